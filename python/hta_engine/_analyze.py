@@ -7,9 +7,10 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from typing import Iterable, List, Optional, Sequence, Union
+from typing import Iterable, List, Mapping, Optional, Sequence, Union
 
 from . import _program
+from ._files import store_options
 from ._progress import ProgressOption, Shown
 from ._result import PathText, Result
 from .errors import CONDITION, DONE, PARTLY, ConditionHolds, HtaError, PartialResults, error_of
@@ -34,7 +35,8 @@ def analyze(
 
     Args:
         traces: files, folders, patterns or URLs.
-        output: folder for the results. Without one they are in a temporary folder, which is removed with the result.
+        output: folder or URL for the results. Without one they are in a temporary folder, which is removed with the
+            result.
         only: names of analyses to run; all by default.
         force: write to `output` even if it holds other files.
         progress: `False` shows none; a function is called with it.
@@ -49,7 +51,7 @@ def analyze(
     """
     if options.get("partial") or options.get("share"):
         raise HtaError("cannot open a partial as results", "use hta_engine.ray, or run `hta analyze --partial`")
-    with Place(output) as place:
+    with Place(output, options) as place:
         arguments = ["analyze", *_program.arguments_of({"out": place.folder, "only": only, "force": force, **options})]
         with Shown(progress) as shown:
             finished = _program.run(
@@ -60,13 +62,20 @@ def analyze(
         return place.result(finished)
 
 
-def open_results(folder: PathText) -> Result:
-    """Opens a results folder of `analyze`, `hta analyze` or `hta merge`.
+def open_results(
+    place: PathText, *, endpoint: Optional[str] = None, store_timeout: Optional[int] = None
+) -> Result:
+    """Opens results of `analyze`, `hta analyze` or `hta merge`.
+
+    Args:
+        place: their folder, or their URL in an object store.
+        endpoint: server of the store, instead of the cloud's own.
+        store_timeout: seconds after which a store that sends nothing is asked again.
 
     Raises:
-        HtaError: it is no such folder.
+        HtaError: there are no such results.
     """
-    return Result(folder)
+    return Result(place, store_options({"endpoint": endpoint, "store_timeout": store_timeout}))
 
 
 def trace_arguments(traces: Traces) -> List[str]:
@@ -80,11 +89,12 @@ def trace_arguments(traces: Traces) -> List[str]:
 
 
 class Place:
-    """Where results go: the folder of the caller, or a temporary one, which is removed with the result."""
+    """Where results go: the folder or URL of the caller, or a temporary folder, which is removed with the result."""
 
-    def __init__(self, output: Optional[PathText]) -> None:
+    def __init__(self, output: Optional[PathText], options: Mapping[str, object]) -> None:
+        self._store = store_options(options)
         self._temporary = tempfile.mkdtemp(prefix="hta-results-") if output is None else None
-        #: The folder.
+        #: The folder or URL.
         self.folder = os.path.join(self._temporary, "results") if self._temporary else os.fsdecode(output or "")
 
     def __enter__(self) -> Place:
@@ -99,7 +109,7 @@ class Place:
 
         The warning names the line of the caller `level` calls above.
         """
-        result = Result(self.folder)
+        result = Result(self.folder, self._store)
         if self._temporary is not None:
             weakref.finalize(result, shutil.rmtree, self._temporary, ignore_errors=True)
             self._temporary = None

@@ -170,17 +170,20 @@ def run(
     cwd: Optional[str] = None,
     on_progress: Optional[Callable[[Progress], None]] = None,
     wants_output: bool = False,
+    temporary_folder: Optional[str] = None,
     before_start: Optional[Callable[[], None]] = None,
 ) -> Finished:
     """Runs the program with these arguments.
 
-    `before_start` is called in the new process.
+    `temporary_folder` is for its temporary files instead of the machine's. `before_start` is called in the new process.
 
     Raises:
         HtaError: the exit code is not one of `allowed`.
         KeyboardInterrupt: the program is ended first, and removes what it has begun.
     """
     environment: Dict[str, str] = {**os.environ, "NO_COLOR": "1", "HTA_PROGRESS": "json" if on_progress else ""}
+    if temporary_folder is not None:
+        environment["TMPDIR"] = temporary_folder
     command = [find(), *arguments]
     # A file, because a pipe that nobody reads would stop the program when it is full.
     printed = tempfile.TemporaryFile() if wants_output else None

@@ -6,44 +6,47 @@ import html
 import webbrowser
 from pathlib import Path
 
+from ._files import ResultFiles
 from .errors import HtaError
 
 
 class Report:
-    """The report of a results folder.
+    """The report of results.
 
     A notebook shows the page, a terminal the text. The page is shown in a frame without access to the notebook: names
     in a trace come from whoever wrote the traced program.
     """
 
-    def __init__(self, folder: Path, height: int = 720) -> None:
-        self._folder, self._height = folder, height
+    def __init__(self, files: ResultFiles, height: int = 720) -> None:
+        self._files, self._height = files, height
 
     @property
     def text(self) -> str:
         """The text with the sections of all analyses."""
         try:
-            return (self._folder / "report.txt").read_text(encoding="utf-8")
+            return self._files.path("report.txt").read_text(encoding="utf-8")
         except OSError as error:
-            raise HtaError(f"cannot read the report of {self._folder}: {error}") from error
+            raise HtaError(f"cannot read the report of {self._files.place}: {error}") from error
 
     @property
     def page(self) -> Path:
-        """The page, one file that opens offline.
+        """The page, one file that opens offline; of results in a store, a copy of it in a temporary folder.
 
         Raises:
             HtaError: there is none.
         """
-        page = self._folder / "report.html"
-        if not page.is_file():
-            raise HtaError(
-                f"cannot find the page of {self._folder}", f"make it with `hta report {self._folder}`"
-            )
-        return page
+        if not self._has_page():
+            place = self._files.place
+            out = " --out report.html" if self._files.is_remote else ""
+            raise HtaError(f"cannot find the page of {place}", f"make it with `hta report {place}{out}`")
+        return self._files.path("report.html")
 
     def open(self) -> None:
         """Opens the page in a browser."""
         webbrowser.open(self.page.resolve().as_uri())
+
+    def _has_page(self) -> bool:
+        return "report.html" in self._files.names()
 
     def __str__(self) -> str:
         return self.text
@@ -52,7 +55,7 @@ class Report:
         return self.text
 
     def _repr_html_(self) -> str:
-        if not (self._folder / "report.html").is_file():
+        if not self._has_page():
             return f"<pre>{html.escape(self.text)}</pre>"
         page = html.escape(self.page.read_text(encoding="utf-8"), quote=True)
         # Without `allow-same-origin` the page has an origin of its own, so it reaches neither the notebook nor its

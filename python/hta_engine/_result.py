@@ -1,4 +1,4 @@
-"""A results folder: its tables, findings, report, and SQL over it."""
+"""Results: their tables, findings, report, and SQL over it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import os
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Union
 
 import polars as pl
 
 from . import _program
+from ._files import ResultFiles
 from ._report import Report
 from ._tables import Tables
 from ._version import __version__
@@ -25,46 +26,63 @@ else:
 
 
 class Result:
-    """The results of `hta analyze` in a folder.
+    """The results of `hta analyze`, in a folder or in an object store.
 
     Tables and report are read when they are asked for.
     """
 
-    def __init__(self, folder: PathText) -> None:
-        #: The folder.
-        self.folder = Path(folder)
+    def __init__(self, place: PathText, store: Optional[Mapping[str, object]] = None) -> None:
+        self._files = ResultFiles(os.fsdecode(place), store)
         #: What the program said besides the results: files that it could not use, and why.
         self.messages = ""
         self._check()
         #: Tables by name, as Polars frames.
-        self.tables = Tables(self.folder / "tables")
+        self.tables = Tables(self._files)
+
+    @property
+    def place(self) -> str:
+        """The folder or URL of the results."""
+        return self._files.place
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the results.
+
+        Raises:
+            HtaError: they are in a store.
+        """
+        if self._files.is_remote:
+            raise HtaError(f"cannot name a folder: the results are at {self.place}", "`place` is their URL")
+        return Path(self.place)
 
     def _check(self) -> None:
         hint = "give a folder that `hta_engine.analyze` or `hta analyze` wrote"
-        if not self.folder.is_dir():
+        if not self._files.is_remote and not self.folder.is_dir():
             found = "a file" if self.folder.exists() else "nothing"
-            raise HtaError(f"cannot open {self.folder}: expected a results folder, found {found}", hint)
-        if (self.folder / "partial.json").is_file():
+            raise HtaError(f"cannot open {self.place}: expected a results folder, found {found}", hint)
+        names = self._files.names()
+        if "partial.json" in names:
             hint = "`hta merge` makes results of partials"
-            raise HtaError(f"cannot open {self.folder}: expected a results folder, found a partial", hint)
-        if not (self.folder / "tables").is_dir() or not (self.folder / "summary.json").is_file():
-            missing = "summary.json" if (self.folder / "tables").is_dir() else "folder `tables`"
-            raise HtaError(f"cannot open {self.folder}: expected a results folder, found no {missing} in it", hint)
+            raise HtaError(f"cannot open {self.place}: expected a results folder, found a partial", hint)
+        has_tables = bool(self._files.names("tables"))
+        if not has_tables or "summary.json" not in names:
+            missing = "summary.json" if has_tables else "folder `tables`"
+            raise HtaError(f"cannot open {self.place}: expected a results folder, found no {missing} in it", hint)
         made_by = self.summary.get("hta_version")
         if made_by != __version__:
-            text = f"{self.folder} was made by hta {made_by}, this is {__version__}: columns may have other names"
+            text = f"{self.place} was made by hta {made_by}, this is {__version__}: columns may have other names"
             warnings.warn(text, ResultsOfAnotherVersion, stacklevel=4)
 
     @property
     def summary(self) -> Dict[str, Any]:
         """Verdict, causes, totals and what was wrong with the input, as in `summary.json`."""
-        path = self.folder / "summary.json"
         try:
-            summary = json.loads(path.read_text(encoding="utf-8"))
+            summary = json.loads(self._files.path("summary.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise HtaError(f"cannot read {path}: {error}") from error
+            raise HtaError(f"cannot read summary.json of {self.place}: {error}") from error
         if not isinstance(summary, dict):
-            raise HtaError(f"cannot read {path}: expected an object, found {type(summary).__name__}")
+            found = type(summary).__name__
+            raise HtaError(f"cannot read summary.json of {self.place}: expected an object, found {found}")
         return summary
 
     @property
@@ -76,12 +94,15 @@ class Result:
     def events(self) -> pl.LazyFrame:
         """Every event of every rank with its arguments, as a lazy frame.
 
+        Of results in a store all events are copied to a temporary folder first; `sql` reads there only what it needs.
+
         Raises:
             HtaError: the results were made without events.
         """
-        files = sorted((self.folder / "events").glob("*.parquet"))
-        if not files:
-            raise HtaError(f"cannot find events in {self.folder}", "make the results without no_events=True")
+        names = [name for name in self._files.names("events") if name.endswith(".parquet")]
+        if not names:
+            raise HtaError(f"cannot find events in {self.place}", "make the results without no_events=True")
+        files = [self._files.path(f"events/{name}") for name in names]
         # Ranks have columns for the arguments that occur in them.
         return pl.concat([pl.scan_parquet(path) for path in files], how="diagonal")
 
@@ -98,13 +119,14 @@ class Result:
                 # As a file: a command line is limited.
                 statement = os.path.join(folder, "statement.sql")
                 Path(statement).write_text(query, encoding="utf-8")
-            options = _program.arguments_of({"results": self.folder, "format": "parquet", "out": answer, "limit": limit})
+            wanted = {"results": self.place, "format": "parquet", "out": answer, "limit": limit}
+            options = _program.arguments_of({**wanted, **self._files.store})
             _program.run(["query", *options, "--", statement])
             return pl.read_parquet(answer)
 
     def report(self, height: int = 720) -> Report:
         """The report: shown as a page in a notebook, as text in a terminal."""
-        return Report(self.folder, height)
+        return Report(self._files, height)
 
     @property
     def verdict(self) -> str:
@@ -120,7 +142,7 @@ class Result:
     def _lines(self) -> List[str]:
         summary = self.summary
         count = summary.get("rank_count", 0)
-        head = f"{self.folder}: {count} rank{'' if count == 1 else 's'}, {summary.get('event_count', 0):,} events"
+        head = f"{self.place}: {count} rank{'' if count == 1 else 's'}, {summary.get('event_count', 0):,} events"
         refused = summary.get("refused_count", 0)
         if refused:
             head += f", {refused} file{'' if refused == 1 else 's'} not used"

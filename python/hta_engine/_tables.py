@@ -1,4 +1,4 @@
-"""The tables of a results folder: each is read when it is asked for.
+"""The tables of results: each is read when it is asked for.
 
 The program describes its tables in the files themselves, so nothing about them is written here.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Iterator, List, Mapping
 
 import polars as pl
 
+from ._files import ResultFiles
 from .errors import HtaError, NoSuchTable
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 class Tables(Mapping[str, pl.DataFrame]):
     """Tables by name, as Polars frames: `tables["stragglers"]`. Iterating gives the names."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, files: ResultFiles) -> None:
+        self._files = files
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         return pl.read_parquet(self.path(name))
@@ -37,18 +38,18 @@ class Tables(Mapping[str, pl.DataFrame]):
         return name in self._names()
 
     def path(self, name: str) -> Path:
-        """The Parquet file of a table.
+        """The Parquet file of a table; of results in a store, a copy of it in a temporary folder.
 
         Raises:
             NoSuchTable: the results do not hold it.
         """
         names = self._names()
         if name in names:
-            return self._folder / f"{name}.parquet"
+            return self._files.path(f"tables/{name}.parquet")
         close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
         hints = [f"did you mean {', '.join(f'`{c}`' for c in close)}?"] if close else []
         hints.append(f"these results hold: {', '.join(names) or 'no table'}")
-        raise NoSuchTable(f"cannot find the table `{name}` in {self._folder.parent}", "\n".join(hints))
+        raise NoSuchTable(f"cannot find the table `{name}` in {self._files.place}", "\n".join(hints))
 
     def lazy(self, name: str) -> pl.LazyFrame:
         """A table as a lazy Polars frame, which reads only what a query needs."""
@@ -87,13 +88,13 @@ class Tables(Mapping[str, pl.DataFrame]):
         )
 
     def __repr__(self) -> str:
-        return f"Tables of {self._folder.parent}: {', '.join(self._names())}"
+        return f"Tables of {self._files.place}: {', '.join(self._names())}"
 
     def _ipython_key_completions_(self) -> List[str]:
         return self._names()
 
     def _names(self) -> List[str]:
-        return sorted(path.stem for path in self._folder.glob("*.parquet"))
+        return [Path(name).stem for name in self._files.names("tables") if name.endswith(".parquet")]
 
 
 def _need(module: str, extra: str) -> None:

@@ -23,6 +23,7 @@ import tarfile
 import tempfile
 import time
 import uuid
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -36,6 +37,7 @@ except ImportError as error:
 
 from . import _program
 from ._analyze import Place, Traces, trace_arguments
+from ._files import STORE_OPTIONS, is_url, store_options
 from ._progress import Progress, ProgressOption, Shown
 from ._result import PathText, Result
 from ._version import __version__
@@ -50,7 +52,7 @@ _untyped: Any = _ray
 _TASKS_OF_A_SLOT = 4
 
 #: Options of `hta analyze` that concern the results, and not what the ranks leave.
-_OF_THE_RESULTS = ("strict", "no_html", "fail_if", "editor", "source_root")
+_OF_THE_RESULTS = ("strict", "no_html", "fail_if", "editor", "source_root", *STORE_OPTIONS)
 
 #: Least memory that a task is given, bytes.
 _LEAST_MEMORY = 512 << 20
@@ -76,14 +78,15 @@ def analyze(
 
     Args:
         traces: files, folders, patterns or URLs.
-        output: folder for the results, on this machine. Without one they are in a temporary folder, which is removed
-            with the result.
+        output: folder for the results, on this machine, or URL in a store. Without one they are in a temporary folder,
+            which is removed with the result.
         tasks: number of tasks to divide the ranks into; by default four for each slot of the cluster, at most one for
             each rank.
         num_cpus: CPUs, and so threads, of each task.
         max_retries: how often a task is started again after its worker was lost.
         fan_in: how many partials are merged at once.
-        scratch: a folder that all machines see, in which partials are kept instead of in Ray's object store.
+        scratch: a folder that all machines see, or a URL in a store, where partials are kept instead of in Ray's object
+            store. They are removed at the end.
         force: write to `output` even if it holds other files.
         progress: `False` shows none; a function is called with it.
         options: any option of `hta analyze` but `only`, with `_` for `-`. Without `memory_limit`, a task may use the
@@ -96,7 +99,7 @@ def analyze(
     Warns:
         PartialResults: something in the input could not be used.
     """
-    _check(options, output, fan_in, tasks)
+    _check(options, fan_in, tasks)
     given = trace_arguments(traces)
     of_results = {"force": force, **{name: options.get(name) for name in _OF_THE_RESULTS}}
     _check_results(output, of_results)
@@ -105,7 +108,6 @@ def analyze(
         _ray.init()
     slots = max(1, int(float(_untyped.cluster_resources().get("CPU", 1)) / num_cpus)) if num_cpus else 1
     count = tasks or max(1, min(job_ranks, slots * _TASKS_OF_A_SLOT))
-    scratch_folder = os.path.join(os.path.abspath(scratch), _new_name()) if scratch is not None else None
     job = _Job(
         version=__version__,
         traces=given,
@@ -114,7 +116,8 @@ def analyze(
         num_cpus=num_cpus,
         folder=os.getcwd(),
         name=_new_name(),
-        scratch=scratch_folder,
+        scratch=_scratch_of_run(scratch),
+        store=_program.arguments_of(store_options(options)),
     )
     whole = Progress(job_ranks, 0, job_bytes, 0)
     try:
@@ -138,25 +141,41 @@ class _Job:
     folder: str
     #: Name of the temporary folders of this run on all machines.
     name: str
+    #: Folder or URL for the partials of this run.
     scratch: Optional[str]
+    #: Options of the program that say how a store is reached.
+    store: List[str]
+
+    @property
+    def keeps_in_store(self) -> bool:
+        return self.scratch is not None and is_url(self.scratch)
 
 
-def _check(options: Dict[str, object], output: Optional[PathText], fan_in: int, tasks: Optional[int]) -> None:
+def _scratch_of_run(scratch: Optional[PathText]) -> Optional[str]:
+    """A place of this run alone below the one for all runs."""
+    if scratch is None:
+        return None
+    text = os.fsdecode(scratch)
+    return f"{text.rstrip('/')}/{_new_name()}" if is_url(text) else os.path.join(os.path.abspath(text), _new_name())
+
+
+def _check(options: Dict[str, object], fan_in: int, tasks: Optional[int]) -> None:
     if options.get("only"):
-        raise HtaError("cannot use only= on a cluster: partials hold all analyses", "choose tables in the results")
+        raise HtaError(
+            "cannot use only= on a cluster: partials hold all analyses, and are merged to the results of all",
+            "leave it out and read the tables that you want; no_events=True makes the work smaller",
+        )
     if options.get("partial") or options.get("share"):
         raise HtaError("cannot use partial= or share= here: hta_engine.ray divides the ranks itself")
     if fan_in < 2:
         raise HtaError(f"cannot merge in a tree with fan_in={fan_in}: expected 2 or more")
     if tasks is not None and tasks < 1:
         raise HtaError(f"cannot divide the ranks into {tasks} tasks: expected 1 or more")
-    if output is not None and "://" in os.fsdecode(output):
-        raise HtaError(f"cannot open results at {os.fsdecode(output)}: expected a folder on this machine")
 
 
 def _check_results(output: Optional[PathText], options: Dict[str, object]) -> None:
     """Has the program check where the results go, and how, before the long work: it merges nothing at that place."""
-    with Place(output) as place, tempfile.TemporaryDirectory() as nothing:
+    with Place(output, options) as place, tempfile.TemporaryDirectory() as nothing:
         arguments = _program.arguments_of({"out": place.folder, **options})
         try:
             _program.run(["merge", *arguments, "--", nothing])
@@ -168,8 +187,9 @@ def _check_results(output: Optional[PathText], options: Dict[str, object]) -> No
 
 def _listed(traces: Sequence[str], options: Dict[str, object]) -> Tuple[int, int]:
     """Bytes and number of the ranks; the program reads the heads of their files."""
-    chosen = _program.arguments_of({"format": "json", "ranks": options.get("ranks"), "rank": options.get("rank")})
-    run = _program.run(["inputs", *chosen, "--", *traces], allowed=(DONE, PARTLY, NOTHING), wants_output=True)
+    chosen = {"format": "json", "ranks": options.get("ranks"), "rank": options.get("rank"), **store_options(options)}
+    arguments = ["inputs", *_program.arguments_of(chosen), "--", *traces]
+    run = _program.run(arguments, allowed=(DONE, PARTLY, NOTHING), wants_output=True)
     if not run.output:
         # The message is why nothing can be listed.
         raise error_of(run.lines, run.exit_code)
@@ -244,10 +264,12 @@ def _results(
     job: _Job, job_ranks: int, parts: List[Any], output: Optional[PathText], options: Dict[str, object]
 ) -> Result:
     """Merges the last partials on this machine."""
-    with Place(output) as place:
-        # Beside the results, so that files of events can be linked and need not be copied.
-        beside = os.path.dirname(os.path.abspath(place.folder))
-        os.makedirs(beside, exist_ok=True)
+    with Place(output, options) as place:
+        beside = None
+        if not is_url(place.folder):
+            # Beside the results, so that files of events can be linked and need not be copied.
+            beside = os.path.dirname(os.path.abspath(place.folder))
+            os.makedirs(beside, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".hta-ray-", dir=beside) as workspace:
             folders = [_fetched(job, part, os.path.join(workspace, str(i)), _get) for i, part in enumerate(parts)]
             arguments = _program.arguments_of({"out": place.folder, **options})
@@ -272,12 +294,13 @@ def _map_share(job: _Job, index: int, count: int) -> Tuple[bytes, Progress]:
     _check_version(job)
     options = job.options if job.has_memory_limit else [*job.options, f"--memory-limit={_memory(job.num_cpus)}B"]
     with _workspace(job) as folder:
-        part = os.path.join(folder, f"share-{index}")
+        part = _place_of_partial(job, folder)
         _program.run(
             ["analyze", "--partial", f"--share={index}/{count}", f"--out={part}", *options, "--", *job.traces],
             allowed=(DONE, PARTLY),
             cwd=_folder_of_traces(job),
             on_progress=lambda progress: last.__setitem__(0, progress),
+            temporary_folder=folder,
             before_start=_end_with_worker(),
         )
         return _kept(job, part), last[0]
@@ -288,10 +311,12 @@ def _merge_parts(job: _Job, parts: List[Any]) -> Tuple[bytes, Progress]:
     _check_version(job)
     with _workspace(job) as folder:
         folders = [_fetched(job, part, os.path.join(folder, str(i)), _ray.get) for i, part in enumerate(parts)]
-        merged = os.path.join(folder, "merged")
+        merged = _place_of_partial(job, folder)
+        threads = f"--threads={max(1, int(job.num_cpus))}"
         _program.run(
-            ["merge", "--partial", f"--threads={max(1, int(job.num_cpus))}", f"--out={merged}", "--", *folders],
+            ["merge", "--partial", threads, f"--out={merged}", *job.store, "--", *folders],
             allowed=(DONE, PARTLY),
+            temporary_folder=folder,
             before_start=_end_with_worker(),
         )
         # Its ranks were counted when they were mapped.
@@ -359,8 +384,18 @@ def _workspace(job: _Job) -> Iterator[str]:
             pass  # another task of this run is at work in it
 
 
+def _place_of_partial(job: _Job, workspace: str) -> str:
+    """Where the program leaves a partial: in a store at once where it is kept, otherwise in the workspace."""
+    if job.scratch is not None and job.keeps_in_store:
+        # A new name: an earlier attempt may still be at work.
+        return f"{job.scratch}/{uuid.uuid4().hex}"
+    return os.path.join(workspace, "partial")
+
+
 def _kept(job: _Job, part: str) -> bytes:
-    """A partial as it is passed on: its bytes, or its path in the scratch folder."""
+    """A partial as it is passed on: its bytes, or its path in the scratch folder or store."""
+    if job.keeps_in_store:
+        return os.fsencode(part)
     if job.scratch is None:
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
@@ -374,7 +409,7 @@ def _kept(job: _Job, part: str) -> bytes:
 
 
 def _fetched(job: _Job, content: Any, folder: str, get: Callable[[Any], Any]) -> str:
-    """The folder of a partial on this machine."""
+    """The folder or URL of a partial as this machine sees it."""
     kept: bytes = get(content)
     if job.scratch is not None:
         return os.fsdecode(kept)
@@ -386,8 +421,14 @@ def _fetched(job: _Job, content: Any, folder: str, get: Callable[[Any], Any]) ->
 
 
 def _sweep(job: _Job) -> None:
-    """Removes what killed workers have left on the machines."""
-    if job.scratch is not None:
+    """Removes the partials, and what killed workers have left on the machines."""
+    if job.scratch is not None and job.keeps_in_store:
+        try:
+            _program.run(["files", "--remove-partials", *job.store, "--", job.scratch])
+        except HtaError as error:
+            # The results are complete, or the error that is being raised says why there are none.
+            warnings.warn(f"the partials in {job.scratch} stay: {error}", RuntimeWarning, stacklevel=3)
+    elif job.scratch is not None:
         shutil.rmtree(job.scratch, ignore_errors=True)
     try:
         sweep: Any = _ray.remote(_sweep_here)

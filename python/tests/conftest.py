@@ -1,15 +1,17 @@
-"""What the tests share: samples, and programs that stand in for `hta`.
+"""What the tests share: samples, programs that stand in for `hta`, and an object store.
 
 The tests are of the installed package: `pip install .` first, or put `python/` on PYTHONPATH and name a program in
-HTA_PROGRAM.
+HTA_PROGRAM. The store is moto: its server is on the PATH or named in HTA_MOTO, otherwise tests of stores are skipped.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import sys
 from pathlib import Path
-from typing import Callable, Dict
+from typing import Any, Callable, Dict, Iterator
 
 import pytest
 
@@ -17,6 +19,10 @@ import hta_engine
 from hta_engine import _program
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "ray"))
+
+from same_bytes import Store  # noqa: E402
+
 SAMPLES = ROOT / "data" / "samples"
 #: A recording of these is damaged, so part of it is lost.
 ALL_SAMPLES = ("gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single", "serving")
@@ -31,6 +37,28 @@ def ddp8() -> Path:
 @pytest.fixture(scope="session")
 def result(ddp8: Path, tmp_path_factory: pytest.TempPathFactory) -> hta_engine.Result:
     return hta_engine.analyze(ddp8, tmp_path_factory.mktemp("ddp8") / "out")
+
+
+@pytest.fixture(scope="session")
+def _server() -> Iterator[Any]:
+    moto = os.environ.get("HTA_MOTO") or shutil.which("moto_server")
+    if moto is None:
+        pytest.skip("there is no moto_server (HTA_MOTO): pip install 'moto[server]'")
+    server = Store(moto)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def store(_server: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An empty store with the bucket `traces`, to which the environment leads."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", _server.endpoint)
+    _server.empty()
+    return _server
 
 
 @pytest.fixture

@@ -40,8 +40,11 @@ def cluster(script: Path) -> Iterator[Cluster]:
     program.chmod(0o755)
     script.write_text("")
     # Workers take over the environment of their node, and nodes that of this process.
-    before = os.environ.get(_program.VARIABLE)
-    os.environ[_program.VARIABLE] = str(program)
+    own = pytest.MonkeyPatch()
+    own.setenv(_program.VARIABLE, str(program))
+    # For tests with a store, whose server they name.
+    own.setenv("AWS_ACCESS_KEY_ID", "key")
+    own.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     head: Dict[str, Any] = {"num_cpus": 1, "object_store_memory": 200 << 20, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     cluster.add_node(num_cpus=1, object_store_memory=200 << 20)
@@ -51,9 +54,7 @@ def cluster(script: Path) -> Iterator[Cluster]:
     finally:
         ray.shutdown()
         cluster.shutdown()
-        os.environ.pop(_program.VARIABLE)
-        if before is not None:
-            os.environ[_program.VARIABLE] = before
+        own.undo()
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +123,31 @@ def test_a_tree_of_merges_and_a_scratch_folder(tmp_path: Path) -> None:
     again.mkdir()
     assert_same(SAMPLES / "gpu_ddp8", again, tasks=5, fan_in=2, scratch=tmp_path / "scratch", no_events=True)
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_job_goes_from_a_store_into_the_store(store: Any, tmp_path: Path) -> None:
+    store.put(SAMPLES / "gpu_ddp8", "job")
+    hta_engine.analyze("s3://traces/job", "s3://traces/one")
+    places = {"output": "s3://traces/other", "scratch": "s3://traces/tmp/"}
+    result = hta_engine.ray.analyze(
+        "s3://traces/job", **places, endpoint=store.endpoint, tasks=4, fan_in=2, progress=False
+    )
+    assert store.contents("one/") == store.contents("other/")
+    assert result.place == "s3://traces/other" and result.tables["ranks"].height == 8
+    assert store.names("tmp/") == [] and store.unfinished_uploads() == []
+    # From a folder, and the results into a folder.
+    assert_same(SAMPLES / "gpu_ddp8", tmp_path, tasks=3, fan_in=2, scratch="s3://traces/tmp", endpoint=store.endpoint)
+    assert store.names("tmp/") == []
+
+
+def test_partials_in_a_store_are_removed_after_a_failure(store: Any, tmp_path: Path, script: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    script.write_text('case "$*" in *--share=2/3*) sleep 3; echo "hta: no power" >&2; exit 2;; esac\n')
+    with pytest.raises(HtaError, match="no power"):
+        hta_engine.ray.analyze(
+            SAMPLES / "gpu_ddp8", "s3://traces/out", scratch="s3://traces/tmp", endpoint=store.endpoint, tasks=3
+        )
+    assert store.names("") == [] and store.unfinished_uploads() == []
 
 
 def test_traces_are_relative_to_the_folder_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,11 +221,13 @@ def test_errors_of_the_program_come_to_the_driver(tmp_path: Path) -> None:
     (tmp_path / "empty.json").write_text("")
     with pytest.raises(HtaError, match="empty file"):
         hta_engine.ray.analyze([tmp_path / "empty.json"])
-    for options in ({"only": ["idle"]}, {"fan_in": 1}, {"tasks": 0}, {"share": "0/2"}):
+    with pytest.raises(HtaError, match="only= on a cluster: partials hold all analyses"):
+        hta_engine.ray.analyze(SAMPLES / "gpu_ddp8", only=["idle"])
+    for options in ({"fan_in": 1}, {"tasks": 0}, {"share": "0/2"}):
         with pytest.raises(HtaError):
             hta_engine.ray.analyze(SAMPLES / "gpu_ddp8", **options)
-    with pytest.raises(HtaError, match="s3://"):
-        hta_engine.ray.analyze(SAMPLES / "gpu_ddp8", "s3://bucket/out")
+    with pytest.raises(HtaError, match="gs://"):
+        hta_engine.ray.analyze(SAMPLES / "gpu_ddp8", "gs://bucket/out")
 
 
 def test_what_hinders_the_results_is_told_before_the_work(tmp_path: Path, script: Path) -> None:
@@ -237,7 +265,7 @@ def test_ranks_that_no_task_has_taken_are_told(tmp_path: Path, monkeypatch: pyte
 
 
 def test_another_version_on_a_machine_is_told() -> None:
-    job = hta_engine.ray._Job("0.0.1", ["x"], [], True, 1, os.getcwd(), "x", None)
+    job = hta_engine.ray._Job("0.0.1", ["x"], [], True, 1, os.getcwd(), "x", None, [])
     with pytest.raises(hta_engine.WrongProgram, match=r"expected hta-engine 0\.0\.1 as on the driver"):
         hta_engine.ray._check_version(job)
 

@@ -1,6 +1,7 @@
 //! Exit codes and error messages.
 
 use crate::diff::PopulationError;
+use crate::output::contents::ContentsError;
 use crate::output::folder::FolderError;
 use crate::output::html::ResultsError;
 use crate::output::inputs::InputClash;
@@ -94,6 +95,9 @@ fn message(error: &anyhow::Error) -> String {
         hint(&mut out, e.hint());
     }
     if let Some(e) = error.downcast_ref::<FolderError>() {
+        hint(&mut out, e.hint());
+    }
+    if let Some(e) = error.downcast_ref::<ContentsError>() {
         hint(&mut out, e.hint());
     }
     if let Some(e) = error.downcast_ref::<InputClash>() {

@@ -1,15 +1,15 @@
 //! `hta mcp`: answers an assistant's questions about results and traces.
 
 use crate::cli::exit::Exit;
-use crate::cli::{explain, memory};
+use crate::cli::{explain, memory, stores};
 use crate::mcp::{Setup, serve};
-use clap::{Args, Command};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct McpArgs {
-    /// Results folders, traces and folders of traces that may be asked about [default: hta-out]
+    /// Results folders, traces and folders of traces that may be asked about, or URLs of them [default: hta-out]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Folder below which results and traces may be named in questions; may be given several times
@@ -21,6 +21,10 @@ pub struct McpArgs {
     /// Time limit of a statement, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     time_limit: u32,
+    /// Time limit of reading traces, for their analysis and for a timeline, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    analysis_time_limit: u32,
     /// Leave the events out when traces are analysed; the table `events` is then missing
     #[arg(long)]
     no_events: bool,
@@ -30,6 +34,7 @@ const AFTER_HELP: &str = "\
 A client of the Model Context Protocol starts this command and speaks with it on standard input and output:
   hta mcp hta-out
   hta mcp before/ after/ --allow /data/results
+  hta mcp s3://bucket/job-7-hta
 
 It only reads, and only at and below these paths. Traces are analysed at the first question about them, into a temporary \
 folder. See docs/agents.md.";
@@ -42,7 +47,8 @@ pub fn command() -> Command {
 /// Folder used if no path is given.
 const DEFAULT: &str = "hta-out";
 
-pub fn run(args: McpArgs) -> anyhow::Result<Exit> {
+pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
+    let args = McpArgs::from_arg_matches(matches)?;
     let paths = match (args.paths.is_empty(), args.allow.is_empty()) {
         (true, true) => vec![PathBuf::from(DEFAULT)],
         _ => args.paths,
@@ -52,6 +58,8 @@ pub fn run(args: McpArgs) -> anyhow::Result<Exit> {
         allow: args.allow,
         memory: args.memory_limit.or_else(|| memory::limit(None).map(|l| l.bytes)),
         time: Duration::from_secs(u64::from(args.time_limit)),
+        analysis_time: Duration::from_secs(u64::from(args.analysis_time_limit)),
+        store: stores::arguments(matches),
         events: !args.no_events,
         explain: explain::page,
         names: explain::names,

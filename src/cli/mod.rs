@@ -5,6 +5,7 @@ mod analyze;
 mod args;
 mod browser;
 mod completions;
+mod contents;
 mod diff;
 mod exit;
 mod explain;
@@ -80,7 +81,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("inputs", m)) => {
             inputs::InputsArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| inputs::run(&a))
         }
-        Some(("mcp", m)) => mcp::McpArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(mcp::run),
+        Some(("files", m)) => {
+            contents::FilesArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| contents::run(&a))
+        }
+        Some(("mcp", m)) => mcp::run(m),
         Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
         Some(("completions", m)) => completions::run(m),
         Some(("man", m)) => man::ManArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| man::run(&a)),
@@ -135,6 +139,7 @@ pub fn command() -> Command {
         Command::new("nsys-stats").about("Print a report of NVIDIA's `nsys stats`, for traces of any recorder");
     let merge = Command::new("merge").about("Merge partial results of `hta analyze --partial` into complete results");
     let inputs = Command::new("inputs").about("List the files that would be read, with the rank and size of each");
+    let files = Command::new("files").about("List the files of results in a folder or store, or print one of them");
     let report =
         Command::new("report").about("Write report.html again from a results folder, or compare it with another one");
     root = root
@@ -146,6 +151,7 @@ pub fn command() -> Command {
         .subcommand(nsys_stats::NsysStatsArgs::augment_args(nsys_stats).after_help(nsys_stats::after_help()))
         .subcommand(query::command())
         .subcommand(inputs::InputsArgs::augment_args(inputs).after_help(inputs::AFTER_HELP))
+        .subcommand(contents::FilesArgs::augment_args(files).after_help(contents::AFTER_HELP))
         .subcommand(mcp::command())
         .subcommand(
             Command::new("list")

@@ -3,6 +3,7 @@
 use crate::error::SetError;
 use crate::files::{STALL, StoreOptions, configure as configure_files};
 use clap::{Arg, ArgMatches, Command, value_parser};
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// Adds the options to the whole command line.
@@ -14,6 +15,13 @@ pub fn with_options(root: Command) -> Command {
     let stall = stall.help("Ask again if a store sends nothing for so long [default: 30]");
     let heading = "Object stores";
     root.arg(endpoint.help_heading(heading)).arg(stall.help_heading(heading))
+}
+
+/// The options as they were given, for another command of this program.
+pub fn arguments(matches: &ArgMatches) -> Vec<OsString> {
+    let endpoint = matches.get_one::<String>("endpoint").map(|url| format!("--endpoint={url}"));
+    let stall = matches.get_one::<u64>("store_timeout").map(|seconds| format!("--store-timeout={seconds}"));
+    endpoint.into_iter().chain(stall).map(OsString::from).collect()
 }
 
 /// Takes the options to where stores are reached.

@@ -15,6 +15,13 @@ const MOST_ENTRIES: usize = 1_000_000;
 #[derive(Debug, Default)]
 pub struct Roots(Vec<PathBuf>);
 
+/// What a tool is told that names something else than was given.
+pub fn outside(path: &Path) -> Refusal {
+    let shown = clip(&path.display().to_string(), 200);
+    Refusal::refused(format!("cannot use `{shown}`: expected a path at or below those given at the start"))
+        .hint("`sources` lists them; more are allowed by `hta mcp --allow DIR`, URLs by giving them at the start")
+}
+
 impl Roots {
     /// Adds a path, which must exist.
     ///
@@ -36,11 +43,7 @@ impl Roots {
     /// When it leads outside, or nowhere.
     pub fn resolve(&self, path: &Path) -> Result<PathBuf, Refusal> {
         let real = fs::canonicalize(path).ok().filter(|real| self.holds(real));
-        real.ok_or_else(|| {
-            let shown = clip(&path.display().to_string(), 200);
-            Refusal::refused(format!("cannot use `{shown}`: expected a path at or below those given at the start"))
-                .hint("`sources` lists them; more are allowed by `hta mcp --allow DIR`")
-        })
+        real.ok_or_else(|| outside(path))
     }
 
     /// Checks that the files of a source are inside, too: links in a folder may lead elsewhere.

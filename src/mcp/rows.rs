@@ -45,7 +45,13 @@ pub fn literal(text: &str) -> String {
 ///
 /// # Errors
 /// When the statement is refused, takes too long, or needs too much.
-pub async fn ask(folder: &Path, name: &str, statement: &str, most: usize, limits: &Limits) -> Result<Rows, Refusal> {
+pub async fn ask(
+    folder: &Path,
+    name: &str,
+    statement: &str,
+    most: usize,
+    (limits, store): (&Limits, &[OsString]),
+) -> Result<Rows, Refusal> {
     // A single word would be the name of a query or of a file.
     if !statement.trim().contains(char::is_whitespace) {
         return Err(
@@ -61,6 +67,7 @@ pub async fn ask(folder: &Path, name: &str, statement: &str, most: usize, limits
     if let Some(memory) = limits.memory {
         arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
     }
+    arguments.extend(store.iter().cloned());
     arguments.extend(["--".into(), statement.into()]);
     let ran = worker::run(&arguments, limits).await;
     let finished = ran.map_err(|e| match e {

@@ -1,10 +1,11 @@
 //! What tools can be asked about: results folders, and traces, which are analysed once, at their first use.
 
 use crate::error::SetError;
+use crate::files::{self, Fault, is_remote};
 use crate::mcp::answer::{Refusal, clip};
-use crate::mcp::confined::Roots;
+use crate::mcp::confined::{Roots, outside};
 use crate::mcp::worker;
-use crate::mcp::worker::{Limits, error_of};
+use crate::mcp::worker::{Limits, WorkerError, error_of};
 use crate::output::unfinished::ScratchFolder;
 use crate::read::discover::discover;
 use crate::sql::results::Results;
@@ -18,7 +19,7 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 /// What the server is started with.
 pub struct Setup {
-    /// Results folders, traces and folders of traces.
+    /// Results folders, traces and folders of traces, on this machine or in stores.
     pub paths: Vec<PathBuf>,
     /// Folders below which tools may be given further paths.
     pub allow: Vec<PathBuf>,
@@ -26,6 +27,10 @@ pub struct Setup {
     pub memory: Option<u64>,
     /// Time for a statement.
     pub time: Duration,
+    /// Time for reading traces: their analysis, and drawing them.
+    pub analysis_time: Duration,
+    /// Options of the command line that say how stores are reached.
+    pub store: Vec<OsString>,
     /// Whether the analysis of traces keeps their events.
     pub events: bool,
     /// The page of `hta explain`.
@@ -49,6 +54,7 @@ pub enum StartError {
 impl StartError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            StartError::Path { error, .. } if Fault::of(error).is_some() => Fault::of(error).and_then(|f| f.hint),
             StartError::Path { .. } => Some("give results folders, traces or folders of traces: hta mcp hta-out"),
             StartError::Protocol(_) => {
                 Some("a client of the Model Context Protocol starts `hta mcp`: see docs/agents.md")
@@ -91,6 +97,16 @@ impl Source {
         Self { id, kind, shown, path, results: OnceCell::new() }
     }
 
+    /// One in a store, which is asked for what it is.
+    fn in_store(id: String, path: &Path) -> io::Result<Self> {
+        let shown = path.display().to_string();
+        // A server of files lists none, so it has no folders of results.
+        let is_listed = !["http://", "https://"].iter().any(|scheme| shown.starts_with(scheme));
+        let is_results = is_listed && files::is_folder(&path.join("tables"))?;
+        let kind = if is_results { Kind::Results } else { Kind::Traces };
+        Ok(Self { id, kind, shown, path: path.to_path_buf(), results: OnceCell::new() })
+    }
+
     /// Whether tools answer without reading traces first.
     pub fn is_ready(&self) -> bool {
         self.kind == Kind::Results || self.results.initialized()
@@ -101,6 +117,9 @@ impl Source {
 const STATEMENTS: usize = 4;
 /// Size of the output of a worker, bytes.
 const OUTPUT: u64 = 16 << 20;
+/// Advice for traces that cannot be read within the limit.
+pub const TOO_SLOW: &str = "run `hta analyze` once and give its results folder, or start the server with a longer \
+                            --analysis-time-limit";
 /// Folders that are listed of each allowed folder.
 const MOST_LISTED: usize = 200;
 
@@ -122,20 +141,25 @@ impl Sources {
     /// When a path does not exist or temporary files cannot be created.
     pub fn open(setup: Setup) -> Result<Self, StartError> {
         let mut roots = Roots::default();
-        let mut add = |path: &Path| {
-            let error = |error| StartError::Path { path: path.display().to_string(), error };
-            roots.add(path).map_err(error)
-        };
         let (mut known, mut given) = (BTreeMap::new(), Vec::new());
         for path in &setup.paths {
-            let real = add(path)?;
-            let id = new_id(&real, &known);
-            let source = Source::new(id.clone(), path.display().to_string(), real);
-            known.insert(id.clone(), Arc::new(source));
-            given.push(id);
+            let failed = |error| StartError::Path { path: path.display().to_string(), error };
+            let source = if is_remote(path) {
+                Source::in_store(new_id(path, &known), path).map_err(failed)?
+            } else {
+                let real = roots.add(path).map_err(failed)?;
+                Source::new(new_id(&real, &known), path.display().to_string(), real)
+            };
+            given.push(source.id.clone());
+            known.insert(source.id.clone(), Arc::new(source));
         }
         for path in &setup.allow {
-            add(path)?;
+            let failed = |error| StartError::Path { path: path.display().to_string(), error };
+            if is_remote(path) {
+                let reason = "expected a folder on this machine; give each URL as a PATH";
+                return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+            }
+            roots.add(path).map_err(failed)?;
         }
         let folder = std::env::temp_dir();
         let error = |error| StartError::Scratch { folder: folder.display().to_string(), error };
@@ -159,6 +183,11 @@ impl Sources {
     /// Limits of a statement.
     pub fn limits(&self) -> Limits {
         Limits { time: Some(self.setup.time), memory: self.setup.memory, output: OUTPUT }
+    }
+
+    /// Limits of a command that reads traces. It keeps the memory limit itself.
+    pub fn limits_of_reading(&self) -> Limits {
+        Limits { time: Some(self.setup.analysis_time), memory: None, output: OUTPUT }
     }
 
     /// Waits until a statement may run.
@@ -214,6 +243,11 @@ impl Sources {
     }
 
     fn by_path(&self, path: &Path) -> Result<Arc<Source>, Refusal> {
+        if is_remote(path) {
+            // Only what was given at the start: credentials may open more than the user has in mind.
+            let given = self.known().values().find(|s| s.path == path).cloned();
+            return given.ok_or_else(|| outside(path));
+        }
         let below = self.setup.allow.iter().map(|folder| folder.join(path)).find(|p| p.exists());
         let real = self.roots.resolve(below.as_deref().unwrap_or(path))?;
         let mut known = self.known();
@@ -226,12 +260,12 @@ impl Sources {
         Ok(source)
     }
 
-    /// Checks that no file of a source leads outside.
+    /// Checks that no file of a source leads outside. A store has no links.
     ///
     /// # Errors
     /// When one does.
     pub fn check_files(&self, source: &Source) -> Result<(), Refusal> {
-        self.roots.check_files(&source.path)
+        if is_remote(&source.path) { Ok(()) } else { self.roots.check_files(&source.path) }
     }
 
     /// The results folder of a source. Traces are analysed if they have none yet; who asks meanwhile waits.
@@ -248,7 +282,12 @@ impl Sources {
 
     async fn analyse(&self, source: &Source) -> Result<PathBuf, Refusal> {
         // Say what is no trace before anything is read.
-        discover(std::slice::from_ref(&source.path))
+        let path = source.path.clone();
+        let time = self.setup.analysis_time;
+        let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
+        tokio::time::timeout(time, apart(move || discover(std::slice::from_ref(&path)).map(drop)))
+            .await
+            .map_err(|_| failed(WorkerError::TooSlow(time).to_string()).hint(TOO_SLOW))??
             .map_err(|e| Refusal::cannot_answer(e.to_string()).hint(e.hint().unwrap_or("give traces or results")))?;
         let _turn = self.analyses.acquire().await;
         let out = self.scratch().join(&source.id);
@@ -260,11 +299,12 @@ impl Sources {
         if !self.setup.events {
             arguments.push("--no-events".into());
         }
+        arguments.extend(self.setup.store.iter().cloned());
         arguments.extend(["--".into(), source.path.clone().into()]);
-        // The program keeps the memory limit itself; reading may take as long as it takes.
-        let limits = Limits { time: None, memory: None, output: OUTPUT };
-        let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
-        let finished = worker::run(&arguments, &limits).await.map_err(|e| failed(e.to_string()))?;
+        let finished = worker::run(&arguments, &self.limits_of_reading()).await.map_err(|e| match e {
+            WorkerError::TooSlow(_) => failed(e.to_string()).hint(TOO_SLOW),
+            _ => failed(e.to_string()),
+        })?;
         // 1: a part could not be used, and `verdict` says which.
         if matches!(finished.code, Some(0 | 1)) && is_results(&out) {
             return Ok(out);
@@ -276,6 +316,15 @@ impl Sources {
             None => refusal,
         })
     }
+}
+
+/// Runs something that waits for the disk or a store, beside the thread that speaks with the client.
+///
+/// # Errors
+/// When it could not be run to its end.
+pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    let failed = |e: tokio::task::JoinError| Refusal::cannot_answer(format!("it ended before it was done: {e}"));
+    tokio::task::spawn_blocking(work).await.map_err(failed)
 }
 
 /// An id that no other source has, from the name of the file or folder.

@@ -1,6 +1,7 @@
 //! The results of a run: Parquet tables, events, text and JSON, in a folder that is complete or absent.
 
 pub(crate) mod columns;
+pub mod contents;
 pub mod events;
 pub mod folder;
 pub(crate) mod html;

@@ -3,14 +3,20 @@
 
     python tests/mcp/check.py --hta target/release/hta
 
-The client checks every structured answer against the schema that the tool declares. Exits with 1 at the first answer that
+Traces and results are asked about on the disk, and in a store (moto). The client checks every structured answer against the schema that the tool declares. Exits with 1 at the first answer that
 is not the planted one, or is longer than 2 kB.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
+import os
+import socket
+import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 from mcp import ClientSession, StdioServerParameters
@@ -99,25 +105,80 @@ async def refusals(session):
         assert content["status"] == "refused" and content["reason"], (tool, arguments, content)
 
 
-async def check(hta):
-    names = ["gpu_ddp8", "gpu_single", "gloo_ddp4", "cpu_single", "serving", "gpu_counters"]
-    paths = [str(SAMPLES / n) for n in names] + [str(SAMPLES.parent.parent / "tests/broken/one_rank_cut")]
-    server = StdioServerParameters(command=hta, args=["mcp", *paths])
+async def in_a_store(session):
+    """Traces and results at URLs give what they give on the disk."""
+    known = await answer(session, "sources")
+    assert [(s["id"], s["kind"]) for s in known["sources"]] == [("gpu_ddp8", "traces"), ("gpu_single", "results")], known
+    await eight_ranks(session)
+    first = (await answer(session, "verdict", source="s3://jobs/out/gpu_single"))["lines"][0]
+    assert "data loader" in first and "2.00 ms" in first, first
+    tables = await everything(session, "tables", "tables", source="gpu_single")
+    assert {"findings", "events", "kernels"} <= {t["name"] for t in tables}, tables
+    schema = await answer(session, "schema", source="gpu_single", table="ranks")
+    assert schema["columns"][0]["name"] == "rank", schema
+    compared = await answer(session, "compare", base="gpu_ddp8", test="gpu_single")
+    assert compared["causes"][0]["state"] == "gone", compared
+    for outside in ("s3://jobs", "s3://jobs/out", "s3://jobs/gpu_ddp8/rank_0.json.gz", "s3://others/out"):
+        content = await ask(session, "verdict", source=outside)
+        assert content["status"] == "refused", content
+
+
+@contextlib.contextmanager
+def store(moto, hta):
+    """The environment in which there is a store with traces at s3://jobs/gpu_ddp8 and results at s3://jobs/out/gpu_single."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    endpoint = f"http://127.0.0.1:{port}"
+    server = subprocess.Popen([moto, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(300):
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            time.sleep(0.1)
+        headers = {"Content-Type": "application/octet-stream", "x-amz-acl": "public-read"}
+        files = {f"/jobs/gpu_ddp8/{p.name}": p.read_bytes() for p in sorted((SAMPLES / "gpu_ddp8").iterdir())}
+        for key, body in {"/jobs": b"", **files}.items():
+            request = urllib.request.Request(endpoint + key, data=body, method="PUT", headers=headers)
+            urllib.request.urlopen(request, timeout=30).read()
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "AZURE_", "GOOGLE_"))}
+        environment = {**clean, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+        command = [hta, "analyze", SAMPLES / "gpu_single", "--out", "s3://jobs/out/gpu_single", "--endpoint", endpoint]
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        yield environment, endpoint
+    finally:
+        server.terminate()
+        server.wait()
+
+
+async def questions_of(hta, arguments, environment, every):
+    server = StdioServerParameters(command=hta, args=["mcp", *arguments], env=environment)
     async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
         hello = await session.initialize()
         assert hello.instructions and "verdict" in hello.instructions
         tools = (await session.list_tools()).tools
         assert len(tools) == 11 and all(t.output_schema for t in tools), tools
-        for questions in (eight_ranks, others, refusals):
+        for questions in every:
             await questions(session)
             print(f"{questions.__name__}: as planted")
+
+
+async def check(hta, moto):
+    names = ["gpu_ddp8", "gpu_single", "gloo_ddp4", "cpu_single", "serving", "gpu_counters"]
+    paths = [str(SAMPLES / n) for n in names] + [str(SAMPLES.parent.parent / "tests/broken/one_rank_cut")]
+    await questions_of(hta, paths, None, (eight_ranks, others, refusals))
+    with store(moto, hta) as (environment, endpoint):
+        urls = ["s3://jobs/gpu_ddp8/", "s3://jobs/out/gpu_single"]
+        await questions_of(hta, [*urls, "--endpoint", endpoint], environment, (in_a_store,))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hta", default="hta", help="the program")
+    parser.add_argument("--moto", default=Path(sys.executable).parent / "moto_server", help="the server of moto")
     arguments = parser.parse_args()
-    asyncio.run(check(arguments.hta))
+    asyncio.run(check(arguments.hta, arguments.moto))
 
 
 if __name__ == "__main__":

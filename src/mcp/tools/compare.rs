@@ -6,7 +6,7 @@ use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::rows::Rows;
 use crate::mcp::source::Source;
 use crate::mcp::tools::Call;
-use crate::mcp::tools::job::summary;
+use crate::mcp::tools::summary;
 use crate::units::{fmt_ns, fmt_pct};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -77,7 +77,7 @@ struct Side {
 
 impl Side {
     async fn read(call: &Call<'_>, source: &Source, folder: &Path) -> Result<Self, Refusal> {
-        let summary = summary(folder, &source.id)?;
+        let summary = summary::read(folder, &source.id).await?;
         let sql =
             "SELECT finding_id, kind, trust, trust_reason, recoverable_pct, sentence FROM findings ORDER BY position";
         let rows = call.rows(source, folder, sql, 10_000).await?;

@@ -1,6 +1,7 @@
 //! Tables, their columns, ready queries, and SQL.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
+use crate::mcp::source::apart;
 use crate::mcp::tools::{Call, listed};
 use crate::sql::catalog;
 use crate::sql::catalog::QUERIES;
@@ -54,10 +55,14 @@ pub async fn tables(call: &Call<'_>, of: Tables) -> Result<Told<TableList>, Refu
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let failed = |e: QueryError| unreadable(&e, &folder, &source.id);
-    let results = Results::open(&folder).map_err(failed)?;
+    let place = folder.clone();
+    let read = apart(move || {
+        let results = Results::open(&place)?;
+        let with_schema = |name: String| results.schema(&name).map(|(schema, row_count)| (name, schema, row_count));
+        results.names().into_iter().map(with_schema).collect::<Result<Vec<_>, _>>()
+    });
     let mut items = Vec::new();
-    for name in results.names() {
-        let (schema, row_count) = results.schema(&name).map_err(failed)?;
+    for (name, schema, row_count) in read.await?.map_err(failed)? {
         let about = schema.metadata().get("description").map(|d| first_sentence(d.trim())).unwrap_or_default();
         let about = clip(about, page.text_bytes());
         let rows = if row_count == 1 { "row" } else { "rows" };
@@ -105,7 +110,9 @@ pub async fn schema(call: &Call<'_>, of: SchemaOf) -> Result<Told<Schema>, Refus
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let failed = |e: QueryError| unreadable(&e, &folder, &source.id);
-    let (schema, row_count) = Results::open(&folder).and_then(|r| r.schema(&of.table)).map_err(failed)?;
+    let (place, table) = (folder.clone(), of.table.clone());
+    let read = apart(move || Results::open(&place).and_then(|r| r.schema(&table)));
+    let (schema, row_count) = read.await?.map_err(failed)?;
     let meta = |key: &str| schema.metadata().get(key).map(String::as_str).unwrap_or_default();
     let items = schema.fields().iter().map(|field| {
         let meta = |key: &str| field.metadata().get(key).map(String::as_str).unwrap_or_default();

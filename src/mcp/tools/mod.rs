@@ -1,10 +1,14 @@
 //! The tools, one file for a group of them.
 
+mod causes;
 mod compare;
 mod data;
-mod job;
+mod evidence;
 mod overlay;
 mod pages;
+mod sources;
+mod summary;
+mod verdict;
 
 use crate::mcp::answer::{Answer, Page, Refusal, clip, json_bytes, result};
 use crate::mcp::rows::{Rows, ask};
@@ -55,16 +59,16 @@ macro_rules! tool {
 
 /// All tools, in the order in which an assistant needs them.
 pub const TOOLS: &[ToolSpec] = &[
-    tool!("sources", "What can be asked about", job::List => job::Listed, job::sources,
+    tool!("sources", "What can be asked about", sources::List => sources::Listed, sources::sources,
         "Lists the results folders and traces that this server knows, with the id that other tools take as `source`."),
-    tool!("verdict", "Diagnosis in two lines", job::Of => job::Verdict, job::verdict,
+    tool!("verdict", "Diagnosis in two lines", verdict::Of => verdict::Verdict, verdict::verdict,
         "Start here. What costs most in the job and what its repair gives, how the time of the devices divides, and \
          what is wrong with the recording. `cannot_answer` if the recording does not allow a diagnosis. Traces are \
          analysed at their first use, which can take minutes."),
-    tool!("causes", "Causes of lost time", job::OfPaged => job::Causes, job::causes,
+    tool!("causes", "Causes of lost time", causes::OfPaged => causes::Causes, causes::causes,
         "All causes of lost time and memory trouble, the most important first: id, ranks, gain of a repair, confidence \
          (A measured, B by interpretation, C only a bound) and trust. Withheld ones must not be reported as causes."),
-    tool!("evidence", "Evidence and advice of one cause", job::EvidenceOf => job::Evidence, job::evidence,
+    tool!("evidence", "Evidence and advice of one cause", evidence::EvidenceOf => evidence::Evidence, evidence::evidence,
         "What supports a cause and what to do about it: numbers in words, each with the SQL that selects the rows in \
          which they stand. Takes a `finding_id` of `causes`."),
     tool!("tables", "Tables of a source", data::Tables => data::TableList, data::tables,
@@ -146,7 +150,7 @@ impl<'a> Call<'a> {
     /// The first `most` rows of a statement over a source.
     async fn rows(&self, source: &Source, folder: &Path, sql: &str, most: usize) -> Result<Rows, Refusal> {
         let _turn = self.sources.turn().await;
-        ask(folder, &source.id, sql, most, &self.sources.limits()).await
+        ask(folder, &source.id, sql, most, (&self.sources.limits(), &self.sources.setup.store)).await
     }
 }
 

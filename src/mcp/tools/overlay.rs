@@ -4,7 +4,7 @@ use crate::mcp::answer::{Refusal, Told, clip};
 use crate::mcp::source::Kind;
 use crate::mcp::tools::Call;
 use crate::mcp::worker;
-use crate::mcp::worker::{Limits, error_of};
+use crate::mcp::worker::{WorkerError, error_of};
 use crate::overlay::serve::Server;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -60,10 +60,15 @@ pub async fn overlay(call: &Call<'_>, of: Drawn) -> Result<Told<Link>, Refusal> 
     if let Some(memory) = call.sources.setup.memory {
         arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
     }
+    arguments.extend(call.sources.setup.store.iter().cloned());
     arguments.extend(["--".into(), source.path.clone().into()]);
-    let limits = Limits { time: None, memory: None, output: 1 << 20 };
     let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be drawn: {reason}", source.id));
-    let finished = worker::run(&arguments, &limits).await.map_err(|e| failed(e.to_string()))?;
+    let finished = worker::run(&arguments, &call.sources.limits_of_reading()).await.map_err(|e| match e {
+        WorkerError::TooSlow(_) => {
+            failed(e.to_string()).hint("draw fewer ranks, or start the server with a longer --analysis-time-limit")
+        }
+        _ => failed(e.to_string()),
+    })?;
     if !matches!(finished.code, Some(0 | 1)) {
         return Err(failed(error_of(&finished.messages).0));
     }

@@ -1,7 +1,9 @@
 //! Object stores: the same results as from files and in files, whatever goes wrong on the way, or an error by name; and no
 //! secrets in anything that is shown or written.
 
+mod contents;
 mod reading;
+mod redirects;
 mod secrets;
 mod server;
 mod writing;

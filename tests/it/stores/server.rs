@@ -91,7 +91,7 @@ impl Store {
         self.content.lock().expect("not poisoned").uploads.len()
     }
 
-    /// Methods and targets of all requests so far.
+    /// Methods and targets of all requests so far, and a line for each object that was removed with others.
     pub fn log(&self) -> Vec<String> {
         self.content.lock().expect("not poisoned").log.clone()
     }
@@ -229,10 +229,14 @@ fn respond(request: &Request, content: &mut Content, whole: bool) -> Response {
         }
         "POST" if has("delete") => {
             let body = String::from_utf8_lossy(&request.body).into_owned();
+            let mut removed = String::new();
             for key in body.split("<Key>").skip(1).filter_map(|part| part.split("</Key>").next()) {
-                content.objects.remove(&format!("{}/{key}", request.path.trim_end_matches('/')));
+                let object = format!("{}/{key}", request.path.trim_end_matches('/'));
+                content.objects.remove(&object);
+                content.log.push(format!("DELETE /{object}"));
+                removed.push_str(&format!("<Deleted><Key>{key}</Key></Deleted>"));
             }
-            xml("<DeleteResult></DeleteResult>".to_string())
+            xml(format!("<DeleteResult>{removed}</DeleteResult>"))
         }
         "DELETE" if has("uploadId") => {
             content.uploads.remove(&given("uploadId"));

@@ -125,6 +125,31 @@ fn a_statement_that_does_not_end_is_ended_and_others_go_on() {
 }
 
 #[test]
+fn traces_that_do_not_come_are_given_up_and_no_other_urls_are_asked() {
+    // It takes connections and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/rank_0.json", silent.local_addr().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let out = results("gpu_single", dir.path());
+    let mut client = Client::start(&[&url, &out, "--analysis-time-limit", "1"]);
+    let begin = Instant::now();
+    for tool in ["verdict", "tables"] {
+        let result = client.tool(tool, json!({"source": "rank_0.json"}));
+        let (status, reason) = why(&result);
+        assert!(status == "cannot_answer" && reason.contains("takes longer than 1 s"), "{result}");
+    }
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    for other in [url.replace("rank_0", "rank_1"), url.replace("/rank_0.json", ""), "s3://bucket/job".to_string()] {
+        let result = client.tool("verdict", json!({"source": other}));
+        let (status, reason) = why(&result);
+        assert!(status == "refused" && reason.contains("expected a path at or below those given"), "{other}: {result}");
+    }
+    assert_eq!(client.answered("verdict", json!({"source": "gpu_single"}))["rank_count"], 1);
+    let (code, messages) = Client::silent(&["--allow", "s3://bucket/results"]).ended();
+    assert!(code == Some(2) && messages.contains("give each URL as a PATH"), "{messages}");
+}
+
+#[test]
 fn huge_answers_are_told_in_parts_or_refused() {
     let dir = tempfile::tempdir().unwrap();
     let out = results("gpu_ddp8", dir.path());

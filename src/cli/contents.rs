@@ -1,0 +1,71 @@
+//! `hta files`: the files of results or of a partial, wherever they are: their names, or the bytes of one. A store needs no
+//! other tool for that.
+
+use crate::cli::exit::Exit;
+use crate::cli::output::{print_text, stdout_is_terminal};
+use crate::error::SetError;
+use crate::output::contents::{Contents, remove_from_store};
+use crate::output::inputs::Inputs;
+use crate::output::place::RESULTS;
+use crate::partial;
+use crate::wording::counts::plural;
+use anyhow::Context;
+use clap::Args;
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub struct FilesArgs {
+    /// Results or a partial: a folder, or a URL of a store
+    #[arg(value_name = "RESULTS")]
+    place: PathBuf,
+    /// Print this file instead of the names of all
+    #[arg(value_name = "FILE")]
+    name: Option<String>,
+    /// File to write it to instead of standard output
+    #[arg(short, long, alias = "output", value_name = "FILE", requires = "name")]
+    out: Option<PathBuf>,
+    /// Remove the partials in and below RESULTS, a folder of a store that holds nothing else
+    #[arg(long, conflicts_with = "name")]
+    remove_partials: bool,
+}
+
+pub const AFTER_HELP: &str = "\
+For results that are in a store, without any other tool for it:
+  hta files s3://bucket/job-7-hta
+  hta files s3://bucket/job-7-hta report.html --out report.html
+  hta files s3://bucket/parts --remove-partials     when they are merged";
+
+pub fn run(args: &FilesArgs) -> anyhow::Result<Exit> {
+    if args.remove_partials {
+        let count = remove_from_store(&partial::LAYOUT, &args.place)?;
+        print_text(&format!("{} removed from {}\n", plural(count, "partial"), args.place.display()))?;
+        return Ok(Exit::Done);
+    }
+    let contents = Contents::of(&args.place, &[&RESULTS, &partial::LAYOUT])?;
+    let Some(name) = &args.name else {
+        let lines: Vec<String> = contents.names().iter().map(|name| format!("{name}\n")).collect();
+        print_text(&lines.concat())?;
+        return Ok(Exit::Done);
+    };
+    match &args.out {
+        Some(out) => {
+            let mut guarded = Inputs::default();
+            guarded.add_results(&args.place);
+            guarded.allow_file(out)?;
+            contents.copy(name, out)?;
+        }
+        None if name.ends_with(".parquet") && stdout_is_terminal() => {
+            let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
+            return Err(SetError::Argument { option: "FILE", value: name.clone(), reason }.into());
+        }
+        None => match io::copy(&mut contents.open(name)?, &mut io::stdout().lock()) {
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+                return Err(e).with_context(|| format!("cannot print {name} of {}", args.place.display()));
+            }
+            // A reader that closes the pipe has what it wants.
+            _ => {}
+        },
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,93 @@
+//! All causes of lost time.
+
+use crate::diagnosis::kind::CauseKind;
+use crate::mcp::answer::{Page, Refusal, Told, clip};
+use crate::mcp::rows::literal;
+use crate::mcp::tools::{Call, listed};
+use crate::units::{fmt_ns, fmt_pct};
+use rmcp::schemars;
+use rmcp::schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OfPaged {
+    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    source: Option<String>,
+    /// `cursor` of the last answer, for what follows
+    cursor: Option<String>,
+    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    max_bytes: Option<u32>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Causes {
+    causes: Vec<Cause>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Cause {
+    /// The same in every run that has this cause
+    finding_id: String,
+    kind: String,
+    /// Its ranks in words
+    ranks: String,
+    /// Its steps, separated by commas; empty: all
+    steps: String,
+    /// Gain over all steps if only this cause is repaired, ns
+    recoverable_ns: Option<i64>,
+    /// The same, percent of the job's time
+    recoverable_pct: Option<f64>,
+    /// A measured, B by interpretation, C only a bound
+    confidence: String,
+    /// ok, downgraded or withheld
+    trust: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust_reason: Option<String>,
+    sentence: String,
+}
+
+/// Most causes that are read.
+const MOST_CAUSES: usize = 10_000;
+
+pub async fn causes(call: &Call<'_>, of: OfPaged) -> Result<Told<Causes>, Refusal> {
+    let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
+    let (source, folder) = call.results(of.source.as_deref()).await?;
+    let sql = format!(
+        "SELECT finding_id, kind, rank_label, step_labels, recoverable_ns, recoverable_pct, confidence, trust, \
+         trust_reason, sentence FROM findings WHERE kind <> {} ORDER BY position",
+        literal(CauseKind::NotExplained.name())
+    );
+    let rows = call.rows(&source, &folder, &sql, MOST_CAUSES).await?;
+    let most = page.text_bytes();
+    let cause = |i: usize| {
+        let cell = |column: &str| clip(rows.text(i, column), most);
+        let reason = rows.get(i, "trust_reason").as_str().map(|r| clip(r, most));
+        let cause = Cause {
+            finding_id: cell("finding_id"),
+            kind: cell("kind"),
+            ranks: cell("rank_label"),
+            steps: cell("step_labels"),
+            recoverable_ns: rows.get(i, "recoverable_ns").as_i64(),
+            recoverable_pct: rows.get(i, "recoverable_pct").as_f64(),
+            confidence: cell("confidence"),
+            trust: cell("trust"),
+            trust_reason: reason,
+            sentence: cell("sentence"),
+        };
+        let gain = cause.recoverable_ns.map(fmt_ns).unwrap_or_default();
+        let share = fmt_pct(cause.recoverable_pct);
+        let Cause { finding_id, ranks, confidence, trust, sentence, .. } = &cause;
+        let line = format!(
+            "{finding_id}: {sentence} ({ranks}; gain {gain} over all steps, {share}; confidence {confidence}, trust {trust})"
+        );
+        (line, cause)
+    };
+    let head = match rows.len() {
+        0 => "no cause takes 1 % of the time".to_string(),
+        1 => "1 cause".to_string(),
+        n => format!("{n} causes, the most important first"),
+    };
+    let (text, causes, cursor) = listed(&page, &head, (0..rows.len()).map(cause).collect());
+    Ok(Told { text, answer: Causes { causes }, cursor })
+}

@@ -1,0 +1,94 @@
+//! What supports a cause, and what to do about it.
+
+use crate::mcp::answer::{Page, Refusal, Told, clip};
+use crate::mcp::rows::{Rows, literal};
+use crate::mcp::tools::Call;
+use crate::sql::nearest::nearest;
+use rmcp::schemars;
+use rmcp::schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EvidenceOf {
+    /// Id of a cause, as `causes` gives it
+    finding_id: String,
+    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    source: Option<String>,
+    /// `cursor` of the last answer, for what follows
+    cursor: Option<String>,
+    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    max_bytes: Option<u32>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Evidence {
+    finding_id: String,
+    sentence: String,
+    /// What to do
+    action: String,
+    /// How the gain was found: replay, bound, roofline or assumed
+    basis: String,
+    confidence: String,
+    trust: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust_reason: Option<String>,
+    evidence: Vec<Number>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Number {
+    /// A number with its words
+    words: String,
+    /// Selects the rows in which it stands
+    sql: String,
+}
+
+/// Most numbers that are read.
+const MOST_NUMBERS: usize = 10_000;
+
+pub async fn evidence(call: &Call<'_>, of: EvidenceOf) -> Result<Told<Evidence>, Refusal> {
+    let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
+    let (source, folder) = call.results(of.source.as_deref()).await?;
+    let id = literal(&of.finding_id);
+    let sql = format!(
+        "SELECT sentence, action, basis, confidence, trust, trust_reason FROM findings WHERE finding_id = {id} \
+         ORDER BY position"
+    );
+    let found = call.rows(&source, &folder, &sql, 1).await?;
+    if found.len() == 0 {
+        let known = call.rows(&source, &folder, "SELECT finding_id FROM findings ORDER BY position", 100).await?;
+        let ids: Vec<&str> = (0..known.len()).map(|i| known.text(i, "finding_id")).collect();
+        let near = nearest(&of.finding_id, ids.iter().copied());
+        let shown = clip(&of.finding_id, 80);
+        let hint = near.map_or_else(|| format!("one of {}", ids.join(", ")), |n| format!("did you mean `{n}`?"));
+        return Err(Refusal::refused(format!("`{}` has no finding `{shown}`", source.id)).hint(hint));
+    }
+    let sql =
+        format!("SELECT evidence_table, filter, words FROM finding_evidence WHERE finding_id = {id} ORDER BY position");
+    let numbers = call.rows(&source, &folder, &sql, MOST_NUMBERS).await?;
+    let cell = |column: &str| clip(found.text(0, column), page.text_bytes());
+    let mut answer = Evidence {
+        finding_id: clip(&of.finding_id, 80),
+        sentence: cell("sentence"),
+        action: cell("action"),
+        basis: cell("basis"),
+        confidence: cell("confidence"),
+        trust: cell("trust"),
+        trust_reason: found.get(0, "trust_reason").as_str().map(|r| clip(r, page.text_bytes())),
+        evidence: Vec::new(),
+    };
+    let head = format!("{}\ndo: {}", answer.sentence, answer.action);
+    // The sentence and the advice stand in text and content.
+    let both = head.len() + answer.sentence.len() + answer.action.len();
+    let filled = page.fill(both, (0..numbers.len()).map(|i| number(&numbers, i, page.text_bytes())));
+    answer.evidence = filled.items;
+    Ok(Told { text: format!("{head}\n{}", filled.lines), answer, cursor: filled.cursor })
+}
+
+fn number(rows: &Rows, i: usize, most: usize) -> (String, Number) {
+    let (table, filter) = (rows.text(i, "evidence_table"), rows.text(i, "filter"));
+    let filter = if filter.is_empty() { String::new() } else { format!(" WHERE {filter}") };
+    let number = Number { words: clip(rows.text(i, "words"), most), sql: format!("SELECT * FROM {table}{filter}") };
+    (format!("- {}: {}", number.words, number.sql), number)
+}

@@ -1,0 +1,49 @@
+//! What can be asked about.
+
+use crate::mcp::answer::{Page, Refusal, Told, clip};
+use crate::mcp::tools::{Call, listed};
+use rmcp::schemars;
+use rmcp::schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct List {
+    /// `cursor` of the last answer, for what follows
+    cursor: Option<String>,
+    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    max_bytes: Option<u32>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Listed {
+    sources: Vec<Known>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Known {
+    /// Pass it to other tools as `source`
+    id: String,
+    /// results: a folder of `hta analyze`; traces: analysed at first use
+    kind: String,
+    path: String,
+    /// Whether tools answer without reading traces first
+    is_ready: bool,
+}
+
+pub async fn sources(call: &Call<'_>, of: List) -> Result<Told<Listed>, Refusal> {
+    let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
+    let all = call.sources.list();
+    let items = all.iter().map(|s| {
+        let known = Known {
+            id: s.id.clone(),
+            kind: s.kind.name().to_string(),
+            path: clip(&s.shown, page.text_bytes()),
+            is_ready: s.is_ready(),
+        };
+        let when = if known.is_ready { "" } else { ", not analysed yet" };
+        (format!("{} ({}{when})", known.id, known.kind), known)
+    });
+    let (text, sources, cursor) = listed(&page, &format!("{} sources", all.len()), items.collect());
+    Ok(Told { text, answer: Listed { sources }, cursor })
+}

@@ -1,0 +1,41 @@
+//! `summary.json` of results: verdict, causes, totals, problems of the input.
+
+use crate::files;
+use crate::mcp::answer::Refusal;
+use crate::mcp::source::apart;
+use serde_json::Value;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// `summary.json` of a results folder.
+///
+/// # Errors
+/// When there is none, or it is none of hta.
+pub async fn read(folder: &Path, name: &str) -> Result<Value, Refusal> {
+    // It is small, whatever the number of ranks.
+    const LONGEST: u64 = 4 << 20;
+    let path = folder.join("summary.json");
+    let read = apart(move || {
+        let mut bytes = Vec::new();
+        files::open(&path)?.take(LONGEST).read_to_end(&mut bytes)?;
+        io::Result::Ok(bytes)
+    });
+    let failed = |reason: String| {
+        Refusal::cannot_answer(format!("cannot read summary.json of `{name}`: {reason}"))
+            .hint("give a folder that `hta analyze` or `hta merge` has left, or run it again")
+    };
+    let bytes = read.await?.map_err(|e| failed(e.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))
+}
+
+pub fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+pub fn texts(value: Option<&Value>) -> Vec<&str> {
+    list(value).iter().filter_map(Value::as_str).collect()
+}
+
+pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,141 @@
+//! The diagnosis in two lines, how the time divides, and what is wrong with the recording.
+
+use crate::diagnosis::kind::CauseKind;
+use crate::mcp::answer::{Refusal, Told, clip};
+use crate::mcp::rows::literal;
+use crate::mcp::source::Source;
+use crate::mcp::tools::Call;
+use crate::mcp::tools::summary::{self, list, text, texts};
+use rmcp::schemars;
+use rmcp::schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::Path;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Of {
+    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    source: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Verdict {
+    /// The first cause with its gain; then efficiency, next causes and trust
+    lines: Vec<String>,
+    /// The most important causes; `causes` has all
+    causes: Vec<Brief>,
+    /// Ranks that were read, e.g. 0-7
+    ranks: String,
+    rank_count: Option<u64>,
+    world_size: Option<u64>,
+    device_count: Option<u64>,
+    step_count: Option<u64>,
+    /// Time of the job: over all steps, the longest device of each, ns
+    time_ns: Option<i64>,
+    /// Share of the devices' time that is useful compute, percent
+    useful_pct: Option<f64>,
+    /// Where the devices' time goes, summed over devices and steps, ns
+    parts_ns: Vec<Part>,
+    /// Losses and warnings of the recording
+    problems: Vec<Problem>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Brief {
+    finding_id: String,
+    kind: String,
+    /// What its repair gives
+    gain: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Part {
+    part: String,
+    time_ns: i64,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Problem {
+    /// Name of a counter; `explain` of `health` has their meanings
+    counter: String,
+    severity: String,
+    count: u64,
+}
+
+/// Most causes, problems and notes that a verdict names.
+const MOST: usize = 4;
+
+/// Parts of the devices' time in `summary.json`, with their names.
+const PARTS: [(&str, &str); 6] = [
+    ("useful_ns", "useful"),
+    ("synchronizing_ns", "synchronizing"),
+    ("transfer_ns", "transfer"),
+    ("unmatched_ns", "unmatched communication"),
+    ("exposed_copies_ns", "exposed copies"),
+    ("idle_ns", "idle"),
+];
+
+pub async fn verdict(call: &Call<'_>, of: Of) -> Result<Told<Verdict>, Refusal> {
+    let (source, folder) = call.results(of.source.as_deref()).await?;
+    let summary = summary::read(&folder, &source.id).await?;
+    let verdict = summary.get("verdict").filter(|v| v.is_object()).ok_or_else(|| {
+        Refusal::cannot_answer(format!("`{}` has no diagnosis", source.id))
+            .hint("analyse again without --only, or with --only diagnosis; the other tools answer from what is there")
+    })?;
+    let lines: Vec<String> = texts(verdict.get("lines")).iter().map(|l| clip(l, 220)).collect();
+    if let Some(reason) = withheld(call, &source, &folder).await? {
+        return Err(Refusal::cannot_answer(format!("cannot tell where the time goes: {reason}")).hint(
+            "record again as `explain` of `diagnosis` says under Trust; single tables can still be read by `sql`",
+        ));
+    }
+    let totals = verdict.get("totals").unwrap_or(&Value::Null);
+    let causes = list(verdict.get("causes")).iter().take(MOST).map(|c| Brief {
+        finding_id: clip(text(c, "finding_id"), 60),
+        kind: clip(text(c, "kind"), 40),
+        gain: clip(text(c, "gain"), 80),
+    });
+    let problems = list(summary.get("health")).iter().filter(|h| text(h, "severity") != "info").take(MOST);
+    let part = |(key, part): &(&str, &str)| {
+        let time_ns = totals.get(key).and_then(Value::as_i64).filter(|t| *t != 0)?;
+        Some(Part { part: part.to_string(), time_ns })
+    };
+    let answer = Verdict {
+        lines,
+        causes: causes.collect(),
+        ranks: clip(text(&summary, "ranks"), 60),
+        rank_count: summary.get("rank_count").and_then(Value::as_u64),
+        world_size: summary.get("world_size").and_then(Value::as_u64),
+        device_count: totals.get("device_count").and_then(Value::as_u64),
+        step_count: totals.get("step_count").and_then(Value::as_u64),
+        time_ns: totals.get("time_ns").and_then(Value::as_i64),
+        useful_pct: totals.get("parallel_efficiency").and_then(Value::as_f64).map(|v| v * 100.0),
+        parts_ns: PARTS.iter().filter_map(part).collect(),
+        problems: problems
+            .map(|h| Problem {
+                counter: clip(text(h, "counter"), 40),
+                severity: clip(text(h, "severity"), 10),
+                count: h.get("count").and_then(Value::as_u64).unwrap_or(0),
+            })
+            .collect(),
+        notes: texts(verdict.get("notes")).iter().take(2).map(|n| clip(n, 160)).collect(),
+    };
+    let mut text = answer.lines.join("\n");
+    let ids: Vec<&str> = answer.causes.iter().map(|c| c.finding_id.as_str()).collect();
+    if !ids.is_empty() {
+        text.push_str(&format!("\nfindings: {}", ids.join(", ")));
+    }
+    for problem in &answer.problems {
+        text.push_str(&format!("\nabout the input: {} x {} ({})", problem.count, problem.counter, problem.severity));
+    }
+    Ok(Told { text, answer, cursor: None })
+}
+
+/// The reason for which a source has no diagnosis, if it has none.
+async fn withheld(call: &Call<'_>, source: &Source, folder: &Path) -> Result<Option<String>, Refusal> {
+    let kind = literal(CauseKind::InputIncomplete.name());
+    let sql = format!("SELECT trust_reason FROM findings WHERE kind = {kind} AND trust = 'withheld' ORDER BY position");
+    let rows = call.rows(source, folder, &sql, 1).await?;
+    Ok((rows.len() > 0).then(|| clip(rows.text(0, "trust_reason"), 400)))
+}
