@@ -9,6 +9,7 @@
 mod across;
 mod against;
 mod axis;
+mod beside;
 mod breakdown;
 mod causes;
 mod detailed;

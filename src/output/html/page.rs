@@ -2,13 +2,13 @@
 
 use crate::output::html::against::Against;
 use crate::output::html::breakdown::Lanes;
-use crate::output::html::grid::Section;
+use crate::output::html::grid::{Section, Sections};
 use crate::output::html::overview::SetSummary;
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
 use crate::output::html::{
-    across, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview, time,
+    across, beside, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview, time,
     timeline,
 };
 use rayon::prelude::*;
@@ -85,8 +85,8 @@ struct Baseline {
     sections: Sections,
 }
 
-/// Sections that the page has of the results with which it compares.
-const COMPARED: [&str; 3] = ["findings", "breakdown", "timeline"];
+/// Sections that the page has of the results with which it compares. Of all others it has the figures only, beside its own.
+const COMPARED: [&str; 4] = ["findings", "breakdown", "timeline", "ranks"];
 
 /// Writes the page of a results folder, with the figures of a baseline where there is one.
 ///
@@ -117,8 +117,6 @@ pub fn write(
     write_data(&data, out).and_then(|()| fill(after, out)).map_err(failed)
 }
 
-type Sections = Vec<(&'static str, Section)>;
-
 /// The data of the page.
 struct Gathered {
     set: SetSummary,
@@ -133,23 +131,39 @@ fn gather_all(
 ) -> Result<(Gathered, Option<Baseline>, PageTexts), ResultsError> {
     let mut texts = PageTexts::default();
     let Some(against) = against else {
-        return Ok((gather(results, |_| true, Room::WHOLE, &mut texts)?, None, texts));
+        return Ok((gather(results, |_| Kept::Shown, Room::WHOLE, &mut texts)?, None, texts));
     };
-    let mut gathered = gather(results, |_| true, Room::FIRST, &mut texts)?;
+    let mut gathered = gather(results, |_| Kept::Shown, Room::FIRST, &mut texts)?;
     let mut own = Texts::default();
     let mut compared = against.section(&mut own)?;
     compared.place_texts(&texts.add(own));
     gathered.sections.push(("compare", compared));
-    let is_compared = |name: &str| COMPARED.contains(&name);
-    let Gathered { set, sections } = gather(against.base(), is_compared, Room::SECOND, &mut texts)?;
+    let kept = |name: &str| match (COMPARED.contains(&name), beside::has_keys(name)) {
+        (true, _) => Kept::Shown,
+        (false, true) => Kept::Beside,
+        (false, false) => Kept::Not,
+    };
+    let Gathered { set, mut sections } = gather(against.base(), kept, Room::SECOND, &mut texts)?;
+    beside::add(&mut gathered.sections, &sections);
+    sections.retain(|(name, _)| COMPARED.contains(name));
     let baseline = Baseline { folder: against.base().folder().display().to_string(), set, sections };
     Ok((gathered, Some(baseline), texts))
 }
 
-/// Gathers the sections that `keeps` selects, and adds their texts to those of the page.
+/// What the page has of a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// All of it.
+    Shown,
+    /// Figures beside those of another run: its texts are those that the page has already.
+    Beside,
+    Not,
+}
+
+/// Gathers the sections that `kept` selects, and adds the texts of those that are shown to those of the page.
 fn gather(
     results: &Results,
-    keeps: impl Fn(&str) -> bool,
+    kept: impl Fn(&str) -> Kept,
     room: Room,
     shown: &mut PageTexts,
 ) -> Result<Gathered, ResultsError> {
@@ -196,14 +210,15 @@ fn gather(
         };
         Ok((name, section, texts))
     };
-    let parts: Vec<(&str, SectionBuilder)> = parts.into_iter().filter(|(name, _)| keeps(name)).collect();
+    let parts: Vec<(&str, SectionBuilder)> = parts.into_iter().filter(|(name, _)| kept(name) != Kept::Not).collect();
     let mut sections = Vec::with_capacity(parts.len() + 1);
     let made: Vec<Result<(&str, Section, Texts), ResultsError>> =
         parts.into_par_iter().with_max_len(1).map(one).collect();
     inventory.place_texts(&shown.add(of_ranks));
     for made in made {
         let (name, mut section, texts) = made?;
-        section.place_texts(&shown.add(texts));
+        let places = if kept(name) == Kept::Shown { shown.add(texts) } else { shown.find(&texts) };
+        section.place_texts(&places);
         sections.push((name, section));
     }
     sections.push(("ranks", inventory));
