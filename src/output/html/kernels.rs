@@ -86,6 +86,7 @@ impl Details {
         match (self.bounds.largest(), class) {
             (Some((bound, _)), _) => Some(bound),
             (None, "compute") if self.work_ns == 0 => Some("cannot tell: operations unknown"),
+            (None, "compute") if self.bytes.is_none() => Some("cannot tell: bytes unknown"),
             (None, "compute") => Some("cannot tell: device unknown"),
             (None, _) => None,
         }

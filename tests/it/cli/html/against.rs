@@ -100,8 +100,11 @@ fn parts_and_names_are_those_of_hta_diff_on_the_traces() {
     assert!(stdout.contains("The step is slower: 200 us -> 210 us") && stdout.ends_with("compare.html\n"), "{stdout}");
 }
 
-/// By section and grid: name, cells and cells of the baseline of each column that has one.
-fn beside(page: &Page) -> BTreeMap<(String, String), Vec<(String, Vec<f64>, Vec<Option<f64>>)>> {
+/// A column with a baseline: its name, its cells and those of the baseline.
+type BesideColumn = (String, Vec<f64>, Vec<Option<f64>>);
+
+/// By section and grid: the columns that have a baseline.
+fn beside(page: &Page) -> BTreeMap<(String, String), Vec<BesideColumn>> {
     let mut out: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let numbers = |v: &serde_json::Value| v.as_array().expect("cells").iter().map(|v| v.as_f64()).collect::<Vec<_>>();
     for section in page.data["sections"].as_array().expect("sections") {

@@ -50,7 +50,7 @@ function kernelLines(where, grid, rows, whole) {
   const line = (i) => {
     const of = (c) => grid.of(c)[i];
     const op = of("op") === null ? "" : `${of("op")}${of("op_share") < 0.9995 ? ` (${percent(of("op_share"))})` : ""}`;
-    return make("tr", {}, make("th", { scope: "row", title: of("name") }, short(of("short"), isNarrow() ? 20 : 60)), make("td", {}, of("category")),
+    return make("tr", {}, make("th", { scope: "row", title: of("name") }, short(of("short"), isNarrow() ? 20 : 44)), make("td", {}, of("category")),
       make("td", {}, short(op, 60), of("input_dims") === null ? null : make("span", { class: "was", title: of("input_dims") }, short(of("input_dims"), 40))),
       number(whole ? percent(of("sum_ns") / whole) : "", exact("ns", of("sum_ns"))), number(ns(of("sum_ns") / of("count")), `${count(of("count"))} times`),
       number(rate(of("tflops_per_s"), "TFLOP/s") || rate(of("tb_per_s"), "TB/s"), rate(of("tb_per_s"), "TB/s")),
