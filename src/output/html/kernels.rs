@@ -160,7 +160,12 @@ pub fn section(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
             ("intensity", "FLOP/byte", CellType::Number, "operations per byte of compulsory traffic, where known"),
             ("tflops_per_s", "TFLOP/s", CellType::Number, "operations over the time of the kernels that do them"),
             ("tb_per_s", "TB/s", CellType::Number, "compulsory traffic over the same"),
-            ("attainable", "of attainable", CellType::Ratio, "of what the device can do at this intensity"),
+            (
+                "attainable",
+                "of attainable",
+                CellType::Ratio,
+                "of what the device can do at this intensity; above 100 %: operations are overestimated",
+            ),
             (
                 "roof",
                 "roof",

@@ -15,7 +15,9 @@ function roofsOf(mfu) {
 function roofWords(attainable, roof) {
   if (!roof || roof.startsWith("cannot tell")) return roof || "";
   const limit = roof === "latency" ? "too short for either roof (latency)" : `${roof} roof`;
-  return `${attainable === null ? "" : `${percent(attainable)} of attainable, `}${limit}`;
+  // more than a device can do: the work is less than the shapes tell, as with a stride that was not recorded
+  const over = attainable > 1.05 ? ", so its operations are overestimated" : "";
+  return `${attainable === null ? "" : `${percent(attainable)} of attainable${over}, `}${limit}`;
 }
 
 /**
