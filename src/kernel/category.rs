@@ -117,24 +117,31 @@ impl Reason {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawRule {
-    category: String,
+pub(super) struct RawRule {
+    pub category: String,
     #[serde(default)]
     sub: String,
-    name: String,
+    pub name: String,
     #[serde(default)]
     #[allow(dead_code, reason = "for readers of the file")]
     source: String,
     #[serde(default)]
     #[allow(dead_code, reason = "checked by a test")]
-    examples: Vec<String>,
+    pub examples: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(super) struct File {
     rule: Vec<RawRule>,
     op: Vec<RawRule>,
+    /// Those of [`serving`](super::serving).
+    pub serving: Vec<RawRule>,
+}
+
+/// The file of rules.
+pub(super) fn file() -> Result<File, String> {
+    toml::from_str(RULES).map_err(|e| e.to_string())
 }
 
 struct Table {
@@ -174,7 +181,7 @@ fn rules() -> Option<&'static Rules> {
 }
 
 fn read() -> Result<Rules, String> {
-    let file: File = toml::from_str(RULES).map_err(|e| e.to_string())?;
+    let file = file()?;
     let wrapper =
         RegexBuilder::new(WRAPPER).unicode(false).case_insensitive(true).build().map_err(|e| e.to_string())?;
     // Of the two rules for matrix products the second is that of libraries.
@@ -237,7 +244,7 @@ mod tests {
 
     #[test]
     fn every_rule_decides_its_examples() {
-        let file: File = toml::from_str(RULES).unwrap();
+        let file = file().unwrap();
         read().unwrap();
         for r in &file.rule {
             assert!(!r.examples.is_empty() && !r.source.is_empty(), "{}", r.name);

@@ -26,6 +26,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+import sections
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLES = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single", "serving"]
 # pages with a baseline: of the same run, of another job, and of names that are no names
@@ -119,6 +121,9 @@ class Page:
             const grid = new Map(data.sections).get(arguments[0]).grids[arguments[1]];
             const text = (c) => (c.kind === "text" ? c.cells.map((v) => (v === null ? null : data.texts[v])) : c.cells);
             return grid ? Object.fromEntries(grid.columns.map((c) => [c.name, text(c)])) : null;""", section, name)
+
+    def has_section(self, section):
+        return self.js("return new Map(JSON.parse(document.getElementById('data').textContent).sections).get(arguments[0]).empty === null", section)
 
     def leads_from_causes_to_their_place(self):
         """Every cause with a place leads to the timeline, to what is there, its sentence, and a command."""
@@ -456,6 +461,9 @@ def check(driver, path, shots, name):
             page.timeline_keys_and_pointer()
             page.steps_follow()
             page.flame_graph()
+            sections.kernels_tell_what_they_are(page)
+            sections.modules_fold_and_are_found(page)
+            sections.flame_graph_zooms(page)
             page.compares()
             page.shot(f"{name}_{size}_used")
             page.shows_evidence()
@@ -464,6 +472,7 @@ def check(driver, path, shots, name):
             done["charts"] = len(driver.find_elements(By.CSS_SELECTOR, ".chart"))
             page.themes()
         done["tables"] = page.opens_every_table()
+        sections.figures_stand_beside_those_of_the_baseline(page)
         page.steps_of_table()
         page.sorts_and_searches()
         done["links"] = page.editors()

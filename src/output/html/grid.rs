@@ -100,6 +100,10 @@ pub struct Grid {
     /// The results table from which it is made.
     table: &'static str,
     columns: Vec<(Heading, Vec<Cell>)>,
+    /// By column, the cells of a baseline for the same rows; empty without one.
+    base: Vec<Option<Vec<Cell>>>,
+    /// Whether the baseline has rows that its page does not list.
+    is_base_cut: bool,
     /// Number of rows that are not listed, and their sums where these are meaningful.
     rest: Option<(usize, Vec<Cell>)>,
     /// Notes for the reader on what was merged or left out.
@@ -109,7 +113,7 @@ pub struct Grid {
 impl Grid {
     pub fn new(table: &'static str, headings: &[Heading]) -> Self {
         let columns = headings.iter().map(|h| (*h, Vec::new())).collect();
-        Self { table, columns, rest: None, notes: Vec::new() }
+        Self { table, columns, base: Vec::new(), is_base_cut: false, rest: None, notes: Vec::new() }
     }
 
     /// Adds a row with one cell per column.
@@ -127,6 +131,27 @@ impl Grid {
         }
     }
 
+    /// The cells of a column.
+    pub fn cells(&self, name: &str) -> Option<&[Cell]> {
+        self.columns.iter().find(|((of, ..), _)| *of == name).map(|(_, cells)| cells.as_slice())
+    }
+
+    /// Puts the figures of a baseline beside those of this grid: `places` has its row by row of this grid. Columns of the
+    /// key, texts, and numbers that identify something stand alone.
+    pub fn set_baseline(&mut self, base: &Grid, places: &[Option<usize>], key: &[&str]) {
+        if places.iter().all(Option::is_none) {
+            return;
+        }
+        let beside = |((name, _, kind, _), _): &(Heading, Vec<Cell>)| {
+            let cells =
+                base.cells(name).filter(|_| !key.contains(name) && !matches!(kind, CellType::Text | CellType::Id))?;
+            let of_row = |place: &Option<usize>| place.and_then(|i| cells.get(i)).copied().unwrap_or(Cell::Nothing);
+            Some(places.iter().map(of_row).collect())
+        };
+        self.base = self.columns.iter().map(beside).collect();
+        self.is_base_cut = base.rest.is_some();
+    }
+
     pub fn len(&self) -> usize {
         self.columns.first().map_or(0, |c| c.1.len())
     }
@@ -134,29 +159,42 @@ impl Grid {
 
 impl Serialize for Grid {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        struct Columns<'a>(&'a Heading, &'a [Cell]);
+        struct Columns<'a>(&'a Heading, &'a [Cell], Option<&'a [Cell]>);
         impl Serialize for Columns<'_> {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 let (name, title, kind, doc) = self.0;
-                let mut map = to.serialize_map(Some(5))?;
+                let mut map = to.serialize_map(None)?;
                 map.serialize_entry("name", name)?;
                 map.serialize_entry("title", title)?;
                 map.serialize_entry("kind", kind.name())?;
                 map.serialize_entry("doc", doc)?;
                 map.serialize_entry("cells", self.1)?;
+                if let Some(base) = self.2 {
+                    map.serialize_entry("base", base)?;
+                }
                 map.end()
             }
         }
-        let columns: Vec<Columns> = self.columns.iter().map(|(h, cells)| Columns(h, cells)).collect();
-        let mut grid = to.serialize_struct("Grid", 5)?;
+        let base = |i: usize| self.base.get(i).and_then(Option::as_deref);
+        let columns: Vec<Columns> =
+            self.columns.iter().enumerate().map(|(i, (h, cells))| Columns(h, cells, base(i))).collect();
+        let mut grid = to.serialize_struct("Grid", 6)?;
         grid.serialize_field("table", self.table)?;
         grid.serialize_field("rows", &self.len())?;
         grid.serialize_field("columns", &columns)?;
         grid.serialize_field("rest", &self.rest)?;
         grid.serialize_field("notes", &self.notes)?;
+        // Absent without a baseline.
+        match self.base.is_empty() {
+            true => grid.skip_field("is_base_cut")?,
+            false => grid.serialize_field("is_base_cut", &self.is_base_cut)?,
+        }
         grid.end()
     }
 }
+
+/// Sections by name.
+pub type Sections = Vec<(&'static str, Section)>;
 
 #[derive(Default)]
 pub struct Section {
@@ -175,6 +213,14 @@ impl Section {
     pub fn with(mut self, name: &'static str, grid: Grid) -> Self {
         self.grids.push((name, grid));
         self
+    }
+
+    pub fn grid(&self, name: &str) -> Option<&Grid> {
+        self.grids.iter().find(|(of, _)| *of == name).map(|(_, grid)| grid)
+    }
+
+    pub fn grid_mut(&mut self, name: &str) -> Option<&mut Grid> {
+        self.grids.iter_mut().find(|(of, _)| *of == name).map(|(_, grid)| grid)
     }
 
     /// Replaces indices into the section's texts by indices into the page's.

@@ -2,13 +2,14 @@
 
 use crate::output::html::against::Against;
 use crate::output::html::breakdown::Lanes;
-use crate::output::html::grid::Section;
+use crate::output::html::grid::{Section, Sections};
 use crate::output::html::overview::SetSummary;
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
 use crate::output::html::{
-    across, breakdown, causes, flame, idle, iterations, lines, memory, names, overview, time, timeline,
+    across, beside, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview, time,
+    timeline,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -19,7 +20,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// Scripts in the order in which they run.
-const SCRIPTS: [&str; 13] = [
+const SCRIPTS: [&str; 23] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
     include_str!("script/table.js"),
@@ -29,8 +30,18 @@ const SCRIPTS: [&str; 13] = [
     include_str!("script/timeline.js"),
     include_str!("script/place.js"),
     include_str!("script/flame.js"),
+    include_str!("script/tree.js"),
+    include_str!("script/roofline.js"),
     include_str!("script/compare.js"),
     include_str!("script/against.js"),
+    include_str!("script/sections/causes.js"),
+    include_str!("script/sections/recording.js"),
+    include_str!("script/sections/breakdown.js"),
+    include_str!("script/sections/across.js"),
+    include_str!("script/sections/kernels.js"),
+    include_str!("script/sections/time.js"),
+    include_str!("script/sections/memory.js"),
+    include_str!("script/sections/operators.js"),
     include_str!("script/sections.js"),
     include_str!("script/start.js"),
 ];
@@ -74,8 +85,8 @@ struct Baseline {
     sections: Sections,
 }
 
-/// Sections that the page has of the results with which it compares.
-const COMPARED: [&str; 3] = ["findings", "breakdown", "timeline"];
+/// Sections that the page has of the results with which it compares. Of all others it has the figures only, beside its own.
+const COMPARED: [&str; 4] = ["findings", "breakdown", "timeline", "ranks"];
 
 /// Writes the page of a results folder, with the figures of a baseline where there is one.
 ///
@@ -106,8 +117,6 @@ pub fn write(
     write_data(&data, out).and_then(|()| fill(after, out)).map_err(failed)
 }
 
-type Sections = Vec<(&'static str, Section)>;
-
 /// The data of the page.
 struct Gathered {
     set: SetSummary,
@@ -122,23 +131,39 @@ fn gather_all(
 ) -> Result<(Gathered, Option<Baseline>, PageTexts), ResultsError> {
     let mut texts = PageTexts::default();
     let Some(against) = against else {
-        return Ok((gather(results, |_| true, Room::WHOLE, &mut texts)?, None, texts));
+        return Ok((gather(results, |_| Kept::Shown, Room::WHOLE, &mut texts)?, None, texts));
     };
-    let mut gathered = gather(results, |_| true, Room::FIRST, &mut texts)?;
+    let mut gathered = gather(results, |_| Kept::Shown, Room::FIRST, &mut texts)?;
     let mut own = Texts::default();
     let mut compared = against.section(&mut own)?;
     compared.place_texts(&texts.add(own));
     gathered.sections.push(("compare", compared));
-    let is_compared = |name: &str| COMPARED.contains(&name);
-    let Gathered { set, sections } = gather(against.base(), is_compared, Room::SECOND, &mut texts)?;
+    let kept = |name: &str| match (COMPARED.contains(&name), beside::has_keys(name)) {
+        (true, _) => Kept::Shown,
+        (false, true) => Kept::Beside,
+        (false, false) => Kept::Not,
+    };
+    let Gathered { set, mut sections } = gather(against.base(), kept, Room::SECOND, &mut texts)?;
+    beside::add(&mut gathered.sections, &sections);
+    sections.retain(|(name, _)| COMPARED.contains(name));
     let baseline = Baseline { folder: against.base().folder().display().to_string(), set, sections };
     Ok((gathered, Some(baseline), texts))
 }
 
-/// Gathers the sections that `keeps` selects, and adds their texts to those of the page.
+/// What the page has of a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// All of it.
+    Shown,
+    /// Figures beside those of another run: its texts are those that the page has already.
+    Beside,
+    Not,
+}
+
+/// Gathers the sections that `kept` selects, and adds the texts of those that are shown to those of the page.
 fn gather(
     results: &Results,
-    keeps: impl Fn(&str) -> bool,
+    kept: impl Fn(&str) -> Kept,
     room: Room,
     shown: &mut PageTexts,
 ) -> Result<Gathered, ResultsError> {
@@ -155,19 +180,20 @@ fn gather(
     };
     let count = ranks.set.ranks;
     let note = overview::record_note(results, &ranks)?;
-    let parts: [(&str, SectionBuilder); 17] = [
+    let parts: [(&str, SectionBuilder); 18] = [
         ("findings", &|texts| causes::section(results, note.clone(), texts)),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
         ("stragglers", &|texts| across::stragglers(results, count, texts)),
         ("collectives", &|texts| across::collectives(results, count, texts)),
         ("idle", &|texts| in_lanes(idle::section, texts)),
-        ("kernels", &|texts| names::kernels(results, texts)),
+        ("kernels", &|texts| kernels::section(results, texts)),
         ("patterns", &|texts| names::patterns(results, texts)),
         ("utilization", &|texts| time::utilization(results, &ranks, texts)),
         ("critical-path", &|texts| time::critical_path(results, lanes.as_ref(), texts)),
         ("memory", &|texts| memory::section(results, &ranks, texts)),
         ("ops", &|texts| names::operators(results, texts)),
+        ("modules", &|texts| modules::section(results, &ranks, texts)),
         ("lines", &|texts| lines::section(results, texts)),
         ("what-if", &|texts| across::what_if(results, texts)),
         ("iterations", &|texts| iterations::section(results, &ranks, texts)),
@@ -184,14 +210,15 @@ fn gather(
         };
         Ok((name, section, texts))
     };
-    let parts: Vec<(&str, SectionBuilder)> = parts.into_iter().filter(|(name, _)| keeps(name)).collect();
+    let parts: Vec<(&str, SectionBuilder)> = parts.into_iter().filter(|(name, _)| kept(name) != Kept::Not).collect();
     let mut sections = Vec::with_capacity(parts.len() + 1);
     let made: Vec<Result<(&str, Section, Texts), ResultsError>> =
         parts.into_par_iter().with_max_len(1).map(one).collect();
     inventory.place_texts(&shown.add(of_ranks));
     for made in made {
         let (name, mut section, texts) = made?;
-        section.place_texts(&shown.add(texts));
+        let places = if kept(name) == Kept::Shown { shown.add(texts) } else { shown.find(&texts) };
+        section.place_texts(&places);
         sections.push((name, section));
     }
     sections.push(("ranks", inventory));

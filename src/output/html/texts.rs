@@ -62,6 +62,17 @@ impl PageTexts {
         new.into_iter().map(|(_, text, most)| self.place(text, most)).collect()
     }
 
+    /// The indices in the page of the texts of a section; `u32::MAX` for those that it does not have.
+    pub fn find(&self, section: &Texts) -> Vec<u32> {
+        let mut out = vec![u32::MAX; section.all.len()];
+        for (text, (at, _)) in &section.all {
+            if let Some((place, known)) = out.get_mut(*at as usize).zip(self.places.get(text)) {
+                *place = *known;
+            }
+        }
+        out
+    }
+
     fn place(&mut self, text: Box<str>, most: usize) -> u32 {
         if let Some(place) = self.places.get(&text) {
             return *place;
@@ -105,7 +116,9 @@ mod tests {
             [second.cell("c"), second.of(Some("a")), second.of(None)],
             [Cell::Text(0), Cell::Text(1), Cell::Nothing]
         );
-        assert_eq!((shown.add(first), shown.add(second)), (vec![0, 1], vec![2, 0]));
+        assert_eq!(shown.add(first), [0, 1]);
+        assert_eq!(shown.find(&second), [u32::MAX, 0]);
+        assert_eq!(shown.add(second), [2, 0]);
         assert_eq!((shown.texts(), shown.cut()), (&["a", "b", "c"].map(String::from)[..], 0));
     }
 

@@ -42,3 +42,26 @@ function otherTimeline(f, data) {
   charts.push(line);
   line.showStep(0);
 }
+
+/** The change of a number to the baseline, in its own unit; null where one of both is missing. */
+function changeOf(column, i) {
+  const [now, before] = [column.cells[i], column.base ? column.base[i] : null];
+  return now === null || before === null ? null : now - before;
+}
+
+/** The number of the baseline and the change, below a number of a table. */
+function besideNumber(column, i) {
+  const before = column.base[i];
+  const delta = changeOf(column, i);
+  if (before === null) return make("span", { class: "was" }, column.cells[i] === null ? "" : "was –");
+  const isShare = column.kind === "ratio";
+  const words = delta === null ? "" : delta === 0 ? "same" : isShare ? points(delta) : before === 0 ? signedBy(column.kind, delta) : signedBy("ratio", delta / Math.abs(before));
+  return make("span", { class: "was", title: exact(column.kind, before) || null }, `was ${shown(column.kind, before)}`, words ? `, ${words}` : "");
+}
+
+/** Sums grow with what is recorded: what differs in it, in words. */
+function recordedOtherwise() {
+  const [now, before] = [data.set, data.against.set];
+  const of = (s) => `${plural(s.ranks, "rank")}, ${s.min_steps === s.max_steps ? plural(s.min_steps, "step") : `${count(s.min_steps)} to ${count(s.max_steps)} steps`}`;
+  return of(now) === of(before) ? "" : `; recorded: ${of(now)}, and in the baseline ${of(before)}`;
+}

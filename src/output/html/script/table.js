@@ -5,6 +5,7 @@ function readGrid(raw, texts) {
   const columns = raw.columns.map((c) => ({
     ...c,
     cells: c.kind === "text" ? c.cells.map((id) => (id === null ? null : texts[id])) : c.cells,
+    base: c.base || null,
   }));
   const byName = new Map(columns.map((c) => [c.name, c]));
   return {
@@ -13,6 +14,7 @@ function readGrid(raw, texts) {
     columns,
     rest: raw.rest && { rows: raw.rest[0], cells: raw.rest[1] },
     notes: raw.notes,
+    isBaseCut: raw.is_base_cut === true,
     of: (name) => (byName.has(name) ? byName.get(name).cells : []),
     doc: (name) => (byName.has(name) ? byName.get(name).doc : ""),
   };
@@ -25,7 +27,9 @@ const OF_ONE = new Set(["shortest_ns", "longest_ns"]);
 function perWindow(grid) {
   const windows = grid.of("windows");
   const isSum = (c) => c.kind === "ns" && !OF_ONE.has(c.name);
-  const each = (c) => (isSum(c) ? { ...c, cells: c.cells.map((v, i) => (v === null || !windows[i] ? null : v / windows[i])) } : c);
+  const window = grid.columns.find((c) => c.name === "windows");
+  const mean = (cells, of) => cells && of && cells.map((v, i) => (v === null || !of[i] ? null : v / of[i]));
+  const each = (c) => (isSum(c) ? { ...c, cells: mean(c.cells, windows) || c.cells.map(() => null), base: mean(c.base, window && window.base) } : c);
   const columns = grid.columns.map(each);
   const at = grid.columns.findIndex((c) => c.name === "windows");
   const rest = grid.rest && { ...grid.rest, cells: grid.rest.cells.map((v, i) => (isSum(grid.columns[i]) && grid.rest.cells[at] ? v / grid.rest.cells[at] : v)) };
@@ -44,6 +48,9 @@ function makeTable(grid, title) {
   const columns = filled(grid.columns);
   let order = Array.from({ length: grid.rows }, (_, i) => i);
   let sorted = { column: null, up: true };
+  // with a baseline: whether numbers are sorted by their change
+  const hasBase = columns.some((c) => c.base);
+  let byChange = false;
   let visible = PAGE_ROWS;
 
   const search = make("input", { type: "search", placeholder: "search", "aria-label": `search in ${title}` });
@@ -70,7 +77,8 @@ function makeTable(grid, title) {
   }
 
   function compare(a, b) {
-    const [x, y] = [sorted.column.cells[a], sorted.column.cells[b]];
+    const of = (i) => (byChange && sorted.column.base ? changeOf(sorted.column, i) : sorted.column.cells[i]);
+    const [x, y] = [of(a), of(b)];
     // what is missing comes last, either way
     if (x === null || y === null) return (x === null) - (y === null) || a - b;
     const by = typeof x === "string" ? names.compare(x, y) : x - y;
@@ -85,6 +93,9 @@ function makeTable(grid, title) {
     if (isFirst) attributes.scope = "row";
     if (column.name === "severity") attributes.class = `severity-${value}`;
     const content = typeof value === "string" ? linked(value, true) : [shown(column.kind, value)];
+    const isNew = hasBase && columns.every((c) => !c.base || c.base[i] === null);
+    if (column.base && !isNew) content.push(besideNumber(column, i));
+    if (isFirst && isNew) content.push(make("span", { class: "was" }, grid.isBaseCut ? "not listed in the baseline" : "not in the baseline"));
     return make(isFirst ? "th" : "td", attributes, ...content);
   }
 
@@ -107,8 +118,10 @@ function makeTable(grid, title) {
   const table = make("table", {}, make("caption", {}, ...captionOf(grid, title)), make("thead", {}, make("tr", {}, ...heads)), body);
   if (grid.rest) table.append(make("tfoot", {}, restRow(grid, columns)));
   draw();
+  const sorting = make("span");
+  if (hasBase) addSelect(sorting, "Sort numbers by", [["value", "value"], ["change", "change to the baseline"]], (v) => { byChange = v === "change"; draw(); });
   const scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, table);
-  const element = make("div", { class: "table waiting" }, make("div", { class: "controls" }, search, tally, all), scroll, more);
+  const element = make("div", { class: "table waiting" }, make("div", { class: "controls" }, search, hasBase ? sorting : null, tally, all), scroll, more);
   element.narrow = (ranks, label) => {
     only = grid.of("rank").some((r) => ranks.has(r)) ? ranks : null;
     all.hidden = only === null;
@@ -122,7 +135,7 @@ function makeTable(grid, title) {
 
 function captionOf(grid, title) {
   const from = grid.table.endsWith(".json") ? grid.table : `tables/${grid.table}.parquet`;
-  return [`${title}, from `, make("code", {}, from)];
+  return [`${title}, from `, make("code", {}, from), grid.columns.some((c) => c.base) ? `; below each number that of the baseline, and the change${recordedOtherwise()}` : ""];
 }
 
 /** What is not listed one by one. */

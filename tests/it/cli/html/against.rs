@@ -100,6 +100,66 @@ fn parts_and_names_are_those_of_hta_diff_on_the_traces() {
     assert!(stdout.contains("The step is slower: 200 us -> 210 us") && stdout.ends_with("compare.html\n"), "{stdout}");
 }
 
+/// A column with a baseline: its name, its cells and those of the baseline.
+type BesideColumn = (String, Vec<f64>, Vec<Option<f64>>);
+
+/// By section and grid: the columns that have a baseline.
+fn beside(page: &Page) -> BTreeMap<(String, String), Vec<BesideColumn>> {
+    let mut out: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let numbers = |v: &serde_json::Value| v.as_array().expect("cells").iter().map(|v| v.as_f64()).collect::<Vec<_>>();
+    for section in page.data["sections"].as_array().expect("sections") {
+        for (name, grid) in section[1]["grids"].as_object().expect("grids") {
+            for column in grid["columns"].as_array().expect("columns").iter().filter(|c| c.get("base").is_some()) {
+                let cells = numbers(&column["cells"]).into_iter().map(|v| v.unwrap_or(f64::NAN)).collect();
+                let told = (column["name"].as_str().expect("a name").to_string(), cells, numbers(&column["base"]));
+                let key = (section[0].as_str().expect("a section").to_string(), name.clone());
+                out.entry(key).or_default().push(told);
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn every_number_of_a_table_has_that_of_the_baseline_beside_it() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let out = dir.path().join("out");
+    let alone = analyze("data/samples/gpu_ddp8", &out, &[]);
+    assert!(beside(&alone).is_empty(), "a page without a baseline");
+    let page = against(&out, &out).page;
+    let found = beside(&page);
+    for (section, grid) in [
+        ("kernels", "kernels"),
+        ("kernels", "categories"),
+        ("ops", "operators"),
+        ("breakdown", "lanes"),
+        ("idle", "lanes"),
+        ("ranks", "ranks"),
+    ] {
+        let columns = &found[&(section.to_string(), grid.to_string())];
+        for (name, cells, base) in columns {
+            assert!(!cells.is_empty(), "{section} {grid}");
+            let same = |(this, base): (&f64, &Option<f64>)| base.map_or(this.is_nan(), |b| *this == b);
+            assert!(cells.iter().zip(base).all(same), "{section} {grid} {name}");
+        }
+        assert!(columns.iter().any(|(_, cells, _)| cells.iter().any(|v| *v > 0.0)), "{section} {grid}");
+    }
+    // Another run: a row has the figures of the row with its key, as the page of that run has them.
+    let jobs = Jobs::new(TEST, BASE);
+    let page = jobs.answer().page;
+    let of_base = Page::read(&jobs.dir.path().join("base/report.html"));
+    let (names, base_names) = (page.texts("kernels", "kernels", "name"), of_base.texts("kernels", "kernels", "name"));
+    let base_sums = of_base.cells("kernels", "kernels", "sum_ns");
+    let all = beside(&page);
+    let columns = &all[&("kernels".to_string(), "kernels".to_string())];
+    let (_, _, base) = columns.iter().find(|(name, ..)| name == "sum_ns").expect("the time has a baseline");
+    for (name, base) in names.iter().zip(base) {
+        let there = base_names.iter().position(|n| n == name).and_then(|i| base_sums[i]);
+        assert_eq!(base.map(|v| v as i64), there, "{name}");
+    }
+    assert!(base.iter().any(Option::is_some));
+}
+
 #[test]
 fn one_step_cannot_tell_noise() {
     let one = |job: Job| Job { steps: 1, ..job };
