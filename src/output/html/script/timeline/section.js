@@ -1,5 +1,5 @@
-// From a cause to its place: the step on the axis, the rows of its tables, its source line, and the command that repeats
-// it.
+// The section of the time axis: controls, what is chosen with its source line and its command, legend, tables; and the
+// way from a cause to its place.
 
 /** The causes of the diagnosis as the time axis needs them. */
 function causesOf(grid) {
@@ -13,29 +13,6 @@ function causesOf(grid) {
     named: (grid.of("sentence")[i] || "").split("`").filter((_, k) => k % 2 === 1),
     action: grid.of("action")[i],
   }));
-}
-
-/** A word for a shell, whatever it has in it. */
-const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replace(/'/g, "'\\''")}'`);
-
-/** The folder of the results, in which the page lies. */
-function resultsFolder() {
-  const place = location.pathname.split("/").at(-2) || "";
-  let folder = place;
-  try { folder = decodeURIComponent(place); } catch { /* it is not UTF-8, and is shown as it is */ }
-  return folder || "hta-out";
-}
-
-/** The command that lists rows of a table again. */
-const rowsCommand = (table, filter) => `hta query ${quoted(`SELECT * FROM ${table}${filter ? ` WHERE ${filter}` : ""}`)} ${quoted(resultsFolder())}`;
-
-/** A command to copy. */
-const commandLine = (text) => make("code", { class: "command", tabindex: "0", title: "command that repeats it; select to copy" }, text);
-
-// who follows the step that the reader chose
-const stepFollowers = [];
-function chooseStep(label, from) {
-  for (const [follower, follow] of stepFollowers) if (follower !== from) follow(label);
 }
 
 /** Shows a cause on the time axis; set when the axis is made. */
