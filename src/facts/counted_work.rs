@@ -13,8 +13,9 @@
 //! Operators inside a call that PyProf marked have no inputs of their own, and get those of the call
 //! ([`MarkedInputs`]).
 
+use crate::facts::input_work::InputWorks;
 use crate::facts::marked_inputs::MarkedInputs;
-use crate::flops::{Inputs, Model, Work, model};
+use crate::flops::Work;
 use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::rank_trace::RankTrace;
@@ -46,26 +47,18 @@ impl CountedWorks {
     }
 }
 
-/// What tells calls of one operator apart: name, and texts of the inputs.
-type Call = (StrId, [Option<StrId>; 4]);
-
 /// The work of each operator with a model, by row; how many are unknown; whether shapes are recorded.
 fn modelled(trace: &RankTrace) -> (Vec<(u32, Work)>, u64, bool) {
     let c = &trace.columns;
-    let mut models: HashMap<StrId, Option<Model>> = HashMap::new();
-    let mut works: HashMap<Call, Work> = HashMap::new();
+    let mut all = InputWorks::new(trace);
     let mut args = [Arg::InputDims, Arg::InputType, Arg::InputStrides, Arg::ConcreteInputs].map(|a| c.args.cursor(a));
     let (mut found, mut unknown, mut has_shapes) = (Vec::new(), 0, false);
     let marked = MarkedInputs::new(trace);
     for row in (0..c.len() as u32).filter(|r| trace.classes[*r as usize] == Class::HostOp) {
         let name = c.name(row as usize);
-        let Some(model) = *models.entry(name).or_insert_with(|| model(trace.text(name))) else { continue };
+        let Some(model) = all.model(name) else { continue };
         let texts = args.each_mut().map(|a| a.get(row).map(|v| StrId(v as u32)));
-        let work = *works.entry((name, texts)).or_insert_with(|| {
-            let [dims, types, strides, concrete] = texts.map(|t| t.map(|t| trace.text(t)));
-            let inputs = dims.zip(types).and_then(|(dims, types)| Inputs::parse(dims, types, strides, concrete));
-            model.work(&inputs.unwrap_or_default())
-        });
+        let Some(work) = all.work((name, texts)) else { continue };
         let lent = marked.as_ref().filter(|_| texts[0].is_none()).and_then(|m| m.work(row, model));
         let work = lent.unwrap_or(work);
         has_shapes |= texts[0].is_some();

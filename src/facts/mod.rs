@@ -9,6 +9,7 @@ pub(crate) mod graphs;
 pub(crate) mod host_activity;
 mod host_sums;
 pub(crate) mod idle_split;
+pub(crate) mod input_work;
 pub(crate) mod iterations;
 pub(crate) mod kernel_work;
 pub(crate) mod lines;

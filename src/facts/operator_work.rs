@@ -3,8 +3,9 @@
 
 use crate::facts::counted_work::CountedWorks;
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
+use crate::facts::input_work::InputWorks;
 use crate::facts::kernel_work::KernelWorks;
-use crate::flops::{Inputs, Work, model};
+use crate::flops::Work;
 use crate::kernel::category::Category;
 use crate::trace::graph_capture::CapturedOperator;
 use crate::trace::rank_trace::RankTrace;
@@ -100,17 +101,11 @@ impl OperatorWorks {
     }
 }
 
-/// The work of each captured operator, from the inputs that it had during the capture.
+/// The work of each captured operator that counts, from the inputs that it had during the capture.
 fn captured_works(trace: &RankTrace, nodes: &GraphNodes) -> Vec<Option<Work>> {
-    let mut known: HashMap<(StrId, [Option<StrId>; 4]), Option<Work>> = HashMap::new();
-    let work = |name: StrId, inputs: [Option<StrId>; 4]| {
-        let model = model(trace.text(name))?;
-        let [dims, types, strides, concrete] = inputs.map(|t| t.map(|t| trace.text(t)));
-        let inputs = dims.zip(types).and_then(|(dims, types)| Inputs::parse(dims, types, strides, concrete));
-        Some(model.work(&inputs.unwrap_or_default()))
-    };
-    let of = |o: &CapturedOperator| *known.entry((o.name, o.inputs)).or_insert_with(|| work(o.name, o.inputs));
-    nodes.operators.iter().map(of).zip(&nodes.operators).map(|(work, o)| work.filter(|_| o.counts)).collect()
+    let mut works = InputWorks::new(trace);
+    let of = |o: &CapturedOperator| works.work((o.name, o.inputs)).filter(|_| o.counts);
+    nodes.operators.iter().map(of).collect()
 }
 
 /// Whether a kernel only prepares the work of another one, or combines its partial results.

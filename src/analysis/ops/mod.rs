@@ -148,8 +148,10 @@ impl Analysis for Ops {
             mfu::table(trace, options),
             anomalies::table(&calls),
             summary(&calls),
-            flame::table(&calls),
         ];
+        if options.wants(Flame::SPEC) {
+            partial.tables.push(flame::table(&calls));
+        }
         if let Some(weight) = weight(options) {
             partial.tables.push(folded::fold(&calls, weight));
         }

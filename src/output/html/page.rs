@@ -19,7 +19,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// Scripts in the order in which they run.
-const SCRIPTS: [&str; 23] = [
+const SCRIPTS: [&str; 31] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
     include_str!("script/table.js"),
@@ -41,6 +41,14 @@ const SCRIPTS: [&str; 23] = [
     include_str!("script/flame.js"),
     include_str!("script/compare.js"),
     include_str!("script/against.js"),
+    include_str!("script/sections/causes.js"),
+    include_str!("script/sections/recording.js"),
+    include_str!("script/sections/breakdown.js"),
+    include_str!("script/sections/across.js"),
+    include_str!("script/sections/kernels.js"),
+    include_str!("script/sections/time.js"),
+    include_str!("script/sections/memory.js"),
+    include_str!("script/sections/operators.js"),
     include_str!("script/sections.js"),
     include_str!("script/start.js"),
 ];
