@@ -53,6 +53,10 @@ function told(model, found) {
     out.push(model.times(b).map((v, p) => (v ? `${LANE_PARTS[p]} ${exact("ns", v)}` : "")).filter((v) => v).join(", "));
     out.push(`longest: ${part}, ${exact("ns", model.longest(b))}`);
   }
+  if (model.waiting[b] > 0) {
+    const rest = model.time(b, 1) - model.waiting[b];
+    out.push(`of that waiting for other ranks ${exact("ns", model.waiting[b])}${rest ? `, ${found.lane.unmatched ? "transfer or without a match" : "transfer"} ${exact("ns", rest)}` : ""}`);
+  }
   if (model.names[b]) out.push(model.names[b]);
   if (model.causes[b]) out.push(`cause: ${words(model.causes[b])}`);
   if (found.wait && !found.waiting) out.push(`waits ${exact("ns", found.wait.dur)} for rank ${found.wait.late} (${words(found.wait.kind)})`);

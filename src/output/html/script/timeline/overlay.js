@@ -21,19 +21,13 @@ function paintArrow(g, { ctx, tints }, from, to, at, isStrong) {
   ctx.globalAlpha = 1;
 }
 
-/** Waits of lanes for a late rank, with arrows from it; those of the lane that is `looked` at are strong. */
+/** Arrows from late ranks to those that wait for them; those of the lane that is `looked` at are strong. */
 function paintWaits(g, brush, looked) {
-  const { ctx, tints } = brush;
   for (const row of g.rows) {
     if (row.kind !== "lane") continue;
-    const top = g.topOf(row);
     for (const w of row.lane.waits) {
       const [x0, x1] = [g.x(w.start), g.x(w.start + w.dur)];
       if (x1 < g.gutter() || x0 > g.width || x1 - x0 < 0.5) continue;
-      if (top < g.height && top + row.height > AXIS) {
-        ctx.fillStyle = tints.late;
-        ctx.fillRect(Math.max(x0, g.gutter()), top + 2, Math.min(x1, g.width) - Math.max(x0, g.gutter()), 2.5);
-      }
       const late = g.step.ofRank.get(w.late);
       const from = late && g.rowOf(late);
       const isStrong = looked && (looked.lane === row.lane || looked.lane === late);

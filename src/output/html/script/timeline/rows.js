@@ -9,7 +9,7 @@ function paintLane(g, brush, lane, top, height) {
   const { model } = g;
   const [a, s, left, right] = [g.from, g.scale(), g.gutter(), g.width];
   const { tints } = brush;
-  const pixel = [0, 0, 0, 0];
+  const pixel = [0, 0, 0, 0, 0];
   const foot = height < 20 ? 3 : 5;
   let at = -1;
   const flushPixel = () => {
@@ -26,7 +26,7 @@ function paintLane(g, brush, lane, top, height) {
         flushPixel();
         at = px;
       }
-      for (let p = 0; p < 4; p++) pixel[p] += model.time(b, p);
+      for (let p = 0; p < 5; p++) pixel[p] += model.drawn(b, p);
       continue;
     }
     flushPixel();
@@ -35,22 +35,33 @@ function paintLane(g, brush, lane, top, height) {
     const width = Math.min(x0 + w, right) - x1;
     if (width <= 0) continue;
     const many = model.pieces(b) > 1;
-    if (many) brush.stack(model.times(b), x1, top, width, height);
+    if (many) brush.stack(STACKED.map((_, p) => model.drawn(b, p)), x1, top, width, height);
     else brush.fill(tints.parts[model.parts[b]], x1, top, width, height);
+    if (!many && model.waiting[b] > 0) paintWaiting(g, brush, lane, b, top, height);
     const tint = CAUSE_TINTS.has(model.causes[b]) ? tints.kinds[CAUSE_TINTS.get(model.causes[b])] : null;
     if (tint && width > 2) brush.fill(tint, x1, top + height - foot, width, foot);
-    if (width > 46 && height >= 14) brush.text(many ? `${count(model.pieces(b))} pieces` : model.names[b] || words(model.causes[b] || LANE_PARTS[model.parts[b]]), x1, top, width, height, tints.parts[model.parts[b]]);
+    if (width > 46 && height >= 14) brush.text(many ? `${count(model.pieces(b))} pieces` : model.names[b] || words(model.causes[b] || LANE_PARTS[model.parts[b]]), x1, top, width, height, tints.parts[model.parts[b]], many || model.waiting[b] > 0);
     // an edge between neighbours of one colour
     if (width > 4) brush.fill(tints.panel, x1 + width - 0.5, top, 0.5, height);
   }
   flushPixel();
 }
 
+/** The part of a block of communication in which it waits for other ranks. */
+function paintWaiting(g, brush, lane, b, top, height) {
+  const [start, end] = [g.model.starts[b], g.model.starts[b] + g.model.durs[b]];
+  for (const w of lane.waits) {
+    const x0 = Math.max(g.x(Math.max(w.start, start)), g.gutter());
+    const x1 = Math.min(g.x(Math.min(w.start + w.dur, end)), g.width);
+    if (x1 - x0 > 0.5) brush.fill(brush.tints.parts[WAITING], x0, top, x1 - x0, height);
+  }
+}
+
 function paintHost(g, brush, lanes, top, height) {
   const { model } = g;
   const [a, s, left] = [g.from, g.scale(), g.gutter()];
   const cells = Math.max(1, Math.ceil((g.width - left) / 3));
-  const sums = new Float64Array(cells * 4);
+  const sums = new Float64Array(cells * 5);
   const size = (g.until - g.from) / cells;
   for (const lane of lanes) {
     for (let b = blockAt(model, lane, a); b < lane.end; b++) {
@@ -60,14 +71,14 @@ function paintHost(g, brush, lanes, top, height) {
       for (let c = Math.floor((start - a) / size); c < cells && a + c * size < end; c++) {
         if (c < 0) continue;
         const share = (Math.min(end, a + (c + 1) * size) - Math.max(start, a + c * size)) / model.durs[b];
-        if (share > 0) for (let p = 0; p < 4; p++) sums[c * 4 + p] += share * model.time(b, p);
+        if (share > 0) for (let p = 0; p < 5; p++) sums[c * 5 + p] += share * model.drawn(b, p);
       }
     }
   }
   for (let c = 0; c < cells; c++) {
-    const of = sums.subarray(c * 4, c * 4 + 4);
+    const of = sums.subarray(c * 5, c * 5 + 5);
     // what is missing of the lanes' time is before or after their steps
-    brush.stack(of, left + c * size * s, top, size * s + 0.5, (height * (of[0] + of[1] + of[2] + of[3])) / (size * lanes.length));
+    brush.stack(of, left + c * size * s, top, size * s + 0.5, (height * of.reduce((s, v) => s + v, 0)) / (size * lanes.length));
   }
 }
 

@@ -75,6 +75,8 @@ function timelineSection(f, data) {
   }]);
   charts.push(line);
   line.showStep(0);
+  const first = model.steps[0].lanes.flatMap((l) => l.marks).sort((a, b) => a.cause - b.cause)[0];
+  if (first) line.unfold(first.place.lane);
   f.body.append(detail, legend(model), make("p", { class: "note", id: "timeline-keys" }, "Drag to move, Ctrl and wheel or pinch to zoom, double click to fill. A rank with ▸ unfolds to its streams and threads. Keys: arrows choose, + and - zoom, 0 whole step, Enter unfolds. Time from the start of the step, clocks aligned."));
   const merged = f.grids.merged;
   if (merged.rows) {
@@ -98,6 +100,9 @@ function timelineSection(f, data) {
   };
 }
 
+/** As `hatch` on the canvas. */
+const HATCHED = "repeating-linear-gradient(135deg, var(--communication) 0 3px, var(--late) 3px 5px)";
+
 function legend(model) {
   const used = new Set(model.causes);
   const key = (tint, text) => make("span", { class: "key" }, make("i", { style: `background:${tint}` }), text);
@@ -105,7 +110,7 @@ function legend(model) {
   const causes = new Map();
   for (const [kind, at] of CAUSE_TINTS) if (used.has(kind)) causes.set(at, [...(causes.get(at) || []), words(kind)]);
   return make("div", { class: "legend", role: "group", "aria-label": "colours" },
-    ...LANE_PARTS.map((text, p) => key(`var(--${PART_KEYS[p]})`, text)), key("var(--late)", "waits for a late rank"),
+    ...LANE_PARTS.map((text, p) => key(`var(--${PART_KEYS[p]})`, text)), key(HATCHED, "waits for a late rank"),
     ...[...causes].map(([at, kinds]) => key(`var(--kind-${at})`, `at the foot: ${kinds.join(", ")}`)),
     ...spans.map(([at, text]) => key(`var(--kind-${at})`, text)));
 }
@@ -118,6 +123,9 @@ function sumsOf(model) {
     ["step", "step", "text", "step", rows.map(([s]) => s.label)],
     ["dur_ns", "length", "ns", "length of its window", rows.map(([, l]) => l.until - l.start)],
     ...PART_KEYS.map((k, p) => [`${k}_ns`, LANE_PARTS[p], "ns", LANE_PARTS[p], rows.map(([, l]) => sum(l, p))]),
+    ["waiting_ns", "of that waiting", "ns", "exposed communication that waits for other ranks", rows.map(([, l]) => l.waiting)],
+    ["transfer_ns", "transfer", "ns", "exposed communication that transfers", rows.map(([, l]) => (l.waiting === null ? null : sum(l, 1) - l.waiting - l.unmatched))],
+    ["unmatched_ns", "without a match", "ns", "exposed communication of calls that have no match on other ranks", rows.map(([, l]) => l.unmatched || null)],
   ]);
 }
 

@@ -96,7 +96,16 @@ function makeTimeline(where, model, chosen) {
     g.fit();
     resize();
     const late = [...new Set(g.step.lanes.flatMap((l) => l.waits.map((w) => w.late)))].sort((a, b) => a - b);
-    canvas.setAttribute("aria-label", `Timeline of step ${g.step.label}, ${ns(g.step.length)}: ${plural(g.step.lanes.length, "lane")}${late.length ? `; others wait for ranks ${late.slice(0, 8).join(", ")}` : ""}`);
+    canvas.setAttribute("aria-label", `Timeline of step ${g.step.label}, ${ns(g.step.length)}: ${plural(g.step.lanes.length, "lane")}; ${sharesOf(model, g.step)}${late.length ? `; others wait for ranks ${late.slice(0, 8).join(", ")}` : ""}`);
+    draw();
+  }
+
+  /** Shows the lane of a rank where lanes are folded by host. */
+  function unfold(lane) {
+    if (!g.folds()) return;
+    g.open.add(`host ${g.hostOf(lane)}`);
+    resize();
+    view.scrollTop = Math.max(0, g.rowOf(lane).y - AXIS - 40);
     draw();
   }
 
@@ -114,5 +123,5 @@ function makeTimeline(where, model, chosen) {
     canvas.focus({ preventScroll: true });
   }
 
-  return { state: g, showStep, showPlace, zoom: g.zoom, pan: g.pan, fit: acts.fit, render: () => { resize(); draw(); } };
+  return { state: g, showStep, showPlace, zoom: g.zoom, pan: g.pan, fit: acts.fit, render: () => { resize(); paint(); }, unfold };
 }
