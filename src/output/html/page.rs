@@ -19,10 +19,13 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// Scripts in the order in which they run.
-const SCRIPTS: [&str; 31] = [
+const SCRIPTS: [&str; 34] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
     include_str!("script/table.js"),
+    include_str!("script/paper.js"),
+    include_str!("script/chart_text.js"),
+    include_str!("script/chart_keys.js"),
     include_str!("script/chart.js"),
     include_str!("script/section.js"),
     include_str!("script/command.js"),

@@ -1,5 +1,16 @@
 // The time axis: a canvas that shows a step of a model, what is chosen on it, and a label that follows the pointer.
 
+/** Shares of the parts in the time of all lanes of a step, in words. */
+function sharesOf(model, step) {
+  const sums = LANE_PARTS.map(() => 0);
+  for (const lane of step.lanes) for (let b = lane.first; b < lane.end; b++) for (let p = 0; p < sums.length; p++) sums[p] += model.time(b, p);
+  const whole = sums.reduce((s, v) => s + v, 0);
+  return LANE_PARTS.map((part, p) => `${part} ${percent(whole ? sums[p] / whole : 0)}`).join(", ");
+}
+
+/** Largest height on paper, which does not scroll, in pixels. */
+const MOST_ON_PAPER = 4000;
+
 /** Draws a step of a model into `where`; `chosen` is told what the reader chose. */
 function makeTimeline(where, model, chosen) {
   const canvas = make("canvas", { class: "lanes", tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": "", "aria-describedby": "timeline-keys" });
@@ -23,7 +34,7 @@ function makeTimeline(where, model, chosen) {
 
   function resize() {
     g.layout();
-    const room = Math.min(g.total, Math.max(240, Math.round(window.innerHeight * 0.62)));
+    const room = Math.min(g.total, isOnPaper() ? MOST_ON_PAPER : Math.max(240, Math.round(window.innerHeight * 0.62)));
     [g.width, g.height] = [view.clientWidth || where.clientWidth, room];
     view.style.height = `${room}px`;
     spacer.style.height = `${g.total}px`;
