@@ -1,6 +1,7 @@
 //! Kernels by name: durations, how they occupy the device, and the work that they do.
 
 use crate::analysis::api::Options;
+use crate::analysis::kernels::callers::Callers;
 use crate::analysis::kernels::{BY, ScopeActivities};
 use crate::analysis::ops::keys::UNLINKED;
 use crate::analysis::summary::Summary;
@@ -47,6 +48,10 @@ table! {
         input_dims: Option<Text>, "", "shapes of the operator's inputs (with --by input)";
         direction: Option<Text>, "", "forward, backward, recompute or optimizer; null without an operator (with --by direction)";
         module: Option<Text>, "", "path of nn.Modules around the operator, backward: around its forward operator (with --by layer)";
+        main_op: Option<Text>, "", "operator that launched most of sum_ns; null where none did";
+        main_op_ns: Option<i64>, "ns", "part of sum_ns that it launched";
+        main_input_dims: Option<Text>, "", "shapes of its inputs in most of that time; null where they are not recorded, and for operators without a model of their work";
+        main_input_ns: Option<i64>, "ns", "part of sum_ns that it launched with these inputs";
         grid: Option<Text>, "", "blocks (with --by shape)";
         block: Option<Text>, "", "threads per block (with --by shape)";
         registers_per_thread: Option<i64>, "", "registers of a thread (with --by shape)";
@@ -71,9 +76,10 @@ table! {
         tail: Option<f64>, "", "filled part of the last round, mean weighted by duration; 1: full";
         occupancy_limiter: Option<Text>, "", "what limits the blocks of a multiprocessor for most of the time: warps, registers, shared_memory or blocks";
         work_count: u64, "", "activities of operators whose work is known";
+        work_ns: i64, "ns", "sum of the durations of these activities";
         flops: Option<u64>, "FLOP", "share of the operations of these operators; null where none is known";
         bytes: Option<u64>, "bytes", "share of their compulsory traffic";
-        tflops_per_s: Option<f64>, "TFLOP/s", "flops over the duration of these activities";
+        tflops_per_s: Option<f64>, "TFLOP/s", "flops over work_ns";
         tb_per_s: Option<f64>, "TB/s", "bytes over the same";
         flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity";
         peak_flops_pct: Option<f64>, "%", "of the device's peak for the type of the inputs; null where that is unknown";
@@ -137,6 +143,7 @@ struct Names<'a> {
     kernels: Arc<KernelWorks>,
     works: Arc<OperatorWorks>,
     nodes: Arc<GraphNodes>,
+    callers: Callers<'a>,
     machine: Machine<'a>,
     launches: Launches<'a>,
     directions: Option<Arc<Directions>>,
@@ -162,6 +169,7 @@ pub fn table(trace: &RankTrace, options: &Options, scopes: &[ScopeActivities]) -
         kernels: KernelWorks::of(trace),
         works: OperatorWorks::of(trace),
         nodes: GraphNodes::of(trace),
+        callers: Callers::new(trace),
         machine: Machine::new(trace, &options.peaks),
         launches: Launches::new(trace),
         directions: keys.direction.then(|| Directions::of(trace)),
@@ -267,6 +275,7 @@ impl Names<'_> {
             let occupied = self.occupied(&members);
             let (load, worked) = self.load(&members);
             let rates = load.rates(worked);
+            let main = self.callers.main(&members);
             table.push(KernelsByNameRow {
                 rank: trace.rank,
                 device: work.device,
@@ -292,6 +301,10 @@ impl Names<'_> {
                     ModuleKey::Of(m) => self.modules.1.get(m as usize).map(String::as_str),
                     ModuleKey::Captured(path) => Some(trace.text(path)),
                 }),
+                main_op: main.op.map(|(name, _)| name),
+                main_op_ns: main.op.map(|(_, ns)| ns),
+                main_input_dims: main.inputs.map(|(dims, _)| dims),
+                main_input_ns: main.inputs.map(|(_, ns)| ns),
                 grid: k.grid.map(|o| trace.text(o)),
                 block: k.block.map(|o| trace.text(o)),
                 registers_per_thread: k.registers,
@@ -320,6 +333,7 @@ impl Names<'_> {
                     .max_by_key(|(_, ns)| **ns)
                     .map(|(limiter, _)| limiter.name()),
                 work_count: load.count,
+                work_ns: worked,
                 flops: load.flops(),
                 bytes: load.bytes(),
                 tflops_per_s: rates.tflops_per_s,

@@ -1,6 +1,7 @@
 //! Kernel breakdown: time by set of classes that run concurrently, and by kernel name.
 
 mod by_name;
+mod callers;
 mod categories;
 pub mod totals;
 

@@ -15,6 +15,7 @@
 
 use crate::analysis::ops::flame::{Flame, OTHER, SMALL};
 use crate::analysis::stacks::{FlameNode, StackTree, keep_largest};
+use crate::output::html::detailed::detailed_ranks;
 use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
 use crate::output::html::overview::Ranks;
 use crate::output::html::results::{Results, ResultsError, columns};
@@ -105,7 +106,7 @@ impl Tree {
 /// # Errors
 /// When the table is damaged.
 pub fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let chosen = spread(&ranks.captures.keys().copied().collect::<Vec<u32>>());
+    let chosen = detailed_ranks(results, ranks, MOST_RANKS)?;
     let mut interner = Interner::default();
     let mut all = Tree::default();
     let mut single: Vec<(u32, Tree)> = chosen.iter().map(|rank| (*rank, Tree::default())).collect();
@@ -150,25 +151,9 @@ pub fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Se
     Ok(section.with("tree", grid))
 }
 
-/// The ranks with a tree of their own: all, or some at equal distances.
-fn spread(ranks: &[u32]) -> Vec<u32> {
-    let shown = ranks.len().min(MOST_RANKS);
-    let at = |i: usize| if shown < 2 { 0 } else { i * (ranks.len() - 1) / (shown - 1) };
-    (0..shown).filter_map(|i| ranks.get(at(i)).copied()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranks_are_all_or_some_from_the_first_to_the_last() {
-        assert!(spread(&[]).is_empty());
-        assert_eq!(spread(&[3]), [3]);
-        assert_eq!(spread(&(0..8).collect::<Vec<_>>()), (0..8).collect::<Vec<_>>());
-        let many = spread(&(0..1000).collect::<Vec<_>>());
-        assert_eq!((many.len(), many[0], many[7]), (8, 0, 999));
-    }
 
     #[test]
     fn nodes_of_ranks_with_the_same_path_are_one() {

@@ -112,6 +112,6 @@ pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Se
             ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
-    names.fill(&mut host, texts, MOST_ACTIVITIES, |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    names.fill(&mut host, texts, MOST_ACTIVITIES, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
     Ok(Section::default().with("lanes", grid).with("host", host))
 }

@@ -75,7 +75,7 @@ pub fn section(results: &Results, texts: &mut Texts) -> Result<Section, ResultsE
         texts,
         MOST,
         |key| key[1] == IDLE,
-        |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()],
+        |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()],
     );
     Ok(Section::default().with("lines", grid))
 }

@@ -1,6 +1,5 @@
-//! Sections by name over all ranks: kernels, repeated sequences, operators, calls that wait, Python functions.
+//! Sections by name over all ranks: repeated sequences, operators, calls that wait, Python functions.
 
-use crate::analysis::kernels::KernelsByName;
 use crate::analysis::ops::anomalies::Anomalies;
 use crate::analysis::ops::call_tree::CallTree;
 use crate::analysis::ops::operators::Operators;
@@ -11,18 +10,13 @@ use crate::output::html::tally::{KeySums, Tally};
 use crate::output::html::texts::Texts;
 use crate::output::html::work;
 use crate::table::schema::Text;
-use std::collections::HashMap;
 
 /// Largest number of names listed in each table.
-const MOST_NAMES: usize = 400;
+pub const MOST_NAMES: usize = 400;
 /// Largest number of sequences listed.
 const MOST_SEQUENCES: usize = 80;
 /// Number of names shown of a sequence.
 const SEQUENCE: usize = 12;
-
-columns! {
-    Kernel of KernelsByName { rank, scope, class: Text, short_name: Text, name: Text, sum_ns: i64, count: u64, min_ns: i64, max_ns: i64 }
-}
 
 columns! {
     Pattern of Repeats {
@@ -44,51 +38,9 @@ columns! {
     Call of CallTree { rank, kind: Text, name: Text, self_ns: i64, dur_ns, gpu_ns: i64, thread_launches: bool }
 }
 
-fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>) -> Vec<Cell> {
+/// The ranks that have a name, and the largest value of one with that rank.
+pub fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>, _: &mut Texts) -> Vec<Cell> {
     vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
-}
-
-/// The section on kernels, copies and sets by name.
-///
-/// # Errors
-/// When the table is damaged.
-pub fn kernels(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut names: Tally<3, 2> = Tally::default();
-    let mut extremes: HashMap<String, (i64, i64)> = HashMap::new();
-    let there = results.read::<Kernel>(|r| {
-        if r.scope != "span" {
-            return;
-        }
-        names.add([r.class, r.short_name, r.name], r.rank, [r.sum_ns, r.count as i64]);
-        match extremes.get_mut(r.name) {
-            Some(e) => *e = (e.0.min(r.min_ns), e.1.max(r.max_ns)),
-            None => _ = extremes.insert(r.name.to_string(), (r.min_ns, r.max_ns)),
-        }
-    })?;
-    if names.is_empty() {
-        let cpu = "No kernels were recorded: a CPU-only job, or a capture without device activity.";
-        return Ok(Section::without(if there { cpu.to_string() } else { missing("kernels_by_name") }));
-    }
-    let mut grid = Grid::new(
-        "kernels_by_name",
-        &[
-            ("class", "class", CellType::Text, "compute, communication or memory; `hta explain rules`"),
-            ("short", "kernel", CellType::Text, "short name; `hta explain kernels`"),
-            ("name", "full name", CellType::Text, "full name"),
-            ("sum_ns", "time", CellType::Ns, "sum of durations over all ranks; concurrent ones count twice"),
-            ("count", "count", CellType::Count, "how often, over all ranks"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-            ("most_ns", "largest", CellType::Ns, "sum on the rank with most of it"),
-            ("most_rank", "on rank", CellType::Id, "that rank"),
-            ("min_ns", "shortest", CellType::Ns, "shortest of all"),
-            ("max_ns", "longest", CellType::Ns, "longest of all"),
-        ],
-    );
-    names.fill(&mut grid, texts, MOST_NAMES, |t| {
-        let e = extremes.get(names.key(t)[2]).copied();
-        of_ranks(t).into_iter().chain([e.map(|e| e.0).into(), e.map(|e| e.1).into()]).collect()
-    });
-    Ok(Section::default().with("kernels", grid).with("categories", work::categories(results, texts)?))
 }
 
 /// A sequence in one line: its first and last names. A sequence may have a hundred thousand names.
@@ -141,7 +93,7 @@ pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, Results
     Ok(Section::default().with("sequences", grid))
 }
 
-/// The section on operators, modules, calls that wait and Python functions.
+/// The section on operators, calls that wait and Python functions.
 ///
 /// # Errors
 /// When a table is damaged.
@@ -169,11 +121,10 @@ pub fn operators(results: &Results, texts: &mut Texts) -> Result<Section, Result
             ("ranks", "ranks", CellType::Count, "ranks that have it"),
         ],
     );
-    operators.fill(&mut grid, texts, MOST_NAMES, |t| vec![t.ranks.into()]);
+    operators.fill(&mut grid, texts, MOST_NAMES, |t, _| vec![t.ranks.into()]);
     let section = Section::default().with("operators", grid).with("waits", waits(results, texts)?);
     let section = section.with("roofline", work::roofline(results, texts)?);
-    let section =
-        section.with("mfu", work::utilization(results, texts)?).with("modules", work::modules(results, texts)?);
+    let section = section.with("mfu", work::utilization(results, texts)?);
     Ok(section.with("python", python(results, texts)?))
 }
 
@@ -221,7 +172,7 @@ fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
             ("ranks", "ranks", CellType::Count, "ranks that have it"),
         ],
     );
-    all.fill_with_last(&mut grid, texts, MOST_NAMES, |key| key[1] == IDLE, |t| vec![t.ranks.into()]);
+    all.fill_with_last(&mut grid, texts, MOST_NAMES, |key| key[1] == IDLE, |t, _| vec![t.ranks.into()]);
     Ok(grid)
 }
 

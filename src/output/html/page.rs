@@ -8,7 +8,8 @@ use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
 use crate::output::html::{
-    across, breakdown, causes, flame, idle, iterations, lines, memory, names, overview, time, timeline,
+    across, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview, time,
+    timeline,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -19,7 +20,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// Scripts in the order in which they run.
-const SCRIPTS: [&str; 34] = [
+const SCRIPTS: [&str; 36] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
     include_str!("script/table.js"),
@@ -42,6 +43,8 @@ const SCRIPTS: [&str; 34] = [
     include_str!("script/timeline/timeline.js"),
     include_str!("script/timeline/section.js"),
     include_str!("script/flame.js"),
+    include_str!("script/tree.js"),
+    include_str!("script/roofline.js"),
     include_str!("script/compare.js"),
     include_str!("script/against.js"),
     include_str!("script/sections/causes.js"),
@@ -176,19 +179,20 @@ fn gather(
     };
     let count = ranks.set.ranks;
     let note = overview::record_note(results, &ranks)?;
-    let parts: [(&str, SectionBuilder); 17] = [
+    let parts: [(&str, SectionBuilder); 18] = [
         ("findings", &|texts| causes::section(results, note.clone(), texts)),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
         ("stragglers", &|texts| across::stragglers(results, count, texts)),
         ("collectives", &|texts| across::collectives(results, count, texts)),
         ("idle", &|texts| in_lanes(idle::section, texts)),
-        ("kernels", &|texts| names::kernels(results, texts)),
+        ("kernels", &|texts| kernels::section(results, texts)),
         ("patterns", &|texts| names::patterns(results, texts)),
         ("utilization", &|texts| time::utilization(results, &ranks, texts)),
         ("critical-path", &|texts| time::critical_path(results, lanes.as_ref(), texts)),
         ("memory", &|texts| memory::section(results, &ranks, texts)),
         ("ops", &|texts| names::operators(results, texts)),
+        ("modules", &|texts| modules::section(results, &ranks, texts)),
         ("lines", &|texts| lines::section(results, texts)),
         ("what-if", &|texts| across::what_if(results, texts)),
         ("iterations", &|texts| iterations::section(results, &ranks, texts)),

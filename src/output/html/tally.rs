@@ -82,7 +82,13 @@ impl<const K: usize, const N: usize> Tally<K, N> {
 
     /// Adds the `most` largest rows to a grid, and the sums of the others below. A row of the grid begins with the
     /// texts and the sums; `tail` gives the remaining cells.
-    pub fn fill(&self, grid: &mut Grid, texts: &mut Texts, most: usize, tail: impl Fn(&KeySums<K, N>) -> Vec<Cell>) {
+    pub fn fill(
+        &self,
+        grid: &mut Grid,
+        texts: &mut Texts,
+        most: usize,
+        tail: impl Fn(&KeySums<K, N>, &mut Texts) -> Vec<Cell>,
+    ) {
         self.fill_with_last(grid, texts, most, |_| false, tail);
     }
 
@@ -93,7 +99,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
         texts: &mut Texts,
         most: usize,
         last: impl Fn([&str; K]) -> bool,
-        tail: impl Fn(&KeySums<K, N>) -> Vec<Cell>,
+        tail: impl Fn(&KeySums<K, N>, &mut Texts) -> Vec<Cell>,
     ) {
         let mut rows: Vec<&KeySums<K, N>> = self.rows.values().collect();
         let order = |r: &&KeySums<K, N>| (last(self.key(r)), Reverse(r.sums));
@@ -101,7 +107,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
         for row in rows.iter().take(most) {
             let mut cells: Vec<Cell> = self.key(row).iter().map(|t| texts.cell(t)).collect();
             cells.extend(row.sums.iter().map(|v| Cell::Int(*v)));
-            cells.extend(tail(row));
+            cells.extend(tail(row, texts));
             grid.push(cells);
         }
         let others = rows.get(most..).unwrap_or_default();

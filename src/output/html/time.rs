@@ -242,7 +242,7 @@ pub fn critical_path(results: &Results, lanes: Option<&Lanes>, texts: &mut Texts
             ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
-    classes.fill(&mut grid, texts, MOST_PATHS, |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    classes.fill(&mut grid, texts, MOST_PATHS, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
     let mut names = Grid::new(
         "critical_path_summary",
         &[
@@ -255,7 +255,7 @@ pub fn critical_path(results: &Results, lanes: Option<&Lanes>, texts: &mut Texts
             ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
-    tops.fill(&mut names, texts, MOST_PATHS, |t| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    tops.fill(&mut names, texts, MOST_PATHS, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
     let mut section = Section::default();
     if lanes.is_some_and(|l| l.ranks.len() > 1) {
         section.notes.push("Each rank has a path of its own; the times are summed over the ranks.".to_string());

@@ -3,16 +3,15 @@
 
 use crate::analysis::kernels::KernelCategories;
 use crate::analysis::ops::mfu::Mfu;
-use crate::analysis::ops::modules::ModulesTable;
 use crate::analysis::ops::operators::Operators;
-use crate::output::html::grid::{Cell, CellType, Grid};
+use crate::output::html::grid::{CellType, Grid};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use crate::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Largest number of operators in the roofline, and of modules in the tree.
+/// Largest number of operators in the roofline.
 const MOST: usize = 400;
 
 columns! {
@@ -31,12 +30,6 @@ columns! {
         rank, device, scope, device_name: Option<Text>, number: Option<Text>, peak_tflops_per_s: Option<f64>,
         peak_tb_per_s: Option<f64>, dur_ns, matrix_flops: u64, matrix_busy_ns: i64, mfu_pct: Option<f64>,
         coverage_pct: Option<f64>,
-    }
-}
-
-columns! {
-    Module of ModulesTable {
-        rank, path: Text, count: u64, gpu_self_ns: i64, gpu_ns: i64, bwd_gpu_ns: Option<i64>, host_ns: i64,
     }
 }
 
@@ -203,55 +196,5 @@ pub fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, Results
             (d.covered / dur).into(),
         ]);
     }
-    Ok(grid)
-}
-
-/// Modules as a tree: each followed by what is inside, the largest first.
-///
-/// # Errors
-/// When the table is damaged.
-pub fn modules(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut sums: BTreeMap<String, ([i64; 5], BTreeSet<u32>)> = BTreeMap::new();
-    results.read::<Module>(|r| {
-        let (values, ranks) = sums.entry(r.path.to_string()).or_default();
-        let backward = r.bwd_gpu_ns.unwrap_or(0);
-        let own = [r.gpu_ns + backward, r.gpu_self_ns, backward, r.host_ns, r.count as i64];
-        values.iter_mut().zip(own).for_each(|(sum, v)| *sum += v);
-        ranks.insert(r.rank);
-    })?;
-    let mut grid = Grid::new(
-        "modules",
-        &[
-            ("name", "module", CellType::Text, "nn.Module, indented by a dot for each module around it"),
-            ("gpu_ns", "GPU time", CellType::Ns, "forward and backward, with everything inside, over all ranks"),
-            ("gpu_self_ns", "own, forward", CellType::Ns, "forward, without nested modules"),
-            ("bwd_gpu_ns", "backward", CellType::Ns, "backward, with everything inside"),
-            ("host_ns", "host time", CellType::Ns, "forward, with everything inside"),
-            ("count", "count", CellType::Count, "calls"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-            ("path", "path", CellType::Text, "names of the modules from the outermost in"),
-        ],
-    );
-    let mut order: Vec<&String> = sums.keys().collect();
-    // The key of a module has the time and name of every module around it, so that a tree is sorted like a list.
-    let key = |path: &str| {
-        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-        ends.map(|end| {
-            let around = path.get(..end).unwrap_or_default();
-            (Reverse(sums.get(around).map_or(0, |(values, _)| values[0])), around.to_string())
-        })
-        .collect::<Vec<_>>()
-    };
-    order.sort_by_cached_key(|path| key(path));
-    for path in order.iter().take(MOST) {
-        let Some((values, ranks)) = sums.get(*path) else { continue };
-        let (around, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let depth = if around.is_empty() { 0 } else { around.matches('/').count() + 1 };
-        let mut cells = vec![texts.cell(&format!("{}{name}", "· ".repeat(depth)))];
-        cells.extend(values.iter().map(|v| Cell::Int(*v)));
-        cells.extend([ranks.len().into(), texts.cell(path)]);
-        grid.push(cells);
-    }
-    grid.leave_out(order.len().saturating_sub(MOST), Vec::new());
     Ok(grid)
 }

@@ -11,6 +11,7 @@ pub mod engines;
 pub mod flame;
 pub mod graph_ops;
 pub mod iterations;
+pub mod kernels;
 pub mod known_answers;
 pub mod known_samples;
 pub mod launches;

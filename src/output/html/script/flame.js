@@ -3,6 +3,8 @@
 const FLAME_TINTS = { function: 4, line: 6, operator: 2, runtime_call: 1 };
 const FLAME_WEIGHTS = [["host", "time on the host", ["host_ns"]], ["gpu", "GPU time, forward and backward", ["gpu_ns", "bwd_gpu_ns"]], ["forward", "GPU time, forward", ["gpu_ns"]], ["backward", "GPU time of the backward pass", ["bwd_gpu_ns"]]];
 const BAR = 18;
+/** Largest number of levels that are drawn at once; a click on a bar draws those below it. */
+const FLAME_LEVELS = 48;
 
 /** The trees of a grid by weight: totals, children and places, made anew when rank or weight change. */
 function flameTree(grid, rank, columns) {
@@ -27,6 +29,7 @@ function flameTree(grid, rank, columns) {
   const [from, depth] = [new Map(), new Map()];
   let levels = 0;
   const stack = [];
+  const order = [];
   const put = (list, at, level) => {
     for (const i of list) {
       from.set(i, at);
@@ -39,10 +42,17 @@ function flameTree(grid, rank, columns) {
   put(roots, 0, 1);
   while (stack.length) {
     const i = stack.pop();
+    order.push(i);
     if (children.has(i)) put(children.get(i), from.get(i), depth.get(i) + 1);
   }
-  return { total, own, children, roots, parents, name, kind: kindOf, from, depth, levels: levels + 1, whole: roots.reduce((s, i) => s + total[i], 0) };
+  // the deepest level at or below each node
+  const deepest = new Map(depth);
+  for (const i of order.reverse()) if (parents[i] !== null) deepest.set(parents[i], Math.max(deepest.get(parents[i]), deepest.get(i)));
+  return { deepest, total, own, children, roots, parents, name, kind: kindOf, from, depth, levels: levels + 1, whole: roots.reduce((s, i) => s + total[i], 0) };
 }
+
+/** The line above the bars, which leads one level out. */
+const ABOVE = -1;
 
 function flameSection(f) {
   const grid = f.grids.tree;
@@ -78,13 +88,17 @@ function flameSection(f) {
     paint();
   }
 
+  const isInside = (i, around) => { for (let p = i; p !== null; p = tree.parents[p]) if (p === around) return true; return false; };
   const isFound = (i) => state.wanted !== "" && tree.name[i].toLowerCase().includes(state.wanted);
   const unit = (v) => `${ns(v)} = ${exact("ns", v)}`;
   const told = (i) => [tree.name[i], `${unit(tree.total[i])}, ${tree.whole ? percent(tree.total[i] / tree.whole) : ""} of all`, `${words(tree.kind[i])}; itself ${exact("ns", tree.own[i])}`];
 
   function paint() {
     state.width = frameOf.clientWidth;
-    const shownLevels = Math.min(tree.levels, 48);
+    // what is around the node that fills the width stands in one line above it
+    const first = state.focus === null ? 1 : tree.depth.get(state.focus);
+    const last = state.focus === null ? tree.levels - 2 : tree.deepest.get(state.focus);
+    const shownLevels = Math.min(last - first + 2, FLAME_LEVELS);
     const height = shownLevels * BAR + 2;
     const sharp = Math.min(2, window.devicePixelRatio || 1);
     canvas.width = Math.round(state.width * sharp);
@@ -104,14 +118,18 @@ function flameSection(f) {
     ctx.fillStyle = low;
     ctx.fillRect(0, 0, state.width, BAR - 1);
     ctx.fillStyle = ink;
-    ctx.fillText(`${state.rank === null ? "all" : `rank ${state.rank}`}: ${ns(tree.whole)}, ${state.weight[1]}`, 5, BAR / 2);
-    const stack = [...tree.roots];
+    const above = [];
+    for (let i = state.focus === null ? null : tree.parents[state.focus]; i !== null; i = tree.parents[i]) above.unshift(tree.name[i]);
+    const whole = `${state.rank === null ? "all" : `rank ${state.rank}`}: ${ns(tree.whole)}, ${state.weight[1]}`;
+    ctx.fillText(short(state.focus === null ? whole : `◂ ${[state.rank === null ? "all" : `rank ${state.rank}`, ...above.map((name) => short(name, 40))].join(" › ")}`, Math.floor((state.width - 8) / 5.9)), 5, BAR / 2, state.width - 8);
+    boxes.push([0, 0, state.width, ABOVE]);
+    const stack = state.focus === null ? [...tree.roots] : [state.focus];
     while (stack.length) {
       const i = stack.pop();
       const [x0, x1] = [(tree.from.get(i) - begin) * s, (tree.from.get(i) + tree.total[i] - begin) * s];
       if (x1 <= 0 || x0 >= state.width || x1 - x0 < 0.4) continue;
-      const [left, width, y] = [Math.max(0, x0), Math.min(x1, state.width) - Math.max(0, x0), tree.depth.get(i) * BAR];
-      if (tree.depth.get(i) >= shownLevels) continue;
+      const [left, width, y] = [Math.max(0, x0), Math.min(x1, state.width) - Math.max(0, x0), (tree.depth.get(i) - first + 1) * BAR];
+      if (tree.depth.get(i) - first + 1 >= shownLevels) continue;
       const isOther = state.wanted !== "" && !isFound(i);
       const tint = tree.kind[i] === "kernel" ? compute : tints[tree.kind[i]] || rest;
       ctx.globalAlpha = isOther ? 0.35 : 1;
@@ -140,6 +158,8 @@ function flameSection(f) {
 
   function select(i) {
     state.selected = i;
+    // what is chosen by keys must be seen
+    while (state.focus !== null && i !== null && !isInside(i, state.focus)) state.focus = tree.parents[state.focus];
     detail.replaceChildren();
     if (i !== null) {
       const [name, ...more] = told(i);
@@ -156,20 +176,23 @@ function flameSection(f) {
   };
   canvas.addEventListener("pointermove", (e) => {
     const [i, px, py] = at(e);
-    label.hidden = i === null;
-    if (i === null) return;
+    label.hidden = i === null || i === ABOVE;
+    canvas.style.cursor = i === null || (i === ABOVE && state.focus === null) ? "default" : "pointer";
+    if (label.hidden) return;
     label.replaceChildren(...told(i).map((l) => make("div", {}, short(l, 160))));
     label.style.left = `${Math.max(0, Math.min(px + 14, state.width - label.offsetWidth - 4))}px`;
     label.style.top = `${py + 16}px`;
   });
   canvas.addEventListener("pointerleave", () => { label.hidden = true; });
+  // a click fills the width; one on what fills it, or on the line above it, leads out again
   canvas.addEventListener("click", (e) => {
     const [i] = at(e);
     if (i === null) return;
-    state.focus = state.selected === i ? i : state.focus;
-    select(i);
+    const isOut = i === ABOVE || i === state.focus;
+    state.focus = isOut ? (state.focus === null ? null : tree.parents[state.focus]) : i;
+    label.hidden = true;
+    select(i === ABOVE ? state.focus : i);
   });
-  canvas.addEventListener("dblclick", (e) => { const [i] = at(e); if (i !== null) { state.focus = i; paint(); } });
   canvas.addEventListener("keydown", (e) => {
     const now = state.selected;
     const beside = (list, by) => list[Math.min(Math.max(list.indexOf(now) + by, 0), list.length - 1)];
@@ -200,6 +223,6 @@ function flameSection(f) {
   });
   back.addEventListener("click", () => { state.focus = null; paint(); });
   charts.push({ render: paint });
-  f.body.append(make("p", { class: "note" }, "Click chooses, a second click or double click fills the width. Keys: arrows, Enter fills, Escape shows all. GPU work of the backward pass stands below the forward operator that it belongs to."));
+  f.body.append(make("p", { class: "note" }, "A click fills the width and shows all levels below; a click on the same bar, or on the line above it, leads out. Keys: arrows, Enter fills, Escape shows all. GPU work of the backward pass stands below the forward operator that it belongs to."));
   f.table(grid, "call trees");
 }

@@ -13,6 +13,7 @@ const sections = {
   "critical-path": criticalPathSection,
   memory: memorySection,
   ops: opsSection,
+  modules: modulesSection,
   lines: linesSection,
   "what-if": whatIfSection,
   ranks: ranksSection,

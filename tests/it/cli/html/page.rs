@@ -147,6 +147,69 @@ fn idle_causes_in_the_page_are_those_of_the_table_and_sum_to_the_idle_time() {
     }
 }
 
+/// Each kernel has the operator with most time over all ranks, with shapes that a rank has for it, and its rate is that of
+/// the operations and times of the table.
+fn operators_of_kernels(page: &Page, kernels: &[&Value], sample: &str) {
+    let texts = |name: &str| page.texts("kernels", "kernels", name);
+    let (names, categories, ops, shapes) = (texts("name"), texts("category"), texts("op"), texts("input_dims"));
+    let rates = page.column("kernels", "kernels", "tflops_per_s")["cells"].as_array().expect("cells").clone();
+    for i in 0..names.len() {
+        let mine: Vec<&&Value> =
+            kernels.iter().filter(|r| r["name"] == *names[i] && r["category"] == *categories[i]).collect();
+        let mut of_op: std::collections::BTreeMap<&str, i64> = std::collections::BTreeMap::new();
+        for r in &mine {
+            if let Some(op) = r["main_op"].as_str() {
+                *of_op.entry(op).or_default() += r["main_op_ns"].as_i64().expect("its time");
+            }
+        }
+        let most = of_op.values().max().copied();
+        assert_eq!(of_op.get(ops[i].as_str()).copied(), most, "{sample}: {}", names[i]);
+        let has_shapes = mine.iter().any(|r| r["main_op"] == *ops[i] && r["main_input_dims"] == *shapes[i]);
+        assert!(shapes[i].is_empty() || has_shapes, "{sample}: {}", shapes[i]);
+        let total = |column: &str| mine.iter().filter_map(|r| r[column].as_u64()).sum::<u64>() as f64;
+        let rate = Some(total("flops") / total("work_ns") / 1e3).filter(|r| *r > 0.0);
+        let near = |(a, b): (f64, f64)| (a / b - 1.0).abs() < 1e-9;
+        assert!(
+            rate.zip(rates[i].as_f64()).map_or(rate.is_none() && rates[i].is_null(), near),
+            "{sample}: {}",
+            names[i]
+        );
+    }
+}
+
+#[test]
+fn modules_in_the_page_are_those_of_the_table_all_ranks_first() {
+    let mut with_modules = 0;
+    for sample in SAMPLES {
+        let page = of_sample(sample);
+        let table = rows("ops", "modules", sample);
+        if table.is_empty() {
+            assert!(page.reason("modules").is_some_and(|r| r.contains("with_modules")), "{sample}");
+            continue;
+        }
+        with_modules += 1;
+        let (ranks, paths) = (page.cells("modules", "tree", "rank"), page.texts("modules", "tree", "path"));
+        let parents = page.cells("modules", "tree", "parent");
+        for column in ["gpu_ns", "host_ns", "bwd_gpu_ns", "count"] {
+            let cells = page.cells("modules", "tree", column);
+            for i in 0..paths.len() {
+                let mine =
+                    table.iter().filter(|r| r["path"] == *paths[i] && ranks[i].is_none_or(|rank| r["rank"] == rank));
+                let values: Vec<i64> = mine.filter_map(|r| r[column].as_i64()).collect();
+                let whole = (!values.is_empty()).then(|| values.iter().sum::<i64>());
+                assert_eq!(cells[i], whole, "{sample} {column}: {}", paths[i]);
+            }
+        }
+        assert!(ranks.first() == Some(&None), "{sample}");
+        for (i, parent) in parents.iter().enumerate() {
+            let Some(parent) = parent.map(|p| p as usize) else { continue };
+            assert!(parent < i && ranks[parent] == ranks[i], "{sample}: row {i}");
+            assert!(paths[i].starts_with(&format!("{}/", paths[parent])), "{sample}: {}", paths[i]);
+        }
+    }
+    assert!(with_modules > 0);
+}
+
 #[test]
 fn kernels_and_operators_in_the_page_are_those_of_the_tables() {
     for sample in SAMPLES {
@@ -159,6 +222,7 @@ fn kernels_and_operators_in_the_page_are_those_of_the_tables() {
                 for column in ["sum_ns", "count"] {
                     assert_eq!(page.sum("kernels", "kernels", column), sum(&kernels, column), "{sample}");
                 }
+                operators_of_kernels(&page, &kernels, sample);
             }
         }
         let operators = rows("ops", "operators", sample);

@@ -1,7 +1,7 @@
-// Operators, modules and lines of user code.
+// Operators and lines of user code, and the modules of the model.
 
 function opsSection(f) {
-  const { operators, waits, roofline, mfu, modules, python } = f.grids;
+  const { operators, waits, roofline, mfu, python } = f.grids;
   addChart(f.body, () => {
     const most = operators.of("gpu_self_ns").map((v, i) => Math.max(v, operators.of("host_self_ns")[i]));
     const rows = largestFirst(most).slice(0, 15);
@@ -14,27 +14,24 @@ function opsSection(f) {
     });
     return { ...bars, says: `Bars of the ${rows.length} operators with most own time` };
   });
-  if (roofline.rows > 0) addChart(f.body, () => {
+  if (roofline.rows > 0) {
     const of = (c) => roofline.of(c);
-    const rows = of("name").map((_, i) => i);
-    const most = Math.max(...of("busy_ns"));
     const hover = (i) => `<b>${inLines(of("name")[i])}</b><br>${shown("number", of("tflops_per_s")[i])} TFLOP/s, ${shown("number", of("tb_per_s")[i])} TB/s${of("attainable")[i] === null ? "" : `: ${percent(of("attainable")[i])} of attainable, bound by ${plain(of("bound")[i])}`}<br>${shown("number", of("intensity")[i])} FLOP/byte<br>${ns(of("busy_ns")[i])} in ${plural(of("count")[i], "call")}`;
-    const points = { type: "scatter", mode: "markers", name: "operators", x: of("intensity"), y: of("tflops_per_s"), marker: { color: colour("compute"), size: rows.map((i) => 6 + 24 * Math.sqrt(of("busy_ns")[i] / most)), opacity: 0.75 }, hovertext: rows.map(hover), hovertemplate: "%{hovertext}<extra></extra>" };
-    // The roof of each product and number type: bandwidth up to the ridge, then the peak.
-    const roofs = new Map();
-    mfu.of("rank").forEach((_, i) => { const [peak, band] = [mfu.of("peak_tflops_per_s")[i], mfu.of("peak_tb_per_s")[i]]; if (peak && band) roofs.set(`${mfu.of("device_name")[i]}, ${mfu.of("number")[i]}`, [peak, band]); });
-    const [least, largest] = [Math.min(...of("intensity")) / 2, Math.max(...of("intensity")) * 2];
-    const lines = [...roofs].map(([name, [peak, band]], k) => { const x = [least, peak / band, Math.max(largest, (2 * peak) / band)]; return { type: "scatter", mode: "lines", name: plain(name), x, y: x.map((v) => Math.min(peak, v * band)), line: { color: kinds()[(k + 2) % kinds().length], width: 1.5 }, hovertemplate: `${plain(name)}: ${shown("number", peak)} TFLOP/s, ${shown("number", band)} TB/s<extra></extra>` }; });
-    return { data: [...lines, points], layout: { xaxis: { type: "log", title: { text: "FLOP/byte" } }, yaxis: { type: "log", title: { text: "TFLOP/s" } }, hovermode: "closest", showlegend: lines.length > 0 }, height: 380, says: `Roofline: ${roofline.rows} operators by operations per byte and rate, with the roofs of ${lines.length || "no"} known devices` };
-  });
-  else f.body.append(make("p", { class: "note" }, "No roofline: operations and bytes follow from shapes (record_shapes=True)."));
+    const points = of("name").map((_, i) => ({ x: of("intensity")[i], y: of("tflops_per_s")[i], ns: of("busy_ns")[i], hover: hover(i) }));
+    f.heading("Operators below the roofs of the device");
+    rooflineChart(f.body, new Map([["operators", points]]), roofsOf(mfu), "operator");
+  } else f.body.append(make("p", { class: "note" }, "No roofline: operations and bytes follow from shapes (record_shapes=True)."));
   if (python.rows === 0) f.body.append(make("p", { class: "note" }, "No Python functions: the traces were recorded without stacks (with_stack=True), or the results were written with --no-events."));
   f.table(operators, "operators");
   f.table(waits, "calls that make host and GPU wait");
   f.table(roofline, "roofline");
   f.table(mfu, "utilization by device");
-  f.table(modules, "modules as a tree");
   f.table(python, "Python functions");
+}
+
+function modulesSection(f) {
+  moduleTree(f, f.grids.tree);
+  f.table(f.grids.tree, "modules");
 }
 
 function linesSection(f) {
