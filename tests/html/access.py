@@ -52,7 +52,7 @@ CLICKABLE = r"""
 [...document.querySelectorAll("body *")].filter((e) => {
   const on = getEventListeners(e);
   return (on.click || on.pointerdown || on.pointerup || on.dblclick) && e.checkVisibility();
-}).filter((e) => !e.closest("button, a[href], input, select, summary, [tabindex='0']")).map((e) => `${e.tagName}.${e.className}`)
+}).filter((e) => !e.closest("button, a[href], input, select, summary, [tabindex='0']") && !(e.closest("[role=tree]") || document.createElement("i")).querySelector("[tabindex='0']")).map((e) => `${e.tagName}.${e.className}`)
 """
 
 

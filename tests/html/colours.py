@@ -65,3 +65,19 @@ def difference(one, two):
 def least_difference(a, b):
     """The smallest difference of two colours over all visions, and the vision that has it."""
     return min((difference(lab(a, vision), lab(b, vision)), vision) for vision in VISIONS)
+
+
+# Pairs with their CIEDE2000 from Sharma, Wu and Dalal, "The CIEDE2000 color-difference formula" (2005), table 1.
+PUBLISHED = [
+    ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
+    ((50, 2.5, 0), (73, 25, -18), 27.1492),
+    ((50, 2.5, 0), (56, -27, -3), 31.9030),
+    ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
+    ((63.0109, -31.0961, -5.8663), (62.8187, -29.7946, -4.0864), 1.2630),
+    ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
+]
+
+
+def agrees_with_published():
+    """Whether differences are those of the literature, and black on white has the largest contrast."""
+    return all(abs(difference(a, b) - d) < 1e-4 for a, b, d in PUBLISHED) and abs(contrast((0, 0, 0), (1, 1, 1)) - 21) < 1e-9
