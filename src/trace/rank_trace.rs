@@ -273,6 +273,11 @@ impl RankTrace {
         len == 0 && work.capture != self.recorded
     }
 
+    /// Rows of the host that are the work of a CPU-only rank, each with its class.
+    pub fn host_work_rows(&self) -> impl Iterator<Item = (u32, WorkClass)> + '_ {
+        host_work_rows(&self.columns, &self.classes)
+    }
+
     /// The text of an id: of the file, or one that was added.
     pub fn text(&self, id: StrId) -> &str {
         let recorded = self.columns.strings.len();
@@ -427,24 +432,28 @@ fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {
     by_device.into_iter().map(build).collect()
 }
 
-/// The host work of a CPU-only rank: operators and API calls, and communication ranges.
-fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
+/// Rows of the host that are the work of a CPU-only rank: operators and API calls, and communication ranges.
+fn host_work_rows<'a>(c: &'a Columns, classes: &'a [Class]) -> impl Iterator<Item = (u32, WorkClass)> + 'a {
     let communicates: Vec<(bool, bool)> = c
         .strings
         .iter()
         .map(|(_, t)| (is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t)))
         .collect();
-    let work = (0..c.len()).filter_map(|row| {
-        let (as_op, as_other) = communicates.get(c.name(row).0 as usize).copied().unwrap_or_default();
-        let span = c.span(row);
-        match classes[row] {
-            Class::HostOp if as_op => Some((span, WorkClass::Communication)),
-            Class::HostOp | Class::Runtime => Some((span, WorkClass::Compute)),
-            Class::Annotation if as_other => Some((span, WorkClass::Communication)),
-            Class::Collective => Some((span, WorkClass::Communication)),
+    (0u32..).zip(classes).filter_map(move |(row, class)| {
+        let (as_op, as_other) = communicates.get(c.name(row as usize).0 as usize).copied().unwrap_or_default();
+        match class {
+            Class::HostOp if as_op => Some((row, WorkClass::Communication)),
+            Class::HostOp | Class::Runtime => Some((row, WorkClass::Compute)),
+            Class::Annotation if as_other => Some((row, WorkClass::Communication)),
+            Class::Collective => Some((row, WorkClass::Communication)),
             _ => None,
         }
-    });
+    })
+}
+
+/// The host work of a CPU-only rank.
+fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
+    let work = host_work_rows(c, classes).map(|(row, class)| (c.span(row as usize), class));
     let timeline = Timeline::new(work);
     let first = timeline.segments().first()?.span.start;
     let last = timeline.segments().last()?.span.end;

@@ -35,7 +35,7 @@ table! {
         dur_ns: i64, "ns", "length: the sum of the four parts";
         part: Text, "", "part of the longest piece in it: compute, communication (exposed), memory (exposed copies and sets) or idle";
         cause: Option<Text>, "", "kind of cause that owns the longest piece, if it is idle or a copy; waiting for ranks is in timeline_waits";
-        name: Option<Text>, "", "kernel or copy that is the longest piece; for idle time the frame, loader or call that it is about";
+        name: Option<Text>, "", "kernel or copy that is the longest piece, on a CPU-only rank the outermost operator or range; for idle time the frame, loader or call that it is about";
         count: u32, "", "pieces that share the block";
         longest_ns: i64, "ns", "length of the longest piece";
         compute_ns: i64, "ns", "compute runs";
@@ -145,18 +145,21 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &Owned) -> Vec<(Span, Blo
     let none = Union::default();
     let ways: HashMap<u32, CauseKind> =
         owned.ways.iter().filter_map(|(c, kind)| Some((c.activity, (*kind)?))).collect();
+    let host = if work.is_gpu { Vec::new() } else { host_runs(trace) };
     let mut out: Vec<(Span, BlockPart, Label)> = Vec::new();
     for (class, part, hidden) in [
         (WorkClass::Compute, BlockPart::Compute, &none),
         (WorkClass::Communication, BlockPart::Communication, &compute),
         (WorkClass::Memory, BlockPart::Memory, &above),
     ] {
-        for (span, activity) in first_running(trace, work, class) {
-            let label = Label {
-                name: activity.map_or(StrId::EMPTY, |i| trace.activities[i as usize].name),
-                cause: activity.filter(|_| part == BlockPart::Memory).and_then(|i| ways.get(&i).copied()),
-            };
-            out.extend(hidden.gaps_in(span).into_iter().map(|s| (s, part, label)));
+        let runs = match work.is_gpu {
+            true => first_running(device_runs(trace, work), class),
+            false => first_running(host.iter().copied(), class),
+        };
+        for run in runs {
+            let cause = run.activity.filter(|_| part == BlockPart::Memory).and_then(|i| ways.get(&i).copied());
+            let label = Label { name: run.name, cause };
+            out.extend(hidden.gaps_in(run.span).into_iter().map(|s| (s, part, label)));
         }
     }
     out.extend(owned.idle.iter().map(|p| {
@@ -167,20 +170,44 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &Owned) -> Vec<(Span, Blo
     out
 }
 
-/// When a class runs, cut by the activity that runs: of several the one that started first. Host work of a CPU-only rank
-/// has no activities and is not cut.
-fn first_running(trace: &RankTrace, work: &DeviceWork, class: WorkClass) -> Vec<(Span, Option<u32>)> {
-    if !work.is_gpu {
-        return work.timeline.when(class).spans().iter().map(|s| (*s, None)).collect();
-    }
+/// Work of a device, or an operator, call or communication range of a CPU-only rank.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    span: Span,
+    class: WorkClass,
+    name: StrId,
+    /// Index of the activity; none on a CPU-only rank.
+    activity: Option<u32>,
+}
+
+/// What runs on a device, by start.
+fn device_runs<'a>(trace: &'a RankTrace, work: &'a DeviceWork) -> impl Iterator<Item = Run> + 'a {
+    work.activities.iter().map(|&i| {
+        let a = &trace.activities[i as usize];
+        Run { span: a.span, class: a.work, name: a.name, activity: Some(i) }
+    })
+}
+
+/// What runs on the host of a CPU-only rank, by start; of what starts together the longest first, which holds the others.
+fn host_runs(trace: &RankTrace) -> Vec<Run> {
+    let run = |(row, class): (u32, WorkClass)| {
+        let row = row as usize;
+        Run { span: trace.columns.span(row), class, name: trace.columns.name(row), activity: None }
+    };
+    let mut out: Vec<Run> = trace.host_work_rows().map(run).collect();
+    out.sort_by_key(|r| (r.span.start, Reverse(r.span.end)));
+    out
+}
+
+/// When a class runs, cut by what runs: of several the one that started first.
+fn first_running(runs: impl Iterator<Item = Run>, class: WorkClass) -> Vec<Run> {
     let mut out = Vec::new();
     let mut at = Ns::MIN;
-    for &i in &work.activities {
-        let a = &trace.activities[i as usize];
-        let free = Span::new(a.span.start.max(at), a.span.end);
-        if a.work == class && !free.is_empty() {
-            out.push((free, Some(i)));
-            at = a.span.end;
+    for run in runs.filter(|r| r.class == class) {
+        let free = Span::new(run.span.start.max(at), run.span.end);
+        if !free.is_empty() {
+            out.push(Run { span: free, ..run });
+            at = run.span.end;
         }
     }
     out

@@ -25,8 +25,10 @@ table! {
     }
 }
 
-/// Largest number of waits of a device in a step.
-const MOST: usize = 12;
+/// Number of waits of all devices in all steps that is aimed at.
+const ALL: usize = 32_768;
+/// Smallest and largest number of waits of a device in a step that are kept of many.
+const OF_STEP: (usize, usize) = (12, 256);
 
 /// A wait of a device.
 struct Wait {
@@ -40,6 +42,8 @@ pub fn waits(job: &Job, account: &JobAccount) -> Batch {
     let mut table = Waits::default();
     let lengths: Vec<Ns> = account.steps.iter().map(|s| s.time).collect();
     let steps: Vec<&JobStep> = kept(&lengths).into_iter().filter_map(|i| account.steps.get(i)).collect();
+    let cells: usize = steps.iter().map(|s| s.windows.len()).sum();
+    let most = (ALL / cells.max(1)).clamp(OF_STEP.0, OF_STEP.1);
     let mut latest = Latest { job, of: BTreeMap::new() };
     let mut rows: Vec<(u32, Option<i64>, Option<StepKey>, Wait)> = Vec::new();
     for step in steps {
@@ -47,7 +51,7 @@ pub fn waits(job: &Job, account: &JobAccount) -> Batch {
             let all = spans.iter().flat_map(|span| of_window(&mut latest, *part, *device, *span));
             let mut all: Vec<Wait> = all.collect();
             all.sort_by_key(|w| (Reverse(w.span.len()), w.span.start));
-            all.truncate(MOST);
+            all.truncate(most);
             rows.extend(all.into_iter().map(|w| (*part, *device, step.key, w)));
         }
     }

@@ -20,15 +20,28 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
 /// Scripts in the order in which they run.
-const SCRIPTS: [&str; 23] = [
+const SCRIPTS: [&str; 36] = [
     include_str!("script/format.js"),
     include_str!("script/source.js"),
     include_str!("script/table.js"),
+    include_str!("script/paper.js"),
+    include_str!("script/chart_text.js"),
+    include_str!("script/chart_keys.js"),
     include_str!("script/chart.js"),
     include_str!("script/section.js"),
-    include_str!("script/lanes.js"),
-    include_str!("script/timeline.js"),
-    include_str!("script/place.js"),
+    include_str!("script/command.js"),
+    include_str!("script/follow.js"),
+    include_str!("script/timeline/model.js"),
+    include_str!("script/timeline/cause_places.js"),
+    include_str!("script/timeline/geometry.js"),
+    include_str!("script/timeline/brush.js"),
+    include_str!("script/timeline/rows.js"),
+    include_str!("script/timeline/overlay.js"),
+    include_str!("script/timeline/found.js"),
+    include_str!("script/timeline/pointer.js"),
+    include_str!("script/timeline/keys.js"),
+    include_str!("script/timeline/timeline.js"),
+    include_str!("script/timeline/section.js"),
     include_str!("script/flame.js"),
     include_str!("script/tree.js"),
     include_str!("script/roofline.js"),

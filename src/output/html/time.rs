@@ -1,8 +1,9 @@
 //! Sections over time: utilization of the devices, and the critical path of the steps.
 
+use crate::analysis::breakdown::Breakdowns;
 use crate::analysis::counters::CounterValues;
 use crate::analysis::critical_path::tables::CriticalSummary;
-use crate::output::html::axis::Axis;
+use crate::output::html::axis::{Axis, Step};
 use crate::output::html::breakdown::{LaneKey, Lanes};
 use crate::output::html::grid::{CellType, Grid, Heading, Section, missing};
 use crate::output::html::overview::Ranks;
@@ -16,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const STRETCHES: i64 = 120;
 /// Largest number of rows of the map; with more devices, consecutive ranks share one.
 const MOST_ROWS: usize = 256;
+/// Largest number of steps that can be shown one by one.
+const MOST_STEPS: usize = 400;
 /// Largest number of windows of critical paths listed.
 const MOST_PATHS: usize = 400;
 
@@ -28,6 +31,10 @@ columns! {
         rank, window: Text, class: Text, work_ns: i64, overhead_ns: i64, count: u64, top_name: Option<Text>,
         top_name_ns: Option<i64>,
     }
+}
+
+columns! {
+    StepWindow of Breakdowns { rank, scope, step, step_label, ts_ns, dur_ns }
 }
 
 /// A running mean over time.
@@ -174,8 +181,33 @@ pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Resul
     if axis.joined > 1 {
         section.notes.push(format!("{} consecutive ranks share a row of the map: their mean.", axis.joined));
     }
-    let section = section.with("stretches", grid);
+    let section = section.with("stretches", grid).with("steps", steps_in_time(results, start_of, texts)?);
     Ok(if axis.len() > 1 { section.with("map", map) } else { section })
+}
+
+/// When each step ran: from the first start to the last end on the ranks, on the axis of the utilization.
+fn steps_in_time(results: &Results, start_of: impl Fn(u32) -> i64, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut extents: BTreeMap<Step, (i64, i64)> = BTreeMap::new();
+    results.read::<StepWindow>(|r| {
+        let Some(step) = Step::new(r.step, r.step_label).filter(|_| r.scope != "span") else { return };
+        let start = r.ts_ns - start_of(r.rank);
+        let extent = extents.entry(step).or_insert((start, start + r.dur_ns));
+        *extent = (extent.0.min(start), extent.1.max(start + r.dur_ns));
+    })?;
+    let mut grid = Grid::new(
+        "temporal_breakdown",
+        &[
+            ("step", "step", CellType::Text, "step"),
+            ("start_ns", "from", CellType::Ns, "first start on a rank"),
+            ("end_ns", "until", CellType::Ns, "last end on a rank"),
+        ],
+    );
+    if extents.len() <= MOST_STEPS {
+        for (step, (start, end)) in extents {
+            grid.push([texts.cell(&step.to_string()), start.into(), end.into()]);
+        }
+    }
+    Ok(grid)
 }
 
 /// The section on the critical path of the steps.

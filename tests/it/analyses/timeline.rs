@@ -122,3 +122,24 @@ fn those_who_wait_name_the_rank_that_came_late() {
         assert!((r.int("dur_ns") - ms(4)).abs() < us(200), "{}", r.0);
     }
 }
+
+#[test]
+fn work_of_a_host_alone_is_named_by_its_outermost_operator() {
+    // operators   |linear........|      |relu|
+    //                |mm..|
+    let mut t = TraceBuilder::new().rank(0).world(1).host("node-0");
+    let mut main = t.thread(1);
+    main.step(1, us(0)..us(100));
+    main.op("aten::linear", us(10)..us(50));
+    main.op("aten::mm", us(20)..us(40));
+    main.op("aten::relu", us(70)..us(80));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("rank_0.json");
+    std::fs::write(&path, t.to_json()).expect("it can be written");
+    let answer = answer(&[path], &options());
+    let rows = answer.rows("timeline");
+    let compute = rows.iter().filter(|r| r.text("part") == "compute");
+    let shown: Vec<(String, i64)> = compute.map(|r| (r.text("name").to_string(), r.int("dur_ns"))).collect();
+    assert_eq!(shown, [("aten::linear".to_string(), us(40)), ("aten::relu".to_string(), us(10))]);
+    assert!(check_sums(&answer, "host") > 0);
+}

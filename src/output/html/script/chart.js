@@ -10,19 +10,18 @@ const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "cro
 /** Colours of further kinds of things, other than those that mean something. */
 const kinds = () => Array.from({ length: 10 }, (_, i) => colour(`kind-${i}`));
 
-// black or white, whichever is read better on a colour
-const DARK_TEXT = "#10151c";
+// black or white, whichever is read better on a colour: one of them has a contrast of 4.5 with any
 const inks = new Map();
 function inkOn(tint) {
   if (!inks.has(tint)) {
-    const parts = [1, 3, 5].map((i) => parseInt(tint.slice(i, i + 2), 16) / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    const parts = [1, 3, 5].map((i) => parseInt(tint.slice(i, i + 2), 16) / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
     const light = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
-    inks.set(tint, light > 0.2 ? DARK_TEXT : "#ffffff");
+    inks.set(tint, (light + 0.05) ** 2 > 1.05 * 0.05 ? "#000000" : "#ffffff");
   }
   return inks.get(tint);
 }
 
-const isNarrow = () => window.innerWidth < 700;
+const isNarrow = () => !isOnPaper() && window.innerWidth < 700;
 
 function baseLayout(height) {
   const ink = colour("ink");
@@ -60,17 +59,20 @@ function merged(base, over) {
  * `clicked` is told which point was clicked.
  */
 function addChart(where, draw, clicked) {
-  const element = make("div", { class: "chart", role: "img" });
-  where.append(element);
+  const element = make("div", { class: "chart", tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-describedby": "chart-keys" });
+  const told = make("div", { class: "unseen", "aria-live": "polite" });
+  where.append(element, told);
   const chart = {
     render() {
       const { data, layout, height, says } = draw();
-      element.setAttribute("aria-label", says);
+      element.setAttribute("aria-label", describe(says, data));
       // nothing that leads out of the page: Plotly would offer to upload the chart
       const config = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", displayModeBar: isNarrow() ? false : "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]], doubleClick: "reset" };
       const isFirst = !element.on;
-      Plotly.react(element, data, merged(baseLayout(height), layout || {}), config);
-      if (isFirst && clicked) element.on("plotly_click", (e) => { if (e.points.length) clicked(e.points[0]); });
+      Plotly.react(element, data, { ...merged(baseLayout(height), layout || {}), ...(isOnPaper() ? { width: element.clientWidth } : {}) }, config);
+      if (!isFirst) return;
+      walkByKeys(element, (text) => { told.textContent = text; }, clicked);
+      if (clicked) element.on("plotly_click", (e) => { if (e.points.length) clicked(e.points[0]); });
     },
   };
   charts.push(chart);

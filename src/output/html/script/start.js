@@ -136,6 +136,7 @@ function follow() {
 }
 
 settings();
+drawForPaper();
 heading();
 build();
 whenBuilt.splice(0).forEach((f) => f());

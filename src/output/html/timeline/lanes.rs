@@ -1,7 +1,8 @@
 //! Blocks of every device in the steps that are shown, merged to what the page has room for. The longest step gets half
-//! of the room; of the others as many are shown as can be told apart.
+//! of the room; of the others as many are shown as can be told apart. Ranks that causes name get more room than others.
 
 use crate::analysis::inventory;
+use crate::diagnosis::TimeAccount;
 use crate::diagnosis::timeline::{Block, BlockPart, TimelineTable, merge};
 use crate::output::html::axis::Step;
 use crate::output::html::breakdown::LaneKey;
@@ -11,12 +12,16 @@ use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use crate::table::schema::Text;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of blocks in a page.
-pub const BLOCKS: usize = 48_000;
+pub const BLOCKS: usize = 64_000;
 /// Fewest blocks of a lane with which a step is worth showing.
 const FEWEST: usize = 24;
+/// Largest number of ranks that get more room because causes name them.
+const NAMED: usize = 32;
+/// They share this part of a step's room.
+const OF_NAMED: usize = 4;
 
 columns! {
     Extent of TimelineTable { rank, device, step: Option<u32>, step_label, ts_ns: i64, dur_ns: i64 }
@@ -27,6 +32,10 @@ columns! {
         rank, device, step: Option<u32>, step_label, ts_ns: i64, part: Text, cause: Option<Text>, name: Option<Text>,
         count: u32, longest_ns: i64, compute_ns: i64, communication_ns: i64, memory_ns: i64, idle_ns: i64,
     }
+}
+
+columns! {
+    Accounted of TimeAccount { rank, device, step: Option<u32>, step_label, part: Text, time_ns: i64 }
 }
 
 columns! {
@@ -50,8 +59,8 @@ pub struct ShownStep {
     pub length: i64,
     /// First start of the devices, on the common clock.
     pub origin: i64,
-    /// Largest number of blocks of a device.
-    most: usize,
+    /// Largest number of blocks of a device, and of one of a rank that causes name.
+    most: (usize, usize),
 }
 
 pub struct Lanes {
@@ -64,13 +73,21 @@ pub struct Lanes {
     /// Whether the ranks share a clock; otherwise each begins at its own start.
     pub are_together: bool,
     left: usize,
+    /// Ranks that get more room.
+    named: BTreeSet<u32>,
 }
 
-/// Chooses the steps that are shown with at most `room` blocks; `None` without the table.
+/// Chooses the steps that are shown with at most `room` blocks; `None` without the table. `named` are the ranks that
+/// causes name, those of the first cause first.
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn lanes(results: &Results, ranks: &Ranks, room: usize) -> Result<Option<Lanes>, ResultsError> {
+pub fn lanes(
+    results: &Results,
+    ranks: &Ranks,
+    room: usize,
+    named: impl Iterator<Item = u32>,
+) -> Result<Option<Lanes>, ResultsError> {
     let mut windows: BTreeMap<(Key, LaneKey), LaneWindow> = BTreeMap::new();
     let there = results.read::<Extent>(|r| {
         let key = (Step::new(r.step, r.step_label), (r.rank, r.device));
@@ -85,7 +102,7 @@ pub fn lanes(results: &Results, ranks: &Ranks, room: usize) -> Result<Option<Lan
     let mut steps: BTreeMap<Key, (usize, ShownStep)> = BTreeMap::new();
     for ((key, (rank, _)), window) in &windows {
         let origin = window.start - offset(*rank);
-        let none = || (0, ShownStep { key: *key, length: 0, origin, most: 0 });
+        let none = || (0, ShownStep { key: *key, length: 0, origin, most: (1, 1) });
         let (lanes, step) = steps.entry(*key).or_insert_with(none);
         *lanes += 1;
         step.length = step.length.max(window.len);
@@ -97,13 +114,29 @@ pub fn lanes(results: &Results, ranks: &Ranks, room: usize) -> Result<Option<Lan
     steps.sort_by_key(|(lanes, s)| (Reverse(*lanes), Reverse(s.length), s.key));
     let others = steps.len().saturating_sub(1).min(room / 2 / (FEWEST * widest));
     let left = steps.len().saturating_sub(1 + others);
-    let rooms = [room / 2 / widest, (room / 2 / (widest * others.max(1))).max(1)];
+    let rooms = [room / 2, room / 2 / others.max(1)];
+    let named = named.fold(BTreeSet::new(), |mut named, rank| {
+        if named.len() < NAMED {
+            named.insert(rank);
+        }
+        named
+    });
+    let lanes_of_named = |key: Key| windows.keys().filter(|(k, (rank, _))| *k == key && named.contains(rank)).count();
     let shown = steps.into_iter().take(1 + others).enumerate();
-    let steps: Vec<ShownStep> =
-        shown.map(|(i, (_, step))| ShownStep { most: rooms[i.min(1)].max(1), ..step }).collect();
+    let steps: Vec<ShownStep> = shown
+        .map(|(i, (lanes, step))| ShownStep { most: shares(rooms[i.min(1)], lanes, lanes_of_named(step.key)), ..step })
+        .collect();
     windows.retain(|(key, _), _| steps.iter().any(|s| s.key == *key));
     let rows = windows.keys().enumerate().map(|(i, key)| (*key, i)).collect();
-    Ok(Some(Lanes { steps, windows, rows, offsets: ranks.offsets.clone(), are_together, left }))
+    Ok(Some(Lanes { steps, windows, rows, offsets: ranks.offsets.clone(), are_together, left, named }))
+}
+
+/// Divides the room of a step among its lanes: how many blocks a lane gets, and one of a rank that causes name.
+fn shares(room: usize, lanes: usize, named: usize) -> (usize, usize) {
+    let each = (room / lanes.max(1)).max(1);
+    let of_named = (room / OF_NAMED / named.max(1)).max(each);
+    let others = room.saturating_sub(of_named * named) / lanes.saturating_sub(named).max(1);
+    (others.clamp(1, each.max(1)), of_named)
 }
 
 /// What the longest piece of a block is: its cause and name, as cells.
@@ -160,6 +193,7 @@ impl Lanes {
     pub fn grids(&self, results: &Results, texts: &mut Texts) -> Result<Vec<(&'static str, Grid)>, ResultsError> {
         let mut hosts: BTreeMap<u32, String> = BTreeMap::new();
         results.read::<Where>(|r| drop(hosts.insert(r.rank, r.host_name.unwrap_or_default().to_string())))?;
+        let account = self.account(results)?;
         let blocks = self.blocks(results, texts)?;
         let mut steps = Grid::new(
             "timeline",
@@ -181,6 +215,8 @@ impl Lanes {
                 ("step", "step", CellType::Id, "row of the step"),
                 ("start_ns", "start", CellType::Ns, "start of its window, after the start of the step"),
                 ("blocks", "blocks", CellType::Count, "blocks"),
+                ("waiting_ns", "waiting", CellType::Ns, "exposed communication that waits for other ranks"),
+                ("unmatched_ns", "without a match", CellType::Ns, "exposed communication without a match"),
             ],
         );
         let mut grid = Grid::new(
@@ -214,7 +250,19 @@ impl Lanes {
             let (_, start) = self.place(*lane, *step, window.start).unwrap_or_default();
             let host = hosts.get(&lane.0).map_or("", String::as_str);
             let at = self.steps.iter().position(|s| s.key == *step);
-            lanes.push([lane.0.into(), lane.1.into(), texts.cell(host), at.into(), start.into(), of_lane.len().into()]);
+            // Steps that not all devices have are not in the account.
+            let [waiting, unmatched] =
+                account.get(&(*step, *lane)).map_or([Cell::Nothing; 2], |sums| sums.map(Cell::from));
+            lanes.push([
+                lane.0.into(),
+                lane.1.into(),
+                texts.cell(host),
+                at.into(),
+                start.into(),
+                of_lane.len().into(),
+                waiting,
+                unmatched,
+            ]);
             for b in of_lane {
                 let (longest, part, (cause, name)) = b.longest;
                 let sums = (b.count > 1).then(|| merged.len());
@@ -228,13 +276,34 @@ impl Lanes {
         Ok(vec![("steps", steps), ("lanes", lanes), ("blocks", grid), ("merged", merged)])
     }
 
+    /// Exposed communication of each lane that waits for other ranks, and that has no match, ns.
+    fn account(&self, results: &Results) -> Result<BTreeMap<(Key, LaneKey), [i64; 2]>, ResultsError> {
+        let mut out: BTreeMap<(Key, LaneKey), [i64; 2]> = BTreeMap::new();
+        results.read::<Accounted>(|r| {
+            let key = (Step::new(r.step, r.step_label), (r.rank, r.device));
+            if !self.windows.contains_key(&key) {
+                return;
+            }
+            let [waiting, unmatched] = out.entry(key).or_default();
+            match r.part {
+                "s" => *waiting += r.time_ns,
+                "n" => *unmatched += r.time_ns,
+                _ => {}
+            }
+        })?;
+        Ok(out)
+    }
+
     fn blocks(&self, results: &Results, texts: &mut Texts) -> Result<Blocks, ResultsError> {
         let mut all = Blocks::new();
-        let most = |key: Key| self.steps.iter().find(|s| s.key == key).map(|s| s.most);
+        let most = |(key, (rank, _)): (Key, LaneKey)| {
+            let (most, of_named) = self.steps.iter().find(|s| s.key == key)?.most;
+            Some(if self.named.contains(&rank) { of_named } else { most })
+        };
         // Rows of a lane follow one another, so each lane is merged when the next one begins.
         let mut last: Option<(Key, LaneKey)> = None;
         let close = |all: &mut Blocks, of: Option<(Key, LaneKey)>| {
-            if let Some((blocks, most)) = of.and_then(|of| Some((all.get_mut(&of)?, most(of.0)?))) {
+            if let Some((blocks, most)) = of.and_then(|of| Some((all.get_mut(&of)?, most(of)?))) {
                 *blocks = merge(std::mem::take(blocks), most);
             }
         };
@@ -251,5 +320,24 @@ impl Lanes {
         })?;
         close(&mut all, last);
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_that_causes_name_get_more_room_and_all_stay_within_it() {
+        assert_eq!(shares(32_000, 1_000, 0), (32, 8_000));
+        assert_eq!(shares(32_000, 1_000, 32), (24, 250));
+        // A small job has room enough for all.
+        assert_eq!(shares(32_000, 8, 1), (3_428, 8_000));
+        assert_eq!(shares(32_000, 8, 8), (1, 4_000));
+        for (lanes, named) in [(1, 1), (10, 3), (1_000, 7), (50_000, 32)] {
+            let (most, of_named) = shares(32_000, lanes, named);
+            assert!(most * (lanes - named) + of_named * named <= 32_000.max(2 * lanes), "{lanes} {named}");
+            assert!(of_named >= most.min(32_000 / lanes));
+        }
     }
 }

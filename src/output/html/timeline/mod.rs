@@ -15,6 +15,8 @@ use crate::table::schema::Text;
 use lanes::{BLOCKS, Lanes, lanes};
 use std::cmp::Reverse;
 
+/// Largest number of ranks of one cause that are shown in detail.
+const OF_CAUSE: usize = 8;
 /// Largest number of waits shown.
 const WAITS: usize = 4_000;
 
@@ -45,17 +47,18 @@ impl Room {
 /// # Errors
 /// When a table is damaged.
 pub fn section(results: &Results, ranks: &Ranks, room: Room, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let Some(lanes) = lanes(results, ranks, room.blocks)? else {
-        return Ok(Section::without(missing("timeline")));
-    };
-    if lanes.is_empty() {
-        return Ok(Section::without("Nothing ran that could stand on a time axis."));
-    }
     let mut causes: Vec<(Vec<u32>, Vec<String>)> = Vec::new();
     results.read::<Cause>(|c| {
         let ranks = c.ranks.split(',').filter_map(|r| r.parse().ok()).collect();
         causes.push((ranks, c.step_labels.split(',').filter(|l| !l.is_empty()).map(String::from).collect()));
     })?;
+    let named = causes.iter().flat_map(|(ranks, _)| ranks.iter().take(OF_CAUSE).copied());
+    let Some(lanes) = lanes(results, ranks, room.blocks, named)? else {
+        return Ok(Section::without(missing("timeline")));
+    };
+    if lanes.is_empty() {
+        return Ok(Section::without("Nothing ran that could stand on a time axis."));
+    }
     let mut section = Section::default();
     for (name, grid) in lanes.grids(results, texts)? {
         section = section.with(name, grid);

@@ -79,6 +79,11 @@ fn the_timeline_in_the_page_has_the_time_of_its_tables() {
             let single: i64 = (0..parts.len()).filter(|i| alone(*i)).filter_map(|i| lengths[i]).sum();
             assert_eq!(single + page.sum("timeline", "merged", column), sum(&all, column), "{sample} {column}");
         }
+        let account = rows("diagnosis", "time_account", sample);
+        for (part, column) in [("s", "waiting_ns"), ("n", "unmatched_ns")] {
+            let of_part: Vec<&Value> = account.iter().filter(|r| r["part"] == part).collect();
+            assert_eq!(page.sum("timeline", "lanes", column), sum(&of_part, "time_ns"), "{sample} {column}");
+        }
         assert!(!lanes.is_empty(), "{sample}");
     }
 }

@@ -22,7 +22,7 @@ function breakdownSection(f) {
     state.step = label;
     const known = label !== null && f.grids.cells && f.grids.cells.of("step").includes(label);
     const back = make("button", { type: "button" }, "mean of all steps");
-    back.addEventListener("click", () => follow(null));
+    back.addEventListener("click", () => chooseStep(null, null));
     ofStep.replaceChildren(`Step ${label} alone: `, back);
     ofStep.hidden = !known;
     byRank.render();

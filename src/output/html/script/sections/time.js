@@ -5,7 +5,16 @@ function utilizationSection(f) {
   const starts = stretches.of("start_ns");
   const [unit, size] = axisUnit(starts);
   const many = map && new Set(map.of("ranks")).size > 1;
-  addChart(f.body, () => {
+  const { steps } = f.grids;
+  // the step that was chosen; null: all that was recorded
+  let shownStep = null;
+  const stretch = () => {
+    const at = shownStep === null ? -1 : steps.of("step").indexOf(shownStep);
+    return at < 0 ? null : [steps.of("start_ns")[at], steps.of("end_ns")[at]];
+  };
+  const timeTitle = () => (stretch() ? `time, ${unit} (step ${shownStep})` : `time, ${unit}`);
+  const ofStep = stepNote(f, () => stretch() !== null);
+  const overTime = addChart(f.body, () => {
     const x = starts.map((v) => v / size);
     const line = (name, column, key, dash) => ({
       type: "scatter", mode: "lines", name, x, y: stretches.of(column).map((v) => (v === null ? null : 100 * v)), connectgaps: false,
@@ -22,11 +31,12 @@ function utilizationSection(f) {
     for (const [name, column, key, dash] of [["SM efficiency", "sm_efficiency", kinds()[0], "dot"], ["occupancy", "occupancy", kinds()[6], "dashdot"]]) {
       if (stretches.of(column).some((v) => v !== null)) data.push(line(name, column, key, dash));
     }
-    return { data, height: 300, layout: { xaxis: { title: { text: `time, ${unit}` }, showgrid: false }, yaxis: { range: [0, 103], title: { text: "%" } }, showlegend: true, hovermode: "closest" }, says: "Lines of GPU utilization over time" };
+    return { data, height: 300, layout: { xaxis: { title: { text: timeTitle() }, showgrid: false, ...(stretch() ? { range: stretch().map((v) => v / size) } : { autorange: true }) }, yaxis: { range: [0, 103], title: { text: "%" } }, showlegend: true, hovermode: "closest" }, says: "Lines of GPU utilization over time" };
   });
+  const followers = [overTime];
   if (map) {
     f.heading("By rank");
-    addChart(f.body, () => {
+    followers.push(addChart(f.body, () => {
       const rows = [...new Set(map.of("ranks"))].sort(names.compare);
       const [row, column] = [new Map(rows.map((r, i) => [r, i])), new Map(starts.map((s, i) => [s, i]))];
       const values = rows.map(() => starts.map(() => null));
@@ -38,10 +48,21 @@ function utilizationSection(f) {
         hovers[row.get(r)][column.get(start)] = `<b>rank ${plain(r)}</b>, from ${ns(start)}<br>utilization ${percent(map.of("utilization")[i])}`;
       });
       const scale = [[0, colour("low")], [1, colour("compute")]];
-      const chart = heatMap({ rows, columns: starts.map((s) => String(Number((s / size).toPrecision(3)))), values, hovers, scale, title: "utilization", unit: "%", xTitle: `time, ${unit}`, yTitle: "rank" });
+      const chart = heatMap({ rows, columns: starts.map((s) => String(Number((s / size).toPrecision(3)))), values, hovers, scale, title: "utilization", unit: "%", xTitle: timeTitle(), yTitle: "rank" });
+      const only = stretch();
+      if (only) {
+        const inside = starts.map((_, i) => i).filter((i) => starts[i] < only[1] && (starts[i + 1] ?? Infinity) > only[0]);
+        if (inside.length) chart.layout.xaxis.range = [inside[0] - 0.5, inside[inside.length - 1] + 0.5];
+      } else chart.layout.xaxis.autorange = true;
       return { ...chart, says: `Heat map of GPU utilization of ${rows.length} ranks over time` };
-    });
+    }));
   }
+  const follow = (label) => {
+    shownStep = label;
+    ofStep(label);
+    followers.forEach((chart) => chart.render());
+  };
+  stepFollowers.push([overTime, follow]);
   f.table(stretches, "utilization over time");
   f.table(map, "utilization by rank");
 }
@@ -50,8 +71,10 @@ function criticalPathSection(f) {
   const { classes, names: tops } = f.grids;
   const windows = [...new Set(classes.of("window"))].sort(names.compare);
   const state = { window: windows[0] };
-  if (windows.length === 1) f.body.append(make("p", { class: "note" }, `Window: ${windows[0]}.`));
-  else addSelect(f.controls(), "Window", windows.map((w) => [w, w]), (v) => { state.window = v; chart.render(); });
+  const select = windows.length === 1 ? null : addSelect(f.controls(), "Window", windows.map((w) => [w, w]), (v) => { state.window = v; chart.render(); });
+  if (!select) f.body.append(make("p", { class: "note" }, `Window: ${windows[0]}.`));
+  const other = make("p", { class: "note", hidden: "" });
+  f.body.append(other);
   const chart = addChart(f.body, () => {
     const rows = classes.of("class").map((_, i) => i).filter((i) => classes.of("window")[i] === state.window && classes.of("time_ns")[i] > 0);
     const all = rows.reduce((s, i) => s + classes.of("time_ns")[i], 0);
@@ -63,6 +86,16 @@ function criticalPathSection(f) {
     });
     return { ...bars, says: `Bars of ${rows.length} classes of the critical path` };
   });
+  // the path is computed for one step unless others were asked for
+  stepFollowers.push([chart, (label) => {
+    const wanted = windows.find((w) => w === `step ${label}`);
+    other.hidden = label === null || wanted !== undefined;
+    other.textContent = `No path of step ${label} is among these results: this is that of ${state.window}.`;
+    if (wanted === undefined || wanted === state.window) return;
+    state.window = wanted;
+    if (select) select.value = wanted;
+    chart.render();
+  }]);
   f.table(classes, "the path by class");
   f.table(tops, "names with most of the path");
 }

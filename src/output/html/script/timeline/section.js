@@ -1,5 +1,5 @@
-// From a cause to its place: the step on the axis, the rows of its tables, its source line, and the command that repeats
-// it.
+// The section of the time axis: controls, what is chosen with its source line and its command, legend, tables; and the
+// way from a cause to its place.
 
 /** The causes of the diagnosis as the time axis needs them. */
 function causesOf(grid) {
@@ -13,29 +13,6 @@ function causesOf(grid) {
     named: (grid.of("sentence")[i] || "").split("`").filter((_, k) => k % 2 === 1),
     action: grid.of("action")[i],
   }));
-}
-
-/** A word for a shell, whatever it has in it. */
-const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replace(/'/g, "'\\''")}'`);
-
-/** The folder of the results, in which the page lies. */
-function resultsFolder() {
-  const place = location.pathname.split("/").at(-2) || "";
-  let folder = place;
-  try { folder = decodeURIComponent(place); } catch { /* it is not UTF-8, and is shown as it is */ }
-  return folder || "hta-out";
-}
-
-/** The command that lists rows of a table again. */
-const rowsCommand = (table, filter) => `hta query ${quoted(`SELECT * FROM ${table}${filter ? ` WHERE ${filter}` : ""}`)} ${quoted(resultsFolder())}`;
-
-/** A command to copy. */
-const commandLine = (text) => make("code", { class: "command", tabindex: "0", title: "command that repeats it; select to copy" }, text);
-
-// who follows the step that the reader chose
-const stepFollowers = [];
-function chooseStep(label, from) {
-  for (const [follower, follow] of stepFollowers) if (follower !== from) follow(label);
 }
 
 /** Shows a cause on the time axis; set when the axis is made. */
@@ -98,6 +75,8 @@ function timelineSection(f, data) {
   }]);
   charts.push(line);
   line.showStep(0);
+  const first = model.steps[0].lanes.flatMap((l) => l.marks).sort((a, b) => a.cause - b.cause)[0];
+  if (first) line.unfold(first.place.lane);
   f.body.append(detail, legend(model), make("p", { class: "note", id: "timeline-keys" }, "Drag to move, Ctrl and wheel or pinch to zoom, double click to fill. A rank with ▸ unfolds to its streams and threads. Keys: arrows choose, + and - zoom, 0 whole step, Enter unfolds. Time from the start of the step, clocks aligned."));
   const merged = f.grids.merged;
   if (merged.rows) {
@@ -121,6 +100,9 @@ function timelineSection(f, data) {
   };
 }
 
+/** As `hatch` on the canvas. */
+const HATCHED = "repeating-linear-gradient(135deg, var(--communication) 0 3px, var(--late) 3px 5px)";
+
 function legend(model) {
   const used = new Set(model.causes);
   const key = (tint, text) => make("span", { class: "key" }, make("i", { style: `background:${tint}` }), text);
@@ -128,7 +110,7 @@ function legend(model) {
   const causes = new Map();
   for (const [kind, at] of CAUSE_TINTS) if (used.has(kind)) causes.set(at, [...(causes.get(at) || []), words(kind)]);
   return make("div", { class: "legend", role: "group", "aria-label": "colours" },
-    ...LANE_PARTS.map((text, p) => key(`var(--${PART_KEYS[p]})`, text)), key("var(--late)", "waits for a late rank"),
+    ...LANE_PARTS.map((text, p) => key(`var(--${PART_KEYS[p]})`, text)), key(HATCHED, "waits for a late rank"),
     ...[...causes].map(([at, kinds]) => key(`var(--kind-${at})`, `at the foot: ${kinds.join(", ")}`)),
     ...spans.map(([at, text]) => key(`var(--kind-${at})`, text)));
 }
@@ -141,6 +123,9 @@ function sumsOf(model) {
     ["step", "step", "text", "step", rows.map(([s]) => s.label)],
     ["dur_ns", "length", "ns", "length of its window", rows.map(([, l]) => l.until - l.start)],
     ...PART_KEYS.map((k, p) => [`${k}_ns`, LANE_PARTS[p], "ns", LANE_PARTS[p], rows.map(([, l]) => sum(l, p))]),
+    ["waiting_ns", "of that waiting", "ns", "exposed communication that waits for other ranks", rows.map(([, l]) => l.waiting)],
+    ["transfer_ns", "transfer", "ns", "exposed communication that transfers", rows.map(([, l]) => (l.waiting === null ? null : sum(l, 1) - l.waiting - l.unmatched))],
+    ["unmatched_ns", "without a match", "ns", "exposed communication of calls that have no match on other ranks", rows.map(([, l]) => l.unmatched || null)],
   ]);
 }
 

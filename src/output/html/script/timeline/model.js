@@ -2,6 +2,8 @@
 
 const LANE_PARTS = ["compute", "exposed communication", "exposed copies", "idle"];
 const PART_KEYS = ["compute", "communication", "memory", "idle"];
+/** What is drawn apart of exposed communication: its waiting for other ranks. */
+const WAITING = 4;
 // causes that own idle time or copies, with their colours: what is also a kind of span has its colour
 const CAUSE_TINTS = new Map([
   ["data_loader", 0], ["host_sync", 8], ["host_python", 4], ["host_dispatch", 2], ["host_pause", 3], ["host_lock", 3], ["host_alloc", 3],
@@ -26,7 +28,7 @@ function laneModel(grids, causes) {
   const model = { steps: steps.of("step").map((label, i) => ({ label, length: steps.of("length_ns")[i], lanes: [] })), durs, parts, starts, names: blocks.of("name"), causes: blocks.of("cause") };
   let first = 0;
   model.lanes = lanes.of("rank").map((rank, i) => {
-    const lane = { index: i, rank, device: lanes.of("device")[i], host: lanes.of("host")[i] || "", step: lanes.of("step")[i], start: lanes.of("start_ns")[i], first, end: first + lanes.of("blocks")[i], waits: [], tracks: [], marks: [] };
+    const lane = { index: i, rank, device: lanes.of("device")[i], host: lanes.of("host")[i] || "", step: lanes.of("step")[i], start: lanes.of("start_ns")[i], first, end: first + lanes.of("blocks")[i], waiting: lanes.of("waiting_ns")[i] ?? null, unmatched: lanes.of("unmatched_ns")[i] ?? null, waits: [], tracks: [], marks: [] };
     let at = lane.start;
     for (; first < lane.end; first++) {
       starts[first] = at;
@@ -39,9 +41,13 @@ function laneModel(grids, causes) {
   /** Times of a block by part. */
   model.times = (b) => (sums[b] < 0 ? [0, 1, 2, 3].map((p) => (p === parts[b] ? durs[b] : 0)) : columns.map((c) => c[sums[b]]));
   model.time = (b, part) => (sums[b] < 0 ? (parts[b] === part ? durs[b] : 0) : columns[part][sums[b]]);
+  model.waiting = new Float64Array(durs.length);
+  /** Times of a block as they are drawn: waiting for other ranks apart from the transfer. */
+  model.drawn = (b, part) => (part === WAITING ? model.waiting[b] : part === 1 ? model.time(b, 1) - model.waiting[b] : model.time(b, part));
   model.pieces = (b) => (sums[b] < 0 ? 1 : merged.of("count")[sums[b]]);
   model.longest = (b) => (sums[b] < 0 ? durs[b] : merged.of("longest_ns")[sums[b]]);
   waits.of("lane").forEach((l, i) => model.lanes[l].waits.push({ start: waits.of("start_ns")[i], dur: waits.of("dur_ns")[i], late: waits.of("late_rank")[i], kind: waits.of("kind")[i] }));
+  for (const lane of model.lanes) shareWaits(model, lane);
   let span = 0;
   tracks.of("lane").forEach((l, i) => {
     const track = { stream: tracks.of("stream")[i] === 1, name: tracks.of("name")[i], left: tracks.of("left")[i], first: span, end: span + tracks.of("spans")[i], least: 0, levels: 1 };
@@ -78,40 +84,12 @@ function blockAt(model, lane, t) {
   return Math.min(low, lane.end - 1);
 }
 
-/** The largest block of some lanes by a measure; none where that is nothing. */
-function largestBlock(model, lanes, measure) {
-  let [best, most] = [null, 0];
-  for (const lane of lanes) {
-    for (let b = lane.first; b < lane.end; b++) {
-      const value = measure(b);
-      if (value > most) [best, most] = [{ lane, block: b, at: model.starts[b], from: model.starts[b], until: model.starts[b] + model.durs[b] }, value];
+/** Gives each block of a lane its part of the lane's waits, which lie in exposed communication. */
+function shareWaits(model, lane) {
+  for (const w of lane.waits) {
+    for (let b = blockAt(model, lane, w.start); b < lane.end && model.starts[b] < w.start + w.dur; b++) {
+      const inside = Math.min(w.start + w.dur, model.starts[b] + model.durs[b]) - Math.max(w.start, model.starts[b]);
+      model.waiting[b] = Math.min(model.time(b, 1), model.waiting[b] + Math.max(0, inside));
     }
   }
-  return best;
-}
-
-/** Where a cause is seen best in a step: on which lane, and when. */
-function placeOf(model, step, cause) {
-  if (cause.steps.length && !cause.steps.includes(step.label)) return null;
-  const lanes = step.lanes.filter((l) => cause.ranks.size === 0 || cause.ranks.has(l.rank));
-  if (lanes.length === 0 || cause.kind.startsWith("memory_") || cause.kind === "input_incomplete") return null;
-  if (["straggler", "imbalance"].includes(cause.kind)) {
-    // what it is about by its own words, on one of its ranks
-    const named = largestBlock(model, lanes, (b) => (model.names[b] !== null && cause.named.some((n) => model.names[b] === n || model.names[b].startsWith(`${n}(`) || model.names[b].startsWith(`${n}<`)) ? model.longest(b) : 0));
-    if (named) return named;
-    // else the longest wait for one of its ranks, seen on the late rank
-    let best = null;
-    for (const lane of step.lanes) for (const w of lane.waits) if (cause.ranks.has(w.late) && step.ofRank.has(w.late) && (!best || w.dur > best.wait.dur)) best = { wait: w, waiting: lane };
-    if (best) {
-      const lane = step.ofRank.get(best.wait.late);
-      const at = best.wait.start + best.wait.dur;
-      return { lane, block: blockAt(model, lane, Math.max(at - 1, lane.start)), at, from: best.wait.start, until: at, wait: best.wait, waiting: best.waiting };
-    }
-    return largestBlock(model, lanes.slice(0, 1), (b) => model.time(b, 0));
-  }
-  const owned = largestBlock(model, lanes, (b) => (model.causes[b] === cause.kind ? model.longest(b) : 0));
-  if (owned) return owned;
-  const isOf = (start) => cause.kind.startsWith(start);
-  const part = isOf("kernel_") ? 0 : isOf("transfer_") || isOf("comm_") || cause.kind === "pipeline_bubble" ? 1 : isOf("copy_") ? 2 : 3;
-  return largestBlock(model, lanes, (b) => (model.parts[b] === part ? model.longest(b) : 0));
 }

@@ -1,0 +1,24 @@
+// Printing: the page in its light colours and as wide as paper, whatever it is on the screen.
+
+/** Whether the page is drawn for paper now. */
+const isOnPaper = () => document.documentElement.classList.contains("on-paper");
+
+/** Draws the page for paper before it is printed, and for the screen again afterwards. */
+function drawForPaper() {
+  const root = document.documentElement;
+  let themeOnScreen = null;
+  window.addEventListener("beforeprint", () => {
+    if (themeOnScreen !== null) return;
+    themeOnScreen = root.dataset.theme;
+    root.dataset.theme = "light";
+    root.classList.add("on-paper");
+    renderAll();
+  });
+  window.addEventListener("afterprint", () => {
+    if (themeOnScreen === null) return;
+    root.dataset.theme = themeOnScreen;
+    themeOnScreen = null;
+    root.classList.remove("on-paper");
+    renderAll();
+  });
+}
