@@ -4,8 +4,13 @@
 //! is passed on but the status, the server's own code for it, and the innermost cause.
 
 use super::secrets::without_queries;
+use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error;
 use std::io;
+use std::time::Duration;
+
+/// How often the same is asked for.
+pub(super) const TRIES: u32 = 6;
 
 /// Why a store failed. It is the inner error of an [`io::Error`] where files and objects are read alike.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,14 +101,40 @@ pub(super) fn is_beyond_end(error: &object_store::Error) -> bool {
     chain(error).any(|text| text.strip_prefix(STATUS).is_some_and(|status| status.starts_with("416")))
 }
 
+/// Whether the body of an answer broke off. The crate asks again only until an answer has begun.
+fn broke_off(error: &object_store::Error) -> bool {
+    let mut bodies = causes(error).filter_map(|cause| cause.downcast_ref::<HttpError>());
+    bodies.any(|body| body.kind() == HttpErrorKind::Decode)
+}
+
+/// The answer to a request that changes nothing, which is asked again if an answer breaks off.
+pub(super) async fn whole_answer<T, F>(ask: impl Fn() -> F) -> object_store::Result<T>
+where
+    F: Future<Output = object_store::Result<T>>,
+{
+    let mut failures = 0;
+    loop {
+        match ask().await {
+            Err(error) if failures < TRIES && broke_off(&error) => failures += 1,
+            answer => return answer,
+        }
+        tokio::time::sleep(pause(failures)).await;
+    }
+}
+
+/// Time before the same is asked for again.
+pub(super) fn pause(failures: u32) -> Duration {
+    Duration::from_millis(50 << failures.min(6))
+}
+
+/// An error and its causes, outermost first.
+fn causes(error: &object_store::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| cause.source())
+}
+
 /// The texts of an error and of its causes, outermost first.
 fn chain(error: &object_store::Error) -> impl Iterator<Item = String> {
-    let mut next: Option<&dyn Error> = Some(error);
-    std::iter::from_fn(move || {
-        let text = next?.to_string();
-        next = next.and_then(Error::source);
-        Some(text)
-    })
+    causes(error).map(ToString::to_string)
 }
 
 /// What is known of the cause: status and code of the server's answer, or the innermost error.

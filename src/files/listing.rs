@@ -4,7 +4,7 @@
 //! for people.
 
 use super::address::Address;
-use super::fault::Fault;
+use super::fault::{Fault, whole_answer};
 use super::object::object;
 use super::scheme::Service;
 use super::stores::{runtime, store_of};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Names of the objects directly in a folder, sorted.
 pub(super) fn names(folder: &Path) -> Result<Vec<String>, Fault> {
     let (address, store) = listable(folder)?;
-    let found = runtime()?.block_on(store.list_with_delimiter(Some(&address.key)))?;
+    let found = runtime()?.block_on(whole_answer(|| store.list_with_delimiter(Some(&address.key))))?;
     Ok(sorted(found.objects.iter().filter_map(|object| below(&address.key, &object.location))))
 }
 
@@ -33,7 +33,7 @@ pub fn all_names(folder: &Path) -> Result<Vec<String>, Fault> {
 /// Whether a folder has any object in it or below.
 pub(super) fn has_any(folder: &Path) -> Result<bool, Fault> {
     let (address, store) = listable(folder)?;
-    let first = runtime()?.block_on(async { store.list(Some(&address.key)).try_next().await })?;
+    let first = runtime()?.block_on(whole_answer(|| async { store.list(Some(&address.key)).try_next().await }))?;
     Ok(first.is_some_and(|object| below(&address.key, &object.location).is_some()))
 }
 
@@ -78,7 +78,7 @@ fn listable(folder: &Path) -> Result<(Address, Arc<dyn ObjectStore>), Fault> {
 }
 
 fn collected(store: &Arc<dyn ObjectStore>, folder: &Key) -> Result<Vec<ObjectMeta>, Fault> {
-    Ok(runtime()?.block_on(store.list(Some(folder)).try_collect())?)
+    Ok(runtime()?.block_on(whole_answer(|| store.list(Some(folder)).try_collect()))?)
 }
 
 /// The key relative to a folder; `None` for the empty object by which some tools mark a folder.

@@ -11,7 +11,7 @@
 //! mixes two versions, and never lacks bytes.
 
 use super::address::Address;
-use super::fault::{Fault, has_no_ranges, is_beyond_end};
+use super::fault::{Fault, TRIES, has_no_ranges, is_beyond_end, pause, whole_answer};
 use super::scheme::Service;
 use super::stores::{runtime, store_of};
 use bytes::Bytes;
@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// First bytes of an object, which are asked for together with its size and kept for a while: a file is opened several
@@ -36,9 +35,6 @@ const RANGE: u64 = 32 << 20;
 
 /// Pieces of an answer, each of some hundred kilobytes at most, that wait for the reader.
 const FRAMES: usize = 4;
-
-/// How often the same byte is asked for.
-const TRIES: u32 = 6;
 
 /// An object, as it was when it was first seen.
 #[derive(Debug)]
@@ -106,11 +102,11 @@ async fn look(path: &Path, address: Address, store: Arc<dyn ObjectStore>) -> Res
     let part = GetOptions { range: Some(GetRange::Bounded(0..HEAD)), ..GetOptions::default() };
     let mut failures = 0;
     loop {
-        let (found, has_ranges) = match store.get_opts(&address.key, part.clone()).await {
+        let (found, has_ranges) = match whole_answer(|| store.get_opts(&address.key, part.clone())).await {
             // A server of files without ranges.
             Err(e) if address.service == Service::Http && has_no_ranges(&e) => (store.get(&address.key).await, false),
             Err(e) if is_beyond_end(&e) => {
-                let meta = store.head(&address.key).await?;
+                let meta = whole_answer(|| store.head(&address.key)).await?;
                 if meta.size > 0 {
                     return Err(e.into());
                 }
@@ -144,11 +140,6 @@ async fn whole(answer: GetResult, length: u64) -> Option<Bytes> {
     Some(bytes.into())
 }
 
-/// Time before the same byte is asked for again.
-fn pause(failures: u32) -> Duration {
-    Duration::from_millis(50 << failures.min(6))
-}
-
 impl Object {
     pub fn size(&self) -> u64 {
         self.meta.size
@@ -165,7 +156,7 @@ impl Object {
         // A weak ETag never meets the condition.
         let if_match = self.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
         let asked = GetOptions { range, if_match, ..GetOptions::default() };
-        let answer = self.store.get_opts(&self.address.key, asked).await?;
+        let answer = whole_answer(|| self.store.get_opts(&self.address.key, asked.clone())).await?;
         // Servers of files may ignore the condition.
         let version = |meta: &ObjectMeta| (meta.size, meta.last_modified, meta.e_tag.clone());
         if version(&answer.meta) != version(&self.meta) {

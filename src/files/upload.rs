@@ -5,7 +5,7 @@
 //! objects that are on their way are aborted. Only a killed process leaves objects, and never the proof.
 
 use super::address::Address;
-use super::fault::Fault;
+use super::fault::{Fault, whole_answer};
 use super::object::forget;
 use super::scheme::Service;
 use super::stores::{runtime, store_of};
@@ -118,11 +118,16 @@ impl Writing<'_> {
         name.split('/').fold(self.to.key.clone(), |key, part| key.join(part))
     }
 
+    async fn delete(&self, name: &str) -> object_store::Result<()> {
+        let key = self.key(name);
+        whole_answer(|| self.store.delete(&key)).await
+    }
+
     async fn all(&self, files: &[String], earlier: &[String], proof: &str) -> Result<(), Fault> {
         go_on()?;
         let is_proof = |name: &&String| name.as_str() == proof;
         for name in earlier.iter().filter(is_proof) {
-            self.store.delete(&self.key(name)).await?;
+            self.delete(name).await?;
         }
         let written = self.files(files, proof).await;
         // Of an earlier result: what this one does not have. Without a result: everything.
@@ -132,7 +137,7 @@ impl Writing<'_> {
             leftover.extend(files.iter().filter(|name| !earlier.contains(name)));
         }
         for name in leftover {
-            match self.store.delete(&self.key(name)).await {
+            match self.delete(name).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
                 // The first error says more.
                 Err(e) if written.is_ok() => return Err(e.into()),

@@ -179,8 +179,7 @@ class Forwarded(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", length or "0")
         self.end_headers()
         inner.close()
-        # Lists and messages of errors come whole or not at all.
-        if mishap == "cut" and answer.headers.get_content_type() != "application/xml":
+        if mishap == "cut":
             self.wfile.write(content[: len(content) // 2])
             self.close_connection = True
             return
