@@ -129,7 +129,7 @@ pub(super) fn pause(failures: u32) -> Duration {
 
 /// An error and its causes, outermost first.
 fn causes(error: &object_store::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
-    std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| cause.source())
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| (*cause).source())
 }
 
 /// The texts of an error and of its causes, outermost first.
