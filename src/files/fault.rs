@@ -9,7 +9,10 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-/// How often the same is asked for.
+/// How often a request is made again that has no answer.
+pub(super) const RETRIES: usize = 6;
+
+/// How often the same is asked for after an answer broke off.
 pub(super) const TRIES: u32 = 6;
 
 /// Why a store failed. It is the inner error of an [`io::Error`] where files and objects are read alike.
@@ -101,10 +104,12 @@ pub(super) fn is_beyond_end(error: &object_store::Error) -> bool {
     chain(error).any(|text| text.strip_prefix(STATUS).is_some_and(|status| status.starts_with("416")))
 }
 
-/// Whether the body of an answer broke off. The crate asks again only until an answer has begun.
+/// Whether an answer broke off. The crate asks again, [`RETRIES`] times, only until an answer has begun.
 fn broke_off(error: &object_store::Error) -> bool {
-    let mut bodies = causes(error).filter_map(|cause| cause.downcast_ref::<HttpError>());
-    bodies.any(|body| body.kind() == HttpErrorKind::Decode)
+    let is_interrupted = |e: &HttpError| matches!(e.kind(), HttpErrorKind::Interrupted | HttpErrorKind::Decode);
+    let given_up = format!(", after {RETRIES} retries");
+    causes(error).filter_map(|cause| cause.downcast_ref()).any(is_interrupted)
+        && !chain(error).any(|text| text.contains(&given_up))
 }
 
 /// The answer to a request that changes nothing, which is asked again if an answer breaks off.

@@ -4,7 +4,7 @@
 //! like for a disk.
 
 use super::address::Address;
-use super::fault::Fault;
+use super::fault::{Fault, RETRIES};
 use super::net::Connector;
 use super::scheme::Service;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -69,7 +69,7 @@ pub(super) fn runtime() -> Result<&'static Runtime, Fault> {
 fn retry() -> RetryConfig {
     let backoff =
         BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(5), base: 2. };
-    RetryConfig { backoff, max_retries: 6, retry_timeout: Duration::from_secs(180) }
+    RetryConfig { backoff, max_retries: RETRIES, retry_timeout: Duration::from_secs(180) }
 }
 
 /// The store of an address.

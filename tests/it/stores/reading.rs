@@ -5,9 +5,11 @@ use super::{hta, run, said, with_samples};
 use crate::shared;
 use hta::files;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -80,6 +82,27 @@ fn failed_broken_and_slow_answers_are_asked_for_again_and_change_no_byte() {
     let faulty = run(&store, dir.path(), &arguments);
     assert!(faulty.status.success(), "{}", said(&faulty));
     assert_eq!(shared::contents(&dir.path().join("clean")), shared::contents(&dir.path().join("faulty")));
+}
+
+#[test]
+fn lists_and_messages_that_break_off_are_asked_for_again() {
+    let (store, dir) = (with_samples(), tempfile::tempdir().expect("a folder"));
+    let seen = Mutex::new(BTreeSet::new());
+    store.plan(move |asked| {
+        let is_first = seen.lock().expect("not poisoned").insert(asked.target.to_string());
+        if is_first { Mishap::Reset(10) } else { Mishap::None }
+    });
+    for place in ["s3://samples/gpu_ddp8", "s3://samples/gpu_ddp8/rank_*.json.gz"] {
+        let run = run(&store, dir.path(), &["query", "SELECT COUNT(*) AS n FROM ranks", place, "--format", "csv"]);
+        assert!(run.status.success(), "{place}: {}", said(&run));
+        assert_eq!(String::from_utf8_lossy(&run.stdout), "n\n8\n", "{place}");
+    }
+    let lists = store.log().iter().filter(|line| line.contains("list-type")).count();
+    assert!(lists >= 2, "a list was asked for again: {:?}", store.log());
+    store.plan(|asked| if asked.target.contains("list-type") { Mishap::Reset(10) } else { Mishap::None });
+    let refused = run(&store, dir.path(), &["breakdown", "s3://samples/gpu_single"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("s3://samples/gpu_single"), "{}", said(&refused));
 }
 
 #[test]
