@@ -2,6 +2,7 @@
 //! computed without any tool, against damaged input, and against its own invariants.
 
 mod analyses;
+mod cases;
 mod cli;
 mod job;
 mod plan;
