@@ -34,6 +34,7 @@
 //! - `facts`: facts about one rank that several analyses need, computed once: gaps, host activity, queues, calls of
 //!   collectives.
 //! - [`job`]: ranks joined: matching of calls, clock offsets, waiting and transfer, delays.
+//! - [`recording`]: what was recorded, and what may be said from it: limits by rank, capability and rule.
 //! - [`analysis`]: one folder per analysis, and their list.
 //! - [`snapshot`]: memory snapshots and timelines, in the tables of the analysis of memory.
 //! - [`diff`]: comparison of two sets of traces.
@@ -56,6 +57,7 @@
 //!   `registry.rs`.
 //! - A kernel class (compute, communication, memory) for some kernels: a rule in `data/kernel_rules.toml`. A new event
 //!   category of a profiler: `trace/category.rs`.
+//! - A rule about what a recording cannot show: a file in `recording/rules/`, and its name in the list there.
 //! - A column of a table: its declaration (`table!`, mostly in the `tables.rs` of an analysis), and where its rows are
 //!   made. A column of `events` from an event argument: `trace/args.rs`.
 //! - A query: a file in `queries/`, and its name in `sql/catalog.rs`.
@@ -99,6 +101,7 @@ pub mod output;
 pub mod overlay;
 pub mod partial;
 pub mod read;
+pub mod recording;
 pub mod registry;
 pub mod run;
 pub mod snapshot;

@@ -1,8 +1,9 @@
 //! The words of causes: one sentence with the numbers, one action, and the evidence.
 
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::kind::{CauseKind, Vendor};
+use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::trust::RecordingTrust;
+use crate::facts::vendor::Vendor;
 use crate::kernel::short_name;
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::names::{clip, frame_parts};

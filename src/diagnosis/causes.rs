@@ -11,14 +11,17 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::{self, Owned};
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::host::HostPauses;
-use crate::diagnosis::kind::{CauseKind, Confidence, Vendor};
+use crate::diagnosis::kind::{CauseKind, Confidence};
 use crate::diagnosis::late;
 use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
 use crate::diagnosis::owners::{Collected, Key, owners};
 use crate::diagnosis::trust::{RecordingTrust, Trust};
+use crate::facts::vendor::Vendor;
 use crate::job::delay::StepKey;
 use crate::job::{Job, median};
+use crate::recording::Recording;
+use crate::recording::capability::{Capability, Grade};
 use crate::units::{Ns, fmt_count, fmt_ns, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -46,7 +49,7 @@ const UNMATCHED_PCT: f64 = 5.0;
 
 pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis {
     let account = JobAccount::new(job, partials);
-    let trust = RecordingTrust::of(partials);
+    let trust = RecordingTrust::of(Recording::of_job(job));
     let topology = Topology::of(job);
     let late = late::find(job, options);
     let mut all = owners(job, &account, &late);
@@ -395,17 +398,13 @@ impl Context<'_> {
 
     /// What the recording lacks, if that withholds findings.
     fn incomplete(&self) -> Option<Cause> {
-        let why = self.trust.nothing.as_ref().or(self.trust.no_idle.as_ref())?;
+        let recording = &self.trust.recording;
+        let limit = recording.reason(Capability::Idle).filter(|l| l.grade == Grade::Withheld)?;
         let ranks = self.job.parts.iter().map(|p| p.rank).collect();
         let mut cause = self.cause(CauseKind::InputIncomplete, "", ranks, Owned::new(), 0);
-        cause.trust = Trust::Withheld(why.clone());
-        cause.sentence = format!("Cannot tell where the time goes: {why}");
-        cause.action = match self.trust.is_capture {
-            true => "give it with --graph-capture to the run that replays the graphs".to_string(),
-            false => "record again, and start the profiler before the work is launched; check that no other tool uses \
-                      the device's tracing at the same time"
-                .to_string(),
-        };
+        cause.trust = Trust::Withheld(limit.sentence.clone());
+        cause.sentence = format!("Cannot tell where the time goes: {}", limit.sentence);
+        cause.action = limit.next.clone();
         Some(cause)
     }
 }

@@ -1,7 +1,5 @@
 //! The kinds of causes: a closed list, in the order in which idle time is assigned to them.
 
-use crate::trace::rank_trace::RankTrace;
-
 /// How sure a cause can be at best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
@@ -164,44 +162,5 @@ impl CauseKind {
     pub fn is_kernel_mix(self) -> bool {
         use CauseKind::{KernelAttention, KernelElementwise, KernelLayout, KernelPrecision, KernelSmall};
         matches!(self, KernelElementwise | KernelAttention | KernelLayout | KernelPrecision | KernelSmall)
-    }
-}
-
-/// The maker of a rank's devices, as far as actions depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Vendor {
-    Nvidia,
-    Amd,
-    #[default]
-    Other,
-    /// No devices.
-    Host,
-}
-
-impl Vendor {
-    /// From the names of the calls that launch work.
-    pub fn of(trace: &RankTrace) -> Vendor {
-        if trace.is_cpu_only() {
-            return Vendor::Host;
-        }
-        let mut calls = trace.launches().iter().map(|(row, _)| trace.name(row));
-        match calls.find(|n| n.starts_with("hip") || n.starts_with("cu")) {
-            Some(name) if name.starts_with("hip") => Vendor::Amd,
-            Some(_) => Vendor::Nvidia,
-            None => Vendor::Other,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Vendor::Nvidia => "nvidia",
-            Vendor::Amd => "amd",
-            Vendor::Other => "other",
-            Vendor::Host => "none",
-        }
-    }
-
-    pub fn named(name: &str) -> Vendor {
-        [Vendor::Nvidia, Vendor::Amd, Vendor::Host].into_iter().find(|v| v.name() == name).unwrap_or(Vendor::Other)
     }
 }

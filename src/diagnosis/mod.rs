@@ -21,7 +21,6 @@ mod memory;
 mod mix_causes;
 mod owners;
 mod piece;
-pub mod recording;
 mod serving;
 pub mod timeline;
 mod transfer;
@@ -40,7 +39,6 @@ use crate::diagnosis::kernel_repairs::{KernelRepairs, RepairFinder};
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::lost::{HostTime, LostTime, ways};
 use crate::diagnosis::memory::MemoryThreats;
-use crate::diagnosis::recording::Recordings;
 use crate::diagnosis::timeline::{Owned, TimelineTable, Waits, waits};
 use crate::diagnosis::trust::Trust;
 use crate::diagnosis::verdict::finding_id;
@@ -133,14 +131,7 @@ impl Analysis for DiagnosisOf {
                 Waits::SPEC,
                 HostPauses::SPEC,
             ],
-            kept_tables: &[
-                LostTime::SPEC,
-                HostTime::SPEC,
-                KernelMix::SPEC,
-                KernelRepairs::SPEC,
-                Recordings::SPEC,
-                MemoryThreats::SPEC,
-            ],
+            kept_tables: &[LostTime::SPEC, HostTime::SPEC, KernelMix::SPEC, KernelRepairs::SPEC, MemoryThreats::SPEC],
             takes_groups: true,
             joins_ranks: true,
             ..About::DEFAULT
@@ -173,12 +164,9 @@ impl Analysis for DiagnosisOf {
         if options.wants(TimelineTable::SPEC) {
             give(timeline.finish());
         }
-        let mut recordings = Recordings::default();
-        recording::push(&mut recordings, trace);
         let mut threats = MemoryThreats::default();
         memory::push(&mut threats, trace, options);
-        let made =
-            [lost.finish(), times.finish(), mix.finish(), repairs.finish(), recordings.finish(), threats.finish()];
+        let made = [lost.finish(), times.finish(), mix.finish(), repairs.finish(), threats.finish()];
         let tables = made.into_iter().chain([host.pauses_table()]).collect();
         let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
         Partial { rank: trace.rank, tables, reason }

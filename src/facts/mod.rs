@@ -22,3 +22,4 @@ pub(crate) mod optimizer_steps;
 pub(crate) mod queue_lengths;
 pub(crate) mod serving_mode;
 pub(crate) mod step_scopes;
+pub(crate) mod vendor;

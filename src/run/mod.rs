@@ -33,6 +33,7 @@ use crate::read::options::LoadOptions;
 use crate::read::reading::Spread;
 use crate::read::room::{MemoryLimit, estimate};
 use crate::read::source::ByteCount;
+use crate::recording::Recording;
 use crate::store::{PartialStore, Spool, StoredPartial};
 use crate::table::schema::Batch;
 use crate::trace::meta::{RankSource, TimeEra};
@@ -41,6 +42,7 @@ use flight::Admission;
 use order::InOrder;
 use rank::{Failure, RankContext, one};
 use std::io;
+use std::sync::Arc;
 
 /// Receives data that is too large to keep in memory.
 pub trait RowSink: Sync {
@@ -126,6 +128,8 @@ pub struct Outcome {
     pub unpacked_bytes: u64,
     /// Clocks of the ranks, if an analysis joined them.
     pub clocks: Vec<(u32, Clock)>,
+    /// What was recorded, and what may be said from it.
+    pub recording: Arc<Recording>,
 }
 
 impl Outcome {

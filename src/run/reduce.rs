@@ -5,8 +5,11 @@ use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::health::{Counter, Health};
 use crate::job::{Clock, Job, RankSummary};
+use crate::recording::Recording;
+use crate::recording::facts::Recordings;
 use crate::run::{MappedSet, Outcome, RowSink, RunError};
 use crate::store::StoredPartial;
+use crate::table::schema::Batch;
 use crate::trace::meta::{RankSource, TimeEra};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -26,9 +29,11 @@ pub fn reduce(
     sink: &dyn RowSink,
 ) -> Result<Outcome, RunError> {
     let MappedSet { tasks, ranks: done, refused, store, .. } = set;
+    let stored: Vec<&StoredPartial> = done.iter().map(|d| &d.inventory).collect();
+    let opened = store.open(&stored).map_err(RunError::ReadBack)?;
+    let recordings: Vec<Batch> = opened.iter().filter_map(|p| p.table(Recordings::SPEC)).cloned().collect();
     if filters::has_any(options) {
-        let inventory: Vec<&StoredPartial> = done.iter().map(|d| &d.inventory).collect();
-        filters::check(store.open(&inventory).map_err(RunError::ReadBack)?.into_iter())?;
+        filters::check(opened.into_iter())?;
     }
     let mut health = Health::default();
     for d in done.iter().filter(|d| d.source == RankSource::Position) {
@@ -68,6 +73,7 @@ pub fn reduce(
     let join = || -> Result<Job, RunError> {
         let parts = store.take_parts(parts).map_err(RunError::ReadBack)?;
         let job = Job::join(parts.into_iter().map(peers), options.across.clock);
+        Recording::of(recordings.clone(), &job).give_to(&job);
         filters::check_groups(&job, options)?;
         Ok(job)
     };
@@ -92,6 +98,7 @@ pub fn reduce(
         let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.about().joins_ranks || a.about().joins_peers;
         let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
         let nobody = Job::join(std::iter::empty(), options.across.clock);
+        Recording::of(recordings.clone(), &nobody).give_to(&nobody);
         let mut outputs = Vec::new();
         for (i, left) in alone {
             outputs.push((i, answer(&nobody, left)?));
@@ -104,6 +111,7 @@ pub fn reduce(
         (job, outputs.into_iter().map(|(_, output)| output).collect())
     };
     let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
+    let recording = Recording::of_job(&job);
     drop(job);
     let mut inventory = store.take(inventory).map_err(RunError::ReadBack)?;
     inventory.iter_mut().zip(&clocks).for_each(|(i, (rank, clock))| {
@@ -111,9 +119,12 @@ pub fn reduce(
             inventory::set_clock(i, clock);
         }
     });
+    if let Some(first) = inventory.first_mut() {
+        first.tables.push(recording.table());
+    }
     if inventory::serves(&inventory) {
         let holds = |analysis: &&'static dyn Analysis| analysis.about().observes_serving;
         outputs.iter_mut().filter(|(a, _)| !holds(a)).for_each(|(_, output)| output.observations.clear());
     }
-    Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks })
+    Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks, recording })
 }

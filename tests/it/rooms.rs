@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Top-level modules; each may use those before it.
-const ROOMS: [&str; 26] = [
+const ROOMS: [&str; 27] = [
     "units",
     "health",
     "files",
@@ -24,6 +24,7 @@ const ROOMS: [&str; 26] = [
     "read",
     "facts",
     "job",
+    "recording",
     "analysis",
     "snapshot",
     "diagnosis",

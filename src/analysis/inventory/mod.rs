@@ -13,6 +13,8 @@ use crate::facts::machine::Launches;
 use crate::facts::serving_mode::ServingMode;
 use crate::health::Counter;
 use crate::job::Clock;
+use crate::recording::facts::{Recordings, of_rank};
+use crate::recording::limit::TrustTable;
 use crate::table;
 use crate::table::schema::{Batch, Table, TableSpec, Text};
 use crate::trace::meta::RankSource;
@@ -80,13 +82,22 @@ table! {
     }
 }
 
-/// Every table of this module.
-pub const TABLES: &[&TableSpec] =
-    &[Ranks::SPEC, Recorders::SPEC, HealthTable::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC, KernelsTable::SPEC];
+/// Every table of this module. Those of the health and of trust are made when all ranks are known.
+pub const TABLES: &[&TableSpec] = &[
+    Ranks::SPEC,
+    Recorders::SPEC,
+    Recordings::SPEC,
+    TrustTable::SPEC,
+    HealthTable::SPEC,
+    RecordEdgeTable::SPEC,
+    KernelRules::SPEC,
+    KernelsTable::SPEC,
+];
 
 pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
     kernels::rows(trace, options, give);
-    let mut tables = vec![rank(trace), recorder(trace), health(trace), kernel_rules(trace, &options.model)];
+    let mut tables =
+        vec![rank(trace), recorder(trace), of_rank(trace), health(trace), kernel_rules(trace, &options.model)];
     tables.extend(record_edges::map(trace, options.model.hidden_min));
     Partial { rank: trace.rank, tables, reason: None }
 }

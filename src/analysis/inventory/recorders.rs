@@ -1,12 +1,11 @@
 //! How each rank was recorded: what two results can be compared by, and what the profiler itself cost.
 
+use crate::recording::facts::overhead;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::category::Class;
-use crate::trace::interval::Union;
 use crate::trace::meta::Meta;
 use crate::trace::rank_trace::RankTrace;
-use crate::units::Ns;
 
 table! {
     /// How each rank was recorded, which says whether two results can be compared.
@@ -40,10 +39,4 @@ pub fn versions(meta: &Meta) -> Option<String> {
     let shown: Vec<String> =
         named.map(|(key, value)| format!("{} {value}", key.trim_end_matches("_version"))).collect();
     (!shown.is_empty()).then(|| shown.join(", "))
-}
-
-/// Time of the capture in which the profiler itself worked, ns.
-pub fn overhead(trace: &RankTrace) -> Ns {
-    let rows = (0..trace.classes.len() as u32).filter(|r| trace.classes[*r as usize] == Class::Overhead);
-    Union::new(rows.map(|r| trace.span(r).intersect(trace.capture))).len()
 }

@@ -1,20 +1,21 @@
-//! What the recording of a rank can and cannot show: the facts from which trust in findings follows.
+//! The table `recordings`: what is recorded of each rank. The rules read nothing else of a trace.
 
-use crate::analysis::inventory::recorders::overhead;
-use crate::diagnosis::kind::Vendor;
 use crate::facts::serving_mode::ServingMode;
+use crate::facts::vendor::Vendor;
 use crate::table;
-use crate::table::schema::Text;
+use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
+use crate::trace::interval::Union;
 use crate::trace::launch::is_launch_call;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
+use crate::units::Ns;
 use std::collections::HashSet;
 
 table! {
     /// What is recorded of a rank.
-    pub struct Recordings, RecordingRow = "recording" by "rank" {
+    pub struct Recordings, RecordingRow = "recordings" by "rank" {
         rank;
         vendor: Text, "", "maker of the devices: nvidia, amd, other or none";
         capability: Option<Text>, "", "compute capability of the first device";
@@ -41,7 +42,15 @@ table! {
     }
 }
 
-pub fn push(table: &mut Recordings, trace: &RankTrace) {
+/// Time of the capture in which the profiler itself worked, ns.
+pub fn overhead(trace: &RankTrace) -> Ns {
+    let rows = (0..trace.classes.len() as u32).filter(|r| trace.classes[*r as usize] == Class::Overhead);
+    Union::new(rows.map(|r| trace.span(r).intersect(trace.capture))).len()
+}
+
+/// The row of a rank.
+pub fn of_rank(trace: &RankTrace) -> Batch {
+    let mut table = Recordings::default();
     let c = &trace.columns;
     let activities = || trace.activities.iter();
     let launches: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
@@ -105,4 +114,5 @@ pub fn push(table: &mut Recordings, trace: &RankTrace) {
         is_serving: mode.is_serving,
         excerpt: trace.edges.is_excerpt,
     });
+    table.finish()
 }

@@ -1,0 +1,42 @@
+//! Who made the devices of a rank.
+
+use crate::trace::rank_trace::RankTrace;
+
+/// The maker of a rank's devices, as far as actions depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Vendor {
+    Nvidia,
+    Amd,
+    #[default]
+    Other,
+    /// No devices.
+    Host,
+}
+
+impl Vendor {
+    /// From the names of the calls that launch work.
+    pub fn of(trace: &RankTrace) -> Vendor {
+        if trace.is_cpu_only() {
+            return Vendor::Host;
+        }
+        let mut calls = trace.launches().iter().map(|(row, _)| trace.name(row));
+        match calls.find(|n| n.starts_with("hip") || n.starts_with("cu")) {
+            Some(name) if name.starts_with("hip") => Vendor::Amd,
+            Some(_) => Vendor::Nvidia,
+            None => Vendor::Other,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Vendor::Nvidia => "nvidia",
+            Vendor::Amd => "amd",
+            Vendor::Other => "other",
+            Vendor::Host => "none",
+        }
+    }
+
+    pub fn named(name: &str) -> Vendor {
+        [Vendor::Nvidia, Vendor::Amd, Vendor::Host].into_iter().find(|v| v.name() == name).unwrap_or(Vendor::Other)
+    }
+}

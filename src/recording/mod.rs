@@ -1,0 +1,90 @@
+//! What was recorded of each rank, and what may be said from it: decided once, before any analysis.
+//!
+//! The facts of a rank are a row of the table `recordings`. Rules turn the rows of all ranks into limits: what the
+//! recording of a rank, or of the job, does not carry, and why. Whatever makes sentences asks here first.
+
+pub mod capability;
+pub mod facts;
+pub mod limit;
+pub mod rules;
+
+use crate::job::Job;
+use crate::recording::capability::{Capability, Grade};
+use crate::recording::facts::{RecordingRow, Recordings};
+use crate::recording::limit::{Limit, trust_table};
+use crate::recording::rules::{RULES, Recorded};
+use crate::table::schema::{Batch, Table};
+use std::sync::Arc;
+
+/// The recording of a job.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    /// Rows of the table `recordings`, in order of rank.
+    rows: Vec<Batch>,
+    /// In the order of the rules; within a rule the worst first.
+    limits: Vec<Limit>,
+}
+
+impl Recording {
+    /// Judges the recordings of all ranks, given as rows of the table `recordings` in order of rank. `job` has no parts
+    /// where ranks are not joined.
+    pub fn of(rows: Vec<Batch>, job: &Job) -> Self {
+        let mut out = Self { rows, limits: Vec::new() };
+        let ranks: Vec<RecordingRow> = out.ranks().collect();
+        let recorded = Recorded { ranks: &ranks, job };
+        let limits = RULES.iter().flat_map(|rule| (rule.find)(&recorded)).collect();
+        drop(ranks);
+        out.limits = limits;
+        out
+    }
+
+    /// The recording of a joined job, from [`Recording::give_to`].
+    pub fn of_job(job: &Job) -> Arc<Recording> {
+        job.shared(|_| Recording::default())
+    }
+
+    /// Lets the analyses that are given the job ask.
+    pub fn give_to(&self, job: &Job) {
+        job.shared(|_| self.clone());
+    }
+
+    /// What is recorded of each rank, in order of rank.
+    pub fn ranks(&self) -> impl Iterator<Item = RecordingRow<'_>> {
+        self.rows.iter().flat_map(Recordings::rows)
+    }
+
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// The worst grade of the job and all its ranks.
+    pub fn grade(&self, capability: Capability) -> Grade {
+        self.reason(capability).map_or(Grade::Ok, |l| l.grade)
+    }
+
+    /// The reason for the worst grade; `None` if the capability is carried in full.
+    pub fn reason(&self, capability: Capability) -> Option<&Limit> {
+        worst(self.limits.iter().filter(|l| l.capability == capability))
+    }
+
+    /// The reason for the worst grade of several capabilities.
+    pub fn worst(&self, needs: &[Capability]) -> Option<&Limit> {
+        worst(self.limits.iter().filter(|l| needs.contains(&l.capability)))
+    }
+
+    /// The reason for the worst grade of what is said about some ranks.
+    pub fn reason_of(&self, ranks: &[u32], capability: Capability) -> Option<&Limit> {
+        let is_about = |l: &&Limit| l.capability == capability && l.rank.is_none_or(|r| ranks.contains(&r));
+        worst(self.limits.iter().filter(is_about))
+    }
+
+    /// The table `trust`.
+    pub fn table(&self) -> Batch {
+        trust_table(&self.limits)
+    }
+}
+
+/// The first limit with the worst grade.
+fn worst<'a>(limits: impl Iterator<Item = &'a Limit>) -> Option<&'a Limit> {
+    limits.reduce(|worst, l| if l.grade > worst.grade { l } else { worst })
+}
