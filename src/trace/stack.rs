@@ -52,7 +52,7 @@ impl Stacks {
         self.depth.get(row as usize).copied().filter(|d| *d != OUTSIDE)
     }
 
-    /// Duration without that of the children, ns; `None` outside the trees.
+    /// Duration without the time of the children, ns; `None` outside the trees.
     pub fn self_ns(&self, row: u32) -> Option<Ns> {
         self.depth(row).and_then(|_| self.self_ns.get(row as usize).copied())
     }
@@ -82,9 +82,12 @@ impl Stacks {
         me
     }
 
-    /// One thread's tree by containment.
+    /// One thread's tree by containment. Asynchronous ranges, such as those of point-to-point operations, partly
+    /// overlap each other. Then the time that two children of one parent share is that of the earlier one, so that own
+    /// times are never negative and add up to the length of the root.
     fn contain(&mut self, rows: impl Iterator<Item = u32>, c: &Columns) {
-        let mut open: Vec<(u32, Ns)> = Vec::new();
+        // Row, end, and the moment until which its time is given to others.
+        let mut open: Vec<(u32, Ns, Ns)> = Vec::new();
         for row in rows {
             let r = row as usize;
             let Span { start, mut end } = c.span(r);
@@ -93,7 +96,7 @@ impl Stacks {
             }
             let mut at = open.len();
             let mut is_sibling = false;
-            while let Some(&(_, parent_end)) = at.checked_sub(1).and_then(|i| open.get(i)) {
+            while let Some(&(_, parent_end, _)) = at.checked_sub(1).and_then(|i| open.get(i)) {
                 if end <= parent_end {
                     break;
                 }
@@ -107,20 +110,24 @@ impl Stacks {
                 at -= 1;
             }
             self.siblings += u64::from(is_sibling);
-            let parent = at.checked_sub(1).and_then(|i| open.get(i)).map(|o| o.0);
+            let around = at.checked_sub(1).and_then(|i| open.get_mut(i));
+            let parent = around.as_ref().map(|o| o.0);
             self.parent[r] = parent.unwrap_or(NONE);
             let depth = parent.and_then(|p| self.depth(p)).map_or(0, |d| d + 1);
             self.depth[r] = depth;
-            self.self_ns[r] = end - start;
-            if let Some(p) = parent {
-                self.self_ns[p as usize] -= end - start;
+            let own_start = around.as_ref().map_or(start, |o| start.max(o.2));
+            let own = (end - own_start).max(0);
+            self.self_ns[r] = own;
+            if let Some((p, _, given)) = around {
+                self.self_ns[*p as usize] -= own;
+                *given = end.max(*given);
             }
             // Events that end no later than this one cannot enclose later events. Dropping them keeps the cost linear
             // even if all events of a thread partly overlap.
             while open.last().is_some_and(|o| o.1 <= end) {
                 open.pop();
             }
-            open.push((row, end));
+            open.push((row, end, own_start));
         }
     }
 
@@ -342,6 +349,25 @@ mod tests {
             let inside = |t: Ns, (start, end): (Ns, Ns)| start <= t && t < end;
             let free = (0..80).filter(|t| inside(*t, spans[0]) && !spans[1..].iter().any(|s| inside(*t, *s))).count();
             prop_assert_eq!(called_by_the_first(&spans).self_ns(0), Some(free as Ns));
+        }
+    }
+
+    proptest! {
+        /// Times are whole microseconds, so nothing is cut.
+        #[test]
+        fn own_times_of_a_tree_add_up_to_its_root(spans in prop::collection::vec((0i64..30, 1i64..20), 1..12)) {
+            let mut spans = spans;
+            spans.sort_unstable_by_key(|(start, len)| (*start, -len));
+            let s = stacks(&spans.iter().map(|(start, len)| (start * 1000, len * 1000)).collect::<Vec<_>>());
+            let mut sums = vec![0; spans.len()];
+            for row in 0..spans.len() as u32 {
+                let own = s.self_ns(row).unwrap();
+                prop_assert!((0..=spans[row as usize].1 * 1000).contains(&own), "{own} of row {row}");
+                sums[s.outward(row).last().unwrap() as usize] += own;
+            }
+            for root in (0..spans.len()).filter(|r| s.parent(*r as u32).is_none()) {
+                prop_assert_eq!(sums[root], spans[root].1 * 1000);
+            }
         }
     }
 
