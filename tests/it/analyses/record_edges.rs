@@ -524,11 +524,14 @@ mod on_shared_traces {
     #[test]
     fn of_all_real_traces_two_begin_behind_hidden_work_and_none_loses_its_tail() {
         let Some(root) = shared::folder() else { return };
-        let mut hidden = Vec::new();
+        let (mut hidden, mut cut) = (Vec::new(), Vec::new());
         for path in shared::files_below(&root.join("traces")) {
             let Some(trace) = try_trace(&path) else { continue };
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            assert!(trace.edges.tails.is_empty(), "{name}: {:?}", trace.edges.tails);
+            if !trace.edges.tails.is_empty() {
+                cut.push(name);
+                continue;
+            }
             if !trace.edges.leads().is_empty() {
                 hidden.push(name);
             } else {
@@ -537,5 +540,8 @@ mod on_shared_traces {
         }
         hidden.sort();
         assert_eq!(hidden, [SD, VD]);
+        cut.sort();
+        // Synthetic ones, whose last call (`cuLaunchKernel`, correlation 900) has no kernel.
+        assert_eq!(cut, ["lanes.json.gz", "meta.json.gz", "plain.json.gz"]);
     }
 }
