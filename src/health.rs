@@ -150,6 +150,7 @@ counters! {
     SnapshotAllocOverLive "snapshot_alloc_over_live" Info "entries of a snapshot that allocate an address that is still allocated; the older allocation ends there";
     SnapshotSumDiffers "snapshot_sum_differs" Info "segments of a snapshot whose stated sums are not those of their blocks; the blocks count";
     SnapshotValueUnusable "snapshot_value_unusable" Loss "a size, time, address or stack in a snapshot or timeline that cannot be one; read as missing";
+    SnapshotShared "snapshot_shared" Loss "lists of segments, blocks or entries of a snapshot, or single ones, that several places share, which no allocator writes; only the first place has them";
     SnapshotActionUnknown "snapshot_action_unknown" Info "entries of a snapshot with an action this version does not know; in no sum";
 }
 

@@ -4,8 +4,7 @@
 //! used as a stack, and then the number of that stack. Everything else (settings, the dict at the top) is kept as it is.
 
 use super::store::{StackId, Stacks};
-use crate::trace::strings::{Interner, StrId};
-use std::fmt::Write;
+use crate::trace::strings::StrId;
 
 /// What a row is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,13 +90,12 @@ pub enum Object {
     Map(u32),
     /// Any other list: a place in `items`.
     Items(u32),
+    /// A list that was used as the rows of something, which takes it: no second place has the same rows.
+    Taken,
 }
 
 /// Deepest nesting of containers.
 pub const DEEPEST: u8 = 64;
-
-/// Longest JSON text that is kept of a value.
-const LONGEST_JSON: usize = 16 << 10;
 
 #[derive(Debug, Default)]
 pub struct Map {
@@ -121,6 +119,10 @@ pub enum Unfit {
     Other,
 }
 
+/// A list that something else has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shared;
+
 /// All containers of a file.
 #[derive(Default)]
 pub struct Containers {
@@ -130,8 +132,9 @@ pub struct Containers {
     pub pairs: Vec<(i64, i64)>,
     pub maps: Vec<Map>,
     pub items: Vec<Items>,
-    /// Number of values in `maps` and `items`.
+    /// Number of values in `maps` and `items`, and of frames in `open`. What was taken still counts.
     kept: u64,
+    frames: u64,
 }
 
 impl Containers {
@@ -195,12 +198,14 @@ impl Containers {
                 });
                 if let Some(open) = self.open.get_mut(place as usize) {
                     open.push(frame);
+                    self.frames += 1;
                 }
                 self.set(at, Object::Frames(place));
             }
             (Object::Frames(place), Value::Frame(frame)) => {
                 if let Some(open) = self.open.get_mut(place as usize) {
                     open.push(frame);
+                    self.frames += 1;
                 }
             }
             (Object::EmptyList, Value::Rows { kind, first, len }) => self.set(at, Object::Rows { kind, first, len }),
@@ -209,7 +214,7 @@ impl Containers {
             {
                 self.set(at, Object::Rows { kind, first, len: len.saturating_add(l) });
             }
-            (Object::Stack(_), _) => return Err(Unfit::Used),
+            (Object::Stack(_) | Object::Taken, _) => return Err(Unfit::Used),
             (Object::EmptyDict | Object::Row { .. } | Object::Frame(_) | Object::Pair(_) | Object::Map(_), _) => {
                 return Err(Unfit::Other);
             }
@@ -235,6 +240,7 @@ impl Containers {
             Object::Frames(place) => {
                 self.free.push(place);
                 let open = self.open.get_mut(place as usize).map(std::mem::take).unwrap_or_default();
+                self.frames -= open.len() as u64;
                 open.into_iter().map(Value::Frame).collect()
             }
             _ => Vec::new(),
@@ -250,8 +256,8 @@ impl Containers {
     pub fn tuple(&mut self, values: &[Value]) -> Result<Value, Unfit> {
         if let [Value::Int(a), Value::Int(b)] = values {
             // Almost all pairs of a file are the same pool.
-            let known = self.pairs.iter().rposition(|p| *p == (*a, *b)).filter(|_| self.pairs.len() < 64);
-            let place = known.unwrap_or_else(|| {
+            let few = Some(&self.pairs).filter(|pairs| pairs.len() < 64);
+            let place = few.and_then(|pairs| pairs.iter().rposition(|p| *p == (*a, *b))).unwrap_or_else(|| {
                 self.pairs.push((*a, *b));
                 self.pairs.len() - 1
             });
@@ -295,6 +301,7 @@ impl Containers {
             Object::Frames(place) => {
                 let open = self.open.get_mut(place as usize)?;
                 let stack = stacks.stack(open);
+                self.frames -= open.len() as u64;
                 open.clear();
                 self.free.push(place);
                 self.close(list, Object::Stack(stack));
@@ -311,12 +318,26 @@ impl Containers {
         pairs.iter().rev().find(|(k, _)| *k == Value::Text(key)).map(|(_, value)| *value)
     }
 
-    /// The values of a list of anything but frames.
-    pub fn values(&self, list: Value) -> Vec<Value> {
-        match self.object(list) {
+    /// Takes the values of a list of anything but frames; an error if another place has taken them.
+    pub fn take(&mut self, list: Value) -> Result<Vec<Value>, Shared> {
+        let values = match self.object(list) {
             Some(Object::Rows { kind, first, len }) => vec![Value::Rows { kind, first, len }],
-            Some(Object::Items(place)) => self.items.get(place as usize).map(|i| i.values.clone()).unwrap_or_default(),
-            _ => Vec::new(),
+            Some(Object::Items(place)) => {
+                self.items.get_mut(place as usize).map(|i| std::mem::take(&mut i.values)).unwrap_or_default()
+            }
+            Some(Object::Taken) => return Err(Shared),
+            _ => return Ok(Vec::new()),
+        };
+        self.close(list, Object::Taken);
+        Ok(values)
+    }
+
+    /// The first value of a list of anything but frames.
+    pub fn first(&self, list: Value) -> Option<Value> {
+        match self.object(list)? {
+            Object::Rows { kind, first, len } => Some(Value::Rows { kind, first, len }),
+            Object::Items(place) => self.items.get(place as usize)?.values.first().copied(),
+            _ => None,
         }
     }
 
@@ -325,76 +346,6 @@ impl Containers {
             Object::Pair(place) => self.pairs.get(place as usize).copied(),
             _ => None,
         }
-    }
-
-    /// A value as JSON, cut where it is long.
-    pub fn json(&self, value: Value, texts: &Interner) -> String {
-        let mut out = String::new();
-        self.write_json(value, texts, 0, &mut out);
-        out
-    }
-
-    fn write_json(&self, value: Value, texts: &Interner, depth: u8, out: &mut String) {
-        if out.len() > LONGEST_JSON || depth > DEEPEST {
-            out.push_str("\"...\"");
-            return;
-        }
-        let text = |id: StrId| serde_json::Value::from(texts.get(id)).to_string();
-        let _ = match value {
-            Value::None => write!(out, "null"),
-            Value::Bool(v) => write!(out, "{v}"),
-            Value::Int(v) => write!(out, "{v}"),
-            Value::Big(v) => write!(out, "{v}"),
-            Value::Float(v) => write!(out, "{}", serde_json::Value::from(v)),
-            Value::Text(id) => write!(out, "{}", text(id)),
-            Value::Frame(_) | Value::Rows { .. } => write!(out, "\"...\""),
-            Value::Object(_) => match self.object(value) {
-                Some(Object::EmptyDict) => write!(out, "{{}}"),
-                Some(Object::EmptyList) => write!(out, "[]"),
-                Some(Object::Pair(place)) => {
-                    let (a, b) = self.pairs.get(place as usize).copied().unwrap_or_default();
-                    write!(out, "[{a},{b}]")
-                }
-                Some(Object::Map(place)) => {
-                    out.push('{');
-                    for (i, (key, value)) in self.maps.get(place as usize).iter().flat_map(|m| &m.pairs).enumerate() {
-                        if i > 0 {
-                            out.push(',');
-                        }
-                        match key {
-                            Value::Text(id) => out.push_str(&text(*id)),
-                            other => {
-                                let mut name = String::new();
-                                self.write_json(*other, texts, DEEPEST, &mut name);
-                                out.push_str(&serde_json::Value::from(name).to_string());
-                            }
-                        }
-                        out.push(':');
-                        self.write_json(*value, texts, depth + 1, out);
-                        if out.len() > LONGEST_JSON {
-                            break;
-                        }
-                    }
-                    out.push('}');
-                    Ok(())
-                }
-                Some(Object::Items(place)) => {
-                    out.push('[');
-                    for (i, value) in self.items.get(place as usize).iter().flat_map(|l| &l.values).enumerate() {
-                        if i > 0 {
-                            out.push(',');
-                        }
-                        self.write_json(*value, texts, depth + 1, out);
-                        if out.len() > LONGEST_JSON {
-                            break;
-                        }
-                    }
-                    out.push(']');
-                    Ok(())
-                }
-                _ => write!(out, "\"...\""),
-            },
-        };
     }
 
     /// Memory, bytes.
@@ -406,5 +357,6 @@ impl Containers {
             + of(self.pairs.len(), 16)
             + of(self.open.len(), size_of::<Vec<u32>>())
             + self.kept * size_of::<Value>() as u64
+            + self.frames * size_of::<u32>() as u64
     }
 }

@@ -1,17 +1,25 @@
 //! Loads a memory snapshot: runs the pickle and takes what lies at its top apart.
 
 use super::bytes::Bytes;
-use super::container::{Object, RowKind, Value};
+use super::container::{Containers, Object, RowKind, Shared, Value};
 use super::error::{Problem, SnapshotError};
 use super::keys;
 use super::kind::open_pickle;
 use super::machine::Machine;
+use super::rows::Rows;
 use super::store::{DeviceHistory, Generation, Segment, Snapshot};
 use crate::health::Counter;
 use crate::read::source::{ByteCount, Source};
 use crate::units::MemoryLimit;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
+
+/// Largest number of devices of a snapshot. A machine has some dozen at most, and each has a report of its own.
+const MOST_DEVICES: usize = 1 << 10;
+
+/// Longest name of a setting, characters.
+const LONGEST_NAME: usize = 1 << 10;
 
 /// Reads a snapshot from a file, which may be packed. `shown` is its name in messages.
 ///
@@ -51,8 +59,8 @@ struct Parts {
     host_traces: Vec<Value>,
 }
 
-fn whole(machine: Machine, top: Value) -> Result<Snapshot, Problem> {
-    let c = &machine.containers;
+fn whole(mut machine: Machine, top: Value) -> Result<Snapshot, Problem> {
+    let c = &mut machine.containers;
     let top = c.resolved(top);
     if c.get(top, keys::ENTRIES).is_some() && c.get(top, keys::PG_CONFIG).is_some() {
         return Err(Problem::FlightRecorder);
@@ -60,20 +68,15 @@ fn whole(machine: Machine, top: Value) -> Result<Snapshot, Problem> {
     let parts = match c.object(top) {
         Some(Object::Map(_)) if c.get(top, keys::SEGMENTS).is_some() => Parts {
             segments: c.get(top, keys::SEGMENTS),
-            traces: c.get(top, keys::DEVICE_TRACES).map(|v| c.values(v)).unwrap_or_default(),
+            traces: c.get(top, keys::DEVICE_TRACES).and_then(|v| c.take(v).ok()).unwrap_or_default(),
             settings: c.get(top, keys::ALLOCATOR_SETTINGS),
             host_segments: c.get(top, keys::HOST_SEGMENTS),
-            host_traces: c.get(top, keys::HOST_TRACES).map(|v| host_lists(v, c.values(v))).unwrap_or_default(),
+            host_traces: c.get(top, keys::HOST_TRACES).and_then(|v| c.take(v).ok()).unwrap_or_default(),
         },
         Some(Object::Rows { kind: RowKind::Segment, .. }) => Parts { segments: Some(top), ..Parts::default() },
         _ => return Err(Problem::Other { what: "a Python pickle of another kind, without `segments`" }),
     };
-    Ok(assemble(machine, parts))
-}
-
-/// `host_traces` is a list of entries, or a list of such lists.
-fn host_lists(list: Value, values: Vec<Value>) -> Vec<Value> {
-    if values.iter().all(|v| matches!(v, Value::Rows { .. })) { vec![list] } else { values }
+    assemble(machine, parts)
 }
 
 /// A cut file can be used if its segments are complete: then the key after them was read.
@@ -99,7 +102,7 @@ fn rest_of_cut(mut machine: Machine, expected: &'static str, byte: u64) -> Resul
             Value::Text(keys::ALLOCATOR_SETTINGS) => parts.settings = Some(value),
             Value::Text(keys::HOST_SEGMENTS) => parts.host_segments = Some(value),
             Value::Text(keys::DEVICE_TRACES) => {
-                parts.traces = machine.containers.values(value);
+                parts.traces = machine.containers.take(value).unwrap_or_default();
                 // Lists of devices that were not yet put into the outer list, and entries not yet put into theirs.
                 parts.traces.extend(stack.by_ref().take_while(|v| !matches!(v, Value::Text(_))));
                 break;
@@ -114,22 +117,20 @@ fn rest_of_cut(mut machine: Machine, expected: &'static str, byte: u64) -> Resul
         return Err(too_early());
     }
     machine.rows.health.add(Counter::SnapshotCut, 1, Some(byte), "");
-    Ok(assemble(machine, parts))
+    assemble(machine, parts)
 }
 
-fn assemble(machine: Machine, parts: Parts) -> Snapshot {
-    let Machine { containers: c, mut rows, .. } = machine;
-    let segments_of = |value: Option<Value>| -> Vec<Segment> {
-        let values = value.map(|v| c.values(v)).unwrap_or_default();
-        values.iter().flat_map(|v| rows.segments.get(range(v, RowKind::Segment)).unwrap_or_default()).copied().collect()
-    };
-    let (segments, host_segments) = (segments_of(parts.segments), segments_of(parts.host_segments));
+fn assemble(machine: Machine, parts: Parts) -> Result<Snapshot, Problem> {
+    let read = machine.bytes.offset();
+    let Machine { containers: mut c, mut rows, .. } = machine;
+    let segments = segments_of(parts.segments, &mut c, &mut rows);
+    let host_segments = segments_of(parts.host_segments, &mut c, &mut rows);
     let mut histories: Vec<DeviceHistory> = Vec::new();
     let mut device = 0;
     for value in &parts.traces {
         // Rows beside the lists are the entries of the list before, in a file that was cut.
         let is_rest = matches!(value, Value::Rows { .. });
-        let runs = runs(*value, &c);
+        let runs = runs(*value, &mut c, &mut rows);
         match histories.last_mut().filter(|_| is_rest) {
             Some(last) if last.device == device - 1 => last.runs.extend(runs),
             _ if is_rest => histories.push(DeviceHistory { device: (device - 1).max(0), is_host: false, runs }),
@@ -139,9 +140,15 @@ fn assemble(machine: Machine, parts: Parts) -> Snapshot {
             }
         }
     }
-    let host_runs: Vec<Range<u32>> = parts.host_traces.iter().flat_map(|v| runs(*v, &c)).collect();
+    // Either a list of entries, or a list of such lists.
+    let host_runs: Vec<Range<u32>> = parts.host_traces.iter().flat_map(|v| runs(*v, &mut c, &mut rows)).collect();
     histories.push(DeviceHistory { device: -1, is_host: true, runs: host_runs });
     histories.retain(|h| !h.is_empty());
+    let devices: BTreeSet<i64> = segments.iter().map(|s| s.device).chain(histories.iter().map(|h| h.device)).collect();
+    if devices.len() > MOST_DEVICES {
+        let what = format!("{} devices", devices.len());
+        return Err(Problem::Exceeds { what, limit: MOST_DEVICES.to_string(), byte: read });
+    }
     let generation = match &rows {
         _ if parts.host_segments.is_some() => Generation::Host,
         r if r.has_context => Generation::CompileContext,
@@ -152,15 +159,23 @@ fn assemble(machine: Machine, parts: Parts) -> Snapshot {
     let settings = match parts.settings.and_then(|v| c.object(v)) {
         Some(Object::Map(at)) => {
             let pairs = c.maps.get(at as usize).map(|m| m.pairs.as_slice()).unwrap_or_default();
-            let name = |key: &Value| key.text().map_or_else(String::new, |t| rows.texts.get(t).to_string());
-            pairs.iter().map(|(key, value)| (name(key), c.json(*value, &rows.texts))).collect()
+            let mut settings = Vec::new();
+            for (key, value) in pairs {
+                let mut json = rows.json.writer(&c, &rows.texts, read);
+                json.value(*value);
+                let out = json.out;
+                rows.json.spend(&out);
+                let name = key.text().map_or("", |t| rows.texts.get(t)).chars().take(LONGEST_NAME).collect();
+                settings.push((name, out));
+            }
+            settings
         }
         _ => Vec::new(),
     };
     if let Some(reason) = machine.bytes.damage {
         rows.health.note(Counter::SnapshotCut, &reason);
     }
-    Snapshot {
+    Ok(Snapshot {
         generation,
         texts: rows.texts,
         stacks: rows.stacks,
@@ -173,26 +188,41 @@ fn assemble(machine: Machine, parts: Parts) -> Snapshot {
         settings,
         streams: rows.streams,
         health: rows.health,
-    }
+    })
 }
 
-fn range(value: &Value, of: RowKind) -> Range<usize> {
-    match value {
-        Value::Rows { kind, first, len } if *kind == of => {
-            *first as usize..(*first as usize).saturating_add(*len as usize)
-        }
-        _ => 0..0,
+/// The segments of a list.
+fn segments_of(list: Option<Value>, c: &mut Containers, rows: &mut Rows) -> Vec<Segment> {
+    let mut all = Vec::new();
+    for range in claimed(list, RowKind::Segment, c, rows) {
+        all.extend_from_slice(rows.segments.get(range.start as usize..range.end as usize).unwrap_or_default());
     }
+    all
 }
 
 /// The entries of a device's list.
-fn runs(list: Value, c: &super::container::Containers) -> Vec<Range<u32>> {
-    let of = |value: &Value| match value {
-        Value::Rows { kind: RowKind::Entry, first, len } => Some(*first..first.saturating_add(*len)),
-        _ => None,
+fn runs(list: Value, c: &mut Containers, rows: &mut Rows) -> Vec<Range<u32>> {
+    claimed(Some(list), RowKind::Entry, c, rows)
+}
+
+/// The rows of a list, or rows by themselves, that no other place has.
+fn claimed(list: Option<Value>, of: RowKind, c: &mut Containers, rows: &mut Rows) -> Vec<Range<u32>> {
+    let values = match list {
+        None => Vec::new(),
+        Some(alone @ Value::Rows { .. }) => vec![alone],
+        Some(list) => c.take(list).unwrap_or_else(|Shared| {
+            rows.shared(None);
+            Vec::new()
+        }),
     };
-    match list {
-        Value::Rows { .. } => of(&list).into_iter().collect(),
-        _ => c.values(list).iter().filter_map(of).collect(),
+    let mut ranges = Vec::new();
+    for value in values {
+        match value {
+            Value::Rows { kind, first, len } if kind == of && rows.claim(of, first, len, None) => {
+                ranges.push(first..first.saturating_add(len));
+            }
+            _ => {}
+        }
     }
+    ranges
 }

@@ -24,8 +24,9 @@ const LONGEST_INT: usize = 9;
 /// Longest module or function name that a message quotes, bytes.
 const LONGEST_NAME: usize = 200;
 
-/// Number of opcodes after which the memory is checked.
-const CHECKED: u32 = 1 << 14;
+/// Number of opcodes after which the memory is checked, and length of a text before which it is, bytes.
+const CHECKED: u32 = 1 << 8;
+const CHECKED_TEXT: u64 = 4 << 10;
 
 /// What `MEMOIZE` stores: the id of a text or, with the highest bit, the place of a container.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +87,7 @@ impl Machine {
             until_check -= 1;
             if until_check == 0 {
                 until_check = CHECKED;
-                self.check_memory()?;
+                self.check_memory(0)?;
             }
             let byte = self.bytes.offset();
             let Some(code) = self.bytes.next()? else {
@@ -105,8 +106,10 @@ impl Machine {
         }
     }
 
-    fn check_memory(&self) -> Result<(), Problem> {
-        let held = self.rows.held_bytes()
+    /// Checks that there is room for what is held and `more`, bytes.
+    fn check_memory(&self, more: u64) -> Result<(), Problem> {
+        let held = more
+            + self.rows.held_bytes()
             + self.containers.held_bytes()
             + (self.memo.len() * size_of::<Memo>() + self.stack.len() * size_of::<Value>()) as u64;
         match self.limit {
@@ -275,6 +278,10 @@ impl Machine {
                 limit: LONGEST_TEXT.to_string(),
                 byte,
             });
+        }
+        if len > CHECKED_TEXT {
+            // Once as it is read and once as it is kept.
+            self.check_memory(2 * len)?;
         }
         let bytes = self.bytes.take(len as usize)?;
         let id = match std::str::from_utf8(bytes) {

@@ -1,11 +1,14 @@
 //! Turns a dict that closes into what its keys say it is: an entry, frame, block, segment or annotation, as a row of
 //! columns.
 
-use super::container::{Containers, Object, RowKind, Value};
+use super::claims::Claims;
+use super::container::{Containers, Object, RowKind, Shared, Value};
+use super::json::Budget;
 use super::keys;
 use super::store::{Action, Annotation, Block, BlockState, Entry, Frame, Segment, StackId, Stacks};
 use crate::health::{Counter, Health};
 use crate::trace::strings::{Interner, StrId};
+use hashbrown::HashMap;
 
 /// The sum of all sizes of a file stays below this, so that no sum of sizes overflows.
 const LARGEST_SUM: i64 = 1 << 62;
@@ -30,6 +33,11 @@ pub struct Rows {
     pub annotations: Vec<Annotation>,
     pub pasts: Vec<Past>,
     pub streams: Vec<i64>,
+    /// Place of each stream.
+    stream_places: HashMap<i64, u16>,
+    pub json: Budget,
+    /// Entries, blocks and segments that a device or segment has.
+    claims: [Claims; 3],
     pub health: Health,
     /// What tells the generations apart.
     pub has_time: bool,
@@ -51,6 +59,9 @@ impl Rows {
             annotations: Vec::new(),
             pasts: Vec::new(),
             streams: Vec::new(),
+            stream_places: HashMap::new(),
+            json: Budget::default(),
+            claims: Default::default(),
             health: Health::default(),
             has_time: false,
             has_context: false,
@@ -161,29 +172,31 @@ impl Rows {
         if self.streams.get(usize::from(self.last_stream)) == Some(&stream) {
             return self.last_stream;
         }
-        let at = self.streams.iter().position(|s| *s == stream).unwrap_or_else(|| {
-            self.streams.push(stream);
-            self.streams.len() - 1
-        });
-        // A device has some dozen streams; a file with thousands is damaged.
-        self.last_stream = u16::try_from(at).unwrap_or(u16::MAX);
-        if self.last_stream == u16::MAX {
-            self.streams.truncate(usize::from(u16::MAX));
-            self.unusable(byte);
+        if let Some(place) = self.stream_places.get(&stream) {
+            self.last_stream = *place;
+            return *place;
         }
-        self.last_stream
+        // A device has some dozen streams; a file with thousands is damaged.
+        let Some(place) = u16::try_from(self.streams.len()).ok().filter(|at| *at < u16::MAX) else {
+            self.unusable(byte);
+            return u16::MAX;
+        };
+        self.streams.push(stream);
+        self.stream_places.insert(stream, place);
+        self.last_stream = place;
+        place
     }
 
     fn entry(&mut self, pairs: &[Value], c: &mut Containers, byte: u64) -> Entry {
         let mut entry = Entry::new(Action::Other);
-        let mut other = String::new();
+        let mut other: Vec<(StrId, Value)> = Vec::new();
         for (key, value) in pairs_of(pairs) {
             match key.text().unwrap_or_default() {
                 keys::ACTION => {
                     entry.action = Action::of(value.text().unwrap_or_default());
                     if entry.action == Action::Other {
-                        let name = value.text().map_or("", |t| self.texts.get(t)).to_string();
-                        self.health.add(Counter::SnapshotActionUnknown, 1, Some(byte), &name);
+                        let name = value.text().map_or("", |t| self.texts.get(t));
+                        self.health.add(Counter::SnapshotActionUnknown, 1, Some(byte), name);
                     }
                 }
                 keys::ADDR | keys::DEVICE_FREE => entry.addr = self.address(value, byte),
@@ -199,18 +212,54 @@ impl Rows {
                 keys::COMPILE_CONTEXT | keys::USER_METADATA if is_default(value) => self.has_context = true,
                 key => {
                     self.has_context |= key == keys::COMPILE_CONTEXT;
-                    let shown = c.json(value, &self.texts);
-                    let name = serde_json::Value::from(self.texts.get(key)).to_string();
-                    other.push_str(if other.is_empty() { "{" } else { "," });
-                    other.push_str(&format!("{name}:{shown}"));
+                    other.push((key, value));
                 }
             }
         }
         if !other.is_empty() {
-            other.push('}');
-            entry.other = self.texts.intern(&other);
+            let json = self.json_of(&other, c, byte);
+            entry.other = self.texts.intern(&json);
         }
         entry
+    }
+
+    /// Keys that are not known, with their values, as JSON.
+    fn json_of(&mut self, pairs: &[(StrId, Value)], c: &Containers, byte: u64) -> String {
+        let mut json = self.json.writer(c, &self.texts, byte);
+        for (key, value) in pairs {
+            if json.is_full() {
+                break;
+            }
+            json.out.push(if json.out.is_empty() { '{' } else { ',' });
+            json.text(*key);
+            json.out.push(':');
+            json.value(*value);
+        }
+        if !json.out.is_empty() {
+            json.out.push('}');
+        }
+        let out = json.out;
+        self.json.spend(&out);
+        out
+    }
+
+    /// Takes rows for the one place that has them; false, and counted, if another has.
+    pub fn claim(&mut self, kind: RowKind, first: u32, len: u32, byte: Option<u64>) -> bool {
+        let claims = match kind {
+            RowKind::Entry => self.claims.first_mut(),
+            RowKind::Block => self.claims.get_mut(1),
+            _ => self.claims.last_mut(),
+        };
+        let is_free = claims.is_some_and(|c| c.claim(first, len));
+        if !is_free {
+            self.shared(byte);
+        }
+        is_free
+    }
+
+    /// Counts rows that another place has, or a list of them.
+    pub fn shared(&mut self, byte: Option<u64>) {
+        self.health.add(Counter::SnapshotShared, 1, byte, "");
     }
 
     fn frame(&mut self, pairs: &[Value]) -> Object {
@@ -249,8 +298,8 @@ impl Rows {
                 keys::FRAMES => block.stack = self.stack(value, c, byte),
                 keys::HISTORY => {
                     self.has_past = true;
-                    past = c.values(value).first().and_then(|v| match v {
-                        Value::Rows { kind: RowKind::Past, first, .. } => self.pasts.get(*first as usize).copied(),
+                    past = c.first(value).and_then(|v| match v {
+                        Value::Rows { kind: RowKind::Past, first, .. } => self.pasts.get(first as usize).copied(),
                         _ => None,
                     });
                 }
@@ -309,7 +358,10 @@ impl Rows {
                 keys::IS_EXPANDABLE => segment.is_expandable = value == Value::Bool(true),
                 keys::SEGMENT_POOL_ID => segment.pool = c.pair(value).unwrap_or_default(),
                 keys::FRAMES => segment.stack = self.stack(value, c, byte),
-                keys::BLOCKS => (segment.first_block, segment.block_count) = self.block_range(&c.values(value), byte),
+                keys::BLOCKS => match c.take(value) {
+                    Ok(values) => (segment.first_block, segment.block_count) = self.block_range(&values, byte),
+                    Err(Shared) => self.shared(Some(byte)),
+                },
                 _ => {}
             }
         }
@@ -320,12 +372,15 @@ impl Rows {
     /// The blocks of a segment as one range; they are copied to the end if they are not one.
     fn block_range(&mut self, values: &[Value], byte: u64) -> (u32, u32) {
         if let [Value::Rows { kind: RowKind::Block, first, len }] = values {
-            return (*first, *len);
+            return if self.claim(RowKind::Block, *first, *len, Some(byte)) { (*first, *len) } else { (0, 0) };
         }
         let first = self.blocks.len();
         for value in values {
             match value {
                 Value::Rows { kind: RowKind::Block, first, len } => {
+                    if !self.claim(RowKind::Block, *first, *len, Some(byte)) {
+                        continue;
+                    }
                     let range = *first as usize..(*first as usize).saturating_add(*len as usize);
                     let copied: Vec<Block> = self.blocks.get(range).unwrap_or_default().to_vec();
                     self.blocks.extend(copied);

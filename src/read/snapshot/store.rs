@@ -237,7 +237,9 @@ impl Stacks {
     }
 
     pub(super) fn held_bytes(&self) -> u64 {
-        (self.frames.len() * size_of::<Frame>() + (self.members.len() + 2 * self.ends.len()) * size_of::<u32>()) as u64
+        let tables = self.frames.len() + self.ends.len();
+        (self.frames.len() * size_of::<Frame>() + (self.members.len() + self.ends.len() + tables) * size_of::<u32>())
+            as u64
     }
 }
 
