@@ -1,7 +1,9 @@
-//! Ctrl-C, SIGTERM and SIGHUP: unfinished output is removed, and the process exits with code 130.
+//! Ctrl-C, SIGTERM and SIGHUP: unfinished output is removed, and the process exits with code 130. A limit that is passed
+//! ends the process the same way, with a message and code of its own.
 
 use crate::cli::output::note;
 use crate::output::unfinished::abandon_all;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,9 +22,7 @@ pub fn watch() {
     let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
-            INTERRUPTED.store(true, Ordering::SeqCst);
-            crate::mcp::end_workers();
-            match abandon_all() {
+            match abandon() {
                 // The result was complete before the interrupt and is kept.
                 Some(path) => note(&format!("hta: interrupted after {} was written completely", path.display())),
                 None => note("hta: interrupted: nothing was written"),
@@ -34,6 +34,20 @@ pub fn watch() {
 
 #[cfg(not(unix))]
 pub fn watch() {}
+
+/// Removes unfinished output and ends workers. Returns the last output that was completed before.
+fn abandon() -> Option<PathBuf> {
+    INTERRUPTED.store(true, Ordering::SeqCst);
+    crate::mcp::end_workers();
+    abandon_all()
+}
+
+/// Ends the process from a thread beside the work, with a message.
+pub fn end(message: &str, code: i32) -> ! {
+    abandon();
+    note(message);
+    std::process::exit(code);
+}
 
 /// Whether the parent process set this signal to be ignored, as shells do for background jobs (nohup).
 #[cfg(unix)]

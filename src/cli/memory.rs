@@ -82,7 +82,7 @@ fn available(meminfo: &str) -> Option<u64> {
 }
 
 /// The number that follows `word` at the start of a line.
-fn value(text: &str, word: &str) -> Option<u64> {
+pub fn value(text: &str, word: &str) -> Option<u64> {
     text.lines().find_map(|l| l.strip_prefix(word))?.trim().trim_end_matches("kB").trim().parse().ok()
 }
 

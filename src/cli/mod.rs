@@ -29,6 +29,7 @@ mod snapshots;
 mod stores;
 mod table;
 mod topics;
+mod watch;
 
 use crate::files::without_secrets;
 use crate::output::visible;

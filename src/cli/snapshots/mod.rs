@@ -16,6 +16,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{note, width};
 use crate::cli::snapshots::options::{Chosen, Folded};
 use crate::cli::table::OutputArgs;
+use crate::cli::watch::{Limits, Watch};
 use crate::error::SetError;
 use crate::health::{Health, Severity};
 use crate::output::inputs::Inputs;
@@ -120,6 +121,12 @@ fn answer(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Beside>
         let reason = format!("the files are of ranks {}", all.join(", "));
         return Err(SetError::Argument { option: "--ranks", value: "these ranks".to_string(), reason }.into());
     }
+    let _watch = Watch::start(Limits {
+        doing: "analyse the memory snapshots".to_string(),
+        memory: chosen.limit,
+        time: None,
+        hints: ("raise --memory-limit, or ask for fewer files or for one table", ""),
+    });
     let mut refused = 0;
     for (file, rank) in &read {
         let wanted = (!output.is_text()).then_some(table);

@@ -1,0 +1,93 @@
+//! A limit on the memory and the time of work that cannot say in advance what it needs: a statement of SQL, or tables of
+//! a memory snapshot. A thread looks at the process and ends it with a message and exit code 2.
+//!
+//! What the program reads is asked for before it is taken (`read::room`, `read::snapshot`); this is for what comes after.
+
+use crate::cli::exit::Exit;
+use crate::cli::interrupt;
+#[cfg(target_os = "linux")]
+use crate::cli::memory;
+use crate::units::{MemoryLimit, fmt_bytes};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Time between two looks. Memory is filled with some gigabytes a second, so that a limit is passed by some dozen megabytes.
+const EVERY: Duration = Duration::from_millis(10);
+
+/// What is limited.
+pub struct Limits {
+    /// What the program is doing, as in `cannot run the statement`.
+    pub doing: String,
+    /// Memory beside what the process has at the start of the watch.
+    pub memory: Option<MemoryLimit>,
+    pub time: Option<Duration>,
+    /// Advice for memory and for time.
+    pub hints: (&'static str, &'static str),
+}
+
+/// Watches until it is dropped.
+pub struct Watch {
+    done: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    pub fn start(limits: Limits) -> Self {
+        let (done, ended) = channel::<()>();
+        let before = own_memory().unwrap_or(0);
+        let begun = Instant::now();
+        let watch = move || {
+            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                if let Some(limit) =
+                    limits.memory.filter(|l| own_memory().unwrap_or(0).saturating_sub(before) > l.bytes)
+                {
+                    let size = fmt_bytes(limit.bytes);
+                    end(&limits, &format!("it needs more than {size} of memory"), limits.hints.0);
+                }
+                if let Some(time) = limits.time.filter(|time| begun.elapsed() > *time) {
+                    end(&limits, &format!("it takes longer than {} s", time.as_secs()), limits.hints.1);
+                }
+            }
+        };
+        // Without a thread the work has no limit, as on systems that do not tell the memory.
+        let thread = std::thread::Builder::new().name("watch".to_string()).spawn(watch).ok();
+        Self { done: Some(done), thread }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.done = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn end(limits: &Limits, reason: &str, hint: &str) {
+    interrupt::end(&format!("hta: cannot {}: {reason}\nhint: {hint}", limits.doing), Exit::Nothing as i32);
+}
+
+/// Memory of this process that no file backs, bytes.
+#[cfg(target_os = "linux")]
+fn own_memory() -> Option<u64> {
+    memory::value(&std::fs::read_to_string("/proc/self/status").ok()?, "RssAnon:").map(|kib| kib << 10)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn own_memory() -> Option<u64> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_filled_is_seen() {
+        let before = own_memory().expect("a size");
+        let filled = vec![1u8; 64 << 20];
+        assert!(own_memory().expect("a size") > before + (32 << 20) && filled.len() > 1);
+    }
+}
