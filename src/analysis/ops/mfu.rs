@@ -58,28 +58,36 @@ pub fn table(trace: &RankTrace, options: &Options) -> Batch {
     let machine = Machine::new(trace, &options.peaks);
     let mut table = Mfu::default();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        let mut by_step: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
+        for &i in &work.activities {
+            let step = trace.activities.get(i as usize).and_then(Activity::step);
+            by_step.entry(step).or_default().push(i);
+        }
         for window in trace.windows(work, &options.model).iter().filter(|w| w.scope != Scope::Capture) {
-            push(&mut table, trace, &machine, work, window);
+            let launched = match window.scope {
+                Scope::Step | Scope::Outside => by_step.get(&window.step).map_or(&[][..], Vec::as_slice),
+                _ => work.activities.as_slice(),
+            };
+            push(&mut table, trace, &machine, (work, launched), window);
         }
     }
     table.finish()
 }
 
-fn push(table: &mut Mfu, trace: &RankTrace, machine: &Machine, device: &DeviceWork, window: &Window) {
+/// The row of a window in which these activities of the device were launched.
+fn push(
+    table: &mut Mfu,
+    trace: &RankTrace,
+    machine: &Machine,
+    (device, launched): (&DeviceWork, &[u32]),
+    window: &Window,
+) {
     let (works, kernels) = (OperatorWorks::of(trace), KernelWorks::of(trace));
-    let is_in = |a: &Activity| match window.scope {
-        Scope::Step => a.step() == window.step,
-        Scope::Outside => a.step().is_none(),
-        _ => true,
-    };
     let (mut known, mut matrix) = (Vec::new(), Vec::new());
     let (mut operators, mut unknown): (BTreeSet<OperatorCall>, BTreeSet<OperatorCall>) = Default::default();
     let mut others: BTreeSet<OperatorCall> = BTreeSet::new();
-    for &i in &device.activities {
+    for &i in launched {
         let a = &trace.activities[i as usize];
-        if !is_in(a) {
-            continue;
-        }
         let category = kernels.at(i).category;
         if matches!(category, Category::Gemm | Category::Attention | Category::Convolution | Category::Moe) {
             matrix.push(a.span);
