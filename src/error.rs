@@ -26,6 +26,15 @@ pub enum ReadError {
     /// One of several files has only Python frames: the front end of an inference engine, which is no rank.
     #[error("left out {file}: expected a rank, found a process without GPU work (front end?)")]
     FrontEnd { file: String },
+    /// A merged file whose ranks cannot be told apart.
+    #[error("cannot analyse {file}: expected the trace of one rank, found {what}")]
+    Merged { file: String, what: String },
+    /// A merged file beside the files that it was made of.
+    #[error("left out {file}: expected a rank, found a merged file of ranks whose files are beside it")]
+    MergedCopy { file: String },
+    /// Nothing but a few calls, of which nothing can be said.
+    #[error("cannot analyse {file}: expected operators or GPU activities, found that nothing was recorded ({what})")]
+    NothingRecorded { file: String, what: String },
     /// Most rows have unknown categories; `what` says what the file contains instead.
     #[error("cannot analyse {file}: expected operators or GPU activities, found {what}")]
     UnknownContent { file: String, what: String },
@@ -55,6 +64,15 @@ impl ReadError {
             ReadError::Io { .. } => None,
             ReadError::Empty { .. } => Some("the job may have been killed before it wrote its trace"),
             ReadError::NotATrace { hint, .. } => Some(hint),
+            ReadError::Merged { .. } => {
+                Some("give the files of the ranks instead of the merged one (`hta explain ranks`)")
+            }
+            ReadError::MergedCopy { .. } => None,
+            ReadError::NothingRecorded { .. } => Some(
+                "run the program inside the profiler's context, at least one step of it after the warm-up, with \
+                 ProfilerActivity.CPU and CUDA; another process, another tool on CUPTI or a schedule without an active \
+                 step records nothing",
+            ),
             ReadError::FrontEnd { .. } => Some("alone it can be analysed: hta analyze FILE"),
             ReadError::OtherDatabase { .. } => Some("export the report: nsys export --type sqlite FILE.nsys-rep"),
             ReadError::UnknownContent { what, .. } if what.starts_with(PIPELINE_TIMELINE) => Some(

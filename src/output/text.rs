@@ -276,6 +276,9 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize, is_full: bool) {
             crate::error::ReadError::FrontEnd { file } => {
                 lines.push(("skipped", format!("{file}: process without GPU work (front end?)")));
             }
+            crate::error::ReadError::MergedCopy { file } => {
+                lines.push(("skipped", format!("{file}: a merged file of ranks whose files are beside it")));
+            }
             error => lines.push(("refused", error.to_string())),
         }
     }

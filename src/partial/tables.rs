@@ -4,8 +4,8 @@ use crate::table;
 use crate::table::schema::{TableSpec, Text};
 
 table! {
-    /// One row per input file. Kinds of errors: io, empty, not_a_trace, other_format, unknown_content, damaged, cut,
-    /// no_events, interleaved and too_large.
+    /// One row per input file. Kinds of errors: io, empty, not_a_trace, other_format, unknown_content, merged, merged_copy,
+    /// nothing_recorded, damaged, cut, no_events, interleaved and too_large.
     pub struct Files, FileRow = "set_files" by "natural order" {
         file: Text, "", "name of the file in messages";
         name: Text, "", "name without folders";
@@ -14,7 +14,7 @@ table! {
         state: Text, "", "mapped, refused_at_head (by its first bytes), refused (when read) or left_out (by --ranks)";
         rank: Option<u32>, "", "rank; null if the file was not mapped";
         error: Option<Text>, "", "kind of the error; null: not refused";
-        error_text: Option<Text>, "", "io, damaged: reason; not_a_trace, other_format, unknown_content: content";
+        error_text: Option<Text>, "", "io, damaged: reason; not_a_trace, other_format, unknown_content, merged, nothing_recorded: content";
         error_hint: Option<Text>, "", "not_a_trace and other_format: what the user can do";
         error_byte: Option<u64>, "bytes", "interleaved: offset in the unpacked file; too_large: needed memory";
         error_limit: Option<u64>, "bytes", "too_large: memory limit";

@@ -2,14 +2,15 @@
 
 use crate::error::SetError;
 use crate::files::{self, Fault, is_remote};
-use crate::read::input::{Input, base_name};
-use crate::read::load::parts;
+use crate::read::coordinates::{folder_names, ranks_from_names};
+use crate::read::input::{Input, PartKey, ProcessPart, base_name};
+use crate::read::kineto::merged::{rows, rows_of_ranks};
+use crate::read::load::{parts, peek};
 use crate::read::sqlite::is_recorders_database;
 use crate::trace::meta::RankSource;
-use regex::Regex;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 5] = [".json", ".json.gz", ".json.zst", ".tmp", ".sqlite"];
@@ -54,9 +55,41 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
     // Remove duplicates, including links to the same file.
     let mut seen = std::collections::HashSet::new();
     inputs.retain(|i| seen.insert(std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.clone())));
-    // Traces in JSON are of one process; their heads need not be read here.
-    let split = |i: Input| if is_json(&i.path) { vec![i] } else { parts(i) };
-    Ok(inputs.into_iter().flat_map(split).collect())
+    // An object of a store is one stream: what it holds is told when it is read.
+    let split = |i: Input| if is_remote(&i.path) && is_json(&i.path) { vec![i] } else { parts(i) };
+    Ok(leave_out_copies(inputs.into_iter().flat_map(split).collect()))
+}
+
+/// Leaves out merged files that lie beside the files of their ranks: each becomes one input that is refused.
+fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
+    let rank_of = |i: &Input| match i.process.as_ref().map(|part| &part.key) {
+        Some(PartKey::Rank(rank, _)) => Some(*rank),
+        _ => None,
+    };
+    let merged: BTreeSet<PathBuf> = inputs.iter().filter(|i| rank_of(i).is_some()).map(|i| i.path.clone()).collect();
+    if merged.is_empty() || inputs.iter().all(|i| i.process.is_some()) {
+        return inputs;
+    }
+    let alone = inputs.iter().filter(|i| i.process.is_none() && is_json(&i.path));
+    let (others, claims): (Vec<Input>, Vec<Option<u32>>) =
+        alone.filter_map(|i| Some((i.clone(), peek(i).ok()?.rank))).unzip();
+    let ranks = assign_ranks(&others, &claims);
+    for path in merged {
+        let Some(whole) = inputs.iter().find(|i| i.path == path).cloned() else { continue };
+        let whole = Input { process: None, ..whole };
+        let is_copy = rows_of_ranks(&whole).into_iter().all(|(rank, count)| {
+            let beside = ranks.iter().position(|(r, _)| *r == rank).and_then(|at| others.get(at));
+            beside.is_some_and(|other| rows(other) == Some(count))
+        });
+        if is_copy {
+            let at = inputs.iter().position(|i| i.path == path);
+            let shown = whole.shown.rsplit_once(" (rank ").map_or(whole.shown.clone(), |(file, _)| file.to_string());
+            let process = Some(ProcessPart { key: PartKey::CopyOfRanks, index: 0, count: 1 });
+            inputs.retain(|i| i.path != path);
+            inputs.insert(at.unwrap_or(0), Input { shown, process, ..whole });
+        }
+    }
+    inputs
 }
 
 /// The files of a URL: an object, the objects that a pattern matches, or those in a folder.
@@ -141,8 +174,6 @@ pub fn natural_key(text: &str) -> Vec<(String, u64)> {
     key
 }
 
-static PARALLEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(DP|PP|EP|TP)-(\d+)").ok());
-
 /// A rank, and where it comes from.
 pub type Assigned = (u32, RankSource);
 
@@ -153,7 +184,10 @@ pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
     // The name of a file with several processes says nothing about one of them.
     let name = |i: &Input| if i.process.is_some() { String::new() } else { base_name(&i.path) };
     let names: Vec<String> = inputs.iter().map(name).collect();
-    let from_names = ranks_from_names(&names);
+    // A partial keeps the folders in the shown name only.
+    let folder = |i: &Input| if i.process.is_some() { Vec::new() } else { folder_names(Path::new(&i.shown)) };
+    let folders: Vec<Vec<String>> = inputs.iter().map(folder).collect();
+    let from_names = ranks_from_names(&names, &folders);
     let mut ranks: Vec<Option<Assigned>> = claims
         .iter()
         .zip(&from_names)
@@ -174,93 +208,10 @@ pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
     ranks.into_iter().flatten().collect()
 }
 
-/// Ranks from the names, by the first rule that fits each name.
-fn ranks_from_names(names: &[String]) -> Vec<Option<u32>> {
-    let own = |n: &String| {
-        number_behind(n, &["rank"], &['-', '_', '.'])
-            .or_else(|| number_behind(n, &["worker", "gpu", "device"], &['-', '_']))
-    };
-    let mut ranks: Vec<Option<u32>> = names.iter().map(own).collect();
-    if ranks.iter().any(Option::is_none) {
-        let tuples = ranks_from_parallel_tuples(names);
-        ranks.iter_mut().zip(tuples).for_each(|(rank, tuple)| *rank = rank.or(tuple));
-    }
-    if ranks.iter().all(Option::is_none) {
-        ranks = ranks_from_trailing_number(names);
-    }
-    ranks
-}
-
-/// The first number that follows one of `words`, ignoring case, with or without one of `marks` in between.
-fn number_behind(name: &str, words: &[&str], marks: &[char]) -> Option<u32> {
-    let digits = name.char_indices().find_map(|(at, _)| {
-        let head = |word: &&&str| name.get(at..at + word.len()).is_some_and(|h| h.eq_ignore_ascii_case(word));
-        let behind = &name[at + words.iter().find(head)?.len()..];
-        let rest = behind.strip_prefix(marks).unwrap_or(behind);
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        (end > 0).then(|| &rest[..end])
-    });
-    digits?.parse().ok()
-}
-
-/// Ranks from names such as `TP-1-DP-0`: positions in the order of (PP, DP, EP, TP), so that tensor-parallel neighbours
-/// are adjacent. A single coordinate is the rank itself.
-fn ranks_from_parallel_tuples(names: &[String]) -> Vec<Option<u32>> {
-    let Some(re) = PARALLEL.as_ref() else { return vec![None; names.len()] };
-    let coordinates = |name: &String| -> Option<[Option<u32>; 4]> {
-        let mut tuple = [None; 4];
-        for c in re.captures_iter(name) {
-            let at = ["PP", "DP", "EP", "TP"].iter().position(|k| c[1].eq_ignore_ascii_case(k))?;
-            tuple[at] = c[2].parse().ok();
-        }
-        tuple.iter().any(Option::is_some).then_some(tuple)
-    };
-    let tuples: Vec<_> = names.iter().map(coordinates).collect();
-    let kinds = |t: &[Option<u32>; 4]| t.iter().filter(|c| c.is_some()).count();
-    if tuples.iter().flatten().all(|t| kinds(t) == 1) {
-        return tuples.iter().map(|t| t.and_then(|t| t.into_iter().flatten().next())).collect();
-    }
-    let mut order: Vec<_> = tuples.iter().flatten().copied().collect();
-    order.sort_unstable();
-    order.dedup();
-    tuples.iter().map(|t| t.and_then(|t| order.iter().position(|o| *o == t).map(|p| p as u32))).collect()
-}
-
-/// Ranks from a trailing number, if the names differ only in it: `megatron_kineto_3`.
-fn ranks_from_trailing_number(names: &[String]) -> Vec<Option<u32>> {
-    let split = |name: &String| -> Option<(String, u32)> {
-        let at = name.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |i| i + 1);
-        Some((name[..at].to_string(), name[at..].parse().ok()?))
-    };
-    let parts: Option<Vec<_>> = names.iter().map(split).collect();
-    match parts {
-        Some(parts) if names.len() > 1 && parts.iter().all(|p| p.0 == parts[0].0) => {
-            parts.into_iter().map(|p| Some(p.1)).collect()
-        }
-        _ => vec![None; names.len()],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::read::input::has_trace_name;
-
-    fn ranks(names: &[&str]) -> Vec<Option<u32>> {
-        ranks_from_names(&names.iter().map(|n| base_name(Path::new(n))).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn names_give_ranks_by_the_first_rule_that_fits() {
-        assert_eq!(ranks(&["rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"]), [Some(34)]);
-        assert_eq!(ranks(&["worker0.1623143089861.pt.trace.json", "worker1.2.pt.trace.json"]), [Some(0), Some(1)]);
-        assert_eq!(ranks(&["x-TP-0-DECODE.trace.json.gz", "x-TP-1-DECODE.trace.json.gz"]), [Some(0), Some(1)]);
-        assert_eq!(ranks(&["a-DP-0-TP-1.json", "a-DP-1-TP-0.json", "a-DP-0-TP-0.json"]), [Some(1), Some(2), Some(0)]);
-        assert_eq!(ranks(&["megatron_kineto_0.json.gz", "megatron_kineto_7.json.gz"]), [Some(0), Some(7)]);
-        assert_eq!(ranks(&["host_4242.1623143089861.pt.trace.json"]), [None]);
-        assert_eq!(ranks(&["ranked_RANK-.rank_gpu3_Rank.12x7"]), [Some(12)]);
-        assert_eq!(ranks(&["rank_-1.DEVICE-5", "\u{e9}rank--3.worker_06"]), [Some(5), Some(6)]);
-    }
 
     #[test]
     fn files_without_a_rank_take_the_lowest_free_numbers() {

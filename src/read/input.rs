@@ -1,6 +1,7 @@
 //! A file to read, and what its name says.
 
 use regex::Regex;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -15,19 +16,42 @@ pub struct Input {
     pub process: Option<ProcessPart>,
 }
 
-/// One of the processes that a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One of the processes or ranks that a file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessPart {
-    /// Number of the process in the file's format.
-    pub id: i64,
-    /// Its position among the processes of the file, and how many there are.
+    pub key: PartKey,
+    /// Its position among the parts of the file, and how many there are.
     pub index: u64,
     pub count: u64,
 }
 
+/// What tells the rows of a part from the others of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartKey {
+    /// The number of the process in an export of nsys.
+    Process(i64),
+    /// A rank of a merged file, and the mark of its rows.
+    Rank(u32, RankMark),
+    /// A whole merged file whose ranks have files of their own beside it: it is left out.
+    CopyOfRanks,
+    /// A whole merged file whose ranks cannot be told apart: why.
+    Mixed(String),
+}
+
+/// How the rows of a merged file name their rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RankMark {
+    /// Process ids begin with `[LABEL] `, as SGLang's `merge_profiles` writes them.
+    Label(String),
+    /// Rows have an argument `rank`, as those of TraceLens.
+    Argument,
+    /// The names of processes begin with the rank: the ids of its processes.
+    Processes(BTreeSet<String>),
+}
+
 impl ProcessPart {
     /// The part of the file's size that is reported for the process. All parts sum to the size.
-    pub fn share(self, size: u64) -> u64 {
+    pub fn share(&self, size: u64) -> u64 {
         let before = |index: u64| (u128::from(size) * u128::from(index)).checked_div(self.count.into()).unwrap_or(0);
         u64::try_from(before(self.index + 1) - before(self.index)).unwrap_or(size)
     }

@@ -1,5 +1,6 @@
 //! Reads trace files into one rank's columns. Only this module knows JSON, except for the overlay, which copies it.
 
+pub mod coordinates;
 pub mod discover;
 pub mod format;
 pub mod input;

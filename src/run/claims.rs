@@ -137,6 +137,11 @@ pub fn again(error: &ReadError) -> ReadError {
             ReadError::NotATrace { file: file.clone(), what, hint, is_known: *is_known }
         }
         ReadError::FrontEnd { file } => ReadError::FrontEnd { file: file.clone() },
+        ReadError::Merged { file, what } => ReadError::Merged { file: file.clone(), what: what.clone() },
+        ReadError::MergedCopy { file } => ReadError::MergedCopy { file: file.clone() },
+        ReadError::NothingRecorded { file, what } => {
+            ReadError::NothingRecorded { file: file.clone(), what: what.clone() }
+        }
         ReadError::UnknownContent { file, what } => {
             ReadError::UnknownContent { file: file.clone(), what: what.clone() }
         }

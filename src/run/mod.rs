@@ -105,12 +105,13 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Whether the refusal is a loss. The front end of an engine is none. A file that was only found in a folder and is not a trace is none, unless its
+    /// Whether the refusal is a loss. The front end of an engine is none, nor a merged file beside
+    /// the files of its ranks. A file that was only found in a folder and is not a trace is none, unless its
     /// name marks it as a rank's trace and it is not a whole file of another known kind.
     pub fn is_loss(&self) -> bool {
         let has_name = || self.input.has_trace_name() && !self.error.is_other_format();
-        let is_front_end = matches!(self.error, ReadError::FrontEnd { .. });
-        !is_front_end && (self.input.named || !self.error.is_foreign() || has_name())
+        let is_no_rank = matches!(self.error, ReadError::FrontEnd { .. } | ReadError::MergedCopy { .. });
+        !is_no_rank && (self.input.named || !self.error.is_foreign() || has_name())
     }
 }
 
@@ -315,7 +316,7 @@ enum Attempt {
 /// Size of a file or an object, or of its part for one process, bytes; 0 if it is not known.
 pub fn stored_size(input: &Input) -> u64 {
     let size = files::size(&input.path).unwrap_or(0);
-    input.process.map_or(size, |part| part.share(size))
+    input.process.as_ref().map_or(size, |part| part.share(size))
 }
 
 fn attempt(

@@ -13,6 +13,7 @@ use crate::run::{Extent, MappedRank, Request, RowSink, Task};
 use crate::store::{INVENTORY, PartialStore, StoredPartial};
 use crate::table::schema::Batch;
 use crate::trace::content::{is_front_end, unknown_content};
+use crate::trace::merged::merged;
 use crate::trace::meta::RankSource;
 use crate::trace::rank_trace::RankTrace;
 use rayon::prelude::*;
@@ -71,6 +72,11 @@ pub(super) fn one(
         && let Some(what) = unknown_content(&trace)
     {
         return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
+    }
+    if how.extent != Extent::Processes
+        && let Some(what) = merged(&trace)
+    {
+        return Err(Failure::Read(ReadError::Merged { file: trace.file, what }));
     }
     if how.is_beside && is_front_end(&trace) {
         return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));

@@ -17,6 +17,7 @@ pub(crate) mod iteration_name;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub mod memory_moment;
+pub mod merged;
 pub mod meta;
 pub(crate) mod narrow;
 pub mod rank_trace;

@@ -6,6 +6,7 @@ use crate::overlay::copy::copier::{Copier, Rewrite, SharedCopier, Survey};
 use crate::read::input::Input;
 use crate::read::kineto::document::Document;
 use crate::read::kineto::load::{drained, refused, refused_by};
+use crate::read::kineto::merged::settle;
 use crate::read::kineto::number::FractionVerdict;
 use crate::read::options::LoadOptions;
 use crate::read::reading::Chunks;
@@ -58,8 +59,10 @@ pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> 
     if survey.complete == 0 {
         return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(health) });
     }
+    let mut meta = document.meta;
+    settle(&mut meta, input);
     let is_unpadded = document.reader.shapes.verdict() == FractionVerdict::Unpadded;
-    Ok(Surveyed { survey, meta: document.meta, root_is_array, is_unpadded, health, unpacked_bytes })
+    Ok(Surveyed { survey, meta, root_is_array, is_unpadded, health, unpacked_bytes })
 }
 
 /// Copies the events of a file and, with [`Rewrite::keeps_members`], the members before them. `wrote_event`: the output
@@ -91,6 +94,7 @@ fn run(
     let packed = packing(&input.path).map_err(io_error)?;
     let mut source = open(&input.path, packed, count, true).map_err(io_error)?;
     let mut document = Document::new(LoadOptions::default());
+    document.reader.take_part(input);
     document.reader.sink = Some(Box::new(copier.clone()));
     let mut failed = None;
     let mut drain = |_: &mut Document| {

@@ -31,6 +31,9 @@ fn error_of(row: FileRow) -> Option<ReadError> {
         }
         "other_database" => ReadError::OtherDatabase { file, tables: text?.to_string() },
         "front_end" => ReadError::FrontEnd { file },
+        "merged" => ReadError::Merged { file, what: text?.to_string() },
+        "merged_copy" => ReadError::MergedCopy { file },
+        "nothing_recorded" => ReadError::NothingRecorded { file, what: text?.to_string() },
         "unknown_content" => ReadError::UnknownContent { file, what: text?.to_string() },
         "damaged" => ReadError::Damaged { file, reason: text?.to_string() },
         "cut" => ReadError::Cut { file },

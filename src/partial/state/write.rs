@@ -170,6 +170,9 @@ fn error_parts(error: &ReadError) -> ErrorParts {
         }
         ReadError::OtherDatabase { tables, .. } => (Some("other_database"), Some(tables.clone()), None, None),
         ReadError::FrontEnd { .. } => (Some("front_end"), None, None, None),
+        ReadError::Merged { what, .. } => (Some("merged"), Some(what.clone()), None, None),
+        ReadError::MergedCopy { .. } => (Some("merged_copy"), None, None, None),
+        ReadError::NothingRecorded { what, .. } => (Some("nothing_recorded"), Some(what.clone()), None, None),
         ReadError::UnknownContent { what, .. } => (Some("unknown_content"), Some(what.clone()), None, None),
         ReadError::Damaged { reason, .. } => (Some("damaged"), Some(reason.clone()), None, None),
         ReadError::Cut { .. } => (Some("cut"), None, None, None),

@@ -5,10 +5,12 @@
 
 use crate::flops::has_model;
 use crate::health::{Counter, Health};
+use crate::read::input::{Input, PartKey};
 use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
 use crate::read::kineto::emit_nvtx::{OPERATORS, add_arguments, marked_by_emit_nvtx};
 use crate::read::kineto::gaps::{GapEnd, Gaps, ParserState};
 use crate::read::kineto::memory::{MemoryArg, record};
+use crate::read::kineto::merged::takes;
 use crate::read::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use crate::read::kineto::recent::LookupCache;
 use crate::read::kineto::scratch::Scratch;
@@ -20,7 +22,7 @@ use crate::trace::category::{Class, is_counter_range, is_launch_flow};
 use crate::trace::events::{ColumnsBuilder, FlowEnd, LaneName, Mark, NO_LENGTH};
 use crate::trace::memory::MemoryRecordKind;
 use crate::trace::strings::StrId;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// How much an event may deviate from JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +136,8 @@ pub struct EventReader {
     recent_cats: LookupCache<1>,
     /// How fractions of times are interpreted.
     pub(super) fraction: Fraction,
+    /// The part of the file whose events are taken; all if absent.
+    pub(super) part: Option<Arc<PartKey>>,
     /// If set, events go to this sink, and no columns are made.
     pub sink: Option<Box<dyn EventSink>>,
 }
@@ -159,8 +163,14 @@ impl EventReader {
             recent_lanes: LookupCache::default(),
             recent_cats: LookupCache::default(),
             fraction: Fraction::default(),
+            part: None,
             sink: None,
         }
+    }
+
+    /// Takes only the events of the part of the file that an input stands for.
+    pub fn take_part(&mut self, input: &Input) {
+        self.part = input.process.as_ref().map(|part| Arc::new(part.key.clone()));
     }
 
     /// Moves out the learned gaps.
@@ -241,7 +251,8 @@ impl EventReader {
                     if made.step == (GapEnd::Other { label: true }) {
                         s.label = value;
                     }
-                    if keep_rest {
+                    let is_merged = self.part.is_some() && s.raw.keep(&c.buf[made.key..], value);
+                    if keep_rest && !is_merged {
                         s.rest.push(member(made.key, value));
                     }
                 }
@@ -256,6 +267,11 @@ impl EventReader {
 
     /// Turns the collected tokens into a row. `at` is the event's offset in the decompressed file.
     pub fn commit(&mut self, buf: &[u8], at: u64) {
+        if let Some(part) = &self.part
+            && !takes(part, &mut self.scratch, buf, self.sink.is_none())
+        {
+            return;
+        }
         let phase = match self.scratch.ph.bytes(buf) {
             [p] => *p,
             _ if self.scratch.ph.kind == TokenKind::Escaped && plain_key(self.scratch.ph, buf).len() == 1 => {

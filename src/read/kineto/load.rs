@@ -1,6 +1,7 @@
 //! Reads one Kineto file: decompresses and parses it, and parses it again if its fractions are unpadded.
 
 use super::document::{Document, Refusal};
+use super::merged::settle;
 use super::number::{Fraction, FractionVerdict};
 use super::pieces::read_pieces;
 use crate::error::ReadError;
@@ -38,7 +39,9 @@ pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError>
         }
     }
     let unpacked_bytes = document.offset();
-    let Document { reader, meta, .. } = document;
+    let Document { reader, mut meta, .. } = document;
+    settle(&mut meta, input);
+    let unpacked_bytes = input.process.as_ref().map_or(unpacked_bytes, |part| part.share(unpacked_bytes));
     let mut columns = reader.columns;
     columns.pair_marks();
     Ok(Unsettled { columns, meta, unpacked_bytes })
@@ -48,6 +51,7 @@ fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &R
     let Reading { options, spread, chunks, count, room } = *how;
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let mut document = Document::with_fraction(options, fraction);
+    document.reader.take_part(input);
     let ahead = spread == Spread::AllCores && packed != Compression::Plain;
     let mut source = open(&input.path, packed, count, ahead).map_err(io_error)?;
     // An object is one stream; its pieces would be a request each.

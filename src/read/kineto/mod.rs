@@ -8,6 +8,7 @@ pub(crate) mod gaps;
 pub(crate) mod header;
 pub(crate) mod load;
 mod memory;
+pub(crate) mod merged;
 pub mod number;
 mod peek;
 pub(crate) mod pieces;
@@ -17,7 +18,7 @@ pub(crate) mod sink;
 pub(crate) mod text;
 
 use super::format::{FileHead, TraceFormat};
-use super::input::Input;
+use super::input::{Input, PartKey};
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
 use crate::trace::meta::Recorder;
@@ -36,7 +37,18 @@ impl TraceFormat for Kineto {
     }
 
     fn peek(&self, input: &Input) -> Result<FileHead, ReadError> {
-        Ok(FileHead { rank: peek::peek(input)?, recorder: Recorder::Kineto })
+        let file = || input.shown.clone();
+        let rank = match input.process.as_ref().map(|part| &part.key) {
+            Some(PartKey::CopyOfRanks) => return Err(ReadError::MergedCopy { file: file() }),
+            Some(PartKey::Mixed(what)) => return Err(ReadError::Merged { file: file(), what: what.clone() }),
+            Some(PartKey::Rank(rank, _)) => Some(*rank),
+            Some(PartKey::Process(_)) | None => peek::peek(input)?,
+        };
+        Ok(FileHead { rank, recorder: Recorder::Kineto })
+    }
+
+    fn parts(&self, input: Input) -> Vec<Input> {
+        merged::parts(input)
     }
 
     fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {

@@ -16,6 +16,27 @@ const HEAD: usize = 64 << 10;
 /// When the file cannot be opened, is empty, or clearly has another format. Other problems are reported when it is
 /// loaded.
 pub(super) fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
+    let head = head(input)?;
+    let mut document = Document::new(LoadOptions::default());
+    // A small file is seen completely, so other JSON among the traces is recognized at once.
+    let whole = head.len() < HEAD;
+    let seen = if whole {
+        document.feed_last(&head, true).and_then(|()| document.finish())
+    } else {
+        document.feed(&head, false).map(|_| ())
+    };
+    match seen {
+        Ok(()) => Ok(document.meta.rank),
+        Err(Refusal::NoEvents) => Ok(None),
+        Err(other) => Err(refused(input, other)),
+    }
+}
+
+/// The first bytes of the unpacked file.
+///
+/// # Errors
+/// When the file cannot be opened, or nothing of it can be unpacked.
+pub(super) fn head(input: &Input) -> Result<Vec<u8>, ReadError> {
     let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
     let packed = packing(&input.path).map_err(io_error)?;
     let mut source = open(&input.path, packed, &ByteCount::default(), false).map_err(io_error)?;
@@ -33,17 +54,6 @@ pub(super) fn peek(input: &Input) -> Result<Option<u32>, ReadError> {
             Ok(n) => filled += n,
         }
     }
-    let mut document = Document::new(LoadOptions::default());
-    // A small file is seen completely, so other JSON among the traces is recognized at once.
-    let whole = filled < HEAD;
-    let seen = if whole {
-        document.feed_last(&head[..filled], true).and_then(|()| document.finish())
-    } else {
-        document.feed(&head[..filled], false).map(|_| ())
-    };
-    match seen {
-        Ok(()) => Ok(document.meta.rank),
-        Err(Refusal::NoEvents) => Ok(None),
-        Err(other) => Err(refused(input, other)),
-    }
+    head.truncate(filled);
+    Ok(head)
 }

@@ -13,6 +13,7 @@
 
 mod queue;
 
+use crate::read::input::PartKey;
 use crate::read::kineto::cursor::Cursor;
 use crate::read::kineto::document::{Document, EventsEnd, Refusal, next_event};
 use crate::read::kineto::event::EventReader;
@@ -24,6 +25,7 @@ use crate::read::source::{ByteCount, Range};
 use queue::{Next, PieceResult, Queue};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The result of reading a piece: its columns, where it started and stopped, and how.
 struct Piece {
@@ -54,7 +56,8 @@ pub fn read_pieces(
     let text = (ahead * (piece_len + far(piece_len))) as u64;
     let queue = Queue::new(pieces, ahead);
     let fraction = document.reader.fraction;
-    let worker = || PieceReader { queue: &queue, fraction, buf: Vec::new(), gaps: Gaps::default() };
+    let part = document.reader.part.clone();
+    let worker = || PieceReader { queue: &queue, fraction, part: part.clone(), buf: Vec::new(), gaps: Gaps::default() };
     let read = |worker: &mut PieceReader, i: usize| {
         let start = from + i as u64 * piece_len as u64;
         let piece = worker.read_piece(path, start, i == 0, piece_len, options, count);
@@ -116,6 +119,7 @@ fn far(piece_len: usize) -> usize {
 struct PieceReader<'a> {
     queue: &'a Queue,
     fraction: Fraction,
+    part: Option<Arc<PartKey>>,
     buf: Vec<u8>,
     gaps: Gaps,
 }
@@ -158,6 +162,7 @@ impl PieceReader<'_> {
         };
         let mut reader = EventReader::with_gaps(options, std::mem::take(&mut self.gaps));
         reader.fraction = self.fraction;
+        reader.part = self.part.clone();
         let mut c = Cursor::new(buf, begin);
         let how = reader.events(&mut c, start, false, stop.or(Some(len)));
         self.gaps = reader.take_gaps();

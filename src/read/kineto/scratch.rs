@@ -2,6 +2,7 @@
 
 use super::cursor::{Token, TokenKind};
 use super::memory::MemoryArg;
+use super::merged::RawIds;
 use crate::trace::args::Arg;
 
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub struct Scratch {
     pub(super) rest: Vec<Token>,
     /// `args.name`, `args.labels` or `args.sort_index` of `M` events.
     pub label: Token,
+    /// Ids of the event before several files were merged.
+    pub(super) raw: RawIds,
     pub loose_name: bool,
     /// Whether the arguments are damaged and dropped.
     pub lost_args: bool,

@@ -13,7 +13,7 @@ mod ranges;
 mod rows;
 
 use super::format::{FileHead, TraceFormat};
-use super::input::{Input, ProcessPart};
+use super::input::{Input, PartKey, ProcessPart};
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
 use crate::trace::meta::Recorder;
@@ -57,7 +57,7 @@ impl TraceFormat for Sqlite {
         let count = processes.len() as u64;
         let one = |(index, id): (u64, i64)| {
             let shown = format!("{} (process {})", input.shown, nsys::pid(id));
-            let process = Some(ProcessPart { id, index, count });
+            let process = Some(ProcessPart { key: PartKey::Process(id), index, count });
             Input { path: input.path.clone(), shown, named: input.named, process }
         };
         (0..).zip(processes).map(one).collect()

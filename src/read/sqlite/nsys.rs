@@ -14,7 +14,7 @@ use super::ranges::{Ranges, Said};
 use super::rows::{GpuWork, Place, Rows};
 use crate::error::ReadError;
 use crate::health::Counter;
-use crate::read::input::Input;
+use crate::read::input::{Input, PartKey};
 use crate::read::reading::{Reading, Unsettled};
 use crate::trace::args::Arg;
 use crate::trace::meta::{Device, Meta, Recorder};
@@ -98,8 +98,8 @@ pub fn pid(process: i64) -> i64 {
 /// When there is no GPU work, or work of several processes and none is chosen.
 pub fn process(database: &Database, input: &Input) -> Result<i64, ReadError> {
     let refused = |what, hint| Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
-    if let Some(process) = input.process {
-        return Ok(process.id);
+    if let Some(PartKey::Process(id)) = input.process.as_ref().map(|part| &part.key) {
+        return Ok(*id);
     }
     match processes(database)?.as_slice() {
         [process] => Ok(*process),

@@ -210,7 +210,7 @@ impl<'a> Rows<'a> {
             self.columns.health.add(Counter::JournalIgnored, 1, None, &input.shown);
         }
         let length = std::fs::metadata(&input.path).map_or(0, |m| m.len());
-        let length = input.process.map_or(length, |part| part.share(length));
+        let length = input.process.as_ref().map_or(length, |part| part.share(length));
         let count = self.columns.len() as u64;
         self.columns.phases.insert(b'X', count);
         let too_large = |limit| ReadError::TooLarge { file: input.shown.clone(), needs: None, limit };
