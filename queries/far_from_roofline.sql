@@ -3,7 +3,8 @@
 -- Answers: which kernels take longer than their operations and bytes need on this device, and how much would the peak
 --   give?
 -- Read: `lost_ns` is what remains of their time at the peak rate or the peak bandwidth, whichever takes longer; no
---   kernel reaches all of it. Kernels of which operations or bytes are unknown are not here (`unknown_work`).
+--   kernel reaches all of it. Kernels of which operations or bytes are unknown are not here (`unknown_work`), nor those
+--   above 100 %, of which the recorded shapes do not say what they computed.
 -- Columns:
 --   short_name: short name
 --   category: what it does
@@ -22,6 +23,6 @@ SELECT
     CAST(SUM(CAST(sum_ns AS DOUBLE) * roofline_pct) AS DOUBLE) / SUM(sum_ns) AS attainable_pct,
     MIN(bound) AS bound
 FROM kernels_by_name
-WHERE scope = 'span' AND roofline_pct IS NOT NULL
+WHERE scope = 'span' AND roofline_pct <= 100
 GROUP BY short_name, category
 ORDER BY lost_ns DESC, short_name, category;

@@ -5,6 +5,7 @@
 //!   backward   2 pairs (3 d_qk + 2 d_v)      scores again, dP, dV, dQ, dK
 //!   pairs      B H_q N_q N_k; causal: B H_q times N_q (N_q + 1) / 2 for N_q <= N_k,
 //!              else N_k (N_k + 1) / 2 + (N_q - N_k) N_k
+//!   window     query i meets the keys i - left to i + right only, counted from the end if N_q and N_k differ
 //! ```
 
 use crate::flops::dtype::Dtype;
@@ -30,6 +31,38 @@ pub enum Causal {
     MaskType(usize),
 }
 
+/// How a window that slides over the keys is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sliding {
+    /// The operator has none.
+    None,
+    /// Keys before and after the query's own; below 0 and absent: all.
+    Sides([usize; 2]),
+    /// Number of keys up to the query's own; 0 and absent: all.
+    Last(usize),
+}
+
+/// Keys before and after a query's own that it meets; `None`: all on that side.
+type Sides = [Option<u64>; 2];
+
+impl Sliding {
+    /// The window of a call; `None` if what is recorded is no number.
+    fn of(self, inputs: &Inputs) -> Option<Sides> {
+        // A number below 0 is no limit.
+        let side = |at: usize| match inputs.concrete(at) {
+            None | Some("None") => Some(None),
+            Some(text) => text.parse::<i64>().ok().map(|n| u64::try_from(n).ok()),
+        };
+        match self {
+            Sliding::None => Some([None, None]),
+            Sliding::Sides([left, right]) => Some([side(left)?, side(right)?]),
+            Sliding::Last(at) => {
+                Some(side(at)?.filter(|keys| *keys > 0).map_or([None, None], |keys| [Some(keys - 1), Some(0)]))
+            }
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Positions {
     /// Query; key and value follow.
@@ -38,6 +71,7 @@ pub struct Positions {
     pub causal: Causal,
     /// Starts of the sequences of queries and keys, and their greatest lengths, where sequences may differ.
     pub lengths: Option<[usize; 4]>,
+    pub sliding: Sliding,
     pub is_backward: bool,
 }
 
@@ -95,6 +129,26 @@ fn pairs(queries: u64, keys: u64, is_causal: bool) -> Option<u64> {
     }
 }
 
+/// Pairs of one sequence of one head where each query meets the keys of a window.
+///
+/// ```text
+///   queries 3, keys 5, left 1, right 0      . . # . .   query i lies at key i + keys - queries;
+///                                           . # # . .   f(c) = sum over i of i + c, within 0 and keys, so
+///                                           . . # # .   pairs = f(keys - queries + right + 1) - f(keys - queries - left)
+/// ```
+fn pairs_in_window(queries: u64, keys: u64, [left, right]: Sides, from_start: bool) -> Option<u64> {
+    let (n, k) = (i128::from(queries), i128::from(keys));
+    let shift = if from_start { 0 } else { k - n };
+    let sum_up_to = |c: i128| -> Option<i128> {
+        let (first, full) = ((-c).clamp(0, n), (k - c).clamp(0, n));
+        let rising = (full - first).checked_mul(first + full - 1 + 2 * c)? / 2;
+        rising.checked_add((n - full).checked_mul(k)?)
+    };
+    let above = right.map_or(Some(n.checked_mul(k)?), |r| sum_up_to(shift + i128::from(r) + 1))?;
+    let below = left.map_or(Some(0), |l| sum_up_to(shift - i128::from(l)))?;
+    u64::try_from(above - below).ok()
+}
+
 pub fn work(inputs: &Inputs, at: Positions) -> Option<Work> {
     let tensor = |i: usize| inputs.tensor(at.query + i);
     let (q, k, v) = (tensor(0)?, tensor(1)?, tensor(2)?);
@@ -113,7 +167,16 @@ pub fn work(inputs: &Inputs, at: Positions) -> Option<Work> {
         if queries.batch != keys.batch {
             return None;
         }
-        let pairs = product(&[queries.batch, queries.heads, pairs(queries.sequence, keys.sequence, is_causal?)?])?;
+        let of_one = match at.sliding.of(inputs)? {
+            [None, None] => pairs(queries.sequence, keys.sequence, is_causal?)?,
+            [left, right] => {
+                let right = if is_causal? { Some(0) } else { right };
+                // xFormers counts from the first key for its mask type 1.
+                let from_start = matches!(at.causal, Causal::MaskType(i) if inputs.int(i) == Some(1));
+                pairs_in_window(queries.sequence, keys.sequence, [left, right], from_start)?
+            }
+        };
+        let pairs = product(&[queries.batch, queries.heads, of_one])?;
         let size_of_value = v.dim(-1)?;
         let sizes = match at.is_backward {
             false => sum([Some(queries.size), Some(size_of_value)]),

@@ -1,6 +1,6 @@
 //! Which model each operator has.
 
-use crate::flops::attention::{self, Causal, Layout};
+use crate::flops::attention::{self, Causal, Layout, Sliding};
 use crate::flops::elementwise_operators::{
     BROADCASTING, BROADCASTING_TO_BOOL, REDUCTIONS, THREE_INPUTS, UNARY, UNARY_TO_BOOL,
 };
@@ -118,13 +118,22 @@ const fn convolution_at(bias: Option<usize>, [stride, padding, dilation, groups]
 
 const fn attention_at(query: usize, layout: Layout, causal: &'static [usize], is_backward: bool) -> Model {
     let causal = Causal::Flag(causal);
-    Model::Attention(attention::Positions { query, layout, causal, lengths: None, is_backward })
+    let sliding = Sliding::None;
+    Model::Attention(attention::Positions { query, layout, causal, lengths: None, sliding, is_backward })
 }
 
 /// Attention over sequences that may have different lengths.
 const fn varying(model: Model, lengths: [usize; 4]) -> Model {
     match model {
         Model::Attention(at) => Model::Attention(attention::Positions { lengths: Some(lengths), ..at }),
+        other => other,
+    }
+}
+
+/// Attention with a window that slides: keys before and after the query's own.
+const fn sliding(model: Model, sides: [usize; 2]) -> Model {
+    match model {
+        Model::Attention(at) => Model::Attention(attention::Positions { sliding: Sliding::Sides(sides), ..at }),
         other => other,
     }
 }
@@ -136,10 +145,12 @@ fn named() -> Vec<(&'static str, Model)> {
     use Model::{Attention, Convolution, GroupedProduct, LayerNorm, Norm, Product};
     let backward = |norm: pointwise::Norm| Norm(pointwise::Norm { is_backward: true, ..norm });
     let trained = |norm: pointwise::Norm, training| Norm(pointwise::Norm { training: Some(training), ..norm });
-    let efficient = |query, lengths, mask, is_backward| {
-        let (layout, causal) = (SequenceFirst, Causal::MaskType(mask));
-        Attention(attention::Positions { query, layout, causal, lengths: Some(lengths), is_backward })
+    let efficient = |query, lengths, mask, window, is_backward| {
+        let (layout, causal, sliding) = (SequenceFirst, Causal::MaskType(mask), Sliding::Last(window));
+        Attention(attention::Positions { query, layout, causal, lengths: Some(lengths), sliding, is_backward })
     };
+    let flash =
+        |query, causal, sides, is_backward| sliding(attention_at(query, SequenceFirst, causal, is_backward), sides);
     let general = Convolution(convolution::Positions {
         bias: Some(2),
         stride: 3,
@@ -194,21 +205,18 @@ fn named() -> Vec<(&'static str, Model)> {
         ("aten::_scaled_dot_product_efficient_attention", attention_at(0, HeadsFirst, &[6], false)),
         ("aten::_scaled_dot_product_cudnn_attention", attention_at(0, HeadsFirst, &[6], false)),
         ("aten::_scaled_dot_product_fused_attention_overrideable", attention_at(0, HeadsFirst, &[5], false)),
-        ("aten::_flash_attention_forward", varying(attention_at(0, SequenceFirst, &[8], false), [3, 4, 5, 6])),
-        ("aten::_efficient_attention_forward", efficient(0, [4, 5, 6, 7], 9, false)),
+        ("aten::_flash_attention_forward", varying(flash(0, &[8], [11, 12], false), [3, 4, 5, 6])),
+        ("aten::_efficient_attention_forward", efficient(0, [4, 5, 6, 7], 9, 13, false)),
         ("aten::_scaled_dot_product_flash_attention_backward", attention_at(1, HeadsFirst, &[11], true)),
         ("aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_at(1, HeadsFirst, &[7], true)),
         ("aten::_scaled_dot_product_efficient_attention_backward", attention_at(1, HeadsFirst, &[11], true)),
         ("aten::_scaled_dot_product_cudnn_attention_backward", attention_at(1, HeadsFirst, &[14, 13, 11], true)),
-        ("aten::_flash_attention_backward", varying(attention_at(1, SequenceFirst, &[11], true), [6, 7, 8, 9])),
-        ("aten::_efficient_attention_backward", efficient(1, [6, 7, 8, 9], 14, true)),
-        ("flash_attn::_flash_attn_forward", attention_at(0, SequenceFirst, &[5], false)),
-        ("flash_attn::_flash_attn_backward", attention_at(1, SequenceFirst, &[11], true)),
-        ("flash_attn::_flash_attn_varlen_forward", varying(attention_at(0, SequenceFirst, &[9], false), [3, 4, 5, 6])),
-        (
-            "flash_attn::_flash_attn_varlen_backward",
-            varying(attention_at(1, SequenceFirst, &[15], true), [9, 10, 11, 12]),
-        ),
+        ("aten::_flash_attention_backward", varying(flash(1, &[11], [15, 16], true), [6, 7, 8, 9])),
+        ("aten::_efficient_attention_backward", efficient(1, [6, 7, 8, 9], 14, 18, true)),
+        ("flash_attn::_flash_attn_forward", flash(0, &[5], [6, 7], false)),
+        ("flash_attn::_flash_attn_backward", flash(1, &[11], [12, 13], true)),
+        ("flash_attn::_flash_attn_varlen_forward", varying(flash(0, &[9], [10, 11], false), [3, 4, 5, 6])),
+        ("flash_attn::_flash_attn_varlen_backward", varying(flash(1, &[15], [16, 17], true), [9, 10, 11, 12])),
         ("aten::native_layer_norm", LayerNorm),
         ("aten::native_layer_norm_backward", backward(norm_at(1, Some(5), None, [11, 8]))),
         ("aten::native_group_norm", Norm(norm_at(0, Some(1), Some(2), [8, 6]))),
@@ -392,6 +400,37 @@ mod tests {
         assert_eq!(grouped, (Some(2 * 2 * 8 * 15 * 8), Some(2 * (192 + 80 + 80 + 192))));
         let causal = work("aten::scaled_dot_product_attention", shared, &types, &["", "", "", "", "0.", "True"]);
         assert_eq!(causal.0, Some(2 * 2 * 8 * 6 * 8));
+    }
+
+    #[test]
+    fn a_window_that_slides_over_the_keys_leaves_pairs_out() {
+        let types = |count: usize| [vec![BF16; 3], vec!["Scalar"; count]].concat();
+        let flash = |keys: u64, causal, left, right| {
+            let dims = format!("[[1,8,2,4],[1,{keys},2,4],[1,{keys},2,4],[],[],[],[],[]]");
+            let concrete = ["", "", "", "0.", "0.5", causal, left, right];
+            let flops = work("flash_attn::_flash_attn_forward", &dims, &types(5), &concrete).0;
+            // Four operations per element of a head, for each pair of two heads.
+            flops.map(|f| f / (4 * 4 * 2))
+        };
+        assert_eq!(flash(8, "True", "-1", "-1"), Some(36));
+        // 1, 2, 3 and then 3 keys each.
+        assert_eq!(flash(8, "True", "2", "0"), Some(1 + 2 + 6 * 3));
+        assert_eq!(flash(8, "True", "2", "-1"), flash(8, "True", "2", "0"));
+        // One on each side, and one less at both ends.
+        assert_eq!(flash(8, "False", "1", "1"), Some(8 * 3 - 2));
+        assert_eq!(flash(8, "False", "100", "100"), Some(64));
+        assert_eq!(flash(8, "False", "-1", "0"), Some(36));
+        // The last query lies at the last key; the first at key 4.
+        assert_eq!((flash(12, "True", "2", "0"), flash(12, "True", "100", "0")), (Some(24), Some(96 - 28)));
+        assert_eq!(flash(8, "True", "wide", "0"), None);
+        // 1,024 keys of 8,192, as two operators record it.
+        let dims = |more: usize| format!("[{},{}]", ["[1,8192,8,128]"; 3].join(","), vec!["[]"; more].join(","));
+        let concrete = ["", "", "", "0.", "0.088", "True", "1023", "0", "0.", "", "False"];
+        let of_package = work("flash_attn::_flash_attn_forward", &dims(8), &types(8), &concrete).0;
+        let concrete = ["", "", "", "", "", "8192", "8192", "0.", "True", "False", "0.088", "1023", "0", "", ""];
+        let types = [vec![BF16; 3], vec!["", ""], vec!["Scalar"; 8], vec!["", ""]].concat();
+        let of_torch = work("aten::_flash_attention_forward", &dims(12), &types, &concrete).0;
+        assert_eq!((of_package, of_torch), (Some(32_214_351_872), Some(32_214_351_872)));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //!   arithmetic intensity   FLOPs / bytes
 //!   attainable             min(peak of the number type, intensity x peak bandwidth)
 //!   bound                  compute if intensity >= peak / bandwidth, else memory;
-//!                          latency if below 10 % of both peaks and shorter than 10 us
+//!                          latency if below 10 % of both peaks and shorter than 10 us;
+//!                          unknown above 100 % of the peak, where the FLOPs are not those that ran
 //! ```
 
 use crate::units::Ns;
@@ -73,6 +74,7 @@ pub struct Rates {
     pub peak_bandwidth_pct: Option<f64>,
     /// Of what is attainable at this intensity, percent.
     pub roofline_pct: Option<f64>,
+    /// `None` too if the FLOPs are more than the device can do: then they are not what ran.
     pub bound: Option<Bound>,
 }
 
@@ -119,7 +121,8 @@ impl Load {
         let peak_flops_pct = self.at_peak_s.filter(|_| self.flops() != Some(0)).map(|s| 100.0 * s / seconds);
         let peak_bandwidth_pct = self.at_bandwidth_s.map(|s| 100.0 * s / seconds);
         let roofline_pct = self.ideal_ns().map(|ns| 100.0 * ns / busy as f64);
-        let bound = self.at_peak_s.zip(self.at_bandwidth_s).map(|(peak, bandwidth)| {
+        let is_possible = peak_flops_pct.is_none_or(|pct| pct <= 100.0);
+        let bound = self.at_peak_s.zip(self.at_bandwidth_s).filter(|_| is_possible).map(|(peak, bandwidth)| {
             let is_short = busy / (self.count as Ns).max(1) < LATENCY_BELOW;
             match roofline_pct {
                 Some(pct) if pct < LATENCY_PCT && is_short => Bound::Latency,
@@ -165,6 +168,14 @@ mod tests {
         small.add(1_000, Some(1_000), PEAKS);
         assert_eq!(small.rates(5_000).bound, Some(Bound::Latency));
         assert_eq!(small.rates(15_000).bound, Some(Bound::Memory));
+    }
+
+    #[test]
+    fn more_than_the_peak_is_not_said_to_be_bound_by_it() {
+        let mut load = Load::default();
+        load.add(1_000_000_000, Some(1_000_000), PEAKS);
+        // 10 us at the peak, in 5 us.
+        assert_eq!((load.rates(5_000).bound, load.rates(10_000).bound), (None, Some(Bound::Compute)));
     }
 
     #[test]

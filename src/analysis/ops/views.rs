@@ -127,6 +127,7 @@ fn operators(partials: &[Partial], options: &Options) -> View {
         view.columns.push(("host total", Align::Right));
     }
     view.columns.extend(used.iter().map(|i| (KEYS[*i].0, Align::Left)));
+    let mut has_impossible = false;
     for ((name, keys), s) in rows.iter().take(options.top) {
         let mut cells = vec![name.to_string(), fmt_count(s.count)];
         if has_gpu {
@@ -137,7 +138,10 @@ fn operators(partials: &[Partial], options: &Options) -> View {
                 let rate = s.flops.filter(|_| s.work_busy > 0).map(|f| f as f64 / s.work_busy as f64 / 1e3);
                 let busy = s.work_busy.max(1) as f64;
                 cells.push(rate.map_or_else(|| "-".to_string(), |r| format!("{r:.2}")));
-                cells.push(fmt_pct(s.roofline.filter(|_| s.work_busy > 0).map(|r| r / busy)));
+                let attained = s.roofline.filter(|_| s.work_busy > 0).map(|r| r / busy);
+                let mark = if attained.is_some_and(|pct| pct > 100.0) { " !" } else { "" };
+                has_impossible |= !mark.is_empty();
+                cells.push(format!("{}{mark}", fmt_pct(attained)));
             }
             false if has_gpu => cells.push(fmt_ns(s.gpu)),
             false => {}
@@ -153,6 +157,12 @@ fn operators(partials: &[Partial], options: &Options) -> View {
         view.rows.push(cells);
     }
     view.notes.extend(more(rows.len().saturating_sub(options.top), "row"));
+    if has_impossible {
+        view.notes.push(
+            "! more than is attainable: inputs come from a cache, or not all that the recorded shapes say was computed"
+                .to_string(),
+        );
+    }
     if has_gpu && total(partials, |r| i64::from(r.has_shapes)) == 0 {
         view.notes.push("FLOPs and bytes are not known: record with record_shapes=True".to_string());
     }
