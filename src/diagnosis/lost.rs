@@ -53,9 +53,6 @@ const KEYS: usize = 8;
 /// Share of the code outside operators from which a frame stands for it, percent.
 const FRAME_PCT: Ns = 50;
 
-/// Share of the largest such frame that a frame inside it must hold in order to stand for it, percent.
-const NEAR_PCT: Ns = 90;
-
 /// The ways of copying that are causes, in the order in which they own time.
 fn way(c: &Copy) -> Option<CauseKind> {
     match c.api {
@@ -173,11 +170,10 @@ fn name_code(trace: &RankTrace, pieces: &mut [Piece]) {
     }
     // A frame that runs operators most of the time, such as the loop over steps, explains nothing.
     let is_heavy = |f: &FrameTime| f.code * 100 >= total * FRAME_PCT && f.code * 100 >= f.own * FRAME_PCT;
-    // A deeper frame says more, as long as it holds nearly as much.
-    let most = frames.values().filter(|f| is_heavy(f)).map(|f| f.code).max().unwrap_or(0);
-    let near = frames.iter().filter(|(_, f)| is_heavy(f) && f.code * 100 >= most * NEAR_PCT);
+    // The innermost says most.
+    let heavy = frames.iter().filter(|(_, f)| is_heavy(f));
     let depth = |f: &FrameTime| f.depth / i128::from(f.code.max(1));
-    let named = near.max_by_key(|(name, f)| (depth(f), f.code, Reverse(**name))).map(|(name, _)| *name);
+    let named = heavy.max_by_key(|(name, f)| (depth(f), f.code, Reverse(**name))).map(|(name, _)| *name);
     let mut below: HashMap<u32, bool> = HashMap::new();
     for p in pieces.iter_mut().filter(|p| is_code(p)) {
         let is_below = |row: u32, of: StrId| trace.stacks.outward(row).any(|r| name(r) == of);
