@@ -146,6 +146,7 @@ counters! {
     MemorySizeMismatch "memory_size_mismatch" Info "frees of another size than the allocation at the address";
     NoCommunicationFound "no_communication_rule_matched" Info "world size is above 1, yet no kernel matched a communication rule";
     SnapshotCut "snapshot_cut" Loss "a memory snapshot or timeline ends early; complete entries were used";
+    SnapshotHistoryOverflowed "snapshot_history_overflowed" Info "histories of a snapshot whose first entries were dropped, because the buffer was full: the peak may lie before";
     SnapshotStateDisagrees "snapshot_state_disagrees" Info "bytes by which the history of a snapshot and its blocks at the end disagree: entries are missing or were edited";
     SnapshotAllocOverLive "snapshot_alloc_over_live" Info "entries of a snapshot that allocate an address that is still allocated; the older allocation ends there";
     SnapshotSumDiffers "snapshot_sum_differs" Info "segments of a snapshot whose stated sums are not those of their blocks; the blocks count";

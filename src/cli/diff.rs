@@ -1,4 +1,4 @@
-//! `hta diff BASE TEST`: compares two sets of traces and checks thresholds.
+//! `hta diff BASE TEST`: compares two sets of traces and checks thresholds, or two sets of memory snapshots.
 
 use crate::analysis::api::{Analysis, Options, Output};
 use crate::analysis::filters;
@@ -7,8 +7,10 @@ use crate::cli::analysis::{enter, with_settings, with_tables};
 use crate::cli::analyze::warn;
 use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
+use crate::cli::memory;
 use crate::cli::output::{note, width};
 use crate::cli::progress::Bar;
+use crate::cli::snapshots;
 use crate::cli::table::OutputArgs;
 use crate::compat;
 use crate::compat::Compat;
@@ -30,10 +32,10 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// Traces before: a file, a folder (one level deep) or a pattern in quotes
+    /// Traces or memory snapshots before: a file, a folder (one level deep) or a pattern in quotes
     #[arg(value_name = "BASE")]
     base: PathBuf,
-    /// Traces after
+    /// Traces or memory snapshots after
     #[arg(value_name = "TEST")]
     test: PathBuf,
     /// Exit with code 3 if this holds, e.g. 'step_time > +5%' (`hta explain diff`); may be given several times
@@ -72,6 +74,14 @@ impl RowSink for NoRows {
 
 pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let args = &DiffArgs::from_arg_matches(matches)?;
+    if let Some(sides) = snapshots::diff::sides(&args.base, &args.test)? {
+        if let Some(text) = args.fail_if.first() {
+            let reason = "conditions are for traces, not for memory snapshots".to_string();
+            return Err(SetError::Argument { option: "--fail-if", value: text.clone(), reason }.into());
+        }
+        let limit = memory::limit(args.common.memory_limit);
+        return snapshots::diff::run(&sides, &args.output, limit, args.common.strict);
+    }
     let mut options = args.common.options()?;
     let tool = args.common.compat(&[DIFF])?;
     // Causes and iterations of both sides are compared, too, in hta's own definitions.

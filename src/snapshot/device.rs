@@ -4,7 +4,7 @@ use super::end_state::{EndState, disagrees, end_state};
 use super::history::{Replay, Until};
 use super::phase::Phases;
 use crate::health::{Counter, Health};
-use crate::read::snapshot::{DeviceHistory, Segment, Snapshot};
+use crate::read::snapshot::{DeviceHistory, Overflow, Segment, Snapshot};
 use std::collections::BTreeSet;
 
 pub struct DeviceMemory<'a> {
@@ -19,6 +19,11 @@ pub struct DeviceMemory<'a> {
 }
 
 impl DeviceMemory<'_> {
+    /// Whether the first entries of the history were dropped.
+    pub fn overflow(&self) -> Option<Overflow> {
+        self.snapshot.overflow(self.history?)
+    }
+
     /// The type of the device, as in tables. A snapshot does not say which accelerator it is of.
     pub fn device_type(&self) -> &'static str {
         if self.device.is_some() { "cuda" } else { "cpu" }
@@ -80,6 +85,8 @@ fn device<'a>(snapshot: &'a Snapshot, device: Option<i64>, until: Until, health:
         let bytes = replay.disagreement.unsigned_abs();
         health.add(Counter::SnapshotStateDisagrees, bytes, None, "");
         health.add(Counter::SnapshotAllocOverLive, replay.over_live, None, "");
+        let overflows = history.and_then(|h| snapshot.overflow(h)).is_some();
+        health.add(Counter::SnapshotHistoryOverflowed, u64::from(overflows), None, "");
     }
     DeviceMemory { snapshot, device, segments, end, history, replay, phases: Phases::new(snapshot, device) }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   segment  |##### a.|####  ..|   # requested  ' ' rounding  a another stream may still use it  . inactive
 //!   segment  |........|            no active block: empty_cache() gives it back
+//!   expandable |####  .....>       so it does with the end of a segment that can grow
 //! ```
 
 use crate::read::snapshot::{Block, BlockState, Segment, Snapshot};
@@ -27,6 +28,8 @@ pub struct EndState {
     pub releasable: i64,
     /// Inactive blocks beside active ones.
     pub split: i64,
+    /// Of them, those at the end of segments that can grow: `empty_cache()` gives them back.
+    pub tails: i64,
     pub largest_inactive: i64,
 }
 
@@ -59,7 +62,12 @@ impl EndState {
             }
         }
         match is_used {
-            true => self.split += inactive,
+            true => {
+                self.split += inactive;
+                let is_free = |b: &&Block| matches!(b.state, BlockState::Inactive | BlockState::Unknown);
+                let tail = blocks.last().filter(|b| segment.is_expandable && is_free(b));
+                self.tails += tail.map_or(0, |b| b.bytes);
+            }
             false => self.releasable += inactive,
         }
     }
@@ -70,6 +78,16 @@ impl EndState {
 
     pub fn rounding(&self) -> i64 {
         self.active - self.requested
+    }
+
+    /// What is free beside blocks in use, without the largest free block and without what can be given back.
+    pub fn fragmented(&self) -> i64 {
+        (self.split - self.tails).min(self.inactive() - self.largest_inactive).max(0)
+    }
+
+    /// What `empty_cache()` gives back.
+    pub fn cached(&self) -> i64 {
+        self.releasable + self.tails
     }
 
     /// 1 - largest / inactive: 0 if all inactive memory is one block. `None` if nothing is inactive.

@@ -5,8 +5,9 @@ use super::content::{Key, parts};
 use super::events::{EventKind, events};
 use super::history::Origin;
 use super::rows::DeviceRows;
-use super::summary::DeviceSummary;
+use super::summary::{DeviceSummary, Nearness};
 use crate::analysis::api::{Certainty, Observation};
+use crate::read::snapshot::Overflow;
 use crate::trace::memory_moment::MemoryMoment;
 use crate::units::{fmt_bytes, fmt_count, fmt_pct, percent};
 use crate::wording::counts::counted;
@@ -47,6 +48,8 @@ pub enum Subject {
     Leak,
     Retry,
     UnevenPeak,
+    /// The first entries are missing, or entries and blocks disagree: what follows holds for the rest only.
+    History,
     Peak,
     EmptyCache,
     Split,
@@ -54,15 +57,16 @@ pub enum Subject {
     Rounding,
 }
 
-/// A finding with its subject, by which the findings of several devices are sorted.
-pub type Finding = (Subject, Observation);
+/// A finding with what findings of several devices are sorted by: the subject, then the device nearest to its limit first.
+pub type Finding = ((Subject, Nearness), Observation);
 
 /// The findings of one device, the most important first.
 pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
     let mut out = Vec::new();
     let place = format!("rank {}, {}", rows.rank, rows.device.name());
+    let nearness = DeviceSummary::new(rows.rank, rows.device).nearness();
     let mut tell = |subject: Subject, sentence: String, table, certainty| {
-        out.push((subject, observation(rows.rank, format!("{place}: {sentence}"), table, certainty)));
+        out.push(((subject, nearness), observation(rows.rank, format!("{place}: {sentence}"), table, certainty)));
     };
     let all = events(rows.device, rows.sites);
     let of = |kind: EventKind| all.iter().filter(move |e| e.kind == kind);
@@ -90,6 +94,9 @@ pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
             "memory_events",
             Certainty::Measured,
         );
+    }
+    for sentence in history_faults(rows) {
+        tell(Subject::History, sentence, "memory_peaks", Certainty::Measured);
     }
     if let Some(sentence) = peak(rows) {
         tell(Subject::Peak, sentence, "memory_peaks", Certainty::Measured);
@@ -144,28 +151,45 @@ pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
     }
     let end = &rows.device.end;
     let share = |part, whole, least: f64| percent(part, whole).filter(|p| *p > least);
-    if let Some(pct) = share(end.split, end.reserved, SPLIT_PCT) {
+    if let Some(pct) = share(end.fragmented(), end.reserved, SPLIT_PCT) {
         tell(
             Subject::Split,
             format!(
-                "{} of the reserved memory ({}) lie free beside blocks in use, where only smaller requests fit: \
-                 fragmentation; the largest free block has {}",
+                "{} of the reserved memory ({}) lie free in pieces beside blocks in use, where only smaller requests fit: \
+                 fragmentation; the largest free block, which is not among it, has {}",
                 fmt_pct(Some(pct)),
-                size(end.split),
+                size(end.fragmented()),
+                size(end.largest_inactive)
+            ),
+            "memory_segments",
+            Certainty::Measured,
+        );
+    } else if let Some(pct) = share(end.split - end.tails, end.reserved, SPLIT_PCT) {
+        tell(
+            Subject::Split,
+            format!(
+                "{} of the reserved memory ({}) lie free beside blocks in use, but nearly all of it in one block of {}, \
+                 where large requests fit: no fragmentation",
+                fmt_pct(Some(pct)),
+                size(end.split - end.tails),
                 size(end.largest_inactive)
             ),
             "memory_segments",
             Certainty::Measured,
         );
     }
-    if let Some(pct) = share(end.releasable, end.reserved, RELEASABLE_PCT) {
+    if let Some(pct) = share(end.cached(), end.reserved, RELEASABLE_PCT) {
+        let place = match (end.releasable, end.tails) {
+            (_, 0) => "in segments without any block in use",
+            (0, _) => "at the end of expandable segments",
+            _ => "in segments without any block in use and at the end of expandable ones",
+        };
         tell(
             Subject::Releasable,
             format!(
-                "{} of the reserved memory ({}) are in segments without any block in use: the cache, which empty_cache() \
-                 would give back",
+                "{} of the reserved memory ({}) are {place}: the cache, which empty_cache() would give back",
                 fmt_pct(Some(pct)),
-                size(end.releasable)
+                size(end.cached())
             ),
             "memory_segments",
             Certainty::Measured,
@@ -183,7 +207,7 @@ pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
             Certainty::Measured,
         );
     }
-    out.sort_by_key(|(subject, _)| *subject);
+    out.sort_by_key(|(order, _)| *order);
     out
 }
 
@@ -191,26 +215,65 @@ fn times(n: usize) -> String {
     if n == 1 { "once".to_string() } else { format!("{n} times") }
 }
 
-/// When the peak is, and how much of it was there before.
+/// Why levels and the peak hold only for a part of what happened.
+fn history_faults(rows: &DeviceRows) -> Vec<String> {
+    let mut out = Vec::new();
+    let (Some(replay), Some(history)) = (&rows.device.replay, rows.device.history) else { return out };
+    if let Some(overflow) = rows.device.overflow() {
+        let why = match overflow {
+            Overflow::Told => "trace_alloc_overflowed",
+            Overflow::Full => "trace_alloc_max_entries",
+        };
+        out.push(format!(
+            "history overflowed ({why}, {} entries): the peak may lie before, and is at least what is named here; {} were reserved \
+             then; record with more entries: _record_memory_history(max_entries=...)",
+            fmt_count(history.len() as u64),
+            size(replay.reserved_before)
+        ));
+    }
+    if replay.disagreement != 0 {
+        out.push(format!(
+            "the history and the blocks at the end disagree by {}: entries are missing or were edited, and the peak may \
+             differ by as much",
+            size(replay.disagreement)
+        ));
+    }
+    out
+}
+
+/// The peak, what holds most of it, and how much of it was there before.
 fn peak(rows: &DeviceRows) -> Option<String> {
     let (replay, history) = (rows.device.replay.as_ref()?, rows.device.history?);
     let held = replay.content(rows.device.snapshot, history, replay.peak.seq);
     let sum = |is: fn(&Origin) -> bool| held.iter().filter(|h| is(&h.origin)).map(|h| h.bytes).sum::<i64>();
     let freed = sum(|o| matches!(o, Origin::BeforeFreed(_)));
     let alive = sum(|o| matches!(o, Origin::BeforeAlive));
-    let mut out = format!("the peak is {}", size(replay.peak.bytes));
+    let is_bound = rows.device.overflow().is_some();
+    let mut out = format!("the peak is {}{}", if is_bound { "at least " } else { "" }, size(replay.peak.bytes));
     match replay.peak.seq {
         None => out.push_str(", before the first entry of the history"),
         Some(seq) => {
             let entry = rows.device.snapshot.entries(history).nth(seq as usize)?;
+            out.push_str(&format!(" at entry {}", fmt_count(u64::from(seq))));
             if let Some((name, us)) = rows.device.phases.since(entry) {
                 out.push_str(&format!(", {} us into {name}", fmt_count(us.unsigned_abs())));
             }
-            let site = rows.sites.site(entry.stack);
-            out.push_str(&format!(", with {} for {site} (entry {})", size(entry.size), fmt_count(u64::from(seq))));
         }
     }
     let share = |bytes| percent(bytes, replay.peak.bytes).filter(|pct| *pct >= 1.0);
+    // What asked last is often small; what holds most is to be repaired.
+    let of_history = held.iter().copied().filter(|h| matches!(h.origin, Origin::Entry(_)));
+    let largest = parts(rows.device, rows.sites, of_history, Key::Line).into_iter().next();
+    if let Some((part, pct)) = largest.and_then(|p| share(p.bytes).map(|pct| (p, pct))) {
+        let how_much = if pct >= 50.0 { "most of it" } else { "the largest part" };
+        out.push_str(&format!(
+            ", {how_much} held by {}: {} ({}) in {}",
+            part.key,
+            size(part.bytes),
+            fmt_pct(Some(pct)),
+            counted(part.count, "allocation")
+        ));
+    }
     if let Some(pct) = share(freed) {
         out.push_str(&format!("; {} were allocated before the history and freed later", fmt_pct(Some(pct))));
     }
@@ -222,18 +285,19 @@ fn peak(rows: &DeviceRows) -> Option<String> {
 
 /// Ranks whose peak is not that of the others.
 pub fn uneven(devices: &[DeviceSummary]) -> Vec<Finding> {
-    let peaks: Vec<(u32, &str, i64)> =
-        devices.iter().filter_map(|d| Some((d.rank, d.device.as_str(), d.peak?))).collect();
-    let ranks: std::collections::BTreeSet<u32> = peaks.iter().map(|p| p.0).collect();
-    let mut sizes: Vec<i64> = peaks.iter().map(|p| p.2).collect();
+    let peaks: Vec<(&DeviceSummary, i64)> = devices.iter().filter_map(|d| Some((d, d.peak?))).collect();
+    let ranks: std::collections::BTreeSet<u32> = peaks.iter().map(|p| p.0.rank).collect();
+    let mut sizes: Vec<i64> = peaks.iter().map(|p| p.1).collect();
     sizes.sort_unstable();
     let Some(median) = sizes.get(sizes.len() / 2).copied().filter(|_| ranks.len() > 2) else { return Vec::new() };
     let differs =
-        |p: &&(u32, &str, i64)| percent((p.2 - median).abs(), median).is_some_and(|d| d > PEAK_DIFFERENCE_PCT);
-    let tell = |(rank, device, bytes): &(u32, &str, i64)| {
+        |p: &&(&DeviceSummary, i64)| percent((p.1 - median).abs(), median).is_some_and(|d| d > PEAK_DIFFERENCE_PCT);
+    let tell = |(d, bytes): &(&DeviceSummary, i64)| {
+        let (rank, device) = (d.rank, &d.device);
         let sentence =
             format!("rank {rank}, {device}: its peak is {}, the median of the ranks {}", size(*bytes), size(median));
-        (Subject::UnevenPeak, observation(*rank, sentence, "memory_peaks", Certainty::Measured))
+        let order = (Subject::UnevenPeak, d.nearness());
+        (order, observation(rank, sentence, "memory_peaks", Certainty::Measured))
     };
     peaks.iter().filter(differs).map(tell).collect()
 }

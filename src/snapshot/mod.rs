@@ -2,9 +2,10 @@
 //!
 //! A snapshot is not a trace: it has no operators or steps, but blocks, segments and a stack for every allocation. It is
 //! answered in the tables of the analysis `memory` and some of its own. [`rows`] fills the tables, [`report`] writes the
-//! text, [`findings`] says what stands out.
+//! text, [`findings`] says what stands out, and [`compare`] sets two snapshots against each other.
 
 mod allocation_rows;
+pub mod compare;
 pub mod content;
 pub mod device;
 pub mod end_state;

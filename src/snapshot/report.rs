@@ -89,6 +89,10 @@ fn state(rows: &DeviceRows, place: &str) -> View {
             size(end.largest_inactive)
         ));
     }
+    if end.tails > 0 {
+        let tails = size(end.tails);
+        notes.push(format!("of split, {tails} are at the end of expandable segments: empty_cache() would return them"));
+    }
     if let Some(replay) = &rows.device.replay {
         notes.push(format!(
             "reserved: {} before the history, {} at most, {} at the end",
@@ -114,7 +118,7 @@ fn state(rows: &DeviceRows, place: &str) -> View {
             row("rounding", end.rounding(), "sizes are rounded up".to_string()),
             row("pending", end.pending, "freed, but another stream may still use it".to_string()),
             row("releasable", end.releasable, "whole segments that empty_cache() would return".to_string()),
-            row("split", end.split, "free beside blocks in use: fragmentation".to_string()),
+            row("split", end.split, format!("free beside blocks in use; fragmented: {}", size(end.fragmented()))),
         ],
         notes,
     }

@@ -4,7 +4,7 @@ use crate::table;
 use crate::table::schema::{TableSpec, Text};
 
 /// The tables that are declared here.
-pub const OWN_TABLES: &[&TableSpec] = &[MemorySegments::SPEC, MemoryBlocks::SPEC, MemoryStacks::SPEC];
+pub const OWN_TABLES: &[&TableSpec] = &[MemorySegments::SPEC, MemoryBlocks::SPEC, MemoryStacks::SPEC, MemoryDiff::SPEC];
 
 table! {
     /// The segments that the allocator holds when the snapshot is taken.
@@ -54,5 +54,21 @@ table! {
         file: Text, "", "source file; `??` where the unwinder does not know it";
         line: Option<i64>, "", "line; 0 where it is not known";
         function: Text, "", "function";
+    }
+}
+
+table! {
+    /// What holds the memory in two snapshots (`hta diff BASE TEST`), by line.
+    pub struct MemoryDiff, MemoryDiffRow = "memory_diff" by "rank, device_type, device, absolute delta_bytes descending, site" {
+        rank;
+        device_type: Text, "", "as in memory_segments";
+        device: Option<i64>, "", "device index; null for host memory";
+        moment: Text, "", "peak; end: without a history";
+        site: Text, "", "line, as in memory_content";
+        base_count: u64, "", "allocations before";
+        test_count: u64, "", "allocations after";
+        base_bytes: i64, "bytes", "before";
+        test_bytes: i64, "bytes", "after";
+        delta_bytes: i64, "bytes", "test - base";
     }
 }

@@ -27,9 +27,14 @@ pub struct Found {
 /// commands.
 pub fn inputs(matches: &ArgMatches) -> Found {
     let paths = matches.try_get_many::<PathBuf>("traces").ok().flatten();
+    of_paths(paths.into_iter().flatten().map(PathBuf::as_path))
+}
+
+/// What some paths are.
+pub fn of_paths<'a>(paths: impl Iterator<Item = &'a Path>) -> Found {
     let mut found = Found::default();
-    for path in paths.into_iter().flatten() {
-        let named = match discover(std::slice::from_ref(path)) {
+    for path in paths {
+        let named = match discover(&[path.to_path_buf()]) {
             _ if path.is_dir() => in_folder(path),
             // A folder of a store; endings of traces say nothing about snapshots.
             Ok(found) if is_remote(path) && !found.iter().any(|i| i.named) => in_folder(path),

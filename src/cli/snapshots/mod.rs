@@ -2,6 +2,7 @@
 //!
 //! Whether the inputs are such files is decided by their content, before a trace would be read.
 
+pub mod diff;
 mod inputs;
 mod options;
 
@@ -189,7 +190,7 @@ fn finish(output: &OutputArgs, answer: Answer, chosen: &Chosen, files: Vec<PathB
         () => {
             let mut found = answer.findings;
             found.extend(uneven(&answer.devices));
-            found.sort_by_key(|(subject, _)| *subject);
+            found.sort_by_key(|(order, _)| *order);
             let observations = found.into_iter().map(|(_, observation)| observation).collect();
             let mut views = report(&answer.devices, answer.views, chosen.top);
             if answer.devices.is_empty() {

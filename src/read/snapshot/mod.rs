@@ -24,7 +24,8 @@ pub use error::{Problem, SnapshotError};
 pub use kind::{MemoryFile, memory_file};
 pub use load::{load_snapshot, read_snapshot};
 pub use store::{
-    Action, Annotation, Block, BlockState, DeviceHistory, Entry, Frame, Generation, Segment, Snapshot, StackId, Stacks,
+    Action, Annotation, Block, BlockState, DeviceHistory, Entry, Frame, Generation, Overflow, Segment, Snapshot,
+    StackId, Stacks,
 };
 pub use timeline::{
     CATEGORIES, MemoryTimeline, Sizes, TimelineAction, TimelineRow, is_timeline, load_timeline, read_timeline,

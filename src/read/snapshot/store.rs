@@ -157,6 +157,15 @@ pub struct DeviceHistory {
     pub(super) runs: Vec<Range<u32>>,
 }
 
+/// How it is known that the first entries of a history are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// Setting `trace_alloc_overflowed`.
+    Told,
+    /// The history has as many entries as the buffer holds.
+    Full,
+}
+
 impl DeviceHistory {
     pub fn len(&self) -> usize {
         self.runs.iter().map(|r| r.len()).sum()
@@ -296,6 +305,18 @@ impl Snapshot {
 
     pub fn entries<'a>(&'a self, of: &'a DeviceHistory) -> impl DoubleEndedIterator<Item = &'a Entry> {
         of.runs.iter().flat_map(|r| self.entries.get(r.start as usize..r.end as usize).unwrap_or_default())
+    }
+
+    /// Whether a ring buffer dropped the first entries of a history: as the recorder says, or because it is full.
+    pub fn overflow(&self, history: &DeviceHistory) -> Option<Overflow> {
+        let setting = |name: &str| self.settings.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        let most = setting("trace_alloc_max_entries").and_then(|v| v.parse::<u64>().ok());
+        let is_full = most.is_some_and(|most| most > 0 && history.len() as u64 >= most);
+        match setting("trace_alloc_overflowed") {
+            Some("true") => Some(Overflow::Told),
+            Some("false") => None,
+            _ => is_full.then_some(Overflow::Full),
+        }
     }
 
     pub fn stream(&self, entry: &Entry) -> Option<i64> {

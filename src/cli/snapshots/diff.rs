@@ -1,0 +1,87 @@
+//! `hta diff` on memory snapshots.
+
+use super::MemoryInput;
+use super::inputs::of_paths;
+use crate::cli::exit::Exit;
+use crate::cli::output::{note, width};
+use crate::cli::table::OutputArgs;
+use crate::error::SetError;
+use crate::health::Health;
+use crate::output::inputs::Inputs;
+use crate::output::text;
+use crate::read::discover::assign_ranks;
+use crate::read::input::Input;
+use crate::read::snapshot::{MemoryFile, load_snapshot};
+use crate::read::source::ByteCount;
+use crate::snapshot::compare::{ComparedDevice, compare};
+use crate::snapshot::device::{OnlyDevice, devices};
+use crate::snapshot::history::Until;
+use crate::snapshot::site::Sites;
+use crate::snapshot::tables::MemoryDiff;
+use crate::units::MemoryLimit;
+use std::path::Path;
+
+/// Number of lines of a device that are printed.
+const TOP: usize = 16;
+
+/// The files of both sides, if both are memory snapshots; `None` if none is.
+///
+/// # Errors
+/// When only one side has snapshots, or a side has memory timelines.
+pub fn sides(base: &Path, test: &Path) -> Result<Option<[Vec<MemoryInput>; 2]>, SetError> {
+    let found = [base, test].map(|p| of_paths(std::iter::once(p)));
+    let is_memory = found.each_ref().map(|f| !f.memory.is_empty() && !f.has_traces);
+    if is_memory == [false, false] {
+        return Ok(None);
+    }
+    let refuse = |path: &Path, reason: &str| {
+        let value = path.display().to_string();
+        Err(SetError::Argument { option: "hta diff", value, reason: reason.to_string() })
+    };
+    for (path, is) in [(base, is_memory[0]), (test, is_memory[1])] {
+        if !is {
+            return refuse(path, "the other side is a memory snapshot: give two snapshots, or two sets of traces");
+        }
+    }
+    let is_timeline = |m: &MemoryInput| matches!(m.kind, MemoryFile::Timeline);
+    if found.iter().any(|f| f.memory.iter().any(is_timeline)) {
+        return refuse(base, "memory timelines are not compared, only snapshots (`hta memory` shows both)");
+    }
+    Ok(Some(found.map(|f| f.memory)))
+}
+
+/// Compares the snapshots of two sides.
+///
+/// # Errors
+/// When one cannot be read or nothing can be written.
+pub fn run(
+    sides: &[Vec<MemoryInput>; 2],
+    output: &OutputArgs,
+    limit: Option<MemoryLimit>,
+    is_strict: bool,
+) -> anyhow::Result<Exit> {
+    let table = output.table(&[MemoryDiff::SPEC])?;
+    let mut has_loss = false;
+    let mut compared: [Vec<ComparedDevice>; 2] = [Vec::new(), Vec::new()];
+    for (files, into) in sides.iter().zip(&mut compared) {
+        let inputs: Vec<Input> = files.iter().map(|f| f.input.clone()).collect();
+        output.allow(&Inputs::of_traces(&inputs))?;
+        let ranks = assign_ranks(&inputs, &vec![None; inputs.len()]);
+        for (input, (rank, _)) in inputs.iter().zip(ranks) {
+            let snapshot = load_snapshot(&input.path, &input.shown, limit, &ByteCount::default())?;
+            let (sites, mut health) = (Sites::new(&snapshot), Health::default());
+            let all = devices(&snapshot, Until::default(), OnlyDevice::Any, &mut health);
+            into.extend(all.iter().map(|device| ComparedDevice::new(rank, device, &sites)));
+            has_loss |= snapshot.health.has_loss();
+        }
+        into.sort_by_key(|d| d.rank());
+    }
+    if is_strict && has_loss {
+        note("hta: cannot go on with --strict: something in the input could not be used");
+        return Ok(Exit::Nothing);
+    }
+    let [base, test] = &compared;
+    let out = compare(base, test, TOP);
+    output.write(table, &out.tables, || text::one_output(&out, width()))?;
+    Ok(if has_loss { Exit::Partly } else { Exit::Done })
+}
