@@ -60,4 +60,6 @@ pub struct JobVerdict {
     pub totals: Totals,
     /// Compute by category of kernel, the largest first, percent.
     pub mix: Vec<(String, f64)>,
+    /// Of a job without devices, the operators with the most time of their own, the largest first, percent.
+    pub operators: Vec<(String, f64)>,
 }

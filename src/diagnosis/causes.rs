@@ -11,6 +11,7 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::{self, Owned};
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::host::HostPauses;
+use crate::diagnosis::host_operators;
 use crate::diagnosis::kind::{CauseKind, Confidence};
 use crate::diagnosis::late;
 use crate::diagnosis::memory;
@@ -33,6 +34,8 @@ pub struct Diagnosis {
     pub causes: Vec<Cause>,
     pub trust: RecordingTrust,
     pub topology: Topology,
+    /// Own time of the operators of a job without devices by name, and of all others together under the empty name, ns.
+    pub operators: BTreeMap<String, Ns>,
 }
 
 /// Smallest gain of a cause, percent of the time of the job.
@@ -96,7 +99,11 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
         (first, serving, Reverse(c.rank_weight().round() as i64), Reverse(c.owned_sum()), c.kind, c.key.clone())
     };
     causes.sort_by_key(order);
-    Diagnosis { account, causes, trust, topology }
+    let operators = match trust.vendor {
+        Vendor::Host => host_operators::sums(partials),
+        _ => BTreeMap::new(),
+    };
+    Diagnosis { account, causes, trust, topology, operators }
 }
 
 /// Number and sum of the pauses, by rank.

@@ -12,6 +12,7 @@ mod evidence;
 mod gain;
 pub mod grouping;
 mod host;
+mod host_operators;
 mod kernel_mix;
 mod kernel_repairs;
 pub mod kind;
@@ -34,6 +35,7 @@ use crate::diagnosis::cause::Cause;
 use crate::diagnosis::causes::{Diagnosis, diagnose};
 use crate::diagnosis::compute::compute_kernels;
 use crate::diagnosis::host::{HostPauses, HostSide};
+use crate::diagnosis::host_operators::HostOperators;
 use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::{KernelRepairs, RepairFinder};
 use crate::diagnosis::kind::CauseKind;
@@ -42,6 +44,7 @@ use crate::diagnosis::memory::MemoryThreats;
 use crate::diagnosis::timeline::{Owned, TimelineTable, Waits, waits};
 use crate::diagnosis::trust::Trust;
 use crate::diagnosis::verdict::finding_id;
+use crate::facts::vendor::Vendor;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::table;
@@ -131,7 +134,14 @@ impl Analysis for DiagnosisOf {
                 Waits::SPEC,
                 HostPauses::SPEC,
             ],
-            kept_tables: &[LostTime::SPEC, HostTime::SPEC, KernelMix::SPEC, KernelRepairs::SPEC, MemoryThreats::SPEC],
+            kept_tables: &[
+                LostTime::SPEC,
+                HostTime::SPEC,
+                KernelMix::SPEC,
+                KernelRepairs::SPEC,
+                MemoryThreats::SPEC,
+                HostOperators::SPEC,
+            ],
             takes_groups: true,
             joins_ranks: true,
             ..About::DEFAULT
@@ -166,9 +176,10 @@ impl Analysis for DiagnosisOf {
         }
         let mut threats = MemoryThreats::default();
         memory::push(&mut threats, trace, options);
-        let made = [lost.finish(), times.finish(), mix.finish(), repairs.finish(), threats.finish()];
+        let operators = host_operators::of_rank(trace);
+        let made = [lost.finish(), times.finish(), mix.finish(), repairs.finish(), threats.finish(), operators];
         let tables = made.into_iter().chain([host.pauses_table()]).collect();
-        let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
+        let reason = trace.without_devices();
         Partial { rank: trace.rank, tables, reason }
     }
 
@@ -371,7 +382,9 @@ fn by_owner(found: &Diagnosis) -> View {
     for c in &found.causes {
         let ns = c.owned_sum();
         if ns > 0 {
-            rows.push(line(format!("{} ({})", c.kind.name().replace('_', " "), found.topology.briefly(&c.ranks)), ns));
+            let withheld = if matches!(c.trust, Trust::Withheld(_)) { " (withheld)" } else { "" };
+            let ranks = found.topology.briefly(&c.ranks);
+            rows.push(line(format!("{} ({ranks}){withheld}", c.kind.name().replace('_', " ")), ns));
         }
         for ((_, _, part), ns) in &c.owned {
             *owned.entry(*part).or_default() += ns;
@@ -390,10 +403,14 @@ fn by_owner(found: &Diagnosis) -> View {
         }
     }
     rows.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    rows.insert(0, line("useful: compute runs".to_string(), account.sum(TimePart::Useful)));
+    let (useful, title, each) = match found.trust.vendor {
+        Vendor::Host => ("useful: operators run", "Where the time of all CPUs went", "a step and rank"),
+        _ => ("useful: compute runs", "Where the time of all devices went", "a step and device"),
+    };
+    rows.insert(0, line(useful.to_string(), account.sum(TimePart::Useful)));
     View {
-        title: "Where the time of all devices went".to_string(),
-        columns: vec![("owner", Align::Left), ("a step and device", Align::Right), ("share", Align::Right)],
+        title: title.to_string(),
+        columns: vec![("owner", Align::Left), (each, Align::Right), ("share", Align::Right)],
         rows: if account.steps.is_empty() { Vec::new() } else { rows.into_iter().map(|(_, cells)| cells).collect() },
         notes: Vec::new(),
     }

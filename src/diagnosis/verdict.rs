@@ -6,10 +6,14 @@ use crate::diagnosis::cause::Cause;
 use crate::diagnosis::causes::Diagnosis;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::trust::Trust;
+use crate::facts::vendor::Vendor;
+use crate::recording::capability::{Capability, Grade};
+use crate::recording::limit::Limit;
 use crate::trace::step::mask;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::plural;
 use crate::wording::names::fnv1a;
+use crate::wording::ranks::ranks_named;
 
 /// Smallest gain of a cause in the verdict, percent of the time of the job.
 pub const LISTED_PCT: f64 = 2.0;
@@ -42,7 +46,7 @@ pub fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
 
 pub fn verdict(found: &Diagnosis) -> JobVerdict {
     let account = &found.account;
-    if account.steps.is_empty() {
+    if account.steps.is_empty() && found.causes.is_empty() {
         return JobVerdict::default();
     }
     let listed: Vec<&Cause> = found.causes.iter().filter(|c| is_listed(c, account)).collect();
@@ -55,10 +59,14 @@ pub fn verdict(found: &Diagnosis) -> JobVerdict {
     let withheld = withheld.count();
     let lines = [first_line(found, &causes), second_line(found, &listed)].map(|l| shorten(&l, WIDTH));
     let mut notes = Vec::new();
-    let lost = account.all() - account.sum(TimePart::Useful);
-    let owned: Ns = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_))).map(Cause::owned_sum).sum();
-    if let Some(share) = percent(lost - owned, account.all()).filter(|p| *p > UNEXPLAINED_PCT) {
+    if let Some(share) = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT) {
         notes.push(format!("{} of the time is lost without a cause that a rule knows", fmt_pct(Some(share))));
+    }
+    if let Some(limit) = left_out(found) {
+        let ranks: Vec<u32> = found.trust.recording.left_out().into_iter().collect();
+        let are = if ranks.len() == 1 { "is" } else { "are" };
+        notes.push(format!("{} {are} left out of all shares and sums: {}", ranks_named(&ranks), limit.sentence));
+        notes.push(format!("to tell about {} too: {}", ranks_named(&ranks), limit.next));
     }
     if withheld > 0 {
         notes.push(format!(
@@ -71,7 +79,47 @@ pub fn verdict(found: &Diagnosis) -> JobVerdict {
     let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
     let trusted = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_)));
     let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();
-    JobVerdict { lines, causes, more, notes, gains, totals: totals(account), mix: mix(account) }
+    JobVerdict {
+        lines,
+        causes,
+        more,
+        notes,
+        gains,
+        totals: totals(account),
+        mix: mix(account),
+        operators: operators(found),
+    }
+}
+
+/// Share of the time that is lost and that no cause owns, withheld or not, percent.
+fn unexplained(found: &Diagnosis) -> Option<f64> {
+    let account = &found.account;
+    let lost = account.all() - account.sum(TimePart::Useful);
+    let owned: Ns = found.causes.iter().map(Cause::owned_sum).sum();
+    percent(lost - owned, account.all())
+}
+
+/// Why ranks are left out, if some are.
+fn left_out(found: &Diagnosis) -> Option<&Limit> {
+    let left_out = found.trust.recording.left_out();
+    let is_lost = |l: &&Limit| l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r));
+    found.trust.recording.limits().iter().find(is_lost)
+}
+
+/// Why the verdict is not to be trusted in full; `None` if it is.
+fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
+    let of_cause = listed.first().and_then(|c| c.trust.reason());
+    let recording = &found.trust.recording;
+    let withheld = || {
+        let worst = recording.worst(&[Capability::DeviceTime, Capability::Idle, Capability::Ranks, Capability::Steps]);
+        worst.filter(|l| l.grade == Grade::Withheld)
+    };
+    let of_recording = || left_out(found).or_else(withheld).map(|l| l.sentence.clone());
+    let of_account = || {
+        let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;
+        Some(format!("{} of the time is not explained", fmt_pct(Some(share))))
+    };
+    of_cause.map(str::to_string).or_else(of_recording).or_else(of_account)
 }
 
 fn totals(account: &JobAccount) -> Totals {
@@ -102,6 +150,17 @@ fn mix(account: &JobAccount) -> Vec<(String, f64)> {
     let mut shares: Vec<(&str, Ns)> = all.iter().map(|(name, m)| (*name, m.time)).filter(|(_, ns)| *ns > 0).collect();
     shares.sort_by_key(|(name, ns)| (std::cmp::Reverse(*ns), *name));
     shares.into_iter().map(|(name, ns)| (name.replace('_', " "), percent(ns, total).unwrap_or(0.0))).collect()
+}
+
+/// Largest number of operators that are told.
+const OPERATORS: usize = 5;
+
+/// Operators of a CPU job with the most time of their own, as shares of all of that, percent.
+fn operators(found: &Diagnosis) -> Vec<(String, f64)> {
+    let total: Ns = found.operators.values().sum();
+    let mut all: Vec<(&String, &Ns)> = found.operators.iter().filter(|(name, _)| !name.is_empty()).collect();
+    all.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), (*name).clone()));
+    all.into_iter().take(OPERATORS).map(|(name, ns)| (name.clone(), percent(*ns, total).unwrap_or(0.0))).collect()
 }
 
 fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
@@ -165,13 +224,15 @@ fn busy(found: &Diagnosis) -> String {
     if found.trust.is_serving {
         return format!("GPU busy {busy}{of_mix}");
     }
-    format!("devices {busy} busy{of_mix}")
+    let what = if found.trust.vendor == Vendor::Host { "CPU" } else { "devices" };
+    format!("{what} {busy} busy{of_mix}")
 }
 
 fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
     let account = &found.account;
-    let useful = fmt_pct(percent(account.sum(TimePart::Useful), account.all()));
-    let n = plural(found.trust.present as usize, "rank");
+    let is_known = found.trust.recording.grade(Capability::DeviceTime) != Grade::Withheld;
+    let useful = percent(account.sum(TimePart::Useful), account.all()).filter(|_| is_known);
+    let useful = useful.map_or(String::new(), |p| format!(" useful {}", fmt_pct(Some(p))));
     let next: Vec<String> = listed
         .iter()
         .skip(1)
@@ -182,11 +243,25 @@ fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
         })
         .collect();
     let next = if next.is_empty() { String::new() } else { format!("; next: {}", next.join(", ")) };
-    let reason = listed.first().and_then(|c| c.trust.reason()).unwrap_or("ok");
-    if found.trust.is_serving && !listed.is_empty() {
-        return format!("{}{next}; trust: {reason}", busy(found));
+    let rest = unexplained(found).filter(|p| *p >= LISTED_PCT && *p <= UNEXPLAINED_PCT);
+    let rest = rest.map_or(String::new(), |p| format!("; {} not explained", fmt_pct(Some(p))));
+    let reason = doubt(found, listed).unwrap_or_else(|| "ok".to_string());
+    if found.trust.is_serving && !listed.is_empty() && is_known {
+        return format!("{}{next}{rest}; trust: {reason}", busy(found));
     }
-    format!("{n} useful {useful}{next}; trust: {reason}")
+    format!("{}{useful}{next}{rest}; trust: {reason}", who(found))
+}
+
+/// The ranks that the verdict is about, and those that it lacks.
+fn who(found: &Diagnosis) -> String {
+    let recording = &found.trust.recording;
+    let (present, left_out) = (found.trust.present as usize, recording.left_out().len());
+    let missing = recording.limits().iter().find(|l| l.rule == "missing_ranks");
+    let missing = missing.map_or(String::new(), |l| format!(" ({})", l.measured));
+    match left_out {
+        0 => format!("{}{missing}", plural(present, "rank")),
+        _ => format!("{} of {}{missing}", present - left_out, plural(present, "rank")),
+    }
 }
 
 /// The first characters of a text, up to the end of a word.

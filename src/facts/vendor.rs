@@ -1,5 +1,6 @@
 //! Who made the devices of a rank.
 
+use crate::trace::launch::is_launch_call;
 use crate::trace::rank_trace::RankTrace;
 
 /// The maker of a rank's devices, as far as actions depend on it.
@@ -16,15 +17,13 @@ pub enum Vendor {
 impl Vendor {
     /// From the names of the calls that launch work.
     pub fn of(trace: &RankTrace) -> Vendor {
+        if trace.is_device_lost {
+            return of_calls(trace.columns.strings.iter().map(|(_, text)| text).filter(|t| is_launch_call(t)));
+        }
         if trace.is_cpu_only() {
             return Vendor::Host;
         }
-        let mut calls = trace.launches().iter().map(|(row, _)| trace.name(row));
-        match calls.find(|n| n.starts_with("hip") || n.starts_with("cu")) {
-            Some(name) if name.starts_with("hip") => Vendor::Amd,
-            Some(_) => Vendor::Nvidia,
-            None => Vendor::Other,
-        }
+        of_calls(trace.launches().iter().map(|(row, _)| trace.name(row)))
     }
 
     pub fn name(self) -> &'static str {
@@ -38,5 +37,14 @@ impl Vendor {
 
     pub fn named(name: &str) -> Vendor {
         [Vendor::Nvidia, Vendor::Amd, Vendor::Host].into_iter().find(|v| v.name() == name).unwrap_or(Vendor::Other)
+    }
+}
+
+/// From names of calls that launch work.
+fn of_calls<'a>(mut calls: impl Iterator<Item = &'a str>) -> Vendor {
+    match calls.find(|n| n.starts_with("hip") || n.starts_with("cu")) {
+        Some(name) if name.starts_with("hip") => Vendor::Amd,
+        Some(_) => Vendor::Nvidia,
+        None => Vendor::Other,
     }
 }

@@ -222,7 +222,7 @@ pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
 /// Excludes messages between two ranks, where waiting does not show who is slow (see `replicas`).
 pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
     let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    let is_compared = |i: &Instance| i.len() > 1 && !i.kind.is_point_to_point();
+    let is_compared = |i: &Instance| i.len() > 1 && !i.kind.is_point_to_point() && !job.matched.is_cut(i);
     for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| is_compared(i)) {
         by_group.entry(i.group).or_default().push(id as u32);
     }

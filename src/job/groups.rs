@@ -20,6 +20,8 @@ pub struct Group {
     pub size: Option<u32>,
     /// Whether the members were inferred from the ranks' calls.
     pub is_inferred: bool,
+    /// Whether a member is not recorded, so that it is not known for whom the others wait.
+    pub misses_rank: bool,
     /// Pairs of part and local group, by part.
     pub uses: Vec<(u32, u32)>,
 }
@@ -32,6 +34,7 @@ impl Group {
             members: local.members.clone(),
             size: local.size,
             is_inferred: false,
+            misses_rank: false,
             uses: Vec::new(),
         }
     }
@@ -39,6 +42,14 @@ impl Group {
     /// Number of members that an instance of the group needs; without a size, the number of ranks seen.
     pub fn expected(&self) -> usize {
         self.size.map_or(self.uses.len(), |s| s as usize).max(self.uses.len())
+    }
+
+    /// Whether a member is not among the ranks that are recorded (ascending).
+    pub fn misses(&self, recorded: &[u32]) -> bool {
+        match &self.members {
+            Some(members) => members.iter().any(|rank| recorded.binary_search(&rank).is_err()),
+            None => self.size.is_some_and(|size| size as usize > recorded.len()),
+        }
     }
 
     /// Display name, e.g. `1 (tp) [0-3]`.

@@ -87,6 +87,7 @@ pub fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferred> {
                     members,
                     size: Some(wanted as u32),
                     is_inferred: true,
+                    misses_rank: false,
                     uses: cluster.iter().map(|i| of(i).id).collect(),
                 },
                 calls: cluster.iter().map(|i| (of(i).id.0, of(i).calls.clone())).collect(),

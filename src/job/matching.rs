@@ -118,6 +118,12 @@ impl Matched {
         self.members.get(i.range()).unwrap_or(&[])
     }
 
+    /// Whether it is not known for whom the members of an instance wait, because a rank of its group is not recorded.
+    /// A message needs its two ends only.
+    pub fn is_cut(&self, i: &Instance) -> bool {
+        !i.kind.is_point_to_point() && self.groups.get(i.group as usize).is_some_and(|g| g.misses_rank)
+    }
+
     fn add_group(&mut self, group: Group) -> u32 {
         let g = self.groups.len() as u32;
         self.of_local.extend(group.uses.iter().map(|u| (*u, g)));
@@ -211,6 +217,8 @@ pub fn collectives(parts: &[RankSummary]) -> Matched {
         let g = matched.add_group(found.group);
         group(&mut matched, parts, g, &uses, Method::Inferred);
     }
+    let recorded: Vec<u32> = parts.iter().filter(|p| !p.is_left_out).map(|p| p.rank).collect();
+    matched.groups.iter_mut().for_each(|g| g.misses_rank = g.misses(&recorded));
     matched
 }
 

@@ -6,6 +6,8 @@
 //!                                 ^ last arrival among those that a rank depends on
 //! ```
 //!
+//! Calls of a group of which a rank is not recorded are not divided: the last one may be the one that is missing.
+//!
 //! A kernel arrives when it starts, a range on the host when it was submitted; the part of a host range before the last
 //! range's start is waiting. Arrivals are compared on the common axis.
 
@@ -62,7 +64,7 @@ pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Wait
             let mut found = arrivals(&at);
             let ends = || members.iter().map(|m| on(m, call(m).span.end));
             found.end_skew = ends().max().unwrap_or(0) - ends().min().unwrap_or(0);
-            if members.len() < 2 {
+            if members.len() < 2 || matched.is_cut(instance) {
                 return found;
             }
             let root = root(parts, matched.groups.get(instance.group as usize), members).map(|i| members[i]);

@@ -108,14 +108,16 @@ fn diagnosis(out: &mut String, told: &JobVerdict, width: usize) {
     }
 }
 
-/// The mix of kernels in one line.
+/// The mix of kernels, or of the operators of a job without devices, in one line.
 fn mix(out: &mut String, told: &JobVerdict, width: usize) {
     const SHOWN: usize = 6;
-    let parts: Vec<String> =
-        told.mix.iter().take(SHOWN).map(|(name, pct)| format!("{name} {}", fmt_pct(Some(*pct)))).collect();
-    if !parts.is_empty() {
-        let _ = writeln!(out);
-        indented(out, "compute: ", &parts.join(", "), width);
+    for (mark, shares) in [("compute: ", &told.mix), ("operators: ", &told.operators)] {
+        let parts: Vec<String> =
+            shares.iter().take(SHOWN).map(|(name, pct)| format!("{name} {}", fmt_pct(Some(*pct)))).collect();
+        if !parts.is_empty() {
+            let _ = writeln!(out);
+            indented(out, mark, &parts.join(", "), width);
+        }
     }
 }
 

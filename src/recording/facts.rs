@@ -10,8 +10,8 @@ use crate::trace::launch::is_launch_call;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
-use crate::units::Ns;
-use std::collections::HashSet;
+use crate::units::{Ns, percent};
+use std::collections::{BTreeMap, HashSet};
 
 table! {
     /// What is recorded of a rank.
@@ -33,6 +33,11 @@ table! {
         overhead_ns: i64, "ns", "time in which the profiler worked";
         lead_ns: i64, "ns", "time in which work from before the recording ran";
         device_count: u32, "", "GPUs with work";
+        device_state: Text, "", "recorded; partly (more than 5 % of launches have no activity, or of GPU time no launch); not_recorded (launches, but no activity); counted (the same, and counters were read instead); host_job (operators, but no launches); nothing";
+        operator_count: u64, "", "operators";
+        compute_ns: i64, "ns", "summed duration of compute kernels";
+        main_stream: Option<i64>, "", "stream with at least half of that";
+        streams: Text, "", "streams with activities";
         data_parallel_count: u64, "", "calls of torch.nn.DataParallel";
         gloo_count: u64, "", "collectives of Gloo on the host";
         communication_count: u64, "", "communication kernels";
@@ -48,6 +53,44 @@ pub fn overhead(trace: &RankTrace) -> Ns {
     Union::new(rows.map(|r| trace.span(r).intersect(trace.capture))).len()
 }
 
+/// Share of launches without an activity up to which a device counts as recorded, percent.
+pub const LOST_PCT: u64 = 5;
+/// Share of GPU time without a launch up to which it does, percent.
+pub const UNLINKED_PCT: f64 = 5.0;
+
+/// What says whether the device of a rank was recorded.
+struct DeviceState {
+    is_counted: bool,
+    activities: u64,
+    launches: u64,
+    /// Of these, those without an activity.
+    lost: u64,
+    operators: u64,
+    is_unlinked: bool,
+}
+
+impl DeviceState {
+    fn name(&self) -> &'static str {
+        match (self.activities, self.launches, self.operators) {
+            (0, 0, 0) => "nothing",
+            (0, 0, _) => "host_job",
+            (0, ..) if self.is_counted => COUNTED,
+            (0, ..) => NOT_RECORDED,
+            _ if self.is_unlinked || self.lost * 100 > self.launches * LOST_PCT => "partly",
+            _ => RECORDED,
+        }
+    }
+}
+
+/// The state of a device of which everything is recorded, as far as can be seen.
+pub const RECORDED: &str = "recorded";
+
+/// The state of a device of which nothing is recorded.
+pub const NOT_RECORDED: &str = "not_recorded";
+
+/// The state of a device of which the profiler read counters instead of recording activities.
+pub const COUNTED: &str = "counted";
+
 /// The row of a rank.
 pub fn of_rank(trace: &RankTrace) -> Batch {
     let mut table = Recordings::default();
@@ -55,7 +98,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let activities = || trace.activities.iter();
     let launches: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
     let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
-    let (mut launch_count, mut lost, mut captured, mut frames) = (0, 0, 0, 0);
+    let (mut launch_count, mut lost, mut captured, mut frames, mut operators) = (0, 0, 0, 0, 0);
     for (row, class) in trace.classes.iter().enumerate() {
         match class {
             Class::Runtime if is_launch.get(c.name(row).0 as usize) == Some(&true) => {
@@ -67,6 +110,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
                 lost += u64::from(!launches.contains(&(row as u32)));
             }
             Class::Python => frames += 1,
+            Class::HostOp => operators += 1,
             _ => {}
         }
     }
@@ -86,6 +130,13 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let sum = |keep: &dyn Fn(&crate::trace::activity::Activity) -> bool| -> i64 {
         activities().filter(|a| keep(a)).map(|a| a.span.len()).sum()
     };
+    let mut streams: BTreeMap<i64, Ns> = BTreeMap::new();
+    for a in activities() {
+        let Some(stream) = a.stream() else { continue };
+        *streams.entry(stream).or_default() += if a.work == WorkClass::Compute { a.span.len() } else { 0 };
+    }
+    let compute = sum(&|a| a.work == WorkClass::Compute);
+    let unlinked = sum(&|a| a.launch().is_none());
     let mode = ServingMode::of(trace);
     let first = trace.devices.iter().filter_map(|d| d.device).next();
     let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
@@ -97,7 +148,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         recorded_ns: trace.capture.len(),
         activity_count: trace.activities.len() as u64,
         gpu_sum_ns: sum(&|_| true),
-        unlinked_ns: sum(&|a| a.launch().is_none()),
+        unlinked_ns: unlinked,
         graph_ns: mode.graph,
         launch_count,
         lost_launch_count: lost,
@@ -106,6 +157,19 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         frame_count: frames,
         overhead_ns: overhead(trace),
         lead_ns: (trace.capture.start - trace.recorded.start).max(0),
+        device_state: DeviceState {
+            is_counted: !trace.is_device_lost,
+            activities: trace.activities.len() as u64,
+            launches: launch_count,
+            lost,
+            operators,
+            is_unlinked: percent(unlinked, sum(&|_| true)).is_some_and(|p| p > UNLINKED_PCT),
+        }
+        .name(),
+        operator_count: operators,
+        compute_ns: compute,
+        main_stream: streams.iter().find(|(_, ns)| **ns > 0 && **ns * 2 >= compute).map(|(stream, _)| *stream),
+        streams: &streams.keys().map(i64::to_string).collect::<Vec<_>>().join(","),
         device_count: trace.devices.iter().filter(|d| d.is_gpu).count() as u32,
         data_parallel_count: rows_named(&is_data_parallel),
         gloo_count: rows_named(&is_gloo),

@@ -14,6 +14,7 @@ use crate::recording::facts::{RecordingRow, Recordings};
 use crate::recording::limit::{Limit, trust_table};
 use crate::recording::rules::{RULES, Recorded};
 use crate::table::schema::{Batch, Table};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The recording of a job.
@@ -35,6 +36,12 @@ impl Recording {
         let limits = RULES.iter().flat_map(|rule| (rule.find)(&recorded)).collect();
         drop(ranks);
         out.limits = limits;
+        let left_out = out.left_out();
+        // To the others a rank that is left out is missing.
+        let is_lost =
+            |l: &&Limit| l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r));
+        let missing: Vec<Limit> = out.limits.iter().filter(is_lost).flat_map(to_the_others).collect();
+        out.limits.extend(missing);
         out
     }
 
@@ -53,23 +60,33 @@ impl Recording {
         self.rows.iter().flat_map(Recordings::rows)
     }
 
+    /// Ranks of whose devices nothing, or only a part, is recorded: out of shares, means and sums. Empty where that is
+    /// so of all ranks.
+    pub fn left_out(&self) -> BTreeSet<u32> {
+        let is_lost = |l: &&Limit| l.capability == Capability::DeviceTime && l.grade == Grade::Withheld;
+        let lost: BTreeSet<u32> = self.limits.iter().filter(is_lost).filter_map(|l| l.rank).collect();
+        if lost.len() == self.ranks().count() { BTreeSet::new() } else { lost }
+    }
+
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
 
-    /// The worst grade of the job and all its ranks.
+    /// The worst grade of what is said about the job: of ranks that are left out nothing is said.
     pub fn grade(&self, capability: Capability) -> Grade {
         self.reason(capability).map_or(Grade::Ok, |l| l.grade)
     }
 
     /// The reason for the worst grade; `None` if the capability is carried in full.
     pub fn reason(&self, capability: Capability) -> Option<&Limit> {
-        worst(self.limits.iter().filter(|l| l.capability == capability))
+        self.worst(&[capability])
     }
 
     /// The reason for the worst grade of several capabilities.
     pub fn worst(&self, needs: &[Capability]) -> Option<&Limit> {
-        worst(self.limits.iter().filter(|l| needs.contains(&l.capability)))
+        let left_out = self.left_out();
+        let is_told = |l: &&Limit| l.rank.is_none_or(|rank| !left_out.contains(&rank));
+        worst(self.limits.iter().filter(|l| needs.contains(&l.capability)).filter(is_told))
     }
 
     /// The reason for the worst grade of what is said about some ranks.
@@ -82,6 +99,12 @@ impl Recording {
     pub fn table(&self) -> Batch {
         trust_table(&self.limits)
     }
+}
+
+/// What a rank that is left out means to those that it works with.
+fn to_the_others(lost: &Limit) -> Vec<Limit> {
+    let limit = Limit { rank: None, grade: Grade::AtMost, ..lost.clone() };
+    limit.of_all(&[Capability::Ranks, Capability::Transfer])
 }
 
 /// The first limit with the worst grade.

@@ -69,7 +69,12 @@ pub fn reduce(
     }
     let has_peers = tasks.len() > 1 && tasks.iter().all(|t| t.source != RankSource::Process);
     // a part of a job is mapped with peers in mind; a job of one rank has none
-    let peers = |part: RankSummary| if has_peers { part } else { part.without_peers() };
+    let left_out = Recording::of(recordings.clone(), &Job::join(std::iter::empty(), options.across.clock)).left_out();
+    let peers = |part: RankSummary| match (has_peers, left_out.contains(&part.rank)) {
+        (false, _) => part.without_peers(),
+        (true, true) => part.left_out(),
+        (true, false) => part,
+    };
     let join = || -> Result<Job, RunError> {
         let parts = store.take_parts(parts).map_err(RunError::ReadBack)?;
         let job = Job::join(parts.into_iter().map(peers), options.across.clock);

@@ -11,6 +11,7 @@ use crate::trace::events::Columns;
 use crate::trace::graph_capture::Captures;
 use crate::trace::graph_replay::GraphReplays;
 use crate::trace::inferred_steps::or_repeats;
+use crate::trace::interval::Union;
 use crate::trace::launch::{Launches, is_graph_launch, is_launch_call};
 use crate::trace::memory;
 use crate::trace::meta::{Device, LARGEST_GROUP, Meta, RankSource};
@@ -105,8 +106,11 @@ pub struct RankTrace {
     /// The recorded time without the part that lies in the lead or lost tail of every device.
     pub capture: Span,
     pub health: Health,
-    /// One entry per device; on a CPU-only rank with host work a single one without a device.
+    /// One entry per device; on a CPU-only rank with host work a single one without a device. None where work was
+    /// launched, but no activity is recorded.
     pub devices: Vec<DeviceWork>,
+    /// Whether work was launched on a device of which nothing is recorded.
+    pub is_device_lost: bool,
     /// Parent, depth and self time of host events.
     pub stacks: Stacks,
     /// Where launches are recorded into graphs instead of run.
@@ -151,6 +155,7 @@ impl RankTrace {
         );
         health.merge(&of_hosts);
         let python = !columns.args.column(Arg::PythonId).is_empty();
+        let is_device_lost = all.is_empty() && launches_work(&columns, &classes, &stream_captures);
         let ((recorded, edges, launched, mut devices, mut steps), stacks) = rayon::join(
             || {
                 let recorded = capture(&columns, &classes, &all);
@@ -162,6 +167,7 @@ impl RankTrace {
                 let ((), devices) = rayon::join(
                     || count_events(&columns, &classes, &meta, &all, &stream_captures, &mut health),
                     || match all.is_empty() {
+                        true if is_device_lost => Vec::new(),
                         true => host_work(&columns, &classes, recorded).into_iter().collect(),
                         false => device_work(launched.as_ref().unwrap_or(&all), recorded),
                     },
@@ -206,6 +212,7 @@ impl RankTrace {
             capture,
             health,
             devices,
+            is_device_lost,
             stacks,
             stream_captures,
             graph_replays,
@@ -221,6 +228,15 @@ impl RankTrace {
     /// Whether there are no device activities.
     pub fn is_cpu_only(&self) -> bool {
         !self.devices.iter().any(|d| d.is_gpu)
+    }
+
+    /// Why there is no device, if there is none.
+    pub fn without_devices(&self) -> Option<&'static str> {
+        match (self.devices.is_empty(), self.is_device_lost) {
+            (false, _) => None,
+            (true, true) => Some("its device was not recorded: none of its launches has a recorded kernel"),
+            (true, false) => Some("no GPU activity and no operators"),
+        }
     }
 
     /// The recorded properties of a device. ROCm numbers the devices of activities otherwise than those of properties, so if
@@ -432,7 +448,19 @@ fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {
     by_device.into_iter().map(build).collect()
 }
 
-/// Rows of the host that are the work of a CPU-only rank: operators and API calls, and communication ranges.
+/// Whether a call submits work to a device instead of recording it into a graph. Not so where the profiler reads
+/// counters: then it records ranges with counters in place of activities.
+fn launches_work(c: &Columns, classes: &[Class], captures: &StreamCaptures) -> bool {
+    if classes.contains(&Class::Counter) {
+        return false;
+    }
+    let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+    let mut calls = (0u32..).zip(classes).filter(|(_, class)| **class == Class::Runtime).map(|(row, _)| row);
+    calls.any(|row| is_launch.get(c.name(row as usize).0 as usize) == Some(&true) && !captures.hold(c, row))
+}
+
+/// Rows of the host that are the work of a CPU-only rank: operators and communication ranges. Calls of a device's
+/// runtime are no work: there they wait or ask for memory.
 fn host_work_rows<'a>(c: &'a Columns, classes: &'a [Class]) -> impl Iterator<Item = (u32, WorkClass)> + 'a {
     let communicates: Vec<(bool, bool)> = c
         .strings
@@ -443,7 +471,7 @@ fn host_work_rows<'a>(c: &'a Columns, classes: &'a [Class]) -> impl Iterator<Ite
         let (as_op, as_other) = communicates.get(c.name(row as usize).0 as usize).copied().unwrap_or_default();
         match class {
             Class::HostOp if as_op => Some((row, WorkClass::Communication)),
-            Class::HostOp | Class::Runtime => Some((row, WorkClass::Compute)),
+            Class::HostOp => Some((row, WorkClass::Compute)),
             Class::Annotation if as_other => Some((row, WorkClass::Communication)),
             Class::Collective => Some((row, WorkClass::Communication)),
             _ => None,
@@ -451,9 +479,18 @@ fn host_work_rows<'a>(c: &'a Columns, classes: &'a [Class]) -> impl Iterator<Ite
     })
 }
 
-/// The host work of a CPU-only rank.
+/// The host work of a CPU-only rank, without the calls of a device's runtime inside operators.
 fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
-    let work = host_work_rows(c, classes).map(|(row, class)| (c.span(row as usize), class));
+    let mut calls: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    for row in (0..c.len()).filter(|&row| classes[row] == Class::Runtime) {
+        calls.entry(c.lane[row]).or_default().push(c.span(row));
+    }
+    let calls: BTreeMap<u32, Union> = calls.into_iter().map(|(lane, spans)| (lane, Union::new(spans))).collect();
+    let work = host_work_rows(c, classes).flat_map(|(row, class)| {
+        let span = c.span(row as usize);
+        let calls = calls.get(&c.lane[row as usize]).filter(|_| class == WorkClass::Compute);
+        calls.map_or_else(|| vec![span], |calls| calls.gaps_in(span)).into_iter().map(move |span| (span, class))
+    });
     let timeline = Timeline::new(work);
     let first = timeline.segments().first()?.span.start;
     let last = timeline.segments().last()?.span.end;

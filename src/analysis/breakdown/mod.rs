@@ -86,7 +86,7 @@ impl Analysis for Breakdown {
                 });
             }
         }
-        let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
+        let reason = trace.without_devices();
         Partial { rank: trace.rank, tables: vec![table.finish()], reason }
     }
 

@@ -90,7 +90,8 @@ pub fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
 }
 
 fn all_steps(job: &Job) -> Vec<StepAccount> {
-    let rows: Vec<_> = sync::rows(job).into_iter().filter(|r| r.group.is_none()).collect();
+    let is_told = |part: u32| !job.parts[part as usize].is_left_out;
+    let rows: Vec<_> = sync::rows(job).into_iter().filter(|r| r.group.is_none() && is_told(r.part)).collect();
     let places: BTreeSet<Place> = rows.iter().map(|r| (r.part, r.lane.device)).collect();
     let on_device: BTreeSet<Place> =
         rows.iter().filter(|r| r.window.scope == Scope::DeviceStep).map(|r| (r.part, r.lane.device)).collect();

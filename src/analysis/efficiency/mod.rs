@@ -75,7 +75,7 @@ impl Analysis for Efficiency {
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
-        let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
+        let reason = trace.without_devices();
         Partial { rank: trace.rank, tables: Vec::new(), reason }
     }
 

@@ -91,7 +91,7 @@ impl Analysis for Idle {
         for work in &trace.devices {
             device(trace, work, options, &names, &mut tables);
         }
-        let reason = trace.devices.is_empty().then_some("no GPU activity and no operators");
+        let reason = trace.without_devices();
         let partial = Partial { rank: trace.rank, tables: vec![tables.idle.finish(), tables.host.finish()], reason };
         tables.gaps.give(trace, give);
         partial

@@ -6,6 +6,7 @@
 
 use crate::analysis::api::Partial;
 use crate::analysis::inventory::Ranks;
+use crate::recording::facts::{RECORDED, Recordings};
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::activity::Activity;
@@ -444,8 +445,12 @@ pub fn note(inventory: &[Partial]) -> Option<String> {
     for p in inventory {
         let Some(rank) = p.rows::<Ranks>().next() else { continue };
         let recorded = rank.last_ts_ns - rank.first_ts_ns;
+        let lost = p.rows::<Recordings>().next().filter(|r| r.device_state != RECORDED).map(|r| r.lost_launch_count);
         for row in p.rows::<RecordEdgeTable>() {
             let Some(scope @ ("lead" | "lost_tail")) = row.scope else { continue };
+            if lost.is_some_and(|lost| !is_edge_of_lost(scope, row.launches, lost)) {
+                continue;
+            }
             noted.push(Noted {
                 rank: p.rank,
                 device: row.device,
@@ -458,6 +463,12 @@ pub fn note(inventory: &[Partial]) -> Option<String> {
         }
     }
     sentences(&noted, inventory.len())
+}
+
+/// Whether what seems to be an edge is one, although more launches lack activities than the note is about: the device
+/// seems to wait for earlier work where its kernels are not recorded, but launches in a row at the end are lost there.
+pub fn is_edge_of_lost(scope: &str, launches: u64, lost: u64) -> bool {
+    scope == "lost_tail" && launches * 2 >= lost
 }
 
 /// The text of the note, for rows from any source. `ranks`: number of ranks of the set.

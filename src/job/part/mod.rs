@@ -72,6 +72,8 @@ pub struct RankSummary {
     pub world: Option<u32>,
     /// Whether times are on the Unix axis, so that ranks can be compared.
     pub has_origin: bool,
+    /// Whether nothing, or only a part, of its device is recorded, so that it counts as missing to the others.
+    pub is_left_out: bool,
     pub capture: Span,
     pub step_rule: StepRule,
     pub steps: Vec<PartStep>,
@@ -138,6 +140,7 @@ impl RankSummary {
             host: trace.meta.host_name.clone(),
             world: trace.meta.world_size,
             has_origin: trace.meta.era != TimeEra::Unknown,
+            is_left_out: false,
             capture: trace.capture,
             step_rule: trace.steps.rule,
             steps: trace.steps.steps.iter().map(step).collect(),
@@ -162,6 +165,11 @@ impl RankSummary {
         self.origins = BTreeMap::new();
         self.names = Interner::default();
         self
+    }
+
+    /// The summary of a rank that is left out of what is told about the job.
+    pub fn left_out(self) -> Self {
+        Self { is_left_out: true, ..self }
     }
 
     /// The step of a call.

@@ -35,6 +35,7 @@ impl RankSummary {
             host: head.host.map(str::to_string),
             world: head.world_size,
             has_origin: head.has_origin,
+            is_left_out: false,
             capture: Span::new(head.capture_start_ns, head.capture_end_ns),
             step_rule: rule.ok_or_else(|| InvalidCell::unknown::<Heads>(0, "step_rule", head.step_rule))?,
             steps: rows::<Steps>(tables)?.map(|(_, r)| step(r)).collect(),

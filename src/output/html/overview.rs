@@ -7,6 +7,7 @@ use crate::output::html::grid::{Cell, CellType, Grid, Section};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
+use crate::recording::facts::{RECORDED, Recordings};
 use crate::table::schema::Text;
 use crate::units::Span;
 use crate::wording::ranks::{missing_ranks, rank_list};
@@ -37,6 +38,10 @@ columns! {
 }
 
 columns! {
+    Recorded of Recordings { rank, device_state: Text, lost_launch_count: u64, }
+}
+
+columns! {
     Problem of HealthTable {
         counter: Text, severity: Text, count: u64, file: Text, example: Option<Text>, description: Text,
         rank: Option<u32>,
@@ -48,9 +53,17 @@ columns! {
 /// # Errors
 /// When the table is damaged.
 pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, ResultsError> {
-    let mut noted = Vec::new();
+    let (mut noted, mut lost) = (Vec::new(), BTreeMap::new());
+    results.read::<Recorded>(|r| {
+        if r.device_state != RECORDED {
+            lost.insert(r.rank, r.lost_launch_count);
+        }
+    })?;
     results.read::<Edge>(|r| {
         let Some(scope @ ("lead" | "lost_tail")) = r.scope else { return };
+        if lost.get(&r.rank).is_some_and(|lost| !record_edges::is_edge_of_lost(scope, r.launches, *lost)) {
+            return;
+        }
         noted.push(Noted {
             rank: r.rank,
             device: r.device,

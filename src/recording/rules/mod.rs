@@ -1,10 +1,15 @@
 //! The rules, one file each: the first lines of a file are what `hta explain trust` prints of it.
 
 mod capture_trace;
+mod counters_only;
+mod device_not_recorded;
 mod frames_inflate;
 mod lost_launches;
+mod lost_stream;
+mod missing_ranks;
 mod profiler_overhead;
 mod too_short;
+mod unlinked_work;
 
 use crate::job::Job;
 use crate::recording::facts::RecordingRow;
@@ -45,4 +50,75 @@ macro_rules! rules {
     };
 }
 
-rules![profiler_overhead, capture_trace, lost_launches, too_short, frames_inflate];
+rules![
+    profiler_overhead,
+    capture_trace,
+    device_not_recorded,
+    counters_only,
+    lost_launches,
+    lost_stream,
+    too_short,
+    unlinked_work,
+    frames_inflate,
+    missing_ranks,
+];
+
+/// Rows for the tests of rules.
+#[cfg(test)]
+mod testing {
+    use crate::job::{ClockMode, Job};
+    use crate::recording::facts::RecordingRow;
+    use crate::recording::limit::Limit;
+    use crate::recording::rules::{RULES, Recorded};
+
+    /// A rank of which everything is recorded, changed by the test.
+    pub fn rank(rank: u32, change: impl FnOnce(&mut RecordingRow<'static>)) -> RecordingRow<'static> {
+        let mut row = RecordingRow {
+            rank,
+            vendor: "nvidia",
+            capability: None,
+            world_size: None,
+            recorded_ns: 1_000_000_000,
+            activity_count: 1000,
+            gpu_sum_ns: 1000,
+            unlinked_ns: 0,
+            graph_ns: 0,
+            launch_count: 1000,
+            lost_launch_count: 0,
+            captured_count: 0,
+            captured_graph_count: 0,
+            frame_count: 0,
+            overhead_ns: 0,
+            lead_ns: 0,
+            device_count: 1,
+            device_state: "recorded",
+            operator_count: 100,
+            compute_ns: 1000,
+            main_stream: Some(7),
+            streams: "7,20",
+            data_parallel_count: 0,
+            gloo_count: 0,
+            communication_count: 0,
+            iteration_count: 0,
+            is_serving: false,
+            excerpt: false,
+        };
+        change(&mut row);
+        row
+    }
+
+    /// The limits that a rule finds.
+    pub fn found(rule: &str, ranks: Vec<RecordingRow<'static>>) -> Vec<Limit> {
+        let job = Job::join(std::iter::empty(), ClockMode::default());
+        let rule = RULES.iter().find(|r| r.name == rule).expect("a rule of this name");
+        (rule.find)(&Recorded { ranks: &ranks, job: &job })
+    }
+
+    #[test]
+    fn every_rule_is_explained_and_finds_nothing_in_a_whole_recording() {
+        for rule in RULES {
+            assert!(rule.text().len() > 60, "{}: {}", rule.name, rule.text());
+            assert_eq!(found(rule.name, vec![rank(0, |_| {}), rank(1, |_| {})]), [], "{}", rule.name);
+        }
+    }
+}

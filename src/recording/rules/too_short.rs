@@ -2,6 +2,7 @@
 
 use crate::facts::vendor::Vendor;
 use crate::recording::capability::{Capability, Grade};
+use crate::recording::facts::NOT_RECORDED;
 use crate::recording::limit::Limit;
 use crate::recording::rules::Recorded;
 use crate::units::{fmt_count, fmt_ns};
@@ -11,7 +12,9 @@ const LEAST: u64 = 100;
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     let most = recorded.ranks.iter().max_by_key(|r| r.activity_count);
-    let Some(most) = most.filter(|r| r.activity_count < LEAST && r.vendor != Vendor::Host.name()) else {
+    let Some(most) =
+        most.filter(|r| r.activity_count < LEAST && r.vendor != Vendor::Host.name() && r.device_state != NOT_RECORDED)
+    else {
         return Vec::new();
     };
     let count = fmt_count(most.activity_count);
