@@ -13,6 +13,8 @@ use crate::health::COUNTERS;
 use crate::output::columns::wrap;
 use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
 use crate::output::schema_page;
+use crate::recording::capability::Capability;
+use crate::recording::rules::RULES;
 use crate::registry::ANALYSES;
 use crate::snapshot::tables::OWN_TABLES;
 use crate::sql::answer::unit;
@@ -63,6 +65,7 @@ pub fn page(name: &str) -> Result<String, SetError> {
         out.push('\n');
         match name {
             "health" => counters(&mut out),
+            "trust" => rules_of_trust(&mut out),
             "schema" => out = schema_page::page(),
             "snapshots" => OWN_TABLES.iter().for_each(|spec| table(&mut out, spec)),
             "diff" => {
@@ -167,6 +170,18 @@ fn events(out: &mut String) {
 fn column(out: &mut String, name: &str, kind: &str, unit: &str, doc: &str) {
     let unit = if unit.is_empty() { String::new() } else { format!(" [{unit}]") };
     let _ = writeln!(out, "  {name:<28} {kind:<6} {doc}{unit}");
+}
+
+fn rules_of_trust(out: &mut String) {
+    out.push_str("\n## Capabilities\n\n");
+    for c in Capability::ALL {
+        let _ = writeln!(out, "- `{}`: {}", c.name(), c.text().trim());
+    }
+    out.push_str("\n## Rules\n");
+    for rule in RULES {
+        let _ = writeln!(out, "\n### {}\n", rule.name);
+        wrap(&rule.text().replace('\n', " "), WIDTH).iter().for_each(|line| out.push_str(&format!("{line}\n")));
+    }
 }
 
 fn counters(out: &mut String) {

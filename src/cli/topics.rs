@@ -17,6 +17,7 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ("format", "what is read, and how times are converted", include_str!("explain/format.md")),
     ("rules", "kernel classes, and how to write rules of your own", include_str!("explain/rules.md")),
     ("health", "what was repaired, dropped or unusual; exit codes", include_str!("explain/health.md")),
+    ("trust", "what a recording carries, and what is withheld for want of it", include_str!("explain/trust.md")),
     (
         "clocks",
         "clock offsets between ranks: how they are found, applied and trusted",
