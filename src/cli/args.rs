@@ -74,8 +74,9 @@ pub struct CommonArgs {
     /// Steps are annotations whose name matches this regular expression
     #[arg(long, value_name = "REGEX")]
     pub step_pattern: Option<String>,
-    /// Window of a step: its annotation, or until the work that it launched has ended
-    #[arg(long, value_enum, default_value_t = WindowArg::Host)]
+    /// Window of a step: its annotation (host), or until the work that it launched has ended (device); auto: device where
+    /// the device lags behind its host
+    #[arg(long, value_enum, default_value_t = WindowArg::Auto)]
     pub step_window: WindowArg,
     /// Shortest wait of a stream's first launched activity that is evidence of work from before the recording, us
     #[arg(long, value_name = "US", default_value_t = 1000)]
@@ -120,6 +121,7 @@ pub struct RankRanges(pub Vec<(u32, u32)>);
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum WindowArg {
+    Auto,
     Host,
     Device,
 }
@@ -334,6 +336,7 @@ impl CommonArgs {
                 rules,
                 step_pattern,
                 step_window: match self.step_window {
+                    WindowArg::Auto => StepWindow::Auto,
                     WindowArg::Host => StepWindow::Host,
                     WindowArg::Device => StepWindow::Device,
                 },

@@ -35,6 +35,7 @@ table! {
         versions: Option<Text>, "", "versions of the driver and the runtime, as the file says";
         recorded_ns: i64, "ns", "capture";
         overhead_ns: i64, "ns", "time of it in which the profiler itself worked";
+        is_on_device: bool, "", "steps have the windows of the device";
     }
 }
 
@@ -106,6 +107,7 @@ pub fn map(trace: &RankTrace, options: &Options) -> Partial {
         versions: how.versions,
         recorded_ns: how.recorded_ns,
         overhead_ns: how.overhead_ns,
+        is_on_device: has_steps && trace.steps.is_on_device && !trace.steps.are_iterations(),
     });
     let keep: Vec<bool> = trace.steps.steps.iter().map(chosen).collect();
     let mut cells = Cells::default();

@@ -24,7 +24,13 @@ pub fn of_population(p: &Population) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {
         let ranks: Vec<u32> = side.ranks.iter().map(|r| r.rank.rank).collect();
-        notes.push(format!("{name}: {}: {}, {}", end_of(&side.set.shown), rank_noun(&ranks), counted(side, p.by_step)));
+        let windows = if p.by_step { windows_of(side) } else { "" };
+        notes.push(format!(
+            "{name}: {}: {}, {}{windows}",
+            end_of(&side.set.shown),
+            rank_noun(&ranks),
+            counted(side, p.by_step)
+        ));
         if side.counts_partial {
             notes.push(format!("{name}: a rank has no full step, so its partial ones count"));
         }
@@ -65,6 +71,16 @@ fn end_of(path: &str) -> String {
 /// A list such as `ranks 0-3`.
 fn rank_noun(ranks: &[u32]) -> String {
     format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, rank_list(ranks))
+}
+
+/// Whose windows the steps of a side have, if they are not the host's.
+fn windows_of(side: &Chosen) -> &'static str {
+    let on_device = side.ranks.iter().filter(|r| r.rank.is_on_device).count();
+    match on_device {
+        0 => "",
+        n if n == side.ranks.len() => ", windows on the device (--step-window)",
+        _ => ", windows on the device where it lags (--step-window)",
+    }
 }
 
 /// The number of steps on which a side's figures are based.

@@ -37,6 +37,8 @@ pub struct MappedRank {
     /// Length of the capture, and time of it in which the profiler itself worked, ns.
     pub recorded: Ns,
     pub overhead: Ns,
+    /// Whether steps have the windows of the device.
+    pub is_on_device: bool,
     /// Sorted by device, then step.
     pub windows: Vec<StepWindow>,
     pub keys: Vec<CellKey>,
@@ -160,6 +162,7 @@ fn rank(row: MappedRankRow) -> MappedRank {
         versions: row.versions.map(str::to_string),
         recorded: row.recorded_ns,
         overhead: row.overhead_ns,
+        is_on_device: row.is_on_device,
         ..MappedRank::default()
     }
 }

@@ -9,9 +9,10 @@ use crate::output::columns::{set, wrap};
 use crate::output::visible;
 use crate::run::Outcome;
 use crate::trace::meta::RankSource;
+use crate::trace::step::StepRule;
 use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use crate::wording::counts::{counted, plural};
-use crate::wording::ranks::{missing_ranks, rank_list};
+use crate::wording::ranks::{missing_ranks, rank_list, ranks_named};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -231,8 +232,8 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
     let (low, high) = (steps.clone().min().unwrap_or(0), steps.max().unwrap_or(0));
     let count = if low == high { low.to_string() } else { format!("{low} to {high}") };
     notes.push(match rules.as_slice() {
-        ["capture"] => "steps: none found, the whole capture counts as one".to_string(),
-        [one] => format!("steps: {count} per rank, from {}", step_rule(one)),
+        ["capture"] => format!("steps: none found, the whole capture counts as one{}", repeated(&rows)),
+        [one] => format!("steps: {count} per rank, from {}{}", step_rule(one), device_windows(&rows)),
         _ => {
             format!("steps: {count} per rank, found in different ways ({}): compare ranks by capture", rules.join(", "))
         }
@@ -253,6 +254,28 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
             let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "  " });
         }
     }
+}
+
+/// What repeats without being steps, on the first rank that has such.
+fn repeated(rows: &[RankRow]) -> String {
+    rows.iter().find_map(|r| r.repeated).map_or_else(String::new, |what| format!("; {}", visible::line(what)))
+}
+
+/// The ranks whose steps have the windows of the device, if they are not iterations, which always have.
+fn device_windows(rows: &[RankRow]) -> String {
+    let of: Vec<&RankRow> = rows.iter().filter(|r| r.step_window == "device" && !is_iteration(r.step_rule)).collect();
+    let Some(most) = of.iter().filter_map(|r| r.step_lag_ns).max() else { return String::new() };
+    let ranks: Vec<u32> = of.iter().map(|r| r.rank).collect();
+    let whose = if ranks.len() == rows.len() { String::new() } else { format!(" of {}", ranks_named(&ranks)) };
+    let lag = if rows.len() == 1 { fmt_ns(most) } else { format!("up to {}", fmt_ns(most)) };
+    match most > 0 {
+        true => format!("; windows{whose} on the device, whose work ends {lag} after the host's step (--step-window)"),
+        false => format!("; windows{whose} on the device (--step-window)"),
+    }
+}
+
+fn is_iteration(rule: &str) -> bool {
+    StepRule::ALL.iter().any(|r| r.name() == rule && r.is_iteration())
 }
 
 fn step_rule(name: &str) -> &'static str {

@@ -17,7 +17,8 @@ pub type Recorded = BTreeMap<String, String>;
 
 const CLOCKS: [(&str, ClockMode); 3] =
     [("auto", ClockMode::Auto), ("collectives", ClockMode::Collectives), ("none", ClockMode::None)];
-const WINDOWS: [(&str, StepWindow); 2] = [("host", StepWindow::Host), ("device", StepWindow::Device)];
+const WINDOWS: [(&str, StepWindow); 3] =
+    [("auto", StepWindow::Auto), ("host", StepWindow::Host), ("device", StepWindow::Device)];
 
 /// The texts of files that options name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

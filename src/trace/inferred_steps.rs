@@ -8,17 +8,19 @@
 //!   without (i) [    )        [    )        [    )
 //! ```
 //!
-//! Either counts if there are three disjoint ranges or more, whose activities are half of the GPU time. In training,
-//! layers repeat more often than steps do, and a step has its mark; so what trains is left alone.
+//! Either counts if there are three disjoint ranges or more that are steps by `step_evidence`. In training, layers repeat
+//! more often than steps do, and a step has its mark; so what trains is left alone.
 
 use crate::trace::activity::Activity;
 use crate::trace::category::Class;
 use crate::trace::events::Columns;
 use crate::trace::iteration::{Engine, Iteration};
+use crate::trace::no_step::{CollectiveOps, is_no_step};
 use crate::trace::repeat::{self, MinimumSize};
-use crate::trace::step::{Step, StepRule, Steps, build, is_no_step, mask};
+use crate::trace::step::{Step, StepRule, Steps, build, mask};
+use crate::trace::step_evidence::{Evidence, LaunchedWork};
 use crate::trace::strings::StrId;
-use crate::units::{Ns, Span};
+use crate::units::Span;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,33 +28,46 @@ use std::collections::BTreeMap;
 /// Fewest ranges.
 const FEWEST: usize = 3;
 
-/// Least share of the GPU time in what the ranges launch, percent.
-const HELD_PCT: i128 = 50;
-
 /// What counts as a repeat, as in `hta patterns`.
 const LEAST: MinimumSize = MinimumSize { length: 3, count: 3 };
 
 /// Parts of names that only training has.
 const TRAINING: [&str; 7] = ["backward", "_bwd", "bwd_", "wgrad", "dgrad", "optimizer.step", "adam"];
 
-/// The steps themselves if they have marks, else what repeats. Fewer than three image requests are no iterations if
-/// something repeats inside them.
-pub fn or_repeats(found: Steps, c: &Columns, classes: &[Class], all: &[Activity]) -> Steps {
+/// The steps themselves if they have marks, else what repeats and is a step. Fewer than three image requests are no
+/// iterations if something repeats inside them.
+pub fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: &[Activity]) -> Steps {
     let is_request = |s: &Step| is_request(c.strings.get(s.name));
     let outer: Option<Vec<Span>> = match found.rule {
-        StepRule::Capture => None,
+        StepRule::Capture | StepRule::Annotation => None,
         StepRule::Iteration if found.steps.len() < FEWEST && found.steps.iter().all(is_request) => {
             Some(found.steps.iter().map(|s| s.host).collect())
         }
         _ => return found,
     };
-    if all.iter().all(|a| a.launch().is_none()) || trains(c, classes, all) {
-        return found;
+    let work = LaunchedWork::new(c, classes, all);
+    let evidence = Evidence { c, classes, work: &work, in_requests: outer.is_some() };
+    let mut repeated = None;
+    if found.rule == StepRule::Annotation {
+        repeated = evidence.refusal(&found);
+        if repeated.is_none() {
+            return found;
+        }
+        found = Steps { has_profiler_steps: found.has_profiler_steps, ..Steps::new(StepRule::Capture, Vec::new()) };
     }
-    let work = LaunchedWork::new(c, all);
-    let steps = inner_annotations(c, classes, &work, outer.is_some());
-    let steps = steps.or_else(|| repeats(c, all, &work, outer.as_deref()));
-    steps.map_or(found.clone(), |steps| Steps { has_profiler_steps: found.has_profiler_steps, ..steps })
+    if all.iter().any(|a| a.launch().is_some()) && !trains(c, classes, all) {
+        let inner = inner_annotations(c, classes, &work, outer.is_some());
+        for steps in inner.into_iter().chain(repeats(c, all, &work, outer.as_deref())) {
+            match evidence.refusal(&steps) {
+                None => return Steps { has_profiler_steps: found.has_profiler_steps, ..steps },
+                Some(why) => repeated = repeated.or(Some(why)),
+            }
+        }
+    }
+    if found.rule == StepRule::Capture {
+        found.repeated = repeated;
+    }
+    found
 }
 
 fn is_request(name: &str) -> bool {
@@ -72,50 +87,8 @@ fn trains(c: &Columns, classes: &[Class], all: &[Activity]) -> bool {
     })
 }
 
-/// Durations of activities by the start of their launch calls.
-struct LaunchedWork {
-    /// By process: starts, and before each start the sum of the durations.
-    by_process: BTreeMap<StrId, (Vec<Ns>, Vec<i128>)>,
-    total: i128,
-}
-
-impl LaunchedWork {
-    fn new(c: &Columns, all: &[Activity]) -> Self {
-        let mut launched: BTreeMap<StrId, Vec<(Ns, Ns)>> = BTreeMap::new();
-        for a in all {
-            let Some(call) = a.launch().map(|row| row as usize) else { continue };
-            if let Some(pid) = process_of(c, c.lane[call]) {
-                launched.entry(pid).or_default().push((c.ts[call], a.span.len()));
-            }
-        }
-        let sums = |mut of: Vec<(Ns, Ns)>| {
-            of.sort_unstable();
-            let mut sum = 0;
-            let mut before: Vec<i128> = vec![0];
-            before.extend(of.iter().map(|(_, dur)| {
-                sum += i128::from(*dur);
-                sum
-            }));
-            (of.into_iter().map(|(ts, _)| ts).collect(), before)
-        };
-        let by_process = launched.into_iter().map(|(pid, of)| (pid, sums(of))).collect();
-        Self { by_process, total: all.iter().map(|a| i128::from(a.span.len())).sum() }
-    }
-
-    /// Time of what a process launched in these ranges, if they are enough, disjoint, and hold much of all time.
-    fn held(&self, process: StrId, ranges: &[Span]) -> Option<i128> {
-        let (starts, before) = self.by_process.get(&process)?;
-        if ranges.len() < FEWEST || ranges.windows(2).any(|pair| pair[1].start < pair[0].end) {
-            return None;
-        }
-        let upto = |t: Ns| before.get(starts.partition_point(|s| *s < t)).copied().unwrap_or(0);
-        let held = ranges.iter().map(|r| upto(r.end) - upto(r.start)).sum::<i128>();
-        (held > 0 && held * 100 >= self.total * HELD_PCT).then_some(held)
-    }
-}
-
-fn process_of(c: &Columns, lane: u32) -> Option<StrId> {
-    c.lanes.get(lane as usize).map(|l| l.pid)
+fn is_disjoint(ranges: &[Span]) -> bool {
+    ranges.windows(2).all(|pair| matches!(pair, [a, b] if a.end <= b.start))
 }
 
 /// Annotations inside one other (or directly inside image requests) whose names differ in digits; of several sets, that
@@ -127,6 +100,7 @@ fn inner_annotations(c: &Columns, classes: &[Class], work: &LaunchedWork, in_req
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation && c.dur[r] > 0) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
     }
+    let collectives = CollectiveOps::new(c, classes);
     // Each name once.
     let mut masked: HashMap<StrId, Option<String>> = HashMap::new();
     let mut groups: BTreeMap<(u32, u32, String), Vec<u32>> = BTreeMap::new();
@@ -146,6 +120,7 @@ fn inner_annotations(c: &Columns, classes: &[Class], work: &LaunchedWork, in_req
             let as_group = |text: &str| (!is_no_step(text)).then(|| mask(text));
             if let Some(name) = masked.entry(name).or_insert_with(|| as_group(c.strings.get(name)))
                 && is_of_request == in_requests
+                && !collectives.title(c, row)
             {
                 let parent = if in_requests { REQUESTS } else { parent };
                 groups.entry((lane, parent, name.clone())).or_default().push(row);
@@ -155,8 +130,8 @@ fn inner_annotations(c: &Columns, classes: &[Class], work: &LaunchedWork, in_req
     let mut best: Option<(i128, u32, Vec<u32>)> = None;
     for ((lane, ..), rows) in groups.into_iter().filter(|(_, rows)| rows.len() >= FEWEST) {
         let ranges: Vec<Span> = rows.iter().map(|r| c.span(*r as usize)).collect();
-        let held = process_of(c, lane).and_then(|pid| work.held(pid, &ranges));
-        if let Some(held) = held.filter(|held| best.as_ref().is_none_or(|b| *held > b.0)) {
+        let held = is_disjoint(&ranges).then(|| work.time(lane, &ranges));
+        if let Some(held) = held.filter(|held| *held > 0).filter(|held| best.as_ref().is_none_or(|b| *held > b.0)) {
             best = Some((held, lane, rows));
         }
     }
@@ -176,8 +151,7 @@ fn repeats(c: &Columns, all: &[Activity], work: &LaunchedWork, outer: Option<&[S
     found.sort_by_key(|(weight, ..)| Reverse(*weight));
     let is_inside = |r: &Span| outer.is_none_or(|all| all.iter().any(|o| o.start <= r.start && r.end <= o.end));
     let (_, ranges, lane) = found.into_iter().find(|(_, ranges, lane)| {
-        let held = process_of(c, *lane).and_then(|pid| work.held(pid, ranges));
-        held.is_some() && ranges.iter().all(is_inside)
+        ranges.len() >= FEWEST && is_disjoint(ranges) && work.time(*lane, ranges) > 0 && ranges.iter().all(is_inside)
     })?;
     let step = |(index, host): (u32, Span)| Step {
         index,
@@ -185,6 +159,7 @@ fn repeats(c: &Columns, all: &[Activity], work: &LaunchedWork, outer: Option<&[S
         name: StrId::EMPTY,
         host,
         window: host,
+        is_lost: false,
         is_partial: false,
     };
     let steps = (0..).zip(ranges).map(step).collect();

@@ -19,7 +19,8 @@ use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::trace::rules::Rules;
 use crate::trace::shared::Shared;
 use crate::trace::stack::Stacks;
-use crate::trace::step::{StepRule, StepWindow, Steps, device_windows, find, finish, periods};
+use crate::trace::step::{StepRule, StepWindow, Steps, find};
+use crate::trace::step_window::{device_windows, finish, periods};
 use crate::trace::stream_capture::StreamCaptures;
 use crate::trace::strings::{StrId, Texts};
 use crate::trace::thread::{InnermostTimeline, host_rows};
@@ -161,7 +162,8 @@ impl RankTrace {
                 let recorded = capture(&columns, &classes, &all);
                 let mut steps = or_repeats(found, &columns, &classes, &all);
                 classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health);
-                finish(&mut steps, &mut all, &columns, &classes, options.step_window, recorded);
+                let window = (options.step_window, recorded);
+                finish(&mut steps, &mut all, &columns, &classes, &stream_captures, window);
                 let launched: Option<Vec<Activity>> =
                     options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
                 let ((), devices) = rayon::join(
@@ -189,7 +191,7 @@ impl RankTrace {
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
         health.add(Counter::FrameOverlap, stacks.overlaps, None, "");
         let capture = narrow(&edges, &mut devices, recorded);
-        steps.narrow(capture, options.step_window, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
+        steps.narrow(capture, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
         let all = launched.unwrap_or(all);
         let launches = OnceLock::new();
         let graph_replays = match columns.strings.iter().any(|(_, t)| is_graph_launch(t)) {
@@ -262,15 +264,17 @@ impl RankTrace {
     /// The windows from which the account of a job chooses: the device's steps (on a CPU-only rank the host's) and the
     /// span. A step of a device begins with the host's, or when the device has finished the step before, and ends when
     /// the device has finished what was launched in it. So the steps of a device that lags behind its host are counted
-    /// in full.
+    /// in full, unless the host's windows are equal to these (`step_window`).
     pub fn account_windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
         let mut all = self.windows(work, options);
         all.retain(|w| matches!(w.scope, Scope::Step | Scope::Span));
-        let is_host = options.step_window == StepWindow::Host && self.steps.rule != StepRule::Capture;
-        if work.is_gpu && (is_host || self.steps.are_iterations()) {
-            let on_device = self.shared(|t| match t.steps.are_iterations() {
-                true => DeviceSteps(periods(&t.steps.steps)),
-                false => DeviceSteps(device_windows(&t.steps.steps, &t.activities)),
+        let is_marked = options.step_window != StepWindow::Device && self.steps.rule != StepRule::Capture;
+        if work.is_gpu && (is_marked || self.steps.are_iterations()) {
+            let on_device = self.shared(|t| match (t.steps.are_iterations(), options.step_window) {
+                (true, _) => DeviceSteps(periods(&t.steps.steps)),
+                // One rule for all: what was chosen for the other analyses.
+                (false, StepWindow::Auto) => DeviceSteps(t.steps.steps.iter().map(|s| s.window).collect()),
+                (false, _) => DeviceSteps(device_windows(&t.steps.steps, &t.activities)),
             });
             let cut = |w: &mut Window| {
                 let Some(span) = w.step.and_then(|i| on_device.0.get(i as usize)) else { return };

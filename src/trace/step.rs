@@ -1,5 +1,5 @@
-//! Steps: the ranges of a rank's time that are training (or serving) steps, and their windows. `inferred_steps` finds
-//! those that no range names.
+//! Steps: the ranges of a rank's time that are training (or serving) steps. `inferred_steps` finds those that no range
+//! names, `step_evidence` decides which repeats are steps, `step_window` adds windows.
 
 use crate::health::{Counter, Health};
 use crate::trace::activity::Activity;
@@ -7,6 +7,8 @@ use crate::trace::args::Arg;
 use crate::trace::category::Class;
 use crate::trace::events::Columns;
 use crate::trace::iteration::Iteration;
+use crate::trace::no_step::{CollectiveOps, is_no_step};
+use crate::trace::step_period::StepPeriod;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span};
 use regex::Regex;
@@ -70,6 +72,8 @@ pub struct Step {
     pub host: Span,
     /// The window by which analyses cut (host or device); windows are disjoint.
     pub window: Span,
+    /// Its launches own no activities, although those of others do: what it did is not recorded. Then it is partial.
+    pub is_lost: bool,
     /// Cut by the capture, or with far fewer launches (on a CPU-only rank: operators) than the other steps (among
     /// iterations: those of its phase and batch).
     pub is_partial: bool,
@@ -77,8 +81,10 @@ pub struct Step {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StepWindow {
-    /// The annotation.
+    /// The device's where the device lags behind its host, else the annotation (`step_window` decides).
     #[default]
+    Auto,
+    /// The annotation.
     Host,
     /// From the annotation's start to the end of what was launched inside it.
     Device,
@@ -93,11 +99,50 @@ pub struct Steps {
     pub lane: Option<u32>,
     /// Whether there are `ProfilerStep#n` annotations, which only a training loop or a script writes.
     pub has_profiler_steps: bool,
+    /// Whether the windows are those of the device.
+    pub is_on_device: bool,
+    pub lag: Lag,
+    /// Every how many steps one does more work.
+    pub period: Option<StepPeriod>,
+    /// What repeats and is no step; without steps only.
+    pub repeated: Option<Repeated>,
+}
+
+/// How far the device is behind the host, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lag {
+    /// Median over the steps of the last end of what a step launched minus the end of its annotation; `None` if no
+    /// launch is recorded.
+    pub median: Option<Ns>,
+    /// Summed duration of what the steps launched, and (next field) the part of it in the steps' windows.
+    pub launched: Ns,
+    pub held: Ns,
+}
+
+/// Ranges or kernels that repeat without being steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repeated {
+    /// `layers`, `phases` or `repeats`.
+    pub what: &'static str,
+    pub count: usize,
+    /// Their name with `#` for digits; empty for kernels.
+    pub name: String,
+    /// Why they are no steps.
+    pub why: String,
 }
 
 impl Steps {
     pub fn new(rule: StepRule, steps: Vec<Step>) -> Self {
-        Self { rule, steps, lane: None, has_profiler_steps: false }
+        Self {
+            rule,
+            steps,
+            lane: None,
+            has_profiler_steps: false,
+            is_on_device: false,
+            lag: Lag::default(),
+            period: None,
+            repeated: None,
+        }
     }
 
     /// Whether the steps are iterations. Their windows are on the device, whatever window is chosen.
@@ -107,7 +152,7 @@ impl Steps {
 
     /// The step that launched an activity, or in which it started if its launch was not recorded. An iteration owns
     /// only what its own process launched.
-    fn owner(&self, a: &Activity, c: &Columns, has_launches: bool) -> Option<u32> {
+    pub fn owner(&self, a: &Activity, c: &Columns, has_launches: bool) -> Option<u32> {
         let Some(call) = a.launch().map(|l| l as usize) else {
             return if self.are_iterations() && has_launches { None } else { self.at(a.span.start) };
         };
@@ -118,7 +163,7 @@ impl Steps {
 
     /// Cuts the windows at the lead and the lost tail. `lost`: starts of the launch calls whose activities were not
     /// recorded. A step that owns such a call, or whose host window was cut, is partial.
-    pub fn narrow(&mut self, capture: Span, window: StepWindow, lost: impl Iterator<Item = Ns>) {
+    pub fn narrow(&mut self, capture: Span, lost: impl Iterator<Item = Ns>) {
         let (is_marked, are_iterations) = (self.rule != StepRule::Capture, self.are_iterations());
         for step in &mut self.steps {
             let w = step.window;
@@ -127,7 +172,7 @@ impl Steps {
             }
             let start = w.start.clamp(capture.start, capture.end.max(capture.start));
             step.window = Span::new(start, w.end.min(capture.end).max(start));
-            let is_cut = window == StepWindow::Host && !are_iterations;
+            let is_cut = !self.is_on_device && !are_iterations;
             step.is_partial |= is_marked && (is_cut || step.window.is_empty());
         }
         let owners: Vec<u32> = lost.filter_map(|t| self.at(t)).collect();
@@ -145,7 +190,7 @@ impl Steps {
     }
 }
 
-/// Finds a rank's steps; [`finish`] adds windows and partial marks.
+/// Finds a rank's steps; `step_window` adds windows and partial marks.
 pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mut Health) -> Steps {
     let named = |keep: &dyn Fn(&str) -> bool, class: Class| -> Vec<u32> {
         let mut known: BTreeMap<StrId, bool> = BTreeMap::new();
@@ -234,13 +279,14 @@ pub fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> Option<
             name: c.name(r),
             host,
             window: host,
+            is_lost: false,
             is_partial: finished.get(row) == Some(0),
         });
     }
     steps
 }
 
-fn label_of(name: &str) -> Option<i64> {
+pub fn label_of(name: &str) -> Option<i64> {
     let end = name.rfind(|ch: char| ch.is_ascii_digit())? + 1;
     let start = name[..end].rfind(|ch: char| !ch.is_ascii_digit()).map_or(0, |i| i + 1);
     name.get(start..end)?.parse().ok()
@@ -253,6 +299,7 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation) {
         by_lane.entry(c.lane[row]).or_default().push(row as u32);
     }
+    let collectives = CollectiveOps::new(c, classes);
     let mut groups: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
     for (lane, mut rows) in by_lane {
         crate::trace::thread::sort_outer_first(&mut rows, c);
@@ -261,7 +308,7 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
             let Span { start, end } = c.span(row as usize);
             if start >= open_until {
                 let name = c.strings.get(c.name(row as usize));
-                if !is_no_step(name) {
+                if !is_no_step(name) && !collectives.title(c, row) {
                     groups.entry((lane, mask(name))).or_default().push(row);
                 }
             }
@@ -273,16 +320,6 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
         .into_values()
         .filter(|rows| rows.len() >= 2)
         .max_by_key(|rows| (covered(rows), std::cmp::Reverse(c.ts[rows[0] as usize])))
-}
-
-/// Whether annotations with this name repeat without being steps.
-pub fn is_no_step(name: &str) -> bool {
-    // NCCL marks its own calls, such as `ncclGroupEnd`, by ranges that nsys records.
-    let is_nccl_call = name.strip_prefix("nccl").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
-    is_nccl_call
-        || ["nccl:", "gloo:", "mpi:", "ucc:", "enumerate(", "Optimizer.", "PyTorch Profiler"]
-            .iter()
-            .any(|p| name.starts_with(p))
 }
 
 /// A name with every number replaced by `#`, so that names which differ in numbers alone are one.
@@ -298,124 +335,9 @@ pub fn mask(name: &str) -> String {
     out
 }
 
-/// Assigns steps to activities, and windows and partial marks to steps.
-pub fn finish(
-    steps: &mut Steps,
-    all: &mut [Activity],
-    c: &Columns,
-    classes: &[Class],
-    window: StepWindow,
-    capture: Span,
-) {
-    // In a trace without any launch record, activities count by their starts.
-    let has_launches = all.iter().any(|a| a.launch().is_some());
-    for a in all.iter_mut() {
-        a.set_step(steps.owner(a, c, has_launches));
-    }
-    if steps.steps.is_empty() && !capture.is_empty() {
-        // As a last resort, the whole capture is one step.
-        let (host, window) = (capture, capture);
-        steps.steps.push(Step { index: 0, label: None, name: StrId::EMPTY, host, window, is_partial: false });
-        steps.rule = StepRule::Capture;
-        all.iter_mut().for_each(|a| a.set_step(Some(0)));
-        return;
-    }
-    let mut launched: Vec<u64> = vec![0; steps.steps.len()];
-    for a in all.iter() {
-        if let Some(s) = a.step().filter(|_| a.launch().is_some() || !has_launches) {
-            launched[s as usize] += 1;
-        }
-    }
-    if all.is_empty() {
-        for row in (0..classes.len()).filter(|&r| classes[r] == Class::HostOp) {
-            if let Some(s) = steps.at(c.ts[row]) {
-                launched[s as usize] += 1;
-            }
-        }
-    }
-    if steps.are_iterations() || window == StepWindow::Device {
-        let windows = match steps.are_iterations() {
-            true => iteration_windows(&steps.steps, all),
-            false => device_windows(&steps.steps, all),
-        };
-        steps.steps.iter_mut().zip(windows).for_each(|(step, w)| step.window = w);
-    }
-    for step in &mut steps.steps {
-        step.is_partial |= step.host.start < capture.start || step.host.end > capture.end;
-    }
-    let mut alike: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
-    for (i, step) in steps.steps.iter().enumerate() {
-        let kind = steps.are_iterations().then(|| iteration_kind(c.strings.get(step.name)));
-        alike.entry(kind).or_default().push(i);
-    }
-    for of_kind in alike.into_values().filter(|of| of.len() >= 3) {
-        let mut sorted: Vec<u64> = of_kind.iter().map(|&i| launched[i]).collect();
-        sorted.sort_unstable();
-        // For an even number, the lower one.
-        let median = sorted[(sorted.len() - 1) / 2];
-        for i in of_kind {
-            steps.steps[i].is_partial |= launched[i] * 5 < median * 4;
-        }
-    }
-}
-
 /// Phase and batch of an iteration: iterations are compared only with those that do the same.
 pub fn iteration_kind(name: &str) -> String {
     Iteration::parse(name).map_or_else(String::new, |i| format!("{:?} {:?} {:?}", i.phase, i.mode, i.requests))
-}
-
-/// Each iteration's window on the device: from the first start of what was launched inside it, or the end of the
-/// previous window, to the last end. An iteration that launched nothing has an empty window. The activities must have
-/// their steps.
-///
-/// ```text
-///   host      [iteration 0)post.....[iteration 1)
-///   device         [0)[0==)   [post)     [1=======)
-///   windows        [0     )              [1       )      what lies between is in no window
-/// ```
-pub fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
-    let mut own: Vec<Option<Span>> = vec![None; steps.len()];
-    for a in all {
-        if let Some(window) = a.step().and_then(|s| own.get_mut(s as usize)) {
-            let so_far = window.unwrap_or(a.span);
-            *window = Some(Span::new(so_far.start.min(a.span.start), so_far.end.max(a.span.end)));
-        }
-    }
-    let mut previous_end = Ns::MIN;
-    let window = |(step, own): (&Step, &Option<Span>)| {
-        let own = own.unwrap_or(Span::new(step.host.start, step.host.start));
-        let start = own.start.max(previous_end);
-        previous_end = own.end.max(start);
-        Span::new(start, previous_end)
-    };
-    steps.iter().zip(&own).map(window).collect()
-}
-
-/// The windows of iterations, each up to the start of the next one's.
-pub fn periods(steps: &[Step]) -> Vec<Span> {
-    let ends = steps.iter().skip(1).map(|next| next.window.start).chain(steps.last().map(|last| last.window.end));
-    steps.iter().zip(ends).map(|(step, end)| Span::new(step.window.start, end)).collect()
-}
-
-/// Each step's window on the device: from its start, or the end of the previous window, to the end of what was launched
-/// inside it. The activities must have their steps.
-pub fn device_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
-    // In a trace without any launch record, activities count by their starts.
-    let has_launches = all.iter().any(|a| a.launch().is_some());
-    let mut last_end: Vec<Ns> = vec![Ns::MIN; steps.len()];
-    for a in all.iter().filter(|a| a.launch().is_some() || !has_launches) {
-        if let Some(last) = a.step().and_then(|s| last_end.get_mut(s as usize)) {
-            *last = a.span.end.max(*last);
-        }
-    }
-    let mut previous_end = Ns::MIN;
-    let window = |(step, last): (&Step, &Ns)| {
-        let start = step.host.start.max(previous_end);
-        let end = start.max(step.host.end).max(*last);
-        previous_end = end;
-        Span::new(start, end)
-    };
-    steps.iter().zip(&last_end).map(window).collect()
 }
 
 #[cfg(test)]

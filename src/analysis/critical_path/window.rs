@@ -7,7 +7,8 @@ use crate::analysis::api::Options;
 use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
 use crate::trace::category::Class;
 use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::{Step, StepRule, device_windows};
+use crate::trace::step::{Step, StepRule};
+use crate::trace::step_window::device_windows;
 use crate::units::{Ns, Span};
 
 /// A window with its name.

@@ -19,6 +19,8 @@ use crate::table;
 use crate::table::schema::{Batch, Table, TableSpec, Text};
 use crate::trace::meta::RankSource;
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
+use crate::trace::step::{StepRule, Steps};
+use crate::wording::names::clip;
 
 table! {
     /// One row per rank.
@@ -44,6 +46,9 @@ table! {
         last_ts_ns: i64, "ns", "end of the last recorded event";
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";
+        step_window: Text, "", "whose windows steps have: host or device (see hta explain windows)";
+        step_lag_ns: Option<i64>, "ns", "median over steps of the last end of what a step launched minus the end of its annotation; null: no launches, or no steps";
+        repeated: Option<Text>, "", "what repeats without being steps, and why; null: nothing, or there are steps";
         is_serving: bool, "", "it serves requests: an engine names its steps, or half of its GPU time is in graphs and there is no ProfilerStep";
         clock_offset_ns: Option<i64>, "ns", "offset to subtract from this rank's times at clock_at_ts_ns, 0 if none is applied; null: no analysis of the run compares ranks";
         clock_state: Option<Text>, "", "applied, reported (found, and too small or unsure to apply) or unaligned (shares no collective with others)";
@@ -107,6 +112,9 @@ pub fn serves(partials: &[Partial]) -> bool {
     rows::<Ranks>(partials).any(|r| r.is_serving)
 }
 
+/// Width of the name of what repeats, characters.
+const NAME_WIDTH: usize = 60;
+
 /// Largest number of files that the note about processes names.
 const NAMED_PROCESSES: usize = 8;
 
@@ -163,6 +171,9 @@ fn rank(trace: &RankTrace) -> Batch {
         last_ts_ns: trace.recorded.end,
         step_rule: trace.steps.rule.name(),
         step_count: trace.steps.steps.len() as u32,
+        step_window: if trace.steps.is_on_device { "device" } else { "host" },
+        step_lag_ns: trace.steps.lag.median.filter(|_| trace.steps.rule != StepRule::Capture),
+        repeated: repeated(&trace.steps).as_deref(),
         is_serving: ServingMode::of(trace).is_serving,
         clock_offset_ns: None,
         clock_state: None,
@@ -174,6 +185,16 @@ fn rank(trace: &RankTrace) -> Batch {
         clock_instances: None,
     });
     table.finish()
+}
+
+/// What repeats without being steps, in words.
+fn repeated(steps: &Steps) -> Option<String> {
+    let r = steps.repeated.as_ref()?;
+    let name = match r.name.as_str() {
+        "" => "equal sequences of kernels".to_string(),
+        name => format!("ranges `{}`", clip(name, NAME_WIDTH)),
+    };
+    Some(format!("{} {name} are {}, no steps: {}", r.count, r.what, r.why))
 }
 
 fn recorder(trace: &RankTrace) -> Batch {

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 columns! {
-    Rank of inventory::Ranks { rank, world_size: Option<u32>, device_name: Option<Text>, step_rule: Text }
+    Rank of inventory::Ranks { rank, world_size: Option<u32>, device_name: Option<Text>, step_rule: Text, step_window: Text }
 }
 
 columns! {
@@ -70,7 +70,9 @@ pub fn folder(results: &Results, shown: &str, name: &str) -> Result<Folder, Resu
             without_steps.insert(r.rank);
         }
         let (world, device_name) = (r.world_size, r.device_name.map(str::to_string));
-        ranks.insert(r.rank, MappedRank { rank: r.rank, world, device_name, ..MappedRank::default() });
+        let is_on_device = r.step_window == "device";
+        let rank = MappedRank { rank: r.rank, world, device_name, is_on_device, ..MappedRank::default() };
+        ranks.insert(r.rank, rank);
     })?;
     let how = known(results.read::<Recorded>(|r| {
         let Some(rank) = ranks.get_mut(&r.rank) else { return };

@@ -1,0 +1,276 @@
+//! The windows of steps: on the host or on the device. Times in ns.
+//!
+//! ```text
+//!   host     [step 0)[step 1)[step 2)             the host runs ahead: its windows hold little of the device's work
+//!   device      |=== of 0 ===||=== of 1 ===||=== of 2 ===|
+//!   windows  [---------------)[------------)[------------)
+//! ```
+//!
+//! A host that waits for its device in each step has the same windows on both sides. One that runs ahead only measures how
+//! fast it launches. So unless the user chooses, the device's windows count where it lags.
+
+use crate::trace::activity::Activity;
+use crate::trace::category::Class;
+use crate::trace::events::Columns;
+use crate::trace::launch::is_launch_call;
+use crate::trace::step::{Lag, Step, StepRule, StepWindow, Steps, iteration_kind};
+use crate::trace::step_period::StepPeriod;
+use crate::trace::stream_capture::StreamCaptures;
+use crate::trace::strings::StrId;
+use crate::units::{Ns, Span};
+use std::collections::BTreeMap;
+
+/// Median lag from which the device's windows count, percent of the median step of the host. Below it both windows are
+/// equal to the digits that are printed.
+const LAG_PCT: i128 = 1;
+
+/// Least share of the launched work that host windows must hold, percent.
+pub const HELD_PCT: i128 = 90;
+
+/// Assigns steps to activities, and windows and partial marks to steps.
+pub fn finish(
+    steps: &mut Steps,
+    all: &mut [Activity],
+    c: &Columns,
+    classes: &[Class],
+    captures: &StreamCaptures,
+    (window, capture): (StepWindow, Span),
+) {
+    // In a trace without any launch record, activities count by their starts.
+    let has_launches = all.iter().any(|a| a.launch().is_some());
+    for a in all.iter_mut() {
+        a.set_step(steps.owner(a, c, has_launches));
+    }
+    if steps.steps.is_empty() && !capture.is_empty() {
+        // As a last resort, the whole capture is one step.
+        let (host, window) = (capture, capture);
+        steps.steps.push(Step {
+            index: 0,
+            label: None,
+            name: StrId::EMPTY,
+            host,
+            window,
+            is_lost: false,
+            is_partial: false,
+        });
+        steps.rule = StepRule::Capture;
+        all.iter_mut().for_each(|a| a.set_step(Some(0)));
+        return;
+    }
+    let mut launched: Vec<u64> = vec![0; steps.steps.len()];
+    for a in all.iter() {
+        if let Some(s) = a.step().filter(|_| a.launch().is_some() || !has_launches) {
+            launched[s as usize] += 1;
+        }
+    }
+    if all.is_empty() {
+        for row in (0..classes.len()).filter(|&r| classes[r] == Class::HostOp) {
+            if let Some(s) = steps.at(c.ts[row]) {
+                launched[s as usize] += 1;
+            }
+        }
+    }
+    steps.lag = lag(&steps.steps, all, has_launches);
+    let is_late = || is_late(&steps.steps, all, &steps.lag);
+    steps.is_on_device = steps.are_iterations()
+        || match window {
+            StepWindow::Auto => is_late(),
+            StepWindow::Host => false,
+            StepWindow::Device => true,
+        };
+    if steps.is_on_device {
+        let windows = match steps.are_iterations() {
+            true => iteration_windows(&steps.steps, all),
+            false => device_windows(&steps.steps, all),
+        };
+        steps.steps.iter_mut().zip(windows).for_each(|(step, w)| step.window = w);
+        steps.lag.held = held(&steps.steps, all, |s| s.window);
+    }
+    for step in &mut steps.steps {
+        step.is_partial |= step.host.start < capture.start || step.host.end > capture.end;
+    }
+    if launched.iter().any(|n| *n > 0) && has_launches {
+        let called = calls(steps, c, classes, captures);
+        for (step, _) in steps.steps.iter_mut().zip(called.iter().zip(&launched)).filter(|(_, n)| *n.0 > 0 && *n.1 == 0)
+        {
+            (step.is_lost, step.is_partial) = (true, true);
+        }
+    }
+    let mut alike: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
+    for (i, step) in steps.steps.iter().enumerate() {
+        let kind = steps.are_iterations().then(|| iteration_kind(c.strings.get(step.name)));
+        alike.entry(kind).or_default().push(i);
+    }
+    for of_kind in alike.into_values().filter(|of| of.len() >= 3) {
+        // Of what is lost nothing is known, so it does not say what is usual.
+        let mut sorted: Vec<u64> = of_kind.iter().filter(|i| !steps.steps[**i].is_lost).map(|&i| launched[i]).collect();
+        sorted.sort_unstable();
+        // For an even number, the lower one.
+        let Some(median) = sorted.get(sorted.len().saturating_sub(1) / 2).copied() else { continue };
+        for i in of_kind {
+            steps.steps[i].is_partial |= launched[i] * 5 < median * 4;
+        }
+    }
+    if !steps.are_iterations() {
+        let known = steps.steps.iter().zip(&launched).map(|(s, n)| Some(*n).filter(|_| !s.is_partial));
+        steps.period = StepPeriod::find(&known.collect::<Vec<_>>());
+    }
+}
+
+/// Number of calls in each step that launch kernels or graphs, other than into a graph.
+fn calls(steps: &Steps, c: &Columns, classes: &[Class], captures: &StreamCaptures) -> Vec<u64> {
+    let is_launch: Vec<bool> = c.strings.iter().map(|(_, text)| is_launch_call(text)).collect();
+    let pid = |lane: u32| c.lanes.get(lane as usize).map(|l| l.pid);
+    let own = steps.lane.and_then(pid);
+    let mut out = vec![0; steps.steps.len()];
+    for (row, _) in classes.iter().enumerate().filter(|(_, class)| **class == Class::Runtime) {
+        let is_own = || own.is_none() || pid(c.lane[row]) == own;
+        if is_launch.get(c.name(row).0 as usize) == Some(&true) && is_own() && !captures.hold(c, row as u32) {
+            let step = steps.at(c.ts[row]).and_then(|s| out.get_mut(s as usize));
+            step.into_iter().for_each(|n| *n += 1);
+        }
+    }
+    out
+}
+
+/// The lower median.
+fn median(mut values: Vec<Ns>) -> Option<Ns> {
+    values.sort_unstable();
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+/// How far the device is behind the host. The activities must have their steps, the windows must be those of the host.
+fn lag(steps: &[Step], all: &[Activity], has_launches: bool) -> Lag {
+    if !has_launches {
+        return Lag::default();
+    }
+    let mut last: Vec<Option<Ns>> = vec![None; steps.len()];
+    let mut launched: Ns = 0;
+    for a in all.iter().filter(|a| a.launch().is_some()) {
+        if let Some(end) = a.step().and_then(|s| last.get_mut(s as usize)) {
+            *end = (*end).max(Some(a.span.end));
+            launched = launched.saturating_add(a.span.len());
+        }
+    }
+    let lags = steps.iter().zip(&last).filter_map(|(s, end)| Some((*end)?.saturating_sub(s.host.end)));
+    Lag { median: median(lags.collect()), launched, held: held(steps, all, |s| s.host) }
+}
+
+/// The part of what the steps launched that runs in windows, which are disjoint and in order.
+fn held(steps: &[Step], all: &[Activity], window: impl Fn(&Step) -> Span) -> Ns {
+    let mut sum: Ns = 0;
+    for a in all.iter().filter(|a| a.launch().is_some() && a.step().is_some()) {
+        let first = steps.partition_point(|s| window(s).end <= a.span.start);
+        let over = steps.iter().skip(first).map(&window).take_while(|w| w.start < a.span.end);
+        sum = sum.saturating_add(over.map(|w| w.intersect(a.span).len()).sum());
+    }
+    sum
+}
+
+/// Whether the device's windows count: its work ends after the host's step, or after the last step by more than one, or
+/// the host's windows hold too little of it.
+fn is_late(steps: &[Step], all: &[Activity], lag: &Lag) -> bool {
+    let host = median(steps.iter().map(|s| s.host.len()).collect()).unwrap_or(0);
+    let is_behind = lag.median.is_some_and(|lag| i128::from(lag) * 100 > i128::from(host) * LAG_PCT);
+    let owned = all.iter().filter(|a| a.launch().is_some() && a.step().is_some());
+    let last = owned.map(|a| a.span.end).max().zip(steps.last());
+    let runs_on = last.is_some_and(|(end, step)| end.saturating_sub(step.host.end) > host);
+    is_behind || runs_on || i128::from(lag.held) * 100 < i128::from(lag.launched) * HELD_PCT
+}
+
+/// Each iteration's window on the device: from the first start of what was launched inside it, or the end of the
+/// previous window, to the last end. An iteration that launched nothing has an empty window. The activities must have
+/// their steps.
+///
+/// ```text
+///   host      [iteration 0)post.....[iteration 1)
+///   device         [0)[0==)   [post)     [1=======)
+///   windows        [0     )              [1       )      what lies between is in no window
+/// ```
+pub fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
+    let mut own: Vec<Option<Span>> = vec![None; steps.len()];
+    for a in all {
+        if let Some(window) = a.step().and_then(|s| own.get_mut(s as usize)) {
+            let so_far = window.unwrap_or(a.span);
+            *window = Some(Span::new(so_far.start.min(a.span.start), so_far.end.max(a.span.end)));
+        }
+    }
+    let mut previous_end = Ns::MIN;
+    let window = |(step, own): (&Step, &Option<Span>)| {
+        let own = own.unwrap_or(Span::new(step.host.start, step.host.start));
+        let start = own.start.max(previous_end);
+        previous_end = own.end.max(start);
+        Span::new(start, previous_end)
+    };
+    steps.iter().zip(&own).map(window).collect()
+}
+
+/// The windows of iterations, each up to the start of the next one's.
+pub fn periods(steps: &[Step]) -> Vec<Span> {
+    let ends = steps.iter().skip(1).map(|next| next.window.start).chain(steps.last().map(|last| last.window.end));
+    steps.iter().zip(ends).map(|(step, end)| Span::new(step.window.start, end)).collect()
+}
+
+/// Each step's window on the device: from its start, or the end of the previous window, to the end of what was launched
+/// inside it. The activities must have their steps.
+pub fn device_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
+    // In a trace without any launch record, activities count by their starts.
+    let has_launches = all.iter().any(|a| a.launch().is_some());
+    let mut last_end: Vec<Ns> = vec![Ns::MIN; steps.len()];
+    for a in all.iter().filter(|a| a.launch().is_some() || !has_launches) {
+        if let Some(last) = a.step().and_then(|s| last_end.get_mut(s as usize)) {
+            *last = a.span.end.max(*last);
+        }
+    }
+    let mut previous_end = Ns::MIN;
+    let window = |(step, last): (&Step, &Ns)| {
+        let start = step.host.start.max(previous_end);
+        let end = start.max(step.host.end).max(*last);
+        previous_end = end;
+        Span::new(start, end)
+    };
+    steps.iter().zip(&last_end).map(window).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::rank_trace::{ModelOptions, RankTrace};
+    use crate::trace::step_evidence::rank;
+    use crate::trace::testing::{TraceBuilder, us};
+
+    /// Three steps of 100 us that each launch a kernel of `run` us at once, one after the other on the device.
+    fn ahead(run: i64, window: StepWindow) -> RankTrace {
+        let mut t = TraceBuilder::new().rank(0);
+        let mut main = t.thread(1);
+        for k in 0..3 {
+            main.step(k as u64, us(100 * k)..us(100 * k + 100));
+            let start = 10 + k * run.max(100);
+            main.launch(us(100 * k + 1)..us(100 * k + 5)).kernel("k", 7, us(start)..us(start + run));
+        }
+        rank(&t, &ModelOptions { step_window: window, ..ModelOptions::default() })
+    }
+
+    fn lengths(t: &RankTrace) -> Vec<i64> {
+        t.steps.steps.iter().map(|s| s.window.len() / 1_000).collect()
+    }
+
+    #[test]
+    fn windows_are_the_devices_where_it_lags() {
+        let t = ahead(700, StepWindow::Auto);
+        assert!(t.steps.is_on_device);
+        assert_eq!(lengths(&t), [710, 700, 700]);
+        // Ends at 710, 1410, 2110 of steps that end at 100, 200, 300.
+        assert_eq!(t.steps.lag, Lag { median: Some(us(1_210)), launched: us(2_100), held: us(2_100) });
+        let t = ahead(700, StepWindow::Host);
+        assert_eq!((t.steps.is_on_device, lengths(&t)), (false, vec![100; 3]));
+        assert_eq!((t.steps.lag.held, t.steps.lag.launched), (us(290), us(2_100)));
+    }
+
+    #[test]
+    fn windows_are_the_hosts_where_it_waits() {
+        let t = ahead(80, StepWindow::Auto);
+        assert_eq!((t.steps.is_on_device, lengths(&t)), (false, vec![100; 3]));
+        assert!(ahead(80, StepWindow::Device).steps.is_on_device);
+    }
+}
