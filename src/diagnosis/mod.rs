@@ -17,6 +17,7 @@ mod kernel_mix;
 mod kernel_repairs;
 pub mod kind;
 mod late;
+mod long_steps;
 mod lost;
 mod memory;
 mod mix_causes;

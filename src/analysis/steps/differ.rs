@@ -61,13 +61,13 @@ struct IdleByCause<'a> {
     host: BTreeMap<UseKey<'a>, Ns>,
 }
 
-/// Compares slow steps with the median step, on every device.
-pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step, slow: &[&'t Step]) -> Differences {
+/// Compares slow steps, each with the median step of its like, on every device.
+pub fn differences<'t>(trace: &'t RankTrace, options: &Options, pairs: &[(&'t Step, &'t Step)]) -> Differences {
     let mut out = Differences::default();
-    if slow.is_empty() {
+    if pairs.is_empty() {
         return out;
     }
-    let wanted: BTreeSet<u32> = slow.iter().map(|s| s.index).chain([median.index]).collect();
+    let wanted: BTreeSet<u32> = pairs.iter().flat_map(|(slow, usual)| [slow.index, usual.index]).collect();
     let windows: Vec<Span> = trace.steps.steps.iter().filter(|s| wanted.contains(&s.index)).map(|s| s.window).collect();
     let marks: BTreeSet<&str> = trace.steps.steps.iter().map(|s| trace.text(s.name)).collect();
     let hosts = HostNames::of(trace);
@@ -80,9 +80,11 @@ pub fn differences<'t>(trace: &'t RankTrace, options: &Options, median: &'t Step
             idle: waits_in(&idle, step.window, &marks),
             names: names.remove(&step.index).unwrap_or_default(),
         };
-        let usual = side(median);
-        for step in slow {
-            Pair { trace, device: work.device, slow: side(step), usual: &usual }.push(&mut out);
+        let medians: BTreeMap<u32, &Step> = pairs.iter().map(|(_, usual)| (usual.index, *usual)).collect();
+        let medians: BTreeMap<u32, StepWindowOfDevice> = medians.into_iter().map(|(i, s)| (i, side(s))).collect();
+        for (step, usual) in pairs {
+            let Some(usual) = medians.get(&usual.index) else { continue };
+            Pair { trace, device: work.device, slow: side(step), usual }.push(&mut out);
         }
     }
     out

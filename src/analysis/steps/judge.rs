@@ -10,6 +10,7 @@
 //! Medians are durations that occur. For an even number of values, the median is the lower of the two in the middle.
 
 use crate::analysis::summary::{Summary, nearest_rank};
+use crate::trace::step_period::StepPeriod;
 use crate::units::Ns;
 
 /// Fewest full steps for which a step can be slow.
@@ -66,12 +67,59 @@ impl StepStats {
     }
 }
 
+/// Statistics of all steps, and of those that do alike where every k-th does more work.
+pub struct StepJudge {
+    pub all: StepStats,
+    /// The period, and statistics of the steps that do usual and more work.
+    pub alike: Option<(StepPeriod, [StepStats; 2])>,
+}
+
+impl StepJudge {
+    /// `steps`: index, duration and whether the step is partial.
+    pub fn new(steps: &[(u32, Ns, bool)], period: Option<StepPeriod>) -> Self {
+        let of = |keep: &dyn Fn(u32) -> bool| {
+            StepStats::new(&steps.iter().map(|(i, dur, partial)| (*dur, *partial || !keep(*i))).collect::<Vec<_>>())
+        };
+        let alike = period.map(|p| (p, [of(&|i| !p.holds(i)), of(&|i| p.holds(i))]));
+        // With `--steps`, one kind may be absent.
+        let alike = alike.filter(|(_, of)| of.iter().all(|stats| !stats.all_partial && stats.counted > 0));
+        Self { all: of(&|_| true), alike }
+    }
+
+    /// The statistics that a step is judged by.
+    pub fn of(&self, step: u32) -> &StepStats {
+        match &self.alike {
+            Some((period, [_, more])) if period.holds(step) => more,
+            Some((_, [usual, _])) => usual,
+            None => &self.all,
+        }
+    }
+
+    /// Length of a whole period by the medians, ns.
+    pub fn period_ns(&self) -> Option<Ns> {
+        let (period, [usual, more]) = self.alike.as_ref()?;
+        Some(usual.summary.p50.saturating_mul(Ns::from(period.every) - 1).saturating_add(more.summary.p50))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn full(durations: &[Ns]) -> StepStats {
         StepStats::new(&durations.iter().map(|d| (*d, false)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn with_a_period_a_step_is_judged_by_its_like() {
+        let lengths = [40, 90, 40, 90, 50, 90, 40, 99];
+        let steps: Vec<(u32, Ns, bool)> = (0..).zip(lengths).map(|(i, dur)| (i, dur, false)).collect();
+        let judge = StepJudge::new(&steps, Some(StepPeriod { every: 2, first: 1 }));
+        let slow: Vec<u32> = steps.iter().filter(|s| judge.of(s.0).is_slow(s.1) == Some(true)).map(|s| s.0).collect();
+        assert_eq!((slow, judge.period_ns()), (vec![4, 7], Some(130)));
+        // Without the others, those that are left are judged together.
+        let even: Vec<(u32, Ns, bool)> = steps.iter().copied().filter(|s| s.0 % 2 == 0).collect();
+        assert!(StepJudge::new(&even, Some(StepPeriod { every: 2, first: 1 })).alike.is_none());
     }
 
     #[test]

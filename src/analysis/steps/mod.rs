@@ -19,7 +19,7 @@ use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::{Step, iteration_kind};
 use crate::units::{Ns, ratio};
 use differ::{Differences, differences};
-use judge::StepStats;
+use judge::StepJudge;
 use tables::{SlowStepHost, SlowStepWork, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 
 pub struct StepTimes;
@@ -43,18 +43,17 @@ impl Analysis for StepTimes {
             .iter()
             .filter(|s| options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label)))
             .collect();
-        let durations: Vec<(Ns, bool)> = chosen.iter().map(|s| (s.window.len(), s.is_partial)).collect();
-        let mut judged = StepStats::new(&durations);
+        let durations: Vec<(u32, Ns, bool)> = chosen.iter().map(|s| (s.index, s.window.len(), s.is_partial)).collect();
+        let mut judged = StepJudge::new(&durations, trace.steps.period);
         if is_mixed(trace, &chosen) {
             // Iterations of several phases and batches differ by design; `iterations` compares those of one kind.
-            judged.limit = None;
+            judged.all.limit = None;
         }
         let slow: Vec<&Step> =
-            chosen.iter().copied().filter(|s| judged.is_slow(s.window.len()) == Some(true)).collect();
-        let Differences { steps: slow_steps, host, work } = match judged.median.and_then(|i| chosen.get(i)) {
-            Some(median) => differences(trace, options, median, &slow),
-            None => Differences::default(),
-        };
+            chosen.iter().copied().filter(|s| judged.of(s.index).is_slow(s.window.len()) == Some(true)).collect();
+        let usual = |s: &Step| judged.of(s.index).median.and_then(|i| chosen.get(i)).copied();
+        let pairs: Vec<(&Step, &Step)> = slow.iter().filter_map(|s| Some((*s, usual(s)?))).collect();
+        let Differences { steps: slow_steps, host, work } = differences(trace, options, &pairs);
         if options.wants(SlowStepHost::SPEC) {
             give(host.finish());
         }
@@ -105,7 +104,7 @@ fn work(trace: &RankTrace) -> Vec<Work> {
     out
 }
 
-fn steps(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
+fn steps(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge) -> Batch {
     let work = work(trace);
     // Devices are never pooled: with several devices, the classes are only in `temporal_breakdown`.
     let device = match trace.devices.as_slice() {
@@ -131,8 +130,8 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
             launched_count: own.launched,
             gpu_lag_ns: own.last_end.map(|end| end - s.host.end),
             is_partial: s.is_partial,
-            ratio_to_median: ratio(dur, judged.summary.p50),
-            is_slow: judged.is_slow(dur),
+            ratio_to_median: ratio(dur, judged.of(s.index).summary.p50),
+            is_slow: judged.of(s.index).is_slow(dur),
             compute_ns: shares.map(|x| x.compute()),
             exposed_communication_ns: shares.map(|x| x.exposed_communication()),
             exposed_memory_ns: shares.map(|x| x.exposed_memory()),
@@ -142,19 +141,23 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
     table.finish()
 }
 
-fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
+fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge) -> Batch {
     let mut table = StepSummary::default();
+    let over = |s: &&&Step| s.window.len() - judged.of(s.index).summary.p50;
+    let slow = || chosen.iter().filter(|s| judged.of(s.index).is_slow(s.window.len()) == Some(true));
     // Of equally long steps, the first is chosen.
-    if let Some(slowest) = chosen.iter().rev().max_by_key(|s| s.window.len()) {
-        let s = &judged.summary;
-        let slow = || chosen.iter().filter(|s| judged.is_slow(s.window.len()) == Some(true));
+    let longest = || chosen.iter().rev().max_by_key(|s| s.window.len());
+    let most_over = || slow().collect::<Vec<_>>().into_iter().rev().max_by_key(over);
+    // Steps that do more work are longer by design.
+    if let Some(slowest) = if judged.alike.is_some() { most_over().or_else(longest) } else { longest() } {
+        let s = &judged.all.summary;
         // Slow partial steps do not count in the statistics, but they do in the cost of slow steps.
-        let beside: Ns = slow().filter(|s| s.is_partial && !judged.all_partial).map(|s| s.window.len()).sum();
+        let beside: Ns = slow().filter(|s| s.is_partial && !judged.all.all_partial).map(|s| s.window.len()).sum();
         table.push(StepSummaryRow {
             rank: trace.rank,
             step_rule: trace.steps.rule.name(),
             step_count: chosen.len() as u32,
-            full_count: if judged.all_partial { 0 } else { judged.counted as u32 },
+            full_count: if judged.all.all_partial { 0 } else { judged.all.counted as u32 },
             slow_count: slow().count() as u32,
             dur_ns: s.sum + beside,
             min_ns: s.min,
@@ -163,13 +166,17 @@ fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepStats) -> Batch {
             p95_ns: s.p95,
             max_ns: s.max,
             std_ns: s.std,
-            mad_ns: judged.mad,
-            variation_ratio: s.std.filter(|_| s.mean > 0.0).map(|x| x / s.mean),
-            slow_above_ns: judged.limit,
-            slow_ns: slow().map(|x| x.window.len() - s.p50).sum(),
+            mad_ns: judged.all.mad,
+            variation_ratio: s.std.filter(|_| s.mean > 0.0 && judged.alike.is_none()).map(|x| x / s.mean),
+            slow_above_ns: judged.of(slowest.index).limit,
+            slow_ns: slow().map(|x| over(&x)).sum(),
             slowest_step: slowest.index,
             slowest_label: slowest.label,
             slowest_ns: slowest.window.len(),
+            period: judged.alike.as_ref().map(|(p, _)| p.every),
+            period_first: judged.alike.as_ref().map(|(p, _)| p.first),
+            period_ns: judged.period_ns(),
+            usual_ns: judged.of(slowest.index).summary.p50,
         });
     }
     table.finish()

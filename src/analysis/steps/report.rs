@@ -7,6 +7,7 @@ use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummar
 use crate::analysis::steps::words::{cause, observation, signed};
 use crate::analysis::summary::Summary;
 use crate::analysis::worst_first::WorstFirst;
+use crate::job::delay::StepKey;
 use crate::trace::step::StepRule;
 use crate::units::{fmt_ns, fmt_pct};
 use crate::wording::counts::plural;
@@ -92,6 +93,16 @@ fn overview(partials: &[Partial], options: &Options) -> View {
                 .to_string(),
         );
         view.notes.push("median, variation (standard deviation by mean): over full steps".to_string());
+    }
+    if let Some((p, s)) = marked.iter().find(|(_, s)| s.period.is_some()) {
+        let every = s.period.unwrap_or(1);
+        let first = p.rows::<StepsTable>().find(|r| Some(r.step) == s.period_first);
+        let from = first.map_or_else(String::new, |r| StepKey::new(r.step, r.step_label).shown());
+        view.notes.push(format!(
+            "every {every} steps (from step {from} on) one launches more work, as with accumulated gradients: it is \
+             compared with its like, and {every} steps are the unit, {} by the medians",
+            fmt_ns(s.period_ns.unwrap_or(0))
+        ));
     }
     if total as usize > STEPS_SHOWN {
         view.notes.push(format!("with more than {STEPS_SHOWN} steps a mark is the longest of several"));

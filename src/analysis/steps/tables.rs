@@ -18,7 +18,7 @@ table! {
         launched_count: u64, "", "activities launched in it (in a trace without any launch record: started in it)";
         gpu_lag_ns: Option<i64>, "ns", "last end of what it launched minus end of the annotation; null: launched nothing";
         is_partial: bool, "", "cut by the capture, or far less work than the others";
-        ratio_to_median: Option<f64>, "", "dur / median of the rank's full steps";
+        ratio_to_median: Option<f64>, "", "dur / median of the rank's full steps (with a period: of those that do alike)";
         is_slow: Option<bool>, "", "longer than slow_above_ns of step_summary; null with fewer than three full steps";
         compute_ns: Option<i64>, "ns", "as in temporal_breakdown; null where the rank has no device, or several";
         exposed_communication_ns: Option<i64>, "ns", "as in temporal_breakdown";
@@ -43,12 +43,16 @@ table! {
         max_ns: i64, "ns", "longest";
         std_ns: Option<f64>, "ns", "sample standard deviation; null for one";
         mad_ns: i64, "ns", "median distance from the median";
-        variation_ratio: Option<f64>, "", "std / mean";
-        slow_above_ns: Option<i64>, "ns", "a longer step is slow; null with fewer than three full steps";
+        variation_ratio: Option<f64>, "", "std / mean; null with a period";
+        slow_above_ns: Option<i64>, "ns", "a longer step is slow; with a period: of those that do as the longest step does; null with fewer than three full steps";
         slow_ns: i64, "ns", "how much longer slow steps took than the median, summed";
-        slowest_step: u32, "", "index of the longest step, partial ones too";
+        slowest_step: u32, "", "index of the longest step, partial ones too (with a period: of the slow step that is longest over its like)";
         slowest_label: Option<i64>, "", "number in its name";
         slowest_ns: i64, "ns", "its length";
+        period: Option<u32>, "steps", "every how many steps one launches more work than the others, as with accumulated gradients: steps are slow among those that do alike; null: none";
+        period_first: Option<u32>, "", "index of the first of these steps";
+        period_ns: Option<i64>, "ns", "length of a period by the medians of both kinds";
+        usual_ns: i64, "ns", "median of the steps that do as the longest step does";
     }
 }
 
