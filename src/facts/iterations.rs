@@ -23,6 +23,8 @@ use std::sync::Arc;
 pub struct HostIteration {
     /// Index of the step.
     pub step: u32,
+    /// What it launched is not recorded.
+    pub is_lost: bool,
     pub about: Iteration,
     pub host: Span,
     /// The range inside it that runs the model, where the engine marks it.
@@ -62,7 +64,7 @@ impl Iterations {
                 }
                 forward = forward.or(Some(span));
             }
-            Some(HostIteration { step: step.index, about, host: step.host, forward })
+            Some(HostIteration { step: step.index, is_lost: step.is_lost, about, host: step.host, forward })
         };
         let named = inner.names.iter().filter(|(_, read)| read.is_some()).map(|(name, _)| *name);
         let names = named.chain(trace.steps.steps.iter().map(|s| s.name)).collect();

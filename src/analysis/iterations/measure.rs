@@ -67,6 +67,10 @@ pub struct Measured<'a> {
     pub post_work: Ns,
     /// Start of the window to start of the next one; for the last iteration its window.
     pub period: Ns,
+    /// The next one is lost, or it is the last and the one before is lost.
+    pub is_beside_lost: bool,
+    /// Start of its range to start of the next one's.
+    pub host_period: Option<Ns>,
     pub lag: Option<Ns>,
     pub host_after: Ns,
     pub after: HostParts,
@@ -86,7 +90,11 @@ impl Measured<'_> {
     }
 
     pub fn is_host_bound(&self) -> bool {
-        self.period > 0 && i128::from(self.host_cycle) * 100 > i128::from(self.period) * i128::from(HOST_BOUND_PCT)
+        // Beside and in a lost iteration nothing is known of the period.
+        let is_known = !self.host.is_lost && !self.is_beside_lost;
+        is_known
+            && self.period > 0
+            && i128::from(self.host_cycle) * 100 > i128::from(self.period) * i128::from(HOST_BOUND_PCT)
     }
 }
 
@@ -95,20 +103,25 @@ pub fn measure<'a>(trace: &RankTrace, work: &DeviceWork, iterations: &'a Iterati
     let on_device = on_device(trace, work, iterations);
     let names = HostNames::of(trace);
     let busy = work.timeline.busy();
+    let replayed = replayed(trace, &on_device, &busy);
     let last_host = last_host_event(trace, iterations);
     let mut categories = Categories { trace, known: BTreeMap::new() };
     let mut out = Vec::with_capacity(on_device.len());
     for (k, of) in on_device.iter().enumerate() {
         let Some(host) = iterations.all.get(of.index) else { continue };
         let next = on_device.get(k + 1).and_then(|n| Some((n, iterations.all.get(n.index)?)));
+        let previous = k.checked_sub(1).and_then(|p| iterations.all.get(on_device.get(p)?.index));
         let after_end = next.map_or(last_host, |(_, it)| it.host.start);
         let after = Span::new(host.host.end, after_end.max(host.host.end));
         let spans = |of: &[u32]| -> Vec<Span> {
             of.iter().filter_map(|&i| trace.activities.get(i as usize)).map(|a| a.span).collect()
         };
         let (own, post) = (spans(&of.own), spans(&of.post));
-        let gap = next.map(|(n, _)| Span::new(of.window.end, n.window.start));
-        let period = next.map_or(of.window.len(), |(n, _)| n.window.start - of.window.start);
+        // Where the next one began on the device is not known if it is lost.
+        let known_next = next.filter(|(_, it)| !it.is_lost && !host.is_lost);
+        let gap = known_next.map(|(n, _)| Span::new(of.window.end, n.window.start));
+        let period = known_next.map_or(of.window.len(), |(n, _)| n.window.start - of.window.start);
+        let host_period = next.map(|(_, it)| it.host.start - host.host.start);
         let (parts, waits) = host_parts(trace, &names, iterations.thread, work, (host.host, after));
         // Before the end of the lead the device is not idle, although nothing is recorded.
         let known = after.intersect(Span::new(work.capture.start, Ns::MAX));
@@ -126,14 +139,29 @@ pub fn measure<'a>(trace: &RankTrace, work: &DeviceWork, iterations: &'a Iterati
             post_count: post.len() as u64,
             post_work: Union::new(post).len(),
             period,
+            is_beside_lost: next.map(|(_, it)| it).or(previous).is_some_and(|it| it.is_lost),
+            host_period,
             host_after: after.len(),
             after: parts,
-            host_exposed: known.len() - if known.is_empty() { 0 } else { busy.len_in(known) },
+            host_exposed: known.len() - if known.is_empty() { 0 } else { replayed.len_in(known) },
             host_cycle: host.host.len() + after.len() - waits,
             categories: categories.of(&of.own),
         });
     }
     out
+}
+
+/// When the device is busy, or between two activities of one graph launch: the host cannot shorten such a gap.
+fn replayed(trace: &RankTrace, all: &[DeviceIteration], busy: &Union) -> Union {
+    let mut extents: BTreeMap<u32, Span> = BTreeMap::new();
+    for i in all.iter().flat_map(|of| of.own.iter().chain(&of.post)) {
+        let Some(a) = trace.activities.get(*i as usize) else { continue };
+        if let Some(call) = a.launch().filter(|row| is_graph_launch(trace.name(*row))) {
+            let so_far = extents.entry(call).or_insert(a.span);
+            *so_far = Span::new(so_far.start.min(a.span.start), so_far.end.max(a.span.end));
+        }
+    }
+    Union::new(extents.into_values().chain(busy.spans().iter().copied()))
 }
 
 fn idle_parts(trace: &RankTrace, of: &DeviceIteration, busy: &Union) -> IdleParts {

@@ -107,6 +107,7 @@ fn push(
         generated_max: generated.map(|g| g.1),
         is_first: of.is_first,
         is_partial: of.step.is_partial,
+        is_lost: of.step.is_lost,
         is_counted,
         is_slow,
         ts_ns: m.window.start,
@@ -146,7 +147,7 @@ fn push(
         host_exposed_ns: m.host_exposed,
         host_cycle_ns: m.host_cycle,
         is_host_bound: m.is_host_bound(),
-        ms_per_token: of.ms_per_token(),
-        tokens_per_s: of.tokens_per_s(),
+        ms_per_token: of.ms_per_token().filter(|_| !of.step.is_lost),
+        tokens_per_s: of.tokens_per_s().filter(|_| !of.step.is_lost),
     });
 }

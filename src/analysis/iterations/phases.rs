@@ -38,7 +38,7 @@ pub fn slow_iterations(all: &[Chosen]) -> Vec<Option<bool>> {
         let lengths: Vec<(Ns, bool)> = of.iter().map(|&i| (all[i].m.window.len(), left_out(&all[i]))).collect();
         let stats = StepStats::new(&lengths);
         for (i, (len, _)) in of.into_iter().zip(lengths) {
-            out[i] = stats.is_slow(len);
+            out[i] = stats.is_slow(len).filter(|_| !all[i].step.is_lost);
         }
     }
     out
@@ -50,7 +50,8 @@ pub fn counted_iterations(all: &[Chosen]) -> Vec<bool> {
     let mut out = vec![false; all.len()];
     for of in by_kind(all).into_values() {
         let full: Vec<usize> = of.iter().copied().filter(|&i| !all[i].step.is_partial).collect();
-        let full = if full.is_empty() { of.clone() } else { full };
+        let recorded: Vec<usize> = of.iter().copied().filter(|&i| !all[i].step.is_lost).collect();
+        let full = [full, recorded].into_iter().find(|some| !some.is_empty()).unwrap_or_else(|| of.clone());
         let later: Vec<usize> = full.iter().copied().filter(|&i| !all[i].is_first).collect();
         let counted = if of.len() >= FEWEST && !later.is_empty() { later } else { full };
         counted.into_iter().for_each(|i| out[i] = true);
@@ -84,8 +85,17 @@ fn push_kind(
     // An iteration without a next one has no period, so it only counts if none has.
     let measured = || counted.iter().filter(|c| c.m.gap.is_some());
     let has_period = measured().next().is_some();
-    let timed: Vec<&Chosen> = if has_period { measured().copied().collect() } else { counted.to_vec() };
-    let periods = Summary::new(timed.iter().map(|c| c.m.period).collect());
+    // If what follows is lost, the ranges on the host still say how often one begins.
+    let lost_count = members.iter().filter(|c| c.step.is_lost).count() as u64;
+    let on_host: Vec<&Chosen> = members.iter().filter(|c| c.m.host_period.is_some()).copied().collect();
+    let by_host = !has_period && lost_count > 0 && !on_host.is_empty();
+    let timed: Vec<&Chosen> = match (has_period, by_host) {
+        (true, _) => measured().copied().collect(),
+        (false, true) => on_host,
+        (false, false) => counted.to_vec(),
+    };
+    let time = |c: &&Chosen| c.m.host_period.filter(|_| by_host).unwrap_or(c.m.period);
+    let periods = Summary::new(timed.iter().map(time).collect());
     let windows = Summary::new(counted.iter().map(|c| c.m.window.len()).collect());
     let busy: Ns = counted.iter().map(|c| c.m.window_busy).sum();
     let sum = |of: &[&Chosen], tokens: fn(&Chosen) -> Option<u64>| {
@@ -102,8 +112,15 @@ fn push_kind(
         counted: counted.len() as u64,
         period_count: measured().count() as u64,
         slow_count,
+        lost_count,
         tokens: sum(counted, |c| c.m.host.about.tokens),
-        basis: if has_period { "period" } else { "window" },
+        basis: if has_period {
+            "period"
+        } else if by_host {
+            "host"
+        } else {
+            "window"
+        },
         period_p50_ns: periods.p50,
         period_p95_ns: periods.p95,
         window_p50_ns: windows.p50,

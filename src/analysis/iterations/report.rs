@@ -56,8 +56,15 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
     if hidden > 0 {
         notes.push(format!("{} of phase and batch in the table", plural(hidden, "more kind")));
     }
-    if kinds.iter().any(|(_, of)| of.iter().all(|r| r.basis == "window")) {
+    let all_by = |basis: &str| kinds.iter().any(|(_, of)| of.iter().all(|r| r.basis == basis));
+    if all_by("window") {
         notes.push("<=: no iteration follows, so the rate is that of the window alone, an upper bound".to_string());
+    }
+    if all_by("host") {
+        notes.push(
+            "<=: what follows is lost, so the period is that of the ranges on the host, and the rate an upper bound"
+                .to_string(),
+        );
     }
     notes.push(
         "gap idle, bubble: mean of an iteration; the bubble is idle time after the range on the host".to_string(),
@@ -73,13 +80,15 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
         let with_gap = of.iter().map(|r| r.period_count).sum::<u64>().max(1) as Ns;
         let mut rates: Vec<f64> = of.iter().filter_map(|r| r.tokens_per_s).collect();
         rates.sort_by(f64::total_cmp);
-        let at_most = if of.iter().all(|r| r.basis == "window") { "<= " } else { "" };
+        let at_most = if of.iter().all(|r| r.basis != "period") { "<= " } else { "" };
+        let lost: u64 = of.iter().map(|r| r.lost_count).sum();
+        let of_these = if lost > 0 { format!(" ({} lost)", fmt_count(lost)) } else { String::new() };
         let rate = rates.get(rates.len().saturating_sub(1) / 2);
         let process = has_processes.then(|| key.0.map_or("-".to_string(), |n| n.to_string()));
         let cells = vec![
             key.1.or(key.2).unwrap_or("-").to_string(),
             key.3.map_or("-".to_string(), |n| n.to_string()),
-            fmt_count(of.iter().map(|r| r.iteration_count).sum()),
+            fmt_count(of.iter().map(|r| r.iteration_count).sum()) + &of_these,
             fmt_ns(median(|r| r.period_p50_ns)),
             fmt_ns(median(|r| r.window_p50_ns)),
             fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
@@ -162,11 +171,13 @@ fn categories_view(partials: &[Partial], options: &Options) -> View {
 }
 
 fn observations(partials: &[Partial], all: &[IterationRow]) -> Vec<Observation> {
-    let mut out = vec![busy(all)];
-    out.extend(host_bound(all));
-    out.extend(largest_category(partials, all));
-    out.extend(slow(all));
-    out.extend(partial(all));
+    let recorded: Vec<IterationRow> = all.iter().filter(|r| !r.is_lost).copied().collect();
+    let mut out = Vec::from_iter(lost(all));
+    out.push(busy(&recorded));
+    out.extend(host_bound(&recorded));
+    out.extend(largest_category(partials, &recorded));
+    out.extend(slow(&recorded));
+    out.extend(partial(&recorded));
     out
 }
 
@@ -268,6 +279,19 @@ fn slow(all: &[IterationRow]) -> Option<Observation> {
         fmt_ns(longest.dur_ns),
     );
     Some(Observation { share_of_step: None, ..observation(&slow, all.len(), 0, 0, sentence) })
+}
+
+/// Iterations of which all work is missing.
+fn lost(all: &[IterationRow]) -> Option<Observation> {
+    let lost: Vec<&IterationRow> = all.iter().filter(|r| r.is_lost).collect();
+    lost.first()?;
+    let sentence = format!(
+        "{} of {} launched work that is not recorded: they are in no average, and nothing is known of their time on the \
+         GPU. Record fewer iterations, or with a larger buffer of the profiler.",
+        lost.len(),
+        plural(all.len(), "iteration"),
+    );
+    Some(Observation { share_of_step: None, ..observation(&lost, all.len(), 0, 0, sentence) })
 }
 
 /// Iterations of which work is missing.

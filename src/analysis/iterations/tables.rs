@@ -28,6 +28,7 @@ table! {
         generated_max: Option<u64>, "", "decode: most tokens that it generated; nothing says how many drafted ones were accepted";
         is_first: bool, "", "first iteration after the profiler started (in no average if there are three or more of its phase and batch)";
         is_partial: bool, "", "cut by the capture, a launch of it was lost, or far less work than others of its phase and batch";
+        is_lost: bool, "", "its launches own no activities, although those of others do: what it did is not recorded (then it is partial)";
         is_counted: bool, "", "in the averages of iteration_phases";
         is_slow: Option<bool>, "", "window longer than usual for its phase and batch; null with fewer than three of them";
         ts_ns: i64, "ns", "start of its window: first start of what it launched, end of the previous window or of the lead";
@@ -55,7 +56,7 @@ table! {
         post_busy_ns: Option<i64>, "ns", "union of all activities in the gap";
         gap_idle_ns: Option<i64>, "ns", "gap - post_busy";
         period_ns: i64, "ns", "from the start of the window to that of the next one, or its length (basis)";
-        basis: Text, "", "period, or window for the last iteration: then rates are upper bounds";
+        basis: Text, "", "period, or window for the last iteration and before a lost one: then rates are upper bounds";
         lag_ns: Option<i64>, "ns", "last end of what it launched minus end of the range; null: launched nothing";
         host_after_ns: i64, "ns", "from the end of the range to the start of the next (the last: to where the profiler stops, or the last host event)";
         host_after_sync_ns: i64, "ns", "of that on the thread: inside calls that synchronize";
@@ -64,7 +65,7 @@ table! {
         host_after_python_ns: i64, "ns", "inside Python frames that do not wait";
         host_after_waiting_ns: i64, "ns", "inside Python frames that wait: wait, acquire, poll, get of a queue";
         host_after_other_ns: i64, "ns", "inside annotations, or nothing recorded";
-        host_exposed_ns: i64, "ns", "part of host_after in which the device idles: the scheduler's bubble";
+        host_exposed_ns: i64, "ns", "part of host_after in which the device idles, not counting what is between activities of one graph launch: the scheduler's bubble";
         host_cycle_ns: i64, "ns", "host_dur + host_after without calls that synchronize, frames that wait, and calls that waited for work from before the recording";
         is_host_bound: bool, "", "host_cycle exceeds 95 % of the period";
         ms_per_token: Option<f64>, "ms", "decode: the period, which every request waits for its next token; null if the number of generated tokens is not known";
@@ -84,8 +85,9 @@ table! {
         counted: u64, "", "of these, in the statistics (all if none is left)";
         period_count: u64, "", "of the counted, with a next one: these have a period and a gap";
         slow_count: u64, "", "slow ones";
+        lost_count: u64, "", "lost ones: what they launched is not recorded";
         tokens: Option<u64>, "", "scheduled tokens of the counted iterations; null if one's is not known";
-        basis: Text, "", "period, or window if no counted iteration has a next one: then rates are upper bounds";
+        basis: Text, "", "period; host if all that follow are lost: from range to range on the host; window if no counted iteration has a next one. Rates of host and window are upper bounds";
         period_p50_ns: i64, "ns", "median of the periods; with basis window, of the windows";
         period_p95_ns: i64, "ns", "95th percentile of them";
         window_p50_ns: i64, "ns", "median of the windows";
