@@ -42,6 +42,10 @@ table! {
         gloo_count: u64, "", "collectives of Gloo on the host";
         communication_count: u64, "", "communication kernels";
         iteration_count: u64, "", "iterations";
+        step_count: u64, "", "steps; without marks the capture is one";
+        step_window: Text, "", "whose windows they have: host or device";
+        step_launched_ns: i64, "ns", "summed duration of what they launched";
+        step_held_ns: i64, "ns", "part of it inside their windows";
         is_serving: bool, "", "the rank serves requests: it has iterations of an engine, or most of its GPU time is in graphs and there is no ProfilerStep";
         excerpt: bool, "", "a tool cut the file out of a longer one";
     }
@@ -175,6 +179,10 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         gloo_count: rows_named(&is_gloo),
         communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
         iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
+        step_count: trace.steps.steps.len() as u64,
+        step_window: if trace.steps.is_on_device { "device" } else { "host" },
+        step_launched_ns: trace.steps.lag.launched,
+        step_held_ns: trace.steps.lag.held,
         is_serving: mode.is_serving,
         excerpt: trace.edges.is_excerpt,
     });

@@ -4,6 +4,7 @@ mod capture_trace;
 mod counters_only;
 mod device_not_recorded;
 mod frames_inflate;
+mod host_windows;
 mod lost_launches;
 mod lost_stream;
 mod missing_ranks;
@@ -57,6 +58,7 @@ rules![
     counters_only,
     lost_launches,
     lost_stream,
+    host_windows,
     too_short,
     unlinked_work,
     frames_inflate,
@@ -100,6 +102,10 @@ mod testing {
             gloo_count: 0,
             communication_count: 0,
             iteration_count: 0,
+            step_count: 3,
+            step_window: "host",
+            step_launched_ns: 1000,
+            step_held_ns: 1000,
             is_serving: false,
             excerpt: false,
         };
