@@ -113,6 +113,16 @@ pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String
              try expandable_segments"
                 .to_string(),
         ),
+        CauseKind::WarmUp => (
+            format!("Kernels are loaded at their first use{who}: {idle} inside {of_top}"),
+            "record after a warm-up: run some iterations before the profiler starts, as schedule(warmup=...) does".to_string(),
+        ),
+        CauseKind::HostPause if !key.is_empty() => (
+            format!("Single calls of {} stand still{who}, far beyond their usual length: {idle}", shown(key)),
+            "look at what these calls wait for (hta query on host_pauses lists them): tuning for a new shape, a lock, page \
+             faults, another process on the same cores"
+                .to_string(),
+        ),
         CauseKind::HostPause => (
             format!(
                 "Host threads stand still{who}, in whatever operator they are in: {idle}; behind it a rank waits {}",

@@ -41,12 +41,16 @@ const CODE_LONG: Ns = 1_000_000;
 const PAUSE_MIN: Ns = 1_000_000;
 /// and is at least this many times the median.
 const PAUSE_TIMES: Ns = 20;
-/// Fewest names with pauses, so that no single event is slow.
+/// Fewest names with pauses from which the host as a whole stands still, and not the events of one name.
 const PAUSE_NAMES: usize = 3;
 /// Smallest share of the recorded time that pauses take, percent.
 const PAUSE_PCT: Ns = 2;
-/// Share of the pauses, in time, that lie in one name or behind one other thread if a lock is the reason, percent.
+/// Share of the pauses, in time, that lie in one name, or behind another thread if a lock is the reason, percent.
 const LOCK_PCT: Ns = 80;
+/// Fewest events of another thread during a pause that show that it runs, and is not blocked itself.
+const RUNNING_EVENTS: usize = 3;
+/// A launch call at the first use of its kernel that lasts this long loads it, ns.
+const FIRST_USE_MIN: Ns = 1_000_000;
 
 /// Number of launches after which a queue counts as filled again.
 const REFILL: usize = 2;
@@ -76,9 +80,12 @@ pub struct HostSide<'a> {
     launching: BTreeSet<u32>,
     /// Pauses, in order of time.
     pub pauses: Vec<Pause>,
-    /// Kind of the pauses, if they are a cause, and the event of another thread that runs meanwhile.
+    /// Kind of the pauses, if they are a cause, and the event of another thread that runs meanwhile, or the name in which
+    /// most of them lie.
     pub pause_kind: Option<(CauseKind, StrId)>,
     paused: HashSet<u32>,
+    /// Calls that load a kernel at its first use.
+    first_uses: HashSet<u32>,
     /// By lane: code outside operators of at least `CODE_MIN` and (next field) `CODE_LONG`.
     code: BTreeMap<u32, Union>,
     long_code: BTreeMap<u32, Union>,
@@ -123,6 +130,7 @@ impl<'a> HostSide<'a> {
             pauses: Vec::new(),
             pause_kind: None,
             paused: HashSet::new(),
+            first_uses: first_uses(trace),
             code: BTreeMap::new(),
             long_code: BTreeMap::new(),
             after_waits: after_waits(trace, &waits, busy, &launches),
@@ -136,7 +144,8 @@ impl<'a> HostSide<'a> {
             me.code.insert(lane, at_least(CODE_MIN));
             me.long_code.insert(lane, at_least(CODE_LONG));
         }
-        me.pauses = pauses(trace, &lanes, &waits.iter().copied().collect());
+        let excused: HashSet<u32> = waits.iter().chain(&me.first_uses).copied().collect();
+        me.pauses = pauses(trace, &lanes, &excused);
         me.pause_kind = me.judge_pauses();
         if me.pause_kind.is_some() {
             me.paused = me.pauses.iter().map(|p| p.row).collect();
@@ -189,13 +198,13 @@ impl<'a> HostSide<'a> {
         if let Some(other) = self.holder(total) {
             return Some((CauseKind::HostLock, other));
         }
-        if most * 100 >= total * LOCK_PCT && self.pauses.len() >= PAUSE_NAMES {
-            return Some((CauseKind::HostLock, name));
-        }
-        (by_name.len() >= PAUSE_NAMES).then_some((CauseKind::HostPause, StrId::EMPTY))
+        let is_one = most * 100 >= total * LOCK_PCT;
+        (is_one || by_name.len() >= PAUSE_NAMES)
+            .then_some((CauseKind::HostPause, if is_one { name } else { StrId::EMPTY }))
     }
 
-    /// The event of another thread that runs through most of the pauses.
+    /// The event of another thread that runs through most of the pauses. A thread in one event all the time may be
+    /// blocked, as in a read of a pipe, and then holds nothing: only one whose events change is known to run.
     fn holder(&self, total: Ns) -> Option<StrId> {
         let mut held = 0;
         let mut by_name: BTreeMap<StrId, Ns> = BTreeMap::new();
@@ -203,11 +212,16 @@ impl<'a> HostSide<'a> {
             let mut best: Option<(Ns, BTreeMap<StrId, Ns>)> = None;
             for (lane, _) in self.trace.threads().iter().filter(|(lane, _)| !self.launching.contains(lane)) {
                 let mut works: BTreeMap<StrId, Ns> = BTreeMap::new();
+                let mut events: HashSet<u32> = HashSet::new();
                 self.names.each_use(self.trace, Some(*lane), p.span, |u| {
                     if let Some(row) = u.row.filter(|_| !matches!(u.activity, "sync_call" | "communication_operator")) {
                         *works.entry(self.trace.columns.name(row as usize)).or_default() += u.span.len();
+                        events.insert(row);
                     }
                 });
+                if events.len() < RUNNING_EVENTS {
+                    continue;
+                }
                 let time: Ns = works.values().sum();
                 if best.as_ref().is_none_or(|(most, _)| time > *most) {
                     best = Some((time, works));
@@ -263,6 +277,9 @@ impl<'a> HostSide<'a> {
         }
         if u.activity == "allocation_call" {
             return to(CauseKind::HostAlloc, name);
+        }
+        if self.first_uses.contains(&row) {
+            return to(CauseKind::WarmUp, name);
         }
         if let Some((kind, key)) = self.pause_kind.filter(|_| self.paused.contains(&row)) {
             return to(kind, key);
@@ -345,6 +362,13 @@ fn after_waits(
     }
     out.values_mut().for_each(|waits| waits.retain(|w| !w.span.is_empty()));
     out
+}
+
+/// Launch calls that take long because their kernel is used for the first time, so that it has to be loaded.
+fn first_uses(trace: &RankTrace) -> HashSet<u32> {
+    let mut seen: HashSet<StrId> = HashSet::new();
+    let first = trace.activities.iter().filter(|a| a.class == Class::Kernel && seen.insert(a.name));
+    first.filter_map(|a| a.launch()).filter(|row| trace.stacks.self_ns(*row).unwrap_or(0) >= FIRST_USE_MIN).collect()
 }
 
 /// Events of the threads that stood still, in order of time. The first event of a name is none, because it may have to

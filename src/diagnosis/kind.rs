@@ -74,9 +74,11 @@ kinds! {
     DataLoader "data_loader" Measured;
     /// The device idles while the launching thread allocates or frees memory by the driver.
     HostAlloc "host_alloc" Measured;
-    /// Host threads stand still inside events of many names.
+    /// The device idles inside launch calls that load a kernel at its first use.
+    WarmUp "warm_up" Measured;
+    /// Host threads stand still inside events of many names, or in some events of one name.
     HostPause "host_pause" Interpreted;
-    /// A host thread stands still, most of the time inside events of one name.
+    /// A host thread stands still while another thread of the process runs.
     HostLock "host_lock" Interpreted;
     /// The device idles between two iterations of an inference engine.
     IterationGap "iteration_gap" Measured;
@@ -137,8 +139,8 @@ kinds! {
 impl CauseKind {
     /// Whether the cause lies on the host, so that work recorded with a distorted host is no evidence.
     pub fn is_on_host(self) -> bool {
-        use CauseKind::{DataLoader, HostAlloc, HostDispatch, HostLock, HostPause, HostPython, HostSync};
-        matches!(self, DataLoader | HostAlloc | HostPause | HostLock | HostSync | HostPython | HostDispatch)
+        use CauseKind::{DataLoader, HostAlloc, HostDispatch, HostLock, HostPause, HostPython, HostSync, WarmUp};
+        matches!(self, DataLoader | HostAlloc | WarmUp | HostPause | HostLock | HostSync | HostPython | HostDispatch)
             || self.is_of_serving()
     }
 

@@ -162,7 +162,7 @@ fn host_kinds(main: Option<Cause>) -> &'static [CauseKind] {
         TimeUse::SyncCall => &[CauseKind::HostSync],
         TimeUse::Python | TimeUse::Annotation | TimeUse::Untracked => &[CauseKind::HostPython],
         TimeUse::KernelWait | TimeUse::OtherWait | TimeUse::UnlinkedWait => &[],
-        _ => &[CauseKind::HostDispatch, CauseKind::HostPause, CauseKind::HostLock],
+        _ => &[CauseKind::HostDispatch, CauseKind::WarmUp, CauseKind::HostPause, CauseKind::HostLock],
     }
 }
 

@@ -64,7 +64,7 @@ fn assign_communication(job: &Job, account: &JobAccount, all: &mut BTreeMap<Key,
 /// The key of the cause that a piece of lost time belongs to.
 fn key_of(lost: &Lost) -> &str {
     match lost.kind {
-        CauseKind::HostSync | CauseKind::HostPython | CauseKind::HostLock => &lost.key,
+        CauseKind::HostSync | CauseKind::HostPython | CauseKind::HostPause | CauseKind::HostLock => &lost.key,
         CauseKind::DataLoader => advice::loader(&lost.key),
         kind if kind.is_of_transfer() => &lost.key,
         _ => "",
