@@ -175,7 +175,7 @@ pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String
         }
         CauseKind::HostPython => match frame(key).is_some() || !key.is_empty() {
             true => (
-                format!("The {device} idles while the host runs {}{who}: {idle}", shown(key)),
+                format!("The {device} idles while the host runs {}{}{who}: {idle}", shown(key), top.map(place).unwrap_or_default()),
                 "make this code faster, move it to another process, or do it while the device works".to_string(),
             ),
             false if words.trust.has_frames => (

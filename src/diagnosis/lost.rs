@@ -53,6 +53,9 @@ const KEYS: usize = 8;
 /// Share of the code outside operators from which a frame stands for it, percent.
 const FRAME_PCT: Ns = 50;
 
+/// Share of the largest such frame that a frame inside it must hold to be nearly the same, percent.
+const NEAR_PCT: Ns = 90;
+
 /// The ways of copying that are causes, in the order in which they own time.
 fn way(c: &Copy) -> Option<CauseKind> {
     match c.api {
@@ -83,11 +86,11 @@ pub fn push(
     if trace.steps.are_iterations() {
         idle = serving::by_part_of_iteration(trace, work, idle);
     }
-    name_code(trace, &mut idle);
+    let around = name_code(trace, &mut idle);
     let copies = copy_pieces(trace, work, ways);
     for w in windows {
         for (part, pieces) in [("i", &idle), ("m", &copies)] {
-            push_window(lost, trace, work, w, part, pieces);
+            push_window(lost, trace, work, w, (part, pieces), around);
         }
         push_host(times, trace, work, host, thread, w);
     }
@@ -147,8 +150,9 @@ struct FrameTime {
 const CANDIDATE_PCT: Ns = 1;
 
 /// Names code outside operators by the innermost frame or annotation that holds at least half of it, and that is
-/// itself such code for at least half of its time.
-fn name_code(trace: &RankTrace, pieces: &mut [Piece]) {
+/// itself such code for at least half of its time. Returns the innermost one around it that holds nearly all, if it is
+/// another.
+fn name_code(trace: &RankTrace, pieces: &mut [Piece]) -> StrId {
     let is_code = |p: &Piece| p.kind == CauseKind::HostPython;
     let total: Ns = pieces.iter().filter(|p| is_code(p)).map(|p| p.span.len()).sum();
     let inclusive = code_by_event(trace, pieces.iter().filter(|p| is_code(p) && p.row != u32::MAX));
@@ -170,16 +174,22 @@ fn name_code(trace: &RankTrace, pieces: &mut [Piece]) {
     }
     // A frame that runs operators most of the time, such as the loop over steps, explains nothing.
     let is_heavy = |f: &FrameTime| f.code * 100 >= total * FRAME_PCT && f.code * 100 >= f.own * FRAME_PCT;
-    // The innermost says most.
-    let heavy = frames.iter().filter(|(_, f)| is_heavy(f));
+    let most = frames.values().filter(|f| is_heavy(f)).map(|f| f.code).max().unwrap_or(0);
     let depth = |f: &FrameTime| f.depth / i128::from(f.code.max(1));
-    let named = heavy.max_by_key(|(name, f)| (depth(f), f.code, Reverse(**name))).map(|(name, _)| *name);
+    let innermost = |share: Ns| {
+        let heavy = frames.iter().filter(|(_, f)| is_heavy(f) && f.code * 100 >= most * share);
+        heavy.max_by_key(|(name, f)| (depth(f), f.code, Reverse(**name))).map(|(name, _)| *name)
+    };
+    // The innermost says what to repair; the innermost of those that hold nearly all of the time says where.
+    let named = innermost(0);
+    let around = innermost(NEAR_PCT).filter(|name| Some(*name) != named).unwrap_or(StrId::EMPTY);
     let mut below: HashMap<u32, bool> = HashMap::new();
     for p in pieces.iter_mut().filter(|p| is_code(p)) {
         let is_below = |row: u32, of: StrId| trace.stacks.outward(row).any(|r| name(r) == of);
         let is_of = |of: &StrId| p.row != u32::MAX && *below.entry(p.row).or_insert_with(|| is_below(p.row, *of));
         p.key = named.filter(is_of).unwrap_or(StrId::EMPTY);
     }
+    around
 }
 
 /// For each event, the time of the pieces inside it.
@@ -226,13 +236,26 @@ fn copy_pieces(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<Cause
     out
 }
 
-fn push_window(table: &mut LostTime, trace: &RankTrace, work: &DeviceWork, w: &Window, part: &str, pieces: &[Piece]) {
+/// Adds the rows of a window. `around` is the detail of all named code.
+fn push_window(
+    table: &mut LostTime,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    w: &Window,
+    (part, pieces): (&str, &[Piece]),
+    around: StrId,
+) {
+    let is_named = |p: &Piece| p.kind == CauseKind::HostPython && p.key != StrId::EMPTY;
     type Key = (StrId, StrId);
     let mut sums: BTreeMap<CauseKind, HashMap<Key, (Ns, u64)>> = BTreeMap::new();
     for span in &w.parts {
         let first = pieces.partition_point(|p| p.span.end <= span.start);
         for p in pieces[first..].iter().take_while(|p| p.span.start < span.end) {
-            let sum = sums.entry(p.kind).or_default().entry((p.key, p.detail)).or_default();
+            let sum = sums
+                .entry(p.kind)
+                .or_default()
+                .entry((p.key, if is_named(p) { around } else { p.detail }))
+                .or_default();
             sum.0 += p.span.intersect(*span).len();
             sum.1 += 1;
         }
