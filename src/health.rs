@@ -57,6 +57,7 @@ counters! {
     UnescapedQuote "json_unescaped_quote" Repair "a bare quote inside a name; the name was read up to the next key";
     ControlChar "json_control_char" Repair "raw control characters in a text; kept";
     InvalidUtf8 "json_invalid_utf8" Repair "text that is not UTF-8; the bad bytes read U+FFFD";
+    SqliteText "sqlite_text_repaired" Repair "a text of an SQLite file that is not UTF-8, whose bad bytes read U+FFFD, or that is stored as bytes (BLOB)";
     NameUnknown "name_lost_unknown" Loss "the profiler replaced a name by the word `unknown`";
     BadEscape "json_bad_escape" Repair "an escape JSON does not know; the backslash was kept";
     BareWord "json_bare_word" Repair "inf, nan or another bare word where a number belongs; read as missing";

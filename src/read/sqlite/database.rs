@@ -1,9 +1,12 @@
 //! An SQLite file that is only read: opened without locks and journals, its tables streamed in the order of their rows.
 
 use crate::error::ReadError;
+use crate::health::{Counter, Health};
 use crate::read::input::Input;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
@@ -19,6 +22,8 @@ pub struct Database {
     connection: Connection,
     shown: String,
     tables: BTreeSet<String>,
+    /// Texts that [`Database::text`] repaired.
+    repaired: RefCell<Health>,
 }
 
 /// Rows whose column, shifted right by some bits, has a value.
@@ -45,10 +50,11 @@ impl Database {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(uri(&input.path), flags).map_err(|e| damaged(e.to_string()))?;
-        let mut me = Self { connection, shown: input.shown.clone(), tables: BTreeSet::new() };
+        let mut me =
+            Self { connection, shown: input.shown.clone(), tables: BTreeSet::new(), repaired: RefCell::default() };
         let mut tables = BTreeSet::new();
         me.each_of("SELECT name FROM sqlite_master WHERE type = 'table'", |row| {
-            tables.extend(text(row, 0).map(str::to_string));
+            tables.extend(text(row, 0).map(Cow::into_owned));
         })?;
         me.tables = tables;
         Ok(me)
@@ -60,6 +66,20 @@ impl Database {
 
     pub fn has(&self, table: &str) -> bool {
         self.tables.contains(table)
+    }
+
+    /// A text of a row, as [`text`] reads it; counted if it was repaired.
+    pub fn text<'a>(&self, row: &'a Row, column: usize) -> Option<Cow<'a, str>> {
+        let found = text(row, column)?;
+        if matches!(found, Cow::Owned(_)) {
+            self.repaired.borrow_mut().note(Counter::SqliteText, &found);
+        }
+        Some(found)
+    }
+
+    /// What was counted so far.
+    pub fn health(&self) -> Health {
+        self.repaired.borrow().clone()
     }
 
     /// Number of rows of a table; 0 without the table.
@@ -106,7 +126,7 @@ impl Database {
             return Ok(());
         }
         let mut known = BTreeSet::new();
-        self.each_of(&format!("PRAGMA table_info({table})"), |row| known.extend(text(row, 1).map(str::to_string)))?;
+        self.each_of(&format!("PRAGMA table_info({table})"), |row| known.extend(text(row, 1).map(Cow::into_owned)))?;
         let column = |name: &&str| if known.contains(*name) { format!("\"{name}\"") } else { "NULL".to_string() };
         let list: Vec<String> = columns.iter().map(column).collect();
         let only = only.filter(|o| known.contains(o.column));
@@ -135,10 +155,12 @@ pub fn int(row: &Row, column: usize) -> Option<i64> {
     }
 }
 
-/// A text of a row; null, other types and what is not UTF-8 are `None`.
-pub fn text<'a>(row: &'a Row, column: usize) -> Option<&'a str> {
+/// A text of a row; null and numbers are `None`. SQLite checks neither the type nor the encoding of what is stored: bytes
+/// that are not UTF-8 read U+FFFD, and a BLOB is taken as a text. What was repaired is owned.
+pub fn text<'a>(row: &'a Row, column: usize) -> Option<Cow<'a, str>> {
     match row.get_ref(column) {
-        Ok(ValueRef::Text(bytes)) => std::str::from_utf8(bytes).ok(),
+        Ok(ValueRef::Text(bytes)) => Some(String::from_utf8_lossy(bytes)),
+        Ok(ValueRef::Blob(bytes)) => Some(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())),
         _ => None,
     }
 }
@@ -183,6 +205,24 @@ mod tests {
     #[test]
     fn marks_of_uris_in_paths_are_escaped() {
         assert_eq!(uri(Path::new("/a b/50%?#.sqlite")), "file:/a b/50%25%3F%23.sqlite?immutable=1");
+    }
+
+    #[test]
+    fn texts_that_are_none_are_repaired_and_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sqlite");
+        let made = Connection::open(&path).unwrap();
+        made.execute_batch(
+            "CREATE TABLE t (value TEXT); INSERT INTO t VALUES ('plain'), (CAST(x'6bff6c' AS TEXT)), (x'6b'), (NULL)",
+        )
+        .unwrap();
+        drop(made);
+        let input = Input { path, shown: "a".to_string(), named: true, process: None };
+        let database = Database::open(&input).unwrap();
+        let mut found = Vec::new();
+        database.each("t", ["value"], |r| found.push(database.text(r, 0).map(Cow::into_owned))).unwrap();
+        assert_eq!(found, [Some("plain"), Some("k\u{fffd}l"), Some("k"), None].map(|t| t.map(str::to_string)));
+        assert_eq!(database.health().count(Counter::SqliteText), 2);
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub fn rank(database: &Database, process: i64) -> Result<Option<u32>, ReadError>
     let names = Only { column: "eventType", shift: 0, value: THREAD_NAME };
     database.each_with(RANGES, ["globalTid", "text"], Some(names), |row| {
         if int(row, 0).map(process_of) == Some(process)
-            && let Some(number) = text(row, 1).and_then(|t| t.strip_prefix("MPI Rank "))
+            && let Some(number) = text(row, 1).as_deref().and_then(|t| t.strip_prefix("MPI Rank "))
         {
             rank = rank.or(number.trim().parse().ok());
         }
@@ -138,8 +138,8 @@ pub fn rank(database: &Database, process: i64) -> Result<Option<u32>, ReadError>
 pub fn load(database: &Database, process: i64, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
     let mut export = Export { process, rows: Rows::new(how) };
     database.each("StringIds", ["id", "value"], |row| {
-        if let Some((id, value)) = int(row, 0).zip(text(row, 1)) {
-            export.rows.add_text(id, value);
+        if let Some((id, value)) = int(row, 0).zip(database.text(row, 1)) {
+            export.rows.add_text(id, &value);
         }
     })?;
     kernels(database, &mut export)?;
@@ -345,7 +345,8 @@ fn ranges(database: &Database, export: &mut Export) -> Result<(), ReadError> {
         let Some(kind) = int(r, 2).filter(|kind| TYPES.contains(kind)) else { return };
         let id = export.rows.named(&[int(r, 5)]);
         let is_nested = kind == TYPES[0] || kind == TYPES[2];
-        let said = text(r, 4).map_or(Said::Interned(id), Said::Text);
+        let said = database.text(r, 4);
+        let said = said.as_deref().map_or(Said::Interned(id), Said::Text);
         ranges.add(&mut export.rows, said, (int(r, 0), int(r, 1)), place(thread), is_nested);
     })?;
     ranges.push_into(&mut export.rows);
@@ -357,8 +358,8 @@ fn meta(database: &Database, process: i64) -> Result<Meta, ReadError> {
     database.each("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"], |r| meta.base_ns = meta.base_ns.or(int(r, 0)))?;
     for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {
         database.each(table, ["name", "value"], |r| {
-            let Some((name, value)) = text(r, 0).zip(text(r, 1)) else { return };
-            if ["EXPORT_SCHEMA_VERSION", "EXPORT_PRODUCT_VERSION"].contains(&name) {
+            let Some((name, value)) = database.text(r, 0).zip(database.text(r, 1)) else { return };
+            if ["EXPORT_SCHEMA_VERSION", "EXPORT_PRODUCT_VERSION"].contains(&&*name) {
                 meta.other.insert(name.to_ascii_lowercase(), serde_json::Value::from(value).to_string());
             }
         })?;
@@ -387,7 +388,7 @@ fn meta(database: &Database, process: i64) -> Result<Meta, ReadError> {
         let number = |column: usize| int(r, column).and_then(|n| u32::try_from(n).ok());
         let device = |id: i64| Device {
             id,
-            name: text(r, 1).unwrap_or_default().to_string(),
+            name: database.text(r, 1).unwrap_or_default().into_owned(),
             memory_bytes: int(r, 2).and_then(|n| u64::try_from(n).ok()),
             sm_count: number(3),
             compute_capability: number(4).zip(number(5)).map(|(major, minor)| format!("{major}.{minor}")),

@@ -10,7 +10,7 @@
 //! One file is of one process, and so one rank. Every table exists in every file, mostly empty.
 
 use super::callbacks::{Api, function};
-use super::database::{Database, blob, int, text};
+use super::database::{Database, blob, int};
 use super::gpu_names::{copy_name, cupti_memory, set_name, wait_name};
 use super::ranges::{Ranges, Said};
 use super::rows::{GpuWork, Place, Rows};
@@ -54,8 +54,8 @@ pub fn load(database: &Database, input: &Input, how: &Reading) -> Result<Unsettl
     check_for_work(database, input)?;
     let mut rows = Rows::new(how);
     database.each("StringTable", ["_id_", "value"], |row| {
-        if let Some((id, value)) = int(row, 0).zip(text(row, 1)) {
-            rows.add_text(id, &demangled(value));
+        if let Some((id, value)) = int(row, 0).zip(database.text(row, 1)) {
+            rows.add_text(id, &demangled(&value));
         }
     })?;
     let mut contexts: HashMap<i64, i64> = HashMap::new();

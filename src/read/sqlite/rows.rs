@@ -204,6 +204,7 @@ impl<'a> Rows<'a> {
             let count = database.count(table)?;
             self.columns.health.add(Counter::TableIgnored, count, None, table);
         }
+        self.columns.health.merge(&database.health());
         let mut journal = input.path.clone().into_os_string();
         journal.push("-wal");
         if std::fs::metadata(journal).is_ok_and(|m| m.len() > 0) {
