@@ -2,8 +2,10 @@
 //!
 //! An answer says first whether there is one: `answered`, `cannot_answer` (the recording does not say, or it is not
 //! trusted) or `refused` (the request is wrong). The text is for reading, the structured content for computing; both
-//! hold the same facts.
+//! hold the same facts. A name in a trace may hold line breaks, escape sequences or marks of writing direction, with which
+//! it could look like more rows of the text: there they are escaped. The structured content has names as they are.
 
+use crate::output::visible;
 use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -87,14 +89,15 @@ pub fn result<T: Serialize>(found: Result<Told<T>, Refusal>) -> CallToolResult {
             let reason = clip(&reason, BYTES / 3);
             let hint = hint.map(|h| clip(&h, BYTES / 4));
             let word = if status == Status::Refused { "refused" } else { "cannot answer" };
-            let text = format!("{word}: {reason}{}", hint.iter().map(|h| format!("\nhint: {h}")).collect::<String>());
+            let hint_line = hint.as_deref().map(|h| format!("\nhint: {}", visible::line(h))).unwrap_or_default();
+            let text = format!("{word}: {}{hint_line}", visible::line(&reason));
             (text, Answer { status, answer: None, reason: Some(reason), hint, cursor: None })
         }
     };
     let is_refused = answer.status == Status::Refused;
     // The types of answers hold nothing that JSON lacks.
     let mut result = CallToolResult::structured(serde_json::to_value(answer).unwrap_or(Value::Null));
-    result.content = vec![ContentBlock::text(text.trim_end())];
+    result.content = vec![ContentBlock::text(visible::lines(text.trim_end()))];
     result.is_error = Some(is_refused);
     result
 }
@@ -149,12 +152,13 @@ impl Page {
         self.bytes.checked_sub(FRAME + head).filter(|left| *left > self.bytes / 4)
     }
 
-    /// Takes items, each with its line, from the page's first on, while they fit beside `head`, the size of what else
+    /// Takes items, each with its line (whose line breaks are escaped), from the page's first on, while they fit beside `head`, the size of what else
     /// is told. Takes at least one.
     pub fn fill<T: Serialize>(&self, head: usize, items: impl IntoIterator<Item = (String, T)>) -> Filled<T> {
         let mut filled = Filled { lines: String::new(), items: Vec::new(), cursor: None };
         let mut left = self.bytes.saturating_sub(FRAME + head);
         for (i, (line, item)) in items.into_iter().enumerate().skip(self.from) {
+            let line = visible::line(&line);
             let need = json_bytes(&line) + json_bytes(&item);
             if need > left && !filled.items.is_empty() {
                 filled.cursor = Some(i.to_string());
@@ -211,6 +215,19 @@ mod tests {
     fn cursors_and_sizes_of_others_are_refused() {
         assert!(Page::new(Some("-1"), None).is_err() && Page::new(Some("x"), None).is_err());
         assert!(Page::new(None, Some(10)).is_err() && Page::new(None, Some(1 << 30)).is_err());
+    }
+
+    #[test]
+    fn a_name_cannot_forge_rows_of_the_text_and_is_exact_in_the_content() {
+        let name = "a\n2 | forged \u{1b}[2J\u{202e}";
+        let filled = Page::new(None, None).unwrap().fill(0, [(name.to_string(), name.to_string())]);
+        let told = Told { text: format!("name\n{}", filled.lines), answer: filled.items, cursor: None };
+        let result = result(Ok(told));
+        assert_eq!(result.structured_content.unwrap()["answer"][0], name);
+        let text = result.content[0].as_text().unwrap().text.clone();
+        assert_eq!(text, "name\na\\n2 | forged \\u{1b}[2J\\u{202e}");
+        let refused = super::result::<Value>(Err(Refusal::refused("no `x\nhint: y`")));
+        assert_eq!(refused.content[0].as_text().unwrap().text, "refused: no `x\\nhint: y`");
     }
 
     #[test]

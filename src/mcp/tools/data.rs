@@ -3,6 +3,7 @@
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::source::apart;
 use crate::mcp::tools::{Call, listed};
+use crate::output::visible;
 use crate::sql::catalog;
 use crate::sql::catalog::QUERIES;
 use crate::sql::results::Results;
@@ -11,6 +12,7 @@ use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::path::Path;
 
 #[derive(Deserialize, JsonSchema)]
@@ -128,7 +130,8 @@ pub async fn schema(call: &Call<'_>, of: SchemaOf) -> Result<Told<Schema>, Refus
     });
     let sorted_by = clip(meta("sorted_by"), 200);
     let about = clip(meta("description").trim(), page.text_bytes());
-    let head = format!("{}: {about}\n{row_count} rows by {sorted_by}", of.table);
+    let (table, about, order) = (visible::line(&of.table), visible::line(&about), visible::line(&sorted_by));
+    let head = format!("{table}: {about}\n{row_count} rows by {order}");
     let filled = page.fill(head.len() + sorted_by.len(), items);
     let text = format!("{head}\n{}", filled.lines);
     let answer = Schema { table: of.table, row_count, sorted_by, columns: filled.items };
@@ -235,7 +238,7 @@ pub async fn sql(call: &Call<'_>, of: Sql) -> Result<Told<Answered>, Refusal> {
         .map(|name| Selected { name: name.clone(), unit: unit(name).unwrap_or_default().to_string() })
         .collect();
     let title = query.map(|q| format!("{}\n", q.title())).unwrap_or_default();
-    let heads: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    let heads: Vec<Cow<str>> = columns.iter().map(|c| visible::line(&c.name)).collect();
     let head = match found.rows.len() {
         0 => format!("{title}no rows"),
         _ => format!("{title}{}", heads.join(" | ")),
@@ -273,7 +276,7 @@ fn fitted(row: Vec<Value>, mut most: usize, room: usize) -> (String, Vec<Value>)
 
 fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => visible::line(text).into_owned(),
         Value::Null => "-".to_string(),
         other => other.to_string(),
     }

@@ -3,6 +3,7 @@
 use crate::mcp::answer::{Page, Refusal, Told, clip};
 use crate::mcp::rows::{Rows, literal};
 use crate::mcp::tools::Call;
+use crate::output::visible;
 use crate::sql::nearest::nearest;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -78,7 +79,7 @@ pub async fn evidence(call: &Call<'_>, of: EvidenceOf) -> Result<Told<Evidence>,
         trust_reason: found.get(0, "trust_reason").as_str().map(|r| clip(r, page.text_bytes())),
         evidence: Vec::new(),
     };
-    let head = format!("{}\ndo: {}", answer.sentence, answer.action);
+    let head = format!("{}\ndo: {}", visible::line(&answer.sentence), visible::line(&answer.action));
     // The sentence and the advice stand in text and content.
     let both = head.len() + answer.sentence.len() + answer.action.len();
     let filled = page.fill(both, (0..numbers.len()).map(|i| number(&numbers, i, page.text_bytes())));

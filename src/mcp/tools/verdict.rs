@@ -6,6 +6,7 @@ use crate::mcp::rows::literal;
 use crate::mcp::source::Source;
 use crate::mcp::tools::Call;
 use crate::mcp::tools::summary::{self, list, text, texts};
+use crate::output::visible;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -121,13 +122,14 @@ pub async fn verdict(call: &Call<'_>, of: Of) -> Result<Told<Verdict>, Refusal> 
             .collect(),
         notes: texts(verdict.get("notes")).iter().take(2).map(|n| clip(n, 160)).collect(),
     };
-    let mut text = answer.lines.join("\n");
-    let ids: Vec<&str> = answer.causes.iter().map(|c| c.finding_id.as_str()).collect();
+    let mut text = answer.lines.iter().map(|l| visible::line(l)).collect::<Vec<_>>().join("\n");
+    let ids: Vec<_> = answer.causes.iter().map(|c| visible::line(&c.finding_id)).collect();
     if !ids.is_empty() {
         text.push_str(&format!("\nfindings: {}", ids.join(", ")));
     }
     for problem in &answer.problems {
-        text.push_str(&format!("\nabout the input: {} x {} ({})", problem.count, problem.counter, problem.severity));
+        let (counter, severity) = (visible::line(&problem.counter), visible::line(&problem.severity));
+        text.push_str(&format!("\nabout the input: {} x {counter} ({severity})", problem.count));
     }
     Ok(Told { text, answer, cursor: None })
 }
