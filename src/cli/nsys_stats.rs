@@ -87,7 +87,7 @@ pub fn run(args: &NsysStatsArgs) -> anyhow::Result<Exit> {
         let out = match args.format {
             Format::Csv => {
                 let names: Vec<&str> = view.columns.iter().map(|c| c.0).collect();
-                csv_lines(&names, &view.rows, args.csv.style())
+                csv_lines(&names, &view.rows, args.csv.style(None))
             }
             Format::Text => visible::lines(&shown(view, width(), options.top)).into_owned(),
         };

@@ -235,7 +235,7 @@ impl QueryArgs {
     fn show(&self, query: Option<&Query>, answer: &Answer) -> anyhow::Result<()> {
         let answer = self.limit.map_or_else(|| answer.clone(), |n| answer.head(n));
         let bytes = match self.format {
-            Format::Csv => answer.csv(self.csv.style()).into_bytes(),
+            Format::Csv => answer.csv(self.csv.style(self.out.as_deref())).into_bytes(),
             Format::Json => visible::json(&answer.json()?).into_owned().into_bytes(),
             Format::Parquet => answer.parquet()?,
             Format::Text => {

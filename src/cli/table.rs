@@ -9,7 +9,7 @@ use crate::output::{json, parquet, visible};
 use crate::table::schema::{Batch, TableSpec};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {
@@ -29,14 +29,21 @@ pub struct OutputArgs {
 // Options of CSV. Not a doc comment: clap would use it as the description of every command that flattens this.
 #[derive(Debug, Args)]
 pub struct CsvArgs {
-    /// Put a ' before CSV cells that a spreadsheet would take for a formula: texts that begin with = + - or @
+    /// Put a ' before CSV cells that a spreadsheet would take for a formula: texts that begin with = + - or @; default
+    /// for files *.csv
     #[arg(long)]
     csv_safe: bool,
+    /// Keep such cells as they are, also in files *.csv
+    #[arg(long, conflicts_with = "csv_safe")]
+    csv_exact: bool,
 }
 
 impl CsvArgs {
-    pub fn style(&self) -> CsvStyle {
-        if self.csv_safe { CsvStyle::ForSpreadsheets } else { CsvStyle::Plain }
+    /// The style of what is written to `out` or, without it, to standard output. People open files with the ending
+    /// `csv` in spreadsheets; what goes to standard output is read by programs.
+    pub fn style(&self, out: Option<&Path>) -> CsvStyle {
+        let is_opened = || out.and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
+        if self.csv_safe || !self.csv_exact && is_opened() { CsvStyle::ForSpreadsheets } else { CsvStyle::Plain }
     }
 }
 
@@ -108,7 +115,9 @@ impl OutputArgs {
     ) -> anyhow::Result<()> {
         let bytes = match self.format {
             Format::Text | Format::Torch | Format::Tensorboard => visible::lines(&text()).into_owned().into_bytes(),
-            Format::Csv => json::csv(table, &batches.iter().collect::<Vec<_>>(), self.csv.style()).into_bytes(),
+            Format::Csv => {
+                json::csv(table, &batches.iter().collect::<Vec<_>>(), self.csv.style(self.out.as_deref())).into_bytes()
+            }
             Format::Json => {
                 let rows: Vec<_> = batches.iter().flat_map(json::records).collect();
                 let mut text = serde_json::to_string_pretty(&rows)?;

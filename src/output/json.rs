@@ -137,12 +137,16 @@ pub fn csv_of<'a>(names: &[&str], batches: impl IntoIterator<Item = &'a RecordBa
     out
 }
 
-/// Rows of texts as CSV, with a header line.
+/// Rows of texts as CSV, with a header line. A text that is a number is no formula.
 pub fn csv_lines(names: &[&str], rows: &[Vec<String>], style: CsvStyle) -> String {
     let line = |cells: Vec<String>| cells.join(",") + "\n";
     let mut out = line(names.iter().map(|n| quoted(n, style)).collect());
-    out.extend(rows.iter().map(|row| line(row.iter().map(|cell| quoted(cell, style)).collect())));
+    out.extend(rows.iter().map(|row| line(row.iter().map(|cell| quoted(cell, style_of(cell, style))).collect())));
     out
+}
+
+fn style_of(cell: &str, style: CsvStyle) -> CsvStyle {
+    if cell.parse::<f64>().is_ok() { CsvStyle::Plain } else { style }
 }
 
 /// A text as a CSV cell, quoted where necessary.
@@ -171,5 +175,7 @@ mod tests {
         }
         assert_eq!(quoted("=f(\"a\",b)", CsvStyle::ForSpreadsheets), "\"'=f(\"\"a\"\",b)\"");
         assert_eq!(quoted("a=b", CsvStyle::ForSpreadsheets), "a=b");
+        let row = ["-1.5", "-1.5 + f"].map(str::to_string).to_vec();
+        assert_eq!(csv_lines(&["a", "b"], &[row], CsvStyle::ForSpreadsheets), "a,b\n-1.5,'-1.5 + f\n");
     }
 }

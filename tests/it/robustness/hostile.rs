@@ -201,7 +201,7 @@ fn no_text_of_a_trace_acts_on_the_terminal_in_any_other_command() {
 }
 
 #[test]
-fn formulas_in_csv_are_marked_where_that_is_asked_for() {
+fn formulas_in_csv_are_marked_in_files_for_spreadsheets_and_where_that_is_asked_for() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("rank_0.json");
     let kernel = |name: &str| {
@@ -219,6 +219,14 @@ fn formulas_in_csv_are_marked_where_that_is_asked_for() {
         assert!(plain.contains(&format!(",{name},")), "{plain}");
         assert_eq!(safe.contains(&format!(",'{name},")), name != "a=b", "{safe}");
     }
+    let written = |name: &str, more: &[&str]| {
+        let out = dir.path().join(name);
+        let arguments = [&["kernels", "--format", "csv", "--out", out.to_str().expect("UTF-8")], more].concat();
+        assert!(hta(&arguments, &[&file]).status.success());
+        std::fs::read_to_string(&out).expect("a file")
+    };
+    assert_eq!((written("a.csv", &[]), written("a.CSV", &[])), (safe.clone(), safe));
+    assert_eq!((written("a.csv", &["--csv-exact"]), written("a.txt", &[])), (plain.clone(), plain));
     let query = ["query", "SELECT DISTINCT name FROM events", "--format", "csv", "--csv-safe"];
     let safe = String::from_utf8(hta(&query, &[&file]).stdout).expect("UTF-8");
     assert!(safe.contains("\n'=HYPERLINK(1)\n") && safe.contains("\na=b\n"), "{safe}");
