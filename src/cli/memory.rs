@@ -1,4 +1,4 @@
-//! The memory limit: the user's value, or most of the memory that is available.
+//! The memory limit: the user's value, or most of the memory that is available to this process.
 
 use crate::read::room::MemoryLimit;
 use std::fs;
@@ -53,7 +53,12 @@ pub fn limit(given: Option<u64>) -> Option<MemoryLimit> {
     }
 }
 
-/// Available memory, bytes: the minimum over the machine and each control group above this process.
+/// Of the address space that is left, half can be filled: threads set some aside for their own allocations, and what grows
+/// is copied, so that for a moment it is there twice. A process that is refused address space ends at once.
+const HALF: u64 = 2;
+
+/// Available memory, bytes: the minimum over the machine, each control group above this process, and the limits that a
+/// shell sets for it (`ulimit -v`, `ulimit -d`).
 fn spare(root: &Path) -> Option<u64> {
     let machine = available(&fs::read_to_string(root.join("proc/meminfo")).ok()?);
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
@@ -72,6 +77,16 @@ fn spare(root: &Path) -> Option<u64> {
         }
         if !folder.pop() {
             break;
+        }
+    }
+    let limits = fs::read_to_string(root.join("proc/self/limits")).unwrap_or_default();
+    let status = fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
+    for (limit, taken) in [("Max address space", "VmSize:"), ("Max data size", "VmData:")] {
+        // The first number is the limit that counts; `unlimited` does not parse.
+        let most = limits.lines().find_map(|l| l.strip_prefix(limit)?.split_whitespace().next()?.parse::<u64>().ok());
+        if let (Some(most), Some(taken)) = (most, value(&status, taken)) {
+            let left = most.saturating_sub(taken << 10) / HALF;
+            least = Some(least.map_or(left, |l| l.min(left)));
         }
     }
     least
@@ -121,6 +136,27 @@ mod tests {
         write("sys/fs/cgroup/job/memory.current", "3000000\n");
         write("sys/fs/cgroup/job/memory.stat", "anon 5\ninactive_file 1000000\n");
         assert_eq!(spare(root.path()), Some(3_000_000));
+    }
+
+    #[test]
+    fn the_limits_of_a_shell_count() {
+        let root = tempfile::tempdir().unwrap();
+        let own = root.path().join("proc/self");
+        fs::create_dir_all(&own).unwrap();
+        let write = |space: &str, data: &str| {
+            let head = "Limit                     Soft Limit           Hard Limit           Units     \n";
+            let space = format!("Max address space         {space:<20} unlimited            bytes     \n");
+            let data = format!("Max data size             {data:<20} unlimited            bytes     \n");
+            fs::write(own.join("limits"), head.to_string() + &data + &space).unwrap();
+        };
+        fs::write(root.path().join("proc/meminfo"), "MemAvailable:    800000000 kB\n").unwrap();
+        fs::write(own.join("status"), "VmSize:\t 1000 kB\nVmData:\t 500 kB\n").unwrap();
+        write("unlimited", "unlimited");
+        assert_eq!(spare(root.path()), Some(800_000_000 << 10));
+        write(&(3000 << 10).to_string(), "unlimited");
+        assert_eq!(spare(root.path()), Some(1000 << 10));
+        write(&(30_000 << 10).to_string(), &(4 << 20).to_string());
+        assert_eq!(spare(root.path()), Some(((4 << 20) - (500 << 10)) / 2));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::cli::memory;
 use crate::cli::output::{note, print, stdout_is_terminal, width};
 use crate::cli::progress::Bar;
 use crate::cli::table::CsvArgs;
+use crate::cli::watch::{Limits, Watch};
 use crate::error::SetError;
 use crate::output::inputs::{InputClash, Inputs};
 use crate::output::unfinished::write;
@@ -21,10 +22,12 @@ use crate::sql::live::Live;
 use crate::sql::results::Results;
 use crate::sql::statement::Statement;
 use crate::sql::{QueryError, engine};
+use crate::units::MemoryLimit;
 use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct QueryArgs {
@@ -51,6 +54,10 @@ pub struct QueryArgs {
     out: Option<PathBuf>,
     #[command(flatten)]
     csv: CsvArgs,
+    /// Time limit of the statement, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    time_limit: u32,
     /// Print the statement instead of running it
     #[arg(long)]
     sql: bool,
@@ -123,10 +130,14 @@ fn answer(matches: &ArgMatches) -> anyhow::Result<Exit> {
     // The engine panics on SQL that it does not support. The panic is caught and reported as an error; the hook hides
     // the message that it would print.
     std::panic::set_hook(Box::new(|_| {}));
-    let (answer, exit) = match args.source()? {
-        Source::Results(folder) => (args.on_results(&folder, &statement, matches)?, Exit::Done),
+    let (answer, _watch, exit) = match args.source()? {
+        Source::Results(folder) => {
+            let limit = memory::limit(args.common.memory_limit);
+            let watch = args.watch(limit);
+            (args.on_results(&folder, &statement, limit, matches)?, watch, Exit::Done)
+        }
         Source::Traces => match args.on_traces(&statement)? {
-            (Some(answer), exit) => (answer, exit),
+            (Some((answer, watch)), exit) => (answer, watch, exit),
             (None, exit) => return Ok(exit),
         },
     };
@@ -185,7 +196,26 @@ impl QueryArgs {
         })
     }
 
-    fn on_results(&self, folder: &Path, statement: &Statement, matches: &ArgMatches) -> anyhow::Result<Answer> {
+    /// Ends the program when a statement takes too much. It is the user's, and may join every row with every other.
+    fn watch(&self, memory: Option<MemoryLimit>) -> Watch {
+        Watch::start(Limits {
+            doing: "run the statement".to_string(),
+            memory,
+            time: Some(Duration::from_secs(u64::from(self.time_limit))),
+            hints: (
+                "name fewer columns, filter before joining, or aggregate; or raise --memory-limit",
+                "join on keys, filter before joining, or aggregate; or raise --time-limit",
+            ),
+        })
+    }
+
+    fn on_results(
+        &self,
+        folder: &Path,
+        statement: &Statement,
+        limit: Option<MemoryLimit>,
+        matches: &ArgMatches,
+    ) -> anyhow::Result<Answer> {
         let given = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
         if let Some(id) = FOR_TRACES.iter().find(given) {
             let option = format!("--{}", id.replace('_', "-"));
@@ -195,12 +225,12 @@ impl QueryArgs {
         guarded.add_results(folder);
         self.allow(guarded)?;
         let results = Results::open(folder)?;
-        let tables = results.load_within(statement, memory::limit(self.common.memory_limit))?;
+        let tables = results.load_within(statement, limit)?;
         Ok(engine::run(statement, tables, |t| results.columns(t).unwrap_or_default())?)
     }
 
     /// Returns no answer if `--strict` is given and the input has a loss.
-    fn on_traces(&self, statement: &Statement) -> anyhow::Result<(Option<Answer>, Exit)> {
+    fn on_traces(&self, statement: &Statement) -> anyhow::Result<(Option<(Answer, Watch)>, Exit)> {
         if let Some(compat) = self.common.compat {
             let reason = "queries are about the tables of hta itself".to_string();
             let value = format!("{compat:?}").to_lowercase();
@@ -229,7 +259,8 @@ impl QueryArgs {
             return Ok((None, Exit::Nothing));
         }
         let exit = if outcome.has_loss() { Exit::Partly } else { Exit::Done };
-        Ok((Some(engine::run(statement, live.tables(&outcome)?, live::columns)?), exit))
+        let watch = self.watch(memory::limit(self.common.memory_limit));
+        Ok((Some((engine::run(statement, live.tables(&outcome)?, live::columns)?, watch)), exit))
     }
 
     fn show(&self, query: Option<&Query>, answer: &Answer) -> anyhow::Result<()> {

@@ -2,13 +2,18 @@
 //! a memory snapshot. A thread looks at the process and ends it with a message and exit code 2.
 //!
 //! What the program reads is asked for before it is taken (`read::room`, `read::snapshot`); this is for what comes after.
+//!
+//! A single piece of memory may also be larger than what the system gives (`ulimit -v`). Rust then says `memory allocation
+//! of N bytes failed` and aborts; while a watch runs, the exit code is 2 then, too, and no core is dumped.
 
 use crate::cli::exit::Exit;
 use crate::cli::interrupt;
 #[cfg(target_os = "linux")]
 use crate::cli::memory;
 use crate::units::{MemoryLimit, fmt_bytes};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,6 +31,19 @@ pub struct Limits {
     pub hints: (&'static str, &'static str),
 }
 
+/// Whether an abort of the process is for want of memory, as far as can be told.
+static IS_WATCHED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
+    let is_watched = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
+    // Without it the process ends by the signal.
+    let _ = signal_hook::flag::register_conditional_shutdown(
+        signal_hook::consts::SIGABRT,
+        Exit::Nothing as i32,
+        Arc::clone(&is_watched),
+    );
+    is_watched
+});
+
 /// Watches until it is dropped.
 pub struct Watch {
     done: Option<Sender<()>>,
@@ -37,6 +55,7 @@ impl Watch {
         let (done, ended) = channel::<()>();
         let before = own_memory().unwrap_or(0);
         let begun = Instant::now();
+        IS_WATCHED.store(true, Ordering::SeqCst);
         let watch = move || {
             while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 if let Some(limit) =
@@ -58,6 +77,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        IS_WATCHED.store(false, Ordering::SeqCst);
         self.done = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

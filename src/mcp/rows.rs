@@ -67,6 +67,10 @@ pub async fn ask(
     if let Some(memory) = limits.memory {
         arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
     }
+    if let Some(time) = limits.time {
+        // The limit of the worker's process ends it first.
+        arguments.extend(["--time-limit".into(), (time.as_secs() + 60).to_string().into()]);
+    }
     arguments.extend(store.iter().cloned());
     arguments.extend(["--".into(), statement.into()]);
     let ran = worker::run(&arguments, limits).await;
@@ -78,7 +82,9 @@ pub async fn ask(
             Refusal::refused(format!("cannot run the statement: {e}")).hint("name fewer columns, or ask for fewer rows")
         }
     })?;
-    match finished.code {
+    // A worker to which the system refuses memory says so and ends.
+    let is_refused_memory = finished.messages.contains("memory allocation of ");
+    match finished.code.filter(|_| !is_refused_memory) {
         Some(0) => {}
         None => {
             let memory = limits.memory.map_or_else(String::new, |m| format!(" of more than {}", fmt_bytes(m)));
