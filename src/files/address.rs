@@ -41,7 +41,8 @@ impl Address {
             Service::Http => Key::from_url_path(key),
             _ => Key::parse(key),
         };
-        let key = key.map_err(|_| bad("expected a path without empty parts, `.` and `..`", None))?;
+        let key =
+            key.map_err(|_| bad("expected a path without empty parts, `.`, `..` and control characters", None))?;
         let query = query_of(url);
         if query.is_some() && service != Service::Http {
             let hint = "give credentials in the environment, or the whole https:// URL that was signed";
@@ -51,7 +52,7 @@ impl Address {
     }
 
     /// The URL of a key of the same store.
-    pub fn url_of(&self, key: &Key) -> String {
+    pub fn url_of(&self, key: &str) -> String {
         format!("{}/{key}", self.root)
     }
 }

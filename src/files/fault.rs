@@ -29,6 +29,7 @@ const CREDENTIALS: &str = "credentials are taken from the environment (AWS_ACCES
                            GOOGLE_APPLICATION_CREDENTIALS) or the machine's role; `hta explain stores` lists them";
 const CHANGED: &str = "it was written again meanwhile: read it when its writer is done";
 const LATER: &str = "the store was asked several times: try again later";
+const ELSEWHERE: &str = "give the address at which the store answers by --endpoint, or its region (AWS_REGION)";
 
 /// What the crate says before the status of an answer. Its types for these errors are private.
 const STATUS: &str = "Server returned non-2xx status code: ";
@@ -74,6 +75,9 @@ impl From<Fault> for io::Error {
 impl From<object_store::Error> for Fault {
     fn from(error: object_store::Error) -> Self {
         use object_store::Error as Of;
+        if let Some(fault) = causes(&error).find_map(|cause| cause.downcast_ref::<Self>()) {
+            return fault.clone();
+        }
         let told = told(&error);
         let with = |what: &str| if told.is_empty() { what.to_string() } else { format!("{what} ({told})") };
         match &error {
@@ -86,8 +90,13 @@ impl From<object_store::Error> for Fault {
                 let reason = "no credentials: none in the environment, and this machine has no role in the cloud";
                 Self::new(io::ErrorKind::PermissionDenied, reason, Some(CREDENTIALS))
             }
-            _ if chain(&error).any(|text| text.starts_with(STATUS)) => {
-                Self::new(io::ErrorKind::InvalidData, with("the store answers with an error"), Some(LATER))
+            _ if has_status(&error, &["401", "403"]) => {
+                Self::new(io::ErrorKind::PermissionDenied, with("the store refuses access"), Some(CREDENTIALS))
+            }
+            _ if has_status(&error, &[""]) => {
+                let hint =
+                    if was_retried(&error) { Some(LATER) } else { has_status(&error, &["3"]).then_some(ELSEWHERE) };
+                Self::new(io::ErrorKind::InvalidData, with("the store answers with an error"), hint)
             }
             _ => Self::new(io::ErrorKind::ConnectionAborted, told, None),
         }
@@ -101,7 +110,19 @@ pub(super) fn has_no_ranges(error: &object_store::Error) -> bool {
 
 /// Whether a server refused a range because the object is shorter, as stores do for an empty object.
 pub(super) fn is_beyond_end(error: &object_store::Error) -> bool {
-    chain(error).any(|text| text.strip_prefix(STATUS).is_some_and(|status| status.starts_with("416")))
+    has_status(error, &["416"])
+}
+
+/// Whether a request was made several times before its error was told: errors of the request are told at once.
+fn was_retried(error: &object_store::Error) -> bool {
+    chain(error).any(|text| text.split_once(", after ").is_some_and(|(_, rest)| rest.contains(" retries")))
+}
+
+/// Whether a server answered with an error whose number begins so. One with 3 sends the request elsewhere, which is not
+/// followed.
+fn has_status(error: &object_store::Error, begins: &[&str]) -> bool {
+    let is_one = |status: &str| begins.iter().any(|begin| status.starts_with(begin));
+    chain(error).any(|text| text.strip_prefix(STATUS).is_some_and(is_one))
 }
 
 /// Whether an answer broke off. The crate asks again, [`RETRIES`] times, only until an answer has begun.

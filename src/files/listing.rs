@@ -5,6 +5,7 @@
 
 use super::address::Address;
 use super::fault::{Fault, whole_answer};
+use super::lists;
 use super::object::object;
 use super::scheme::Service;
 use super::stores::{runtime, store_of};
@@ -20,21 +21,24 @@ use std::sync::Arc;
 pub(super) fn names(folder: &Path) -> Result<Vec<String>, Fault> {
     let (address, store) = listable(folder)?;
     let found = runtime()?.block_on(whole_answer(|| store.list_with_delimiter(Some(&address.key))))?;
-    Ok(sorted(found.objects.iter().filter_map(|object| below(&address.key, &object.location))))
+    let found = found.objects.iter().filter_map(|object| below(&address.key, &object.location));
+    Ok(sorted(found.chain(unreadable(&address))))
 }
 
 /// Names of all objects below a folder, as paths relative to it, sorted.
 pub fn all_names(folder: &Path) -> Result<Vec<String>, Fault> {
     let (address, store) = listable(folder)?;
     let found = collected(&store, &address.key)?;
-    Ok(sorted(found.iter().filter_map(|object| below(&address.key, &object.location))))
+    let found = found.iter().filter_map(|object| below(&address.key, &object.location));
+    Ok(sorted(found.chain(unreadable(&address))))
 }
 
 /// Whether a folder has any object in it or below.
 pub(super) fn has_any(folder: &Path) -> Result<bool, Fault> {
     let (address, store) = listable(folder)?;
     let first = runtime()?.block_on(whole_answer(|| async { store.list(Some(&address.key)).try_next().await }))?;
-    Ok(first.is_some_and(|object| below(&address.key, &object.location).is_some()))
+    let is_below = |object: ObjectMeta| below(&address.key, &object.location).is_some();
+    Ok(first.is_some_and(is_below) || unreadable(&address).next().is_some())
 }
 
 /// Whether there is an object.
@@ -62,8 +66,10 @@ pub fn matching(pattern: &Path) -> Result<Vec<PathBuf>, Fault> {
     let keys = Pattern::new(keys).map_err(|e| Fault::new(InvalidInput, e.to_string(), None))?;
     let how = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
     let found = collected(&store, &address.key)?;
-    let found = found.iter().filter(|object| keys.matches_with(object.location.as_ref(), how));
-    Ok(sorted(found.map(|object| address.url_of(&object.location))).into_iter().map(PathBuf::from).collect())
+    let odd = lists::unreadable_keys(&address.root, &address.key);
+    let found = found.iter().map(|object| object.location.as_ref()).chain(odd.iter().map(String::as_str));
+    let found = found.filter(|key| keys.matches_with(key, how));
+    Ok(sorted(found.map(|key| address.url_of(key))).into_iter().map(PathBuf::from).collect())
 }
 
 /// A folder of a store that can list its objects.
@@ -83,8 +89,13 @@ fn collected(store: &Arc<dyn ObjectStore>, folder: &Key) -> Result<Vec<ObjectMet
 
 /// The key relative to a folder; `None` for the empty object by which some tools mark a folder.
 fn below(folder: &Key, key: &Key) -> Option<String> {
-    let rest = key.as_ref().strip_prefix(folder.as_ref())?.trim_start_matches('/');
-    (!rest.is_empty()).then(|| rest.to_string())
+    lists::below(folder.as_ref(), key.as_ref()).filter(|rest| !rest.is_empty()).map(str::to_string)
+}
+
+/// Keys below a folder that no path can have, relative to it: whoever opens one is told why it cannot be read.
+fn unreadable(folder: &Address) -> impl Iterator<Item = String> {
+    let keys = lists::unreadable_keys(&folder.root, &folder.key).into_iter();
+    keys.filter_map(|key| lists::below(folder.key.as_ref(), &key).map(str::to_string))
 }
 
 fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {

@@ -6,13 +6,14 @@
 //! - `scheme`, `secrets`, `address`: URLs, and what must not be seen of them.
 //! - `fault`: why a store failed.
 //! - `net`, `stores`: connections, credentials, one client for each bucket.
-//! - `object`, `listing`: reading and listing.
+//! - `object`, `listing`, `lists`: reading and listing, and lists that do not end.
 //! - `upload`: writing a folder, complete or not at all.
 //! - `stored`: a file or object that is read at any place, as Parquet needs it.
 
 mod address;
 mod fault;
 mod listing;
+mod lists;
 mod net;
 mod object;
 mod scheme;

@@ -5,6 +5,7 @@
 //! by address, and not by a name that resolves to one.
 
 use super::fault::Fault;
+use super::lists::Lists;
 use object_store::ClientOptions;
 use object_store::client::{ClientConfigKey, HttpClient, HttpConnector};
 use reqwest::Url;
@@ -30,6 +31,8 @@ pub(super) struct Connector {
     pub stall: Duration,
     /// The host of a URL, whose redirects are followed; `None` for stores.
     pub host: Option<String>,
+    /// The store, as `s3://bucket`.
+    pub root: String,
 }
 
 impl HttpConnector for Connector {
@@ -53,7 +56,8 @@ impl HttpConnector for Connector {
             let fault = Fault::new(InvalidInput, e.without_url().to_string(), None);
             object_store::Error::Generic { store: "HTTP", source: Box::new(fault) }
         };
-        builder.build().map(HttpClient::new).map_err(failed)
+        let client = builder.build().map_err(failed)?;
+        Ok(HttpClient::new(Lists::new(client, self.root.clone())))
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) fn store_of(address: &Address) -> Result<Arc<dyn ObjectStore>, Fault>
 }
 
 fn build(address: &Address, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>, Fault> {
-    let connector = Connector { stall: options.stall, host: None };
+    let connector = Connector { stall: options.stall, host: None, root: address.root.clone() };
     let container = address.container.as_str();
     // Without encryption only if the user's own endpoint says so.
     let plain = |endpoint: Option<&String>| endpoint.is_some_and(|e| e.starts_with("http://"));

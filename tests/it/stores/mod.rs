@@ -2,6 +2,7 @@
 //! secrets in anything that is shown or written.
 
 mod contents;
+mod lists;
 mod reading;
 mod redirects;
 mod secrets;

@@ -23,6 +23,8 @@ pub enum Mishap {
     Redirect(String),
     /// Ignores that only a part was asked for.
     Whole,
+    /// Answers with this body.
+    Body(String),
 }
 
 /// A request, as mishaps see it.
@@ -162,6 +164,7 @@ fn read(reader: &mut impl BufRead) -> Option<(String, Request)> {
 fn answer(out: &mut TcpStream, request: &Request, content: &Mutex<Content>, mishap: Mishap) -> Option<()> {
     let (status, mut headers, body) = match &mishap {
         Mishap::Status(status) => (*status, Vec::new(), b"<Error><Code>Mishap</Code></Error>".to_vec()),
+        Mishap::Body(text) => (200, Vec::new(), text.clone().into_bytes()),
         Mishap::Redirect(url) => (302, vec![format!("Location: {url}")], Vec::new()),
         _ => respond(request, &mut content.lock().expect("not poisoned"), mishap == Mishap::Whole),
     };
