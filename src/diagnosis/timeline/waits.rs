@@ -45,10 +45,12 @@ pub fn waits(job: &Job, account: &JobAccount) -> Batch {
     let cells: usize = steps.iter().map(|s| s.windows.len()).sum();
     let most = (ALL / cells.max(1)).clamp(OF_STEP.0, OF_STEP.1);
     let mut latest = Latest { job, of: BTreeMap::new() };
+    let lanes = lanes(job);
     let mut rows: Vec<(u32, Option<i64>, Option<StepKey>, Wait)> = Vec::new();
     for step in steps {
         for ((part, device), spans) in &step.windows {
-            let all = spans.iter().flat_map(|span| of_window(&mut latest, *part, *device, *span));
+            let Some(lane) = lanes.get(&(*part, *device)) else { continue };
+            let all = spans.iter().flat_map(|span| of_window(&mut latest, *part, *lane, *span));
             let mut all: Vec<Wait> = all.collect();
             all.sort_by_key(|w| (Reverse(w.span.len()), w.span.start));
             all.truncate(most);
@@ -74,13 +76,20 @@ pub fn waits(job: &Job, account: &JobAccount) -> Batch {
     table.finish()
 }
 
-fn of_window(latest: &mut Latest, part: u32, device: Option<i64>, window: Span) -> Vec<Wait> {
+/// The lane of each device. The lane of a host beside devices exists only to compare ranks, and has no windows.
+fn lanes(job: &Job) -> BTreeMap<(u32, Option<i64>), usize> {
+    let mut lanes = BTreeMap::new();
+    for (part, p) in (0..).zip(&job.parts) {
+        for (at, lane) in p.lanes.iter().enumerate().filter(|(_, l)| !l.windows.is_empty()) {
+            lanes.entry((part, lane.device)).or_insert(at);
+        }
+    }
+    lanes
+}
+
+fn of_window(latest: &mut Latest, part: u32, lane: usize, window: Span) -> Vec<Wait> {
     let job = latest.job;
     let p = &job.parts[part as usize];
-    // The lane of a host beside devices exists only to compare ranks, and has no windows.
-    let Some(lane) = p.lanes.iter().position(|l| l.device == device && !l.windows.is_empty()) else {
-        return Vec::new();
-    };
     let exposed = &p.lanes[lane].exposed;
     let first = exposed.partition_point(|s| s.end <= window.start);
     let near = exposed[first..].iter().take_while(|s| s.start < window.end);

@@ -108,6 +108,20 @@ fn with_the_number_of_devices() {
 }
 
 #[test]
+fn with_the_number_of_steps() {
+    let events = |out: &mut String, i: usize| {
+        let ts = 10 * i;
+        let _ = writeln!(
+            out,
+            r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{i}","pid":1,"tid":1,"ts":{ts},"dur":9,"args":{{}}}},"#
+        );
+        launch(out, ts + 1, i + 1, 1);
+        kernel(out, ts + 5, i + 1, 0, "");
+    };
+    grows_with_the_file(24_000, events, plain);
+}
+
+#[test]
 fn with_the_operators_that_overlap_in_part() {
     const N: usize = 200_000;
     grows_with_the_file(N, |out, i| operator(out, 2 * i, 2 * N, 1), plain);
