@@ -31,6 +31,15 @@ pub struct Limits {
     pub hints: (&'static str, &'static str),
 }
 
+impl Limits {
+    /// Of the tables of memory snapshots.
+    pub fn of_snapshots(memory: Option<MemoryLimit>) -> Self {
+        let doing = "analyse the memory snapshots".to_string();
+        let hints = ("raise --memory-limit, or ask for fewer files or for one table", "");
+        Self { doing, memory, time: None, hints }
+    }
+}
+
 /// Whether an abort of the process is for want of memory, as far as can be told.
 static IS_WATCHED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
     let is_watched = Arc::new(AtomicBool::new(false));

@@ -7,9 +7,10 @@
 //!                          |  a key that no path can have      taken out of the page, and told
 //! ```
 //!
-//! The crate reads a whole page, asks for the next one as long as the server names one, and refuses a page if one of its
-//! keys has an empty part, `.`, `..` or a control character. So one such key would hide a folder, and a server could fill
-//! the memory. Such keys are told beside the others ([`unreadable_keys`]): whoever opens one learns what is wrong with it.
+//! The crate reads a whole page, asks for the next one as long as the server names one, and refuses a page if one of
+//! its keys has an empty part, `.`, `..` or a control character. So one such key would hide a folder, and a server
+//! could fill the memory. Such keys are told beside the others ([`unreadable_keys`]): whoever opens one learns what is
+//! wrong with it.
 
 use super::fault::Fault;
 use bytes::Bytes;

@@ -5,6 +5,7 @@ use super::inputs::of_paths;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, width};
 use crate::cli::table::OutputArgs;
+use crate::cli::watch::{Limits, Watch};
 use crate::error::SetError;
 use crate::health::Health;
 use crate::output::inputs::Inputs;
@@ -61,6 +62,7 @@ pub fn run(
     is_strict: bool,
 ) -> anyhow::Result<Exit> {
     let table = output.table(&[MemoryDiff::SPEC])?;
+    let _watch = Watch::start(Limits::of_snapshots(limit));
     let mut has_loss = false;
     let mut compared: [Vec<ComparedDevice>; 2] = [Vec::new(), Vec::new()];
     for (files, into) in sides.iter().zip(&mut compared) {

@@ -122,12 +122,7 @@ fn answer(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Beside>
         let reason = format!("the files are of ranks {}", all.join(", "));
         return Err(SetError::Argument { option: "--ranks", value: "these ranks".to_string(), reason }.into());
     }
-    let _watch = Watch::start(Limits {
-        doing: "analyse the memory snapshots".to_string(),
-        memory: chosen.limit,
-        time: None,
-        hints: ("raise --memory-limit, or ask for fewer files or for one table", ""),
-    });
+    let _watch = Watch::start(Limits::of_snapshots(chosen.limit));
     let mut refused = 0;
     for (file, rank) in &read {
         let wanted = (!output.is_text()).then_some(table);
