@@ -83,6 +83,11 @@ impl Activity {
         Some(self.step).filter(|step| *step != NO_ROW)
     }
 
+    #[cfg(test)]
+    pub(super) fn on(self, device: i64, stream: i64) -> Self {
+        Self { device, stream, ..self }
+    }
+
     pub(super) fn set_launch(&mut self, row: Option<u32>) {
         self.launch = row.unwrap_or(NO_ROW);
     }
@@ -92,14 +97,10 @@ impl Activity {
     }
 }
 
-/// One hour, ns. A device event that starts earlier than this before the median start is a clock error.
-const FAR: Ns = 3_600_000_000_000;
-
 /// Extracts, repairs and links the activities, in order of (start, row).
 pub fn linked(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec<Activity> {
     let mut all = extract(c, classes, base, health);
     all.sort_by_key(|a| (a.span.start, a.row));
-    drop_far_outliers(&mut all, health);
     drop_duplicates(&mut all, c, health);
     link(&mut all, c, classes, health);
     all
@@ -135,13 +136,6 @@ fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec
         });
     }
     out
-}
-
-fn drop_far_outliers(all: &mut Vec<Activity>, health: &mut Health) {
-    let Some(median) = all.get(all.len() / 2).map(|a| a.span.start) else { return };
-    let far = all.partition_point(|a| a.span.start < median.saturating_sub(FAR));
-    health.add(Counter::FarOutlier, far as u64, None, "");
-    all.drain(..far);
 }
 
 /// Drops duplicates: activities that agree in start, length, correlation, device, stream, name and graph node.
@@ -273,35 +267,19 @@ fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
 
 /// Counts anomalies of activities that are kept unchanged.
 fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
-    let (mut unlinked, mut early, mut no_args) = (0, 0, 0);
-    let mut last_end: BTreeMap<(i64, i64), (Ns, Span)> = BTreeMap::new();
-    let (mut overlaps, mut suspects) = (0, 0);
+    let (mut unlinked, mut no_args) = (0, 0);
     let mut external = (0, 0);
     for a in all {
         unlinked += u64::from(a.launch().is_none());
-        early += u64::from(a.launch().is_some_and(|l| a.span.start < c.ts[l as usize]));
         no_args +=
             u64::from(a.work == WorkClass::Communication && c.args.column(Arg::CollectiveName).get(a.row).is_none());
         if let Some(id) = c.args.uint(Arg::ExternalId, a.row) {
             external.0 += u64::from(id == 0);
             external.1 += u64::from(id != 0 && Some(id) == c.args.uint(Arg::Correlation, a.row));
         }
-        if a.span.is_empty() {
-            continue;
-        }
-        let last = last_end.entry((a.device, a.stream)).or_insert((Ns::MIN, Span::new(0, 0)));
-        if a.span.start < last.0 {
-            overlaps += 1;
-            let over = last.1.intersect(a.span).len();
-            suspects += u64::from(over > 5_000.max(last.1.len() / 2));
-        }
-        *last = (last.0.max(a.span.end), a.span);
     }
     health.add(Counter::GpuUnlinked, unlinked, None, "");
-    health.add(Counter::LaunchDelayNegative, early, None, "");
     health.add(Counter::CommArgsMissing, no_args, None, "");
-    health.add(Counter::StreamOverlap, overlaps, None, "");
-    health.add(Counter::DurSuspect, suspects, None, "");
     health.add(Counter::ExternalZero, external.0, None, "");
     health.add(Counter::ExternalIsCorrelation, external.1, None, "");
 }

@@ -28,11 +28,13 @@ pub enum Class {
     Noise,
     /// An unknown category, or none.
     Unknown,
+    /// An event that starts where nothing can have been recorded, whatever its category.
+    Outside,
 }
 
 impl Class {
     /// Every class, at the place of its discriminant.
-    pub const ALL: [Class; 16] = [
+    pub const ALL: [Class; 17] = [
         Class::HostOp,
         Class::Annotation,
         Class::GpuAnnotation,
@@ -49,6 +51,7 @@ impl Class {
         Class::Counter,
         Class::Noise,
         Class::Unknown,
+        Class::Outside,
     ];
 
     /// Name in the `events` table.
@@ -70,6 +73,7 @@ impl Class {
             Class::Counter => "counter",
             Class::Noise => "noise",
             Class::Unknown => "unknown",
+            Class::Outside => "outside",
         }
     }
 
@@ -85,7 +89,7 @@ impl Class {
 
     /// Whether the event is neither work nor host activity; such events do not extend the capture.
     pub fn is_profilers_own(self) -> bool {
-        matches!(self, Class::Overhead | Class::Noise | Class::Counter)
+        matches!(self, Class::Overhead | Class::Noise | Class::Counter | Class::Outside)
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::health::{Counter, Health};
 use crate::trace::activity::{Activity, classified, linked};
 use crate::trace::args::Arg;
+use crate::trace::believable;
 use crate::trace::category::{Class, refine};
 use crate::trace::device::DeviceWork;
 use crate::trace::events::Columns;
@@ -13,8 +14,10 @@ use crate::trace::graph_replay::GraphReplays;
 use crate::trace::inferred_steps::or_repeats;
 use crate::trace::interval::Union;
 use crate::trace::launch::{Launches, is_graph_launch, is_launch_call};
+use crate::trace::launch_times::LaunchTimes;
 use crate::trace::memory;
 use crate::trace::meta::{Device, LARGEST_GROUP, Meta, RankSource};
+use crate::trace::overrun::{self, Overruns};
 use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::trace::rules::Rules;
 use crate::trace::shared::Shared;
@@ -25,6 +28,7 @@ use crate::trace::stream_capture::StreamCaptures;
 use crate::trace::strings::{StrId, Texts};
 use crate::trace::thread::{InnermostTimeline, host_rows};
 use crate::trace::timeline::{Timeline, WorkClass};
+use crate::trace::unended_frames;
 use crate::trace::window::{Scope, Window, windows};
 use crate::units::{Ns, Span, fmt_ns};
 use regex::Regex;
@@ -117,6 +121,9 @@ pub struct RankTrace {
     /// Where launches are recorded into graphs instead of run.
     pub stream_captures: StreamCaptures,
     pub graph_replays: GraphReplays,
+    /// What was cut off activities that cannot have lasted as long as recorded.
+    pub overruns: Overruns,
+    pub launch_times: LaunchTimes,
     /// Captured graphs that were given, for this and other ranks.
     pub graph_captures: Arc<Captures>,
     hosts: Vec<(u32, Vec<u32>)>,
@@ -142,13 +149,19 @@ impl RankTrace {
     ) -> Self {
         let mut health = std::mem::take(&mut columns.recorded.health);
         memory::put_in_order(&mut columns.recorded.memory, &mut health);
-        let classes = classes(&columns);
+        let mut classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
+        believable::leave_out(&mut columns, &mut classes, base, &mut health);
+        unended_frames::cut(&mut columns, &classes, &mut health);
         // In parallel: GPU activities on one thread, host rows and steps on the other.
         let stream_captures = StreamCaptures::new(&columns, &classes);
         let mut of_hosts = Health::default();
-        let (mut all, (hosts, found)) = rayon::join(
-            || linked(&columns, &classes, base, &mut health),
+        let ((mut all, overruns), (hosts, found)) = rayon::join(
+            || {
+                let mut all = linked(&columns, &classes, base, &mut health);
+                let overruns = overrun::cut(&mut all, &columns, &mut health);
+                (all, overruns)
+            },
             || {
                 let found = find(&columns, &classes, options.step_pattern.as_ref(), &mut of_hosts);
                 (host_rows(&columns, &classes), found)
@@ -157,11 +170,12 @@ impl RankTrace {
         health.merge(&of_hosts);
         let python = !columns.args.column(Arg::PythonId).is_empty();
         let is_device_lost = all.is_empty() && launches_work(&columns, &classes, &stream_captures);
-        let ((recorded, edges, launched, mut devices, mut steps), stacks) = rayon::join(
+        let ((recorded, edges, launched, mut devices, mut steps, launch_times), stacks) = rayon::join(
             || {
                 let recorded = capture(&columns, &classes, &all);
                 let mut steps = or_repeats(found, &columns, &classes, &all);
                 classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health);
+                let launch_times = LaunchTimes::of(&all, &columns, &mut health);
                 let window = (options.step_window, recorded);
                 finish(&mut steps, &mut all, &columns, &classes, &stream_captures, window);
                 let launched: Option<Vec<Activity>> =
@@ -183,7 +197,7 @@ impl RankTrace {
                     options.hidden_min,
                     &stream_captures,
                 );
-                (recorded, edges, launched, devices, steps)
+                (recorded, edges, launched, devices, steps, launch_times)
             },
             || Stacks::new(&columns, &classes, &hosts, python),
         );
@@ -218,6 +232,8 @@ impl RankTrace {
             stacks,
             stream_captures,
             graph_replays,
+            overruns,
+            launch_times,
             graph_captures: Arc::clone(&options.graph_captures),
             hosts,
             shared: Shared::default(),

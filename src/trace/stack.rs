@@ -194,20 +194,29 @@ impl Stacks {
 }
 
 /// Python frames in order of their rows, with the row of the calling frame (`NONE` without one).
-struct Frames {
+pub(super) struct Frames {
     rows: Vec<u32>,
     parents: Vec<u32>,
 }
 
 impl Frames {
     /// The caller is the frame with the recorded id; if frames share an id, the last of them.
-    fn new(c: &Columns, classes: &[Class]) -> Self {
+    pub(super) fn new(c: &Columns, classes: &[Class]) -> Self {
         let rows: Vec<u32> = (0..c.len() as u32).filter(|&r| classes[r as usize] == Class::Python).collect();
         let by_id = ById::new(&rows, c);
         let mut recorded = c.args.cursor(Arg::PythonParent);
         let parent = |&row: &u32| recorded.get(row).and_then(|id| by_id.row(id)).filter(|p| *p != row).unwrap_or(NONE);
         let parents = rows.iter().map(parent).collect();
         Self { rows, parents }
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = u32> {
+        self.rows.iter().copied()
+    }
+
+    /// Frames with those that called them.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.rows().zip(self.parents.iter().copied()).filter(|(_, caller)| *caller != NONE)
     }
 }
 
