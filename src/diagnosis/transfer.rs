@@ -147,7 +147,7 @@ fn is_between_stages(job: &Job, part: u32, call: &Call) -> bool {
 
 /// Bytes per ns of a matched call, with the class of its size.
 fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
-    let (call, outcome) = (job.call(m), job.outcome(m).filter(|o| !o.is_impossible)?);
+    let (call, outcome) = (job.call(m), job.transfer_of(m)?);
     let bytes = call.bytes.filter(|b| *b >= BYTES_MIN)?;
     let transfer = call.span.len() - outcome.wait;
     let class = (job.instances().get(outcome.instance as usize)?.group, call.kind.name(), bytes.ilog2());

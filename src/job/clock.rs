@@ -59,9 +59,14 @@ impl Clock {
         if self.is_linear { self.offset + slope(self.drift, t - self.at) } else { self.offset }
     }
 
+    /// The rank's time `t` on the common axis by the offset found, whether or not it is applied.
+    pub fn found(&self, t: Ns) -> Ns {
+        t - self.found_at(t)
+    }
+
     /// Converts the rank's time `t` to the common axis.
     pub fn aligned(&self, t: Ns) -> Ns {
-        if self.is_applied { t - self.found_at(t) } else { t }
+        if self.is_applied { self.found(t) } else { t }
     }
 }
 

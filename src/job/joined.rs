@@ -4,12 +4,14 @@ use crate::job::clock::{Clock, ClockMode, align};
 use crate::job::exposed::CallSpan;
 use crate::job::matching::{Instance, Matched, Member, collectives, messages};
 use crate::job::meeting::meeting_points;
+use crate::job::origin;
 use crate::job::part::{RankSummary, SyncPoints};
+use crate::job::strays::{self, Stray};
 use crate::job::waits::{Arrivals, CallWait, Waits, root, split};
 use crate::trace::collective::Call;
 use crate::trace::shared::Shared;
 use crate::trace::strings::Interner;
-use crate::units::{Ns, Span};
+use crate::units::{Ns, Span, fmt_ns};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -19,7 +21,11 @@ pub struct Job {
     pub matched: Matched,
     /// One per part.
     pub clocks: Vec<Clock>,
+    /// Whether only collectives show that the times of the ranks have one origin.
+    pub is_origin_proved: bool,
     waits: Waits,
+    /// Collectives whose members end apart, in order of instance.
+    pub strays: Vec<Stray>,
     /// By part and call: whether the rank met the others at its end, so that its next local time starts there.
     met: Vec<Vec<bool>>,
     /// Names in the parts' local work.
@@ -32,13 +38,15 @@ impl Job {
     pub fn join(parts: impl ExactSizeIterator<Item = RankSummary>, mode: ClockMode) -> Self {
         let mut names = Interner::default();
         // One by one, so that only one part at a time has its own copy of names.
-        let parts: Vec<RankSummary> = parts.map(|part| share_names(part, &mut names)).collect();
+        let mut parts: Vec<RankSummary> = parts.map(|part| share_names(part, &mut names)).collect();
+        let is_origin_proved = origin::prove(&mut parts);
         let mut matched = collectives(&parts);
         let clocks = align(&parts, &matched, mode);
         messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
         let waits = split(&parts, &matched, &clocks);
+        let strays = strays::find(&parts, &matched, &clocks);
         let met = meeting_points(&parts, &matched);
-        Self { parts, matched, clocks, waits, met, names, shared: Shared::default() }
+        Self { parts, matched, clocks, is_origin_proved, waits, strays, met, names, shared: Shared::default() }
     }
 
     /// Shared data of several analyses, identified by its type; computed when first requested.
@@ -72,6 +80,26 @@ impl Job {
     /// Arrivals of the instance at an index.
     pub fn arrivals(&self, instance: usize) -> Arrivals {
         self.waits.arrivals.get(instance).copied().unwrap_or_default()
+    }
+
+    /// Whether members of the instance at an index end apart, although each waits for all others: its ends are no
+    /// evidence of transfer.
+    pub fn is_stray(&self, instance: u32) -> bool {
+        self.strays.binary_search_by_key(&instance, |s| s.instance).is_ok()
+    }
+
+    /// Which member of a collective ends apart from the others, and by how much.
+    pub fn stray_in_words(&self, stray: &Stray) -> String {
+        let call = self.call(stray.member);
+        let number = call.seq.map_or_else(String::new, |seq| format!(" number {seq}"));
+        let side = if stray.apart < 0 { "before" } else { "after" };
+        let rank = self.parts[stray.member.part as usize].rank;
+        format!("{}{number} of rank {rank} ends {} {side} the others", call.kind.name(), fmt_ns(stray.apart.abs()))
+    }
+
+    /// Waiting and transfer of a call, if times of its instance are possible and its members end together.
+    pub fn transfer_of(&self, m: Member) -> Option<CallWait> {
+        self.outcome(m).filter(|o| !o.is_impossible && !self.is_stray(o.instance))
     }
 
     /// When a rank was ready for a call, on its own clock.

@@ -114,6 +114,16 @@ pub fn group_view(job: &Job, shares: &[MatchedShare], shown: &GroupSelection) ->
 /// Largest number of groups printed.
 const GROUPS_SHOWN: usize = 12;
 
+/// Collectives whose members end apart.
+fn strays(job: &Job) -> Option<String> {
+    let farthest = job.strays.iter().max_by_key(|s| s.apart.abs())?;
+    Some(format!(
+        "{} whose members end apart, although each waits for all (ends_apart): left out of transfer and bandwidth; {}",
+        plural(job.strays.len(), "collective"),
+        job.stray_in_words(farthest)
+    ))
+}
+
 /// Problems with the calls or with the clocks.
 pub fn warnings(job: &Job) -> Vec<String> {
     let mut out = Vec::new();
@@ -126,6 +136,7 @@ pub fn warnings(job: &Job) -> Vec<String> {
             plural(impossible, "collective")
         ));
     }
+    out.extend(strays(job));
     for i in job.instances().iter().filter(|i| i.disagrees).take(3) {
         out.push(disagreement(job, i));
     }
@@ -148,6 +159,9 @@ pub fn warnings(job: &Job) -> Vec<String> {
             "ranks {}: some calls name no group, and it cannot be inferred from the calls of the ranks: left unmatched",
             rank_list(&groupless)
         ));
+    }
+    if job.is_origin_proved {
+        out.push("times have no recorded origin, but collectives end together on all ranks: they have one".to_string());
     }
     if !without_origin.is_empty() {
         out.push(format!(

@@ -93,6 +93,7 @@ fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
             wait_ns: outcome.map(|o| o.wait),
             transfer_ns: outcome.map(|o| dur - o.wait),
             ends_before_last_arrival: outcome.map(|o| o.is_impossible),
+            ends_apart: outcome.map(|o| job.is_stray(o.instance)),
             member_count: instance.map_or(1, |i| i.len() as u32),
             expected_count: instance.map(|i| i.expected),
             matched_by: instance.map(|i| i.method.name()),

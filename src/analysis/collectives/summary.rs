@@ -54,6 +54,9 @@ pub fn summaries<'a>(job: &'a Job, shown: &GroupSelection) -> BTreeMap<SumKey<'a
         sum.complete += 1;
         sum.start_skews.push(a.last - a.first);
         sum.end_skews.push(a.end_skew);
+        if job.is_stray(id as u32) {
+            continue;
+        }
         let Some(last) = members.get(a.last_member as usize) else { continue };
         let transfer = job.call(*last).span.len() - job.outcome(*last).map_or(0, |o| o.wait);
         if transfer > 0 {

@@ -27,6 +27,7 @@ table! {
         wait_ns: Option<i64>, "ns", "waiting: time before the last arrival among the ranks that this rank depends on";
         transfer_ns: Option<i64>, "ns", "data transfer: dur - wait";
         ends_before_last_arrival: Option<bool>, "", "the call ends before the last arrival, which is impossible for this kind: wait = dur, left out of bandwidth and alignment";
+        ends_apart: Option<bool>, "", "members end apart by more than 1 ms and a tenth of the longest call, although each waits for all: one of the times is wrong; left out of bandwidth";
         member_count: u32, "ranks", "members that recorded it";
         expected_count: Option<u32>, "ranks", "members of the group";
         matched_by: Option<Text>, "", "seq, sequence, inferred or peers";

@@ -267,7 +267,7 @@ impl Replay {
             let n = &mut self.nodes[i];
             n.rest = (n.end - joined).max(0);
             let span = job.call(n.member).span;
-            let matched = job.outcome(n.member).filter(|o| !o.is_impossible);
+            let matched = job.transfer_of(n.member);
             n.transfer = matched.map_or(n.rest, |o| n.rest.min(span.len() - o.wait));
         }
     }
