@@ -3,7 +3,7 @@
 //! Form: `cannot <verb> <thing>: expected ..., found ...`, lower case, no final stop.
 
 use crate::files::Fault;
-use crate::health::Health;
+use crate::health::{Counter, Health};
 use crate::units::{MemoryLimit, fmt_bytes};
 use std::path::PathBuf;
 use thiserror::Error;
@@ -45,7 +45,7 @@ pub enum ReadError {
     Damaged { file: String, reason: String },
     #[error("cannot read {file}: expected events, found the end of the file before the first")]
     Cut { file: String },
-    #[error("cannot read {file}: expected events, found none")]
+    #[error("cannot read {file}: expected events, found {}", unusable(.health))]
     NoEvents { file: String, health: Box<Health> },
     #[error("cannot read {file}: two writers wrote to it, found a second trace at byte {byte}")]
     Interleaved { file: String, byte: u64 },
@@ -86,6 +86,9 @@ impl ReadError {
                 Some("it was cut or damaged when it was written or copied: copy or record it again")
             }
             ReadError::Cut { .. } => Some("the file may still be being written, or its disk was full: record it again"),
+            ReadError::NoEvents { health, .. } if health.count(Counter::TimeOverflow) > 0 => {
+                Some("the clock of the recorder, or the unit in which times were written, is wrong")
+            }
             ReadError::NoEvents { .. } => Some("the profiler was not active, or every event was damaged"),
             ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
             ReadError::TooLarge { .. } => Some(
@@ -112,6 +115,14 @@ pub const PIPELINE_TIMELINE: &str = "a timeline of pipeline stages";
 
 /// Part of zstd's message for a frame whose window exceeds the limit.
 const NEEDS_MEMORY: &str = "too much memory";
+
+/// What a file without usable events has.
+fn unusable(health: &Health) -> String {
+    match health.count(Counter::TimeOverflow) {
+        0 => "none".to_string(),
+        _ => "none whose time is within the 146 years before and after 1970 that can be held".to_string(),
+    }
+}
 
 fn needed(needs: Option<u64>, limit: MemoryLimit) -> String {
     match needs {

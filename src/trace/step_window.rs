@@ -41,8 +41,8 @@ pub fn finish(
     for a in all.iter_mut() {
         a.set_step(steps.owner(a, c, has_launches));
     }
-    if steps.steps.is_empty() && !capture.is_empty() {
-        // As a last resort, the whole capture is one step.
+    if steps.steps.is_empty() && classes.iter().any(|class| !class.is_profilers_own()) {
+        // As a last resort, the whole capture is one step, even if it has no length.
         let (host, window) = (capture, capture);
         steps.steps.push(Step {
             index: 0,

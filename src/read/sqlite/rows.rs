@@ -103,10 +103,12 @@ impl<'a> Rows<'a> {
             c.health.add(Counter::TsMissing, 1, None, "");
             return None;
         };
-        let Some(length) = end.checked_sub(start).filter(|l| *l >= 0) else {
-            c.health.add(Counter::DurNegative, 1, None, "");
+        let Some(length) = end.checked_sub(start) else {
+            c.health.add(Counter::TimeOverflow, 1, None, "");
             return None;
         };
+        c.health.add(Counter::DurNegative, u64::from(length < 0), None, "");
+        let length = length.max(0);
         if c.len().is_multiple_of(ROWS_BETWEEN_CHECKS) {
             self.hold_beside(self.beside);
         }
