@@ -243,6 +243,10 @@ pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust
     let share = fmt_pct(percent(each, step));
     match kind {
         CauseKind::CommUnmatched => {
+            let takes = format!("Exposed communication takes {} a step ({share}), waiting or transfer", fmt_ns(each));
+            if let Some(limit) = trust.recording.limits().iter().find(|l| l.rule == "time_origin") {
+                return (format!("{takes}: cannot tell: {}", limit.sentence), limit.next.clone());
+            }
             let is_whole = trust.world == Some(trust.present) && trust.present > 1;
             let present = match trust.world {
                 _ if is_whole => "collectives of which the ranks are not recorded".to_string(),
@@ -250,10 +254,7 @@ pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust
                 None => format!("{} recorded", crate::wording::counts::plural(trust.present as usize, "rank")),
             };
             (
-                format!(
-                    "Exposed communication takes {} a step ({share}), waiting or transfer: cannot tell with {present}",
-                    fmt_ns(each)
-                ),
+                format!("{takes}: cannot tell with {present}"),
                 if is_whole {
                     "record again with a PyTorch that writes the process group of each collective (2.2 or later)"
                 } else {

@@ -35,6 +35,8 @@ pub struct Diagnosis {
     pub topology: Topology,
     /// Own time of the operators of a job without devices by name, and of all others together under the empty name, ns.
     pub operators: BTreeMap<String, Ns>,
+    /// Ranks that may be late by chance, in words.
+    pub unproven: Vec<String>,
 }
 
 /// Smallest gain of a cause, percent of the time of the job.
@@ -102,7 +104,7 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
         Vendor::Host => host_operators::sums(partials),
         _ => BTreeMap::new(),
     };
-    Diagnosis { account, causes, trust, topology, operators }
+    Diagnosis { account, causes, trust, topology, operators, unproven: late.unproven }
 }
 
 /// Number and sum of the pauses, by rank.

@@ -1,7 +1,9 @@
 //! Stragglers as causes: ranks that the test names, with the reason for which they are late.
 
 use crate::analysis::api::Options;
-use crate::analysis::stragglers::{Judged, Judgement, Pattern, StepDifferences, Straggler, because, judged, reasons};
+use crate::analysis::stragglers::{
+    Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, reasons,
+};
 use crate::analysis::what_if::ReplayedJob;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kind::CauseKind;
@@ -36,6 +38,8 @@ pub struct LateRanks {
     pub stragglers: Vec<LateRank>,
     /// Ranks that are late in single steps: too seldom for a cause, but evidence for a step that is longer than others.
     pub in_steps: Vec<LateRank>,
+    /// Ranks that are late by as much as a straggler, which may be chance, in words.
+    pub unproven: Vec<String>,
     /// By part and step: the straggler.
     places: BTreeMap<(u32, StepKey), usize>,
     /// By part, for jobs without steps.
@@ -52,6 +56,9 @@ impl LateRanks {
     }
 }
 
+/// Share of a step by which a rank must be late for the verdict to say that this may be chance, percent.
+const UNPROVEN_PCT: f64 = 5.0;
+
 pub fn find(job: &Job, options: &Options) -> LateRanks {
     let mut out = LateRanks::default();
     if job.parts.len() < 2 {
@@ -59,6 +66,7 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
     }
     let shared = judged(job, options);
     let Judged { judgement: judged, why } = shared.as_ref();
+    out.unproven = cannot_tell(job, judged, UNPROVEN_PCT);
     let steps = judged.steps.len();
     let has_late = judged.stragglers.iter().any(|s| s.gain > 0);
     let replayed = has_late.then(|| ReplayedJob::of(job)).flatten().filter(|r| r.is_reliable());

@@ -75,6 +75,7 @@ pub fn verdict(found: &Diagnosis) -> JobVerdict {
             if withheld == 1 { "it" } else { "them" }
         ));
     }
+    notes.extend(found.unproven.iter().cloned());
     notes.extend(found.trust.setups.iter().cloned());
     let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
     let trusted = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_)));

@@ -32,6 +32,15 @@ table! {
         frame_count: u64, "", "Python frames";
         overhead_ns: i64, "ns", "time in which the profiler worked";
         lead_ns: i64, "ns", "time in which work from before the recording ran";
+        overrun_count: u64, "", "activities that cover three or more later ones of their stream, which cannot be";
+        overrun_ns: i64, "ns", "their time after the next start on their stream, which counts nowhere";
+        ordered_count: u64, "", "activities with a launch call, without communication";
+        overtaken_count: u64, "", "of those, activities that ran on their stream after one that was launched later";
+        overtaken_by_ns: i64, "ns", "longest time between the launches of both";
+        clock_device: Option<i64>, "", "device whose clock disagrees with the host's: its activities start before their launch calls, by nearly the same time";
+        clock_ahead_ns: i64, "ns", "least time by which they do; 0: no such device";
+        clock_early_count: u64, "", "activities of this device that start before their launch calls";
+        clock_linked_count: u64, "", "activities of this device with a launch call";
         device_count: u32, "", "GPUs with work";
         device_state: Text, "", "recorded; partly (more than 5 % of launches have no activity, or of GPU time no launch); not_recorded (launches, but no activity); counted (the same, and counters were read instead); host_job (operators, but no launches); nothing";
         operator_count: u64, "", "operators";
@@ -142,6 +151,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let compute = sum(&|a| a.work == WorkClass::Compute);
     let unlinked = sum(&|a| a.launch().is_none());
     let mode = ServingMode::of(trace);
+    let clock = trace.launch_times.clocks.iter().max_by_key(|c| c.ahead);
     let first = trace.devices.iter().filter_map(|d| d.device).next();
     let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
     table.push(RecordingRow {
@@ -174,6 +184,15 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         compute_ns: compute,
         main_stream: streams.iter().find(|(_, ns)| **ns > 0 && **ns * 2 >= compute).map(|(stream, _)| *stream),
         streams: &streams.keys().map(i64::to_string).collect::<Vec<_>>().join(","),
+        overrun_count: trace.overruns.count,
+        overrun_ns: trace.overruns.cut,
+        ordered_count: trace.launch_times.ordered,
+        overtaken_count: trace.launch_times.overtaken,
+        overtaken_by_ns: trace.launch_times.overtaken_by,
+        clock_device: clock.and_then(|c| c.device),
+        clock_ahead_ns: clock.map_or(0, |c| c.ahead),
+        clock_early_count: clock.map_or(0, |c| c.early),
+        clock_linked_count: clock.map_or(0, |c| c.linked),
         device_count: trace.devices.iter().filter(|d| d.is_gpu).count() as u32,
         data_parallel_count: rows_named(&is_data_parallel),
         gloo_count: rows_named(&is_gloo),

@@ -11,7 +11,7 @@ mod why;
 pub use judge::{DEVIATIONS, Judgement, Pattern, SIGMA_OF_MAD, Straggler};
 pub use judged::{Judged, judged};
 pub use marks::{LateMarks, WhereLate};
-pub use report::because;
+pub use report::{because, cannot_tell};
 pub use why::{StepDifferences, reasons};
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};

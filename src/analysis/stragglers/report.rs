@@ -295,7 +295,7 @@ pub fn views(job: &Job, judged: &Judgement, sums: &ByPart, partials: &[Partial],
         view.notes.push(format!("the picture shows the first {STEPS_SHOWN} of {} steps", judged.steps.len()));
     }
     view.notes.extend(verdict(job, judged, options));
-    view.notes.extend(cannot_tell(job, judged));
+    view.notes.extend(cannot_tell(job, judged, 0.0));
     view.notes.extend(always_last(job, judged, sums));
     view.notes.extend(shared_cores(job));
     view.notes.extend(clocks(job));
@@ -331,9 +331,10 @@ fn verdict(job: &Job, judged: &Judgement, options: &Options) -> Option<String> {
     })
 }
 
-/// Effects that may be chance, and how many steps to record in order to know.
-fn cannot_tell(job: &Job, judged: &Judgement) -> Vec<String> {
+/// Effects that may be chance and are at least a share of a step, and how many steps to record in order to know.
+pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
     const SHOWN: usize = 4;
+    let is_large = |u: &&Unproven| percent(u.gain, judged.median_step).is_none_or(|p| p >= min_pct);
     let steps = judged.steps.len();
     let one = |u: &Unproven| {
         let noun = if u.parts.len() == 1 { "rank" } else { "ranks" };
@@ -363,8 +364,8 @@ fn cannot_tell(job: &Job, judged: &Judgement) -> Vec<String> {
             (None, None) => format!("cannot tell whether this is more than chance: {who} {late}"),
         }
     };
-    let mut out: Vec<String> = judged.unproven.iter().take(SHOWN).map(one).collect();
-    let more = judged.unproven.len().saturating_sub(SHOWN);
+    let mut out: Vec<String> = judged.unproven.iter().filter(is_large).take(SHOWN).map(one).collect();
+    let more = judged.unproven.iter().filter(is_large).count().saturating_sub(SHOWN);
     if more > 0 {
         out.push(format!("cannot tell for {} more", plural(more, "rank")));
     }

@@ -2,13 +2,18 @@
 
 mod capture_trace;
 mod counters_only;
+mod device_clock;
 mod device_not_recorded;
+mod ends_apart;
 mod frames_inflate;
 mod host_windows;
+mod impossible_lengths;
+mod launch_order;
 mod lost_launches;
 mod lost_stream;
 mod missing_ranks;
 mod profiler_overhead;
+mod time_origin;
 mod too_short;
 mod unlinked_work;
 
@@ -61,6 +66,11 @@ rules![
     host_windows,
     too_short,
     unlinked_work,
+    launch_order,
+    time_origin,
+    device_clock,
+    impossible_lengths,
+    ends_apart,
     frames_inflate,
     missing_ranks,
 ];
@@ -92,6 +102,15 @@ mod testing {
             frame_count: 0,
             overhead_ns: 0,
             lead_ns: 0,
+            overrun_count: 0,
+            overrun_ns: 0,
+            ordered_count: 1000,
+            overtaken_count: 0,
+            overtaken_by_ns: 0,
+            clock_device: None,
+            clock_ahead_ns: 0,
+            clock_early_count: 0,
+            clock_linked_count: 0,
             device_count: 1,
             device_state: "recorded",
             operator_count: 100,

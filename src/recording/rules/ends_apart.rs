@@ -1,0 +1,25 @@
+//! Members of a collective in which each waits for all others end apart, by more than 1 ms and a tenth of the longest
+//! call. One of the times is wrong, so that the collective counts neither as transfer nor for bandwidth; what is said of
+//! transfers is a bound.
+
+use crate::recording::capability::{Capability, Grade};
+use crate::recording::limit::Limit;
+use crate::recording::rules::Recorded;
+use crate::units::fmt_ns;
+use crate::wording::counts::plural;
+
+pub fn find(recorded: &Recorded) -> Vec<Limit> {
+    let job = recorded.job;
+    let Some(farthest) = job.strays.iter().max_by_key(|s| s.apart.abs()) else { return Vec::new() };
+    let count = plural(job.strays.len(), "collective");
+    vec![Limit {
+        rank: None,
+        capability: Capability::Transfer,
+        grade: Grade::AtMost,
+        rule: "ends_apart",
+        measured: format!("{count}, {}", fmt_ns(farthest.apart.abs())),
+        limit: "1 ms, or a tenth of the longest call".to_string(),
+        sentence: format!("members of {count} end apart: {}", job.stray_in_words(farthest)),
+        next: "check the clock of this rank and the version of its profiler".to_string(),
+    }]
+}
