@@ -42,5 +42,22 @@ fn proved(parts: &[RankSummary], matched: &Matched) -> Vec<bool> {
             }
         }
     }
-    counts.iter().map(|(together, all)| *together >= FEWEST && together * 100 >= all * AGREE_PCT).collect()
+    counts.into_iter().map(is_proof).collect()
+}
+
+/// Whether so many of all collectives of a rank prove an origin, if they end together.
+fn is_proof((together, all): (u64, u64)) -> bool {
+    together >= FEWEST && together * 100 >= all * AGREE_PCT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_collectives_of_a_rank_must_end_together() {
+        assert!(is_proof((3, 4)) && is_proof((75, 100)));
+        assert!(!is_proof((2, 2)), "too few");
+        assert!(!is_proof((74, 100)), "others end apart");
+    }
 }

@@ -37,22 +37,45 @@ pub fn find(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Vec<S
     for (instance, i) in (0u32..).zip(&matched.instances).filter(|(_, i)| i.kind.is_synchronous() && i.len() > 1) {
         let members = matched.members(i);
         let call = |m: &Member| parts.get(m.part as usize).and_then(|p| p.calls.calls.get(m.call as usize));
-        let end = |m: &Member| Some(clocks.get(m.part as usize)?.found(call(m)?.span.end));
-        let mut ends: Vec<Ns> = members.iter().filter_map(end).collect();
-        let (first, last) = (ends.iter().min(), ends.iter().max());
-        let apart = last.zip(first).map_or(0, |(last, first)| last - first);
-        if apart <= APART || members.iter().filter_map(call).any(|c| c.on_host) {
-            continue;
-        }
+        let ends: Vec<(Member, Ns)> =
+            members.iter().filter_map(|m| Some((*m, clocks.get(m.part as usize)?.found(call(m)?.span.end)))).collect();
         let longest = members.iter().filter_map(call).map(|c| c.span.len()).max().unwrap_or(0);
-        if apart.saturating_mul(100) <= longest.saturating_mul(APART_PCT) {
-            continue;
-        }
-        let middle = median(&mut ends).unwrap_or(0);
-        let from_middle = |m: &&Member| end(m).map_or(0, |e| (e - middle).abs());
-        if let Some(member) = members.iter().max_by_key(from_middle) {
-            strays.push(Stray { instance, member: *member, apart: end(member).map_or(0, |e| e - middle) });
+        if let Some((member, apart)) = farthest(&ends, longest)
+            && !members.iter().filter_map(call).any(|c| c.on_host)
+        {
+            strays.push(Stray { instance, member, apart });
         }
     }
     strays
+}
+
+/// The member whose end is farthest from the median end, and its distance, if ends are apart.
+fn farthest(ends: &[(Member, Ns)], longest: Ns) -> Option<(Member, Ns)> {
+    let all = || ends.iter().map(|(_, end)| *end);
+    let apart = all().max()?.saturating_sub(all().min()?);
+    if apart <= APART || apart.saturating_mul(100) <= longest.saturating_mul(APART_PCT) {
+        return None;
+    }
+    let middle = median(&mut all().collect::<Vec<Ns>>())?;
+    ends.iter().map(|(m, end)| (*m, end - middle)).max_by_key(|(_, from_middle)| from_middle.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Ns = 1_000_000;
+
+    #[test]
+    fn an_end_more_than_a_millisecond_and_a_tenth_from_the_others_is_found() {
+        let ends = |ends: [Ns; 4]| -> Vec<(Member, Ns)> {
+            (0..).zip(ends).map(|(part, end)| (Member { part, call: 0 }, 50 * MS + end)).collect()
+        };
+        let late = farthest(&ends([0, 0, 5 * MS, 0]), 7 * MS);
+        assert_eq!(late, Some((Member { part: 2, call: 0 }, 5 * MS)));
+        let early = farthest(&ends([0, 0, 0, -3 * MS]), 7 * MS);
+        assert_eq!(early.map(|(m, apart)| (m.part, apart)), Some((3, -3 * MS)));
+        assert_eq!(farthest(&ends([0, 0, MS, 0]), 2 * MS), None);
+        assert_eq!(farthest(&ends([0, 0, 5 * MS, 0]), 50 * MS), None);
+    }
 }
