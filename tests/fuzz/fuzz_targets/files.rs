@@ -3,11 +3,12 @@
 
 #![no_main]
 
-use hta::read::kineto::event::LoadOptions;
-use hta::read::load::{Chunks, Loaded, Spread, load_in_chunks};
-use hta::read::format::peek;
-use hta::read::room::MemoryLimit;
-use hta::read::source::{ByteCount, Input};
+use hta::read::input::Input;
+use hta::read::load::{load_in_chunks, peek};
+use hta::read::options::LoadOptions;
+use hta::read::reading::{Chunks, Loaded, Spread};
+use hta::read::source::ByteCount;
+use hta::units::MemoryLimit;
 use hta_fuzz::Seen;
 use libfuzzer_sys::fuzz_target;
 use std::path::PathBuf;

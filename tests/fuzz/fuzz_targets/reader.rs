@@ -5,7 +5,7 @@
 #![no_main]
 
 use hta::read::kineto::document::{Document, Refusal};
-use hta::read::kineto::event::LoadOptions;
+use hta::read::options::LoadOptions;
 use hta_fuzz::Seen;
 use libfuzzer_sys::fuzz_target;
 

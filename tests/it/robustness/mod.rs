@@ -2,6 +2,7 @@
 
 pub mod broken;
 pub mod brute;
+pub mod corpus;
 pub mod damage;
 pub mod events;
 pub mod faults;

@@ -5,6 +5,7 @@ mod hostile;
 mod known;
 mod levels;
 mod pickle;
+mod shared_objects;
 mod synthetic;
 mod timeline;
 
