@@ -33,6 +33,15 @@ pub fn all_names(folder: &Path) -> Result<Vec<String>, Fault> {
     Ok(sorted(found.chain(unreadable(&address))))
 }
 
+/// URLs of the objects that lists of a folder named so far, with keys that no path can have.
+pub fn unreadable_urls(folder: &Path) -> Vec<PathBuf> {
+    let of = |address: Address| {
+        let keys = lists::unreadable_keys(&address.root, &address.key);
+        keys.iter().map(|key| PathBuf::from(address.url_of(key))).collect()
+    };
+    Address::of(folder).map(of).unwrap_or_default()
+}
+
 /// Whether a folder has any object in it or below.
 pub(super) fn has_any(folder: &Path) -> Result<bool, Fault> {
     let (address, store) = listable(folder)?;

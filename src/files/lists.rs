@@ -51,9 +51,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keys below a folder that were taken out of lists of a store.
+/// Keys below a folder that were taken out of lists of a store, and those that lead out of every folder.
 pub(super) fn unreadable_keys(root: &str, folder: &Key) -> Vec<String> {
-    let is_below = |key: &&String| folder.is_root() || below(folder.as_ref(), key).is_some();
+    let is_below = |key: &&String| below(folder.as_ref(), key).is_some() || key.starts_with("../");
     locked(&UNREADABLE).get(root).into_iter().flatten().filter(is_below).cloned().collect()
 }
 

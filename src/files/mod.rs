@@ -24,7 +24,7 @@ mod upload;
 
 pub use address::is_within;
 pub use fault::Fault;
-pub use listing::{all_names, matching};
+pub use listing::{all_names, matching, unreadable_urls};
 pub use scheme::is_remote;
 pub use secrets::without_secrets;
 pub use stored::{Stored, StoredReader};

@@ -115,7 +115,9 @@ fn in_store(url: &Path) -> Result<Vec<Input>, Fault> {
     }
     let is_read = |name: &&String| ENDINGS.iter().any(|e| name.to_lowercase().ends_with(e));
     let folder = text.trim_end_matches('/');
-    Ok(names.iter().filter(is_read).map(|name| input(PathBuf::from(format!("{folder}/{name}")), false)).collect())
+    let found = names.iter().filter(is_read).map(|name| PathBuf::from(format!("{folder}/{name}")));
+    // Whatever these are, it is told that they cannot be read.
+    Ok(found.chain(files::unreadable_urls(url)).map(|path| input(path, false)).collect())
 }
 
 /// The fault of a store inside an error of reading.

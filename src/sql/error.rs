@@ -1,5 +1,6 @@
 //! Errors of statements, and of the tables that they read.
 
+use crate::files::Fault;
 use crate::output::columns::wrap;
 use crate::units::{MemoryLimit, fmt_bytes};
 
@@ -26,6 +27,8 @@ pub enum QueryError {
     NoEvents { place: String },
     #[error("cannot read {path}: {reason}")]
     Unreadable { path: String, reason: String },
+    #[error("cannot read {path}: {fault}")]
+    Store { path: String, fault: Fault },
     #[error("cannot read {path}: the statement needs more than {} of memory for its tables", fmt_bytes(.limit.bytes))]
     TooLarge { path: String, limit: MemoryLimit },
     #[error(
@@ -82,6 +85,7 @@ impl QueryError {
                     .into(),
             }),
             Self::TooDeep { .. } => Some("write a long chain of `x = 1 OR x = 2` as `x IN (1, 2)`".into()),
+            Self::Store { fault, .. } => fault.hint.map(String::from),
             Self::Unreadable { .. } => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Tables of a results folder as `hta analyze` writes it: `tables/<name>.parquet`, `events/rank=N.parquet`.
 
-use crate::files::{self, Stored, is_remote};
+use crate::files::{self, Fault, Stored, is_remote};
 use crate::sql::QueryError;
 use crate::sql::load::{Growing, NUMBER_BYTES, TEXT_BYTES, is_text};
 use crate::sql::nearest::nearest;
@@ -12,6 +12,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::RowGroupMetaData;
 use polars::prelude::DataFrame;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,19 +47,19 @@ impl Results {
     /// # Errors
     /// When a store cannot be asked.
     pub fn is_one(folder: &Path) -> Result<bool, QueryError> {
-        files::is_folder(&folder.join("tables")).map_err(|e| unreadable(folder, e))
+        files::is_folder(&folder.join("tables")).map_err(|e| unread(folder, e))
     }
 
     /// # Errors
     /// When the folder holds no tables or cannot be listed.
     pub fn open(folder: &Path) -> Result<Self, QueryError> {
         if !Self::is_one(folder)? {
-            let is_folder = files::is_folder(folder).map_err(|e| unreadable(folder, e))?;
+            let is_folder = files::is_folder(folder).map_err(|e| unread(folder, e))?;
             let found = if is_folder { "a folder without" } else { "no folder" };
             return Err(QueryError::NoResults { found: format!("{found} at {}", folder.display()) });
         }
         // In a store, a folder without the file that is written last is one that is being written, or was given up.
-        if is_remote(folder) && !files::is_file(&folder.join(PROOF)).map_err(|e| unreadable(folder, e))? {
+        if is_remote(folder) && !files::is_file(&folder.join(PROOF)).map_err(|e| unread(folder, e))? {
             return Err(unreadable(folder, format!("expected complete results, found no {PROOF}")));
         }
         let mut tables: Vec<(String, Vec<PathBuf>)> = Vec::new();
@@ -68,7 +69,7 @@ impl Results {
             }
         }
         let events = folder.join(EVENTS);
-        let has_events = files::is_folder(&events).map_err(|e| unreadable(&events, e))?;
+        let has_events = files::is_folder(&events).map_err(|e| unread(&events, e))?;
         let files = if has_events { listed(&events)? } else { Vec::new() };
         if !files.is_empty() {
             tables.push((EVENTS.to_string(), files));
@@ -204,7 +205,7 @@ fn rows_at_once(
     if rows.saturating_mul(width) > room.bytes {
         return Err(too_large());
     }
-    let file = Stored::open(path).map_err(|e| unreadable(path, e))?;
+    let file = Stored::open(path).map_err(|e| unread(path, e))?;
     let of_group = |group: &RowGroupMetaData| {
         let columns = group.columns().iter().filter(|c| needed.contains(&c.column_descr().name()));
         columns
@@ -237,14 +238,22 @@ fn unreadable(path: &Path, reason: impl ToString) -> QueryError {
     QueryError::Unreadable { path: path.display().to_string(), reason: reason.to_string() }
 }
 
+/// The error of a file or store, with its advice.
+fn unread(path: &Path, error: io::Error) -> QueryError {
+    match Fault::of(&error) {
+        Some(fault) => QueryError::Store { path: path.display().to_string(), fault: fault.clone() },
+        None => unreadable(path, error),
+    }
+}
+
 /// The Parquet files of a folder, sorted by name.
 fn listed(folder: &Path) -> Result<Vec<PathBuf>, QueryError> {
-    let names = files::names(folder).map_err(|e| unreadable(folder, e))?;
+    let names = files::names(folder).map_err(|e| unread(folder, e))?;
     Ok(names.iter().filter(|name| name.ends_with(".parquet")).map(|name| folder.join(name)).collect())
 }
 
 fn metadata(path: &Path) -> Result<ArrowReaderMetadata, QueryError> {
-    let file = Stored::open(path).map_err(|e| unreadable(path, e))?;
+    let file = Stored::open(path).map_err(|e| unread(path, e))?;
     contained(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| unreadable(path, e)))
 }
 
@@ -268,7 +277,7 @@ fn read(
     at_once: usize,
     into: &mut Growing,
 ) -> Result<(), QueryError> {
-    let file = Stored::open(path).map_err(|e| unreadable(path, e))?;
+    let file = Stored::open(path).map_err(|e| unread(path, e))?;
     contained(path, || {
         let options = ArrowReaderOptions::new().with_schema(with_views(known.schema()));
         let known =

@@ -53,7 +53,14 @@ fn lists_that_do_not_end_are_refused() {
 fn a_key_that_no_path_can_have_is_named_and_the_others_are_read() {
     let store = with_samples();
     let sample = store.objects("samples/gpu_ddp8/")["rank_1.json.gz"].clone();
-    for key in ["job//rank_0.json.gz", "job/a/../rank_0.json.gz", "job/\u{1b}]0;e\u{7}rank_0.json.gz"] {
+    let keys = [
+        "job//rank_0.json.gz",
+        "job/a/../rank_0.json.gz",
+        "job/\u{1b}]0;e\u{7}rank_0.json.gz",
+        "job/../../../etc/passwd",
+        "../../rank_0.json.gz",
+    ];
+    for key in keys {
         store.put("b/job/rank_1.json.gz", &sample);
         let shown = key.replace('\u{1b}', r"\u{1b}").replace('\u{7}', r"\u{7}");
         let listed = key.to_string();
