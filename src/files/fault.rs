@@ -33,6 +33,8 @@ const ELSEWHERE: &str = "give the address at which the store answers by --endpoi
 
 /// What the crate says before the status of an answer. Its types for these errors are private.
 const STATUS: &str = "Server returned non-2xx status code: ";
+/// What it says of a redirect that does not say where to.
+const NO_PLACE: &str = "redirect without LOCATION";
 /// What it says of an answer without the range that was asked for.
 const NO_RANGES: [&str; 2] = ["Received non-partial response when range requested", "Range request not supported by"];
 
@@ -98,7 +100,10 @@ impl From<object_store::Error> for Fault {
                     if was_retried(&error) { Some(LATER) } else { has_status(&error, &["3"]).then_some(ELSEWHERE) };
                 Self::new(io::ErrorKind::InvalidData, with("the store answers with an error"), hint)
             }
-            _ => Self::new(io::ErrorKind::ConnectionAborted, told, None),
+            _ => {
+                let is_redirect = chain(&error).any(|text| text.contains(NO_PLACE));
+                Self::new(io::ErrorKind::ConnectionAborted, told, is_redirect.then_some(ELSEWHERE))
+            }
         }
     }
 }

@@ -99,4 +99,7 @@ fn advice_is_true_of_what_was_done() {
     assert!(told(403).contains("credentials are taken from") && !told(403).contains("several times"));
     assert!(told(302).contains("--endpoint") && !told(302).contains("several times"));
     assert!(!told(400).contains("several times"));
+    store.plan(|_| Mishap::Redirect("http://127.0.0.1:1/".to_string()));
+    let told = said(&ranks(&store, "s3://b/job/"));
+    assert!(told.contains("--endpoint") && !told.contains("several times"), "{told}");
 }

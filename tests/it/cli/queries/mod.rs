@@ -3,6 +3,8 @@
 mod answers;
 mod catalog;
 mod command;
+#[cfg(target_os = "linux")]
+mod limits;
 
 use hta::sql::answer::Answer;
 use hta::sql::catalog::Query;
