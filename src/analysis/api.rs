@@ -6,6 +6,7 @@ use crate::analysis::verdict::JobVerdict;
 use crate::facts::collectives::collectives;
 use crate::flops::peaks::Peaks;
 use crate::job::{ClockMode, Job};
+use crate::recording::capability::{Capability, Grade};
 use crate::table::schema::{Batch, Columns, Table, TableSpec};
 use crate::trace::rank_trace::{ModelOptions, RankTrace};
 use crate::units::Ns;
@@ -121,6 +122,8 @@ pub enum Certainty {
     Measured,
     /// Depends on an interpretation that the sentence names.
     Inferred,
+    /// Says what the recording lacks, which holds whatever it carries.
+    OfRecording,
 }
 
 /// Something that stands out in the tables of one analysis. It is a symptom: what causes it, and what to do, says the
@@ -177,6 +180,16 @@ pub struct Output {
     pub files: Vec<OutputFile>,
     /// What the job needs most; made by the diagnosis alone.
     pub verdict: Option<JobVerdict>,
+    /// Why sentences are bounds, or left out. Made from what the analysis needs, not by it.
+    pub trust: SectionTrust,
+}
+
+/// How far the recording carries what an analysis says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SectionTrust {
+    pub grade: Grade,
+    /// The reasons, for people; printed above the section.
+    pub lines: Vec<String>,
 }
 
 /// What an analysis is called and explains, what it writes, and what it needs.
@@ -208,6 +221,8 @@ pub struct About {
     pub takes_steps: bool,
     /// Whether `--group` changes the result.
     pub takes_groups: bool,
+    /// What its sentences rest on. Where the recording does not carry it, they are left out, and the reason is printed.
+    pub needs: &'static [Capability],
     /// Whether the analysis compares ranks. Ranks are joined only if an analysis needs it.
     pub joins_ranks: bool,
     /// True if the analysis uses the joined job when there is more than one rank.
@@ -229,6 +244,7 @@ impl About {
         observes_serving: true,
         takes_steps: true,
         takes_groups: false,
+        needs: &[],
         joins_ranks: false,
         joins_peers: false,
     };

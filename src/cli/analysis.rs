@@ -4,7 +4,7 @@ use crate::analysis::api::{Analysis, Options, Output, Wanted};
 use crate::analysis::filters;
 use crate::analysis::ops::COLUMNS;
 use crate::analysis::settings::{Setting, ValueType};
-use crate::cli::analyze::warn;
+use crate::cli::analyze::{is_withheld, warn};
 use crate::cli::args::{TraceArgs, read_text};
 use crate::cli::exit::Exit;
 use crate::cli::known;
@@ -221,6 +221,9 @@ pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside) -> anyhow::R
     warn(&outcome.refused);
     if args.traces.common.strict && outcome.has_loss() {
         note("hta: cannot go on with --strict: something in the input could not be used");
+        return Ok(Exit::Nothing);
+    }
+    if args.traces.common.strict && is_withheld(&outcome) {
         return Ok(Exit::Nothing);
     }
     let mut batches = beside.batches;

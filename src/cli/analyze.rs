@@ -201,6 +201,15 @@ pub fn to(out: &Path) -> impl Fn(RunError) -> RunError {
 /// Message for a loss under `--strict`.
 pub const STRICT: &str = "hta: cannot go on with --strict: something in the input could not be used";
 
+/// Says what the recording does not carry of what was asked for, if something is missing: a reason to end under
+/// `--strict`.
+pub fn is_withheld(outcome: &Outcome) -> bool {
+    let Some(limit) = outcome.withheld() else { return false };
+    note(&format!("hta: cannot go on with --strict: {}", limit.sentence));
+    note(&format!("hint: {}", limit.next));
+    true
+}
+
 /// Writes the results of a run, and prints its report.
 pub fn finish(
     folder: Folder,
@@ -213,6 +222,9 @@ pub fn finish(
     if strict && outcome.has_loss() {
         warn(&outcome.refused);
         note(STRICT);
+        return Ok(Exit::Nothing);
+    }
+    if strict && is_withheld(outcome) {
         return Ok(Exit::Nothing);
     }
     let failed = || format!("cannot write to {}", out.display());

@@ -4,7 +4,7 @@ use crate::analysis::api::{Analysis, Options, Output};
 use crate::analysis::filters;
 use crate::analysis::iterations::IterationsOf;
 use crate::cli::analysis::{enter, with_settings, with_tables};
-use crate::cli::analyze::warn;
+use crate::cli::analyze::{is_withheld, warn};
 use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
 use crate::cli::memory;
@@ -107,6 +107,9 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
         note("hta: cannot go on with --strict: something in the input could not be used");
         return Ok(Exit::Nothing);
     }
+    if args.common.strict && (is_withheld(&base) || is_withheld(&test)) {
+        return Ok(Exit::Nothing);
+    }
     let short = options.settings.flag(&SHORT_NAMES);
     let (output, verdicts) = match tool {
         Some(_) => (compat::hta::diff::compare(handed(&base), handed(&test), short), Vec::new()),
@@ -119,7 +122,10 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
                 outcome.outputs.clear();
                 Set { withheld, iterations, ..read }
             };
-            let sets = (set(&args.base, &mut base), set(&args.test, &mut test));
+            let left_out: [Vec<u32>; 2] = [&base, &test].map(|o| o.recording.left_out().into_iter().collect());
+            let mut sets = (set(&args.base, &mut base), set(&args.test, &mut test));
+            sets.0.without(&left_out.concat());
+            sets.1.without(&left_out.concat());
             let (mut output, verdicts) = compare(&sets.0, &sets.1, &thresholds, args.force, &options)?;
             output.tables.push(table);
             output.views.push(view);

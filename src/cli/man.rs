@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "all done"),
     ("1", "part of it: something in the input could not be used; the report says what"),
-    ("2", "nothing useful, or --strict and a loss"),
+    ("2", "nothing useful, or --strict and a loss, or what is asked for is withheld"),
     ("3", "a --fail-if condition of hta diff holds"),
     ("130", "interrupted"),
 ];

@@ -48,6 +48,7 @@ use crate::diagnosis::verdict::finding_id;
 use crate::facts::vendor::Vendor;
 use crate::job::Job;
 use crate::job::delay::StepKey;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::interval::Union;
@@ -145,6 +146,7 @@ impl Analysis for DiagnosisOf {
             ],
             takes_groups: true,
             joins_ranks: true,
+            needs: &[Capability::DeviceTime, Capability::Idle],
             ..About::DEFAULT
         }
     }

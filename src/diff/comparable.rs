@@ -6,6 +6,7 @@ use crate::diff::population::Population;
 use crate::diff::set::{Basis, MappedRank, Side};
 use crate::table::schema::{Batch, Table};
 use crate::units::{Ns, fmt_pct, percent};
+use crate::wording::ranks::ranks_named;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Operator counts that overlap less than this are of different programs, percent.
@@ -57,6 +58,11 @@ pub fn differences(p: &Population, withheld: [Option<&str>; 2]) -> Differences {
         // Of two recorders, one may see less of the same work.
         let to = if p.has_two_recorders() { &mut out.warnings } else { &mut out.refusals };
         to.push(sentence);
+    }
+    if let left_out @ [_, ..] = p.base.set.left_out.as_slice() {
+        let of = ranks_named(left_out);
+        out.warnings
+            .push(format!("{of} left out of both sides, because a side did not record the device (table trust)"));
     }
     if p.has_two_recorders() {
         out.warnings.extend(told("recorders", &values(p, |r| Some(r.recorder.name().to_string()))));

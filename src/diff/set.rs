@@ -20,6 +20,8 @@ pub struct Set {
     /// Host events are known for whole captures only, not by step: results keep no more of them.
     pub has_hosts_of_captures: bool,
     pub ranks: Vec<MappedRank>,
+    /// Ranks of whose devices one side has recorded nothing, or a part only.
+    pub left_out: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -123,6 +125,15 @@ pub struct Cell {
 }
 
 impl Set {
+    /// Leaves out ranks of which a side cannot tell.
+    pub fn without(&mut self, ranks: &[u32]) {
+        self.ranks.retain(|r| !ranks.contains(&r.rank));
+        self.iterations.retain(|i| !ranks.contains(&i.rank));
+        self.left_out = ranks.to_vec();
+        self.left_out.sort_unstable();
+        self.left_out.dedup();
+    }
+
     /// Reads the tables that [`crate::diff::Diff`] passed on, rank by rank.
     pub fn read(shown: &str, tables: &[Batch]) -> Self {
         let mut ranks: Vec<MappedRank> = Vec::new();

@@ -4,6 +4,7 @@ use crate::analysis::api;
 use crate::analysis::inventory::Ranks;
 use crate::health::Counter;
 use crate::output::visible;
+use crate::recording::capability::{Capability, Grade};
 use crate::run::Outcome;
 use crate::table::column::Column;
 use crate::table::schema::{Batch, TableSpec};
@@ -59,9 +60,29 @@ pub fn summary(outcome: &Outcome) -> Value {
         "ranks": rank_list(&ranks),
         "refused": refused.collect::<Vec<_>>(),
         "refused_count": outcome.refused.len(),
+        "trust": trust(outcome),
         "unpacked_bytes": outcome.unpacked_bytes,
         "verdict": outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref()),
         "world_size": rows().filter_map(|r| r.world_size).max(),
+    })
+}
+
+/// The grade of each capability with the reason, of each analysis that needs one, and the ranks that are left out.
+fn trust(outcome: &Outcome) -> Value {
+    let graded = Capability::ALL.iter().map(|capability| {
+        let value = match outcome.recording.reason(*capability) {
+            None => json!({ "grade": Grade::Ok.name() }),
+            Some(l) => json!({ "grade": l.grade.name(), "rule": l.rule, "reason": l.sentence, "next": l.next }),
+        };
+        (capability.name().to_string(), value)
+    });
+    let needing = outcome.outputs.iter().filter(|(analysis, _)| !analysis.about().needs.is_empty());
+    let analyses = needing.map(|(analysis, o)| (analysis.stem().to_string(), json!(o.trust.grade.name())));
+    let left_out: Vec<u32> = outcome.recording.left_out().into_iter().collect();
+    json!({
+        "analyses": analyses.collect::<serde_json::Map<_, _>>(),
+        "capabilities": graded.collect::<serde_json::Map<_, _>>(),
+        "left_out_ranks": rank_list(&left_out),
     })
 }
 

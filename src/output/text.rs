@@ -52,6 +52,9 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent) -> String {
             heading(&mut out, &title);
             // What stands out in a section; the causes of it are above.
             let first = is_full && i == 0;
+            for line in output.trust.lines.iter().filter(|_| first) {
+                indented(&mut out, "", line, width);
+            }
             for o in output.observations.iter().take(OBSERVATIONS).filter(|_| first) {
                 indented(&mut out, "- ", &o.sentence, width);
             }
@@ -159,6 +162,10 @@ pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     let notes = [inventory::processes_note(&outcome.inventory), record_edges::note(&outcome.inventory)];
     for line in notes.iter().flatten().flat_map(|note| wrap(&format!("note: {note}"), width)) {
         let _ = writeln!(out, "{line}");
+    }
+    let told: BTreeSet<&String> = outcome.outputs.iter().flat_map(|(_, o)| &o.trust.lines).collect();
+    for line in told {
+        indented(&mut out, "", line, width);
     }
     if let Some(told) = verdict(outcome) {
         diagnosis(&mut out, told, width);

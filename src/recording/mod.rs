@@ -12,7 +12,7 @@ use crate::job::Job;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::{RecordingRow, Recordings};
 use crate::recording::limit::{Limit, trust_table};
-use crate::recording::rules::{RULES, Recorded};
+use crate::recording::rules::{RULES, Recorded, TOO_SHORT};
 use crate::table::schema::{Batch, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -89,10 +89,20 @@ impl Recording {
         worst(self.limits.iter().filter(|l| needs.contains(&l.capability)).filter(is_told))
     }
 
-    /// The reason for the worst grade of what is said about some ranks.
-    pub fn reason_of(&self, ranks: &[u32], capability: Capability) -> Option<&Limit> {
-        let is_about = |l: &&Limit| l.capability == capability && l.rank.is_none_or(|r| ranks.contains(&r));
+    /// The reason for the worst grade of what is said about some ranks; about none: about the job.
+    pub fn worst_of(&self, ranks: &[u32], needs: &[Capability]) -> Option<&Limit> {
+        if ranks.is_empty() {
+            return self.worst(needs);
+        }
+        let is_about = |l: &&Limit| needs.contains(&l.capability) && l.rank.is_none_or(|r| ranks.contains(&r));
         worst(self.limits.iter().filter(is_about))
+    }
+
+    /// The first capability of these that is withheld of a rank or of the job, because something was not recorded: a
+    /// recording that is short is whole.
+    pub fn withheld(&self, needs: &[Capability]) -> Option<&Limit> {
+        let is_whole = |l: &Limit| l.rule == TOO_SHORT;
+        self.limits.iter().find(|l| l.grade == Grade::Withheld && needs.contains(&l.capability) && !is_whole(l))
     }
 
     /// The table `trust`.

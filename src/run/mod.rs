@@ -15,6 +15,7 @@ mod processes;
 mod rank;
 mod reduce;
 mod share;
+mod withhold;
 
 pub use captures::{CaptureError, read_captures};
 pub use claims::{Claims, Task, again, duplicate};
@@ -34,6 +35,8 @@ use crate::read::reading::Spread;
 use crate::read::room::{MemoryLimit, estimate};
 use crate::read::source::ByteCount;
 use crate::recording::Recording;
+use crate::recording::capability::Capability;
+use crate::recording::limit::Limit;
 use crate::store::{PartialStore, Spool, StoredPartial};
 use crate::table::schema::Batch;
 use crate::trace::meta::{RankSource, TimeEra};
@@ -137,6 +140,14 @@ impl Outcome {
     /// Whether some input could not be used: a lost event, or a refused file that counts as a loss.
     pub fn has_loss(&self) -> bool {
         is_loss(&self.refused) || self.rank_health.iter().any(|(_, _, h)| h.has_loss())
+    }
+
+    /// What is withheld of what was asked for: of the verdict, or without one of all analyses.
+    pub fn withheld(&self) -> Option<&Limit> {
+        let has_verdict = self.outputs.iter().any(|(_, o)| o.verdict.is_some());
+        let asked = self.outputs.iter().filter(|(_, o)| o.verdict.is_some() || !has_verdict);
+        let needs: Vec<Capability> = asked.flat_map(|(analysis, _)| analysis.about().needs).copied().collect();
+        self.recording.withheld(&needs)
     }
 
     /// The `health` table: the set's counters, then each rank's, then the refused files.

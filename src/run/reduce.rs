@@ -7,6 +7,7 @@ use crate::health::{Counter, Health};
 use crate::job::{Clock, Job, RankSummary};
 use crate::recording::Recording;
 use crate::recording::facts::Recordings;
+use crate::run::withhold::withhold;
 use crate::run::{MappedSet, Outcome, RowSink, RunError};
 use crate::store::StoredPartial;
 use crate::table::schema::Batch;
@@ -87,6 +88,7 @@ pub fn reduce(
         // what an analysis left of all ranks is opened for it alone
         let partials = store.take(kept).map_err(RunError::ReadBack)?;
         let mut output = analysis.reduce(&partials, job, options);
+        withhold(&mut output, analysis, &partials, job, options);
         drop(partials);
         let reduced = sink.reduced(analysis, &mut output);
         reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;

@@ -13,6 +13,7 @@ use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
@@ -74,6 +75,7 @@ impl Analysis for Annotations {
             tables: &[UserAnnotations::SPEC],
             settings: &[MATCH],
             is_long: true,
+            needs: &[Capability::DeviceTime],
             ..About::DEFAULT
         }
     }

@@ -6,6 +6,7 @@ use crate::analysis::api::{
 use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
 use crate::analysis::worst_first::{MergedGroups, WorstFirst};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
@@ -47,6 +48,7 @@ impl Analysis for Breakdown {
             title: "compute, exposed communication and memory, idle; per rank and step",
             explain: include_str!("page.md"),
             tables: &[Breakdowns::SPEC],
+            needs: &[Capability::DeviceTime, Capability::Idle],
             ..About::DEFAULT
         }
     }

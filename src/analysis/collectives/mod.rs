@@ -2,6 +2,7 @@
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table::schema::Batch;
 use crate::trace::collective::CollectiveKind;
 use crate::trace::rank_trace::RankTrace;
@@ -31,6 +32,7 @@ impl Analysis for CollectivesOf {
             takes_steps: false,
             takes_groups: true,
             joins_ranks: true,
+            needs: &[Capability::Transfer],
             ..About::DEFAULT
         }
     }

@@ -7,6 +7,7 @@ pub(crate) mod rules;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::{Table, Text};
 use crate::trace::device::DeviceWork;
@@ -84,6 +85,7 @@ impl Analysis for MemoryCopiesOf {
             title: "copies and sets of memory: sizes, bandwidth, and which of them block the host",
             explain: include_str!("page.md"),
             tables: &[MemoryCopies::SPEC, MemoryBandwidth::SPEC, CopyRules::SPEC],
+            needs: &[Capability::DeviceTime],
             ..About::DEFAULT
         }
     }

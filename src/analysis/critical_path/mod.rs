@@ -18,6 +18,7 @@ pub use window::{PathWindow, annotation, choose};
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::Span;
 use tables::{ClassRow, CriticalPathTable, CriticalSummary, PathWindowColumns};
@@ -70,6 +71,7 @@ impl Analysis for CriticalPath {
             settings: &[ANNOTATION, CAPTURE],
             joins_peers: true,
             observes_serving: false,
+            needs: &[Capability::DeviceTime, Capability::Launch],
             ..About::DEFAULT
         }
     }

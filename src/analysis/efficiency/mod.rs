@@ -9,6 +9,7 @@ use crate::analysis::population::reasons;
 use crate::analysis::what_if::{Limits, ReplayedJob};
 use crate::job::Job;
 use crate::job::delay::StepKey;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
@@ -70,6 +71,7 @@ impl Analysis for Efficiency {
             tables: &[Efficiencies::SPEC, DelayCosts::SPEC],
             takes_groups: true,
             joins_ranks: true,
+            needs: &[Capability::DeviceTime, Capability::Ranks],
             ..About::DEFAULT
         }
     }

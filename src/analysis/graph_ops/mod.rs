@@ -14,6 +14,7 @@ use crate::analysis::settings::{Setting, ValueType};
 use crate::facts::graphs::named::NamedNodes;
 use crate::facts::graphs::nodes::{GraphNodes, OpSource};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table::schema::{Batch, Table};
 use crate::trace::category::Class;
 use crate::trace::graph_capture::{CapturedCall, NodeKind};
@@ -61,6 +62,7 @@ impl Analysis for GraphOpsOf {
             ],
             settings: &[WEIGHT_BYTES],
             takes_steps: false,
+            needs: &[Capability::DeviceTime],
             ..About::DEFAULT
         }
     }

@@ -9,6 +9,7 @@ use crate::facts::gaps::{Classifier, Gap, GapCause, IdleSums};
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, use_name};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::{Table, Text};
 use crate::trace::device::DeviceWork;
@@ -81,6 +82,7 @@ impl Analysis for Idle {
             explain: include_str!("page.md"),
             tables: &[Idles::SPEC, IdleHost::SPEC, IdleGaps::SPEC],
             is_long: true,
+            needs: &[Capability::Idle, Capability::Host],
             ..About::DEFAULT
         }
     }

@@ -13,6 +13,7 @@ use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter
 use crate::analysis::inventory::base_name;
 use crate::facts::iterations::Iterations;
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::trace::iteration::{Engine, Phase};
 use crate::trace::meta::RankSource;
 use crate::trace::rank_trace::RankTrace;
@@ -35,6 +36,7 @@ impl Analysis for IterationsOf {
             title: "iterations of inference engines: batch, period, gaps, tokens per second",
             explain: include_str!("page.md"),
             tables: &[IterationsTable::SPEC, IterationPhases::SPEC, IterationCategories::SPEC],
+            needs: &[Capability::DeviceTime, Capability::Steps],
             ..About::DEFAULT
         }
     }

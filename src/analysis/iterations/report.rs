@@ -291,7 +291,8 @@ fn lost(all: &[IterationRow]) -> Option<Observation> {
         lost.len(),
         plural(all.len(), "iteration"),
     );
-    Some(Observation { share_of_step: None, ..observation(&lost, all.len(), 0, 0, sentence) })
+    let certainty = Certainty::OfRecording;
+    Some(Observation { share_of_step: None, certainty, ..observation(&lost, all.len(), 0, 0, sentence) })
 }
 
 /// Iterations of which work is missing.
@@ -306,5 +307,6 @@ fn partial(all: &[IterationRow]) -> Option<Observation> {
         first.step,
         first.rank,
     );
-    Some(Observation { share_of_step: None, ..observation(&partial, all.len(), 0, 0, sentence) })
+    let certainty = Certainty::OfRecording;
+    Some(Observation { share_of_step: None, certainty, ..observation(&partial, all.len(), 0, 0, sentence) })
 }

@@ -14,6 +14,7 @@ use crate::analysis::api::{
 use crate::analysis::population::reasons;
 use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::device::DeviceWork;
@@ -70,6 +71,7 @@ impl Analysis for Kernels {
             tables: &[KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC],
             settings: &[BY],
             observes_serving: false,
+            needs: &[Capability::DeviceTime],
             ..About::DEFAULT
         }
     }

@@ -12,6 +12,7 @@ use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::summary::Summary;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::{Batch, Table, Text};
 use crate::trace::rank_trace::RankTrace;
@@ -131,6 +132,7 @@ impl Analysis for LaunchCalls {
             settings: &[RUNTIME_OUTLIER, DELAY_OUTLIER],
             is_long: true,
             observes_serving: false,
+            needs: &[Capability::Launch],
             ..About::DEFAULT
         }
     }

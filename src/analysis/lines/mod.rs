@@ -26,6 +26,7 @@ use crate::facts::direction::{Direction, Directions};
 use crate::facts::lines::{Level, Lines, UserCode};
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table::schema::Batch;
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
@@ -115,6 +116,7 @@ impl Analysis for LinesOf {
             kept_tables: &[StackNodes::SPEC],
             settings: &[BY, SORT, ALL_FRAMES, USER, LIBRARY, FOLDED, SPEEDSCOPE, ANNOTATE],
             is_long: true,
+            needs: &[Capability::Host],
             ..About::DEFAULT
         }
     }

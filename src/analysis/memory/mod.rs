@@ -27,6 +27,7 @@ use crate::facts::calls::CallForest;
 use crate::facts::lines::Lines;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table::schema::Batch;
 use crate::trace::memory::{MemoryRecord, by_device, device_type_name};
 use crate::trace::memory_moment::MemoryMoment;
@@ -171,6 +172,7 @@ impl Analysis for Memory {
             ],
             kept_tables: &[StackNodes::SPEC],
             settings: &[BY, AT, DEVICE, MIN_BYTES, FOLDED, SPEEDSCOPE],
+            needs: &[Capability::Memory],
             ..About::DEFAULT
         }
     }

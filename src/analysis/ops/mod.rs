@@ -24,6 +24,7 @@ use crate::facts::graphs::named::NamedNodes;
 use crate::facts::modules::InModules;
 use crate::facts::operator_work::OperatorWorks;
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
@@ -125,6 +126,7 @@ impl Analysis for Ops {
             kept_tables: &[StackNodes::SPEC],
             settings: &[BY, FOLDED, SPEEDSCOPE],
             is_long: true,
+            needs: &[Capability::DeviceTime],
             ..About::DEFAULT
         }
     }

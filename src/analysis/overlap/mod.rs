@@ -5,6 +5,7 @@ use crate::analysis::population::{groups, reasons, several_devices};
 use crate::analysis::worst_first::{MergedGroups, WorstFirst};
 use crate::facts::collectives::collectives;
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::{Table, Text};
 use crate::trace::rank_trace::RankTrace;
@@ -53,6 +54,7 @@ impl Analysis for Overlap {
             title: "communication hidden under compute, and what stays exposed",
             explain: include_str!("page.md"),
             tables: &[Overlaps::SPEC, OverlapKernels::SPEC],
+            needs: &[Capability::DeviceTime],
             ..About::DEFAULT
         }
     }

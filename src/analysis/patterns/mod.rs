@@ -12,6 +12,7 @@ pub(in crate::analysis) use names::glob;
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::analysis::settings::{Setting, ValueType};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::trace::rank_trace::RankTrace;
 use tables::{OperatorSequences, Repeats};
 
@@ -76,6 +77,7 @@ impl Analysis for Patterns {
             settings: &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY],
             is_long: true,
             takes_steps: false,
+            needs: &[Capability::DeviceTime],
             ..About::DEFAULT
         }
     }

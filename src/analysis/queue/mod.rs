@@ -6,6 +6,7 @@ use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter
 use crate::analysis::settings::{Setting, ValueType};
 use crate::facts::queue_lengths::{Queue, QueuedLaunch, queues};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::{Table, Text};
 use crate::trace::device::DeviceWork;
@@ -85,6 +86,7 @@ impl Analysis for QueueLength {
             tables: &[QueueStats::SPEC, QueueLengths::SPEC],
             kept_tables: &[DeviceQueues::SPEC],
             settings: &[MAX_QUEUE],
+            needs: &[Capability::Launch],
             ..About::DEFAULT
         }
     }

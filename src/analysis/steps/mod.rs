@@ -14,6 +14,7 @@ mod words;
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::table::schema::Batch;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::{Step, iteration_kind};
@@ -32,6 +33,7 @@ impl Analysis for StepTimes {
             explain: include_str!("page.md"),
             tables: &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC],
             observes_serving: false,
+            needs: &[Capability::Steps],
             ..About::DEFAULT
         }
     }

@@ -8,6 +8,7 @@ use crate::analysis::stragglers::judged::{Judged, judged};
 use crate::analysis::stragglers::report;
 use crate::job::Job;
 use crate::job::delay::Chain;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
@@ -35,6 +36,7 @@ impl Analysis for WhereLate {
             explain: "",
             tables: &[LateMarks::SPEC],
             joins_ranks: true,
+            needs: &[Capability::Ranks],
             ..About::DEFAULT
         }
     }

@@ -16,6 +16,7 @@ pub use why::{StepDifferences, reasons};
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
+use crate::recording::capability::Capability;
 use crate::trace::rank_trace::RankTrace;
 
 pub struct Stragglers;
@@ -29,6 +30,7 @@ impl Analysis for Stragglers {
             tables: tables::ALL,
             takes_groups: true,
             joins_ranks: true,
+            needs: &[Capability::Ranks],
             ..About::DEFAULT
         }
     }

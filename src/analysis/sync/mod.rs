@@ -14,6 +14,7 @@ use crate::analysis::population::reasons;
 use crate::analysis::worst_first::WorstFirst;
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::{Job, Lane, Member, PartWindow};
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::interval::Union;
@@ -54,6 +55,7 @@ impl Analysis for Sync {
             tables: &[Syncs::SPEC],
             takes_groups: true,
             joins_ranks: true,
+            needs: &[Capability::Ranks],
             ..About::DEFAULT
         }
     }

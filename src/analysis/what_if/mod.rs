@@ -10,6 +10,7 @@ use crate::analysis::stragglers::{Judged, StepDifferences, judged};
 use crate::job::Job;
 use crate::job::cause::Cause;
 use crate::job::delay::StepKey;
+use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
@@ -50,6 +51,7 @@ impl Analysis for WhatIf {
             tables: &[WhatIfs::SPEC],
             takes_steps: false,
             joins_ranks: true,
+            needs: &[Capability::Ranks],
             ..About::DEFAULT
         }
     }
@@ -164,7 +166,7 @@ impl ReplayedJob {
     }
 
     fn new(job: &Job) -> Option<Self> {
-        let is_joined = job.instances().iter().any(|i| i.len() > 1);
+        let is_joined = job.instances().iter().any(|i| i.len() > 1 && !job.matched.is_cut(i));
         let replay = is_joined.then(|| Replay::new(job)).flatten()?;
         let (measured, actual) = (replay.measured().total(), replay.run(|i| replay.times_of(i)));
         Some(Self { replay, measured, actual })

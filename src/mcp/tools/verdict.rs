@@ -41,6 +41,17 @@ pub struct Verdict {
     /// Losses and warnings of the recording
     problems: Vec<Problem>,
     notes: Vec<String>,
+    /// What the recording does not carry in full; all else is ok
+    trust: Vec<Graded>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Graded {
+    /// What sentences rest on (`explain` of `trust`)
+    capability: String,
+    /// at_most (a bound) or withheld (nothing is said)
+    grade: String,
+    reason: String,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -120,6 +131,7 @@ pub async fn verdict(call: &Call<'_>, of: Of) -> Result<Told<Verdict>, Refusal> 
                 count: h.get("count").and_then(Value::as_u64).unwrap_or(0),
             })
             .collect(),
+        trust: graded(&summary),
         notes: texts(verdict.get("notes")).iter().take(2).map(|n| clip(n, 160)).collect(),
     };
     let mut text = answer.lines.iter().map(|l| visible::line(l)).collect::<Vec<_>>().join("\n");
@@ -132,6 +144,18 @@ pub async fn verdict(call: &Call<'_>, of: Of) -> Result<Told<Verdict>, Refusal> 
         text.push_str(&format!("\nabout the input: {} x {counter} ({severity})", problem.count));
     }
     Ok(Told { text, answer, cursor: None })
+}
+
+/// The capabilities in `summary.json` that are not carried in full.
+fn graded(summary: &Value) -> Vec<Graded> {
+    let all = summary.get("trust").and_then(|t| t.get("capabilities")).and_then(Value::as_object);
+    let limited = all.into_iter().flatten().filter(|(_, of)| text(of, "grade") != "ok");
+    let graded = |(capability, of): (&String, &Value)| Graded {
+        capability: clip(capability, 20),
+        grade: clip(text(of, "grade"), 10),
+        reason: clip(text(of, "reason"), 160),
+    };
+    limited.map(graded).collect()
 }
 
 /// The reason for which a source has no diagnosis, if it has none.

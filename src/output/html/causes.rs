@@ -29,7 +29,7 @@ columns! {
 
 /// # Errors
 /// When a table is damaged.
-pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub fn section(results: &Results, notes: Vec<String>, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut supports: BTreeMap<String, Vec<[String; 3]>> = BTreeMap::new();
     results.read::<Supports>(|r| {
         let row = [r.evidence_table, r.words, r.filter].map(str::to_string);
@@ -98,7 +98,7 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
     })?;
     if !there {
         let mut section = Section::without("No diagnosis: a run with --compat or --only.");
-        section.notes.extend(note);
+        section.notes.extend(notes);
         return Ok(section);
     }
     grid.leave_out(left, Vec::new());
@@ -109,6 +109,6 @@ pub fn section(results: &Results, note: Option<String>, texts: &mut Texts) -> Re
     if is_told {
         section = section.with("verdict", verdict);
     }
-    section.notes.extend(note);
+    section.notes.extend(notes);
     Ok(section)
 }

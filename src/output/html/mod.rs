@@ -30,6 +30,7 @@ mod tally;
 mod texts;
 mod time;
 mod timeline;
+mod trust;
 mod work;
 
 pub use against::Against;

@@ -9,7 +9,7 @@ use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
 use crate::output::html::{
     across, beside, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview, time,
-    timeline,
+    timeline, trust,
 };
 use rayon::prelude::*;
 use serde::Serialize;
@@ -192,9 +192,10 @@ fn gather(
         None => Ok(Section::without(NO_WINDOWS)),
     };
     let count = ranks.set.ranks;
-    let note = overview::record_note(results, &ranks)?;
+    let mut notes = trust::notes(results)?;
+    notes.extend(overview::record_note(results, &ranks)?);
     let parts: [(&str, SectionBuilder); 18] = [
-        ("findings", &|texts| causes::section(results, note.clone(), texts)),
+        ("findings", &|texts| causes::section(results, notes.clone(), texts)),
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
         ("stragglers", &|texts| across::stragglers(results, count, texts)),

@@ -21,6 +21,8 @@ use crate::job::Job;
 use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
 
+pub use too_short::NAME as TOO_SHORT;
+
 /// What rules judge.
 pub struct Recorded<'a, 'r> {
     /// In order of rank.

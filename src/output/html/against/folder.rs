@@ -16,6 +16,7 @@ use crate::diff::iterations::counted;
 use crate::diff::set::{Basis, Cell, CellKey, MappedRank, Side, StepWindow, Texts, recorder};
 use crate::output::html::against::tables::{Known, known};
 use crate::output::html::results::{Results, ResultsError, columns};
+use crate::output::html::trust;
 use crate::table::schema::{Batch, Text};
 use crate::trace::step::StepRule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -143,7 +144,14 @@ pub fn folder(results: &Results, shown: &str, name: &str) -> Result<Folder, Resu
     };
     let iterations = iterations.as_deref().map_or_else(Vec::new, counted);
     let ranks = ranks.into_values().collect();
-    let set = Set { shown: shown.to_string(), withheld, iterations, has_hosts_of_captures: true, ranks };
+    let set = Set {
+        shown: shown.to_string(),
+        withheld,
+        iterations,
+        has_hosts_of_captures: true,
+        ranks,
+        left_out: trust::left_out(results)?,
+    };
     Ok(Folder { set, findings, notes })
 }
 

@@ -57,11 +57,14 @@ impl Against {
         let shown = [&this, &base].map(|r| r.folder().display().to_string());
         let Folder { set: this_set, findings: this_found, notes } = folder(&this, &shown[0], "this run")?;
         let Folder { set: base_set, findings: base_found, notes: base_notes } = folder(&base, &shown[1], "baseline")?;
+        let left_out = [this_set.left_out.as_slice(), &base_set.left_out].concat();
+        let mut sets = [this_set, base_set];
+        sets.iter_mut().for_each(|set| set.without(&left_out));
         let mut against = Self {
             this,
             base,
             shown,
-            sets: [this_set, base_set],
+            sets,
             output: None,
             categories: Vec::new(),
             causes: None,
