@@ -5,6 +5,7 @@ use crate::diagnosis::{FindingRow, Findings};
 use crate::diff::population::Population;
 use crate::diff::set::{Basis, MappedRank, Side};
 use crate::table::schema::{Batch, Table};
+use crate::trace::step::HELD_PCT;
 use crate::units::{Ns, fmt_pct, percent};
 use crate::wording::ranks::ranks_named;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +51,16 @@ pub fn differences(p: &Population, withheld: [Option<&str>; 2]) -> Differences {
         match p.iterations().iter().all(|side| !side.is_empty()) {
             true => out.warnings.push(overlap),
             false => out.refusals.push(format!("{overlap}: this is another program")),
+        }
+    }
+    for (side, ranks) in ["base", "test"].into_iter().zip(sides(p)) {
+        let missed: Vec<u32> = ranks.iter().filter(|r| p.by_step && r.is_missed).map(|r| r.rank).collect();
+        if !missed.is_empty() {
+            let of = ranks_named(&missed);
+            out.refusals.push(format!(
+                "the windows of steps that --step-window host takes hold less than {HELD_PCT} % of what the steps of \
+                 {side} ({of}) launch: compare without it"
+            ));
         }
     }
     if let [Some(why), None] | [None, Some(why)] = withheld {

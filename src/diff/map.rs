@@ -36,6 +36,8 @@ table! {
         recorded_ns: i64, "ns", "capture";
         overhead_ns: i64, "ns", "time of it in which the profiler itself worked";
         is_on_device: bool, "", "steps have the windows of the device";
+        is_missed: bool, "", "steps have the windows of the host, which hold less than 90 % of what they launch";
+        period: Option<u32>, "steps", "every how many steps one launches more; null: none, or steps are chosen";
     }
 }
 
@@ -108,6 +110,8 @@ pub fn map(trace: &RankTrace, options: &Options) -> Partial {
         recorded_ns: how.recorded_ns,
         overhead_ns: how.overhead_ns,
         is_on_device: has_steps && trace.steps.is_on_device && !trace.steps.are_iterations(),
+        is_missed: has_steps && trace.steps.is_missed(),
+        period: trace.steps.period.map(|p| p.every).filter(|_| options.model.steps.is_none()),
     });
     let keep: Vec<bool> = trace.steps.steps.iter().map(chosen).collect();
     let mut cells = Cells::default();

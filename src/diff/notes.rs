@@ -24,7 +24,7 @@ pub fn of_population(p: &Population) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {
         let ranks: Vec<u32> = side.ranks.iter().map(|r| r.rank.rank).collect();
-        let windows = if p.by_step { windows_of(side) } else { "" };
+        let windows = if p.by_step { format!("{}{}", periods_of(side), windows_of(side)) } else { String::new() };
         notes.push(format!(
             "{name}: {}: {}, {}{windows}",
             end_of(&side.set.shown),
@@ -81,6 +81,12 @@ fn windows_of(side: &Chosen) -> &'static str {
         n if n == side.ranks.len() => ", windows on the device (--step-window)",
         _ => ", windows on the device where it lags (--step-window)",
     }
+}
+
+/// That steps of accumulated gradients are compared as whole periods.
+fn periods_of(side: &Chosen) -> String {
+    let every = side.ranks.iter().filter_map(|r| r.rank.period).max();
+    every.map_or_else(String::new, |k| format!(", of which every {k} are a unit"))
 }
 
 /// The number of steps on which a side's figures are based.

@@ -135,6 +135,18 @@ fn has_steps(rank: &MappedRank) -> bool {
     rank.windows.iter().any(|w| w.step.is_some())
 }
 
+/// Of steps of which every k-th does more work, the last that are whole periods; all if there are none, or with gaps.
+fn whole_periods(steps: BTreeSet<Option<u32>>, period: Option<u32>) -> BTreeSet<Option<u32>> {
+    let Some(every) = period.map(|p| p as usize).filter(|p| *p > 0) else { return steps };
+    let left_out = steps.len() % every;
+    let mut kept = steps.iter().skip(left_out).copied().flatten();
+    let is_whole = match (kept.next(), kept.next_back()) {
+        (Some(first), Some(last)) => (last - first) as usize + 1 == steps.len() - left_out,
+        _ => false,
+    };
+    if is_whole { steps.into_iter().skip(left_out).collect() } else { steps }
+}
+
 impl<'a> Chosen<'a> {
     fn new(set: &'a Set, ranks: &[&'a MappedRank], by_step: bool, narrowed: bool) -> Self {
         let mut counts_partial = false;
@@ -145,7 +157,7 @@ impl<'a> Chosen<'a> {
                 let full: BTreeSet<_> = of_scope().filter(|w| !w.is_partial).map(|w| w.step).collect();
                 let all: BTreeSet<_> = of_scope().map(|w| w.step).collect();
                 counts_partial |= full.is_empty() && !all.is_empty();
-                let steps = if full.is_empty() { all } else { full };
+                let steps = whole_periods(if full.is_empty() { all } else { full }, rank.period);
                 let devices = of_scope().filter(|w| Some(&w.step) == steps.first()).count().max(1);
                 ComparedRank { rank, steps, devices }
             })
@@ -187,5 +199,23 @@ impl<'a> Chosen<'a> {
     /// Position of each step among the samples, with its number of ranks.
     pub fn places(&self) -> BTreeMap<Option<u32>, (usize, usize)> {
         self.samples.iter().enumerate().map(|(i, (step, ranks))| (*step, (i, *ranks))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_are_compared_as_a_whole() {
+        let kept = |steps: &[u32], period| {
+            let all = steps.iter().map(|s| Some(*s)).collect();
+            whole_periods(all, period).into_iter().flatten().collect::<Vec<u32>>()
+        };
+        assert_eq!(kept(&[1, 2, 3, 4, 5, 6], Some(4)), [3, 4, 5, 6]);
+        assert_eq!(kept(&[1, 2, 3, 4, 5, 6], None), [1, 2, 3, 4, 5, 6]);
+        // Nothing is a whole period.
+        assert_eq!(kept(&[1, 2, 3], Some(4)), [1, 2, 3]);
+        assert_eq!(kept(&[1, 2, 4, 5], Some(4)), [1, 2, 4, 5]);
     }
 }

@@ -41,6 +41,10 @@ pub struct MappedRank {
     pub overhead: Ns,
     /// Whether steps have the windows of the device.
     pub is_on_device: bool,
+    /// Whether steps have the windows of the host, which miss what they launch.
+    pub is_missed: bool,
+    /// Every how many steps one launches more.
+    pub period: Option<u32>,
     /// Sorted by device, then step.
     pub windows: Vec<StepWindow>,
     pub keys: Vec<CellKey>,
@@ -174,6 +178,8 @@ fn rank(row: MappedRankRow) -> MappedRank {
         recorded: row.recorded_ns,
         overhead: row.overhead_ns,
         is_on_device: row.is_on_device,
+        is_missed: row.is_missed,
+        period: row.period,
         ..MappedRank::default()
     }
 }

@@ -14,6 +14,9 @@ use crate::units::{Ns, Span};
 use regex::Regex;
 use std::collections::BTreeMap;
 
+/// Least share of the launched work that host windows must hold, percent.
+pub const HELD_PCT: i128 = 90;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepRule {
     /// `ProfilerStep#n` annotations.
@@ -143,6 +146,11 @@ impl Steps {
             period: None,
             repeated: None,
         }
+    }
+
+    /// Whether the windows are those of the host and hold too little of what the steps launch.
+    pub fn is_missed(&self) -> bool {
+        !self.is_on_device && i128::from(self.lag.held) * 100 < i128::from(self.lag.launched) * HELD_PCT
     }
 
     /// Whether the steps are iterations. Their windows are on the device, whatever window is chosen.

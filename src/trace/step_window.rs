@@ -13,7 +13,7 @@ use crate::trace::activity::Activity;
 use crate::trace::category::Class;
 use crate::trace::events::Columns;
 use crate::trace::launch::is_launch_call;
-use crate::trace::step::{Lag, Step, StepRule, StepWindow, Steps, iteration_kind};
+use crate::trace::step::{HELD_PCT, Lag, Step, StepRule, StepWindow, Steps, iteration_kind};
 use crate::trace::step_period::StepPeriod;
 use crate::trace::stream_capture::StreamCaptures;
 use crate::trace::strings::StrId;
@@ -23,9 +23,6 @@ use std::collections::BTreeMap;
 /// Median lag from which the device's windows count, percent of the median step of the host. Below it both windows are
 /// equal to the digits that are printed.
 const LAG_PCT: i128 = 1;
-
-/// Least share of the launched work that host windows must hold, percent.
-pub const HELD_PCT: i128 = 90;
 
 /// Assigns steps to activities, and windows and partial marks to steps.
 pub fn finish(

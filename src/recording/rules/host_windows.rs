@@ -5,7 +5,7 @@ use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
 use crate::recording::rules::Recorded;
-use crate::trace::step_window::HELD_PCT;
+use crate::trace::step::HELD_PCT;
 use crate::units::{fmt_ns, fmt_pct, percent};
 use crate::wording::ranks::ranks_named;
 
