@@ -16,11 +16,15 @@ use crate::trace::category::Class;
 use crate::trace::events::Columns;
 use crate::trace::no_step::is_no_step;
 use crate::trace::step::{Repeated, StepRule, Steps, mask};
-use crate::trace::step_name::{is_counted, part_of_step};
+use crate::trace::step_name::{is_counted, part_of_step, says_step};
 use crate::trace::strings::StrId;
 use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
 use hashbrown::HashMap;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+/// Beginning of the frames of a module's forward pass.
+const MODULE: &str = "nn.Module: ";
 
 /// Least share of the work that steps launch, percent.
 const HELD_PCT: i128 = 80;
@@ -136,33 +140,59 @@ impl Evidence<'_> {
         parts.iter().all(Option::is_some).then(|| (part, "their names number parts of a step".to_string()))
     }
 
-    /// All inside one module's forward pass, or inside one range. Ranges that count up, or are called steps, may be.
+    /// All inside forward passes of one module, inside ranges of one name, or (kernels) inside one operator, each of
+    /// which holds two or more. Ranges may be around those that are called steps, or count up.
     fn inside_one(&self, steps: &Steps, ranges: &[Span], lane: u32, names: &[&str]) -> Option<(&'static str, String)> {
-        let (first, last) = (ranges.first()?, ranges.last()?);
-        let pid = self.c.lanes.get(lane as usize).map(|l| l.pid);
-        let mut around: Option<(Ns, u32)> = None;
-        for (row, class) in self.classes.iter().enumerate() {
-            if !matches!(class, Class::Python | Class::Annotation) {
-                continue;
+        let c = self.c;
+        let pid = |lane: u32| c.lanes.get(lane as usize).map(|l| l.pid);
+        let is_free = says_step(names);
+        let kinds: Vec<Option<Class>> = c.strings.iter().map(|(_, text)| self.around(text)).collect();
+        let counts = |row: &usize| match self.classes.get(*row) {
+            Some(Class::Python) => !is_free && kinds.get(c.name(*row).0 as usize) == Some(&Some(Class::Python)),
+            Some(Class::Annotation) => {
+                let may_be = kinds.get(c.name(*row).0 as usize).is_some_and(Option::is_some);
+                !is_free && !self.in_requests && may_be && !is_counted(names)
             }
-            let span = self.c.span(row);
-            let holds = span.start <= first.start && span.end >= last.end && *first != span;
-            if !holds || self.c.lanes.get(self.c.lane[row] as usize).map(|l| l.pid) != pid {
-                continue;
-            }
-            let name = self.c.strings.get(self.c.name(row));
-            let counts = match class {
-                Class::Python => name.starts_with("nn.Module: "),
-                _ => !is_no_step(name) && !self.in_requests && !is_counted(names),
-            };
-            if counts && around.is_none_or(|(len, _)| span.len() < len) {
-                around = Some((span.len(), row as u32));
+            Some(Class::HostOp) => steps.rule == StepRule::Repeat,
+            _ => false,
+        };
+        // By name: the first and last of the ranges that each holds.
+        let mut around: BTreeMap<StrId, Vec<(usize, usize)>> = BTreeMap::new();
+        for row in (0..self.classes.len()).filter(counts) {
+            let span = c.span(row);
+            let from = ranges.partition_point(|r| r.start < span.start);
+            let to = ranges.partition_point(|r| r.end <= span.end);
+            if to >= from + 2 && ranges.get(from) != Some(&span) && pid(c.lane[row]) == pid(lane) {
+                around.entry(c.name(row)).or_default().push((from, to));
             }
         }
-        let name = self.c.strings.get(self.c.name(around?.1 as usize));
-        let is_module = name.starts_with("nn.Module: ");
+        let mut all: Vec<(usize, StrId)> = Vec::new();
+        for (name, mut held) in around {
+            held.sort_unstable();
+            let mut until = 0;
+            let is_whole = held.iter().all(|(from, to)| {
+                let follows = *from <= until;
+                until = until.max(*to);
+                follows
+            });
+            if is_whole && until == ranges.len() {
+                all.push((held.len(), name));
+            }
+        }
+        // The innermost: that with most calls.
+        let (calls, name) = all.into_iter().max_by_key(|(calls, name)| (*calls, Reverse(*name)))?;
+        let name = c.strings.get(name);
+        let is_module = name.starts_with(MODULE);
         let what = if is_module && steps.rule == StepRule::Repeat { "layers" } else { "repeats" };
-        Some((what, format!("all inside one `{name}`")))
+        Some((what, format!("all inside {} `{name}`", if calls == 1 { "one" } else { "calls of" })))
+    }
+
+    /// What a name can be around layers: a forward pass of a module, or a range.
+    fn around(&self, name: &str) -> Option<Class> {
+        match name.starts_with(MODULE) {
+            true => Some(Class::Python),
+            false => (!is_no_step(name)).then_some(Class::Annotation),
+        }
     }
 
     /// Ranges that do different work.
@@ -345,7 +375,11 @@ mod tests {
             }
         }
         assert_eq!(found(&t), ("repeat", None));
+        let mut twice = t.clone();
         t.thread(1).frame("nn.Module: Model_0", us(0)..us(5_000));
         assert_eq!(refused(&t), ("layers", "all inside one `nn.Module: Model_0`".to_string()));
+        twice.thread(1).frame("nn.Module: Model_0", us(0)..us(1_900));
+        twice.thread(1).frame("nn.Module: Model_0", us(1_950)..us(5_000));
+        assert_eq!(refused(&twice), ("layers", "all inside calls of `nn.Module: Model_0`".to_string()));
     }
 }

@@ -23,15 +23,19 @@ const PHASE: [&str; 13] = [
 /// Words for a step beside a number.
 const STEP: [&str; 9] = ["step", "steps", "iter", "iteration", "iterations", "batch", "epoch", "round", "denoise"];
 
-/// Whether names count up by a constant number, or call themselves steps.
+/// Whether names count up by a constant number.
 pub fn is_counted(names: &[&str]) -> bool {
     let numbers: Option<Vec<i64>> = names.iter().map(|n| label_of(n)).collect();
-    let counts = numbers.is_some_and(|n| {
+    numbers.is_some_and(|n| {
         let by: Vec<i64> = n.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
         by.first().is_some_and(|d| *d != 0 && by.iter().all(|x| x == d))
-    });
+    })
+}
+
+/// Whether names call themselves steps.
+pub fn says_step(names: &[&str]) -> bool {
     let is_step = |name: &&str| words(name).iter().any(|w| STEP.contains(&w.as_str()));
-    counts || (!names.is_empty() && names.iter().all(is_step))
+    !names.is_empty() && names.iter().all(is_step)
 }
 
 /// `layers` or `phases`, if a name calls itself a part of a step: a word for one beside a number, or as the whole name.
@@ -86,7 +90,8 @@ mod tests {
         for name in ["Stage::X::run", "layer_norm", "train step 3", "batch 4", "generate_masks 3"] {
             assert_eq!(part_of_step(name), None, "{name}");
         }
-        assert!(is_counted(&["denoise 1", "denoise 2", "denoise 3"]) && is_counted(&["denoise"; 3]));
+        assert!(is_counted(&["denoise 1", "denoise 2", "denoise 3"]) && says_step(&["denoise"; 3]));
+        assert!(!says_step(&["masks"; 3]));
         assert!(!is_counted(&["masks 0 1 0"; 3]));
     }
 }

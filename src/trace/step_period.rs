@@ -7,7 +7,9 @@
 //!
 //! Such a step is longer by design. It is compared with its like only.
 
-/// Share of the usual count of launches by which a step must exceed it to do more work, and by which those may differ.
+use std::cmp::Reverse;
+
+/// Share of the usual count of launches by which steps do more; where it is less, three of them are needed.
 const MORE_PCT: u64 = 5;
 
 /// Every how many steps one does more work.
@@ -19,33 +21,32 @@ pub struct StepPeriod {
 }
 
 impl StepPeriod {
-    /// Finds the period in the number of launches of each step; `None` for steps of which not all is known.
+    /// Finds the period in the number of launches of each step; `None` for steps of which not all is known. Steps that
+    /// do more differ from the others by more than they do among each other.
     pub fn find(launched: &[Option<u64>]) -> Option<Self> {
         let mut known: Vec<u64> = launched.iter().copied().flatten().collect();
         known.sort_unstable();
-        // With every second step doing more, and an odd number of steps, most may do more.
-        let usual = *known.get((known.len() / 2).checked_sub(1)?)?;
-        let margin = |n: u64| (n.saturating_mul(MORE_PCT) / 100).max(1);
-        let is_more = |n: u64| n > usual.saturating_add(margin(usual));
-        let most = known.last().filter(|n| is_more(**n))?;
-        let is_like_most = |n: u64| n.saturating_add(margin(*most).saturating_mul(2)) >= *most;
-        let fits = |p: &StepPeriod| {
-            let mut count = 0;
-            let fits = (0u32..).zip(launched).all(|(i, n)| match (n, p.holds(i)) {
-                (None, _) => true,
-                (Some(n), true) => {
-                    count += 1;
-                    is_more(*n) && is_like_most(*n)
-                }
-                (Some(n), false) => !is_more(*n),
-            });
-            fits && count >= 2
-        };
-        let longest = launched.len() as u32 / 2;
-        let all = (2..=longest).flat_map(|every| (0..every).map(move |first| StepPeriod { every, first }));
-        // Nothing before the first step that does more can be one.
-        let start = (0u32..).zip(launched).find(|(_, n)| n.is_some_and(is_more))?.0;
-        all.filter(|p| p.holds(start)).find(fits)
+        // Every second step may do more, and of an odd number of steps the larger part.
+        let usual = (known.len() / 2).checked_sub(1)?;
+        let gaps = known.windows(2).enumerate().skip(usual);
+        let (at, _) = gaps.max_by_key(|(i, pair)| (pair[1] - pair[0], Reverse(*i)))?;
+        let (least, most, from) = (*known.first()?, *known.last()?, *known.get(at + 1)?);
+        let to = *known.get(at)?;
+        if from - to <= (to - least).max(most - from) {
+            return None;
+        }
+        let is_more = |n: &Option<u64>| n.is_some_and(|n| n >= from);
+        let mut more = (0u32..).zip(launched).filter(|(_, n)| is_more(n)).map(|(i, _)| i);
+        let (first, second) = (more.next()?, more.next()?);
+        let is_small = (from - to).saturating_mul(100) < to.saturating_mul(MORE_PCT);
+        if is_small && more.next().is_none() {
+            return None;
+        }
+        let distance = second - first;
+        let fits = |p: &StepPeriod| (0u32..).zip(launched).all(|(i, n)| n.is_none() || is_more(n) == p.holds(i));
+        // Between the first two may be steps of which not all is known.
+        let periods = (2..=distance).filter(|every| distance % every == 0);
+        periods.map(|every| StepPeriod { every, first: first % every }).find(fits)
     }
 
     /// Whether the step at a position does more work.
@@ -78,5 +79,13 @@ mod tests {
         assert_eq!(of(&[40; 8]), None);
         assert_eq!(of(&[40, 40, 40, 61, 40, 40, 40, 90]), None);
         assert_eq!(of(&[]), None);
+        // Noise that happens to be periodic is no larger than other noise.
+        assert_eq!(of(&[400, 420, 404, 409, 401, 420, 411, 405]), None);
+    }
+
+    #[test]
+    fn one_launch_more_is_a_period_if_it_comes_three_times() {
+        assert_eq!(of(&[400, 401, 400, 401, 400, 401]), Some((2, 1)));
+        assert_eq!(of(&[400, 400, 401, 400, 400, 401]), None);
     }
 }
