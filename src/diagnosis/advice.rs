@@ -89,8 +89,9 @@ pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String
     let top = words.top.first();
     let vendor = words.trust.vendor;
     let device = if vendor == Vendor::Host { "process" } else { "device" };
+    let per = words.trust.per_step();
     let who = if who == "rank 0" && words.trust.present == 1 { String::new() } else { format!(" on {who}") };
-    let idle = format!("{} of {} idle time a step", fmt_ns(words.idle), fmt_ns(words.idle_all));
+    let idle = format!("{} of {} idle time{per}", fmt_ns(words.idle), fmt_ns(words.idle_all));
     let place = |n: &Named| match frame(n.detail) {
         Some((function, place)) if !n.name.contains(n.detail) => format!(" in `{function}` ({place})"),
         _ => String::new(),
@@ -171,7 +172,7 @@ pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String
                 CauseKind::CopySync => ("that block the host", "copy with non_blocking=True from pinned memory"),
                 _ => ("of less than 64 KiB", "pack small tensors into one copy"),
             };
-            (format!("Copies {what}{who} take {time} a step in which nothing else runs"), action.to_string())
+            (format!("Copies {what}{who} take {time}{per} in which nothing else runs"), action.to_string())
         }
         CauseKind::HostPython => match frame(key).is_some() || !key.is_empty() {
             true => (
@@ -216,11 +217,13 @@ pub fn evidence(kind: CauseKind, words: &LostWords, has_steps: bool) -> Vec<Evid
     let is_copy = matches!(kind, CauseKind::CopyPageable | CauseKind::CopySync | CauseKind::CopySmall);
     let (table, filter) =
         if is_copy { ("memory_copy_rules", scope.to_string()) } else { ("idle_host", scope.to_string()) };
+    let per = words.trust.per_step();
+    let whole = if words.trust.has_steps { "step" } else { "recording" };
     let mut out = vec![Evidence {
         table: "time_account",
         filter: format!("cause = '{}'", kind.name()),
         words: format!(
-            "idle {} of {} a step ({} of the step)",
+            "idle {} of {}{per} ({} of the {whole})",
             fmt_ns(words.idle),
             fmt_ns(words.idle_all),
             fmt_pct(percent(words.idle, words.step))
@@ -232,7 +235,7 @@ pub fn evidence(kind: CauseKind, words: &LostWords, has_steps: bool) -> Vec<Evid
         out.push(Evidence {
             table,
             filter: filter.clone(),
-            words: format!("{} a step in {} ({} times)", fmt_ns(n.per_step), shown(n.name), fmt_count(n.count)),
+            words: format!("{}{per} in {} ({} times)", fmt_ns(n.per_step), shown(n.name), fmt_count(n.count)),
         });
     }
     out
@@ -240,10 +243,10 @@ pub fn evidence(kind: CauseKind, words: &LostWords, has_steps: bool) -> Vec<Evid
 
 /// Sentence and action of exposed communication.
 pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust) -> (String, String) {
-    let share = fmt_pct(percent(each, step));
+    let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
     match kind {
         CauseKind::CommUnmatched => {
-            let takes = format!("Exposed communication takes {} a step ({share}), waiting or transfer", fmt_ns(each));
+            let takes = format!("Exposed communication takes {}{per} ({share}), waiting or transfer", fmt_ns(each));
             if let Some(limit) = trust.recording.limits().iter().find(|l| l.rule == "time_origin") {
                 return (format!("{takes}: cannot tell: {}", limit.sentence), limit.next.clone());
             }
@@ -264,29 +267,28 @@ pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust
             )
         }
         _ => (
-            format!("Exposed transfers take {} a step ({share}) that no compute hides", fmt_ns(each)),
+            format!("Exposed transfers take {}{per} ({share}) that no compute hides", fmt_ns(each)),
             "overlap by splitting work, exchange less (precision, sharding), or compute more per exchange".to_string(),
         ),
     }
 }
 
-/// Sentence and action of a cause in the communication itself; `time` of a step and rank, and of a step, ns.
-pub fn transfer(kind: CauseKind, of: &str, group: &str, who: &str, (time, step): (Ns, Ns)) -> (String, String) {
+/// Sentence and action of a cause in the communication itself; `time` in words.
+pub fn transfer(kind: CauseKind, of: &str, group: &str, who: &str, time: &str) -> (String, String) {
     let of_group = if group.is_empty() { String::new() } else { format!(" of group {group}") };
-    let shown = format!("{} a step ({})", fmt_ns(time), fmt_pct(percent(time, step)));
     match kind {
         CauseKind::TransferQueued => (
-            format!("Exposed {of}{of_group} start late on {who}, queued behind another exposed collective: {shown}"),
+            format!("Exposed {of}{of_group} start late on {who}, queued behind another exposed collective: {time}"),
             "give it a stream (process group) of its own, issue what is needed first, or use smaller buckets"
                 .to_string(),
         ),
         CauseKind::TransferBandwidth => (
-            format!("Exposed {of}{of_group} transfer slower on {who} than the same calls usually do: {shown} longer"),
+            format!("Exposed {of}{of_group} transfer slower on {who} than the same calls usually do: {time} longer"),
             "compare slow and fast calls in the table collectives: protocol, topology, network interface of the group"
                 .to_string(),
         ),
         _ => (
-            format!("Stages of a pipeline wait for each other in {of}{of_group} on {who}: {shown}"),
+            format!("Stages of a pipeline wait for each other in {of}{of_group} on {who}: {time}"),
             "more micro-batches, interleaved stages, or move a layer from the slowest stage".to_string(),
         ),
     }

@@ -22,7 +22,7 @@ use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::recording::Recording;
 use crate::recording::capability::{Capability, Grade};
-use crate::units::{Ns, fmt_count, fmt_ns, percent};
+use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -294,13 +294,19 @@ impl Context<'_> {
         let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));
         let group = largest.map_or("", |((_, group), _)| group);
         let time = cause.owned_part(part) / n;
-        (cause.sentence, cause.action) =
-            advice::transfer(kind, key, group, &cause.rank_label, (time, self.account.step_time()));
+        let share = fmt_pct(percent(time, self.account.step_time()));
+        let shown = format!("{}{} ({share})", fmt_ns(time), self.trust.per_step());
+        (cause.sentence, cause.action) = advice::transfer(kind, key, group, &cause.rank_label, &shown);
         let count: u64 = found.names.values().map(|(_, count)| count).sum();
         cause.evidence = vec![Evidence {
             table: "collectives",
             filter: format!("kind = '{key}'"),
-            words: format!("{} a step and rank in {} exposed pieces of {key}", fmt_ns(time), fmt_count(count)),
+            words: format!(
+                "{}{} in {} exposed pieces of {key}",
+                fmt_ns(time),
+                self.trust.per_step_and_rank(),
+                fmt_count(count)
+            ),
         }];
         Some(cause)
     }
@@ -336,9 +342,10 @@ impl Context<'_> {
                 table: "sync",
                 filter: "process_group IS NULL".to_string(),
                 words: format!(
-                    "exposed {}: {} a step and rank",
+                    "exposed {}: {}{}",
                     if part == TimePart::Transfer { "transfer" } else { "unmatched" },
-                    fmt_ns(sum / n)
+                    fmt_ns(sum / n),
+                    self.trust.per_step_and_rank()
                 ),
             }];
             out.push(cause);

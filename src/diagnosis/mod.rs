@@ -358,7 +358,8 @@ fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     rows.sort_by_key(|(useful, _, ranks)| (*useful, ranks.clone()));
     let hidden = rows.len().saturating_sub(options.top);
     rows.truncate(options.top);
-    let mut columns = vec![("ranks", Align::Left), ("step", Align::Right)];
+    let of_time = if found.trust.has_steps { "step" } else { "recorded" };
+    let mut columns = vec![("ranks", Align::Left), (of_time, Align::Right)];
     columns.extend(used.iter().map(|i| (SHOWN[*i].1, Align::Right)));
     let mut notes = Vec::new();
     if hidden > 0 {
@@ -406,9 +407,11 @@ fn by_owner(found: &Diagnosis) -> View {
         }
     }
     rows.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    let (useful, title, each) = match found.trust.vendor {
-        Vendor::Host => ("useful: operators run", "Where the time of all CPUs went", "a step and rank"),
-        _ => ("useful: compute runs", "Where the time of all devices went", "a step and device"),
+    let (useful, title, each) = match (found.trust.vendor, found.trust.has_steps) {
+        (Vendor::Host, true) => ("useful: operators run", "Where the time of all CPUs went", "a step and rank"),
+        (Vendor::Host, false) => ("useful: operators run", "Where the time of all CPUs went", "a rank"),
+        (_, true) => ("useful: compute runs", "Where the time of all devices went", "a step and device"),
+        (_, false) => ("useful: compute runs", "Where the time of all devices went", "a device"),
     };
     rows.insert(0, line(useful.to_string(), account.sum(TimePart::Useful)));
     View {

@@ -49,6 +49,8 @@ pub struct RecordingTrust {
     pub by_graph: bool,
     /// The job serves requests instead of training.
     pub is_serving: bool,
+    /// Whether something is a step on each rank; else the capture counts as one, and is never called so.
+    pub has_steps: bool,
     /// Steps are iterations.
     pub has_iterations: bool,
     /// The first iteration is the first one after the profiler started.
@@ -77,12 +79,23 @@ impl RecordingTrust {
         let sum = |of: fn(&RecordingRow) -> i64| all.iter().map(of).sum::<i64>();
         out.by_graph = percent(sum(|r| r.graph_ns), sum(|r| r.gpu_sum_ns)).is_some_and(|p| p >= GRAPH_PCT);
         out.is_serving = all.iter().any(|r| r.is_serving);
+        out.has_steps = all.iter().all(|r| r.step_count > 0);
         out.has_iterations = all.iter().any(|r| r.iteration_count > 0);
         out.has_first_iteration = out.has_iterations && !all.iter().any(|r| r.excerpt);
         out.has_frames = all.iter().any(|r| r.frame_count > 0);
         drop(all);
         out.recording = recording;
         out
+    }
+
+    /// Behind a time that is a mean of steps.
+    pub fn per_step(&self) -> &'static str {
+        if self.has_steps { " a step" } else { "" }
+    }
+
+    /// Behind a time that is a mean of steps and ranks.
+    pub fn per_step_and_rank(&self) -> &'static str {
+        if self.has_steps { " a step and rank" } else { " a rank" }
     }
 
     /// The grade of a cause in a job of so many steps.

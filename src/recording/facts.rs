@@ -8,6 +8,7 @@ use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::launch::is_launch_call;
 use crate::trace::rank_trace::RankTrace;
+use crate::trace::step::StepRule;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
 use crate::units::{Ns, percent};
@@ -51,7 +52,7 @@ table! {
         gloo_count: u64, "", "collectives of Gloo on the host";
         communication_count: u64, "", "communication kernels";
         iteration_count: u64, "", "iterations";
-        step_count: u64, "", "steps; without marks the capture is one";
+        step_count: u64, "", "steps; 0 if nothing is one";
         step_window: Text, "", "whose windows they have: host or device";
         step_launched_ns: i64, "ns", "summed duration of what they launched";
         step_held_ns: i64, "ns", "part of it inside their windows";
@@ -198,7 +199,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         gloo_count: rows_named(&is_gloo),
         communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
         iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
-        step_count: trace.steps.steps.len() as u64,
+        step_count: if trace.steps.rule == StepRule::Capture { 0 } else { trace.steps.steps.len() as u64 },
         step_window: if trace.steps.is_on_device { "device" } else { "host" },
         step_launched_ns: trace.steps.lag.launched,
         step_held_ns: trace.steps.lag.held,
