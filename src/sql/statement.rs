@@ -52,7 +52,7 @@ impl Statement {
         let tables: BTreeSet<String> = named.into_iter().filter(|t| !own.contains(&t.to_lowercase())).collect();
         let has = |words: &[&str]| only.iter().any(|t| matches!(t, Token::Word(w) if words.contains(&w.as_str())));
         Ok(Self {
-            text: text.to_string(),
+            text: with_points(text),
             tables,
             own,
             is_wild: is_wild(only) || has(&["natural"]),
@@ -219,36 +219,50 @@ impl Token {
 /// Splits a text into words, names, texts, numbers and marks, without comments.
 fn cut(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
+    walk(text, |token, _| tokens.extend(token));
+    tokens
+}
+
+/// The text with a decimal point in numbers such as `1e6`, which the engine cannot read without one.
+fn with_points(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    walk(text, |token, piece| {
+        let exponent = piece.find(['e', 'E']).filter(|at| piece[..*at].bytes().all(|b| b.is_ascii_digit()));
+        match exponent.filter(|at| token == Some(Token::Number) && piece[at + 1..].bytes().all(|b| b.is_ascii_digit()))
+        {
+            Some(at) => out.extend([&piece[..at], ".0", &piece[at..]]),
+            None => out.push_str(piece),
+        }
+    });
+    out
+}
+
+/// Calls `take` with each piece of a text, and with its token; blanks and comments have none.
+fn walk<'a>(text: &'a str, mut take: impl FnMut(Option<Token>, &'a str)) {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let until = |end: &str| rest.find(end).map_or(rest.len(), |i| i + end.len());
         let run = |keep: &dyn Fn(char) -> bool| rest.find(|c| !keep(c)).unwrap_or(rest.len());
-        let len = match c {
-            _ if rest.starts_with("--") => until("\n"),
-            _ if rest.starts_with("/*") => until("*/"),
+        let (token, len) = match c {
+            _ if rest.starts_with("--") => (None, until("\n")),
+            _ if rest.starts_with("/*") => (None, until("*/")),
             '\'' | '"' | '`' => {
                 let (inside, len) = quoted(rest, c);
-                tokens.push(if c == '\'' { Token::Text } else { Token::Name(inside) });
-                len
+                (Some(if c == '\'' { Token::Text } else { Token::Name(inside) }), len)
             }
-            _ if c.is_whitespace() => run(&char::is_whitespace),
+            _ if c.is_whitespace() => (None, run(&char::is_whitespace)),
             _ if c.is_ascii_digit() => {
-                tokens.push(Token::Number);
-                run(&|c| c.is_ascii_alphanumeric() || c == '.' || c == '_')
+                (Some(Token::Number), run(&|c| c.is_ascii_alphanumeric() || c == '.' || c == '_'))
             }
             _ if c.is_alphabetic() || c == '_' => {
                 let len = run(&|c| c.is_alphanumeric() || c == '_');
-                tokens.push(Token::Word(rest[..len].to_lowercase()));
-                len
+                (Some(Token::Word(rest[..len].to_lowercase())), len)
             }
-            _ => {
-                tokens.push(Token::Mark(c));
-                c.len_utf8()
-            }
+            _ => (Some(Token::Mark(c)), c.len_utf8()),
         };
+        take(token, &rest[..len]);
         rest = &rest[len..];
     }
-    tokens
 }
 
 /// The content of the quotes with which `text` begins (a doubled quote stands for one), and the length including the
@@ -310,6 +324,17 @@ mod tests {
 
     fn tables(text: &str) -> Vec<String> {
         Statement::new(text).expect("a SELECT").tables.into_iter().collect()
+    }
+
+    #[test]
+    fn numbers_with_an_exponent_get_a_decimal_point() {
+        for (text, made) in [
+            ("SELECT 1e6, 2E3 FROM k", "SELECT 1.0e6, 2.0E3 FROM k"),
+            ("SELECT 1e-6 + 2.5e+3", "SELECT 1.0e-6 + 2.5e+3"),
+            ("SELECT '1e6', \"1e6\", a1e6, 1e6x -- 1e6", "SELECT '1e6', \"1e6\", a1e6, 1e6x -- 1e6"),
+        ] {
+            assert_eq!(with_points(text), made);
+        }
     }
 
     #[test]
