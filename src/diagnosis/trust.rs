@@ -1,6 +1,7 @@
 //! How far findings can be trusted, and what else of the recording words depend on.
 
 use crate::diagnosis::kind::CauseKind;
+use crate::facts::shared_streams::CANNOT_OVERLAP_PCT;
 use crate::facts::vendor::Vendor;
 use crate::recording::Recording;
 use crate::recording::capability::{Capability, Grade};
@@ -120,17 +121,33 @@ fn needs(kind: CauseKind) -> &'static [Capability] {
         kind if kind.is_of_memory() => &[Memory],
         CauseKind::Straggler | CauseKind::Imbalance => &[Ranks],
         CauseKind::StepOutlier => &[Steps],
+        // It says itself which ranks are missing.
+        CauseKind::CommUnmatched => &[DeviceTime],
         _ => &[Transfer],
     }
 }
 
-/// What to replace in the set-up of a job. The rules are those of the profiler plugin of TensorBoard.
+/// Smallest share of the recorded time with communication from which its set-up matters, percent.
+const COMMUNICATION_PCT: f64 = 2.0;
+
+/// What to replace in the set-up of a job. The rules on `DataParallel` and Gloo are those of the profiler plugin of
+/// TensorBoard.
 fn setups(all: &[RecordingRow]) -> Vec<String> {
     let mut out = Vec::new();
     if all.iter().any(|r| r.data_parallel_count > 0 && r.device_count > 1) {
         out.push(
             "torch.nn.DataParallel runs several GPUs from one process: DistributedDataParallel, with a process for \
              each GPU, does not copy the model in every step"
+                .to_string(),
+        );
+    }
+    let sum = |of: fn(&RecordingRow) -> i64| all.iter().map(of).sum::<i64>();
+    let (beside, communication) = (sum(|r| r.beside_compute_ns), sum(|r| r.communication_ns));
+    let is_worth = percent(communication, sum(|r| r.recorded_ns)).is_some_and(|pct| pct >= COMMUNICATION_PCT);
+    if is_worth && percent(beside, communication).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
+        out.push(
+            "communication runs on the stream of the compute, one by one, so that the two cannot overlap: give it a stream of \
+             its own (async_op=True, or the process group's own stream)"
                 .to_string(),
         );
     }

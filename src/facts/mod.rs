@@ -21,5 +21,6 @@ pub(crate) mod operator_work;
 pub(crate) mod optimizer_steps;
 pub(crate) mod queue_lengths;
 pub(crate) mod serving_mode;
+pub(crate) mod shared_streams;
 pub(crate) mod step_scopes;
 pub(crate) mod vendor;

@@ -1,6 +1,7 @@
 //! The table `recordings`: what is recorded of each rank. The rules read nothing else of a trace.
 
 use crate::facts::serving_mode::ServingMode;
+use crate::facts::shared_streams::communication_beside_compute;
 use crate::facts::vendor::Vendor;
 use crate::table;
 use crate::table::schema::{Batch, Text};
@@ -51,6 +52,8 @@ table! {
         data_parallel_count: u64, "", "calls of torch.nn.DataParallel";
         gloo_count: u64, "", "collectives of Gloo on the host";
         communication_count: u64, "", "communication kernels";
+        communication_ns: i64, "ns", "time with communication";
+        beside_compute_ns: i64, "ns", "part of it on streams that also run compute";
         iteration_count: u64, "", "iterations";
         step_count: u64, "", "steps; 0 if nothing is one";
         step_window: Text, "", "whose windows they have: host or device";
@@ -155,6 +158,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let clock = trace.launch_times.clocks.iter().max_by_key(|c| c.ahead);
     let first = trace.devices.iter().filter_map(|d| d.device).next();
     let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
+    let communication: Vec<_> = trace.devices.iter().filter(|d| d.is_gpu).collect();
     table.push(RecordingRow {
         rank: trace.rank,
         vendor: Vendor::of(trace).name(),
@@ -198,6 +202,8 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         data_parallel_count: rows_named(&is_data_parallel),
         gloo_count: rows_named(&is_gloo),
         communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
+        communication_ns: communication.iter().map(|d| d.timeline.when(WorkClass::Communication).len()).sum(),
+        beside_compute_ns: communication.iter().map(|d| communication_beside_compute(trace, d).len()).sum(),
         iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
         step_count: if trace.steps.rule == StepRule::Capture { 0 } else { trace.steps.steps.len() as u64 },
         step_window: if trace.steps.is_on_device { "device" } else { "host" },

@@ -4,6 +4,7 @@ use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, Row
 use crate::analysis::population::{groups, reasons, several_devices};
 use crate::analysis::worst_first::{MergedGroups, WorstFirst};
 use crate::facts::collectives::collectives;
+use crate::facts::shared_streams::{CANNOT_OVERLAP_PCT, communication_beside_compute};
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::table;
@@ -23,6 +24,7 @@ table! {
         overlap_ns: i64, "ns", "|K n C|";
         exposed_ns: i64, "ns", "|K \\ C|";
         overlap_ratio: Option<f64>, "", "overlap / communication";
+        beside_compute_ns: i64, "ns", "part of the communication on streams that also run compute, where nothing can overlap it";
     }
 }
 
@@ -67,6 +69,7 @@ impl Analysis for Overlap {
                 continue;
             }
             found = true;
+            let beside = communication_beside_compute(trace, work);
             for w in trace.windows(work, &options.model) {
                 let s = work.timeline.shares_in_all(&w.parts);
                 let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
@@ -84,6 +87,7 @@ impl Analysis for Overlap {
                     overlap_ns: s.overlap(),
                     exposed_ns: s.exposed_communication(),
                     overlap_ratio: ratio(s.overlap(), s.communication()),
+                    beside_compute_ns: w.parts.iter().map(|part| beside.len_in(*part)).sum(),
                 });
             }
         }
@@ -108,6 +112,15 @@ impl Analysis for Overlap {
             rows: Vec::new(),
             notes: reasons(partials),
         };
+        let (beside, all) = groups.iter().fold((0, 0), |(beside, all), g| {
+            (beside + g.sum(|t| t.beside_compute_ns), all + g.sum(|t| t.communication_ns))
+        });
+        if crate::units::percent(beside, all).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
+            view.notes.push(
+                "communication runs on the stream of the compute, one by one: it cannot overlap until it has a stream of its own"
+                    .to_string(),
+            );
+        }
         let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.exposed_ns));
         view.notes.extend(shown.others_note("rank", "means", "with no more exposed"));
         let cells = |name: String, g: MergedGroups<Overlaps>| {
