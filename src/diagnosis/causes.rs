@@ -24,7 +24,7 @@ use crate::recording::Recording;
 use crate::recording::capability::{Capability, Grade};
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The account of a job with the owner of every piece, and the causes.
 pub struct Diagnosis {
@@ -182,7 +182,7 @@ impl Context<'_> {
         }
         let mut names: Vec<_> = found.names.iter().collect();
         names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), (*name).clone()));
-        let n = self.account.steps.len().max(1) as Ns * cause.ranks.len().max(1) as Ns;
+        let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
         let all: Ns = names.iter().map(|(_, (ns, _))| *ns).sum();
         let top: Vec<advice::Named> = names
             .iter()
@@ -271,6 +271,13 @@ impl Context<'_> {
         self.account.cells().filter(|(_, (part, _), _)| is_of(*part)).map(|(_, _, c)| c.parts.idle).sum()
     }
 
+    /// Number of devices of some ranks, at least one.
+    fn devices_of(&self, ranks: &[u32]) -> Ns {
+        let is_of = |part: u32| ranks.binary_search(&self.rank(part)).is_ok();
+        let places: BTreeSet<Place> = self.account.cells().map(|(_, place, _)| place).filter(|p| is_of(p.0)).collect();
+        places.len().max(1) as Ns
+    }
+
     /// A cause in the communication itself.
     fn transfer(&self, kind: CauseKind, key: &str, found: &Collected) -> Option<Cause> {
         let part = if kind == CauseKind::PipelineBubble { TimePart::Synchronizing } else { TimePart::Transfer };
@@ -336,7 +343,7 @@ impl Context<'_> {
                 gain::of_devices(self.account, |c| part.of(&c.parts)).min(sum)
             };
             let mut cause = self.cause(kind, "", ranks, owned, gain);
-            let n = self.account.steps.len().max(1) as Ns * cause.ranks.len() as Ns;
+            let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
             (cause.sentence, cause.action) = advice::communication(kind, sum / n, self.account.step_time(), self.trust);
             cause.evidence = vec![Evidence {
                 table: "sync",

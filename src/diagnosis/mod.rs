@@ -333,29 +333,33 @@ const SHOWN: [(TimePart, &str); 7] = [
     (TimePart::Deficit, "shorter"),
 ];
 
-/// The account by rank, means of a step; ranks whose rows are equal are one row, the least useful first.
+/// The account by rank, means of a step; ranks whose rows are equal are one row, the least useful first. Each device of a
+/// rank with several has a row of its own.
 fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     let account = &found.account;
     let n = account.steps.len().max(1) as Ns;
-    let mut sums: BTreeMap<u32, [Ns; 7]> = BTreeMap::new();
-    for (_, (part, _), cell) in account.cells() {
-        let sum = sums.entry(job.parts[part as usize].rank).or_default();
+    let mut sums: BTreeMap<(u32, Option<i64>), [Ns; 7]> = BTreeMap::new();
+    for (_, (part, device), cell) in account.cells() {
+        let sum = sums.entry((job.parts[part as usize].rank, device)).or_default();
         sum.iter_mut().zip(SHOWN).for_each(|(to, (part, _))| *to += part.of(&cell.parts));
     }
     // Columns without any time are left out.
     let is_used = |i: usize| sums.values().any(|of| of[i] > 0);
     let used: Vec<usize> = (0..SHOWN.len()).filter(|i| *i == 0 || is_used(*i)).collect();
-    let mut rows: Vec<(Ns, Vec<String>, Vec<u32>)> = Vec::new();
-    for (rank, of) in &sums {
+    let has_several = |rank: u32| sums.range((rank, None)..=(rank, Some(i64::MAX))).nth(1).is_some();
+    // Useful time, cells, the device of a rank with several, and the ranks.
+    let mut rows: Vec<(Ns, Vec<String>, Option<i64>, Vec<u32>)> = Vec::new();
+    for ((rank, device), of) in &sums {
+        let device = device.filter(|_| has_several(*rank));
         let whole: Ns = of.iter().sum();
         let mut cells = vec![fmt_ns(whole / n)];
         cells.extend(used.iter().map(|i| fmt_pct(percent(of[*i], whole))));
-        match rows.iter_mut().find(|(_, known, _)| *known == cells) {
-            Some((_, _, ranks)) => ranks.push(*rank),
-            None => rows.push((of[0], cells, vec![*rank])),
+        match rows.iter_mut().find(|(_, known, of, _)| *known == cells && device.is_none() && of.is_none()) {
+            Some((.., ranks)) => ranks.push(*rank),
+            None => rows.push((of[0], cells, device, vec![*rank])),
         }
     }
-    rows.sort_by_key(|(useful, _, ranks)| (*useful, ranks.clone()));
+    rows.sort_by_key(|(useful, _, device, ranks)| (*useful, ranks.clone(), *device));
     let hidden = rows.len().saturating_sub(options.top);
     rows.truncate(options.top);
     let of_time = if found.trust.has_steps { "step" } else { "recorded" };
@@ -365,8 +369,9 @@ fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     if hidden > 0 {
         notes.push(format!("{hidden} more rows of ranks that are useful for longer (--top {})", options.top + hidden));
     }
-    let row = |(_, cells, ranks): (Ns, Vec<String>, Vec<u32>)| {
-        std::iter::once(found.topology.in_column(&ranks)).chain(cells).collect()
+    let row = |(_, cells, device, ranks): (Ns, Vec<String>, Option<i64>, Vec<u32>)| {
+        let device = device.map_or(String::new(), |d| format!(" device {d}"));
+        std::iter::once(found.topology.in_column(&ranks) + &device).chain(cells).collect()
     };
     View {
         title: "Where the time of each rank went".to_string(),
