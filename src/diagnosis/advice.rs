@@ -52,6 +52,8 @@ pub struct MixWords<'a> {
     pub share: f64,
     pub count: u64,
     pub new_time: NewTime,
+    /// Whether the mix has convolutions, whose kernels have layouts of their own.
+    pub has_convolutions: bool,
     pub trust: &'a RecordingTrust,
 }
 
@@ -320,7 +322,11 @@ pub fn kernel_mix(kind: CauseKind, words: &MixWords) -> (String, String) {
         ),
         CauseKind::KernelLayout => (
             format!("{share} of GPU time only changes memory layouts ({count} kernels)"),
-            "memory_format=torch.channels_last for model and input; contiguous() once".to_string(),
+            match words.has_convolutions {
+                true => "memory_format=torch.channels_last for model and input; contiguous() once",
+                false => "keep one layout from operator to operator: transpose once, contiguous() only where a kernel needs it",
+            }
+            .to_string(),
         ),
         CauseKind::KernelPrecision => {
             let action = if words.trust.has_bf16 {

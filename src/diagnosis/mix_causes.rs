@@ -88,7 +88,8 @@ fn cause(context: &Context, kind: CauseKind, useful: Ns) -> Cause {
     let new_time =
         if is_known { NewTime::Known(percent(all.ideal, all.known).unwrap_or(0.0)) } else { NewTime::Assumed(factor) };
     let share = percent(all.time, useful).unwrap_or(0.0);
-    let words = MixWords { share, count: all.count, new_time, trust: context.trust };
+    let has_convolutions = account.mix().contains_key("convolution");
+    let words = MixWords { share, count: all.count, new_time, has_convolutions, trust: context.trust };
     (cause.sentence, cause.action) = advice::kernel_mix(kind, &words);
     cause.evidence = vec![Evidence {
         table: "kernels_by_name",
