@@ -66,7 +66,9 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
     }
     let shared = judged(job, options);
     let Judged { judgement: judged, why } = shared.as_ref();
-    out.unproven = cannot_tell(job, judged, UNPROVEN_PCT);
+    if judged.steps.len() > 1 {
+        out.unproven = cannot_tell(job, judged, UNPROVEN_PCT);
+    }
     let steps = judged.steps.len();
     let has_late = judged.stragglers.iter().any(|s| s.gain > 0);
     let replayed = has_late.then(|| ReplayedJob::of(job)).flatten().filter(|r| r.is_reliable());

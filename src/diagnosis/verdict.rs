@@ -115,7 +115,9 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
         let worst = recording.worst(&[Capability::DeviceTime, Capability::Idle, Capability::Ranks, Capability::Steps]);
         worst.filter(|l| l.grade == Grade::Withheld)
     };
-    let of_recording = || left_out(found).or_else(withheld).map(|l| l.sentence.clone());
+    // Where no cause says so itself.
+    let bound = || recording.worst(&[Capability::DeviceTime, Capability::Idle]).filter(|_| listed.is_empty());
+    let of_recording = || left_out(found).or_else(withheld).or_else(bound).map(|l| l.sentence.clone());
     let of_account = || {
         let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;
         Some(format!("{} of the time is not explained", fmt_pct(Some(share))))

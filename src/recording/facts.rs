@@ -42,6 +42,9 @@ table! {
         clock_device: Option<i64>, "", "device whose clock disagrees with the host's: its activities start before their launch calls, by nearly the same time";
         clock_ahead_ns: i64, "ns", "least time by which they do; 0: no such device";
         clock_early_count: u64, "", "activities of this device that start before their launch calls";
+        clock_behind_ns: i64, "ns", "least time by which the clock of the device is behind: work that was launched before calls that synchronize the device ends after them; 0: none";
+        clock_late_count: u64, "", "such calls";
+        clock_wait_count: u64, "", "all calls that synchronize the device with work before them";
         clock_linked_count: u64, "", "activities of this device with a launch call";
         device_count: u32, "", "GPUs with work";
         device_state: Text, "", "recorded; partly (more than 5 % of launches have no activity, or of GPU time no launch); not_recorded (launches, but no activity); counted (the same, and counters were read instead); host_job (operators, but no launches); nothing";
@@ -197,6 +200,9 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         clock_device: clock.and_then(|c| c.device),
         clock_ahead_ns: clock.map_or(0, |c| c.ahead),
         clock_early_count: clock.map_or(0, |c| c.early),
+        clock_behind_ns: trace.launch_times.behind.map_or(0, |b| b.behind),
+        clock_late_count: trace.launch_times.behind.map_or(0, |b| b.late),
+        clock_wait_count: trace.launch_times.behind.map_or(0, |b| b.waits),
         clock_linked_count: clock.map_or(0, |c| c.linked),
         device_count: trace.devices.iter().filter(|d| d.is_gpu).count() as u32,
         data_parallel_count: rows_named(&is_data_parallel),

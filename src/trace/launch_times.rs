@@ -14,6 +14,7 @@
 
 use crate::health::{Counter, Health};
 use crate::trace::activity::Activity;
+use crate::trace::clock_behind::{self, ClockBehind};
 use crate::trace::events::Columns;
 use crate::trace::own_streams::OwnStreams;
 use crate::trace::timeline::WorkClass;
@@ -46,6 +47,8 @@ pub struct ClockAhead {
 pub struct LaunchTimes {
     /// In order of device.
     pub clocks: Vec<ClockAhead>,
+    /// Of the only device.
+    pub behind: Option<ClockBehind>,
     /// Activities with a launch call, without communication.
     pub ordered: u64,
     /// Of those, activities that one launched after them overtook on their stream.
@@ -78,6 +81,7 @@ impl LaunchTimes {
                 Some(ClockAhead { device, ahead, early, linked })
             })
             .collect();
+        found.behind = clock_behind::find(all, c);
         found.follow(all, c);
         health.add(Counter::StreamOvertaken, found.overtaken, None, "");
         found
@@ -130,7 +134,8 @@ fn ahead<'a>(activities: impl Iterator<Item = &'a Activity> + Clone, c: &Columns
     amounts.sort_unstable();
     let quartile = |k: usize| amounts.get((amounts.len().saturating_sub(1)) * k / 4).copied().unwrap_or(0);
     let spread = quartile(3) - quartile(1);
-    (amounts.len() >= FEWEST && quartile(2) > 0 && spread * 100 < quartile(2) * SPREAD_PCT).then_some(least)
+    (amounts.len() >= FEWEST && quartile(2) > 0 && spread.saturating_mul(100) < quartile(2).saturating_mul(SPREAD_PCT))
+        .then_some(least)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ pub mod activity;
 pub mod args;
 pub(crate) mod believable;
 pub(crate) mod category;
+pub(crate) mod clock_behind;
 pub(crate) mod collective;
 pub(crate) mod content;
 pub(crate) mod device;

@@ -60,7 +60,7 @@ pub fn cut(all: &mut [Activity], c: &Columns, health: &mut Health) -> Overruns {
         for longest in &certain {
             let Some(a) = all.get_mut(longest.at) else { continue };
             found.count += 1;
-            found.cut += longest.end - longest.next;
+            found.cut = found.cut.saturating_add(longest.end - longest.next);
             if example.is_empty() {
                 let (name, len) = (c.strings.get(a.name), fmt_ns(a.span.len()));
                 example = format!("{name}, {len}, over {} later ones", longest.covered);

@@ -1,6 +1,7 @@
 //! More than 5 % of the activities of a device start before their own launch call, and where the stream was empty by
-//! nearly the same time: the clock of the device is ahead of that of the host. The least time by which it is ahead is
-//! told and applied nowhere. What is said about idle time, launches and hosts is a bound.
+//! nearly the same time: the clock of the device is ahead of that of the host. It is behind where work ends after most
+//! calls that waited for the device. The least time by which it is so is told and applied nowhere. What is said about
+//! idle time, launches and hosts is a bound.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
@@ -11,30 +12,39 @@ use crate::wording::ranks::ranks_named;
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     use Capability::{Host, Idle, Launch};
-    let is_ahead = |r: &&RecordingRow| r.clock_ahead_ns > 0;
-    recorded.ranks.iter().filter(is_ahead).flat_map(|r| limit(r).of_all(&[Launch, Idle, Host])).collect()
+    recorded.ranks.iter().filter_map(limit).flat_map(|l| l.of_all(&[Launch, Idle, Host])).collect()
 }
 
-fn limit(r: &RecordingRow) -> Limit {
-    let ahead = fmt_ns(r.clock_ahead_ns);
-    let (early, linked) = (fmt_count(r.clock_early_count), fmt_count(r.clock_linked_count));
-    let device = r.clock_device.map_or(String::new(), |d| format!(" {d}"));
-    Limit {
+fn limit(r: &RecordingRow) -> Option<Limit> {
+    let by = fmt_ns(r.clock_ahead_ns.max(r.clock_behind_ns));
+    let device = r.clock_device.map_or(String::new(), |d| format!(" (device {d})"));
+    let (measured, what) = if r.clock_ahead_ns > 0 {
+        let (early, linked) = (fmt_count(r.clock_early_count), fmt_count(r.clock_linked_count));
+        (
+            format!("{early} of {linked} before their launch, {by}"),
+            format!("{device} is at least {by} ahead: {early} of {linked} activities start before their launch"),
+        )
+    } else if r.clock_behind_ns > 0 {
+        let (late, waits) = (fmt_count(r.clock_late_count), fmt_count(r.clock_wait_count));
+        (
+            format!("work of {late} of {waits} calls that synchronize, {by}"),
+            format!(" is at least {by} behind: work ends after {late} of {waits} calls that waited for it"),
+        )
+    } else {
+        return None;
+    };
+    Some(Limit {
         rank: Some(r.rank),
         capability: Capability::Idle,
         grade: Grade::AtMost,
         rule: "device_clock",
-        measured: format!("{early} of {linked} before their launch, {ahead}"),
-        limit: "5 %".to_string(),
-        sentence: format!(
-            "the device clock of {} (device{device}) is at least {ahead} ahead: {early} of {linked} activities start \
-             before their launch",
-            ranks_named(&[r.rank])
-        ),
+        measured,
+        limit: "5 % of activities, or half of the calls".to_string(),
+        sentence: format!("the device clock of {}{what}", ranks_named(&[r.rank])),
         next: "record again after a warm-up of the profiler, or with another version of it: the clocks of device and \
                host do not agree"
             .to_string(),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -52,5 +62,15 @@ mod tests {
             limits[0].sentence,
             "the device clock of rank 0 (device 0) is at least 392 us ahead: 99 of 200 activities start before their launch"
         );
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_is_told_too() {
+        let behind = |r: &mut crate::recording::facts::RecordingRow<'static>| {
+            (r.clock_behind_ns, r.clock_late_count, r.clock_wait_count) = (398_000, 4, 5);
+        };
+        let said =
+            "the device clock of rank 0 is at least 398 us behind: work ends after 4 of 5 calls that waited for it";
+        assert_eq!(found("device_clock", vec![rank(0, behind)])[0].sentence, said);
     }
 }
