@@ -243,13 +243,16 @@ pub fn evidence(kind: CauseKind, words: &LostWords, has_steps: bool) -> Vec<Evid
     out
 }
 
+/// Rules by which communication is not divided although all ranks are recorded.
+const TIMES: [&str; 2] = ["time_origin", "ends_apart"];
+
 /// Sentence and action of exposed communication.
 pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust) -> (String, String) {
     let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
     match kind {
         CauseKind::CommUnmatched => {
             let takes = format!("Exposed communication takes {}{per} ({share}), waiting or transfer", fmt_ns(each));
-            if let Some(limit) = trust.recording.limits().iter().find(|l| l.rule == "time_origin") {
+            if let Some(limit) = trust.recording.limits().iter().find(|l| TIMES.contains(&l.rule)) {
                 return (format!("{takes}: cannot tell: {}", limit.sentence), limit.next.clone());
             }
             let is_whole = trust.world == Some(trust.present) && trust.present > 1;

@@ -71,10 +71,11 @@ impl Job {
         self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
     }
 
-    /// A call in the form in which exposed communication is divided.
+    /// A call in the form in which exposed communication is divided; undivided where members end apart.
     pub fn run(&self, m: Member) -> CallSpan {
         let span = self.call(m).span;
-        CallSpan { call: m.call, span, until: self.outcome(m).map(|o| span.start + o.wait) }
+        let outcome = self.outcome(m).filter(|o| !self.is_stray(o.instance));
+        CallSpan { call: m.call, span, until: outcome.map(|o| span.start + o.wait) }
     }
 
     /// Arrivals of the instance at an index.
