@@ -48,7 +48,7 @@ impl Analysis for Breakdown {
             title: "compute, exposed communication and memory, idle; per rank and step",
             explain: include_str!("page.md"),
             tables: &[Breakdowns::SPEC],
-            needs: &[Capability::DeviceTime, Capability::Idle],
+            needs: &[Capability::DeviceTime, Capability::Idle, Capability::Steps],
             ..About::DEFAULT
         }
     }
