@@ -86,6 +86,8 @@ pub struct HostSide<'a> {
     paused: HashSet<u32>,
     /// Calls that load a kernel at its first use.
     first_uses: HashSet<u32>,
+    /// By lane: from the first event to the end of the last.
+    known: BTreeMap<u32, Span>,
     /// By lane: code outside operators of at least `CODE_MIN` and (next field) `CODE_LONG`.
     code: BTreeMap<u32, Union>,
     long_code: BTreeMap<u32, Union>,
@@ -131,6 +133,7 @@ impl<'a> HostSide<'a> {
             pause_kind: None,
             paused: HashSet::new(),
             first_uses: first_uses(trace),
+            known: trace.host_rows().iter().filter_map(|(lane, rows)| Some((*lane, extent(trace, rows)?))).collect(),
             code: BTreeMap::new(),
             long_code: BTreeMap::new(),
             after_waits: after_waits(trace, &waits, busy, &launches),
@@ -272,6 +275,11 @@ impl<'a> HostSide<'a> {
         let row = u.row.unwrap_or(u32::MAX);
         let name = u.row.map_or(StrId::EMPTY, |r| self.trace.columns.name(r as usize));
         let to = |kind, key| Assigned { kind, key, row };
+        // Before its first event and after its last one nothing is known of a thread: it may well wait for the device.
+        let is_known = |of: &Span| of.start < span.end && span.start < of.end;
+        if u.row.is_none() && !lane.and_then(|l| self.known.get(&l)).is_some_and(is_known) {
+            return to(CauseKind::NotExplained, StrId::EMPTY);
+        }
         if u.activity == "data_loader" {
             return to(CauseKind::DataLoader, name);
         }
@@ -315,6 +323,12 @@ impl<'a> HostSide<'a> {
         let named = around.filter(|row| class(row) == Class::HostOp).last().unwrap_or(call);
         self.trace.columns.name(named as usize)
     }
+}
+
+/// From the first start to the last end of some events.
+fn extent(trace: &RankTrace, rows: &[u32]) -> Option<Span> {
+    let spans = || rows.iter().map(|r| trace.span(*r));
+    Some(Span::new(spans().map(|s| s.start).min()?, spans().map(|s| s.end).max()?))
 }
 
 /// Whether the thread runs code that is neither an operator nor a call.

@@ -88,14 +88,11 @@ pub fn push(
     }
     let around = name_code(trace, &mut idle);
     let copies = copy_pieces(trace, work, ways);
-    // What a thread does after its last event is not known: it may well wait for the device.
-    let of_thread = trace.host_rows().iter().filter(|(lane, _)| Some(*lane) == thread);
-    let known_until = of_thread.flat_map(|(_, rows)| rows).map(|r| trace.span(*r).end).max();
     for w in windows {
         for (part, pieces) in [("i", &idle), ("m", &copies)] {
             push_window(lost, trace, work, w, (part, pieces), around);
         }
-        push_host(times, trace, work, host, (thread, known_until), w);
+        push_host(times, trace, work, host, thread, w);
     }
     idle
 }
@@ -293,7 +290,7 @@ fn push_host(
     trace: &RankTrace,
     work: &DeviceWork,
     host: &HostSide,
-    (thread, known_until): (Option<u32>, Option<Ns>),
+    thread: Option<u32>,
     w: &Window,
 ) {
     let mut sums: BTreeMap<&'static str, Ns> = BTreeMap::new();
@@ -304,8 +301,10 @@ fn push_host(
         _ => w.parts.clone(),
     };
     for span in &of_host {
-        let end = known_until.map_or(span.end, |t| t.min(span.end)).max(span.start);
-        host.each(thread, Span::new(span.start, end), |span, a| {
+        host.each(thread, *span, |span, a| {
+            if a.kind == CauseKind::NotExplained {
+                return;
+            }
             let waits = blocked.map_or(0, |b| b.len_in(span));
             *sums.entry("").or_default() += waits;
             *sums.entry(a.kind.name()).or_default() += span.len() - waits;
