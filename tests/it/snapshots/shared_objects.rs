@@ -83,7 +83,9 @@ fn shared_blocks(segments: i32, n: i32) -> Vec<u8> {
                     blocks(p, n);
                     p.remember();
                 }
-                _ => drop(p.recall()),
+                _ => {
+                    p.recall();
+                }
             });
         }
     };
@@ -100,7 +102,9 @@ fn shared_entries(devices: i32, n: i32) -> Vec<u8> {
             });
         }
         p.raw(b"e").remember();
-        (1..devices).for_each(|_| drop(p.recall()));
+        for _ in 1..devices {
+            p.recall();
+        }
     };
     file(|p| segment(p, 4096, |p| blocks(p, 2)), traces)
 }
@@ -113,9 +117,9 @@ fn shared_text(entries: i32, length: usize) -> Vec<u8> {
             p.dict(&[("addr", 4096 + i * 512)], |p| {
                 p.text("action").text("alloc").text(&format!("key {i}"));
                 match i {
-                    0 => drop(p.text(&"x".repeat(length)).remember()),
-                    _ => drop(p.recall()),
-                }
+                    0 => p.text(&"x".repeat(length)).remember(),
+                    _ => p.recall(),
+                };
             });
         }
         p.raw(b"e");
@@ -132,9 +136,9 @@ fn shared_history(n: i32, length: usize) -> Vec<u8> {
                 p.dict(&[("address", 4096 + i * 512), ("size", 512)], |p| {
                     p.text("state").text("active_allocated").text("history");
                     match i {
-                        0 => drop(p.raw(b"](").raw(&b"K\x01".repeat(length)).raw(b"e").remember()),
-                        _ => drop(p.recall()),
-                    }
+                        0 => p.raw(b"](").raw(&b"K\x01".repeat(length)).raw(b"e").remember(),
+                        _ => p.recall(),
+                    };
                 });
             }
             p.raw(b"e");
@@ -147,7 +151,9 @@ fn shared_history(n: i32, length: usize) -> Vec<u8> {
 fn pairs(n: i32) -> Vec<u8> {
     let mut p = Pickle::default();
     p.raw(b"\x80\x02}(").text("allocator_settings").raw(b"}(").text("a").raw(b"](");
-    (0..n).for_each(|i| drop(p.int(i).int(i).raw(b"\x86")));
+    for i in 0..n {
+        p.int(i).int(i).raw(b"\x86");
+    }
     p.raw(b"eu").text("segments").raw(b"](");
     segment(&mut p, 4096, |p| blocks(p, 2));
     p.raw(b"e").text("device_traces").raw(b"]u.");
