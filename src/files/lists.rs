@@ -53,7 +53,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Keys below a folder that were taken out of lists of a store, and those that lead out of every folder.
 pub(super) fn unreadable_keys(root: &str, folder: &Key) -> Vec<String> {
-    let is_below = |key: &&String| below(folder.as_ref(), key).is_some() || key.starts_with("../");
+    let is_below =
+        |key: &&String| below(folder.as_ref(), key).is_some() || key.starts_with("../") || key.starts_with('/');
     locked(&UNREADABLE).get(root).into_iter().flatten().filter(is_below).cloned().collect()
 }
 
@@ -198,7 +199,7 @@ fn without_unreadable(page: &str, element: &str, name: &str) -> (String, Vec<Str
         let (before, with) = rest.split_at(start);
         let (whole, after) = with.split_at(length + close.len());
         kept.push_str(before);
-        match inner(whole, name).map(unescaped).filter(|key| Key::parse(key).is_err()) {
+        match inner(whole, name).map(unescaped).filter(|key| key.starts_with('/') || Key::parse(key).is_err()) {
             Some(key) => taken.push(key),
             None => kept.push_str(whole),
         }
@@ -286,12 +287,12 @@ mod tests {
     #[test]
     fn keys_that_no_path_can_have_are_taken_out_alone() {
         let item = |key: &str| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>");
-        let odd = ["job//a.json", "job/../a.json", "job/a&#x1b;b.json", "../x"];
+        let odd = ["job//a.json", "job/../a.json", "job/a&#x1b;b.json", "../x", "/x"];
         let page = |keys: &[&str]| format!("<L><N>b</N>{}</L>", keys.iter().map(|k| item(k)).collect::<String>());
-        let all = page(&["job/a&amp;b.json", odd[0], "job/c.json", odd[1], odd[2], odd[3]]);
+        let all = page(&["job/a&amp;b.json", odd[0], "job/c.json", odd[1], odd[2], odd[3], odd[4]]);
         let (kept, taken) = without_unreadable(&all, "Contents", "Key");
         assert_eq!(kept, page(&["job/a&amp;b.json", "job/c.json"]));
-        assert_eq!(taken, ["job//a.json", "job/../a.json", "job/a\u{1b}b.json", "../x"]);
+        assert_eq!(taken, ["job//a.json", "job/../a.json", "job/a\u{1b}b.json", "../x", "/x"]);
         let blobs = "<Blobs><Blob><Name>a//b</Name></Blob><BlobPrefix><Name>c/</Name></BlobPrefix></Blobs>";
         assert_eq!(
             without_unreadable(blobs, "Blob", "Name"),
