@@ -1,7 +1,7 @@
 //! `hta diff` on memory snapshots.
 
-use super::MemoryInput;
 use super::inputs::of_paths;
+use super::{MemoryInput, tell_losses};
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, width};
 use crate::cli::table::OutputArgs;
@@ -74,7 +74,7 @@ pub fn run(
             let (sites, mut health) = (Sites::new(&snapshot), Health::default());
             let all = devices(&snapshot, Until::default(), OnlyDevice::Any, &mut health);
             into.extend(all.iter().map(|device| ComparedDevice::new(rank, device, &sites)));
-            has_loss |= snapshot.health.has_loss();
+            has_loss |= tell_losses(&snapshot.health, &input.shown, rank);
         }
         into.sort_by_key(|d| d.rank());
     }

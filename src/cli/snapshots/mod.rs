@@ -198,13 +198,13 @@ fn finish(output: &OutputArgs, answer: Answer, chosen: &Chosen, files: Vec<PathB
     Ok(Beside { files, batches: answer.batches, text, exit })
 }
 
-/// Prints what was lost in a file.
-fn tell_losses(answer: &mut Answer, health: &Health, file: &str, rank: u32) {
-    answer.has_loss |= health.has_loss();
+/// Prints what was lost in a file. Returns whether something was.
+fn tell_losses(health: &Health, file: &str, rank: u32) -> bool {
     for (counter, tally) in health.iter().filter(|(c, _)| c.spec().severity >= Severity::Loss) {
         let spec = counter.spec();
         note(&format!("hta: rank {rank} ({file}): {} x {}: {}", fmt_count(tally.count), spec.name, spec.doc));
     }
+    health.has_loss()
 }
 
 fn add_snapshot(
@@ -257,7 +257,7 @@ fn add_snapshot(
     if wanted.is_some_and(|t| t.name == MemoryStacks::SPEC.name) {
         answer.batches.push(stacks(&snapshot, rank));
     }
-    tell_losses(answer, &health, &input.shown, rank);
+    answer.has_loss |= tell_losses(&health, &input.shown, rank);
     Ok(())
 }
 
@@ -279,6 +279,6 @@ fn add_timeline(
         None if chosen.folded.is_none() => answer.views.push(view.into_iter().collect()),
         None => {}
     }
-    tell_losses(answer, &timeline.health, &input.shown, rank);
+    answer.has_loss |= tell_losses(&timeline.health, &input.shown, rank);
     Ok(())
 }
