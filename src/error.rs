@@ -2,6 +2,9 @@
 //!
 //! Form: `cannot <verb> <thing>: expected ..., found ...`, lower case, no final stop.
 
+pub mod recorders;
+
+use crate::error::recorders::hint_of;
 use crate::files::Fault;
 use crate::health::{Counter, Health};
 use crate::units::{MemoryLimit, fmt_bytes};
@@ -75,9 +78,7 @@ impl ReadError {
             ),
             ReadError::FrontEnd { .. } => Some("alone it can be analysed: hta analyze FILE"),
             ReadError::OtherDatabase { .. } => Some("export the report: nsys export --type sqlite FILE.nsys-rep"),
-            ReadError::UnknownContent { what, .. } if what.starts_with(PIPELINE_TIMELINE) => Some(
-                "`hta what-if --method published` reads it; `hta query 'SELECT * FROM events' FILE` shows its rows",
-            ),
+            ReadError::UnknownContent { what, .. } if hint_of(what).is_some() => hint_of(what),
             ReadError::UnknownContent { .. } => Some("`hta query 'SELECT * FROM events' FILE` shows its rows"),
             ReadError::Damaged { reason, .. } if reason.contains(NEEDS_MEMORY) => {
                 Some("raise --memory-limit, or pack the file again without `--long`")
@@ -109,9 +110,6 @@ impl ReadError {
         matches!(self, ReadError::NotATrace { is_known: true, .. })
     }
 }
-
-/// Name of the timelines that `hta what-if --method published` reads.
-pub const PIPELINE_TIMELINE: &str = "a timeline of pipeline stages";
 
 /// Part of zstd's message for a frame whose window exceeds the limit.
 const NEEDS_MEMORY: &str = "too much memory";

@@ -7,10 +7,11 @@ use super::options::LoadOptions;
 use super::reading::{Chunks, Loaded, Reading, Spread, Unsettled};
 use super::reports;
 use super::room::{FixedLimit, MemoryGate, Unbounded};
-use super::source::{ByteCount, SourceError, open, packing};
+use super::source::{ByteCount, Compression, SourceError, open, packing};
 use super::sqlite::Sqlite;
 use super::times::settle_times;
 use crate::error::ReadError;
+use crate::error::recorders::{OtherRecorder, PACKED_DATABASE};
 use crate::files::is_remote;
 use crate::health::Counter;
 
@@ -88,6 +89,11 @@ fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
             hint: "databases are read at many places at once: copy it to this machine, for example with `aws s3 cp`",
             is_known: true,
         });
+    }
+    let is_packed = packing(&input.path).is_ok_and(|packed| packed != Compression::Plain);
+    if is_packed && Sqlite.sniff(&head) {
+        let OtherRecorder { what, hint } = PACKED_DATABASE;
+        return Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
     }
     let kineto: &dyn TraceFormat = &Kineto;
     let format = FORMATS.iter().copied().find(|f| f.sniff(&head)).unwrap_or(kineto);

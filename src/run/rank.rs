@@ -12,9 +12,10 @@ use crate::read::source::ByteCount;
 use crate::run::{Extent, MappedRank, Request, RowSink, Task};
 use crate::store::{INVENTORY, PartialStore, StoredPartial};
 use crate::table::schema::Batch;
-use crate::trace::content::{is_front_end, unknown_content};
+use crate::trace::content::{is_front_end, nothing_recorded, unknown_content};
 use crate::trace::merged::merged;
 use crate::trace::meta::RankSource;
+use crate::trace::other_recorder::other_recorder;
 use crate::trace::rank_trace::RankTrace;
 use rayon::prelude::*;
 use std::io;
@@ -68,18 +69,20 @@ pub(super) fn one(
     }
     let (options, has_peers) = (request.options, how.is_beside && how.extent != Extent::Processes);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
-    if request.analyses.iter().any(|a| a.about().needs_known_events)
-        && let Some(what) = unknown_content(&trace)
-    {
+    let needs_known = request.analyses.iter().any(|a| a.about().needs_known_events);
+    if how.is_beside && is_front_end(&trace) {
+        return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));
+    }
+    if needs_known && let Some(what) = other_recorder(&trace).or_else(|| unknown_content(&trace)) {
         return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
+    }
+    if needs_known && let Some(what) = nothing_recorded(&trace) {
+        return Err(Failure::Read(ReadError::NothingRecorded { file: trace.file, what }));
     }
     if how.extent != Extent::Processes
         && let Some(what) = merged(&trace)
     {
         return Err(Failure::Read(ReadError::Merged { file: trace.file, what }));
-    }
-    if how.is_beside && is_front_end(&trace) {
-        return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));
     }
     if how.extent == Extent::Part && source == RankSource::Position {
         return Err(Failure::NoRank);

@@ -26,6 +26,7 @@ pub(crate) mod narrow;
 pub mod no_step;
 pub(crate) mod overrun;
 pub(crate) mod own_streams;
+pub mod other_recorder;
 pub mod rank_trace;
 pub mod record_edges;
 pub(crate) mod repeat;

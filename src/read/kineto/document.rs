@@ -4,6 +4,7 @@
 //! holds one block, never the whole text, and metadata may precede or follow the events. A damaged event is repaired or
 //! skipped up to the start of the next event; a damaged top-level value is skipped up to the next key.
 
+use crate::error::recorders::SPEEDSCOPE;
 use crate::health::{Counter, Health};
 use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
 use crate::read::kineto::event::{EventReader, Leniency};
@@ -491,6 +492,9 @@ impl Document {
         if has("traceEvents") {
             return Refusal::NoEvents;
         }
+        if has("profiles") {
+            return Refusal::OtherFormat { what: SPEEDSCOPE.what, hint: SPEEDSCOPE.hint };
+        }
         if self.cut && ["schemaVersion", "deviceProperties", "distributedInfo"].into_iter().any(has) {
             return Refusal::CutBeforeEvents;
         }
@@ -505,8 +509,15 @@ impl Document {
 }
 
 /// Top-level keys that identify the kind of file.
-const TELLING: [&str; 6] =
-    ["nodes", "rocprofiler-sdk-tool", "traceEvents", "schemaVersion", "deviceProperties", "distributedInfo"];
+const TELLING: [&str; 7] = [
+    "nodes",
+    "profiles",
+    "rocprofiler-sdk-tool",
+    "traceEvents",
+    "schemaVersion",
+    "deviceProperties",
+    "distributedInfo",
+];
 
 /// The beginning of a second writer's trace.
 const SECOND_TRACE: &[u8] = b"\"schemaVersion\"";

@@ -16,6 +16,7 @@ use super::format::{FileHead, TraceFormat};
 use super::input::{Input, PartKey, ProcessPart};
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
+use crate::error::recorders::{ASCEND_DATABASE, DLPROF, OtherRecorder, ROCPD, SNAPSHOT_DATABASE};
 use crate::trace::meta::Recorder;
 use database::{Database, MAGIC};
 use std::fs::File;
@@ -96,14 +97,31 @@ fn open(input: &Input) -> Result<(Database, DatabaseKind), ReadError> {
     if has("StringIds") && (has("META_DATA_EXPORT") || has("EXPORT_META_DATA")) {
         return Ok((database, DatabaseKind::Nsys));
     }
-    let refused = |what, hint| Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
     if nvprof::is_nvprof(&database) {
         return Ok((database, DatabaseKind::Nvprof));
     }
-    if has("rocpd_op") && has("rocpd_api") {
-        return refused("an SQLite database of rocpd (AMD)", "convert it to JSON with rpd2tracing");
+    if let Some(OtherRecorder { what, hint }) = other_recorder(&database, input) {
+        return Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
     }
     let some: Vec<&str> = database.tables().iter().take(5).map(String::as_str).collect();
     let tables = if some.is_empty() { "no tables".to_string() } else { format!("the tables {}", some.join(", ")) };
     Err(ReadError::OtherDatabase { file: input.shown.clone(), tables })
+}
+
+/// The recorder of a database that is none of ours, by its tables or its name.
+fn other_recorder(database: &Database, input: &Input) -> Option<OtherRecorder> {
+    let has = |table: &str| database.has(table);
+    let any = |start: &str| database.tables().iter().any(|t| t.to_lowercase().starts_with(start));
+    let name = input.path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    if any("rocpd_") || name.ends_with(".rpd") {
+        Some(ROCPD)
+    } else if has("CANN_API") || has("PYTORCH_API") || has("STRING_IDS") && has("TASK") || has("NPU_INFO") {
+        Some(ASCEND_DATABASE)
+    } else if has("device_traces") || any("trace_entry") || has("segments") && has("blocks") {
+        Some(SNAPSHOT_DATABASE)
+    } else if any("dlprof") || name.contains("dlprof") {
+        Some(DLPROF)
+    } else {
+        None
+    }
 }

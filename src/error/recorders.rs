@@ -1,0 +1,62 @@
+//! Recorders whose files look like traces of PyTorch's profiler but are not: their names in messages, and where their
+//! files can be looked at instead.
+
+/// A recorder: what its file is called, and advice.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OtherRecorder {
+    pub what: &'static str,
+    pub hint: &'static str,
+}
+
+macro_rules! recorders {
+    ($($id:ident, $what:literal, $hint:literal;)+) => {
+        $(pub const $id: OtherRecorder = OtherRecorder { what: $what, hint: $hint };)+
+
+        const ALL: &[OtherRecorder] = &[$($id),+];
+    };
+}
+
+recorders! {
+    ASCEND, "an Ascend profile (torch_npu)",
+        "MindStudio Insight and msprof-analyze read it: https://gitcode.com/Ascend/msinsight";
+    ASCEND_DATABASE, "an Ascend database (torch_npu, msprof)",
+        "MindStudio Insight and msprof-analyze read it: https://gitcode.com/Ascend/msinsight";
+    PIPELINE, "a timeline of pipeline stages",
+        "`hta what-if --method published` reads it; `hta query 'SELECT * FROM events' FILE` shows its rows";
+    LEGACY_AUTOGRAD, "an export of the old torch.autograd.profiler",
+        "it does not say which operator launched what: record with torch.profiler.profile and its \
+         export_chrome_trace";
+    RPD, "an export of rocmProfileData (rpd2tracing)",
+        "it has no operators: record the program with torch.profiler, or look at it in https://ui.perfetto.dev";
+    ROCPD, "a database of rocmProfileData or rocprofv3 (rpd, rocpd)",
+        "it has no operators: record the program with torch.profiler, which records AMD devices, too";
+    HOROVOD, "a timeline of Horovod",
+        "it has collectives only: record each rank with torch.profiler; chrome://tracing shows this file";
+    BYTEPS, "a timeline of BytePS",
+        "it has communication only: record each rank with torch.profiler; chrome://tracing shows this file";
+    RAY, "a timeline of Ray",
+        "it has tasks only: record the workers with torch.profiler; https://ui.perfetto.dev shows this file";
+    XLA, "a trace of TensorFlow or JAX (XLA)",
+        "XProf, the profile plugin of TensorBoard, reads it: pip install xprof";
+    VIZTRACER, "a trace of VizTracer",
+        "it has Python functions only: look at it with `vizviewer FILE`, or record with torch.profiler and with_stack";
+    SPEEDSCOPE, "a profile for speedscope (py-spy)",
+        "it has samples without times of devices: look at it in https://www.speedscope.app";
+    NCCL_PROFILER, "a trace of NCCL's profiler",
+        "it has collectives and their network transfers only: record each rank with torch.profiler, and look at this \
+         file in https://ui.perfetto.dev";
+    SERVER_FRONT_END, "the front end of an inference server",
+        "it launches no work on a device: give the traces of the server's workers, such as those with TP-0 or rank_0 in \
+         their names";
+    DLPROF, "a database of DLProf",
+        "give the trace that it was made from: nsys export --type sqlite FILE.nsys-rep";
+    SNAPSHOT_DATABASE, "a memory snapshot of torch.cuda.memory as an SQLite database",
+        "give the pickle that torch.cuda.memory._dump_snapshot wrote: hta memory FILE.pickle";
+    PACKED_DATABASE, "a packed SQLite database",
+        "databases are read in place: unpack it with `gunzip` or `unzstd`, and give the database";
+}
+
+/// The advice for a file that is described by a text beginning with the name of a recorder.
+pub fn hint_of(what: &str) -> Option<&'static str> {
+    ALL.iter().find(|r| what.starts_with(r.what)).map(|r| r.hint)
+}
