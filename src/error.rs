@@ -111,6 +111,9 @@ impl ReadError {
     }
 }
 
+/// What is said of a process in an export of nsys that calls the API but is no rank.
+pub const IDLE_PROCESS: &str = "the process launches nothing";
+
 /// Part of zstd's message for a frame whose window exceeds the limit.
 const NEEDS_MEMORY: &str = "too much memory";
 
@@ -138,6 +141,19 @@ fn left(limit: MemoryLimit) -> String {
     }
 }
 
+/// Largest number of captures that are listed.
+const LISTED: usize = 16;
+
+/// Numbered captures, one a line.
+fn listed(files: &[String]) -> String {
+    let shown = files.iter().take(LISTED).enumerate();
+    let mut lines: String = shown.map(|(i, file)| format!("\n  {} {file}", i + 1)).collect();
+    if files.len() > LISTED {
+        lines.push_str(&format!("\n  ... and {} more", files.len() - LISTED));
+    }
+    lines
+}
+
 /// A set of files that cannot be analysed together, or invalid arguments.
 #[derive(Debug, Error)]
 pub enum SetError {
@@ -151,6 +167,11 @@ pub enum SetError {
     NoFiles { what: String },
     #[error("cannot tell the ranks apart: {first} and {second} both claim rank {rank}")]
     DuplicateRank { rank: u32, first: String, second: String },
+    /// Captures that one process wrote one after the other, in order of time.
+    #[error("cannot take captures of one process for ranks: found {}:{}", files.len(), listed(files))]
+    Captures { files: Vec<String> },
+    #[error("cannot analyse files of two jobs as one: {first} and {other} have {how}")]
+    TwoJobs { first: String, other: String, how: String },
     #[error(
         "cannot analyse files of several recorders as one job: {first} is of {first_recorder}, {other} of \
          {other_recorder}"
@@ -187,6 +208,13 @@ impl SetError {
             SetError::DuplicateRank { .. } => Some(
                 "give the files of one job, one file a rank; engines of one server can be seen beside each other: hta \
                  iterations",
+            ),
+            SetError::Captures { .. } => Some(
+                "take one of them with `--capture last` or `--capture N`, or analyse each by itself with `hta analyze \
+                 --captures`; --ranks-by-position takes them for ranks",
+            ),
+            SetError::TwoJobs { .. } => Some(
+                "give the files of one job; `hta diff` compares two; --ranks-by-position takes them for ranks of one",
             ),
             SetError::Memory { .. } => {
                 Some("hta's own program takes most of it; the ranks in flight take what is left")

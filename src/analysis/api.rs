@@ -66,11 +66,13 @@ pub struct AcrossOptions {
     pub straggler_min_pct: f64,
     /// Process groups to report, by name or description; all if empty.
     pub groups: Vec<String>,
+    /// Take files for ranks of one job although they look like captures of one process, or like two jobs.
+    pub by_position: bool,
 }
 
 impl Default for AcrossOptions {
     fn default() -> Self {
-        Self { clock: ClockMode::default(), straggler_min_pct: 5.0, groups: Vec::new() }
+        Self { clock: ClockMode::default(), straggler_min_pct: 5.0, groups: Vec::new(), by_position: false }
     }
 }
 

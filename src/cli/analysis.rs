@@ -6,6 +6,7 @@ use crate::analysis::ops::COLUMNS;
 use crate::analysis::settings::{Setting, ValueType};
 use crate::cli::analyze::{is_withheld, warn};
 use crate::cli::args::{TraceArgs, read_text};
+use crate::cli::captures::CaptureArgs;
 use crate::cli::exit::Exit;
 use crate::cli::known;
 use crate::cli::output::{note, width};
@@ -30,6 +31,8 @@ use std::sync::Mutex;
 pub struct AnalysisArgs {
     #[command(flatten)]
     traces: TraceArgs,
+    #[command(flatten)]
+    capture: CaptureArgs,
     #[command(flatten)]
     output: OutputArgs,
     /// `sync`: arrival, or shortest as the TensorBoard plugin does; `what-if`: replay, or published as in the paper
@@ -122,9 +125,17 @@ pub fn with_tables(command: Command, analysis: &dyn Analysis) -> Command {
     command.mut_arg("table", |arg| known::complete(arg, names))
 }
 
+/// The argument that chooses a capture.
+const OF_CAPTURE: &str = "of_capture";
+
 /// Adds the options that an analysis declares.
 pub fn with_settings(mut command: Command, settings: &[Setting]) -> Command {
     for s in settings {
+        // The analysis' own option has precedence.
+        let is_taken = |a: &Arg| a.get_id() == OF_CAPTURE && a.get_long() == Some(s.name());
+        if command.get_arguments().any(is_taken) {
+            command = command.mut_arg(OF_CAPTURE, |arg| arg.long(OF_CAPTURE).hide(true));
+        }
         let help = s.default_text().map_or_else(|| s.help.to_string(), |d| format!("{} [default: {d}]", s.help));
         let arg = Arg::new(s.name()).long(s.name()).help(help).help_heading("Options of this analysis");
         command = command.arg(match s.kind {
@@ -202,6 +213,7 @@ pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside) -> anyhow::R
     let table = args.output.table(&declared)?;
     options.wanted = Wanted::Only(table.name);
     let mut traces = args.traces.traces()?;
+    args.capture.choose(&mut traces.inputs, args.traces.common.load(false, false))?;
     traces.inputs.retain(|input| !beside.files.contains(&input.path));
     args.output.allow(&traces.guarded)?;
     for file in analyses.iter().flat_map(|a| a.about().settings).filter(|s| s.kind == ValueType::OutputFile) {

@@ -4,6 +4,7 @@ use crate::analysis::api::{Analysis, Wanted};
 use crate::analysis::filters;
 use crate::analysis::inventory;
 use crate::cli::args::TraceArgs;
+use crate::cli::captures::{self, CaptureArgs};
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print_report, print_text, width};
 use crate::cli::progress::Bar;
@@ -11,6 +12,7 @@ use crate::cli::report::{HtmlArgs, leave};
 use crate::compat::{Compat, chosen};
 use crate::diagnosis::condition::CauseCondition;
 use crate::error::SetError;
+use crate::output::captures::CapturesTable;
 use crate::output::folder::Folder;
 use crate::output::html::PageOptions;
 use crate::output::place::{OutputPlace, RESULTS};
@@ -18,8 +20,8 @@ use crate::output::tables::Groups;
 use crate::output::text::ReportExtent;
 use crate::output::{text, visible};
 use crate::partial;
-use crate::registry::ANALYSES;
-use crate::run::{Extent, MappedSet, Outcome, Refused, Request, RunError, Share, map, run as run_pipeline};
+use crate::registry::{ANALYSES, find};
+use crate::run::{Extent, MappedSet, Outcome, Refused, Request, RunError, Share, map, run as run_pipeline, run_each};
 use crate::wording::ranks::rank_list;
 use anyhow::Context;
 use clap::Args;
@@ -42,6 +44,11 @@ pub struct AnalyzeArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true, conflicts_with = "partial")]
     #[arg(value_parser = PossibleValuesParser::new(ANALYSES.iter().map(|a| a.stem())))]
     only: Vec<String>,
+    #[command(flatten)]
+    capture: CaptureArgs,
+    /// Of captures that one process wrote one after the other, analyse each by itself: table `captures`
+    #[arg(long, conflicts_with_all = ["partial", "of_capture"])]
+    captures: bool,
     /// Leave the events out of the results
     #[arg(long)]
     no_events: bool,
@@ -65,7 +72,7 @@ pub struct AnalyzeArgs {
 }
 
 // What a run prints, and when it fails. Not a doc comment: clap would use it as the description of every command.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct PrintedArgs {
     /// Print only the verdict, two lines
     #[arg(long, conflicts_with = "full")]
@@ -77,6 +84,9 @@ pub struct PrintedArgs {
     /// several times
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<String>,
+    /// Whether something else is printed instead of the report.
+    #[arg(skip)]
+    is_listing: bool,
 }
 
 impl PrintedArgs {
@@ -92,6 +102,7 @@ impl PrintedArgs {
     /// The text for standard output.
     fn text(&self, outcome: &Outcome, out: &Path) -> String {
         match text::verdict(outcome) {
+            _ if self.is_listing => text::where_the_rest_is(outcome, ReportExtent::Short, &out.display().to_string()),
             Some(told) if self.brief => text::brief(told),
             _ => {
                 let extent = if self.full { ReportExtent::Full } else { ReportExtent::Short };
@@ -102,6 +113,9 @@ impl PrintedArgs {
         }
     }
 }
+
+/// The analysis whose verdict is that of a capture.
+const DIAGNOSIS: &str = "diagnosis";
 
 /// Width of `report.txt`, columns.
 const REPORT_WIDTH: usize = 80;
@@ -117,7 +131,10 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     if args.no_events {
         options.wanted = Wanted::NoEvents;
     }
-    let traces = args.traces.traces()?;
+    let mut traces = args.traces.traces()?;
+    let load = args.traces.common.load(!args.no_events, args.keep_args);
+    args.capture.choose(&mut traces.inputs, load)?;
+    let processes = if args.captures { captures::processes(&mut traces.inputs, load)? } else { Vec::new() };
     let layout = if args.partial { &partial::LAYOUT } else { &RESULTS };
     let place = OutputPlace::find(layout, &args.out, &traces.guarded, args.force)?;
     announce(&place);
@@ -126,7 +143,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         inputs: &traces.inputs,
         analyses: &analyses,
         options: &options,
-        load: args.traces.common.load(!args.no_events, args.keep_args),
+        load,
         ranks: args.traces.common.rank_ranges(),
     };
     if args.partial {
@@ -135,9 +152,22 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
     let folder = Folder::create(place, events)?;
     args.traces.common.on_threads(|| {
         // Never dropped: the process ends soon, and the system frees all memory at once.
-        let outcome = ManuallyDrop::new(run_pipeline(&request, &folder, &Bar::default()).map_err(to(&args.out))?);
+        let all = if args.captures { run_each } else { run_pipeline };
+        let outcome = ManuallyDrop::new(all(&request, &folder, &Bar::default()).map_err(to(&args.out))?);
         let page = (!args.no_html).then(|| args.html.options());
-        finish(folder, &outcome, page.as_ref(), &args.out, (&args.printed, args.traces.common.strict))
+        let listed = match find(DIAGNOSIS) {
+            Some(diagnosis) if args.captures => {
+                let (table, listed) = captures::each(&request, diagnosis, &processes, width())?;
+                let append = || folder.declare(CapturesTable::SPEC).and_then(|()| folder.append(&table));
+                append().with_context(|| format!("cannot write to {}", args.out.display()))?;
+                listed
+            }
+            _ => String::new(),
+        };
+        let printed = PrintedArgs { is_listing: args.captures && !args.printed.full, ..args.printed.clone() };
+        let exit = finish(folder, &outcome, page.as_ref(), &args.out, (&printed, args.traces.common.strict))?;
+        print_report(&listed)?;
+        Ok(exit)
     })?
 }
 

@@ -68,6 +68,9 @@ pub struct CommonArgs {
     /// Only these ranks, e.g. 0,3,8-15
     #[arg(long, visible_alias = "rank", value_name = "LIST", value_parser = parse_ranks)]
     pub ranks: Option<RankRanges>,
+    /// Take the files for ranks of one job although they look like captures of one process, or like two jobs
+    #[arg(long)]
+    pub ranks_by_position: bool,
     /// Only these steps: labels (3,5-7 or 5..7), or positions (@0,@2-4)
     #[arg(long, visible_alias = "step", value_name = "LIST", value_parser = parse_steps)]
     pub steps: Option<StepFilter>,
@@ -302,6 +305,7 @@ pub fn options(common: &CommonArgs, across: &AcrossArgs) -> anyhow::Result<Optio
         },
         straggler_min_pct: across.straggler_min_pct,
         groups: across.group.clone(),
+        ..options.across
     };
     Ok(options)
 }
@@ -348,7 +352,7 @@ impl CommonArgs {
             peaks,
             kernel_wait_max: KERNEL_WAIT_MAX,
             top: self.top,
-            across: AcrossOptions::default(),
+            across: AcrossOptions { by_position: self.ranks_by_position, ..AcrossOptions::default() },
             settings: Settings::default(),
             wanted: Wanted::default(),
         })

@@ -6,6 +6,7 @@ use crate::analysis::iterations::IterationsOf;
 use crate::cli::analysis::{enter, with_settings, with_tables};
 use crate::cli::analyze::{is_withheld, warn};
 use crate::cli::args::CommonArgs;
+use crate::cli::captures::NoRows;
 use crate::cli::exit::Exit;
 use crate::cli::memory;
 use crate::cli::output::{note, width};
@@ -22,12 +23,10 @@ use crate::output::inputs::Inputs;
 use crate::output::text;
 use crate::read::discover::discover;
 use crate::read::input::Input;
-use crate::run::{Outcome, Request, RowSink, run as run_pipeline};
+use crate::run::{Outcome, Request, run as run_pipeline};
 use crate::table::schema::Batch;
-use crate::trace::rank_trace::RankTrace;
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -53,23 +52,6 @@ pub struct DiffArgs {
 pub fn command() -> Command {
     let command = Command::new(DIFF.stem()).about("Compare two sets of traces, before and after");
     with_tables(with_settings(DiffArgs::augment_args(command), DIFF.about().settings), DIFF)
-}
-
-/// Discards rows: a diff needs only the partials.
-struct NoRows;
-
-impl RowSink for NoRows {
-    fn rows(&self, _: Batch) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn trace(&self, _: &RankTrace) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn void(&self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {

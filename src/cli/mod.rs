@@ -4,6 +4,7 @@ mod analysis;
 mod analyze;
 mod args;
 mod browser;
+mod captures;
 mod completions;
 mod contents;
 mod diff;

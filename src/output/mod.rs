@@ -1,5 +1,6 @@
 //! The results of a run: Parquet tables, events, text and JSON, in a folder that is complete or absent.
 
+pub mod captures;
 pub(crate) mod columns;
 pub mod contents;
 pub mod events;

@@ -14,6 +14,7 @@
 use crate::analysis::inventory;
 use crate::compat;
 use crate::files::{self, Fault, is_remote};
+use crate::output::captures::CapturesTable;
 use crate::output::inputs::{InputClash, Inputs};
 use crate::output::paths::{destination, entries, is_work_name, parent};
 use crate::registry::ANALYSES;
@@ -55,7 +56,11 @@ pub fn is_events_file(name: &str) -> bool {
 pub fn is_table_file(name: &str) -> bool {
     let Some(table) = name.strip_suffix(".parquet") else { return false };
     let of_analyses = ANALYSES.iter().copied().flat_map(|a| std::iter::once(a).chain(compat::of(a.stem())));
-    inventory::TABLES.iter().chain(of_analyses.flat_map(|a| a.tables())).any(|t| t.name == table)
+    inventory::TABLES
+        .iter()
+        .chain(of_analyses.flat_map(|a| a.tables()))
+        .chain([&CapturesTable::SPEC])
+        .any(|t| t.name == table)
 }
 
 /// Whether `hta` wrote this `summary.json`. It may be long, so it is read as a stream.

@@ -311,6 +311,9 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize, is_full: bool) {
             crate::error::ReadError::MergedCopy { file } => {
                 lines.push(("skipped", format!("{file}: a merged file of ranks whose files are beside it")));
             }
+            crate::error::ReadError::NothingRecorded { file, what } if !r.is_loss() => {
+                lines.push(("skipped", format!("{file}: {what}")));
+            }
             error => lines.push(("refused", error.to_string())),
         }
     }

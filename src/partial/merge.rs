@@ -46,6 +46,7 @@ struct Given {
 /// When the options differ, a rank is in two partials, or a file gets another rank now that all files are known.
 pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, MergeError> {
     let options = same_options(partials)?;
+    leave_out_front_ends(partials);
     each_rank_once(partials)?;
     let mut ranks: Vec<MappedRank> = Vec::new();
     let mut given: Vec<Given> = Vec::new();
@@ -85,6 +86,21 @@ pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, Me
         _ => None,
     }));
     Ok(Merged { set: MappedSet { inputs, claims, tasks, ranks, refused, store }, options })
+}
+
+/// Leaves out front ends that were mapped because each was alone in its partial, if there are other files.
+fn leave_out_front_ends(partials: &mut [Partial]) {
+    let is_read = |seen: &&Seen| matches!(seen.fate, Fate::Mapped(_) | Fate::Refused(_));
+    if partials.iter().flat_map(|p| &p.state.files).filter(is_read).count() < 2 {
+        return;
+    }
+    for p in partials.iter_mut().filter(|p| p.state.ranks.iter().any(|d| d.is_front_end)) {
+        p.state.ranks.clear();
+        p.manifest.files.clear();
+        for seen in p.state.files.iter_mut().filter(|seen| matches!(seen.fate, Fate::Mapped(_))) {
+            seen.fate = Fate::Refused(ReadError::FrontEnd { file: seen.input.shown.clone() });
+        }
+    }
 }
 
 /// The options of all partials, with the shares that they hold together.

@@ -33,6 +33,7 @@ table! {
         world_size: Option<u32>, "ranks", "world size";
         unpacked_bytes: u64, "bytes", "size of the JSON text";
         defect_count: u32, "", "number of rows in `set_health`";
+        is_front_end: bool, "", "the front end of an engine: beside other ranks it is left out";
         has_part: bool, "", "a part for the joined job is stored, because an analysis compares ranks";
     }
 }

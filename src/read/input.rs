@@ -30,6 +30,8 @@ pub struct ProcessPart {
 pub enum PartKey {
     /// The number of the process in an export of nsys.
     Process(i64),
+    /// A process there that calls the API but launches nothing, and so is no rank.
+    Idle(i64),
     /// A rank of a merged file, and the mark of its rows.
     Rank(u32, RankMark),
     /// A whole merged file whose ranks have files of their own beside it: it is left out.

@@ -8,12 +8,13 @@ use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::launch::is_launch_call;
+use crate::trace::meta::TimeEra;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::step::StepRule;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
 use crate::units::{Ns, percent};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 table! {
     /// What is recorded of a rank.
@@ -64,6 +65,14 @@ table! {
         step_held_ns: i64, "ns", "part of it inside their windows";
         is_serving: bool, "", "the rank serves requests: it has iterations of an engine, or most of its GPU time is in graphs and there is no ProfilerStep";
         excerpt: bool, "", "a tool cut the file out of a longer one";
+        file: Text, "", "its file";
+        rank_source: Text, "", "source of the rank: file, name, position or process";
+        host_name: Option<Text>, "", "host";
+        pids: Text, "", "processes of the host that called the runtime or ran operators";
+        devices: Text, "", "devices with work";
+        recorded_start_ns: i64, "ns", "first recorded event";
+        recorded_end_ns: i64, "ns", "last recorded event";
+        has_origin: bool, "", "times count from 1970, so they can be compared with those of other files";
     }
 }
 
@@ -110,6 +119,19 @@ pub const NOT_RECORDED: &str = "not_recorded";
 
 /// The state of a device of which the profiler read counters instead of recording activities.
 pub const COUNTED: &str = "counted";
+
+/// Largest number of processes of a rank that are listed.
+const MOST_PIDS: usize = 16;
+
+/// The processes of the host, separated by commas.
+fn pids(trace: &RankTrace) -> String {
+    let c = &trace.columns;
+    let calls = (0..c.len()).filter(|&r| matches!(trace.classes.get(r), Some(Class::Runtime | Class::HostOp)));
+    let lanes: BTreeSet<u32> = calls.filter_map(|r| c.lane.get(r).copied()).collect();
+    let pids: BTreeSet<&str> =
+        lanes.iter().filter_map(|l| c.lanes.get(*l as usize)).map(|l| trace.text(l.pid)).collect();
+    pids.into_iter().take(MOST_PIDS).collect::<Vec<_>>().join(",")
+}
 
 /// The row of a rank.
 pub fn of_rank(trace: &RankTrace) -> Batch {
@@ -162,6 +184,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let first = trace.devices.iter().filter_map(|d| d.device).next();
     let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
     let communication: Vec<_> = trace.devices.iter().filter(|d| d.is_gpu).collect();
+    let devices: Vec<String> = trace.devices.iter().filter_map(|d| Some(d.device?.to_string())).collect();
     table.push(RecordingRow {
         rank: trace.rank,
         vendor: Vendor::of(trace).name(),
@@ -217,6 +240,14 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         step_held_ns: trace.steps.lag.held,
         is_serving: mode.is_serving,
         excerpt: trace.edges.is_excerpt,
+        file: &trace.file,
+        rank_source: trace.rank_source.name(),
+        host_name: trace.meta.host_name.as_deref(),
+        pids: &pids(trace),
+        devices: &devices.join(","),
+        recorded_start_ns: trace.recorded.start,
+        recorded_end_ns: trace.recorded.end,
+        has_origin: trace.meta.era != TimeEra::Unknown,
     });
     table.finish()
 }

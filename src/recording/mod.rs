@@ -3,6 +3,7 @@
 //! The facts of a rank are a row of the table `recordings`. Rules turn the rows of all ranks into limits: what the
 //! recording of a rank, or of the job, does not carry, and why. Whatever makes sentences asks here first.
 
+pub mod belong;
 pub mod capability;
 pub mod facts;
 pub mod limit;

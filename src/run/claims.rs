@@ -3,7 +3,7 @@
 use crate::error::{ReadError, SetError};
 use crate::files::Fault;
 use crate::read::discover::assign_ranks;
-use crate::read::input::Input;
+use crate::read::input::{Input, PartKey};
 use crate::read::load::peek;
 use crate::run::RunError;
 use crate::trace::meta::{RankSource, Recorder};
@@ -49,6 +49,15 @@ impl Claims {
             }
         }
         Self { ranks, refused, recorders }
+    }
+
+    /// Takes processes that launch nothing as well: what counts calls needs no ranks.
+    pub fn take_idle_processes(&mut self, inputs: &[Input]) {
+        for (refused, input) in self.refused.iter_mut().zip(inputs) {
+            if matches!(input.process.as_ref().map(|part| &part.key), Some(PartKey::Idle(_))) {
+                *refused = None;
+            }
+        }
     }
 
     /// The files of the selected ranks (all if `ranks` is empty), in order of rank.

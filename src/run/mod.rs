@@ -15,16 +15,18 @@ mod processes;
 mod rank;
 mod reduce;
 mod share;
+mod which_capture;
 mod withhold;
 
 pub use captures::{CaptureError, read_captures};
 pub use claims::{Claims, Task, again, duplicate};
 pub use reduce::reduce;
 pub use share::Share;
+pub use which_capture::{WhichCapture, by_process as captures_by_process};
 
 use crate::analysis::api::{Analysis, Options, Output, Partial};
 use crate::analysis::inventory;
-use crate::error::{ReadError, SetError};
+use crate::error::{IDLE_PROCESS, ReadError, SetError};
 use crate::files;
 use crate::health::{Counter, Health};
 use crate::job::Clock;
@@ -113,7 +115,8 @@ impl Refused {
     /// name marks it as a rank's trace and it is not a whole file of another known kind.
     pub fn is_loss(&self) -> bool {
         let has_name = || self.input.has_trace_name() && !self.error.is_other_format();
-        let is_no_rank = matches!(self.error, ReadError::FrontEnd { .. } | ReadError::MergedCopy { .. });
+        let is_idle = matches!(&self.error, ReadError::NothingRecorded { what, .. } if what == IDLE_PROCESS);
+        let is_no_rank = is_idle || matches!(self.error, ReadError::FrontEnd { .. } | ReadError::MergedCopy { .. });
         !is_no_rank && (self.input.named || !self.error.is_foreign() || has_name())
     }
 }
@@ -211,6 +214,8 @@ pub struct MappedRank {
     pub world: Option<u32>,
     /// Size of the JSON text, bytes.
     pub unpacked: u64,
+    /// The front end of an engine, mapped because no other file was there: with other ranks it is left out.
+    pub is_front_end: bool,
 }
 
 /// The results of mapping some files of a job: everything that [`reduce`] needs.
@@ -257,17 +262,11 @@ pub enum Extent {
 /// When two files have the same rank, nothing is readable, or rows cannot be written. If only some files cannot be
 /// read, the outcome reports them.
 pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
-    let whole = |request: &Request, extent| {
-        let set = map(request, extent, sink, progress)?;
-        if set.ranks.is_empty() {
-            return Err(RunError::NothingReadable(set.refused));
-        }
-        reduce(set, request.analyses, request.options, sink)
-    };
+    let whole = |request: &Request, extent| whole(request, extent, sink, progress);
     match whole(request, Extent::Whole) {
         Err(RunError::Set(clash @ SetError::DuplicateRank { .. })) => {
             // Comparing processes of different jobs as ranks would be wrong; what looks at one by itself is right.
-            let alone: Vec<_> = request.analyses.iter().copied().filter(|a| !a.about().joins_ranks).collect();
+            let alone = looking_at_one(request.analyses);
             match !alone.is_empty() && processes::of_one_server(request) {
                 true => whole(&Request { analyses: &alone, ..*request }, Extent::Processes),
                 false => Err(clash.into()),
@@ -275,6 +274,27 @@ pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Re
         }
         done => done,
     }
+}
+
+/// Maps and reduces files as processes of their own, by the analyses that look at one by itself.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_each(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
+    let alone = looking_at_one(request.analyses);
+    whole(&Request { analyses: &alone, ..*request }, Extent::Processes, sink, progress)
+}
+
+fn looking_at_one(analyses: &[&'static dyn Analysis]) -> Vec<&'static dyn Analysis> {
+    analyses.iter().copied().filter(|a| !a.about().joins_ranks).collect()
+}
+
+fn whole(request: &Request, extent: Extent, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
+    let set = map(request, extent, sink, progress)?;
+    if set.ranks.is_empty() {
+        return Err(RunError::NothingReadable(set.refused));
+    }
+    reduce(set, request.analyses, request.options, sink)
 }
 
 /// Maps the ranks of a set of files.
@@ -289,6 +309,9 @@ pub fn map(
     progress: &dyn Progress,
 ) -> Result<MappedSet, RunError> {
     let mut claims = Claims::peek(request.inputs);
+    if !request.analyses.iter().any(|a| a.about().needs_known_events) {
+        claims.take_idle_processes(request.inputs);
+    }
     // Chosen once, so that a rank that is found later does not move the file to another share.
     let own = match extent {
         Extent::Share(share) => {
@@ -371,7 +394,8 @@ fn attempt(
             // of the last ranks, one may be at work when the others are done: their threads help
             let is_last = threads > 1 && i + threads >= tasks.len();
             let mapping = if is_last { Spread::AllCores } else { spread };
-            let how = RankContext { extent, is_beside, spread, mapping, count: &count, room, store: &store };
+            let is_alone = tasks.len() == 1;
+            let how = RankContext { extent, is_beside, is_alone, spread, mapping, count: &count, room, store: &store };
             one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
         });
     progress.finish();

@@ -36,6 +36,8 @@ pub(super) struct RankContext<'a> {
     pub extent: Extent,
     /// Whether the set has other files of ranks or processes.
     pub is_beside: bool,
+    /// Whether it is the only file of this process.
+    pub is_alone: bool,
     /// Parallelism of reading.
     pub spread: Spread,
     /// Parallelism of the analyses.
@@ -70,7 +72,10 @@ pub(super) fn one(
     let (options, has_peers) = (request.options, how.is_beside && how.extent != Extent::Processes);
     let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
     let needs_known = request.analyses.iter().any(|a| a.about().needs_known_events);
-    if how.is_beside && is_front_end(&trace) {
+    // Alone it is analysed, and whether it is alone is known when the parts are merged.
+    let is_front = is_front_end(&trace);
+    let is_alone = is_front && how.is_alone && other_recorder(&trace).is_none();
+    if how.is_beside && is_front && !is_alone {
         return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));
     }
     if needs_known && let Some(what) = other_recorder(&trace).or_else(|| unknown_content(&trace)) {
@@ -84,7 +89,7 @@ pub(super) fn one(
     {
         return Err(Failure::Read(ReadError::Merged { file: trace.file, what }));
     }
-    if how.extent == Extent::Part && source == RankSource::Position {
+    if how.extent == Extent::Part && source == RankSource::Position && !is_alone {
         return Err(Failure::NoRank);
     }
     let inventory = || {
@@ -136,5 +141,6 @@ pub(super) fn one(
         base: trace.meta.base_ns,
         world: trace.meta.world_size,
         unpacked: unpacked_bytes,
+        is_front_end: is_alone,
     })
 }

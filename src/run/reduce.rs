@@ -6,11 +6,12 @@ use crate::analysis::inventory;
 use crate::health::{Counter, Health};
 use crate::job::{Clock, Job, RankSummary};
 use crate::recording::Recording;
+use crate::recording::belong::{self, Origin};
 use crate::recording::facts::Recordings;
 use crate::run::withhold::withhold;
 use crate::run::{MappedSet, Outcome, RowSink, RunError};
 use crate::store::StoredPartial;
-use crate::table::schema::Batch;
+use crate::table::schema::{Batch, Table};
 use crate::trace::meta::{RankSource, TimeEra};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -33,6 +34,12 @@ pub fn reduce(
     let stored: Vec<&StoredPartial> = done.iter().map(|d| &d.inventory).collect();
     let opened = store.open(&stored).map_err(RunError::ReadBack)?;
     let recordings: Vec<Batch> = opened.iter().filter_map(|p| p.table(Recordings::SPEC)).cloned().collect();
+    let has_peers = tasks.len() > 1 && tasks.iter().all(|t| t.source != RankSource::Process);
+    let is_judged = has_peers && !options.across.by_position;
+    if is_judged {
+        let origins: Vec<Origin> = recordings.iter().flat_map(Recordings::rows).map(Origin::from).collect();
+        belong::check(&origins)?;
+    }
     if filters::has_any(options) {
         filters::check(opened.into_iter())?;
     }
@@ -68,7 +75,6 @@ pub fn reduce(
         rank_health.push((d.rank, d.file, d.health));
         unpacked_bytes += d.unpacked;
     }
-    let has_peers = tasks.len() > 1 && tasks.iter().all(|t| t.source != RankSource::Process);
     // a part of a job is mapped with peers in mind; a job of one rank has none
     let left_out = Recording::of(recordings.clone(), &Job::join(std::iter::empty(), options.across.clock)).left_out();
     let peers = |part: RankSummary| match (has_peers, left_out.contains(&part.rank)) {
@@ -79,6 +85,9 @@ pub fn reduce(
     let join = || -> Result<Job, RunError> {
         let parts = store.take_parts(parts).map_err(RunError::ReadBack)?;
         let job = Job::join(parts.into_iter().map(peers), options.across.clock);
+        if is_judged {
+            belong::check_groups(&job)?;
+        }
         Recording::of(recordings.clone(), &job).give_to(&job);
         filters::check_groups(&job, options)?;
         Ok(job)

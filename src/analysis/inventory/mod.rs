@@ -13,6 +13,7 @@ use crate::facts::machine::Launches;
 use crate::facts::serving_mode::ServingMode;
 use crate::health::Counter;
 use crate::job::Clock;
+use crate::recording::belong::{Origin, captures};
 use crate::recording::facts::{Recordings, of_rank};
 use crate::recording::limit::TrustTable;
 use crate::table;
@@ -129,9 +130,15 @@ pub fn processes_note(partials: &[Partial]) -> Option<String> {
     if of.len() > NAMED_PROCESSES {
         names.push("...".to_string());
     }
+    let batches = partials.iter().filter_map(|p| p.table(Recordings::SPEC));
+    let origins: Vec<Origin> = batches.flat_map(Recordings::rows).map(Origin::from).collect();
+    let (who, needed) = match captures(&origins).is_empty() {
+        true => ("of several engines of one server", "engine"),
+        false => ("captures that a process wrote one after the other", "capture"),
+    };
     Some(format!(
-        "processes, not ranks of one job: these files are of several engines of one server, so nothing is compared \
-         across them (a diagnosis needs the files of one engine): {}",
+        "processes, not ranks of one job: these files are {who}, so nothing is compared across them (a diagnosis needs \
+         the files of one {needed}): {}",
         names.join(", ")
     ))
 }

@@ -127,6 +127,7 @@ pub fn state(stored: Vec<StateTable>) -> Result<State, InvalidCell> {
             base: row.base_ns,
             world: row.world_size,
             unpacked: row.unpacked_bytes,
+            is_front_end: row.is_front_end,
         });
     }
     let files = seen(&tables.rest(Files::SPEC)?, &ranks)?;

@@ -101,6 +101,7 @@ fn rank(d: &MappedRank) -> Batch {
         world_size: d.world,
         unpacked_bytes: d.unpacked,
         defect_count: d.health.iter().count() as u32,
+        is_front_end: d.is_front_end,
         has_part: d.part.is_some(),
     });
     table.finish()

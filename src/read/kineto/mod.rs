@@ -42,7 +42,7 @@ impl TraceFormat for Kineto {
             Some(PartKey::CopyOfRanks) => return Err(ReadError::MergedCopy { file: file() }),
             Some(PartKey::Mixed(what)) => return Err(ReadError::Merged { file: file(), what: what.clone() }),
             Some(PartKey::Rank(rank, _)) => Some(*rank),
-            Some(PartKey::Process(_)) | None => peek::peek(input)?,
+            Some(PartKey::Process(_) | PartKey::Idle(_)) | None => peek::peek(input)?,
         };
         Ok(FileHead { rank, recorder: Recorder::Kineto })
     }

@@ -15,8 +15,8 @@ mod rows;
 use super::format::{FileHead, TraceFormat};
 use super::input::{Input, PartKey, ProcessPart};
 use super::reading::{Reading, Unsettled};
-use crate::error::ReadError;
 use crate::error::recorders::{ASCEND_DATABASE, DLPROF, OtherRecorder, ROCPD, SNAPSHOT_DATABASE};
+use crate::error::{IDLE_PROCESS, ReadError};
 use crate::trace::meta::Recorder;
 use database::{Database, MAGIC};
 use std::fs::File;
@@ -35,6 +35,10 @@ impl TraceFormat for Sqlite {
     }
 
     fn peek(&self, input: &Input) -> Result<FileHead, ReadError> {
+        if matches!(input.process.as_ref().map(|part| &part.key), Some(PartKey::Idle(_))) {
+            let what = IDLE_PROCESS.to_string();
+            return Err(ReadError::NothingRecorded { file: input.shown.clone(), what });
+        }
         let (database, kind) = open(input)?;
         let (rank, recorder) = match kind {
             DatabaseKind::Nsys => (nsys::rank(&database, nsys::process(&database, input)?)?, Recorder::Nsys),
@@ -50,18 +54,20 @@ impl TraceFormat for Sqlite {
     fn parts(&self, input: Input) -> Vec<Input> {
         let processes = match open(&input) {
             Ok((database, DatabaseKind::Nsys)) => nsys::processes(&database).unwrap_or_default(),
-            Ok((_, DatabaseKind::Nvprof)) | Err(_) => Vec::new(),
+            Ok((_, DatabaseKind::Nvprof)) | Err(_) => return vec![input],
         };
-        if processes.len() < 2 {
-            return vec![input];
-        }
-        let count = processes.len() as u64;
-        let one = |(index, id): (u64, i64)| {
+        let is_split = processes.ranks.len() > 1;
+        let ranks = processes.ranks.into_iter().filter(|_| is_split).map(PartKey::Process);
+        let keys: Vec<PartKey> = ranks.chain(processes.idle.into_iter().map(PartKey::Idle)).collect();
+        let count = keys.len() as u64 + u64::from(!is_split);
+        let part = |(index, key): (u64, PartKey)| {
+            let (PartKey::Process(id) | PartKey::Idle(id)) = key else { return input.clone() };
             let shown = format!("{} (process {})", input.shown, nsys::pid(id));
-            let process = Some(ProcessPart { key: PartKey::Process(id), index, count });
+            let process = Some(ProcessPart { key, index, count });
             Input { path: input.path.clone(), shown, named: input.named, process }
         };
-        (0..).zip(processes).map(one).collect()
+        let whole = (!is_split).then(|| input.clone());
+        whole.into_iter().chain((u64::from(!is_split)..).zip(keys).map(part)).collect()
     }
 
     fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {

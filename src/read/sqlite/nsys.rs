@@ -17,6 +17,7 @@ use crate::health::Counter;
 use crate::read::input::{Input, PartKey};
 use crate::read::reading::{Reading, Unsettled};
 use crate::trace::args::Arg;
+use crate::trace::launch::is_launch_call;
 use crate::trace::meta::{Device, Meta, Recorder};
 use crate::trace::strings::StrId;
 use hashbrown::{HashMap, HashSet};
@@ -65,16 +66,39 @@ const KNOWN: [&str; 22] = [
 /// Class of a runtime call that surrounds another row of the same call, in exports of schema 2.
 const OUTER_CALL: i64 = 67;
 
-/// The processes with GPU work, in order of their ids.
-///
+/// The processes of an export, in order of their ids.
+#[derive(Debug, Default)]
+pub struct Processes {
+    /// Those with GPU work, and beside them those that launched work of which nothing is recorded.
+    pub ranks: Vec<i64>,
+    /// Those that only called the API.
+    pub idle: Vec<i64>,
+}
+
 /// # Errors
 /// When the file is damaged.
-pub fn processes(database: &Database) -> Result<Vec<i64>, ReadError> {
-    let mut found = BTreeSet::new();
+pub fn processes(database: &Database) -> Result<Processes, ReadError> {
+    let (mut working, mut launching, mut calling) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for table in WORK {
-        database.each(table, ["globalPid"], |row| found.extend(int(row, 0).map(process_of)))?;
+        database.each(table, ["globalPid"], |row| working.extend(int(row, 0).map(process_of)))?;
     }
-    Ok(found.into_iter().collect())
+    if working.is_empty() {
+        return Ok(Processes::default());
+    }
+    let mut launches: HashSet<i64> = HashSet::new();
+    database.each("StringIds", ["id", "value"], |row| {
+        launches.extend(int(row, 0).filter(|_| text(row, 1).is_some_and(|name| is_launch_call(&name))));
+    })?;
+    database.each(CALLS, ["globalTid", "nameId"], |row| {
+        let Some(process) = int(row, 0).map(process_of) else { return };
+        calling.insert(process);
+        if int(row, 1).is_some_and(|name| launches.contains(&name)) {
+            launching.insert(process);
+        }
+    })?;
+    let ranks: BTreeSet<i64> = working.union(&launching).copied().collect();
+    let idle = calling.difference(&ranks).copied().collect();
+    Ok(Processes { ranks: ranks.into_iter().collect(), idle })
 }
 
 /// The process of a globalPid or globalTid.
@@ -98,10 +122,10 @@ pub fn pid(process: i64) -> i64 {
 /// When there is no GPU work, or work of several processes and none is chosen.
 pub fn process(database: &Database, input: &Input) -> Result<i64, ReadError> {
     let refused = |what, hint| Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
-    if let Some(PartKey::Process(id)) = input.process.as_ref().map(|part| &part.key) {
+    if let Some(PartKey::Process(id) | PartKey::Idle(id)) = input.process.as_ref().map(|part| &part.key) {
         return Ok(*id);
     }
-    match processes(database)?.as_slice() {
+    match processes(database)?.ranks.as_slice() {
         [process] => Ok(*process),
         [] => refused(
             "an export of nsys without GPU activity",

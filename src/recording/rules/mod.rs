@@ -132,6 +132,14 @@ mod testing {
             step_held_ns: 1000,
             is_serving: false,
             excerpt: false,
+            file: "f",
+            rank_source: "file",
+            host_name: None,
+            pids: "7",
+            devices: "0",
+            recorded_start_ns: 0,
+            recorded_end_ns: 1_000_000_000,
+            has_origin: true,
         };
         change(&mut row);
         row

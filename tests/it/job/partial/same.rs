@@ -91,6 +91,22 @@ fn single_ranks_merged_leave_the_bytes_of_one_run() {
     }
 }
 
+/// Alone a file of Python frames is analysed, and beside ranks it is left out as the front end of an engine.
+#[test]
+fn python_frames_alone_are_the_same_however_split() {
+    let (dir, mut inputs) = copied("gpu_single");
+    let frame = r#"{"ph":"X","cat":"python_function","name":"a.py(1): f","pid":1,"tid":1,"ts":0,"dur":5,"args":{"Python id":1}}"#;
+    let text = format!(r#"{{"schemaVersion":1,"traceEvents":[{frame}]}}"#);
+    std::fs::write(dir.path().join("min2.json"), text).expect("a file can be written");
+    let frames = ["min2.json".to_string()];
+    let alone = whole(dir.path(), &[], &frames);
+    assert_same("alone", &alone, &apart(dir.path(), &[], &[&frames], &[0]));
+    inputs.extend(frames);
+    let beside = whole(dir.path(), &[], &inputs);
+    let (frames, ranks) = (&inputs[inputs.len() - 1..], &inputs[..inputs.len() - 1]);
+    assert_same("beside", &beside, &apart(dir.path(), &[], &[frames, ranks], &[0, 1]));
+}
+
 #[test]
 fn options_are_taken_from_the_partials() {
     let rules = "[[rule]]\nreason = \"mine\"\nclass = \"communication\"\nname = \"gemm\"\n";
