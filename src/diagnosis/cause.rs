@@ -67,16 +67,10 @@ impl Cause {
         self.owned.iter().filter(|((_, _, p), _)| *p == part).map(|(_, ns)| ns).sum()
     }
 
-    /// Weight in the ranking.
+    /// Weight in the ranking: within one grade, gains decide.
     pub fn rank_weight(&self) -> f64 {
-        // A gain that rests on an assumption about kernels counts half, and so does one at peaks that no kernel reaches.
-        let trusted = match self.trust {
-            Trust::Ok => 1.0,
-            _ => 0.5,
-        };
-        let of_mix = if matches!(self.basis, GainBasis::Assumed | GainBasis::Roofline) { 0.5 } else { 1.0 };
         // What cannot be divided into waiting and transfer for lack of ranks is no estimate, but a fact.
         let weight = if self.kind == CauseKind::CommUnmatched { 1.0 } else { self.confidence.weight() };
-        self.gain as f64 * weight * trusted * of_mix
+        self.gain as f64 * weight
     }
 }

@@ -16,6 +16,8 @@ use crate::diagnosis::late;
 use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
 use crate::diagnosis::owners::{Collected, Key, owners};
+use crate::diagnosis::repair::Repairs;
+use crate::diagnosis::slow_groups::{self, SlowGroups};
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::facts::vendor::Vendor;
 use crate::job::Job;
@@ -58,7 +60,9 @@ pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis
     let late = late::find(job, options);
     let mut all = owners(job, &account, &late);
     let pauses = pauses(partials);
-    let context = Context { job, account: &account, trust: &trust, topology: &topology, pauses: &pauses };
+    let repairs = Repairs::new(job, partials);
+    let context =
+        Context { job, account: &account, trust: &trust, topology: &topology, pauses: &pauses, repairs: &repairs };
     let mut causes: Vec<Cause> = late.stragglers.iter().map(|s| context.straggler(s, &mut all)).collect();
     for ((kind, key), found) in &all {
         let is_of_transfer = kind.is_of_transfer();
@@ -149,10 +153,14 @@ impl Context<'_> {
 
     /// A cause of idle time, of waiting behind it, or of exposed copies.
     fn lost(&self, kind: CauseKind, key: &str, found: &Collected) -> Option<Cause> {
-        let gain = gain::of_host(self.account, kind, &found.owned);
+        let by_replay = self.repairs.of_lost(self.job, kind, &found.owned);
+        let gain = by_replay.unwrap_or_else(|| gain::of_host(self.account, kind, &found.owned));
         let members = self.members(&found.owned);
-        let ranks =
-            if kind == CauseKind::HostPython && !key.is_empty() { members } else { self.with_alike(kind, members) };
+        let ranks = match self.sole_rank(&found.owned) {
+            Some(rank) if members.contains(&rank) => vec![rank],
+            _ if kind == CauseKind::HostPython && !key.is_empty() => members,
+            _ => self.with_alike(kind, members),
+        };
         if ranks.is_empty() || kind == CauseKind::Straggler {
             return None;
         }
@@ -176,9 +184,15 @@ impl Context<'_> {
             return None;
         }
         let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
+        if by_replay.is_some() {
+            cause.basis = GainBasis::Replay;
+        } else if self.job.parts.len() > 1 && self.account.sum(TimePart::Synchronizing) > 0 {
+            // Without a replay nobody knows what the others do meanwhile.
+            cause.confidence = Confidence::Bound;
+        }
         if kind == CauseKind::HostPython && key.is_empty() {
             // What the code is was not recorded.
-            cause.confidence = Confidence::Interpreted;
+            cause.confidence = cause.confidence.max(Confidence::Interpreted);
         }
         let mut names: Vec<_> = found.names.iter().collect();
         names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), (*name).clone()));
@@ -281,12 +295,12 @@ impl Context<'_> {
     /// A cause in the communication itself.
     fn transfer(&self, kind: CauseKind, key: &str, found: &Collected) -> Option<Cause> {
         let part = if kind == CauseKind::PipelineBubble { TimePart::Synchronizing } else { TimePart::Transfer };
-        let ranks = self.members_by(&found.owned, |_| true);
+        let mut ranks = self.members_by(&found.owned, |_| true);
         if ranks.is_empty() {
             return None;
         }
         // A step is shorter by what every device saves.
-        let gain = self
+        let bound: Ns = self
             .account
             .steps
             .iter()
@@ -296,6 +310,17 @@ impl Context<'_> {
                 step.cells.keys().map(of).min().unwrap_or(0)
             })
             .sum();
+        let slow =
+            (kind == CauseKind::TransferBandwidth && key == slow_groups::KEY).then(|| self.job.shared(SlowGroups::of));
+        let by_replay = slow.as_ref().and_then(|slow| self.repairs.of_transfers(&slow.saved));
+        let gain = match self.repairs.of_network() {
+            _ if by_replay.is_some() => by_replay.unwrap_or(0),
+            Some(all) if part == TimePart::Transfer => bound.min(all),
+            _ => bound,
+        };
+        if let Some(slow) = &slow {
+            ranks = slow.ranks.clone();
+        }
         let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
         let n = self.account.steps.len().max(1) as Ns * cause.ranks.len().max(1) as Ns;
         let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));
@@ -304,10 +329,21 @@ impl Context<'_> {
         let share = fmt_pct(percent(time, self.account.step_time()));
         let shown = format!("{}{} ({share})", fmt_ns(time), self.trust.per_step());
         (cause.sentence, cause.action) = advice::transfer(kind, key, group, &cause.rank_label, &shown);
+        if let Some(slow) = slow {
+            (cause.sentence, cause.action) = (slow.sentence.clone(), slow.action.clone());
+            cause.confidence = Confidence::Interpreted;
+            if by_replay.is_some() {
+                cause.basis = GainBasis::Replay;
+            }
+        }
         let count: u64 = found.names.values().map(|(_, count)| count).sum();
         cause.evidence = vec![Evidence {
             table: "collectives",
-            filter: format!("kind = '{key}'"),
+            filter: match kind {
+                CauseKind::PipelineBubble => "kind IN ('send', 'recv')".to_string(),
+                _ if key == slow_groups::KEY => String::new(),
+                _ => format!("kind = '{key}'"),
+            },
             words: format!(
                 "{}{} in {} exposed pieces of {key}",
                 fmt_ns(time),
@@ -340,7 +376,8 @@ impl Context<'_> {
             let gain = if kind == CauseKind::CommUnmatched {
                 gain::least(self.account, part)
             } else {
-                gain::of_devices(self.account, |c| part.of(&c.parts)).min(sum)
+                let bound = gain::of_devices(self.account, |c| part.of(&c.parts)).min(sum);
+                self.repairs.of_network().map_or(bound, |all| bound.min(all))
             };
             let mut cause = self.cause(kind, "", ranks, owned, gain);
             let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);

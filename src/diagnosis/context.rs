@@ -5,13 +5,18 @@ use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::gain::Owned;
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::job::Job;
 use crate::units::{Ns, percent};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Smallest owned time for a rank to belong to a cause, percent of the time of the job.
 const MEMBER_PCT: f64 = 1.0;
+
+/// Share of what a cause owns from which it is that of the one rank that owns it, percent.
+const SOLE_PCT: f64 = 95.0;
 
 /// What the causes of a job are made from.
 pub struct Context<'a> {
@@ -21,6 +26,7 @@ pub struct Context<'a> {
     pub topology: &'a Topology,
     /// Number and sum of the pauses, by rank.
     pub pauses: &'a BTreeMap<u32, (u64, Ns)>,
+    pub repairs: &'a Repairs,
 }
 
 impl Context<'_> {
@@ -43,6 +49,17 @@ impl Context<'_> {
         }
         let is_member = |ns: Ns| percent(ns, self.account.time).is_some_and(|p| p >= MEMBER_PCT);
         by_part.into_iter().filter(|(_, ns)| is_member(*ns)).map(|(part, _)| self.rank(part)).collect()
+    }
+
+    /// The one rank that owns nearly all of a cause.
+    pub fn sole_rank(&self, owned: &Owned) -> Option<u32> {
+        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
+        for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| *p != TimePart::Synchronizing) {
+            *by_part.entry(*part).or_default() += ns;
+        }
+        let all = by_part.values().sum();
+        let (part, most) = by_part.into_iter().max_by_key(|(part, ns)| (*ns, Reverse(*part)))?;
+        percent(most, all).is_some_and(|p| p > SOLE_PCT).then(|| self.rank(part))
     }
 
     /// A cause without words.

@@ -30,7 +30,9 @@ pub fn of_host(account: &JobAccount, kind: CauseKind, owned: &Owned) -> Ns {
             device.max(host)
         };
         let longest = step.cells.iter().map(|(place, c)| stays(*place, c)).max().unwrap_or(step.time);
-        let parts = [TimePart::Idle, TimePart::Copies, TimePart::Synchronizing];
+        // What others wait for behind it is no time of its own: only pauses come one after the other on many ranks.
+        let own = [TimePart::Idle, TimePart::Copies, TimePart::Synchronizing];
+        let parts = if matches!(kind, CauseKind::HostPause | CauseKind::HostLock) { &own[..] } else { &own[..2] };
         let most = step.cells.keys().map(|p| parts.iter().map(|part| of(s, *p, *part)).sum::<Ns>()).max().unwrap_or(0);
         gain += (step.time - longest).clamp(0, most);
     }

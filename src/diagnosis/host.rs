@@ -10,6 +10,7 @@ use crate::trace::category::Class;
 use crate::trace::interval::Union;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
+use crate::trace::timeline::WorkClass;
 use crate::units::{Ns, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -36,6 +37,9 @@ pub const CODE_MIN: Ns = 200_000;
 
 /// A stretch of code this long is a cause of its own even after a call that waited for the device, ns.
 const CODE_LONG: Ns = 1_000_000;
+
+/// A call that allocates or frees memory in shorter time than this did not wait for a collective, ns.
+const ALLOCATION_LONG: Ns = 100_000;
 
 /// A pause is an event whose self time exceeds the median of its name by this, ns,
 const PAUSE_MIN: Ns = 1_000_000;
@@ -121,8 +125,9 @@ impl<'a> HostSide<'a> {
         launches.values_mut().for_each(|l| l.sort_unstable_by_key(|s| s.start));
         let lanes: BTreeSet<u32> = launches.keys().copied().chain(main).collect();
         let waits = waiting_calls(trace, &names, copies);
+        let behind = behind_collectives(trace, &names);
         let mut blocked: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
-        for &row in &waits {
+        for &row in waits.iter().chain(&behind) {
             blocked.entry(trace.columns.lane[row as usize]).or_default().push(trace.span(row));
         }
         let mut me = Self {
@@ -147,7 +152,7 @@ impl<'a> HostSide<'a> {
             me.code.insert(lane, at_least(CODE_MIN));
             me.long_code.insert(lane, at_least(CODE_LONG));
         }
-        let excused: HashSet<u32> = waits.iter().chain(&me.first_uses).copied().collect();
+        let excused: HashSet<u32> = waits.iter().chain(&behind).chain(&me.first_uses).copied().collect();
         me.pauses = pauses(trace, &lanes, &excused);
         me.pause_kind = me.judge_pauses();
         if me.pause_kind.is_some() {
@@ -346,6 +351,24 @@ fn waiting_calls(trace: &RankTrace, names: &HostNames, copies: &[(Copy, Option<C
     all.sort_unstable_by_key(|r| (trace.span(*r).start, *r));
     all.dedup();
     all
+}
+
+/// Calls that allocate or free memory while the device only runs communication: they return when it has ended, and the
+/// host does not work in them.
+fn behind_collectives(trace: &RankTrace, names: &HostNames) -> Vec<u32> {
+    let runs = |class: WorkClass| {
+        Union::new(trace.devices.iter().filter(|w| w.is_gpu).flat_map(move |w| w.timeline.when(class).spans().to_vec()))
+    };
+    let (communication, compute) = (runs(WorkClass::Communication), runs(WorkClass::Compute));
+    let is_behind = |row: &u32| {
+        let span = trace.span(*row);
+        span.len() >= ALLOCATION_LONG
+            && names.activity(trace, *row) == "allocation_call"
+            && communication.len_in(span) * 2 >= span.len()
+            && compute.len_in(span) * 10 <= span.len()
+    };
+    let runtime = trace.host_rows().iter().flat_map(|(_, rows)| rows.iter().copied());
+    runtime.filter(|r| trace.classes[*r as usize] == Class::Runtime).filter(is_behind).collect()
 }
 
 /// The stretches after calls that waited for the last work of the device: from the call's start until two launches

@@ -102,12 +102,14 @@ kinds! {
     CommUnmatched "comm_unmatched" Bound;
     /// Exposed transfers of calls that were delayed by another call on their stream.
     TransferQueued "transfer_queued" Interpreted;
-    /// Exposed transfers with less than 0.7 times the group's own 90th percentile of bus bandwidth.
+    /// Exposed transfers with less than 0.7 times the group's own 90th percentile of bus bandwidth, or of a group with less
+    /// than 0.7 times the median of the groups like it.
     TransferBandwidth "transfer_bandwidth" Measured;
     /// Exposed transfers with no compute to hide them.
     TransferBare "transfer_bare" Bound;
-    /// Exposed waits of one pipeline stage for another, beyond those that a late host explains.
-    PipelineBubble "pipeline_bubble" Measured;
+    /// Exposed waits of one pipeline stage for another, in messages and in the collective that ends them, beyond those that
+    /// a late host explains.
+    PipelineBubble "pipeline_bubble" Bound;
     /// Some steps take longer than the median step.
     StepOutlier "step_outlier" Measured;
     /// Compute in pointwise kernels that are limited by memory.

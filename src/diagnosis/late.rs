@@ -2,14 +2,14 @@
 
 use crate::analysis::api::Options;
 use crate::analysis::stragglers::{
-    Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, reasons,
+    Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, reasons, when,
 };
-use crate::analysis::what_if::ReplayedJob;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kind::CauseKind;
 use crate::job::cause::Cause;
-use crate::job::delay::StepKey;
-use crate::job::{Job, TimeUse};
+use crate::job::delay::{StepKey, step_of};
+use crate::job::{Job, Member, TimeUse};
+use crate::trace::collective::CollectiveKind;
 use crate::units::{Ns, fmt_ns, percent};
 use crate::wording::counts::plural;
 use crate::wording::ranks::ranks_named;
@@ -69,15 +69,14 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
     if judged.steps.len() > 1 {
         out.unproven = cannot_tell(job, judged, UNPROVEN_PCT);
     }
-    let steps = judged.steps.len();
-    let has_late = judged.stragglers.iter().any(|s| s.gain > 0);
-    let replayed = has_late.then(|| ReplayedJob::of(job)).flatten().filter(|r| r.is_reliable());
     for s in judged.stragglers.iter().filter(|s| s.gain > 0) {
-        if s.pattern == Pattern::InSteps {
-            out.in_steps.push(late_rank(job, 0, s, steps, why));
+        // A rank that is late behind others is told by `stragglers`; what is first to repair stands here.
+        let share = percent(s.gain, judged.length.time).unwrap_or(0.0);
+        let is_seldom = s.pattern == Pattern::InSteps && share < options.across.straggler_min_pct;
+        if is_seldom || !s.behind.is_empty() {
+            out.in_steps.extend(is_seldom.then(|| late_rank(job, 0, s, judged, why)));
             continue;
         }
-        let Some(gain) = confirmed(replayed.as_deref(), s, judged, options.across.straggler_min_pct) else { continue };
         let index = out.stragglers.len();
         for (key, parts) in &s.steps {
             for part in parts {
@@ -85,24 +84,13 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
                 out.parts.entry(*part).or_insert(index);
             }
         }
-        out.stragglers.push(LateRank { gain, ..late_rank(job, index, s, steps, why) });
+        out.stragglers.push(late_rank(job, index, s, judged, why));
     }
     out
 }
 
-/// The gain of a straggler: that of its chains, or much less of it where the hosts of the others would not come earlier
-/// either. `None` if what the replay gives is less than the threshold for stragglers, as a share of all steps.
-fn confirmed(replayed: Option<&ReplayedJob>, s: &Straggler, judged: &Judgement, min_pct: f64) -> Option<Ns> {
-    let is_late = |part: u32, step: Option<StepKey>| {
-        step.is_some_and(|k| s.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))
-    };
-    let replayed = replayed.map_or(s.gain, |r| r.gain_of(is_late));
-    let all = judged.median_step * judged.steps.len() as Ns;
-    let gain = if replayed * 2 >= s.gain { s.gain } else { replayed };
-    percent(replayed.max(gain), all).is_some_and(|p| p >= min_pct).then_some(gain)
-}
-
-fn late_rank(job: &Job, index: usize, s: &Straggler, steps: usize, why: &[StepDifferences]) -> LateRank {
+fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[StepDifferences]) -> LateRank {
+    let steps = judged.steps.len();
     // If another rank is late each time, none of them is the reason.
     let is_one = |part: &u32| s.pattern == Pattern::Rotating || s.parts.contains(part);
     let mut ranks: Vec<u32> = (0u32..).zip(&job.parts).filter(|(i, _)| is_one(i)).map(|(_, p)| p.rank).collect();
@@ -112,23 +100,29 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, steps: usize, why: &[StepDi
     let late = s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1);
     let who = capital(&ranks_named(&ranks));
     let is = if ranks.len() == 1 { "is" } else { "are" };
-    let when = if s.steps.len() == steps {
-        format!("in all {}", plural(steps, "step"))
-    } else {
-        format!("in {} of {}", s.steps.len(), plural(steps, "step"))
+    let when = match s.pattern {
+        Pattern::Rotating if s.steps.len() < steps => format!("in {} of {}", s.steps.len(), plural(steps, "step")),
+        _ => when(job, judged, s, steps),
     };
-    let when = if steps == 1 { "in the one step".to_string() } else { when };
     let mut sentence = match s.pattern {
         Pattern::Rotating => format!("Each time another rank makes the others wait, {when}"),
         Pattern::Together => format!("{who} {is} late together {when}"),
         _ => format!("{who} {is} late {when}"),
     };
+    let tokens = match main {
+        Some(Cause::SlowKernel | Cause::OtherKernels) => excess_of_tokens(job, s),
+        _ => None,
+    };
+    if let Some(ratio) = tokens {
+        sentence = format!("{sentence}, with {ratio:.2} times the mean data in all_to_all (a hot expert)");
+    }
     let is_known = total > 0 && s.pattern != Pattern::Rotating;
     if let Some(because) = is_known.then(|| because(job, s, &causes, total)).flatten() {
         sentence = format!("{sentence}: {because}");
     }
     let kind = match main {
         Some(Cause::OtherKernels) => CauseKind::Imbalance,
+        _ if tokens.is_some() => CauseKind::Imbalance,
         _ => CauseKind::Straggler,
     };
     let key = causes.first().map_or("", |c| c.cause.name()).to_string();
@@ -147,7 +141,10 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, steps: usize, why: &[StepDi
         kind,
         host_kinds: host_kinds(main),
         key,
-        action: action(main, &ranks),
+        action: match tokens {
+            Some(_) => "balance the tokens of the experts: load-balancing loss, capacity, placement".to_string(),
+            None => action(main, &ranks),
+        },
         ranks,
         steps,
         gain: s.gain,
@@ -155,6 +152,38 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, steps: usize, why: &[StepDi
         sentence,
         evidence,
     }
+}
+
+/// How many times as much data as the mean rank a late rank has in some all-to-all of each of its steps, if that is
+/// clearly more.
+fn excess_of_tokens(job: &Job, s: &Straggler) -> Option<f64> {
+    const LEAST: f64 = 1.2;
+    // By step, group, place among the calls of the group, and whether the part is late: the sizes.
+    let mut sizes: BTreeMap<(StepKey, u32, u32), [Vec<i64>; 2]> = BTreeMap::new();
+    for (part, p) in (0u32..).zip(&job.parts) {
+        let mut place: BTreeMap<(StepKey, u32), u32> = BTreeMap::new();
+        for (call, c) in (0u32..).zip(&p.calls.calls).filter(|(_, c)| c.kind == CollectiveKind::AllToAll) {
+            let (step, group) = (step_of(job, Member { part, call }), job.matched.group_of(part, c.group));
+            let (Some(step), Some(group), Some(bytes)) = (step, group, c.bytes) else { continue };
+            let at = place.entry((step, group)).or_default();
+            let of = sizes.entry((step, group, *at)).or_default();
+            *at += 1;
+            if let Some(list) = of.get_mut(usize::from(s.is_late(part, Some(step)))) {
+                list.push(bytes);
+            }
+        }
+    }
+    // The largest ratio of each step, and the least of these.
+    let mut by_step: BTreeMap<StepKey, f64> = BTreeMap::new();
+    for ((step, ..), [others, late]) in &sizes {
+        let all: i128 = others.iter().chain(late).map(|b| i128::from(*b)).sum();
+        if let Some(own) = late.iter().min().filter(|_| all > 0 && !others.is_empty()) {
+            let mean = all as f64 / (others.len() + late.len()) as f64;
+            let most = by_step.entry(*step).or_default();
+            *most = most.max(*own as f64 / mean);
+        }
+    }
+    by_step.into_values().min_by(f64::total_cmp).filter(|ratio| *ratio >= LEAST)
 }
 
 /// The cause of most of a straggler's excess.

@@ -4,13 +4,14 @@ use crate::analysis::efficiency::account::Place;
 use crate::analysis::efficiency::delay_cost;
 use crate::diagnosis::account::{CellOfStep, JobAccount, Lost, TimePart};
 use crate::diagnosis::advice;
+use crate::diagnosis::causes::OPEN_PCT;
 use crate::diagnosis::gain::Owned;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::late::LateRanks;
 use crate::diagnosis::transfer;
 use crate::job::delay::StepKey;
 use crate::job::{Job, median};
-use crate::units::Ns;
+use crate::units::{Ns, percent};
 use std::collections::BTreeMap;
 
 /// Identity of a cause while time is assigned.
@@ -35,8 +36,19 @@ pub fn owners(job: &Job, account: &JobAccount, late: &LateRanks) -> BTreeMap<Key
     merge_spread_code(&mut all);
     assign_excess(account, late, &mut all);
     assign_waits(job, account, late, &mut all);
+    release_small(account, &mut all);
     assign_communication(job, account, &mut all);
     all
+}
+
+/// Takes the waits from causes that are too small to be told, so that another cause can own them.
+fn release_small(account: &JobAccount, all: &mut BTreeMap<Key, Collected>) {
+    for (_, found) in all.iter_mut().filter(|((kind, _), _)| *kind != CauseKind::Straggler) {
+        let sum = found.owned.values().sum();
+        if percent(sum, account.all()).is_some_and(|p| p < OPEN_PCT) {
+            found.owned.retain(|(.., part), _| *part != TimePart::Synchronizing);
+        }
+    }
 }
 
 /// Gives transfers, and waits between stages that nobody owns yet, to causes in the communication itself.

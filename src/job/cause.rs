@@ -95,16 +95,50 @@ pub fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<Differe
     let Some(typical) = late.typical else { return Vec::new() };
     let window = |m: Member| windows.get(m.part as usize)?.get(m.call as usize).copied().flatten();
     let (Some(own), Some(other)) = (window(late.member), window(typical)) else { return Vec::new() };
+    differences_of(job, windows, &[[(late.member, own), (typical, other)]], None)
+}
+
+/// Windows of a late rank with those of typical ones.
+pub type WindowPairs = Vec<[(Member, LocalWindow); 2]>;
+
+/// By how much all kernels of a late rank take longer than those of typical ones, over all its windows.
+pub fn common_factor(job: &Job, pairs: &WindowPairs) -> Option<f64> {
+    let mut entries: BTreeMap<(StrId, StrId), LateAndTypical> = BTreeMap::new();
+    for (k, (member, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
+        for e in entries_of(job, *member, w).filter(|e| e.what == TimeUse::Kernel && e.name != StrId::EMPTY) {
+            let both = entries.entry((e.name, e.detail)).or_default();
+            both.time[k] += e.time;
+            both.count[k] += i64::from(e.count);
+        }
+    }
+    let alike: Vec<_> = entries.values().filter(|b| is_alike(b)).map(|b| (b.time[0], b.time[1])).collect();
+    factor(&alike, alike.iter().map(|(_, typical)| typical).sum())
+}
+
+/// Whether two ranks launched a kernel as often. Windows may cut a kernel in two.
+fn is_alike(b: &LateAndTypical) -> bool {
+    let (own, typical) = (b.count[0], b.count[1]);
+    b.time[1] > 0 && (own - typical).abs() * 10 <= own.min(typical)
+}
+
+/// The differences between several windows of a late rank and those of typical ones, as pairs; they sum to the
+/// difference of all local times. `known` is the factor of all kernels, if it was found in more windows than these.
+pub fn differences_of(
+    job: &Job,
+    windows: &Windows,
+    pairs: &[[(Member, LocalWindow); 2]],
+    known: Option<f64>,
+) -> Vec<Difference> {
     let mut entries: BTreeMap<(TimeUse, StrId, StrId), LateAndTypical> = BTreeMap::new();
-    for (k, (member, w)) in [(late.member, own), (typical, other)].into_iter().enumerate() {
-        for e in entries_of(job, member, &w) {
+    for (k, (member, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
+        for e in entries_of(job, *member, w) {
             let both = entries.entry((e.what, e.name, e.detail)).or_default();
             both.time[k] += e.time;
             both.count[k] += i64::from(e.count);
         }
     }
     let mut out = Vec::new();
-    kernels(&mut entries, &mut out);
+    kernels(&mut entries, known, &mut out);
     for ((what, name, detail), b) in entries {
         let cause = match what {
             TimeUse::Copy => Cause::Copies,
@@ -115,7 +149,7 @@ pub fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<Differe
         };
         push(&mut out, cause, name, detail, None, b);
     }
-    communication(job, windows, (late.member, own), (typical, other), &mut out);
+    communication(job, windows, pairs, &mut out);
     out.retain(|d| d.delta() != 0);
     out.sort_by_key(|d| (std::cmp::Reverse(d.delta()), d.cause, d.name, d.detail));
     out
@@ -142,16 +176,22 @@ fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Ite
 
 /// Moves the kernels from `entries` to `out`: first one factor over all kernels that both ranks launched alike, then
 /// the remaining difference of each.
-fn kernels(entries: &mut BTreeMap<(TimeUse, StrId, StrId), LateAndTypical>, out: &mut Vec<Difference>) {
+fn kernels(
+    entries: &mut BTreeMap<(TimeUse, StrId, StrId), LateAndTypical>,
+    known: Option<f64>,
+    out: &mut Vec<Difference>,
+) {
     let is_kernel = |k: &(TimeUse, StrId, StrId)| k.0 == TimeUse::Kernel;
     let keys: Vec<_> = entries.keys().copied().filter(is_kernel).collect();
     let all: Vec<_> = keys.into_iter().filter_map(|k| Some((k, entries.remove(&k)?))).collect();
+    let is_same = |b: &LateAndTypical| b.time[1] > 0 && b.count[0] == b.count[1];
     let alike = |(k, b): &((TimeUse, StrId, StrId), LateAndTypical)| {
-        k.1 != StrId::EMPTY && b.count[0] == b.count[1] && b.time[1] > 0
+        k.1 != StrId::EMPTY && (is_same(b) || (known.is_some() && is_alike(b)))
     };
     let same: Vec<_> = all.iter().filter(|x| alike(x)).collect();
     let total: Ns = same.iter().map(|(_, b)| b.time[1]).sum();
-    let factor = factor(&same.iter().map(|(_, b)| (b.time[0], b.time[1])).collect::<Vec<_>>(), total);
+    let of_these = || factor(&same.iter().map(|(_, b)| (b.time[0], b.time[1])).collect::<Vec<_>>(), total);
+    let factor = known.or_else(of_these);
     let scaled = |t: Ns| factor.map_or(0, |f| ((f - 1.0) * t as f64).round() as Ns);
     let common: Ns = same.iter().map(|(_, b)| scaled(b.time[1])).sum();
     if common > 0 {
@@ -189,16 +229,10 @@ fn factor(pairs: &[(Ns, Ns)], total: Ns) -> Option<f64> {
 
 /// Differences in the exposed communication inside the two windows, by instance: waiting with its origin, transfer,
 /// unmatched.
-fn communication(
-    job: &Job,
-    windows: &Windows,
-    own: (Member, LocalWindow),
-    other: (Member, LocalWindow),
-    out: &mut Vec<Difference>,
-) {
+fn communication(job: &Job, windows: &Windows, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
     let mut sums: BTreeMap<(Cause, Option<u32>), LateAndTypical> = BTreeMap::new();
-    for (k, (m, w)) in [own, other].into_iter().enumerate() {
-        for (cause, origin, time) in exposed(job, windows, m, &w) {
+    for (k, (m, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
+        for (cause, origin, time) in exposed(job, windows, *m, w) {
             let both = sums.entry((cause, origin)).or_default();
             both.time[k] += time;
             both.count[k] += 1;

@@ -12,7 +12,8 @@
 //! with the capture.
 //!
 //! A *chain* is a sequence of instances of one group that share one delay: some member was ready before its own
-//! previous call had ended, or the member that was ready last had not met the others since. A chain counts once. Its
+//! previous call had ended, or the member that was ready last had not met the others since. A chain counts once, and ends
+//! with its step: a delay belongs to the step in which it happened. Its
 //! local times are those at its last instance (for collectives on the host: the largest, because the threads that run
 //! them take time from the work that follows). Its gain is how much earlier its last instance would have ended if the
 //! late rank had been ready together with the last of the others:
@@ -28,7 +29,7 @@ use crate::job::ready::{TOLERANCE, is_queued_behind};
 use crate::job::waited::waited_within;
 use crate::job::waits::arrivals;
 use crate::job::window::{LocalWindow, WindowStart, Windows};
-use crate::units::Ns;
+use crate::units::{Ns, Span};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -55,7 +56,7 @@ pub struct Lateness {
 pub struct Chain {
     pub group: u32,
     pub instances: Vec<u32>,
-    /// The step of its first instance.
+    /// The step of its instances.
     pub step: Option<StepKey>,
     /// By part that was ready last in some instance: how much earlier the chain would have ended without its lateness,
     /// ns.
@@ -250,18 +251,17 @@ pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chai
                 |m: &Member| previous.get(&m.part).is_some_and(|p| job.ready(*m) < job.call(*p).span.end - TOLERANCE);
             let window = |m: Member| windows[m.part as usize][m.call as usize].map(|w| (w.lane, w.span.start));
             let met_nobody = last.is_some_and(|m| previous.get(&m.part).is_some_and(|p| window(m) == window(*p)));
-            if !(met_nobody || members.iter().any(early)) {
+            let step = members.first().and_then(|m| step_of(job, *m));
+            let is_next_step = current.as_ref().is_some_and(|c| c.step != step);
+            if is_next_step || !(met_nobody || members.iter().any(early)) {
                 out.extend(current.take().map(Chain::finish));
             }
-            let chain = current.get_or_insert_with(|| Chain {
-                group,
-                step: members.first().and_then(|m| step_of(job, *m)),
-                ..Chain::default()
-            });
+            let chain = current.get_or_insert_with(|| Chain { group, step, ..Chain::default() });
             let is_queued =
                 |m: Member| previous.get(&m.part).is_some_and(|p| is_queued_behind(job.call(*p), job.call(m)));
             let is_queued = last.is_some_and(is_queued);
-            add(job, chain, id, &members, &ready, is_queued, windows);
+            let arriving = Arriving { members: &members, ready: &ready, previous: &previous };
+            add(job, chain, id, &arriving, is_queued, windows);
             previous.extend(members.iter().map(|m| (m.part, *m)));
         }
         out.extend(current.map(Chain::finish));
@@ -269,7 +269,38 @@ pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chai
     out
 }
 
-fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], is_queued: bool, windows: &Windows) {
+/// The members of an instance.
+struct Arriving<'a> {
+    members: &'a [Member],
+    /// When each was ready, on the common axis.
+    ready: &'a [Ns],
+    /// The previous call of each part in the group.
+    previous: &'a BTreeMap<u32, Member>,
+}
+
+impl Arriving<'_> {
+    /// The local times of the members since all of them were released from the same instance before: a rank that comes
+    /// last each time waits for no end, so its own window reaches farther back than those of the others.
+    fn since_release(&self, job: &Job, windows: &Windows) -> Option<Vec<LocalTime>> {
+        let before = |m: &Member| self.previous.get(&m.part).copied();
+        let instance = |m: &Member| before(m).and_then(|b| job.outcome(b)).filter(|o| !o.is_impossible);
+        let first = instance(self.members.first()?)?.instance;
+        let is_synchronous = job.instances().get(first as usize).is_some_and(|i| i.kind.is_synchronous());
+        if !is_synchronous || !self.members.iter().all(|m| instance(m).is_some_and(|o| o.instance == first)) {
+            return None;
+        }
+        let local = |m: &Member| {
+            let (own, released) = (windows[m.part as usize][m.call as usize]?, job.call(before(m)?).released);
+            let is_inside = own.span.start <= released + TOLERANCE && released <= own.span.end;
+            let span = Span::new(released.max(own.span.start), own.span.end);
+            is_inside.then(|| LocalTime::new(job, *m, &LocalWindow { span, ..own }))
+        };
+        self.members.iter().map(local).collect()
+    }
+}
+
+fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bool, windows: &Windows) {
+    let Arriving { members, ready, .. } = *arriving;
     let is_first = chain.instances.is_empty();
     chain.on_host = members.first().is_some_and(|m| job.call(*m).on_host);
     chain.instances.push(id);
@@ -320,21 +351,24 @@ fn add(job: &Job, chain: &mut Chain, id: u32, members: &[Member], ready: &[Ns], 
         let others = members.iter().filter(|o| *o != m);
         *chain.imposed.entry(m.part).or_default() += others.filter_map(|o| job.outcome(*o)).map(|o| o.wait).sum::<Ns>();
     }
-    if !is_comparable && !is_first {
+    let released = if is_comparable || is_first { None } else { arriving.since_release(job, windows) };
+    if !is_comparable && !is_first && released.is_none() {
         return;
     }
-    let keeps_largest = chain.on_host && !is_first;
+    // What was cut is only the last part of the chain.
+    let is_cut = released.is_some();
+    let keeps_largest = is_cut || (chain.on_host && !is_first);
     if !keeps_largest {
         chain.arrivals = members.iter().map(|m| m.part).zip(ready.iter().copied()).collect();
     }
     let local = |m: &Member| Some(LocalTime::new(job, *m, &windows[m.part as usize][m.call as usize]?));
-    let locals: Vec<LocalTime> = members.iter().filter_map(local).collect();
+    let locals: Vec<LocalTime> = released.unwrap_or_else(|| members.iter().filter_map(local).collect());
     let begins = |m: &Member| windows[m.part as usize][m.call as usize].map(|w| job.aligned(m.part, w.span.start));
     let last_begin = members.iter().filter_map(begins).max().unwrap_or(Ns::MIN);
     let lates = &mut chain.lates;
     lateness(&locals, |mut late| {
         // A member that was ready before another had begun has a longer local time, but delays nobody.
-        if job.aligned(late.member.part, job.ready(late.member)) < last_begin - TOLERANCE {
+        if !is_cut && job.aligned(late.member.part, job.ready(late.member)) < last_begin - TOLERANCE {
             (late.worked, late.balance) = (late.worked.min(0), late.balance.min(0));
         }
         let known = lates.get(&late.member.part).map(|l| l.excess).filter(|_| keeps_largest);

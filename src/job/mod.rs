@@ -19,6 +19,7 @@ mod meeting;
 mod origin;
 mod part;
 mod ready;
+pub(crate) mod replay;
 pub(crate) mod replicas;
 mod sequence;
 mod strays;

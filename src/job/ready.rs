@@ -38,6 +38,9 @@ const QUEUE_GAP: Ns = 2_000;
 /// An activity launched to an idle device starts within this time after the start of its launch call, ns.
 const LAUNCH_LATENCY: Ns = 20_000;
 
+/// A call that allocates or frees memory in shorter time than this did not wait for a collective, ns.
+const ALLOCATION_LONG: Ns = 100_000;
+
 /// A call in which a thread waited for the end of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostWait {
@@ -85,7 +88,7 @@ pub fn readiness(trace: &RankTrace, calls: &RankCalls) -> Vec<Readiness> {
     let mut out = alone(calls);
     on_hosts(calls, &mut out);
     if calls.calls.iter().any(|c| !c.on_host) {
-        let blocking = blocking_calls(trace);
+        let blocking = blocking_calls(trace, &calls.calls);
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
             on_device(trace, work, &blocking, &calls.calls, &mut out);
         }
@@ -238,24 +241,67 @@ impl Compute {
     }
 }
 
-/// Calls in which a host thread waits for a device: synchronizing calls, and copies that return late.
-fn blocking_calls(trace: &RankTrace) -> Blocking {
+/// Whether a call returned soon after the end of a collective that ran for most of it. `ended` is in order of end.
+fn is_behind_collective(call: Span, ended: &[Span]) -> bool {
+    let until = ended.partition_point(|s| s.end <= call.end);
+    ended[..until]
+        .last()
+        .is_some_and(|s| s.intersect(call).len() * 2 >= call.len() && (call.end - s.end) * 2 <= call.len())
+}
+
+/// Calls in which a host thread waits for a device: synchronizing calls, copies that return late, and calls that allocate
+/// or free memory and return when a collective has ended. An allocator without memory waits for all events of its blocks
+/// before it frees them; this is not recorded, so the time from the call that found no memory to the one that frees some
+/// counts like a call.
+fn blocking_calls(trace: &RankTrace, collectives: &[Call]) -> Blocking {
     let names = HostNames::of(trace);
     let c = &trace.columns;
     let is_copy: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("emcpy")).collect();
+    let is_free: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("Free")).collect();
+    let mut ended: Vec<Span> = collectives.iter().filter(|c| !c.on_host).map(|c| c.span).collect();
+    ended.sort_unstable_by_key(|s| (s.end, s.start));
     let blocks = |row: u32| {
+        let span = c.span(row as usize);
         trace.classes[row as usize] == Class::Runtime
-            && (names.activity(trace, row) == "sync_call"
-                || (is_copy.get(c.name(row as usize).0 as usize) == Some(&true)
-                    && c.span(row as usize).len() >= LAUNCH_LATENCY))
+            && match names.activity(trace, row) {
+                "sync_call" => true,
+                "allocation_call" => span.len() >= ALLOCATION_LONG && is_behind_collective(span, &ended),
+                _ => is_copy.get(c.name(row as usize).0 as usize) == Some(&true) && span.len() >= LAUNCH_LATENCY,
+            }
     };
     let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied();
     let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
-    for row in rows.filter(|r| blocks(*r)) {
-        by_lane.entry(c.lane[row as usize]).or_default().push(c.span(row as usize));
+    let mut found_no_memory: BTreeMap<u32, Ns> = BTreeMap::new();
+    for row in rows.filter(|r| trace.classes[*r as usize] == Class::Runtime) {
+        let (lane, span) = (c.lane[row as usize], c.span(row as usize));
+        let is_allocation = names.activity(trace, row) == "allocation_call";
+        let frees = is_allocation && is_free.get(c.name(row as usize).0 as usize) == Some(&true);
+        let of_lane = by_lane.entry(lane).or_default();
+        if let Some(end) = found_no_memory.remove(&lane).filter(|end| frees && *end < span.start) {
+            let gap = Span::new(end, span.start);
+            of_lane.extend((gap.len() >= ALLOCATION_LONG && is_behind_collective(gap, &ended)).then_some(gap));
+        }
+        if is_allocation && !frees {
+            found_no_memory.insert(lane, span.end);
+        }
+        of_lane.extend(blocks(row).then_some(span));
     }
     by_lane.values_mut().for_each(|calls| calls.sort_unstable_by_key(|s| (s.end, s.start)));
     let mut all: Vec<(Ns, Ns)> = by_lane.values().flatten().map(|s| (s.end, s.start)).collect();
     all.sort_unstable();
     Blocking { all, by_lane }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocation_that_returns_with_a_collective_waited_for_it() {
+        let collective = [Span::new(1_000, 1_000_000)];
+        assert!(is_behind_collective(Span::new(200_000, 1_010_000), &collective));
+        // It went on for longer than it waited, or the collective had only begun.
+        assert!(!is_behind_collective(Span::new(900_000, 1_300_000), &collective));
+        assert!(!is_behind_collective(Span::new(2_000, 900_000), &collective));
+    }
 }

@@ -2,9 +2,11 @@
 //! ready.
 
 use super::joined::Job;
+use super::matching::Member;
 use super::part::RankSummary;
 use crate::units::{Ns, Span};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 
 /// The windows of every part, by call.
 pub type Windows = Vec<Vec<Option<LocalWindow>>>;
@@ -33,12 +35,18 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
     let mut out = vec![None; p.calls.calls.len()];
     for lane in 0..p.lanes.len() {
         let points = job.sync_points(part, lane);
+        let ends = ends_of_steps(job, part, lane);
         let mut before: Option<Ns> = None;
         for i in p.calls_by_ready(lane) {
             let t = p.readiness[i].ready;
             let (start, from) = match points.before(t) {
                 Some((e, k)) => (e, WindowStart::Call(k as u32)),
                 None => start_without_meeting(p, i),
+            };
+            let earlier = p.calls.calls[i].step.and_then(|s| ends.range(..s).next_back()).map(|(_, end)| *end);
+            let (start, from) = match earlier.filter(|(end, _)| *end > start) {
+                Some((end, k)) => (end.min(t), WindowStart::Call(k)),
+                None => (start, from),
             };
             if !p.calls.calls[i].on_host || before.is_none_or(|b| b <= start) {
                 out[i] = Some(LocalWindow { lane: lane as u32, span: Span::new(start, t), from });
@@ -47,6 +55,27 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
         }
     }
     out
+}
+
+/// By step: the latest end of the collectives of several ranks in it and in all before, with the call. A delay belongs to
+/// the step in which it happened, so nobody's local time reaches back beyond the end of an earlier step's collectives.
+fn ends_of_steps(job: &Job, part: u32, lane: usize) -> BTreeMap<u32, (Ns, u32)> {
+    let p = &job.parts[part as usize];
+    let mut ends: BTreeMap<u32, (Ns, u32)> = BTreeMap::new();
+    for call in p.calls_in(lane, Span::new(Ns::MIN, Ns::MAX)) {
+        let c = &p.calls.calls[call as usize];
+        let Some(step) = c.step.filter(|_| !c.on_host && c.kind.is_synchronous()) else { continue };
+        if job.outcome(Member { part, call }).is_some_and(|o| !o.is_impossible) {
+            let end = ends.entry(step).or_insert((c.released, call));
+            *end = (*end).max((c.released, call));
+        }
+    }
+    let mut latest = (Ns::MIN, 0);
+    for end in ends.values_mut() {
+        latest = latest.max(*end);
+        *end = latest;
+    }
+    ends
 }
 
 /// Start of the local time before a call if the rank has not met the others before: the start of the step, or else of

@@ -8,8 +8,8 @@
 //! ```
 
 use crate::analysis::sync;
-use crate::analysis::what_if::Limits;
 use crate::job::delay::StepKey;
+use crate::job::replay::Limits;
 use crate::job::{Job, PartWindow};
 use crate::trace::window::Scope;
 use crate::units::{Ns, Span, ratio};
@@ -87,6 +87,33 @@ pub struct StepAccount {
 /// The steps that all devices have: full ones, or else all; without steps, the recorded span. Computed once for a job.
 pub fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
     job.shared(all_steps)
+}
+
+/// The length of the steps of a job: what every gain is a share of.
+#[derive(Debug, Clone, Default)]
+pub struct StepLength {
+    /// The steps that count; none for the recorded span.
+    pub keys: Vec<StepKey>,
+    /// Sum over the steps of the longest window of the devices, ns.
+    pub time: Ns,
+}
+
+impl StepLength {
+    pub fn of(job: &Job) -> Self {
+        let steps = steps(job);
+        let longest = |s: &StepAccount| s.parts.values().map(Parts::window).max().unwrap_or(0);
+        Self { keys: steps.iter().filter_map(|s| s.key).collect(), time: steps.iter().map(longest).sum() }
+    }
+
+    /// A sum over all steps as the mean of a step.
+    pub fn per_step(&self, sum: Ns) -> Ns {
+        sum / self.keys.len().max(1) as Ns
+    }
+
+    /// The mean step, ns.
+    pub fn step(&self) -> Ns {
+        self.per_step(self.time)
+    }
 }
 
 fn all_steps(job: &Job) -> Vec<StepAccount> {

@@ -6,9 +6,9 @@ pub mod delay_cost;
 use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::analysis::collectives::GroupSelection;
 use crate::analysis::population::reasons;
-use crate::analysis::what_if::{Limits, ReplayedJob};
 use crate::job::Job;
 use crate::job::delay::StepKey;
+use crate::job::replay::{Limits, ReplayedJob};
 use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::Text;
@@ -159,7 +159,7 @@ struct JobLimits {
 
 impl JobLimits {
     fn new(job: &Job, steps: &[StepAccount]) -> Self {
-        let Some((all, of_steps)) = ReplayedJob::of(job).and_then(|r| r.limits(job)) else { return Self::default() };
+        let Some((all, of_steps)) = ReplayedJob::of(job).and_then(|r| r.limits()) else { return Self::default() };
         let steps_of_replay: BTreeMap<StepKey, Limits> = of_steps.into_iter().collect();
         let is_same = steps.iter().all(|s| s.key.is_none_or(|k| steps_of_replay.contains_key(&k)))
             && (steps.len() == steps_of_replay.len() || steps.iter().all(|s| s.key.is_none()));

@@ -19,6 +19,7 @@
 
 use crate::analysis::api::Options;
 use crate::analysis::collectives::GroupSelection;
+use crate::analysis::efficiency::account::StepLength;
 use crate::analysis::stragglers::chance::{Balances, P_MOST, is_always_ahead, steps_needed};
 use crate::job::delay::{Chain, StepKey, chains, median_step};
 use crate::job::replicas::replica_chains;
@@ -96,13 +97,20 @@ pub struct Straggler {
     pub parts: Vec<u32>,
     /// Steps in which it is late, with the late parts.
     pub steps: Vec<(StepKey, Vec<u32>)>,
-    /// Sum over its steps of the gain of a repair, ns.
+    /// What its repair gives over all steps, ns: by the replay of the job, or else the sum of the gains of its chains.
     pub gain: Ns,
     /// Sum over its steps and parts of the largest excess, ns.
     pub excess: Ns,
     /// Parts that hide it: it is late among the others.
     pub behind: Vec<u32>,
     pub evidence: Evidence,
+}
+
+impl Straggler {
+    /// Whether a part is late in a step.
+    pub fn is_late(&self, part: u32, step: Option<StepKey>) -> bool {
+        step.is_some_and(|k| self.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))
+    }
 }
 
 /// Ranks whose delay is large enough, but may be chance.
@@ -122,6 +130,9 @@ pub struct Unproven {
 /// The result for all ranks.
 pub struct Judgement {
     pub stragglers: Vec<Straggler>,
+    /// Ranks that are late, but whose repair gives little, because the others would not come earlier.
+    pub unconfirmed: Vec<Straggler>,
+    pub length: StepLength,
     pub unproven: Vec<Unproven>,
     pub windows: Windows,
     /// Chains of the first round.
@@ -183,7 +194,21 @@ pub fn judge(job: &Job, options: &Options) -> Judgement {
         stragglers.extend(found.stragglers);
     }
     stragglers.sort_by_key(|s| (!s.behind.is_empty(), std::cmp::Reverse(s.gain), s.parts.clone()));
-    Judgement { stragglers, unproven, windows, chains: first, steps, median_step, thresholds, p_values, largest }
+    let unconfirmed = Vec::new();
+    let length = StepLength::of(job);
+    Judgement {
+        stragglers,
+        unconfirmed,
+        length,
+        unproven,
+        windows,
+        chains: first,
+        steps,
+        median_step,
+        thresholds,
+        p_values,
+        largest,
+    }
 }
 
 /// Chains of the selected groups and steps.

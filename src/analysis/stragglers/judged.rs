@@ -1,9 +1,12 @@
 //! The stragglers of a job with their reasons, computed once for all analyses.
 
 use crate::analysis::api::Options;
+use crate::analysis::stragglers::by_work;
+use crate::analysis::stragglers::confirm::confirm;
 use crate::analysis::stragglers::judge::{Judgement, judge};
-use crate::analysis::stragglers::why::{StepDifferences, explain};
+use crate::analysis::stragglers::why::{StepDifferences, explain, of_all_work};
 use crate::job::Job;
+use crate::job::replay::ReplayedJob;
 use std::sync::Arc;
 
 /// The stragglers of a job, and why they are late.
@@ -15,8 +18,16 @@ pub struct Judged {
 /// Judges the ranks of a job once; all analyses of a job have the same options.
 pub fn judged(job: &Job, options: &Options) -> Arc<Judged> {
     job.shared(|job| {
-        let judgement = judge(job, options);
-        let why = explain(job, &judgement);
+        let mut judgement = judge(job, options);
+        confirm(job, options, &mut judgement);
+        let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable());
+        if let Some(replayed) = replayed.as_deref() {
+            by_work::add(job, options, &mut judgement, replayed);
+        }
+        let mut why = explain(job, &judgement);
+        if let Some(replayed) = replayed.as_deref() {
+            of_all_work(job, &judgement, replayed, &mut why);
+        }
         Judged { judgement, why }
     })
 }

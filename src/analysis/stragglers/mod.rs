@@ -1,6 +1,8 @@
 //! Stragglers: which rank makes the others wait, for how long, since when, and why.
 
+mod by_work;
 mod chance;
+mod confirm;
 mod judge;
 mod judged;
 mod marks;
@@ -11,7 +13,7 @@ mod why;
 pub use judge::{DEVIATIONS, Judgement, Pattern, SIGMA_OF_MAD, Straggler};
 pub use judged::{Judged, judged};
 pub use marks::{LateMarks, WhereLate};
-pub use report::{because, cannot_tell};
+pub use report::{because, cannot_tell, when};
 pub use why::{StepDifferences, reasons};
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};

@@ -22,13 +22,12 @@ const NAME: usize = 60;
 const WORTH_SAYING: f64 = 20.0;
 
 pub fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Vec<Observation> {
-    let steps = judged.steps.len().max(1) as i64;
     let one = |s: &Straggler| Observation {
         analysis: "stragglers",
         ranks: ranks_of(job, &s.parts),
         steps: s.steps.iter().map(|(k, _)| k.shown()).collect(),
-        cost_ns_per_step: s.gain / steps,
-        share_of_step: percent(s.gain / steps, judged.median_step).map(|p| p / 100.0),
+        cost_ns_per_step: judged.length.per_step(s.gain),
+        share_of_step: percent(s.gain, judged.length.time).map(|p| p / 100.0),
         certainty: if s.behind.is_empty() { Certainty::Measured } else { Certainty::Inferred },
         sentence: sentence(job, judged, s, why),
         table: "stragglers",
@@ -39,9 +38,8 @@ pub fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> V
 fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences]) -> String {
     let n = judged.steps.len();
     let ranks = rank_list(&ranks_of(job, &s.parts));
-    let late = s.steps.len().max(1) as i64;
-    let gain = s.gain / late;
-    let share = fmt_pct(percent(gain, judged.median_step));
+    let gain = judged.length.per_step(s.gain);
+    let share = fmt_pct(percent(s.gain, judged.length.time));
     let who = if s.parts.len() == 1 { format!("Rank {ranks}") } else { format!("Ranks {ranks}") };
     let verb = if s.parts.len() == 1 { "makes" } else { "make" };
     let when = when(job, judged, s, n);
@@ -149,7 +147,7 @@ fn plural_of(noun: &str) -> String {
     }
 }
 
-fn when(job: &Job, judged: &Judgement, s: &Straggler, n: usize) -> String {
+pub fn when(job: &Job, judged: &Judgement, s: &Straggler, n: usize) -> String {
     match (s.steps.len(), since(judged, &s.steps)) {
         (_, _) if n == 1 && judged.steps == [StepKey::Index(0)] => "over the capture".to_string(),
         (_, _) if n == 1 => "in the one step".to_string(),
@@ -256,7 +254,7 @@ pub fn views(job: &Job, judged: &Judgement, sums: &ByPart, partials: &[Partial],
         title: "Who makes the others wait".to_string(),
         columns: vec![
             ("rank", Align::Left),
-            ("gain/step", Align::Right),
+            ("delay/step", Align::Right),
             ("of step", Align::Right),
             ("excess/step", Align::Right),
             ("last", Align::Right),
@@ -295,6 +293,7 @@ pub fn views(job: &Job, judged: &Judgement, sums: &ByPart, partials: &[Partial],
         view.notes.push(format!("the picture shows the first {STEPS_SHOWN} of {} steps", judged.steps.len()));
     }
     view.notes.extend(verdict(job, judged, options));
+    view.notes.extend(not_confirmed(job, judged));
     view.notes.extend(cannot_tell(job, judged, 0.0));
     view.notes.extend(always_last(job, judged, sums));
     view.notes.extend(shared_cores(job));
@@ -313,7 +312,7 @@ fn verdict(job: &Job, judged: &Judgement, options: &Options) -> Option<String> {
     if judged.chains.is_empty() {
         return Some("no collectives could be compared across ranks".to_string());
     }
-    if !judged.unproven.is_empty() {
+    if !judged.unproven.is_empty() || !judged.unconfirmed.is_empty() {
         return None;
     }
     let limit = judged.thresholds.iter().max().copied().unwrap_or(0);
@@ -329,6 +328,23 @@ fn verdict(job: &Job, judged: &Judgement, options: &Options) -> Option<String> {
         ),
         _ => "no straggler: no rank works longer than the others and makes them wait".to_string(),
     })
+}
+
+/// Ranks that are late, although their repair gives little.
+fn not_confirmed(job: &Job, judged: &Judgement) -> Vec<String> {
+    let one = |s: &Straggler| {
+        format!(
+            "{} late, but the others would hardly come earlier without that: a step would take {} less ({})",
+            late_ranks(&ranks_of(job, &s.parts)),
+            fmt_ns(judged.length.per_step(s.gain)),
+            fmt_pct(percent(s.gain, judged.length.time))
+        )
+    };
+    judged.unconfirmed.iter().take(2).map(one).collect()
+}
+
+fn late_ranks(ranks: &[u32]) -> String {
+    if ranks.len() == 1 { format!("rank {} is", rank_list(ranks)) } else { format!("ranks {} are", rank_list(ranks)) }
 }
 
 /// Effects that may be chance and are at least a share of a step, and how many steps to record in order to know.

@@ -21,9 +21,9 @@ table! {
         step_count: u32, "", "steps with collectives";
         since_step: Option<Text>, "", "first of its steps, if it is late in most steps from there on";
         steps: Text, "", "its steps, with the rank for each where they change";
-        gain_sum_ns: i64, "ns", "what repairing it would gain for its group, over its steps";
+        gain_sum_ns: i64, "ns", "what its repair gives over all steps, by the replay of `what-if`; without a reliable one the sum of its delays";
         gain_per_step_ns: i64, "ns", "the same over all steps";
-        gain_pct: Option<f64>, "%", "of the median step";
+        gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`";
         excess_sum_ns: i64, "ns", "how much longer it worked than the median of the others, over its steps";
         evidence: Text, "", "permutation, ahead_in_every_step or stands_out: why it is not chance";
         p_value: Option<f64>, "", "of the permutation test: how often chance makes some rank as late";
@@ -143,7 +143,6 @@ fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Batch
         let (causes, _) = reasons(s, why);
         let main = causes.first().filter(|c| c.delta() > 0);
         let text = |id| Some(job.names.get(id)).filter(|t| !t.is_empty());
-        let steps = judged.steps.len().max(1) as i64;
         let behind = (!s.behind.is_empty()).then(|| rank_list(&ranks_of(job, &s.behind)));
         table.push(FindingRow {
             pattern: s.pattern.name(),
@@ -153,8 +152,8 @@ fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Batch
             since_step: since(judged, &s.steps).map(StepKey::shown).as_deref(),
             steps: &steps_text(job, &s.steps, s.parts.len() > 1),
             gain_sum_ns: s.gain,
-            gain_per_step_ns: s.gain / steps,
-            gain_pct: percent(s.gain / steps, judged.median_step),
+            gain_per_step_ns: judged.length.per_step(s.gain),
+            gain_pct: percent(s.gain, judged.length.time),
             excess_sum_ns: s.excess,
             evidence: s.evidence.name(),
             p_value: s.evidence.p_value(),

@@ -1,9 +1,11 @@
 //! The causes of each straggler: differences of its windows from the typical rank's, summed over its steps.
 
-use crate::analysis::stragglers::judge::{Judgement, Straggler};
+use crate::analysis::stragglers::judge::{Judgement, Pattern, Straggler};
 use crate::job::Job;
-use crate::job::cause::{Cause, Difference, differences};
+use crate::job::cause::{Cause, Difference, WindowPairs, common_factor, differences, differences_of};
 use crate::job::delay::{Chain, StepKey};
+use crate::job::replay::ReplayedJob;
+use crate::job::window::Windows;
 use crate::trace::strings::StrId;
 use crate::units::Ns;
 use std::collections::BTreeMap;
@@ -39,6 +41,55 @@ pub fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
         }
     }
     out
+}
+
+/// Replaces the differences of stragglers whose kernels are slower, and of those that no chain shows, by those of all their
+/// work: one call has too few kernels to tell a slow device from a slow kernel.
+pub fn of_all_work(job: &Job, judged: &Judgement, replayed: &ReplayedJob, why: &mut Vec<StepDifferences>) {
+    let is_of_kernels = |c: Cause| matches!(c, Cause::SlowKernel | Cause::SlowDevice);
+    let is_short = |s: &&Straggler| {
+        let (causes, total) = reasons(s, why);
+        let explained: Ns = causes.iter().map(|c| c.delta()).filter(|d| *d > 0).sum();
+        let most = causes.first().filter(|c| c.delta() * 2 >= total);
+        most.is_none_or(|c| is_of_kernels(c.cause)) || explained * 2 < s.excess
+    };
+    let on_device = |s: &&Straggler| {
+        let is_gpu = |p: &u32| job.parts.get(*p as usize).is_some_and(|p| p.lanes.iter().any(|l| l.is_gpu));
+        s.pattern != Pattern::Rotating && s.parts.iter().all(is_gpu)
+    };
+    let short: Vec<Straggler> = judged.stragglers.iter().filter(on_device).filter(is_short).cloned().collect();
+    if short.is_empty() {
+        return;
+    }
+    let replay = &replayed.replay;
+    let mut windows: Windows = job.parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
+    for i in 0..replay.len() {
+        let slot = windows.get_mut(replay.part(i) as usize).and_then(|w| w.get_mut(replay.call(i) as usize));
+        slot.into_iter().for_each(|w| *w = Some(replay.window(job, i)));
+    }
+    let peers = replay.peers();
+    for s in short {
+        // By part and step: pairs of a segment and its typical peer.
+        let mut pairs: BTreeMap<(u32, Option<StepKey>), WindowPairs> = BTreeMap::new();
+        for i in (0..replay.len()).filter(|i| s.is_late(replay.part(*i), replay.step(*i))) {
+            let mut alike = peers.get(&replay.peer_key(i)).cloned().unwrap_or_default();
+            alike.sort_by_key(|k| (replay.local(*k), replay.part(*k)));
+            let Some(typical) = alike.get((alike.len().max(1) - 1) / 2).copied().filter(|_| alike.len() > 1) else {
+                continue;
+            };
+            let side = |k: usize| (replay.member(k), replay.window(job, k));
+            pairs.entry((replay.part(i), replay.step(i))).or_default().push([side(i), side(typical)]);
+        }
+        why.retain(|d| !s.is_late(d.part, d.step));
+        let factor = common_factor(job, &pairs.values().flatten().copied().collect());
+        for ((part, step), pairs) in pairs {
+            let Some([(last, _), (typical, _)]) = pairs.last().copied() else { continue };
+            let local = job.call(last).group;
+            let Some(group) = job.matched.group_of(part, local) else { continue };
+            let differences = differences_of(job, &windows, &pairs, factor);
+            why.push(StepDifferences { part, step, call: last.call, group, typical: typical.part, differences });
+        }
+    }
 }
 
 /// Whether to explain a part's window in a chain: it delayed others, or was late behind one that did.

@@ -1,44 +1,40 @@
 //! What-if: how much shorter steps would be without stragglers, and which repair helps most.
 
-mod replay;
-
 use crate::analysis::api::{
     About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
 };
+use crate::analysis::efficiency::account::StepLength;
 use crate::analysis::population::reasons as missing;
 use crate::analysis::stragglers::{Judged, StepDifferences, judged};
 use crate::job::Job;
 use crate::job::cause::Cause;
 use crate::job::delay::StepKey;
+pub(crate) use crate::job::replay::RELIABLE_PCT;
+use crate::job::replay::{Replay, ReplayedJob, StepEnds};
 use crate::recording::capability::Capability;
 use crate::table;
 use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::units::{Ns, fmt_ns, fmt_pct, percent};
-pub use replay::limits::Limits;
-use replay::{Replay, StepEnds};
+use crate::wording::ranks::rank_list;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 table! {
     /// What a repair would gain. Row `all`: every local segment takes its usual time.
     pub struct WhatIfs, WhatIfRow = "what_if" by "scope, gain_ns descending" {
-        scope: Text, "", "all, rank, step or cause; with --method published also stage, dp_rank, op_type, m_s, m_w";
+        scope: Text, "", "all, rank, ranks (late together), step or cause; with --method published also stage, dp_rank, op_type, m_s, m_w";
         what: Text, "", "what is repaired; with --method published: what keeps its own durations";
-        step_ns: Option<i64>, "ns", "mean step with the repair";
-        gain_ns: Option<i64>, "ns", "mean step of the replay without repairs minus step_ns";
-        gain_pct: Option<f64>, "%", "of the mean step of the replay without repairs";
+        step_ns: Option<i64>, "ns", "mean step less the gain";
+        gain_ns: Option<i64>, "ns", "by how much the replay is shorter with the repair, mean of a step";
+        gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`";
         gain_device_only_ns: Option<i64>, "ns", "the same by a replay in which no host is ever late; null with --method published";
-        share_of_slowdown_pct: Option<f64>, "%", "of the gain of repairing all";
+        share_of_slowdown_pct: Option<f64>, "%", "of the gain of repairing all, at most 100";
         slowdown: Option<f64>, "", "S: row `all` and `step`: replayed over ideal; --method published: replayed with its own durations over ideal";
         replay_error_pct: f64, "%", "deviation of the replay without repairs from the measured steps";
         is_reliable: bool, "", "the replay error is at most 5 %";
     }
 }
-
-/// A replay that is farther from what was measured is not to be believed, percent.
-pub(crate) const RELIABLE_PCT: f64 = 5.0;
 
 pub struct WhatIf;
 
@@ -70,7 +66,7 @@ struct Repair {
     scope: &'static str,
     what: String,
     step: Ns,
-    /// The same if no host could be late, ns.
+    /// The gain if no host could be late, ns.
     device_only: Ns,
 }
 
@@ -93,14 +89,19 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     };
     let error = base.error_pct().unwrap_or(0.0);
     let ReplayedJob { replay, actual, .. } = base.as_ref();
-    let n = replay.steps.len().max(1) as i64;
-    let mean = |t: &StepEnds| t.total() / n;
+    let length = StepLength::of(job);
+    let n = length.keys.len().max(1) as i64;
+    let step = length.step();
+    // The step of the account less what the replay gains.
+    let mean = |t: &StepEnds| step - length.per_step(base.gain(t, &length.keys));
+    let device_gain = |t: &StepEnds, all: &StepEnds| length.per_step((all.total() - t.total()).max(0));
     let ideal = replay.run_repaired(|_| true);
-    let (step, best) = (mean(actual), mean(&ideal));
+    let best = mean(&ideal);
     let judged = judged(job, options);
-    let repairs = repairs(job, replay, &judged, options, &mean);
+    let on_devices = replay.run_on_devices(|i| replay.local(i));
+    let repairs = repairs(job, replay, &judged, options, (&mean, &|t| device_gain(t, &on_devices)));
     let gain = |r: Ns| step - r;
-    let on_devices = mean(&replay.run_on_devices(|i| replay.local(i)));
+    let of_slowdown = |with: Ns| percent(gain(with).min(step - best), step - best);
     let row = |table: &mut WhatIfs, scope: &str, what: &str, (with, device_only): (Ns, Ns), slowdown: Option<f64>| {
         table.push(WhatIfRow {
             scope,
@@ -108,8 +109,8 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
             step_ns: Some(with),
             gain_ns: Some(gain(with)),
             gain_pct: percent(gain(with), step),
-            gain_device_only_ns: Some(on_devices - device_only),
-            share_of_slowdown_pct: percent(gain(with), step - best),
+            gain_device_only_ns: Some(device_only),
+            share_of_slowdown_pct: of_slowdown(with),
             slowdown,
             replay_error_pct: error,
             is_reliable: error <= RELIABLE_PCT,
@@ -117,7 +118,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     };
     let mut table = WhatIfs::default();
     let slowdown = crate::units::ratio(step, best);
-    let best_on_devices = mean(&replay.run_on_devices(|i| replay.usual(i).local));
+    let best_on_devices = device_gain(&replay.run_on_devices(|i| replay.usual(i).local), &on_devices);
     row(&mut table, "all", "all ranks and steps", (best, best_on_devices), slowdown);
     let (steps_own, steps_ideal) = (actual.steps(), ideal.steps());
     for r in &repairs {
@@ -128,13 +129,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         row(&mut table, r.scope, &r.what, (r.step, r.device_only), of_step);
     }
     let line = |name: String, with: Ns| {
-        vec![
-            name,
-            fmt_ns(with),
-            fmt_ns(gain(with)),
-            fmt_pct(percent(gain(with), step)),
-            fmt_pct(percent(gain(with), step - best)),
-        ]
+        vec![name, fmt_ns(with), fmt_ns(gain(with)), fmt_pct(percent(gain(with), step)), fmt_pct(of_slowdown(with))]
     };
     view.rows.push(line("all ranks".to_string(), best));
     let mut shown: Vec<&Repair> = repairs.iter().filter(|r| gain(r.step) * 1000 >= step).collect();
@@ -152,60 +147,18 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     Output { tables: vec![table.finish()], observations, views: vec![view], ..Output::default() }
 }
 
-/// A job with the replay of what was measured.
-pub struct ReplayedJob {
-    replay: Replay,
-    measured: Ns,
-    actual: StepEnds,
-}
-
-impl ReplayedJob {
-    /// The replay of a job, which several analyses share; `None` if nothing can be replayed.
-    pub fn of(job: &Job) -> Option<Arc<Self>> {
-        job.shared(|job| Self::new(job).map(Arc::new)).as_ref().clone()
-    }
-
-    fn new(job: &Job) -> Option<Self> {
-        let is_joined = job.instances().iter().any(|i| i.len() > 1 && !job.matched.is_cut(i));
-        let replay = is_joined.then(|| Replay::new(job)).flatten()?;
-        let (measured, actual) = (replay.measured().total(), replay.run(|i| replay.times_of(i)));
-        Some(Self { replay, measured, actual })
-    }
-
-    /// Deviation of the replay without repairs from what was measured, percent; `None` without measured time.
-    fn error_pct(&self) -> Option<f64> {
-        percent((self.actual.total() - self.measured).abs(), self.measured)
-    }
-
-    pub fn is_reliable(&self) -> bool {
-        self.error_pct().is_some_and(|error| error <= RELIABLE_PCT)
-    }
-
-    /// The job and its steps without network, and without hosts.
-    pub fn limits(&self, job: &Job) -> Option<(Limits, Vec<(StepKey, Limits)>)> {
-        let (all, of_steps) = self.replay.limits(job)?;
-        Some((all, self.replay.steps.iter().copied().zip(of_steps).collect()))
-    }
-
-    /// The gain over all steps if some parts took their usual time in some steps, ns.
-    pub fn gain_of(&self, is_repaired: impl Fn(u32, Option<StepKey>) -> bool) -> Ns {
-        let repaired = self.replay.run_repaired(|i| is_repaired(self.replay.part(i), self.replay.step(i)));
-        self.actual.total() - repaired.total()
-    }
-}
-
 /// Repairs of single ranks, steps and causes, largest gain first within their scope.
 fn repairs(
     job: &Job,
     replay: &Replay,
     judged: &Judged,
     options: &Options,
-    mean: &dyn Fn(&StepEnds) -> Ns,
+    (mean, device_gain): (&dyn Fn(&StepEnds) -> Ns, &dyn Fn(&StepEnds) -> Ns),
 ) -> Vec<Repair> {
     let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
         let with_hosts = replay.run_repaired(is_fixed);
         let on_devices = replay.run_on_devices(|i| if is_fixed(i) { replay.usual(i).local } else { replay.local(i) });
-        (mean(&with_hosts), mean(&on_devices))
+        (mean(&with_hosts), device_gain(&on_devices))
     };
     // Each repair costs a replay, so try only ranks with a delay: a rank that is never last cannot gain.
     let mut delays: BTreeMap<u32, Ns> = BTreeMap::new();
@@ -226,8 +179,16 @@ fn repairs(
     };
     let mut out = Vec::new();
     for part in largest(delays.into_iter().map(|(p, g)| (u64::from(p), g)).collect()) {
-        let (step, device_only) = fix(&|i| u64::from(replay.part(i)) == part);
+        // A straggler is repaired where it is one, as in the other answers.
+        let named = judged.judgement.stragglers.iter().find(|s| s.parts == [part as u32] && s.behind.is_empty());
+        let is_there = |i: usize| named.is_none_or(|s| s.is_late(replay.part(i), replay.step(i)));
+        let (step, device_only) = fix(&|i| u64::from(replay.part(i)) == part && is_there(i));
         out.push(Repair { scope: "rank", what: job.parts[part as usize].rank.to_string(), step, device_only });
+    }
+    for s in judged.judgement.stragglers.iter().filter(|s| s.parts.len() > 1 && s.behind.is_empty()) {
+        let (step, device_only) = fix(&|i| s.is_late(replay.part(i), replay.step(i)));
+        let ranks: Vec<u32> = s.parts.iter().map(|p| job.parts[*p as usize].rank).collect();
+        out.push(Repair { scope: "ranks", what: rank_list(&ranks), step, device_only });
     }
     let steps: Vec<StepKey> = by_step.keys().copied().collect();
     let sums = by_step.values().enumerate().map(|(i, g)| (i as u64, *g)).collect();
@@ -237,8 +198,8 @@ fn repairs(
         let (step, device_only) = fix(&|i| replay.step(i) == Some(*key));
         out.push(Repair { scope: "step", what: key.shown(), step, device_only });
     }
-    out.extend(causes(job, replay, &judged.why, options, mean));
-    let scope = |s: &str| ["rank", "step", "cause"].iter().position(|x| *x == s);
+    out.extend(causes(job, replay, &judged.why, options, (mean, device_gain)));
+    let scope = |s: &str| ["rank", "ranks", "step", "cause"].iter().position(|x| *x == s);
     out.sort_by(|a, b| (scope(a.scope), a.step, &a.what).cmp(&(scope(b.scope), b.step, &b.what)));
     out
 }
@@ -249,7 +210,7 @@ fn causes(
     replay: &Replay,
     why: &[StepDifferences],
     options: &Options,
-    mean: &dyn Fn(&StepEnds) -> Ns,
+    (mean, device_gain): (&dyn Fn(&StepEnds) -> Ns, &dyn Fn(&StepEnds) -> Ns),
 ) -> Vec<Repair> {
     type Key = (Cause, StrId, StrId);
     let mut sums: BTreeMap<Key, Ns> = BTreeMap::new();
@@ -277,7 +238,7 @@ fn causes(
             let of = |i: usize| off.get(&i).copied().unwrap_or(0);
             let on_host = matches!(key.0, Cause::Host(_));
             let step = mean(&replay.run(|i| replay.less(i, of(i), on_host)));
-            let device_only = mean(&replay.run_on_devices(|i| replay.local(i) - of(i)));
+            let device_only = device_gain(&replay.run_on_devices(|i| replay.local(i) - of(i)));
             let (name, detail) = (job.names.get(key.1), job.names.get(key.2));
             let mut what = key.0.name().to_string();
             for text in [name, detail].into_iter().filter(|t| !t.is_empty()) {
@@ -317,7 +278,7 @@ fn observation(
         return None;
     }
     let most = repair.map_or(String::new(), |r| {
-        let part = fmt_pct(percent(step - r.step, step - best));
+        let part = fmt_pct(percent((step - r.step).min(step - best), step - best));
         format!(" The repair that helps most is {} {}: {part} of that.", r.scope, r.what)
     });
     let one = if steps == 1 { "the step" } else { "a step" };

@@ -1,6 +1,6 @@
 //! The host's part of a replay: what each submission follows, and whether the device waited for it.
 
-use crate::analysis::what_if::replay::{HostBase, HostPart, Node};
+use crate::job::replay::{HostBase, HostPart, Node};
 use crate::job::window::start_without_meeting;
 use crate::job::{Job, TimeUse};
 use crate::units::{Ns, Span};

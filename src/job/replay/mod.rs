@@ -22,20 +22,27 @@
 //! and *submit* follows from what the submitting thread did before: its previous submission, or the return of a call
 //! that waited for the end of a collective.
 //!
-//! Nodes are replayed in the order of their measured times, which is a topological order if clocks and matches are
-//! right. If they are not (an end before the last arrival), the measured time is used, and the error shows it.
+//! Nodes are replayed in the order of their measured times, none before what it depends on. If matches are wrong and no
+//! such order exists, the measured time is used, and the error shows it.
 
 mod hosts;
-pub mod limits;
+mod limits;
+mod order;
+mod removed;
+mod replayed;
 mod usual;
 
+pub use limits::Limits;
+pub use removed::{Removed, is_host_use};
+pub use replayed::{RELIABLE_PCT, ReplayedJob};
+
 use crate::job::delay::{StepKey, step_of};
-use crate::job::window::start_without_meeting;
+use crate::job::window::{LocalWindow, WindowStart, start_without_meeting};
 use crate::job::{Instance, Job, Member, is_queued_behind};
 use crate::trace::collective::Call;
-use crate::units::Ns;
+use crate::units::{Ns, Span};
 use hosts::host_parts;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Copy)]
 enum Base {
@@ -89,6 +96,8 @@ pub struct NodeTimes {
     pub host: Ns,
     /// From the submission until the rank is ready, where its device waited for its host.
     pub lag: Ns,
+    /// By how much the transfer is shorter than measured.
+    pub saved: Ns,
 }
 
 /// What a replay assumes beside the times of the nodes.
@@ -114,6 +123,8 @@ enum EndDependency {
 
 struct Node {
     member: Member,
+    /// Index of the lane of its part.
+    lane: u32,
     base: Base,
     /// From the base until the rank was ready, as measured, ns.
     local: Ns,
@@ -154,6 +165,10 @@ pub struct Replay {
     start: Ns,
     /// Usual times of each node; its own if they are unknown.
     usual: Vec<NodeTimes>,
+    /// What makes nodes peers, by node: exact, and without what their local time follows.
+    keys: Vec<[u32; 2]>,
+    /// By the last node of each part: time from its end until the end of the part's last step, ns.
+    tails: BTreeMap<usize, Ns>,
 }
 
 /// Ends of the steps, ns on the common axis.
@@ -204,29 +219,23 @@ impl Replay {
             steps: Vec::new(),
             start: 0,
             usual: Vec::new(),
+            keys: Vec::new(),
+            tails: BTreeMap::new(),
         };
         me.link(job, &ids);
         let moments = |i| [NodeEvent::Submit, NodeEvent::Ready, NodeEvent::Start, NodeEvent::End].map(|m| (i, m));
         me.order = (0..me.nodes.len() as u32).flat_map(moments).collect();
-        let (nodes, order) = (&me.nodes, &mut me.order);
-        order.sort_by_key(|&(i, moment)| {
-            let n = &nodes[i as usize];
-            let time = match moment {
-                NodeEvent::End => n.end,
-                NodeEvent::Submit => n.host.map_or(n.ready, |h| h.submit),
-                // Not before its base, which may end slightly later within the tolerance.
-                NodeEvent::Ready => n.ready.max(n.ready - n.local),
-                NodeEvent::Start => n.start,
-            };
-            (time, moment, i)
-        });
+        let times = me.order_times();
+        me.order.sort_by_key(|&(i, moment)| (times[i as usize][moment as usize], moment, i));
         let mut steps: Vec<StepKey> = me.nodes.iter().filter_map(|n| n.step).collect();
         steps.sort_unstable();
         steps.dedup();
         me.steps = steps;
         let starts = me.nodes.iter().filter(|n| n.step.is_some()).map(|n| n.ready - n.local);
         me.start = starts.min()?;
-        me.usual = me.usual_times(job);
+        me.keys = me.keys_of(job);
+        me.usual = me.usual_times();
+        me.tails = me.tails(job);
         (!me.steps.is_empty()).then_some(me)
     }
 
@@ -308,7 +317,12 @@ impl Replay {
 
     fn replay(&self, times: impl Fn(usize) -> NodeTimes, assumed: Assumed) -> StepEnds {
         let ends = self.ends(times, assumed);
-        self.times(|i| ends[i])
+        self.times(|i| ends[i] + self.tail(i))
+    }
+
+    /// What follows the last node of a part, ns.
+    fn tail(&self, node: usize) -> Ns {
+        self.tails.get(&node).copied().unwrap_or(0)
     }
 
     /// Ends of all nodes in a replay, ns on the common axis.
@@ -368,7 +382,8 @@ impl Replay {
                             joined
                         }
                     };
-                    end[i] = Some(joined + n.rest - if assumed.is_network_instant { n.transfer } else { 0 });
+                    let saved = if assumed.is_network_instant { n.transfer } else { times(i).saved.min(n.rest) };
+                    end[i] = Some(joined + n.rest - saved);
                 }
             }
         }
@@ -377,7 +392,7 @@ impl Replay {
 
     /// The measured times.
     pub fn measured(&self) -> StepEnds {
-        self.times(|i| self.nodes[i].end)
+        self.times(|i| self.nodes[i].end + self.tail(i))
     }
 
     fn times(&self, end: impl Fn(usize) -> Ns) -> StepEnds {
@@ -398,8 +413,8 @@ impl Replay {
     /// Measured times of a node.
     pub fn times_of(&self, node: usize) -> NodeTimes {
         let n = &self.nodes[node];
-        let device = NodeTimes { local: n.local, busy: n.local, host: 0, lag: 0 };
-        n.host.map_or(device, |h| NodeTimes { local: n.local, busy: h.busy, host: h.time, lag: h.lag })
+        let device = NodeTimes { local: n.local, busy: n.local, host: 0, lag: 0, saved: 0 };
+        n.host.map_or(device, |h| NodeTimes { busy: h.busy, host: h.time, lag: h.lag, ..device })
     }
 
     /// Usual times of a node: those of its peers.
@@ -424,6 +439,35 @@ impl Replay {
 
     pub fn part(&self, node: usize) -> u32 {
         self.nodes[node].member.part
+    }
+
+    pub fn member(&self, node: usize) -> Member {
+        self.nodes[node].member
+    }
+
+    /// The local time of a node, on its rank's own clock.
+    pub fn window(&self, job: &Job, node: usize) -> LocalWindow {
+        let n = &self.nodes[node];
+        let ready = job.ready(n.member);
+        let span = Span::new(ready - n.local.max(0), ready);
+        LocalWindow { lane: n.lane, span, from: WindowStart::Step }
+    }
+
+    /// The peers of a node: nodes of the same step with the same kinds and sizes of calls at the same place, itself
+    /// among them.
+    pub fn peers(&self) -> HashMap<(Option<StepKey>, u32), Vec<usize>> {
+        let mut out: HashMap<_, Vec<usize>> = HashMap::new();
+        (0..self.nodes.len()).for_each(|i| out.entry(self.peer_key(i)).or_default().push(i));
+        out
+    }
+
+    pub fn peer_key(&self, node: usize) -> (Option<StepKey>, u32) {
+        (self.nodes[node].step, self.keys[node][1])
+    }
+
+    /// The lane of a node.
+    pub fn lane(&self, node: usize) -> u32 {
+        self.nodes[node].lane
     }
 
     pub fn call(&self, node: usize) -> u32 {
@@ -491,6 +535,7 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
             let start = behind.map_or(on(t), |q| on(t.max(calls[q].span.end)));
             nodes.push(Node {
                 member,
+                lane: lane as u32,
                 base,
                 local,
                 behind: behind.and_then(|q| node_of.get(&q).copied()),

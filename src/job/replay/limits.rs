@@ -1,10 +1,10 @@
 //! How long the job would take without its network, and without its hosts: the steps of the efficiency by replay.
 
-use crate::analysis::what_if::replay::{Assumed, NodeTimes, Replay};
 use crate::job::Job;
+use crate::job::replay::{Assumed, NodeTimes, Replay};
 use crate::trace::window::Scope;
 use crate::units::Ns;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Times of the job in a replay, from its start to its last end, ns. Each is at least the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,19 +29,15 @@ impl Limits {
 impl Replay {
     /// The limits of the whole job and those of its steps. `None` if a rank has no device, because there is no host
     /// beside its work.
-    pub fn limits(&self, job: &Job) -> Option<(Limits, Vec<Limits>)> {
+    pub fn limits(&self) -> Option<(Limits, Vec<Limits>)> {
         let compute: Vec<Ns> = self.nodes.iter().map(|n| n.host.map(|h| h.compute)).collect::<Option<_>>()?;
         let measured = |i: usize| self.times_of(i);
-        let only_compute = |i: usize| NodeTimes { local: compute[i], busy: compute[i], host: 0, lag: 0 };
-        let tails = self.tails(job);
-        let with_tails = |assumed| {
-            let ends = self.ends(measured, assumed);
-            self.times(|i| ends[i] + tails.get(&i).copied().unwrap_or(0))
-        };
-        let replayed = with_tails(Assumed::default());
-        let network = with_tails(Assumed { is_network_instant: true, ..Assumed::default() });
+        let only_compute = |i: usize| NodeTimes { local: compute[i], busy: compute[i], host: 0, lag: 0, saved: 0 };
+        let replayed = self.replay(measured, Assumed::default());
+        let network = self.replay(measured, Assumed { is_network_instant: true, ..Assumed::default() });
         let nothing = Assumed { is_network_instant: true, without_hosts: true, starts_together: true };
-        let hosts = self.replay(only_compute, nothing);
+        let ends = self.ends(only_compute, nothing);
+        let hosts = self.times(|i| ends[i]);
         let limits = |(replayed, (instant_network, instant_hosts))| Limits { replayed, instant_network, instant_hosts };
         let of_steps = replayed.steps().into_iter().zip(network.steps().into_iter().zip(hosts.steps()));
         let all = limits((replayed.total(), (network.total(), hosts.total())));
@@ -49,7 +45,7 @@ impl Replay {
     }
 
     /// By the last node of each rank: time from its end until the end of the rank's last step.
-    fn tails(&self, job: &Job) -> HashMap<usize, Ns> {
+    pub(super) fn tails(&self, job: &Job) -> BTreeMap<usize, Ns> {
         let mut last: HashMap<u32, usize> = HashMap::new();
         for i in (0..self.nodes.len()).filter(|i| self.nodes[*i].step.is_some()) {
             let of_part = last.entry(self.part(i)).or_insert(i);

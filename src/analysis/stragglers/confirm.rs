@@ -1,0 +1,44 @@
+//! Confirms late ranks by the replay of the job: a rank is a straggler only if the job is shorter without its delay.
+//!
+//! Who is last may be nobody's fault: where all hosts are slow, the others would not come earlier either. The gain of
+//! the replay is the one gain of a repair, in every answer.
+
+use crate::analysis::api::Options;
+use crate::analysis::stragglers::judge::{Judgement, Pattern, Straggler};
+use crate::job::Job;
+use crate::job::delay::StepKey;
+use crate::job::replay::ReplayedJob;
+use crate::units::{Ns, percent};
+use std::cmp::Reverse;
+
+/// Gives each straggler the gain of its repair, and sets those aside whose repair gives too little.
+pub fn confirm(job: &Job, options: &Options, judged: &mut Judgement) {
+    let Some(replayed) = ReplayedJob::of(job).filter(|r| r.is_reliable() && !judged.stragglers.is_empty()) else {
+        return;
+    };
+    let min_pct = options.across.straggler_min_pct;
+    let (keys, time) = (judged.length.keys.clone(), judged.length.time);
+    let all = std::mem::take(&mut judged.stragglers);
+    for s in &all {
+        let alone = replayed.gain_of(|part, step| s.is_late(part, step), &keys);
+        // A rank that is late behind others gains what is left when these are repaired.
+        let gain = if s.behind.is_empty() || is_enough(s, alone, time, &keys, min_pct) {
+            alone
+        } else {
+            let before = |part, step| all.iter().any(|o| o.behind.len() < s.behind.len() && o.is_late(part, step));
+            let both = replayed.gain_of(|part, step| before(part, step) || s.is_late(part, step), &keys);
+            both - replayed.gain_of(before, &keys)
+        };
+        let is_confirmed = is_enough(s, gain, time, &keys, min_pct);
+        let to = if is_confirmed { &mut judged.stragglers } else { &mut judged.unconfirmed };
+        to.push(Straggler { gain, ..s.clone() });
+    }
+    judged.stragglers.sort_by_key(|s| (!s.behind.is_empty(), Reverse(s.gain), s.parts.clone()));
+}
+
+/// Whether a gain over all steps reaches the threshold; of a rank that is late in some steps, over these.
+fn is_enough(s: &Straggler, gain: Ns, time: Ns, keys: &[StepKey], min_pct: f64) -> bool {
+    let steps = keys.len().max(1) as Ns;
+    let late = if s.pattern == Pattern::InSteps { (s.steps.len() as Ns).min(steps) } else { steps };
+    percent(gain, time / steps * late).is_some_and(|p| p >= min_pct)
+}

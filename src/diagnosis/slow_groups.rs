@@ -1,0 +1,181 @@
+//! Groups whose transfers are slower than those of the other groups of their family: a slow link, or the network of a
+//! rank.
+//!
+//! A family is the groups with the same description, number and distance of members, inside hosts or across them alike.
+//! They move the same sizes by the same calls, so they should be as fast as each other.
+
+use crate::diagnosis::transfer::rate;
+use crate::job::{Group, Job, Member};
+use crate::trace::collective::{CollectiveKind, Members};
+use crate::units::Ns;
+use crate::wording::ranks::{rank_list, ranks_named};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What causes of slow groups are called in transfers.
+pub const KEY: &str = "slow groups";
+
+/// A group is slow below this share of the median of its family.
+const SLOW: f64 = 0.7;
+/// Fewest groups of a family, and fewest calls of a group.
+const GROUPS: usize = 4;
+const CALLS: usize = 10;
+/// Groups named in a sentence.
+const SHOWN: usize = 2;
+
+/// The slow groups of a job.
+#[derive(Default)]
+pub struct SlowGroups {
+    /// By part and call: how much less its transfer takes at the rate of the family, ns.
+    pub saved: BTreeMap<(u32, u32), Ns>,
+    /// Those that the slow groups have in common; or else all their members.
+    pub ranks: Vec<u32>,
+    pub sentence: String,
+    pub action: String,
+}
+
+/// A slow group with its rate and that of its family, bytes per ns.
+struct Slow {
+    group: u32,
+    kind: CollectiveKind,
+    rate: f64,
+    usual: f64,
+}
+
+type Family = (String, usize, Option<u32>, bool, &'static str, u32);
+
+impl SlowGroups {
+    pub fn of(job: &Job) -> Self {
+        let mut calls: BTreeMap<(u32, &'static str, u32), Vec<(f64, Member)>> = BTreeMap::new();
+        for (part, p) in (0u32..).zip(&job.parts) {
+            for call in 0..p.calls.calls.len() as u32 {
+                let member = Member { part, call };
+                if let Some((class, rate)) = rate(job, member) {
+                    calls.entry(class).or_default().push((rate, member));
+                }
+            }
+        }
+        let mut families: BTreeMap<Family, Vec<(f64, &Vec<(f64, Member)>, u32)>> = BTreeMap::new();
+        for ((group, kind, size), of_group) in calls.iter().filter(|(_, c)| c.len() >= CALLS) {
+            let Some(g) = job.matched.groups.get(*group as usize) else { continue };
+            let Some((text, members, distance, across)) = family(job, g) else { continue };
+            let middle = middle(of_group.iter().map(|(rate, _)| *rate).collect());
+            families
+                .entry((text, members, distance, across, kind, *size))
+                .or_default()
+                .push((middle, of_group, *group));
+        }
+        let mut out = Self::default();
+        let mut slow: Vec<Slow> = Vec::new();
+        for groups in families.values().filter(|g| g.len() >= GROUPS) {
+            let usual = middle(groups.iter().map(|(rate, ..)| *rate).collect());
+            let found: Vec<_> = groups.iter().filter(|(rate, ..)| *rate < SLOW * usual).collect();
+            if found.len() * 2 >= groups.len() {
+                continue;
+            }
+            for (rate, calls, group) in found {
+                let Some(kind) = calls.first().map(|(_, m)| job.call(*m).kind) else { continue };
+                slow.push(Slow { group: *group, kind, rate: *rate, usual });
+                for (own, m) in *calls {
+                    let transfer = job.outcome(*m).map_or(0, |o| job.call(*m).span.len() - o.wait);
+                    let saved = (transfer as f64 * (1.0 - own / usual)) as Ns;
+                    if saved > 0 {
+                        out.saved.insert((m.part, m.call), saved);
+                    }
+                }
+            }
+        }
+        out.name(job, &slow);
+        out
+    }
+
+    /// Share of a call's transfer that it would not take at the rate of the family.
+    pub fn share(&self, job: &Job, m: Member) -> Option<f64> {
+        let saved = self.saved.get(&(m.part, m.call))?;
+        let transfer = job.outcome(m).map_or(0, |o| job.call(m).span.len() - o.wait);
+        (transfer > 0).then(|| *saved as f64 / transfer as f64)
+    }
+
+    fn name(&mut self, job: &Job, slow: &[Slow]) {
+        let members = |s: &Slow| ranks_of(job, s.group);
+        let groups: BTreeSet<u32> = slow.iter().map(|s| s.group).collect();
+        let Some(first) = slow.first() else { return };
+        let mut common = members(first);
+        slow.iter().for_each(|s| common.retain(|r| members(s).contains(r)));
+        let all: BTreeSet<u32> = slow.iter().flat_map(members).collect();
+        let who = match common.as_slice() {
+            [a, b] if groups.len() == 1 => format!("Transfers between ranks {a} and {b} are slow"),
+            [one] if groups.len() > 1 => format!("Transfers of all groups with rank {one} are slow"),
+            _ if groups.len() == 1 => "Transfers of one group are slow".to_string(),
+            _ => format!("Transfers of {} groups are slow", groups.len()),
+        };
+        let of = |s: &Slow| {
+            let g = job.matched.groups.get(s.group as usize);
+            let name = g.and_then(|g| g.desc.as_deref().or(g.name.as_deref())).unwrap_or("");
+            let ranks = members(s);
+            let bus = s.kind.bus_factor(ranks.len() as u32);
+            let what = s.kind.name();
+            format!(
+                "{what} of {name} [{}] at {:.1} instead of {:.1} GB/s",
+                rank_list(&ranks),
+                s.rate * bus,
+                s.usual * bus
+            )
+        };
+        // What is slowest by comparison says most; each group once.
+        let mut shown: Vec<&Slow> = slow.iter().collect();
+        shown.sort_by(|a, b| (a.rate / a.usual).total_cmp(&(b.rate / b.usual)).then(a.group.cmp(&b.group)));
+        let mut named = BTreeSet::new();
+        shown.retain(|s| named.insert(s.group));
+        let words: Vec<String> = shown.iter().take(SHOWN).map(|s| of(s)).collect();
+        self.sentence = format!("{who}: {}", words.join(", "));
+        self.ranks = if common.is_empty() { all.into_iter().collect() } else { common };
+        self.action = format!(
+            "look at the links and network interfaces of {}: cable, topology, nccl-tests between these ranks",
+            ranks_named(&self.ranks)
+        );
+    }
+}
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn ranks_of(job: &Job, group: u32) -> Vec<u32> {
+    let Some(g) = job.matched.groups.get(group as usize) else { return Vec::new() };
+    let mut ranks: Vec<u32> = g.uses.iter().filter_map(|(part, _)| Some(job.parts.get(*part as usize)?.rank)).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
+}
+
+/// What groups of a family have in common; `None` for a group whose members are not all recorded.
+fn family(job: &Job, g: &Group) -> Option<(String, usize, Option<u32>, bool)> {
+    let text: String = g.desc.clone().unwrap_or_default().chars().filter(|c| c.is_alphabetic()).collect();
+    let mut ranks: Vec<u32> = g.uses.iter().filter_map(|(part, _)| Some(job.parts.get(*part as usize)?.rank)).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    if ranks.len() < 2 || ranks.len() < g.expected() {
+        return None;
+    }
+    let size = ranks.len();
+    let distance = match Members::listed(ranks) {
+        Members::Regular { stride, .. } => Some(stride),
+        Members::Listed(_) => None,
+    };
+    let hosts: BTreeSet<&str> =
+        g.uses.iter().filter_map(|(part, _)| job.parts.get(*part as usize)?.host.as_deref()).collect();
+    Some((text, size, distance, hosts.len() > 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::middle;
+
+    #[test]
+    fn the_middle_of_an_even_number_is_the_faster_one() {
+        assert_eq!(middle(vec![6.4, 26.2]), 26.2);
+        assert_eq!(middle(vec![26.1, 6.4, 26.4, 26.2]), 26.2);
+        assert_eq!(middle(Vec::new()), 0.0);
+    }
+}
