@@ -277,9 +277,14 @@ fn blocking_calls(trace: &RankTrace, collectives: &[Call]) -> Blocking {
         let is_allocation = names.activity(trace, row) == "allocation_call";
         let frees = is_allocation && is_free.get(c.name(row as usize).0 as usize) == Some(&true);
         let of_lane = by_lane.entry(lane).or_default();
-        if let Some(end) = found_no_memory.remove(&lane).filter(|end| frees && *end < span.start) {
+        // Calls inside of the one that found no memory come after it.
+        let is_after = found_no_memory.get(&lane).is_some_and(|end| *end <= span.start);
+        if let Some(end) = found_no_memory.get(&lane).copied().filter(|_| is_after && frees) {
             let gap = Span::new(end, span.start);
             of_lane.extend((gap.len() >= ALLOCATION_LONG && is_behind_collective(gap, &ended)).then_some(gap));
+        }
+        if is_after {
+            found_no_memory.remove(&lane);
         }
         if is_allocation && !frees {
             found_no_memory.insert(lane, span.end);

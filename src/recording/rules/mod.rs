@@ -125,6 +125,8 @@ mod testing {
             data_parallel_count: 0,
             gloo_count: 0,
             communication_count: 0,
+            communication_ns: 0,
+            beside_compute_ns: 0,
             iteration_count: 0,
             step_count: 3,
             step_window: "host",
