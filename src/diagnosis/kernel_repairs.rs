@@ -47,12 +47,16 @@ table! {
 const SMALL: Ns = 10_000;
 
 /// Parts of names of matrix products and convolutions in fp32 that do not use tensor cores, lower case.
-const SIMT: [&str; 6] = ["sgemm", "scudnn", "simt_s", "ffma", "engine<float", "winograd_nonfused"];
+const SIMT: [&str; 5] = ["sgemm", "scudnn", "simt_s", "ffma", "engine<float"];
+
+/// Parts of names whose inputs are in a shorter format, also with a part of the list above: `volta_fp16_sgemm_fp16_...`.
+const SHORTER: [&str; 4] = ["tf32", "fp16", "f16", "half"];
 
 /// Whether a name is that of a product in fp32 without tensor cores.
 fn is_simt(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    SIMT.iter().any(|p| lower.contains(p)) && !lower.contains("tf32")
+    let is_winograd = lower.contains("winograd") && lower.contains("<float");
+    (is_winograd || SIMT.iter().any(|p| lower.contains(p))) && !SHORTER.iter().any(|p| lower.contains(p))
 }
 
 /// Time that a repair is about.
@@ -250,6 +254,15 @@ mod tests {
         assert!(is_simt("volta_sgemm_128x64_nt"));
         assert!(!is_simt("ampere_tf32_s1688gemm_128x128"));
         assert!(!is_simt("ampere_bf16_s16816gemm_bf16_128x128"));
+        assert!(is_simt("volta_scudnn_128x64_relu_interior_nn_v1"));
+        assert!(is_simt("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(cudnn::Params<float>)"));
+        assert!(is_simt("void cudnn::winograd::winograd3x3Kernel<float, float, 2, 2, 2, false>(float)"));
+        assert!(is_simt("void cudnn::cnn::wgrad_alg1_engine<float, 128, 5, 5, 3>(int)"));
+        assert!(!is_simt(
+            "void cudnn::winograd_nonfused::winogradForwardData4x4<__half, float>(cudnn::Params<__half>)"
+        ));
+        assert!(!is_simt("volta_fp16_scudnn_fp16_128x64_relu_interior_nn_v1"));
+        assert!(!is_simt("maxwell_fp16_sgemm_fp16_128x64_nn"));
     }
 
     #[test]
