@@ -57,7 +57,7 @@ table! {
         gloo_count: u64, "", "collectives of Gloo on the host";
         communication_count: u64, "", "communication kernels";
         communication_ns: i64, "ns", "time with communication";
-        beside_compute_ns: i64, "ns", "part of it on streams that also run compute";
+        beside_compute_ns: i64, "ns", "part of it on the stream of the compute";
         iteration_count: u64, "", "iterations";
         step_count: u64, "", "steps; 0 if nothing is one";
         step_window: Text, "", "whose windows they have: host or device";

@@ -24,7 +24,7 @@ table! {
         overlap_ns: i64, "ns", "|K n C|";
         exposed_ns: i64, "ns", "|K \\ C|";
         overlap_ratio: Option<f64>, "", "overlap / communication";
-        beside_compute_ns: i64, "ns", "part of the communication on streams that also run compute, where nothing can overlap it";
+        beside_compute_ns: i64, "ns", "part of the communication on the stream of the compute, where nothing can overlap it";
     }
 }
 
