@@ -52,7 +52,7 @@ pub struct MixWords<'a> {
     pub share: f64,
     pub count: u64,
     pub new_time: NewTime,
-    /// Whether the mix has convolutions, whose kernels have layouts of their own.
+    /// Whether convolutions, whose kernels have layouts of their own, are a part of the mix that counts.
     pub has_convolutions: bool,
     pub trust: &'a RecordingTrust,
 }

@@ -17,6 +17,8 @@ const ELEMENTWISE_PCT: f64 = 20.0;
 const ATTENTION_PCT: f64 = 10.0;
 const LAYOUT_PCT: f64 = 5.0;
 const PRECISION_PCT: f64 = 20.0;
+/// Smallest share of convolutions for which layouts are those of convolutions, percent.
+const CONVOLUTIONS_PCT: f64 = 10.0;
 const SMALL_PCT: f64 = 30.0;
 /// Share of idle time up to which small kernels are a cause, percent: on an idle device their launches are.
 const BUSY_PCT: f64 = 10.0;
@@ -88,7 +90,9 @@ fn cause(context: &Context, kind: CauseKind, useful: Ns) -> Cause {
     let new_time =
         if is_known { NewTime::Known(percent(all.ideal, all.known).unwrap_or(0.0)) } else { NewTime::Assumed(factor) };
     let share = percent(all.time, useful).unwrap_or(0.0);
-    let has_convolutions = account.mix().contains_key("convolution");
+    // A patch embedding alone does not make a network of convolutions.
+    let convolutions = account.mix().get("convolution").map_or(0, |m| m.time);
+    let has_convolutions = percent(convolutions, useful).is_some_and(|p| p >= CONVOLUTIONS_PCT);
     let words = MixWords { share, count: all.count, new_time, has_convolutions, trust: context.trust };
     (cause.sentence, cause.action) = advice::kernel_mix(kind, &words);
     cause.evidence = vec![Evidence {
