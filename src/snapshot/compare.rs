@@ -92,11 +92,19 @@ fn signed(bytes: i64) -> String {
 /// The comparison of two sets of snapshots. Devices that only one of them has are named.
 pub fn compare(base: &[ComparedDevice], test: &[ComparedDevice], top: usize) -> Output {
     let key = |d: &ComparedDevice| (d.rank, d.device.is_none(), d.device);
-    let both = |b: &&ComparedDevice| test.iter().any(|t| key(t) == key(b));
+    let mut notes: Vec<String> = Vec::new();
     let mut out = Output::default();
     let mut table = MemoryDiff::default();
-    for before in base.iter().filter(both) {
+    for before in base {
         let Some(after) = test.iter().find(|t| key(t) == key(before)) else { continue };
+        if before.moment != after.moment {
+            notes.push(format!(
+                "rank {}, {}: only one side has a history, so its peak has no counterpart: record both with \
+                 torch.cuda.memory._record_memory_history()",
+                before.rank, before.name
+            ));
+            continue;
+        }
         let changes = lines([before, after]);
         for line in &changes {
             table.push(MemoryDiffRow {
@@ -119,7 +127,7 @@ pub fn compare(base: &[ComparedDevice], test: &[ComparedDevice], top: usize) -> 
         let alone = of.iter().filter(|d| !other.iter().any(|o| key(o) == key(d)));
         alone.map(|d| format!("only in {side}: rank {}, {}, {}", d.rank, d.name, size(d.bytes()))).collect()
     };
-    let notes = [only("base", base, test), only("test", test, base)].concat();
+    notes.extend([only("base", base, test), only("test", test, base)].concat());
     if !notes.is_empty() {
         let title = "Devices that are not compared".to_string();
         out.views.push(View { title, columns: Vec::new(), rows: Vec::new(), notes });
@@ -145,7 +153,10 @@ fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineC
             format!("{} {size} ({exact} bytes)", l.line)
         })
         .collect();
-    let named = if named.is_empty() { String::new() } else { format!("; most of it at {}", named.join(", ")) };
+    // Changes of lines may cancel out.
+    let holds_most = |l: &LineChange| l.delta().signum() == delta.signum() && l.delta().abs() >= delta.abs() / 2;
+    let how = if changes.first().is_some_and(holds_most) { "most of it at" } else { "changed most:" };
+    let named = if named.is_empty() { String::new() } else { format!("; {how} {}", named.join(", ")) };
     let overflow = match before.is_bound || after.is_bound {
         true => "; a history overflowed, so that its peak may lie before",
         false => "",
@@ -224,6 +235,26 @@ mod tests {
         );
         assert_eq!(out.views[0].rows[0], ["b.py:2", "1.00 kB", "5.00 kB", "+4.00 kB"]);
         assert_eq!(out.views[1].notes, ["only in base: rank 0, device 1, 1 B"]);
+    }
+
+    #[test]
+    fn lines_that_cancel_out_are_not_most_of_the_change() {
+        let (base, test) = ([device(0, &[("a.py:1", 3_000)], false)], [device(0, &[("b.py:2", 3_001)], false)]);
+        let out = compare(&base, &test, 5);
+        assert!(out.observations[0].sentence.contains("; most of it at b.py:2 +3.00 kB"));
+        let test = [device(0, &[("b.py:2", 2_900), ("c.py:3", 200)], false)];
+        let out = compare(&base, &test, 5);
+        assert!(out.observations[0].sentence.contains("; changed most: a.py:1 -3.00 kB"));
+    }
+
+    #[test]
+    fn a_peak_is_not_compared_with_what_is_held_at_the_end() {
+        let base = [device(0, &[("a.py:1", 3_000)], false)];
+        let mut test = [device(0, &[("a.py:1", 1_000)], false)];
+        test[0].moment = MemoryMoment::End;
+        let out = compare(&base, &test, 5);
+        assert!(out.observations.is_empty());
+        assert!(out.views[0].notes[0].starts_with("rank 0, device 0: only one side has a history"));
     }
 
     #[test]
