@@ -37,12 +37,15 @@ impl Address {
         if container.is_empty() {
             return Err(bad("expected a bucket or host behind ://", None));
         }
+        let begins_empty = key.starts_with('/');
         let key = match service {
             Service::Http => Key::from_url_path(key),
             _ => Key::parse(key),
         };
+        // A slash at the beginning would be dropped, and lead to another object.
+        let key = key.ok().filter(|_| !begins_empty);
         let key =
-            key.map_err(|_| bad("expected a path without empty parts, `.`, `..` and control characters", None))?;
+            key.ok_or_else(|| bad("expected a path without empty parts, `.`, `..` and control characters", None))?;
         let query = query_of(url);
         if query.is_some() && service != Service::Http {
             let hint = "give credentials in the environment, or the whole https:// URL that was signed";
@@ -86,6 +89,7 @@ mod tests {
             "s3://bucket/../other/a.json",
             "https://host/%2e%2e/a.json",
             "az://c/a//b",
+            "s3://b//a/rank_0.json",
             "s3:///a",
             "https://u:p@host/a",
         ] {
