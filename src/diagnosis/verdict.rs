@@ -117,7 +117,12 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
     };
     // Where no cause says so itself.
     let bound = || recording.worst(&[Capability::DeviceTime, Capability::Idle]).filter(|_| listed.is_empty());
-    let of_recording = || left_out(found).or_else(withheld).or_else(bound).map(|l| l.sentence.clone());
+    // Those that are missing may make the others wait for longer than any cause that is known.
+    let missing = || {
+        let unmatched = percent(found.account.sum(TimePart::Unmatched), found.account.all());
+        recording.reason(Capability::Ranks).filter(|_| unmatched.is_some_and(|p| p >= LISTED_PCT))
+    };
+    let of_recording = || left_out(found).or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
     let of_account = || {
         let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;
         Some(format!("{} of the time is not explained", fmt_pct(Some(share))))

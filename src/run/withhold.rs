@@ -5,6 +5,7 @@ use crate::job::Job;
 use crate::recording::Recording;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;
+use crate::recording::rules::TOO_SHORT;
 use crate::wording::ranks::ranks_named;
 use std::collections::BTreeSet;
 
@@ -17,7 +18,10 @@ pub fn withhold(output: &mut Output, analysis: &dyn Analysis, partials: &[Partia
     }
     let worst = recording.worst(needs);
     let left_out = left_out(&recording, needs);
-    output.trust.grade = worst.map_or(Grade::Ok, |l| l.grade);
+    output.trust.grade = match worst {
+        short if is_short(short) => Grade::AtMost,
+        worst => worst.map_or(Grade::Ok, |l| l.grade),
+    };
     if output.verdict.is_some() {
         return;
     }
@@ -29,6 +33,7 @@ pub fn withhold(output: &mut Output, analysis: &dyn Analysis, partials: &[Partia
     output.observations.retain_mut(|o| match recording.worst_of(&o.ranks, needs).map(|l| l.grade) {
         _ if o.certainty == Certainty::OfRecording => true,
         None | Some(Grade::Ok) => true,
+        _ if is_short(recording.worst_of(&o.ranks, needs)) => true,
         Some(Grade::AtMost) => {
             o.sentence.push_str(" (at most)");
             true
@@ -56,8 +61,15 @@ fn left_out<'a>(recording: &'a Recording, needs: &[Capability]) -> LeftOut<'a> {
     LeftOut { ranks: limits.iter().filter_map(|l| l.rank).collect(), why: limits.first().copied() }
 }
 
+/// Whether nothing is wrong but that the recording is short: what an analysis counts in it is true, although it says
+/// nothing about the job.
+fn is_short(worst: Option<&Limit>) -> bool {
+    worst.is_some_and(|l| l.rule == TOO_SHORT)
+}
+
 fn of_all(limit: &Limit) -> String {
     match limit.grade {
+        _ if is_short(Some(limit)) => limit.sentence.clone(),
         Grade::Withheld => format!("withheld: {}; {}", limit.sentence, limit.next),
         _ => format!("at most: {}", limit.sentence),
     }

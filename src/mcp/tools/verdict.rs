@@ -47,8 +47,8 @@ pub struct Verdict {
 
 #[derive(Serialize, JsonSchema)]
 pub struct Graded {
-    /// What sentences rest on (`explain` of `trust`)
-    capability: String,
+    /// What sentences rest on, separated by commas (`explain` of `trust`)
+    capabilities: String,
     /// at_most (a bound) or withheld (nothing is said)
     grade: String,
     reason: String,
@@ -78,6 +78,9 @@ pub struct Problem {
 
 /// Most causes, problems and notes that a verdict names.
 const MOST: usize = 4;
+
+/// Most reasons for which something is not carried in full.
+const MOST_REASONS: usize = 2;
 
 /// Parts of the devices' time in `summary.json`, with their names.
 const PARTS: [(&str, &str); 6] = [
@@ -150,12 +153,16 @@ pub async fn verdict(call: &Call<'_>, of: Of) -> Result<Told<Verdict>, Refusal> 
 fn graded(summary: &Value) -> Vec<Graded> {
     let all = summary.get("trust").and_then(|t| t.get("capabilities")).and_then(Value::as_object);
     let limited = all.into_iter().flatten().filter(|(_, of)| text(of, "grade") != "ok");
-    let graded = |(capability, of): (&String, &Value)| Graded {
-        capability: clip(capability, 20),
-        grade: clip(text(of, "grade"), 10),
-        reason: clip(text(of, "reason"), 160),
-    };
-    limited.map(graded).collect()
+    let mut out: Vec<Graded> = Vec::new();
+    for (capability, of) in limited {
+        let (grade, reason) = (clip(text(of, "grade"), 10), clip(text(of, "reason"), 120));
+        match out.iter_mut().find(|g| g.grade == grade && g.reason == reason) {
+            Some(known) => known.capabilities.push_str(&format!(",{capability}")),
+            None => out.push(Graded { capabilities: capability.clone(), grade, reason }),
+        }
+    }
+    out.truncate(MOST_REASONS);
+    out
 }
 
 /// The reason for which a source has no diagnosis, if it has none.

@@ -66,7 +66,6 @@ rules![
     lost_launches,
     lost_stream,
     host_windows,
-    too_short,
     unlinked_work,
     launch_order,
     time_origin,
@@ -75,6 +74,8 @@ rules![
     ends_apart,
     frames_inflate,
     missing_ranks,
+    // A recording that is short is whole: other reasons come first.
+    too_short,
 ];
 
 /// Rows for the tests of rules.

@@ -35,9 +35,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         measured: count.clone(),
         limit: LEAST.to_string(),
         sentence: format!("too short: {count} GPU activities, {} of GPU time", fmt_ns(most.gpu_sum_ns)),
-        next: "record again, and start the profiler before the work is launched; check that no other tool uses the \
-               device's tracing at the same time"
-            .to_string(),
+        next: "record again for longer: more steps, after a warm-up".to_string(),
     };
     use Capability::{DeviceTime, Host, Idle, Launch, Work};
     limit.of_all(&[DeviceTime, Idle, Host, Launch, Work])
