@@ -15,4 +15,5 @@ pub mod nvprof;
 pub mod random;
 pub mod recorders;
 pub mod shapes;
+pub mod subtract;
 pub mod unusable;
