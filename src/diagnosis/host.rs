@@ -8,6 +8,7 @@ use crate::table;
 use crate::table::schema::{Batch, Text};
 use crate::trace::category::Class;
 use crate::trace::interval::Union;
+use crate::trace::launch::is_graph_launch;
 use crate::trace::rank_trace::RankTrace;
 use crate::trace::strings::StrId;
 use crate::trace::timeline::WorkClass;
@@ -405,7 +406,10 @@ fn after_waits(
 fn first_uses(trace: &RankTrace) -> HashSet<u32> {
     let mut seen: HashSet<StrId> = HashSet::new();
     let first = trace.activities.iter().filter(|a| a.class == Class::Kernel && seen.insert(a.name));
-    first.filter_map(|a| a.launch()).filter(|row| trace.stacks.self_ns(*row).unwrap_or(0) >= FIRST_USE_MIN).collect()
+    // A graph is uploaded at its first launch, whatever its kernels are.
+    let is_load =
+        |row: &u32| trace.stacks.self_ns(*row).unwrap_or(0) >= FIRST_USE_MIN && !is_graph_launch(trace.name(*row));
+    first.filter_map(|a| a.launch()).filter(is_load).collect()
 }
 
 /// Events of the threads that stood still, in order of time. The first event of a name is none, because it may have to

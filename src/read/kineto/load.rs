@@ -1,8 +1,8 @@
 //! Reads one Kineto file: decompresses and parses it, and parses it again if its fractions are unpadded.
 
 use super::document::{Document, Refusal};
-use super::merged::settle;
 use super::number::{Fraction, FractionVerdict};
+use super::part::settle;
 use super::pieces::read_pieces;
 use crate::error::ReadError;
 use crate::files::is_remote;

@@ -10,11 +10,10 @@
 //! Each rank becomes an input of its own that reads the whole file and takes its rows, with the ids that they had before
 //! they were merged. Surprising: the metadata of a merged file is that of its first rank.
 
-use super::cursor::{Token, TokenKind};
 use super::document::Document;
 use super::load::drained;
+use super::part::number;
 use super::peek::head;
-use super::scratch::Scratch;
 use super::sink::{Accepted, EventSink};
 use crate::read::coordinates::ranks_of_labels;
 use crate::read::input::{Input, PartKey, ProcessPart, RankMark};
@@ -22,10 +21,8 @@ use crate::read::options::LoadOptions;
 use crate::read::reading::Chunks;
 use crate::read::room::{MemoryGate, MemoryLimit, MemoryUse, OutOfMemory};
 use crate::read::source::{ByteCount, open, packing};
-use crate::trace::args::Arg;
 use crate::trace::category::{Class, classify};
 use crate::trace::merged::{label_of, rank_of_name};
-use crate::trace::meta::Meta;
 use regex::bytes::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -196,10 +193,10 @@ impl EventSink for SharedScan {
         scan.all += 1;
         if let Some(label) = label_of(pid) {
             count(&mut scan.labels, label);
-        } else if let Some(rank) = t.rest.iter().find_map(|member| rank_argument(member.bytes(e.buf))) {
-            if scan.arguments.len() <= MOST {
-                *scan.arguments.entry(rank).or_default() += 1;
-            }
+        } else if let Some(rank) = t.rest.iter().find_map(|member| rank_argument(member.bytes(e.buf)))
+            && scan.arguments.len() <= MOST
+        {
+            *scan.arguments.entry(rank).or_default() += 1;
         }
         count(&mut scan.processes, pid);
         true
@@ -222,10 +219,6 @@ fn rank_argument(member: &[u8]) -> Option<u32> {
     number(value.trim_ascii().trim_ascii_start())
 }
 
-fn number(text: &[u8]) -> Option<u32> {
-    std::str::from_utf8(text).ok()?.parse().ok()
-}
-
 /// Lets a scan end at a value that is larger than any real one.
 struct SmallValues;
 
@@ -233,75 +226,6 @@ impl MemoryGate for SmallValues {
     fn hold(&self, held: MemoryUse) -> Result<(), OutOfMemory> {
         let limit = MemoryLimit { bytes: LARGEST_VALUE, given: false };
         if held.buffers > LARGEST_VALUE { Err(OutOfMemory { limit }) } else { Ok(()) }
-    }
-}
-
-/// Ids of an event before the files were merged.
-#[derive(Default)]
-pub(super) struct RawIds {
-    rank: Token,
-    pid: Token,
-    correlation: Token,
-    id: Token,
-}
-
-impl RawIds {
-    /// Keeps the value of an argument that merging has added. `key` begins with the opening quote.
-    pub(super) fn keep(&mut self, key: &[u8], value: Token) -> bool {
-        let name = key.get(1..).and_then(|k| k.split(|b| *b == b'"').next()).unwrap_or_default();
-        let slot = match name {
-            b"rank" => &mut self.rank,
-            b"pid_raw" => &mut self.pid,
-            b"correlation_raw" => &mut self.correlation,
-            b"id_raw" => &mut self.id,
-            _ => return false,
-        };
-        *slot = value;
-        true
-    }
-}
-
-/// Whether an event is of a part. With `restores` it gets the ids that it had before the files were merged.
-pub(super) fn takes(part: &PartKey, s: &mut Scratch, buf: &[u8], restores: bool) -> bool {
-    let PartKey::Rank(rank, mark) = part else { return true };
-    match mark {
-        RankMark::Label(label) => {
-            let is_own = s.pid.bytes(buf).starts_with(label.as_bytes());
-            if is_own && restores {
-                s.pid.start += label.len();
-            }
-            is_own
-        }
-        RankMark::Processes(pids) => std::str::from_utf8(s.pid.bytes(buf)).is_ok_and(|pid| pids.contains(pid)),
-        RankMark::Argument => {
-            let is_own = number(s.raw.rank.bytes(buf)) == Some(*rank);
-            if is_own && restores {
-                restore(s);
-            }
-            is_own
-        }
-    }
-}
-
-fn restore(s: &mut Scratch) {
-    let given = |token: Token| (token.kind != TokenKind::Absent).then_some(token);
-    s.pid = given(s.raw.pid).unwrap_or(s.pid);
-    s.id = given(s.raw.id).unwrap_or(s.id);
-    if let Some(correlation) = given(s.raw.correlation) {
-        s.args.iter_mut().filter(|a| a.0 == Arg::Correlation).for_each(|a| a.1 = correlation);
-    }
-}
-
-/// The metadata of a part: its rank, and its share of the lists of devices that were joined.
-pub(crate) fn settle(meta: &mut Meta, input: &Input) {
-    let Some(part) = &input.process else { return };
-    let PartKey::Rank(rank, _) = part.key else { return };
-    meta.rank = Some(rank);
-    let (index, count) = (usize::try_from(part.index).unwrap_or(0), usize::try_from(part.count).unwrap_or(1).max(1));
-    let each = meta.devices.len() / count;
-    let distinct: BTreeSet<i64> = meta.devices.iter().map(|d| d.id).collect();
-    if each > 0 && each * count == meta.devices.len() && distinct.len() <= each {
-        meta.devices = meta.devices.iter().skip(index * each).take(each).cloned().collect();
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod load;
 mod memory;
 pub(crate) mod merged;
 pub mod number;
+pub(crate) mod part;
 mod peek;
 pub(crate) mod pieces;
 mod recent;

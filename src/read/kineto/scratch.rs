@@ -2,7 +2,7 @@
 
 use super::cursor::{Token, TokenKind};
 use super::memory::MemoryArg;
-use super::merged::RawIds;
+use super::part::RawIds;
 use crate::trace::args::Arg;
 
 #[derive(Default)]
