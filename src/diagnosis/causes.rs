@@ -15,7 +15,7 @@ use crate::diagnosis::kind::{CauseKind, Confidence};
 use crate::diagnosis::late;
 use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
-use crate::diagnosis::owners::{Collected, Key, owners};
+use crate::diagnosis::owners::{Collected, Key, OPEN_PCT, owners};
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::slow_groups::{self, SlowGroups};
 use crate::diagnosis::trust::{RecordingTrust, Trust};
@@ -40,9 +40,6 @@ pub struct Diagnosis {
     /// Ranks that may be late by chance, in words.
     pub unproven: Vec<String>,
 }
-
-/// Smallest gain of a cause, percent of the time of the job.
-pub const OPEN_PCT: f64 = 1.0;
 
 /// Smallest gain of a cause in the iterations of an inference engine, percent of the time of the job.
 const SERVING_PCT: f64 = 5.0;

@@ -335,6 +335,9 @@ const SHOWN: [(TimePart, &str); 7] = [
     (TimePart::Deficit, "shorter"),
 ];
 
+/// Useful time, cells, the device of a rank with several, and the ranks.
+type RankLine = (Ns, Vec<String>, Option<i64>, Vec<u32>);
+
 /// The account by rank, means of a step; ranks whose rows are equal are one row, the least useful first. Each device of a
 /// rank with several has a row of its own.
 fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
@@ -349,8 +352,7 @@ fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     let is_used = |i: usize| sums.values().any(|of| of[i] > 0);
     let used: Vec<usize> = (0..SHOWN.len()).filter(|i| *i == 0 || is_used(*i)).collect();
     let has_several = |rank: u32| sums.range((rank, None)..=(rank, Some(i64::MAX))).nth(1).is_some();
-    // Useful time, cells, the device of a rank with several, and the ranks.
-    let mut rows: Vec<(Ns, Vec<String>, Option<i64>, Vec<u32>)> = Vec::new();
+    let mut rows: Vec<RankLine> = Vec::new();
     for ((rank, device), of) in &sums {
         let device = device.filter(|_| has_several(*rank));
         let whole: Ns = of.iter().sum();
@@ -371,7 +373,7 @@ fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     if hidden > 0 {
         notes.push(format!("{hidden} more rows of ranks that are useful for longer (--top {})", options.top + hidden));
     }
-    let row = |(_, cells, device, ranks): (Ns, Vec<String>, Option<i64>, Vec<u32>)| {
+    let row = |(_, cells, device, ranks): RankLine| {
         let device = device.map_or(String::new(), |d| format!(" device {d}"));
         std::iter::once(found.topology.in_column(&ranks) + &device).chain(cells).collect()
     };

@@ -4,7 +4,6 @@ use crate::analysis::efficiency::account::Place;
 use crate::analysis::efficiency::delay_cost;
 use crate::diagnosis::account::{CellOfStep, JobAccount, Lost, TimePart};
 use crate::diagnosis::advice;
-use crate::diagnosis::causes::OPEN_PCT;
 use crate::diagnosis::gain::Owned;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::late::LateRanks;
@@ -13,6 +12,9 @@ use crate::job::delay::StepKey;
 use crate::job::{Job, median};
 use crate::units::{Ns, percent};
 use std::collections::BTreeMap;
+
+/// Smallest gain of a cause, percent of the time of the job.
+pub const OPEN_PCT: f64 = 1.0;
 
 /// Identity of a cause while time is assigned.
 pub type Key = (CauseKind, String);

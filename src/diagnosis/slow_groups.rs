@@ -4,7 +4,6 @@
 //! A family is the groups with the same description, number and distance of members, inside hosts or across them alike.
 //! They move the same sizes by the same calls, so they should be as fast as each other.
 
-use crate::diagnosis::transfer::rate;
 use crate::job::{Group, Job, Member};
 use crate::trace::collective::{CollectiveKind, Members};
 use crate::units::Ns;
@@ -21,6 +20,24 @@ const GROUPS: usize = 4;
 const CALLS: usize = 10;
 /// Groups named in a sentence.
 const SHOWN: usize = 2;
+
+/// Smallest message whose bandwidth is judged, bytes.
+const BYTES_MIN: i64 = 1 << 20;
+/// Group, kind of collective and power of two of the size.
+pub type SizeClass = (u32, &'static str, u32);
+/// Rates of calls, bytes per ns.
+type Rates = Vec<(f64, Member)>;
+/// Of a family: the rate of each group, its calls, and the group.
+type Groups<'a> = Vec<(f64, &'a Rates, u32)>;
+
+/// Bytes per ns of a matched call, with the class of its size.
+pub fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
+    let (call, outcome) = (job.call(m), job.transfer_of(m)?);
+    let bytes = call.bytes.filter(|b| *b >= BYTES_MIN)?;
+    let transfer = call.span.len() - outcome.wait;
+    let class = (job.instances().get(outcome.instance as usize)?.group, call.kind.name(), bytes.ilog2());
+    (transfer > 0).then(|| (class, bytes as f64 / transfer as f64))
+}
 
 /// The slow groups of a job.
 #[derive(Default)]
@@ -45,7 +62,7 @@ type Family = (String, usize, Option<u32>, bool, &'static str, u32);
 
 impl SlowGroups {
     pub fn of(job: &Job) -> Self {
-        let mut calls: BTreeMap<(u32, &'static str, u32), Vec<(f64, Member)>> = BTreeMap::new();
+        let mut calls: BTreeMap<SizeClass, Rates> = BTreeMap::new();
         for (part, p) in (0u32..).zip(&job.parts) {
             for call in 0..p.calls.calls.len() as u32 {
                 let member = Member { part, call };
@@ -54,7 +71,7 @@ impl SlowGroups {
                 }
             }
         }
-        let mut families: BTreeMap<Family, Vec<(f64, &Vec<(f64, Member)>, u32)>> = BTreeMap::new();
+        let mut families: BTreeMap<Family, Groups> = BTreeMap::new();
         for ((group, kind, size), of_group) in calls.iter().filter(|(_, c)| c.len() >= CALLS) {
             let Some(g) = job.matched.groups.get(*group as usize) else { continue };
             let Some((text, members, distance, across)) = family(job, g) else { continue };

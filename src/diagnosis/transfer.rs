@@ -9,7 +9,7 @@
 use crate::analysis::efficiency::account::Place;
 use crate::diagnosis::account::{JobAccount, Lost, TimePart};
 use crate::diagnosis::kind::CauseKind;
-use crate::diagnosis::slow_groups::{self, SlowGroups};
+use crate::diagnosis::slow_groups::{self, SizeClass, SlowGroups, rate};
 use crate::job::exposed::{ExposedKind, ExposedPiece, divide};
 use crate::job::{Group, Job, Member, is_queued_behind};
 use crate::trace::collective::Call;
@@ -20,9 +20,6 @@ use std::sync::Arc;
 /// A call that starts this soon after another one on its stream was queued behind it, ns.
 const QUEUED_MAX: Ns = 20_000;
 
-/// Smallest message whose bandwidth is judged, bytes.
-const BYTES_MIN: i64 = 1 << 20;
-
 /// A transfer is slow below this share of the 90th percentile of its group, kind and size.
 const SLOW: f64 = 0.7;
 
@@ -31,9 +28,6 @@ const CALLS: usize = 10;
 
 /// What stages of a pipeline call.
 const MESSAGES: &str = "send and recv";
-
-/// Group, kind of collective and power of two of the size.
-type SizeClass = (u32, &'static str, u32);
 
 /// What is lost in exposed communication of each cell, by step and place. Waits between stages are at most what the
 /// owners of waiting leave.
@@ -217,15 +211,6 @@ fn ends_of_pipelines(job: &Job, part: u32, calls: &[u32], pipelines: &[bool]) ->
         }
     }
     out
-}
-
-/// Bytes per ns of a matched call, with the class of its size.
-pub(super) fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
-    let (call, outcome) = (job.call(m), job.transfer_of(m)?);
-    let bytes = call.bytes.filter(|b| *b >= BYTES_MIN)?;
-    let transfer = call.span.len() - outcome.wait;
-    let class = (job.instances().get(outcome.instance as usize)?.group, call.kind.name(), bytes.ilog2());
-    (transfer > 0).then(|| (class, bytes as f64 / transfer as f64))
 }
 
 /// The 90th percentile of the rates of each class, bytes per ns.

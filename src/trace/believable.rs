@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_device_clock_of_its_own_is_no_reason_to_leave_rows_out() {
         let hosts = (0..9).map(|i| (Class::Runtime, 1_000_000 * S + i));
-        let rows: Vec<(Class, Ns)> = hosts.chain(kernels((1..4).map(|i| i))).collect();
+        let rows: Vec<(Class, Ns)> = hosts.chain(kernels(1..4)).collect();
         assert_eq!(left_out(&rows, None), (vec![], [0, 0]));
     }
 }

@@ -134,7 +134,7 @@ fn evidence(by_part: &BTreeMap<u32, Vec<Ns>>, parts: &[u32], late: &[u32]) -> Op
     let places: Vec<usize> = late.iter().filter_map(|p| parts.binary_search(p).ok()).collect();
     // Sets of several sizes could have been found.
     let tried = if late.len() > 1 { (parts.len() / 2).max(1) as f64 } else { 1.0 };
-    let p_value = Balances(&by_step).p_values(&[places.clone()]).and_then(|p| p.first().copied());
+    let p_value = Balances(&by_step).p_values(std::slice::from_ref(&places)).and_then(|p| p.first().copied());
     if let Some(p) = p_value.filter(|p| *p * tried <= P_MOST) {
         return Some(Evidence::Permutation(p));
     }

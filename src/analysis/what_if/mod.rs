@@ -147,13 +147,16 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     Output { tables: vec![table.finish()], observations, views: vec![view], ..Output::default() }
 }
 
+/// A number of a step, ns.
+type OfStep<'a> = dyn Fn(&StepEnds) -> Ns + 'a;
+
 /// Repairs of single ranks, steps and causes, largest gain first within their scope.
 fn repairs(
     job: &Job,
     replay: &Replay,
     judged: &Judged,
     options: &Options,
-    (mean, device_gain): (&dyn Fn(&StepEnds) -> Ns, &dyn Fn(&StepEnds) -> Ns),
+    (mean, device_gain): (&OfStep, &OfStep),
 ) -> Vec<Repair> {
     let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
         let with_hosts = replay.run_repaired(is_fixed);
@@ -210,7 +213,7 @@ fn causes(
     replay: &Replay,
     why: &[StepDifferences],
     options: &Options,
-    (mean, device_gain): (&dyn Fn(&StepEnds) -> Ns, &dyn Fn(&StepEnds) -> Ns),
+    (mean, device_gain): (&OfStep, &OfStep),
 ) -> Vec<Repair> {
     type Key = (Cause, StrId, StrId);
     let mut sums: BTreeMap<Key, Ns> = BTreeMap::new();
