@@ -152,6 +152,7 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &Owned) -> Vec<(Span, Blo
         (WorkClass::Communication, BlockPart::Communication, &compute),
         (WorkClass::Memory, BlockPart::Memory, &above),
     ] {
+        let when = work.timeline.when(class);
         let runs = match work.is_gpu {
             true => first_running(device_runs(trace, work), class),
             false => first_running(host.iter().copied(), class),
@@ -159,7 +160,12 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &Owned) -> Vec<(Span, Blo
         for run in runs {
             let cause = run.activity.filter(|_| part == BlockPart::Memory).and_then(|i| ways.get(&i).copied());
             let label = Label { name: run.name, cause };
-            out.extend(hidden.gaps_in(run.span).into_iter().map(|s| (s, part, label)));
+            // Calls of a runtime inside an operator of a CPU-only rank are no work.
+            let of_run = match work.is_gpu {
+                true => vec![run.span],
+                false => when.parts_in(run.span).collect(),
+            };
+            out.extend(of_run.into_iter().flat_map(|s| hidden.gaps_in(s)).map(|s| (s, part, label)));
         }
     }
     out.extend(owned.idle.iter().map(|p| {

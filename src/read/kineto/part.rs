@@ -7,31 +7,6 @@ use crate::trace::args::Arg;
 use crate::trace::meta::Meta;
 use std::collections::BTreeSet;
 
-/// Ids of an event before the files were merged.
-#[derive(Default)]
-pub(super) struct RawIds {
-    rank: Token,
-    pid: Token,
-    correlation: Token,
-    id: Token,
-}
-
-impl RawIds {
-    /// Keeps the value of an argument that merging has added. `key` begins with the opening quote.
-    pub(super) fn keep(&mut self, key: &[u8], value: Token) -> bool {
-        let name = key.get(1..).and_then(|k| k.split(|b| *b == b'"').next()).unwrap_or_default();
-        let slot = match name {
-            b"rank" => &mut self.rank,
-            b"pid_raw" => &mut self.pid,
-            b"correlation_raw" => &mut self.correlation,
-            b"id_raw" => &mut self.id,
-            _ => return false,
-        };
-        *slot = value;
-        true
-    }
-}
-
 /// Whether an event is of a part. With `restores` it gets the ids that it had before the files were merged.
 pub(super) fn takes(part: &PartKey, s: &mut Scratch, buf: &[u8], restores: bool) -> bool {
     let PartKey::Rank(rank, mark) = part else { return true };

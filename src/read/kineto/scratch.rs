@@ -2,7 +2,6 @@
 
 use super::cursor::{Token, TokenKind};
 use super::memory::MemoryArg;
-use super::part::RawIds;
 use crate::trace::args::Arg;
 
 #[derive(Default)]
@@ -52,5 +51,30 @@ impl Scratch {
     /// Whether reading stopped inside `args`, after everything that identifies the event.
     pub fn can_do_without_args(&self) -> bool {
         self.in_args && self.ph.is_text() && self.ts.kind != TokenKind::Absent
+    }
+}
+
+/// Ids of an event before the files were merged.
+#[derive(Default)]
+pub(super) struct RawIds {
+    pub(super) rank: Token,
+    pub(super) pid: Token,
+    pub(super) correlation: Token,
+    pub(super) id: Token,
+}
+
+impl RawIds {
+    /// Keeps the value of an argument that merging has added. `key` begins with the opening quote.
+    pub(super) fn keep(&mut self, key: &[u8], value: Token) -> bool {
+        let name = key.get(1..).and_then(|k| k.split(|b| *b == b'"').next()).unwrap_or_default();
+        let slot = match name {
+            b"rank" => &mut self.rank,
+            b"pid_raw" => &mut self.pid,
+            b"correlation_raw" => &mut self.correlation,
+            b"id_raw" => &mut self.id,
+            _ => return false,
+        };
+        *slot = value;
+        true
     }
 }

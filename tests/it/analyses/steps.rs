@@ -274,6 +274,20 @@ pub fn check(what: &str, answer: &Answer) -> usize {
         let partial = |r: &Record| r.cell("is_partial") == &Value::Bool(true);
         let durations: Vec<(i64, bool)> = own.iter().map(|r| (r.int("dur_ns"), partial(r))).collect();
         let (median, mad, mut indices) = slow_again(&durations).expect("a summary has steps");
+        let mut usual = vec![median; durations.len()];
+        if let Some((period, first)) = s.opt_int("period").zip(s.opt_int("period_first")) {
+            // Every k-th step does more: steps are compared with their like.
+            indices.clear();
+            for more in [false, true] {
+                let alike: Vec<usize> =
+                    (0..durations.len()).filter(|i| (*i as i64 % period == first) == more).collect();
+                let of: Vec<(i64, bool)> = alike.iter().map(|i| durations[*i]).collect();
+                let Some((median, _, slow)) = slow_again(&of) else { continue };
+                alike.iter().for_each(|i| usual[*i] = median);
+                indices.extend(slow.into_iter().map(|i| alike[i]));
+            }
+            indices.sort_unstable();
+        }
         let iterations = answer.rows_where("iterations", |r| r.int("rank") == rank);
         let kind = |r: &Record| ["phase", "mode", "requests"].map(|c| r.cell(c).to_string());
         if iterations.iter().map(kind).collect::<BTreeSet<_>>().len() > 1 {
@@ -285,7 +299,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
         let full = durations.iter().filter(|d| !d.1).count();
         let counts = ["step_count", "full_count", "slow_count"].map(|c| s.int(c) as usize);
         assert_eq!(counts, [own.len(), full, indices.len()], "{what}: {}", s.0);
-        let over: i64 = indices.iter().map(|&i| durations[i].0 - median).sum();
+        let over: i64 = indices.iter().map(|&i| durations[i].0 - usual[i]).sum();
         assert_eq!(s.int("slow_ns"), over, "{what}: {}", s.0);
         let marked: Vec<usize> = (0..own.len()).filter(|&i| own[i].cell("is_slow") == &Value::Bool(true)).collect();
         assert_eq!(marked, indices, "{what}: rank {rank}");

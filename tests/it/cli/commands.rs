@@ -176,7 +176,7 @@ fn everything_that_is_listed_is_explained() {
 #[test]
 fn a_topic_and_a_table_of_one_name_share_a_page() {
     for (name, topic, table) in
-        [("ranks", "how its number is found", "Table ranks: "), ("health", "Counters", "Table health: ")]
+        [("ranks", "how the number is found", "Table ranks: "), ("health", "Counters", "Table health: ")]
     {
         let page = text(&hta(&["explain", name]).stdout);
         let (topic, table) = (page.find(topic), page.find(table));

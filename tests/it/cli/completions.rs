@@ -26,7 +26,7 @@ fn root() -> Clap {
 }
 
 fn options(command: &Clap) -> Vec<String> {
-    command.get_arguments().filter_map(|a| a.get_long()).map(str::to_string).collect()
+    command.get_arguments().filter(|a| !a.is_hide_set()).filter_map(|a| a.get_long()).map(str::to_string).collect()
 }
 
 /// Text without roff markup inside words.
@@ -99,6 +99,7 @@ fn bash_offers_commands_options_values_and_names() {
                 "memory_copies",
                 "memory_copy_rules",
                 "memory_curve",
+                "memory_diff",
                 "memory_events",
                 "memory_growth_by_step",
                 "memory_leaks",
