@@ -156,7 +156,7 @@ const KNOWN: [Known; 4] = [
         graph: [356, 7_931_461, 355],
         lag: 7_454_556,
         post: 276_701,
-        host_after: [1_238_063, 50],
+        host_after: [1_238_063, 0],
         host_bound: false,
         tokens_per_s: 1_812.4,
         categories: &[

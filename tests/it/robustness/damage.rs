@@ -248,7 +248,7 @@ fn refusals_say_what_was_found() {
         ("sqlite.json", "SQLite database"),
         ("memory_snapshot.pickle", "Python pickle"),
         ("rocprof_results.json", "rocprofv3"),
-        ("profile.xplane.pb", "protobuf"),
+        ("profile.xplane.pb", "a trace of TensorFlow or JAX (XLA)"),
     ] {
         let error = read(&fixture(path), Spread::Inline, Chunks::default()).err().map(|e| e.to_string());
         assert!(error.as_ref().is_some_and(|e| e.contains(found)), "{path}: {error:?}");
