@@ -23,15 +23,20 @@ fn sum(rows: &[&Value], column: &str) -> i64 {
 
 /// Rows that are used for a lane: its full steps, or else its span.
 fn counted(all: &[Value]) -> Vec<&Value> {
-    let lane = |r: &Value| (r["rank"].as_i64(), r["device"].as_i64());
     // Without marked steps the capture is the only step: then the span is used, as in the text report.
-    let is_whole = |r: &Value| {
-        let same = |c: &&Value| lane(c) == lane(r) && c["ts_ns"] == r["ts_ns"] && c["dur_ns"] == r["dur_ns"];
-        all.iter().filter(|c| c["scope"] == "capture").any(|c| same(&c))
-    };
-    let is_full = |r: &Value| r["scope"] == "step" && r["is_partial"] != true && !is_whole(r);
+    let is_full = |r: &Value| r["scope"] == "step" && r["is_partial"] != true && !is_whole(all, r);
     let with_steps: Vec<_> = all.iter().filter(|r| is_full(r)).map(lane).collect();
     all.iter().filter(|r| if with_steps.contains(&lane(r)) { is_full(r) } else { r["scope"] == "span" }).collect()
+}
+
+fn lane(r: &Value) -> (Option<i64>, Option<i64>) {
+    (r["rank"].as_i64(), r["device"].as_i64())
+}
+
+/// Whether a window is the whole capture of its lane.
+fn is_whole(all: &[Value], r: &Value) -> bool {
+    let same = |c: &Value| lane(c) == lane(r) && c["ts_ns"] == r["ts_ns"] && c["dur_ns"] == r["dur_ns"];
+    all.iter().filter(|c| c["scope"] == "capture").any(same)
 }
 
 const PLOTLY: &str = include_str!("../../../../src/output/html/plotly/plotly-cartesian.min.js");
@@ -52,7 +57,8 @@ fn the_breakdown_in_the_page_is_that_of_the_table_and_its_parts_sum() {
             let of_parts: i64 = parts.iter().filter_map(|p| page.cells("breakdown", "lanes", p)[i]).sum();
             assert_eq!(Some(of_parts), *length, "{sample}, lane {i}");
         }
-        let steps: Vec<&Value> = all.iter().filter(|r| r["scope"] == "step").collect();
+        let marked = |r: &&Value| r["scope"] == "step" && (sample == "gpu_counters" || !is_whole(&all, r));
+        let steps: Vec<&Value> = all.iter().filter(marked).collect();
         let has_marks = page.has("breakdown", "cells");
         assert_eq!(has_marks, sample != "gpu_counters", "{sample}");
         if has_marks {
