@@ -105,7 +105,7 @@ fn idle(job: &Job, replayed: &ReplayedJob, kind: CauseKind, owned: &Owned, remov
             let lane = job.parts[part as usize].lanes.get(replay.lane(*i) as usize);
             replay.part(*i) == part && lane.is_some_and(|l| l.device == device)
         };
-        let nodes: Vec<usize> = (0..replay.len()).filter(|i| is_here(i)).collect();
+        let nodes: Vec<usize> = replay.of_part(part).filter(|i| is_here(i)).collect();
         let last = replay.last_nodes().find(|i| is_here(i));
         let sums_of = |is: &dyn Fn(&LocalEntry) -> bool| {
             let time = |uses: &mut dyn Iterator<Item = LocalEntry>| uses.filter(is).map(|e| e.time).sum::<Ns>();

@@ -437,6 +437,12 @@ impl Replay {
         NodeTimes { local, busy: t.busy - off.min(t.busy), lag: (t.lag - off).max(0), ..t }
     }
 
+    /// The nodes of a part, which follow one another.
+    pub fn of_part(&self, part: u32) -> std::ops::Range<usize> {
+        let from = self.nodes.partition_point(|n| n.member.part < part);
+        from..self.nodes.partition_point(|n| n.member.part <= part)
+    }
+
     pub fn part(&self, node: usize) -> u32 {
         self.nodes[node].member.part
     }

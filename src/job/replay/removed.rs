@@ -104,14 +104,13 @@ impl Replay {
     /// The node before whose submission a host thread was busy at a moment of a part's own clock: by node, in order of
     /// submission, with the start of the stretch.
     pub fn host_stretches(&self, job: &Job, part: u32) -> Vec<(Span, usize)> {
-        let of_part = |i: &usize| self.nodes[*i].member.part == part;
         let calls = &job.parts[part as usize].calls.calls;
         let stretch = |i: usize| {
             let h = self.nodes[i].host?;
             let submit = calls[self.nodes[i].member.call as usize].submit;
             Some((Span::new(submit - h.time.max(0), submit), i))
         };
-        let mut all: Vec<(Span, usize)> = (0..self.len()).filter(of_part).filter_map(stretch).collect();
+        let mut all: Vec<(Span, usize)> = self.of_part(part).filter_map(stretch).collect();
         all.sort_by_key(|(s, i)| (s.end, *i));
         all
     }
