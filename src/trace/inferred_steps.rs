@@ -45,6 +45,10 @@ pub fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: &[Activ
         }
         _ => return found,
     };
+    let may_repeat = all.iter().any(|a| a.launch().is_some()) && !trains(c, classes, all);
+    if found.rule != StepRule::Annotation && !may_repeat {
+        return found;
+    }
     let work = LaunchedWork::new(c, classes, all);
     let evidence = Evidence { c, classes, work: &work, in_requests: outer.is_some() };
     let mut repeated = None;
@@ -55,7 +59,7 @@ pub fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: &[Activ
         }
         found = Steps { has_profiler_steps: found.has_profiler_steps, ..Steps::new(StepRule::Capture, Vec::new()) };
     }
-    if all.iter().any(|a| a.launch().is_some()) && !trains(c, classes, all) {
+    if may_repeat {
         let inner = inner_annotations(c, classes, &work, outer.is_some());
         for steps in inner.into_iter().chain(repeats(c, all, &work, outer.as_deref())) {
             match evidence.refusal(&steps) {

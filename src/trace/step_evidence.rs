@@ -46,10 +46,26 @@ struct Item {
     name: StrId,
 }
 
+/// What a process launched, in order of the calls.
+#[derive(Default)]
+struct Launched {
+    items: Vec<Item>,
+    /// Before each item, and behind the last, the sum of durations.
+    before: Vec<i128>,
+}
+
+impl Launched {
+    /// Places of what was launched in a range.
+    fn places(&self, range: Span) -> std::ops::Range<usize> {
+        let at = |t: Ns| self.items.partition_point(|i| i.at < t);
+        at(range.start)..at(range.end)
+    }
+}
+
 /// What each process launched, in order of the calls.
 pub struct LaunchedWork<'a> {
     c: &'a Columns,
-    by_process: BTreeMap<StrId, Vec<Item>>,
+    by_process: BTreeMap<StrId, Launched>,
     total: i128,
     /// First start to last end.
     window: Span,
@@ -59,7 +75,7 @@ pub struct LaunchedWork<'a> {
 
 impl<'a> LaunchedWork<'a> {
     pub fn new(c: &'a Columns, classes: &[Class], all: &[Activity]) -> Self {
-        let mut by_process: BTreeMap<StrId, Vec<Item>> = BTreeMap::new();
+        let mut by_process: BTreeMap<StrId, Launched> = BTreeMap::new();
         let (mut total, mut window) = (0, None);
         let mut add = |span: Span, call: Option<usize>, name: StrId| {
             total += i128::from(span.len());
@@ -68,7 +84,7 @@ impl<'a> LaunchedWork<'a> {
             let pid = call.and_then(|row| c.lanes.get(*c.lane.get(row)? as usize)).map(|l| l.pid);
             if let Some((pid, at)) = pid.zip(call.and_then(|row| c.ts.get(row))) {
                 let item = Item { at: *at, dur: span.len(), end: span.end, name };
-                by_process.entry(pid).or_default().push(item);
+                by_process.entry(pid).or_default().items.push(item);
             }
         };
         for a in all {
@@ -79,25 +95,34 @@ impl<'a> LaunchedWork<'a> {
                 add(c.span(row), Some(row), c.name(row));
             }
         }
-        by_process.values_mut().for_each(|of| of.sort_by_key(|i| i.at));
+        for of in by_process.values_mut() {
+            of.items.sort_by_key(|i| i.at);
+            let mut sum = 0;
+            of.before = std::iter::once(0)
+                .chain(of.items.iter().map(|i| i128::from(i.dur)))
+                .map(|dur| {
+                    sum += dur;
+                    sum
+                })
+                .collect();
+        }
         let is_known = !by_process.is_empty();
         Self { c, by_process, total, window: window.unwrap_or(Span::new(0, 0)), is_known }
     }
 
-    fn process(&self, lane: u32) -> &[Item] {
-        let pid = self.c.lanes.get(lane as usize).map(|l| l.pid);
-        pid.and_then(|pid| self.by_process.get(&pid)).map_or(&[], Vec::as_slice)
+    fn process(&self, lane: u32) -> Option<&Launched> {
+        self.by_process.get(&self.c.lanes.get(lane as usize)?.pid)
     }
 
     fn launched_in(&self, lane: u32, range: Span) -> &[Item] {
-        let of = self.process(lane);
-        let at = |t: Ns| of.partition_point(|i| i.at < t);
-        of.get(at(range.start)..at(range.end)).unwrap_or_default()
+        self.process(lane).and_then(|of| of.items.get(of.places(range))).unwrap_or_default()
     }
 
     /// Summed duration of what the process of a thread launched in some ranges.
     pub fn time(&self, lane: u32, ranges: &[Span]) -> i128 {
-        ranges.iter().flat_map(|r| self.launched_in(lane, *r)).map(|i| i128::from(i.dur)).sum()
+        let Some(of) = self.process(lane) else { return 0 };
+        let until = |at: usize| of.before.get(at).copied().unwrap_or(0);
+        ranges.iter().map(|r| of.places(*r)).map(|p| until(p.end) - until(p.start)).sum()
     }
 }
 
