@@ -21,7 +21,7 @@ use crate::trace::overrun::{self, Overruns};
 use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::trace::rules::Rules;
 use crate::trace::shared::Shared;
-use crate::trace::stack::Stacks;
+use crate::trace::stack::{Frames, Stacks};
 use crate::trace::step::{StepRule, StepWindow, Steps, find};
 use crate::trace::step_window::{device_windows, finish, periods};
 use crate::trace::stream_capture::StreamCaptures;
@@ -152,7 +152,11 @@ impl RankTrace {
         let mut classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
         believable::leave_out(&mut columns, &mut classes, base, &mut health);
-        unended_frames::cut(&mut columns, &classes, &mut health);
+        let has_frames = !columns.args.column(Arg::PythonId).is_empty();
+        let frames = has_frames.then(|| Frames::new(&columns, &classes));
+        if let Some(frames) = &frames {
+            unended_frames::cut(&mut columns, frames, &mut health);
+        }
         // In parallel: GPU activities on one thread, host rows and steps on the other.
         let stream_captures = StreamCaptures::new(&columns, &classes);
         let mut of_hosts = Health::default();
@@ -168,7 +172,6 @@ impl RankTrace {
             },
         );
         health.merge(&of_hosts);
-        let python = !columns.args.column(Arg::PythonId).is_empty();
         let is_device_lost = all.is_empty() && launches_work(&columns, &classes, &stream_captures);
         let ((recorded, edges, launched, mut devices, mut steps, launch_times), stacks) = rayon::join(
             || {
@@ -199,7 +202,7 @@ impl RankTrace {
                 );
                 (recorded, edges, launched, devices, steps, launch_times)
             },
-            || Stacks::new(&columns, &classes, &hosts, python),
+            || Stacks::new(&columns, &classes, &hosts, frames.as_ref()),
         );
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");

@@ -62,22 +62,17 @@ impl Stacks {
         self.depth.iter().all(|d| *d == OUTSIDE)
     }
 
-    /// Builds the trees. `hosts`: host events by lane; `python`: whether to include Python frames.
-    pub fn new(c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)], python: bool) -> Self {
+    /// Builds the trees. `hosts`: host events by lane; `frames`: Python frames, if they are recorded.
+    pub(super) fn new(c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)], frames: Option<&Frames>) -> Self {
         let n = c.len();
         let mut me = Self { parent: vec![NONE; n], depth: vec![OUTSIDE; n], self_ns: vec![0; n], ..Self::default() };
-        let (_, frames) = rayon::join(
-            || {
-                for (_, rows) in hosts {
-                    let of = |keep: fn(Class) -> bool| rows.iter().copied().filter(move |&r| keep(classes[r as usize]));
-                    me.contain(of(|k| matches!(k, Class::HostOp | Class::Runtime)), c);
-                    me.contain(of(|k| k == Class::Annotation), c);
-                }
-            },
-            || python.then(|| Frames::new(c, classes)),
-        );
+        for (_, rows) in hosts {
+            let of = |keep: fn(Class) -> bool| rows.iter().copied().filter(move |&r| keep(classes[r as usize]));
+            me.contain(of(|k| matches!(k, Class::HostOp | Class::Runtime)), c);
+            me.contain(of(|k| k == Class::Annotation), c);
+        }
         if let Some(frames) = frames {
-            me.python(&frames, c);
+            me.python(frames, c);
         }
         me
     }
@@ -272,7 +267,7 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::HostOp; events.len()];
-        Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), false)
+        Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), None)
     }
 
     #[test]
@@ -311,7 +306,7 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::Python; recorded.len()];
-        Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), true)
+        Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
     }
 
     /// Frames on one thread, all called by the first.
@@ -328,7 +323,7 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::Python; spans.len()];
-        Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), true)
+        Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
     }
 
     /// ```text

@@ -9,7 +9,6 @@
 //! The profiler stops where the last frame ends, or where several frames end at once that outlast their callers.
 
 use crate::health::{Counter, Health};
-use crate::trace::category::Class;
 use crate::trace::events::Columns;
 use crate::trace::stack::Frames;
 use crate::units::Ns;
@@ -22,9 +21,8 @@ const STOP: Ns = 1_000;
 const FEWEST: usize = 3;
 
 /// Cuts such frames.
-pub fn cut(c: &mut Columns, classes: &[Class], health: &mut Health) {
+pub(super) fn cut(c: &mut Columns, frames: &Frames, health: &mut Health) {
     let end = |row: u32| c.span(row as usize).end;
-    let frames = Frames::new(c, classes);
     let called = || frames.calls().filter(|(row, caller)| c.lane[*row as usize] == c.lane[*caller as usize]);
     let Some(last) = frames.rows().map(end).max() else { return };
     let outlast = called().filter(|(row, caller)| end(*row) > end(*caller).saturating_add(STOP));
@@ -76,6 +74,7 @@ fn stops(mut ends: Vec<Ns>, last: Ns) -> Vec<Ns> {
 mod tests {
     use super::*;
     use crate::trace::args::Arg;
+    use crate::trace::category::Class;
     use crate::trace::events::ColumnsBuilder;
 
     /// The ends of frames that are given by thread, start, end, and the caller's row.
@@ -89,7 +88,8 @@ mod tests {
             caller.iter().for_each(|caller| c.args.column_mut(Arg::PythonParent).push(row, caller + 10));
         }
         let (mut c, mut health) = (c.finish(), Health::default());
-        cut(&mut c, &vec![Class::Python; frames.len()], &mut health);
+        let read = Frames::new(&c, &vec![Class::Python; frames.len()]);
+        cut(&mut c, &read, &mut health);
         ((0..frames.len()).map(|row| c.span(row).end).collect(), health.count(Counter::FrameUnended))
     }
 
