@@ -19,7 +19,7 @@ const WAITS: [&str; 2] = ["cudaDeviceSynchronize", "hipDeviceSynchronize"];
 /// Work may end this much after such a call, ns: clocks are not exact.
 const LATE: Ns = 20_000;
 
-/// Fewest calls before which work ends too late.
+/// Fewest amounts by which clocks differ.
 const FEWEST: usize = 3;
 
 /// Share of the calls, percent.
@@ -36,6 +36,13 @@ pub struct ClockBehind {
     /// Calls before which work ends too late, and (next field) all that have work before them.
     pub late: u64,
     pub waits: u64,
+}
+
+/// Whether amounts (ascending) by which two clocks differ are enough, and nearly the same.
+pub(super) fn are_steady(amounts: &[Ns]) -> bool {
+    let quartile = |k: usize| amounts.get((amounts.len().saturating_sub(1)) * k / 4).copied().unwrap_or(0);
+    let spread = quartile(3) - quartile(1);
+    amounts.len() >= FEWEST && quartile(2) > 0 && spread.saturating_mul(100) < quartile(2).saturating_mul(SPREAD_PCT)
 }
 
 /// The clock of the only device. `all` is in order of start.
@@ -63,11 +70,7 @@ pub fn find(all: &[Activity], c: &Columns) -> Option<ClockBehind> {
     let all = amounts.len();
     amounts.retain(|amount| *amount > LATE);
     amounts.sort_unstable();
-    let quartile = |k: usize| amounts.get((amounts.len().saturating_sub(1)) * k / 4).copied().unwrap_or(0);
-    let spread = quartile(3) - quartile(1);
-    let is_behind = amounts.len() >= FEWEST
-        && amounts.len() * 100 > all * LATE_PCT
-        && spread.saturating_mul(100) < quartile(2).saturating_mul(SPREAD_PCT);
+    let is_behind = amounts.len() * 100 > all * LATE_PCT && are_steady(&amounts);
     let behind = amounts.last().copied().filter(|_| is_behind)?;
     Some(ClockBehind { behind, late: amounts.len() as u64, waits: all as u64 })
 }

@@ -14,7 +14,7 @@
 
 use crate::health::{Counter, Health};
 use crate::trace::activity::Activity;
-use crate::trace::clock_behind::{self, ClockBehind};
+use crate::trace::clock_behind::{self, ClockBehind, are_steady};
 use crate::trace::events::Columns;
 use crate::trace::own_streams::OwnStreams;
 use crate::trace::timeline::WorkClass;
@@ -24,12 +24,6 @@ use std::collections::BTreeMap;
 
 /// Share of a device's activities that start before their calls at which its clock is in question, percent.
 const EARLY_PCT: u64 = 5;
-
-/// Largest interquartile range of the amounts by which they are early on an empty stream, percent of the median.
-const SPREAD_PCT: Ns = 20;
-
-/// Fewest activities that are early on an empty stream.
-const FEWEST: usize = 3;
 
 /// A device whose clock is ahead of the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,10 +126,7 @@ fn ahead<'a>(activities: impl Iterator<Item = &'a Activity> + Clone, c: &Columns
         *end = a.span.end.max(*end);
     }
     amounts.sort_unstable();
-    let quartile = |k: usize| amounts.get((amounts.len().saturating_sub(1)) * k / 4).copied().unwrap_or(0);
-    let spread = quartile(3) - quartile(1);
-    (amounts.len() >= FEWEST && quartile(2) > 0 && spread.saturating_mul(100) < quartile(2).saturating_mul(SPREAD_PCT))
-        .then_some(least)
+    are_steady(&amounts).then_some(least)
 }
 
 #[cfg(test)]
