@@ -17,6 +17,11 @@ use std::collections::BTreeMap;
 /// Least share of the launched work that host windows must hold, percent.
 pub const HELD_PCT: i128 = 90;
 
+/// Whether windows hold too little of what their steps launched, ns.
+pub fn misses_work(held: Ns, launched: Ns) -> bool {
+    i128::from(held) * 100 < i128::from(launched) * HELD_PCT
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepRule {
     /// `ProfilerStep#n` annotations.
@@ -150,7 +155,7 @@ impl Steps {
 
     /// Whether the windows are those of the host and hold too little of what the steps launch.
     pub fn is_missed(&self) -> bool {
-        !self.is_on_device && i128::from(self.lag.held) * 100 < i128::from(self.lag.launched) * HELD_PCT
+        !self.is_on_device && misses_work(self.lag.held, self.lag.launched)
     }
 
     /// Whether the steps are iterations. Their windows are on the device, whatever window is chosen.

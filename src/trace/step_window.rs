@@ -13,7 +13,7 @@ use crate::trace::activity::Activity;
 use crate::trace::category::Class;
 use crate::trace::events::Columns;
 use crate::trace::launch::is_launch_call;
-use crate::trace::step::{HELD_PCT, Lag, Step, StepRule, StepWindow, Steps, iteration_kind};
+use crate::trace::step::{Lag, Step, StepRule, StepWindow, Steps, iteration_kind, misses_work};
 use crate::trace::step_period::StepPeriod;
 use crate::trace::stream_capture::StreamCaptures;
 use crate::trace::strings::StrId;
@@ -172,7 +172,7 @@ fn is_late(steps: &[Step], all: &[Activity], lag: &Lag) -> bool {
     let owned = all.iter().filter(|a| a.launch().is_some() && a.step().is_some());
     let last = owned.map(|a| a.span.end).max().zip(steps.last());
     let runs_on = last.is_some_and(|(end, step)| end.saturating_sub(step.host.end) > host);
-    is_behind || runs_on || i128::from(lag.held) * 100 < i128::from(lag.launched) * HELD_PCT
+    is_behind || runs_on || misses_work(lag.held, lag.launched)
 }
 
 /// Each iteration's window on the device: from the first start of what was launched inside it, or the end of the

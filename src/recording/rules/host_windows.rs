@@ -5,14 +5,12 @@ use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
 use crate::recording::limit::Limit;
 use crate::recording::rules::Recorded;
-use crate::trace::step::HELD_PCT;
+use crate::trace::step::{HELD_PCT, misses_work};
 use crate::units::{fmt_ns, fmt_pct, percent};
 use crate::wording::ranks::ranks_named;
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
-    let is_missed = |r: &&RecordingRow| {
-        r.step_window == "host" && i128::from(r.step_held_ns) * 100 < i128::from(r.step_launched_ns) * HELD_PCT
-    };
+    let is_missed = |r: &&RecordingRow| r.step_window == "host" && misses_work(r.step_held_ns, r.step_launched_ns);
     let mut missed: Vec<&RecordingRow> = recorded.ranks.iter().filter(is_missed).collect();
     missed.sort_by(|a, b| {
         let across = |x: &RecordingRow, y: &RecordingRow| i128::from(x.step_held_ns) * i128::from(y.step_launched_ns);
