@@ -38,6 +38,12 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// The same limit, withheld for some capabilities and a bound for others.
+    pub fn withheld_or_bound(&self, withheld: &[Capability], bounds: &[Capability]) -> Vec<Limit> {
+        let with = |grade, of: &[Capability]| Limit { grade, ..self.clone() }.of_all(of);
+        [with(Grade::Withheld, withheld), with(Grade::AtMost, bounds)].concat()
+    }
+
     /// The same limit of several capabilities.
     pub fn of_all(&self, capabilities: &[Capability]) -> Vec<Limit> {
         capabilities.iter().map(|capability| Limit { capability: *capability, ..self.clone() }).collect()

@@ -12,13 +12,8 @@ use crate::wording::ranks::ranks_named;
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     use Capability::{DeviceTime, Host, Idle, Launch, Ranks, Steps, Transfer, Work};
     let lost = recorded.ranks.iter().filter(|r| r.device_state == NOT_RECORDED);
-    lost.flat_map(|r| {
-        let withheld = limit(r);
-        let mut out = withheld.of_all(&[DeviceTime, Idle, Host, Launch, Ranks, Transfer, Work]);
-        out.extend(Limit { grade: Grade::AtMost, ..withheld }.of_all(&[Steps]));
-        out
-    })
-    .collect()
+    let withheld = [DeviceTime, Idle, Host, Launch, Ranks, Transfer, Work];
+    lost.flat_map(|r| limit(r).withheld_or_bound(&withheld, &[Steps])).collect()
 }
 
 fn limit(r: &RecordingRow) -> Limit {

@@ -14,12 +14,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
     let is_lost = |r: &&RecordingRow| r.activity_count > 0 && r.lost_launch_count * 100 > r.launch_count * LOST_PCT;
     let mut lost: Vec<&RecordingRow> = recorded.ranks.iter().filter(is_lost).collect();
     lost.sort_by_key(|r| Reverse(r.lost_launch_count));
-    let of = |r: &RecordingRow| {
-        let withheld = limit(r);
-        let mut out = withheld.of_all(&[DeviceTime, Idle, Host, Launch, Ranks, Work]);
-        out.extend(Limit { grade: Grade::AtMost, ..withheld }.of_all(&[Steps, Transfer]));
-        out
-    };
+    let of = |r| limit(r).withheld_or_bound(&[DeviceTime, Idle, Host, Launch, Ranks, Work], &[Steps, Transfer]);
     lost.into_iter().flat_map(of).collect()
 }
 

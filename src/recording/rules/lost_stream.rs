@@ -11,13 +11,8 @@ use crate::wording::ranks::ranks_named;
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     use Capability::{DeviceTime, Host, Idle, Launch, Ranks, Steps, Transfer, Work};
-    let of = |r: &RecordingRow| {
-        let Some(withheld) = limit(r, recorded.ranks) else { return Vec::new() };
-        let mut out = withheld.of_all(&[DeviceTime, Idle, Host, Launch, Ranks, Work]);
-        out.extend(Limit { grade: Grade::AtMost, ..withheld }.of_all(&[Steps, Transfer]));
-        out
-    };
-    recorded.ranks.iter().filter(|r| r.activity_count > 0).flat_map(of).collect()
+    let lost = recorded.ranks.iter().filter(|r| r.activity_count > 0).filter_map(|r| limit(r, recorded.ranks));
+    lost.flat_map(|l| l.withheld_or_bound(&[DeviceTime, Idle, Host, Launch, Ranks, Work], &[Steps, Transfer])).collect()
 }
 
 fn limit(r: &RecordingRow, all: &[RecordingRow]) -> Option<Limit> {
