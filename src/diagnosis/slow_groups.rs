@@ -93,8 +93,7 @@ impl SlowGroups {
                 let Some(kind) = calls.first().map(|(_, m)| job.call(*m).kind) else { continue };
                 slow.push(Slow { group: *group, kind, rate: *rate, usual });
                 for (own, m) in *calls {
-                    let transfer = job.outcome(*m).map_or(0, |o| job.call(*m).span.len() - o.wait);
-                    let saved = (transfer as f64 * (1.0 - own / usual)) as Ns;
+                    let saved = (transfer(job, *m) as f64 * (1.0 - own / usual)) as Ns;
                     if saved > 0 {
                         out.saved.insert((m.part, m.call), saved);
                     }
@@ -108,12 +107,13 @@ impl SlowGroups {
     /// Share of a call's transfer that it would not take at the rate of the family.
     pub fn share(&self, job: &Job, m: Member) -> Option<f64> {
         let saved = self.saved.get(&(m.part, m.call))?;
-        let transfer = job.outcome(m).map_or(0, |o| job.call(m).span.len() - o.wait);
+        let transfer = transfer(job, m);
         (transfer > 0).then(|| *saved as f64 / transfer as f64)
     }
 
     fn name(&mut self, job: &Job, slow: &[Slow]) {
-        let members = |s: &Slow| ranks_of(job, s.group);
+        let group = |s: &Slow| job.matched.groups.get(s.group as usize);
+        let members = |s: &Slow| group(s).map_or_else(Vec::new, |g| ranks_of(job, g));
         let groups: BTreeSet<u32> = slow.iter().map(|s| s.group).collect();
         let Some(first) = slow.first() else { return };
         let mut common = members(first);
@@ -126,8 +126,7 @@ impl SlowGroups {
             _ => format!("Transfers of {} groups are slow", groups.len()),
         };
         let of = |s: &Slow| {
-            let g = job.matched.groups.get(s.group as usize);
-            let name = g.and_then(|g| g.desc.as_deref().or(g.name.as_deref())).unwrap_or("");
+            let name = group(s).and_then(|g| g.desc.as_deref().or(g.name.as_deref())).unwrap_or("");
             let ranks = members(s);
             let bus = s.kind.bus_factor(ranks.len() as u32);
             let what = s.kind.name();
@@ -153,14 +152,20 @@ impl SlowGroups {
     }
 }
 
+/// Transfer of a call, ns.
+fn transfer(job: &Job, m: Member) -> Ns {
+    job.outcome(m).map_or(0, |o| job.call(m).span.len() - o.wait)
+}
+
 fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn ranks_of(job: &Job, group: u32) -> Vec<u32> {
-    let Some(g) = job.matched.groups.get(group as usize) else { return Vec::new() };
-    let mut ranks: Vec<u32> = g.uses.iter().filter_map(|(part, _)| Some(job.parts.get(*part as usize)?.rank)).collect();
+/// The recorded members of a group, ascending.
+fn ranks_of(job: &Job, group: &Group) -> Vec<u32> {
+    let mut ranks: Vec<u32> =
+        group.uses.iter().filter_map(|(part, _)| Some(job.parts.get(*part as usize)?.rank)).collect();
     ranks.sort_unstable();
     ranks.dedup();
     ranks
@@ -169,9 +174,7 @@ fn ranks_of(job: &Job, group: u32) -> Vec<u32> {
 /// What groups of a family have in common; `None` for a group whose members are not all recorded.
 fn family(job: &Job, g: &Group) -> Option<(String, usize, Option<u32>, bool)> {
     let text: String = g.desc.clone().unwrap_or_default().chars().filter(|c| c.is_alphabetic()).collect();
-    let mut ranks: Vec<u32> = g.uses.iter().filter_map(|(part, _)| Some(job.parts.get(*part as usize)?.rank)).collect();
-    ranks.sort_unstable();
-    ranks.dedup();
+    let ranks = ranks_of(job, g);
     if ranks.len() < 2 || ranks.len() < g.expected() {
         return None;
     }
