@@ -26,7 +26,7 @@ use crate::recording::Recording;
 use crate::recording::capability::{Capability, Grade};
 use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The account of a job with the owner of every piece, and the causes.
 pub struct Diagnosis {
@@ -285,8 +285,9 @@ impl Context<'_> {
     /// Number of devices of some ranks, at least one.
     fn devices_of(&self, ranks: &[u32]) -> Ns {
         let is_of = |part: u32| ranks.binary_search(&self.rank(part)).is_ok();
-        let places: BTreeSet<Place> = self.account.cells().map(|(_, place, _)| place).filter(|p| is_of(p.0)).collect();
-        places.len().max(1) as Ns
+        // Steps that not all devices have are no steps of the account.
+        let places = self.account.steps.first().map_or(0, |s| s.cells.keys().filter(|p| is_of(p.0)).count());
+        places.max(1) as Ns
     }
 
     /// A cause in the communication itself.
