@@ -9,29 +9,10 @@ use crate::output::text::verdict;
 use crate::output::visible;
 use crate::read::input::Input;
 use crate::read::options::LoadOptions;
-use crate::run::{Request, RowSink, RunError, WhichCapture, captures_by_process, run};
+use crate::run::{NoRows, Request, RunError, WhichCapture, captures_by_process, run};
 use crate::table::schema::Batch;
-use crate::trace::rank_trace::RankTrace;
 use crate::units::fmt_ns;
 use clap::Args;
-use std::io;
-
-/// Discards rows: only the answers are needed.
-pub struct NoRows;
-
-impl RowSink for NoRows {
-    fn rows(&self, _: Batch) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn trace(&self, _: &RankTrace) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn void(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 // Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]

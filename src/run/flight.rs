@@ -209,27 +209,10 @@ impl<T: Send> Drop for AdmittedRank<'_, '_, T> {
 mod tests {
     use super::*;
     use crate::read::source::ByteCount;
-    use crate::run::RowSink;
-    use crate::table::schema::Batch;
-    use crate::trace::rank_trace::RankTrace;
-    use std::io;
+    use crate::run::NoRows;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     struct Nowhere;
-
-    impl RowSink for Nowhere {
-        fn rows(&self, _: Batch) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn trace(&self, _: &RankTrace) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn void(&self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     impl Progress for Nowhere {
         fn start(&self, _: usize, _: u64, _: &ByteCount) {}
@@ -249,7 +232,7 @@ mod tests {
     fn ranks_that_fit_alone_are_done_and_never_hold_more_than_the_limit_together() {
         let limit = MemoryLimit { bytes: 100 * MIB, given: true };
         for (seed, threads) in (0..30).zip([1, 2, 3, 8].into_iter().cycle()) {
-            let order = InOrder::new(&Nowhere);
+            let order = InOrder::new(&NoRows);
             let sizes = sizes(seed);
             let (now, most) = (AtomicU64::new(0), AtomicU64::new(0));
             let fly = |rank: usize, room: &dyn MemoryGate| {

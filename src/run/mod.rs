@@ -84,6 +84,23 @@ pub trait RowSink: Sync {
     fn void(&self) -> io::Result<()>;
 }
 
+/// Discards rows: only the answers are needed.
+pub struct NoRows;
+
+impl RowSink for NoRows {
+    fn rows(&self, _: Batch) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn trace(&self, _: &RankTrace) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn void(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Progress notifications, from any thread.
 pub trait Progress: Sync {
     /// The run starts: number of ranks, bytes on disk, and a counter of the bytes read.
