@@ -66,7 +66,12 @@ impl Job {
         &self.parts[m.part as usize].calls.calls[m.call as usize]
     }
 
-    /// Waiting and transfer of a call; `None` if it is not matched.
+    /// The instance of a call; `None` without a partner on another rank.
+    pub fn instance_of(&self, m: Member) -> Option<u32> {
+        self.waits.instances.get(m.part as usize)?.get(m.call as usize).copied().flatten()
+    }
+
+    /// Waiting and transfer of a call; `None` if it is not matched, or a rank of its group is not recorded.
     pub fn outcome(&self, m: Member) -> Option<CallWait> {
         self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
     }

@@ -43,8 +43,10 @@ pub struct Arrivals {
     pub is_impossible: bool,
 }
 
-/// Outcomes by part and call (`None` without a match), and arrivals by instance.
+/// By part and call: its instance, and its outcome (`None` if the call is not divided); and arrivals by instance.
 pub struct Waits {
+    /// The instance of a call with a partner on another rank; of several, the one for which it waited longest.
+    pub instances: Vec<Vec<Option<u32>>>,
     pub outcomes: Vec<Vec<Option<CallWait>>>,
     pub arrivals: Vec<Arrivals>,
 }
@@ -52,6 +54,7 @@ pub struct Waits {
 /// Divides all calls.
 pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Waits {
     let mut outcomes: Vec<Vec<Option<CallWait>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
+    let mut instances: Vec<Vec<Option<u32>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
     let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
     let arrivals = matched
         .instances
@@ -64,7 +67,11 @@ pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Wait
             let mut found = arrivals(&at);
             let ends = || members.iter().map(|m| on(m, call(m).span.end));
             found.end_skew = ends().max().unwrap_or(0) - ends().min().unwrap_or(0);
-            if members.len() < 2 || matched.is_cut(instance) {
+            if members.len() < 2 {
+                return found;
+            }
+            if matched.is_cut(instance) {
+                members.iter().for_each(|m| instances[m.part as usize][m.call as usize] = Some(id as u32));
                 return found;
             }
             let root = root(parts, matched.groups.get(instance.group as usize), members).map(|i| members[i]);
@@ -81,12 +88,13 @@ pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Wait
                 let outcome = CallWait { instance: id as u32, wait, is_impossible };
                 if slot.is_none_or(|s| s.wait < outcome.wait) {
                     *slot = Some(outcome);
+                    instances[m.part as usize][m.call as usize] = Some(id as u32);
                 }
             }
             found
         })
         .collect();
-    Waits { outcomes, arrivals }
+    Waits { instances, outcomes, arrivals }
 }
 
 /// First, last and gain of arrivals; the fields about ends stay 0.

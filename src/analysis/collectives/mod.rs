@@ -63,8 +63,8 @@ fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
     for i in order {
         let c = &p.calls.calls[i];
         let member = crate::job::Member { part, call: i as u32 };
-        let outcome = job.outcome(member);
-        let instance = outcome.and_then(|o| job.instances().get(o.instance as usize));
+        let (id, outcome) = (job.instance_of(member), job.outcome(member));
+        let instance = id.and_then(|id| job.instances().get(id as usize));
         let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.group));
         if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
             continue;
@@ -76,7 +76,7 @@ fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
         table.push(CollectiveRow {
             rank: p.rank,
             event_id: c.event,
-            collective: outcome.map(|o| o.instance),
+            collective: id,
             process_group: group.map(|g| shown.name(g)),
             kind: c.kind.name(),
             seq: c.seq,
@@ -109,11 +109,12 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
     struct Row {
         calls: u64,
         unmatched: u64,
+        divided: u64,
         bytes: i64,
         unsized_calls: u64,
         dur: Ns,
         wait: Ns,
-        matched_dur: Ns,
+        divided_dur: Ns,
         last: u64,
     }
     let mut table = CollectiveRanks::default();
@@ -123,8 +124,8 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
         for (i, c) in p.calls.calls.iter().enumerate() {
             let member = crate::job::Member { part, call: i as u32 };
             let outcome = job.outcome(member);
-            let instance = outcome.and_then(|o| job.instances().get(o.instance as usize).zip(Some(o)));
-            let group = instance.map(|(i, _)| i.group).or_else(|| job.matched.group_of(part, c.group));
+            let instance = job.instance_of(member).and_then(|id| job.instances().get(id as usize));
+            let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.group));
             if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
                 continue;
             }
@@ -133,14 +134,13 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
             row.bytes += c.bytes.unwrap_or(0);
             row.unsized_calls += u64::from(c.bytes.is_none());
             row.dur += c.span.len();
-            match instance {
-                None => row.unmatched += 1,
-                Some((instance, o)) => {
-                    row.wait += o.wait;
-                    row.matched_dur += c.span.len();
-                    let a = job.arrivals(o.instance as usize);
-                    row.last += u64::from(job.members(instance).get(a.last_member as usize) == Some(&member));
-                }
+            row.unmatched += u64::from(instance.is_none());
+            if let Some((instance, o)) = instance.zip(outcome) {
+                row.divided += 1;
+                row.wait += o.wait;
+                row.divided_dur += c.span.len();
+                let a = job.arrivals(o.instance as usize);
+                row.last += u64::from(job.members(instance).get(a.last_member as usize) == Some(&member));
             }
         }
         for ((group, kind), r) in rows {
@@ -153,9 +153,9 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
                 size_sum_bytes: r.bytes,
                 unsized_count: r.unsized_calls,
                 dur_sum_ns: r.dur,
-                wait_sum_ns: (r.unmatched < r.calls).then_some(r.wait),
-                transfer_sum_ns: (r.unmatched < r.calls).then_some(r.matched_dur - r.wait),
-                unmatched_sum_ns: r.dur - r.matched_dur,
+                wait_sum_ns: (r.divided > 0).then_some(r.wait),
+                transfer_sum_ns: (r.divided > 0).then_some(r.divided_dur - r.wait),
+                unmatched_sum_ns: r.dur - r.divided_dur,
                 last_count: r.last,
             });
         }

@@ -73,9 +73,9 @@ table! {
         size_sum_bytes: i64, "bytes", "sizes, summed";
         unsized_count: u64, "", "calls whose size is not known";
         dur_sum_ns: i64, "ns", "latency: length of the calls, summed";
-        wait_sum_ns: Option<i64>, "ns", "waiting for other ranks; null if no call was matched, so that it is unknown";
+        wait_sum_ns: Option<i64>, "ns", "waiting for other ranks; null if it is known of no call";
         transfer_sum_ns: Option<i64>, "ns", "data transfer; null in the same case";
-        unmatched_sum_ns: i64, "ns", "length of the unmatched calls";
+        unmatched_sum_ns: i64, "ns", "length of the calls whose waiting is not known: unmatched, or a rank of the group is not recorded";
         last_count: u64, "", "collectives in which this rank arrived last";
     }
 }
