@@ -234,7 +234,7 @@ impl Replay {
         let starts = me.nodes.iter().filter(|n| n.step.is_some()).map(|n| n.ready - n.local);
         me.start = starts.min()?;
         me.keys = me.keys_of(job);
-        me.usual = me.usual_times();
+        me.usual = me.usual_times(job);
         me.tails = me.tails(job);
         (!me.steps.is_empty()).then_some(me)
     }

@@ -2,10 +2,10 @@
 
 use crate::job::delay::StepKey;
 use crate::job::replay::{Base, HostBase, NodeEvent, NodeTimes, Replay};
-use crate::job::{Job, Member, median};
+use crate::job::{Job, Member, TimeUse, median};
 use crate::trace::collective::CollectiveKind;
-use crate::units::Ns;
-use std::collections::HashMap;
+use crate::units::{Ns, Span};
+use std::collections::{HashMap, HashSet};
 
 /// Fewest peers for a usual time, the node itself among them.
 const PEERS: usize = 2;
@@ -16,23 +16,25 @@ const STEPS: usize = 3;
 
 impl Replay {
     /// Usual times of all nodes. For peers, the host's part of being ready is the least that a launch needs.
-    pub(super) fn usual_times(&self) -> Vec<NodeTimes> {
+    pub(super) fn usual_times(&self, job: &Job) -> Vec<NodeTimes> {
         let of = |value: &dyn Fn(&NodeTimes) -> Ns| self.usual_of(&|i| value(&self.times_of(i)));
         let busy: Vec<Ns> = of(&|t| t.busy).iter().map(|(ns, _)| *ns).collect();
         let lag: Vec<Ns> = of(&|t| t.lag).iter().map(|(ns, _)| *ns).collect();
-        // A peer that begins at the end of the call before, and this one when it was ready for it, differ by that call.
+        // Where this one begins when it was ready for the call before, and a peer at the end of that call, the peer's
+        // work during the call counts, too.
         let local = of(&|t| t.local);
+        let continues = |i: usize| local[i].1 && matches!(self.nodes[i].base, Base::Ready(_));
+        let compared: HashSet<_> = (0..self.nodes.len()).filter(|i| continues(*i)).map(|i| self.peer_key(i)).collect();
+        let during = |i: usize| if compared.contains(&self.peer_key(i)) { self.work_during_call(job, i) } else { 0 };
+        let during: Vec<Ns> = (0..self.nodes.len()).map(during).collect();
+        let since_ready = self.usual_of(&|i| self.nodes[i].local + during[i]);
         let local: Vec<Ns> = (0..self.nodes.len())
             .map(|i| {
-                let (usual, is_coarse) = local[i];
                 let own = self.nodes[i].local;
-                match self.nodes[i].base {
-                    Base::Ready(b) if is_coarse => {
-                        let before = &self.nodes[b as usize];
-                        own.min(usual + (before.end - before.ready).max(0))
-                    }
-                    _ if is_coarse => own.min(usual),
-                    _ => usual,
+                match local[i] {
+                    (_, true) if continues(i) => own.min(since_ready[i].0),
+                    (usual, true) => own.min(usual),
+                    (usual, false) => usual,
                 }
             })
             .collect();
@@ -69,6 +71,17 @@ impl Replay {
             .collect()
     }
 
+    /// What a rank computed and copied while the call ran whose end a node follows, ns.
+    fn work_during_call(&self, job: &Job, node: usize) -> Ns {
+        let Base::End(before) = self.nodes[node].base else { return 0 };
+        let m = self.nodes[before as usize].member;
+        let p = &job.parts[m.part as usize];
+        let (ready, released) = (p.readiness[m.call as usize].ready, p.calls.calls[m.call as usize].released);
+        let local = p.lanes.get(self.nodes[before as usize].lane as usize).map(|l| &l.local);
+        let entries = local.into_iter().flat_map(|l| l.entries_in(Span::new(ready, released.max(ready))));
+        entries.filter(|e| matches!(e.what, TimeUse::Kernel | TimeUse::Copy)).map(|e| e.time).sum()
+    }
+
     /// What makes nodes peers: the collective, if most ranks of the job take part in it; or else their place in the step,
     /// and kind and size of their call; and what they follow. With each the coarser key without the latter: a rank that
     /// is always last waits for no end.
@@ -80,7 +93,7 @@ impl Replay {
         };
         // Of calls without partners some ranks have more at the edges of a capture, so these have places of their own.
         let joined = |m: Member| {
-            let instance = job.outcome(m)?.instance;
+            let instance = job.instance_of(m)?;
             job.instances().get(instance as usize).filter(|i| i.len() > 1).map(|i| (instance, i))
         };
         let parts = job.parts.len();

@@ -165,25 +165,25 @@ fn another_late_rank_in_each_step_is_one_rotating_finding() {
     check_delays(&answer, &job);
 }
 
+/// How much longer a job takes than the same job in which the repair was made.
+pub fn gain_of_repair(job: &Simulated, repaired: &Simulated) -> i64 {
+    let end = |job: &Simulated| job.calls().map(|c| c.run.end).max().expect("a call");
+    end(job) - end(repaired)
+}
+
 /// Repairing either one alone gains nothing, because the other would still be late.
 #[test]
 fn twins_are_judged_together() {
-    let program = |rank: u32, step: u64| {
-        let extra = if rank == 2 || rank == 6 { about(ms(2), 1, rank, step, 70) } else { us(100) };
-        plain(rank, step, vec![kernel("extra", extra)])
+    let program = |late: i64| {
+        move |rank: u32, step: u64| {
+            let extra = if rank == 2 || rank == 6 { about(late, 1, rank, step, 70) } else { us(100) };
+            plain(rank, step, vec![kernel("extra", extra)])
+        }
     };
-    let job = simulated(&program);
+    let job = simulated(&program(ms(2)));
     let row = one(&Recording::full().answer(&job));
     assert_eq!((row.text("pattern"), row.text("ranks"), row.int("late_step_count")), ("together", "2, 6", 8));
-    // The gain of repairing both: the last of them minus the last of the others.
-    let gain = |step: u64| {
-        let start = |twin: bool| {
-            let of = job.calls().filter(|c| c.step == step && twin == (c.rank == 2 || c.rank == 6));
-            of.map(|c| c.run.start).max().expect("a call")
-        };
-        start(true) - start(false)
-    };
-    assert_eq!(row.int("gain_sum_ns"), (10..18).map(gain).sum::<i64>());
+    within("gain", row.int("gain_sum_ns"), gain_of_repair(&job, &simulated(&program(us(100)))), 1);
 }
 
 /// Repairing 3 leaves 5 late.
@@ -224,10 +224,9 @@ fn a_delay_that_goes_through_all_buckets_counts_once() {
     let answer = Recording::full().answer(&job);
     let row = one(&answer);
     assert_eq!((row.text("pattern"), row.text("ranks"), row.int("late_step_count")), ("persistent", "4", 8));
-    // The same job without the delay.
-    let end = |job: &Simulated| job.calls().map(|c| c.run.end).max().expect("a call");
-    let expected = end(&job) - end(&simulated(&|rank, step| of(us(100), rank, step)));
-    within("gain", row.int("gain_sum_ns"), expected, 1);
+    let expected = gain_of_repair(&job, &simulated(&|rank, step| of(us(100), rank, step)));
+    // The repaired rank is given the work of the typical rank, which differs from its own by 2 % of each kernel.
+    within("gain", row.int("gain_sum_ns"), expected, 2);
     within("excess", row.int("excess_sum_ns"), expected, 1);
     assert!(expected > 8 * us(1_800) && expected < 8 * us(2_200));
 }
