@@ -373,7 +373,8 @@ fn trace_of(pieces: &[Piece]) -> TraceBuilder {
                 continue;
             }
             _ => {
-                thread.launch(span.clone()).kernel("k", 7, span.start..span.end + 500);
+                // A stream of its own, because kernels of one stream follow one another.
+                thread.launch(span.clone()).kernel("k", 7 + i as i64, span.start..span.end + 500);
                 continue;
             }
         };

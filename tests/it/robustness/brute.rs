@@ -66,8 +66,8 @@ impl<'a> Brute<'a> {
         let hosts: Vec<(i64, i64)> =
             self.rows.iter().filter(|r| r.kind == Kind::Step).map(|r| (r.start, r.end)).collect();
         if hosts.is_empty() {
-            // The whole capture is one step.
-            return if self.capture.0 < self.capture.1 { vec![(self.capture, self.capture)] } else { Vec::new() };
+            // The whole capture is one step, even if it has no length.
+            return vec![(self.capture, self.capture)];
         }
         // Without any launch record, activities belong to steps by their start.
         let has_launches = self.gpu().any(|(_, r)| r.launch.is_some());
