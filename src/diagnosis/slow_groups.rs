@@ -2,9 +2,10 @@
 //! rank.
 //!
 //! A family is the groups with the same description, number and distance of members, inside hosts or across them alike.
-//! They move the same sizes by the same calls, so they should be as fast as each other.
+//! They move the same sizes by the same calls, so they should be as fast as each other. Messages are judged by pair of
+//! ranks: a group of all stages of a pipeline has as many links as neighbours.
 
-use crate::job::{Group, Job, Member};
+use crate::job::{Job, Member};
 use crate::trace::collective::{CollectiveKind, Members};
 use crate::units::Ns;
 use crate::wording::ranks::{rank_list, ranks_named};
@@ -23,20 +24,49 @@ const SHOWN: usize = 2;
 
 /// Smallest message whose bandwidth is judged, bytes.
 const BYTES_MIN: i64 = 1 << 20;
-/// Group, kind of collective and power of two of the size.
-pub type SizeClass = (u32, &'static str, u32);
+/// What transfers among the same ranks: a group, or of messages a pair of its ranks, ascending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Link {
+    group: u32,
+    pair: Option<[u32; 2]>,
+}
+
+/// Link, kind of collective and power of two of the size.
+pub type SizeClass = (Link, &'static str, u32);
 /// Rates of calls, bytes per ns.
-type Rates = Vec<(f64, Member)>;
-/// Of a family: the rate of each group, its calls, and the group.
-type Groups<'a> = Vec<(f64, &'a Rates, u32)>;
+pub type Rates = Vec<(f64, Member)>;
+/// Of a family: the rate of each link, its calls, and the link.
+type Links<'a> = Vec<(f64, &'a Rates, Link)>;
 
 /// Bytes per ns of a matched call, with the class of its size.
 pub fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
     let (call, outcome) = (job.call(m), job.transfer_of(m)?);
     let bytes = call.bytes.filter(|b| *b >= BYTES_MIN)?;
     let transfer = call.span.len() - outcome.wait;
-    let class = (job.instances().get(outcome.instance as usize)?.group, call.kind.name(), bytes.ilog2());
-    (transfer > 0).then(|| (class, bytes as f64 / transfer as f64))
+    let instance = job.instances().get(outcome.instance as usize)?;
+    let pair = || match job.members(instance) {
+        [a, b] => {
+            let [a, b] = [a, b].map(|m| job.parts[m.part as usize].rank);
+            Some([a.min(b), a.max(b)])
+        }
+        _ => None,
+    };
+    let link = Link { group: instance.group, pair: instance.kind.is_point_to_point().then(pair).flatten() };
+    (transfer > 0).then(|| ((link, call.kind.name(), bytes.ilog2()), bytes as f64 / transfer as f64))
+}
+
+/// The rates of all matched calls, by class.
+pub fn rates(job: &Job) -> BTreeMap<SizeClass, Rates> {
+    let mut out: BTreeMap<SizeClass, Rates> = BTreeMap::new();
+    for (part, p) in (0u32..).zip(&job.parts) {
+        for call in 0..p.calls.calls.len() as u32 {
+            let member = Member { part, call };
+            if let Some((class, rate)) = rate(job, member) {
+                out.entry(class).or_default().push((rate, member));
+            }
+        }
+    }
+    out
 }
 
 /// The slow groups of a job.
@@ -50,9 +80,9 @@ pub struct SlowGroups {
     pub action: String,
 }
 
-/// A slow group with its rate and that of its family, bytes per ns.
+/// A slow link with its rate and that of its family, bytes per ns.
 struct Slow {
-    group: u32,
+    link: Link,
     kind: CollectiveKind,
     rate: f64,
     usual: f64,
@@ -62,24 +92,12 @@ type Family = (String, usize, Option<u32>, bool, &'static str, u32);
 
 impl SlowGroups {
     pub fn of(job: &Job) -> Self {
-        let mut calls: BTreeMap<SizeClass, Rates> = BTreeMap::new();
-        for (part, p) in (0u32..).zip(&job.parts) {
-            for call in 0..p.calls.calls.len() as u32 {
-                let member = Member { part, call };
-                if let Some((class, rate)) = rate(job, member) {
-                    calls.entry(class).or_default().push((rate, member));
-                }
-            }
-        }
-        let mut families: BTreeMap<Family, Groups> = BTreeMap::new();
-        for ((group, kind, size), of_group) in calls.iter().filter(|(_, c)| c.len() >= CALLS) {
-            let Some(g) = job.matched.groups.get(*group as usize) else { continue };
-            let Some((text, members, distance, across)) = family(job, g) else { continue };
-            let middle = middle(of_group.iter().map(|(rate, _)| *rate).collect());
-            families
-                .entry((text, members, distance, across, kind, *size))
-                .or_default()
-                .push((middle, of_group, *group));
+        let calls = rates(job);
+        let mut families: BTreeMap<Family, Links> = BTreeMap::new();
+        for ((link, kind, size), of_link) in calls.iter().filter(|(_, c)| c.len() >= CALLS) {
+            let Some((text, members, distance, across)) = family(job, *link) else { continue };
+            let middle = middle(of_link.iter().map(|(rate, _)| *rate).collect());
+            families.entry((text, members, distance, across, kind, *size)).or_default().push((middle, of_link, *link));
         }
         let mut out = Self::default();
         let mut slow: Vec<Slow> = Vec::new();
@@ -89,9 +107,9 @@ impl SlowGroups {
             if found.len() * 2 >= groups.len() {
                 continue;
             }
-            for (rate, calls, group) in found {
+            for (rate, calls, link) in found {
                 let Some(kind) = calls.first().map(|(_, m)| job.call(*m).kind) else { continue };
-                slow.push(Slow { group: *group, kind, rate: *rate, usual });
+                slow.push(Slow { link: *link, kind, rate: *rate, usual });
                 for (own, m) in *calls {
                     let saved = (transfer(job, *m) as f64 * (1.0 - own / usual)) as Ns;
                     if saved > 0 {
@@ -112,18 +130,18 @@ impl SlowGroups {
     }
 
     fn name(&mut self, job: &Job, slow: &[Slow]) {
-        let group = |s: &Slow| job.matched.groups.get(s.group as usize);
-        let members = |s: &Slow| group(s).map_or_else(Vec::new, |g| ranks_of(job, g));
-        let groups: BTreeSet<u32> = slow.iter().map(|s| s.group).collect();
+        let group = |s: &Slow| job.matched.groups.get(s.link.group as usize);
+        let members = |s: &Slow| ranks_of(job, s.link);
+        let links: BTreeSet<Link> = slow.iter().map(|s| s.link).collect();
         let Some(first) = slow.first() else { return };
         let mut common = members(first);
         slow.iter().for_each(|s| common.retain(|r| members(s).contains(r)));
         let all: BTreeSet<u32> = slow.iter().flat_map(members).collect();
         let who = match common.as_slice() {
-            [a, b] if groups.len() == 1 => format!("Transfers between ranks {a} and {b} are slow"),
-            [one] if groups.len() > 1 => format!("Transfers of all groups with rank {one} are slow"),
-            _ if groups.len() == 1 => "Transfers of one group are slow".to_string(),
-            _ => format!("Transfers of {} groups are slow", groups.len()),
+            [a, b] if links.len() == 1 => format!("Transfers between ranks {a} and {b} are slow"),
+            [one] if links.len() > 1 => format!("Transfers of all groups with rank {one} are slow"),
+            _ if links.len() == 1 => "Transfers of one group are slow".to_string(),
+            _ => format!("Transfers of {} groups are slow", links.len()),
         };
         let of = |s: &Slow| {
             let name = group(s).and_then(|g| g.desc.as_deref().or(g.name.as_deref())).unwrap_or("");
@@ -139,9 +157,9 @@ impl SlowGroups {
         };
         // What is slowest by comparison says most; each group once.
         let mut shown: Vec<&Slow> = slow.iter().collect();
-        shown.sort_by(|a, b| (a.rate / a.usual).total_cmp(&(b.rate / b.usual)).then(a.group.cmp(&b.group)));
+        shown.sort_by(|a, b| (a.rate / a.usual).total_cmp(&(b.rate / b.usual)).then(a.link.cmp(&b.link)));
         let mut named = BTreeSet::new();
-        shown.retain(|s| named.insert(s.group));
+        shown.retain(|s| named.insert(s.link));
         let words: Vec<String> = shown.iter().take(SHOWN).map(|s| of(s)).collect();
         self.sentence = format!("{who}: {}", words.join(", "));
         self.ranks = if common.is_empty() { all.into_iter().collect() } else { common };
@@ -162,8 +180,12 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The recorded members of a group, ascending.
-fn ranks_of(job: &Job, group: &Group) -> Vec<u32> {
+/// The recorded ranks of a link, ascending.
+fn ranks_of(job: &Job, link: Link) -> Vec<u32> {
+    if let Some(pair) = link.pair {
+        return pair.to_vec();
+    }
+    let Some(group) = job.matched.groups.get(link.group as usize) else { return Vec::new() };
     let mut ranks: Vec<u32> =
         group.uses.iter().filter_map(|(part, _)| Some(job.parts.get(*part as usize)?.rank)).collect();
     ranks.sort_unstable();
@@ -171,20 +193,22 @@ fn ranks_of(job: &Job, group: &Group) -> Vec<u32> {
     ranks
 }
 
-/// What groups of a family have in common; `None` for a group whose members are not all recorded.
-fn family(job: &Job, g: &Group) -> Option<(String, usize, Option<u32>, bool)> {
+/// What links of a family have in common; `None` for a group whose members are not all recorded.
+fn family(job: &Job, link: Link) -> Option<(String, usize, Option<u32>, bool)> {
+    let g = job.matched.groups.get(link.group as usize)?;
     let text: String = g.desc.clone().unwrap_or_default().chars().filter(|c| c.is_alphabetic()).collect();
-    let ranks = ranks_of(job, g);
-    if ranks.len() < 2 || ranks.len() < g.expected() {
+    let ranks = ranks_of(job, link);
+    if ranks.len() < 2 || (link.pair.is_none() && ranks.len() < g.expected()) {
         return None;
     }
     let size = ranks.len();
+    let is_member = |part: &u32| job.parts.get(*part as usize).is_some_and(|p| ranks.contains(&p.rank));
+    let parts = g.uses.iter().map(|(part, _)| part).filter(|part| is_member(part));
+    let hosts: BTreeSet<&str> = parts.filter_map(|part| job.parts[*part as usize].host.as_deref()).collect();
     let distance = match Members::listed(ranks) {
         Members::Regular { stride, .. } => Some(stride),
         Members::Listed(_) => None,
     };
-    let hosts: BTreeSet<&str> =
-        g.uses.iter().filter_map(|(part, _)| job.parts.get(*part as usize)?.host.as_deref()).collect();
     Some((text, size, distance, hosts.len() > 1))
 }
 

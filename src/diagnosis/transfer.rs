@@ -215,20 +215,13 @@ fn ends_of_pipelines(job: &Job, part: u32, calls: &[u32], pipelines: &[bool]) ->
 
 /// The 90th percentile of the rates of each class, bytes per ns.
 fn usual_rates(job: &Job) -> HashMap<SizeClass, f64> {
-    let mut all: HashMap<SizeClass, Vec<f64>> = HashMap::new();
-    for (part, p) in (0u32..).zip(&job.parts) {
-        for call in 0..p.calls.calls.len() as u32 {
-            if let Some((class, rate)) = rate(job, Member { part, call }) {
-                all.entry(class).or_default().push(rate);
-            }
-        }
-    }
-    let of = |mut rates: Vec<f64>| {
+    let of = |rates: &slow_groups::Rates| {
+        let mut rates: Vec<f64> = rates.iter().map(|(rate, _)| *rate).collect();
         rates.sort_by(f64::total_cmp);
         // The smallest rate that at least 90 % of the calls do not exceed.
         rates[(rates.len() * 9).div_ceil(10) - 1]
     };
-    all.into_iter().filter(|(_, r)| r.len() >= CALLS).map(|(class, r)| (class, of(r))).collect()
+    slow_groups::rates(job).iter().filter(|(_, r)| r.len() >= CALLS).map(|(class, r)| (*class, of(r))).collect()
 }
 
 /// Share of a slow call's transfer that it would not take at the usual rate.

@@ -87,7 +87,7 @@ pub enum Action {
     Frame(&'static str, i64),
     /// The device joins a collective; what follows waits for its end.
     Join(Join),
-    /// The same, but the device continues to compute; the collectives of a rank are still executed one after the other.
+    /// The same, but the device continues to compute; the collectives of a group are still executed one after the other.
     Async(Join),
     /// The device waits for the end of the started collectives.
     Wait,

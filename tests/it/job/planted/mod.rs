@@ -8,6 +8,7 @@ mod bandwidth;
 mod clocks;
 mod delay_cost;
 mod groups;
+mod hybrid;
 mod inferred;
 mod invariants;
 pub mod job;

@@ -106,8 +106,8 @@ struct Rank {
     step: (u64, i64),
     launches: u64,
     counts: BTreeMap<(usize, Option<(u32, u32)>), u64>,
-    /// End of the last collective.
-    joined: i64,
+    /// End of the last collective of each group: a group has a stream of its own.
+    joined: BTreeMap<usize, i64>,
     /// The current call, its transfer time, and whether the device waits for it.
     open: Option<(Call, i64, bool)>,
 }
@@ -173,7 +173,17 @@ impl Rank {
         }
         let host = us(50) + draw(&[5, u64::from(rank)], us(20));
         let (rows, counts) = (Vec::new(), BTreeMap::new());
-        Rank { todo: todo.into_iter(), host, device: 0, rows, step: (0, 0), launches: 0, counts, joined: 0, open: None }
+        Rank {
+            todo: todo.into_iter(),
+            host,
+            device: 0,
+            rows,
+            step: (0, 0),
+            launches: 0,
+            counts,
+            joined: BTreeMap::new(),
+            open: None,
+        }
     }
 
     /// Performs one action; `false` at the end.
@@ -213,7 +223,7 @@ impl Rank {
             }
             Action::Join(join) => self.enter(rank, step, join, None, true),
             Action::Async(join) => self.enter(rank, step, join, None, false),
-            Action::Wait => self.device = self.device.max(self.joined),
+            Action::Wait => self.device = self.joined.values().copied().fold(self.device, i64::max),
             Action::Send { group, to, elements, transfer, is_eager } => {
                 let root = is_eager.then_some(rank);
                 let join = Join { group, kind: Kind::Send, elements, transfer, root };
@@ -230,7 +240,8 @@ impl Rank {
         let submit = self.host..self.host + us(14);
         self.host = submit.end + us(2) + draw(&[9, u64::from(rank), self.launches], 700);
         self.launches += 1;
-        let start = (self.device + 1_200).max(self.joined + 1_000).max(submit.end + us(3));
+        let on_stream = self.joined.get(&j.group).map_or(0, |end| end + 1_000);
+        let start = (self.device + 1_200).max(on_stream).max(submit.end + us(3));
         let count = self.counts.entry((j.group, wire)).or_default();
         let key = Key { group: j.group, wire, nth: *count };
         *count += 1;
@@ -242,7 +253,7 @@ impl Rank {
     fn leave(&mut self, end: i64) {
         let Some((mut call, _, blocks)) = self.open.take() else { return };
         call.run.end = end;
-        self.joined = end;
+        self.joined.insert(call.key.group, end);
         if blocks {
             self.device = end;
         }
