@@ -12,8 +12,8 @@ use crate::table::schema::Text;
 use crate::trace::rank_trace::RankTrace;
 use crate::units::{fmt_ns, fmt_pct, percent};
 use crate::windowed;
-use crate::wording::counts::plural;
-use crate::wording::counts::{bar, capital};
+use crate::wording::counts::{bar, capital, plural};
+use std::collections::BTreeSet;
 
 table! {
     /// What a device was doing in a window; compute + exposed communication + exposed memory + idle = dur.
@@ -135,8 +135,8 @@ impl Analysis for Breakdown {
                 view.notes.push("all steps are partial and count nevertheless".to_string());
             }
         }
-        let worst = groups.iter().max_by_key(|g| (g.mean(|t| t.exposed_communication_ns), std::cmp::Reverse(g.rank)));
-        let observations = worst.and_then(|g| exposed_communication(g, groups.len(), several)).into_iter().collect();
+        let all: Vec<_> = groups.iter().collect();
+        let observations = exposed_communication(&all, several).into_iter().collect();
         Output {
             tables: partials.iter().filter_map(|p| p.table(Breakdowns::SPEC).cloned()).collect(),
             observations,
@@ -146,36 +146,39 @@ impl Analysis for Breakdown {
     }
 }
 
-/// The observation for the rank with most exposed communication.
-fn exposed_communication(g: &DeviceRows<Breakdowns>, of: usize, several: bool) -> Option<Observation> {
-    let cost = g.mean(|t| t.exposed_communication_ns);
-    let share = g.percent(|t| t.exposed_communication_ns);
+/// The observation on exposed communication. Of several ranks it names none: who communicates longest may only wait for
+/// another one.
+fn exposed_communication(groups: &[&DeviceRows<Breakdowns>], several: bool) -> Option<Observation> {
+    let (first, all) = (groups.first()?, MergedGroups(groups));
+    let cost = all.mean(|t| t.exposed_communication_ns);
+    let share = all.percent(|t| t.exposed_communication_ns);
     if cost == 0 || share.is_none_or(|s| s < 1.0) {
         return None;
     }
-    let hidden = g.sum(|t| t.communication_ns) - g.sum(|t| t.exposed_communication_ns);
+    let hidden = all.sum(|t| t.communication_ns) - all.sum(|t| t.exposed_communication_ns);
+    let of_each = || groups.iter().map(|g| g.mean(|t| t.exposed_communication_ns));
+    let (who, range) = match (groups, of_each().min().zip(of_each().max())) {
+        ([_, _, ..], Some((least, most))) => {
+            let noun = if several { "device" } else { "rank" };
+            (format!("On average a {noun}"), format!(", from {} to {}", fmt_ns(least), fmt_ns(most)))
+        }
+        _ => (capital(&first.who(several)), String::new()),
+    };
     let mut sentence = format!(
-        "{} spends {} {} ({} of {}) in communication that no compute covers",
-        capital(&g.who(several)),
+        "{who} spends {} {} ({} of {}{range}) in communication that no compute covers; {} of its communication is overlapped",
         fmt_ns(cost),
-        g.per(),
+        first.per(),
         fmt_pct(share),
-        fmt_ns(g.mean(|t| t.dur_ns)),
+        fmt_ns(all.mean(|t| t.dur_ns)),
+        fmt_pct(percent(hidden, all.sum(|t| t.communication_ns)))
     );
-    if of > 1 {
-        sentence.push_str(&format!(", the most of {of}"));
-    }
-    sentence.push_str(&format!(
-        "; {} of its communication is overlapped",
-        fmt_pct(percent(hidden, g.sum(|t| t.communication_ns)))
-    ));
-    let step = g.worst_step(|t| t.exposed_communication_ns);
+    let step = if groups.len() == 1 { first.worst_step(|t| t.exposed_communication_ns) } else { None };
     if let Some((step, ns)) = &step {
         sentence.push_str(&format!("; worst in step {step}: {}", fmt_ns(*ns)));
     }
     Some(Observation {
         analysis: "breakdown",
-        ranks: vec![g.rank],
+        ranks: groups.iter().map(|g| g.rank).collect::<BTreeSet<u32>>().into_iter().collect(),
         steps: step.into_iter().map(|s| s.0).collect(),
         cost_ns_per_step: cost,
         share_of_step: share.map(|s| s / 100.0),

@@ -230,7 +230,10 @@ fn observation(paths: &[RankPath]) -> Option<Observation> {
     let ranks: Vec<u32> = led.iter().map(|p| p.head.rank).collect();
     let count = led.len() as i64;
     let share = percent(ns, dur);
+    // Who waits for another rank is not to be looked at.
+    let is_waiting = leader.ends_with("communication_wait");
     let whose = match ranks[..] {
+        _ if is_waiting && paths.len() > 1 => format!("{} of {} ranks", ranks.len(), paths.len()),
         [one] => format!("rank {one}"),
         _ => format!("ranks {}", rank_list(&ranks)),
     };
@@ -244,9 +247,11 @@ fn observation(paths: &[RankPath]) -> Option<Observation> {
         if count > 1 { " on average" } else { "" },
     );
     let top = row.top_name.as_ref().filter(|t| t.1 > 0);
-    if let Some((name, time)) = top {
-        let on = if count > 1 { format!(" on rank {}", most.head.rank) } else { String::new() };
-        sentence.push_str(&format!(": its largest part{on} is `{}` with {}", clip(name, NAMED), fmt_ns(*time)));
+    if is_waiting && paths.len() > 1 {
+        sentence.push_str(", for other ranks");
+    } else if let Some((name, time)) = top {
+        let up_to = if count > 1 { "up to " } else { "" };
+        sentence.push_str(&format!(": its largest part is `{}` with {up_to}{}", clip(name, NAMED), fmt_ns(*time)));
     }
     sentence.push('.');
     let has_inferred = led.iter().any(|p| p.rows.iter().any(|r| r.has_inferred));

@@ -332,18 +332,16 @@ fn observation(job: &Job, rows: &[&SyncWindow]) -> Option<Observation> {
     if share < 1.0 || totals.len() < 2 {
         return None;
     }
-    let most = totals.iter().max_by_key(|t| (t.sync, std::cmp::Reverse(t.part)))?;
-    let least = totals.iter().min_by_key(|t| (t.sync, t.part))?;
+    let of_each = || totals.iter().map(|t| t.sync / t.windows.max(1));
+    let (least, most) = of_each().min().zip(of_each().max())?;
     let is_step = rows.iter().any(|r| r.window.scope == Scope::Step);
     let per = if is_step { "a step" } else { "of the recorded span" };
     let sentence = format!(
-        "On average a rank waits {} {per} ({}) for others in collectives, exposed: rank {} most ({}), rank {} least ({}).",
+        "On average a rank waits {} {per} ({}) for others in collectives, exposed: from {} to {}.",
         fmt_ns(sync / windows.max(1)),
         fmt_pct(Some(share)),
-        job.parts[most.part as usize].rank,
-        fmt_ns(most.sync / most.windows.max(1)),
-        job.parts[least.part as usize].rank,
-        fmt_ns(least.sync / least.windows.max(1)),
+        fmt_ns(least),
+        fmt_ns(most),
     );
     Some(Observation {
         analysis: "sync",
