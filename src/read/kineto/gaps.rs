@@ -109,9 +109,13 @@ impl KnownGap {
     /// instructions.
     #[inline]
     fn leads(&self, text: &[u8; LONGEST]) -> bool {
-        let differ = |words: std::ops::Range<usize>| {
-            let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| text[i * 8 + k]));
-            words.fold(0, |d, i| d | (word(i) ^ self.gap[i]) & self.mask[i])
+        let (words, _) = text.as_chunks::<8>();
+        let differ = |range: std::ops::Range<usize>| {
+            let mut differing = 0;
+            for i in range {
+                differing |= (u64::from_le_bytes(words[i]) ^ self.gap[i]) & self.mask[i];
+            }
+            differing
         };
         differ(0..WORDS / 2) == 0 && (usize::from(self.len) <= LONGEST / 2 || differ(WORDS / 2..WORDS) == 0)
     }
