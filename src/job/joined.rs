@@ -68,11 +68,15 @@ impl Job {
 
     /// The instance of a call; `None` without a partner on another rank.
     pub fn instance_of(&self, m: Member) -> Option<u32> {
-        self.waits.instances.get(m.part as usize)?.get(m.call as usize).copied().flatten()
+        self.matched_call(m).map(|o| o.instance)
     }
 
     /// Waiting and transfer of a call; `None` if it is not matched, or a rank of its group is not recorded.
     pub fn outcome(&self, m: Member) -> Option<CallWait> {
+        self.matched_call(m).filter(|o| o.is_divided)
+    }
+
+    fn matched_call(&self, m: Member) -> Option<CallWait> {
         self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
     }
 

@@ -27,6 +27,8 @@ pub struct CallWait {
     pub wait: Ns,
     /// The last arrival came after the end of the call: a clock is wrong, or the call is not synchronous.
     pub is_impossible: bool,
+    /// Whether the waiting is known: not if a rank of the group is not recorded.
+    pub is_divided: bool,
 }
 
 /// Arrivals of one instance, on the common axis.
@@ -43,10 +45,8 @@ pub struct Arrivals {
     pub is_impossible: bool,
 }
 
-/// By part and call: its instance, and its outcome (`None` if the call is not divided); and arrivals by instance.
+/// Outcomes by part and call (`None` without a match), and arrivals by instance.
 pub struct Waits {
-    /// The instance of a call with a partner on another rank; of several, the one for which it waited longest.
-    pub instances: Vec<Vec<Option<u32>>>,
     pub outcomes: Vec<Vec<Option<CallWait>>>,
     pub arrivals: Vec<Arrivals>,
 }
@@ -54,7 +54,6 @@ pub struct Waits {
 /// Divides all calls.
 pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Waits {
     let mut outcomes: Vec<Vec<Option<CallWait>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
-    let mut instances: Vec<Vec<Option<u32>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
     let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
     let arrivals = matched
         .instances
@@ -71,7 +70,8 @@ pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Wait
                 return found;
             }
             if matched.is_cut(instance) {
-                members.iter().for_each(|m| instances[m.part as usize][m.call as usize] = Some(id as u32));
+                let undivided = CallWait { instance: id as u32, wait: 0, is_impossible: false, is_divided: false };
+                members.iter().for_each(|m| outcomes[m.part as usize][m.call as usize] = Some(undivided));
                 return found;
             }
             let root = root(parts, matched.groups.get(instance.group as usize), members).map(|i| members[i]);
@@ -85,16 +85,15 @@ pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Wait
                 let is_impossible = last > on(m, span.end) && instance.kind.is_synchronous();
                 found.is_impossible |= is_impossible;
                 let slot = &mut outcomes[m.part as usize][m.call as usize];
-                let outcome = CallWait { instance: id as u32, wait, is_impossible };
+                let outcome = CallWait { instance: id as u32, wait, is_impossible, is_divided: true };
                 if slot.is_none_or(|s| s.wait < outcome.wait) {
                     *slot = Some(outcome);
-                    instances[m.part as usize][m.call as usize] = Some(id as u32);
                 }
             }
             found
         })
         .collect();
-    Waits { instances, outcomes, arrivals }
+    Waits { outcomes, arrivals }
 }
 
 /// First, last and gain of arrivals; the fields about ends stay 0.

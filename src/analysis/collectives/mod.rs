@@ -109,11 +109,10 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
     struct Row {
         calls: u64,
         unmatched: u64,
-        divided: u64,
         bytes: i64,
         unsized_calls: u64,
         dur: Ns,
-        wait: Ns,
+        wait: Option<Ns>,
         divided_dur: Ns,
         last: u64,
     }
@@ -136,8 +135,7 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
             row.dur += c.span.len();
             row.unmatched += u64::from(instance.is_none());
             if let Some((instance, o)) = instance.zip(outcome) {
-                row.divided += 1;
-                row.wait += o.wait;
+                *row.wait.get_or_insert(0) += o.wait;
                 row.divided_dur += c.span.len();
                 let a = job.arrivals(o.instance as usize);
                 row.last += u64::from(job.members(instance).get(a.last_member as usize) == Some(&member));
@@ -153,8 +151,8 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
                 size_sum_bytes: r.bytes,
                 unsized_count: r.unsized_calls,
                 dur_sum_ns: r.dur,
-                wait_sum_ns: (r.divided > 0).then_some(r.wait),
-                transfer_sum_ns: (r.divided > 0).then_some(r.divided_dur - r.wait),
+                wait_sum_ns: r.wait,
+                transfer_sum_ns: r.wait.map(|wait| r.divided_dur - wait),
                 unmatched_sum_ns: r.dur - r.divided_dur,
                 last_count: r.last,
             });

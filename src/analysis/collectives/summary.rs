@@ -23,8 +23,8 @@ pub struct InstanceStats {
     end_skews: Vec<Ns>,
     /// Summed duration of all calls, ns.
     dur: Ns,
-    /// Summed duration of the matched calls, ns; waiting is known only for these.
-    matched_dur: Ns,
+    /// Summed duration of the calls whose waiting is known, ns.
+    divided_dur: Ns,
     wait: Option<Ns>,
 }
 
@@ -43,7 +43,7 @@ pub fn summaries<'a>(job: &'a Job, shown: &GroupSelection) -> BTreeMap<SumKey<'a
         for m in members {
             sum.dur += job.call(*m).span.len();
             if let Some(outcome) = job.outcome(*m) {
-                sum.matched_dur += job.call(*m).span.len();
+                sum.divided_dur += job.call(*m).span.len();
                 *sum.wait.get_or_insert(0) += outcome.wait;
             }
         }
@@ -93,7 +93,7 @@ pub fn summary_table(sums: &BTreeMap<SumKey, InstanceStats>, shown: &GroupSelect
             timed_count: t.count,
             untimed_count: s.without_transfer,
             dur_sum_ns: s.dur,
-            unmatched_sum_ns: s.dur - s.matched_dur,
+            unmatched_sum_ns: s.dur - s.divided_dur,
             wait_sum_ns: s.wait,
             transfer_sum_ns: t.sum,
             transfer_mean_ns: (t.count > 0).then_some(t.mean),
@@ -145,7 +145,7 @@ pub fn summary_view(
             shown.name(*group).to_string(),
             fmt_count(s.count),
             fmt_ns(s.dur),
-            fmt_pct(s.wait.and_then(|wait| percent(wait, s.matched_dur))),
+            fmt_pct(s.wait.and_then(|wait| percent(wait, s.divided_dur))),
             if t.count > 0 { fmt_ns(t.p50) } else { dash() },
             alg.map_or_else(dash, |a| format!("{:.1}", a * kind.bus_factor(shown.sizes(*group)))),
             if start.count > 0 { fmt_ns(start.p50) } else { dash() },

@@ -47,8 +47,8 @@ table! {
         timed_count: u64, "", "complete instances with a transfer time above 0";
         untimed_count: u64, "", "complete instances without one";
         dur_sum_ns: i64, "ns", "length of all calls on all ranks";
-        unmatched_sum_ns: i64, "ns", "length of the unmatched calls, whose waiting is unknown";
-        wait_sum_ns: Option<i64>, "ns", "waiting in the matched calls; null if there are none";
+        unmatched_sum_ns: i64, "ns", "length of the calls whose waiting is not known: unmatched, or a rank of the group is not recorded";
+        wait_sum_ns: Option<i64>, "ns", "waiting for other ranks; null if it is known of no call";
         transfer_sum_ns: i64, "ns", "t, transfer time of the rank that came last, summed";
         transfer_mean_ns: Option<f64>, "ns", "mean of t";
         transfer_p50_ns: Option<i64>, "ns", "median of t, nearest rank";
