@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What causes of slow groups are called in transfers.
 pub const KEY: &str = "slow groups";
 
-/// A group is slow below this share of the median of its family.
+/// A group is slow below this share of the median of its family; a call, of the 90th percentile of its class.
 const SLOW: f64 = 0.7;
-/// Fewest groups of a family, and fewest calls of a group.
+/// Fewest groups of a family, and fewest calls of a class.
 const GROUPS: usize = 4;
 const CALLS: usize = 10;
 /// Groups named in a sentence.
@@ -26,20 +26,20 @@ const SHOWN: usize = 2;
 const BYTES_MIN: i64 = 1 << 20;
 /// What transfers among the same ranks: a group, or of messages a pair of its ranks, ascending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Link {
+struct Link {
     group: u32,
     pair: Option<[u32; 2]>,
 }
 
 /// Link, kind of collective and power of two of the size.
-pub type SizeClass = (Link, &'static str, u32);
+type SizeClass = (Link, &'static str, u32);
 /// Rates of calls, bytes per ns.
-pub type Rates = Vec<(f64, Member)>;
+type Rates = Vec<(f64, Member)>;
 /// Of a family: the rate of each link, its calls, and the link.
 type Links<'a> = Vec<(f64, &'a Rates, Link)>;
 
 /// Bytes per ns of a matched call, with the class of its size.
-pub fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
+fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
     let (call, outcome) = (job.call(m), job.transfer_of(m)?);
     let bytes = call.bytes.filter(|b| *b >= BYTES_MIN)?;
     let transfer = call.span.len() - outcome.wait;
@@ -56,7 +56,7 @@ pub fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
 }
 
 /// The rates of all matched calls, by class.
-pub fn rates(job: &Job) -> BTreeMap<SizeClass, Rates> {
+fn rates(job: &Job) -> BTreeMap<SizeClass, Rates> {
     let mut out: BTreeMap<SizeClass, Rates> = BTreeMap::new();
     for (part, p) in (0u32..).zip(&job.parts) {
         for call in 0..p.calls.calls.len() as u32 {
@@ -74,6 +74,8 @@ pub fn rates(job: &Job) -> BTreeMap<SizeClass, Rates> {
 pub struct SlowGroups {
     /// By part and call: how much less its transfer takes at the rate of the family, ns.
     pub saved: BTreeMap<(u32, u32), Ns>,
+    /// The 90th percentile of the rates of each class, bytes per ns.
+    best: BTreeMap<SizeClass, f64>,
     /// Those that the slow groups have in common; or else all their members.
     pub ranks: Vec<u32>,
     pub sentence: String,
@@ -92,14 +94,16 @@ type Family = (String, usize, Option<u32>, bool, &'static str, u32);
 
 impl SlowGroups {
     pub fn of(job: &Job) -> Self {
-        let calls = rates(job);
+        let mut calls = rates(job);
+        calls.retain(|_, of_class| of_class.len() >= CALLS);
         let mut families: BTreeMap<Family, Links> = BTreeMap::new();
-        for ((link, kind, size), of_link) in calls.iter().filter(|(_, c)| c.len() >= CALLS) {
+        for ((link, kind, size), of_link) in &calls {
             let Some((text, members, distance, across)) = family(job, *link) else { continue };
             let middle = middle(of_link.iter().map(|(rate, _)| *rate).collect());
             families.entry((text, members, distance, across, kind, *size)).or_default().push((middle, of_link, *link));
         }
-        let mut out = Self::default();
+        let best = calls.iter().map(|(class, of_class)| (*class, best(of_class))).collect();
+        let mut out = Self { best, ..Self::default() };
         let mut slow: Vec<Slow> = Vec::new();
         for groups in families.values().filter(|g| g.len() >= GROUPS) {
             let usual = middle(groups.iter().map(|(rate, ..)| *rate).collect());
@@ -127,6 +131,12 @@ impl SlowGroups {
         let saved = self.saved.get(&(m.part, m.call))?;
         let transfer = transfer(job, m);
         (transfer > 0).then(|| *saved as f64 / transfer as f64)
+    }
+
+    /// Share of a slow call's transfer that it would not take at the 90th percentile of its class.
+    pub fn excess_share(&self, job: &Job, m: Member) -> f64 {
+        let Some((class, rate)) = rate(job, m) else { return 0.0 };
+        self.best.get(&class).filter(|best| rate < SLOW * **best).map_or(0.0, |best| 1.0 - rate / best)
     }
 
     fn name(&mut self, job: &Job, slow: &[Slow]) {
@@ -175,6 +185,13 @@ fn transfer(job: &Job, m: Member) -> Ns {
     job.outcome(m).map_or(0, |o| job.call(m).span.len() - o.wait)
 }
 
+/// The smallest rate that at least 90 % of the calls do not exceed.
+fn best(calls: &Rates) -> f64 {
+    let mut rates: Vec<f64> = calls.iter().map(|(rate, _)| *rate).collect();
+    rates.sort_by(f64::total_cmp);
+    rates[(rates.len() * 9).div_ceil(10) - 1]
+}
+
 fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
@@ -202,7 +219,7 @@ fn family(job: &Job, link: Link) -> Option<(String, usize, Option<u32>, bool)> {
         return None;
     }
     let size = ranks.len();
-    let is_member = |part: &u32| job.parts.get(*part as usize).is_some_and(|p| ranks.contains(&p.rank));
+    let is_member = |part: &u32| job.parts.get(*part as usize).is_some_and(|p| ranks.binary_search(&p.rank).is_ok());
     let parts = g.uses.iter().map(|(part, _)| part).filter(|part| is_member(part));
     let hosts: BTreeSet<&str> = parts.filter_map(|part| job.parts[*part as usize].host.as_deref()).collect();
     let distance = match Members::listed(ranks) {

@@ -9,7 +9,7 @@
 use crate::analysis::efficiency::account::Place;
 use crate::diagnosis::account::{JobAccount, Lost, TimePart};
 use crate::diagnosis::kind::CauseKind;
-use crate::diagnosis::slow_groups::{self, SizeClass, SlowGroups, rate};
+use crate::diagnosis::slow_groups::{self, SlowGroups};
 use crate::job::exposed::{ExposedKind, ExposedPiece, divide};
 use crate::job::{Group, Job, Member, is_queued_behind};
 use crate::trace::collective::Call;
@@ -19,12 +19,6 @@ use std::sync::Arc;
 
 /// A call that starts this soon after another one on its stream was queued behind it, ns.
 const QUEUED_MAX: Ns = 20_000;
-
-/// A transfer is slow below this share of the 90th percentile of its group, kind and size.
-const SLOW: f64 = 0.7;
-
-/// Fewest calls of a group, kind and size for a percentile.
-const CALLS: usize = 10;
 
 /// What stages of a pipeline call.
 const MESSAGES: &str = "send and recv";
@@ -37,7 +31,6 @@ pub fn find(job: &Job, account: &JobAccount) -> BTreeMap<(usize, Place), Vec<Los
         return BTreeMap::new();
     }
     let known = Known {
-        usual: usual_rates(job),
         pipelines: job.matched.groups.iter().map(|g| is_named_pipeline(g) || is_chain(job, g)).collect(),
         slow: job.shared(SlowGroups::of),
     };
@@ -63,7 +56,6 @@ pub fn find(job: &Job, account: &JobAccount) -> BTreeMap<(usize, Place), Vec<Los
 
 /// What is known of the groups of a job.
 struct Known {
-    usual: HashMap<SizeClass, f64>,
     /// By group: whether its ranks are stages of a pipeline.
     pipelines: Vec<bool>,
     slow: Arc<SlowGroups>,
@@ -144,7 +136,7 @@ fn cut(job: &Job, part: u32, calls: &[u32], exposed: &[ExposedPiece], known: &Kn
                 *left -= behind;
                 let member = Member { part, call: i };
                 let of_family = known.slow.share(job, member);
-                let own = || of_family.unwrap_or_else(|| excess_share(job, member, &known.usual));
+                let own = || of_family.unwrap_or_else(|| known.slow.excess_share(job, member));
                 let share = *slow.entry(i).or_insert_with(own);
                 let excess = ((p.span.len() - behind) as f64 * share) as Ns;
                 let ends = [p.span.start, p.span.start + behind, p.span.start + behind + excess];
@@ -211,21 +203,4 @@ fn ends_of_pipelines(job: &Job, part: u32, calls: &[u32], pipelines: &[bool]) ->
         }
     }
     out
-}
-
-/// The 90th percentile of the rates of each class, bytes per ns.
-fn usual_rates(job: &Job) -> HashMap<SizeClass, f64> {
-    let of = |rates: &slow_groups::Rates| {
-        let mut rates: Vec<f64> = rates.iter().map(|(rate, _)| *rate).collect();
-        rates.sort_by(f64::total_cmp);
-        // The smallest rate that at least 90 % of the calls do not exceed.
-        rates[(rates.len() * 9).div_ceil(10) - 1]
-    };
-    slow_groups::rates(job).iter().filter(|(_, r)| r.len() >= CALLS).map(|(class, r)| (*class, of(r))).collect()
-}
-
-/// Share of a slow call's transfer that it would not take at the usual rate.
-fn excess_share(job: &Job, m: Member, usual: &HashMap<SizeClass, f64>) -> f64 {
-    let Some((class, rate)) = rate(job, m) else { return 0.0 };
-    usual.get(&class).filter(|best| rate < SLOW * **best).map_or(0.0, |best| 1.0 - rate / best)
 }
