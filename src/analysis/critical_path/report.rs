@@ -231,9 +231,9 @@ fn observation(paths: &[RankPath]) -> Option<Observation> {
     let count = led.len() as i64;
     let share = percent(ns, dur);
     // Who waits for another rank is not to be looked at.
-    let is_waiting = leader.ends_with("communication_wait");
+    let is_waiting = paths.len() > 1 && leader.ends_with(CallPart::Wait.suffix());
     let whose = match ranks[..] {
-        _ if is_waiting && paths.len() > 1 => format!("{} of {} ranks", ranks.len(), paths.len()),
+        _ if is_waiting => format!("{} of {} ranks", ranks.len(), paths.len()),
         [one] => format!("rank {one}"),
         _ => format!("ranks {}", rank_list(&ranks)),
     };
@@ -247,7 +247,7 @@ fn observation(paths: &[RankPath]) -> Option<Observation> {
         if count > 1 { " on average" } else { "" },
     );
     let top = row.top_name.as_ref().filter(|t| t.1 > 0);
-    if is_waiting && paths.len() > 1 {
+    if is_waiting {
         sentence.push_str(", for other ranks");
     } else if let Some((name, time)) = top {
         let up_to = if count > 1 { "up to " } else { "" };

@@ -26,15 +26,17 @@ impl Replay {
         let continues = |i: usize| local[i].1 && matches!(self.nodes[i].base, Base::Ready(_));
         let compared: HashSet<_> = (0..self.nodes.len()).filter(|i| continues(*i)).map(|i| self.peer_key(i)).collect();
         let during = |i: usize| if compared.contains(&self.peer_key(i)) { self.work_during_call(job, i) } else { 0 };
-        let during: Vec<Ns> = (0..self.nodes.len()).map(during).collect();
-        let since_ready = self.usual_of(&|i| self.nodes[i].local + during[i]);
+        let since_ready = (!compared.is_empty()).then(|| {
+            let since: Vec<Ns> = (0..self.nodes.len()).map(|i| self.nodes[i].local + during(i)).collect();
+            self.usual_of(&|i| since[i])
+        });
         let local: Vec<Ns> = (0..self.nodes.len())
             .map(|i| {
                 let own = self.nodes[i].local;
-                match local[i] {
-                    (_, true) if continues(i) => own.min(since_ready[i].0),
-                    (usual, true) => own.min(usual),
-                    (usual, false) => usual,
+                match (&since_ready, local[i]) {
+                    (Some(since), _) if continues(i) => own.min(since[i].0),
+                    (_, (usual, true)) => own.min(usual),
+                    (_, (usual, false)) => usual,
                 }
             })
             .collect();
