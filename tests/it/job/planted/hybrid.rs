@@ -8,9 +8,9 @@
 //! `HTA_SEEDS=20` repeats each job with as many seeds.
 
 use super::job::{Action, Group, Job, Join, Kind, about, all_reduce, kernel};
-use super::late::gain_of_repair;
 use super::recording::Recording;
 use super::simulate::{Simulated, simulate};
+use super::truth::gain_of_repair;
 use crate::run::{Answer, Record};
 use hta::trace::testing::us;
 
@@ -106,7 +106,7 @@ impl Layout {
 }
 
 /// The work of one rank in one step.
-struct Step<'a> {
+struct Step {
     layout: Layout,
     costs: Costs,
     plant: Plant,
@@ -114,10 +114,10 @@ struct Step<'a> {
     /// Differs from step to step and from seed to seed.
     draw: u64,
     place: u64,
-    actions: &'a mut Vec<Action>,
+    actions: Vec<Action>,
 }
 
-impl Step<'_> {
+impl Step {
     fn compute(&mut self, name: &'static str, dur: i64, is_backward: bool) {
         self.place += 1;
         let pct = match self.plant {
@@ -175,7 +175,7 @@ impl Step<'_> {
         });
     }
 
-    fn run(&mut self) {
+    fn run(mut self) -> Vec<Action> {
         let l = self.layout;
         let (stage, replica, t) = l.place(self.rank);
         let at = |stage: u32| l.rank(stage, replica, t);
@@ -212,15 +212,14 @@ impl Step<'_> {
         }
         self.actions.push(Action::Wait);
         self.compute("adam", 300, false);
+        self.actions
     }
 }
 
 fn job(layout: Layout, costs: Costs, plant: Plant, seed: u64) -> Simulated {
     let program = move |rank: u32, step: u64| {
-        let mut actions = Vec::new();
         let draw = step + 1000 * seed;
-        Step { layout, costs, plant, rank, draw, place: 0, actions: &mut actions }.run();
-        actions
+        Step { layout, costs, plant, rank, draw, place: 0, actions: Vec::new() }.run()
     };
     simulate(&Job::new(layout.world(), STEPS, &program).groups(layout.groups()))
 }
@@ -239,7 +238,7 @@ fn truth(cause: &Record, layout: Layout, seed: u64, own: &Simulated) -> Option<i
     let without = |costs: Costs| gain_of_repair(own, &job(layout, costs, Plant::Nothing, seed));
     match cause.text("kind") {
         "data_loader" => Some(without(Costs { loader: 0, ..USUAL })),
-        "transfer_bare" | "transfer_slow" => Some(without(Costs { network: 0, ..USUAL })),
+        "transfer_bare" | "transfer_bandwidth" => Some(without(Costs { network: 0, ..USUAL })),
         _ => None,
     }
 }
@@ -256,14 +255,6 @@ fn balanced_jobs_name_nobody_and_promise_no_more_than_is_true() {
             for c in causes(&answer) {
                 let gain = c.int("recoverable_ns");
                 let truth = truth(&c, layout, seed, &own);
-                if std::env::var("HTA_SEEDS").is_ok() {
-                    println!(
-                        "{what}: {} {} {gain} {truth:?} {}",
-                        c.text("kind"),
-                        c.text("ranks"),
-                        c.text("confidence")
-                    );
-                }
                 let is_true = truth.is_none_or(|t| gain * 10 <= t * 12);
                 wrong.extend((!is_true).then(|| format!("{what}: {truth:?} {}", c.0)));
             }
@@ -311,8 +302,7 @@ fn a_planted_cost_is_the_first_sure_cause_with_its_gain() {
             for (plant, who) in plants(layout, 1 + n + seed) {
                 let own = job(layout, USUAL, plant, seed);
                 let gain = gain_of_repair(&own, &usual);
-                let time = own.calls().map(|c| c.run.end).max().unwrap_or(1);
-                if 100.0 * gain as f64 / (time as f64) < NAMED_PCT {
+                if 100.0 * gain as f64 / (own.end() as f64) < NAMED_PCT {
                     continue;
                 }
                 count += 1;

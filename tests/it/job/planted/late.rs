@@ -8,7 +8,7 @@
 use super::job::{Action, Job, Join, Kind, about, all_reduce, forward, kernel};
 use super::recording::Recording;
 use super::simulate::{Simulated, simulate};
-use super::truth::{Late, lates, within};
+use super::truth::{Late, gain_of_repair, lates, within};
 use crate::run::{Answer, Record};
 use hta::trace::testing::{Detail, ms, us};
 use std::collections::BTreeMap;
@@ -163,12 +163,6 @@ fn another_late_rank_in_each_step_is_one_rotating_finding() {
     let late: Vec<Late> = lates(&job).into_iter().filter(|l| u64::from(l.rank) == (3 * l.step) % 8).collect();
     assert_eq!((late.len(), amounts(&row)), (8, sums(&late)));
     check_delays(&answer, &job);
-}
-
-/// How much longer a job takes than the same job in which the repair was made.
-pub fn gain_of_repair(job: &Simulated, repaired: &Simulated) -> i64 {
-    let end = |job: &Simulated| job.calls().map(|c| c.run.end).max().expect("a call");
-    end(job) - end(repaired)
 }
 
 /// Repairing either one alone gains nothing, because the other would still be late.

@@ -2,10 +2,10 @@
 
 use super::groups::{own_groups, tp_dp};
 use super::job::{Job, about, all_reduce, kernel};
-use super::late::{check_delays, gain_of_repair, one};
+use super::late::{check_delays, one};
 use super::recording::Recording;
 use super::simulate::simulate;
-use super::truth::within;
+use super::truth::{gain_of_repair, within};
 use hta::trace::testing::{Collective, TraceBuilder, ms, us};
 use std::ops::Range;
 

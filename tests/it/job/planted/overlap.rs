@@ -10,7 +10,7 @@ use super::job::{Action, Job, Join, Kind, about, forward, kernel};
 use super::late::one;
 use super::recording::Recording;
 use super::simulate::simulate;
-use super::truth::within;
+use super::truth::{gain_of_repair, within};
 use crate::run::Answer;
 use hta::trace::testing::us;
 
@@ -63,12 +63,10 @@ fn run(world: u32, who: u32, slow: Slow, seed: u64, noise: i64, transfer: i64) -
         let of = move |rank: u32, s: u64| {
             step(rank, s + 1000 * seed, if rank == who { slow } else { Slow::Nothing }, noise, transfer)
         };
-        let job = simulate(&Job::new(world, STEPS, &of));
-        let end = job.calls().map(|c| c.run.end).max().expect("a call");
-        (job, end)
+        simulate(&Job::new(world, STEPS, &of))
     };
-    let ((late, end), (_, usual)) = (job(slow), job(Slow::Nothing));
-    (Recording::full().answer(&late), (end - usual) / STEPS as i64)
+    let (late, usual) = (job(slow), job(Slow::Nothing));
+    (Recording::full().answer(&late), gain_of_repair(&late, &usual) / STEPS as i64)
 }
 
 #[test]

@@ -62,6 +62,11 @@ impl Simulated {
         self.rows.iter().flatten().filter_map(|row| if let Row::Call(call) = row { Some(call) } else { None })
     }
 
+    /// End of the last call of any rank.
+    pub fn end(&self) -> i64 {
+        self.calls().map(|c| c.run.end).max().expect("a call")
+    }
+
     /// Start of a rank's step.
     pub fn step_start(&self, rank: u32, step: u64) -> i64 {
         let find = |row: &Row| match row {

@@ -111,6 +111,11 @@ pub fn within(what: &str, got: i64, truth: i64, pct: i64) {
     assert!((got - truth).abs() * 100 <= truth * pct, "{what}: {got} ns, the truth is {truth}");
 }
 
+/// How much longer a job takes than the same job in which the repair was made, ns.
+pub fn gain_of_repair(job: &Simulated, repaired: &Simulated) -> i64 {
+    job.end() - repaired.end()
+}
+
 /// How late a rank was for one collective.
 #[derive(Clone, Debug)]
 pub struct Late {
