@@ -14,7 +14,8 @@
 The store is moto. Requests fail in a proxy before it: 500, 503, and connections closed before or inside the answer; which
 ones is decided by a seed. Results name the traces as they were given, so files are read below a folder whose path is as
 long as the URL, and `files` is compared with that path in the place of the URL; all others are compared byte by byte.
-Nothing may be left behind: partials in the store, or unfinished uploads.
+Nothing may be left behind: partials in the store, or unfinished uploads. A way that takes longer than `--timeout` seconds
+ends the program with the stack of every thread.
 
 Needs `hta_engine` with Ray (the wheel, or python/ on PYTHONPATH with HTA_PROGRAM) and, in this or another environment,
 moto[server].
@@ -22,6 +23,7 @@ moto[server].
 
 import argparse
 import contextlib
+import faulthandler
 import http.client
 import http.server
 import io
@@ -262,8 +264,8 @@ def same_but_names(files, store, path, url, what):
 
 
 class Check:
-    def __init__(self, store, cluster, work, seed):
-        self.store, self.cluster, self.work, self.seed = store, cluster, work, seed
+    def __init__(self, store, cluster, work, seed, timeout):
+        self.store, self.cluster, self.work, self.seed, self.timeout = store, cluster, work, seed, timeout
 
     def job(self, name, folder, ways, **for_ray):
         url = f"s3://{BUCKET}/{name}"
@@ -273,6 +275,7 @@ class Check:
         try:
             expected = None
             for way in ways:
+                faulthandler.dump_traceback_later(self.timeout, exit=True)
                 self.store.empty()
                 self.store.put(folder, name)
                 out, requests = f"s3://{BUCKET}/out/{name}/{way}", ""
@@ -303,6 +306,7 @@ class Check:
                 size = sum(map(len, found.values()))
                 print(f"{name:20} {way:12} {len(found):4} files {size / 1e6:8.1f} MB {took:7.1f} s{requests}", flush=True)
         finally:
+            faulthandler.cancel_dump_traceback_later()
             short.unlink()
 
     def remote(self, way, url, out, for_ray):
@@ -337,6 +341,7 @@ def main():
     args.add_argument("--only", default=",".join(WAYS), help=f"some of {','.join(WAYS)}")
     args.add_argument("--moto", default=shutil.which("moto_server"), help="the server of moto")
     args.add_argument("--seed", type=int, default=25)
+    args.add_argument("--timeout", type=int, default=900, help="most seconds of a way [900]")
     args = args.parse_args()
     ways = args.only.split(",")
     if not args.moto or not set(ways) <= set(WAYS):
@@ -352,8 +357,9 @@ def main():
         with tempfile.TemporaryDirectory(prefix="hta-same-") as work:
             work = pathlib.Path(work)
             if set(ways) - {"files", "s3", "failing"}:
+                faulthandler.dump_traceback_later(args.timeout, exit=True)
                 cluster = Cluster(work, 1)
-            check = Check(store, cluster, work, args.seed)
+            check = Check(store, cluster, work, args.seed, args.timeout)
             jobs = args.jobs or ([] if args.megatron else sorted(p.name for p in SAMPLES.iterdir() if p.is_dir()))
             for job in jobs:
                 folder = SAMPLES / job if (SAMPLES / job).is_dir() else pathlib.Path(job).resolve()
