@@ -15,6 +15,7 @@ use crate::cli::table::OutputArgs;
 use crate::compat;
 use crate::compat::Compat;
 use crate::error::SetError;
+use crate::files::{Location, Stores};
 use crate::output::text;
 use crate::output::unfinished::write;
 use crate::registry::find;
@@ -24,7 +25,7 @@ use crate::trace::rank_trace::RankTrace;
 use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 
 #[derive(Debug, Args)]
@@ -177,7 +178,7 @@ pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) 
 #[derive(Default)]
 pub struct Beside {
     /// These files, which are no traces.
-    pub files: Vec<PathBuf>,
+    pub files: Vec<Location>,
     /// Rows of the chosen table.
     pub batches: Vec<Batch>,
     /// The text report.
@@ -185,18 +186,18 @@ pub struct Beside {
     pub exit: Exit,
 }
 
-pub fn run(stem: &str, matches: &ArgMatches) -> anyhow::Result<Exit> {
-    run_beside(stem, matches, Beside::default())
+pub fn run(stem: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
+    run_beside(stem, matches, Beside::default(), stores)
 }
 
 /// Runs an analysis on the traces among the inputs.
 ///
 /// # Errors
 /// When an option cannot be used, no trace can be read or nothing can be written.
-pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside) -> anyhow::Result<Exit> {
+pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside, stores: &Stores) -> anyhow::Result<Exit> {
     let analysis = find(stem).with_context(|| format!("cannot find the analysis `{stem}`"))?;
     let args = &AnalysisArgs::from_arg_matches(matches)?;
-    let mut options = args.traces.options()?;
+    let mut options = args.traces.options(stores)?;
     let tool = args.traces.common.compat(&[analysis])?;
     let by = tool.or(definitions(stem, args.method)?);
     enter(analysis.about().settings, matches, &mut options)?;
@@ -212,7 +213,7 @@ pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside) -> anyhow::R
     let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&declared)?;
     options.wanted = Wanted::Only(table.name);
-    let mut traces = args.traces.traces()?;
+    let mut traces = args.traces.traces(stores)?;
     args.capture.choose(&mut traces.inputs, args.traces.common.load(false, false))?;
     traces.inputs.retain(|input| !beside.files.contains(&input.path));
     args.output.allow(&traces.guarded)?;

@@ -12,6 +12,7 @@ use crate::cli::report::{HtmlArgs, leave};
 use crate::compat::{Compat, chosen};
 use crate::diagnosis::condition::CauseCondition;
 use crate::error::SetError;
+use crate::files::{Location, Stores};
 use crate::output::captures::CapturesTable;
 use crate::output::folder::Folder;
 use crate::output::html::PageOptions;
@@ -120,23 +121,23 @@ const DIAGNOSIS: &str = "diagnosis";
 /// Width of `report.txt`, columns.
 const REPORT_WIDTH: usize = 80;
 
-pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &AnalyzeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let asked: Vec<&'static dyn Analysis> =
         ANALYSES.iter().copied().filter(|a| args.only.is_empty() || args.only.iter().any(|o| o == a.stem())).collect();
     args.printed.conditions()?;
-    let mut options = args.traces.options()?;
+    let mut options = args.traces.options(stores)?;
     let compat = args.traces.common.compat(&asked)?;
     let analyses = chosen(compat, &asked);
     filters::refuse_unused(&analyses, &options)?;
     if args.no_events {
         options.wanted = Wanted::NoEvents;
     }
-    let mut traces = args.traces.traces()?;
+    let mut traces = args.traces.traces(stores)?;
     let load = args.traces.common.load(!args.no_events, args.keep_args);
     args.capture.choose(&mut traces.inputs, load)?;
     let processes = if args.captures { captures::processes(&mut traces.inputs, load)? } else { Vec::new() };
     let layout = if args.partial { &partial::LAYOUT } else { &RESULTS };
-    let place = OutputPlace::find(layout, &args.out, &traces.guarded, args.force)?;
+    let place = OutputPlace::find(layout, Location::new(&args.out, stores), &traces.guarded, args.force)?;
     announce(&place);
     let events = (!args.no_events).then_some(args.keep_args);
     let request = Request {

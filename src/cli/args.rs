@@ -6,7 +6,7 @@ use crate::cli::memory;
 use crate::compat;
 use crate::compat::Compat;
 use crate::error::SetError;
-use crate::files::is_remote;
+use crate::files::{Location, Stores};
 use crate::flops::peaks::Peaks;
 use crate::job::ClockMode;
 use crate::output::inputs::Inputs;
@@ -199,47 +199,42 @@ pub struct Traces {
 
 impl TraceArgs {
     /// Resolves the arguments to files.
-    pub fn traces(&self) -> anyhow::Result<Traces> {
-        let mut traces = traces(&self.traces, self.rank_dir.as_deref())?;
+    pub fn traces(&self, stores: &Stores) -> anyhow::Result<Traces> {
+        let mut traces = traces(&self.traces, self.rank_dir.as_deref(), stores)?;
         self.common.guard(&mut traces.guarded);
         Ok(traces)
     }
 
-    pub fn options(&self) -> anyhow::Result<Options> {
-        options(&self.common, &self.across)
+    pub fn options(&self, stores: &Stores) -> anyhow::Result<Options> {
+        options(&self.common, &self.across, stores)
     }
 }
 
 /// Resolves paths and a folder of ranks to files.
-pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>) -> anyhow::Result<Traces> {
+pub fn traces(paths: &[PathBuf], rank_dir: Option<&Path>, stores: &Stores) -> anyhow::Result<Traces> {
     let (mut found, mut spool) = (Vec::new(), None);
     for path in paths.iter().map(PathBuf::as_path).chain(rank_dir) {
         if path.as_os_str() == "-" && spool.is_none() {
             // Standard input cannot be rewound, and a trace may have to be read twice.
             spool = Some(spooled()?);
         } else {
-            found.push(path.to_path_buf());
+            found.push(Location::new(path, stores));
         }
     }
-    if let Some(dir) = rank_dir.filter(|d| !d.is_dir() && !is_remote(d)) {
+    if let Some(dir) = found.last().filter(|d| rank_dir.is_some() && !d.is_dir() && !d.is_remote()) {
         return Err(SetError::Missing { what: format!("the folder `{}`", dir.display()) }.into());
     }
     let mut inputs = Vec::new();
     if let Some(file) = &spool {
-        inputs.push(Input {
-            path: file.path().to_path_buf(),
-            shown: "<stdin>".to_string(),
-            named: true,
-            process: None,
-        });
+        inputs.push(Input::named(file.path()).shown_as("<stdin>"));
     }
     if !found.is_empty() {
         inputs.extend(discover(&found)?);
     }
     let mut guarded = Inputs::of_traces(&inputs);
     // What is no file of a store by its own name is a folder or a pattern there.
-    let is_own = |path: &PathBuf| inputs.iter().any(|i| i.path == *path);
-    let is_folder = |path: &&PathBuf| path.is_dir() || is_remote(path) && !is_own(path);
+    let is_own = |path: &Location| inputs.iter().any(|i| i.path == *path);
+    let is_folder = |path: &&Location| path.is_dir() || path.is_remote() && !is_own(path);
     found.iter().filter(is_folder).for_each(|folder| guarded.add_folder(folder));
     Ok(Traces { inputs, guarded, _spool: spool })
 }
@@ -294,8 +289,8 @@ fn bad_file(holds: &'static str, path: &Path, reason: String) -> SetError {
 }
 
 /// Options of the analyses, including those that compare ranks.
-pub fn options(common: &CommonArgs, across: &AcrossArgs) -> anyhow::Result<Options> {
-    let mut options = common.options()?;
+pub fn options(common: &CommonArgs, across: &AcrossArgs, stores: &Stores) -> anyhow::Result<Options> {
+    let mut options = common.options(stores)?;
     options.kernel_wait_max = i64::from(across.kernel_wait_max_us) * 1000;
     options.across = AcrossOptions {
         clock: match across.clock {
@@ -312,7 +307,7 @@ pub fn options(common: &CommonArgs, across: &AcrossArgs) -> anyhow::Result<Optio
 
 impl CommonArgs {
     /// Options of the analyses; those that compare ranks have their defaults.
-    pub fn options(&self) -> anyhow::Result<Options> {
+    pub fn options(&self, stores: &Stores) -> anyhow::Result<Options> {
         let builtin = Rules::builtin().map_err(anyhow::Error::msg)?;
         let texts = self.texts()?;
         let rules = match (&self.rules, texts.rules) {
@@ -347,7 +342,7 @@ impl CommonArgs {
                 linked_only: self.linked_only,
                 steps: self.steps.clone(),
                 hidden_min: i64::from(self.hidden_min_us) * 1000,
-                graph_captures: Arc::new(self.graph_captures()?),
+                graph_captures: Arc::new(self.graph_captures(stores)?),
             },
             peaks,
             kernel_wait_max: KERNEL_WAIT_MAX,
@@ -359,11 +354,12 @@ impl CommonArgs {
     }
 
     /// The graphs of the captures that were given.
-    fn graph_captures(&self) -> anyhow::Result<Captures> {
+    fn graph_captures(&self, stores: &Stores) -> anyhow::Result<Captures> {
         if self.graph_capture.is_empty() {
             return Ok(Captures::default());
         }
-        let read = read_captures(&discover(&self.graph_capture)?, self.load(true, false));
+        let files: Vec<Location> = self.graph_capture.iter().map(|path| Location::new(path, stores)).collect();
+        let read = read_captures(&discover(&files)?, self.load(true, false));
         read.map_err(|e| match e {
             CaptureError::Read(e) => e.into(),
             CaptureError::Set(e) => e.into(),

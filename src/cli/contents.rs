@@ -4,6 +4,7 @@
 use crate::cli::exit::Exit;
 use crate::cli::output::{print_text, stdout_is_terminal};
 use crate::error::SetError;
+use crate::files::{Location, Stores};
 use crate::output::contents::{Contents, remove_from_store};
 use crate::output::inputs::Inputs;
 use crate::output::place::RESULTS;
@@ -36,13 +37,14 @@ For results that are in a store, without any other tool for it:
   hta files s3://bucket/job-7-hta report.html --out report.html
   hta files s3://bucket/parts --remove-partials     when they are merged";
 
-pub fn run(args: &FilesArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &FilesArgs, stores: &Stores) -> anyhow::Result<Exit> {
+    let place = Location::new(&args.place, stores);
     if args.remove_partials {
-        let count = remove_from_store(&partial::LAYOUT, &args.place)?;
+        let count = remove_from_store(&partial::LAYOUT, &place)?;
         print_text(&format!("{} removed from {}\n", plural(count, "partial"), args.place.display()))?;
         return Ok(Exit::Done);
     }
-    let contents = Contents::of(&args.place, &[&RESULTS, &partial::LAYOUT])?;
+    let contents = Contents::of(place, &[&RESULTS, &partial::LAYOUT])?;
     let Some(name) = &args.name else {
         let lines: Vec<String> = contents.names().iter().map(|name| format!("{name}\n")).collect();
         print_text(&lines.concat())?;

@@ -18,6 +18,7 @@ use crate::diagnosis::DiagnosisOf;
 use crate::diff::threshold::{Threshold, Verdict};
 use crate::diff::{DIFF, SHORT_NAMES, Set, causes, comparable, compare, iterations};
 use crate::error::SetError;
+use crate::files::{Location, Stores};
 use crate::output::inputs::Inputs;
 use crate::output::text;
 use crate::read::discover::discover;
@@ -53,9 +54,10 @@ pub fn command() -> Command {
     with_tables(with_settings(DiffArgs::augment_args(command), DIFF.about().settings), DIFF)
 }
 
-pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
+pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let args = &DiffArgs::from_arg_matches(matches)?;
-    if let Some(sides) = snapshots::diff::sides(&args.base, &args.test)? {
+    let [base_path, test_path] = [&args.base, &args.test].map(|path| Location::new(path, stores));
+    if let Some(sides) = snapshots::diff::sides(&base_path, &test_path)? {
         if let Some(text) = args.fail_if.first() {
             let reason = "conditions are for traces, not for memory snapshots".to_string();
             return Err(SetError::Argument { option: "--fail-if", value: text.clone(), reason }.into());
@@ -63,7 +65,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
         let limit = memory::limit(args.common.memory_limit);
         return snapshots::diff::run(&sides, &args.output, limit, args.common.strict);
     }
-    let mut options = args.common.options()?;
+    let mut options = args.common.options(stores)?;
     let tool = args.common.compat(&[DIFF])?;
     // Causes and iterations of both sides are compared, too, in hta's own definitions.
     let mut analyses = compat::chosen(tool, &[DIFF]);
@@ -76,7 +78,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let table = args.output.table(&declared)?;
     let thresholds = thresholds(&args.fail_if, tool)?;
     // Find the files of both sets first, so that an error in the second set shows before the first is read.
-    let (base_inputs, test_inputs) = (find("base", &args.base)?, find("test", &args.test)?);
+    let (base_inputs, test_inputs) = (find("base", &base_path)?, find("test", &test_path)?);
     let mut guarded = Inputs::of_traces(&base_inputs);
     guarded.add_all(&Inputs::of_traces(&test_inputs));
     args.common.guard(&mut guarded);
@@ -142,8 +144,8 @@ fn thresholds(texts: &[String], compat: Option<Compat>) -> Result<Vec<Threshold>
     texts.iter().map(|t| Threshold::parse(t).map_err(|reason| bad(t, reason))).collect()
 }
 
-fn find(name: &str, path: &Path) -> anyhow::Result<Vec<Input>> {
-    discover(&[path.to_path_buf()]).with_context(|| of_set(name))
+fn find(name: &str, path: &Location) -> anyhow::Result<Vec<Input>> {
+    discover(std::slice::from_ref(path)).with_context(|| of_set(name))
 }
 
 fn of_set(name: &str) -> String {

@@ -5,6 +5,7 @@ use crate::analysis::api::Align;
 use crate::cli::args::{RankRanges, parse_ranks, traces};
 use crate::cli::exit::Exit;
 use crate::cli::output::{print, width};
+use crate::files::Stores;
 use crate::output::columns::grid;
 use crate::output::visible;
 use crate::run::{Claims, Refused, again, stored_size};
@@ -51,8 +52,8 @@ struct Row {
     error: Option<String>,
 }
 
-pub fn run(args: &InputsArgs) -> anyhow::Result<Exit> {
-    let inputs = traces(&args.traces, args.rank_dir.as_deref())?.inputs;
+pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
+    let inputs = traces(&args.traces, args.rank_dir.as_deref(), stores)?.inputs;
     let claims = Claims::peek(&inputs);
     let ranks = args.ranks.as_ref().map_or(&[][..], |r| &r.0);
     let mut rows = Vec::new();

@@ -2,6 +2,7 @@
 
 use crate::cli::exit::Exit;
 use crate::cli::{explain, memory, stores};
+use crate::files::{Location, Stores};
 use crate::mcp::{Setup, serve};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::PathBuf;
@@ -47,14 +48,14 @@ pub fn command() -> Command {
 /// Folder used if no path is given.
 const DEFAULT: &str = "hta-out";
 
-pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
+pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let args = McpArgs::from_arg_matches(matches)?;
     let paths = match (args.paths.is_empty(), args.allow.is_empty()) {
         (true, true) => vec![PathBuf::from(DEFAULT)],
         _ => args.paths,
     };
     serve(Setup {
-        paths,
+        paths: paths.iter().map(|path| Location::new(path, stores)).collect(),
         allow: args.allow,
         memory: args.memory_limit.or_else(|| memory::limit(None).map(|l| l.bytes)),
         time: Duration::from_secs(u64::from(args.time_limit)),

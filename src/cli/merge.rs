@@ -6,6 +6,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::note;
 use crate::cli::report::HtmlArgs;
 use crate::compat::chosen;
+use crate::files::{Location, Stores};
 use crate::output::folder::Folder;
 use crate::output::inputs::Inputs;
 use crate::output::place::{OutputPlace, RESULTS};
@@ -56,19 +57,20 @@ must all have been made with the same options and by this version of hta. Each r
 The results are, byte for byte, those of one `hta analyze` over all the files; files of events are linked where \
 possible, else copied.";
 
-pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     args.printed.conditions()?;
-    on_threads(args.threads, || all(args))?
+    on_threads(args.threads, || all(args, stores))?
 }
 
-fn all(args: &MergeArgs) -> anyhow::Result<Exit> {
+fn all(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let mut guarded = Inputs::default();
     args.parts.iter().for_each(|p| guarded.add_folder(p));
     let layout = if args.partial { &partial::LAYOUT } else { &RESULTS };
-    let place = OutputPlace::find(layout, &args.out, &guarded, args.force)?;
+    let place = OutputPlace::find(layout, Location::new(&args.out, stores), &guarded, args.force)?;
     announce(&place);
     let store = PartialStore::new(Spool::default());
-    let mut partials = args.parts.par_iter().map(|p| open(p, &store)).collect::<Result<Vec<_>, _>>()?;
+    let mut partials =
+        args.parts.par_iter().map(|p| open(&Location::new(p, stores), &store)).collect::<Result<Vec<_>, _>>()?;
     let merged = merge(&mut partials, store)?;
     if !args.partial {
         check_complete(&partials)?;

@@ -32,9 +32,9 @@ mod table;
 mod topics;
 mod watch;
 
-use crate::files::without_secrets;
+use crate::files::{Stores, without_secrets};
 use crate::output::visible;
-use clap::{Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use exit::Exit;
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -42,7 +42,8 @@ use std::process::ExitCode;
 
 /// Parses the arguments and runs the command.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = match command().try_get_matches_from(without_secrets(arguments)) {
+    let (arguments, queries) = without_secrets(arguments);
+    let matches = match command().try_get_matches_from(arguments) {
         Ok(m) => m,
         Err(e) => {
             // clap reports help and version as errors, too; only the others are bad arguments.
@@ -56,45 +57,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     interrupt::watch();
-    if let Err(e) = stores::configure(&matches) {
-        return exit::report(&e.into()).code();
-    }
-    let result = match matches.subcommand() {
-        Some(("analyze", m)) => {
-            analyze::AnalyzeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| analyze::run(&a))
-        }
-        Some(("merge", m)) => {
-            merge::MergeArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| merge::run(&a))
-        }
-        Some(("report", m)) => {
-            report::ReportArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| report::run(&a))
-        }
-        Some(("diff", m)) => diff::run(m),
-        Some(("overlay", m)) => {
-            overlay::OverlayArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| overlay::run(&a))
-        }
-        Some(("pyprof", m)) => {
-            pyprof::PyProfArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| pyprof::run(&a))
-        }
-        Some(("nsys-stats", m)) => nsys_stats::NsysStatsArgs::from_arg_matches(m)
-            .map_err(anyhow::Error::from)
-            .and_then(|a| nsys_stats::run(&a)),
-        Some(("query", m)) => query::run(m),
-        Some(("inputs", m)) => {
-            inputs::InputsArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| inputs::run(&a))
-        }
-        Some(("files", m)) => {
-            contents::FilesArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| contents::run(&a))
-        }
-        Some(("mcp", m)) => mcp::run(m),
-        Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
-        Some(("completions", m)) => completions::run(m),
-        Some(("man", m)) => man::ManArgs::from_arg_matches(m).map_err(anyhow::Error::from).and_then(|a| man::run(&a)),
-        Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
-        Some(("memory", m)) => memory_of(m),
-        Some((stem, m)) => analysis::run(stem, m),
-        None => Ok(Exit::Nothing),
-    };
+    let result = stores::of(&matches, queries).map_err(anyhow::Error::from).and_then(|stores| run(&matches, &stores));
     interrupt::stand_still_if_interrupted();
     match result {
         Ok(exit) => exit.code(),
@@ -102,17 +65,44 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
+    match matches.subcommand() {
+        Some(("analyze", m)) => analyze::run(&parsed(m)?, stores),
+        Some(("merge", m)) => merge::run(&parsed(m)?, stores),
+        Some(("report", m)) => report::run(&parsed(m)?, stores),
+        Some(("diff", m)) => diff::run(m, stores),
+        Some(("overlay", m)) => overlay::run(&parsed(m)?, stores),
+        Some(("pyprof", m)) => pyprof::run(&parsed(m)?, stores),
+        Some(("nsys-stats", m)) => nsys_stats::run(&parsed(m)?, stores),
+        Some(("query", m)) => query::run(m, stores),
+        Some(("inputs", m)) => inputs::run(&parsed(m)?, stores),
+        Some(("files", m)) => contents::run(&parsed(m)?, stores),
+        Some(("mcp", m)) => mcp::run(m, stores),
+        Some(("list", m)) => list::run(m.get_one::<String>("what").map(String::as_str)),
+        Some(("completions", m)) => completions::run(m),
+        Some(("man", m)) => man::run(&parsed(m)?),
+        Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
+        Some(("memory", m)) => memory_of(m, stores),
+        Some((stem, m)) => analysis::run(stem, m, stores),
+        None => Ok(Exit::Nothing),
+    }
+}
+
+fn parsed<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, clap::Error> {
+    A::from_arg_matches(matches)
+}
+
 /// `hta memory`: of snapshots and timelines, of traces, or of both.
-fn memory_of(matches: &clap::ArgMatches) -> anyhow::Result<Exit> {
-    let snapshots::Found { memory, has_traces } = snapshots::inputs(matches);
+fn memory_of(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
+    let snapshots::Found { memory, has_traces } = snapshots::inputs(matches, stores);
     match (memory.is_empty(), has_traces && has_memory_of_traces()) {
         (false, false) => snapshots::run(matches, &memory),
-        (false, true) => snapshots::run_with_traces(matches, &memory),
+        (false, true) => snapshots::run_with_traces(matches, &memory, stores),
         (true, _) if has_memory_of_traces() => {
             snapshots::refuse_for_traces(matches)?;
-            analysis::run("memory", matches)
+            analysis::run("memory", matches, stores)
         }
-        (true, _) => Err(snapshots::refusal(matches).into()),
+        (true, _) => Err(snapshots::refusal(matches, stores).into()),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::cli::progress::Bar;
 use crate::cli::table::CsvArgs;
 use crate::compat::nsys::{Events, REPORTS, Report, find};
 use crate::error::SetError;
+use crate::files::Stores;
 use crate::output::columns::set;
 use crate::output::json::csv_lines;
 use crate::output::{text, visible};
@@ -59,14 +60,14 @@ fn chosen(name: &str) -> Result<&'static Report, SetError> {
     })
 }
 
-pub fn run(args: &NsysStatsArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &NsysStatsArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let report = chosen(&args.report)?;
     let analyses: [&'static dyn Analysis; 1] = [report];
-    let options = args.traces.options()?;
+    let options = args.traces.options(stores)?;
     let common = &args.traces.common;
     common.compat(&analyses)?;
     filters::refuse_unused(&analyses, &options)?;
-    let traces = args.traces.traces()?;
+    let traces = args.traces.traces(stores)?;
     let request = Request {
         inputs: &traces.inputs,
         analyses: &analyses,

@@ -9,6 +9,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{note, print_text};
 use crate::cli::progress::Bar;
 use crate::error::SetError;
+use crate::files::Stores;
 use crate::job::ClockMode;
 use crate::output::inputs::Inputs;
 use crate::output::text::loss_lines;
@@ -98,8 +99,8 @@ impl CounterArg {
     }
 }
 
-pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
-    let mut options = args.traces.options()?;
+pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
+    let mut options = args.traces.options(stores)?;
     args.traces.common.compat(&[])?;
     if args.counter.len() > 1 && args.counter.contains(&CounterArg::None) {
         let reason = "expected none alone, or counters".to_string();
@@ -120,7 +121,7 @@ pub fn run(args: &OverlayArgs) -> anyhow::Result<Exit> {
     let (path, temporary) = args.place()?;
     // Take the port first: if it is in use, the work would be for nothing.
     let server = args.open.then(|| Server::bind(&path)).transpose()?;
-    let traces = args.traces.traces()?;
+    let traces = args.traces.traces(stores)?;
     if path.as_os_str() != "-" {
         let mut guarded = Inputs::default();
         args.traces.common.guard(&mut guarded);

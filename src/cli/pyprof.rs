@@ -10,6 +10,7 @@ use crate::cli::progress::Bar;
 use crate::compat::pyprof::columns::{DEFAULT, Widths, chosen, csv_header, csv_line};
 use crate::compat::pyprof::{Labels, PyProf, PyProfTable};
 use crate::error::SetError;
+use crate::files::Stores;
 use crate::output::{text, visible};
 use crate::run::{Request, run as run_pipeline};
 use crate::table::schema::Table;
@@ -51,7 +52,7 @@ enum Whose {
     Pyprof,
 }
 
-pub fn run(args: &PyProfArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &PyProfArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let refused = |option: &'static str, value: String, reason: String| SetError::Argument { option, value, reason };
     let columns = chosen(&args.cols)
         .map_err(|name| refused("--cols", name, "no column of PyProf; `hta explain pyprof` lists them".to_string()))?;
@@ -59,9 +60,9 @@ pub fn run(args: &PyProfArgs) -> anyhow::Result<Exit> {
     let widths = Widths::new(&columns, width).map_err(|least| {
         refused("-w", width.unwrap_or(0).to_string(), format!("expected at least {least} for these columns"))
     })?;
-    let mut options = args.traces.options()?;
+    let mut options = args.traces.options(stores)?;
     options.wanted = Wanted::Only(PyProfTable::SPEC.name);
-    let traces = args.traces.traces()?;
+    let traces = args.traces.traces(stores)?;
     let common = &args.traces.common;
     let analysis: &'static dyn Analysis = match args.labels {
         Whose::Hta => &PyProf(Labels::Hta),

@@ -10,6 +10,7 @@ use crate::cli::progress::Bar;
 use crate::cli::table::CsvArgs;
 use crate::cli::watch::{Limits, Watch};
 use crate::error::SetError;
+use crate::files::{Location, Stores};
 use crate::output::inputs::{InputClash, Inputs};
 use crate::output::unfinished::write;
 use crate::output::visible;
@@ -109,11 +110,11 @@ pub fn command() -> Command {
     QueryArgs::augment_args(Command::new("query").about(about)).after_help(AFTER_HELP)
 }
 
-pub fn run(matches: &ArgMatches) -> anyhow::Result<Exit> {
-    engine::on_large_stack(|| answer(matches)).context("cannot run the statement")?
+pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
+    engine::on_large_stack(|| answer(matches, stores)).context("cannot run the statement")?
 }
 
-fn answer(matches: &ArgMatches) -> anyhow::Result<Exit> {
+fn answer(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let args = QueryArgs::from_arg_matches(matches)?;
     let (query, text) = args.text()?;
     if args.sql {
@@ -130,13 +131,13 @@ fn answer(matches: &ArgMatches) -> anyhow::Result<Exit> {
     // The engine panics on SQL that it does not support. The panic is caught and reported as an error; the hook hides
     // the message that it would print.
     std::panic::set_hook(Box::new(|_| {}));
-    let (answer, _watch, exit) = match args.source()? {
+    let (answer, _watch, exit) = match args.source(stores)? {
         Source::Results(folder) => {
             let limit = memory::limit(args.common.memory_limit);
             let watch = args.watch(limit);
             (args.on_results(&folder, &statement, limit, matches)?, watch, Exit::Done)
         }
-        Source::Traces => match args.on_traces(&statement)? {
+        Source::Traces => match args.on_traces(&statement, stores)? {
             (Some((answer, watch)), exit) => (answer, watch, exit),
             (None, exit) => return Ok(exit),
         },
@@ -154,7 +155,7 @@ fn may_be_folder(path: &Path) -> bool {
 }
 
 enum Source {
-    Results(PathBuf),
+    Results(Location),
     Traces,
 }
 
@@ -187,13 +188,20 @@ impl QueryArgs {
         self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
     }
 
-    fn source(&self) -> Result<Source, QueryError> {
-        Ok(match (&self.results, self.paths.as_slice(), &self.rank_dir) {
-            (Some(folder), _, _) => Source::Results(folder.clone()),
-            (None, [], None) => Source::Results(PathBuf::from(DEFAULT)),
-            (None, [one], None) if may_be_folder(one) && Results::is_one(one)? => Source::Results(one.clone()),
-            _ => Source::Traces,
-        })
+    fn source(&self, stores: &Stores) -> Result<Source, QueryError> {
+        let folder = match (&self.results, self.paths.as_slice(), &self.rank_dir) {
+            (Some(folder), _, _) => Location::new(folder, stores),
+            (None, [], None) => Location::from(DEFAULT),
+            (None, [one], None) => {
+                let folder = Location::new(one, stores);
+                match may_be_folder(one) && Results::is_one(&folder)? {
+                    true => folder,
+                    false => return Ok(Source::Traces),
+                }
+            }
+            _ => return Ok(Source::Traces),
+        };
+        Ok(Source::Results(folder))
     }
 
     /// Ends the program when a statement takes too much. It is the user's, and may join every row with every other.
@@ -211,7 +219,7 @@ impl QueryArgs {
 
     fn on_results(
         &self,
-        folder: &Path,
+        folder: &Location,
         statement: &Statement,
         limit: Option<MemoryLimit>,
         matches: &ArgMatches,
@@ -230,7 +238,7 @@ impl QueryArgs {
     }
 
     /// Returns no answer if `--strict` is given and the input has a loss.
-    fn on_traces(&self, statement: &Statement) -> anyhow::Result<(Option<(Answer, Watch)>, Exit)> {
+    fn on_traces(&self, statement: &Statement, stores: &Stores) -> anyhow::Result<(Option<(Answer, Watch)>, Exit)> {
         if let Some(compat) = self.common.compat {
             let reason = "queries are about the tables of hta itself".to_string();
             let value = format!("{compat:?}").to_lowercase();
@@ -238,11 +246,11 @@ impl QueryArgs {
         }
         let live = Live::new(statement)?;
         let analyses = live.analyses();
-        let mut options = options(&self.common, &self.across)?;
+        let mut options = options(&self.common, &self.across, stores)?;
         filters::refuse_unused(&analyses, &options)?;
         options.wanted = live.rows_wanted();
         let args = live.needs_events() || analyses.iter().any(|a| a.reads_event_args(&options));
-        let traces = traces(&self.paths, self.rank_dir.as_deref())?;
+        let traces = traces(&self.paths, self.rank_dir.as_deref(), stores)?;
         self.allow(traces.guarded.clone())?;
         let request = Request {
             inputs: &traces.inputs,

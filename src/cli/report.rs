@@ -4,7 +4,7 @@ use crate::analysis::api::Options;
 use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print, print_report, print_text, width};
-use crate::files;
+use crate::files::{Location, Stores};
 use crate::output::folder::Folder;
 use crate::output::html::{Against, Editor, PageOptions, Results, ResultsError, write};
 use crate::output::inputs::Inputs;
@@ -12,7 +12,7 @@ use crate::output::{text, unfinished};
 use clap::{Args, Parser, ValueEnum};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub const AFTER_HELP: &str = "\
 `hta analyze` and `hta merge` write the same page to their results folder. It opens offline in any browser and can be \
@@ -65,8 +65,10 @@ pub struct ReportArgs {
     html: HtmlArgs,
 }
 
-pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    for folder in std::iter::once(&args.results).chain(&args.against) {
+pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
+    let folder = Location::new(&args.results, stores);
+    let base = args.against.as_ref().map(|base| Location::new(base, stores));
+    for folder in std::iter::once(&folder).chain(&base) {
         check(folder)?;
     }
     let name = if args.against.is_some() { "compare.html" } else { "report.html" };
@@ -84,10 +86,9 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         }
         guarded.allow_file(&out)?;
     }
-    let results = Results::new(&args.results);
-    let base = args.against.as_deref().map(Results::new);
+    let results = Results::new(&folder);
     let options = &mut options()?;
-    let against = base.map(|base| Against::read(Results::new(&args.results), base, options)).transpose()?;
+    let against = base.map(|base| Against::read(Results::new(&folder), Results::new(base), options)).transpose()?;
     let mut page = Vec::new();
     write(&results, against.as_ref(), &args.html.options(), &mut page)?;
     if let Some(against) = &against {
@@ -107,12 +108,12 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
 }
 
 /// Checks that a folder holds results.
-fn check(folder: &Path) -> Result<(), ResultsError> {
+fn check(folder: &Location) -> Result<(), ResultsError> {
     let cannot_read = |source| ResultsError::Io { path: folder.display().to_string(), source };
-    let found = if !files::is_folder(&folder.join("tables")).map_err(cannot_read)? {
-        let is_there = files::is_folder(folder).map_err(cannot_read)? || folder.exists();
+    let found = if !folder.join("tables").is_folder().map_err(cannot_read)? {
+        let is_there = folder.is_folder().map_err(cannot_read)? || folder.exists();
         if is_there { "no folder `tables` in it" } else { "nothing there" }
-    } else if !files::is_file(&folder.join("summary.json")).map_err(cannot_read)? {
+    } else if !folder.join("summary.json").is_file().map_err(cannot_read)? {
         "no summary.json in it"
     } else {
         return Ok(());
@@ -139,7 +140,7 @@ fn options() -> anyhow::Result<Options> {
         #[command(flatten)]
         common: CommonArgs,
     }
-    Plain::try_parse_from(["hta"])?.common.options()
+    Plain::try_parse_from(["hta"])?.common.options(&Stores::default())
 }
 
 /// Writes the page into a results folder that is still being written.

@@ -1,7 +1,7 @@
 //! Options for reading and writing object stores, which all commands have.
 
 use crate::error::SetError;
-use crate::files::{STALL, StoreOptions, configure as configure_files};
+use crate::files::{Fault, Queries, STALL, StoreOptions, Stores};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -24,14 +24,14 @@ pub fn arguments(matches: &ArgMatches) -> Vec<OsString> {
     endpoint.into_iter().chain(stall).map(OsString::from).collect()
 }
 
-/// Takes the options to where stores are reached.
+/// The stores of the command line, from its options and the signed queries of its URLs.
 ///
 /// # Errors
 /// When the endpoint is not a URL of a server.
-pub fn configure(matches: &ArgMatches) -> Result<(), SetError> {
+pub fn of(matches: &ArgMatches, queries: Queries) -> Result<Stores, SetError> {
     let endpoint = matches.get_one::<String>("endpoint").cloned();
     let stall = matches.get_one::<u64>("store_timeout").map_or(STALL, |s| Duration::from_secs(*s));
     let value = endpoint.clone().unwrap_or_default();
-    let bad = |fault: crate::files::Fault| SetError::Argument { option: "--endpoint", value, reason: fault.reason };
-    configure_files(StoreOptions { endpoint, stall }).map_err(bad)
+    let bad = |fault: Fault| SetError::Argument { option: "--endpoint", value, reason: fault.reason };
+    Stores::new(StoreOptions { endpoint, stall }, queries).map_err(bad)
 }

@@ -5,7 +5,7 @@
 
 use super::fault::Fault;
 use super::scheme::{SCHEMES, Service};
-use super::secrets::{PASSWORD, query_of};
+use super::secrets::{PASSWORD, Queries};
 use object_store::path::Path as Key;
 use std::io::ErrorKind::InvalidInput;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    pub fn of(path: &Path) -> Result<Self, Fault> {
+    pub fn of(path: &Path, queries: &Queries) -> Result<Self, Fault> {
         let bad = |reason: &str, hint| Fault::new(InvalidInput, reason, hint);
         let url = path.to_str().ok_or_else(|| bad("expected a URL in UTF-8", None))?;
         let known = SCHEMES.iter().find_map(|(scheme, service)| Some((*scheme, *service, url.strip_prefix(scheme)?)));
@@ -46,7 +46,7 @@ impl Address {
         let key = key.ok().filter(|_| !begins_empty);
         let key =
             key.ok_or_else(|| bad("expected a path without empty parts, `.`, `..` and control characters", None))?;
-        let query = query_of(url);
+        let query = queries.of(url);
         if query.is_some() && service != Service::Http {
             let hint = "give credentials in the environment, or the whole https:// URL that was signed";
             return Err(bad("expected a URL without a query", Some(hint)));
@@ -73,14 +73,15 @@ mod tests {
 
     #[test]
     fn urls_are_taken_apart() {
-        let address = Address::of(Path::new("s3://bucket/a/rank 0%.json")).unwrap();
+        let of = |url: &str| Address::of(Path::new(url), &Queries::default()).unwrap();
+        let address = of("s3://bucket/a/rank 0%.json");
         assert_eq!(
             (address.service, &*address.root, address.key.as_ref()),
             (Service::S3, "s3://bucket", "a/rank 0%.json")
         );
-        let address = Address::of(Path::new("https://host:8443/a/rank%200.json")).unwrap();
+        let address = of("https://host:8443/a/rank%200.json");
         assert_eq!((&*address.container, address.key.as_ref()), ("host:8443", "a/rank 0.json"));
-        assert_eq!(Address::of(Path::new("gs://bucket")).unwrap().key, Key::ROOT);
+        assert_eq!(of("gs://bucket").key, Key::ROOT);
     }
 
     #[test]
@@ -93,7 +94,7 @@ mod tests {
             "s3:///a",
             "https://u:p@host/a",
         ] {
-            assert!(Address::of(Path::new(url)).is_err(), "{url}");
+            assert!(Address::of(Path::new(url), &Queries::default()).is_err(), "{url}");
         }
     }
 

@@ -9,7 +9,7 @@
 //!
 //! The crate reads a whole page, asks for the next one as long as the server names one, and refuses a page if one of
 //! its keys has an empty part, `.`, `..` or a control character. So one such key would hide a folder, and a server
-//! could fill the memory. Such keys are told beside the others ([`unreadable_keys`]): whoever opens one learns what is
+//! could fill the memory. Such keys are told beside the others ([`UnreadableKeys`]): whoever opens one learns what is
 //! wrong with it.
 
 use super::fault::Fault;
@@ -20,7 +20,7 @@ use object_store::path::Path as Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind::InvalidData;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Longest page of a list, bytes. A page has 5,000 objects at most, each with some hundred bytes of properties.
 const LONGEST: usize = 16 << 20;
@@ -44,18 +44,21 @@ const FOLDERS: [(&str, &str); 2] = [("CommonPrefixes", "Prefix"), ("BlobPrefix",
 /// Elements that name the next page.
 const NEXT: [&str; 2] = ["NextContinuationToken", "NextMarker"];
 
-/// Keys that no path can have, by store.
-static UNREADABLE: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
+/// Keys that no path can have, which were taken out of lists, by store.
+#[derive(Debug, Clone, Default)]
+pub(super) struct UnreadableKeys(Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>);
+
+impl UnreadableKeys {
+    /// Those below a folder of a store, and those that lead out of every folder.
+    pub fn below(&self, root: &str, folder: &Key) -> Vec<String> {
+        let is_below =
+            |key: &&String| below(folder.as_ref(), key).is_some() || key.starts_with("../") || key.starts_with('/');
+        locked(&self.0).get(root).into_iter().flatten().filter(is_below).cloned().collect()
+    }
+}
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Keys below a folder that were taken out of lists of a store, and those that lead out of every folder.
-pub(super) fn unreadable_keys(root: &str, folder: &Key) -> Vec<String> {
-    let is_below =
-        |key: &&String| below(folder.as_ref(), key).is_some() || key.starts_with("../") || key.starts_with('/');
-    locked(&UNREADABLE).get(root).into_iter().flatten().filter(is_below).cloned().collect()
 }
 
 /// What follows a folder in a key.
@@ -76,6 +79,7 @@ pub(super) struct Lists {
     client: reqwest::Client,
     /// The store, as `s3://bucket`.
     root: String,
+    unreadable: UnreadableKeys,
     /// By the name of the next page.
     open: Mutex<BTreeMap<String, Progress>>,
 }
@@ -137,8 +141,8 @@ fn count(open: &mut BTreeMap<String, Progress>, asked: Option<String>, page: &[u
 }
 
 impl Lists {
-    pub fn new(client: reqwest::Client, root: String) -> Self {
-        Self { client, root, open: Mutex::default() }
+    pub fn new(client: reqwest::Client, root: String, unreadable: UnreadableKeys) -> Self {
+        Self { client, root, unreadable, open: Mutex::default() }
     }
 
     /// A page without the keys that no path can have.
@@ -153,7 +157,7 @@ impl Lists {
                 }
                 kept = Some(left);
                 if is_object {
-                    locked(&UNREADABLE).entry(self.root.clone()).or_default().extend(taken);
+                    locked(&self.unreadable.0).entry(self.root.clone()).or_default().extend(taken);
                 }
             }
         }

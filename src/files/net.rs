@@ -5,7 +5,7 @@
 //! by address, and not by a name that resolves to one.
 
 use super::fault::Fault;
-use super::lists::Lists;
+use super::lists::{Lists, UnreadableKeys};
 use object_store::ClientOptions;
 use object_store::client::{ClientConfigKey, HttpClient, HttpConnector};
 use reqwest::Url;
@@ -33,6 +33,7 @@ pub(super) struct Connector {
     pub host: Option<String>,
     /// The store, as `s3://bucket`.
     pub root: String,
+    pub unreadable: UnreadableKeys,
 }
 
 impl HttpConnector for Connector {
@@ -57,7 +58,7 @@ impl HttpConnector for Connector {
             object_store::Error::Generic { store: "HTTP", source: Box::new(fault) }
         };
         let client = builder.build().map_err(failed)?;
-        Ok(HttpClient::new(Lists::new(client, self.root.clone())))
+        Ok(HttpClient::new(Lists::new(client, self.root.clone(), self.unreadable.clone())))
     }
 }
 

@@ -12,15 +12,16 @@
 
 use super::address::Address;
 use super::fault::{Fault, TRIES, has_no_ranges, is_beyond_end, pause, whole_answer};
+use super::location::Location;
 use super::scheme::Service;
-use super::stores::{runtime, store_of};
+use super::stores::runtime;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// First bytes of an object, which are asked for together with its size and kept for a while: a file is opened several
@@ -39,7 +40,6 @@ const FRAMES: usize = 4;
 /// An object, as it was when it was first seen.
 #[derive(Debug)]
 pub(super) struct Object {
-    path: PathBuf,
     address: Address,
     store: Arc<dyn ObjectStore>,
     meta: ObjectMeta,
@@ -48,18 +48,12 @@ pub(super) struct Object {
 }
 
 /// The objects that were seen, and the first bytes of those that were seen last.
-struct Known {
+#[derive(Default)]
+pub(super) struct Known {
     objects: BTreeMap<PathBuf, Arc<Object>>,
     heads: BTreeMap<PathBuf, Bytes>,
     /// The paths of `heads`, the oldest first.
     order: VecDeque<PathBuf>,
-}
-
-static KNOWN: Mutex<Known> =
-    Mutex::new(Known { objects: BTreeMap::new(), heads: BTreeMap::new(), order: VecDeque::new() });
-
-fn known() -> MutexGuard<'static, Known> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Known {
@@ -73,32 +67,34 @@ impl Known {
             oldest.map(|path| self.heads.remove(&path));
         }
     }
+
+    /// Forgets an object that was written or removed.
+    pub fn forget(&mut self, path: &Path) {
+        self.objects.remove(path);
+        if self.heads.remove(path).is_some() {
+            self.order.retain(|kept| kept != path);
+        }
+    }
 }
 
-/// An object; asks the store for its size and first bytes, once.
-pub(super) fn object(path: &Path) -> Result<Arc<Object>, Fault> {
-    if let Some(object) = known().objects.get(path) {
-        return Ok(Arc::clone(object));
+/// An object with its first bytes, if they are still kept; asks the store for its size and them, once.
+pub(super) fn object(at: &Location) -> Result<(Arc<Object>, Bytes), Fault> {
+    let path: &Path = at;
+    {
+        let known = at.stores().known();
+        if let Some(object) = known.objects.get(path) {
+            return Ok((Arc::clone(object), known.heads.get(path).cloned().unwrap_or_default()));
+        }
     }
-    let address = Address::of(path)?;
-    let store = store_of(&address)?;
-    let (object, head) = runtime()?.block_on(look(path, address, store))?;
+    let address = at.address()?;
+    let store = at.stores().store_of(&address)?;
+    let (object, head) = runtime()?.block_on(look(address, store))?;
     let object = Arc::new(object);
-    known().add(path, &object, head);
-    Ok(object)
+    at.stores().known().add(path, &object, head.clone());
+    Ok((object, head))
 }
 
-/// Forgets an object that was written or removed.
-pub(super) fn forget(path: &Path) {
-    let mut known = known();
-    known.objects.remove(path);
-    if known.heads.remove(path).is_some() {
-        known.order.retain(|kept| kept != path);
-    }
-}
-
-async fn look(path: &Path, address: Address, store: Arc<dyn ObjectStore>) -> Result<(Object, Bytes), Fault> {
-    let path = path.to_path_buf();
+async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<(Object, Bytes), Fault> {
     let part = GetOptions { range: Some(GetRange::Bounded(0..HEAD)), ..GetOptions::default() };
     let mut failures = 0;
     loop {
@@ -110,7 +106,7 @@ async fn look(path: &Path, address: Address, store: Arc<dyn ObjectStore>) -> Res
                 if meta.size > 0 {
                     return Err(e.into());
                 }
-                return Ok((Object { path, address, store, meta, has_ranges: true }, Bytes::new()));
+                return Ok((Object { address, store, meta, has_ranges: true }, Bytes::new()));
             }
             found => (found, true),
         };
@@ -121,7 +117,7 @@ async fn look(path: &Path, address: Address, store: Arc<dyn ObjectStore>) -> Res
             false => Some(Bytes::new()),
         };
         match head {
-            Some(head) => return Ok((Object { path, address, store, meta, has_ranges }, head)),
+            Some(head) => return Ok((Object { address, store, meta, has_ranges }, head)),
             None if failures < TRIES => failures += 1,
             None => return Err(Fault::ends_early(0, meta.size)),
         }
@@ -145,9 +141,8 @@ impl Object {
         self.meta.size
     }
 
-    /// Its first bytes, if they are still kept.
-    fn head(&self) -> Bytes {
-        known().heads.get(&self.path).cloned().unwrap_or_default()
+    pub fn meta(&self) -> &ObjectMeta {
+        &self.meta
     }
 
     /// The answer for bytes from `start` on, and how many bytes of it precede `start`.
@@ -206,12 +201,6 @@ impl Object {
     fn part(&self, start: u64, end: u64) -> Result<Bytes, Fault> {
         let end = end.min(self.size());
         let length = end.saturating_sub(start);
-        let head = self.head();
-        if let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end))
-            && let Some(part) = head.get(from..to)
-        {
-            return Ok(head.slice_ref(part));
-        }
         runtime()?.block_on(async {
             for failures in 1..=TRIES {
                 let (answer, before) = self.ask(start, end).await?;
@@ -236,8 +225,7 @@ pub(super) struct ObjectStream {
 }
 
 impl ObjectStream {
-    pub fn new(object: Arc<Object>, start: u64) -> Self {
-        let head = object.head();
+    pub fn new((object, head): (Arc<Object>, Bytes), start: u64) -> Self {
         let rest = usize::try_from(start).ok().and_then(|from| head.get(from..));
         let frame = rest.map_or(Bytes::new(), |rest| head.slice_ref(rest));
         Self { object, at: start, frame, frames: None, fault: None }
@@ -292,12 +280,22 @@ const BLOCKS: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Blocks {
     pub(super) object: Arc<Object>,
+    head: Bytes,
     kept: Arc<Mutex<VecDeque<(u64, Bytes)>>>,
 }
 
 impl Blocks {
-    pub(super) fn new(object: Arc<Object>) -> Self {
-        Self { object, kept: Arc::default() }
+    pub(super) fn new((object, head): (Arc<Object>, Bytes)) -> Self {
+        Self { object, head, kept: Arc::default() }
+    }
+
+    /// The bytes between two places; fewer at the end.
+    fn part(&self, start: u64, end: u64) -> Result<Bytes, Fault> {
+        let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end.min(self.object.size()))) else {
+            return self.object.part(start, end);
+        };
+        let known = self.head.get(from..to).map(|part| self.head.slice_ref(part));
+        known.map_or_else(|| self.object.part(start, end), Ok)
     }
 
     /// The bytes from `at` on to the end of their block; empty at the end.
@@ -307,7 +305,7 @@ impl Blocks {
         let bytes = match kept.iter().find(|(number, _)| *number == block) {
             Some((_, bytes)) => bytes.clone(),
             None => {
-                let bytes = self.object.part(block * BLOCK, (block + 1).saturating_mul(BLOCK))?;
+                let bytes = self.part(block * BLOCK, (block + 1).saturating_mul(BLOCK))?;
                 if kept.len() == BLOCKS {
                     kept.pop_front();
                 }
@@ -325,7 +323,7 @@ impl Blocks {
             return Ok(first.slice(..length));
         }
         let end = start.saturating_add(length as u64);
-        let bytes = self.object.part(start, end)?;
+        let bytes = self.part(start, end)?;
         if bytes.len() == length { Ok(bytes) } else { Err(Fault::ends_early(self.object.size(), end)) }
     }
 }
@@ -338,15 +336,15 @@ mod tests {
 
     #[test]
     fn of_many_objects_only_the_last_keep_their_first_bytes() {
-        let mut known = Known { objects: BTreeMap::new(), heads: BTreeMap::new(), order: VecDeque::new() };
+        let mut known = Known::default();
         let path = |i: usize| PathBuf::from(format!("s3://bucket/rank_{i}.json"));
         let count = HEADS + 3;
         for i in 0..count {
             let last_modified = Default::default();
             let meta = ObjectMeta { location: Key::from("rank"), last_modified, size: 1, e_tag: None, version: None };
-            let address = Address::of(&path(i)).unwrap();
+            let address = Location::from(path(i)).address().unwrap();
             let store = Arc::new(InMemory::new());
-            let object = Arc::new(Object { path: path(i), address, store, meta, has_ranges: true });
+            let object = Arc::new(Object { address, store, meta, has_ranges: true });
             known.add(&path(i), &object, Bytes::from_static(b"{"));
             known.add(&path(i), &object, Bytes::from_static(b"["));
         }

@@ -1,4 +1,4 @@
-//! Secrets in URLs: signed queries, which are kept here and nowhere else, and passwords, which are refused.
+//! Secrets in URLs: signed queries, which only the stores are given, and passwords, which are refused.
 //!
 //! The query of a URL is taken away before anything else sees the argument, so that no name, message, table or report can
 //! contain it. Only the request itself gets it back.
@@ -6,36 +6,34 @@
 use super::scheme::has_scheme;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::sync::{Mutex, PoisonError};
 
-/// Queries of the URLs of this command line, by the URL without it.
-static QUERIES: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+/// Queries of the URLs of a command line, by the URL without it.
+#[derive(Clone, Default)]
+pub struct Queries(BTreeMap<String, String>);
+
+impl Queries {
+    /// The query that was taken away from a URL.
+    pub(super) fn of(&self, url: &str) -> Option<String> {
+        self.0.get(url).cloned()
+    }
+}
 
 /// Stands for the user and password of a URL, so that it is refused without being shown.
 pub(super) const PASSWORD: &str = "PASSWORD@";
 
 /// Takes the queries and passwords out of all URLs among the arguments of a command line.
-pub fn without_secrets(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let clean = |argument: OsString| match argument.to_str() {
-        Some(text) => match cut(text) {
-            Some((clean, query)) => {
-                if let Some(query) = query {
-                    let url = clean.split_once('=').filter(|_| clean.starts_with('-')).map_or(&*clean, |(_, url)| url);
-                    let mut known = QUERIES.lock().unwrap_or_else(PoisonError::into_inner);
-                    known.insert(url.to_string(), query);
-                }
-                clean.into()
-            }
-            None => argument,
-        },
-        None => argument,
+pub fn without_secrets(arguments: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Queries) {
+    let mut queries = BTreeMap::new();
+    let mut clean = |argument: OsString| {
+        let Some((clean, query)) = argument.to_str().and_then(cut) else { return argument };
+        if let Some(query) = query {
+            let url = clean.split_once('=').filter(|_| clean.starts_with('-')).map_or(&*clean, |(_, url)| url);
+            queries.insert(url.to_string(), query);
+        }
+        clean.into()
     };
-    arguments.into_iter().map(clean).collect()
-}
-
-/// The query that was taken away from a URL.
-pub(super) fn query_of(url: &str) -> Option<String> {
-    QUERIES.lock().unwrap_or_else(PoisonError::into_inner).get(url).cloned()
+    let arguments = arguments.into_iter().map(&mut clean).collect();
+    (arguments, Queries(queries))
 }
 
 /// An argument that is a URL, or an option with one behind `=`: without query and password, and the query. `None` if it
@@ -81,18 +79,24 @@ pub(super) fn without_queries(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn parted(argument: &str) -> (String, Queries) {
+        let (arguments, queries) = without_secrets([OsString::from(argument)]);
+        (arguments[0].to_string_lossy().into_owned(), queries)
+    }
+
     fn cleaned(argument: &str) -> String {
-        without_secrets([OsString::from(argument)])[0].to_string_lossy().into_owned()
+        parted(argument).0
     }
 
     #[test]
     fn signed_queries_are_taken_out_and_known_to_the_request_alone() {
-        let clean = cleaned("https://bucket.example/rank_0.json.gz?X-Amz-Signature=abc/def&X-Amz-Date=1");
+        let (clean, queries) = parted("https://bucket.example/rank_0.json.gz?X-Amz-Signature=abc/def&X-Amz-Date=1");
         assert_eq!(clean, "https://bucket.example/rank_0.json.gz");
-        assert_eq!(query_of(&clean).as_deref(), Some("X-Amz-Signature=abc/def&X-Amz-Date=1"));
+        assert_eq!(queries.of(&clean).as_deref(), Some("X-Amz-Signature=abc/def&X-Amz-Date=1"));
         assert_eq!(cleaned("az://traces/rank_1.json?sv=1&sig=secret"), "az://traces/rank_1.json");
-        assert_eq!(cleaned("--out=s3://bucket/out?sig=secret"), "--out=s3://bucket/out");
-        assert_eq!(query_of("s3://bucket/out").as_deref(), Some("sig=secret"));
+        let (clean, queries) = parted("--out=s3://bucket/out?sig=secret");
+        assert_eq!(clean, "--out=s3://bucket/out");
+        assert_eq!(queries.of("s3://bucket/out").as_deref(), Some("sig=secret"));
     }
 
     #[test]

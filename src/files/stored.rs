@@ -1,13 +1,12 @@
 //! A file or object that is read at any place, as the Parquet reader needs it.
 
+use super::location::Location;
 use super::object::{Blocks, object};
-use super::scheme::is_remote;
 use bytes::{Buf, Bytes};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
 
 /// A file or object that is read at any place.
 #[derive(Debug)]
@@ -19,10 +18,10 @@ pub enum Stored {
 impl Stored {
     /// # Errors
     /// When it does not exist or cannot be read.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        match is_remote(path) {
-            true => Ok(Self::Object(Blocks::new(object(path)?))),
-            false => Ok(Self::File(File::open(path)?)),
+    pub fn open(at: &Location) -> io::Result<Self> {
+        match at.is_remote() {
+            true => Ok(Self::Object(Blocks::new(object(at)?))),
+            false => Ok(Self::File(File::open(at)?)),
         }
     }
 

@@ -1,12 +1,15 @@
-//! The stores that URLs lead to: one client for each bucket, made when it is first used.
+//! The stores that URLs lead to: one client for each bucket, made when it is first used, and what was seen of their objects.
 //!
 //! Requests run on two threads of their own, which are started with the first URL. The rest of the program waits for them
-//! like for a disk.
+//! like for a disk. These threads are all that the process shares: they keep nothing of a run.
 
 use super::address::Address;
 use super::fault::{Fault, RETRIES};
+use super::lists::UnreadableKeys;
 use super::net::Connector;
+use super::object::Known;
 use super::scheme::Service;
+use super::secrets::Queries;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -14,7 +17,8 @@ use object_store::http::HttpBuilder;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use std::collections::BTreeMap;
 use std::io::ErrorKind::{InvalidInput, Other};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -30,27 +34,80 @@ pub struct StoreOptions {
 /// Default of [`StoreOptions::stall`].
 pub const STALL: Duration = Duration::from_secs(30);
 
-static OPTIONS: OnceLock<StoreOptions> = OnceLock::new();
-
-/// Sets the options of this process, before the first URL is used.
-///
-/// # Errors
-/// When the endpoint is not a URL of a server.
-pub fn configure(options: StoreOptions) -> Result<(), Fault> {
-    if let Some(endpoint) = &options.endpoint {
-        let bad = |reason: &str| Fault::new(InvalidInput, reason, None);
-        let url = reqwest::Url::parse(endpoint).ok().filter(|u| matches!(u.scheme(), "http" | "https"));
-        let url = url.ok_or_else(|| bad("expected the URL of a server, as http://127.0.0.1:9000"))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("expected a URL without user and password"));
-        }
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { endpoint: None, stall: STALL }
     }
-    let _ = OPTIONS.set(options);
-    Ok(())
 }
 
-fn options() -> StoreOptions {
-    OPTIONS.get().cloned().unwrap_or(StoreOptions { endpoint: None, stall: STALL })
+/// How stores are reached, and what was seen of their objects. Clones share both.
+///
+/// An object is always the version that was seen first, so that a result never mixes two. Who asks again later begins
+/// [`anew`](Stores::anew).
+#[derive(Clone, Default)]
+pub struct Stores {
+    connections: Arc<Connections>,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Default)]
+struct Connections {
+    options: StoreOptions,
+    queries: Queries,
+    open: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
+    unreadable: UnreadableKeys,
+}
+
+impl Stores {
+    /// # Errors
+    /// When the endpoint is not a URL of a server.
+    pub fn new(options: StoreOptions, queries: Queries) -> Result<Self, Fault> {
+        if let Some(endpoint) = &options.endpoint {
+            let bad = |reason: &str| Fault::new(InvalidInput, reason, None);
+            let url = reqwest::Url::parse(endpoint).ok().filter(|u| matches!(u.scheme(), "http" | "https"));
+            let url = url.ok_or_else(|| bad("expected the URL of a server, as http://127.0.0.1:9000"))?;
+            if !url.username().is_empty() || url.password().is_some() {
+                return Err(bad("expected a URL without user and password"));
+            }
+        }
+        let connections = Connections { options, queries, ..Connections::default() };
+        Ok(Self { connections: Arc::new(connections), known: Arc::default() })
+    }
+
+    /// The same stores, of whose objects nothing was seen yet.
+    pub fn anew(&self) -> Self {
+        Self { connections: Arc::clone(&self.connections), known: Arc::default() }
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn unreadable(&self) -> &UnreadableKeys {
+        &self.connections.unreadable
+    }
+
+    pub(super) fn address(&self, path: &Path) -> Result<Address, Fault> {
+        Address::of(path, &self.connections.queries)
+    }
+
+    /// The store of an address.
+    pub(super) fn store_of(&self, address: &Address) -> Result<Arc<dyn ObjectStore>, Fault> {
+        // The query is part of what is asked, so a signed URL has a store of its own.
+        let name = match &address.query {
+            Some(query) => format!("{}?{query}", address.root),
+            None => address.root.clone(),
+        };
+        let mut open = self.connections.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = open.get(&name) {
+            return Ok(Arc::clone(store));
+        }
+        let _guard = runtime()?.enter();
+        // What is wrong before the first request is in the environment.
+        let store = build(address, &self.connections).map_err(|fault| fault.of_credentials())?;
+        open.insert(name, Arc::clone(&store));
+        Ok(store)
+    }
 }
 
 /// The threads on which requests run.
@@ -72,27 +129,10 @@ fn retry() -> RetryConfig {
     RetryConfig { backoff, max_retries: RETRIES, retry_timeout: Duration::from_secs(180) }
 }
 
-/// The store of an address.
-pub(super) fn store_of(address: &Address) -> Result<Arc<dyn ObjectStore>, Fault> {
-    static OPEN: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>> = Mutex::new(BTreeMap::new());
-    // The query is part of what is asked, so a signed URL has a store of its own.
-    let name = match &address.query {
-        Some(query) => format!("{}?{query}", address.root),
-        None => address.root.clone(),
-    };
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(store) = open.get(&name) {
-        return Ok(Arc::clone(store));
-    }
-    let _guard = runtime()?.enter();
-    // What is wrong before the first request is in the environment.
-    let store = build(address, &options()).map_err(|fault| fault.of_credentials())?;
-    open.insert(name, Arc::clone(&store));
-    Ok(store)
-}
-
-fn build(address: &Address, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>, Fault> {
-    let connector = Connector { stall: options.stall, host: None, root: address.root.clone() };
+fn build(address: &Address, connections: &Connections) -> Result<Arc<dyn ObjectStore>, Fault> {
+    let Connections { options, unreadable, .. } = connections;
+    let (root, unreadable) = (address.root.clone(), unreadable.clone());
+    let connector = Connector { stall: options.stall, host: None, root, unreadable };
     let container = address.container.as_str();
     // Without encryption only if the user's own endpoint says so.
     let plain = |endpoint: Option<&String>| endpoint.is_some_and(|e| e.starts_with("http://"));

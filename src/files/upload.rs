@@ -6,9 +6,9 @@
 
 use super::address::Address;
 use super::fault::{Fault, whole_answer};
-use super::object::forget;
+use super::location::Location;
 use super::scheme::Service;
-use super::stores::{runtime, store_of};
+use super::stores::runtime;
 use futures_util::StreamExt;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path as Key;
@@ -33,7 +33,7 @@ const AT_ONCE: usize = 3;
 /// Time for removing what an interrupted upload has written.
 const TIDYING: Duration = Duration::from_secs(30);
 
-/// Number of uploads that are running, and whether they are to stop.
+/// Number of uploads that are running, and whether they are to stop: an interrupt ends all of the process.
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -65,40 +65,46 @@ fn go_on() -> Result<(), Fault> {
     if STOP.load(Ordering::SeqCst) { Err(Fault::new(Interrupted, "interrupted", None)) } else { Ok(()) }
 }
 
-/// Writes `files` of the folder `from`, given relative to it, to the folder `to` of a store. `earlier` are the names of an
-/// earlier result there, which are removed or replaced. `proof` is the name of the file that is written last.
-///
-/// # Errors
-/// When a file cannot be read, an object not be written, or the upload is interrupted.
-pub fn upload(from: &Path, files: &[String], to: &Path, earlier: &[String], proof: &str) -> Result<(), Fault> {
-    let address = writable(to)?;
-    let store = store_of(&address)?;
-    let _running = Running::begin();
-    let writing = Writing { from, store: &store, to: &address };
-    let result = runtime()?.block_on(writing.all(files, earlier, proof));
-    files.iter().chain(earlier).for_each(|name| forget(&to.join(name)));
-    result
-}
+impl Location {
+    /// Writes `files` of the folder `from`, given relative to it, to this folder of a store. `earlier` are the names of an
+    /// earlier result here, which are removed or replaced. `proof` is the name of the file that is written last.
+    ///
+    /// # Errors
+    /// When a file cannot be read, an object not be written, or the upload is interrupted.
+    pub fn upload(&self, from: &Path, files: &[String], earlier: &[String], proof: &str) -> Result<(), Fault> {
+        let address = self.writable()?;
+        let store = self.stores().store_of(&address)?;
+        let _running = Running::begin();
+        let writing = Writing { from, store: &store, to: &address };
+        let result = runtime()?.block_on(writing.all(files, earlier, proof));
+        let mut known = self.stores().known();
+        files.iter().chain(earlier).for_each(|name| known.forget(&self.join(name)));
+        result
+    }
 
-/// Whether results can be written to a folder of a store.
-///
-/// # Errors
-/// When results are not written to its kind of store, or not with the settings of the environment.
-pub fn can_write(folder: &Path) -> Result<(), Fault> {
-    writable(folder).map(drop)
-}
+    /// Whether results can be written to this folder of a store.
+    ///
+    /// # Errors
+    /// When results are not written to its kind of store, or not with the settings of the environment.
+    pub fn can_upload(&self) -> Result<(), Fault> {
+        self.writable().map(drop)
+    }
 
-fn writable(folder: &Path) -> Result<Address, Fault> {
-    let address = Address::of(folder)?;
-    let (what, hint) = match address.service {
-        // The client would look for credentials all the same, and wait for a metadata server that is not there.
-        Service::Google if is_unsigned() => {
-            ("GOOGLE_SKIP_SIGNATURE is set, and nobody writes without credentials", "unset it, and give credentials")
-        }
-        Service::S3 | Service::Azure | Service::Google => return Ok(address),
-        Service::Http => ("results are not written to servers of files", "choose a folder of s3://, gs:// or az://"),
-    };
-    Err(Fault::new(Unsupported, what, Some(hint)))
+    fn writable(&self) -> Result<Address, Fault> {
+        let address = self.address()?;
+        let (what, hint) = match address.service {
+            // The client would look for credentials all the same, and wait for a metadata server that is not there.
+            Service::Google if is_unsigned() => (
+                "GOOGLE_SKIP_SIGNATURE is set, and nobody writes without credentials",
+                "unset it, and give credentials",
+            ),
+            Service::S3 | Service::Azure | Service::Google => return Ok(address),
+            Service::Http => {
+                ("results are not written to servers of files", "choose a folder of s3://, gs:// or az://")
+            }
+        };
+        Err(Fault::new(Unsupported, what, Some(hint)))
+    }
 }
 
 /// Whether the environment says that requests to Google's store carry no credentials.

@@ -1,5 +1,6 @@
 //! Rows of a results folder by SQL, from a worker that is ended when it takes too long.
 
+use crate::files::Location;
 use crate::mcp::answer::Refusal;
 use crate::mcp::worker;
 use crate::mcp::worker::{Limits, WorkerError, error_of};
@@ -8,7 +9,6 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
 
 /// Longest statement, bytes.
 const LONGEST: usize = 20_000;
@@ -46,7 +46,7 @@ pub fn literal(text: &str) -> String {
 /// # Errors
 /// When the statement is refused, takes too long, or needs too much.
 pub async fn ask(
-    folder: &Path,
+    folder: &Location,
     name: &str,
     statement: &str,
     most: usize,
@@ -63,7 +63,7 @@ pub async fn ask(
         return Err(Refusal::refused(format!("expected a statement of at most {LONGEST} bytes, found {found}")));
     }
     let mut arguments: Vec<OsString> = ["query", "--format", "json", "--results"].map(OsString::from).to_vec();
-    arguments.extend([folder.into(), "--limit".into(), most.to_string().into()]);
+    arguments.extend([folder.as_os_str().into(), "--limit".into(), most.to_string().into()]);
     if let Some(memory) = limits.memory {
         arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
     }

@@ -1,26 +1,27 @@
 //! What tools can be asked about: results folders, and traces, which are analysed once, at their first use.
 
 use crate::error::SetError;
-use crate::files::{self, Fault, is_remote};
+use crate::files::{ContentVersion, Fault, Location};
 use crate::mcp::answer::{Refusal, clip};
 use crate::mcp::confined::{Roots, outside};
 use crate::mcp::worker;
 use crate::mcp::worker::{Limits, WorkerError, error_of};
 use crate::output::unfinished::ScratchFolder;
-use crate::read::discover::discover;
+use crate::read::discover::files;
 use crate::sql::results::Results;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit};
 
 /// What the server is started with.
 pub struct Setup {
     /// Results folders, traces and folders of traces, on this machine or in stores.
-    pub paths: Vec<PathBuf>,
+    pub paths: Vec<Location>,
     /// Folders below which tools may be given further paths.
     pub allow: Vec<PathBuf>,
     /// Memory for the analysis of traces and for a statement, bytes.
@@ -86,30 +87,38 @@ pub struct Source {
     /// The path as it was given.
     pub shown: String,
     /// Without links.
-    pub path: PathBuf,
-    /// The results folder, once there is one.
-    results: OnceCell<PathBuf>,
+    pub path: Location,
+    analysed: AsyncMutex<Option<Analysed>>,
+}
+
+/// The results of traces.
+struct Analysed {
+    /// What the traces were.
+    version: ContentVersion,
+    folder: PathBuf,
+    /// How often they were analysed before.
+    times_before: u32,
 }
 
 impl Source {
-    fn new(id: String, shown: String, path: PathBuf) -> Self {
+    fn new(id: String, shown: String, path: Location) -> Self {
         let kind = if is_results(&path) { Kind::Results } else { Kind::Traces };
-        Self { id, kind, shown, path, results: OnceCell::new() }
+        Self { id, kind, shown, path, analysed: AsyncMutex::default() }
     }
 
     /// One in a store, which is asked for what it is.
-    fn in_store(id: String, path: &Path) -> io::Result<Self> {
+    fn in_store(id: String, path: &Location) -> io::Result<Self> {
         let shown = path.display().to_string();
         // A server of files lists none, so it has no folders of results.
         let is_listed = !["http://", "https://"].iter().any(|scheme| shown.starts_with(scheme));
-        let is_results = is_listed && files::is_folder(&path.join("tables"))?;
+        let is_results = is_listed && path.join("tables").is_folder()?;
         let kind = if is_results { Kind::Results } else { Kind::Traces };
-        Ok(Self { id, kind, shown, path: path.to_path_buf(), results: OnceCell::new() })
+        Ok(Self { id, kind, shown, path: path.clone(), analysed: AsyncMutex::default() })
     }
 
-    /// Whether tools answer without reading traces first.
+    /// Whether tools answer without reading traces first, unless these have changed.
     pub fn is_ready(&self) -> bool {
-        self.kind == Kind::Results || self.results.initialized()
+        self.kind == Kind::Results || self.analysed.try_lock().is_ok_and(|analysed| analysed.is_some())
     }
 }
 
@@ -144,18 +153,18 @@ impl Sources {
         let (mut known, mut given) = (BTreeMap::new(), Vec::new());
         for path in &setup.paths {
             let failed = |error| StartError::Path { path: path.display().to_string(), error };
-            let source = if is_remote(path) {
+            let source = if path.is_remote() {
                 Source::in_store(new_id(path, &known), path).map_err(failed)?
             } else {
                 let real = roots.add(path).map_err(failed)?;
-                Source::new(new_id(&real, &known), path.display().to_string(), real)
+                Source::new(new_id(&real, &known), path.display().to_string(), real.into())
             };
             given.push(source.id.clone());
             known.insert(source.id.clone(), Arc::new(source));
         }
         for path in &setup.allow {
             let failed = |error| StartError::Path { path: path.display().to_string(), error };
-            if is_remote(path) {
+            if Location::from(path).is_remote() {
                 let reason = "expected a folder on this machine; give each URL as a PATH";
                 return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
             }
@@ -199,8 +208,9 @@ impl Sources {
     /// All sources: those given, those named since, and results folders directly below allowed folders.
     pub fn list(&self) -> Vec<Arc<Source>> {
         for folder in &self.setup.allow {
-            let Ok(entries) = std::fs::read_dir(folder) else { continue };
-            let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| is_results(p)).collect();
+            let Ok(entries) = fs::read_dir(folder) else { continue };
+            let mut paths: Vec<PathBuf> =
+                entries.flatten().map(|e| e.path()).filter(|p| is_results(&p.into())).collect();
             paths.sort();
             for path in paths.into_iter().take(MOST_LISTED) {
                 // What leads outside is not listed.
@@ -243,19 +253,19 @@ impl Sources {
     }
 
     fn by_path(&self, path: &Path) -> Result<Arc<Source>, Refusal> {
-        if is_remote(path) {
+        if Location::from(path).is_remote() {
             // Only what was given at the start: credentials may open more than the user has in mind.
-            let given = self.known().values().find(|s| s.path == path).cloned();
+            let given = self.known().values().find(|s| *s.path == *path).cloned();
             return given.ok_or_else(|| outside(path));
         }
         let below = self.setup.allow.iter().map(|folder| folder.join(path)).find(|p| p.exists());
         let real = self.roots.resolve(below.as_deref().unwrap_or(path))?;
         let mut known = self.known();
-        if let Some(source) = known.values().find(|s| s.path == real) {
+        if let Some(source) = known.values().find(|s| *s.path == *real) {
             return Ok(Arc::clone(source));
         }
         let id = new_id(&real, &known);
-        let source = Arc::new(Source::new(id.clone(), path.display().to_string(), real));
+        let source = Arc::new(Source::new(id.clone(), path.display().to_string(), real.into()));
         known.insert(id, Arc::clone(&source));
         Ok(source)
     }
@@ -265,34 +275,58 @@ impl Sources {
     /// # Errors
     /// When one does.
     pub fn check_files(&self, source: &Source) -> Result<(), Refusal> {
-        if is_remote(&source.path) { Ok(()) } else { self.roots.check_files(&source.path) }
+        if source.path.is_remote() { Ok(()) } else { self.roots.check_files(&source.path) }
     }
 
-    /// The results folder of a source. Traces are analysed if they have none yet; who asks meanwhile waits.
+    /// The results folder of a source, as it is now. Traces are analysed if they have none yet or have changed since; who
+    /// asks meanwhile waits.
     ///
     /// # Errors
     /// When they cannot be analysed, or a file leads outside.
-    pub async fn results(&self, source: &Source) -> Result<PathBuf, Refusal> {
+    pub async fn results(&self, source: &Source) -> Result<Location, Refusal> {
         self.check_files(source)?;
-        match source.kind {
-            Kind::Results => Ok(source.path.clone()),
-            Kind::Traces => source.results.get_or_try_init(|| self.analyse(source)).await.cloned(),
+        if source.kind == Kind::Results {
+            return Ok(source.path.anew());
         }
+        let mut analysed = source.analysed.lock().await;
+        let version = self.version(source).await?;
+        let before = match analysed.as_ref() {
+            Some(known) if known.version == version => return Ok((&known.folder).into()),
+            Some(known) => Some((known.folder.clone(), known.times_before)),
+            None => None,
+        };
+        let times_before = before.as_ref().map_or(0, |(_, times)| times + 1);
+        // Never in the place of the results before: a tool that still reads them would mix both.
+        let out = self.scratch().join(format!("{}+{times_before}", source.id));
+        self.analyse(source, &out).await?;
+        let folder = Location::from(&out);
+        *analysed = Some(Analysed { version, folder: out, times_before });
+        if let Some((folder, _)) = before {
+            // What cannot be removed goes with the folder of the server.
+            let _ = fs::remove_dir_all(folder);
+        }
+        Ok(folder)
     }
 
-    async fn analyse(&self, source: &Source) -> Result<PathBuf, Refusal> {
-        // Say what is no trace before anything is read.
-        let path = source.path.clone();
+    /// What the traces are now.
+    async fn version(&self, source: &Source) -> Result<ContentVersion, Refusal> {
+        let path = source.path.anew();
         let time = self.setup.analysis_time;
         let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
-        tokio::time::timeout(time, apart(move || discover(std::slice::from_ref(&path)).map(drop)))
+        // Say what is no trace before anything is read.
+        let look = move || files(std::slice::from_ref(&path)).map(|_| path.version());
+        tokio::time::timeout(time, apart(look))
             .await
             .map_err(|_| failed(WorkerError::TooSlow(time).to_string()).hint(TOO_SLOW))??
-            .map_err(|e| Refusal::cannot_answer(e.to_string()).hint(e.hint().unwrap_or("give traces or results")))?;
+            .map_err(|e| Refusal::cannot_answer(e.to_string()).hint(e.hint().unwrap_or("give traces or results")))?
+            .map_err(|e| failed(e.to_string()))
+    }
+
+    async fn analyse(&self, source: &Source, out: &Path) -> Result<(), Refusal> {
+        let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
         let _turn = self.analyses.acquire().await;
-        let out = self.scratch().join(&source.id);
         let mut arguments: Vec<OsString> = vec!["analyze".into(), "--no-html".into(), "--brief".into()];
-        arguments.extend(["--out".into(), out.clone().into()]);
+        arguments.extend(["--out".into(), out.into()]);
         if let Some(memory) = self.setup.memory {
             arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
         }
@@ -300,14 +334,14 @@ impl Sources {
             arguments.push("--no-events".into());
         }
         arguments.extend(self.setup.store.iter().cloned());
-        arguments.extend(["--".into(), source.path.clone().into()]);
+        arguments.extend(["--".into(), source.path.as_os_str().into()]);
         let finished = worker::run(&arguments, &self.limits_of_reading()).await.map_err(|e| match e {
             WorkerError::TooSlow(_) => failed(e.to_string()).hint(TOO_SLOW),
             _ => failed(e.to_string()),
         })?;
         // 1: a part could not be used, and `verdict` says which.
-        if matches!(finished.code, Some(0 | 1)) && is_results(&out) {
-            return Ok(out);
+        if matches!(finished.code, Some(0 | 1)) && is_results(&out.into()) {
+            return Ok(());
         }
         let (reason, hint) = error_of(&finished.messages);
         let refusal = failed(reason);
@@ -345,7 +379,7 @@ fn new_id(path: &Path, known: &BTreeMap<String, Arc<Source>>) -> String {
 }
 
 /// Whether a folder on the disk holds results. One that cannot be looked into does not.
-fn is_results(path: &Path) -> bool {
+fn is_results(path: &Location) -> bool {
     Results::is_one(path).unwrap_or(false)
 }
 
@@ -358,7 +392,7 @@ mod tests {
         let mut known = BTreeMap::new();
         let mut add = |path: &str| {
             let id = new_id(Path::new(path), &known);
-            known.insert(id.clone(), Arc::new(Source::new(id.clone(), path.to_string(), PathBuf::from(path))));
+            known.insert(id.clone(), Arc::new(Source::new(id.clone(), path.to_string(), path.into())));
             id
         };
         assert_eq!(add("/a/before"), "before");

@@ -2,14 +2,14 @@
 //!
 //! Only files that hta writes are named, read and removed, so a name can lead nowhere else.
 
-use crate::files::{self, Fault, is_remote};
+use crate::files::{Fault, Location};
 use crate::output::paths::{destination, parent};
 use crate::output::place::{Layout, is_ours};
 use crate::output::unfinished::UnfinishedFile;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ContentsError {
@@ -46,7 +46,7 @@ impl ContentsError {
 
 /// A complete output.
 pub struct Contents {
-    folder: PathBuf,
+    folder: Location,
     names: Vec<String>,
 }
 
@@ -55,14 +55,15 @@ impl Contents {
     ///
     /// # Errors
     /// When there is no complete output.
-    pub fn of(folder: &Path, layouts: &[&'static Layout]) -> Result<Self, ContentsError> {
+    pub fn of(folder: impl Into<Location>, layouts: &[&'static Layout]) -> Result<Self, ContentsError> {
+        let folder = folder.into();
         let path = || folder.display().to_string();
         let read = |source| ContentsError::Read { path: path(), source };
-        if !files::is_folder(folder).map_err(read)? {
-            let found = if !is_remote(folder) && folder.exists() { "a file" } else { "nothing there" };
+        if !folder.is_folder().map_err(read)? {
+            let found = if !folder.is_remote() && folder.exists() { "a file" } else { "nothing there" };
             return Err(ContentsError::NoOutput { path: path(), found });
         }
-        let direct = files::names(folder).map_err(read)?;
+        let direct = folder.names().map_err(read)?;
         let layout = layouts.iter().find(|layout| direct.iter().any(|name| name == layout.proof));
         let layout = layout.ok_or_else(|| ContentsError::NoOutput {
             path: path(),
@@ -71,13 +72,13 @@ impl Contents {
         let mut names: Vec<String> = direct;
         for (below, _) in layout.folders {
             let inner = folder.join(below);
-            if files::is_folder(&inner).map_err(read)? {
-                names.extend(files::names(&inner).map_err(read)?.into_iter().map(|name| format!("{below}/{name}")));
+            if inner.is_folder().map_err(read)? {
+                names.extend(inner.names().map_err(read)?.into_iter().map(|name| format!("{below}/{name}")));
             }
         }
         names.retain(|name| is_ours(layout, name));
         names.sort();
-        Ok(Self { folder: folder.to_path_buf(), names })
+        Ok(Self { folder, names })
     }
 
     /// Names of its files, as paths relative to the folder, sorted.
@@ -94,7 +95,7 @@ impl Contents {
         if !self.names.iter().any(|known| known == name) {
             return Err(ContentsError::NoSuchFile { path: path(), name: name.to_string() });
         }
-        files::open(&self.folder.join(name)).map_err(|source| ContentsError::Read { path: path(), source })
+        self.folder.join(name).open().map_err(|source| ContentsError::Read { path: path(), source })
     }
 
     /// Copies one of its files, completely or not at all.
@@ -120,12 +121,12 @@ const AT_ONCE: usize = 16;
 ///
 /// # Errors
 /// When the folder holds anything else, which is found before anything is removed; or when it cannot be removed.
-pub fn remove_from_store(layout: &Layout, folder: &Path) -> Result<usize, ContentsError> {
+pub fn remove_from_store(layout: &Layout, folder: &Location) -> Result<usize, ContentsError> {
     let path = || folder.display().to_string();
-    if !is_remote(folder) {
+    if !folder.is_remote() {
         return Err(ContentsError::NotInStore { path: path() });
     }
-    let names = files::all_names(folder).map_err(|fault| ContentsError::Read { path: path(), source: fault.into() })?;
+    let names = folder.all_names().map_err(|fault| ContentsError::Read { path: path(), source: fault.into() })?;
     let mut outputs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for name in &names {
         let (place, own) =
@@ -133,9 +134,10 @@ pub fn remove_from_store(layout: &Layout, folder: &Path) -> Result<usize, Conten
         outputs.entry(place).or_default().push(own.to_string());
     }
     let remove = |(place, names): (&&str, &Vec<String>)| {
-        let output = if place.is_empty() { folder.to_path_buf() } else { folder.join(place) };
+        let output = if place.is_empty() { folder.clone() } else { folder.join(place) };
         // An upload of nothing in the place of what is there.
-        files::upload(&output, &[], &output, names, layout.proof)
+        output
+            .upload(&output, &[], names, layout.proof)
             .map_err(|fault| ContentsError::Remove { path: output.display().to_string(), source: fault.into() })
     };
     let threads = rayon::ThreadPoolBuilder::new().num_threads(AT_ONCE).build();
@@ -185,6 +187,6 @@ mod tests {
         for name in ["notes.txt", "../notes.txt", "tables/thesis.parquet", "tables", ""] {
             assert!(contents.open(name).is_err(), "{name}");
         }
-        assert!(remove_from_store(&RESULTS, dir.path()).is_err());
+        assert!(remove_from_store(&RESULTS, &dir.path().into()).is_err());
     }
 }

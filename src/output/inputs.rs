@@ -52,7 +52,7 @@ pub struct Inputs {
 
 impl Inputs {
     pub fn of_traces(inputs: &[Input]) -> Self {
-        let files = inputs.iter().map(|i| (i.path.clone(), i.shown.clone())).collect();
+        let files = inputs.iter().map(|i| (i.path.to_path_buf(), i.shown.clone())).collect();
         Self { files, folders: Vec::new() }
     }
 

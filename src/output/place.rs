@@ -13,7 +13,7 @@
 
 use crate::analysis::inventory;
 use crate::compat;
-use crate::files::{self, Fault, is_remote};
+use crate::files::{Fault, Location};
 use crate::output::captures::CapturesTable;
 use crate::output::inputs::{InputClash, Inputs};
 use crate::output::paths::{destination, entries, is_work_name, parent};
@@ -21,7 +21,7 @@ use crate::registry::ANALYSES;
 use serde::Deserialize;
 use std::fs;
 use std::io::{self, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A subfolder of an output, and a test for the names of its files.
 pub type OwnFolder = (&'static str, fn(&str) -> bool);
@@ -35,7 +35,7 @@ pub struct Layout {
     /// The file of `files` that is written last and proves that the output is complete.
     pub proof: &'static str,
     /// Whether that file was written by `hta`.
-    pub is_proven: fn(&Path) -> bool,
+    pub is_proven: fn(&Location) -> bool,
 }
 
 /// The output of `hta analyze` and `hta merge`.
@@ -64,13 +64,13 @@ pub fn is_table_file(name: &str) -> bool {
 }
 
 /// Whether `hta` wrote this `summary.json`. It may be long, so it is read as a stream.
-fn is_summary(path: &Path) -> bool {
+fn is_summary(file: &Location) -> bool {
     #[derive(Deserialize)]
     struct Summary {
         #[serde(rename = "hta_version")]
         _version: String,
     }
-    files::open(path).is_ok_and(|f| serde_json::from_reader::<_, Summary>(BufReader::with_capacity(1 << 16, f)).is_ok())
+    file.open().is_ok_and(|f| serde_json::from_reader::<_, Summary>(BufReader::with_capacity(1 << 16, f)).is_ok())
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +111,7 @@ pub struct OutputPlace {
     /// The path as the user wrote it.
     shown: String,
     /// The path after following links.
-    pub(super) target: PathBuf,
+    pub(super) target: Location,
     force: bool,
     /// Whether it held a complete earlier output when it was found, or the rest of one that was being moved into it.
     was_proven: bool,
@@ -148,16 +148,22 @@ impl OutputPlace {
     /// # Errors
     /// When it contains an input or lies in one; when it contains something other than an earlier output and `force` is
     /// not given; when it is not a folder.
-    pub fn find(layout: &'static Layout, out: &Path, inputs: &Inputs, force: bool) -> Result<Self, FolderError> {
+    pub fn find(
+        layout: &'static Layout,
+        out: impl Into<Location>,
+        inputs: &Inputs,
+        force: bool,
+    ) -> Result<Self, FolderError> {
+        let out: Location = out.into();
         let shown = out.display().to_string();
         let io = |source| FolderError::Io { path: shown.clone(), source };
-        let target = if is_remote(out) { out.to_path_buf() } else { destination(out) };
+        let target = if out.is_remote() { out.clone() } else { destination(&out).into() };
         let shown_as = shown.clone();
         let mut place =
             Self { layout, shown: shown_as, target, force, was_proven: false, in_place: None, is_apart: false };
         if place.is_remote() {
-            files::can_write(out).map_err(|fault| io(fault.into()))?;
-            inputs.allow_folder_of_store(out)?;
+            out.can_upload().map_err(|fault| io(fault.into()))?;
+            inputs.allow_folder_of_store(&out)?;
             let found = place.content(true).map_err(io)?;
             place.was_proven = found.is_proven;
             place.in_place = place.judge(found)?;
@@ -172,7 +178,7 @@ impl OutputPlace {
             }
             Err(e) => return Err(io(e)),
         }
-        place.target = place.target.canonicalize().map_err(io)?;
+        place.target = place.target.canonicalize().map_err(io)?.into();
         // Checked first, because this error is more informative than the following ones.
         inputs.allow_folder(&place.target).map_err(|clash| clash.called(&shown))?;
         let found = FolderContent::of(layout, &place.target, true).map_err(io)?;
@@ -191,7 +197,7 @@ impl OutputPlace {
 
     /// Whether it is a folder of a store.
     pub(super) fn is_remote(&self) -> bool {
-        is_remote(&self.target)
+        self.target.is_remote()
     }
 
     /// Name of the file that is written last.
@@ -269,7 +275,7 @@ impl FolderContent {
                 }
             } else if layout.files.contains(&name.as_str()) {
                 if kind.is_file() {
-                    found.is_proven |= proves && name == layout.proof && (layout.is_proven)(&path);
+                    found.is_proven |= proves && name == layout.proof && (layout.is_proven)(&Location::from(&path));
                     found.ours.get_or_insert(name);
                 } else {
                     found.in_the_way.get_or_insert((format!("a file `{name}`"), described(kind)));
@@ -289,9 +295,9 @@ impl FolderContent {
     }
 
     /// The same of a folder of a store, which has nothing but objects.
-    fn of_store(layout: &Layout, folder: &Path, proves: bool) -> io::Result<Self> {
+    fn of_store(layout: &Layout, folder: &Location, proves: bool) -> io::Result<Self> {
         let mut found = Self::default();
-        for name in files::all_names(folder)? {
+        for name in folder.all_names()? {
             if is_ours(layout, &name) {
                 found.is_proven |= proves && name == layout.proof && (layout.is_proven)(&folder.join(&name));
                 found.ours.get_or_insert(name);
@@ -558,7 +564,7 @@ mod tests {
         write(&out.join("events/rank=00007.parquet"), "of the run before");
         write(&out.join("events/notes.txt"), "mine");
         move_into(&RESULTS, &from, &out).unwrap();
-        assert!(is_summary(&out.join("summary.json")) && out.join("tables/kernels.parquet").is_file());
+        assert!(is_summary(&out.join("summary.json").into()) && out.join("tables/kernels.parquet").is_file());
         assert!(!out.join("events/rank=00007.parquet").exists() && out.join("events/notes.txt").is_file());
         assert_eq!(listed(&from).unwrap(), Vec::<String>::new());
     }

@@ -1,7 +1,6 @@
 //! Assigns files to ranks and surveys them. Every file is read once before anything is written, because its rank, base
 //! time and process names may follow the events.
 
-use crate::files;
 use crate::health::{Health, Severity};
 use crate::overlay::copy::stream::{Surveyed, survey};
 use crate::overlay::{OverlayError, OverlayRequest};
@@ -57,7 +56,7 @@ impl Sources {
             let tasks = claims.tasks(inputs, request.ranks)?;
             let new: Vec<Task> = tasks.iter().filter(|t| !known.contains_key(&t.input)).copied().collect();
             if !is_started {
-                let size = |t: &Task| files::size(&inputs[t.input].path).unwrap_or(0);
+                let size = |t: &Task| inputs[t.input].path.size().unwrap_or(0);
                 progress.start(new.len(), new.iter().map(size).sum(), &count);
                 is_started = true;
             }

@@ -3,7 +3,6 @@
 //! A single rank keeps its file's keys, process ids and base; events are only added. Several ranks get new process ids,
 //! flow ids and a common base; the key `hta_overlay` lists the changes, so that they can be reversed.
 
-use crate::files;
 use crate::job::Clock;
 use crate::overlay::axis::{Axis, RankAxis};
 use crate::overlay::copy::copier::{FlowIds, Process, Processes, Rewrite};
@@ -93,7 +92,7 @@ impl<'a> OverlayWriter<'a> {
     /// Writes the whole file.
     pub fn write(&mut self, out: &mut Output, progress: &dyn Progress) -> Result<Vec<RankStats>, OverlayError> {
         let count = ByteCount::default();
-        let size = |s: &&Source| files::size(&s.input.path).unwrap_or(0);
+        let size = |s: &&Source| s.input.path.size().unwrap_or(0);
         progress.start(self.sources.len(), self.sources.iter().map(size).sum(), &count);
         let drawn = self.write_all(out, &count, progress);
         progress.finish();

@@ -1,6 +1,6 @@
 //! The folder of a partial: writing the files beside the row tables and events, and opening it again.
 
-use crate::files::{self, is_remote};
+use crate::files::Location;
 use crate::output::folder::Folder;
 use crate::output::place::{Layout, is_events_file, is_table_file};
 use crate::partial::error::PartialError;
@@ -46,7 +46,7 @@ pub fn leave(folder: &Folder, set: &MappedSet, options: Recorded) -> io::Result<
     for below in [TABLES, EVENTS] {
         for path in entries(&root.join(below))? {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            let (bytes, sum) = (fs::metadata(&path)?.len(), file_sum(&path)?);
+            let (bytes, sum) = (fs::metadata(&path)?.len(), file_sum(&path.into())?);
             files.push(Listed { name: format!("{below}/{name}"), bytes, sum });
         }
     }
@@ -63,9 +63,9 @@ fn is_state_file(name: &str) -> bool {
 const LONGEST_MANIFEST: u64 = 1 << 28;
 
 /// The text of a `partial.json`.
-fn text_of(path: &Path) -> io::Result<Vec<u8>> {
+fn text_of(file: &Location) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    files::open(path)?.take(LONGEST_MANIFEST + 1).read_to_end(&mut text)?;
+    file.open()?.take(LONGEST_MANIFEST + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LONGEST_MANIFEST {
         return Err(io::Error::other(format!("expected at most {LONGEST_MANIFEST} bytes, found more")));
     }
@@ -81,8 +81,8 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn file_sum(path: &Path) -> io::Result<u32> {
-    let (mut file, mut sum) = (files::open(path)?, Crc::new());
+fn file_sum(file: &Location) -> io::Result<u32> {
+    let (mut file, mut sum) = (file.open()?, Crc::new());
     let mut block = vec![0; 1 << 18];
     loop {
         match file.read(&mut block)? {
@@ -95,7 +95,7 @@ fn file_sum(path: &Path) -> io::Result<u32> {
 /// A partial that was opened. The results of its ranks are in a store; its row tables and events are still in its
 /// folder.
 pub struct Partial {
-    pub path: PathBuf,
+    pub path: Location,
     pub options: Recorded,
     pub state: State,
     pub(super) manifest: Manifest,
@@ -113,20 +113,20 @@ impl Partial {
 /// # Errors
 /// When the folder is not a partial, has another version or is damaged, or when it cannot be read or the results cannot
 /// be spooled.
-pub fn open(path: &Path, store: &PartialStore) -> Result<Partial, PartialError> {
+pub fn open(path: &Location, store: &PartialStore) -> Result<Partial, PartialError> {
     let shown = path.display().to_string();
     let foreign = |found: &str| PartialError::Foreign { path: shown.clone(), found: found.to_string() };
     let manifest = path.join(NAME);
     let named = manifest.display().to_string();
     let io = |source| PartialError::Io { path: named.clone(), source };
-    if !files::is_folder(path).map_err(io)? {
+    if !path.is_folder().map_err(io)? {
         return Err(foreign(if path.exists() { "a file" } else { "nothing of this name" }));
     }
     // Refuse links, which could point anywhere, and pipes, on which reading would block.
-    if !is_remote(path) && !fs::symlink_metadata(&manifest).is_ok_and(|m| m.is_file())
-        || !files::is_file(&manifest).map_err(io)?
+    if !path.is_remote() && !fs::symlink_metadata(&manifest).is_ok_and(|m| m.is_file())
+        || !manifest.is_file().map_err(io)?
     {
-        let is_result = files::is_file(&path.join("summary.json")).map_err(io)?;
+        let is_result = path.join("summary.json").is_file().map_err(io)?;
         return Err(foreign(if is_result {
             "results of a run without --partial"
         } else {
@@ -134,7 +134,7 @@ pub fn open(path: &Path, store: &PartialStore) -> Result<Partial, PartialError> 
         }));
     }
     let manifest = Manifest::parse(&shown, &text_of(&manifest).map_err(io)?)?;
-    for (folder, _) in LAYOUT.folders.iter().filter(|_| !is_remote(path)) {
+    for (folder, _) in LAYOUT.folders.iter().filter(|_| !path.is_remote()) {
         match fs::symlink_metadata(path.join(folder)) {
             Ok(m) if m.is_dir() => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -152,7 +152,7 @@ pub fn open(path: &Path, store: &PartialStore) -> Result<Partial, PartialError> 
     own_events(&shown, &manifest, &state)?;
     let spooled = state.move_into(store);
     spooled.map_err(|source| PartialError::Write { path: "what the ranks left".to_string(), source })?;
-    Ok(Partial { path: path.to_path_buf(), options: manifest.options.clone(), state, manifest })
+    Ok(Partial { path: path.clone(), options: manifest.options.clone(), state, manifest })
 }
 
 fn damaged(path: &str, file: &str, expected: impl ToString, found: impl ToString) -> PartialError {
@@ -177,15 +177,15 @@ fn own_events(shown: &str, manifest: &Manifest, state: &State) -> Result<(), Par
 }
 
 /// Checks that a file is unchanged since the partial was made.
-fn whole(root: &Path, file: &Listed) -> Result<(), PartialError> {
+fn whole(root: &Location, file: &Listed) -> Result<(), PartialError> {
     let path = root.join(&file.name);
     let shown = || root.display().to_string();
     let damaged = |expected, found| PartialError::Damaged { path: shown(), file: file.name.clone(), expected, found };
     // Refuse links, which could point anywhere, and pipes, on which reading would block.
-    if !is_remote(&path) && fs::symlink_metadata(&path).is_ok_and(|m| !m.is_file()) {
+    if !path.is_remote() && fs::symlink_metadata(&path).is_ok_and(|m| !m.is_file()) {
         return Err(damaged("a file".to_string(), "a link, folder, pipe or device".to_string()));
     }
-    let found = match files::size(&path) {
+    let found = match path.size() {
         Ok(size) => size,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Err(damaged(format!("{} bytes", file.bytes), "no such file".to_string()));
@@ -203,10 +203,10 @@ fn whole(root: &Path, file: &Listed) -> Result<(), PartialError> {
     Ok(())
 }
 
-fn table(root: &Path, file: &Listed) -> Result<StateTable, PartialError> {
+fn table(root: &Location, file: &Listed) -> Result<StateTable, PartialError> {
     let path = root.join(&file.name);
     let mut bytes = Vec::new();
-    let whole = files::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+    let whole = path.open().and_then(|mut file| file.read_to_end(&mut bytes));
     whole.map_err(|source| PartialError::Io { path: path.display().to_string(), source })?;
     read(&bytes).map_err(|d| PartialError::Damaged {
         path: root.display().to_string(),

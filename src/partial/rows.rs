@@ -1,7 +1,7 @@
 //! Moves the rows of partials into a result: row tables row group by row group in order of rank, and events files
 //! unchanged.
 
-use crate::files::{self, Stored};
+use crate::files::{Location, Stored};
 use crate::partial::error::PartialError;
 use crate::partial::folder::{EVENTS, Partial, TABLES};
 use crate::partial::state::spec_of;
@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The key column that every table with rows of ranks has, whatever its other columns.
 const RANK: &str = "rank";
@@ -32,7 +32,7 @@ const DENSEST: u64 = 1 << 12;
 struct Source {
     partial: String,
     name: String,
-    path: PathBuf,
+    path: Location,
     metadata: ArrowReaderMetadata,
     /// Rank of each row group.
     ranks: Vec<u32>,
@@ -69,9 +69,9 @@ pub fn stream(partials: &[Partial], sink: &dyn RowSink, events: Option<&Path>) -
 }
 
 /// Copies a file. Never overwrites an existing file, because that can be a link to the file of another partial.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+fn copy(from: &Location, to: &Path) -> io::Result<()> {
     let mut copy = File::create_new(to)?;
-    io::copy(&mut files::open(from)?, &mut copy).map(|_| ())
+    io::copy(&mut from.open()?, &mut copy).map(|_| ())
 }
 
 fn damaged(path: String, file: String, d: Damage) -> PartialError {

@@ -1,7 +1,7 @@
 //! Resolves the user's arguments to files, and assigns ranks to the files.
 
 use crate::error::SetError;
-use crate::files::{self, Fault, is_remote};
+use crate::files::{Fault, Location};
 use crate::read::coordinates::{folder_names, ranks_from_names};
 use crate::read::input::{Input, PartKey, ProcessPart, base_name};
 use crate::read::kineto::merged::{rows, rows_of_ranks};
@@ -22,22 +22,33 @@ const SHARED_ENDINGS: [&str; 3] = [".sql", ".nvprof", ".nvvp"];
 ///
 /// # Errors
 /// When a path does not exist, a pattern matches nothing or cannot be read, or there are no files.
-pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
+pub fn discover<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<Input>, SetError> {
+    // An object of a store is one stream: what it holds is told when it is read.
+    let split = |i: Input| if i.path.is_remote() && is_json(&i.path) { vec![i] } else { parts(i) };
+    Ok(leave_out_copies(files(arguments)?.into_iter().flat_map(split).collect()))
+}
+
+/// The files of paths, before any is opened.
+///
+/// # Errors
+/// As [`discover`].
+pub fn files<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<Input>, SetError> {
     let mut inputs: Vec<Input> = Vec::new();
     let mut looked_in = Vec::new();
     for argument in arguments {
+        let argument: Location = argument.clone().into();
         let shown = argument.display().to_string();
-        if is_remote(argument) {
-            let found = in_store(argument).map_err(|fault| SetError::Store { place: shown.clone(), fault })?;
+        if argument.is_remote() {
+            let found = in_store(&argument).map_err(|fault| SetError::Store { place: shown.clone(), fault })?;
             if !found.iter().any(|i| i.named) {
                 looked_in.push(shown);
             }
             inputs.extend(found);
         } else if argument.is_dir() {
-            inputs.extend(folder(argument)?);
+            inputs.extend(folder(&argument)?);
             looked_in.push(shown);
-        } else if std::fs::symlink_metadata(argument).is_ok() {
-            inputs.push(Input { path: argument.clone(), shown, named: true, process: None });
+        } else if std::fs::symlink_metadata(&argument).is_ok() {
+            inputs.push(Input::named(argument));
         } else if shown.contains(['*', '?', '[']) {
             let found = pattern(&shown)?;
             if found.is_empty() {
@@ -54,10 +65,8 @@ pub fn discover(arguments: &[PathBuf]) -> Result<Vec<Input>, SetError> {
     inputs.sort_by_cached_key(|i| natural_key(&i.shown));
     // Remove duplicates, including links to the same file.
     let mut seen = std::collections::HashSet::new();
-    inputs.retain(|i| seen.insert(std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.clone())));
-    // An object of a store is one stream: what it holds is told when it is read.
-    let split = |i: Input| if is_remote(&i.path) && is_json(&i.path) { vec![i] } else { parts(i) };
-    Ok(leave_out_copies(inputs.into_iter().flat_map(split).collect()))
+    inputs.retain(|i| seen.insert(std::fs::canonicalize(&i.path).unwrap_or_else(|_| i.path.to_path_buf())));
+    Ok(inputs)
 }
 
 /// Leaves out merged files that lie beside the files of their ranks: each becomes one input that is refused.
@@ -66,7 +75,8 @@ fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
         Some(PartKey::Rank(rank, _)) => Some(*rank),
         _ => None,
     };
-    let merged: BTreeSet<PathBuf> = inputs.iter().filter(|i| rank_of(i).is_some()).map(|i| i.path.clone()).collect();
+    let merged: BTreeSet<PathBuf> =
+        inputs.iter().filter(|i| rank_of(i).is_some()).map(|i| i.path.to_path_buf()).collect();
     if merged.is_empty() || inputs.iter().all(|i| i.process.is_some()) {
         return inputs;
     }
@@ -75,17 +85,17 @@ fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
         alone.filter_map(|i| Some((i.clone(), peek(i).ok()?.rank))).unzip();
     let ranks = assign_ranks(&others, &claims);
     for path in merged {
-        let Some(whole) = inputs.iter().find(|i| i.path == path).cloned() else { continue };
+        let Some(whole) = inputs.iter().find(|i| *i.path == *path).cloned() else { continue };
         let whole = Input { process: None, ..whole };
         let is_copy = rows_of_ranks(&whole).into_iter().all(|(rank, count)| {
             let beside = ranks.iter().position(|(r, _)| *r == rank).and_then(|at| others.get(at));
             beside.is_some_and(|other| rows(other) == Some(count))
         });
         if is_copy {
-            let at = inputs.iter().position(|i| i.path == path);
+            let at = inputs.iter().position(|i| *i.path == *path);
             let shown = whole.shown.rsplit_once(" (rank ").map_or(whole.shown.clone(), |(file, _)| file.to_string());
             let process = Some(ProcessPart { key: PartKey::CopyOfRanks, index: 0, count: 1 });
-            inputs.retain(|i| i.path != path);
+            inputs.retain(|i| *i.path != *path);
             inputs.insert(at.unwrap_or(0), Input { shown, process, ..whole });
         }
     }
@@ -93,31 +103,29 @@ fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
 }
 
 /// The files of a URL: an object, the objects that a pattern matches, or those in a folder.
-fn in_store(url: &Path) -> Result<Vec<Input>, Fault> {
+fn in_store(url: &Location) -> Result<Vec<Input>, Fault> {
     let text = url.to_string_lossy();
-    let input = |path: PathBuf, named| Input { shown: path.display().to_string(), path, named, process: None };
     // A server of files has no folders, so what is wrong with its file is told when it is read.
     if text.starts_with("http") {
-        return Ok(vec![input(url.to_path_buf(), true)]);
+        return Ok(vec![Input::named(url)]);
     }
-    if !text.ends_with('/') && files::is_file(url).map_err(of_store)? {
-        return Ok(vec![input(url.to_path_buf(), true)]);
+    if !text.ends_with('/') && url.is_file().map_err(of_store)? {
+        return Ok(vec![Input::named(url)]);
     }
     let nothing = |what: &str| Err(Fault::new(io::ErrorKind::NotFound, what, Some("keys are case-sensitive")));
     if text.contains(['*', '?', '[']) {
-        let found = files::matching(url)?;
-        let found: Vec<Input> = found.into_iter().map(|path| input(path, true)).collect();
+        let found: Vec<Input> = url.matching()?.into_iter().map(Input::named).collect();
         return if found.is_empty() { nothing("no object of this pattern") } else { Ok(found) };
     }
-    let names = files::names(url).map_err(of_store)?;
-    if names.is_empty() && !files::is_folder(url).map_err(of_store)? {
+    let names = url.names().map_err(of_store)?;
+    if names.is_empty() && !url.is_folder().map_err(of_store)? {
         return nothing("no object or folder of this name");
     }
     let is_read = |name: &&String| ENDINGS.iter().any(|e| name.to_lowercase().ends_with(e));
     let folder = text.trim_end_matches('/');
-    let found = names.iter().filter(is_read).map(|name| PathBuf::from(format!("{folder}/{name}")));
+    let found = names.iter().filter(is_read).map(|name| url.beside(format!("{folder}/{name}")));
     // Whatever these are, it is told that they cannot be read.
-    Ok(found.chain(files::unreadable_urls(url)).map(|path| input(path, false)).collect())
+    Ok(found.chain(url.unreadable()).map(Input::found).collect())
 }
 
 /// The fault of a store inside an error of reading.
@@ -130,7 +138,7 @@ fn is_json(path: &Path) -> bool {
     [".json", ".gz", ".zst", ".tmp"].iter().any(|e| name.ends_with(e))
 }
 
-fn folder(dir: &Path) -> Result<Vec<Input>, SetError> {
+fn folder(dir: &Location) -> Result<Vec<Input>, SetError> {
     let missing = |e: std::io::Error| SetError::Missing { what: format!("`{}` ({e})", dir.display()) };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(missing)? {
@@ -141,7 +149,7 @@ fn folder(dir: &Path) -> Result<Vec<Input>, SetError> {
             continue;
         }
         let ends = |endings: &[&str]| endings.iter().any(|e| name.ends_with(e));
-        let input = Input { shown: path.display().to_string(), path, named: false, process: None };
+        let input = Input::found(dir.beside(path));
         if ends(&ENDINGS) || ends(&SHARED_ENDINGS) && is_recorders_database(&input) {
             found.push(input);
         }
@@ -155,7 +163,7 @@ fn pattern(text: &str) -> Result<Vec<Input>, SetError> {
     for path in glob::glob(text).map_err(|e| error(e.to_string()))? {
         let path = path.map_err(|e| error(e.to_string()))?;
         if path.is_file() {
-            found.push(Input { shown: path.display().to_string(), path, named: true, process: None });
+            found.push(Input::named(path));
         }
     }
     Ok(found)
@@ -217,8 +225,7 @@ mod tests {
 
     #[test]
     fn files_without_a_rank_take_the_lowest_free_numbers() {
-        let input = |n: &str| Input { path: n.into(), shown: n.into(), named: true, process: None };
-        let inputs = [input("a.json"), input("b.json"), input("c.json")];
+        let inputs = ["a.json", "b.json", "c.json"].map(Input::named);
         let got = assign_ranks(&inputs, &[None, Some(0), None]);
         assert_eq!(got, [(1, RankSource::Position), (0, RankSource::File), (2, RankSource::Position)]);
     }

@@ -1,13 +1,14 @@
 //! A file to read, and what its name says.
 
+use crate::files::Location;
 use regex::Regex;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    pub path: PathBuf,
+    pub path: Location,
     /// Name in messages. Standard input is spooled to a file, but shown as `<stdin>`.
     pub shown: String,
     /// Whether the user named the file, instead of a folder that contains it: then it is an error if it is not a trace.
@@ -60,6 +61,22 @@ impl ProcessPart {
 }
 
 impl Input {
+    /// A file that the user named.
+    pub fn named(path: impl Into<Location>) -> Self {
+        let path = path.into();
+        Self { shown: path.display().to_string(), path, named: true, process: None }
+    }
+
+    /// A file that was found in a folder.
+    pub fn found(path: impl Into<Location>) -> Self {
+        Self { named: false, ..Self::named(path) }
+    }
+
+    /// The same file under another name in messages.
+    pub fn shown_as(self, shown: impl Into<String>) -> Self {
+        Self { shown: shown.into(), ..self }
+    }
+
     /// Whether the name marks the file as the trace of a rank.
     pub fn has_trace_name(&self) -> bool {
         has_trace_name(&self.path)

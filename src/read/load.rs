@@ -12,7 +12,6 @@ use super::sqlite::Sqlite;
 use super::times::settle_times;
 use crate::error::ReadError;
 use crate::error::recorders::{OtherRecorder, PACKED_DATABASE};
-use crate::files::is_remote;
 use crate::health::Counter;
 
 /// All formats. The first one that recognizes a file reads it.
@@ -82,7 +81,7 @@ fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
 /// When the file cannot be opened, or is a report that its recorder's tools must export first.
 fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
     let head = head(input)?;
-    if is_remote(&input.path) && Sqlite.sniff(&head) {
+    if input.path.is_remote() && Sqlite.sniff(&head) {
         return Err(ReadError::NotATrace {
             file: input.shown.clone(),
             what: "an SQLite database in a store",

@@ -5,11 +5,10 @@
 //! So a rank starts with an [`estimate`] and asks again while it grows. A [`MemoryGate`] may make the caller wait until other
 //! ranks are done.
 
-use crate::files;
+use crate::files::Location;
 use crate::read::source::{Compression, packing, zstd_head};
 pub use crate::units::MemoryLimit;
 use std::io::Read;
-use std::path::Path;
 
 /// Memory that a file holds at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,22 +88,22 @@ fn need_of_text(text: u64) -> u64 {
 const USUAL_RATIO: u64 = 12;
 
 /// Estimated need of a file's rank, from its size and what its format says about the text.
-pub fn estimate(path: &Path) -> u64 {
-    need_of_text(text_size(path).unwrap_or(0))
+pub fn estimate(at: &Location) -> u64 {
+    need_of_text(text_size(at).unwrap_or(0))
 }
 
-fn text_size(path: &Path) -> Option<u64> {
-    let size = files::size(path).ok()?;
-    match packing(path).ok()? {
+fn text_size(at: &Location) -> Option<u64> {
+    let size = at.size().ok()?;
+    match packing(at).ok()? {
         Compression::Plain => Some(size),
         Compression::Gzip => {
             let mut tail = [0; 4];
-            files::open_at(path, size.checked_sub(4)?).ok()?.read_exact(&mut tail).ok()?;
+            at.open_at(size.checked_sub(4)?).ok()?.read_exact(&mut tail).ok()?;
             Some(unwrapped(u64::from(u32::from_le_bytes(tail)), size))
         }
         Compression::Zstd => {
             // A frame after one without data is usually one of many, so its size says little.
-            let told = zstd_head(path).ok()?.filter(|head| !head.is_behind_others).and_then(|head| head.content);
+            let told = zstd_head(at).ok()?.filter(|head| !head.is_behind_others).and_then(|head| head.content);
             Some(told.unwrap_or(size.saturating_mul(USUAL_RATIO)))
         }
     }

@@ -1,11 +1,11 @@
 //! Sources of bytes: plain, gzip or zstd files, on disk or in a store. The first bytes decide about decompression, not the name. Data is
 //! decompressed as a stream, so that a rank's text is never completely in memory.
 
-use crate::files::{self, Fault, is_remote};
+use crate::files::{Fault, Location};
 use flate2::bufread::GzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
@@ -53,13 +53,13 @@ pub trait Source: Send {
 }
 
 /// How a file is compressed, from its first four bytes.
-pub fn packing(path: &Path) -> io::Result<Compression> {
+pub fn packing(at: &Location) -> io::Result<Compression> {
     // The file is opened several times, which would block on a pipe.
-    if !is_remote(path) && !std::fs::metadata(path)?.is_file() {
+    if !at.is_remote() && !std::fs::metadata(at)?.is_file() {
         return Err(io::Error::other("expected a file, found a pipe, socket or device"));
     }
     let mut head = [0; 4];
-    let mut file = files::open(path)?;
+    let mut file = at.open()?;
     let mut n = 0;
     while n < head.len() {
         match file.read(&mut head[n..])? {
@@ -76,18 +76,17 @@ pub fn packing(path: &Path) -> io::Result<Compression> {
 }
 
 /// Opens a file as a stream of decompressed bytes. With `ahead`, decompression runs on its own thread.
-pub fn open(path: &Path, packing: Compression, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
-    let source = open_once(path, packing, count)?;
+pub fn open(at: &Location, packing: Compression, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
+    let source = open_once(at, packing, count)?;
     if packing == Compression::Plain {
         return Ok(source);
     }
-    let source =
-        Box::new(UpToDamage { source, path: path.to_path_buf(), packing, given: 0, rest: Vec::new(), damage: None });
+    let source = Box::new(UpToDamage { source, at: at.clone(), packing, given: 0, rest: Vec::new(), damage: None });
     Ok(if ahead { Box::new(ReadAhead::new(source)) } else { source })
 }
 
-fn open_once(path: &Path, packing: Compression, count: &ByteCount) -> io::Result<Box<dyn Source>> {
-    let counted = Counted { inner: files::open(path)?, count: Arc::clone(count) };
+fn open_once(at: &Location, packing: Compression, count: &ByteCount) -> io::Result<Box<dyn Source>> {
+    let counted = Counted { inner: at.open()?, count: Arc::clone(count) };
     Ok(match packing {
         Compression::Plain => Box::new(Plain(counted)),
         Compression::Gzip => {
@@ -95,7 +94,7 @@ fn open_once(path: &Path, packing: Compression, count: &ByteCount) -> io::Result
             Box::new(Gzip { members: Members::Next(packed), damage: None, garbage: false })
         }
         Compression::Zstd => {
-            let window = zstd_head(path)?.map_or(0, |head| head.window);
+            let window = zstd_head(at)?.map_or(0, |head| head.window);
             let mut decoder = zstd::stream::read::Decoder::new(counted)?;
             let log = window.checked_next_power_of_two().map_or(LARGEST_WINDOW_LOG, u64::ilog2);
             decoder.window_log_max(log.clamp(USUAL_WINDOW_LOG, LARGEST_WINDOW_LOG))?;
@@ -261,11 +260,11 @@ pub struct ZstdHead {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn zstd_head(path: &Path) -> io::Result<Option<ZstdHead>> {
+pub fn zstd_head(file: &Location) -> io::Result<Option<ZstdHead>> {
     let mut at = 0;
     loop {
         let mut head = Vec::with_capacity(FRAME_HEAD);
-        files::open_at(path, at)?.take(FRAME_HEAD as u64).read_to_end(&mut head)?;
+        file.open_at(at)?.take(FRAME_HEAD as u64).read_to_end(&mut head)?;
         match head.as_slice() {
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, ..] => {
                 at = at.saturating_add(8 + u64::from(u32::from_le_bytes([*a, *b, *c, *d])));
@@ -322,7 +321,7 @@ fn cut(format: &str, e: io::Error) -> SourceError {
 /// the size of the request. Therefore the failed stretch is decompressed again, byte by byte.
 struct UpToDamage {
     source: Box<dyn Source>,
-    path: PathBuf,
+    at: Location,
     packing: Compression,
     /// Number of bytes returned so far.
     given: u64,
@@ -335,7 +334,7 @@ impl UpToDamage {
     /// Decompresses up to `most` further bytes again, byte by byte: the valid ones and the error after them. `None` if
     /// the file has changed.
     fn again(&self, most: usize) -> Option<(Vec<u8>, SourceError)> {
-        let mut source = open_once(&self.path, self.packing, &ByteCount::default()).ok()?;
+        let mut source = open_once(&self.at, self.packing, &ByteCount::default()).ok()?;
         let mut known = vec![0; PACKED_BUFFER];
         let mut left = self.given;
         while left > 0 {

@@ -27,7 +27,6 @@ pub use which_capture::{WhichCapture, by_process as captures_by_process};
 use crate::analysis::api::{Analysis, Options, Output, Partial};
 use crate::analysis::inventory;
 use crate::error::{IDLE_PROCESS, ReadError, SetError};
-use crate::files;
 use crate::health::{Counter, Health};
 use crate::job::Clock;
 use crate::read::input::Input;
@@ -366,7 +365,7 @@ enum Attempt {
 
 /// Size of a file or an object, or of its part for one process, bytes; 0 if it is not known.
 pub fn stored_size(input: &Input) -> u64 {
-    let size = files::size(&input.path).unwrap_or(0);
+    let size = input.path.size().unwrap_or(0);
     input.process.as_ref().map_or(size, |part| part.share(size))
 }
 

@@ -1,6 +1,6 @@
 //! Tables of a results folder as `hta analyze` writes it: `tables/<name>.parquet`, `events/rank=N.parquet`.
 
-use crate::files::{self, Fault, Stored, is_remote};
+use crate::files::{Fault, Location, Stored};
 use crate::sql::QueryError;
 use crate::sql::load::{Growing, NUMBER_BYTES, TEXT_BYTES, is_text};
 use crate::sql::nearest::nearest;
@@ -14,7 +14,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use polars::prelude::DataFrame;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The table that consists of several files.
@@ -36,9 +36,9 @@ const TIMES_TABLES: u64 = 2;
 
 #[derive(Debug)]
 pub struct Results {
-    folder: PathBuf,
+    folder: Location,
     /// Sorted names of the tables, with their files.
-    tables: Vec<(String, Vec<PathBuf>)>,
+    tables: Vec<(String, Vec<Location>)>,
 }
 
 impl Results {
@@ -46,39 +46,40 @@ impl Results {
     ///
     /// # Errors
     /// When a store cannot be asked.
-    pub fn is_one(folder: &Path) -> Result<bool, QueryError> {
-        files::is_folder(&folder.join("tables")).map_err(|e| unread(folder, e))
+    pub fn is_one(folder: &Location) -> Result<bool, QueryError> {
+        folder.join("tables").is_folder().map_err(|e| unread(folder, e))
     }
 
     /// # Errors
     /// When the folder holds no tables or cannot be listed.
-    pub fn open(folder: &Path) -> Result<Self, QueryError> {
-        if !Self::is_one(folder)? {
-            let is_folder = files::is_folder(folder).map_err(|e| unread(folder, e))?;
+    pub fn open(folder: impl Into<Location>) -> Result<Self, QueryError> {
+        let folder = folder.into();
+        if !Self::is_one(&folder)? {
+            let is_folder = folder.is_folder().map_err(|e| unread(&folder, e))?;
             let found = if is_folder { "a folder without" } else { "no folder" };
             return Err(QueryError::NoResults { found: format!("{found} at {}", folder.display()) });
         }
         // In a store, a folder without the file that is written last is one that is being written, or was given up.
-        if is_remote(folder) && !files::is_file(&folder.join(PROOF)).map_err(|e| unread(folder, e))? {
-            return Err(unreadable(folder, format!("expected complete results, found no {PROOF}")));
+        if folder.is_remote() && !folder.join(PROOF).is_file().map_err(|e| unread(&folder, e))? {
+            return Err(unreadable(&folder, format!("expected complete results, found no {PROOF}")));
         }
-        let mut tables: Vec<(String, Vec<PathBuf>)> = Vec::new();
+        let mut tables: Vec<(String, Vec<Location>)> = Vec::new();
         for path in listed(&folder.join("tables"))? {
             if let Some(name) = path.file_stem().and_then(|n| n.to_str()) {
                 tables.push((name.to_string(), vec![path.clone()]));
             }
         }
         let events = folder.join(EVENTS);
-        let has_events = files::is_folder(&events).map_err(|e| unread(&events, e))?;
+        let has_events = events.is_folder().map_err(|e| unread(&events, e))?;
         let files = if has_events { listed(&events)? } else { Vec::new() };
         if !files.is_empty() {
             tables.push((EVENTS.to_string(), files));
         }
-        tables.sort();
+        tables.sort_by(|a, b| a.0.cmp(&b.0));
         if tables.is_empty() {
             return Err(QueryError::NoResults { found: format!("no table in {}", folder.display()) });
         }
-        Ok(Self { folder: folder.to_path_buf(), tables })
+        Ok(Self { folder, tables })
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -135,7 +136,7 @@ impl Results {
         Ok(tables)
     }
 
-    fn files(&self, table: &str) -> Result<&[PathBuf], QueryError> {
+    fn files(&self, table: &str) -> Result<&[Location], QueryError> {
         let place = self.folder.display().to_string();
         match self.tables.iter().find(|t| t.0 == table) {
             Some((_, files)) => Ok(files),
@@ -192,7 +193,7 @@ fn with_whole(error: QueryError, limit: Option<MemoryLimit>) -> QueryError {
 /// Number of rows of a file that can be decoded at a time within `room`. The file's own sizes cannot be trusted to be
 /// small: a few bytes can stand for a billion rows, or decompress to gigabytes.
 fn rows_at_once(
-    path: &Path,
+    path: &Location,
     known: &ArrowReaderMetadata,
     needed: &[&str],
     room: MemoryLimit,
@@ -247,12 +248,12 @@ fn unread(path: &Path, error: io::Error) -> QueryError {
 }
 
 /// The Parquet files of a folder, sorted by name.
-fn listed(folder: &Path) -> Result<Vec<PathBuf>, QueryError> {
-    let names = files::names(folder).map_err(|e| unread(folder, e))?;
+fn listed(folder: &Location) -> Result<Vec<Location>, QueryError> {
+    let names = folder.names().map_err(|e| unread(folder, e))?;
     Ok(names.iter().filter(|name| name.ends_with(".parquet")).map(|name| folder.join(name)).collect())
 }
 
-fn metadata(path: &Path) -> Result<ArrowReaderMetadata, QueryError> {
+fn metadata(path: &Location) -> Result<ArrowReaderMetadata, QueryError> {
     let file = Stored::open(path).map_err(|e| unread(path, e))?;
     contained(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| unreadable(path, e)))
 }
@@ -271,7 +272,7 @@ fn with_views(schema: &Schema) -> SchemaRef {
 }
 
 fn read(
-    path: &Path,
+    path: &Location,
     known: ArrowReaderMetadata,
     needed: &[&str],
     at_once: usize,

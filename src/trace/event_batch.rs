@@ -45,7 +45,7 @@ impl RankTrace {
     /// use std::collections::BTreeMap;
     ///
     /// let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/samples/gloo_ddp4/rank_0.pt.trace.json.gz");
-    /// let input = Input { path: file.into(), shown: file.to_string(), named: true, process: None };
+    /// let input = Input::named(file);
     /// let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default())?;
     /// let (columns, meta, bytes) = (loaded.columns, loaded.meta, loaded.unpacked_bytes);
     /// let trace = RankTrace::new(0, RankSource::File, input.shown, bytes, meta, columns, &ModelOptions::default());

@@ -304,7 +304,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rank_0.json");
         std::fs::write(&path, t.to_json()).unwrap();
-        let input = Input { shown: path.display().to_string(), path, named: true, process: None };
+        let input = Input::named(path);
         let l = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap();
         let (meta, columns) = (l.meta, l.columns);
         RankTrace::new(0, RankSource::File, input.shown, l.unpacked_bytes, meta, columns, options)

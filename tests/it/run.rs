@@ -163,7 +163,7 @@ fn try_run_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Resul
 
 /// A file as a rank's trace; `None` if it is not one.
 pub fn try_trace(path: &Path) -> Option<RankTrace> {
-    let input = Input { path: path.to_path_buf(), shown: path.display().to_string(), named: true, process: None };
+    let input = Input::named(path);
     let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
     let (meta, columns) = (loaded.meta, loaded.columns);
     Some(RankTrace::new(0, RankSource::File, input.shown, loaded.unpacked_bytes, meta, columns, &options().model))
@@ -171,7 +171,7 @@ pub fn try_trace(path: &Path) -> Option<RankTrace> {
 
 /// One file as a rank's trace.
 pub fn rank_trace(path: &Path, rank: u32) -> RankTrace {
-    let input = Input { path: path.to_path_buf(), shown: path.display().to_string(), named: true, process: None };
+    let input = Input::named(path);
     let loaded =
         load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
     let (meta, columns) = (loaded.meta, loaded.columns);

@@ -7,6 +7,7 @@ use crate::cli::output::{note, width};
 use crate::cli::table::OutputArgs;
 use crate::cli::watch::{Limits, Watch};
 use crate::error::SetError;
+use crate::files::Location;
 use crate::health::Health;
 use crate::output::inputs::Inputs;
 use crate::output::text;
@@ -20,7 +21,6 @@ use crate::snapshot::history::Until;
 use crate::snapshot::site::Sites;
 use crate::snapshot::tables::MemoryDiff;
 use crate::units::MemoryLimit;
-use std::path::Path;
 
 /// Number of lines of a device that are printed.
 const TOP: usize = 16;
@@ -29,13 +29,13 @@ const TOP: usize = 16;
 ///
 /// # Errors
 /// When only one side has snapshots, or a side has memory timelines.
-pub fn sides(base: &Path, test: &Path) -> Result<Option<[Vec<MemoryInput>; 2]>, SetError> {
-    let found = [base, test].map(|p| of_paths(std::iter::once(p)));
+pub fn sides(base: &Location, test: &Location) -> Result<Option<[Vec<MemoryInput>; 2]>, SetError> {
+    let found = [base, test].map(|p| of_paths(std::iter::once(p.clone())));
     let is_memory = found.each_ref().map(|f| !f.memory.is_empty() && !f.has_traces);
     if is_memory == [false, false] {
         return Ok(None);
     }
-    let refuse = |path: &Path, reason: &str| {
+    let refuse = |path: &Location, reason: &str| {
         let value = path.display().to_string();
         Err(SetError::Argument { option: "hta diff", value, reason: reason.to_string() })
     };

@@ -1,13 +1,13 @@
 //! Which inputs are memory snapshots or timelines, decided by their content.
 
 use crate::error::SetError;
-use crate::files::{self, is_remote};
+use crate::files::{Location, Stores};
 use crate::read::discover::{discover, natural_key};
 use crate::read::input::Input;
 use crate::read::load::peek;
 use crate::read::snapshot::{MemoryFile, memory_file};
 use clap::ArgMatches;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A file about memory.
 pub struct MemoryInput {
@@ -25,19 +25,23 @@ pub struct Found {
 
 /// What the arguments are, by content. What is wrong with other files is told by the reader of traces, as for other
 /// commands.
-pub fn inputs(matches: &ArgMatches) -> Found {
-    let paths = matches.try_get_many::<PathBuf>("traces").ok().flatten();
-    of_paths(paths.into_iter().flatten().map(PathBuf::as_path))
+pub fn inputs(matches: &ArgMatches, stores: &Stores) -> Found {
+    of_paths(given(matches, stores))
+}
+
+fn given(matches: &ArgMatches, stores: &Stores) -> impl Iterator<Item = Location> {
+    let paths = matches.try_get_many::<PathBuf>("traces").ok().flatten().into_iter().flatten();
+    paths.map(|path| Location::new(path, stores))
 }
 
 /// What some paths are.
-pub fn of_paths<'a>(paths: impl Iterator<Item = &'a Path>) -> Found {
+pub fn of_paths(paths: impl Iterator<Item = Location>) -> Found {
     let mut found = Found::default();
     for path in paths {
-        let named = match discover(&[path.to_path_buf()]) {
-            _ if path.is_dir() => in_folder(path),
+        let named = match discover(std::slice::from_ref(&path)) {
+            _ if path.is_dir() => in_folder(&path),
             // A folder of a store; endings of traces say nothing about snapshots.
-            Ok(found) if is_remote(path) && !found.iter().any(|i| i.named) => in_folder(path),
+            Ok(found) if path.is_remote() && !found.iter().any(|i| i.named) => in_folder(&path),
             found => found.unwrap_or_default(),
         };
         found.has_traces |= named.is_empty();
@@ -53,9 +57,8 @@ pub fn of_paths<'a>(paths: impl Iterator<Item = &'a Path>) -> Found {
 }
 
 /// Why inputs cannot be used none of which is a snapshot or timeline.
-pub fn refusal(matches: &ArgMatches) -> SetError {
-    let paths: Vec<PathBuf> = matches.try_get_many("traces").ok().flatten().into_iter().flatten().cloned().collect();
-    let found = match discover(&paths) {
+pub fn refusal(matches: &ArgMatches, stores: &Stores) -> SetError {
+    let found = match discover(&given(matches, stores).collect::<Vec<_>>()) {
         Ok(found) => found,
         Err(e) => return e,
     };
@@ -65,11 +68,10 @@ pub fn refusal(matches: &ArgMatches) -> SetError {
 }
 
 /// The files of a folder in natural order.
-fn in_folder(folder: &Path) -> Vec<Input> {
-    let names = files::names(folder).unwrap_or_default().into_iter();
-    let files = names.map(|name| folder.join(name)).filter(|p| is_remote(p) || p.is_file());
-    let mut inputs: Vec<Input> =
-        files.map(|path| Input { shown: path.display().to_string(), path, named: false, process: None }).collect();
+fn in_folder(folder: &Location) -> Vec<Input> {
+    let names = folder.names().unwrap_or_default().into_iter();
+    let files = names.map(|name| folder.join(name)).filter(|p| p.is_remote() || p.is_file().unwrap_or(false));
+    let mut inputs: Vec<Input> = files.map(Input::found).collect();
     inputs.sort_by_cached_key(|i| natural_key(&i.shown));
     inputs
 }

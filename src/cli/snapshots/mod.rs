@@ -19,6 +19,7 @@ use crate::cli::snapshots::options::{Chosen, Folded};
 use crate::cli::table::OutputArgs;
 use crate::cli::watch::{Limits, Watch};
 use crate::error::SetError;
+use crate::files::{Location, Stores};
 use crate::health::{Health, Severity};
 use crate::output::inputs::Inputs;
 use crate::output::text;
@@ -44,7 +45,6 @@ use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 /// Largest number of names of annotations of a file that are kept for a message, and that it shows.
 const MOST_NAMES: usize = 1_000;
@@ -91,14 +91,14 @@ pub fn run(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Exit> 
 ///
 /// # Errors
 /// As [`run`], and if an option cannot be used for both.
-pub fn run_with_traces(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Exit> {
+pub fn run_with_traces(matches: &ArgMatches, files: &[MemoryInput], stores: &Stores) -> anyhow::Result<Exit> {
     if let Some(path) = Chosen::new(matches)?.speedscope {
         let reason = "snapshots and traces would write the same file: run `hta memory` on each kind".to_string();
         return Err(SetError::Argument { option: "--speedscope", value: path, reason }.into());
     }
     match answer(matches, files)? {
         Beside { exit: Exit::Nothing, .. } => Ok(Exit::Nothing),
-        beside => analysis::run_beside("memory", matches, beside),
+        beside => analysis::run_beside("memory", matches, beside, stores),
     }
 }
 
@@ -173,7 +173,7 @@ fn answer(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Beside>
     finish(&output, answer, &chosen, files)
 }
 
-fn finish(output: &OutputArgs, answer: Answer, chosen: &Chosen, files: Vec<PathBuf>) -> anyhow::Result<Beside> {
+fn finish(output: &OutputArgs, answer: Answer, chosen: &Chosen, files: Vec<Location>) -> anyhow::Result<Beside> {
     if let (Some(path), Some(folded)) = (&chosen.speedscope, chosen.stacks()) {
         let file = speedscope_file(path, folded.title(), StackUnit::Bytes, &answer.stacks);
         std::fs::write(path, file.text).with_context(|| format!("cannot write {path}"))?;

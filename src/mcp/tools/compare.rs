@@ -2,6 +2,7 @@
 
 use crate::diagnosis::kind::CauseKind;
 use crate::diff::causes::State;
+use crate::files::Location;
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::rows::Rows;
 use crate::mcp::source::Source;
@@ -13,7 +14,6 @@ use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -76,7 +76,7 @@ struct Side {
 }
 
 impl Side {
-    async fn read(call: &Call<'_>, source: &Source, folder: &Path) -> Result<Self, Refusal> {
+    async fn read(call: &Call<'_>, source: &Source, folder: &Location) -> Result<Self, Refusal> {
         let summary = summary::read(folder, &source.id).await?;
         let sql =
             "SELECT finding_id, kind, trust, trust_reason, recoverable_pct, sentence FROM findings ORDER BY position";

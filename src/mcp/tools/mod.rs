@@ -10,6 +10,7 @@ mod sources;
 mod summary;
 mod verdict;
 
+use crate::files::Location;
 use crate::mcp::answer::{Answer, Page, Refusal, clip, json_bytes, result};
 use crate::mcp::rows::{Rows, ask};
 use crate::mcp::source::{Source, Sources};
@@ -20,7 +21,6 @@ use rmcp::service::RequestContext;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl<'a> Call<'a> {
 
     /// The source with this name and its results folder. Traces are analysed first, with notices of progress for a
     /// client that asks for them.
-    async fn results(&self, name: Option<&str>) -> Result<(Arc<Source>, PathBuf), Refusal> {
+    async fn results(&self, name: Option<&str>) -> Result<(Arc<Source>, Location), Refusal> {
         let source = self.sources.find(name)?;
         let folder = {
             let work = self.sources.results(&source);
@@ -148,7 +148,7 @@ impl<'a> Call<'a> {
     }
 
     /// The first `most` rows of a statement over a source.
-    async fn rows(&self, source: &Source, folder: &Path, sql: &str, most: usize) -> Result<Rows, Refusal> {
+    async fn rows(&self, source: &Source, folder: &Location, sql: &str, most: usize) -> Result<Rows, Refusal> {
         let _turn = self.sources.turn().await;
         ask(folder, &source.id, sql, most, (&self.sources.limits(), &self.sources.setup.store)).await
     }

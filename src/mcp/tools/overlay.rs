@@ -61,7 +61,7 @@ pub async fn overlay(call: &Call<'_>, of: Drawn) -> Result<Told<Link>, Refusal> 
         arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
     }
     arguments.extend(call.sources.setup.store.iter().cloned());
-    arguments.extend(["--".into(), source.path.clone().into()]);
+    arguments.extend(["--".into(), source.path.as_os_str().into()]);
     let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be drawn: {reason}", source.id));
     let finished = worker::run(&arguments, &call.sources.limits_of_reading()).await.map_err(|e| match e {
         WorkerError::TooSlow(_) => {

@@ -1,23 +1,22 @@
 //! `summary.json` of results: verdict, causes, totals, problems of the input.
 
-use crate::files;
+use crate::files::Location;
 use crate::mcp::answer::Refusal;
 use crate::mcp::source::apart;
 use serde_json::Value;
 use std::io::{self, Read};
-use std::path::Path;
 
 /// `summary.json` of a results folder.
 ///
 /// # Errors
 /// When there is none, or it is none of hta.
-pub async fn read(folder: &Path, name: &str) -> Result<Value, Refusal> {
+pub async fn read(folder: &Location, name: &str) -> Result<Value, Refusal> {
     // It is small, whatever the number of ranks.
     const LONGEST: u64 = 4 << 20;
     let path = folder.join("summary.json");
     let read = apart(move || {
         let mut bytes = Vec::new();
-        files::open(&path)?.take(LONGEST).read_to_end(&mut bytes)?;
+        path.open()?.take(LONGEST).read_to_end(&mut bytes)?;
         io::Result::Ok(bytes)
     });
     let failed = |reason: String| {

@@ -1,6 +1,7 @@
 //! The diagnosis in two lines, how the time divides, and what is wrong with the recording.
 
 use crate::diagnosis::kind::CauseKind;
+use crate::files::Location;
 use crate::mcp::answer::{Refusal, Told, clip};
 use crate::mcp::rows::literal;
 use crate::mcp::source::Source;
@@ -11,7 +12,6 @@ use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::Path;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -166,7 +166,7 @@ fn graded(summary: &Value) -> Vec<Graded> {
 }
 
 /// The reason for which a source has no diagnosis, if it has none.
-async fn withheld(call: &Call<'_>, source: &Source, folder: &Path) -> Result<Option<String>, Refusal> {
+async fn withheld(call: &Call<'_>, source: &Source, folder: &Location) -> Result<Option<String>, Refusal> {
     let kind = literal(CauseKind::InputIncomplete.name());
     let sql = format!("SELECT trust_reason FROM findings WHERE kind = {kind} AND trust = 'withheld' ORDER BY position");
     let rows = call.rows(source, folder, &sql, 1).await?;

@@ -1,7 +1,7 @@
 //! Reads the tables of a results folder: only the needed columns, a few thousand rows at a time, so that memory does
 //! not depend on the size of the job.
 
-use crate::files::Stored;
+use crate::files::{Location, Stored};
 use crate::table::schema::{Batch, Cell, TableSpec};
 use crate::table::typed::Values;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -9,7 +9,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Number of rows decoded at a time.
 const AT_ONCE: usize = 1 << 13;
@@ -40,15 +40,15 @@ impl ResultsError {
 
 /// A results folder.
 pub struct Results {
-    folder: PathBuf,
+    folder: Location,
 }
 
 impl Results {
-    pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_path_buf() }
+    pub fn new(folder: impl Into<Location>) -> Self {
+        Self { folder: folder.into() }
     }
 
-    pub fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Location {
         &self.folder
     }
 
@@ -122,7 +122,7 @@ fn damaged(path: &Path, expected: &str, found: String) -> ResultsError {
 
 /// Passes a file's rows in batches to `give`, with these columns. Returns `false` if there is no such file.
 fn batches(
-    path: &Path,
+    path: &Location,
     columns: &[&'static str],
     mut give: impl FnMut(&RecordBatch) -> Result<(), ResultsError>,
 ) -> Result<bool, ResultsError> {

@@ -2,7 +2,7 @@
 
 use super::lock::{LockResult, OpenAndLock, is_at, lock, locked};
 use super::{MOST_TRIES, Registration, writing};
-use crate::files;
+use crate::files::is_remote;
 use crate::output::paths::{destination, entries, is_id, parent};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -90,7 +90,7 @@ impl UnfinishedFile {
 /// # Errors
 /// When it cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if files::is_remote(path) {
+    if is_remote(path) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "only folders of results are written to stores"));
     }
     let target = destination(path);

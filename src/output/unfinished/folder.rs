@@ -30,7 +30,7 @@ impl UnfinishedFolder {
     pub fn create(place: &OutputPlace) -> io::Result<Self> {
         let layout = place.layout;
         let for_store = std::env::temp_dir().join(FOR_STORES);
-        let target = if place.is_remote() { for_store.as_path() } else { place.target.as_path() };
+        let target = if place.is_remote() { for_store.as_path() } else { &place.target };
         sweep_folders(parent(target), &name(target), target, layout);
         sweep_folders(target, OsStr::new(""), target, layout);
         // Beside its place, or inside it if it cannot be replaced as a whole.
@@ -79,7 +79,7 @@ impl UnfinishedFolder {
         if place.is_remote() {
             return self.upload(place);
         }
-        let target = place.target.as_path();
+        let target: &Path = &place.target;
         let io = |source| FolderError::Io { path: place.shown().to_string(), source };
         let mut replaced = None;
         {

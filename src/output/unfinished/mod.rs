@@ -18,7 +18,7 @@ pub use file::{UnfinishedFile, write};
 pub use folder::UnfinishedFolder;
 pub use scratch::ScratchFolder;
 
-use crate::files;
+use crate::files::abandon_uploads;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -45,7 +45,7 @@ fn writing() -> MutexGuard<'static, Writing> {
 /// Removes all unfinished outputs of this process, and prevents other threads from starting or completing any. Called
 /// before the process exits. Returns the last output that was completed before.
 pub fn abandon_all() -> Option<PathBuf> {
-    files::abandon_uploads();
+    abandon_uploads();
     let writing = writing();
     for path in &writing.open {
         remove_while_written(path);

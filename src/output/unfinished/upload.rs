@@ -2,7 +2,6 @@
 
 use super::folder::UnfinishedFolder;
 use super::writing;
-use crate::files;
 use crate::output::paths::entries;
 use crate::output::place::{FolderError, OutputPlace, is_ours};
 use std::path::PathBuf;
@@ -13,7 +12,7 @@ impl UnfinishedFolder {
         let io = |source| FolderError::Io { path: place.shown().to_string(), source };
         // The place may have changed since the run began.
         place.replaceable()?;
-        let earlier = files::all_names(&place.target).map_err(|fault| io(fault.into()))?;
+        let earlier = place.target.all_names().map_err(|fault| io(fault.into()))?;
         let earlier: Vec<String> = earlier.into_iter().filter(|name| is_ours(self.layout, name)).collect();
         let below = |folder: &str| {
             let found = entries(&self.path.join(folder)).into_iter().map(|(_, name)| format!("{folder}/{name}"));
@@ -23,7 +22,7 @@ impl UnfinishedFolder {
         let has = |name: &&&str| self.path.join(name).is_file();
         names.extend(self.layout.files.iter().filter(has).map(|name| name.to_string()));
         names.sort();
-        let uploaded = files::upload(&self.path, &names, &place.target, &earlier, self.layout.proof);
+        let uploaded = place.target.upload(&self.path, &names, &earlier, self.layout.proof);
         uploaded.map_err(|fault| io(fault.into()))?;
         writing().placed = Some(PathBuf::from(place.shown()));
         Ok(())

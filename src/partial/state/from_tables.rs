@@ -16,7 +16,6 @@ use crate::units::MemoryLimit;
 use arrow_array::RecordBatch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
 
 /// Why a file was refused. Returns `None` if the cells do not describe an error.
 fn error_of(row: FileRow) -> Option<ReadError> {
@@ -164,8 +163,7 @@ fn seen(list: &Batch, ranks: &[MappedRank]) -> Result<Vec<Seen>, InvalidCell> {
             "left_out" => Fate::LeftOut,
             other => return Err(invalid("state", "what became of the file", format!("`{other}`"))),
         };
-        let input =
-            Input { path: PathBuf::from(row.name), shown: row.file.to_string(), named: row.is_named, process: None };
+        let input = Input { named: row.is_named, ..Input::named(row.name).shown_as(row.file) };
         out.push(Seen { input, claim: row.claim, fate });
     }
     if mapped.len() != ranks.len() {

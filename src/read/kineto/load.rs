@@ -5,7 +5,6 @@ use super::number::{Fraction, FractionVerdict};
 use super::part::settle;
 use super::pieces::read_pieces;
 use crate::error::ReadError;
-use crate::files::is_remote;
 use crate::health::{Counter, Health};
 use crate::read::input::Input;
 use crate::read::reading::{Reading, Spread, Unsettled};
@@ -55,7 +54,7 @@ fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &R
     let ahead = spread == Spread::AllCores && packed != Compression::Plain;
     let mut source = open(&input.path, packed, count, ahead).map_err(io_error)?;
     // An object is one stream; its pieces would be a request each.
-    let pieces = spread == Spread::AllCores && packed == Compression::Plain && !is_remote(&input.path);
+    let pieces = spread == Spread::AllCores && packed == Compression::Plain && !input.path.is_remote();
     let outcome = stream(&mut document, source.as_mut(), chunks.block, pieces, room)
         .and_then(|how| match how {
             Ok(Streamed::Finished) => Ok(Ok(())),

@@ -237,8 +237,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.json");
         std::fs::write(&path, format!("{{\"traceEvents\": [{}]}}", events.join(","))).unwrap();
-        let input = Input { shown: path.display().to_string(), path, named: true, process: None };
-        Scan::of(&input).unwrap().found()
+        Scan::of(&Input::named(path)).unwrap().found()
     }
 
     fn row(pid: &str, args: &str) -> String {

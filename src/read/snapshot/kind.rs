@@ -3,9 +3,9 @@
 use super::is_pickle;
 use super::timeline::is_timeline;
 use super::viewer_page::{ViewerPage, text_start};
+use crate::files::Location;
 use crate::read::source::{ByteCount, Source, SourceError, open, packing};
 use std::io;
-use std::path::Path;
 
 /// Number of decompressed bytes that are looked at.
 const LOOKED_AT: usize = 4 << 10;
@@ -21,7 +21,7 @@ pub enum MemoryFile {
 ///
 /// # Errors
 /// When it cannot be opened.
-pub fn memory_file(path: &Path) -> io::Result<Option<MemoryFile>> {
+pub fn memory_file(path: &Location) -> io::Result<Option<MemoryFile>> {
     let mut source = open(path, packing(path)?, &ByteCount::default(), false)?;
     let head = head(source.as_mut())?;
     Ok(match () {
@@ -35,7 +35,7 @@ pub fn memory_file(path: &Path) -> io::Result<Option<MemoryFile>> {
 ///
 /// # Errors
 /// When it cannot be opened.
-pub fn open_pickle(path: &Path, count: &ByteCount) -> io::Result<Box<dyn Source>> {
+pub fn open_pickle(path: &Location, count: &ByteCount) -> io::Result<Box<dyn Source>> {
     let open = || open(path, packing(path)?, count, false);
     let mut page = open()?;
     let mut head = head(page.as_mut())?;

@@ -8,12 +8,12 @@ use super::kind::open_pickle;
 use super::machine::Machine;
 use super::rows::Rows;
 use super::store::{DeviceHistory, Generation, Segment, Snapshot};
+use crate::files::Location;
 use crate::health::Counter;
 use crate::read::source::{ByteCount, Source};
 use crate::units::MemoryLimit;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::Path;
 
 /// Largest number of devices of a snapshot. A machine has some dozen at most, and each has a report of its own.
 const MOST_DEVICES: usize = 1 << 10;
@@ -26,13 +26,13 @@ const LONGEST_NAME: usize = 1 << 10;
 /// # Errors
 /// When it is no snapshot, is cut before its segments are complete, or takes more memory than `limit`.
 pub fn load_snapshot(
-    path: &Path,
+    file: impl Into<Location>,
     shown: &str,
     limit: Option<MemoryLimit>,
     count: &ByteCount,
 ) -> Result<Snapshot, SnapshotError> {
     let of = |problem| SnapshotError::new(shown, problem);
-    let source = open_pickle(path, count).map_err(|e| of(Problem::Io(e)))?;
+    let source = open_pickle(&file.into(), count).map_err(|e| of(Problem::Io(e)))?;
     read_snapshot(source, limit).map_err(of)
 }
 

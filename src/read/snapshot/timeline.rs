@@ -5,10 +5,10 @@
 
 use super::bytes::Bytes;
 use super::error::{Problem, SnapshotError};
+use crate::files::Location;
 use crate::health::{Counter, Health};
 use crate::read::source::{ByteCount, Source, open, packing};
 use crate::units::MemoryLimit;
-use std::path::Path;
 
 /// Names of the categories, by the number that the file has.
 pub const CATEGORIES: [&str; 8] =
@@ -70,14 +70,15 @@ const LARGEST_LEVEL: i64 = 1 << 61;
 /// # Errors
 /// When it is no memory timeline, or takes more memory than `limit`.
 pub fn load_timeline(
-    path: &Path,
+    file: impl Into<Location>,
     shown: &str,
     limit: Option<MemoryLimit>,
     count: &ByteCount,
 ) -> Result<MemoryTimeline, SnapshotError> {
     let of = |problem| SnapshotError::new(shown, problem);
-    let packed = packing(path).map_err(|e| of(Problem::Io(e)))?;
-    let source = open(path, packed, count, false).map_err(|e| of(Problem::Io(e)))?;
+    let file = file.into();
+    let packed = packing(&file).map_err(|e| of(Problem::Io(e)))?;
+    let source = open(&file, packed, count, false).map_err(|e| of(Problem::Io(e)))?;
     read_timeline(source, limit).map_err(of)
 }
 

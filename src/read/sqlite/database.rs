@@ -217,7 +217,7 @@ mod tests {
         )
         .unwrap();
         drop(made);
-        let input = Input { path, shown: "a".to_string(), named: true, process: None };
+        let input = Input::named(path).shown_as("a");
         let database = Database::open(&input).unwrap();
         let mut found = Vec::new();
         database.each("t", ["value"], |r| found.push(database.text(r, 0).map(Cow::into_owned))).unwrap();

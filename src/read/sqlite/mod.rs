@@ -64,7 +64,7 @@ impl TraceFormat for Sqlite {
             let (PartKey::Process(id) | PartKey::Idle(id)) = key else { return input.clone() };
             let shown = format!("{} (process {})", input.shown, nsys::pid(id));
             let process = Some(ProcessPart { key, index, count });
-            Input { path: input.path.clone(), shown, named: input.named, process }
+            Input { shown, process, ..input.clone() }
         };
         let whole = (!is_split).then(|| input.clone());
         whole.into_iter().chain((u64::from(!is_split)..).zip(keys).map(part)).collect()

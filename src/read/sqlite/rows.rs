@@ -207,7 +207,7 @@ impl<'a> Rows<'a> {
             self.columns.health.add(Counter::TableIgnored, count, None, table);
         }
         self.columns.health.merge(&database.health());
-        let mut journal = input.path.clone().into_os_string();
+        let mut journal = input.path.to_path_buf().into_os_string();
         journal.push("-wal");
         if std::fs::metadata(journal).is_ok_and(|m| m.len() > 0) {
             self.columns.health.add(Counter::JournalIgnored, 1, None, &input.shown);

@@ -22,7 +22,7 @@ static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
 
 fuzz_target!(|data: &[u8]| {
     std::fs::write(&*PLACE, data).expect("the scratch file can be written");
-    let input = Input { path: PLACE.clone(), shown: "fuzz".to_string(), named: true, process: None };
+    let input = Input::named(PLACE.as_path()).shown_as("fuzz");
     let limit = MemoryLimit { bytes: 64 << 20, given: true };
     let options = LoadOptions { event_args: true, memory: Some(limit), ..LoadOptions::default() };
     let chunks = Chunks { block: 700, piece: 300 };

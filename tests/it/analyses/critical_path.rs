@@ -515,8 +515,7 @@ mod on_shared_traces {
             ["hta", "tracelens", "kineto_tb"].iter().flat_map(|f| traces_below(&root.join("traces").join(f))).collect();
         let mut windows = 0;
         for file in files {
-            let input =
-                hta::read::input::Input { path: file.clone(), shown: String::new(), named: true, process: None };
+            let input = hta::read::input::Input::named(&file).shown_as("");
             let loaded = hta::read::load::load(
                 &input,
                 hta::read::options::LoadOptions::default(),

@@ -456,7 +456,7 @@ fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
     use hta::read::source::ByteCount;
     use hta::trace::meta::RankSource;
     use hta::trace::rank_trace::RankTrace;
-    let input = Input { path: file.to_path_buf(), shown: file.display().to_string(), named: true, process: None };
+    let input = Input::named(file);
     let l = load(&input, hta::read::options::LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
     let trace = RankTrace::new(0, RankSource::File, input.shown, l.unpacked_bytes, l.meta, l.columns, &options().model);
     let (mut rows, mut wrong) = (0, Vec::new());

@@ -104,7 +104,7 @@ fn events(path: &str) -> (Vec<String>, Vec<i64>, Vec<i64>) {
     use hta::read::reading::Spread;
     use hta::read::source::ByteCount;
     let path = Path::new(FIXTURES).join(path);
-    let input = Input { shown: path.display().to_string(), path, named: true, process: None };
+    let input = Input::named(path);
     let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap();
     let c = loaded.columns;
     let names = (0..c.len()).map(|row| c.strings.get(c.name(row)).to_string()).collect();
@@ -255,7 +255,7 @@ fn a_plain_file_in_pieces_reads_like_a_stream() {
         events.join(",\n")
     );
     std::fs::write(&path, text).unwrap();
-    let input = Input { shown: "large".to_string(), path, named: true, process: None };
+    let input = Input::named(path).shown_as("large");
     let options = LoadOptions { event_args: true, ..LoadOptions::default() };
     let read = |spread| {
         let l = load(&input, options, spread, &ByteCount::default()).unwrap();

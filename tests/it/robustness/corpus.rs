@@ -24,7 +24,7 @@ fn the_inputs_of_the_fuzz_target_are_read_alike_on_one_thread_and_on_all() {
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("the corpus") {
         let path = entry.expect("a file").path();
-        let input = Input { shown: path.display().to_string(), path, named: true, process: None };
+        let input = Input::named(path);
         let limit = MemoryLimit { bytes: 64 << 20, given: true };
         let options = LoadOptions { event_args: true, memory: Some(limit), ..LoadOptions::default() };
         let chunks = Chunks { block: 700, piece: 300 };

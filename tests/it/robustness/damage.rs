@@ -25,7 +25,7 @@ fn fixture(path: &str) -> PathBuf {
 }
 
 fn read(path: &Path, spread: Spread, chunks: Chunks) -> Result<Loaded, ReadError> {
-    let input = Input { path: path.to_path_buf(), shown: "the file".to_string(), named: true, process: None };
+    let input = Input::named(path).shown_as("the file");
     let all = LoadOptions { event_args: true, rest_args: true, ..LoadOptions::default() };
     load_in_chunks(&input, all, spread, chunks, &ByteCount::default())
 }

@@ -85,7 +85,7 @@ fn read(bytes: &[u8], spread: Spread, memory: Option<u64>) -> Result<Loaded, Rea
     let path = dir.path().join("a.json");
     std::fs::write(&path, bytes).expect("a file");
     let memory = memory.map(|bytes| MemoryLimit { bytes, given: true });
-    let input = Input { path, shown: "a.json".to_string(), named: true, process: None };
+    let input = Input::named(path).shown_as("a.json");
     load(&input, LoadOptions { memory, ..LoadOptions::default() }, spread, &ByteCount::default())
 }
 

@@ -6,6 +6,7 @@ mod lists;
 mod reading;
 mod redirects;
 mod secrets;
+mod served;
 mod server;
 mod writing;
 

@@ -3,7 +3,7 @@
 use super::server::{Mishap, Store};
 use super::{hta, run, said, with_samples};
 use crate::shared;
-use hta::files;
+use hta::files::{Fault, Location};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -259,9 +259,9 @@ proptest! {
         store.plan(move |asked| mishaps.get(asked.number).cloned().unwrap_or(Mishap::None));
         let url = format!("{}/files/object", store.endpoint());
         let mut read = Vec::new();
-        match files::open_at(Path::new(&url), start).and_then(|mut file| file.read_to_end(&mut read)) {
+        match Location::from(url.as_str()).open_at(start).and_then(|mut file| file.read_to_end(&mut read)) {
             Ok(_) => prop_assert!(read == bytes.get(start as usize..).unwrap_or_default()),
-            Err(error) => prop_assert!(files::Fault::of(&error).is_some(), "{error}"),
+            Err(error) => prop_assert!(Fault::of(&error).is_some(), "{error}"),
         }
     }
 }

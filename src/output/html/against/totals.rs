@@ -9,7 +9,6 @@ use crate::table::schema::Text;
 use crate::wording::ranks::rank_list;
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::BufReader;
 
 columns! {
@@ -55,7 +54,7 @@ fn version(results: &Results) -> String {
     struct Summary {
         hta_version: String,
     }
-    let summary = File::open(results.folder().join("summary.json")).ok();
+    let summary = results.folder().join("summary.json").open().ok();
     let read = summary.and_then(|f| serde_json::from_reader::<_, Summary>(BufReader::new(f)).ok());
     read.map(|s| s.hta_version).unwrap_or_default()
 }

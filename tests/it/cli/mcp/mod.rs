@@ -33,7 +33,12 @@ impl Client {
 
     /// The same, with a folder for temporary files.
     pub fn start_in(arguments: &[&str], temporary: &Path) -> Self {
-        let mut client = Self::spawn(arguments, temporary);
+        Self::greeted(&mut Self::command(arguments, temporary))
+    }
+
+    /// Starts the server by a command, and greets it.
+    pub fn greeted(command: &mut Command) -> Self {
+        let mut client = Self::spawn(command);
         let hello = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
         });
@@ -45,16 +50,18 @@ impl Client {
 
     /// Starts the server and says nothing.
     pub fn silent(arguments: &[&str]) -> Self {
-        Self::spawn(arguments, &std::env::temp_dir())
+        Self::spawn(&mut Self::command(arguments, &std::env::temp_dir()))
     }
 
-    fn spawn(arguments: &[&str], temporary: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_hta"))
-            .arg("mcp")
-            .args(arguments)
-            .current_dir(ROOT)
-            .env("HTA_TEST_SECRET", "correct-horse-battery")
-            .env("TMPDIR", temporary)
+    fn command(arguments: &[&str], temporary: &Path) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hta"));
+        command.arg("mcp").args(arguments).current_dir(ROOT);
+        command.env("HTA_TEST_SECRET", "correct-horse-battery").env("TMPDIR", temporary);
+        command
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

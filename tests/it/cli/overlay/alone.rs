@@ -111,7 +111,7 @@ fn counters_need_no_host_events_but_calls() {
     let mut found = 0;
     for file in files() {
         let of = |device_only: bool, spread: Spread| {
-            let input = Input { path: file.clone(), shown: file.display().to_string(), named: true, process: None };
+            let input = Input::named(&file);
             let options = LoadOptions { device_only, ..LoadOptions::default() };
             let l = load(&input, options, spread, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
             let trace = RankTrace::new(
