@@ -16,47 +16,55 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
 
+/// Names of files in `script`, each with its text.
+macro_rules! modules {
+    ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("script/", $name)))),*] };
+}
+
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const PLOTLY: &str = include_str!("plotly/plotly-cartesian.min.js");
-/// Scripts in the order in which they run.
-const SCRIPTS: [&str; 36] = [
-    include_str!("script/format.js"),
-    include_str!("script/source.js"),
-    include_str!("script/table.js"),
-    include_str!("script/paper.js"),
-    include_str!("script/chart_text.js"),
-    include_str!("script/chart_keys.js"),
-    include_str!("script/chart.js"),
-    include_str!("script/section.js"),
-    include_str!("script/command.js"),
-    include_str!("script/follow.js"),
-    include_str!("script/timeline/model.js"),
-    include_str!("script/timeline/cause_places.js"),
-    include_str!("script/timeline/geometry.js"),
-    include_str!("script/timeline/brush.js"),
-    include_str!("script/timeline/rows.js"),
-    include_str!("script/timeline/overlay.js"),
-    include_str!("script/timeline/found.js"),
-    include_str!("script/timeline/pointer.js"),
-    include_str!("script/timeline/keys.js"),
-    include_str!("script/timeline/timeline.js"),
-    include_str!("script/timeline/section.js"),
-    include_str!("script/flame.js"),
-    include_str!("script/tree.js"),
-    include_str!("script/roofline.js"),
-    include_str!("script/compare.js"),
-    include_str!("script/against.js"),
-    include_str!("script/sections/causes.js"),
-    include_str!("script/sections/recording.js"),
-    include_str!("script/sections/breakdown.js"),
-    include_str!("script/sections/across.js"),
-    include_str!("script/sections/kernels.js"),
-    include_str!("script/sections/time.js"),
-    include_str!("script/sections/memory.js"),
-    include_str!("script/sections/operators.js"),
-    include_str!("script/sections.js"),
-    include_str!("script/start.js"),
+/// Modules of the page by their names; each is below those that it imports.
+const MODULES: &[(&str, &str)] = modules![
+    "format.js",
+    "data.js",
+    "change.js",
+    "source.js",
+    "theme.js",
+    "chart_text.js",
+    "chart_keys.js",
+    "chart.js",
+    "table.js",
+    "timeline/model.js",
+    "section.js",
+    "against.js",
+    "command.js",
+    "timeline/geometry.js",
+    "timeline/brush.js",
+    "timeline/rows.js",
+    "timeline/overlay.js",
+    "timeline/found.js",
+    "timeline/pointer.js",
+    "timeline/keys.js",
+    "timeline/timeline.js",
+    "compare.js",
+    "flame.js",
+    "follow.js",
+    "paper.js",
+    "roofline.js",
+    "sections/across.js",
+    "sections/breakdown.js",
+    "timeline/cause_places.js",
+    "timeline/section.js",
+    "sections/causes.js",
+    "sections/kernels.js",
+    "sections/memory.js",
+    "tree.js",
+    "sections/operators.js",
+    "sections/recording.js",
+    "sections/time.js",
+    "sections.js",
+    "start.js",
 ];
 
 /// An editor that opens a file at a line by a URL.
@@ -260,7 +268,9 @@ fn fill(part: &str, out: &mut impl Write) -> io::Result<()> {
         match line.trim() {
             "{{style}}" => out.write_all(STYLE.as_bytes())?,
             "{{plotly}}" => out.write_all(PLOTLY.as_bytes())?,
-            "{{scripts}}" => SCRIPTS.iter().try_for_each(|s| out.write_all(s.as_bytes()))?,
+            "{{modules}}" => MODULES.iter().try_for_each(|(name, text)| {
+                writeln!(out, "<script type=\"text/plain\" data-module=\"page/{name}\">\n{text}</script>")
+            })?,
             _ => out.write_all(line.as_bytes())?,
         }
     }
@@ -314,8 +324,17 @@ mod tests {
 
     #[test]
     fn no_script_of_ours_can_end_its_own_element() {
-        for script in SCRIPTS.iter().chain([&PLOTLY]) {
+        for (_, script) in MODULES.iter().chain([&("plotly", PLOTLY)]) {
             assert!(!script.to_lowercase().contains("</script"));
+        }
+    }
+
+    #[test]
+    fn a_module_imports_only_what_is_above_it() {
+        for (i, (name, text)) in MODULES.iter().enumerate() {
+            for imported in text.split(" from \"page/").skip(1).filter_map(|rest| rest.split('"').next()) {
+                assert!(MODULES[..i].iter().any(|(above, _)| above == &imported), "{name} imports {imported}");
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
 // The section of a page with a baseline: figures of both runs beside each other. It is there only with `--against`.
 
-/** A difference with its sign. */
-const signedBy = (kind, v) => (v === null ? "" : `${v > 0 ? "+" : v < 0 ? "-" : ""}${shown(kind, Math.abs(v))}`);
-
-/** The difference of two shares, in points. */
-const points = (v) => `${v > 0 ? "+" : v < 0 ? "-" : ""}${Math.abs(100 * v).toFixed(1)} points`;
+import { points, signedBy } from "page/change.js";
+import { addChart, nameBars } from "page/chart.js";
+import { axisUnit, count, exact, inLines, make, ns, percent, plain, short, shown } from "page/format.js";
+import { PARTS, TOP } from "page/section.js";
+import { sentence } from "page/source.js";
+import { captionOf } from "page/table.js";
+import { colour } from "page/theme.js";
 
 /** Whether a difference that is more than noise, and can be seen in what is written, is an improvement, in a word. */
 function judged(better, delta, share, surety) {
@@ -148,7 +150,7 @@ function causeLists(where, grid) {
   }
 }
 
-function compareSection(f) {
+export function compareSection(f) {
   const { runs, refusals, warnings, about, totals, parts, steps, kernels, categories, causes, account, efficiency, memory, serving } = f.grids;
   bothRuns(f.body, runs);
   const list = (grid, kind, title) => {

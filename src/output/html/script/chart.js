@@ -1,27 +1,11 @@
 // Charts, by Plotly: each is drawn again when the theme or what it shows is changed.
 
-const charts = [];
+import { walkByKeys } from "page/chart_keys.js";
+import { describe } from "page/chart_text.js";
+import { axisUnit, make, plain, short } from "page/format.js";
+import { colour, isNarrow, isOnPaper } from "page/theme.js";
 
-function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-}
-
-const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "cross", "pentagon", "hexagon", "bowtie"];
-/** Colours of further kinds of things, other than those that mean something. */
-const kinds = () => Array.from({ length: 10 }, (_, i) => colour(`kind-${i}`));
-
-// black or white, whichever is read better on a colour: one of them has a contrast of 4.5 with any
-const inks = new Map();
-function inkOn(tint) {
-  if (!inks.has(tint)) {
-    const parts = [1, 3, 5].map((i) => parseInt(tint.slice(i, i + 2), 16) / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-    const light = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
-    inks.set(tint, (light + 0.05) ** 2 > 1.05 * 0.05 ? "#000000" : "#ffffff");
-  }
-  return inks.get(tint);
-}
-
-const isNarrow = () => !isOnPaper() && window.innerWidth < 700;
+export const charts = [];
 
 function baseLayout(height) {
   const ink = colour("ink");
@@ -58,7 +42,7 @@ function merged(base, over) {
  * A chart at the end of `where`. `draw` gives `{ data, layout, height, says }`; `says` is what it shows, in words.
  * `clicked` is told which point was clicked.
  */
-function addChart(where, draw, clicked) {
+export function addChart(where, draw, clicked) {
   const element = make("div", { class: "chart", tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-describedby": "chart-keys" });
   const told = make("div", { class: "unseen", "aria-live": "polite" });
   where.append(element, told);
@@ -79,12 +63,12 @@ function addChart(where, draw, clicked) {
   return chart;
 }
 
-function renderAll() {
+export function renderAll() {
   for (const c of charts) c.render();
 }
 
 /** Draws the charts one after the other, so that the page can be read meanwhile. */
-function renderInTurn() {
+export function renderInTurn() {
   const queue = charts.slice();
   const next = () => {
     const chart = queue.shift();
@@ -99,7 +83,7 @@ function renderInTurn() {
 }
 
 /** A choice above a chart. */
-function addSelect(where, label, options, changed) {
+export function addSelect(where, label, options, changed) {
   const select = make("select", {}, ...options.map(([value, text]) => make("option", { value }, text)));
   select.addEventListener("change", () => changed(select.value));
   where.append(make("label", {}, label, select));
@@ -107,7 +91,7 @@ function addSelect(where, label, options, changed) {
 }
 
 /** The range of an axis of magnitudes that holds some values with room around, and its ticks. */
-function decades(values, show) {
+export function decades(values, show) {
   const [low, high] = [Math.min(...values), Math.max(...values)].map(Math.log10);
   const range = [low - 0.25, high + 0.25];
   const factors = high - low < 1.2 ? [1, 1.5, 2, 3, 5, 7] : high - low < 3 ? [1, 2, 5] : [1];
@@ -120,7 +104,7 @@ function decades(values, show) {
 }
 
 /** Bars to the right, one for each name, the largest on top. `series`: `{ name, values, colour, kind }`. */
-function nameBars(rowNames, series, { unit = "ns", stacked = true, label = "time", hovers }) {
+export function nameBars(rowNames, series, { unit = "ns", stacked = true, label = "time", hovers }) {
   const n = rowNames.length;
   series = series.map((s, k) => ({ ...s, place: k })).filter((s) => s.values.some((v) => v));
   const all = rowNames.map((_, i) => series.reduce((s, t) => (stacked ? s + (t.values[i] || 0) : Math.max(s, t.values[i] || 0)), 0));
@@ -150,7 +134,7 @@ function nameBars(rowNames, series, { unit = "ns", stacked = true, label = "time
 }
 
 /** A map of values by row and column. */
-function heatMap({ rows, columns, values, hovers, scale, title, unit, low = 0, xTitle, yTitle }) {
+export function heatMap({ rows, columns, values, hovers, scale, title, unit, low = 0, xTitle, yTitle }) {
   const numbers = values.flat().filter((v) => v !== null && v !== undefined);
   const most = numbers.reduce((m, v) => Math.max(m, v), 0);
   const [name, size] = unit === "ns" ? axisUnit(numbers) : [unit, 1];

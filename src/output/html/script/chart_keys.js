@@ -1,7 +1,9 @@
 // Keys of charts: arrows walk over the values, Enter does what a click does, digits show and hide a series, + and - zoom.
 
+import { pointsOf, textOf } from "page/chart_text.js";
+
 /** Makes a chart follow keys. `tell` is given the words of the value that was walked to; `clicked` is as in `addChart`. */
-function walkByKeys(element, tell, clicked) {
+export function walkByKeys(element, tell, clicked) {
   // the value that was walked to: series, and place in the series
   let [series, at] = [0, -1];
 

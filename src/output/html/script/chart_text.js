@@ -1,16 +1,18 @@
 // What a chart shows, in words: for those who do not see it.
 
+import { short } from "page/format.js";
+
 const LARGEST = 3;
 const MOST_SERIES = 8;
 
 /** The text of a label of Plotly: a little HTML, of which nothing but the text is left. */
-function textOf(label) {
+export function textOf(label) {
   const plainText = String(label).replace(/<br>/g, ", ").replace(/<[^>]*>/g, "");
   return plainText.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
 }
 
 /** The points of a series that have a value and a label; those of a map by row and column. */
-function pointsOf(series, curve) {
+export function pointsOf(series, curve) {
   if (series.type === "heatmap") {
     const row = (cells, i) => cells.map((value, j) => ({ curve, at: [i, j], x: series.x[j], y: series.y[i], value, label: (series.text[i] || [])[j] }));
     return series.z.flatMap(row).filter((p) => p.value !== null && p.label);
@@ -33,7 +35,7 @@ function largestOf(points, most) {
 }
 
 /** What a chart shows and its largest values: of one series the first few, of several the largest of each. */
-function describe(says, data) {
+export function describe(says, data) {
   const all = data.map(pointsOf).filter((points) => points.length);
   const told = all.length === 1 ? largestOf(all[0], LARGEST) : all.slice(0, MOST_SERIES).flatMap((points) => largestOf(points, 1));
   const texts = told.map((p) => short(textOf(p.label), 120));

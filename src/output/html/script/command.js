@@ -1,10 +1,12 @@
 // Commands that repeat what the page shows, for the shell of the reader.
 
+import { make } from "page/format.js";
+
 /** A word for a shell, whatever it has in it. */
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replace(/'/g, "'\\''")}'`);
 
 /** The folder of the results, in which the page lies. */
-function resultsFolder() {
+export function resultsFolder() {
   const place = location.pathname.split("/").at(-2) || "";
   let folder = place;
   try { folder = decodeURIComponent(place); } catch { /* it is not UTF-8, and is shown as it is */ }
@@ -12,7 +14,7 @@ function resultsFolder() {
 }
 
 /** The command that lists rows of a table again. */
-const rowsCommand = (table, filter) => `hta query ${quoted(`SELECT * FROM ${table}${filter ? ` WHERE ${filter}` : ""}`)} ${quoted(resultsFolder())}`;
+export const rowsCommand = (table, filter) => `hta query ${quoted(`SELECT * FROM ${table}${filter ? ` WHERE ${filter}` : ""}`)} ${quoted(resultsFolder())}`;
 
 /** A command to copy. */
-const commandLine = (text) => make("code", { class: "command", tabindex: "0", title: "command that repeats it; select to copy" }, text);
+export const commandLine = (text) => make("code", { class: "command", tabindex: "0", title: "command that repeats it; select to copy" }, text);

@@ -1,5 +1,11 @@
 // The flame graph: call trees of the host with the GPU work launched in them, as an icicle on a canvas.
 
+import { addSelect, charts } from "page/chart.js";
+import { exact, make, ns, percent, short } from "page/format.js";
+import { linked } from "page/source.js";
+import { colour, inkOn, kinds } from "page/theme.js";
+import { words } from "page/timeline/model.js";
+
 const FLAME_TINTS = { function: 4, line: 6, operator: 2, runtime_call: 1 };
 const FLAME_WEIGHTS = [["host", "time on the host", ["host_ns"]], ["gpu", "GPU time, forward and backward", ["gpu_ns", "bwd_gpu_ns"]], ["forward", "GPU time, forward", ["gpu_ns"]], ["backward", "GPU time of the backward pass", ["bwd_gpu_ns"]]];
 const BAR = 18;
@@ -54,7 +60,7 @@ function flameTree(grid, rank, columns) {
 /** The line above the bars, which leads one level out. */
 const ABOVE = -1;
 
-function flameSection(f) {
+export function flameSection(f) {
   const grid = f.grids.tree;
   const state = { rank: null, weight: FLAME_WEIGHTS[0], focus: null, selected: null, wanted: "", width: 0 };
   const controls = f.controls();

@@ -1,10 +1,12 @@
 // The step that the reader chose, which charts of several sections follow.
 
+import { make } from "page/format.js";
+
 /** Pairs of a follower and what it does when a step is chosen; null: all steps. */
-const stepFollowers = [];
+export const stepFollowers = [];
 
 /** A line of a section that says which step it shows, with the way back to all steps; `has` tells whether it has that step. */
-function stepNote(f, has) {
+export function stepNote(f, has) {
   const line = make("p", { class: "note", hidden: "" });
   f.body.append(line);
   return (label) => {
@@ -17,6 +19,6 @@ function stepNote(f, has) {
 }
 
 /** Tells all followers but the one that chose. */
-function chooseStep(label, from) {
+export function chooseStep(label, from) {
   for (const [follower, follow] of stepFollowers) if (follower !== from) follow(label);
 }

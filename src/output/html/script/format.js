@@ -7,7 +7,7 @@ function significant(v) {
   return v.toFixed(a < 10 ? 2 : a < 100 ? 1 : 0);
 }
 
-function ns(v) {
+export function ns(v) {
   const a = Math.abs(v);
   if (a < 1e3) return `${Math.round(v)} ns`;
   if (a < 1e6) return `${significant(v / 1e3)} us`;
@@ -15,7 +15,7 @@ function ns(v) {
   return `${significant(v / 1e9)} s`;
 }
 
-function bytes(v) {
+export function bytes(v) {
   if (v < 0) return `-${bytes(-v)}`;
   if (v < 1e3) return `${v} B`;
   if (v < 1e6) return `${significant(v / 1e3)} kB`;
@@ -23,12 +23,12 @@ function bytes(v) {
   return `${significant(v / 1e9)} GB`;
 }
 
-const count = (v) => grouped.format(v);
-const percent = (v) => `${(100 * v).toFixed(1)} %`;
-const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many || `${one}s`}`;
+export const count = (v) => grouped.format(v);
+export const percent = (v) => `${(100 * v).toFixed(1)} %`;
+export const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many || `${one}s`}`;
 
 /** A value of a column, as it is shown. */
-function shown(kind, v) {
+export function shown(kind, v) {
   if (v === null || v === undefined) return "";
   switch (kind) {
     case "ns": return ns(v);
@@ -42,7 +42,7 @@ function shown(kind, v) {
 }
 
 /** The same, exactly. */
-function exact(kind, v) {
+export function exact(kind, v) {
   if (v === null || v === undefined || typeof v === "string") return "";
   switch (kind) {
     case "ns": return `${grouped.format(v)} ns`;
@@ -55,7 +55,7 @@ function exact(kind, v) {
 }
 
 /** A unit that suits the largest of some times, for an axis. */
-function axisUnit(values) {
+export function axisUnit(values) {
   const most = values.reduce((m, v) => Math.max(m, Math.abs(v || 0)), 0);
   if (most < 1e3) return ["ns", 1];
   if (most < 1e6) return ["us", 1e3];
@@ -64,7 +64,7 @@ function axisUnit(values) {
 }
 
 /** Shortens a name in its middle, so that both of its ends are seen. */
-function short(text, most) {
+export function short(text, most) {
   const letters = Array.from(String(text).replace(/\s+/g, " "));
   if (letters.length <= most) return letters.join("");
   const head = Math.ceil((most - 1) * 0.6);
@@ -72,12 +72,12 @@ function short(text, most) {
 }
 
 /** Plotly reads a little HTML in its texts: names must not be taken for it. */
-function plain(text) {
+export function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
 /** A long name in lines, for a label that follows the pointer. */
-function inLines(text, width = 72, most = 6) {
+export function inLines(text, width = 72, most = 6) {
   const letters = Array.from(String(text).replace(/\s+/g, " "));
   const lines = [];
   for (let i = 0; i < letters.length && lines.length < most; i += width) lines.push(letters.slice(i, i + width).join(""));
@@ -86,7 +86,7 @@ function inLines(text, width = 72, most = 6) {
 }
 
 /** An element with attributes and what is in it; texts are only ever texts. */
-function make(tag, attributes = {}, ...content) {
+export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined) element.setAttribute(name, value);

@@ -1,10 +1,9 @@
 // Printing: the page in its light colours and as wide as paper, whatever it is on the screen.
 
-/** Whether the page is drawn for paper now. */
-const isOnPaper = () => document.documentElement.classList.contains("on-paper");
+import { renderAll } from "page/chart.js";
 
 /** Draws the page for paper before it is printed, and for the screen again afterwards. */
-function drawForPaper() {
+export function drawForPaper() {
   const root = document.documentElement;
   let themeOnScreen = null;
   window.addEventListener("beforeprint", () => {

@@ -1,7 +1,11 @@
 // The roofline: operations per byte against rate, below the roofs of the devices.
 
+import { addChart } from "page/chart.js";
+import { make, percent, plain, plural, shown } from "page/format.js";
+import { colour, isNarrow, kinds, SYMBOLS } from "page/theme.js";
+
 /** The roofs of the devices by product and number type: peak in TFLOP/s, bandwidth in TB/s. */
-function roofsOf(mfu) {
+export function roofsOf(mfu) {
   const roofs = new Map();
   if (!mfu) return roofs;
   mfu.of("rank").forEach((_, i) => {
@@ -12,7 +16,7 @@ function roofsOf(mfu) {
 }
 
 /** What limits something and how near it is, in words. */
-function roofWords(attainable, roof) {
+export function roofWords(attainable, roof) {
   if (!roof || roof.startsWith("cannot tell")) return roof || "";
   const limit = roof === "latency" ? "too short for either roof (latency)" : `${roof} roof`;
   // more than a device can do: the work is less than the shapes tell, as with a stride that was not recorded
@@ -24,7 +28,7 @@ function roofWords(attainable, roof) {
  * The chart. `points`: groups by name of `{ x, y, ns, hover }`, operations per byte, TFLOP/s and time; the larger the mark,
  * the more time.
  */
-function rooflineChart(where, groups, roofs, what) {
+export function rooflineChart(where, groups, roofs, what) {
   const all = [...groups.values()].flat();
   const most = Math.max(...all.map((p) => p.ns));
   const [least, largest] = [Math.min(...all.map((p) => p.x)) / 2, Math.max(...all.map((p) => p.x)) * 2];

@@ -1,13 +1,20 @@
 // What sections of the page have in common: their frame, and bars by rank or step.
 
-/** What is done when all sections are there. */
-const whenBuilt = [];
+import { addSelect } from "page/chart.js";
+import { axisUnit, count, exact, make, ns, percent, plain } from "page/format.js";
+import { sentence } from "page/source.js";
+import { readGrid, tableToggle } from "page/table.js";
+import { isNarrow } from "page/theme.js";
+import { derivedGrid } from "page/timeline/model.js";
 
-const WORST = 32;
-const TOP = 20;
+/** What is done when all sections are there. */
+export const whenBuilt = [];
+
+export const WORST = 32;
+export const TOP = 20;
 
 /** Controls, charts, notes and the buttons for tables of one section. */
-function frame(id, section, texts) {
+export function frame(id, section, texts) {
   const body = document.querySelector(`#${id} .body`);
   const grids = Object.fromEntries(Object.entries(section.grids).map(([name, raw]) => [name, readGrid(raw, texts)]));
   const toggles = make("div", { class: "toggles" });
@@ -39,10 +46,10 @@ function frame(id, section, texts) {
 }
 
 /** By table of the results: the button of the table on this page that shows it. */
-const tablesShown = new Map();
+export const tablesShown = new Map();
 
 /** Opens the table on this page that is made of a table of the results, with the rows of some ranks only. */
-function showTable(name, ranks, label) {
+export function showTable(name, ranks, label) {
   const { toggle } = tablesShown.get(name);
   if (toggle.getAttribute("aria-expanded") !== "true") toggle.click();
   const place = document.getElementById(toggle.getAttribute("aria-controls"));
@@ -51,18 +58,18 @@ function showTable(name, ranks, label) {
   place.querySelector("input").focus({ preventScroll: true });
 }
 
-const laneName = (grid, severalDevices) => (i) => {
+export const laneName = (grid, severalDevices) => (i) => {
   const device = grid.of("device")[i];
   return `${grid.of("rank")[i]}${severalDevices && device !== null && device !== undefined ? `:${device}` : ""}`;
 };
 
-function hasSeveralDevices(grid) {
+export function hasSeveralDevices(grid) {
   const ranks = grid.of("rank");
   return new Set(ranks).size < ranks.length;
 }
 
 /** A grid with the share of each row in the sum of a column, rows that are not listed included. */
-function withShare(grid, name) {
+export function withShare(grid, name) {
   const at = grid.columns.findIndex((c) => c.name === name);
   const rest = grid.rest ? grid.rest.cells[at] || 0 : 0;
   const whole = grid.of(name).reduce((s, v) => s + (v || 0), rest);
@@ -76,16 +83,16 @@ function withShare(grid, name) {
 }
 
 /** The rows of a grid that `keep` selects. */
-function onlyRows(grid, keep) {
+export function onlyRows(grid, keep) {
   const rows = Array.from({ length: grid.rows }, (_, i) => i).filter(keep);
   return derivedGrid(grid.table, grid.columns.map((c) => [c.name, c.title, c.kind, c.doc, rows.map((i) => c.cells[i])]));
 }
 
 /** Rows by falling value. */
-const largestFirst = (values) => values.map((_, i) => i).sort((a, b) => (values[b] || 0) - (values[a] || 0) || a - b);
+export const largestFirst = (values) => values.map((_, i) => i).sort((a, b) => (values[b] || 0) - (values[a] || 0) || a - b);
 
 /** Bars upwards, one for each lane or step, of parts that sum to their length. */
-function stackedBars(labels, parts, { xTitle, whole, wholeName = "length" }) {
+export function stackedBars(labels, parts, { xTitle, whole, wholeName = "length" }) {
   const [unit, size] = axisUnit(whole);
   const fits = labels.length <= (isNarrow() ? 16 : 48);
   return {
@@ -121,7 +128,7 @@ function spreadTicks(labels) {
 
 /** The lanes that a chart shows: all, or the worst and what the others are on average. */
 // `others` on the axis: the control above says that it is their mean, and of how many
-function chosenLanes(grid, columns, by, all) {
+export function chosenLanes(grid, columns, by, all) {
   const name = laneName(grid, hasSeveralDevices(grid));
   const order = by === "rank" ? grid.of("rank").map((_, i) => i) : largestFirst(measure(grid, by));
   const shownRows = all ? order : order.slice(0, WORST);
@@ -140,7 +147,7 @@ function measure(grid, by) {
   return grid.of("dur_ns").map((v, i) => v - grid.of("compute_ns")[i]);
 }
 
-function laneControls(f, grid, orders, state, redraw) {
+export function laneControls(f, grid, orders, state, redraw) {
   if (grid.rows < 2) return;
   const row = f.controls();
   addSelect(row, "Order", orders, (v) => { state.by = v; redraw(); });
@@ -150,7 +157,7 @@ function laneControls(f, grid, orders, state, redraw) {
   }
 }
 
-const PARTS = [
+export const PARTS = [
   ["compute_ns", "compute", "compute"],
   ["exposed_communication_ns", "exposed communication", "communication"],
   ["exposed_memory_ns", "exposed memory", "memory"],

@@ -1,12 +1,14 @@
 // Jump to source: Python frames are named `path/file.py(123): function`, lines `path/file.py:123`. File and line become a link for the editor that
 // the reader has. A link is only ever `vscode://file/...` or `cursor://file/...`: no name can make another one.
 
+import { make } from "page/format.js";
+
 const FILE = "[^\\s`'\"<>|;,(){}]+\\.(?:py|pyx|pxd|pyi|ipynb)";
 const IN_TEXT = new RegExp(`(${FILE})(?:\\((\\d+)\\)|:(\\d+)\\b)`, "g");
 // a cell that is a frame or a line and nothing else may have spaces in its path
 const WHOLE = /^([^`<>|;\n]+\.(?:py|pyx|pxd|pyi|ipynb))(?:\((\d+)\)(?=: )|:(\d+)$)/;
 
-const source = { editor: "none", root: "" };
+export const source = { editor: "none", root: "" };
 
 function absolute(path) {
   const unix = path.replace(/\\/g, "/");
@@ -37,7 +39,7 @@ function sourceLink(shown, path, line) {
 }
 
 /** A text with its files and lines as links. */
-function linked(text, isName) {
+export function linked(text, isName) {
   const whole = isName ? WHOLE.exec(text) : null;
   if (whole) return [sourceLink(whole[0], whole[1], whole[2] ?? whole[3]), text.slice(whole[0].length)];
   const parts = [];
@@ -51,10 +53,10 @@ function linked(text, isName) {
 }
 
 /** A sentence of ours: what stands in backticks is code. */
-function sentence(text) {
+export function sentence(text) {
   return text.split("`").flatMap((part, i) => (i % 2 ? [make("code", {}, ...linked(part, true))] : linked(part, false)));
 }
 
-function aimAll() {
+export function aimAll() {
   document.querySelectorAll("a.source").forEach(aim);
 }

@@ -1,7 +1,16 @@
 // Puts the page together when it is opened.
 
-const data = JSON.parse(document.getElementById("data").textContent);
-data.sections = new Map(data.sections);
+import { change } from "page/change.js";
+import { renderAll, renderInTurn } from "page/chart.js";
+import { resultsFolder } from "page/command.js";
+import { meanParts, otherRun } from "page/compare.js";
+import { data } from "page/data.js";
+import { bytes, count, exact, make, ns, percent, plural, short } from "page/format.js";
+import { drawForPaper } from "page/paper.js";
+import { frame, PARTS, whenBuilt } from "page/section.js";
+import { sections } from "page/sections.js";
+import { aimAll, source } from "page/source.js";
+import { perWindow, readGrid } from "page/table.js";
 
 /** What a reader chose before, in this browser; nothing where it keeps nothing. */
 const memory = {

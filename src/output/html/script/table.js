@@ -1,7 +1,12 @@
 // Grids of the data, and tables of them: sorted by their headings, searched, shown a few rows at a time.
 
+import { besideNumber, changeOf, recordedOtherwise } from "page/change.js";
+import { addSelect } from "page/chart.js";
+import { count, exact, make, plural, shown } from "page/format.js";
+import { linked } from "page/source.js";
+
 /** A grid of the data with its texts in place. */
-function readGrid(raw, texts) {
+export function readGrid(raw, texts) {
   const columns = raw.columns.map((c) => ({
     ...c,
     cells: c.kind === "text" ? c.cells.map((id) => (id === null ? null : texts[id])) : c.cells,
@@ -24,7 +29,7 @@ function readGrid(raw, texts) {
 const OF_ONE = new Set(["shortest_ns", "longest_ns"]);
 
 /** The same rows with times per window in place of sums over windows. */
-function perWindow(grid) {
+export function perWindow(grid) {
   const windows = grid.of("windows");
   const isSum = (c) => c.kind === "ns" && !OF_ONE.has(c.name);
   const window = grid.columns.find((c) => c.name === "windows");
@@ -42,9 +47,9 @@ const filled = (columns) => columns.filter((c) => c.cells.some((v) => v !== null
 
 const isNumber = (c) => c.kind !== "text";
 const PAGE_ROWS = 100;
-const names = new Intl.Collator("en", { numeric: true });
+export const names = new Intl.Collator("en", { numeric: true });
 
-function makeTable(grid, title) {
+export function makeTable(grid, title) {
   const columns = filled(grid.columns);
   let order = Array.from({ length: grid.rows }, (_, i) => i);
   let sorted = { column: null, up: true };
@@ -133,7 +138,7 @@ function makeTable(grid, title) {
   return element;
 }
 
-function captionOf(grid, title) {
+export function captionOf(grid, title) {
   const from = grid.table.endsWith(".json") ? grid.table : `tables/${grid.table}.parquet`;
   return [`${title}, from `, make("code", {}, from), grid.columns.some((c) => c.base) ? `; below each number that of the baseline, and the change${recordedOtherwise()}` : ""];
 }
@@ -152,7 +157,7 @@ function restRow(grid, columns) {
 let tablesMade = 0;
 
 /** A button that shows and hides a table, and makes it when it is first asked for. */
-function tableToggle(grid, title, where) {
+export function tableToggle(grid, title, where) {
   tablesMade += 1;
   const id = `table-${tablesMade}`;
   const place = make("div", { id, class: "table-place", hidden: "" });

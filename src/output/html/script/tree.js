@@ -1,5 +1,9 @@
 // The modules of the model as a tree: rows that unfold, with bars of their time forward and backward.
 
+import { addSelect } from "page/chart.js";
+import { count, exact, make, ns, percent, plural } from "page/format.js";
+import { isNarrow } from "page/theme.js";
+
 /** What a bar is of: forward and backward part. */
 const TREE_TIMES = [
   ["gpu", "GPU time, everything inside", ["gpu_ns", "bwd_gpu_ns"]],
@@ -34,7 +38,7 @@ function moduleRows(grid, rank, columns) {
   return { rows, parts, inside, level, roots, total, whole, most };
 }
 
-function moduleTree(f, grid) {
+export function moduleTree(f, grid) {
   const ranks = [...new Set(grid.of("rank"))].filter((r) => r !== null);
   const times = TREE_TIMES.filter((t) => t[2].some((c) => c !== null && grid.of(c).some((v) => v)));
   if (times.length === 0) return;

@@ -295,8 +295,7 @@ fn no_name_of_either_run_breaks_out_of_the_data() {
     analyze("data/samples/gpu_single", &base, &[]);
     for (a, b) in [(&this, &base), (&base, &this)] {
         let Answer { page, .. } = against(a, b);
-        assert_eq!(page.html.matches("</script").count(), 3, "an element was ended by a name");
-        assert_eq!(page.html.matches("<script").count(), 3, "an element was begun by a name");
+        page.assert_scripts_are_ours();
         for part in ["<img", "onerror=alert(1)>", "alert(1)</", "\u{2028}", "<H100>"] {
             assert!(!page.html.contains(part), "`{part}` stands in the page as it is");
         }

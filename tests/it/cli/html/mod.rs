@@ -94,6 +94,13 @@ impl Page {
         self.grid(section, grid)["rest"][1][at].as_i64().unwrap_or(0)
     }
 
+    /// No name began or ended a script: there are Plotly, the data, the modules, their map, and the first import.
+    fn assert_scripts_are_ours(&self) {
+        let ours = 4 + self.html.matches("<script type=\"text/plain\" data-module=\"page/").count();
+        assert_eq!(self.html.matches("</script").count(), ours, "an element was ended by a name");
+        assert_eq!(self.html.matches("<script").count(), ours, "an element was begun by a name");
+    }
+
     /// The page without data and scripts: our own HTML and style.
     fn frame(&self) -> String {
         let mut out = String::new();

@@ -1,6 +1,13 @@
 // Ranks against each other: who makes others wait, collectives, and what repairs give.
 
-function stragglersSection(f, data) {
+import { addChart, addSelect, decades, heatMap, nameBars } from "page/chart.js";
+import { chooseStep, stepFollowers } from "page/follow.js";
+import { bytes, exact, inLines, make, ns, percent, plain, plural, short, shown } from "page/format.js";
+import { largestFirst } from "page/section.js";
+import { names } from "page/table.js";
+import { colour, kinds, SYMBOLS } from "page/theme.js";
+
+export function stragglersSection(f, data) {
   const { delays, verdicts, causes } = f.grids;
   const lengths = data.lengths;
   const metrics = [];
@@ -50,7 +57,7 @@ function stragglersSection(f, data) {
   f.table(lengths, "length of the step by rank and step");
 }
 
-function collectivesSection(f) {
+export function collectivesSection(f) {
   const { sizes, groups } = f.grids;
   const state = { by: "kind" };
   addSelect(f.controls(), "Colour", [["kind", "by kind"], ["process_group", "by group"], ["dtype", "by element type"]], (v) => { state.by = v; scatter.render(); });
@@ -86,7 +93,7 @@ function collectivesSection(f) {
   f.table(groups, "how calls were matched");
 }
 
-function whatIfSection(f) {
+export function whatIfSection(f) {
   const grid = f.grids.repairs;
   addChart(f.body, () => {
     const rows = largestFirst(grid.of("gain_ns")).slice(0, 15);

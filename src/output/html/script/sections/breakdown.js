@@ -1,6 +1,15 @@
 // What the time of a step consists of: parts by rank and step, and idle time by cause.
 
-function breakdownSection(f) {
+import { addChart, addSelect, nameBars } from "page/chart.js";
+import { chooseStep, stepFollowers } from "page/follow.js";
+import { exact, inLines, make, ns, plain, plural } from "page/format.js";
+import {
+  chosenLanes, hasSeveralDevices, laneControls, laneName, onlyRows, PARTS, stackedBars, TOP, WORST,
+} from "page/section.js";
+import { perWindow } from "page/table.js";
+import { colour, kinds } from "page/theme.js";
+
+export function breakdownSection(f) {
   const sums = f.grids.lanes;
   const lanes = perWindow(sums);
   const state = { by: lanes.rows > WORST ? "without_compute" : "rank", all: false, lane: "", step: null };
@@ -58,7 +67,7 @@ function breakdownSection(f) {
   f.table(cells, "single steps of ranks");
 }
 
-function idleSection(f) {
+export function idleSection(f) {
   const sums = f.grids.lanes;
   const lanes = perWindow(sums);
   const skip = new Set(["rank", "device", "windows", "idle_ns"]);

@@ -1,5 +1,13 @@
 // The verdict: causes with what they cost, what to do, and their evidence; what ranks cost by host.
 
+import { addChart, heatMap } from "page/chart.js";
+import { commandLine, rowsCommand } from "page/command.js";
+import { exact, make, ns, percent, plain, plural, short } from "page/format.js";
+import { showTable, tablesShown, whenBuilt } from "page/section.js";
+import { sentence } from "page/source.js";
+import { colour } from "page/theme.js";
+import { hasPlace, showCause } from "page/timeline/section.js";
+
 /** What each rank costs the others, by host and place. */
 function placeMap(f, grid) {
   f.heading("What ranks cost the others, by host and place on it");
@@ -20,7 +28,7 @@ function placeMap(f, grid) {
   });
 }
 
-function findingsSection(f, data) {
+export function findingsSection(f, data) {
   const { verdict, findings: grid, evidence, places } = f.grids;
   const old = data.other ? data.other.grids("findings").findings : null;
   const before = new Map((old ? old.of("id") : []).map((id, i) => [id, old.of("recoverable_pct")[i]]));

@@ -1,6 +1,13 @@
 // Kernels by name and by what they do, and sequences of them that repeat.
 
-function kernelsSection(f, data) {
+import { addChart, addSelect, nameBars } from "page/chart.js";
+import { count, exact, inLines, make, ns, percent, plain, plural, short, shown } from "page/format.js";
+import { rooflineChart, roofsOf, roofWords } from "page/roofline.js";
+import { TOP, withShare } from "page/section.js";
+import { readGrid } from "page/table.js";
+import { colour, isNarrow, kinds } from "page/theme.js";
+
+export function kernelsSection(f, data) {
   const { kernels: grid, categories } = f.grids;
   categoryBars(f, categories);
   f.heading("By kernel");
@@ -97,7 +104,7 @@ function kernelRoofline(f, grid, hover, data) {
   if (rows.length < compute) f.body.append(make("p", { class: "note" }, `${count(rows.length)} of ${plural(compute, "kernel")} that compute: of the others operations or bytes are not known, or they do no arithmetic. The column "roof" of the table says which.`));
 }
 
-function patternsSection(f) {
+export function patternsSection(f) {
   const grid = f.grids.sequences;
   addChart(f.body, () => {
     const rows = grid.of("names").slice(0, 12).map((_, i) => i);

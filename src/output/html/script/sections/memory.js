@@ -1,6 +1,12 @@
 // Memory over time, its peaks, and what holds them.
 
-function memorySection(f) {
+import { addChart, addSelect, nameBars } from "page/chart.js";
+import { stepFollowers } from "page/follow.js";
+import { axisUnit, bytes, exact, inLines, make, ns, percent, plain, plural } from "page/format.js";
+import { TOP } from "page/section.js";
+import { colour, kinds } from "page/theme.js";
+
+export function memorySection(f) {
   const { curve, content, steps, peaks } = f.grids;
   const starts = curve.of("start_ns");
   const [unit, size] = axisUnit(starts);

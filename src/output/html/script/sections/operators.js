@@ -1,6 +1,13 @@
 // Operators and lines of user code, and the modules of the model.
 
-function opsSection(f) {
+import { addChart, nameBars } from "page/chart.js";
+import { exact, inLines, make, ns, percent, plain, plural, shown } from "page/format.js";
+import { rooflineChart, roofsOf } from "page/roofline.js";
+import { largestFirst } from "page/section.js";
+import { colour, kinds } from "page/theme.js";
+import { moduleTree } from "page/tree.js";
+
+export function opsSection(f) {
   const { operators, waits, roofline, mfu, python } = f.grids;
   addChart(f.body, () => {
     const most = operators.of("gpu_self_ns").map((v, i) => Math.max(v, operators.of("host_self_ns")[i]));
@@ -29,12 +36,12 @@ function opsSection(f) {
   f.table(python, "Python functions");
 }
 
-function modulesSection(f) {
+export function modulesSection(f) {
   moduleTree(f, f.grids.tree);
   f.table(f.grids.tree, "modules");
 }
 
-function linesSection(f) {
+export function linesSection(f) {
   const { lines } = f.grids;
   addChart(f.body, () => {
     const rows = largestFirst(lines.of("self_ns").map((v, i) => (lines.of("thread")[i] === "idle" ? 0 : v))).slice(0, 15);

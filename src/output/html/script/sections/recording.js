@@ -1,6 +1,9 @@
 // What was recorded: what was lost or repaired, and the ranks.
 
-function healthSection(f) {
+import { make, plural } from "page/format.js";
+import { makeTable } from "page/table.js";
+
+export function healthSection(f) {
   const { problems, refused } = f.grids;
   const severities = problems.of("severity");
   const lost = severities.filter((s) => s === "loss" || s === "fatal").length;
@@ -18,6 +21,6 @@ function healthSection(f) {
   if (refused.rows) f.body.append(makeTable(refused, "files that were not analysed"));
 }
 
-function ranksSection(f) {
+export function ranksSection(f) {
   f.body.append(makeTable(f.grids.ranks, "ranks"));
 }

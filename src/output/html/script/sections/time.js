@@ -1,6 +1,12 @@
 // What runs over time: utilization, the critical path, iterations of a server.
 
-function utilizationSection(f) {
+import { addChart, addSelect, heatMap, nameBars } from "page/chart.js";
+import { chooseStep, stepFollowers, stepNote } from "page/follow.js";
+import { axisUnit, exact, make, ns, percent, plain, plural } from "page/format.js";
+import { names } from "page/table.js";
+import { colour, kinds, SYMBOLS } from "page/theme.js";
+
+export function utilizationSection(f) {
   const { stretches, map } = f.grids;
   const starts = stretches.of("start_ns");
   const [unit, size] = axisUnit(starts);
@@ -67,7 +73,7 @@ function utilizationSection(f) {
   f.table(map, "utilization by rank");
 }
 
-function criticalPathSection(f) {
+export function criticalPathSection(f) {
   const { classes, names: tops } = f.grids;
   const windows = [...new Set(classes.of("window"))].sort(names.compare);
   const state = { window: windows[0] };
@@ -100,7 +106,7 @@ function criticalPathSection(f) {
   f.table(tops, "names with most of the path");
 }
 
-function iterationsSection(f) {
+export function iterationsSection(f) {
   const grid = f.grids.iterations;
   const of = (c) => grid.of(c);
   const [xUnit, xSize] = axisUnit(of("start_ns"));

@@ -1,7 +1,11 @@
 // What fills the canvas of the time axis: its colours, rectangles gathered by colour, and texts on them.
 
+import { make, short } from "page/format.js";
+import { colour, inkOn, kinds } from "page/theme.js";
+import { PART_KEYS, WAITING } from "page/timeline/model.js";
+
 /** The parts of a block from top to bottom: waiting for other ranks is beside the transfer. */
-const STACKED = [0, 1, WAITING, 2, 3];
+export const STACKED = [0, 1, WAITING, 2, 3];
 const hatches = new Map();
 
 /** A colour with stripes of another, as what a canvas fills with. */
@@ -26,7 +30,7 @@ function hatch(ground, stripes) {
 }
 
 /** Gathers rectangles and texts; `flush` draws them, rectangles first. */
-function makeBrush(ctx) {
+export function makeBrush(ctx) {
   // a canvas is slow to change colours, and fast to fill
   let fills = new Map();
   let texts = [];

@@ -1,5 +1,7 @@
 // Where each cause of the diagnosis is seen best on the time axis.
 
+import { blockAt } from "page/timeline/model.js";
+
 /** The largest block of some lanes by a measure; none where that is nothing. */
 function largestBlock(model, lanes, measure) {
   let [best, most] = [null, 0];
@@ -36,4 +38,14 @@ function placeOf(model, step, cause) {
   const isOf = (start) => cause.kind.startsWith(start);
   const part = isOf("kernel_") ? 0 : isOf("transfer_") || isOf("comm_") || cause.kind === "pipeline_bubble" ? 1 : isOf("copy_") ? 2 : 3;
   return largestBlock(model, lanes, (b) => (model.parts[b] === part ? model.longest(b) : 0));
+}
+
+/** Marks the causes of the diagnosis on the lanes: `causes` has ranks, steps and kind of each. */
+export function markCauses(model, causes) {
+  for (const step of model.steps) {
+    causes.forEach((cause, n) => {
+      const place = placeOf(model, step, cause);
+      if (place) place.lane.marks.push({ cause: n, at: place.at, place });
+    });
+  }
 }

@@ -1,7 +1,11 @@
 // What is at a point of the time axis, and what it is in words, with exact values.
 
+import { count, exact, ns, plural } from "page/format.js";
+import { blockAt, LANE_PARTS, words } from "page/timeline/model.js";
+import { LEVEL } from "page/timeline/rows.js";
+
 /** What is at a point of the canvas. `marks`: where marks are drawn. */
-function foundAt(g, marks, px, py) {
+export function foundAt(g, marks, px, py) {
   const row = g.rowAt(py);
   const mark = marks.find((m) => Math.hypot(m.x - px, m.y - py) <= 9);
   if (mark) return { mark: mark.mark, row };
@@ -20,25 +24,25 @@ function foundAt(g, marks, px, py) {
 }
 
 /** A block as something that can be chosen. */
-function blockPlace(g, lane, b, row, t = g.model.starts[b]) {
+export function blockPlace(g, lane, b, row, t = g.model.starts[b]) {
   const wait = lane.waits.find((w) => w.start <= t && t < w.start + w.dur);
   return { row, lane, block: b, from: g.model.starts[b], until: g.model.starts[b] + g.model.durs[b], wait };
 }
 
 /** A span of a stream or thread as something that can be chosen. */
-function spanPlace(g, row, i) {
+export function spanPlace(g, row, i) {
   const { start, dur } = g.model.spans;
   return { row, lane: row.lane, span: i, from: start[i], until: start[i] + dur[i] };
 }
 
 /** The kernel, copy, frame or call that something is; none where it has no name. */
-function nameOf(model, found) {
+export function nameOf(model, found) {
   if (found.span !== undefined) return model.spans.name[found.span];
   return found.block !== undefined ? model.names[found.block] : null;
 }
 
 /** What something is, in lines of text. */
-function told(model, found) {
+export function told(model, found) {
   if (found.mark) return [`cause ${found.mark.cause + 1}`];
   if (found.span !== undefined) {
     const s = model.spans;

@@ -1,13 +1,15 @@
 // Where things stand on the time axis: the rows of lanes, hosts and tracks, the stretch of time that is shown, and the
 // pixels of both.
 
+import { isNarrow } from "page/theme.js";
+
 /** Height of the axis above the rows, in pixels. */
-const AXIS = 24;
+export const AXIS = 24;
 /** With more lanes than this, those of a host share a row until it is unfolded. */
 const MANY = 32;
 
 /** The geometry of a step of a model. `top` tells how far the rows are scrolled; `changed` is called when it looks elsewhere. */
-function makeGeometry(model, top, changed) {
+export function makeGeometry(model, top, changed) {
   const g = { model, step: model.steps[0], from: 0, until: 1, open: new Set(), rows: [], total: 0, width: 0, height: 0 };
 
   g.gutter = () => (isNarrow() ? 74 : 132);

@@ -1,7 +1,11 @@
 // Keys of the time axis: arrows choose what is beside, others zoom, move and unfold.
 
+import { blockPlace, spanPlace } from "page/timeline/found.js";
+import { AXIS } from "page/timeline/geometry.js";
+import { blockAt } from "page/timeline/model.js";
+
 /** Makes a canvas follow keys. `chosen` tells what is chosen now; `acts`: what the time axis does. */
-function followKeys(canvas, view, g, chosen, acts) {
+export function followKeys(canvas, view, g, chosen, acts) {
   const { model } = g;
 
   /** Chooses what a row has at a moment, and brings it into view. */

@@ -1,25 +1,25 @@
 // The model of the time axis: lanes of blocks, waits, tracks and marks of causes of every step that the page has.
 
-const LANE_PARTS = ["compute", "exposed communication", "exposed copies", "idle"];
-const PART_KEYS = ["compute", "communication", "memory", "idle"];
+export const LANE_PARTS = ["compute", "exposed communication", "exposed copies", "idle"];
+export const PART_KEYS = ["compute", "communication", "memory", "idle"];
 /** What is drawn apart of exposed communication: its waiting for other ranks. */
-const WAITING = 4;
+export const WAITING = 4;
 // causes that own idle time or copies, with their colours: what is also a kind of span has its colour
-const CAUSE_TINTS = new Map([
+export const CAUSE_TINTS = new Map([
   ["data_loader", 0], ["host_sync", 8], ["host_python", 4], ["host_dispatch", 2], ["host_pause", 3], ["host_lock", 3], ["host_alloc", 3],
   ["copy_pageable", 7], ["copy_sync", 7], ["copy_small", 7], ["iteration_gap", 5], ["graph_preparation", 1], ["graph_launch", 1],
 ]);
-const words = (name) => String(name).replace(/_/g, " ");
+export const words = (name) => String(name).replace(/_/g, " ");
 
 /** A grid of the page that is made here. `columns`: `[name, title, kind, doc, cells]`. */
-function derivedGrid(table, columns) {
+export function derivedGrid(table, columns) {
   const cells = columns.map(([name, title, kind, doc, cells]) => ({ name, title, kind, doc, cells }));
   const byName = new Map(cells.map((c) => [c.name, c]));
   return { table, rows: cells[0].cells.length, columns: cells, rest: null, notes: [], of: (n) => (byName.has(n) ? byName.get(n).cells : []), doc: (n) => (byName.has(n) ? byName.get(n).doc : "") };
 }
 
-/** The model of a section's grids; `causes`: ranks, steps and kind of each cause of the diagnosis. */
-function laneModel(grids, causes) {
+/** The model of a section's grids. */
+export function laneModel(grids) {
   const { steps, lanes, blocks, merged, waits, tracks, spans } = grids;
   const [durs, parts] = [Float64Array.from(blocks.of("dur_ns")), Uint8Array.from(blocks.of("part"))];
   const sums = Int32Array.from(blocks.of("merged"), (v) => (v === null ? -1 : v));
@@ -65,16 +65,12 @@ function laneModel(grids, causes) {
     step.until = step.lanes.reduce((m, l) => Math.max(m, l.until), -Infinity);
     step.ofRank = new Map();
     for (const lane of step.lanes) if (!step.ofRank.has(lane.rank)) step.ofRank.set(lane.rank, lane);
-    causes.forEach((cause, n) => {
-      const place = placeOf(model, step, cause);
-      if (place) place.lane.marks.push({ cause: n, at: place.at, place });
-    });
   }
   return model;
 }
 
 /** The index of the block of a lane that holds a moment. */
-function blockAt(model, lane, t) {
+export function blockAt(model, lane, t) {
   let [low, high] = [lane.first, lane.end];
   while (low < high) {
     const middle = (low + high) >> 1;

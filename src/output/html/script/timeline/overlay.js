@@ -1,5 +1,9 @@
 // Draws what lies over the rows of the time axis: waits with their arrows, marks of causes, what is chosen, the axis.
 
+import { axisUnit } from "page/format.js";
+import { AXIS } from "page/timeline/geometry.js";
+import { LEVEL } from "page/timeline/rows.js";
+
 function paintArrow(g, { ctx, tints }, from, to, at, isStrong) {
   const [y0, y1] = [from, to].map((row) => row.height / 2 + g.topOf(row));
   const px = g.x(at);
@@ -22,7 +26,7 @@ function paintArrow(g, { ctx, tints }, from, to, at, isStrong) {
 }
 
 /** Arrows from late ranks to those that wait for them; those of the lane that is `looked` at are strong. */
-function paintWaits(g, brush, looked) {
+export function paintWaits(g, brush, looked) {
   for (const row of g.rows) {
     if (row.kind !== "lane") continue;
     for (const w of row.lane.waits) {
@@ -37,7 +41,7 @@ function paintWaits(g, brush, looked) {
 }
 
 /** Numbers of the causes at their places; gives where each is drawn. */
-function paintMarks(g, { ctx, tints }) {
+export function paintMarks(g, { ctx, tints }) {
   ctx.font = "bold 10.5px system-ui, sans-serif";
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
@@ -69,7 +73,7 @@ function paintMarks(g, { ctx, tints }) {
 }
 
 /** A frame around what is chosen. */
-function paintChosen(g, { ctx, tints }, chosen) {
+export function paintChosen(g, { ctx, tints }, chosen) {
   const row = g.rowOfChosen(chosen);
   if (!row) return;
   const top = g.topOf(row);
@@ -81,7 +85,7 @@ function paintChosen(g, { ctx, tints }, chosen) {
   ctx.strokeRect(x0, y, Math.max(3, x1 - x0), h);
 }
 
-function paintAxis(g, { ctx, tints }) {
+export function paintAxis(g, { ctx, tints }) {
   const [left, width] = [g.gutter(), g.width];
   ctx.fillStyle = tints.panel;
   ctx.fillRect(0, 0, width, AXIS);

@@ -1,7 +1,7 @@
 // Pointers on the time axis: one drags, two pinch, a wheel zooms, a click chooses or unfolds.
 
 /** Makes a canvas follow pointers. `find` tells what is at a point; `acts`: what the time axis does then. */
-function followPointers(canvas, view, g, find, acts) {
+export function followPointers(canvas, view, g, find, acts) {
   const held = new Map();
   let moved = 0;
   const point = (e) => {

@@ -1,9 +1,14 @@
 // Draws the rows of the time axis: blocks of a lane, shares of a host's lanes, spans of a stream or thread.
 
+import { count, short } from "page/format.js";
+import { isNarrow } from "page/theme.js";
+import { STACKED } from "page/timeline/brush.js";
+import { blockAt, CAUSE_TINTS, LANE_PARTS, WAITING, words } from "page/timeline/model.js";
+
 const SPAN_TINTS = { kernel: "compute", memcpy: "memory", memset: "memory", operator: 2, runtime_call: 1, python: 4, annotation: 9, collective: "communication" };
 const isTransfer = (name) => /nccl|rccl|oneccl|allreduce|all_reduce|allgather|reduce_scatter/i.test(name);
 /** Height of a level of nested spans, in pixels. */
-const LEVEL = 13;
+export const LEVEL = 13;
 
 function paintLane(g, brush, lane, top, height) {
   const { model } = g;
@@ -101,7 +106,7 @@ function paintTrack(g, brush, track, top) {
   }
 }
 
-function paintRows(g, brush) {
+export function paintRows(g, brush) {
   for (const row of g.rows) {
     if (!g.isSeen(row)) continue;
     const top = g.topOf(row);
@@ -124,7 +129,7 @@ function rowLabel(g, row) {
 }
 
 /** Names of the rows, left of the axis. */
-function paintLabels(g, { ctx, tints }) {
+export function paintLabels(g, { ctx, tints }) {
   ctx.fillStyle = tints.panel;
   ctx.fillRect(0, 0, g.gutter(), g.height);
   ctx.font = "12px system-ui, sans-serif";

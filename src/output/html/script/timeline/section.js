@@ -1,6 +1,17 @@
 // The section of the time axis: controls, what is chosen with its source line and its command, legend, tables; and the
 // way from a cause to its place.
 
+import { addSelect, charts } from "page/chart.js";
+import { commandLine, rowsCommand } from "page/command.js";
+import { otherTimeline } from "page/compare.js";
+import { chooseStep, stepFollowers } from "page/follow.js";
+import { count, exact, make, ns, plural } from "page/format.js";
+import { linked, sentence } from "page/source.js";
+import { names, readGrid } from "page/table.js";
+import { markCauses } from "page/timeline/cause_places.js";
+import { CAUSE_TINTS, derivedGrid, LANE_PARTS, laneModel, PART_KEYS, words } from "page/timeline/model.js";
+import { makeTimeline } from "page/timeline/timeline.js";
+
 /** The causes of the diagnosis as the time axis needs them. */
 function causesOf(grid) {
   if (!grid) return [];
@@ -16,15 +27,16 @@ function causesOf(grid) {
 }
 
 /** Shows a cause on the time axis; set when the axis is made. */
-let showCause = null;
+export let showCause = null;
 /** Whether a cause has a place on the axis. */
-let hasPlace = () => false;
+export let hasPlace = () => false;
 
-function timelineSection(f, data) {
+export function timelineSection(f, data) {
   const findings = data.sections.get("findings");
   const causes = causesOf(findings.grids.findings ? readGrid(findings.grids.findings, data.texts) : null);
   const evidence = findings.grids.evidence ? readGrid(findings.grids.evidence, data.texts) : null;
-  const model = laneModel(f.grids, causes);
+  const model = laneModel(f.grids);
+  markCauses(model, causes);
   const controls = f.controls();
   const order = model.steps.map((_, i) => i).sort((a, b) => names.compare(model.steps[a].label, model.steps[b].label));
   const named = (i) => (model.steps[i].label === "all" ? "all that was recorded" : `step ${model.steps[i].label}`);

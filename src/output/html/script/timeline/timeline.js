@@ -1,5 +1,16 @@
 // The time axis: a canvas that shows a step of a model, what is chosen on it, and a label that follows the pointer.
 
+import { make, ns, percent, plural, short } from "page/format.js";
+import { isOnPaper } from "page/theme.js";
+import { makeBrush } from "page/timeline/brush.js";
+import { foundAt, nameOf, told } from "page/timeline/found.js";
+import { AXIS, makeGeometry } from "page/timeline/geometry.js";
+import { followKeys } from "page/timeline/keys.js";
+import { LANE_PARTS } from "page/timeline/model.js";
+import { paintAxis, paintChosen, paintMarks, paintWaits } from "page/timeline/overlay.js";
+import { followPointers } from "page/timeline/pointer.js";
+import { paintLabels, paintRows } from "page/timeline/rows.js";
+
 /** Shares of the parts in the time of all lanes of a step, in words. */
 function sharesOf(model, step) {
   const sums = LANE_PARTS.map(() => 0);
@@ -12,7 +23,7 @@ function sharesOf(model, step) {
 const MOST_ON_PAPER = 4000;
 
 /** Draws a step of a model into `where`; `chosen` is told what the reader chose. */
-function makeTimeline(where, model, chosen) {
+export function makeTimeline(where, model, chosen) {
   const canvas = make("canvas", { class: "lanes", tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": "", "aria-describedby": "timeline-keys" });
   const spacer = make("div", {}, canvas);
   const view = make("div", { class: "lanes-view" }, spacer);
