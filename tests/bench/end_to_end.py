@@ -20,7 +20,7 @@ HolisticTraceAnalysis==0.5.0 pandas==2.2.3 orjson), per trace:
 
     hta-python      HTA: loading, temporal breakdown, idle time, communication overlap, kernel breakdown, memory
                     bandwidth, queue length, launch statistics; set against loading and the analyses that answer the
-                    same (`both`: --only), and against `analyze` as it is (`all`: eighteen analyses and report.html)
+                    same (`both`: --only), and against `analyze` as it is (`all`: every analysis and report.html)
     sequences       the same and its frequent kernel sequences; set against `both` and `patterns`
     orjson          orjson.loads of the unpacked text, and nothing with it
 
