@@ -3,7 +3,7 @@
 use crate::diagnosis::kind::CauseKind;
 use crate::mcp::answer::{Page, Refusal, Told, clip};
 use crate::mcp::rows::literal;
-use crate::mcp::tools::{Call, listed};
+use crate::mcp::tools::{CURSOR, Call, SOURCE, listed, max_bytes};
 use crate::units::{fmt_ns, fmt_pct};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OfPaged {
-    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    #[schemars(description = SOURCE)]
     source: Option<String>,
-    /// `cursor` of the last answer, for what follows
+    #[schemars(description = CURSOR)]
     cursor: Option<String>,
-    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    #[schemars(description = max_bytes())]
     max_bytes: Option<u32>,
 }
 

@@ -6,8 +6,8 @@ use crate::files::Location;
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::rows::Rows;
 use crate::mcp::source::Source;
-use crate::mcp::tools::Call;
 use crate::mcp::tools::summary;
+use crate::mcp::tools::{CURSOR, Call, max_bytes};
 use crate::units::{fmt_ns, fmt_pct};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -22,9 +22,9 @@ pub struct Two {
     base: String,
     /// The run after
     test: String,
-    /// `cursor` of the last answer, for what follows
+    #[schemars(description = CURSOR)]
     cursor: Option<String>,
-    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    #[schemars(description = max_bytes())]
     max_bytes: Option<u32>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::source::apart;
-use crate::mcp::tools::{Call, listed};
+use crate::mcp::tools::{CURSOR, Call, SOURCE, listed, max_bytes};
 use crate::output::visible;
 use crate::sql::catalog;
 use crate::sql::catalog::QUERIES;
@@ -18,11 +18,11 @@ use std::path::Path;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tables {
-    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    #[schemars(description = SOURCE)]
     source: Option<String>,
-    /// `cursor` of the last answer, for what follows
+    #[schemars(description = CURSOR)]
     cursor: Option<String>,
-    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    #[schemars(description = max_bytes())]
     max_bytes: Option<u32>,
 }
 
@@ -80,11 +80,11 @@ pub async fn tables(call: &Call<'_>, of: Tables) -> Result<Told<TableList>, Refu
 pub struct SchemaOf {
     /// Name of a table, as `tables` gives it
     table: String,
-    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    #[schemars(description = SOURCE)]
     source: Option<String>,
-    /// `cursor` of the last answer, for what follows
+    #[schemars(description = CURSOR)]
     cursor: Option<String>,
-    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    #[schemars(description = max_bytes())]
     max_bytes: Option<u32>,
 }
 
@@ -150,9 +150,9 @@ fn kind(of: &arrow_schema::DataType) -> &'static str {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Queries {
-    /// `cursor` of the last answer, for what follows
+    #[schemars(description = CURSOR)]
     cursor: Option<String>,
-    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    #[schemars(description = max_bytes())]
     max_bytes: Option<u32>,
 }
 
@@ -183,13 +183,13 @@ pub async fn queries(_: &Call<'_>, of: Queries) -> Result<Told<QueryList>, Refus
 pub struct Sql {
     /// One SELECT, or the name of a ready query (`queries`)
     statement: String,
-    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    #[schemars(description = SOURCE)]
     source: Option<String>,
     /// Most rows to tell, at most 1000 (default: 100); a cursor goes on from there
     limit: Option<u32>,
-    /// `cursor` of the last answer, for what follows
+    #[schemars(description = CURSOR)]
     cursor: Option<String>,
-    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    #[schemars(description = max_bytes())]
     max_bytes: Option<u32>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::mcp::answer::{Page, Refusal, Told, clip};
 use crate::mcp::rows::{Rows, literal};
-use crate::mcp::tools::Call;
+use crate::mcp::tools::{CURSOR, Call, SOURCE, max_bytes};
 use crate::output::visible;
 use crate::sql::nearest::nearest;
 use rmcp::schemars;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 pub struct EvidenceOf {
     /// Id of a cause, as `causes` gives it
     finding_id: String,
-    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    #[schemars(description = SOURCE)]
     source: Option<String>,
-    /// `cursor` of the last answer, for what follows
+    #[schemars(description = CURSOR)]
     cursor: Option<String>,
-    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    #[schemars(description = max_bytes())]
     max_bytes: Option<u32>,
 }
 

@@ -11,7 +11,7 @@ mod summary;
 mod verdict;
 
 use crate::files::Location;
-use crate::mcp::answer::{Answer, Page, Refusal, clip, json_bytes, result};
+use crate::mcp::answer::{Answer, BYTES, BYTES_RANGE, Page, Refusal, clip, json_bytes, result};
 use crate::mcp::rows::{Rows, ask};
 use crate::mcp::source::{Source, Sources};
 use rmcp::RoleServer;
@@ -24,6 +24,14 @@ use serde_json::Value;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What arguments that many tools have mean.
+const SOURCE: &str = "Id of `sources`, or a path below an allowed folder; may be left out if there is only one source";
+const CURSOR: &str = "`cursor` of the last answer, for what follows";
+
+fn max_bytes() -> String {
+    format!("Size of the answer, {} to {} bytes (default: {BYTES})", BYTES_RANGE.start(), BYTES_RANGE.end())
+}
 
 type Running<'a> = Pin<Box<dyn Future<Output = CallToolResult> + Send + 'a>>;
 

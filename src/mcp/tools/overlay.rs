@@ -2,7 +2,7 @@
 
 use crate::mcp::answer::{Refusal, Told, clip};
 use crate::mcp::source::Kind;
-use crate::mcp::tools::Call;
+use crate::mcp::tools::{Call, SOURCE};
 use crate::mcp::worker;
 use crate::mcp::worker::{WorkerError, error_of};
 use crate::overlay::serve::Server;
@@ -19,7 +19,7 @@ pub struct Drawn {
     ranks: String,
     /// Draw the critical path of the median step, too
     critical_path: Option<bool>,
-    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    #[schemars(description = SOURCE)]
     source: Option<String>,
 }
 

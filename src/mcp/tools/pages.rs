@@ -1,7 +1,7 @@
 //! The pages of `hta explain`, in parts.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip};
-use crate::mcp::tools::{Call, listed};
+use crate::mcp::tools::{CURSOR, Call, listed, max_bytes};
 use crate::sql::nearest::nearest;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -14,9 +14,9 @@ pub struct Name {
     name: Option<String>,
     /// Begin at the first line that contains this text, e.g. a column
     find: Option<String>,
-    /// `cursor` of the last answer, for what follows
+    #[schemars(description = CURSOR)]
     cursor: Option<String>,
-    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    #[schemars(description = max_bytes())]
     max_bytes: Option<u32>,
 }
 

@@ -1,7 +1,7 @@
 //! What can be asked about.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip};
-use crate::mcp::tools::{Call, listed};
+use crate::mcp::tools::{CURSOR, Call, listed, max_bytes};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct List {
-    /// `cursor` of the last answer, for what follows
+    #[schemars(description = CURSOR)]
     cursor: Option<String>,
-    /// Size of the answer, 500 to 100000 bytes (default: 2000)
+    #[schemars(description = max_bytes())]
     max_bytes: Option<u32>,
 }
 

@@ -5,8 +5,8 @@ use crate::files::Location;
 use crate::mcp::answer::{Refusal, Told, clip};
 use crate::mcp::rows::literal;
 use crate::mcp::source::Source;
-use crate::mcp::tools::Call;
 use crate::mcp::tools::summary::{self, list, text, texts};
+use crate::mcp::tools::{Call, SOURCE};
 use crate::output::visible;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -16,7 +16,7 @@ use serde_json::Value;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Of {
-    /// Id of `sources`, or a path below an allowed folder; may be left out if there is only one source
+    #[schemars(description = SOURCE)]
     source: Option<String>,
 }
 
