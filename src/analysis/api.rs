@@ -27,6 +27,27 @@ pub struct Options {
     pub wanted: Wanted,
 }
 
+/// Longest wait after a launch that counts as kernel wait, ns.
+pub const KERNEL_WAIT_MAX: Ns = 30_000;
+
+/// Rows of each table that are printed.
+pub const TOP: usize = 16;
+
+impl Default for Options {
+    /// The options of a command without arguments.
+    fn default() -> Self {
+        Self {
+            model: ModelOptions::default(),
+            peaks: Peaks::builtin().clone(),
+            kernel_wait_max: KERNEL_WAIT_MAX,
+            top: TOP,
+            across: AcrossOptions::default(),
+            settings: Settings::default(),
+            wanted: Wanted::default(),
+        }
+    }
+}
+
 /// Which tables with rows per event the caller keeps; an analysis need not make the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wanted {
@@ -70,9 +91,17 @@ pub struct AcrossOptions {
     pub by_position: bool,
 }
 
+/// Smallest gain for which a rank is named, percent of the median step.
+pub const STRAGGLER_MIN_PCT: f64 = 5.0;
+
 impl Default for AcrossOptions {
     fn default() -> Self {
-        Self { clock: ClockMode::default(), straggler_min_pct: 5.0, groups: Vec::new(), by_position: false }
+        Self {
+            clock: ClockMode::default(),
+            straggler_min_pct: STRAGGLER_MIN_PCT,
+            groups: Vec::new(),
+            by_position: false,
+        }
     }
 }
 

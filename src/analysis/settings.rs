@@ -98,11 +98,19 @@ impl Setting {
                 Some(moment) => Ok(Value::Moment(text.to_string(), moment)),
                 None => Err(expected(MemoryMoment::EXPECTED.to_string())),
             },
-            ValueType::Regex => Regex::new(text)
-                .map(Value::Regex)
-                .map_err(|e| e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string()),
+            ValueType::Regex => regex(text).map(Value::Regex),
         }
     }
+}
+
+/// Parses a regular expression.
+///
+/// # Errors
+/// Says what is wrong with it, in one line.
+pub fn regex(text: &str) -> Result<Regex, String> {
+    let reason =
+        |e: regex::Error| e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string();
+    Regex::new(text).map_err(reason)
 }
 
 /// One hour, which is longer than any useful threshold.

@@ -4,16 +4,15 @@ use crate::analysis::api::{Analysis, Options, Output, Wanted};
 use crate::analysis::filters;
 use crate::analysis::ops::COLUMNS;
 use crate::analysis::settings::{Setting, ValueType};
-use crate::cli::analyze::{is_withheld, warn};
-use crate::cli::args::{TraceArgs, read_text};
+use crate::cli::args::TraceArgs;
 use crate::cli::captures::CaptureArgs;
 use crate::cli::exit::Exit;
 use crate::cli::known;
-use crate::cli::output::{note, width};
+use crate::cli::output::{note, warn, width};
 use crate::cli::progress::Bar;
 use crate::cli::table::OutputArgs;
+use crate::cli::traces::read_text;
 use crate::compat;
-use crate::compat::Compat;
 use crate::error::SetError;
 use crate::files::{Location, Stores};
 use crate::output::text;
@@ -23,7 +22,7 @@ use crate::run::{Request, RowSink, run as run_pipeline};
 use crate::table::schema::{Batch, TableSpec};
 use crate::trace::rank_trace::RankTrace;
 use anyhow::Context;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
@@ -36,38 +35,6 @@ pub struct AnalysisArgs {
     capture: CaptureArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// `sync`: arrival, or shortest as the TensorBoard plugin does; `what-if`: replay, or published as in the paper
-    #[arg(long, value_enum)]
-    method: Option<MethodArg>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum MethodArg {
-    Arrival,
-    Shortest,
-    Replay,
-    Published,
-}
-
-/// The method's definitions, where they are not hta's own.
-///
-/// # Errors
-/// When the analysis has no such method.
-fn definitions(stem: &str, method: Option<MethodArg>) -> Result<Option<Compat>, SetError> {
-    match (stem, method) {
-        (_, None) | ("sync", Some(MethodArg::Arrival)) | ("what-if", Some(MethodArg::Replay)) => Ok(None),
-        ("sync", Some(MethodArg::Shortest)) => Ok(Some(Compat::TensorBoard)),
-        ("what-if", Some(MethodArg::Published)) => Ok(Some(Compat::Osdi25)),
-        (_, Some(method)) => {
-            let value = format!("{method:?}").to_lowercase();
-            let reason = match stem {
-                "sync" => "expected arrival or shortest".to_string(),
-                "what-if" => "expected replay or published".to_string(),
-                _ => "this analysis has only one method".to_string(),
-            };
-            Err(SetError::Argument { option: "--method", value, reason })
-        }
-    }
 }
 
 /// Keeps the rows of the table to be printed. Keeps nothing if the text report is printed instead.
@@ -199,8 +166,8 @@ pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside, stores: &Sto
     let args = &AnalysisArgs::from_arg_matches(matches)?;
     let mut options = args.traces.options(stores)?;
     let tool = args.traces.common.compat(&[analysis])?;
-    let by = tool.or(definitions(stem, args.method)?);
     enter(analysis.about().settings, matches, &mut options)?;
+    let by = tool.or_else(|| compat::of_method(analysis, &options.settings));
     if let Some(tool) = args.output.columns_of() {
         let refused = |reason: String| SetError::Argument { option: "--format", value: tool.to_string(), reason };
         if stem != COLUMNS.stem {
@@ -226,17 +193,13 @@ pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside, stores: &Sto
         analyses: &analyses,
         options: &options,
         load: args.traces.common.load(analyses.iter().any(|a| a.reads_event_args(&options)), false),
-        ranks: args.traces.common.rank_ranges(),
+        ranks: args.traces.common.ranks.ranges(),
     };
     let keep = PrintedRows { table, is_text: args.output.is_text(), rows: Mutex::default() };
-    let outcome = args.traces.common.on_threads(|| run_pipeline(&request, &keep, &Bar::default()))??;
+    let outcome = args.traces.common.threads.run(|| run_pipeline(&request, &keep, &Bar::default()))??;
     filters::check_pattern(&outcome.inventory)?;
     warn(&outcome.refused);
-    if args.traces.common.strict && outcome.has_loss() {
-        note("hta: cannot go on with --strict: something in the input could not be used");
-        return Ok(Exit::Nothing);
-    }
-    if args.traces.common.strict && is_withheld(&outcome) {
+    if args.traces.common.strict.refuses(&outcome) {
         return Ok(Exit::Nothing);
     }
     let mut batches = beside.batches;

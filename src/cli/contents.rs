@@ -3,7 +3,7 @@
 
 use crate::cli::exit::Exit;
 use crate::cli::output::{print_text, stdout_is_terminal};
-use crate::error::SetError;
+use crate::cli::table::no_parquet_here;
 use crate::files::{Location, Stores};
 use crate::output::contents::{Contents, remove_from_store};
 use crate::output::inputs::Inputs;
@@ -58,8 +58,7 @@ pub fn run(args: &FilesArgs, stores: &Stores) -> anyhow::Result<Exit> {
             contents.copy(name, out)?;
         }
         None if name.ends_with(".parquet") && stdout_is_terminal() => {
-            let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
-            return Err(SetError::Argument { option: "FILE", value: name.clone(), reason }.into());
+            return Err(no_parquet_here("FILE", name).into());
         }
         None => match io::copy(&mut contents.open(name)?, &mut io::stdout().lock()) {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {

@@ -4,11 +4,9 @@ use crate::analysis::api::{Analysis, Options, Output};
 use crate::analysis::filters;
 use crate::analysis::iterations::IterationsOf;
 use crate::cli::analysis::{enter, with_settings, with_tables};
-use crate::cli::analyze::{is_withheld, warn};
 use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
-use crate::cli::memory;
-use crate::cli::output::{note, width};
+use crate::cli::output::{note, warn, width};
 use crate::cli::progress::Bar;
 use crate::cli::snapshots;
 use crate::cli::table::OutputArgs;
@@ -62,8 +60,7 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
             let reason = "conditions are for traces, not for memory snapshots".to_string();
             return Err(SetError::Argument { option: "--fail-if", value: text.clone(), reason }.into());
         }
-        let limit = memory::limit(args.common.memory_limit);
-        return snapshots::diff::run(&sides, &args.output, limit, args.common.strict);
+        return snapshots::diff::run(&sides, &args.output, &args.common);
     }
     let mut options = args.common.options(stores)?;
     let tool = args.common.compat(&[DIFF])?;
@@ -86,11 +83,8 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let mut base = read(args, "base", &base_inputs, &analyses, &options)?;
     let mut test = read(args, "test", &test_inputs, &analyses, &options)?;
     let has_loss = base.has_loss() || test.has_loss();
-    if args.common.strict && has_loss {
-        note("hta: cannot go on with --strict: something in the input could not be used");
-        return Ok(Exit::Nothing);
-    }
-    if args.common.strict && (is_withheld(&base) || is_withheld(&test)) {
+    let strict = args.common.strict;
+    if strict.refuses_loss(has_loss) || strict.refuses_withheld(&base) || strict.refuses_withheld(&test) {
         return Ok(Exit::Nothing);
     }
     let short = options.settings.flag(&SHORT_NAMES);
@@ -129,11 +123,7 @@ fn judge(verdicts: &[Verdict], has_loss: bool) -> Exit {
     for v in verdicts.iter().filter(|v| v.is_crossed || v.is_unknown) {
         note(&format!("hta: {}", v.sentence()));
     }
-    match (verdicts.iter().any(|v| v.is_crossed), has_loss) {
-        (true, _) => Exit::Crossed,
-        (false, true) => Exit::Partly,
-        (false, false) => Exit::Done,
-    }
+    if verdicts.iter().any(|v| v.is_crossed) { Exit::Crossed } else { Exit::of_loss(has_loss) }
 }
 
 fn thresholds(texts: &[String], compat: Option<Compat>) -> Result<Vec<Threshold>, SetError> {
@@ -160,9 +150,9 @@ fn read(
     options: &Options,
 ) -> anyhow::Result<Outcome> {
     let request =
-        Request { inputs, analyses, options, load: args.common.load(false, false), ranks: args.common.rank_ranges() };
+        Request { inputs, analyses, options, load: args.common.load(false, false), ranks: args.common.ranks.ranges() };
     let run = || run_pipeline(&request, &NoRows, &Bar::default());
-    let outcome = args.common.on_threads(run)?.with_context(|| of_set(name))?;
+    let outcome = args.common.threads.run(run)?.with_context(|| of_set(name))?;
     filters::check_pattern(&outcome.inventory).with_context(|| of_set(name))?;
     warn(&outcome.refused);
     Ok(outcome)

@@ -15,6 +15,19 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+/// The exit codes and their meanings, as docs/guarantees.md has them.
+pub const CODES: [(&str, &str); 5] = [
+    ("0", "all done"),
+    ("1", "part of it: something in the input could not be used, and the report says what"),
+    (
+        "2",
+        "nothing useful: a bad argument, no readable trace, results that cannot be written; with `--strict` also a loss, \
+         or a recording that does not carry what was asked for",
+    ),
+    ("3", "a condition of `--fail-if` holds (`hta analyze`, `hta merge`, `hta diff`), whether or not there was a loss"),
+    ("130", "interrupted"),
+];
+
 /// How a command ended, with its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exit {
@@ -29,6 +42,11 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// The end of a command that used its input, with or without a loss.
+    pub fn of_loss(has_loss: bool) -> Self {
+        if has_loss { Self::Partly } else { Self::Done }
+    }
+
     pub fn code(self) -> ExitCode {
         ExitCode::from(self as u8)
     }
@@ -109,5 +127,17 @@ fn message(error: &anyhow::Error) -> String {
 fn hint(out: &mut String, hint: Option<&str>) {
     if let Some(h) = hint {
         let _ = writeln!(out, "hint: {h}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_guarantees_has_the_same_codes() {
+        let page = include_str!("../../docs/guarantees.md");
+        let table = CODES.map(|(code, meaning)| format!("| {code} | {meaning} |\n")).concat();
+        assert!(page.contains(&table), "docs/guarantees.md should have\n{table}");
     }
 }

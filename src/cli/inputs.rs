@@ -2,9 +2,10 @@
 //! are read, so it answers at once however long the traces are.
 
 use crate::analysis::api::Align;
-use crate::cli::args::{RankRanges, parse_ranks, traces};
 use crate::cli::exit::Exit;
 use crate::cli::output::{print, width};
+use crate::cli::ranks::RanksArg;
+use crate::cli::traces::TracePaths;
 use crate::files::Stores;
 use crate::output::columns::grid;
 use crate::output::visible;
@@ -13,19 +14,13 @@ use crate::units::fmt_bytes;
 use crate::wording::counts::plural;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct InputsArgs {
-    /// Traces: files, folders (one level deep) or patterns
-    #[arg(value_name = "TRACE", required_unless_present = "rank_dir")]
-    traces: Vec<PathBuf>,
-    /// A folder with one trace per rank
-    #[arg(long, value_name = "DIR")]
-    rank_dir: Option<PathBuf>,
-    /// Only these ranks, e.g. 0,3,8-15
-    #[arg(long, visible_alias = "rank", value_name = "LIST", value_parser = parse_ranks)]
-    ranks: Option<RankRanges>,
+    #[command(flatten)]
+    paths: TracePaths,
+    #[command(flatten)]
+    ranks: RanksArg,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -53,11 +48,11 @@ struct Row {
 }
 
 pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
-    let inputs = traces(&args.traces, args.rank_dir.as_deref(), stores)?.inputs;
-    let claims = Claims::peek(&inputs);
-    let ranks = args.ranks.as_ref().map_or(&[][..], |r| &r.0);
+    let traces = args.paths.find(stores)?;
+    let inputs = &traces.inputs;
+    let claims = Claims::peek(inputs);
     let mut rows = Vec::new();
-    for task in claims.tasks(&inputs, ranks)? {
+    for task in claims.tasks(inputs, args.ranks.ranges())? {
         let Some(input) = inputs.get(task.input) else { continue };
         let (rank, rank_source) = (Some(task.rank), Some(task.source.name()));
         rows.push(Row { file: input.shown.clone(), rank, rank_source, bytes: stored_size(input), error: None });
@@ -79,11 +74,7 @@ pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
         Format::Text => visible::lines(&listing(&rows, rank_count)).into_owned(),
     };
     print(text.as_bytes())?;
-    Ok(match (rank_count, has_loss) {
-        (0, _) => Exit::Nothing,
-        (_, true) => Exit::Partly,
-        (_, false) => Exit::Done,
-    })
+    Ok(if rank_count == 0 { Exit::Nothing } else { Exit::of_loss(has_loss) })
 }
 
 fn listing(rows: &[Row], rank_count: usize) -> String {

@@ -1,7 +1,7 @@
 //! `hta man`: manual pages. A page has what clap knows of a command, followed by its `hta explain` page, because that
 //! defines its numbers.
 
-use crate::cli::exit::Exit;
+use crate::cli::exit::{CODES, Exit};
 use crate::cli::known;
 use crate::cli::output::{note, print};
 use crate::error::SetError;
@@ -13,14 +13,6 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-
-const EXIT_CODES: &[(&str, &str)] = &[
-    ("0", "all done"),
-    ("1", "part of it: something in the input could not be used; the report says what"),
-    ("2", "nothing useful, or --strict and a loss, or what is asked for is withheld"),
-    ("3", "a --fail-if condition of hta diff holds"),
-    ("130", "interrupted"),
-];
 
 /// Longest line that is printed without filling, characters.
 const WIDEST_LINE: usize = 90;
@@ -108,10 +100,10 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
         verbatim(&mut rest, &text);
     }
     rest.control("SH", ["EXIT STATUS"]);
-    for (code, meaning) in EXIT_CODES {
+    for (code, meaning) in CODES {
         rest.control("TP", []);
-        rest.text([bold(*code)]);
-        rest.text([roman(*meaning)]);
+        rest.text([bold(code)]);
+        rest.text([roman(meaning)]);
     }
     rest.control("SH", ["SEE ALSO"]);
     let see =

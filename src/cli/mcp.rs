@@ -1,6 +1,7 @@
 //! `hta mcp`: answers an assistant's questions about results and traces.
 
 use crate::cli::exit::Exit;
+use crate::cli::results::RESULTS_FOLDER;
 use crate::cli::{explain, memory, stores};
 use crate::files::{Location, Stores};
 use crate::mcp::{Setup, serve};
@@ -10,14 +11,12 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct McpArgs {
-    /// Results folders, traces and folders of traces that may be asked about, or URLs of them [default: hta-out]
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", help = paths_help())]
     paths: Vec<PathBuf>,
     /// Folder below which results and traces may be named in questions; may be given several times
     #[arg(long, value_name = "DIR")]
     allow: Vec<PathBuf>,
-    /// Memory limit of a statement and of the analysis of traces, e.g. 4GB; default: 80% of the available memory
-    #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = memory::parse, help = memory_limit_help())]
     memory_limit: Option<u64>,
     /// Time limit of a statement, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
@@ -45,13 +44,24 @@ pub fn command() -> Command {
     McpArgs::augment_args(Command::new("mcp").about(about)).after_help(AFTER_HELP)
 }
 
-/// Folder used if no path is given.
-const DEFAULT: &str = "hta-out";
+fn paths_help() -> String {
+    format!(
+        "Results folders, traces and folders of traces that may be asked about, or URLs of them \
+         [default: {RESULTS_FOLDER}]"
+    )
+}
+
+fn memory_limit_help() -> String {
+    let share = memory::SHARE_PERCENT;
+    format!(
+        "Memory limit of a statement and of the analysis of traces, e.g. 4GB; default: {share}% of the available memory"
+    )
+}
 
 pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let args = McpArgs::from_arg_matches(matches)?;
     let paths = match (args.paths.is_empty(), args.allow.is_empty()) {
-        (true, true) => vec![PathBuf::from(DEFAULT)],
+        (true, true) => vec![PathBuf::from(RESULTS_FOLDER)],
         _ => args.paths,
     };
     serve(Setup {

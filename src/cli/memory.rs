@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Default limit, percent of the available memory. The rest is for what the estimate does not cover: temporary data of
 /// analyses, the allocator, and other programs.
-const SHARE_PERCENT: u64 = 80;
+pub const SHARE_PERCENT: u64 = 80;
 
 /// Units of sizes; units that end in another one come first.
 const UNITS: [(&str, u64); 12] = [

@@ -1,22 +1,18 @@
 //! `hta merge`: reduces partials of `hta analyze --partial` to the same results as one run over all files.
 
-use crate::cli::analyze::{PrintedArgs, STRICT, announce, finish, finish_partial, to, warn};
-use crate::cli::args::{on_threads, parse_threads};
 use crate::cli::exit::Exit;
-use crate::cli::output::note;
-use crate::cli::report::HtmlArgs;
+use crate::cli::results::ResultsArgs;
+use crate::cli::strict::StrictArg;
+use crate::cli::threads::ThreadsArg;
 use crate::compat::chosen;
 use crate::files::{Location, Stores};
 use crate::output::folder::Folder;
 use crate::output::inputs::Inputs;
-use crate::output::place::{OutputPlace, RESULTS};
 use crate::output::tables::Groups;
-use crate::partial;
-use crate::partial::{Merged, PartialError, Restored, check_complete, leave, merge, open, restore, stream};
+use crate::partial::{PartialError, Restored, check_complete, merge, open, restore, stream};
 use crate::registry::ANALYSES;
 use crate::run::{RunError, reduce};
 use crate::store::{PartialStore, Spool};
-use anyhow::Context;
 use clap::Args;
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -26,29 +22,15 @@ pub struct MergeArgs {
     /// Folders written by `hta analyze --partial`, in any order
     #[arg(value_name = "PART", required = true)]
     parts: Vec<PathBuf>,
-    /// Folder for the results
-    #[arg(short, long, alias = "output", value_name = "DIR", default_value = "hta-out")]
-    out: PathBuf,
-    /// Write to the folder even if it holds other files: files with names that hta writes are replaced, all others
-    /// stay
-    #[arg(long)]
-    force: bool,
-    /// Threads to use; all cores by default
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
-    threads: Option<usize>,
-    /// Treat any loss in the input as an error: exit 2, write nothing
-    #[arg(long)]
-    strict: bool,
+    #[command(flatten)]
+    threads: ThreadsArg,
+    #[command(flatten)]
+    strict: StrictArg,
     /// Write one partial of all these ranks instead of results, to be merged with others
     #[arg(long, conflicts_with_all = ["no_html", "brief", "full", "fail_if", "editor", "source_root"])]
     partial: bool,
-    /// Leave report.html out of the results
-    #[arg(long)]
-    no_html: bool,
     #[command(flatten)]
-    printed: PrintedArgs,
-    #[command(flatten)]
-    html: HtmlArgs,
+    results: ResultsArgs,
 }
 
 pub const AFTER_HELP: &str = "\
@@ -58,16 +40,14 @@ The results are, byte for byte, those of one `hta analyze` over all the files; f
 possible, else copied.";
 
 pub fn run(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
-    args.printed.conditions()?;
-    on_threads(args.threads, || all(args, stores))?
+    args.results.conditions()?;
+    args.threads.run(|| all(args, stores))?
 }
 
 fn all(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let mut guarded = Inputs::default();
     args.parts.iter().for_each(|p| guarded.add_folder(p));
-    let layout = if args.partial { &partial::LAYOUT } else { &RESULTS };
-    let place = OutputPlace::find(layout, Location::new(&args.out, stores), &guarded, args.force)?;
-    announce(&place);
+    let place = args.results.place(args.partial, &guarded, stores)?;
     let store = PartialStore::new(Spool::default());
     let mut partials =
         args.parts.par_iter().map(|p| open(&Location::new(p, stores), &store)).collect::<Result<Vec<_>, _>>()?;
@@ -93,25 +73,14 @@ fn all(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let streamed = stream(&partials, &folder, events.map(|_| below.as_path()));
     streamed.map_err(|error| match error {
         PartialError::Write { path, source } if !path.contains('/') => {
-            PartialError::Write { path: format!("{path} to {}", args.out.display()), source }
+            PartialError::Write { path: format!("{path} to {}", args.results.out.display()), source }
         }
         other => other,
     })?;
     if args.partial {
-        return leave_partial(args, folder, merged);
+        return args.results.finish_partial(folder, &merged.set, merged.options, args.strict);
     }
-    let outcome = reduce(merged.set, &chosen(compat, ANALYSES), &options, &folder).map_err(to(&args.out))?;
-    let page = (!args.no_html).then(|| args.html.options());
-    finish(folder, &outcome, page.as_ref(), &args.out, (&args.printed, args.strict))
-}
-
-/// Writes the joined partials as one.
-fn leave_partial(args: &MergeArgs, folder: Folder, Merged { set, options }: Merged) -> anyhow::Result<Exit> {
-    warn(&set.refused);
-    if args.strict && set.has_loss() {
-        note(STRICT);
-        return Ok(Exit::Nothing);
-    }
-    leave(&folder, &set, options).with_context(|| format!("cannot write to {}", args.out.display()))?;
-    finish_partial(folder, &set, &args.out)
+    let outcome =
+        reduce(merged.set, &chosen(compat, ANALYSES), &options, &folder).map_err(|e| args.results.named(e))?;
+    args.results.finish(folder, &outcome, args.strict, false)
 }

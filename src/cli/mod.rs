@@ -25,11 +25,16 @@ mod overlay;
 mod progress;
 mod pyprof;
 mod query;
+mod ranks;
 mod report;
+mod results;
 mod snapshots;
 mod stores;
+mod strict;
 mod table;
+mod threads;
 mod topics;
+mod traces;
 mod watch;
 
 use crate::files::{Stores, without_secrets};
@@ -95,20 +100,14 @@ fn parsed<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, clap::Error> {
 /// `hta memory`: of snapshots and timelines, of traces, or of both.
 fn memory_of(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let snapshots::Found { memory, has_traces } = snapshots::inputs(matches, stores);
-    match (memory.is_empty(), has_traces && has_memory_of_traces()) {
+    match (memory.is_empty(), has_traces) {
         (false, false) => snapshots::run(matches, &memory),
         (false, true) => snapshots::run_with_traces(matches, &memory, stores),
-        (true, _) if has_memory_of_traces() => {
+        (true, _) => {
             snapshots::refuse_for_traces(matches)?;
             analysis::run("memory", matches, stores)
         }
-        (true, _) => Err(snapshots::refusal(matches, stores).into()),
     }
-}
-
-/// Whether there is an analysis of the memory of traces.
-fn has_memory_of_traces() -> bool {
-    crate::registry::ANALYSES.iter().any(|a| a.stem() == "memory")
 }
 
 /// The whole command line, with a subcommand for every analysis of the registry.
@@ -157,9 +156,5 @@ pub fn command() -> Command {
         )
         .subcommand(completions::command());
     // Traces and snapshots share the subcommand.
-    root = match has_memory_of_traces() {
-        true => root.mut_subcommand("memory", snapshots::with_options),
-        false => root.subcommand(snapshots::command()),
-    };
-    man::add(stores::with_options(root))
+    man::add(stores::with_options(root.mut_subcommand("memory", snapshots::with_options)))
 }

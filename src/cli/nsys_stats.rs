@@ -2,11 +2,10 @@
 
 use crate::analysis::api::{Align, Analysis, View};
 use crate::analysis::filters;
-use crate::cli::analyze::warn;
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
 use crate::cli::kept_rows::KeptRows;
-use crate::cli::output::{note, print, width};
+use crate::cli::output::{note, print, warn, width};
 use crate::cli::progress::Bar;
 use crate::cli::table::CsvArgs;
 use crate::compat::nsys::{Events, REPORTS, Report, find};
@@ -73,13 +72,12 @@ pub fn run(args: &NsysStatsArgs, stores: &Stores) -> anyhow::Result<Exit> {
         analyses: &analyses,
         options: &options,
         load: LoadOptions { whole_range_texts: true, skip_python: true, ..common.load(true, false) },
-        ranks: common.rank_ranges(),
+        ranks: common.ranks.ranges(),
     };
     let kept = KeptRows::of(Events::SPEC);
-    let outcome = common.on_threads(|| run_pipeline(&request, &kept, &Bar::default()))??;
+    let outcome = common.threads.run(|| run_pipeline(&request, &kept, &Bar::default()))??;
     warn(&outcome.refused);
-    if common.strict && outcome.has_loss() {
-        note("hta: cannot go on with --strict: something in the input could not be used");
+    if common.strict.refuses_loss(outcome.has_loss()) {
         return Ok(Exit::Nothing);
     }
     let summed = outcome.outputs.iter().find_map(|(_, output)| output.views.first());
@@ -95,7 +93,7 @@ pub fn run(args: &NsysStatsArgs, stores: &Stores) -> anyhow::Result<Exit> {
         print(out.as_bytes())?;
     }
     text::loss_lines(&outcome).iter().for_each(|line| note(line));
-    Ok(if outcome.has_loss() { Exit::Partly } else { Exit::Done })
+    Ok(Exit::of_loss(outcome.has_loss()))
 }
 
 /// What a line that is too short loses first: parts of the headings.

@@ -1,6 +1,7 @@
 //! Writing to standard output (data) and standard error (messages). A closed pipe is not an error.
 
 use crate::output::visible;
+use crate::run::Refused;
 use std::io::{self, IsTerminal, Write};
 
 /// Writes to standard output. Returns `false` if the reader closed the pipe.
@@ -52,6 +53,16 @@ fn styled(text: &str) -> String {
 /// Prints a line on standard error.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible::lines(text));
+}
+
+/// Lists the refused files on standard error.
+pub fn warn(refused: &[Refused]) {
+    for r in refused.iter().filter(|r| r.is_loss()) {
+        note(&format!("hta: {}", r.error));
+        if let Some(h) = r.error.hint() {
+            note(&format!("hint: {h}"));
+        }
+    }
 }
 
 /// Largest width of a report on a terminal, columns; longer lines are hard to read.

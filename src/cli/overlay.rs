@@ -3,11 +3,12 @@
 use crate::analysis::counters::series::Counter;
 use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
 use crate::analysis::filters;
-use crate::cli::args::{RankRanges, TraceArgs, parse_ranks};
+use crate::cli::args::TraceArgs;
 use crate::cli::browser;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print_text};
 use crate::cli::progress::Bar;
+use crate::cli::ranks::{RankRanges, parse_ranks};
 use crate::error::SetError;
 use crate::files::Stores;
 use crate::job::ClockMode;
@@ -135,7 +136,7 @@ pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let mut out = Output::create(&target, &traces.inputs)?;
     let request = OverlayRequest {
         inputs: &traces.inputs,
-        ranks: args.traces.common.rank_ranges(),
+        ranks: args.traces.common.ranks.ranges(),
         draw: args.draw.as_ref().map_or(&[], |d| &d.0),
         options: &options,
         load: args.traces.common.load(false, false),
@@ -145,7 +146,7 @@ pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
     };
     let (survey, marks, copy) = (Bar::default(), Bar::default(), Bar::default());
     let passes = Passes { survey: &survey, marks: &marks, copy: &copy };
-    let made = args.traces.common.on_threads(|| overlay(&request, &mut out, &passes))?;
+    let made = args.traces.common.threads.run(|| overlay(&request, &mut out, &passes))?;
     let summary = match made {
         Ok(s) => s,
         // The reader of standard output closed the pipe; that is not an error.
@@ -161,8 +162,7 @@ pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
         filters::check_pattern(&outcome.inventory)?;
     }
     warn(&summary);
-    if args.traces.common.strict && summary.has_loss() {
-        note("hta: cannot go on with --strict: something in the input could not be used");
+    if args.traces.common.strict.refuses_loss(summary.has_loss()) {
         return Ok(Exit::Nothing);
     }
     match out.finish() {
@@ -180,8 +180,7 @@ pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
         Target::File { .. } | Target::Scratch(_) => drop(print_text(&text)?),
     }
     let served = server.map_or(Ok(Served::Whole), |server| show(server, &path, args.open_wait))?;
-    let is_whole = served == Served::Whole && !summary.has_loss();
-    Ok(if is_whole { Exit::Done } else { Exit::Partly })
+    Ok(Exit::of_loss(served != Served::Whole || summary.has_loss()))
 }
 
 impl OverlayArgs {
@@ -217,7 +216,7 @@ fn show(server: Server, file: &Path, wait: u32) -> anyhow::Result<Served> {
 }
 
 fn warn(summary: &Summary) {
-    crate::cli::analyze::warn(&summary.refused);
+    crate::cli::output::warn(&summary.refused);
     let analysed = summary.outcome.as_ref().map(loss_lines).unwrap_or_default();
     for line in summary.losses.iter().filter(|l| !analysed.contains(l)).chain(&analysed) {
         note(line);

@@ -1,11 +1,10 @@
 //! `hta pyprof`: kernels with PyProf's columns, in its formats.
 
 use crate::analysis::api::{Analysis, Wanted};
-use crate::cli::analyze::warn;
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
 use crate::cli::kept_rows::KeptRows;
-use crate::cli::output::{note, print};
+use crate::cli::output::{note, print, warn};
 use crate::cli::progress::Bar;
 use crate::compat::pyprof::columns::{DEFAULT, Widths, chosen, csv_header, csv_line};
 use crate::compat::pyprof::{Labels, PyProf, PyProfTable};
@@ -74,13 +73,12 @@ pub fn run(args: &PyProfArgs, stores: &Stores) -> anyhow::Result<Exit> {
         analyses: &analyses,
         options: &options,
         load: common.load(true, false),
-        ranks: common.rank_ranges(),
+        ranks: common.ranks.ranges(),
     };
     let kept = KeptRows::of(PyProfTable::SPEC);
-    let outcome = common.on_threads(|| run_pipeline(&request, &kept, &Bar::default()))??;
+    let outcome = common.threads.run(|| run_pipeline(&request, &kept, &Bar::default()))??;
     warn(&outcome.refused);
-    if common.strict && outcome.has_loss() {
-        note("hta: cannot go on with --strict: something in the input could not be used");
+    if common.strict.refuses_loss(outcome.has_loss()) {
         return Ok(Exit::Nothing);
     }
     let mut out = if args.csv { csv_header(&columns) } else { widths.header(&columns) };
@@ -91,5 +89,5 @@ pub fn run(args: &PyProfArgs, stores: &Stores) -> anyhow::Result<Exit> {
     }
     print(visible::lines(&out).as_bytes())?;
     text::loss_lines(&outcome).iter().for_each(|line| note(line));
-    Ok(if outcome.has_loss() { Exit::Partly } else { Exit::Done })
+    Ok(Exit::of_loss(outcome.has_loss()))
 }

@@ -1,18 +1,18 @@
 //! `hta query`: runs a query of the catalog or the user's own statement, on results or on traces.
 
 use crate::analysis::filters;
-use crate::cli::analyze::warn;
-use crate::cli::args::{AcrossArgs, CommonArgs, options, read_text, text_of, traces};
+use crate::cli::args::{AcrossArgs, CommonArgs, options};
 use crate::cli::exit::Exit;
 use crate::cli::memory;
-use crate::cli::output::{note, print, stdout_is_terminal, width};
+use crate::cli::output::{note, warn, width};
 use crate::cli::progress::Bar;
-use crate::cli::table::CsvArgs;
+use crate::cli::results::RESULTS_FOLDER;
+use crate::cli::table::{CsvArgs, OutArg};
+use crate::cli::traces::{CANNOT_READ_STDIN, RankDirArg, read_text, text_of, traces};
 use crate::cli::watch::{Limits, Watch};
 use crate::error::SetError;
 use crate::files::{Location, Stores};
 use crate::output::inputs::{InputClash, Inputs};
-use crate::output::unfinished::write;
 use crate::output::visible;
 use crate::run::{Request, run as run_pipeline};
 use crate::sql::answer::Answer;
@@ -35,24 +35,22 @@ pub struct QueryArgs {
     /// Name of a query (`hta list queries`), a SELECT, a file *.sql, or `-` for standard input
     #[arg(value_name = "QUERY", required = true)]
     query: String,
-    /// A results folder, or traces as for other commands [default: hta-out]
     #[arg(value_name = "PATH")]
+    #[arg(help = format!("A results folder, or traces as for other commands [default: {RESULTS_FOLDER}]"))]
     paths: Vec<PathBuf>,
     /// A results folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "rank_dir"])]
     results: Option<PathBuf>,
-    /// A folder with one trace per rank
-    #[arg(long, value_name = "DIR")]
-    rank_dir: Option<PathBuf>,
+    #[command(flatten)]
+    rank_dir: RankDirArg,
     /// Format of the answer
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write only the first rows of the answer, in any format
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// File to write to instead of standard output
-    #[arg(short, long, alias = "output", value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    out: OutArg,
     #[command(flatten)]
     csv: CsvArgs,
     /// Time limit of the statement, seconds
@@ -84,26 +82,8 @@ pub const AFTER_HELP: &str = "\
 `hta explain NAME` documents a query, `hta explain query` says how to write one. Text shows --top rows, the other \
 formats all. Options that select and read traces (--ranks, --steps, --clock and so on) apply to traces only.";
 
-/// Folder used if no path is given.
-const DEFAULT: &str = "hta-out";
-
-/// Options that apply to traces only.
-const FOR_TRACES: [&str; 14] = [
-    "ranks",
-    "steps",
-    "step_pattern",
-    "step_window",
-    "linked_only",
-    "compat",
-    "rules",
-    "peaks",
-    "skip",
-    "strict",
-    "kernel_wait_max_us",
-    "clock",
-    "straggler_min_pct",
-    "group",
-];
+/// Options of reading traces that a query on results uses, too.
+const FOR_ANY: [&str; 3] = ["top", "threads", "memory_limit"];
 
 pub fn command() -> Command {
     let about = "Run a query of the catalog, or your own SQL, on results or on traces";
@@ -119,13 +99,12 @@ fn answer(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let (query, text) = args.text()?;
     if args.sql {
         args.allow(Inputs::default())?;
-        let shown = if args.out.is_none() && stdout_is_terminal() { visible::lines(&text) } else { (&*text).into() };
-        args.write(shown.as_bytes())?;
+        let shown = if args.out.is_terminal() { visible::lines(&text) } else { (&*text).into() };
+        args.out.write(shown.as_bytes())?;
         return Ok(Exit::Done);
     }
-    if args.format == Format::Parquet && args.out.is_none() && stdout_is_terminal() {
-        let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
-        return Err(SetError::Argument { option: "--format", value: "parquet".to_string(), reason }.into());
+    if args.format == Format::Parquet {
+        args.out.takes_parquet()?;
     }
     let statement = Statement::new(&text)?;
     // The engine panics on SQL that it does not support. The panic is caught and reported as an error; the hook hides
@@ -166,7 +145,7 @@ impl QueryArgs {
             return Ok((Some(query), query.text.to_string()));
         }
         if self.query == "-" {
-            let text = text_of(std::io::stdin().lock()).context("cannot read standard input")?;
+            let text = text_of(std::io::stdin().lock()).context(CANNOT_READ_STDIN)?;
             return Ok((None, text));
         }
         if self.query.trim().contains(char::is_whitespace) {
@@ -185,14 +164,14 @@ impl QueryArgs {
         if self.query.to_lowercase().ends_with(".sql") {
             inputs.add_file(Path::new(&self.query));
         }
-        self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
+        self.out.allow(&inputs)
     }
 
     fn source(&self, stores: &Stores) -> Result<Source, QueryError> {
-        let folder = match (&self.results, self.paths.as_slice(), &self.rank_dir) {
+        let folder = match (&self.results, self.paths.as_slice(), self.rank_dir.is_given()) {
             (Some(folder), _, _) => Location::new(folder, stores),
-            (None, [], None) => Location::from(DEFAULT),
-            (None, [one], None) => {
+            (None, [], false) => Location::from(RESULTS_FOLDER),
+            (None, [one], false) => {
                 let folder = Location::new(one, stores);
                 match may_be_folder(one) && Results::is_one(&folder)? {
                     true => folder,
@@ -224,8 +203,10 @@ impl QueryArgs {
         limit: Option<MemoryLimit>,
         matches: &ArgMatches,
     ) -> anyhow::Result<Answer> {
-        let given = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        if let Some(id) = FOR_TRACES.iter().find(given) {
+        let readers = AcrossArgs::augment_args(CommonArgs::augment_args(Command::new("traces")));
+        let mut ids = readers.get_arguments().map(|arg| arg.get_id().as_str());
+        let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine) && !FOR_ANY.contains(id);
+        if let Some(id) = ids.find(given) {
             let option = format!("--{}", id.replace('_', "-"));
             return Err(QueryError::OnlyForTraces { option, place: folder.display().to_string() }.into());
         }
@@ -241,8 +222,7 @@ impl QueryArgs {
     fn on_traces(&self, statement: &Statement, stores: &Stores) -> anyhow::Result<(Option<(Answer, Watch)>, Exit)> {
         if let Some(compat) = self.common.compat {
             let reason = "queries are about the tables of hta itself".to_string();
-            let value = format!("{compat:?}").to_lowercase();
-            return Err(SetError::Argument { option: "--compat", value, reason }.into());
+            return Err(SetError::Argument { option: "--compat", value: compat.name().to_string(), reason }.into());
         }
         let live = Live::new(statement)?;
         let analyses = live.analyses();
@@ -250,23 +230,22 @@ impl QueryArgs {
         filters::refuse_unused(&analyses, &options)?;
         options.wanted = live.rows_wanted();
         let args = live.needs_events() || analyses.iter().any(|a| a.reads_event_args(&options));
-        let traces = traces(&self.paths, self.rank_dir.as_deref(), stores)?;
+        let traces = traces(&self.paths, &self.rank_dir, stores)?;
         self.allow(traces.guarded.clone())?;
         let request = Request {
             inputs: &traces.inputs,
             analyses: &analyses,
             options: &options,
             load: self.common.load(args, false),
-            ranks: self.common.rank_ranges(),
+            ranks: self.common.ranks.ranges(),
         };
-        let outcome = self.common.on_threads(|| run_pipeline(&request, &live, &Bar::default()))??;
+        let outcome = self.common.threads.run(|| run_pipeline(&request, &live, &Bar::default()))??;
         filters::check_pattern(&outcome.inventory)?;
         warn(&outcome.refused);
-        if self.common.strict && outcome.has_loss() {
-            note("hta: cannot go on with --strict: something in the input could not be used");
+        if self.common.strict.refuses_loss(outcome.has_loss()) {
             return Ok((None, Exit::Nothing));
         }
-        let exit = if outcome.has_loss() { Exit::Partly } else { Exit::Done };
+        let exit = Exit::of_loss(outcome.has_loss());
         let watch = self.watch(memory::limit(self.common.memory_limit));
         Ok((Some((engine::run(statement, live.tables(&outcome)?, live::columns)?, watch)), exit))
     }
@@ -274,7 +253,7 @@ impl QueryArgs {
     fn show(&self, query: Option<&Query>, answer: &Answer) -> anyhow::Result<()> {
         let answer = self.limit.map_or_else(|| answer.clone(), |n| answer.head(n));
         let bytes = match self.format {
-            Format::Csv => answer.csv(self.csv.style(self.out.as_deref())).into_bytes(),
+            Format::Csv => answer.csv(self.csv.style(self.out.path())).into_bytes(),
             Format::Json => visible::json(&answer.json()?).into_owned().into_bytes(),
             Format::Parquet => answer.parquet()?,
             Format::Text => {
@@ -286,13 +265,6 @@ impl QueryArgs {
                 visible::lines(&(head + &answer.text(self.common.top, &notes, width()))).into_owned().into_bytes()
             }
         };
-        self.write(&bytes)
-    }
-
-    fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
-        match &self.out {
-            Some(path) => write(path, bytes).with_context(|| format!("cannot write {}", path.display())),
-            None => print(bytes).map(|_| ()).map_err(anyhow::Error::from),
-        }
+        self.out.write(&bytes)
     }
 }

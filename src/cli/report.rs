@@ -1,7 +1,6 @@
 //! `hta report`: writes the HTML report again from a results folder, or with another one as its baseline.
 
 use crate::analysis::api::Options;
-use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print, print_report, print_text, width};
 use crate::files::{Location, Stores};
@@ -9,7 +8,7 @@ use crate::output::folder::Folder;
 use crate::output::html::{Against, Editor, PageOptions, Results, ResultsError, write};
 use crate::output::inputs::Inputs;
 use crate::output::{text, unfinished};
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -87,7 +86,7 @@ pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
         guarded.allow_file(&out)?;
     }
     let results = Results::new(&folder);
-    let options = &mut options()?;
+    let options = &mut Options::default();
     let against = base.map(|base| Against::read(Results::new(&folder), Results::new(base), options)).transpose()?;
     let mut page = Vec::new();
     write(&results, against.as_ref(), &args.html.options(), &mut page)?;
@@ -131,16 +130,6 @@ fn warn(against: &Against) {
         note(&format!("hta: the runs are different work: {reason}"));
     }
     against.notes.iter().for_each(|line| note(&format!("hta: {line}")));
-}
-
-/// The options of `hta diff` without arguments.
-fn options() -> anyhow::Result<Options> {
-    #[derive(Parser)]
-    struct Plain {
-        #[command(flatten)]
-        common: CommonArgs,
-    }
-    Plain::try_parse_from(["hta"])?.common.options(&Stores::default())
 }
 
 /// Writes the page into a results folder that is still being written.

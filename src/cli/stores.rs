@@ -12,7 +12,8 @@ pub fn with_options(root: Command) -> Command {
     let endpoint = endpoint.help("Server of s3://, gs:// and az:// URLs, instead of the cloud's own");
     let stall = Arg::new("store_timeout").long("store-timeout").global(true).value_name("SECONDS");
     let stall = stall.value_parser(value_parser!(u64).range(1..=3600));
-    let stall = stall.help("Ask again if a store sends nothing for so long [default: 30]");
+    let help = format!("Ask again if a store sends nothing for so long [default: {}]", STALL.as_secs());
+    let stall = stall.help(help);
     let heading = "Object stores";
     root.arg(endpoint.help_heading(heading)).arg(stall.help_heading(heading))
 }

@@ -19,11 +19,59 @@ pub struct OutputArgs {
     /// Table to write (csv, json, parquet)
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
+    #[command(flatten)]
+    out: OutArg,
+    #[command(flatten)]
+    csv: CsvArgs,
+}
+
+// Where one answer is written. Not a doc comment: clap would use it as the description of every command.
+#[derive(Debug, Args)]
+pub struct OutArg {
     /// File to write to instead of standard output
     #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
-    #[command(flatten)]
-    csv: CsvArgs,
+}
+
+impl OutArg {
+    pub fn path(&self) -> Option<&Path> {
+        self.out.as_deref()
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        self.out.is_none() && stdout_is_terminal()
+    }
+
+    /// Checks that Parquet can be written there.
+    ///
+    /// # Errors
+    /// When it is a terminal.
+    pub fn takes_parquet(&self) -> Result<(), SetError> {
+        if self.is_terminal() { Err(no_parquet_here("--format", "parquet")) } else { Ok(()) }
+    }
+
+    /// Checks that the file may be written.
+    ///
+    /// # Errors
+    /// When it is one of the inputs.
+    pub fn allow(&self, inputs: &Inputs) -> Result<(), InputClash> {
+        self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
+    }
+
+    /// # Errors
+    /// When the file or standard output cannot be written.
+    pub fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
+        match &self.out {
+            Some(path) => write(path, bytes).with_context(|| format!("cannot write {}", path.display())),
+            None => print(bytes).map(|_| ()).map_err(anyhow::Error::from),
+        }
+    }
+}
+
+/// Parquet would be printed on a terminal, because of this value of an option.
+pub fn no_parquet_here(option: &'static str, value: &str) -> SetError {
+    let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
+    SetError::Argument { option, value: value.to_string(), reason }
 }
 
 // Options of CSV. Not a doc comment: clap would use it as the description of every command that flattens this.
@@ -88,9 +136,8 @@ impl OutputArgs {
             let reason = format!("expected one of {}", names.join(", "));
             return Err(SetError::Argument { option: "--table", value, reason });
         };
-        if self.format == Format::Parquet && self.out.is_none() && stdout_is_terminal() {
-            let reason = "a terminal cannot show Parquet; give a file with --out".to_string();
-            return Err(SetError::Argument { option: "--format", value: "parquet".to_string(), reason });
+        if self.format == Format::Parquet {
+            self.out.takes_parquet()?;
         }
         Ok(table)
     }
@@ -100,7 +147,7 @@ impl OutputArgs {
     /// # Errors
     /// When it is one of the inputs.
     pub fn allow(&self, inputs: &Inputs) -> Result<(), InputClash> {
-        self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
+        self.out.allow(inputs)
     }
 
     /// Writes the table, or the text report.
@@ -116,7 +163,7 @@ impl OutputArgs {
         let bytes = match self.format {
             Format::Text | Format::Torch | Format::Tensorboard => visible::lines(&text()).into_owned().into_bytes(),
             Format::Csv => {
-                json::csv(table, &batches.iter().collect::<Vec<_>>(), self.csv.style(self.out.as_deref())).into_bytes()
+                json::csv(table, &batches.iter().collect::<Vec<_>>(), self.csv.style(self.out.path())).into_bytes()
             }
             Format::Json => {
                 let rows: Vec<_> = batches.iter().flat_map(json::records).collect();
@@ -130,9 +177,6 @@ impl OutputArgs {
                 bytes
             }
         };
-        match &self.out {
-            Some(path) => write(path, &bytes).with_context(|| format!("cannot write {}", path.display())),
-            None => print(&bytes).map(|_| ()).map_err(anyhow::Error::from),
-        }
+        self.out.write(&bytes)
     }
 }

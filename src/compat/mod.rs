@@ -29,4 +29,4 @@ mod shown;
 mod tensorboard;
 mod tracelens;
 
-pub use registry::{ANSWERS, Compat, chosen, find, of};
+pub use registry::{ANSWERS, Compat, chosen, find, of, of_method};

@@ -1,6 +1,7 @@
 //! The list of all answers, and the choice of the analyses of a run.
 
 use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::analysis::settings::Settings;
 use crate::compat::{hta, osdi25, tensorboard, tracelens};
 use crate::job::Job;
 use crate::registry::ANALYSES;
@@ -24,7 +25,7 @@ impl Compat {
     /// The tools that `--compat` selects. The other variants are methods of one analysis, which `--method` selects.
     pub const TOOLS: [Self; 2] = [Self::Hta, Self::TraceLens];
 
-    /// The value of the command-line option.
+    /// The value of the option.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hta => hta::NAME,
@@ -34,6 +35,9 @@ impl Compat {
         }
     }
 }
+
+/// The option of an analysis that chooses one of these definitions.
+const METHOD: &str = "--method";
 
 /// Every answer, in the order of the analyses that they replace.
 pub const ANSWERS: &[(Compat, &dyn Analysis)] = &[
@@ -57,6 +61,13 @@ pub const ANSWERS: &[(Compat, &dyn Analysis)] = &[
 /// The answer of `by` that replaces the analysis with this stem.
 pub fn find(by: Compat, stem: &str) -> Option<&'static dyn Analysis> {
     ANSWERS.iter().find(|(of, a)| *of == by && a.stem() == stem).map(|(_, a)| *a)
+}
+
+/// The answer that the `--method` of an analysis names, where it is not hta's own.
+pub fn of_method(analysis: &dyn Analysis, settings: &Settings) -> Option<Compat> {
+    let method = analysis.about().settings.iter().find(|s| s.flag == METHOD)?;
+    let name = settings.text(method)?;
+    ANSWERS.iter().find(|(by, a)| a.stem() == analysis.stem() && by.name() == name).map(|(by, _)| *by)
 }
 
 /// All answers that replace the analysis with this stem.

@@ -32,6 +32,19 @@ pub enum ClockMode {
     None,
 }
 
+impl ClockMode {
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Collectives, Self::None];
+
+    /// The value of `--clock`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Collectives => "collectives",
+            Self::None => "none",
+        }
+    }
+}
+
 /// A rank's clock relative to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clock {

@@ -33,7 +33,7 @@ pub use crate::store::VERSION;
 pub use error::PartialError;
 pub use folder::{LAYOUT, Partial, leave, open};
 pub use merge::{MergeError, Merged, merge};
-pub use options::{OptionTexts, Recorded, Restored, record, restore};
+pub use options::{OptionTexts, RULES, Recorded, Restored, record, restore};
 pub use rows::stream;
 pub use shares::{check_complete, record_share};
 pub use state::{State, read, state as assemble};

@@ -2,7 +2,6 @@
 //! if these are equal, and merging uses them.
 
 use crate::analysis::api::{AcrossOptions, Options, Wanted};
-use crate::analysis::settings::Settings;
 use crate::compat::Compat;
 use crate::flops::peaks::Peaks;
 use crate::job::ClockMode;
@@ -15,10 +14,9 @@ use std::collections::BTreeMap;
 /// Values of options by their name on the command line.
 pub type Recorded = BTreeMap<String, String>;
 
-const CLOCKS: [(&str, ClockMode); 3] =
-    [("auto", ClockMode::Auto), ("collectives", ClockMode::Collectives), ("none", ClockMode::None)];
-const WINDOWS: [(&str, StepWindow); 3] =
-    [("auto", StepWindow::Auto), ("host", StepWindow::Host), ("device", StepWindow::Device)];
+/// The options whose files are recorded with their texts.
+pub const RULES: &str = "--rules";
+pub const PEAKS: &str = "--peaks";
 
 /// The texts of files that options name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +27,22 @@ pub struct OptionTexts {
     pub peaks: Option<String>,
 }
 
+impl OptionTexts {
+    /// Lets the rules and peaks of the texts take precedence over the built-in ones.
+    ///
+    /// # Errors
+    /// When a text cannot be parsed: its option, and the reason.
+    pub fn apply(&self, options: &mut Options) -> Result<(), (&'static str, String)> {
+        if let Some(text) = &self.rules {
+            options.model.rules = Rules::parse(text).map_err(|reason| (RULES, reason))?.before(Rules::builtin());
+        }
+        if let Some(text) = &self.peaks {
+            options.peaks = Peaks::parse(text).map_err(|reason| (PEAKS, reason))?.before(Peaks::builtin());
+        }
+        Ok(())
+    }
+}
+
 /// Records all options that change a byte of the result. `events` is the same as for the results folder.
 pub fn record(
     options: &Options,
@@ -37,25 +51,22 @@ pub fn record(
     skipped: Option<&str>,
     events: Option<bool>,
 ) -> Recorded {
-    let name =
-        |list: &[(&str, ClockMode)], v: ClockMode| list.iter().find(|c| c.1 == v).map_or("", |c| c.0).to_string();
-    let window = WINDOWS.iter().find(|w| w.1 == options.model.step_window).map_or("", |w| w.0);
     let flag = |on: bool| on.then(|| "yes".to_string());
     let across = &options.across;
     let groups = serde_json::Value::from(across.groups.clone()).to_string();
     let all = [
-        ("--step-window", Some(window.to_string())),
+        ("--step-window", Some(options.model.step_window.name().to_string())),
         ("--step-pattern", options.model.step_pattern.as_ref().map(|r| r.as_str().to_string())),
         ("--steps", options.model.steps.as_ref().map(filter_text)),
         ("--linked-only", flag(options.model.linked_only)),
         ("--ranks-by-position", flag(options.across.by_position)),
-        ("--rules", texts.rules.clone()),
-        ("--peaks", texts.peaks.clone()),
+        (RULES, texts.rules.clone()),
+        (PEAKS, texts.peaks.clone()),
         ("--compat", compat.map(|c| c.name().to_string())),
         ("--hidden-min-us", Some(format!("{} ns", options.model.hidden_min))),
         ("--kernel-wait-max-us", Some(format!("{} ns", options.kernel_wait_max))),
         ("--top", Some(options.top.to_string())),
-        ("--clock", Some(name(&CLOCKS, across.clock))),
+        ("--clock", Some(across.clock.name().to_string())),
         // Write the shortest text that parses to the same number.
         ("--straggler-min-pct", Some(format!("{:?}", across.straggler_min_pct))),
         ("--group", (!across.groups.is_empty()).then_some(groups)),
@@ -102,15 +113,7 @@ pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
     let given = |name: &str| recorded.get(name).map(String::as_str);
     let bad = |name: &str| (name.to_string(), given(name).unwrap_or("nothing").to_string());
     let flag = |name: &str| given(name) == Some("yes");
-    let builtin = Rules::builtin().map_err(|e| ("--rules".to_string(), e))?;
-    let rules = match given("--rules") {
-        None => builtin,
-        Some(text) => Rules::parse(text).map_err(|e| ("--rules".to_string(), e))?.before(builtin),
-    };
-    let peaks = match given("--peaks") {
-        None => Peaks::builtin().clone(),
-        Some(text) => Peaks::parse(text).map_err(|e| ("--peaks".to_string(), e))?.before(Peaks::builtin()),
-    };
+    let texts = OptionTexts { rules: recorded.get(RULES).cloned(), peaks: recorded.get(PEAKS).cloned() };
     let step_pattern = match given("--step-pattern") {
         None => None,
         Some(text) => Some(Regex::new(text).map_err(|_| bad("--step-pattern"))?),
@@ -119,8 +122,8 @@ pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
         None => None,
         Some(text) => Some(filter(text).ok_or_else(|| bad("--steps"))?),
     };
-    let window = WINDOWS.iter().find(|w| Some(w.0) == given("--step-window")).ok_or_else(|| bad("--step-window"))?;
-    let clock = CLOCKS.iter().find(|c| Some(c.0) == given("--clock")).ok_or_else(|| bad("--clock"))?;
+    let window = StepWindow::ALL.into_iter().find(|w| Some(w.name()) == given("--step-window"));
+    let clock = ClockMode::ALL.into_iter().find(|c| Some(c.name()) == given("--clock"));
     let compat = match given("--compat") {
         None => None,
         Some(text) => Some(Compat::TOOLS.into_iter().find(|c| c.name() == text).ok_or_else(|| bad("--compat"))?),
@@ -130,28 +133,27 @@ pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
     let percent = given("--straggler-min-pct").and_then(|t| t.parse().ok());
     let percent = percent.filter(|p: &f64| p.is_finite() && *p >= 0.0);
     let groups = given("--group").map_or(Ok(Vec::new()), |t| serde_json::from_str(t).map_err(|_| bad("--group")))?;
-    let options = Options {
+    let mut options = Options {
         model: ModelOptions {
-            rules,
             step_pattern,
-            step_window: window.1,
+            step_window: window.ok_or_else(|| bad("--step-window"))?,
             linked_only: flag("--linked-only"),
             steps,
             hidden_min: hidden.ok_or_else(|| bad("--hidden-min-us"))?,
-            graph_captures: Default::default(),
+            ..ModelOptions::default()
         },
-        peaks,
         kernel_wait_max: wait.ok_or_else(|| bad("--kernel-wait-max-us"))?,
         top: given("--top").and_then(|t| t.parse().ok()).ok_or_else(|| bad("--top"))?,
         across: AcrossOptions {
-            clock: clock.1,
+            clock: clock.ok_or_else(|| bad("--clock"))?,
             straggler_min_pct: percent.ok_or_else(|| bad("--straggler-min-pct"))?,
             groups,
             by_position: flag("--ranks-by-position"),
         },
-        settings: Settings::default(),
         wanted: if flag("--no-events") { Wanted::NoEvents } else { Wanted::All },
+        ..Options::default()
     };
+    texts.apply(&mut options).map_err(|(option, reason)| (option.to_string(), reason))?;
     Ok(Restored { options, compat, events: (!flag("--no-events")).then_some(flag("--keep-args")) })
 }
 
@@ -161,7 +163,8 @@ mod tests {
 
     #[test]
     fn what_is_recorded_is_restored() {
-        let mut o = restore(&record(&plain(), None, &OptionTexts::default(), None, Some(false))).unwrap().options;
+        let mut o =
+            restore(&record(&Options::default(), None, &OptionTexts::default(), None, Some(false))).unwrap().options;
         o.model.step_pattern = Some(Regex::new("step [0-9]+").unwrap());
         o.model.step_window = StepWindow::Device;
         o.model.steps = Some(StepFilter { labels: vec![(-3, 7)], indices: vec![(0, 0), (2, 4)] });
@@ -181,22 +184,10 @@ mod tests {
         for (name, value) in
             [("--top", "x"), ("--clock", ""), ("--steps", "1..y"), ("--step-pattern", "("), ("--group", "{")]
         {
-            let mut recorded = record(&plain(), None, &OptionTexts::default(), None, None);
+            let mut recorded = record(&Options::default(), None, &OptionTexts::default(), None, None);
             recorded.insert(name.to_string(), value.to_string());
             assert_eq!(restore(&recorded).map(|_| ()).unwrap_err(), (name.to_string(), value.to_string()));
         }
         assert!(restore(&Recorded::new()).is_err());
-    }
-
-    fn plain() -> Options {
-        Options {
-            model: ModelOptions::default(),
-            peaks: Peaks::default(),
-            kernel_wait_max: 30_000,
-            top: 16,
-            across: AcrossOptions::default(),
-            settings: Settings::default(),
-            wanted: Wanted::All,
-        }
     }
 }

@@ -55,7 +55,7 @@ impl Default for ModelOptions {
     /// The options of a command without arguments.
     fn default() -> Self {
         Self {
-            rules: Rules::builtin().expect("a test reads the built-in rules"),
+            rules: Rules::builtin(),
             step_pattern: None,
             step_window: StepWindow::default(),
             linked_only: false,

@@ -98,6 +98,19 @@ pub enum StepWindow {
     Device,
 }
 
+impl StepWindow {
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Host, Self::Device];
+
+    /// The value of `--step-window`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Host => "host",
+            Self::Device => "device",
+        }
+    }
+}
+
 /// The steps of a rank, and the rule that found them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Steps {

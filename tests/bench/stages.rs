@@ -12,9 +12,7 @@
 //! them. So each includes what it needs, and their sum is more than a run takes; `map_all` is what a run takes.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use hta::analysis::api::{AcrossOptions, Analysis, Options, Wanted};
-use hta::analysis::settings::Settings;
-use hta::flops::peaks::Peaks;
+use hta::analysis::api::{Analysis, Options, Wanted};
 use hta::output::folder::Folder;
 use hta::output::inputs::Inputs;
 use hta::output::place::{OutputPlace, RESULTS};
@@ -30,7 +28,6 @@ use hta::run::RowSink;
 use hta::table::schema::Batch;
 use hta::trace::meta::RankSource;
 use hta::trace::rank_trace::{ModelOptions, RankTrace};
-use hta::trace::rules::{BUILTIN, Rules};
 use hta::trace::step::StepWindow;
 use std::hint::black_box;
 use std::io::Read;
@@ -74,25 +71,10 @@ impl Source {
     }
 }
 
-/// The default options, without events.
+/// The default options without events, and with the windows of steps on the host.
 fn options() -> Options {
-    Options {
-        model: ModelOptions {
-            rules: Rules::parse(BUILTIN).expect("the built-in rules are valid"),
-            step_pattern: None,
-            step_window: StepWindow::Host,
-            linked_only: false,
-            steps: None,
-            hidden_min: hta::trace::record_edges::HIDDEN_MIN,
-            graph_captures: Default::default(),
-        },
-        peaks: Peaks::builtin().clone(),
-        kernel_wait_max: 30_000,
-        top: 16,
-        across: AcrossOptions::default(),
-        settings: Settings::default(),
-        wanted: Wanted::NoEvents,
-    }
+    let model = ModelOptions { step_window: StepWindow::Host, ..ModelOptions::default() };
+    Options { model, wanted: Wanted::NoEvents, ..Options::default() }
 }
 
 fn stages(c: &mut Criterion) {

@@ -1,9 +1,7 @@
 //! Runs analyses through the library and keeps every table they produce.
 
-use hta::analysis::api::{AcrossOptions, Options, Wanted};
-use hta::analysis::settings::Settings;
+use hta::analysis::api::Options;
 use hta::compat::{Compat, chosen};
-use hta::flops::peaks::Peaks;
 use hta::output::json::records;
 use hta::read::discover::discover;
 use hta::read::input::Input;
@@ -16,32 +14,15 @@ use hta::run::{Outcome, Progress, Request, RowSink, RunError, run};
 use hta::table::schema::Batch;
 use hta::trace::meta::RankSource;
 use hta::trace::rank_trace::{ModelOptions, RankTrace};
-use hta::trace::record_edges::HIDDEN_MIN;
-use hta::trace::rules::{BUILTIN, Rules};
 use hta::trace::step::StepWindow;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The default options.
+/// The default options, with the windows of steps on the host.
 pub fn options() -> Options {
-    Options {
-        model: ModelOptions {
-            rules: Rules::parse(BUILTIN).expect("the built-in rules are valid"),
-            step_pattern: None,
-            step_window: StepWindow::Host,
-            linked_only: false,
-            steps: None,
-            hidden_min: HIDDEN_MIN,
-            graph_captures: Default::default(),
-        },
-        peaks: Peaks::builtin().clone(),
-        kernel_wait_max: 30_000,
-        top: 16,
-        across: AcrossOptions::default(),
-        settings: Settings::default(),
-        wanted: Wanted::default(),
-    }
+    let model = ModelOptions { step_window: StepWindow::Host, ..ModelOptions::default() };
+    Options { model, ..Options::default() }
 }
 
 /// The same, with the windows of steps on the device.

@@ -11,6 +11,7 @@ use crate::analysis::api::{
 };
 use crate::analysis::collectives::{GroupSelection, warnings};
 use crate::analysis::population::reasons;
+use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::worst_first::WorstFirst;
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::{Job, Lane, Member, PartWindow};
@@ -44,6 +45,15 @@ table! {
     }
 }
 
+/// Whose definitions divide the communication; those of another tool are an answer of `compat`.
+const METHOD: Setting = Setting {
+    stem: "sync",
+    flag: "--method",
+    value: "METHOD",
+    help: "arrival: waiting ends when the last rank arrives; shortest: the TensorBoard plugin's answer, with its own tables",
+    kind: ValueType::Choice(&["arrival", "shortest"]),
+};
+
 pub struct Sync;
 
 impl Analysis for Sync {
@@ -53,6 +63,7 @@ impl Analysis for Sync {
             title: "exposed communication, divided into waiting for ranks and transfer",
             explain: include_str!("page.md"),
             tables: &[Syncs::SPEC],
+            settings: &[METHOD],
             takes_groups: true,
             joins_ranks: true,
             needs: &[Capability::Ranks],

@@ -5,6 +5,7 @@ use crate::analysis::api::{
 };
 use crate::analysis::efficiency::account::StepLength;
 use crate::analysis::population::reasons as missing;
+use crate::analysis::settings::{Setting, ValueType};
 use crate::analysis::stragglers::{Judged, StepDifferences, judged};
 use crate::job::Job;
 use crate::job::cause::Cause;
@@ -36,6 +37,15 @@ table! {
     }
 }
 
+/// Whose definitions are used; those of the paper are an answer of `compat`.
+const METHOD: Setting = Setting {
+    stem: "what-if",
+    flag: "--method",
+    value: "METHOD",
+    help: "replay: the job again, with repairs; published: as in the OSDI'25 paper, on its own timeline format",
+    kind: ValueType::Choice(&["replay", "published"]),
+};
+
 pub struct WhatIf;
 
 impl Analysis for WhatIf {
@@ -45,6 +55,7 @@ impl Analysis for WhatIf {
             title: "the step time without stragglers, and which repair helps most",
             explain: include_str!("page.md"),
             tables: &[WhatIfs::SPEC],
+            settings: &[METHOD],
             takes_steps: false,
             joins_ranks: true,
             needs: &[Capability::Ranks],

@@ -2,8 +2,10 @@
 
 use super::inputs::of_paths;
 use super::{MemoryInput, tell_losses};
+use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
-use crate::cli::output::{note, width};
+use crate::cli::memory;
+use crate::cli::output::width;
 use crate::cli::table::OutputArgs;
 use crate::cli::watch::{Limits, Watch};
 use crate::error::SetError;
@@ -20,10 +22,6 @@ use crate::snapshot::device::{OnlyDevice, devices};
 use crate::snapshot::history::Until;
 use crate::snapshot::site::Sites;
 use crate::snapshot::tables::MemoryDiff;
-use crate::units::MemoryLimit;
-
-/// Number of lines of a device that are printed.
-const TOP: usize = 16;
 
 /// The files of both sides, if both are memory snapshots; `None` if none is.
 ///
@@ -55,13 +53,9 @@ pub fn sides(base: &Location, test: &Location) -> Result<Option<[Vec<MemoryInput
 ///
 /// # Errors
 /// When one cannot be read or nothing can be written.
-pub fn run(
-    sides: &[Vec<MemoryInput>; 2],
-    output: &OutputArgs,
-    limit: Option<MemoryLimit>,
-    is_strict: bool,
-) -> anyhow::Result<Exit> {
+pub fn run(sides: &[Vec<MemoryInput>; 2], output: &OutputArgs, common: &CommonArgs) -> anyhow::Result<Exit> {
     let table = output.table(&[MemoryDiff::SPEC])?;
+    let limit = memory::limit(common.memory_limit);
     let _watch = Watch::start(Limits::of_snapshots(limit));
     let mut has_loss = false;
     let mut compared: [Vec<ComparedDevice>; 2] = [Vec::new(), Vec::new()];
@@ -78,12 +72,11 @@ pub fn run(
         }
         into.sort_by_key(|d| d.rank());
     }
-    if is_strict && has_loss {
-        note("hta: cannot go on with --strict: something in the input could not be used");
+    if common.strict.refuses_loss(has_loss) {
         return Ok(Exit::Nothing);
     }
     let [base, test] = &compared;
-    let out = compare(base, test, TOP);
+    let out = compare(base, test, common.top);
     output.write(table, &out.tables, || text::one_output(&out, width()))?;
-    Ok(if has_loss { Exit::Partly } else { Exit::Done })
+    Ok(Exit::of_loss(has_loss))
 }

@@ -1,6 +1,5 @@
 //! Which inputs are memory snapshots or timelines, decided by their content.
 
-use crate::error::SetError;
 use crate::files::{Location, Stores};
 use crate::read::discover::{discover, natural_key};
 use crate::read::input::Input;
@@ -26,12 +25,8 @@ pub struct Found {
 /// What the arguments are, by content. What is wrong with other files is told by the reader of traces, as for other
 /// commands.
 pub fn inputs(matches: &ArgMatches, stores: &Stores) -> Found {
-    of_paths(given(matches, stores))
-}
-
-fn given(matches: &ArgMatches, stores: &Stores) -> impl Iterator<Item = Location> {
-    let paths = matches.try_get_many::<PathBuf>("traces").ok().flatten().into_iter().flatten();
-    paths.map(|path| Location::new(path, stores))
+    let paths = matches.get_many::<PathBuf>("traces");
+    of_paths(paths.into_iter().flatten().map(|path| Location::new(path, stores)))
 }
 
 /// What some paths are.
@@ -54,17 +49,6 @@ pub fn of_paths(paths: impl Iterator<Item = Location>) -> Found {
         }
     }
     found
-}
-
-/// Why inputs cannot be used none of which is a snapshot or timeline.
-pub fn refusal(matches: &ArgMatches, stores: &Stores) -> SetError {
-    let found = match discover(&given(matches, stores).collect::<Vec<_>>()) {
-        Ok(found) => found,
-        Err(e) => return e,
-    };
-    let value = found.first().map_or_else(String::new, |i| i.shown.clone());
-    let reason = "expected a memory snapshot (pickle) or a memory timeline".to_string();
-    SetError::Argument { option: "hta memory", value, reason }
 }
 
 /// The files of a folder in natural order.

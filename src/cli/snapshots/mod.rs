@@ -6,13 +6,13 @@ pub mod diff;
 mod inputs;
 mod options;
 
-pub use inputs::{Found, MemoryInput, inputs, refusal};
-pub use options::{command, refuse_for_traces, with_options};
+pub use inputs::{Found, MemoryInput, inputs};
+pub use options::{refuse_for_traces, with_options};
 
 use crate::analysis::api::{Output, Partial, View};
 use crate::analysis::stacks::{StackUnit, speedscope_file};
 use crate::cli::analysis::{self, Beside};
-use crate::cli::args::RankRanges;
+use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, width};
 use crate::cli::snapshots::options::{Chosen, Folded};
@@ -92,7 +92,7 @@ pub fn run(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Exit> 
 /// # Errors
 /// As [`run`], and if an option cannot be used for both.
 pub fn run_with_traces(matches: &ArgMatches, files: &[MemoryInput], stores: &Stores) -> anyhow::Result<Exit> {
-    if let Some(path) = Chosen::new(matches)?.speedscope {
+    if let Some(path) = Chosen::new(matches, &CommonArgs::from_arg_matches(matches)?)?.speedscope {
         let reason = "snapshots and traces would write the same file: run `hta memory` on each kind".to_string();
         return Err(SetError::Argument { option: "--speedscope", value: path, reason }.into());
     }
@@ -104,16 +104,15 @@ pub fn run_with_traces(matches: &ArgMatches, files: &[MemoryInput], stores: &Sto
 
 fn answer(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Beside> {
     let output = OutputArgs::from_arg_matches(matches)?;
-    let chosen = Chosen::new(matches)?;
+    let common = CommonArgs::from_arg_matches(matches)?;
+    let chosen = Chosen::new(matches, &common)?;
     let table = output.table(TABLES)?;
     let inputs: Vec<Input> = files.iter().map(|f| f.input.clone()).collect();
     output.allow(&Inputs::of_traces(&inputs))?;
     let ranks = assign_ranks(&inputs, &vec![None; inputs.len()]);
-    let wanted = matches.try_get_one::<RankRanges>("ranks").ok().flatten();
-    let is_wanted = |rank: u32| wanted.is_none_or(|w| w.0.iter().any(|(a, b)| (*a..=*b).contains(&rank)));
     let mut answer = Answer::default();
     let mut read: Vec<(&MemoryInput, u32)> = Vec::new();
-    for (file, (rank, _)) in files.iter().zip(&ranks).filter(|(_, (rank, _))| is_wanted(*rank)) {
+    for (file, (rank, _)) in files.iter().zip(&ranks).filter(|(_, (rank, _))| common.ranks.has(*rank)) {
         read.push((file, *rank));
     }
     read.sort_by_key(|(_, rank)| *rank);
@@ -143,9 +142,7 @@ fn answer(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Beside>
         return Ok(nothing());
     }
     answer.has_loss |= refused > 0;
-    let strict = matches.try_get_one::<bool>("strict").ok().flatten().copied().unwrap_or(false);
-    if strict && answer.has_loss {
-        note("hta: cannot go on with --strict: something in the input could not be used");
+    if common.strict.refuses_loss(answer.has_loss) {
         return Ok(nothing());
     }
     if chosen.device != OnlyDevice::Any && answer.devices.is_empty() {
@@ -178,7 +175,7 @@ fn finish(output: &OutputArgs, answer: Answer, chosen: &Chosen, files: Vec<Locat
         let file = speedscope_file(path, folded.title(), StackUnit::Bytes, &answer.stacks);
         std::fs::write(path, file.text).with_context(|| format!("cannot write {path}"))?;
     }
-    let exit = if answer.has_loss { Exit::Partly } else { Exit::Done };
+    let exit = Exit::of_loss(answer.has_loss);
     let text = match () {
         () if !output.is_text() => String::new(),
         () if chosen.folded.is_some() => answer.folded,

@@ -1,92 +1,34 @@
 //! The options of `hta memory` for snapshots and timelines.
 
-use crate::cli::args::parse_ranks;
+use crate::cli::args::CommonArgs;
 use crate::cli::memory;
-use crate::cli::table::OutputArgs;
 use crate::error::SetError;
 use crate::snapshot::content::Key;
 use crate::snapshot::device::OnlyDevice;
 use crate::snapshot::history::Until;
 use crate::trace::memory_moment::MemoryMoment;
 use crate::units::MemoryLimit;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, value_parser};
-use std::path::PathBuf;
+use clap::{Arg, ArgMatches, Command, value_parser};
 
-/// Number of rows of each table of the report.
-const TOP: usize = 16;
-
-/// Options that the analysis of traces has, too, with other values.
-const SHARED: [&str; 4] = ["by", "at", "device", "folded"];
-
-/// The subcommand by itself.
-pub fn command() -> Command {
-    let command = Command::new("memory").about("Memory of GPUs: peaks, what holds them, leaks, fragmentation");
-    with_options(OutputArgs::augment_args(command))
-}
-
-/// Adds the options that snapshots take to a command, except those that it has already.
-pub fn with_options(mut command: Command) -> Command {
-    let traces =
-        Arg::new("traces").value_name("SNAPSHOT").required(true).num_args(1..).value_parser(value_parser!(PathBuf));
-    let options = [
-        traces.help("Memory snapshots (pickles) and memory timelines: files, folders (one level deep) or patterns"),
-        text_option("by", "KEY", "Key of what holds the memory: line (default), stack, node (of autograd) or phase"),
-        text_option("at", "WHEN", "Moment of the content: peak (default), end, entry:N or nanoseconds since the epoch"),
-        text_option("device", "N", "Only this device"),
-        text_option(
-            "steps-by",
-            "NAME",
-            "Annotations that mark steps: what each step leaves behind is a leak (snapshots)",
-        ),
-        text_option("until", "WHEN", "When freed memory stops counting: completed (default) or requested"),
-        text_option(
-            "folded",
-            "WHAT",
-            "Print stacks with bytes for a flame graph: alloc (all allocations), peak or end",
-        ),
-        text_option(
-            "speedscope",
-            "FILE",
-            "Write the stacks to a file for speedscope: those at the peak, or of --folded",
-        ),
-        text_option("min-bytes", "N", "Print only holders of at least so many bytes"),
-        Arg::new("top")
-            .long("top")
-            .value_name("N")
-            .value_parser(value_parser!(usize))
-            .help("Rows to print of each table [default: 16]"),
-        Arg::new("ranks")
-            .long("ranks")
-            .value_name("LIST")
-            .value_parser(parse_ranks)
-            .help("Only these ranks, e.g. 0,3,8-15"),
-        Arg::new("memory_limit")
-            .long("memory-limit")
-            .value_name("SIZE")
-            .value_parser(memory::parse)
-            .help("Memory limit, e.g. 4GB"),
-        Arg::new("strict")
-            .long("strict")
-            .action(ArgAction::SetTrue)
-            .help("Treat any loss in the input as an error: exit 2"),
+/// Adds the options that only snapshots take to the command of the analysis of traces, and to the help of the shared ones
+/// what they mean for snapshots.
+pub fn with_options(command: Command) -> Command {
+    let shared = [
+        ("by", "Key of what holds the memory: line (default), stack, node (of autograd) or phase"),
+        ("at", "Moment of the content: peak (default), end, entry:N or nanoseconds since the epoch"),
+        ("device", "Only this device"),
+        ("folded", "Print stacks with bytes for a flame graph: alloc (all allocations), peak or end"),
     ];
-    for option in options {
-        if !command.get_arguments().any(|a| a.get_id() == option.get_id()) {
-            command = command.arg(option);
-            continue;
-        }
-        // Snapshots take other values than traces; each kind of input checks its own.
-        let (name, help) = (option.get_id().to_string(), option.get_help().cloned());
-        if SHARED.contains(&name.as_str()) {
-            command = command.mut_arg(name, |arg| match (arg.get_help().cloned(), help) {
-                (Some(own), Some(help)) => {
-                    arg.value_parser(value_parser!(String)).help(format!("{own}; snapshots: {help}"))
-                }
-                _ => arg.value_parser(value_parser!(String)),
-            });
-        }
-    }
-    command
+    let steps_by = "Annotations that mark steps: what each step leaves behind is a leak (snapshots)";
+    let until = "When freed memory stops counting: completed (default) or requested";
+    let command = command.arg(text_option("steps-by", "NAME", steps_by)).arg(text_option("until", "WHEN", until));
+    // Snapshots take other values than traces; each kind of input checks its own.
+    shared.into_iter().fold(command, |command, (name, help)| {
+        command.mut_arg(name, |arg| {
+            let own = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            arg.value_parser(value_parser!(String)).help(format!("{own}; snapshots: {help}"))
+        })
+    })
 }
 
 /// Refuses options that only snapshots have, for inputs that are only traces.
@@ -145,7 +87,7 @@ impl Chosen {
         self.folded.or(self.speedscope.is_some().then_some(Folded::At(MemoryMoment::Peak)))
     }
 
-    pub fn new(m: &ArgMatches) -> Result<Self, SetError> {
+    pub fn new(m: &ArgMatches, common: &CommonArgs) -> Result<Self, SetError> {
         let text = |name: &str| m.try_get_one::<String>(name).ok().flatten();
         let bad = |option, value: &str, reason: &str| SetError::Argument {
             option,
@@ -200,8 +142,7 @@ impl Chosen {
         };
         let steps_by = text("steps-by").cloned();
         let speedscope = text("speedscope").cloned();
-        let top = m.try_get_one::<usize>("top").ok().flatten().copied().unwrap_or(TOP);
-        let limit = memory::limit(m.try_get_one::<u64>("memory_limit").ok().flatten().copied());
-        Ok(Self { by, at, device, until, steps_by, folded, speedscope, min_bytes, top, limit })
+        let limit = memory::limit(common.memory_limit);
+        Ok(Self { by, at, device, until, steps_by, folded, speedscope, min_bytes, top: common.top, limit })
     }
 }
