@@ -292,6 +292,18 @@ fn named(p: &Population, rows: &[NameChange], side: Side, options: &Options) -> 
     Some(View { title, columns, rows: shown, notes })
 }
 
+/// How the step, or the capture, changed as a whole.
+fn of_whole(what: &str, step: &MetricPair) -> String {
+    let delta = step.delta();
+    let (before, now) = (fmt_ns(ns(step.base.mean)), fmt_ns(ns(step.test.mean)));
+    if delta.num == 0 {
+        return format!("The {what} takes as long as before: {now}");
+    }
+    let slower = if delta.num > 0 { "slower" } else { "faster" };
+    let (change, share) = (signed(delta), signed_pct(step.delta_pct()));
+    format!("The {what} is {slower}: {before} -> {now} ({change}, {share}); {}", noise(step))
+}
+
 fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observation> {
     let step = pair(p, Metric::StepTime);
     let delta = step.delta();
@@ -309,18 +321,7 @@ fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observation> {
     let mut all = vec![observation(
         delta,
         if step.is_significant() == Some(true) { Certainty::Measured } else { Certainty::Inferred },
-        match delta.num {
-            0 => format!("The {what} takes as long as before: {}", fmt_ns(ns(step.test.mean))),
-            _ => format!(
-                "The {what} is {}: {} -> {} ({}, {}); {}",
-                if delta.num > 0 { "slower" } else { "faster" },
-                fmt_ns(ns(step.base.mean)),
-                fmt_ns(ns(step.test.mean)),
-                signed(delta),
-                signed_pct(step.delta_pct()),
-                noise(&step)
-            ),
-        },
+        of_whole(what, &step),
         Summaries::SPEC.name,
     )];
     // The part with the largest change in the same direction as the total.

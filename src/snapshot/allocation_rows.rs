@@ -13,36 +13,10 @@ impl DeviceRows<'_> {
         let (replay, history) = (self.device.replay.as_ref()?, self.device.history?);
         let entries = self.entries();
         let at = |seq: u32| entries.get(seq as usize).copied();
-        let mut blocks: BTreeMap<u64, i64> = BTreeMap::new();
-        for b in self.device.segments.iter().flat_map(|s| self.device.snapshot.blocks(s)) {
-            blocks.insert(b.address, b.bytes);
-        }
+        let blocks = self.device.segments.iter().flat_map(|s| self.device.snapshot.blocks(s));
+        let blocks: BTreeMap<u64, i64> = blocks.map(|b| (b.address, b.bytes)).collect();
         let mut table = MemoryAllocations::default();
-        let row = MemoryAllocationRow {
-            rank: self.rank,
-            device_type: self.device.device_type(),
-            device: self.device.device,
-            source: SOURCE,
-            seq: None,
-            free_seq: None,
-            ts_ns: None,
-            free_ts_ns: None,
-            lifetime_ns: None,
-            bytes: 0,
-            block_bytes: None,
-            address: None,
-            stream: None,
-            op: None,
-            site: None,
-            level: None,
-            module: None,
-            phase: None,
-            step: None,
-            free_phase: None,
-            free_step: None,
-            ended: "live",
-            stack_id: None,
-        };
+        let row = self.nothing_known();
         let phase = |e: &Entry| known(self.device.phases.of(e, self.sites.of(e.stack)));
         for block in &replay.before_alive {
             table.push(MemoryAllocationRow {
@@ -97,5 +71,34 @@ impl DeviceRows<'_> {
             });
         }
         Some(table.finish())
+    }
+
+    /// The row of an allocation of the device of which nothing else is known.
+    fn nothing_known(&self) -> MemoryAllocationRow<'_> {
+        MemoryAllocationRow {
+            rank: self.rank,
+            device_type: self.device.device_type(),
+            device: self.device.device,
+            source: SOURCE,
+            seq: None,
+            free_seq: None,
+            ts_ns: None,
+            free_ts_ns: None,
+            lifetime_ns: None,
+            bytes: 0,
+            block_bytes: None,
+            address: None,
+            stream: None,
+            op: None,
+            site: None,
+            level: None,
+            module: None,
+            phase: None,
+            step: None,
+            free_phase: None,
+            free_step: None,
+            ended: "live",
+            stack_id: None,
+        }
     }
 }

@@ -599,15 +599,20 @@ fn count_events(
     if meta.world_size.is_some_and(|w| w > 1) && !all.is_empty() && !communicates {
         health.note(Counter::NoCommunicationFound, "");
     }
+    health.add(Counter::LaunchWithoutKernel, idle_launches(c, classes, all, stream_captures), None, "");
+}
+
+/// Number of launch calls that started nothing and were not captured into a graph.
+fn idle_launches(c: &Columns, classes: &[Class], all: &[Activity], stream_captures: &StreamCaptures) -> u64 {
     let mut launching = vec![false; c.len()];
     all.iter().filter_map(|a| a.launch()).for_each(|l| launching[l as usize] = true);
     let mut known: Vec<Option<bool>> = vec![None; c.strings.len()];
-    let idle_launches = (0..c.len()).filter(|&r| {
+    let idle = (0..c.len()).filter(|&r| {
         let mut is_launch = || match known.get_mut(c.name(r).0 as usize) {
             Some(known) => *known.get_or_insert_with(|| is_launch_call(c.strings.get(c.name(r)))),
             None => false,
         };
         classes[r] == Class::Runtime && !launching[r] && is_launch() && !stream_captures.hold(c, r as u32)
     });
-    health.add(Counter::LaunchWithoutKernel, idle_launches.count() as u64, None, "");
+    idle.count() as u64
 }

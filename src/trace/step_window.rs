@@ -93,6 +93,15 @@ pub fn finish(
             (step.is_lost, step.is_partial) = (true, true);
         }
     }
+    mark_small(steps, &launched, c);
+    if !steps.are_iterations() {
+        let known = steps.steps.iter().zip(&launched).map(|(s, n)| Some(*n).filter(|_| !s.is_partial));
+        steps.period = StepPeriod::find(&known.collect::<Vec<_>>());
+    }
+}
+
+/// Marks steps as partial that launch far less than is usual for their kind.
+fn mark_small(steps: &mut Steps, launched: &[u64], c: &Columns) {
     let mut alike: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
     for (i, step) in steps.steps.iter().enumerate() {
         let kind = steps.are_iterations().then(|| iteration_kind(c.strings.get(step.name)));
@@ -107,10 +116,6 @@ pub fn finish(
         for i in of_kind {
             steps.steps[i].is_partial |= launched[i] * 5 < median * 4;
         }
-    }
-    if !steps.are_iterations() {
-        let known = steps.steps.iter().zip(&launched).map(|(s, n)| Some(*n).filter(|_| !s.is_partial));
-        steps.period = StepPeriod::find(&known.collect::<Vec<_>>());
     }
 }
 

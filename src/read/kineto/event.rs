@@ -16,6 +16,7 @@ use crate::read::kineto::recent::LookupCache;
 use crate::read::kineto::scratch::Scratch;
 use crate::read::kineto::sink::{Accepted, EventSink};
 use crate::read::kineto::text::{Texts, compact, decode};
+use crate::read::marked_operator::MarkedOperator;
 use crate::read::options::LoadOptions;
 use crate::trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
 use crate::trace::category::{Class, is_counter_range, is_launch_flow};
@@ -401,6 +402,15 @@ impl EventReader {
         if phase == b'B' {
             c.marks.push(Mark { lane, ts, row: Some(row) });
         }
+        self.arguments(row, marked.as_ref(), buf, at);
+        if !self.scratch.rest.is_empty() && (self.options.rest_args || is_counter_range(self.scratch.cat.bytes(buf))) {
+            self.rest(row, buf, at);
+        }
+        self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
+    }
+
+    /// Adds the arguments of an event, and those that the text of its range tells.
+    fn arguments(&mut self, row: u32, marked: Option<&MarkedOperator>, buf: &[u8], at: u64) {
         let mut needs_inputs = None;
         for i in 0..self.scratch.args.len() {
             let (arg, token, key) = self.scratch.args[i];
@@ -414,7 +424,7 @@ impl EventReader {
                 && !self.options.event_args
                 && !*needs_inputs.get_or_insert_with(|| {
                     let name = self.scratch.name.bytes(buf);
-                    let name = marked.as_ref().map_or(name, |m| m.name.as_bytes());
+                    let name = marked.map_or(name, |m| m.name.as_bytes());
                     is_about_collectives(name) || has_model(name)
                 })
             {
@@ -422,15 +432,11 @@ impl EventReader {
             }
             self.argument(row, arg, token, key, buf, at);
         }
-        if let Some(marked) = &marked {
+        if let Some(marked) = marked {
             let args = &self.scratch.args;
             let given = |arg: Arg| args.iter().any(|(other, ..)| *other == arg);
             add_arguments(&mut self.columns, row, marked, given, self.options.event_args);
         }
-        if !self.scratch.rest.is_empty() && (self.options.rest_args || is_counter_range(self.scratch.cat.bytes(buf))) {
-            self.rest(row, buf, at);
-        }
-        self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
     }
 
     /// Keeps the smallest index that the profiler gave an event.
