@@ -11,6 +11,7 @@ mod registry;
 mod robustness;
 mod rooms;
 mod run;
+mod shape;
 mod shared;
 mod snapshots;
 mod stores;

@@ -1,0 +1,135 @@
+//! The shape of the source: types have names of their own, and files, functions and lines are short enough to read.
+//!
+//! A limit that does not hold yet is a ceiling: it may fall and never rise.
+
+use crate::shared;
+use regex::Regex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Longest file, function and line, without tests.
+const FILE_LINES: usize = 400;
+const FUNCTION_LINES: usize = 80;
+const LINE_COLUMNS: usize = 110;
+
+/// How many are longer. To come down to 8 files, no function and 300 lines.
+const LONG_FILES: usize = 25;
+const LONG_FUNCTIONS: usize = 23;
+const LONG_LINES: usize = 3850;
+
+/// How many names several types have. To come down to none.
+const SHARED_NAMES: usize = 214;
+
+/// The source files below `src` with their texts.
+fn source() -> Vec<(String, String)> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = shared::files_below(&src).into_iter().filter(|f| f.extension().is_some_and(|e| e == "rs"));
+    let read = |file: std::path::PathBuf| {
+        let name = file.strip_prefix(&src).expect("below src").display().to_string();
+        (name, std::fs::read_to_string(&file).expect("a source file can be read"))
+    };
+    files.map(read).collect()
+}
+
+/// Whether a file holds only tests, or what only tests use.
+fn is_test(name: &str) -> bool {
+    name.ends_with("tests.rs") || name.split('/').any(|part| part == "tests")
+}
+
+/// The text up to its tests.
+fn own(text: &str) -> &str {
+    text.find("#[cfg(test)]\nmod tests").and_then(|end| text.get(..end)).unwrap_or(text)
+}
+
+/// The text with every comment, text and character literal blank, so that braces and words are those of the code. Lines
+/// stay lines.
+fn code(text: &str) -> String {
+    let literals = r##"//[^\n]*|(?s:/\*.*?\*/)|b?r#"(?s:.*?)"#|b?"(?s:[^"\\]|\\.)*"|b?'(?:[^'\\\n]|\\[^\n][^'\n]*)'"##;
+    let literals = Regex::new(literals).expect("a regex");
+    let blank = |c: &regex::Captures| c[0].chars().filter(|c| *c == '\n').collect::<String>();
+    literals.replace_all(text, blank).into_owned()
+}
+
+/// Names of the types that a file declares, in and outside of `table!`. Types inside of traits and implementations are
+/// indented, and their names belong to them.
+fn types(text: &str) -> BTreeSet<String> {
+    let declared = r"(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|trait|union)\s+(\w+)(?:\s*,\s*(\w+)\s*=)?";
+    let alias = r"(?m)^(?:pub(?:\([^)]*\))?\s+)?type\s+(\w+)";
+    let mut found = BTreeSet::new();
+    for regex in [declared, alias] {
+        for captures in Regex::new(regex).expect("a regex").captures_iter(text) {
+            found.extend(captures.iter().skip(1).flatten().map(|m| m.as_str().to_string()));
+        }
+    }
+    found
+}
+
+/// Name and number of lines of each function.
+fn functions(code: &str) -> Vec<(String, usize)> {
+    let head = Regex::new(r"\bfn\s+(\w+)").expect("a regex");
+    let length = |at: usize| {
+        let mut depth = 0;
+        for (offset, c) in code.get(at..).unwrap_or_default().char_indices() {
+            match c {
+                '{' => depth += 1,
+                ';' if depth == 0 => return None,
+                '}' if depth == 1 => {
+                    return Some(1 + code.get(at..at + offset).unwrap_or_default().matches('\n').count());
+                }
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+        None
+    };
+    head.captures_iter(code).filter_map(|c| Some((c[1].to_string(), length(c.get(0)?.start())?))).collect()
+}
+
+#[test]
+fn types_have_names_of_their_own() {
+    let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (file, text) in source().into_iter().filter(|(file, _)| !is_test(file)) {
+        // Each table has a type of this name, which no code can name.
+        for name in
+            types(&code(own(&text))).into_iter().filter(|name| !file.ends_with("table/declare.rs") || name != "Columns")
+        {
+            by_name.entry(name).or_default().push(file.clone());
+        }
+    }
+    assert!(by_name.len() > 1300, "{} types: the scan sees too little", by_name.len());
+    let twice = by_name.iter().filter(|(_, files)| files.len() > 1);
+    let twice: Vec<String> = twice.map(|(name, files)| format!("{name}: {}", files.join(", "))).collect();
+    assert!(twice.len() <= SHARED_NAMES, "types of one name; name each by what it is:\n{}", twice.join("\n"));
+}
+
+#[test]
+fn files_functions_and_lines_are_short() {
+    let (mut files, mut long, mut lines) = (Vec::new(), Vec::new(), 0);
+    for (file, text) in source() {
+        let own = own(&text);
+        let count = own.lines().count();
+        if count > FILE_LINES && !is_test(&file) {
+            files.push(format!("{file}: {count} lines"));
+        }
+        let too_long = functions(&code(own)).into_iter().filter(|(_, count)| *count > FUNCTION_LINES);
+        long.extend(too_long.map(|(name, count)| format!("{file}: {name}, {count} lines")));
+        lines += text.lines().filter(|line| line.chars().count() > LINE_COLUMNS).count();
+    }
+    assert!(
+        files.len() <= LONG_FILES,
+        "{} files are longer than {FILE_LINES} lines:\n{}",
+        files.len(),
+        files.join("\n")
+    );
+    let found = long.len();
+    assert!(found <= LONG_FUNCTIONS, "{found} functions are longer than {FUNCTION_LINES} lines:\n{}", long.join("\n"));
+    assert!(lines <= LONG_LINES, "{lines} lines are longer than {LINE_COLUMNS} columns, at most {LONG_LINES} were");
+}
+
+#[test]
+fn the_scan_sees_types_and_the_lengths_of_functions() {
+    let text = "pub struct A<'a> { b: &'a str }\ntable! {\n    pub struct B, Row = \"b\" {}\n}\n// struct C\npub(super) type D = u8;\nimpl A {\n    type E = u8;\n    fn f() -> char {\n        '{'\n    }\n}\ntrait F { fn g(); }\n";
+    let code = code(text);
+    assert_eq!(types(&code).into_iter().collect::<Vec<_>>(), ["A", "B", "D", "F", "Row"]);
+    assert_eq!(functions(&code), [("f".to_string(), 3)]);
+}
