@@ -7,7 +7,6 @@ use super::address::Address;
 use super::fault::{Fault, whole_answer};
 use super::lists;
 use super::location::{ContentVersion, Location};
-use super::object::object;
 use super::scheme::Service;
 use super::stores::runtime;
 use futures_util::TryStreamExt;
@@ -33,7 +32,7 @@ impl Location {
             (object.location.to_string(), object.size, format!("{} {tag}", object.last_modified))
         };
         if self.address()?.service == Service::Http || self.is_object()? {
-            return Ok(vec![of(object(self)?.0.meta())]);
+            return Ok(vec![of(&self.object()?.0.meta)]);
         }
         let (address, store) = self.listable()?;
         let found = runtime()?.block_on(whole_answer(|| store.list_with_delimiter(Some(&address.key))))?;
@@ -75,7 +74,7 @@ impl Location {
         if self.address()?.key.is_root() {
             return Ok(false);
         }
-        match object(self) {
+        match self.object() {
             Ok(_) => Ok(true),
             Err(fault) if fault.kind == NotFound => Ok(false),
             Err(fault) => Err(fault),

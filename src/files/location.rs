@@ -2,7 +2,6 @@
 
 use super::address::Address;
 use super::fault::Fault;
-use super::object::{ObjectStream, object};
 use super::scheme::is_remote;
 use super::stores::Stores;
 use std::fmt;
@@ -68,7 +67,7 @@ impl Location {
     /// As [`Location::open`].
     pub fn open_at(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
         if self.is_remote() {
-            return Ok(Box::new(ObjectStream::new(object(self)?, start)));
+            return Ok(Box::new(self.stream(start)?));
         }
         let mut file = File::open(&self.path)?;
         if start > 0 {
@@ -82,7 +81,7 @@ impl Location {
     /// # Errors
     /// As [`Location::open`].
     pub fn size(&self) -> io::Result<u64> {
-        if self.is_remote() { Ok(object(self)?.0.size()) } else { Ok(fs::metadata(&self.path)?.len()) }
+        if self.is_remote() { Ok(self.object()?.0.size()) } else { Ok(fs::metadata(&self.path)?.len()) }
     }
 
     /// Whether it is a regular file (following links) or an object.

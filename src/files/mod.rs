@@ -7,12 +7,13 @@
 //! - `fault`: why a store failed.
 //! - `net`, `stores`: connections, credentials, one client for each bucket; what was seen of objects.
 //! - `location`: a path or URL with its stores, and what can be done with it.
-//! - `object`, `listing`, `lists`: reading and listing, and lists that do not end.
+//! - `known`, `object`, `listing`, `lists`: reading and listing, and lists that do not end.
 //! - `upload`: writing a folder, complete or not at all.
 //! - `stored`: a file or object that is read at any place, as Parquet needs it.
 
 mod address;
 mod fault;
+mod known;
 mod listing;
 mod lists;
 mod location;

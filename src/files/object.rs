@@ -12,15 +12,15 @@
 
 use super::address::Address;
 use super::fault::{Fault, TRIES, has_no_ranges, is_beyond_end, pause, whole_answer};
+use super::known::{Object, SeenObject};
 use super::location::Location;
 use super::scheme::Service;
 use super::stores::runtime;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -28,70 +28,34 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 /// times to see what it is.
 const HEAD: u64 = 8 << 10;
 
-/// Objects whose first bytes are kept. A job may have a hundred thousand objects.
-const HEADS: usize = 1 << 10;
-
 /// Bytes asked for at a time by a stream.
 const RANGE: u64 = 32 << 20;
 
 /// Pieces of an answer, each of some hundred kilobytes at most, that wait for the reader.
 const FRAMES: usize = 4;
 
-/// An object, as it was when it was first seen.
-#[derive(Debug)]
-pub(super) struct Object {
-    address: Address,
-    store: Arc<dyn ObjectStore>,
-    meta: ObjectMeta,
-    /// Whether the server sends parts of it. If not, it is read from its beginning each time.
-    has_ranges: bool,
-}
-
-/// The objects that were seen, and the first bytes of those that were seen last.
-#[derive(Default)]
-pub(super) struct Known {
-    objects: BTreeMap<PathBuf, Arc<Object>>,
-    heads: BTreeMap<PathBuf, Bytes>,
-    /// The paths of `heads`, the oldest first.
-    order: VecDeque<PathBuf>,
-}
-
-impl Known {
-    fn add(&mut self, path: &Path, object: &Arc<Object>, head: Bytes) {
-        self.objects.insert(path.to_path_buf(), Arc::clone(object));
-        if self.heads.insert(path.to_path_buf(), head).is_none() {
-            self.order.push_back(path.to_path_buf());
+impl Location {
+    /// The object, with its first bytes, if they are still kept; asks the store for its size and them, once.
+    pub(super) fn object(&self) -> Result<SeenObject, Fault> {
+        let known = self.stores().known().get(self);
+        if let Some(known) = known {
+            return Ok(known);
         }
-        while self.order.len() > HEADS {
-            let oldest = self.order.pop_front();
-            oldest.map(|path| self.heads.remove(&path));
-        }
+        let address = self.address()?;
+        let store = self.stores().store_of(&address)?;
+        let (object, head) = runtime()?.block_on(look(address, store))?;
+        let seen = (Arc::new(object), head);
+        self.stores().known().add(self, seen.clone());
+        Ok(seen)
     }
 
-    /// Forgets an object that was written or removed.
-    pub fn forget(&mut self, path: &Path) {
-        self.objects.remove(path);
-        if self.heads.remove(path).is_some() {
-            self.order.retain(|kept| kept != path);
-        }
+    /// A stream of the bytes of the object from some place on.
+    pub(super) fn stream(&self, start: u64) -> Result<ObjectStream, Fault> {
+        let (object, head) = self.object()?;
+        let rest = usize::try_from(start).ok().and_then(|from| head.get(from..));
+        let frame = rest.map_or(Bytes::new(), |rest| head.slice_ref(rest));
+        Ok(ObjectStream { object, at: start, frame, frames: None, fault: None })
     }
-}
-
-/// An object with its first bytes, if they are still kept; asks the store for its size and them, once.
-pub(super) fn object(at: &Location) -> Result<(Arc<Object>, Bytes), Fault> {
-    let path: &Path = at;
-    {
-        let known = at.stores().known();
-        if let Some(object) = known.objects.get(path) {
-            return Ok((Arc::clone(object), known.heads.get(path).cloned().unwrap_or_default()));
-        }
-    }
-    let address = at.address()?;
-    let store = at.stores().store_of(&address)?;
-    let (object, head) = runtime()?.block_on(look(address, store))?;
-    let object = Arc::new(object);
-    at.stores().known().add(path, &object, head.clone());
-    Ok((object, head))
 }
 
 async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<(Object, Bytes), Fault> {
@@ -139,10 +103,6 @@ async fn whole(answer: GetResult, length: u64) -> Option<Bytes> {
 impl Object {
     pub fn size(&self) -> u64 {
         self.meta.size
-    }
-
-    pub fn meta(&self) -> &ObjectMeta {
-        &self.meta
     }
 
     /// The answer for bytes from `start` on, and how many bytes of it precede `start`.
@@ -225,12 +185,6 @@ pub(super) struct ObjectStream {
 }
 
 impl ObjectStream {
-    pub fn new((object, head): (Arc<Object>, Bytes), start: u64) -> Self {
-        let rest = usize::try_from(start).ok().and_then(|from| head.get(from..));
-        let frame = rest.map_or(Bytes::new(), |rest| head.slice_ref(rest));
-        Self { object, at: start, frame, frames: None, fault: None }
-    }
-
     /// The next frame; empty at the end.
     fn next(&mut self) -> Result<Bytes, Fault> {
         if self.at >= self.object.size() {
@@ -285,7 +239,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new((object, head): (Arc<Object>, Bytes)) -> Self {
+    pub(super) fn new((object, head): SeenObject) -> Self {
         Self { object, head, kept: Arc::default() }
     }
 
@@ -325,30 +279,5 @@ impl Blocks {
         let end = start.saturating_add(length as u64);
         let bytes = self.part(start, end)?;
         if bytes.len() == length { Ok(bytes) } else { Err(Fault::ends_early(self.object.size(), end)) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use object_store::memory::InMemory;
-    use object_store::path::Path as Key;
-
-    #[test]
-    fn of_many_objects_only_the_last_keep_their_first_bytes() {
-        let mut known = Known::default();
-        let path = |i: usize| PathBuf::from(format!("s3://bucket/rank_{i}.json"));
-        let count = HEADS + 3;
-        for i in 0..count {
-            let last_modified = Default::default();
-            let meta = ObjectMeta { location: Key::from("rank"), last_modified, size: 1, e_tag: None, version: None };
-            let address = Location::from(path(i)).address().unwrap();
-            let store = Arc::new(InMemory::new());
-            let object = Arc::new(Object { address, store, meta, has_ranges: true });
-            known.add(&path(i), &object, Bytes::from_static(b"{"));
-            known.add(&path(i), &object, Bytes::from_static(b"["));
-        }
-        assert_eq!((known.objects.len(), known.heads.len(), known.order.len()), (count, HEADS, HEADS));
-        assert!(!known.heads.contains_key(&path(2)) && known.heads[&path(3)] == b"["[..]);
     }
 }

@@ -1,7 +1,7 @@
 //! A file or object that is read at any place, as the Parquet reader needs it.
 
 use super::location::Location;
-use super::object::{Blocks, object};
+use super::object::Blocks;
 use bytes::{Buf, Bytes};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
@@ -20,7 +20,7 @@ impl Stored {
     /// When it does not exist or cannot be read.
     pub fn open(at: &Location) -> io::Result<Self> {
         match at.is_remote() {
-            true => Ok(Self::Object(Blocks::new(object(at)?))),
+            true => Ok(Self::Object(Blocks::new(at.object()?))),
             false => Ok(Self::File(File::open(at)?)),
         }
     }

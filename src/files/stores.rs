@@ -5,9 +5,9 @@
 
 use super::address::Address;
 use super::fault::{Fault, RETRIES};
+use super::known::Known;
 use super::lists::UnreadableKeys;
 use super::net::Connector;
-use super::object::Known;
 use super::scheme::Service;
 use super::secrets::Queries;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
