@@ -3,8 +3,8 @@
 //! Only files that hta writes are named, read and removed, so a name can lead nowhere else.
 
 use crate::files::{Fault, Location};
+use crate::output::layout::Layout;
 use crate::output::paths::{destination, parent};
-use crate::output::place::{Layout, is_ours};
 use crate::output::unfinished::UnfinishedFile;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ impl Contents {
                 names.extend(inner.names().map_err(read)?.into_iter().map(|name| format!("{below}/{name}")));
             }
         }
-        names.retain(|name| is_ours(layout, name));
+        names.retain(|name| layout.owns(name));
         names.sort();
         Ok(Self { folder, names })
     }
@@ -149,7 +149,7 @@ pub fn remove_from_store(layout: &Layout, folder: &Location) -> Result<usize, Co
 /// The name of an object, parted into the folder of its output and its name there; `None` if it belongs to none.
 fn parted<'a>(layout: &Layout, name: &'a str) -> Option<(&'a str, &'a str)> {
     let ends: Vec<usize> = std::iter::once(0).chain(name.match_indices('/').map(|(at, _)| at + 1)).collect();
-    let own = ends.into_iter().find(|from| name.get(*from..).is_some_and(|own| is_ours(layout, own)))?;
+    let own = ends.into_iter().find(|from| name.get(*from..).is_some_and(|own| layout.owns(own)))?;
     Some((name.get(..own)?.trim_end_matches('/'), name.get(own..)?))
 }
 

@@ -41,7 +41,7 @@ impl Folder {
     /// # Errors
     /// As [`Folder::create`].
     pub fn create_by(groups: Groups, place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
-        let io = |source| FolderError::Io { path: place.shown().to_string(), source };
+        let io = |error: io::Error| place.io(error);
         let work = UnfinishedFolder::create(&place).map_err(io)?;
         if events.is_some() {
             fs::create_dir_all(work.path().join("events")).map_err(io)?;
@@ -112,7 +112,7 @@ impl Folder {
     /// # Errors
     /// When the remaining data cannot be written or the folder cannot be moved.
     pub fn finish(self) -> Result<(), FolderError> {
-        self.close().map_err(|source| FolderError::Io { path: self.place.shown().to_string(), source })?;
+        self.close().map_err(|error| self.place.io(error))?;
         let Self { place, work, tables, .. } = self;
         drop(tables);
         work.place(&place)

@@ -8,6 +8,7 @@ pub mod folder;
 pub(crate) mod html;
 pub mod inputs;
 pub mod json;
+pub(crate) mod layout;
 pub(crate) mod parquet;
 pub(crate) mod paths;
 pub mod place;

@@ -1,9 +1,8 @@
 //! Files that are written under another name, and moved to their place when complete.
 
-use super::lock::{LockResult, OpenAndLock, is_at, lock, locked};
-use super::{MOST_TRIES, Registration, writing};
+use super::{Claim, temporary, writing};
 use crate::files::is_remote;
-use crate::output::paths::{destination, entries, is_id, parent};
+use crate::output::paths::{destination, parent};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,7 +10,7 @@ use tempfile::NamedTempFile;
 
 pub struct UnfinishedFile {
     file: NamedTempFile,
-    _entry: Registration,
+    _claim: Claim,
 }
 
 impl UnfinishedFile {
@@ -32,27 +31,9 @@ impl UnfinishedFile {
         Self::create_with_mode(folder, kind, 0o600)
     }
 
-    fn create_with_mode(folder: &Path, kind: &str, _mode: u32) -> io::Result<Self> {
-        let prefix = format!(".hta-{kind}-");
-        sweep_files(folder, &prefix);
-        let name = format!("{prefix}{}-", std::process::id());
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&name);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(fs::Permissions::from_mode(_mode));
-        }
-        for _ in 0..MOST_TRIES {
-            let make = || builder.tempfile_in(folder).map(|file| (file.path().to_path_buf(), file));
-            let (entry, file) = Registration::make(make)?;
-            // Another run may have mistaken it for a leftover before it was locked.
-            let is_taken = matches!(lock(file.as_file()), LockResult::ByOther) || !is_at(file.as_file(), file.path());
-            if !is_taken {
-                return Ok(Self { file, _entry: entry });
-            }
-        }
-        Err(io::Error::other("every name for a temporary file is taken"))
+    fn create_with_mode(folder: &Path, kind: &str, mode: u32) -> io::Result<Self> {
+        let (_claim, file) = temporary(folder, (kind, false, mode), |builder| builder.tempfile_in(folder))?;
+        Ok(Self { file, _claim })
     }
 
     pub fn path(&self) -> &Path {
@@ -72,13 +53,13 @@ impl UnfinishedFile {
     /// # Errors
     /// When it cannot be moved.
     pub fn place(self, target: &Path, force: bool) -> io::Result<()> {
-        let Self { file, _entry } = self;
+        let Self { file, _claim } = self;
         let mut writing = writing();
         let moved = if force { file.persist(target) } else { file.persist_noclobber(target) };
         if moved.is_ok() {
             writing.placed = Some(target.to_path_buf());
         }
-        // Dropping the entry takes the same lock.
+        // Dropping the claim takes the same lock.
         drop(writing);
         moved.map(drop).map_err(|e| e.error)
     }
@@ -100,19 +81,6 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = UnfinishedFile::create_in(parent(&target), "table")?;
     file.reopen()?.write_all(bytes)?;
     file.place(&target, true)
-}
-
-fn sweep_files(folder: &Path, prefix: &str) {
-    for (path, name) in entries(folder) {
-        let Some((id, _)) = name.strip_prefix(prefix).and_then(|r| r.split_once('-')) else { continue };
-        let is_file = fs::symlink_metadata(&path).is_ok_and(|m| m.is_file());
-        if is_file
-            && is_id(id)
-            && let OpenAndLock::Yes(_lock) = locked(&path)
-        {
-            let _ = fs::remove_file(&path);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,19 @@
-//! Folders that are written under another name beside their place, and moved there when complete.
+//! Folders that are written under another name beside their place, and moved there when complete; for a place in a store, in
+//! a temporary folder, and uploaded from there.
 
-use super::lock::{OpenAndLock, locked};
-use super::{MOST_TRIES, Registration, writing};
-use crate::output::paths::{WORK, entries, is_id, is_work_name, parent};
-use crate::output::place::{FolderError, Layout, OutputPlace, holds_only_ours, move_into, remove_ours};
+use super::{Claim, sweep, writing};
+use crate::output::paths::{WORK, is_id, is_work_name, parent};
+use crate::output::place::{FolderError, Layout, OutputPlace};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub struct UnfinishedFolder {
-    pub(super) path: PathBuf,
-    pub(super) layout: &'static Layout,
-    entry: Option<Registration>,
-    /// Held until it is dropped.
-    lock: Option<File>,
+    /// Empty once it was moved to its place.
+    path: PathBuf,
+    layout: &'static Layout,
+    claim: Claim,
 }
 
 const OLD: &str = ".old-";
@@ -36,35 +35,20 @@ impl UnfinishedFolder {
         // Beside its place, or inside it if it cannot be replaced as a whole.
         let (folder, prefix) = if place.is_apart { (target, OsString::new()) } else { (parent(target), name(target)) };
         fs::create_dir_all(folder)?;
-        let mut more = 0;
-        loop {
-            let ending = if more == 0 { String::new() } else { format!(".{more}") };
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        if place.is_remote() {
+            // Only the user may read it.
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        }
+        let (claim, path) = Claim::make(|attempt| {
+            let ending = if attempt == 0 { String::new() } else { format!(".{attempt}") };
             let mut name = prefix.clone();
             name.push(format!("{WORK}{}{ending}", std::process::id()));
             let path = folder.join(name);
-            let make = if place.is_remote() { create_private } else { create };
-            let made = Registration::make(|| make(&path).map(|()| (path.clone(), ())));
-            match made {
-                Ok((entry, ())) => {
-                    let lock = match locked(&path) {
-                        OpenAndLock::Yes(file) => Some(file),
-                        OpenAndLock::Impossible => None,
-                        // Another run mistook it for a leftover before it was locked.
-                        OpenAndLock::ByOther if more < MOST_TRIES => {
-                            more += 1;
-                            continue;
-                        }
-                        OpenAndLock::ByOther => {
-                            return Err(io::Error::other("every name for a temporary folder is taken"));
-                        }
-                    };
-                    return Ok(Self { path, layout, entry: Some(entry), lock });
-                }
-                // The name is used by another run in this process, or by a process with the same id.
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && more < MOST_TRIES => more += 1,
-                Err(e) => return Err(e),
-            }
-        }
+            builder.create(&path).map(|()| (path.clone(), path))
+        })?;
+        Ok(Self { path, layout, claim })
     }
 
     pub fn path(&self) -> &Path {
@@ -79,42 +63,52 @@ impl UnfinishedFolder {
         if place.is_remote() {
             return self.upload(place);
         }
+        let io = |error: io::Error| place.io(error);
         let target: &Path = &place.target;
-        let io = |source| FolderError::Io { path: place.shown().to_string(), source };
-        let mut replaced = None;
-        {
+        let old = {
             // Hold the lock, so that an interrupt does not remove it half way.
             let mut writing = writing();
             let is_there = target.is_dir();
             // The place may have changed since the run began.
             let others_stay = if is_there { place.replaceable()? } else { None };
-            if is_there && (others_stay.is_some() || place.in_place.is_some()) {
-                move_into(self.layout, &self.path, target).map_err(io)?;
-            } else if is_there {
-                if !exchange(&self.path, target) {
-                    // Move the earlier output away first, so that the place never contains a mixture.
-                    let mut old = name(target);
-                    old.push(format!("{OLD}{}", std::process::id()));
-                    let old = parent(target).join(old);
-                    fs::rename(target, &old).map_err(io)?;
-                    fs::rename(&self.path, target).map_err(io)?;
-                    replaced = Some(old);
-                }
-            } else {
+            // Where the earlier output, or what is left of this one, is in the end.
+            let old = if !is_there {
                 fs::rename(&self.path, target).map_err(io)?;
-                self.path = PathBuf::new();
-            }
+                None
+            } else if others_stay.is_some() || place.in_place.is_some() {
+                self.layout.move_into(&self.path, target).map_err(io)?;
+                Some(self.path.clone())
+            } else if exchange(&self.path, target) {
+                Some(self.path.clone())
+            } else {
+                // Move the earlier output away first, so that the place never contains a mixture.
+                let mut old = name(target);
+                old.push(format!("{OLD}{}", std::process::id()));
+                let old = parent(target).join(old);
+                fs::rename(target, &old).and_then(|()| fs::rename(&self.path, target)).map_err(io)?;
+                Some(old)
+            };
+            self.path = PathBuf::new();
             writing.placed = Some(PathBuf::from(place.shown()));
-        }
-        // The earlier output is now where this one was written.
-        let old = replaced.as_deref().unwrap_or(&self.path).to_path_buf();
-        self.path = PathBuf::new();
-        if old.as_os_str().is_empty() {
-            return Ok(());
-        }
-        remove_ours(self.layout, &old).map_err(io)?;
+            old
+        };
+        let Some(old) = old else { return Ok(()) };
+        self.layout.remove_from(&old).map_err(io)?;
         // Fails if something else has appeared in it; then it stays.
         let _ = fs::remove_dir(&old);
+        Ok(())
+    }
+
+    /// Uploads it to its place in a store.
+    fn upload(&self, place: &OutputPlace) -> Result<(), FolderError> {
+        // The place may have changed since the run began.
+        place.replaceable()?;
+        let mut earlier = place.target.all_names().map_err(|fault| place.io(fault))?;
+        earlier.retain(|name| self.layout.owns(name));
+        let names = self.layout.own_files(&self.path).map_err(|error| place.io(error))?;
+        let uploaded = place.target.upload(&self.path, &names, &earlier, self.layout.proof);
+        uploaded.map_err(|fault| place.io(fault))?;
+        writing().placed = Some(PathBuf::from(place.shown()));
         Ok(())
     }
 }
@@ -123,23 +117,10 @@ impl Drop for UnfinishedFolder {
     fn drop(&mut self) {
         if !self.path.as_os_str().is_empty() && fs::remove_dir_all(&self.path).is_err() {
             // Listing a folder needs a file handle, and the process may have none left; release one and try again.
-            self.lock = None;
+            self.claim.lock = None;
             let _ = fs::remove_dir_all(&self.path);
         }
-        self.entry = None;
     }
-}
-
-fn create(path: &Path) -> io::Result<()> {
-    fs::create_dir(path)
-}
-
-/// Creates a folder that only the user may read.
-fn create_private(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 fn name(target: &Path) -> OsString {
@@ -150,24 +131,19 @@ fn name(target: &Path) -> OsString {
 /// restores an earlier result that was being replaced.
 fn sweep_folders(folder: &Path, prefix: &OsStr, target: &Path, layout: &Layout) {
     let Some(prefix) = prefix.to_str() else { return };
-    for (path, name) in entries(folder) {
-        let Some(rest) = name.strip_prefix(prefix) else { continue };
-        let is_old = !prefix.is_empty() && rest.strip_prefix(OLD).is_some_and(is_id);
-        if !is_old && !is_work_name(rest) {
-            continue;
+    let rest = |name: &str| name.strip_prefix(prefix).unwrap_or_default().to_string();
+    let is_old = |name: &str| !prefix.is_empty() && rest(name).strip_prefix(OLD).is_some_and(is_id);
+    let is_left = |name: &str| is_old(name) || is_work_name(&rest(name));
+    sweep(folder, true, is_left, |path, name| {
+        if !layout.content(&path.into(), false).is_ok_and(|found| found.is_ours()) {
+            return;
         }
-        let is_folder = fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir());
-        if !is_folder || !holds_only_ours(layout, &path) {
-            continue;
+        if is_old(name) && !target.exists() {
+            let _ = fs::rename(path, target);
+        } else if layout.remove_from(path).is_ok() {
+            let _ = fs::remove_dir(path);
         }
-        // Hold the lock until the folder is removed.
-        let OpenAndLock::Yes(_lock) = locked(&path) else { continue };
-        if is_old && !target.exists() {
-            let _ = fs::rename(&path, target);
-        } else if remove_ours(layout, &path).is_ok() {
-            let _ = fs::remove_dir(&path);
-        }
-    }
+    });
 }
 
 /// Exchanges two folders atomically, if the system supports it.
@@ -187,6 +163,7 @@ mod tests {
     use super::*;
     use crate::output::inputs::Inputs;
     use crate::output::place::RESULTS;
+    use crate::output::unfinished::lock::{OpenAndLock, locked};
     use crate::output::unfinished::tests::{GONE, names};
 
     fn place(target: &Path) -> OutputPlace {

@@ -12,15 +12,16 @@ mod file;
 mod folder;
 mod lock;
 mod scratch;
-mod upload;
 
 pub use file::{UnfinishedFile, write};
 pub use folder::UnfinishedFolder;
 pub use scratch::ScratchFolder;
 
 use crate::files::abandon_uploads;
+use crate::output::paths::{entries, is_id};
+use lock::{OpenAndLock, locked};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,23 +69,80 @@ fn remove_while_written(path: &Path) {
     }
 }
 
-/// Registration of an unfinished file or folder.
-struct Registration(PathBuf);
+/// An unfinished file or folder of this process: an interrupt removes it, and its lock tells other runs that it is no leftover.
+struct Claim {
+    path: PathBuf,
+    /// Held until it is dropped; `None` where the file system has no locks.
+    lock: Option<File>,
+}
 
-impl Registration {
-    /// Creates and registers under one lock, so that an interrupt cannot miss it.
-    fn make<T>(make: impl FnOnce() -> io::Result<(PathBuf, T)>) -> io::Result<(Self, T)> {
-        let mut writing = writing();
-        let (path, made) = make()?;
-        writing.open.insert(path.clone());
-        Ok((Self(path), made))
+impl Claim {
+    /// Makes and claims a file or folder. `make` is given the number of the attempt: it is asked again while the name is used
+    /// by another run of this process, or by a process with the same id.
+    fn make<T>(mut make: impl FnMut(usize) -> io::Result<(PathBuf, T)>) -> io::Result<(Self, T)> {
+        for attempt in 0..MOST_TRIES {
+            let (mut claim, made) = {
+                // Creates and registers under one lock, so that an interrupt cannot miss it.
+                let mut writing = writing();
+                match make(attempt) {
+                    Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                    made => {
+                        let (path, made) = made?;
+                        writing.open.insert(path.clone());
+                        (Self { path, lock: None }, made)
+                    }
+                }
+            };
+            match locked(&claim.path) {
+                OpenAndLock::Yes(lock) => claim.lock = Some(lock),
+                OpenAndLock::Impossible => {}
+                // Another run has mistaken it for a leftover before it was locked.
+                OpenAndLock::ByOther => continue,
+            }
+            return Ok((claim, made));
+        }
+        Err(io::Error::other("every name for a temporary file or folder is taken"))
     }
 }
 
-impl Drop for Registration {
+impl Drop for Claim {
     fn drop(&mut self) {
-        writing().open.remove(&self.0);
+        writing().open.remove(&self.path);
     }
+}
+
+/// Removes the files or folders that killed runs have left in a folder. `is_left` tells them by their names.
+fn sweep(folder: &Path, is_dir: bool, is_left: impl Fn(&str) -> bool, remove: impl Fn(&Path, &str)) {
+    for (path, name) in entries(folder) {
+        let is_kind = |m: fs::Metadata| if is_dir { m.is_dir() } else { m.is_file() };
+        // The lock is held until it is removed.
+        if is_left(&name)
+            && fs::symlink_metadata(&path).is_ok_and(is_kind)
+            && let OpenAndLock::Yes(_lock) = locked(&path)
+        {
+            remove(&path, &name);
+        }
+    }
+}
+
+/// Makes a file or folder under a temporary name. `kind` tells leftovers of different kinds apart, and `_mode` who may use it.
+fn temporary<T: AsRef<Path>>(
+    folder: &Path,
+    (kind, is_dir, _mode): (&str, bool, u32),
+    make: impl Fn(&tempfile::Builder) -> io::Result<T>,
+) -> io::Result<(Claim, T)> {
+    let prefix = format!(".hta-{kind}-");
+    let id = |name: &str| name.strip_prefix(&prefix).and_then(|rest| Some(is_id(rest.split_once('-')?.0)));
+    let remove = |path: &Path, _: &str| {
+        let _ = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    };
+    sweep(folder, is_dir, |name| id(name) == Some(true), remove);
+    let name = format!("{prefix}{}-", std::process::id());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&name);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(_mode));
+    Claim::make(|_| make(&builder).map(|made| (made.as_ref().to_path_buf(), made)))
 }
 
 #[cfg(test)]
