@@ -1,7 +1,10 @@
-//! What a request to the server of an overlay is answered, from its head alone.
+//! What a request to the server of an overlay is answered.
 //!
 //! A browser lets any page send requests to this machine, so the server answers only what the viewer asks: one path, by
 //! its own name (`Host`, against names of other sites that lead here), for the viewer's page (`Origin`).
+
+use hyper::header::{HOST, HeaderName, ORIGIN};
+use hyper::{Request, StatusCode};
 
 /// The page of the viewer, as browsers name it in `Origin`.
 pub const VIEWER: &str = "https://ui.perfetto.dev";
@@ -13,8 +16,6 @@ pub enum Reply {
     File,
     /// A browser asks whether the page may send the request.
     Preflight,
-    /// The head is no request in HTTP/1.
-    Bad,
     /// Another host or page.
     Forbidden,
     /// Another path. The viewer first asks for a server of its own on this port, and goes on when there is none.
@@ -24,45 +25,27 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub fn status(self) -> &'static str {
+    pub fn status(self) -> StatusCode {
         match self {
-            Reply::File => "200 OK",
-            Reply::Preflight => "204 No Content",
-            Reply::Bad => "400 Bad Request",
-            Reply::Forbidden => "403 Forbidden",
-            Reply::NotFound => "404 Not Found",
-            Reply::NotAllowed => "405 Method Not Allowed",
+            Reply::File => StatusCode::OK,
+            Reply::Preflight => StatusCode::NO_CONTENT,
+            Reply::Forbidden => StatusCode::FORBIDDEN,
+            Reply::NotFound => StatusCode::NOT_FOUND,
+            Reply::NotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         }
     }
 }
 
-/// The answer to a request with this head, on a server of `path` at `port`.
-pub fn reply(head: &str, path: &str, port: u16) -> Reply {
-    let mut lines = head.split("\r\n");
-    let mut first = lines.next().unwrap_or_default().split(' ');
-    let (Some(method), Some(target), Some(version), None) = (first.next(), first.next(), first.next(), first.next())
-    else {
-        return Reply::Bad;
-    };
-    if !version.starts_with("HTTP/1.") {
-        return Reply::Bad;
-    }
-    let (mut hosts, mut origins) = (Vec::new(), Vec::new());
-    for line in lines.take_while(|l| !l.is_empty()) {
-        let Some((name, value)) = line.split_once(':') else { return Reply::Bad };
-        match name {
-            n if n.eq_ignore_ascii_case("host") => hosts.push(value.trim()),
-            n if n.eq_ignore_ascii_case("origin") => origins.push(value.trim()),
-            _ => {}
-        }
-    }
+/// The answer to a request, on a server of `path` at `port`.
+pub fn reply<B>(request: &Request<B>, path: &str, port: u16) -> Reply {
+    let given = |name: HeaderName| request.headers().get_all(name).iter().map(|v| v.as_bytes()).collect::<Vec<_>>();
     let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-    let is_own = matches!(hosts.as_slice(), [one] if own.iter().any(|o| o.eq_ignore_ascii_case(one)));
-    if !is_own || origins != [VIEWER] {
+    let is_own = matches!(given(HOST)[..], [one] if own.iter().any(|o| o.as_bytes().eq_ignore_ascii_case(one)));
+    if !is_own || given(ORIGIN) != [VIEWER.as_bytes()] {
         return Reply::Forbidden;
     }
-    match method {
-        _ if target != path => Reply::NotFound,
+    match request.method().as_str() {
+        _ if *request.uri() != *path => Reply::NotFound,
         "GET" => Reply::File,
         "OPTIONS" => Reply::Preflight,
         _ => Reply::NotAllowed,
@@ -73,39 +56,42 @@ pub fn reply(head: &str, path: &str, port: u16) -> Reply {
 mod tests {
     use super::*;
 
-    fn of(head: &str) -> Reply {
-        reply(&head.replace('\n', "\r\n"), "/trace.json", 9001)
+    const OWN: [(&str, &str); 2] = [("Host", "127.0.0.1:9001"), ("Origin", VIEWER)];
+
+    fn of(method: &str, target: &str, headers: &[(&str, &str)]) -> Reply {
+        let request = Request::builder().method(method).uri(target);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        reply(&request.body(()).unwrap(), "/trace.json", 9001)
     }
 
     #[test]
     fn the_viewer_gets_the_file_and_its_preflight() {
-        let rest = "Host: 127.0.0.1:9001\nOrigin: https://ui.perfetto.dev\n\n";
-        assert_eq!(of(&format!("GET /trace.json HTTP/1.1\n{rest}")), Reply::File);
-        assert_eq!(of(&format!("OPTIONS /trace.json HTTP/1.1\n{rest}")), Reply::Preflight);
-        let small = "host:localhost:9001\norigin:  https://ui.perfetto.dev\n\n";
-        assert_eq!(of(&format!("GET /trace.json HTTP/1.1\n{small}")), Reply::File);
+        assert_eq!(of("GET", "/trace.json", &OWN), Reply::File);
+        assert_eq!(of("OPTIONS", "/trace.json", &OWN), Reply::Preflight);
+        let small = [("host", "localhost:9001"), ("origin", VIEWER)];
+        assert_eq!(of("GET", "/trace.json", &small), Reply::File);
     }
 
     #[test]
     fn others_get_nothing() {
-        let get = |rest: &str| of(&format!("GET /trace.json HTTP/1.1\n{rest}\n\n"));
-        assert_eq!(get("Host: 127.0.0.1:9001"), Reply::Forbidden);
-        assert_eq!(get("Host: 127.0.0.1:9001\nOrigin: https://evil.example"), Reply::Forbidden);
-        assert_eq!(get("Host: 127.0.0.1:9001\nOrigin: https://ui.perfetto.dev.evil.example"), Reply::Forbidden);
-        assert_eq!(get("Host: 127.0.0.1:9001\nOrigin: null\nOrigin: https://ui.perfetto.dev"), Reply::Forbidden);
-        assert_eq!(get("Host: evil.example:9001\nOrigin: https://ui.perfetto.dev"), Reply::Forbidden);
-        assert_eq!(get("Origin: https://ui.perfetto.dev"), Reply::Forbidden);
-        assert_eq!(get("Host"), Reply::Bad);
+        let get = |headers: &[(&str, &str)]| of("GET", "/trace.json", headers);
+        let host = OWN[0];
+        assert_eq!(get(&[host]), Reply::Forbidden);
+        assert_eq!(get(&[host, ("Origin", "https://evil.example")]), Reply::Forbidden);
+        assert_eq!(get(&[host, ("Origin", "https://ui.perfetto.dev.evil.example")]), Reply::Forbidden);
+        assert_eq!(get(&[host, ("Origin", "null"), OWN[1]]), Reply::Forbidden);
+        assert_eq!(get(&[("Host", "evil.example:9001"), OWN[1]]), Reply::Forbidden);
+        assert_eq!(get(&[host, ("Host", "evil.example:9001"), OWN[1]]), Reply::Forbidden);
+        assert_eq!(get(&[OWN[1]]), Reply::Forbidden);
+        assert_eq!(get(&[]), Reply::Forbidden);
     }
 
     #[test]
     fn one_path_and_two_methods_are_answered() {
-        let rest = "Host: 127.0.0.1:9001\nOrigin: https://ui.perfetto.dev\n\n";
-        assert_eq!(of(&format!("POST /status HTTP/1.1\n{rest}")), Reply::NotFound);
-        assert_eq!(of(&format!("GET /../etc/passwd HTTP/1.1\n{rest}")), Reply::NotFound);
-        assert_eq!(of(&format!("GET /trace.json?a HTTP/1.1\n{rest}")), Reply::NotFound);
-        assert_eq!(of(&format!("DELETE /trace.json HTTP/1.1\n{rest}")), Reply::NotAllowed);
-        assert_eq!(of(&format!("GET /trace.json SPDY\n{rest}")), Reply::Bad);
-        assert_eq!(of("nonsense"), Reply::Bad);
+        assert_eq!(of("POST", "/status", &OWN), Reply::NotFound);
+        assert_eq!(of("GET", "/../etc/passwd", &OWN), Reply::NotFound);
+        assert_eq!(of("GET", "/trace.json?a", &OWN), Reply::NotFound);
+        assert_eq!(of("GET", "http://127.0.0.1:9001/trace.json", &OWN), Reply::NotFound);
+        assert_eq!(of("DELETE", "/trace.json", &OWN), Reply::NotAllowed);
     }
 }

@@ -1,16 +1,27 @@
 //! Serves one file on this machine to the Perfetto page, which opens what a link names, and ends when it has it.
 //!
 //! The page may load from port 9001 of this machine only (its content security policy), so there is no other choice of
-//! port. Browsers open connections before they need them and send nothing on them, so each has its own thread.
+//! port. Browsers open connections before they need them and send nothing on them, so several are open at a time.
 
 use crate::overlay::request::{Reply, VIEWER, reply};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
 
 /// The port from which the Perfetto page loads.
 pub const PORT: u16 = 9001;
@@ -21,10 +32,8 @@ const LONGEST_HEAD: usize = 16 << 10;
 const MOST_OPEN: usize = 16;
 /// Time that a client has for its request, and for taking each block of the file.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause between looking for new connections.
-const PAUSE: Duration = Duration::from_millis(20);
-/// Pause between looking whether a client that says nothing is still worth waiting for.
-const GLANCE: Duration = Duration::from_millis(100);
+/// Bytes of the file that are read at a time.
+const BLOCK: usize = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -101,52 +110,53 @@ impl Server {
     /// # Errors
     /// When the file cannot be read or connections cannot be accepted.
     pub fn serve(self, file: &Path, wait: Duration) -> Result<Served, ServeError> {
+        let listen = |error| ServeError::Listen { port: self.port, error };
         let read = |error| ServeError::Read { path: file.display().to_string(), error };
         let size = File::open(file).and_then(|f| f.metadata()).map_err(read)?.len();
-        let (open, done) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let until = Instant::now() + wait;
-        thread::scope(|scope| {
-            while !done.load(Ordering::SeqCst) && Instant::now() < until {
-                let free = open.load(Ordering::SeqCst) < MOST_OPEN;
-                match free.then(|| self.listener.accept()) {
-                    Some(Ok((stream, _))) => {
-                        open.fetch_add(1, Ordering::SeqCst);
-                        let (server, open, done) = (&self, &open, &done);
-                        scope.spawn(move || {
-                            // A client that goes away is its own loss: the file is there for the next one.
-                            if server.answer(stream, file, size, done).is_ok_and(|sent| sent) {
-                                done.store(true, Ordering::SeqCst);
-                            }
-                            open.fetch_sub(1, Ordering::SeqCst);
-                        });
-                    }
-                    Some(Err(e)) if is_fatal(&e) => {
-                        return Err(ServeError::Listen { port: self.port, error: e });
-                    }
-                    _ => thread::sleep(PAUSE),
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(listen)?;
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(self.listener).map_err(listen)?;
+            let mut open = FuturesUnordered::new();
+            let mut waited = std::pin::pin!(tokio::time::sleep(wait));
+            let mut is_waiting = true;
+            loop {
+                tokio::select! {
+                    accepted = listener.accept(), if is_waiting && open.len() < MOST_OPEN => match accepted {
+                        Ok((stream, _)) => open.push(answer(stream, self.port, &self.path, (file, size))),
+                        Err(e) if is_fatal(&e) => return Err(listen(e)),
+                        Err(_) => {}
+                    },
+                    // A client that goes away is its own loss: the file is there for the next one.
+                    Some(is_whole) = open.next() => if is_whole { return Ok(Served::Whole) },
+                    () = &mut waited, if is_waiting => is_waiting = false,
+                    else => return Ok(Served::NobodyCame),
                 }
             }
-            Ok(())
-        })?;
-        Ok(if done.into_inner() { Served::Whole } else { Served::NobodyCame })
+        })
     }
+}
 
-    /// Answers one connection. Returns whether the whole file was sent.
-    fn answer(&self, mut stream: TcpStream, file: &Path, size: u64, done: &AtomicBool) -> io::Result<bool> {
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(GLANCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let reply = head(&mut stream, done)?.map_or(Reply::Bad, |head| reply(&head, &self.path, self.port));
-        stream.write_all(headers(reply, size).as_bytes())?;
-        if reply != Reply::File {
-            return Ok(false);
+/// Answers one connection. Returns whether the whole file was sent.
+async fn answer(stream: TcpStream, port: u16, path: &str, (file, size): (&Path, u64)) -> bool {
+    // Bytes that are left to send, once the file was asked for.
+    let left: Rc<Cell<Option<u64>>> = Rc::default();
+    let service = service_fn(async |request: Request<Incoming>| {
+        let reply = reply(&request, path, port);
+        let file = (reply == Reply::File).then(|| File::open(file)).transpose()?;
+        left.set(file.is_some().then_some(size));
+        response(reply, Content { file, left: Rc::clone(&left) })
+    });
+    let mut connection = http1::Builder::new();
+    let connection = connection.keep_alive(false).max_buf_size(LONGEST_HEAD);
+    let mut connection = std::pin::pin!(connection.serve_connection(TokioIo::new(stream), service));
+    loop {
+        let before = left.get();
+        match tokio::time::timeout(PATIENCE, &mut connection).await {
+            Ok(ended) => return ended.is_ok() && left.get() == Some(0),
+            // It says nothing, or takes nothing.
+            Err(_) if left.get() == before => return false,
+            Err(_) => {}
         }
-        let sent = io::copy(&mut File::open(file)?.take(size), &mut stream)?;
-        // The client closes its side when it has read everything; until then the process should not end.
-        stream.shutdown(Shutdown::Write)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let _ = io::copy(&mut stream.take(LONGEST_HEAD as u64), &mut io::sink());
-        Ok(sent == size)
     }
 }
 
@@ -156,51 +166,57 @@ fn is_fatal(error: &io::Error) -> bool {
     !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
 }
 
-/// The head of an answer; `size` is that of the file.
-fn headers(reply: Reply, size: u64) -> String {
-    let status = reply.status();
-    let mut out = format!("HTTP/1.1 {status}\r\nConnection: close\r\nCache-Control: no-store\r\nVary: Origin\r\n");
-    if !matches!(reply, Reply::Bad | Reply::Forbidden) {
-        out.push_str(&format!("Access-Control-Allow-Origin: {VIEWER}\r\n"));
-    }
-    match reply {
-        Reply::File => {
-            out.push_str(&format!("Content-Type: application/octet-stream\r\nContent-Length: {size}\r\n"));
-        }
+fn response(reply: Reply, content: Content) -> io::Result<Response<Content>> {
+    let mut response = Response::builder().status(reply.status()).header("cache-control", "no-store");
+    let headers: &[(&str, &str)] = match reply {
+        Reply::File => &[("content-type", "application/octet-stream")],
         // Chrome asks before a page of the internet may load from this machine.
-        Reply::Preflight => out.push_str(
-            "Access-Control-Allow-Methods: GET\r\nAccess-Control-Allow-Headers: *\r\n\
-             Access-Control-Allow-Private-Network: true\r\n",
-        ),
-        Reply::NotAllowed => out.push_str("Allow: GET, OPTIONS\r\nContent-Length: 0\r\n"),
-        Reply::Bad | Reply::Forbidden | Reply::NotFound => out.push_str("Content-Length: 0\r\n"),
+        Reply::Preflight => &[
+            ("access-control-allow-methods", "GET"),
+            ("access-control-allow-headers", "*"),
+            ("access-control-allow-private-network", "true"),
+        ],
+        Reply::NotAllowed => &[("allow", "GET, OPTIONS")],
+        Reply::Forbidden | Reply::NotFound => &[],
+    };
+    let for_viewer = [("vary", "origin"), ("access-control-allow-origin", VIEWER)];
+    let for_viewer = if reply == Reply::Forbidden { &for_viewer[..1] } else { &for_viewer };
+    for (name, value) in for_viewer.iter().chain(headers) {
+        response = response.header(*name, *value);
     }
-    out + "\r\n"
+    response.body(content).map_err(io::Error::other)
 }
 
-/// The head of a request; `None` if it is too long, cut, or no text, or does not come before `done`.
-fn head(stream: &mut TcpStream, done: &AtomicBool) -> io::Result<Option<String>> {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    let until = Instant::now() + PATIENCE;
-    let mut bytes = Vec::new();
-    let mut block = [0; 2048];
-    while !bytes.windows(4).any(|w| w == b"\r\n\r\n") {
-        match stream.read(&mut block) {
-            Ok(0) => return Ok(None),
-            Ok(length) => bytes.extend_from_slice(block.get(..length).unwrap_or_default()),
-            Err(e) if matches!(e.kind(), WouldBlock | TimedOut | Interrupted) => {}
-            Err(e) => return Err(e),
-        }
-        if bytes.len() > LONGEST_HEAD || Instant::now() > until || done.load(Ordering::SeqCst) {
-            return Ok(None);
-        }
+/// The file as far as it is left to send; nothing for other answers.
+struct Content {
+    file: Option<File>,
+    left: Rc<Cell<Option<u64>>>,
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let left = self.left.get().unwrap_or(0);
+        let Some(file) = self.file.as_mut().filter(|_| left > 0) else { return Poll::Ready(None) };
+        let mut block = vec![0; usize::try_from(left).map_or(BLOCK, |left| left.min(BLOCK))];
+        let read = file.read_exact(&mut block);
+        self.left.set(Some(left - block.len() as u64));
+        Poll::Ready(Some(read.map(|()| Frame::data(block.into()))))
     }
-    Ok(String::from_utf8(bytes).ok())
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.get().unwrap_or(0))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::net::TcpStream;
+    use std::thread;
 
     fn ask(port: u16, request: &str) -> String {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
@@ -227,17 +243,20 @@ mod tests {
             // It is opened and sends nothing, as browsers do.
             let silent = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
             let other = ask(port, &format!("GET /trace.json.gz HTTP/1.1\r\n{host}\r\n"));
-            assert!(other.starts_with("HTTP/1.1 403") && !other.contains("Allow-Origin"), "{other}");
+            assert!(other.starts_with("HTTP/1.1 403") && !other.contains("allow-origin"), "{other}");
             let status = ask(port, &format!("POST /status HTTP/1.1\r\n{host}{origin}"));
             assert!(status.starts_with("HTTP/1.1 404"), "{status}");
             let preflight = ask(port, &format!("OPTIONS /trace.json.gz HTTP/1.1\r\n{host}{origin}"));
-            assert!(preflight.contains("Access-Control-Allow-Private-Network: true"), "{preflight}");
+            assert!(preflight.contains("access-control-allow-private-network: true"), "{preflight}");
             let long = ask(port, &format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(17 << 10)));
-            assert!(long.is_empty() || long.starts_with("HTTP/1.1 400"), "{long}");
+            assert!(long.is_empty() || long.starts_with("HTTP/1.1 4"), "{long}");
+            for bad in [format!("GET /trace.json.gz SPDY\r\n{host}{origin}"), "nonsense\r\n\r\n".to_string()] {
+                assert!(ask(port, &bad).starts_with("HTTP/1.1 400"), "{bad}");
+            }
             let got = ask(port, &format!("GET /trace.json.gz HTTP/1.1\r\n{host}{origin}"));
             let (headers, body) = got.split_once("\r\n\r\n").unwrap();
-            assert!(headers.contains("Access-Control-Allow-Origin: https://ui.perfetto.dev"), "{headers}");
-            assert!(headers.contains("Content-Length: 1000000") && body == bytes, "{headers}");
+            assert!(headers.contains("access-control-allow-origin: https://ui.perfetto.dev"), "{headers}");
+            assert!(headers.contains("content-length: 1000000") && body == bytes, "{headers}");
             let served = served.join().unwrap();
             drop(silent);
             served
