@@ -9,13 +9,14 @@ use crate::files::Fault;
 use crate::health::{Counter, Health};
 use crate::units::{MemoryLimit, fmt_bytes};
 use std::path::PathBuf;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Why a file was not analysed. The other files of the set are analysed nevertheless.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum ReadError {
     #[error("cannot read {file}: {source}")]
-    Io { file: String, source: std::io::Error },
+    Io { file: String, source: Arc<std::io::Error> },
     #[error("cannot read {file}: expected a trace of torch.profiler, nsys or nvprof, found an empty file")]
     Empty { file: String },
     #[error("cannot read {file}: expected a trace of torch.profiler, nsys or nvprof, found {what}")]
@@ -57,6 +58,10 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    pub(crate) fn io(file: &str, error: std::io::Error) -> Self {
+        Self::Io { file: file.to_string(), source: Arc::new(error) }
+    }
+
     /// Advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

@@ -9,7 +9,7 @@ use crate::cli::traces::TracePaths;
 use crate::files::Stores;
 use crate::output::columns::grid;
 use crate::output::visible;
-use crate::run::{Claims, Refused, again, stored_size};
+use crate::run::{Claims, Refused, stored_size};
 use crate::units::fmt_bytes;
 use crate::wording::counts::plural;
 use clap::{Args, ValueEnum};
@@ -61,7 +61,7 @@ pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let mut has_loss = false;
     for (input, error) in inputs.iter().zip(&claims.refused) {
         let Some(error) = error else { continue };
-        let refused = Refused { input: input.clone(), error: again(error) };
+        let refused = Refused { input: input.clone(), error: error.clone() };
         has_loss |= refused.is_loss();
         let (file, bytes) = (input.shown.clone(), stored_size(input));
         rows.push(Row { file, rank: None, rank_source: None, bytes, error: Some(refused.error.to_string()) });

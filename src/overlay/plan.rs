@@ -7,7 +7,7 @@ use crate::overlay::{OverlayError, OverlayRequest};
 use crate::read::input::Input;
 use crate::read::room::MemoryLimit;
 use crate::read::source::ByteCount;
-use crate::run::{Claims, Progress, Refused, RunError, Task, again, duplicate};
+use crate::run::{Claims, Progress, Refused, RunError, Task, duplicate};
 use crate::units::fmt_count;
 use crate::wording::ranks::ranks_named;
 use rayon::prelude::*;
@@ -89,7 +89,7 @@ impl Sources {
             }
             let refused = |claims: &Claims| -> Vec<Refused> {
                 let of = inputs.iter().zip(&claims.refused);
-                of.filter_map(|(i, e)| Some(Refused { input: i.clone(), error: again(e.as_ref()?) })).collect()
+                of.filter_map(|(i, e)| Some(Refused { input: i.clone(), error: e.clone()? })).collect()
             };
             if known.is_empty() && (settled || claims.refused.iter().all(Option::is_some)) {
                 progress.finish();

@@ -10,7 +10,7 @@ use crate::partial::options::Recorded;
 use crate::partial::shares;
 use crate::partial::state::{Fate, Seen};
 use crate::read::discover::natural_key;
-use crate::run::{Claims, MappedRank, MappedSet, Refused, RunError, Task, again, duplicate};
+use crate::run::{Claims, MappedRank, MappedSet, Refused, RunError, Task, duplicate};
 use crate::store::PartialStore;
 use crate::trace::meta::RankSource;
 use std::cmp::Reverse;
@@ -65,7 +65,7 @@ pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, Me
     ranks.sort_by_key(|d| d.rank);
     let given = in_order(given);
     let inputs: Vec<_> = given.iter().map(|g| g.seen.input.clone()).collect();
-    let head = |g: &Given| if let Fate::RefusedAtHead(e) = &g.seen.fate { Some(again(e)) } else { None };
+    let head = |g: &Given| if let Fate::RefusedAtHead(e) = &g.seen.fate { Some(e.clone()) } else { None };
     let claims = Claims {
         ranks: given.iter().map(|g| g.seen.claim).collect(),
         refused: given.iter().map(head).collect(),
@@ -78,7 +78,7 @@ pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, Me
     if let Some(pair) = tasks.windows(2).find(|p| p[0].rank == p[1].rank) {
         return Err(duplicate(&inputs, &pair[0], &pair[1]).into());
     }
-    let refuse = |i: usize, e: &ReadError| Refused { input: inputs[i].clone(), error: again(e) };
+    let refuse = |i: usize, e: &ReadError| Refused { input: inputs[i].clone(), error: e.clone() };
     let mut refused: Vec<Refused> =
         claims.refused.iter().enumerate().filter_map(|(i, e)| Some(refuse(i, e.as_ref()?))).collect();
     refused.extend(tasks.iter().filter_map(|t| match &given.get(t.input)?.seen.fate {

@@ -4,7 +4,7 @@ use crate::error::SetError;
 use crate::files::{Fault, Location};
 use crate::read::coordinates::{folder_names, ranks_from_names};
 use crate::read::input::{Input, PartKey, ProcessPart, base_name};
-use crate::read::kineto::merged::{rows, rows_of_ranks};
+use crate::read::kineto::merged::rows;
 use crate::read::load::{parts, peek};
 use crate::read::sqlite::is_recorders_database;
 use crate::trace::meta::RankSource;
@@ -71,10 +71,11 @@ pub fn files<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<Input>, S
 
 /// Leaves out merged files that lie beside the files of their ranks: each becomes one input that is refused.
 fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
-    let rank_of = |i: &Input| match i.process.as_ref().map(|part| &part.key) {
-        Some(PartKey::Rank(rank, _)) => Some(*rank),
-        _ => None,
-    };
+    /// The rank of a part of a merged file, and its number of rows.
+    fn rank_of(i: &Input) -> Option<(u32, Option<u64>)> {
+        let part = i.process.as_ref()?;
+        if let PartKey::Rank(rank, _) = part.key { Some((rank, part.rows)) } else { None }
+    }
     let merged: BTreeSet<PathBuf> =
         inputs.iter().filter(|i| rank_of(i).is_some()).map(|i| i.path.to_path_buf()).collect();
     if merged.is_empty() || inputs.iter().all(|i| i.process.is_some()) {
@@ -86,15 +87,16 @@ fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
     let ranks = assign_ranks(&others, &claims);
     for path in merged {
         let Some(whole) = inputs.iter().find(|i| *i.path == *path).cloned() else { continue };
-        let whole = Input { process: None, ..whole };
-        let is_copy = rows_of_ranks(&whole).into_iter().all(|(rank, count)| {
+        let whole = Input { process: None, seen: None, ..whole };
+        let mut parts = inputs.iter().filter(|i| *i.path == *path).filter_map(rank_of);
+        let is_copy = parts.all(|(rank, count)| {
             let beside = ranks.iter().position(|(r, _)| *r == rank).and_then(|at| others.get(at));
-            beside.is_some_and(|other| rows(other) == Some(count))
+            beside.is_some_and(|other| rows(other) == count)
         });
         if is_copy {
             let at = inputs.iter().position(|i| *i.path == *path);
             let shown = whole.shown.rsplit_once(" (rank ").map_or(whole.shown.clone(), |(file, _)| file.to_string());
-            let process = Some(ProcessPart { key: PartKey::CopyOfRanks, index: 0, count: 1 });
+            let process = Some(ProcessPart { key: PartKey::CopyOfRanks, index: 0, count: 1, rows: None });
             inputs.retain(|i| *i.path != *path);
             inputs.insert(at.unwrap_or(0), Input { shown, process, ..whole });
         }

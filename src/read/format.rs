@@ -4,17 +4,47 @@
 //! To add a format, write a folder beside `kineto/` with a type that implements [`TraceFormat`], and add it to the list
 //! in `load.rs`.
 
+pub use super::input::FileHead;
 use super::input::Input;
 use super::reading::{Reading, Unsettled};
+use super::source::{Compression, SourceError, open_any};
 use crate::error::ReadError;
-use crate::trace::meta::Recorder;
 
-/// What the head of a file says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileHead {
-    /// The rank, if the head contains it.
-    pub rank: Option<u32>,
-    pub recorder: Recorder,
+/// The first bytes of a file, decompressed.
+pub struct FileStart {
+    pub packing: Compression,
+    /// [`FileStart::LONGEST`] bytes, or all of a shorter file.
+    pub bytes: Vec<u8>,
+    /// Why nothing could be decompressed, if that is so.
+    pub damage: Option<String>,
+}
+
+impl FileStart {
+    /// Number of bytes that are read.
+    pub const LONGEST: usize = 64 << 10;
+
+    /// Reads the first bytes of a file, `most` at most.
+    ///
+    /// # Errors
+    /// When it cannot be opened or read.
+    pub fn read(input: &Input, most: usize) -> Result<Self, ReadError> {
+        let io_error = |error| ReadError::io(&input.shown, error);
+        let (packing, mut source) = open_any(&input.path).map_err(io_error)?;
+        let (mut bytes, mut filled, mut damage) = (vec![0; most], 0, None);
+        while filled < most {
+            match source.read(bytes.get_mut(filled..).unwrap_or_default()) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(SourceError::Io(error)) => return Err(io_error(error)),
+                Err(SourceError::Cut { reason, .. }) => {
+                    damage = (filled == 0).then_some(reason);
+                    break;
+                }
+            }
+        }
+        bytes.truncate(filled);
+        Ok(Self { packing, bytes, damage })
+    }
 }
 
 /// A recorder's file format.
@@ -26,14 +56,14 @@ pub trait TraceFormat: Sync {
     /// format.
     fn sniff(&self, head: &[u8]) -> bool;
 
-    /// Reads the head of a file. Called for all files of a set before one is loaded.
+    /// What the head of a file says. Called for all files of a set before one is loaded.
     ///
     /// # Errors
     /// When the file cannot be opened, is empty, or turns out to have another format.
-    fn peek(&self, input: &Input) -> Result<FileHead, ReadError>;
+    fn peek(&self, input: &Input, start: &FileStart) -> Result<FileHead, ReadError>;
 
     /// The inputs that a file stands for: one per rank. Most formats have one rank in a file.
-    fn parts(&self, input: Input) -> Vec<Input> {
+    fn parts(&self, input: Input, _start: &FileStart) -> Vec<Input> {
         vec![input]
     }
 

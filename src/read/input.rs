@@ -1,8 +1,11 @@
 //! A file to read, and what its name says.
 
+use super::source::{Compression, packing};
 use crate::files::Location;
+use crate::trace::meta::Recorder;
 use regex::Regex;
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -15,6 +18,25 @@ pub struct Input {
     pub named: bool,
     /// The process that is meant, of a file with several.
     pub process: Option<ProcessPart>,
+    /// What was seen of the file when it was found, so that it is not opened again to learn it.
+    pub seen: Option<SeenFile>,
+}
+
+/// What the head of a file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileHead {
+    /// The rank, if the head contains it.
+    pub rank: Option<u32>,
+    pub recorder: Recorder,
+}
+
+/// What was seen of a file when it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeenFile {
+    pub packing: Compression,
+    /// Name of the format.
+    pub format: &'static str,
+    pub head: FileHead,
 }
 
 /// One of the processes or ranks that a file holds.
@@ -24,6 +46,8 @@ pub struct ProcessPart {
     /// Its position among the parts of the file, and how many there are.
     pub index: u64,
     pub count: u64,
+    /// Rows of the file that tell this part as theirs, where they were counted.
+    pub rows: Option<u64>,
 }
 
 /// What tells the rows of a part from the others of the file.
@@ -64,7 +88,7 @@ impl Input {
     /// A file that the user named.
     pub fn named(path: impl Into<Location>) -> Self {
         let path = path.into();
-        Self { shown: path.display().to_string(), path, named: true, process: None }
+        Self { shown: path.display().to_string(), path, named: true, process: None, seen: None }
     }
 
     /// A file that was found in a folder.
@@ -75,6 +99,14 @@ impl Input {
     /// The same file under another name in messages.
     pub fn shown_as(self, shown: impl Into<String>) -> Self {
         Self { shown: shown.into(), ..self }
+    }
+
+    /// How the file is compressed.
+    ///
+    /// # Errors
+    /// When it was not seen yet and cannot be opened.
+    pub fn packing(&self) -> io::Result<Compression> {
+        self.seen.map_or_else(|| packing(&self.path), |seen| Ok(seen.packing))
     }
 
     /// Whether the name marks the file as the trace of a rank.

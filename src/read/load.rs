@@ -1,13 +1,13 @@
 //! Loads one file of any format: runs the format's reader, then converts its times.
 
-use super::format::{FileHead, TraceFormat};
-use super::input::Input;
+use super::format::{FileHead, FileStart, TraceFormat};
+use super::input::{Input, SeenFile};
 use super::kineto::Kineto;
 use super::options::LoadOptions;
 use super::reading::{Chunks, Loaded, Reading, Spread, Unsettled};
 use super::reports;
 use super::room::{FixedLimit, MemoryGate, Unbounded};
-use super::source::{ByteCount, Compression, SourceError, open, packing};
+use super::source::{ByteCount, Compression};
 use super::sqlite::Sqlite;
 use super::times::settle_times;
 use crate::error::ReadError;
@@ -63,7 +63,7 @@ pub fn load_in_chunks(
 }
 
 fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
-    let Unsettled { mut columns, mut meta, unpacked_bytes } = format_of(input)?.load(input, how)?;
+    let Unsettled { mut columns, mut meta, unpacked_bytes } = known_format(input)?.load(input, how)?;
     if input.path.extension().is_some_and(|e| e == "tmp") {
         columns.health.note(Counter::Temporary, &input.shown);
     }
@@ -75,13 +75,20 @@ fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
     Ok(Loaded { columns: columns.finish(), meta, unpacked_bytes })
 }
 
-/// The format of a file. Unrecognized files go to Kineto's reader, which reports what they are instead.
+fn known_format(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
+    match input.seen.and_then(|seen| FORMATS.iter().copied().find(|format| format.name() == seen.format)) {
+        Some(format) => Ok(format),
+        None => format_of(input, &FileStart::read(input, SNIFFED)?),
+    }
+}
+
+/// The format of a file from its first bytes. Unrecognized files go to Kineto's reader, which reports what they are instead.
 ///
 /// # Errors
-/// When the file cannot be opened, or is a report that its recorder's tools must export first.
-fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
-    let head = head(input)?;
-    if input.path.is_remote() && Sqlite.sniff(&head) {
+/// When the file is a report that its recorder's tools must export first, or a database that cannot be read where it is.
+fn format_of(input: &Input, start: &FileStart) -> Result<&'static dyn TraceFormat, ReadError> {
+    let head = start.bytes.get(..SNIFFED).unwrap_or(&start.bytes);
+    if input.path.is_remote() && Sqlite.sniff(head) {
         return Err(ReadError::NotATrace {
             file: input.shown.clone(),
             what: "an SQLite database in a store",
@@ -89,51 +96,41 @@ fn format_of(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
             is_known: true,
         });
     }
-    let is_packed = packing(&input.path).is_ok_and(|packed| packed != Compression::Plain);
-    if is_packed && Sqlite.sniff(&head) {
+    if start.packing != Compression::Plain && Sqlite.sniff(head) {
         let OtherRecorder { what, hint } = PACKED_DATABASE;
         return Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
     }
     let kineto: &dyn TraceFormat = &Kineto;
-    let format = FORMATS.iter().copied().find(|f| f.sniff(&head)).unwrap_or(kineto);
+    let format = FORMATS.iter().copied().find(|f| f.sniff(head)).unwrap_or(kineto);
     if format.name() == kineto.name()
-        && let Some(error) = reports::refuse(input, &head)
+        && let Some(error) = reports::refuse(input, head)
     {
         return Err(error);
     }
     Ok(format)
 }
 
-/// Reads the head of a file.
+/// What the head of a file says.
 ///
 /// # Errors
 /// As [`TraceFormat::peek`].
 pub fn peek(input: &Input) -> Result<FileHead, ReadError> {
-    format_of(input)?.peek(input)
+    if let Some(seen) = input.seen {
+        return Ok(seen.head);
+    }
+    let start = FileStart::read(input, FileStart::LONGEST)?;
+    format_of(input, &start)?.peek(input, &start)
 }
 
-/// The inputs that a file stands for. What is wrong with the file is reported when it is read.
+/// The inputs that a file stands for, with what its beginning says of each. What is wrong with the file is reported when it
+/// is read.
 pub fn parts(input: Input) -> Vec<Input> {
-    match format_of(&input) {
-        Ok(format) => format.parts(input),
-        Err(_) => vec![input],
-    }
-}
-
-/// The first bytes of the decompressed file; fewer if decompression fails.
-fn head(input: &Input) -> Result<Vec<u8>, ReadError> {
-    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
-    let packed = packing(&input.path).map_err(io_error)?;
-    let mut source = open(&input.path, packed, &ByteCount::default(), false).map_err(io_error)?;
-    let mut head = vec![0; SNIFFED];
-    let mut filled = 0;
-    while filled < head.len() {
-        match source.read(&mut head[filled..]) {
-            Ok(0) | Err(SourceError::Cut { .. }) => break,
-            Ok(n) => filled += n,
-            Err(SourceError::Io(source)) => return Err(io_error(source)),
-        }
-    }
-    head.truncate(filled);
-    Ok(head)
+    let Ok(start) = FileStart::read(&input, FileStart::LONGEST) else { return vec![input] };
+    let Ok(format) = format_of(&input, &start) else { return vec![input] };
+    let seen = |part: Input| {
+        let head = format.peek(&part, &start).ok();
+        let seen = head.map(|head| SeenFile { packing: start.packing, format: format.name(), head });
+        Input { seen, ..part }
+    };
+    format.parts(input, &start).into_iter().map(seen).collect()
 }

@@ -5,8 +5,8 @@
 //! So a rank starts with an [`estimate`] and asks again while it grows. A [`MemoryGate`] may make the caller wait until other
 //! ranks are done.
 
-use crate::files::Location;
-use crate::read::source::{Compression, packing, zstd_head};
+use crate::read::input::Input;
+use crate::read::source::{Compression, zstd_head};
 pub use crate::units::MemoryLimit;
 use std::io::Read;
 
@@ -88,22 +88,22 @@ fn need_of_text(text: u64) -> u64 {
 const USUAL_RATIO: u64 = 12;
 
 /// Estimated need of a file's rank, from its size and what its format says about the text.
-pub fn estimate(at: &Location) -> u64 {
-    need_of_text(text_size(at).unwrap_or(0))
+pub fn estimate(input: &Input) -> u64 {
+    need_of_text(text_size(input).unwrap_or(0))
 }
 
-fn text_size(at: &Location) -> Option<u64> {
-    let size = at.size().ok()?;
-    match packing(at).ok()? {
+fn text_size(input: &Input) -> Option<u64> {
+    let size = input.path.size().ok()?;
+    match input.packing().ok()? {
         Compression::Plain => Some(size),
         Compression::Gzip => {
             let mut tail = [0; 4];
-            at.open_at(size.checked_sub(4)?).ok()?.read_exact(&mut tail).ok()?;
+            input.path.open_at(size.checked_sub(4)?).ok()?.read_exact(&mut tail).ok()?;
             Some(unwrapped(u64::from(u32::from_le_bytes(tail)), size))
         }
         Compression::Zstd => {
             // A frame after one without data is usually one of many, so its size says little.
-            let told = zstd_head(at).ok()?.filter(|head| !head.is_behind_others).and_then(|head| head.content);
+            let told = zstd_head(&input.path).ok()?.filter(|head| !head.is_behind_others).and_then(|head| head.content);
             Some(told.unwrap_or(size.saturating_mul(USUAL_RATIO)))
         }
     }

@@ -54,6 +54,17 @@ pub trait Source: Send {
 
 /// How a file is compressed, from its first four bytes.
 pub fn packing(at: &Location) -> io::Result<Compression> {
+    sniffed(at).map(|(packing, _)| packing)
+}
+
+/// Opens a file of which nothing is known, and tells how it is compressed.
+pub fn open_any(at: &Location) -> io::Result<(Compression, Box<dyn Source>)> {
+    let (packing, file) = sniffed(at)?;
+    let source = decoder(at, packing, Counted { inner: file, count: ByteCount::default() })?;
+    Ok((packing, up_to_damage(source, at, packing)))
+}
+
+fn sniffed(at: &Location) -> io::Result<(Compression, Box<dyn Read + Send>)> {
     // The file is opened several times, which would block on a pipe.
     if !at.is_remote() && !std::fs::metadata(at)?.is_file() {
         return Err(io::Error::other("expected a file, found a pipe, socket or device"));
@@ -67,26 +78,33 @@ pub fn packing(at: &Location) -> io::Result<Compression> {
             k => n += k,
         }
     }
-    Ok(match &head[..n] {
+    let packing = match &head[..n] {
         [0x1f, 0x8b, ..] => Compression::Gzip,
         // A frame with data, or a skippable frame, which `pzstd` writes before each frame.
         [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Compression::Zstd,
         _ => Compression::Plain,
-    })
+    };
+    Ok((packing, Box::new(io::Cursor::new(head).take(n as u64).chain(file))))
 }
 
 /// Opens a file as a stream of decompressed bytes. With `ahead`, decompression runs on its own thread.
 pub fn open(at: &Location, packing: Compression, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
-    let source = open_once(at, packing, count)?;
-    if packing == Compression::Plain {
-        return Ok(source);
+    let source = up_to_damage(open_once(at, packing, count)?, at, packing);
+    Ok(if ahead && packing != Compression::Plain { Box::new(ReadAhead::new(source)) } else { source })
+}
+
+fn up_to_damage(source: Box<dyn Source>, at: &Location, packing: Compression) -> Box<dyn Source> {
+    match packing {
+        Compression::Plain => source,
+        _ => Box::new(UpToDamage { source, at: at.clone(), packing, given: 0, rest: Vec::new(), damage: None }),
     }
-    let source = Box::new(UpToDamage { source, at: at.clone(), packing, given: 0, rest: Vec::new(), damage: None });
-    Ok(if ahead { Box::new(ReadAhead::new(source)) } else { source })
 }
 
 fn open_once(at: &Location, packing: Compression, count: &ByteCount) -> io::Result<Box<dyn Source>> {
-    let counted = Counted { inner: at.open()?, count: Arc::clone(count) };
+    decoder(at, packing, Counted { inner: at.open()?, count: Arc::clone(count) })
+}
+
+fn decoder(at: &Location, packing: Compression, counted: Bytes) -> io::Result<Box<dyn Source>> {
     Ok(match packing {
         Compression::Plain => Box::new(Plain(counted)),
         Compression::Gzip => {

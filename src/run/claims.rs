@@ -1,7 +1,6 @@
 //! Which file holds which rank, as far as the heads of the files and their names say.
 
 use crate::error::{ReadError, SetError};
-use crate::files::Fault;
 use crate::read::discover::assign_ranks;
 use crate::read::input::{Input, PartKey};
 use crate::read::load::peek;
@@ -9,7 +8,6 @@ use crate::run::RunError;
 use crate::trace::meta::{RankSource, Recorder};
 use crate::wording::ranks::ranks_named;
 use rayon::prelude::*;
-use std::io;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
@@ -129,40 +127,4 @@ fn choose(tasks: &mut Vec<Task>, ranks: &[(u32, u32)]) -> Result<(), RunError> {
 pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
     let shown = |j: &Task| inputs[j.input].shown.clone();
     SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
-}
-
-/// Copies an error. `io::Error` inside `ReadError` cannot be cloned, but errors of peeking contain none.
-pub fn again(error: &ReadError) -> ReadError {
-    match error {
-        ReadError::Io { file, source } => {
-            let source = match Fault::of(source) {
-                Some(fault) => fault.clone().into(),
-                None => io::Error::new(source.kind(), source.to_string()),
-            };
-            ReadError::Io { file: file.clone(), source }
-        }
-        ReadError::Empty { file } => ReadError::Empty { file: file.clone() },
-        ReadError::NotATrace { file, what, hint, is_known } => {
-            ReadError::NotATrace { file: file.clone(), what, hint, is_known: *is_known }
-        }
-        ReadError::FrontEnd { file } => ReadError::FrontEnd { file: file.clone() },
-        ReadError::Merged { file, what } => ReadError::Merged { file: file.clone(), what: what.clone() },
-        ReadError::MergedCopy { file } => ReadError::MergedCopy { file: file.clone() },
-        ReadError::NothingRecorded { file, what } => {
-            ReadError::NothingRecorded { file: file.clone(), what: what.clone() }
-        }
-        ReadError::UnknownContent { file, what } => {
-            ReadError::UnknownContent { file: file.clone(), what: what.clone() }
-        }
-        ReadError::OtherDatabase { file, tables } => {
-            ReadError::OtherDatabase { file: file.clone(), tables: tables.clone() }
-        }
-        ReadError::Damaged { file, reason } => ReadError::Damaged { file: file.clone(), reason: reason.clone() },
-        ReadError::Cut { file } => ReadError::Cut { file: file.clone() },
-        ReadError::NoEvents { file, health } => ReadError::NoEvents { file: file.clone(), health: health.clone() },
-        ReadError::Interleaved { file, byte } => ReadError::Interleaved { file: file.clone(), byte: *byte },
-        ReadError::TooLarge { file, needs, limit } => {
-            ReadError::TooLarge { file: file.clone(), needs: *needs, limit: *limit }
-        }
-    }
 }

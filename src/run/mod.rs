@@ -19,7 +19,7 @@ mod which_capture;
 mod withhold;
 
 pub use captures::{CaptureError, read_captures};
-pub use claims::{Claims, Task, again, duplicate};
+pub use claims::{Claims, Task, duplicate};
 pub use reduce::reduce;
 pub use share::Share;
 pub use which_capture::{WhichCapture, by_process as captures_by_process};
@@ -399,7 +399,7 @@ fn attempt(
     progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
     let order = InOrder::new(sink);
     let needs = match memory {
-        Some(_) => tasks.iter().map(|j| estimate(&request.inputs[j.input].path)).collect(),
+        Some(_) => tasks.iter().map(|j| estimate(&request.inputs[j.input])).collect(),
         None => vec![0; tasks.len()],
     };
     let store = PartialStore::new(sink.spool());
@@ -421,7 +421,7 @@ fn attempt(
     let mut refused: Vec<Refused> = Vec::new();
     for (input, error) in request.inputs.iter().zip(&claims.refused) {
         if let Some(error) = error {
-            refused.push(Refused { input: input.clone(), error: again(error) });
+            refused.push(Refused { input: input.clone(), error: error.clone() });
         }
     }
     let mut done = Vec::new();

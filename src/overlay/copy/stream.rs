@@ -11,7 +11,7 @@ use crate::read::kineto::part::settle;
 use crate::read::options::LoadOptions;
 use crate::read::reading::Chunks;
 use crate::read::room::{FixedLimit, MemoryGate, MemoryLimit, Unbounded};
-use crate::read::source::{ByteCount, open, packing};
+use crate::read::source::{ByteCount, open};
 use crate::trace::meta::Meta;
 use std::io;
 
@@ -51,7 +51,7 @@ pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> 
     let copier = SharedCopier::new(Copier::survey());
     let document = run(input, &copier, memory, count, &mut nothing).map_err(|e| match e {
         CopyError::Read(e) => e,
-        CopyError::Write(source) => ReadError::Io { file: input.shown.clone(), source },
+        CopyError::Write(error) => ReadError::io(&input.shown, error),
     })?;
     let (unpacked_bytes, root_is_array) = (document.offset(), document.root_is_array());
     let survey = copier.lock().survey.clone();
@@ -90,8 +90,8 @@ fn run(
     count: &ByteCount,
     out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<Document, CopyError> {
-    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
-    let packed = packing(&input.path).map_err(io_error)?;
+    let io_error = |error| ReadError::io(&input.shown, error);
+    let packed = input.packing().map_err(io_error)?;
     let mut source = open(&input.path, packed, count, true).map_err(io_error)?;
     let mut document = Document::new(LoadOptions::default());
     document.reader.take_part(input);

@@ -22,7 +22,7 @@ fn error_of(row: FileRow) -> Option<ReadError> {
     let file = row.file.to_string();
     let text = row.error_text;
     Some(match row.error? {
-        "io" => ReadError::Io { file, source: io::Error::other(text?.to_string()) },
+        "io" => ReadError::io(&file, io::Error::other(text?.to_string())),
         "empty" => ReadError::Empty { file },
         kind @ ("not_a_trace" | "other_format") => {
             let is_known = kind == "other_format";

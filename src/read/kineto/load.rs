@@ -9,7 +9,7 @@ use crate::health::{Counter, Health};
 use crate::read::input::Input;
 use crate::read::reading::{Reading, Spread, Unsettled};
 use crate::read::room::{MemoryGate, MemoryUse, OutOfMemory, estimate};
-use crate::read::source::{Compression, Source, SourceError, open, packing};
+use crate::read::source::{Compression, Source, SourceError, open};
 use std::io;
 
 /// Reads a file, and reads it again if the fractions of its times turn out to lack leading zeros.
@@ -17,8 +17,8 @@ use std::io;
 /// # Errors
 /// When it is no trace, or cannot be read.
 pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
-    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
-    let packed = packing(&input.path).map_err(io_error)?;
+    let io_error = |error| ReadError::io(&input.shown, error);
+    let packed = input.packing().map_err(io_error)?;
     let mut document = read_document(input, packed, Fraction::default(), how)?;
     let shapes = document.reader.shapes;
     let short = format!("{} short fractions", shapes.short);
@@ -48,7 +48,7 @@ pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError>
 
 fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &Reading) -> Result<Document, ReadError> {
     let Reading { options, spread, chunks, count, room } = *how;
-    let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
+    let io_error = |error| ReadError::io(&input.shown, error);
     let mut document = Document::with_fraction(options, fraction);
     document.reader.take_part(input);
     let ahead = spread == Spread::AllCores && packed != Compression::Plain;
@@ -107,7 +107,7 @@ pub(crate) fn refused(input: &Input, refusal: Refusal) -> ReadError {
         Refusal::CutBeforeEvents => ReadError::Cut { file },
         Refusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
         Refusal::OutOfMemory(OutOfMemory { limit }) => {
-            let needs = Some(estimate(&input.path)).filter(|n| *n > limit.bytes);
+            let needs = Some(estimate(input)).filter(|n| *n > limit.bytes);
             ReadError::TooLarge { file, needs, limit }
         }
     }

@@ -13,14 +13,14 @@
 use super::document::Document;
 use super::load::drained;
 use super::part::number;
-use super::peek::head;
 use super::sink::{Accepted, EventSink};
 use crate::read::coordinates::ranks_of_labels;
+use crate::read::format::FileStart;
 use crate::read::input::{Input, PartKey, ProcessPart, RankMark};
 use crate::read::options::LoadOptions;
 use crate::read::reading::Chunks;
 use crate::read::room::{MemoryGate, MemoryLimit, MemoryUse, OutOfMemory};
-use crate::read::source::{ByteCount, open, packing};
+use crate::read::source::{ByteCount, open};
 use crate::trace::category::{Class, classify};
 use crate::trace::merged::{label_of, rank_of_name};
 use regex::bytes::Regex;
@@ -49,20 +49,20 @@ const MOST: usize = 1 << 16;
 const LARGEST_VALUE: u64 = 256 << 20;
 
 /// The inputs that a file stands for: one per rank of a merged file.
-pub(super) fn parts(input: Input) -> Vec<Input> {
-    let is_likely = head(&input).is_ok_and(|head| MARKS.as_ref().is_some_and(|re| re.is_match(&head)));
+pub(super) fn parts(input: Input, start: &FileStart) -> Vec<Input> {
+    let is_likely = MARKS.as_ref().is_some_and(|re| re.is_match(&start.bytes));
     let found = if is_likely { Scan::of(&input).and_then(|scan| scan.found()) } else { None };
     match found {
         None => vec![input],
         Some(Found::Mixed(why)) => {
-            let process = Some(ProcessPart { key: PartKey::Mixed(why), index: 0, count: 1 });
+            let process = Some(ProcessPart { key: PartKey::Mixed(why), index: 0, count: 1, rows: None });
             vec![Input { process, ..input }]
         }
         Some(Found::Ranks(ranks)) => {
             let count = ranks.len() as u64;
-            let part = |(index, (rank, (mark, _))): (u64, (u32, (RankMark, u64)))| Input {
+            let part = |(index, (rank, (mark, rows))): (u64, (u32, (RankMark, u64)))| Input {
                 shown: format!("{} (rank {rank})", input.shown),
-                process: Some(ProcessPart { key: PartKey::Rank(rank, mark), index, count }),
+                process: Some(ProcessPart { key: PartKey::Rank(rank, mark), index, count, rows: Some(rows) }),
                 ..input.clone()
             };
             (0..).zip(ranks).map(part).collect()
@@ -70,15 +70,7 @@ pub(super) fn parts(input: Input) -> Vec<Input> {
     }
 }
 
-/// Number of rows of each rank of a merged file, without those that tools leave out when they merge.
-pub(crate) fn rows_of_ranks(input: &Input) -> BTreeMap<u32, u64> {
-    match Scan::of(input).and_then(|scan| scan.found()) {
-        Some(Found::Ranks(ranks)) => ranks.into_iter().map(|(rank, (_, rows))| (rank, rows)).collect(),
-        _ => BTreeMap::new(),
-    }
-}
-
-/// Number of rows of a file, counted alike.
+/// Number of rows of a file, without those that tools leave out when they merge; so are those of each rank counted.
 pub(crate) fn rows(input: &Input) -> Option<u64> {
     Scan::of(input).map(|scan| scan.all)
 }
@@ -107,7 +99,7 @@ impl Scan {
         let scan = SharedScan::default();
         let mut document = Document::new(LoadOptions { rest_args: true, ..LoadOptions::default() });
         document.reader.sink = Some(Box::new(scan.clone()));
-        let packed = packing(&input.path).ok()?;
+        let packed = input.packing().ok()?;
         let mut source = open(&input.path, packed, &ByteCount::default(), false).ok()?;
         let block = Chunks::default().block;
         drained(&mut document, source.as_mut(), block, &SmallValues, &mut |_| Ok(())).ok()?.ok()?;

@@ -18,7 +18,7 @@ mod scratch;
 pub(crate) mod sink;
 pub(crate) mod text;
 
-use super::format::{FileHead, TraceFormat};
+use super::format::{FileHead, FileStart, TraceFormat};
 use super::input::{Input, PartKey};
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
@@ -37,19 +37,19 @@ impl TraceFormat for Kineto {
         matches!(text.iter().find(|b| !b.is_ascii_whitespace()), Some(b'{' | b'['))
     }
 
-    fn peek(&self, input: &Input) -> Result<FileHead, ReadError> {
+    fn peek(&self, input: &Input, start: &FileStart) -> Result<FileHead, ReadError> {
         let file = || input.shown.clone();
         let rank = match input.process.as_ref().map(|part| &part.key) {
             Some(PartKey::CopyOfRanks) => return Err(ReadError::MergedCopy { file: file() }),
             Some(PartKey::Mixed(what)) => return Err(ReadError::Merged { file: file(), what: what.clone() }),
             Some(PartKey::Rank(rank, _)) => Some(*rank),
-            Some(PartKey::Process(_) | PartKey::Idle(_)) | None => peek::peek(input)?,
+            Some(PartKey::Process(_) | PartKey::Idle(_)) | None => peek::peek(input, start)?,
         };
         Ok(FileHead { rank, recorder: Recorder::Kineto })
     }
 
-    fn parts(&self, input: Input) -> Vec<Input> {
-        merged::parts(input)
+    fn parts(&self, input: Input, start: &FileStart) -> Vec<Input> {
+        merged::parts(input, start)
     }
 
     fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {

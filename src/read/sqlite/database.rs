@@ -38,7 +38,7 @@ impl Database {
     /// # Errors
     /// When the file cannot be opened, is cut, or is damaged.
     pub fn open(input: &Input) -> Result<Self, ReadError> {
-        let io_error = |source| ReadError::Io { file: input.shown.clone(), source };
+        let io_error = |error| ReadError::io(&input.shown, error);
         let damaged = |reason: String| ReadError::Damaged { file: input.shown.clone(), reason };
         let mut header = [0; HEADER];
         let mut file = File::open(&input.path).map_err(io_error)?;

@@ -12,7 +12,7 @@ mod pyprof_marker;
 mod ranges;
 mod rows;
 
-use super::format::{FileHead, TraceFormat};
+use super::format::{FileHead, FileStart, TraceFormat};
 use super::input::{Input, PartKey, ProcessPart};
 use super::reading::{Reading, Unsettled};
 use crate::error::recorders::{ASCEND_DATABASE, DLPROF, OtherRecorder, ROCPD, SNAPSHOT_DATABASE};
@@ -34,7 +34,7 @@ impl TraceFormat for Sqlite {
         head.starts_with(MAGIC)
     }
 
-    fn peek(&self, input: &Input) -> Result<FileHead, ReadError> {
+    fn peek(&self, input: &Input, _: &FileStart) -> Result<FileHead, ReadError> {
         if matches!(input.process.as_ref().map(|part| &part.key), Some(PartKey::Idle(_))) {
             let what = IDLE_PROCESS.to_string();
             return Err(ReadError::NothingRecorded { file: input.shown.clone(), what });
@@ -51,7 +51,7 @@ impl TraceFormat for Sqlite {
         Ok(FileHead { rank, recorder })
     }
 
-    fn parts(&self, input: Input) -> Vec<Input> {
+    fn parts(&self, input: Input, _: &FileStart) -> Vec<Input> {
         let processes = match open(&input) {
             Ok((database, DatabaseKind::Nsys)) => nsys::processes(&database).unwrap_or_default(),
             Ok((_, DatabaseKind::Nvprof)) | Err(_) => return vec![input],
@@ -63,7 +63,7 @@ impl TraceFormat for Sqlite {
         let part = |(index, key): (u64, PartKey)| {
             let (PartKey::Process(id) | PartKey::Idle(id)) = key else { return input.clone() };
             let shown = format!("{} (process {})", input.shown, nsys::pid(id));
-            let process = Some(ProcessPart { key, index, count });
+            let process = Some(ProcessPart { key, index, count, rows: None });
             Input { shown, process, ..input.clone() }
         };
         let whole = (!is_split).then(|| input.clone());
