@@ -2,11 +2,10 @@
 //! computed without any tool, against damaged input, and against its own invariants.
 
 mod analyses;
-mod cases;
 mod cli;
 mod job;
+mod on_shared_traces;
 mod plan;
-mod reference;
 mod registry;
 mod robustness;
 mod rooms;

@@ -2,7 +2,7 @@
 
 use hta::analysis::api::Options;
 use hta::compat::{Compat, chosen};
-use hta::output::json::records;
+use hta::output::json;
 use hta::read::discover::discover;
 use hta::read::input::Input;
 use hta::read::load::load;
@@ -11,13 +11,14 @@ use hta::read::reading::Spread;
 use hta::read::source::ByteCount;
 use hta::registry::ANALYSES;
 use hta::run::{Outcome, Progress, Request, RowSink, RunError, run};
-use hta::table::schema::Batch;
+use hta::table::schema::{Batch, ColumnSpec};
 use hta::trace::meta::RankSource;
 use hta::trace::rank_trace::{ModelOptions, RankTrace};
 use hta::trace::step::StepWindow;
 use serde_json::Value;
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The default options, with the windows of steps on the host.
 pub fn options() -> Options {
@@ -39,30 +40,98 @@ pub struct Answer {
     pub streamed: Vec<Batch>,
 }
 
-/// A row of a table.
-#[derive(Debug, Clone)]
-pub struct Record(pub Value);
+/// A row of a table, which is printed as a JSON object.
+#[derive(Clone, Debug)]
+pub struct Record(pub Row);
+
+/// Place of a row. The columns are shared, so that a table of many rows is not copied.
+#[derive(Clone)]
+pub struct Row {
+    batch: Arc<Batch>,
+    at: usize,
+}
 
 impl Record {
     pub fn int(&self, column: &str) -> i64 {
         self.opt_int(column).unwrap_or_else(|| panic!("`{column}` is no integer in {}", self.0))
     }
 
+    /// An integer; a flag is none.
     pub fn opt_int(&self, column: &str) -> Option<i64> {
-        self.cell(column).as_i64()
+        let Row { batch, at } = &self.0;
+        if self.spec(column).kind == "bool" { None } else { batch.int(column, *at) }
     }
 
     pub fn float(&self, column: &str) -> Option<f64> {
-        self.cell(column).as_f64()
+        let Row { batch, at } = &self.0;
+        if self.spec(column).kind == "bool" { None } else { batch.float(column, *at).filter(|v| v.is_finite()) }
+    }
+
+    pub fn flag(&self, column: &str) -> Option<bool> {
+        self.cell(column).as_bool()
     }
 
     pub fn text(&self, column: &str) -> &str {
-        self.cell(column).as_str().unwrap_or_default()
+        self.spec(column);
+        self.0.batch.text(column, self.0.at).unwrap_or_default()
     }
 
-    /// A cell. A column that does not exist is an error in the test.
-    pub fn cell(&self, column: &str) -> &Value {
-        self.0.get(column).unwrap_or_else(|| panic!("no column `{column}` in {}", self.0))
+    /// A cell as JSON.
+    pub fn cell(&self, column: &str) -> Value {
+        let array = self.0.batch.rows.column_by_name(self.spec(column).name);
+        array.map_or(Value::Null, |array| json::cell(array, self.0.at))
+    }
+
+    pub fn has(&self, column: &str) -> bool {
+        self.0.batch.spec.columns.iter().any(|c| c.name == column)
+    }
+
+    /// A column that does not exist is an error in the test.
+    fn spec(&self, column: &str) -> &ColumnSpec {
+        let spec = self.0.batch.spec;
+        let found = spec.columns.iter().find(|c| c.name == column);
+        found.unwrap_or_else(|| panic!("no column `{column}` in `{}`", spec.name))
+    }
+}
+
+/// The only row.
+pub fn one(rows: Vec<Record>) -> Record {
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    rows.into_iter().next().expect("one row")
+}
+
+pub fn ints<const N: usize>(row: &Record, columns: [&str; N]) -> [i64; N] {
+    columns.map(|c| row.int(c))
+}
+
+/// The rows of a batch.
+pub fn rows_of(batch: &Batch) -> Vec<Record> {
+    let batch = Arc::new(batch.clone());
+    (0..batch.len()).map(|at| Record(Row { batch: Arc::clone(&batch), at })).collect()
+}
+
+impl Row {
+    fn object(&self) -> Value {
+        let columns = self.batch.spec.columns.iter().zip(self.batch.rows.columns());
+        Value::Object(columns.map(|(c, array)| (c.name.to_string(), json::cell(array, self.at))).collect())
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.object() == other.object()
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.object().fmt(f)
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -76,7 +145,7 @@ impl Answer {
 
     /// All rows of a table.
     pub fn rows(&self, table: &str) -> Vec<Record> {
-        self.batches().filter(|b| b.spec.name == table).flat_map(records).map(Record).collect()
+        self.batches().filter(|b| b.spec.name == table).flat_map(rows_of).collect()
     }
 
     /// The notes of an analysis.

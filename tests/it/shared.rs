@@ -1,33 +1,85 @@
-//! Location of real traces and other tools' answers. They are not part of the repository. The tests that need them are in
-//! modules named `on_shared_traces`, so `cargo test on_shared_traces` runs all of them. If the traces are absent, these
-//! tests pass, and one message on stderr says that they were skipped.
+//! Files that tests share: the samples, and traces of third parties, which are not part of the repository.
+//!
+//! `tests/shared/MANIFEST.tsv` lists those traces and where they are published, and `tests/shared/fetch.py` fetches them
+//! into `../shared`. The tests that need them are in `on_shared_traces`. If the folder is absent, they pass, and one
+//! message on stderr says that they were skipped.
 
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
+
+/// The folder of traces of third parties.
+pub struct Shared(PathBuf);
 
 /// The folder named by `HTA_SHARED`, else `shared` beside the repository; `None` if there is none.
-pub fn folder() -> Option<PathBuf> {
+pub fn folder() -> Option<Shared> {
+    let test = std::thread::current().name().unwrap_or("main").to_string();
+    assert!(test == "main" || test.starts_with("on_shared_traces::"), "{test} belongs in `on_shared_traces`");
     let root = match std::env::var_os("HTA_SHARED") {
         Some(path) => PathBuf::from(path),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
     };
-    let found = root.join("traces").is_dir() && root.join("reference").is_dir();
+    let found = root.join("traces").is_dir();
     if !found {
         static ONCE: Once = Once::new();
         // print macros are captured in tests that pass
         ONCE.call_once(|| {
-            let message = "skipped: the tests in `on_shared_traces`, which need the folder ../shared (or HTA_SHARED)";
+            let message = "skipped: the tests in `on_shared_traces`, which need the folder ../shared (or HTA_SHARED); \
+                           tests/shared/fetch.py makes it";
             let _ = writeln!(std::io::stderr(), "{message}");
         });
     }
-    found.then_some(root)
+    found.then_some(Shared(root))
+}
+
+impl Shared {
+    /// All traces, for tests of what holds for any.
+    pub fn traces(&self) -> PathBuf {
+        self.0.join("traces")
+    }
+
+    /// A trace or a folder of them, which the manifest must list.
+    pub fn trace(&self, path: &str) -> PathBuf {
+        static MANIFEST: OnceLock<String> = OnceLock::new();
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shared/MANIFEST.tsv");
+        let lines = MANIFEST.get_or_init(|| std::fs::read_to_string(manifest).expect("the manifest can be read"));
+        let is_it = |line: &str| line.strip_prefix(path).is_some_and(|rest| rest.starts_with(['\t', '/']));
+        assert!(lines.lines().any(is_it), "{path} is not in tests/shared/MANIFEST.tsv");
+        let found = self.traces().join(path);
+        assert!(found.exists(), "{} is not there: see tests/shared/fetch.py", found.display());
+        found
+    }
+
+    /// A folder of small inputs with the right answer beside each, if it is there: it is not published.
+    pub fn cases(&self, folder: &str) -> Option<PathBuf> {
+        Some(self.0.join("cases").join(folder)).filter(|f| f.is_dir())
+    }
+}
+
+/// What another tool says: a file or folder of `tests/reference`.
+pub fn reference(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference").join(path)
+}
+
+pub fn json(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// The samples of the repository.
 pub fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/samples")
+}
+
+/// The names of the samples, sorted: the folders there.
+pub fn sample_names() -> Vec<String> {
+    let entries = std::fs::read_dir(samples()).expect("the samples can be listed");
+    let folders = entries.map(|e| e.expect("an entry can be read")).filter(|e| e.path().is_dir());
+    let mut names: Vec<String> = folders.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 /// Files below a folder, sorted by path.

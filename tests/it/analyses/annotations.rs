@@ -1,20 +1,15 @@
 //! Annotations: small traces checked by eye, and random ones compared with counting every nanosecond.
 
-use crate::cli::one_analysis::{of_files, of_trace, set};
+use crate::cli::one_analysis::{of_trace, set};
 use crate::plan::{Class, Kind, ORIGIN, Row, plans};
 use crate::robustness::brute::Brute;
-use crate::run::{Answer, Record, options};
-use crate::shared;
+use crate::run::{Answer, Record, ints, options};
 use hta::trace::testing::TraceBuilder;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 const TIMES: [&str; 7] =
     ["activity_count", "gpu_ns", "gpu_self_ns", "busy_ns", "compute_ns", "communication_ns", "memory_ns"];
-
-fn ints<const N: usize>(row: &Record, columns: [&str; N]) -> [i64; N] {
-    columns.map(|c| row.int(c))
-}
 
 /// The row of a name over the capture.
 fn row(answer: &Answer, name: &str) -> Record {
@@ -108,7 +103,7 @@ fn steps_are_marked_and_a_range_belongs_to_the_step_of_its_start() {
     }
     let answer = of_trace("annotations", &t, &options());
     for r in answer.rows("user_annotations") {
-        assert_eq!(r.cell("is_step").as_bool(), Some(r.text("name").starts_with("ProfilerStep")), "{}", r.0);
+        assert_eq!(r.flag("is_step"), Some(r.text("name").starts_with("ProfilerStep")), "{}", r.0);
     }
     let steps = answer.rows_where("user_annotations", |r| r.text("scope") == "step" && r.text("name") == "forward");
     let columns = ["step", "range_count", "activity_count", "gpu_ns", "busy_ns"];
@@ -323,43 +318,6 @@ pub fn check(what: &str, answer: &Answer) {
     for ((rank, device), sum) in all {
         for whole in [true, false] {
             assert_eq!(own.get(&(rank, device, whole)), Some(&sum), "{what}: rank {rank} device {device:?}");
-        }
-    }
-}
-
-const NCCL_DATA: &str = "hta/nccl_parser_config_nccl_data.json.gz";
-const MI300: &str = "tracelens/mi300_resnet_act_checkpoint.json.gz";
-
-/// Trace, name, and over the capture: number of activities, their sum, self and busy time, ns. Counted from the files
-/// without hta, activity by activity.
-const KNOWN: [(&str, &str, [i64; 4]); 10] = [
-    (NCCL_DATA, "## backward ##", [18, 57_312, 57_312, 57_312]),
-    (NCCL_DATA, "## forward ##", [1356, 38_768_022, 0, 38_768_022]),
-    (NCCL_DATA, "(none)", [2358, 77_520_067, 77_520_067, 77_520_067]),
-    (NCCL_DATA, "DistributedDataParallel.forward", [1356, 38_768_022, 38_653_688, 38_768_022]),
-    (NCCL_DATA, "nccl:all_reduce", [15, 46_762_159, 46_762_159, 46_762_159]),
-    (MI300, "(none)", [2789, 46_435_092, 46_435_092, 42_368_676]),
-    (MI300, "DistributedDataParallel.forward", [846, 6_515_595, 6_452_323, 6_501_485]),
-    (MI300, "ProfilerStep#15", [286, 2_225_942, 17_997, 2_219_425]),
-    (MI300, "nccl:all_reduce", [6, 47_137_038, 47_137_038, 47_137_038]),
-    (MI300, "nccl:broadcast", [6, 63_272, 63_272, 63_272]),
-];
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn annotations_of_real_traces_own_what_was_counted_apart() {
-        let Some(root) = shared::folder() else { return };
-        for file in [NCCL_DATA, MI300] {
-            let answer = of_files("annotations", &[root.join("traces").join(file)], &options());
-            let capture =
-                answer.rows_where("user_annotations", |r| r.text("scope") == "capture" && r.text("side") != "gpu");
-            for (_, name, want) in KNOWN.iter().filter(|k| k.0 == file) {
-                let r = capture.iter().find(|r| r.text("name") == *name).unwrap_or_else(|| panic!("{file}: no {name}"));
-                assert_eq!(ints(r, ["activity_count", "gpu_ns", "gpu_self_ns", "busy_ns"]), *want, "{file} {name}");
-            }
         }
     }
 }

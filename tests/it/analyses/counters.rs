@@ -1,16 +1,13 @@
 //! Counters: by eye, by brute force, and against the TensorBoard plugin.
 
-use crate::run::{Answer, Record, answer, device_windows, options, rank_trace};
-use crate::shared;
+use crate::run::{Answer, Record, answer, options, rank_trace};
 use hta::analysis::api::Options;
-use hta::analysis::counters::load::{kernels, loads, multiprocessors};
 use hta::analysis::counters::series::{Counter, bucket_width, series};
 use hta::trace::testing::{Format, TraceBuilder, us};
 use hta::units::Span;
 use proptest::prelude::*;
-use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Rank, device, counter.
 type Series = (i64, Option<i64>, String);
@@ -170,38 +167,14 @@ fn a_bucket_is_a_hundredth_of_the_capture_rounded_up() {
     assert_eq!(bucket_width(Span::new(0, us(3_000_000)), Some(us(3))), us(3));
 }
 
-const RESNET50: &str = "samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz";
-
-fn json(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).expect("the reference is JSON")
-}
-
-fn near(a: Option<f64>, b: f64) -> bool {
+pub fn near(a: Option<f64>, b: f64) -> bool {
     a.is_some_and(|a| (a - b).abs() <= 1e-12 * b.abs())
 }
-
-/// Traces of the plugin's own tests for which hta answers differently, and why: plugin, hta.
-const OTHERWISE: [(&str, f64, f64, &str); 5] = [
-    ("test_distributed_nccl.0", 0.5148936170212766, 0.933_643_771_827_706_6, NO_LAUNCHES),
-    ("test_distributed_nccl.1", 0.7787234042553192, 0.766_049_382_716_049_4, NO_LAUNCHES),
-    ("test_last_steps_no_kernel.0", 0.8181818181818182, 0.542_857_142_857_142_8, DROPPED),
-    ("test_memory_view.0", 0.0375, 0.015_789_473_684_210_527, DROPPED),
-    (
-        "test_multiple_profilersteps_with_overlap.0",
-        0.5405405405405406,
-        0.568_627_450_980_392_1,
-        "the plugin lets the first step begin when the kernel from before it has ended; hta where it is marked",
-    ),
-];
-
-const NO_LAUNCHES: &str = "neither steps nor launches: the plugin ends with the last host event, hta with the capture";
-const DROPPED: &str = "the plugin drops steps at the end that launch no kernel; hta does not";
 
 /// Start, length, blocks per SM and occupancy, in hundredths where recorded.
 type Kernel = (i64, i64, Option<u32>, Option<u32>);
 
-fn kernel() -> impl Strategy<Value = Kernel> {
+pub fn kernel() -> impl Strategy<Value = Kernel> {
     let value = || prop::option::weighted(0.8, 0u32..150);
     (0i64..9_000, prop_oneof![1 => Just(0i64), 6 => 1i64..4_000], value(), value())
 }
@@ -275,77 +248,4 @@ fn with_less_than_half_of_the_kernels_known_efficiency_and_occupancy_are_unknown
     assert_eq!((efficiency, occupancy, shown), (false, false, vec!["-".to_string(); 2]));
     let (efficiency, occupancy, shown) = mean(10);
     assert!(efficiency && occupancy && shown.iter().all(|s| s != "-"), "{shown:?}");
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn resnet50_is_as_busy_as_the_tensorboard_plugin_says() {
-        let Some(root) = shared::folder() else { return };
-        let reference = json(&root.join("reference/tensorboard/resnet50_num_workers_0.span1/overview.json"));
-        let file = root.join("traces/kineto_tb").join(RESNET50);
-        let answer = answer(std::slice::from_ref(&file), &device_windows());
-        let row = &answer.rows_where("counter_means", |r| r.text("scope") == "steps")[0];
-        for (column, key) in [
-            ("gpu_utilization_ratio", "gpu_utilization"),
-            ("sm_efficiency_ratio", "sm_efficiency"),
-            ("est_occupancy_pct", "occupancy_pct"),
-        ] {
-            let want = reference[key]["0"].as_f64().expect("a number");
-            assert!(near(row.float(column), want), "{column}: plugin {want}, hta {}", row.0);
-        }
-        // The plugin has buckets of 100 ms from its own start; the last one takes the rest, here more than one width.
-        let trace = rank_trace(&file, 0);
-        let buckets = reference["gpu_util_buckets"]["0"].as_array().expect("a list");
-        let at = |i: usize| buckets[i][0].as_i64().expect("a time") * 1000;
-        let spans: Vec<Span> = (1..buckets.len()).map(|i| Span::new(at(i - 1), at(i))).collect();
-        let asked: Vec<&[Span]> = spans.iter().map(std::slice::from_ref).collect();
-        let mut compared = 0;
-        for (i, load) in loads(&kernels(&trace, &trace.devices[0], &multiprocessors(&trace)), &asked).iter().enumerate()
-        {
-            let want = buckets[i][1].as_f64().expect("a share");
-            assert!(near(load.utilization(spans[i].len()), want), "bucket {i}: {want}");
-            compared += 1;
-        }
-        assert_eq!(compared, 10);
-    }
-
-    #[test]
-    fn traces_of_the_plugins_own_tests_are_as_busy_as_it_says() {
-        let Some(root) = shared::folder() else { return };
-        let folder = root.join("reference/tensorboard/unit");
-        let (mut compared, mut otherwise) = (0, 0);
-        for file in shared::files_below(&folder) {
-            let Some(name) = file.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".expected.json"))
-            else {
-                continue;
-            };
-            let reference = json(&file);
-            let Some(want) = reference["gpu_utilization"][0].as_f64() else { continue };
-            let answer = answer(&[folder.join(format!("{name}.trace.json"))], &device_windows());
-            let device = reference["gpu_ids"][0].as_i64();
-            let wanted = |r: &Record| r.text("scope") == "steps" && r.opt_int("device") == device;
-            let row = answer
-                .rows_where("counter_means", wanted)
-                .into_iter()
-                .next()
-                .unwrap_or_else(|| panic!("{name}: no row"));
-            let got = row.float("gpu_utilization_ratio");
-            if let Some((_, theirs, ours, why)) = OTHERWISE.iter().find(|o| o.0 == name) {
-                assert!(near(Some(*theirs), want) && near(got, *ours) && why.len() > 20, "{name}: {want} {got:?}");
-                otherwise += 1;
-                continue;
-            }
-            assert!(near(got, want), "{name}: plugin {want}, hta {got:?}");
-            for (column, key) in [("sm_efficiency_ratio", "sm_eff"), ("est_occupancy_pct", "occupancy")] {
-                if let Some(want) = reference[key][0].as_f64() {
-                    assert!(near(row.float(column), want), "{name} {column}: plugin {want}, hta {}", row.0);
-                }
-            }
-            compared += 1;
-        }
-        assert_eq!((compared, otherwise), (16, OTHERWISE.len()));
-    }
 }

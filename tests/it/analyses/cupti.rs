@@ -1,15 +1,14 @@
 //! Counters of CUPTI's range profiler: by eye on a small trace, and on a real recording.
 
-use crate::cli::one_analysis::{of_files, of_trace};
+use crate::cli::one_analysis::of_trace;
 use crate::run::{Answer, options};
-use crate::shared;
 use hta::trace::testing::TraceBuilder;
 
 const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
 const HADD: &str = "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum";
 
 /// Two launches, the second with operators around it, and two ranges that are in the wrong order in the file.
-fn recording() -> TraceBuilder {
+pub fn recording() -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(0);
     t.thread(1).launch(0..5);
     t.thread(1).op("aten::linear", 10..40);
@@ -77,23 +76,4 @@ fn a_trace_without_ranges_has_no_rows_and_no_section_in_the_report() {
     let answer = of_trace("cupti", &t, &options());
     assert!(answer.rows("cupti_pairing").is_empty());
     assert!(answer.outcome.outputs.iter().all(|(_, o)| o.views.is_empty()));
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    /// 77 ranges, 77 launches; the sum of operations was counted from the file by an independent script.
-    #[test]
-    fn the_real_recording_has_a_launch_and_an_operator_for_each_range() {
-        let Some(root) = shared::folder() else { return };
-        let file = root.join("traces/hta/cupti_profiler_benchmark_result_924719_1679055439_trace.json.gz");
-        let answer = of_files("cupti", &[file], &options());
-        let ranges = answer.rows("cupti_ranges");
-        assert_eq!((ranges.len(), answer.rows("cupti_counters").len()), (77, 77 * 9));
-        assert_eq!(ranges.iter().map(|r| r.int("flop_count")).sum::<i64>(), 80_231_038_456);
-        let by_op: i64 = answer.rows("cupti_operators").iter().map(|r| r.int("flop_count")).sum();
-        assert_eq!(by_op, 80_231_038_456);
-        assert!(ranges.iter().all(|r| r.text("op").starts_with("aten::")));
-    }
 }

@@ -17,7 +17,7 @@ fn cell(r: &Record) -> Cell {
 }
 
 /// Checks that the account adds up: to the time of each step, to the parts of `efficiency`, and to what each finding owns.
-fn check_sums(answer: &Answer, what: &str) {
+pub fn check_sums(answer: &Answer, what: &str) {
     let rows = answer.rows("time_account");
     let mut of_cell: BTreeMap<Cell, i64> = BTreeMap::new();
     let mut of_part: BTreeMap<String, i64> = BTreeMap::new();
@@ -64,7 +64,7 @@ fn check_sums(answer: &Answer, what: &str) {
     assert!(answer.rows("finding_evidence").iter().all(|e| ids.contains(e.text("finding_id"))), "{what}");
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub fn files(folder: &Path) -> Vec<PathBuf> {
     shared::files_below(folder).into_iter().filter(|p| p.to_string_lossy().contains(".json")).collect()
 }
 
@@ -138,27 +138,8 @@ fn ranks_that_do_the_same_name_nobody() {
     );
 }
 
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn every_nanosecond_of_real_traces_has_one_owner() {
-        let Some(root) = shared::folder() else { return };
-        let traces = root.join("traces");
-        for set in ["multirank_nccl_megatron_tp8", "multirank_gloo_ddp4"] {
-            check_sums(&answer(&[traces.join(set)], &options()), set);
-        }
-        for file in files(&traces.join("tracelens")) {
-            let shown = file.display().to_string();
-            if let Ok(answer) = crate::run::try_run(&[file], &options()) {
-                check_sums(&answer, &shown);
-            }
-        }
-    }
-}
-
 /// The answer for one rank.
-fn of(t: &TraceBuilder) -> Answer {
+pub fn of(t: &TraceBuilder) -> Answer {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("rank_0.json");
     std::fs::write(&path, t.to_bytes(&Format::default())).expect("a temporary file can be written");

@@ -6,25 +6,25 @@ use crate::shared::samples;
 const PARTS: [&str; 7] =
     ["useful_ns", "synchronizing_ns", "transfer_ns", "unmatched_ns", "exposed_copies_ns", "idle_ns", "deficit_ns"];
 
-fn rows(answer: &Answer, scope: &str) -> Vec<Record> {
+pub fn rows(answer: &Answer, scope: &str) -> Vec<Record> {
     answer.rows_where("efficiency", |r| r.text("scope") == scope)
 }
 
 /// Shares of the seven parts in percent of n T, with two decimals.
-fn shares(row: &Record) -> [f64; 7] {
+pub fn shares(row: &Record) -> [f64; 7] {
     let all = row.int("device_count") * row.int("time_ns");
     assert_eq!(PARTS.map(|p| row.int(p)).iter().sum::<i64>(), all);
     PARTS.map(|p| (row.int(p) as f64 / all as f64 * 1e4).round() / 1e2)
 }
 
 /// Parallel efficiency, load balance, communication and orchestration, with four decimals.
-fn factors(row: &Record) -> [f64; 4] {
+pub fn factors(row: &Record) -> [f64; 4] {
     ["parallel_efficiency", "load_balance", "communication_efficiency", "orchestration_efficiency"]
         .map(|c| (row.float(c).expect("a factor") * 1e4).round() / 1e4)
 }
 
 /// Times and factors of the replay: T0, T1, T2, and with four decimals the product and its parts beside load balance.
-fn replayed(row: &Record) -> ([i64; 3], [f64; 4]) {
+pub fn replayed(row: &Record) -> ([i64; 3], [f64; 4]) {
     let factors = ["replayed_parallel", "serialization", "replayed_orchestration", "transfer"]
         .map(|c| row.float(&format!("{c}_efficiency")).expect("a factor"));
     let product = row.float("load_balance").expect("a factor") * factors[1] * factors[2] * factors[3];
@@ -86,7 +86,7 @@ fn one_rank_without_communication_has_an_account_too() {
 }
 
 /// Share of each rank in the cost of all, percent with one decimal: by direct and propagated, and by coming last.
-fn cost_shares(answer: &Answer) -> (i64, Vec<(f64, f64)>) {
+pub fn cost_shares(answer: &Answer) -> (i64, Vec<(f64, f64)>) {
     let rows = answer.rows("delay_cost");
     let most = rows.iter().map(|r| r.int("rank")).max().unwrap_or(0);
     let all: i64 = rows.iter().map(|r| r.int("direct_ns") + r.int("propagated_ns")).sum();
@@ -106,34 +106,4 @@ fn the_straggler_is_charged_nearly_all_waiting() {
     assert_eq!(all, 228_450_000);
     let charged: Vec<f64> = shares.iter().map(|s| s.0).collect();
     assert_eq!(charged, [0.0, 0.0, 0.0, 96.7, 0.0, 3.3, 0.0, 0.0]);
-}
-
-mod on_shared_traces {
-    use super::*;
-    use crate::shared;
-
-    #[test]
-    fn the_megatron_job_has_the_known_account() {
-        let Some(root) = shared::folder() else { return };
-        let set = root.join("traces/multirank_nccl_megatron_tp8");
-        let on_device = answer(std::slice::from_ref(&set), &device_windows());
-        let job = &rows(&on_device, "job")[0];
-        assert_eq!((job.int("device_count"), job.int("step_count"), job.int("time_ns")), (8, 1, 633_541_000));
-        assert_eq!(shares(job), [20.85, 58.00, 7.90, 0.0, 0.03, 11.88, 1.34]);
-        assert_eq!(factors(job), [0.2085, 0.9891, 0.2129, 0.9901]);
-        // The account has the steps of the devices, whatever the other analyses cut by.
-        let on_host = answer(&[set], &options());
-        assert_eq!(rows(&on_host, "job")[0].int("time_ns"), 633_541_000);
-        // It is the hosts, not the network: 0.9994, 0.2109 and 0.9999 by an independent replay.
-        let (_, factors) = replayed(&rows(&on_host, "job")[0]);
-        for (found, known) in factors.into_iter().zip([0.2085, 0.9994, 0.2109, 0.9999]) {
-            assert!((found - known).abs() < 2.5e-4, "{factors:?}");
-        }
-        let (all, shares) = cost_shares(&on_host);
-        assert_eq!(all, 2_939_490_000);
-        let charged: Vec<f64> = shares.iter().map(|s| s.0).collect();
-        assert_eq!(charged, [46.9, 0.4, 9.9, 2.1, 0.0, 0.3, 40.0, 0.4]);
-        let last: Vec<f64> = shares.iter().map(|s| s.1).collect();
-        assert_eq!(last, [52.2, 0.0, 5.8, 0.5, 0.0, 0.0, 41.5, 0.0]);
-    }
 }

@@ -6,7 +6,7 @@
 //!   stream                        [k0)[k1) ... [kn)
 //! ```
 
-use crate::run::{Answer, Record, answer, options};
+use crate::run::{Answer, answer, one, options};
 use crate::shared;
 use hta::analysis::api::Options;
 use hta::read::discover::discover;
@@ -80,11 +80,6 @@ fn run(trace: &TraceBuilder, captures: Option<&TraceBuilder>) -> Answer {
 fn give(options: &mut Options, captures: &Path) {
     let inputs = discover(&[captures.to_path_buf()]).unwrap();
     options.model.graph_captures = Arc::new(read_captures(&inputs, LoadOptions::default()).unwrap());
-}
-
-fn one(rows: Vec<Record>) -> Record {
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    rows.into_iter().next().unwrap()
 }
 
 /// Operator of each node of the only replay; empty if it has none.

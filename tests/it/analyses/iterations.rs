@@ -1,7 +1,7 @@
 //! Iterations of inference engines, on the sample whose timeline `data/make_samples/serving.rs` shows, and on tiny
 //! traces.
 
-use crate::run::{Answer, Record, answer, options};
+use crate::run::{Answer, Record, answer, one, options};
 use crate::shared;
 use hta::analysis::api::Options;
 use hta::trace::rank_trace::StepFilter;
@@ -25,11 +25,6 @@ fn run_with(trace: &TraceBuilder, options: &Options) -> Answer {
 
 fn run(trace: &TraceBuilder) -> Answer {
     run_with(trace, &options())
-}
-
-fn one(rows: Vec<Record>) -> Record {
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    rows.into_iter().next().unwrap()
 }
 
 /// A column of the three iterations, in us; `None` where it is null.
@@ -95,7 +90,7 @@ fn only_host_time_in_which_the_gpu_idles_is_a_bubble() {
         (all("preparation_ns"), all("forward_ns")),
         (vec![Some(100), Some(50), Some(50)], vec![Some(890), Some(340), Some(340)])
     );
-    let bound: Vec<bool> = a.rows("iterations").iter().map(|r| r.cell("is_host_bound").as_bool().unwrap()).collect();
+    let bound: Vec<bool> = a.rows("iterations").iter().map(|r| r.flag("is_host_bound").unwrap()).collect();
     assert_eq!(bound, [true, false, false]);
 }
 

@@ -5,7 +5,7 @@
 //! rank 0    |compute.....|ar...........|ar|ar|    waits in every first all-reduce
 //! ```
 
-use crate::run::{Answer, Record, answer, options, rank_trace};
+use crate::run::{Answer, Record, answer, one, options, rank_trace};
 use crate::shared::samples;
 use hta::trace::args::Arg;
 use hta::trace::timeline::WorkClass;
@@ -29,11 +29,6 @@ fn int(value: &Value) -> i64 {
 
 fn planted(fact: &str) -> &'static Value {
     list(&KNOWN["planted"]).iter().find(|p| p["fact"] == fact).unwrap_or_else(|| panic!("no fact {fact}"))
-}
-
-fn one(rows: Vec<Record>) -> Record {
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    rows.into_iter().next().expect("one row")
 }
 
 /// Compares one window with the rows of `temporal_breakdown` and `overlap`; returns the cells compared.

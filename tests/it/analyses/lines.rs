@@ -119,7 +119,7 @@ fn every_instant_counts_at_the_line_of_user_code_that_waits_for_it() {
     assert_eq!(rows.len(), 6, "{rows:?}");
     let total = &answer.rows("line_totals")[0];
     assert_eq!((total.int("host_self_ns"), total.int("idle_ns")), (100_000, 0));
-    assert!(total.cell("has_lines").as_bool() == Some(true) && total.int("frame_count") == 6);
+    assert!(total.flag("has_lines") == Some(true) && total.int("frame_count") == 6);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn threads_that_only_watch_come_last() {
     let rows = answer.rows("lines");
     let last = rows.last().expect("rows");
     assert_eq!((place(last).as_str(), last.int("host_self_ns")), ("tqdm/_monitor.py(60): run", 1_000_000));
-    assert!(last.cell("is_idle_thread").as_bool() == Some(true) && last.float("self_pct").is_none());
+    assert!(last.flag("is_idle_thread") == Some(true) && last.float("self_pct").is_none());
     let of_all: f64 = rows.iter().filter_map(|r| r.float("self_pct")).sum();
     assert!((of_all - 100.0).abs() < 1e-9, "{of_all}");
     let shown = &answer.outcome.outputs[0].1.views[0].rows;

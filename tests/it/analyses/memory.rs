@@ -1,6 +1,6 @@
 //! Memory by eye and by brute force: peaks, what holds them, steps that grow, addresses that are used again.
 
-use crate::run::{Answer, Keep, Quiet, Record, options};
+use crate::run::{Answer, Keep, Quiet, Record, one, options};
 use hta::analysis::api::Options;
 use hta::health::Counter;
 use hta::read::discover::discover;
@@ -32,11 +32,6 @@ fn of_with(t: &TraceBuilder, options: &Options) -> Answer {
     let path = folder.path().join("rank_0.json");
     std::fs::write(&path, t.to_bytes(&Format::default())).expect("a temporary file can be written");
     memory(&[path], options).expect("a good trace")
-}
-
-fn one(rows: Vec<Record>) -> Record {
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    rows.into_iter().next().expect("one row")
 }
 
 /// Key, count and bytes of the rows of one moment.

@@ -2,7 +2,6 @@
 
 use crate::plan::{ORIGIN, plans};
 use crate::run::{Answer, Keep, Quiet, Record, options};
-use crate::shared;
 use hta::analysis::api::Options;
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
@@ -38,7 +37,7 @@ pub fn with(given: &[(&str, &str)]) -> Options {
     o
 }
 
-fn of(t: &TraceBuilder, options: &Options) -> Answer {
+pub fn of(t: &TraceBuilder, options: &Options) -> Answer {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("rank_0.json");
     std::fs::write(&path, t.to_bytes(&Format::default())).expect("a temporary file can be written");
@@ -280,7 +279,7 @@ struct Node {
 }
 
 /// Invariants of every trace, computed again from `call_tree` and `kernels`.
-fn check(what: &str, answer: &Answer) {
+pub fn check(what: &str, answer: &Answer) {
     let all = answer.rows("call_tree");
     let stacks = answer.rows("call_stacks");
     for rank in &stacks {
@@ -412,7 +411,7 @@ fn above(from: Option<i64>, nodes: &BTreeMap<i64, Node>, chains: &BTreeMap<i64, 
 }
 
 /// Steps and outside add up to the capture, folded stacks and flame graphs to the roots and to the GPU work.
-fn check_options(what: &str, path: &Path) {
+pub fn check_options(what: &str, path: &Path) {
     let path = [path.to_path_buf()];
     let Some(answer) = ops(&path, &with(&[("--by", "step,module,shape"), ("--folded", "gpu")])) else { return };
     let rows = answer.rows("operators");
@@ -444,72 +443,6 @@ proptest! {
             check("a random trace", &answer);
             check_options("a random trace", &path);
         }
-    }
-}
-
-/// Self times of all rows of the call trees of a file, with the rows that violate bounds.
-fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
-    use hta::health::Counter;
-    use hta::read::input::Input;
-    use hta::read::load::load;
-    use hta::read::reading::Spread;
-    use hta::read::source::ByteCount;
-    use hta::trace::meta::RankSource;
-    use hta::trace::rank_trace::RankTrace;
-    let input = Input::named(file);
-    let l = load(&input, hta::read::options::LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
-    let trace = RankTrace::new(0, RankSource::File, input.shown, l.unpacked_bytes, l.meta, l.columns, &options().model);
-    let (mut rows, mut wrong) = (0, Vec::new());
-    for row in 0..trace.columns.len() as u32 {
-        let Some(own) = trace.stacks.self_ns(row) else { continue };
-        rows += 1;
-        if !(0..=trace.columns.dur[row as usize]).contains(&own) {
-            wrong.push(format!("row {row} `{}`: {own} of {}", trace.name(row), trace.columns.dur[row as usize]));
-        }
-    }
-    Some((rows, wrong, trace.health.count(Counter::FrameOverlap)))
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn trees_of_samples_and_real_traces_hold_what_a_count_says() {
-        let mut files = crate::robustness::invariants::traces_below(&shared::samples());
-        if let Some(root) = shared::folder() {
-            files.extend(crate::robustness::invariants::traces_below(&root.join("traces")));
-            files.extend(crate::robustness::invariants::traces_below(&root.join("reference/tensorboard/unit")));
-        }
-        let mut checked = 0;
-        for file in files {
-            let what = file.display().to_string();
-            if let Some(answer) = ops(std::slice::from_ref(&file), &options()) {
-                check(&what, &answer);
-                check_options(&what, &file);
-                checked += 1;
-            }
-        }
-        assert!(checked >= 14, "{checked} files");
-    }
-
-    #[test]
-    fn own_times_of_all_samples_and_real_traces_lie_within_the_events() {
-        let mut files = crate::robustness::invariants::traces_below(&shared::samples());
-        let shared = shared::folder();
-        if let Some(root) = &shared {
-            files.extend(crate::robustness::invariants::traces_below(&root.join("traces")));
-        }
-        let (mut rows, mut overlaps) = (0, 0);
-        for file in files {
-            let Some((of_file, wrong, overlapping)) = own_times(&file) else { continue };
-            assert!(wrong.is_empty(), "{}: {} rows, such as {:?}", file.display(), wrong.len(), wrong.first());
-            rows += of_file;
-            overlaps += u64::from(overlapping > 0);
-        }
-        assert!(rows > 10_000, "{rows} rows");
-        // Some real traces contain overlapping frames.
-        assert!(shared.is_none() || overlaps >= 5, "{overlaps} files with overlapping frames");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::plan::{ORIGIN, plans};
 use crate::robustness::invariants::traces_below;
-use crate::run::{Answer, Record, answer, options, try_run};
+use crate::run::{Answer, Record, answer, one, options, try_run};
 use crate::shared;
 use hta::analysis::api::Options;
 use hta::registry::find;
@@ -20,7 +20,7 @@ fn with(given: &[(&str, &str)]) -> Options {
     o
 }
 
-fn of(t: &TraceBuilder, options: &Options) -> Answer {
+pub fn of(t: &TraceBuilder, options: &Options) -> Answer {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("rank_0.json");
     std::fs::write(&path, t.to_json()).expect("a trace is written");
@@ -63,11 +63,6 @@ fn rounds(graph: bool) -> TraceBuilder {
         t.unlinked().kernel("fill", 9, at(20)..at(21));
     }
     t
-}
-
-fn one(rows: Vec<Record>) -> Record {
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    rows.into_iter().next().expect("one row")
 }
 
 #[test]
@@ -118,51 +113,86 @@ fn sequences_are_those_of_outermost_operators_unless_one_is_asked_for() {
     assert_eq!(shown(&with(&[("--op-glob", "aten::?*"), ("--min-length", "3")])), [linear]);
 }
 
+/// The activities of a stream in order of start.
+#[derive(Default)]
+struct Stream {
+    kernels: Vec<Kernel>,
+    /// The latest end up to each kernel.
+    ends: Vec<i64>,
+}
+
+struct Kernel {
+    name: String,
+    event_id: i64,
+    start: i64,
+    end: i64,
+    step: Option<i64>,
+}
+
+impl Stream {
+    fn push(&mut self, k: &Record) {
+        let (start, end) = (k.int("ts_ns"), k.int("ts_ns") + k.int("dur_ns"));
+        self.ends.push(self.ends.last().copied().unwrap_or(end).max(end));
+        let (name, event_id, step) = (k.text("name").to_string(), k.int("event_id"), k.opt_int("step"));
+        self.kernels.push(Kernel { name, event_id, start, end, step });
+    }
+
+    /// Time in a window in which a kernel runs.
+    fn busy(&self, from: i64, until: i64) -> i64 {
+        let (mut busy, mut at) = (0, from);
+        let first = self.ends.partition_point(|end| *end <= from);
+        for k in self.kernels[first..].iter().take_while(|k| k.start < until) {
+            busy += (k.end.min(until) - k.start.max(at)).max(0);
+            at = at.max(k.end.min(until));
+        }
+        busy
+    }
+}
+
+fn length(kernels: &[Kernel]) -> i64 {
+    kernels.iter().map(|k| k.end - k.start).sum()
+}
+
 /// A row's occurrences, searched one by one in the table of kernels.
-fn look_for(what: &str, row: &Record, streams: &BTreeMap<[Option<i64>; 3], Vec<Record>>) {
-    let key = ["rank", "device", "stream"].map(|c| row.opt_int(c));
-    let text = &streams[&key];
-    let length = row.int("length") as usize;
-    let start = text.iter().position(|k| k.int("event_id") == row.int("event_id")).expect("its first kernel");
-    let names: Vec<&str> = text[start..start + length].iter().map(|k| k.text("name")).collect();
-    assert_eq!(text[start].int("ts_ns"), row.int("first_ts_ns"), "{what}: {}", row.0);
-    let end = |k: &Record| k.int("ts_ns") + k.int("dur_ns");
+fn look_for(what: &str, row: &Record, stream: &Stream) {
+    let text = &stream.kernels;
+    let count_of_names = row.int("length") as usize;
+    let start = text.iter().position(|k| k.event_id == row.int("event_id")).expect("its first kernel");
+    let names: Vec<&str> = text[start..start + count_of_names].iter().map(|k| k.name.as_str()).collect();
+    assert_eq!(text[start].start, row.int("first_ts_ns"), "{what}: {}", row.0);
     let (mut count, mut gpu, mut extent, mut busy, mut steps) = (0, 0, 0, 0, Vec::new());
     let mut i = 0;
-    while i + length <= text.len() {
-        let part = &text[i..i + length];
-        if !part.iter().map(|k| k.text("name")).eq(names.iter().copied()) {
+    while i + count_of_names <= text.len() {
+        let part = &text[i..i + count_of_names];
+        if !part.iter().map(|k| &k.name).eq(names.iter().copied()) {
             i += 1;
             continue;
         }
         assert!(count > 0 || i == start, "{what}: {} begins earlier", row.0);
-        i += length;
+        i += count_of_names;
         count += 1;
-        gpu += part.iter().map(|k| k.int("dur_ns")).sum::<i64>();
-        steps.extend(part.iter().filter_map(|k| k.opt_int("step")));
-        let (from, until) = (part[0].int("ts_ns"), part.iter().map(end).max().expect("not empty"));
+        gpu += length(part);
+        steps.extend(part.iter().filter_map(|k| k.step));
+        let (from, until) = (part[0].start, part.iter().map(|k| k.end).max().expect("not empty"));
         extent += until - from;
-        let mut at = from;
-        for k in text {
-            busy += (end(k).min(until) - k.int("ts_ns").max(at)).max(0);
-            at = at.max(end(k).min(until));
-        }
+        busy += stream.busy(from, until);
     }
     steps.sort_unstable();
     steps.dedup();
     let own = ["count", "gpu_ns", "extent_ns", "busy_ns", "steps"].map(|c| row.int(c));
     assert_eq!(own, [count, gpu, extent, busy, steps.len() as i64], "{what}: {}", row.0);
-    assert!(gpu <= text.iter().map(|k| k.int("dur_ns")).sum());
+    assert!(gpu <= length(text));
 }
 
-/// Checks invariants; the first `most` patterns are searched again. Returns the number of patterns.
-fn check(what: &str, answer: &Answer, most: usize) -> usize {
-    let mut streams: BTreeMap<[Option<i64>; 3], Vec<Record>> = BTreeMap::new();
-    for k in answer.rows("kernels") {
-        streams.entry(["rank", "device", "stream"].map(|c| k.opt_int(c))).or_default().push(k);
-    }
+/// Checks invariants, and searches every pattern again. Returns the number of patterns.
+pub fn check(what: &str, answer: &Answer) -> usize {
+    let key = |r: &Record| ["rank", "device", "stream"].map(|c| r.opt_int(c));
+    let mut streams: BTreeMap<[Option<i64>; 3], Stream> = BTreeMap::new();
+    let kernels = answer.rows("kernels");
+    kernels.iter().for_each(|k| streams.entry(key(k)).or_default().push(k));
+    assert!(streams.values().all(|s| s.kernels.is_sorted_by_key(|k| k.start)), "{what}");
     let rows = answer.rows("repeats");
-    for (i, row) in rows.iter().enumerate() {
+    for row in &rows {
         let [extent, busy, gap, idle] = ["extent_ns", "busy_ns", "gap_ns", "idle_ns"].map(|c| row.int(c));
         assert!(busy + gap == extent && 0 <= idle && idle <= gap, "{what}: {}", row.0);
         assert!(row.int("length") >= 3 && row.int("count") >= 3, "{what}: {}", row.0);
@@ -171,13 +201,11 @@ fn check(what: &str, answer: &Answer, most: usize) -> usize {
             let parent = rows.iter().find(of_rank).expect("the parent is there");
             assert!(parent.int("length") > row.int("length"), "{what}: {}", row.0);
         }
-        if i < most {
-            look_for(what, row, &streams);
-        }
+        look_for(what, row, &streams[&key(row)]);
     }
     let sequences = answer.rows("operator_sequences");
     let launched: i64 = sequences.iter().map(|r| r.int("length") * r.int("count")).sum();
-    let under_operators = streams.values().flatten().filter(|k| k.opt_int("op_event_id").is_some()).count();
+    let under_operators = kernels.iter().filter(|k| k.opt_int("op_event_id").is_some()).count();
     assert_eq!(launched, under_operators as i64, "{what}: each activity under an operator, once");
     rows.len()
 }
@@ -187,7 +215,7 @@ fn patterns_of_every_sample_are_where_they_are_said_to_be() {
     let mut found = 0;
     for file in traces_below(&shared::samples()) {
         if let Ok(answer) = try_run(std::slice::from_ref(&file), &options()) {
-            found += check(&file.display().to_string(), &answer, usize::MAX);
+            found += check(&file.display().to_string(), &answer);
         }
     }
     assert!(found > 0);
@@ -200,19 +228,10 @@ proptest! {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = plan.write(folder.path(), ORIGIN, &Format::default());
         if let Ok(answer) = try_run(&[file], &options()) {
-            check("a random trace", &answer, usize::MAX);
+            check("a random trace", &answer);
         }
     }
 }
-
-/// Length, count and stream of the first row, determined without hta.
-const FIRST: [(&str, [i64; 3]); 5] = [
-    ("hta/nccl_parser_config_nccl_data.json.gz", [1251, 3, 7]),
-    ("hta/trace_diff_control_control.json.gz", [1494, 6, 7]),
-    ("kineto_tb/samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz", [1516, 6, 7]),
-    ("tracelens/inference_sglang_decode_sglang_Qwen3-8B_decode.json.gz", [15, 36, 3]),
-    ("tracelens/h100_facebook_timesformer-base-finetuned-k400__1016002.json.gz", [43, 12, 7]),
-];
 
 /// Two rounds of `a b c` in steps of 100 us, and four more after the steps. In each the device idles 16 us between
 /// kernels.
@@ -244,20 +263,4 @@ fn what_a_pattern_costs_a_step_is_the_mean_of_what_lies_in_the_steps() {
     assert_eq!(cost, us(16));
     let steps = answer.rows_where("idle", |r| r.text("scope") == "step" && r.opt_int("stream").is_none());
     assert!(steps.iter().all(|s| cost <= s.int("idle_ns")), "{steps:?}");
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn a_training_step_and_a_layer_are_found_without_step_marks() {
-        let Some(root) = shared::folder() else { return };
-        for (trace, first) in FIRST {
-            let answer = answer(&[root.join("traces").join(trace)], &options());
-            let rows = answer.rows("repeats");
-            assert_eq!(["length", "count", "stream"].map(|c| rows[0].int(c)), first, "{trace}");
-            check(trace, &answer, 20);
-        }
-    }
 }

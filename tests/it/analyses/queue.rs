@@ -2,8 +2,7 @@
 
 use crate::plan::{Kind, ORIGIN, Plan, Row, plans};
 use crate::robustness::brute::Brute;
-use crate::run::{Answer, Record, answer, options};
-use crate::shared;
+use crate::run::{Answer, Record, answer, one, options};
 use hta::analysis::api::Options;
 use hta::trace::step::StepWindow;
 use hta::trace::testing::{Format, TraceBuilder, us};
@@ -94,11 +93,6 @@ fn little_holds(what: &str, answer: &Answer, stats: &[Record]) {
         assert_eq!(Some((r.int("wait_ns"), r.int("launch_count"))), want, "{what}: {}", r.0);
     }
     assert!(sums.is_empty(), "{what}: streams without a queue");
-}
-
-fn one(rows: Vec<Record>) -> Record {
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    rows.into_iter().next().expect("one row")
 }
 
 fn set(mut options: Options, flag: &str, text: &str) -> Options {
@@ -214,22 +208,6 @@ fn a_host_held_by_a_full_queue_is_told() {
     assert!(observations[0].contains("while 2 or more launches wait"), "{observations:?}");
 }
 
-/// Trace, stream, launches, max, mean in thousandths, time at 1024 or more, launch calls during that time.
-type Known = (&'static str, i64, i64, i64, Option<i64>, i64, i64);
-
-const KNOWN: [Known; 2] = [
-    ("tracelens/mi300_resnet_act_checkpoint.json.gz", 0, 2673, 1840, Some(867_533), 35_885_892, 5_562_114),
-    (
-        "kineto_tb/samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz",
-        7,
-        9096,
-        569,
-        Some(100_649),
-        0,
-        0,
-    ),
-];
-
 /// The queue of one stream counted at every instant: enter and leave of each launch and of each activity, and the spans
 /// of the calls.
 #[derive(Default)]
@@ -286,7 +264,7 @@ fn compare(r: &Record, q: &Counted, cells: &[i64]) {
     assert_eq!((r.opt_int("p50_length"), r.opt_int("p95_length")), (nearest(50), nearest(95)), "{}", r.0);
 }
 
-fn run(plan: &Plan) -> Answer {
+pub fn run(plan: &Plan) -> Answer {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut o = set(options(), "--max-queue", &FULL.to_string());
     o.model.step_window = StepWindow::Host;
@@ -335,23 +313,6 @@ proptest! {
                 let inside = q.launches.iter().filter(|l| r.text("scope") == "span" || cells.contains(&l.0)).count();
                 prop_assert_eq!(r.int("launch_count"), inside as i64, "{}", r.0);
             }
-        }
-    }
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn queues_of_real_traces_are_as_long_as_known() {
-        let Some(root) = shared::folder() else { return };
-        for (trace, stream, launches, max, mean, full, blocked) in KNOWN {
-            let answer = answer(&[root.join("traces").join(trace)], &options());
-            let row = one(answer.rows_where("queue_stats", |r| r.text("scope") == "span" && r.int("stream") == stream));
-            let got = ["launch_count", "max_length", "full_ns", "blocked_call_ns"].map(|c| row.int(c));
-            assert_eq!(got, [launches, max, full, blocked], "{trace}");
-            assert_eq!(row.float("mean_length").map(|m| (m * 1000.0).round() as i64), mean, "{trace}");
         }
     }
 }

@@ -1,14 +1,12 @@
 //! Work from before and after the recording: by eye on tiny traces, one for each condition, and on real traces with
 //! known answers.
 
-use crate::run::{Answer, Record, answer, options, rank_trace, try_trace};
-use crate::shared;
+use crate::run::{Answer, Record, answer, one, options};
 use hta::analysis::api::Options;
 use hta::trace::testing::{TraceBuilder, Vendor, us};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
 
-fn run(trace: &TraceBuilder) -> Answer {
+pub fn run(trace: &TraceBuilder) -> Answer {
     run_with(trace, &options())
 }
 
@@ -19,13 +17,8 @@ fn run_with(trace: &TraceBuilder, options: &Options) -> Answer {
     answer(&[path], options)
 }
 
-fn one(rows: Vec<Record>) -> Record {
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    rows.into_iter().next().unwrap()
-}
-
 /// Rows of `record_edges` of one case: scope, from and to since the first event, launches, activities.
-fn edges(answer: &Answer, case: &str) -> Vec<(String, i64, i64, i64, i64)> {
+pub fn edges(answer: &Answer, case: &str) -> Vec<(String, i64, i64, i64, i64)> {
     let first = one(answer.rows("ranks")).int("first_ts_ns");
     let row = |r: &Record| {
         let at = |c: &str| r.int(c) - first;
@@ -34,7 +27,7 @@ fn edges(answer: &Answer, case: &str) -> Vec<(String, i64, i64, i64, i64)> {
     answer.rows_where("record_edges", |r| r.text("case") == case).iter().map(row).collect()
 }
 
-fn of_scope(answer: &Answer, table: &str, scope: &str) -> Vec<Record> {
+pub fn of_scope(answer: &Answer, table: &str, scope: &str) -> Vec<Record> {
     answer.rows_where(table, |r| r.text("scope") == scope)
 }
 
@@ -45,7 +38,7 @@ fn of_scope(answer: &Answer, table: &str, scope: &str) -> Vec<Record> {
 ///   launches     |==|  |==|             |sync ...............|     us(10), us(30), sync us(200)..us(5_300)
 ///   stream 7   ????????????????????????????[a ==)[b ==)            us(5_000)..us(5_100), us(5_100)..us(5_300)
 /// ```
-fn hidden() -> TraceBuilder {
+pub fn hidden() -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
     let mut main = t.thread(1);
     main.op("aten::add", us(0)..us(100));
@@ -86,7 +79,7 @@ fn work_from_before_the_recording_is_in_no_window() {
 fn launches_behind_unrecorded_work_are_flagged_and_in_no_statistic() {
     let a = run(&hidden());
     let launches = a.rows("launches");
-    assert!(launches.iter().all(|r| r.cell("behind_unrecorded") == &Value::Bool(true)), "{launches:?}");
+    assert!(launches.iter().all(|r| r.cell("behind_unrecorded") == Value::Bool(true)), "{launches:?}");
     assert_eq!(launches.iter().map(|r| r.int("delay_ns")).collect::<Vec<_>>(), [us(4_985), us(5_065)]);
     let stats = one(of_scope(&a, "launch_stats", "capture"));
     assert_eq!(["launch_count", "behind_unrecorded_count", "started_count"].map(|c| stats.int(c)), [2, 2, 0]);
@@ -95,7 +88,7 @@ fn launches_behind_unrecorded_work_are_flagged_and_in_no_statistic() {
     }
     let none = ["delay_outlier_count", "runtime_outlier_count", "short_count", "idle_ns", "short_idle_ns"];
     assert_eq!(none.map(|c| stats.int(c)), [0; 5]);
-    let marks = |r: &Record| (r.int("ts_ns"), r.cell("is_lower_bound") == &Value::Bool(true));
+    let marks = |r: &Record| (r.int("ts_ns"), r.cell("is_lower_bound") == Value::Bool(true));
     let first = one(a.rows("ranks")).int("first_ts_ns");
     let lengths: Vec<(i64, bool)> = a.rows("queue_length").iter().map(marks).map(|(t, m)| (t - first, m)).collect();
     assert_eq!(lengths, [(us(10), true), (us(30), true), (us(5_000), false), (us(5_100), false)]);
@@ -236,7 +229,7 @@ fn a_recorded_head_is_busy_time_and_its_launches_are_flagged() {
     let capture = one(of_scope(&a, "temporal_breakdown", "capture"));
     assert_eq!(["dur_ns", "compute_ns", "idle_ns"].map(|c| capture.int(c)), [us(500), us(495), us(5)]);
     let flags: Vec<bool> =
-        a.rows("launches").iter().map(|r| r.cell("behind_unrecorded") == &Value::Bool(true)).collect();
+        a.rows("launches").iter().map(|r| r.cell("behind_unrecorded") == Value::Bool(true)).collect();
     assert_eq!(flags, [true, false]);
     let stats = one(of_scope(&a, "launch_stats", "capture"));
     assert_eq!(["started_count", "delay_p50_ns"].map(|c| stats.int(c)), [1, us(85)]);
@@ -366,7 +359,7 @@ fn amd_calls_are_told_the_same_way() {
 fn a_file_with_the_profilers_record_span_is_no_excerpt() {
     let excerpt = |t: &TraceBuilder| {
         let rows = run(t).rows_where("record_edges", |r| r.text("scope") == "lead");
-        one(rows).cell("excerpt") == &Value::Bool(true)
+        one(rows).cell("excerpt") == Value::Bool(true)
     };
     // the profiler counts its events from 0
     assert!(!excerpt(&hidden()));
@@ -385,120 +378,6 @@ fn a_file_with_the_profilers_record_span_is_no_excerpt() {
     assert!(!excerpt(&whole));
 }
 
-fn tracelens(name: &str) -> Option<PathBuf> {
-    Some(shared::folder()?.join("traces/tracelens").join(name))
-}
-
-const VD: &str = "inference_vllm_decode_full_graph_execution.json.gz";
-const SD: &str = "inference_sglang_decode_sglang_Qwen3-8B_decode.json.gz";
-const B3: &str = "sgl_semantic_purity_deepseek_r1_B300_1782843274.7730265-TP-0-DECODE.trace.json.gz";
-const M3: &str = "sgl_semantic_purity_deepseek_r1_MI300_1782841132.2905657-TP-0-DECODE.trace.json.gz";
-
-fn real(name: &str) -> Option<Answer> {
-    Some(answer(&[tracelens(name)?], &options()))
-}
-
-/// Delays of the launches that were not queued behind unrecorded work.
-fn clean_delays(answer: &Answer) -> Vec<i64> {
-    let clean = answer.rows_where("launches", |r| r.cell("behind_unrecorded") == &Value::Bool(false));
-    let mut delays: Vec<i64> = clean.iter().filter_map(|r| r.opt_int("delay_ns")).collect();
-    delays.sort_unstable();
-    delays
-}
-
-#[test]
-fn a_decode_step_of_vllm_is_busy_behind_its_lead() {
-    let Some(a) = real(VD) else { return };
-    let lead = edges(&a, "hidden_work");
-    assert_eq!((lead[0].0.as_str(), lead[0].2, lead[0].3), ("lead", 8_370_878, 14));
-    assert!(clean_delays(&a).is_empty());
-    for scope in ["span", "capture"] {
-        let r = one(of_scope(&a, "temporal_breakdown", scope));
-        assert_eq!(["dur_ns", "busy_ns", "idle_ns"].map(|c| r.int(c)), [10_743_181, 10_717_708, 25_473], "{scope}");
-    }
-    let first = a.rows("record_edges");
-    assert!(first.iter().all(|r| r.cell("excerpt") == &Value::Bool(true)));
-}
-
-#[test]
-fn a_decode_step_of_sglang_is_not_idle_for_half_a_second() {
-    let Some(a) = real(SD) else { return };
-    let lead = edges(&a, "hidden_work");
-    let of = |e: &(String, i64, i64, i64, i64)| (e.0.clone(), e.2, e.3);
-    assert_eq!(
-        lead.iter().map(of).collect::<Vec<_>>(),
-        [("lead".to_string(), 463_380_240, 5), (String::new(), 463_380_240, 5)]
-    );
-    let delays = clean_delays(&a);
-    assert_eq!((delays.len(), delays[4] + delays[5]), (10, 9_885));
-    let r = one(of_scope(&a, "temporal_breakdown", "capture"));
-    assert_eq!(["dur_ns", "busy_ns"].map(|c| r.int(c)), [10_450_292, 9_768_680]);
-    let wait = one(a.rows_where("record_edges", |r| r.text("case") == "host_wait"));
-    assert_eq!(wait.text("evidence"), "`hipMemcpyWithStream` waited for work from before the capture");
-    assert_eq!(edges(&a, "host_wait")[0].1, 361_701);
-    // The kernel on another stream in the lead keeps its row.
-    let first = one(a.rows("ranks")).int("first_ts_ns");
-    assert_eq!(a.rows_where("kernels", |r| r.int("ts_ns") - first < 463_380_240).len(), 1);
-}
-
-#[test]
-fn the_only_long_waits_of_two_decode_steps_are_the_profilers() {
-    for (name, call, ns) in [(M3, "hipDeviceSynchronize", 5_582_400), (B3, "cudaDeviceSynchronize", 778_900)] {
-        let Some(a) = real(name) else { return };
-        assert_eq!(edges(&a, "hidden_work"), [], "{name}");
-        assert_eq!(edges(&a, "lost_tail"), [], "{name}");
-        let found = edges(&a, "profiler");
-        assert!(found.iter().any(|e| (e.2 - e.1 - ns).abs() < 100), "{name}: {found:?}");
-        let rows = a.rows_where("record_edges", |r| r.text("case") == "profiler");
-        assert!(rows.iter().any(|r| r.text("evidence").starts_with(&format!("`{call}` in `"))), "{name}");
-        assert!(rows.iter().all(|r| r.cell("excerpt") == &Value::Bool(false)), "{name}");
-    }
-}
-
-/// A trace without the device rows that start `t` us after the first event or later, and the number of these.
-fn cut(name: &str, t: f64, folder: &Path) -> Option<(PathBuf, usize)> {
-    let packed = std::fs::File::open(tracelens(name)?).unwrap();
-    let mut trace: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed)).unwrap();
-    let events = trace["traceEvents"].as_array_mut().unwrap();
-    let ts = |e: &Value| e["ts"].as_f64();
-    let first =
-        events.iter().filter(|e| e["ph"] == "X" && e["cat"] != "Trace").filter_map(ts).min_by(f64::total_cmp).unwrap();
-    let before = events.len();
-    let is_gpu = |e: &Value| ["kernel", "gpu_memcpy", "gpu_memset"].iter().any(|c| e["cat"] == *c);
-    events.retain(|e| !(e["ph"] == "X" && is_gpu(e) && ts(e).is_some_and(|ts| ts - first >= t)));
-    let removed = before - events.len();
-    let path = folder.join("rank_0.json");
-    std::fs::write(&path, trace.to_string()).unwrap();
-    Some((path, removed))
-}
-
-#[test]
-fn a_tail_that_is_cut_off_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, t, removed, without, after, graph) in
-        [(B3, 5_000.0, 265, 12, 9, 103), (M3, 3_000.0, 298, 8, 5, 66), (SD, 465_660.0, 459, 4, 4, 89)]
-    {
-        let Some((path, found)) = cut(name, t, folder.path()) else { return };
-        assert_eq!(found, removed, "{name}");
-        let a = answer(std::slice::from_ref(&path), &options());
-        let tails = edges(&a, "lost_tail");
-        assert_eq!(tails.iter().map(|e| e.3).collect::<Vec<_>>(), [after], "{name}");
-        let capture = one(of_scope(&a, "temporal_breakdown", "capture"));
-        let first = one(a.rows("ranks")).int("first_ts_ns");
-        assert_eq!(capture.int("ts_ns") + capture.int("dur_ns") - first, tails[0].1, "{name}");
-        assert_eq!(tails[0].2 + first, one(a.rows("ranks")).int("last_ts_ns"), "{name}");
-        let launches = a.rows("launches");
-        let most = launches.iter().filter(|r| r.text("api").contains("GraphLaunch")).map(|r| r.int("activity_count"));
-        assert_eq!(most.collect::<Vec<_>>(), [graph], "{name}");
-        // Calls without activities, including copies.
-        let trace = rank_trace(&path, 0);
-        let is_launch = |n: &str| ["launch", "memcpy", "memset"].iter().any(|p| n.to_ascii_lowercase().contains(p));
-        let own = |row: u32| !trace.launches().of(row).is_empty();
-        let calls = (0..trace.columns.len() as u32).filter(|&r| trace.classes[r as usize].name() == "runtime_call");
-        assert_eq!(calls.filter(|&r| is_launch(trace.name(r)) && !own(r)).count(), without, "{name}");
-    }
-}
-
 #[test]
 fn text_and_page_carry_one_note_and_no_finding() {
     let folder = tempfile::tempdir().unwrap();
@@ -515,33 +394,4 @@ fn text_and_page_carry_one_note_and_no_finding() {
     assert_eq!(run(&["idle", &input]).matches(note).count(), 1);
     let page = std::fs::read_to_string(format!("{out}/report.html")).unwrap();
     assert_eq!(page.matches(note).count(), 1);
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn of_all_real_traces_two_begin_behind_hidden_work_and_none_loses_its_tail() {
-        let Some(root) = shared::folder() else { return };
-        let (mut hidden, mut cut) = (Vec::new(), Vec::new());
-        for path in shared::files_below(&root.join("traces")) {
-            let Some(trace) = try_trace(&path) else { continue };
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if !trace.edges.tails.is_empty() {
-                cut.push(name);
-                continue;
-            }
-            if !trace.edges.leads().is_empty() {
-                hidden.push(name);
-            } else {
-                assert_eq!(trace.capture, trace.recorded, "{name}");
-            }
-        }
-        hidden.sort();
-        assert_eq!(hidden, [SD, VD]);
-        cut.sort();
-        // Synthetic ones, whose last call (`cuLaunchKernel`, correlation 900) has no kernel.
-        assert_eq!(cut, ["lanes.json.gz", "meta.json.gz", "plain.json.gz"]);
-    }
 }

@@ -4,8 +4,7 @@
 use crate::plan::{ORIGIN, Plan, plans};
 use crate::robustness::brute::{Brute, Window};
 use crate::robustness::invariants::check as check_all;
-use crate::run::{Answer, Record, answer, device_windows, options};
-use crate::shared;
+use crate::run::{Answer, Record, answer, one, options};
 use hta::analysis::api::{Certainty, Observation, Options};
 use hta::trace::rank_trace::StepFilter;
 use hta::trace::step::StepWindow;
@@ -68,7 +67,7 @@ fn write(folder: &Path, traces: &[TraceBuilder]) -> Vec<PathBuf> {
     traces.iter().enumerate().map(one).collect()
 }
 
-fn run(traces: &[TraceBuilder], options: &Options) -> Answer {
+pub fn run(traces: &[TraceBuilder], options: &Options) -> Answer {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let answer = answer(&write(folder.path(), traces), options);
     match options.model.steps {
@@ -81,11 +80,6 @@ fn run(traces: &[TraceBuilder], options: &Options) -> Answer {
 
 fn observation(answer: &Answer) -> Option<Observation> {
     answer.outcome.outputs.iter().find(|(a, _)| a.stem() == "steps").and_then(|(_, o)| o.observations.first().cloned())
-}
-
-fn one(rows: Vec<Record>) -> Record {
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    rows.into_iter().next().expect("one row")
 }
 
 /// The difference and its parts: compute, exposed communication, exposed memory, idle, us.
@@ -192,7 +186,7 @@ fn equal_steps_have_a_summary_and_nothing_slow() {
         assert_eq!(classes, [us(40), us(15), 0, us(45)]);
         // the all-reduce ends 10 us before the annotation
         assert_eq!((r.int("launched_count"), r.int("gpu_lag_ns")), (2, -us(10)));
-        assert_eq!((r.float("ratio_to_median"), r.cell("is_slow")), (Some(1.0), &Value::Bool(false)));
+        assert_eq!((r.float("ratio_to_median"), r.flag("is_slow")), (Some(1.0), Some(false)));
     }
     assert!(answer.rows("slow_steps").is_empty() && observation(&answer).is_none());
 }
@@ -222,7 +216,7 @@ fn without_marks_the_capture_is_the_one_step_and_is_not_compared() {
     t.thread(1).launch(us(0)..us(5)).kernel("gemm", 7, us(10)..us(30));
     let answer = answer(&write(folder.path(), &[t]), &options());
     let step = one(answer.rows("steps"));
-    assert_eq!((step.int("dur_ns"), step.int("compute_ns"), step.cell("is_slow")), (us(30), us(20), &Value::Null));
+    assert_eq!((step.int("dur_ns"), step.int("compute_ns"), step.cell("is_slow")), (us(30), us(20), Value::Null));
     assert_eq!(one(answer.rows("step_summary")).text("step_rule"), "capture");
     assert!(answer.rows("slow_steps").is_empty());
 }
@@ -271,7 +265,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     for s in &summaries {
         let rank = s.int("rank");
         let own: Vec<&Record> = steps.iter().filter(|r| r.int("rank") == rank).collect();
-        let partial = |r: &Record| r.cell("is_partial") == &Value::Bool(true);
+        let partial = |r: &Record| r.cell("is_partial") == Value::Bool(true);
         let durations: Vec<(i64, bool)> = own.iter().map(|r| (r.int("dur_ns"), partial(r))).collect();
         let (median, mad, mut indices) = slow_again(&durations).expect("a summary has steps");
         let mut usual = vec![median; durations.len()];
@@ -292,7 +286,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
         let kind = |r: &Record| ["phase", "mode", "requests"].map(|c| r.cell(c).to_string());
         if iterations.iter().map(kind).collect::<BTreeSet<_>>().len() > 1 {
             // Iterations that differ by design are not compared.
-            assert_eq!(s.cell("slow_above_ns"), &Value::Null, "{what}: {}", s.0);
+            assert_eq!(s.cell("slow_above_ns"), Value::Null, "{what}: {}", s.0);
             indices.clear();
         }
         assert_eq!((s.int("median_ns"), s.int("mad_ns")), (median, mad), "{what}: {}", s.0);
@@ -301,7 +295,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
         assert_eq!(counts, [own.len(), full, indices.len()], "{what}: {}", s.0);
         let over: i64 = indices.iter().map(|&i| durations[i].0 - usual[i]).sum();
         assert_eq!(s.int("slow_ns"), over, "{what}: {}", s.0);
-        let marked: Vec<usize> = (0..own.len()).filter(|&i| own[i].cell("is_slow") == &Value::Bool(true)).collect();
+        let marked: Vec<usize> = (0..own.len()).filter(|&i| own[i].cell("is_slow") == Value::Bool(true)).collect();
         assert_eq!(marked, indices, "{what}: rank {rank}");
         let devices = breakdown.iter().filter(|b| b.int("rank") == rank && b.int("step") == 0).count();
         let rows = slow.iter().filter(|r| r.int("rank") == rank).count();
@@ -365,28 +359,6 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     }
     expected
 }
-
-fn json(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).expect("the reference can be read");
-    serde_json::from_str(&text).expect("the reference is JSON")
-}
-
-/// A row of numbers, us, as ns.
-fn costs(row: &Value) -> Vec<i64> {
-    row.as_array().expect("a list").iter().filter_map(Value::as_i64).map(us).collect()
-}
-
-/// Fixtures of the plugin's own tests whose totals are defined differently:
-/// - without steps, it takes the time from the first to the last operator of the host; here the capture is the step;
-/// - its first step begins after kernels that ran before it, and steps after the last kernel are left out.
-const ANOTHER_THING: [&str; 6] = [
-    "test_build_module_hierarchy.0",
-    "test_distributed_nccl.0",
-    "test_distributed_nccl.1",
-    "test_last_steps_no_kernel.0",
-    "test_memory_view.0",
-    "test_multiple_profilersteps_with_overlap.0",
-];
 
 fn find(windows: &[Window], step: i64) -> &Window {
     windows.iter().find(|w| w.step == Some(step)).expect("a window per step")
@@ -454,69 +426,4 @@ fn random_traces_have_slow_steps_to_check() {
         slow += check("a random trace", &answer(&[plan.write(folder.path(), ORIGIN, &Format::default())], &options()));
     }
     assert!(slow >= 10, "{slow} slow steps");
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    /// Kernel, Memcpy, Memset, Runtime, DataLoader, CPU, Other: all except the device's are idle time here.
-    #[test]
-    fn device_windows_are_the_steps_of_the_tensorboard_plugin() {
-        let Some(root) = shared::folder() else { return };
-        let reference = json(&root.join("reference/tensorboard/resnet50_num_workers_0.span1/overview.json"));
-        let trace = root.join("traces/kineto_tb/samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz");
-        let answer = answer(&[trace], &device_windows());
-        let rows = reference["steps"]["rows"].as_array().expect("steps");
-        let steps = answer.rows("steps");
-        assert_eq!((steps.len(), rows.len()), (6, 6));
-        for (step, want) in steps.iter().zip(rows) {
-            let label = want[0].as_str().expect("a name");
-            assert_eq!(step.int("step_label").to_string(), label);
-            let c = costs(want);
-            let times = ["dur_ns", "compute_ns", "exposed_memory_ns", "exposed_communication_ns"].map(|k| step.int(k));
-            assert_eq!(times, [c.iter().sum(), c[0], c[1] + c[2], 0], "step {label}");
-            assert_eq!(step.int("idle_ns"), c[3..].iter().sum::<i64>(), "step {label}");
-        }
-    }
-
-    #[test]
-    fn step_lengths_of_the_plugins_own_tests_agree() {
-        let Some(root) = shared::folder() else { return };
-        let (mut compared, mut differing) = (0, Vec::new());
-        for file in shared::files_below(&root.join("reference/tensorboard/unit")) {
-            let name = file.file_name().expect("a name").to_string_lossy().into_owned();
-            let Some(stem) = name.strip_suffix(".expected.json").filter(|s| !s.ends_with("distributed")) else {
-                continue;
-            };
-            let rows = json(&file)["steps_costs"].as_array().cloned().unwrap_or_default();
-            let total = |r: &Value| r.as_array().and_then(|c| c.last()).and_then(Value::as_i64).map(us);
-            // Without any event that it counts as work, the plugin has a total of -18446744073709551615.
-            let Some(totals) = rows.iter().map(total).collect::<Option<Vec<i64>>>() else { continue };
-            let answer = answer(&[file.with_file_name(format!("{stem}.trace.json"))], &device_windows());
-            let lengths: Vec<i64> = answer.rows("steps").iter().map(|r| r.int("dur_ns")).collect();
-            compared += 1;
-            if lengths != totals {
-                differing.push(stem.to_string());
-            }
-        }
-        assert_eq!((compared, differing), (28, ANOTHER_THING.map(str::to_string).to_vec()));
-    }
-
-    #[test]
-    fn known_windows_of_real_steps_are_in_the_table() {
-        let Some(root) = shared::folder() else { return };
-        let resnet = "kineto_tb/samples_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz";
-        let gloo = "multirank_gloo_ddp4/rank_2.pt.trace.json.gz";
-        for (trace, options, label, times) in [
-            (resnet, device_windows(), 5, [187_948_000, 98_598_000, 0, 2_031_000, 87_319_000]),
-            (resnet, options(), 5, [176_078_000, 87_356_000, 0, 2_026_000, 86_696_000]),
-            (gloo, options(), 2, [211_048_896, 84_577_604, 50_115_200, 0, 76_356_092]),
-        ] {
-            let answer = answer(&[root.join("traces").join(trace)], &options);
-            let row = one(answer.rows_where("steps", |r| r.int("step_label") == label));
-            let columns = ["dur_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"];
-            assert_eq!(columns.map(|c| row.int(c)), times, "{trace}");
-        }
-    }
 }

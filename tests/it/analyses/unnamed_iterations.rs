@@ -1,6 +1,6 @@
 //! Iterations that no engine names, and ranks that serve without any.
 
-use crate::run::{Answer, Record, answer, options};
+use crate::run::{Answer, Record, answer, one, options};
 use hta::trace::testing::{TraceBuilder, us};
 
 /// A loop of four rounds of 1 ms each; `x` ran before it.
@@ -31,11 +31,6 @@ fn run(trace: &TraceBuilder) -> Answer {
     let path = folder.path().join("rank_0.json");
     std::fs::write(&path, trace.to_json()).unwrap();
     answer(&[path], &options())
-}
-
-fn one(rows: Vec<Record>) -> Record {
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    rows.into_iter().next().unwrap()
 }
 
 fn rule(a: &Answer) -> String {
@@ -187,7 +182,7 @@ fn replays() -> TraceBuilder {
 fn a_rank_that_replays_graphs_serves_without_iterations() {
     let a = run(&replays());
     assert_eq!(rule(&a), "capture");
-    assert_eq!(one(a.rows("ranks")).cell("is_serving").as_bool(), Some(true));
+    assert_eq!(one(a.rows("ranks")).flag("is_serving"), Some(true));
     // Launches one by one, the longest kernel and the critical path are no findings then.
     for (analysis, output) in &a.outcome.outputs {
         if ["launches", "kernels", "critical-path", "steps"].contains(&analysis.stem()) {
@@ -200,5 +195,5 @@ fn a_rank_that_replays_graphs_serves_without_iterations() {
     // With a mark of the profiler's schedule it is a program as any other.
     let mut t = replays();
     t.thread(1).step(1, us(60)..us(1_100));
-    assert_eq!(one(run(&t).rows("ranks")).cell("is_serving").as_bool(), Some(false));
+    assert_eq!(one(run(&t).rows("ranks")).flag("is_serving"), Some(false));
 }

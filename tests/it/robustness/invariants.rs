@@ -23,7 +23,7 @@ fn by_window(rows: &[Record]) -> BTreeMap<Window, Vec<&Record>> {
     map
 }
 
-fn sum(rows: &[&Record], column: &str) -> i64 {
+pub fn sum(rows: &[&Record], column: &str) -> i64 {
     rows.iter().map(|r| r.int(column)).sum()
 }
 
@@ -144,8 +144,8 @@ fn names_sum_to_durations(what: &str, answer: &Answer) {
         let own = |rows: &[Record]| -> (i64, i64) {
             let mine = rows.iter().filter(|r| (r.int("rank"), r.opt_int("device")) == device);
             mine.fold((0, 0), |(n, t), r| {
-                let n_here = if r.0.get("count").is_some() { r.int("count") } else { 1 };
-                let t_here = if r.0.get("sum_ns").is_some() { r.int("sum_ns") } else { r.int("dur_ns") };
+                let n_here = if r.has("count") { r.int("count") } else { 1 };
+                let t_here = if r.has("sum_ns") { r.int("sum_ns") } else { r.int("dur_ns") };
                 (n + n_here, t + t_here)
             })
         };
@@ -277,7 +277,7 @@ fn iterations(what: &str, answer: &Answer) {
 
 /// Every check on each file alone; files that give an error must be refused, not wrong. Returns the number of readable
 /// files and of windows.
-fn check_files(files: &[PathBuf]) -> (usize, usize) {
+pub fn check_files(files: &[PathBuf]) -> (usize, usize) {
     let (mut readable, mut windows) = (0, 0);
     for file in files {
         for options in [options(), device_windows()] {
@@ -312,19 +312,5 @@ fn parts_sum_to_the_whole_on_every_sample() {
     for set in ["gpu_ddp8", "gloo_ddp4"] {
         let answer = try_run(&[samples.join(set)], &options()).expect("a good set");
         check(set, &answer);
-    }
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn parts_sum_to_the_whole_on_every_real_trace() {
-        let Some(root) = shared::folder() else { return };
-        let files = traces_below(&root.join("traces"));
-        let (readable, windows) = check_files(&files);
-        // Five more are traces of other profilers, which are refused.
-        assert!(readable >= 69 && windows >= 69 * 4, "{readable} files, {windows} windows of {} files", files.len());
     }
 }

@@ -194,7 +194,7 @@ fn a_cpu_only_rank_takes_nothing_from_the_others() {
         for analysis in chosen(by, ANALYSES) {
             for table in analysis.tables().iter().filter(|t| !of_job.contains(&t.name)) {
                 let of_rank_0 = |a: &Answer| -> Vec<String> {
-                    let own = a.rows_where(table.name, |r| r.0.get("rank").is_none_or(|v| v == 0));
+                    let own = a.rows_where(table.name, |r| !r.has("rank") || r.opt_int("rank") == Some(0));
                     own.iter().map(|r| r.0.to_string()).collect()
                 };
                 assert_eq!(of_rank_0(&both), of_rank_0(&alone), "{}", table.name);

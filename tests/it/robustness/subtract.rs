@@ -2,10 +2,9 @@
 //! refuse; it must not become another one that is sure. What is taken away: the device rows of a rank, the rows of a
 //! stream, every second kernel, the agreement of device clock and host clock, the beginning, a rank.
 
-use crate::run::{Quiet, Record, options};
+use crate::run::{Quiet, Record, options, rows_of};
 use crate::shared;
 use flate2::read::GzDecoder;
-use hta::output::json::records;
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
 use hta::registry::find;
@@ -63,7 +62,7 @@ impl Said {
         let outcome = run(&request, &NoRows, &Quiet).ok()?;
         let (_, output) = outcome.outputs.first()?;
         let findings: Vec<Record> =
-            output.tables.iter().filter(|t| t.spec.name == "findings").flat_map(records).map(Record).collect();
+            output.tables.iter().filter(|t| t.spec.name == "findings").flat_map(rows_of).collect();
         let name = |r: &Record| (r.text("kind").to_string(), r.text("key").to_string());
         let verdict = output.verdict.as_ref()?;
         let mut sure = BTreeMap::new();
@@ -79,7 +78,7 @@ impl Said {
 /// A set of files as JSON.
 type Set = Vec<Value>;
 
-fn read(path: &Path) -> Option<Value> {
+pub fn read(path: &Path) -> Option<Value> {
     let bytes = std::fs::read(path).ok()?;
     let mut text = Vec::new();
     match bytes.starts_with(&[0x1f, 0x8b]) {
@@ -236,7 +235,7 @@ const SAME: [(&str, &str, &str); 4] = [
     ("graph_capture_rank_0.json.gz without the first third", "memory_full", "it is as full with the whole file"),
 ];
 
-fn check(root: &Path) {
+pub fn check(root: &Path) {
     let mut wrong: Vec<String> = sets(root).iter().flat_map(|(name, files)| mistakes(name, files)).collect();
     wrong.retain(|w| !SAME.iter().any(|(set, cause, _)| w.contains(set) && w.contains(&format!(": {cause}"))));
     assert!(wrong.is_empty(), "{} verdicts became different and sure:\n{}", wrong.len(), wrong.join("\n"));
@@ -257,22 +256,4 @@ fn device_rows_are_known_by_their_category() {
     let row = |category: &str| Value::Object(Map::from_iter([("cat".to_string(), category.into())]));
     assert!(is_device_row(&row("kernel")) && is_device_row(&row("Kernel")) && is_device_row(&row("gpu_memcpy")));
     assert!(!is_device_row(&row("cpu_op")) && !is_device_row(&Value::Null));
-}
-
-mod on_shared_traces {
-    use super::check;
-    use crate::shared;
-
-    #[test]
-    fn a_trace_with_less_recorded_gets_no_other_sure_verdict() {
-        let Some(root) = shared::folder() else { return };
-        check(&root.join("traces"));
-    }
-
-    #[test]
-    fn a_case_with_less_recorded_gets_no_other_sure_verdict() {
-        let Some(root) = shared::folder() else { return };
-        check(&root.join("cases/reports"));
-        check(&root.join("cases/jobs"));
-    }
 }

@@ -1,13 +1,12 @@
 //! Memory snapshots and timelines: real ones with known answers, and synthetic, cut and hostile ones.
 
-mod command;
+pub mod command;
 mod hostile;
-mod known;
 mod levels;
 mod pickle;
 mod shared_objects;
 mod synthetic;
-mod timeline;
+pub mod timeline;
 
 use hta::health::Health;
 use hta::read::snapshot::{Problem, Snapshot, read_snapshot};
@@ -40,14 +39,14 @@ fn parsed(bytes: &[u8]) -> Result<Snapshot, Problem> {
 }
 
 /// The devices of a snapshot, and what did not agree.
-fn replayed(snapshot: &Snapshot, until: Until) -> (Vec<DeviceMemory<'_>>, Health) {
+pub fn replayed(snapshot: &Snapshot, until: Until) -> (Vec<DeviceMemory<'_>>, Health) {
     let mut health = snapshot.health.clone();
     let devices = devices(snapshot, until, OnlyDevice::Any, &mut health);
     (devices, health)
 }
 
 /// A table of a device.
-fn table(device: &DeviceMemory, sites: &Sites, name: &str) -> Batch {
+pub fn table(device: &DeviceMemory, sites: &Sites, name: &str) -> Batch {
     let spec = TABLES.iter().find(|t| t.name == name).expect("a table of that name");
     DeviceRows { rank: 0, device, sites, steps: None }.table(spec, None).expect("rows")
 }

@@ -1,6 +1,6 @@
 //! Invariants of any two traces: a trace compared with itself, swapped sides, sums.
 
-use super::sets::{Compared, diff, diff_with, folder, handed_by, with};
+use super::sets::{Compared, diff_with, folder, handed_by, with};
 use crate::plan::{Kind, ORIGIN, Plan, plans};
 use crate::registry::follows_its_declaration;
 use crate::run::{Record, options};
@@ -19,10 +19,8 @@ const DELTAS: [(&str, &[&str]); 2] = [
 ];
 
 fn key(r: &Record) -> String {
-    match r.0.get("metric") {
-        Some(metric) => metric.to_string(),
-        None => format!("{} {} {}", r.text("side"), r.text("class"), r.text("name")),
-    }
+    let columns: &[&str] = if r.has("metric") { &["metric"] } else { &["side", "class", "name"] };
+    columns.iter().map(|c| r.text(c)).collect::<Vec<_>>().join(" ")
 }
 
 fn is_all_zero(d: &Compared) {
@@ -31,7 +29,7 @@ fn is_all_zero(d: &Compared) {
             for column in columns {
                 assert_eq!(r.float(column), Some(0.0), "{table}.{column} {}", r.0);
             }
-            assert_ne!(r.cell("is_significant").as_bool(), Some(true), "{}", r.0);
+            assert_ne!(r.flag("is_significant"), Some(true), "{}", r.0);
         }
     }
 }
@@ -73,7 +71,7 @@ fn sums_hold(d: &Compared) {
     }
 }
 
-fn check(base: &[PathBuf], test: &[PathBuf], options: &Options) {
+pub fn check(base: &[PathBuf], test: &[PathBuf], options: &Options) {
     let compare = |a: &[PathBuf], b: &[PathBuf]| diff_with(a, b, options, &["step_time > +5%"]);
     for same in [base, test] {
         let d = compare(same, same);
@@ -111,7 +109,7 @@ fn by_hand(plan: &Plan, d: &Compared, set: &str) -> BTreeMap<String, (f64, f64)>
     let steps: Vec<(i64, i64)> = rows.iter().filter(|r| r.kind == Kind::Step).map(|r| (r.start, r.end)).collect();
     let table: Vec<Record> = d.rows("diff_steps").into_iter().filter(|r| r.text("set") == set).collect();
     let counted: std::collections::BTreeSet<Option<i64>> =
-        table.iter().filter(|r| r.cell("is_counted").as_bool() == Some(true)).map(|r| r.opt_int("step")).collect();
+        table.iter().filter(|r| r.flag("is_counted") == Some(true)).map(|r| r.opt_int("step")).collect();
     let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for r in rows.iter().filter(|r| r.kind == Kind::Gpu) {
         let at = r.launch.map_or(r.start, |l| rows[l].start);
@@ -168,27 +166,5 @@ fn compat_tables_are_the_declared_ones() {
             follows_its_declaration(batch);
             assert_eq!(!batch.is_empty(), filled, "{sample} {}", batch.spec.name);
         }
-    }
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn the_largest_real_traces_keep_the_invariants() {
-        let Some(root) = shared::folder() else { return };
-        let trace = |name: &str| vec![root.join("traces").join(name)];
-        let (control, test) =
-            (trace("hta/trace_diff_control_control.json.gz"), trace("hta/trace_diff_test_test.json.gz"));
-        check(&control, &test, &options());
-        // Counted from the JSON of both files without hta, us per step.
-        let d = diff(&control, &test);
-        let us = |metric: &str, side: &str| d.metric(metric).float(side).unwrap_or(0.0) * 6.0 / 1000.0;
-        let sides = ["base_ns_per_step", "test_ns_per_step"];
-        assert_eq!(sides.map(|s| us("step_time", s).round()), [464_945.0, 744_401.0]);
-        assert_eq!(sides.map(|s| us("gpu_sum", s).round()), [501_567.0, 963_762.0]);
-        assert_eq!(d.rows("diff_by_name").len(), 431);
-        check(&trace("multirank_nccl_megatron_tp8"), &control, &options());
     }
 }

@@ -30,7 +30,7 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
     assert_eq!((step.float("delta_pct"), step.float("share_of_change_pct")), (Some(5.0), Some(100.0)));
     assert_eq!((step.int("base_step_count"), step.int("test_step_count")), (3, 3));
     // Every step takes the same time, so any difference is significant.
-    assert_eq!((step.float("test_std_ns"), step.cell("is_significant").as_bool()), (Some(0.0), Some(true)));
+    assert_eq!((step.float("test_std_ns"), step.flag("is_significant")), (Some(0.0), Some(true)));
     let rows = d.rows("diff_by_name");
     let gpu: Vec<(&str, &str, &str, f64)> = rows
         .iter()
@@ -92,7 +92,7 @@ fn ranks_that_only_one_set_has_are_left_out() {
     let counted: Vec<i64> = d
         .rows("diff_steps")
         .iter()
-        .filter(|r| r.text("set") == "test" && r.cell("is_counted").as_bool() == Some(true))
+        .filter(|r| r.text("set") == "test" && r.flag("is_counted") == Some(true))
         .map(|r| r.int("rank"))
         .collect();
     assert_eq!(counted, [0, 0, 0, 1, 1, 1]);
@@ -138,16 +138,16 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     assert_eq!(us_of(&step, NS), [230.0, 255.0, 25.0]);
     assert_eq!(step.float("base_std_ns").map(f64::round), Some(26_833.0));
     assert_eq!(step.float("std_error_ns").map(f64::round), Some(15_492.0));
-    assert_eq!(step.cell("is_significant").as_bool(), Some(false));
+    assert_eq!(step.flag("is_significant"), Some(false));
     let [step, kernel] = small.verdicts.as_slice() else { panic!("two conditions") };
     assert!(step.is_crossed && kernel.is_crossed);
     assert!(step.noise.starts_with("within the noise of the steps (1.6 standard errors, 3"), "{}", step.noise);
     assert!(kernel.noise.starts_with("beyond the noise"), "{}", kernel.noise);
     let large = diff(&[base], &[noisy(Job { gemm: 180, ..BASE }).write(&b)]);
-    assert_eq!(large.metric("step_time").cell("is_significant").as_bool(), Some(true));
+    assert_eq!(large.metric("step_time").flag("is_significant"), Some(true));
     // Two steps are too few for an estimate.
     let two = diff_jobs(Job { steps: 2, ..BASE }, Job { steps: 2, ..TEST });
-    assert_eq!(two.metric("step_time").cell("is_significant").as_bool(), None);
+    assert_eq!(two.metric("step_time").flag("is_significant"), None);
     assert!(two.observations[0].sentence.ends_with("too few steps (2 and 2) to tell it from noise"));
 }
 
@@ -166,7 +166,7 @@ fn partial_steps_do_not_count() {
     assert_eq!(us_of(&d.metric("step_time"), NS), [200.0, 210.0, 10.0]);
     assert_eq!(us_of(&d.name("gpu", "old_one"), NS), [40.0, 0.0, -40.0]);
     let last = d.rows("diff_steps").into_iter().find(|r| r.opt_int("step_label") == Some(99)).expect("its row");
-    assert_eq!((last.cell("is_partial").as_bool(), last.cell("is_counted").as_bool()), (Some(true), Some(false)));
+    assert_eq!((last.flag("is_partial"), last.flag("is_counted")), (Some(true), Some(false)));
 }
 
 #[test]

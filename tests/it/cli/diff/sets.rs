@@ -1,11 +1,10 @@
 //! Runs a diff through the library, on traces with known differences.
 
-use crate::run::{Keep, Quiet, Record, options};
+use crate::run::{Keep, Quiet, Record, options, rows_of};
 use hta::analysis::api::{Observation, Options, View};
 use hta::compat::{Compat, chosen};
 use hta::diff::threshold::{Threshold, Verdict};
 use hta::diff::{DIFF, Set, compare};
-use hta::output::json::records;
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
 use hta::run::{Request, run};
@@ -24,7 +23,7 @@ pub struct Compared {
 
 impl Compared {
     pub fn rows(&self, table: &str) -> Vec<Record> {
-        self.tables.iter().filter(|b| b.spec.name == table).flat_map(records).map(Record).collect()
+        self.tables.iter().filter(|b| b.spec.name == table).flat_map(rows_of).collect()
     }
 
     /// The row of a metric.

@@ -2,7 +2,7 @@
 //!
 //! `tests/html/check.py` tests it in a browser.
 
-mod against;
+pub mod against;
 mod hostile;
 mod many;
 mod page;
@@ -18,19 +18,19 @@ fn hta(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hta")).current_dir(root).args(arguments).output().expect("the binary runs")
 }
 
-fn shown(path: &Path) -> &str {
+pub fn shown(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
 /// Analyses `inputs` into `out`, and gives its page.
-fn analyze(inputs: &str, out: &Path, options: &[&str]) -> Page {
+pub fn analyze(inputs: &str, out: &Path, options: &[&str]) -> Page {
     let run = hta(&[&["analyze", inputs, "-o", shown(out)], options].concat());
     assert!(run.status.code().is_some_and(|c| c < 2), "{inputs}: {}", String::from_utf8_lossy(&run.stderr));
     Page::read(&out.join("report.html"))
 }
 
 /// A page, and the data in it.
-struct Page {
+pub struct Page {
     html: String,
     data: Value,
 }
@@ -76,7 +76,7 @@ impl Page {
         self.column(section, grid, name)["cells"].as_array().expect("cells").iter().map(Value::as_i64).collect()
     }
 
-    fn texts(&self, section: &str, grid: &str, name: &str) -> Vec<String> {
+    pub fn texts(&self, section: &str, grid: &str, name: &str) -> Vec<String> {
         let text = |id: &Option<i64>| id.and_then(|i| self.data["texts"][usize::try_from(i).ok()?].as_str());
         self.cells(section, grid, name).iter().map(|id| text(id).unwrap_or_default().to_string()).collect()
     }

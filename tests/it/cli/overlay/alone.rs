@@ -32,7 +32,7 @@ fn rows(path: &Path) -> Vec<Value> {
 }
 
 /// The overlay of a file contains its events, gives the same answers, and adds only marked events.
-fn check(path: &Path) -> (usize, usize) {
+pub fn check(path: &Path) -> (usize, usize) {
     let dir = tempfile::tempdir().unwrap();
     // With the same name, because the rank may come from it.
     let name = path.file_name().unwrap().to_str().unwrap().trim_end_matches(".gz").trim_end_matches(".zst");
@@ -87,31 +87,18 @@ fn every_byte_of_every_event_stays_in_every_format() {
     }
 }
 
-/// Samples, and real traces if available.
-fn files() -> Vec<PathBuf> {
+fn samples() -> Vec<PathBuf> {
     let mut files = traces_below(&shared::samples());
-    if let Some(folder) = shared::folder() {
-        for name in [
-            "hta/nccl_parser_config_nccl_data.json.gz",
-            "hta/large_integer_trace_rank-70.Mar_25_20_48_12.2861.pt.trace.json.gz",
-            "kineto_tb/2d19c6_samples_resnet50_num_workers_0_worker0.pt.trace.json.gz",
-            "tracelens/b200_eager_trace.json.gz",
-            "cpu_single/cpu_awkward_names.pt.trace.json",
-            "multirank_nccl_megatron_tp8/megatron_kineto_3.json.gz",
-        ] {
-            files.push(folder.join("traces").join(name));
-        }
-    }
     files.retain(|f| !f.to_string_lossy().contains("truth") && !f.to_string_lossy().contains("KNOWN"));
     files
 }
 
-#[test]
-fn counters_need_no_host_events_but_calls() {
+/// Counters read from device rows and calls alone are those of all rows; returns how many there are.
+pub fn check_counters(files: &[PathBuf]) -> usize {
     let mut found = 0;
-    for file in files() {
+    for file in files {
         let of = |device_only: bool, spread: Spread| {
-            let input = Input::named(&file);
+            let input = Input::named(file);
             let options = LoadOptions { device_only, ..LoadOptions::default() };
             let l = load(&input, options, spread, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
             let trace = RankTrace::new(
@@ -130,14 +117,15 @@ fn counters_need_no_host_events_but_calls() {
         assert_eq!(few, of(true, Spread::AllCores), "{file:?}");
         found += few.1.series.len();
     }
-    assert!(found > 20);
+    found
 }
 
 #[test]
-fn samples_and_real_traces_read_as_they_did() {
-    let mut added = 0;
-    for file in &files() {
-        added += check(file).1;
-    }
-    assert!(added > 1000);
+fn counters_need_no_host_events_but_calls() {
+    assert!(check_counters(&samples()) > 20);
+}
+
+#[test]
+fn samples_read_as_they_did() {
+    assert!(samples().iter().map(|file| check(file).1).sum::<usize>() > 1000);
 }

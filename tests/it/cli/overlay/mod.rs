@@ -1,11 +1,11 @@
 //! `hta overlay`: it contains all events of its sources unchanged, and what it adds is valid in the Chrome trace
 //! format. Read here with serde_json, independently of hta's own reader.
 
-mod alone;
+pub mod alone;
 mod damaged;
 mod open;
-mod several;
-mod valid;
+pub mod several;
+pub mod valid;
 
 use crate::run::{Quiet, options};
 use hta::analysis::api::Options;

@@ -57,7 +57,7 @@ fn undone(overlay: &[u8]) -> BTreeMap<u64, Vec<Undone>> {
     out
 }
 
-fn check(files: &[PathBuf], asked: &Asked) -> Vec<u8> {
+pub fn check(files: &[PathBuf], asked: &Asked) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("all.json.gz");
     let summary = asked.write(files, &out).unwrap();
@@ -197,24 +197,4 @@ fn bases_that_differ_become_one() {
         own.filter_map(|e| fields(e).get("ts").map(|t| exact(t))).min().unwrap()
     };
     assert!((first(0) - first(1)).abs() < 1_000_000_000_000, "within a millisecond, as they were");
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn real_sets_are_kept_to_the_last_digit() {
-        let Some(folder) = shared::folder() else { return };
-        for (set, count) in [("multirank_nccl_megatron_tp8", 8), ("multirank_gloo_ddp4", 4)] {
-            let all = shared::files_below(&folder.join("traces").join(set));
-            let files: Vec<PathBuf> = all
-                .into_iter()
-                .filter(|f| shared::looks_like_a_trace(f) && !f.to_string_lossy().contains("/et/"))
-                .filter(|f| !f.ends_with("ground_truth.json"))
-                .collect();
-            assert_eq!(files.len(), count);
-            check(&files, &Asked::default());
-        }
-    }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-fn check(files: &[PathBuf]) -> BTreeMap<String, usize> {
+pub fn check(files: &[PathBuf]) -> BTreeMap<String, usize> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("all.json");
     Asked::default().write(files, &out).unwrap_or_else(|e| panic!("{files:?}: {e}"));
@@ -106,17 +106,4 @@ fn what_is_added_is_valid() {
     assert!(["M", "C", "X", "s", "f"].iter().all(|p| one[*p] > 0), "{one:?}");
     let host = check(&files("gloo_ddp4"));
     assert!(host["X"] > 0 && !host.contains_key("C"), "{host:?}");
-}
-
-/// Needs the traces beside the repository: see [`crate::shared::folder`].
-mod on_shared_traces {
-    use super::*;
-
-    #[test]
-    fn what_is_added_to_a_real_trace_is_valid() {
-        let Some(folder) = shared::folder() else { return };
-        let trace = folder.join("traces/tracelens/mi300_resnet_act_checkpoint.json.gz");
-        let count = check(&[trace]);
-        assert!(count["C"] > 1000 && count["s"] > 0, "{count:?}");
-    }
 }

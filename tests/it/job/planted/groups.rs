@@ -45,7 +45,7 @@ fn check(what: &str, world: u32, tp: u32, steps: u64, recording: &Recording) {
     assert_eq!(groups.len() as u32, world / tp + tp, "{what}");
     for g in &groups {
         assert_eq!(g.int("complete_count"), g.int("collective_count"), "{what}: {}", g.0);
-        assert_eq!((g.cell("is_inferred"), g.int("disagreement_count")), (&false.into(), 0), "{what}");
+        assert_eq!((g.flag("is_inferred"), g.int("disagreement_count")), (Some(false), 0), "{what}");
     }
 }
 
