@@ -70,9 +70,14 @@ fn words(command: &str, folder: &str) -> Vec<String> {
     let sample = if command.starts_with("hta cupti") { "gpu_counters" } else { "gpu_ddp8" };
     let traces = format!("data/samples/{sample}");
     let file = format!("{folder}/seen.json.gz");
+    let timeline = format!("{folder}/timeline.raw.json");
+    std::fs::write(&timeline, "[[-1, 1, 100, 0], [1000, 2, 50, 4], [2000, 3, -50, 4]]").unwrap();
     let word = |w: &str| match w {
+        // `hta report` takes results.
+        "BEFORE" | "AFTER" if command.starts_with("hta report") => format!("{folder}/results"),
         "TRACES" | "BEFORE" | "AFTER" => traces.clone(),
         "FILE" => file.clone(),
+        "TIMELINE" => timeline.clone(),
         _ => w.to_string(),
     };
     let mut words: Vec<String> = command.split_whitespace().skip(1).map(word).collect();
@@ -97,6 +102,8 @@ fn every_command_of_the_table_runs_and_says_something() {
     let folder = tempfile::tempdir().unwrap();
     let all: BTreeSet<String> = rows().iter().flat_map(|row| row.iter().flat_map(|c| commands(c))).collect();
     assert!(all.len() > 40, "{all:?}");
+    let results = folder.path().join("results").display().to_string();
+    assert_eq!(hta(&["analyze", "data/samples/gpu_ddp8", "--out", &results]).status.code(), Some(0));
     for command in all {
         let words = words(&command, folder.path().to_str().unwrap());
         let run = hta(&words.iter().map(String::as_str).collect::<Vec<_>>());
