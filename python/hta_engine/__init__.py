@@ -17,11 +17,10 @@ from __future__ import annotations
 from ._analyze import Traces, analyze, open_results
 from ._progress import Progress
 from ._report import Report
-from ._result import Result
+from ._result import ConditionHolds, Result
 from ._tables import Tables
 from ._version import __version__
 from .errors import (
-    ConditionHolds,
     HtaError,
     NoSuchTable,
     PartialResults,

@@ -12,8 +12,8 @@ from typing import Iterable, List, Mapping, Optional, Sequence, Union
 from . import _program
 from ._files import store_options
 from ._progress import ProgressOption, Shown
-from ._result import PathText, Result
-from .errors import CONDITION, DONE, PARTLY, ConditionHolds, HtaError, PartialResults, error_of
+from ._result import ConditionHolds, PathText, Result
+from .errors import CONDITION, DONE, PARTLY, HtaError, PartialResults, error_of
 
 #: A file, folder, pattern or URL, or several of them.
 Traces = Union[PathText, Iterable[PathText]]

@@ -163,3 +163,9 @@ def _verdict_lines(summary: Dict[str, Any]) -> List[str]:
     verdict = summary.get("verdict")
     lines = verdict.get("lines") if isinstance(verdict, dict) else None
     return [str(line) for line in lines] if isinstance(lines, list) else []
+
+
+class ConditionHolds(HtaError):
+    """A condition of `fail_if` holds. The results are complete: they are in `result`."""
+
+    result: Optional[Result] = None

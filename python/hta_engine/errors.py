@@ -6,13 +6,9 @@ An error's text is the message that `hta` prints, with its hints on lines of the
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Iterable, List, Optional
-
-if TYPE_CHECKING:
-    from ._result import Result
+from typing import Iterable, List, Optional
 
 __all__ = [
-    "ConditionHolds",
     "HtaError",
     "NoSuchTable",
     "PartialResults",
@@ -53,12 +49,6 @@ class WrongProgram(HtaError):
 
 class NoSuchTable(HtaError, KeyError):
     """The results do not hold a table of this name."""
-
-
-class ConditionHolds(HtaError):
-    """A condition of `fail_if` holds. The results are complete: they are in `result`."""
-
-    result: Optional[Result] = None
 
 
 class PartialResults(UserWarning):
