@@ -3,6 +3,11 @@
 
     python3 tests/html/check.py --shots FOLDER REPORT.html [REPORT.html ...]
     python3 tests/html/check.py --hta target/release/hta --shots FOLDER      # on the samples, and on hostile names
+    python3 tests/html/check.py --hta ... --shots ... --only gpu_ddp8,paper  # some of that, see PARTS
+    python3 tests/html/check.py --hta ... --shots ... --refill --only ...    # the page as it is in the source tree
+
+With `--refill` the program needs no new build after an edit of the page: what it writes is filled anew with the HTML, style
+and modules of the source tree, and keeps its data.
 
 Needs Chromium with its driver (Debian: `chromium chromium-driver`) and selenium (PyPI). Fails on any error in the
 console, any request, any script that a name has started, anything that is wider than the window, and on controls that do
@@ -14,6 +19,7 @@ import argparse
 import base64
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,6 +43,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLES = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single", "serving"]
 # pages with a baseline: of the same run, of another job, and of names that are no names
 COMPARED = [("gpu_ddp8", "gpu_ddp8"), ("gpu_ddp8", "gpu_single"), ("serving", "serving"), ("hostile", "gpu_single"), ("gpu_single", "hostile")]
+# what `--only` chooses from: pages, pages with a baseline, the page on paper and by keys, planted causes, many ranks
+PARTS = [*SAMPLES, "hostile", *(f"{this}_against_{base}" for this, base in COMPARED), "paper", "causes", "many"]
 FLAGS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--force-color-profile=srgb",
@@ -528,20 +536,61 @@ def on_paper_and_by_keys(driver, path, shots, name):
     return page.failures
 
 
-def planted_causes_are_found(driver, hta, scratch, analysed):
+def planted_causes_are_found(driver, program):
     """The first cause of sets in which it is known, and the way to its place and line."""
     failures = []
     for trace, line in causes.SETS.items():
         name = pathlib.Path(trace).name.split(".")[0]
-        if name not in analysed:
-            run = subprocess.run([hta, "analyze", ROOT / trace, "-o", scratch / name], capture_output=True, text=True)
-            if run.returncode > 1:
-                sys.exit(f"{trace}: {run.stderr}")
-        page = Page(driver, scratch / name / "report.html", None)
+        page = Page(driver, program.report(name, ROOT / trace), None)
         kind, clicks, took, lines = causes.find_cause(page, trace, line)
         print(f"{name}: {kind} after {clicks} click{'s' if clicks != 1 else ''} and {took:.1f} s{', at ' + lines[-1] if lines else ''}{'' if not page.failures else f', FAILED: {page.failures}'}")
         failures += page.failures
     return failures
+
+
+class Program:
+    """Makes pages in a scratch folder, each once."""
+
+    def __init__(self, hta, scratch, refill):
+        self.hta, self.scratch, self.refill = hta, scratch, refill
+
+    def run(self, *arguments):
+        run = subprocess.run([self.hta.resolve(), *arguments], capture_output=True, text=True)
+        if run.returncode > 1:
+            sys.exit(f"{' '.join(map(str, arguments))}: {run.stderr}")
+
+    def report(self, name, source=None):
+        folder = self.scratch / name
+        if not folder.exists():
+            source = source or (hostile_trace(self.scratch) if name == "hostile" else ROOT / "data/samples" / name)
+            self.run("analyze", source, "-o", folder)
+            self.filled(folder / "report.html")
+        return folder / "report.html"
+
+    def against(self, this, base):
+        new, old = (self.report(name).parent for name in (this, base))
+        self.run("report", new, "--against", old)
+        return self.filled((new / "compare.html").rename(new / f"against_{base}.html"))
+
+    def filled(self, path):
+        if self.refill:
+            path.write_text(filled_anew(path.read_text()))
+        return path
+
+
+def filled_anew(report):
+    """The page of the source tree with the data of a report, as `page.rs` fills it."""
+    page = next(ROOT.glob("src/**/html/page.rs"))
+    place = page.parent
+    names = re.findall(r'"([^"]+)"', re.search(r"= modules!\[(.*?)\];", page.read_text(), re.DOTALL).group(1))
+    module = lambda n: f'<script type="text/plain" data-module="page/{n}">\n{(place / "script" / n).read_text()}</script>\n'
+    parts = {
+        "{{style}}": (place / "page.css").read_text(),
+        "{{plotly}}": (place / "plotly/plotly-cartesian.min.js").read_text(),
+        "{{modules}}": "".join(map(module, names)),
+        "{{data}}": report.split('id="data">')[1].split("</script>")[0].strip(),
+    }
+    return "".join(parts.get(line.strip(), line) for line in (place / "page.html").read_text().splitlines(keepends=True))
 
 
 def hostile_trace(folder):
@@ -640,37 +689,33 @@ def main():
     parse.add_argument("reports", nargs="*", type=pathlib.Path)
     parse.add_argument("--hta", type=pathlib.Path, help="analyse the samples with this program first")
     parse.add_argument("--shots", type=pathlib.Path, required=True, help="folder for the screenshots")
+    parse.add_argument("--only", type=lambda text: text.split(","), default=PARTS, help=f"some of {', '.join(PARTS)}")
+    parse.add_argument("--refill", action="store_true", help="fill the program's pages anew from the source tree")
     args = parse.parse_args()
+    if unknown := set(args.only) - set(PARTS):
+        parse.error(f"--only {', '.join(unknown)}: expected some of {', '.join(PARTS)}")
     args.shots.mkdir(parents=True, exist_ok=True)
     failures = [] if colours.agrees_with_published() else ["differences of colours are not those of the literature"]
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         reports = [(p.resolve(), f"{p.resolve().parent.name}_{p.stem}") for p in args.reports]
-        hostile = None
-        if args.hta:
-            inputs = [(ROOT / "data/samples" / s, s) for s in SAMPLES] + [(hostile_trace(scratch), "hostile")]
-            for source, name in inputs:
-                run = subprocess.run([args.hta.resolve(), "analyze", source, "-o", scratch / name], capture_output=True, text=True)
-                if run.returncode > 1:
-                    sys.exit(f"{name}: {run.stderr}")
-                reports.append((scratch / name / "report.html", name))
-            hostile = scratch / "hostile/report.html"
-            for this, base in COMPARED:
-                run = subprocess.run([args.hta.resolve(), "report", scratch / this, "--against", scratch / base], capture_output=True, text=True)
-                if run.returncode > 1:
-                    sys.exit(f"{this} against {base}: {run.stderr}")
-                (scratch / this / "compare.html").rename(scratch / this / f"against_{base}.html")
-                reports.append((scratch / this / f"against_{base}.html", f"{this}_against_{base}"))
+        program = Program(args.hta, scratch, args.refill)
+        chosen = args.only if args.hta else []
+        reports += [(program.report(name), name) for name in [*SAMPLES, "hostile"] if name in chosen]
+        pairs = [(this, base, f"{this}_against_{base}") for this, base in COMPARED]
+        reports += [(program.against(this, base), name) for this, base, name in pairs if name in chosen]
         driver = browser(scratch / "profile", dark=False)
         try:
             for path, name in reports:
                 failures += check(driver, path, args.shots, name)
-            if args.hta:
-                failures += on_paper_and_by_keys(driver, scratch / "gpu_ddp8/report.html", args.shots, "gpu_ddp8")
-                failures += planted_causes_are_found(driver, args.hta.resolve(), scratch, [name for _, name in reports])
-                failures += many_ranks_are_fast(driver, scratch / "gpu_ddp8/report.html", scratch, args.shots)
-            if hostile:
-                found = hostile_names_are_text(driver, hostile)
+            if "paper" in chosen:
+                failures += on_paper_and_by_keys(driver, program.report("gpu_ddp8"), args.shots, "gpu_ddp8")
+            if "causes" in chosen:
+                failures += planted_causes_are_found(driver, program)
+            if "many" in chosen:
+                failures += many_ranks_are_fast(driver, program.report("gpu_ddp8"), scratch, args.shots)
+            if "hostile" in chosen:
+                found = hostile_names_are_text(driver, program.report("hostile"))
                 print(f"hostile names: {'ok' if not found else found}")
                 failures += found
         finally:

@@ -1,15 +1,18 @@
 // A number of this run beside that of the baseline: signs, shares, and what is below it in a table.
 
-import { data } from "page/data.js";
-import { count, exact, make, percent, plural, shown } from "page/format.js";
+import { baseline, run } from "page/data.js";
+import { make } from "page/dom.js";
+import { count, exact, percent, plural, shown } from "page/format.js";
+
+const sign = (v) => (v > 0 ? "+" : v < 0 ? "-" : "");
 
 /** A difference with its sign. */
-export const signedBy = (kind, v) => (v === null ? "" : `${v > 0 ? "+" : v < 0 ? "-" : ""}${shown(kind, Math.abs(v))}`);
+export const signedBy = (kind, v) => (v === null ? "" : `${sign(v)}${shown(kind, Math.abs(v))}`);
 
 /** The difference of two shares, in points. */
-export const points = (v) => `${v > 0 ? "+" : v < 0 ? "-" : ""}${Math.abs(100 * v).toFixed(1)} points`;
+export const points = (v) => `${sign(v)}${Math.abs(100 * v).toFixed(1)} points`;
 
-/** A change in words: `1.23 ms, 4.5 % less`. */
+/** A change in words: `4.5 % less`. */
 export function change(now, before) {
   if (!before) return "";
   const share = (now - before) / before;
@@ -25,16 +28,21 @@ export function changeOf(column, i) {
 /** The number of the baseline and the change, below a number of a table. */
 export function besideNumber(column, i) {
   const before = column.base[i];
-  const delta = changeOf(column, i);
   if (before === null) return make("span", { class: "was" }, column.cells[i] === null ? "" : "was –");
-  const isShare = column.kind === "ratio";
-  const words = delta === null ? "" : delta === 0 ? "same" : isShare ? points(delta) : before === 0 ? signedBy(column.kind, delta) : signedBy("ratio", delta / Math.abs(before));
-  return make("span", { class: "was", title: exact(column.kind, before) || null }, `was ${shown(column.kind, before)}`, words ? `, ${words}` : "");
+  /** @type {any} */
+  const delta = changeOf(column, i);
+  const relative = () => (before === 0 ? signedBy(column.kind, delta) : signedBy("ratio", delta / Math.abs(before)));
+  const told = delta === null ? "" : delta === 0 ? "same" : column.kind === "ratio" ? points(delta) : relative();
+  const title = exact(column.kind, before) || null;
+  return make("span", { class: "was", title }, `was ${shown(column.kind, before)}`, told ? `, ${told}` : "");
 }
+
+/** Steps of ranks, of which each has from `min_steps` to `max_steps`. */
+export const stepsOf = (set) => (set.min_steps === set.max_steps
+  ? plural(set.min_steps, "step") : `${count(set.min_steps)} to ${count(set.max_steps)} steps`);
 
 /** Sums grow with what is recorded: what differs in it, in words. */
 export function recordedOtherwise() {
-  const [now, before] = [data.set, data.against.set];
-  const of = (s) => `${plural(s.ranks, "rank")}, ${s.min_steps === s.max_steps ? plural(s.min_steps, "step") : `${count(s.min_steps)} to ${count(s.max_steps)} steps`}`;
-  return of(now) === of(before) ? "" : `; recorded: ${of(now)}, and in the baseline ${of(before)}`;
+  const [now, before] = [run, baseline].map((of) => `${plural(of.set.ranks, "rank")}, ${stepsOf(of.set)}`);
+  return now === before ? "" : `; recorded: ${now}, and in the baseline ${before}`;
 }

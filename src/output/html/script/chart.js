@@ -1,64 +1,67 @@
 // Charts, by Plotly: each is drawn again when the theme or what it shows is changed.
 
-import { walkByKeys } from "page/chart_keys.js";
-import { describe } from "page/chart_text.js";
-import { axisUnit, make, plain, short } from "page/format.js";
-import { colour, isNarrow, isOnPaper } from "page/theme.js";
+import { describe, walkByKeys } from "page/chart_access.js";
+import { make } from "page/dom.js";
+import { axisUnit, exact, inLines, plain, short, shown } from "page/format.js";
+import { colour, isNarrow, isOnPaper, kinds } from "page/theme.js";
 
+/** All that is drawn: charts, timelines and flame graphs. @type {{ render: () => void }[]} */
 export const charts = [];
 
-function baseLayout(height) {
-  const ink = colour("ink");
-  const line = colour("line");
-  const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line, automargin: true, tickfont: { size: 11.5 }, title: { font: { size: 12 }, standoff: 6 } };
-  return {
-    height,
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
+const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "cross", "pentagon", "hexagon", "bowtie"];
+/** A label with the text of its point alone. */
+export const HOVER = "%{hovertext}<extra></extra>";
+
+/** How charts look unless they say otherwise. */
+function template() {
+  const [ink, line, clear] = [colour("ink"), colour("line"), "rgba(0,0,0,0)"];
+  const axis = {
+    gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line, automargin: true, tickfont: { size: 11.5 },
+    title: { font: { size: 12 }, standoff: 6 },
+  };
+  return { layout: {
+    paper_bgcolor: clear, plot_bgcolor: clear, bargap: 0.2, hovermode: "closest", separators: ".,",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12.5, color: ink },
     // room at the top for the buttons that appear under the pointer
     margin: { l: 8, r: 8, t: isNarrow() ? 10 : 30, b: 8 },
-    xaxis: { ...axis },
-    yaxis: { ...axis },
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, xanchor: "left", traceorder: "normal", bgcolor: "rgba(0,0,0,0)" },
-    hoverlabel: { bgcolor: colour("panel"), bordercolor: line, font: { color: ink, size: 12.5 }, align: "left", namelength: -1 },
-    bargap: 0.2,
+    xaxis: axis, yaxis: axis,
+    legend: {
+      orientation: "h", y: 1.02, yanchor: "bottom", x: 0, xanchor: "left", traceorder: "normal", bgcolor: clear,
+    },
+    hoverlabel: {
+      bgcolor: colour("panel"), bordercolor: line, font: { color: ink, size: 12.5 }, align: "left", namelength: -1,
+    },
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("soft"), activecolor: ink, orientation: "h" },
-    separators: ".,",
-  };
-}
-
-function merged(base, over) {
-  const out = { ...base };
-  for (const [key, value] of Object.entries(over)) {
-    const both = value && typeof value === "object" && !Array.isArray(value) && out[key] && typeof out[key] === "object";
-    out[key] = both ? merged(out[key], value) : value;
-  }
-  return out;
+    modebar: { bgcolor: clear, color: colour("soft"), activecolor: ink, orientation: "h" },
+  } };
 }
 
 /**
  * A chart at the end of `where`. `draw` gives `{ data, layout, height, says }`; `says` is what it shows, in words.
  * `clicked` is told which point was clicked.
+ * @param {((point: any) => void) | null} clicked
  */
-export function addChart(where, draw, clicked) {
-  const element = make("div", { class: "chart", tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-describedby": "chart-keys" });
+export function addChart(where, draw, clicked = null) {
+  const role = { role: "application", "aria-roledescription": "chart", "aria-describedby": "chart-keys" };
+  const element = make("div", { class: "chart", tabindex: "0", ...role });
   const told = make("div", { class: "unseen", "aria-live": "polite" });
   where.append(element, told);
-  const chart = {
-    render() {
-      const { data, layout, height, says } = draw();
-      element.setAttribute("aria-label", describe(says, data));
-      // nothing that leads out of the page: Plotly would offer to upload the chart
-      const config = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", displayModeBar: isNarrow() ? false : "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]], doubleClick: "reset" };
-      const isFirst = !element.on;
-      Plotly.react(element, data, { ...merged(baseLayout(height), layout || {}), ...(isOnPaper() ? { width: element.clientWidth } : {}) }, config);
-      if (!isFirst) return;
-      walkByKeys(element, (text) => { told.textContent = text; }, clicked);
-      if (clicked) element.on("plotly_click", (e) => { if (e.points.length) clicked(e.points[0]); });
-    },
+  const render = () => {
+    const { data, layout, height, says } = draw();
+    element.setAttribute("aria-label", describe(says, data));
+    // nothing that leads out of the page: Plotly would offer to upload the chart
+    const config = {
+      responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", doubleClick: "reset",
+      displayModeBar: isNarrow() ? false : "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
+    };
+    const isFirst = !element.on;
+    const width = isOnPaper() ? { width: element.clientWidth } : {};
+    Plotly.react(element, data, { template: template(), height, ...layout, ...width }, config);
+    if (!isFirst) return;
+    walkByKeys(element, (text) => { told.textContent = text; }, clicked);
+    if (clicked) element.on("plotly_click", (e) => { if (e.points.length) clicked(e.points[0]); });
   };
+  const chart = { render };
   charts.push(chart);
   return chart;
 }
@@ -68,100 +71,124 @@ export function renderAll() {
 }
 
 /** Draws the charts one after the other, so that the page can be read meanwhile. */
-export function renderInTurn() {
-  const queue = charts.slice();
-  const next = () => {
-    const chart = queue.shift();
-    if (!chart) {
-      document.documentElement.dataset.drawn = "all";
-      return;
-    }
-    chart.render();
-    setTimeout(next, 0);
-  };
-  next();
-}
-
-/** A choice above a chart. */
-export function addSelect(where, label, options, changed) {
-  const select = make("select", {}, ...options.map(([value, text]) => make("option", { value }, text)));
-  select.addEventListener("change", () => changed(select.value));
-  where.append(make("label", {}, label, select));
-  return select;
-}
-
-/** The range of an axis of magnitudes that holds some values with room around, and its ticks. */
-export function decades(values, show) {
-  const [low, high] = [Math.min(...values), Math.max(...values)].map(Math.log10);
-  const range = [low - 0.25, high + 0.25];
-  const factors = high - low < 1.2 ? [1, 1.5, 2, 3, 5, 7] : high - low < 3 ? [1, 2, 5] : [1];
-  const ticks = [];
-  for (let power = Math.floor(range[0]); power <= Math.ceil(range[1]); power++) {
-    for (const f of factors) ticks.push(f * 10 ** power);
+export function renderInTurn(queue = charts.slice()) {
+  const chart = queue.shift();
+  if (!chart) {
+    document.documentElement.dataset.drawn = "all";
+    return;
   }
-  const inside = ticks.filter((t) => Math.log10(t) >= range[0] && Math.log10(t) <= range[1]);
-  return { type: "log", range, tickvals: inside, ticktext: inside.map(show) };
+  chart.render();
+  setTimeout(renderInTurn, 0, queue);
 }
 
-/** Bars to the right, one for each name, the largest on top. `series`: `{ name, values, colour, kind }`. */
-export function nameBars(rowNames, series, { unit = "ns", stacked = true, label = "time", hovers }) {
-  const n = rowNames.length;
-  series = series.map((s, k) => ({ ...s, place: k })).filter((s) => s.values.some((v) => v));
-  const all = rowNames.map((_, i) => series.reduce((s, t) => (stacked ? s + (t.values[i] || 0) : Math.max(s, t.values[i] || 0)), 0));
-  const [name, size] = unit === "ns" ? axisUnit(all) : ["", 1];
-  const positions = rowNames.map((_, i) => n - i);
-  const most = isNarrow() ? 24 : 60;
+/** Ticks for a list of names, one of them at each whole number: about `most` of them. */
+export function ticksOf(labels, most) {
+  const every = Math.max(1, Math.ceil(labels.length / most));
+  const at = labels.map((_, i) => i).filter((i) => i % every === 0);
+  return { tickvals: at, ticktext: at.map((i) => plain(labels[i])) };
+}
+
+/** A label of a row: its name, and columns by their headings with exact values; those without a value are left out. */
+export function rowLabel(grid, row, name, columns) {
+  const line = (column) => {
+    const { title, kind } = grid.byName.get(column);
+    const [v, precise] = [row(column), exact(kind, row(column))];
+    return `${title} ${kind === "text" ? inLines(v, 72, 8) : shown(kind, v)}${precise ? ` = ${precise}` : ""}`;
+  };
+  const known = columns.filter((c) => row(c) !== null && row(c) !== "");
+  return [`<b>${inLines(name)}</b>`, ...known.map(line)].join("<br>");
+}
+
+/**
+ * Marks of the `k`-th of several kinds of things, of points `{ x, y, size, hover }`.
+ * @param {{ x: any, y: any, size: number, hover: string }[]} points
+ */
+export const marks = (name, k, points, marker = {}) => ({
+  type: "scatter", mode: "markers", name: plain(name), x: points.map((p) => p.x), y: points.map((p) => p.y),
+  marker: {
+    color: kinds()[k % 10], symbol: SYMBOLS[k % 10], size: points.map((p) => p.size),
+    line: { width: 1, color: colour("panel") }, ...marker,
+  },
+  hovertext: points.map((p) => p.hover), hovertemplate: HOVER,
+});
+
+/**
+ * Bars to the right, one for each of some rows of a grid, the first on top. `name`: of a row; `hover`: the columns in
+ * its label; each of `series` is `{ name, colour, value }`: `value` of a row, and a colour of all or of each.
+ */
+export function nameBars(grid, rows, { name, series, hover, label, says, unit = "ns", stacked = true }) {
+  const n = rows.length;
+  const kept = series.map((s) => ({ ...s, values: rows.map(s.value) })).filter((s) => s.values.some((v) => v));
+  const longest = (sum, v) => (stacked ? sum + (v || 0) : Math.max(sum, v || 0));
+  const lengths = rows.map((_, i) => kept.reduce((sum, s) => longest(sum, s.values[i]), 0));
+  const [unitName, size] = unit === "ns" ? axisUnit(lengths) : [unit, 1];
+  const positions = rows.map((_, i) => n - i);
+  const ticktext = rows.map((row) => plain(short(name(row), isNarrow() ? 24 : 60)));
+  const hovertext = rows.map((row) => rowLabel(grid, row, name(row), hover));
+  const hasKey = kept.length > 1;
   return {
-    data: series.map((s) => ({
-      type: "bar",
-      orientation: "h",
-      name: s.name,
-      y: positions,
-      x: s.values.map((v) => (v === null ? null : v / size)),
-      marker: { color: s.colours || s.colour },
-      hovertext: rowNames.map((_, i) => hovers(i, s.place)),
-      hovertemplate: "%{hovertext}<extra></extra>",
+    data: kept.map((s) => ({
+      type: "bar", orientation: "h", name: s.name, y: positions, x: s.values.map((v) => (v === null ? null : v / size)),
+      marker: { color: typeof s.colour === "function" ? rows.map(s.colour) : s.colour },
+      hovertext, hovertemplate: HOVER,
     })),
     layout: {
-      barmode: stacked ? "stack" : "group",
-      xaxis: { title: { text: name ? `${label}, ${name}` : label }, rangemode: "tozero" },
-      yaxis: { tickvals: positions, ticktext: rowNames.map((t) => plain(short(t, most))), tickfont: { size: 11.5 }, range: [0.4, n + 0.6], showgrid: false, ticks: "" },
-      showlegend: series.length > 1,
-      hovermode: "closest",
+      barmode: stacked ? "stack" : "group", showlegend: hasKey,
+      xaxis: { title: { text: `${label}, ${unitName}` }, rangemode: "tozero" },
+      yaxis: {
+        tickvals: positions, ticktext, tickfont: { size: 11.5 }, range: [0.4, n + 0.6], showgrid: false, ticks: "",
+      },
     },
-    height: 80 + n * (stacked ? 22 : 26) + (series.length > 1 ? (isNarrow() ? 20 * series.length : 20) : 0),
+    height: 80 + n * (stacked ? 22 : 26) + (hasKey ? (isNarrow() ? 20 * kept.length : 20) : 0),
+    says,
   };
 }
 
-/** A map of values by row and column. */
-export function heatMap({ rows, columns, values, hovers, scale, title, unit, low = 0, xTitle, yTitle }) {
+/**
+ * A map of values by row and column. `cells`: row, column, value, and label of each; `columnText`: what a column is
+ * called; `key`: colour of the largest value.
+ * @param {any} map
+ */
+export function heatMap({
+  rows, columns, columnText = String, cells, key, title, unit, low = 0, xTitle, yTitle, says,
+}) {
+  const [yOf, xOf] = [rows, columns].map((list) => new Map(list.map((of, i) => [of, i])));
+  const [values, text] = [null, ""].map((none) => rows.map(() => columns.map(() => none)));
+  for (const [row, column, value, hover] of cells) {
+    const [y, x] = [yOf.get(row), xOf.get(column)];
+    if (y !== undefined && x !== undefined) [values[y][x], text[y][x]] = [value, hover];
+  }
   const numbers = values.flat().filter((v) => v !== null && v !== undefined);
   const most = numbers.reduce((m, v) => Math.max(m, v), 0);
   const [name, size] = unit === "ns" ? axisUnit(numbers) : [unit, 1];
-  const step = Math.max(1, Math.ceil(rows.length / (rows.length > 60 ? 16 : 32)));
-  const across = Math.max(1, Math.ceil(columns.length / (isNarrow() ? 8 : 24)));
-  const ticks = (list, every) => ({ tickvals: list.map((_, i) => i).filter((i) => i % every === 0), ticktext: list.filter((_, i) => i % every === 0).map(plain) });
+  const axis = { showgrid: false, zeroline: false, ticks: "" };
+  const across = { ...axis, tickangle: 0 };
+  const isHigh = rows.length > 60;
   return {
     data: [{
-      type: "heatmap",
-      x: columns.map((_, i) => i),
-      y: rows.map((_, i) => i),
+      type: "heatmap", x: columns.map((_, i) => i), y: rows.map((_, i) => i),
       z: values.map((row) => row.map((v) => (v === null || v === undefined ? null : v / size))),
-      text: hovers,
-      hovertemplate: "%{text}<extra></extra>",
-      hoverongaps: false,
-      colorscale: scale,
-      zmin: low / size,
-      zmax: Math.max(most, low + (unit === "ns" ? 1 : 1e-9)) / size,
-      xgap: columns.length <= 60 ? 1 : 0,
-      ygap: rows.length <= 40 ? 1 : 0,
-      colorbar: { title: { text: isNarrow() ? name : name ? `${title}, ${name}` : title, side: "right", font: { size: 12 } }, thickness: 12, outlinewidth: 0, tickfont: { size: 11 }, x: 1.01 },
+      text, hovertemplate: "%{text}<extra></extra>", hoverongaps: false,
+      colorscale: [[0, colour("low")], [1, colour(key)]],
+      zmin: low / size, zmax: Math.max(most, low + (unit === "ns" ? 1 : 1e-9)) / size,
+      xgap: columns.length <= 60 ? 1 : 0, ygap: rows.length <= 40 ? 1 : 0,
+      colorbar: {
+        title: { text: isNarrow() ? name : `${title}, ${name}`, side: "right", font: { size: 12 } },
+        thickness: 12, outlinewidth: 0, tickfont: { size: 11 }, x: 1.01,
+      },
     }],
     layout: {
-      xaxis: { ...ticks(columns, across), title: { text: xTitle }, showgrid: false, zeroline: false, ticks: "", tickangle: 0 },
-      yaxis: { ...ticks(rows, step), title: { text: yTitle }, autorange: "reversed", showgrid: false, zeroline: false, ticks: "" },
-      hovermode: "closest",
+      xaxis: { ...ticksOf(columns.map(columnText), isNarrow() ? 8 : 24), title: { text: xTitle }, ...across },
+      yaxis: { ...ticksOf(rows, isHigh ? 16 : 32), title: { text: yTitle }, autorange: "reversed", ...axis },
     },
-    height: Math.min(640, 130 + rows.length * (rows.length > 60 ? 4 : 20)),
+    height: Math.min(640, 130 + rows.length * (isHigh ? 4 : 20)),
+    says,
   };
 }
+
+/** Lines over time of columns of a grid, `[name, column, style, more]`; each keeps a value until the next. */
+export const timeLines = (grid, lines, size, scale) => lines.map(([name, column, line, more = {}]) => ({
+  type: "scatter", mode: "lines", name, connectgaps: false, line: { width: 2, shape: "hv", ...line },
+  x: grid.of("start_ns").map((v) => v / size), y: grid.of(column).map((v) => (v === null ? null : v * scale)),
+  hovertext: grid.list().map((row) => rowLabel(grid, row, name, ["start_ns", column])), hovertemplate: HOVER, ...more,
+}));

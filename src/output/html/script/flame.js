@@ -1,234 +1,194 @@
 // The flame graph: call trees of the host with the GPU work launched in them, as an icicle on a canvas.
 
-import { addSelect, charts } from "page/chart.js";
-import { exact, make, ns, percent, short } from "page/format.js";
+import { Brush, makeCanvas, makeLabel, moveLabel, setFont, sizeCanvas, strokeFrame } from "page/canvas.js";
+import { charts } from "page/chart.js";
+import { followKeys, legendKey, make, makeButton, makeSearch } from "page/dom.js";
+import { between, exact, ns, nsExactly, percent, short, words } from "page/format.js";
 import { linked } from "page/source.js";
-import { colour, inkOn, kinds } from "page/theme.js";
-import { words } from "page/timeline/model.js";
+import { colour, kinds } from "page/theme.js";
+import { chooseTime, timeFound, treeOf } from "page/tree.js";
 
-const FLAME_TINTS = { function: 4, line: 6, operator: 2, runtime_call: 1 };
-const FLAME_WEIGHTS = [["host", "time on the host", ["host_ns"]], ["gpu", "GPU time, forward and backward", ["gpu_ns", "bwd_gpu_ns"]], ["forward", "GPU time, forward", ["gpu_ns"]], ["backward", "GPU time of the backward pass", ["bwd_gpu_ns"]]];
+/** Kinds of calls: number of the colour, and name. */
+const KINDS = { function: [4, "Python"], line: [6, "line"], operator: [2, "operator"], runtime_call: [1, "API call"] };
+const TIMES = [
+  ["host", "time on the host", ["host_ns"]], ["gpu", "GPU time, forward and backward", ["gpu_ns", "bwd_gpu_ns"]],
+  ["forward", "GPU time, forward", ["gpu_ns"]], ["backward", "GPU time of the backward pass", ["bwd_gpu_ns"]],
+];
 const BAR = 18;
 /** Largest number of levels that are drawn at once; a click on a bar draws those below it. */
-const FLAME_LEVELS = 48;
-
-/** The trees of a grid by weight: totals, children and places, made anew when rank or weight change. */
-function flameTree(grid, rank, columns) {
-  const parents = grid.of("parent");
-  const kindOf = grid.of("kind");
-  const name = grid.of("name");
-  const own = parents.map((_, i) => columns.reduce((s, c) => s + (grid.of(c)[i] || 0), 0));
-  const mine = grid.of("rank").map((r) => r === rank);
-  const total = own.slice();
-  for (let i = parents.length - 1; i >= 0; i--) if (mine[i] && parents[i] !== null) total[parents[i]] += total[i];
-  const isIdle = (i) => name[i] === "[threads without operators]";
-  const children = new Map();
-  const roots = [];
-  parents.forEach((p, i) => {
-    if (!mine[i] || total[i] <= 0 || isIdle(i)) return;
-    if (p === null) roots.push(i);
-    else children.set(p, [...(children.get(p) || []), i]);
-  });
-  const byTotal = (a, b) => total[b] - total[a] || a - b;
-  roots.sort(byTotal);
-  children.forEach((list) => list.sort(byTotal));
-  const [from, depth] = [new Map(), new Map()];
-  let levels = 0;
-  const stack = [];
-  const order = [];
-  const put = (list, at, level) => {
-    for (const i of list) {
-      from.set(i, at);
-      depth.set(i, level);
-      levels = Math.max(levels, level + 1);
-      stack.push(i);
-      at += total[i];
-    }
-  };
-  put(roots, 0, 1);
-  while (stack.length) {
-    const i = stack.pop();
-    order.push(i);
-    if (children.has(i)) put(children.get(i), from.get(i), depth.get(i) + 1);
-  }
-  // the deepest level at or below each node
-  const deepest = new Map(depth);
-  for (const i of order.reverse()) if (parents[i] !== null) deepest.set(parents[i], Math.max(deepest.get(parents[i]), deepest.get(i)));
-  return { deepest, total, own, children, roots, parents, name, kind: kindOf, from, depth, levels: levels + 1, whole: roots.reduce((s, i) => s + total[i], 0) };
-}
-
+const MOST_LEVELS = 48;
 /** The line above the bars, which leads one level out. */
 const ABOVE = -1;
 
+/** The trees with the place of each call: where it begins, at which level, and the deepest level inside it. */
+function flameTree(grid, { rank, time: [, , columns] }) {
+  const [parents, name] = [grid.of("parent"), grid.of("name")];
+  const own = parents.map((_, i) => columns.reduce((s, c) => s + (grid.of(c)[i] || 0), 0));
+  const total = own.slice();
+  for (let i = parents.length - 1; i >= 0; i--) if (parents[i] !== null) total[parents[i]] += total[i];
+  const isKept = (i) => total[i] > 0 && name[i] !== "[threads without operators]";
+  const tree = treeOf(grid, rank, (i) => total[i], isKept);
+  /** @type {number[][]} */
+  const [from, depth, order] = [[], [], []];
+  const put = (calls, at, level) => {
+    for (const i of calls) {
+      [from[i], depth[i]] = [at, level];
+      order.push(i);
+      at += total[i];
+    }
+  };
+  put(tree.roots, 0, 1);
+  for (const i of order) put(tree.inside(i), from[i], depth[i] + 1);
+  const deepest = depth.slice();
+  for (const i of order.reverse()) {
+    if (parents[i] !== null) deepest[parents[i]] = Math.max(deepest[parents[i]], deepest[i]);
+  }
+  const levels = tree.roots.reduce((m, i) => Math.max(m, deepest[i]), 0);
+  const whole = tree.roots.reduce((s, i) => s + total[i], 0);
+  return { ...tree, name, kind: grid.of("kind"), own, total, from, depth, deepest, levels, whole };
+}
+
 export function flameSection(f) {
   const grid = f.grids.tree;
-  const state = { rank: null, weight: FLAME_WEIGHTS[0], focus: null, selected: null, wanted: "", width: 0 };
   const controls = f.controls();
-  const has = (columns) => columns.some((c) => grid.of(c).some((v) => v));
-  const weights = FLAME_WEIGHTS.filter((w) => has(w[2]));
-  if (weights.length === 0) return;
-  state.weight = weights[0];
-  addSelect(controls, "Time", weights.map(([key, text]) => [key, text]), (v) => { state.weight = weights.find((w) => w[0] === v); rebuild(); });
-  const ranks = [...new Set(grid.of("rank"))].filter((r) => r !== null).sort((a, b) => a - b);
-  if (ranks.length && grid.of("rank").includes(null)) addSelect(controls, "Rank", [["", "all"], ...ranks.map((r) => [String(r), String(r)])], (v) => { state.rank = v === "" ? null : Number(v); rebuild(); });
-  else if (ranks.length) state.rank = ranks[0];
-  const search = make("input", { type: "search", placeholder: "search", "aria-label": "search in the flame graph" });
+  const choice = chooseTime(controls, grid, TIMES, () => {
+    tree = flameTree(grid, choice);
+    state.focus = null;
+    select(null);
+  });
+  if (!choice.time) return;
+  let tree = flameTree(grid, choice);
+  /** @type {{ focus: any, selected: any, wanted: string }} */
+  const state = { focus: null, selected: null, wanted: "" };
   const matched = make("span", { class: "note" });
-  const back = make("button", { type: "button" }, "whole graph");
+  const search = makeSearch("the flame graph", (wanted) => {
+    state.wanted = wanted;
+    const time = timeFound(tree, isFound, (i) => tree.total[i]);
+    matched.textContent = wanted === "" ? "" : `${ns(time)}, ${percent(tree.whole ? time / tree.whole : 0)} of all`;
+    paint();
+  });
+  const back = makeButton("whole graph", () => { state.focus = null; paint(); });
   controls.append(search, back, matched);
-  const canvas = make("canvas", { class: "flame", tabindex: "0", role: "application", "aria-roledescription": "flame graph", "aria-label": "" });
-  const label = make("div", { class: "lanes-label", hidden: "", "aria-hidden": "true" });
-  const frameOf = make("div", { class: "lanes-frame" }, canvas, label);
+  const canvas = makeCanvas("flame", "flame graph");
+  const label = makeLabel();
+  const frame = make("div", { class: "lanes-frame" }, canvas, label);
   const detail = make("div", { class: "chosen flame-chosen", role: "status", "aria-live": "polite" });
-  f.body.append(frameOf, detail);
-  const key = (tint, text) => make("span", { class: "key" }, make("i", { style: `background:${tint}` }), text);
-  f.body.append(make("div", { class: "legend" }, key("var(--kind-4)", "Python"), key("var(--kind-6)", "line"), key("var(--kind-2)", "operator"), key("var(--kind-1)", "API call"), key("var(--compute)", "kernel"), key("var(--idle)", "rest")));
+  const keys = Object.values(KINDS).map(([kind, text]) => legendKey(`var(--kind-${kind})`, text));
+  keys.push(legendKey("var(--compute)", "kernel"), legendKey("var(--idle)", "rest"));
+  f.body.append(frame, detail, make("div", { class: "legend" }, ...keys));
   const ctx = canvas.getContext("2d");
-  let tree = flameTree(grid, state.rank, state.weight[2]);
+  const brush = new Brush(ctx);
   let boxes = [];
 
-  function rebuild() {
-    tree = flameTree(grid, state.rank, state.weight[2]);
-    state.focus = state.selected = null;
-    detail.replaceChildren();
-    paint();
+  const isFound = (i) => state.wanted !== "" && tree.name[i].toLowerCase().includes(state.wanted);
+  const told = (i) => [
+    tree.name[i], `${nsExactly(tree.total[i])}, ${tree.whole ? percent(tree.total[i] / tree.whole) : ""} of all`,
+    `${words(tree.kind[i])}; itself ${exact("ns", tree.own[i])}`,
+  ];
+  /** A call and what is around it, from the outside. */
+  const around = (i) => (i === null ? [] : [...around(tree.parents[i]), i]);
+
+  /** What is around the call that fills the width, in one line above it. */
+  function paintAbove(width) {
+    const ranks = choice.rank === null ? "all" : `rank ${choice.rank}`;
+    const outer = around(state.focus).slice(0, -1).map((i) => short(tree.name[i], 40));
+    const text = state.focus === null
+      ? `${ranks}: ${ns(tree.whole)}, ${choice.time[1]}` : `◂ ${[ranks, ...outer].join(" › ")}`;
+    ctx.fillStyle = colour("low");
+    ctx.fillRect(0, 0, width, BAR - 1);
+    setFont(ctx, "11px");
+    ctx.fillStyle = colour("ink");
+    ctx.fillText(short(text, Math.floor((width - 8) / 5.9)), 5, BAR / 2, width - 8);
+    boxes = [[0, 0, width, ABOVE]];
   }
 
-  const isInside = (i, around) => { for (let p = i; p !== null; p = tree.parents[p]) if (p === around) return true; return false; };
-  const isFound = (i) => state.wanted !== "" && tree.name[i].toLowerCase().includes(state.wanted);
-  const unit = (v) => `${ns(v)} = ${exact("ns", v)}`;
-  const told = (i) => [tree.name[i], `${unit(tree.total[i])}, ${tree.whole ? percent(tree.total[i] / tree.whole) : ""} of all`, `${words(tree.kind[i])}; itself ${exact("ns", tree.own[i])}`];
+  /** Draws the calls inside the one that fills the width. */
+  function paintCalls(width, first, levels) {
+    const { focus } = state;
+    const [begin, length] = focus === null ? [0, tree.whole] : [tree.from[focus], tree.total[focus]];
+    const scale = length ? width / length : 0;
+    const [palette, kernel, rest, panel, low] = [kinds(), ...["compute", "idle", "panel", "line"].map(colour)];
+    const tints = Object.fromEntries(Object.entries(KINDS).map(([kind, [k]]) => [kind, palette[k]]));
+    const stack = focus === null ? [...tree.roots] : [focus];
+    while (stack.length) {
+      const i = Number(stack.pop());
+      const [x0, x1] = [(tree.from[i] - begin) * scale, (tree.from[i] + tree.total[i] - begin) * scale];
+      const level = tree.depth[i] - first + 1;
+      if (x1 <= 0 || x0 >= width || x1 - x0 < 0.4 || level >= levels) continue;
+      const [left, right, top] = [Math.max(0, x0), Math.min(x1, width), level * BAR];
+      const ofKind = tree.kind[i] === "kernel" ? kernel : tints[tree.kind[i]] ?? rest;
+      const tint = state.wanted === "" || isFound(i) ? ofKind : low;
+      brush.fill(tint, left, top, right - left, BAR - 1);
+      if (right - left > 3) brush.fill(panel, right - 0.5, top, 0.5, BAR - 1);
+      brush.text(tree.name[i], left, top, right - left, BAR - 1, tint);
+      boxes.push([left, top, right - left, i]);
+      stack.push(...tree.inside(i));
+    }
+    brush.flush();
+  }
 
   function paint() {
-    state.width = frameOf.clientWidth;
-    // what is around the node that fills the width stands in one line above it
-    const first = state.focus === null ? 1 : tree.depth.get(state.focus);
-    const last = state.focus === null ? tree.levels - 2 : tree.deepest.get(state.focus);
-    const shownLevels = Math.min(last - first + 2, FLAME_LEVELS);
-    const height = shownLevels * BAR + 2;
-    const sharp = Math.min(2, window.devicePixelRatio || 1);
-    canvas.width = Math.round(state.width * sharp);
-    canvas.height = Math.round(height * sharp);
-    canvas.style.width = `${state.width}px`;
-    canvas.style.height = `${height}px`;
-    ctx.setTransform(sharp, 0, 0, sharp, 0, 0);
-    const tints = Object.fromEntries(Object.entries(FLAME_TINTS).map(([k, at]) => [k, kinds()[at]]));
-    const [compute, rest, panel, ink, soft, low] = ["compute", "idle", "panel", "ink", "soft", "low"].map(colour);
-    const begin = state.focus === null ? 0 : tree.from.get(state.focus);
-    const length = state.focus === null ? tree.whole : tree.total[state.focus];
-    const s = length ? state.width / length : 0;
-    boxes = [];
-    ctx.font = "11px system-ui, sans-serif";
-    ctx.textBaseline = "middle";
-    ctx.textAlign = "left";
-    ctx.fillStyle = low;
-    ctx.fillRect(0, 0, state.width, BAR - 1);
-    ctx.fillStyle = ink;
-    const above = [];
-    for (let i = state.focus === null ? null : tree.parents[state.focus]; i !== null; i = tree.parents[i]) above.unshift(tree.name[i]);
-    const whole = `${state.rank === null ? "all" : `rank ${state.rank}`}: ${ns(tree.whole)}, ${state.weight[1]}`;
-    ctx.fillText(short(state.focus === null ? whole : `◂ ${[state.rank === null ? "all" : `rank ${state.rank}`, ...above.map((name) => short(name, 40))].join(" › ")}`, Math.floor((state.width - 8) / 5.9)), 5, BAR / 2, state.width - 8);
-    boxes.push([0, 0, state.width, ABOVE]);
-    const stack = state.focus === null ? [...tree.roots] : [state.focus];
-    while (stack.length) {
-      const i = stack.pop();
-      const [x0, x1] = [(tree.from.get(i) - begin) * s, (tree.from.get(i) + tree.total[i] - begin) * s];
-      if (x1 <= 0 || x0 >= state.width || x1 - x0 < 0.4) continue;
-      const [left, width, y] = [Math.max(0, x0), Math.min(x1, state.width) - Math.max(0, x0), (tree.depth.get(i) - first + 1) * BAR];
-      if (tree.depth.get(i) - first + 1 >= shownLevels) continue;
-      const isOther = state.wanted !== "" && !isFound(i);
-      const tint = tree.kind[i] === "kernel" ? compute : tints[tree.kind[i]] || rest;
-      ctx.globalAlpha = isOther ? 0.35 : 1;
-      ctx.fillStyle = tint;
-      ctx.fillRect(left, y, width, BAR - 1);
-      ctx.globalAlpha = 1;
-      if (width > 3) {
-        ctx.fillStyle = panel;
-        ctx.fillRect(left + width - 0.5, y, 0.5, BAR - 1);
-      }
-      if (width > 34) {
-        ctx.fillStyle = isOther ? soft : inkOn(tint);
-        ctx.fillText(short(tree.name[i], Math.floor((width - 8) / 5.9)), left + 4, y + BAR / 2, width - 6);
-      }
-      if (i === state.selected) {
-        ctx.strokeStyle = ink;
-        ctx.lineWidth = 2;
-        ctx.strokeRect(left + 1, y + 1, Math.max(2, width - 2), BAR - 3);
-      }
-      boxes.push([left, y, width, i]);
-      if (tree.children.has(i)) stack.push(...tree.children.get(i));
-    }
-    back.disabled = state.focus === null;
-    canvas.setAttribute("aria-label", `Flame graph of ${state.weight[1]}: ${ns(tree.whole)}; the largest: ${tree.roots.slice(0, 3).map((i) => `${short(tree.name[i], 40)} ${percent(tree.total[i] / (tree.whole || 1))}`).join(", ")}`);
+    const { focus } = state;
+    const [first, last] = focus === null ? [1, tree.levels] : [tree.depth[focus], tree.deepest[focus]];
+    const levels = Math.min(last - first + 2, MOST_LEVELS);
+    const width = frame.clientWidth;
+    sizeCanvas(canvas, width, levels * BAR + 2);
+    paintAbove(width);
+    paintCalls(width, first, levels);
+    const [left, top, wide] = boxes.find((box) => box[3] === state.selected) ?? [];
+    if (wide !== undefined) strokeFrame(ctx, colour("ink"), left + 1, top + 1, Math.max(2, wide - 2), BAR - 3);
+    back.disabled = focus === null;
+    const share = (i) => `${short(tree.name[i], 40)} ${percent(tree.total[i] / (tree.whole || 1))}`;
+    const largest = tree.roots.slice(0, 3).map(share).join(", ");
+    canvas.setAttribute("aria-label", `Flame graph of ${choice.time[1]}: ${ns(tree.whole)}; the largest: ${largest}`);
   }
 
   function select(i) {
     state.selected = i;
     // what is chosen by keys must be seen
-    while (state.focus !== null && i !== null && !isInside(i, state.focus)) state.focus = tree.parents[state.focus];
-    detail.replaceChildren();
-    if (i !== null) {
-      const [name, ...more] = told(i);
-      detail.append(make("b", { class: "mono" }, ...linked(name, true)), ...more.map((m) => make("div", {}, m)));
-    }
+    const isSeen = () => i === null || around(i).includes(state.focus);
+    while (state.focus !== null && !isSeen()) state.focus = tree.parents[state.focus];
+    const [name, ...more] = i === null ? [] : told(i);
+    detail.replaceChildren(...(name === undefined ? [] : [make("b", { class: "mono" }, ...linked(name, true))]),
+      ...more.map((text) => make("div", {}, text)));
     paint();
   }
 
   const at = (e) => {
     const box = canvas.getBoundingClientRect();
     const [px, py] = [e.clientX - box.left, e.clientY - box.top];
-    const found = boxes.find(([left, y, width]) => px >= left && px < left + Math.max(width, 1) && py >= y && py < y + BAR);
-    return [found ? found[3] : null, px, py];
+    const isAt = ([left, y, width]) => px >= left && px < left + Math.max(width, 1) && py >= y && py < y + BAR;
+    return { node: boxes.find(isAt)?.[3] ?? null, px, py };
   };
   canvas.addEventListener("pointermove", (e) => {
-    const [i, px, py] = at(e);
-    label.hidden = i === null || i === ABOVE;
-    canvas.style.cursor = i === null || (i === ABOVE && state.focus === null) ? "default" : "pointer";
-    if (label.hidden) return;
-    label.replaceChildren(...told(i).map((l) => make("div", {}, short(l, 160))));
-    label.style.left = `${Math.max(0, Math.min(px + 14, state.width - label.offsetWidth - 4))}px`;
-    label.style.top = `${py + 16}px`;
+    const { node, px, py } = at(e);
+    const isAbove = node === ABOVE;
+    canvas.style.cursor = node === null || (isAbove && state.focus === null) ? "default" : "pointer";
+    moveLabel(label, node === null || isAbove ? [] : told(node), px, py, canvas.clientWidth);
   });
   canvas.addEventListener("pointerleave", () => { label.hidden = true; });
   // a click fills the width; one on what fills it, or on the line above it, leads out again
   canvas.addEventListener("click", (e) => {
-    const [i] = at(e);
-    if (i === null) return;
-    const isOut = i === ABOVE || i === state.focus;
-    state.focus = isOut ? (state.focus === null ? null : tree.parents[state.focus]) : i;
+    const { node } = at(e);
+    if (node === null) return;
+    const isOut = node === ABOVE || node === state.focus;
+    state.focus = !isOut ? node : state.focus === null ? null : tree.parents[state.focus];
     label.hidden = true;
-    select(i === ABOVE ? state.focus : i);
+    select(node === ABOVE ? state.focus : node);
   });
-  canvas.addEventListener("keydown", (e) => {
-    const now = state.selected;
-    const beside = (list, by) => list[Math.min(Math.max(list.indexOf(now) + by, 0), list.length - 1)];
-    const siblings = now === null ? tree.roots : tree.parents[now] === null ? tree.roots : tree.children.get(tree.parents[now]);
-    const keys = {
-      ArrowDown: () => select(now === null ? tree.roots[0] : (tree.children.get(now) || [now])[0]),
-      ArrowUp: () => select(now === null || tree.parents[now] === null ? now : tree.parents[now]),
-      ArrowRight: () => select(now === null ? tree.roots[0] : beside(siblings, 1)),
-      ArrowLeft: () => select(now === null ? tree.roots[0] : beside(siblings, -1)),
-      Enter: () => { state.focus = now; paint(); }, Escape: () => { state.focus = null; select(null); },
+  followKeys(canvas, () => {
+    if (tree.roots.length === 0) return {};
+    const isFirst = state.selected === null;
+    const now = isFirst ? tree.roots[0] : state.selected;
+    const siblings = tree.inside(tree.parents[now]);
+    const go = (to) => () => select(isFirst ? now : to);
+    const beside = (by) => siblings[between(0, siblings.indexOf(now) + by, siblings.length - 1)];
+    return {
+      ArrowDown: go(tree.inside(now)[0] ?? now), ArrowUp: () => select(isFirst ? null : tree.parents[now] ?? now),
+      ArrowRight: go(beside(1)), ArrowLeft: go(beside(-1)),
+      Enter: () => { state.focus = state.selected; paint(); }, Escape: () => { state.focus = null; select(null); },
     };
-    if (!keys[e.key] || tree.roots.length === 0) return;
-    e.preventDefault();
-    keys[e.key]();
   });
-  search.addEventListener("input", () => {
-    state.wanted = search.value.trim().toLowerCase();
-    // a match inside a match counts once
-    let sum = 0;
-    const stack = state.wanted === "" ? [] : [...tree.roots];
-    while (stack.length) {
-      const i = stack.pop();
-      if (isFound(i)) sum += tree.total[i];
-      else stack.push(...(tree.children.get(i) || []));
-    }
-    matched.textContent = state.wanted === "" ? "" : `${ns(sum)}, ${percent(tree.whole ? sum / tree.whole : 0)} of all`;
-    paint();
-  });
-  back.addEventListener("click", () => { state.focus = null; paint(); });
   charts.push({ render: paint });
-  f.body.append(make("p", { class: "note" }, "A click fills the width and shows all levels below; a click on the same bar, or on the line above it, leads out. Keys: arrows, Enter fills, Escape shows all. GPU work of the backward pass stands below the forward operator that it belongs to."));
   f.table(grid, "call trees");
 }

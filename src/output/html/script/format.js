@@ -1,6 +1,21 @@
-// Numbers for people. Every time is nanoseconds, every size bytes; the exact value is never far: `exact`.
+// Numbers and names for people. Every time is nanoseconds, every size bytes; the exact value is never far: `exact`.
 
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+/** Sorts names with numbers in them as people do: `rank 2` before `rank 10`. */
+export const names = new Intl.Collator("en", { numeric: true });
+
+/** @typedef {[name: string, size: number]} Unit */
+/** @type {Unit[]} */
+const TIMES = [["ns", 1], ["us", 1e3], ["ms", 1e6], ["s", 1e9]];
+/** @type {Unit[]} */
+export const SIZES = [["B", 1], ["kB", 1e3], ["MB", 1e6], ["GB", 1e9]];
+
+/** The largest unit that a number has one of; else the smallest. @param {Unit[]} units */
+const unitOf = (units, v) => units.findLast(([, size]) => Math.abs(v) >= size) ?? units[0];
+
+/** A unit that suits the largest of some times, for an axis. */
+export const axisUnit = (values, units = TIMES) =>
+  unitOf(units, values.reduce((m, v) => Math.max(m, Math.abs(v || 0)), 0));
 
 function significant(v) {
   const a = Math.abs(v);
@@ -8,24 +23,20 @@ function significant(v) {
 }
 
 export function ns(v) {
-  const a = Math.abs(v);
-  if (a < 1e3) return `${Math.round(v)} ns`;
-  if (a < 1e6) return `${significant(v / 1e3)} us`;
-  if (a < 1e9) return `${significant(v / 1e6)} ms`;
-  return `${significant(v / 1e9)} s`;
+  const [unit, size] = unitOf(TIMES, v);
+  return `${size === 1 ? Math.round(v) : significant(v / size)} ${unit}`;
 }
 
 export function bytes(v) {
-  if (v < 0) return `-${bytes(-v)}`;
-  if (v < 1e3) return `${v} B`;
-  if (v < 1e6) return `${significant(v / 1e3)} kB`;
-  if (v < 1e9) return `${significant(v / 1e6)} MB`;
-  return `${significant(v / 1e9)} GB`;
+  const [unit, size] = unitOf(SIZES, v);
+  return `${size === 1 ? v : significant(v / size)} ${unit}`;
 }
 
 export const count = (v) => grouped.format(v);
 export const percent = (v) => `${(100 * v).toFixed(1)} %`;
-export const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many || `${one}s`}`;
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+/** A number from `least` to `most`. */
+export const between = (least, v, most) => Math.min(Math.max(v, least), most);
 
 /** A value of a column, as it is shown. */
 export function shown(kind, v) {
@@ -45,8 +56,8 @@ export function shown(kind, v) {
 export function exact(kind, v) {
   if (v === null || v === undefined || typeof v === "string") return "";
   switch (kind) {
-    case "ns": return `${grouped.format(v)} ns`;
-    case "bytes": return `${grouped.format(v)} bytes`;
+    case "ns": return `${count(v)} ns`;
+    case "bytes": return `${count(v)} bytes`;
     case "ratio": return `${100 * v} %`;
     case "gb_per_s": return `${v} GB/s`;
     case "number": return String(v);
@@ -54,14 +65,10 @@ export function exact(kind, v) {
   }
 }
 
-/** A unit that suits the largest of some times, for an axis. */
-export function axisUnit(values) {
-  const most = values.reduce((m, v) => Math.max(m, Math.abs(v || 0)), 0);
-  if (most < 1e3) return ["ns", 1];
-  if (most < 1e6) return ["us", 1e3];
-  if (most < 1e9) return ["ms", 1e6];
-  return ["s", 1e9];
-}
+/** A time as it is shown, and exactly. */
+export const nsExactly = (v) => `${ns(v)} = ${exact("ns", v)}`;
+/** A share of a whole in brackets; nothing where there is no whole. */
+export const shareOf = (v, whole) => (whole ? ` (${percent(v / whole)})` : "");
 
 /** Shortens a name in its middle, so that both of its ends are seen. */
 export function short(text, most) {
@@ -71,6 +78,12 @@ export function short(text, most) {
   return `${letters.slice(0, head).join("")}…${letters.slice(letters.length - (most - 1 - head)).join("")}`;
 }
 
+/** A name of a table's cells in words. */
+export const words = (name) => String(name).replace(/_/g, " ");
+
+/** Numbers or names that a cell lists. */
+export const listOf = (text) => (text || "").split(",").filter((v) => v !== "");
+
 /** Plotly reads a little HTML in its texts: names must not be taken for it. */
 export function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -79,18 +92,11 @@ export function plain(text) {
 /** A long name in lines, for a label that follows the pointer. */
 export function inLines(text, width = 72, most = 6) {
   const letters = Array.from(String(text).replace(/\s+/g, " "));
-  const lines = [];
-  for (let i = 0; i < letters.length && lines.length < most; i += width) lines.push(letters.slice(i, i + width).join(""));
+  const count = Math.min(most, Math.ceil(letters.length / width));
+  const lines = Array.from({ length: count }, (_, i) => letters.slice(i * width, (i + 1) * width).join(""));
   if (letters.length > width * most) lines[most - 1] += "…";
   return lines.map(plain).join("<br>");
 }
 
-/** An element with attributes and what is in it; texts are only ever texts. */
-export function make(tag, attributes = {}, ...content) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined) element.setAttribute(name, value);
-  }
-  element.append(...content.filter((c) => c !== null && c !== undefined));
-  return element;
-}
+/** A label that follows the pointer: a name, and lines of Plotly's HTML; those that are empty are left out. */
+export const hoverText = (name, ...lines) => [`<b>${inLines(name)}</b>`, ...lines].filter((l) => l).join("<br>");

@@ -1,165 +1,150 @@
-// What sections of the page have in common: their frame, and bars by rank or step.
+// What sections of the page have in common: their frame, the step that is chosen, and bars by rank or step.
 
-import { addSelect } from "page/chart.js";
-import { axisUnit, count, exact, make, ns, percent, plain } from "page/format.js";
+import { HOVER, ticksOf } from "page/chart.js";
+import { run } from "page/data.js";
+import { addSelect, byId, make, makeButton, note } from "page/dom.js";
+import { axisUnit, count, exact, ns, percent, plain } from "page/format.js";
 import { sentence } from "page/source.js";
-import { readGrid, tableToggle } from "page/table.js";
+import { tableToggle } from "page/table.js";
 import { isNarrow } from "page/theme.js";
-import { derivedGrid } from "page/timeline/model.js";
 
-/** What is done when all sections are there. */
+/** What is done when all sections are there. @type {(() => void)[]} */
 export const whenBuilt = [];
 
 export const WORST = 32;
 export const TOP = 20;
 
+/** By table of the results: what opens the table on this page that is made of it, with the rows of some ranks only. */
+export const tablesShown = new Map();
+
 /** Controls, charts, notes and the buttons for tables of one section. */
-export function frame(id, section, texts) {
-  const body = document.querySelector(`#${id} .body`);
-  const grids = Object.fromEntries(Object.entries(section.grids).map(([name, raw]) => [name, readGrid(raw, texts)]));
+export function frame(id) {
+  const body = byId(id).querySelector(".body");
+  const grids = run.grids(id);
   const toggles = make("div", { class: "toggles" });
   const places = make("div");
-  // `lengths` is drawn in another section, which says what is joined in it
-  const notes = section.notes.concat(...Object.entries(grids).map(([name, g]) => (name === "lengths" ? [] : g.notes)));
   return {
     body,
     grids,
     table(grid, title) {
       if (!grid || grid.rows === 0) return;
-      const toggle = tableToggle(grid, title, places);
-      toggles.append(toggle);
+      const { button, open } = tableToggle(grid, title, places);
+      toggles.append(button);
       // of several grids of a table the first is the finest that names ranks
       const known = tablesShown.get(grid.table);
-      if (!known || (!known.hasRanks && grid.of("rank").length > 0)) tablesShown.set(grid.table, { toggle, hasRanks: grid.of("rank").length > 0 });
+      const hasRanks = grid.of("rank").length > 0;
+      if (!known || (!known.hasRanks && hasRanks)) tablesShown.set(grid.table, { open, hasRanks });
     },
     heading: (text) => body.append(make("h3", {}, text)),
+    note: (text) => body.append(note(...sentence(text))),
     controls() {
       const row = make("div", { class: "controls" });
       body.append(row);
       return row;
     },
     end() {
-      for (const n of notes) body.append(make("p", { class: "note" }, ...sentence(n)));
+      run.sections.get(id).notes.forEach(this.note);
+      // `lengths` is drawn in another section, which says what is joined in it
+      for (const [name, grid] of Object.entries(grids)) if (name !== "lengths") grid.notes.forEach(this.note);
       if (toggles.firstChild) body.append(toggles, places);
     },
   };
 }
 
-/** By table of the results: the button of the table on this page that shows it. */
-export const tablesShown = new Map();
+/** Followers, and what each does when a step is chosen; null: all steps. @type {[any, (label: any) => void][]} */
+export const stepFollowers = [];
 
-/** Opens the table on this page that is made of a table of the results, with the rows of some ranks only. */
-export function showTable(name, ranks, label) {
-  const { toggle } = tablesShown.get(name);
-  if (toggle.getAttribute("aria-expanded") !== "true") toggle.click();
-  const place = document.getElementById(toggle.getAttribute("aria-controls"));
-  place.firstChild.narrow(ranks, label);
-  place.scrollIntoView({ block: "start" });
-  place.querySelector("input").focus({ preventScroll: true });
+/** A line of a section that says which step it shows, with the way back to `all`; `has`: whether it has a step. */
+export function stepNote(f, has, all) {
+  const line = make("p", { class: "note", hidden: "" });
+  f.body.append(line);
+  return (label) => {
+    line.hidden = label === null;
+    if (label === null) return;
+    const alone = () => [`Step ${label} alone: `, makeButton(all, () => chooseStep(null))];
+    line.replaceChildren(...(has(label) ? alone() : [`Step ${label} is not among these: ${all}.`]));
+  };
 }
 
-export const laneName = (grid, severalDevices) => (i) => {
-  const device = grid.of("device")[i];
-  return `${grid.of("rank")[i]}${severalDevices && device !== null && device !== undefined ? `:${device}` : ""}`;
-};
-
-export function hasSeveralDevices(grid) {
-  const ranks = grid.of("rank");
-  return new Set(ranks).size < ranks.length;
+/** Tells all followers but the one that chose. */
+export function chooseStep(label, /** @type {any} */ from = null) {
+  for (const [follower, follow] of stepFollowers) if (follower !== from) follow(label);
 }
+
+/** The name of a lane by its row: a rank, with its device where ranks have several. */
+export const laneName = (hasSeveral) => (row) =>
+  String(row("rank")) + (hasSeveral && (row("device") ?? null) !== null ? `:${row("device")}` : "");
+
+export const hasSeveralDevices = (rows) => new Set(rows.map((row) => row("rank"))).size < rows.length;
 
 /** A grid with the share of each row in the sum of a column, rows that are not listed included. */
 export function withShare(grid, name) {
-  const at = grid.columns.findIndex((c) => c.name === name);
-  const rest = grid.rest ? grid.rest.cells[at] || 0 : 0;
-  const whole = grid.of(name).reduce((s, v) => s + (v || 0), rest);
+  const whole = grid.sum(name);
+  const of = grid.byName.get(name);
   const share = (v) => (whole && v !== null && v !== undefined ? v / whole : null);
-  const column = { name: "share", title: "share", kind: "ratio", doc: "of the time of all", cells: grid.of(name).map(share) };
-  const columns = [...grid.columns.slice(0, at + 1), column, ...grid.columns.slice(at + 1)];
-  const cells = grid.rest && [...grid.rest.cells.slice(0, at + 1), share(rest), ...grid.rest.cells.slice(at + 1)];
-  const of = (n) => (n === "share" ? column.cells : grid.of(n));
-  // the row of what is not listed finds its cells by the columns
-  return { ...grid, columns, rest: grid.rest && { ...grid.rest, cells }, of };
+  const [cells, rest] = [of.cells.map(share), share(of.rest)];
+  const column = { name: "share", title: "share", kind: "ratio", doc: "of the time of all", cells, rest };
+  return grid.with(grid.columns.flatMap((c) => (c === of ? [c, column] : [c])));
 }
 
-/** The rows of a grid that `keep` selects. */
-export function onlyRows(grid, keep) {
-  const rows = Array.from({ length: grid.rows }, (_, i) => i).filter(keep);
-  return derivedGrid(grid.table, grid.columns.map((c) => [c.name, c.title, c.kind, c.doc, rows.map((i) => c.cells[i])]));
-}
-
-/** Rows by falling value. */
-export const largestFirst = (values) => values.map((_, i) => i).sort((a, b) => (values[b] || 0) - (values[a] || 0) || a - b);
+/** Rows by falling value; of equal ones the first. @template T @param {T[]} rows @param {(row: T) => number} value */
+export const largestFirst = (rows, value) => rows.slice().sort((a, b) => (value(b) || 0) - (value(a) || 0));
 
 /** Bars upwards, one for each lane or step, of parts that sum to their length. */
-export function stackedBars(labels, parts, { xTitle, whole, wholeName = "length" }) {
+export function stackedBars(labels, parts, { xTitle, whole, wholeName = "length", says }) {
   const [unit, size] = axisUnit(whole);
   const fits = labels.length <= (isNarrow() ? 16 : 48);
+  const isTurned = labels.some((l) => l.length > 6) || (fits && labels.length > 40);
+  const share = (v, i) => (whole[i] ? ` (${percent(v / whole[i])})` : "");
+  const hover = (name, v, i) => `<b>${plain(labels[i])}</b><br>${name} ${ns(v)}${share(v, i)}<br>= ${exact("ns", v)}`
+    + `<br>${wholeName} ${exact("ns", whole[i])}`;
   return {
     data: parts.map((p) => ({
-      type: "bar",
-      name: p.name,
-      x: labels.map((_, i) => i),
-      y: p.values.map((v) => (v || 0) / size),
+      type: "bar", name: p.name, x: labels.map((_, i) => i), y: p.values.map((v) => (v || 0) / size),
       marker: { color: p.colour, line: { width: 0 } },
       // few bars are not made as wide as the page
       width: labels.length > 120 ? 1 : 0.82 * Math.min(1, labels.length / 6),
-      hovertext: labels.map((label, i) => `<b>${plain(label)}</b><br>${p.name} ${ns(p.values[i] || 0)}${whole[i] ? ` (${percent((p.values[i] || 0) / whole[i])})` : ""}<br>= ${exact("ns", p.values[i] || 0)}<br>${wholeName} ${exact("ns", whole[i])}`),
-      hovertemplate: "%{hovertext}<extra></extra>",
+      hovertext: labels.map((_, i) => hover(p.name, p.values[i] || 0, i)), hovertemplate: HOVER,
     })),
     layout: {
       barmode: "stack",
-      hovermode: "closest",
       xaxis: {
-        title: { text: xTitle }, showgrid: false, zeroline: false, ticks: "", tickangle: labels.some((l) => l.length > 6) || (fits && labels.length > 40) ? -60 : 0,
-        ...(fits ? { tickvals: labels.map((_, i) => i), ticktext: labels.map(plain) } : spreadTicks(labels)),
+        title: { text: xTitle }, showgrid: false, zeroline: false, ticks: "", tickangle: isTurned ? -60 : 0,
+        ...ticksOf(labels, fits ? labels.length : isNarrow() ? 8 : 24),
       },
       yaxis: { title: { text: unit }, rangemode: "tozero" },
     },
     height: 350 + (isNarrow() ? 18 * parts.length - 18 : 0),
+    says,
   };
 }
 
-function spreadTicks(labels) {
-  const every = Math.ceil(labels.length / (isNarrow() ? 8 : 24));
-  const at = labels.map((_, i) => i).filter((i) => i % every === 0);
-  return { tickvals: at, ticktext: at.map((i) => plain(labels[i])) };
-}
-
-/** The lanes that a chart shows: all, or the worst and what the others are on average. */
-// `others` on the axis: the control above says that it is their mean, and of how many
-export function chosenLanes(grid, columns, by, all) {
-  const name = laneName(grid, hasSeveralDevices(grid));
-  const order = by === "rank" ? grid.of("rank").map((_, i) => i) : largestFirst(measure(grid, by));
-  const shownRows = all ? order : order.slice(0, WORST);
-  const others = all ? [] : order.slice(WORST);
-  const labels = shownRows.map(name);
-  const values = columns.map((c) => shownRows.map((i) => grid.of(c)[i]));
+/** The lanes that a chart shows: all, or the worst and the mean of the `others`; the control above says of how many. */
+export function chosenLanes(rows, columns, { by, all }) {
+  const value = (row) => (by === "without_compute" ? row("dur_ns") - row("compute_ns") : row(by));
+  const order = by === "rank" ? rows : largestFirst(rows, value);
+  const [lanes, others] = all ? [order, []] : [order.slice(0, WORST), order.slice(WORST)];
+  const labels = lanes.map(laneName(hasSeveralDevices(rows)));
+  const values = columns.map((c) => lanes.map((row) => row(c)));
   if (others.length > 0) {
     labels.push("others");
-    columns.forEach((c, k) => values[k].push(others.reduce((s, i) => s + grid.of(c)[i], 0) / others.length));
+    columns.forEach((c, k) => values[k].push(others.reduce((s, row) => s + row(c), 0) / others.length));
   }
   return { labels, values };
 }
 
-function measure(grid, by) {
-  if (by !== "without_compute") return grid.of(by);
-  return grid.of("dur_ns").map((v, i) => v - grid.of("compute_ns")[i]);
-}
-
-export function laneControls(f, grid, orders, state, redraw) {
-  if (grid.rows < 2) return;
+/** Controls of lanes: their order, `by rank` first where there are few, and whether all are shown. Gives the choice. */
+export function laneControls(f, grid, orders, redraw) {
+  const all = [["rank", "by rank"], ...orders];
+  if (grid.rows > WORST) all.push(...all.splice(0, 1));
+  const state = { by: all[0][0], all: false };
+  if (grid.rows < 2) return state;
   const row = f.controls();
-  addSelect(row, "Order", orders, (v) => { state.by = v; redraw(); });
+  addSelect(row, "Order", all, (v) => { state.by = v; redraw(); });
   if (grid.rows > WORST) {
-    const few = [["few", `the first ${WORST}, and the mean of the ${count(grid.rows - WORST)} others`], ["all", `all ${count(grid.rows)}`]];
-    addSelect(row, "Show", few, (v) => { state.all = v === "all"; redraw(); });
+    const few = `the first ${WORST}, and the mean of the ${count(grid.rows - WORST)} others`;
+    const options = [["few", few], ["all", `all ${count(grid.rows)}`]];
+    addSelect(row, "Show", options, (v) => { state.all = v === "all"; redraw(); });
   }
+  return state;
 }
-
-export const PARTS = [
-  ["compute_ns", "compute", "compute"],
-  ["exposed_communication_ns", "exposed communication", "communication"],
-  ["exposed_memory_ns", "exposed memory", "memory"],
-  ["idle_ns", "idle", "idle"],
-];

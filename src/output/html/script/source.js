@@ -1,7 +1,8 @@
-// Jump to source: Python frames are named `path/file.py(123): function`, lines `path/file.py:123`. File and line become a link for the editor that
-// the reader has. A link is only ever `vscode://file/...` or `cursor://file/...`: no name can make another one.
+// Ways out of the page: to lines of source, and to the shell. Python frames are named `path/file.py(123): function`,
+// lines `path/file.py:123`; file and line become a link for the editor that the reader has. A link is only ever
+// `vscode://file/...` or `cursor://file/...`: no name can make another one.
 
-import { make } from "page/format.js";
+import { make } from "page/dom.js";
 
 const FILE = "[^\\s`'\"<>|;,(){}]+\\.(?:py|pyx|pxd|pyi|ipynb)";
 const IN_TEXT = new RegExp(`(${FILE})(?:\\((\\d+)\\)|:(\\d+)\\b)`, "g");
@@ -22,9 +23,9 @@ function aim(link) {
   const path = absolute(link.dataset.path);
   if (source.editor === "none" || path === null) {
     link.removeAttribute("href");
-    link.title = source.editor === "none"
-      ? `${link.dataset.path}, line ${link.dataset.line} (choose an editor at the top to open it)`
-      : `${link.dataset.path}, line ${link.dataset.line}: a relative path; give the source folder at the top to open it`;
+    const why = source.editor === "none" ? " (choose an editor at the top to open it)"
+      : ": a relative path; give the source folder at the top to open it";
+    link.title = `${link.dataset.path}, line ${link.dataset.line}${why}`;
     return;
   }
   const encoded = encodeURI(path).replace(/[?#]/g, encodeURIComponent);
@@ -54,9 +55,29 @@ export function linked(text, isName) {
 
 /** A sentence of ours: what stands in backticks is code. */
 export function sentence(text) {
-  return text.split("`").flatMap((part, i) => (i % 2 ? [make("code", {}, ...linked(part, true))] : linked(part, false)));
+  const code = (part) => [make("code", {}, ...linked(part, true))];
+  return text.split("`").flatMap((part, i) => (i % 2 ? code(part) : linked(part, false)));
 }
 
 export function aimAll() {
   document.querySelectorAll("a.source").forEach(aim);
+}
+
+/** A word for a shell, whatever it has in it. */
+const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replace(/'/g, "'\\''")}'`);
+
+/** The folder of the results, in which the page lies. */
+export function resultsFolder() {
+  const place = location.pathname.split("/").at(-2) || "";
+  let folder = place;
+  try { folder = decodeURIComponent(place); } catch { /* it is not UTF-8, and is shown as it is */ }
+  return folder || "hta-out";
+}
+
+/** The command that lists rows of a table again, to copy. */
+export function rowsCommand(table, filter) {
+  const statement = `SELECT * FROM ${table}${filter ? ` WHERE ${filter}` : ""}`;
+  const title = "command that repeats it; select to copy";
+  const text = `hta query ${quoted(statement)} ${quoted(resultsFolder())}`;
+  return make("code", { class: "command", tabindex: "0", title }, text);
 }

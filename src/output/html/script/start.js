@@ -1,156 +1,136 @@
 // Puts the page together when it is opened.
 
-import { change } from "page/change.js";
+import { compareSection } from "page/against.js";
+import { change, stepsOf } from "page/change.js";
 import { renderAll, renderInTurn } from "page/chart.js";
-import { resultsFolder } from "page/command.js";
-import { meanParts, otherRun } from "page/compare.js";
-import { data } from "page/data.js";
-import { bytes, count, exact, make, ns, percent, plural, short } from "page/format.js";
-import { drawForPaper } from "page/paper.js";
-import { frame, PARTS, whenBuilt } from "page/section.js";
-import { sections } from "page/sections.js";
-import { aimAll, source } from "page/source.js";
-import { perWindow, readGrid } from "page/table.js";
+import { baseline, data, meanOf, run } from "page/data.js";
+import { byId, make } from "page/dom.js";
+import { flameSection } from "page/flame.js";
+import { bytes, count, exact, ns, percent, plural, short } from "page/format.js";
+import { frame, whenBuilt } from "page/section.js";
+import { collectivesSection, stragglersSection, whatIfSection } from "page/sections/across.js";
+import { breakdownSection, idleSection } from "page/sections/breakdown.js";
+import { findingsSection } from "page/sections/causes.js";
+import { kernelsSection, patternsSection } from "page/sections/kernels.js";
+import { memorySection } from "page/sections/memory.js";
+import { linesSection, modulesSection, opsSection } from "page/sections/operators.js";
+import { healthSection, ranksSection } from "page/sections/recording.js";
+import { criticalPathSection, iterationsSection, utilizationSection } from "page/sections/time.js";
+import { settings } from "page/settings.js";
+import { resultsFolder } from "page/source.js";
+import { PARTS } from "page/theme.js";
+import { timelineSection } from "page/timeline/section.js";
 
-/** What a reader chose before, in this browser; nothing where it keeps nothing. */
-const memory = {
-  get(name) {
-    try { return localStorage.getItem(`hta.${name}`); } catch { return null; }
-  },
-  set(name, value) {
-    try { localStorage.setItem(`hta.${name}`, value); } catch { /* it is only not remembered */ }
-  },
+/** What shows each section of the page. Its charts and its tables are of the same grids. */
+const SECTIONS = {
+  findings: findingsSection, compare: compareSection, timeline: timelineSection, health: healthSection,
+  iterations: iterationsSection, breakdown: breakdownSection, stragglers: stragglersSection,
+  collectives: collectivesSection, idle: idleSection, kernels: kernelsSection, patterns: patternsSection,
+  utilization: utilizationSection, "critical-path": criticalPathSection, memory: memorySection, ops: opsSection,
+  modules: modulesSection, flame: flameSection, lines: linesSection, "what-if": whatIfSection, ranks: ranksSection,
 };
 
-function theme(choice) {
-  const isDark = choice === "dark" || (choice !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
-  document.documentElement.dataset.theme = isDark ? "dark" : "light";
-}
-
-function settings() {
-  const chosen = document.getElementById("theme");
-  chosen.value = memory.get("theme") || "system";
-  if (chosen.selectedIndex < 0) chosen.value = "system";
-  theme(chosen.value);
-  chosen.addEventListener("change", () => {
-    memory.set("theme", chosen.value);
-    theme(chosen.value);
-    renderAll();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    theme(chosen.value);
-    renderAll();
-  });
-
-  const editor = document.getElementById("editor");
-  editor.value = data.editor;
-  source.editor = editor.value;
-  editor.addEventListener("change", () => {
-    source.editor = editor.value;
-    aimAll();
-  });
-  const root = document.getElementById("source-root");
-  root.value = data.source_root || memory.get("source-root") || "";
-  source.root = root.value;
-  root.addEventListener("input", () => {
-    source.root = root.value;
-    memory.set("source-root", root.value);
-    aimAll();
-  });
-  document.querySelector(".settings").addEventListener("submit", (e) => e.preventDefault());
-}
-
+/** What was recorded, when, and by which program the page was made. */
 function heading() {
-  const s = data.set;
+  const s = run.set;
   const bold = (text) => make("b", {}, text);
-  const line = [bold(plural(s.ranks, "rank")), s.world_size !== null && s.world_size !== s.ranks ? ` of ${count(s.world_size)}` : "", s.ranks ? ` (${short(s.rank_list, 60)})` : ""];
-  if (s.hosts > 1) line.push(` on ${plural(s.hosts, "host")}`);
-  if (s.devices.length) line.push(", ", bold(short(s.devices.join(", "), 80)));
-  line.push(` · ${s.min_steps === s.max_steps ? plural(s.min_steps, "step") : `${count(s.min_steps)} to ${count(s.max_steps)} steps`}`);
-  if (s.step_rules.length === 1 && s.step_rules[0] === "capture") line.push(" (none marked: the whole capture counts as one)");
-  line.push(` · ${plural(s.events, "event")}, ${bytes(s.json_bytes)} of JSON · ${ns(s.length_ns)} recorded`);
-  if (s.missing) line.push(" · ", make("span", { class: "severity-loss" }, `missing: ranks ${short(s.missing, 60)}`));
-  document.getElementById("set").append(...line);
+  const devices = s.devices.length ? [", ", bold(short(s.devices.join(", "), 80))] : [];
+  const isCapture = s.step_rules.length === 1 && s.step_rules[0] === "capture";
+  byId("set").append(
+    bold(plural(s.ranks, "rank")),
+    s.world_size !== null && s.world_size !== s.ranks ? ` of ${count(s.world_size)}` : "",
+    s.ranks ? ` (${short(s.rank_list, 60)})` : "",
+    s.hosts > 1 ? ` on ${plural(s.hosts, "host")}` : "",
+    ...devices,
+    ` · ${stepsOf(s)}`,
+    isCapture ? " (none marked: the whole capture counts as one)" : "",
+    ` · ${plural(s.events, "event")}, ${bytes(s.json_bytes)} of JSON · ${ns(s.length_ns)} recorded`);
+  if (s.missing) {
+    byId("set").append(" · ", make("span", { class: "severity-loss" }, `missing: ranks ${short(s.missing, 60)}`));
+  }
   const began = s.began_ms === null ? "" : new Date(s.began_ms).toISOString().replace("T", " ").slice(0, 16);
   const job = [short(resultsFolder(), 60), began && `${began} UTC`].filter((of) => of).join(", ");
-  if (job) document.getElementById("job").textContent = job;
-  document.title = [job, plural(s.ranks, "rank"), "hta report"].filter((of) => of).join(" · ");
-  document.getElementById("foot").append(make("p", {},
-    `Made by hta ${data.hta_version}. Every number is in the Parquet tables beside this file, exactly and in full; rest the pointer on a number for its exact value. `,
-    `A table that ends with "not listed here" shows the largest rows. ${data.cut_texts ? `${plural(data.cut_texts, "name was", "names were")} too long for this page and ${data.cut_texts === 1 ? "is" : "are"} cut; the tables have them whole. ` : ""}`,
-    "Charts: Plotly.js, MIT licence."));
+  byId("job").textContent = job;
+  document.title = [job, plural(s.ranks, "rank"), "hta report"].join(" · ");
 }
 
-function tiles() {
-  const breakdown = data.sections.get("breakdown");
-  const lanes = breakdown.empty === null ? perWindow(readGrid(breakdown.grids.lanes, data.texts)) : null;
-  if (!lanes) return;
-  const mean = (name) => lanes.of(name).reduce((s, v) => s + v, 0) / lanes.rows;
-  const whole = mean("dur_ns");
-  const steps = breakdown.grids.steps ? "mean length of a step" : "mean length of the span";
-  const old = data.other ? meanParts(data.other.grids("breakdown").lanes) : null;
-  const was = (name) => (old ? make("div", { class: "more", title: exact("ns", old[name]) }, [`was ${ns(old[name])}`, change(mean(name), old[name])].filter((t) => t).join(", ")) : null);
-  const tile = (label, value, more, key, name) => make("div", { class: "tile", role: "listitem", style: key ? `--key: var(--${key})` : null, title: exact("ns", value) },
-    make("div", { class: "label" }, label), make("div", { class: "number" }, ns(value)), make("div", { class: "more" }, more), was(name));
-  const place = document.getElementById("tiles");
-  place.append(tile(steps, whole, lanes.rows > 1 ? `mean over ${plural(lanes.rows, "rank")}` : "one rank", null, "dur_ns"));
-  for (const [column, name, key] of PARTS) place.append(tile(name, mean(column), whole ? `${percent(mean(column) / whole)} of it` : "", key, column));
+function foot() {
+  byId("version").textContent = data.hta_version;
+  const names = plural(data.cut_texts, "name was", "names were");
+  if (data.cut_texts) byId("cut").textContent = `${names} too long for this page and cut; the tables have them whole.`;
 }
+
+/** The mean of a step, or of the span, and its parts. */
+function tiles() {
+  const { lanes, steps } = run.grids("breakdown");
+  if (!lanes) return;
+  const [mean, old] = [lanes, baseline?.grids("breakdown").lanes].map((grid) => grid && meanOf(grid));
+  const whole = mean("dur_ns");
+  const was = (column) => {
+    const before = old(column);
+    const text = [`was ${ns(before)}`, change(mean(column), before)].filter((t) => t).join(", ");
+    return make("div", { class: "more", title: exact("ns", before) }, text);
+  };
+  const tile = (label, column, more, key) => make("div", {
+    class: "tile", role: "listitem", style: key && `--key: var(--${key})`, title: exact("ns", mean(column)),
+  },
+  make("div", { class: "label" }, label), make("div", { class: "number" }, ns(mean(column))),
+  make("div", { class: "more" }, more), old ? was(column) : null);
+  const share = (column) => (whole ? `${percent(mean(column) / whole)} of it` : "");
+  const ranks = lanes.rows > 1 ? `mean over ${plural(lanes.rows, "rank")}` : "one rank";
+  byId("tiles").append(tile(`mean length of ${steps ? "a step" : "the span"}`, "dur_ns", ranks, null),
+    ...PARTS.map(([column, name, key]) => tile(name, column, share(column), key)));
+}
+
+/** @returns {NodeListOf<HTMLElement>} */
+const sectionElements = () => document.querySelectorAll("main section");
 
 function build() {
   const empty = [];
-  const contents = document.getElementById("contents");
-  data.other = otherRun(data);
-  if (!data.other) document.getElementById("compare").remove();
-  const lengths = data.sections.get("breakdown").grids.lengths;
-  data.lengths = lengths ? readGrid(lengths, data.texts) : null;
-  for (const element of document.querySelectorAll("main section")) {
-    const section = data.sections.get(element.id);
-    const link = make("a", { href: `#${element.id}` }, element.dataset.title);
-    contents.append(link);
-    const body = element.querySelector(".body");
-    if (section.empty !== null) {
-      const instead = element.id === "stragglers" && data.lengths;
-      if (!instead) {
-        empty.push([element.dataset.title, section.empty]);
-        element.hidden = true;
-        link.remove();
-        continue;
-      }
-      body.append(make("p", { class: "empty" }, section.empty));
+  if (!baseline) byId("compare").remove();
+  for (const element of sectionElements()) {
+    const { id, dataset: { title } } = element;
+    const reason = run.sections.get(id).empty;
+    // without delays the lengths of steps by rank are shown instead
+    const isShown = reason === null || (id === "stragglers" && run.grids("breakdown").lengths);
+    if (!isShown) {
+      empty.push({ title, reason });
+      element.hidden = true;
+      continue;
     }
-    const f = frame(element.id, section, data.texts);
-    sections[element.id](f, data);
+    byId("contents").append(make("a", { href: `#${id}` }, title));
+    const f = frame(id);
+    if (reason !== null) f.body.append(make("p", { class: "empty" }, reason));
+    SECTIONS[id](f);
     f.end();
   }
   if (empty.length) {
-    const reasons = empty.map(([title, why]) => make("li", {}, make("b", {}, title), `: ${why}`));
-    document.getElementById("without").append(
-      make("details", {}, make("summary", {}, `Nothing to show: ${empty.map(([title]) => title).join(", ")}`), make("ul", {}, ...reasons)));
+    const reasons = empty.map(({ title, reason }) => make("li", {}, make("b", {}, title), `: ${reason}`));
+    const summary = `Nothing to show: ${empty.map(({ title }) => title).join(", ")}`;
+    byId("without").append(make("details", {}, make("summary", {}, summary), make("ul", {}, ...reasons)));
   }
+  whenBuilt.splice(0).forEach((act) => act());
 }
 
 /** Marks the section that is being read. */
-function follow() {
-  const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.getAttribute("href").slice(1), a]));
+function followReading() {
+  const links = [...document.querySelectorAll("nav a")];
   const seen = new IntersectionObserver((entries) => {
     for (const e of entries) {
       if (!e.isIntersecting) continue;
-      for (const a of links.values()) a.removeAttribute("aria-current");
-      const link = links.get(e.target.id);
-      if (link) link.setAttribute("aria-current", "true");
+      for (const link of links) link.removeAttribute("aria-current");
+      links.find((a) => a.getAttribute("href") === `#${e.target.id}`)?.setAttribute("aria-current", "true");
     }
   }, { rootMargin: "-20% 0px -70% 0px" });
-  for (const s of document.querySelectorAll("main section")) seen.observe(s);
+  for (const s of sectionElements()) seen.observe(s);
 }
 
 settings();
-drawForPaper();
 heading();
+foot();
 build();
-whenBuilt.splice(0).forEach((f) => f());
 tiles();
-follow();
+followReading();
 renderInTurn();
 let width = window.innerWidth;
 window.addEventListener("resize", () => {

@@ -1,175 +1,184 @@
-// The modules of the model as a tree: rows that unfold, with bars of their time forward and backward.
+// The modules of the model as a tree: rows that unfold, with bars of their time forward and backward. And what it
+// shares with the flame graph: rows of a grid that are inside one another.
 
-import { addSelect } from "page/chart.js";
-import { count, exact, make, ns, percent, plural } from "page/format.js";
+import { addRankSelect, addSelect, followKeys, legendKey, make, makeButton, makeSearch, note } from "page/dom.js";
+import { count, exact, ns, percent, plural } from "page/format.js";
 import { isNarrow } from "page/theme.js";
 
-/** What a bar is of: forward and backward part. */
-const TREE_TIMES = [
+/** The trees of a rank; null: of all together. `total`: time of a row; the rows inside another come by falling time. */
+export function treeOf(grid, rank, total, isKept = (_i) => true) {
+  const [ranks, parents] = [grid.of("rank"), grid.of("parent")];
+  const rows = ranks.map((_, i) => i).filter((i) => ranks[i] === rank && isKept(i));
+  const byParent = new Map();
+  for (const i of rows) {
+    if (!byParent.has(parents[i])) byParent.set(parents[i], []);
+    byParent.get(parents[i]).push(i);
+  }
+  for (const list of byParent.values()) list.sort((a, b) => total(b) - total(a) || a - b);
+  /** The rows directly inside one; those that are in none are the roots. @returns {number[]} */
+  const inside = (i) => byParent.get(i) ?? [];
+  return { rows, roots: inside(null), inside, parents };
+}
+
+/** Time of the rows that are found; one inside another counts once. */
+export function timeFound(tree, isFound, total) {
+  const timeOf = (i) => (isFound(i) ? total(i) : sum(tree.inside(i)));
+  const sum = (rows) => rows.reduce((s, i) => s + timeOf(i), 0);
+  return sum(tree.roots);
+}
+
+/** Controls of a choice between times, `[key, text, columns]`, and between ranks; `changed` is told which. */
+export function chooseTime(controls, grid, times, changed) {
+  const known = times.filter(([, , columns]) => columns.some((c) => grid.has(c)));
+  const ranks = grid.distinct("rank").filter((r) => r !== null).sort((a, b) => a - b);
+  const hasAll = grid.of("rank").includes(null);
+  const choice = { time: known[0], rank: hasAll ? null : ranks[0] };
+  if (known.length === 0) return choice;
+  addSelect(controls, "Time", known, (v) => { choice.time = known.find((t) => t[0] === v); changed("time"); });
+  const chooseRank = (v) => { choice.rank = v === null ? null : Number(v); changed("rank"); };
+  if (hasAll && ranks.length) addRankSelect(controls, ranks, chooseRank);
+  return choice;
+}
+
+/** What a bar is of: columns of the forward and of the backward part. */
+const TIMES = [
   ["gpu", "GPU time, everything inside", ["gpu_ns", "bwd_gpu_ns"]],
   ["host", "host time, everything inside", ["host_ns", "bwd_host_ns"]],
   ["gpu_self", "own GPU time", ["gpu_self_ns", "bwd_gpu_self_ns"]],
-  ["host_self", "own host time, forward", ["host_self_ns", null]],
+  ["host_self", "own host time, forward", ["host_self_ns"]],
 ];
 /** Rows that are unfolded at first, about. */
-const TREE_ROWS = 16;
-
-/** The tree of one rank, or of all: rows, who is inside whom, and their times. */
-function moduleRows(grid, rank, columns) {
-  const rows = grid.of("rank").map((_, i) => i).filter((i) => grid.of("rank")[i] === rank);
-  const parts = new Map(rows.map((i) => [i, columns.map((c) => (c === null ? 0 : grid.of(c)[i] || 0))]));
-  const inside = new Map();
-  const level = new Map();
-  const roots = [];
-  for (const i of rows) {
-    const parent = grid.of("parent")[i];
-    level.set(i, parent === null ? 1 : level.get(parent) + 1);
-    if (parent === null) roots.push(i);
-    else inside.set(parent, [...(inside.get(parent) || []), i]);
-  }
-  const total = (i) => parts.get(i)[0] + parts.get(i)[1];
-  // of what is within one another only the outermost counts
-  const isSelf = columns[0].includes("self");
-  const whole = (isSelf ? rows : roots).reduce((s, i) => s + total(i), 0);
-  const most = Math.max(1, ...rows.map(total));
-  const byTime = (a, b) => total(b) - total(a) || a - b;
-  roots.sort(byTime);
-  inside.forEach((list) => list.sort(byTime));
-  return { rows, parts, inside, level, roots, total, whole, most };
-}
+const FIRST_ROWS = 16;
 
 export function moduleTree(f, grid) {
-  const ranks = [...new Set(grid.of("rank"))].filter((r) => r !== null);
-  const times = TREE_TIMES.filter((t) => t[2].some((c) => c !== null && grid.of(c).some((v) => v)));
-  if (times.length === 0) return;
-  const state = { rank: null, time: times[0], open: new Set(), wanted: "", at: null };
   const controls = f.controls();
-  addSelect(controls, "Time", times.map(([key, text]) => [key, text]), (v) => { state.time = times.find((t) => t[0] === v); rebuild(); });
-  if (ranks.length) addSelect(controls, "Rank", [["", "all"], ...ranks.map((r) => [String(r), String(r)])], (v) => { state.rank = v === "" ? null : Number(v); unfold(); });
-  const search = make("input", { type: "search", placeholder: "search", "aria-label": "search in the modules" });
-  const all = make("button", { type: "button" }, "unfold all");
-  const none = make("button", { type: "button" }, "fold all");
+  const choice = chooseTime(controls, grid, TIMES, (what) => (what === "rank" ? unfold() : rebuild()));
+  if (!choice.time) return;
+  /** @type {{ open: Set<any>, wanted: string, at: any }} */
+  const state = { open: new Set(), wanted: "", at: null };
+  const search = makeSearch("the modules", (wanted) => { state.wanted = wanted; draw(); });
+  const open = (rows) => { state.open = new Set(rows); draw(); };
   const matched = make("span", { class: "note", "aria-live": "polite" });
-  controls.append(search, all, none, matched);
+  const unfoldAll = makeButton("unfold all", () => open(tree.rows));
+  controls.append(search, unfoldAll, makeButton("fold all", () => open([])), matched);
   const list = make("div", { class: "tree", role: "tree", "aria-label": "modules" });
   const legend = make("div", { class: "legend" });
-  f.body.append(list, legend, make("p", { class: "note" }, "Keys: up and down, right unfolds, left folds. A module stands with the time of all its calls; that of its backward pass is where autograd joins it (with sequence numbers or flows)."));
-  let tree = null;
+  f.body.append(list, legend);
+  let tree = modules();
+
+  /** The modules of the chosen rank, with the chosen time of each: forward, and backward where it is known. */
+  function modules() {
+    const [key, , columns] = choice.time;
+    const parts = (i) => columns.map((c) => grid.of(c)[i] || 0);
+    const total = (i) => parts(i).reduce((s, v) => s + v, 0);
+    const found = treeOf(grid, choice.rank, total);
+    // of what is within one another only the outermost counts
+    const isSelf = key.endsWith("self");
+    const whole = (isSelf ? found.rows : found.roots).reduce((s, i) => s + total(i), 0);
+    return { ...found, parts, total, isSelf, whole, most: Math.max(1, ...found.rows.map(total)) };
+  }
 
   function rebuild() {
-    tree = moduleRows(grid, state.rank, state.time[2]);
+    tree = modules();
     draw();
   }
 
   /** Unfolds the largest modules until there are enough rows. */
   function unfold() {
-    tree = moduleRows(grid, state.rank, state.time[2]);
-    state.open = new Set();
-    const waiting = [...tree.roots];
+    tree = modules();
+    const [largest, waiting] = [/** @type {number[]} */ ([]), [...tree.roots]];
     let rows = waiting.length;
-    while (waiting.length && rows < TREE_ROWS) {
+    while (waiting.length && rows < FIRST_ROWS) {
       const i = waiting.shift();
-      const children = tree.inside.get(i) || [];
-      if (children.length === 0 || (rows + children.length > 3 * TREE_ROWS && rows > 4)) continue;
-      state.open.add(i);
+      const children = tree.inside(i);
+      if (children.length === 0 || (rows + children.length > 3 * FIRST_ROWS && rows > 4)) continue;
+      largest.push(Number(i));
       rows += children.length;
       waiting.push(...children);
       waiting.sort((a, b) => tree.total(b) - tree.total(a));
     }
     state.at = tree.roots[0];
-    draw();
+    open(largest);
   }
 
   const isFound = (i) => state.wanted !== "" && grid.of("name")[i].toLowerCase().includes(state.wanted);
 
   /** The rows that are seen, in order. While something is searched, what is found and what is around it. */
   function visible() {
-    const out = [];
-    let keep = null;
-    if (state.wanted !== "") {
-      keep = new Set();
-      for (const i of tree.rows.filter(isFound)) for (let at = i; at !== null && !keep.has(at); at = grid.of("parent")[at]) keep.add(at);
-    }
-    const put = (i) => {
-      if (keep && !keep.has(i)) return;
-      out.push(i);
-      if (keep || state.open.has(i)) (tree.inside.get(i) || []).forEach(put);
-    };
-    tree.roots.forEach(put);
-    return out;
+    const around = (i) => (i === null ? [] : [i, ...around(tree.parents[i])]);
+    const kept = state.wanted === "" ? null : new Set(tree.rows.filter(isFound).flatMap(around));
+    const isOpen = (i) => (kept ? true : state.open.has(i));
+    const seen = (i) => (kept && !kept.has(i) ? [] : [i, ...(isOpen(i) ? tree.inside(i).flatMap(seen) : [])]);
+    return tree.roots.flatMap(seen);
   }
 
-  /** Time of what is found; a match inside a match counts once. */
-  function foundTime() {
-    let sum = 0;
-    const isSelf = state.time[0].endsWith("self");
-    const add = (i) => {
-      if (isFound(i)) sum += tree.total(i);
-      if (isSelf || !isFound(i)) (tree.inside.get(i) || []).forEach(add);
-    };
-    tree.roots.forEach(add);
-    return sum;
-  }
+  const tint = () => `var(${choice.time[0].startsWith("gpu") ? "--compute" : "--kind-2"})`;
+  const levelOf = (i) => (tree.parents[i] === null ? 1 : levelOf(tree.parents[i]) + 1);
 
   function row(i) {
-    const [forward, backward] = tree.parts.get(i);
-    const total = forward + backward;
-    const children = tree.inside.get(i) || [];
+    const of = grid.row(i);
+    const [forward, backward] = tree.parts(i);
+    const hasMore = tree.inside(i).length > 0;
     const isOpen = state.wanted !== "" || state.open.has(i);
-    const share = (v) => `${(100 * v) / tree.most}%`;
-    const words = [`${exact("ns", forward)} forward`, state.time[2][1] === null ? null : `${exact("ns", backward)} backward`, `${plural(grid.of("count")[i], "call")}${grid.of("ranks")[i] > 1 ? ` on ${plural(grid.of("ranks")[i], "rank")}` : ""}`].filter((w) => w).join(", ");
+    const level = levelOf(i);
+    const share = (v) => `width: ${(100 * v) / tree.most}%`;
+    const calls = plural(of("count"), "call") + (of("ranks") > 1 ? ` on ${plural(of("ranks"), "rank")}` : "");
+    const back = backward === undefined ? "" : `${exact("ns", backward)} backward, `;
+    const fold = make("i", { class: "fold", "aria-hidden": "true" }, hasMore ? (isOpen ? "▾" : "▸") : "");
+    const bars = [make("i", { style: share(forward) }), make("i", { class: "backward", style: share(backward ?? 0) })];
+    const ofAll = tree.whole ? percent(tree.total(i) / tree.whole) : "";
     const element = make("div", {
-      role: "treeitem", class: isFound(i) ? "found" : null, "aria-level": tree.level.get(i), "aria-expanded": children.length ? String(isOpen) : null, tabindex: i === state.at ? "0" : "-1", "data-row": i, title: `${grid.of("path")[i]}: ${words}`,
-      style: `--level: ${Math.min(tree.level.get(i) - 1, isNarrow() ? 8 : 24)}`,
+      role: "treeitem", class: isFound(i) ? "found" : null, "aria-level": level,
+      "aria-expanded": hasMore ? String(isOpen) : null, tabindex: i === state.at ? "0" : "-1", "data-row": i,
+      title: `${of("path")}: ${exact("ns", forward)} forward, ${back}${calls}`,
+      style: `--level: ${Math.min(level - 1, isNarrow() ? 8 : 24)}`,
     },
-    make("span", { class: "tree-name" }, make("i", { class: "fold", "aria-hidden": "true" }, children.length ? (isOpen ? "▾" : "▸") : ""), grid.of("name")[i]),
-    make("span", { class: "tree-bar", "aria-hidden": "true" }, make("i", { style: `width: ${share(forward)}` }), make("i", { class: "backward", style: `width: ${share(backward)}` })),
-    make("span", { class: "tree-time" }, ns(total), make("span", {}, tree.whole ? percent(total / tree.whole) : "")));
-    element.addEventListener("click", () => { state.at = i; toggle(i); });
+    make("span", { class: "tree-name" }, fold, of("name")),
+    make("span", { class: "tree-bar", "aria-hidden": "true" }, ...bars),
+    make("span", { class: "tree-time" }, ns(tree.total(i)), make("span", {}, ofAll)));
+    element.addEventListener("click", () => toggle(i));
     return element;
   }
 
   function draw() {
     const rows = visible();
     if (!rows.includes(state.at)) state.at = rows[0] ?? null;
-    list.style.setProperty("--bar", `var(${state.time[0].startsWith("gpu") ? "--compute" : "--kind-2"})`);
-    list.replaceChildren(...rows.map(row));
-    if (rows.length === 0) list.append(make("p", { class: "note" }, "no module matches"));
-    const key = (kind, text) => make("span", { class: "key" }, make("i", { class: kind, style: `background: var(${state.time[0].startsWith("gpu") ? "--compute" : "--kind-2"})` }), text);
-    legend.replaceChildren(...[key("", "forward"), state.time[2][1] === null ? null : key("backward", "backward")].filter((k) => k));
-    const found = tree.rows.filter(isFound).length;
-    matched.textContent = state.wanted === "" ? plural(tree.rows.length, "module") : `${count(found)} of ${plural(tree.rows.length, "module")}: ${ns(foundTime())}${tree.whole ? `, ${percent(foundTime() / tree.whole)}` : ""}`;
+    list.style.setProperty("--bar", tint());
+    list.replaceChildren(...(rows.length ? rows.map(row) : [note("no module matches")]));
+    legend.replaceChildren(legendKey(tint(), "forward"));
+    if (choice.time[2].length > 1) legend.append(legendKey(tint(), "backward", "backward"));
+    const all = plural(tree.rows.length, "module");
+    const found = tree.rows.filter(isFound);
+    const time = tree.isSelf ? found.reduce((s, i) => s + tree.total(i), 0) : timeFound(tree, isFound, tree.total);
+    const share = tree.whole ? `, ${percent(time / tree.whole)}` : "";
+    matched.textContent = state.wanted === "" ? all : `${count(found.length)} of ${all}: ${ns(time)}${share}`;
   }
 
-  const focus = () => { const element = list.querySelector(`[data-row="${state.at}"]`); if (element) element.focus(); };
+  function go(i) {
+    if (i === null || i === undefined) return;
+    state.at = i;
+    draw();
+    list.querySelector(`[data-row="${i}"]`)?.focus();
+  }
 
   function toggle(i) {
-    if (state.wanted === "" && tree.inside.has(i)) {
-      if (state.open.has(i)) state.open.delete(i);
-      else state.open.add(i);
-    }
-    draw();
-    focus();
+    if (state.wanted === "" && tree.inside(i).length && !state.open.delete(i)) state.open.add(i);
+    go(i);
   }
 
-  list.addEventListener("keydown", (e) => {
+  followKeys(list, () => {
     const rows = visible();
+    if (rows.length === 0) return {};
     const at = rows.indexOf(state.at);
-    const go = (i) => { if (i !== null && i !== undefined) { state.at = i; draw(); focus(); } };
     const isOpen = state.open.has(state.at);
-    const children = tree.inside.get(state.at) || [];
-    const keys = {
-      ArrowDown: () => go(rows[at + 1]), ArrowUp: () => go(rows[at - 1]), Home: () => go(rows[0]), End: () => go(rows[rows.length - 1]),
-      ArrowRight: () => (children.length && !isOpen ? toggle(state.at) : go(children[0])),
-      ArrowLeft: () => (children.length && isOpen ? toggle(state.at) : go(grid.of("parent")[state.at])),
-      Enter: () => toggle(state.at), " ": () => toggle(state.at),
+    const children = tree.inside(state.at);
+    const turn = () => toggle(state.at);
+    return {
+      ArrowDown: () => go(rows[at + 1]), ArrowUp: () => go(rows[at - 1]),
+      Home: () => go(rows[0]), End: () => go(rows.at(-1)),
+      ArrowRight: () => (children.length && !isOpen ? turn() : go(children[0])),
+      ArrowLeft: () => (children.length && isOpen ? turn() : go(tree.parents[state.at])), Enter: turn, " ": turn,
     };
-    if (!keys[e.key] || rows.length === 0) return;
-    e.preventDefault();
-    keys[e.key]();
   });
-  search.addEventListener("input", () => { state.wanted = search.value.trim().toLowerCase(); draw(); });
-  all.addEventListener("click", () => { state.open = new Set(tree.inside.keys()); draw(); });
-  none.addEventListener("click", () => { state.open = new Set(); draw(); });
   unfold();
 }

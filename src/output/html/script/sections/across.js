@@ -1,56 +1,49 @@
 // Ranks against each other: who makes others wait, collectives, and what repairs give.
 
-import { addChart, addSelect, decades, heatMap, nameBars } from "page/chart.js";
-import { chooseStep, stepFollowers } from "page/follow.js";
-import { bytes, exact, inLines, make, ns, percent, plain, plural, short, shown } from "page/format.js";
-import { largestFirst } from "page/section.js";
-import { names } from "page/table.js";
-import { colour, kinds, SYMBOLS } from "page/theme.js";
+import { addChart, heatMap, marks, nameBars, rowLabel } from "page/chart.js";
+import { run } from "page/data.js";
+import { addSelect } from "page/dom.js";
+import { exact, names, ns, plain, short } from "page/format.js";
+import { chooseStep, largestFirst, stepFollowers } from "page/section.js";
+import { colour, kinds } from "page/theme.js";
 
-export function stragglersSection(f, data) {
+export function stragglersSection(f) {
   const { delays, verdicts, causes } = f.grids;
-  const lengths = data.lengths;
-  const metrics = [];
-  if (delays) {
-    for (const name of ["gain_ns", "excess_ns", "imposed_wait_ns", "wait_ns"]) {
-      const column = delays.columns.find((c) => c.name === name);
-      metrics.push([name, column.title, delays]);
-    }
-  }
+  const { lengths } = run.grids("breakdown");
+  const metrics = delays ? ["gain_ns", "excess_ns", "imposed_wait_ns", "wait_ns"]
+    .map((name) => [name, delays.byName.get(name)?.title, delays]) : [];
   // one step alone is in the breakdown
-  if (lengths && (delays || new Set(lengths.of("steps")).size > 1)) metrics.push(["dur_ns", "length of the step", lengths]);
+  if (lengths && (delays || lengths.distinct("steps").length > 1)) {
+    metrics.push(["dur_ns", "length of the step", lengths]);
+  }
   if (metrics.length === 0) return;
-  let chosen = metrics[0];
-  let shownStep = null;
-  let axisSteps = [];
-  addSelect(f.controls(), "Show", metrics.map((m) => [m[0], m[1]]), (v) => { chosen = metrics.find((m) => m[0] === v); map.render(); });
+  /** @type {any} */
+  let [chosen, shownStep] = [metrics[0], null];
+  const axis = (grid, column) => grid.distinct(column).sort(names.compare);
+  addSelect(f.controls(), "Show", metrics, (v) => { chosen = metrics.find((m) => m[0] === v); map.render(); });
   const map = addChart(f.body, () => {
     const [name, title, grid] = chosen;
-    const rows = [...new Set(grid.of("ranks"))].sort(names.compare);
-    const steps = [...new Set(grid.of("steps"))].sort(names.compare);
-    axisSteps = steps;
-    const [row, column] = [new Map(rows.map((r, i) => [r, i])), new Map(steps.map((s, i) => [s, i]))];
-    const values = rows.map(() => steps.map(() => null));
-    const hovers = rows.map(() => steps.map(() => ""));
-    const counts = grid.of("count");
+    const [rows, columns] = [axis(grid, "ranks"), axis(grid, "steps")];
     // the first value is coloured by the largest in the place, the others by their mean there
-    const isFirst = name === "gain_ns" || name === "dur_ns";
-    grid.of("ranks").forEach((r, i) => {
-      const [y, x] = [row.get(r), column.get(grid.of("steps")[i])];
-      const value = isFirst ? grid.of("most_ns")[i] : grid.of(name)[i] / counts[i];
-      values[y][x] = value;
-      const joined = counts[i] > 1 ? `<br>${isFirst ? `the largest of ${counts[i]}, on rank ${grid.of("most_rank")[i]}` : `mean of ${counts[i]}`}` : "";
-      hovers[y][x] = `<b>rank ${plain(r)}, step ${plain(grid.of("steps")[i])}</b><br>${title} ${ns(value)}<br>= ${exact("ns", value)}${joined}`;
+    const isMost = name === "gain_ns" || name === "dur_ns";
+    const cells = grid.list().map((row) => {
+      const [rank, step, n] = [row("ranks"), row("steps"), row("count")];
+      const value = isMost ? row("most_ns") : row(name) / n;
+      const joined = isMost ? `the largest of ${n}, on rank ${row("most_rank")}` : `mean of ${n}`;
+      const head = `<b>rank ${plain(rank)}, step ${plain(step)}</b><br>${title} ${ns(value)}`;
+      return [rank, step, value, `${head}<br>= ${exact("ns", value)}${n > 1 ? `<br>${joined}` : ""}`];
     });
-    const scale = [[0, colour("low")], [1, colour("late")]];
-    const low = name === "dur_ns" ? Math.min(...values.flat().filter((v) => v !== null)) : 0;
-    const chart = heatMap({ rows, columns: steps, values, hovers, scale, title, unit: "ns", low, xTitle: "step", yTitle: "rank" });
-    const at = steps.indexOf(shownStep);
-    if (at >= 0) chart.layout.shapes = [{ type: "rect", x0: at - 0.5, x1: at + 0.5, y0: -0.5, y1: rows.length - 0.5, line: { color: colour("ink"), width: 2 } }];
-    return { ...chart, says: `Heat map of ${rows.length} ranks by ${steps.length} steps: ${title}` };
-  }, (point) => chooseStep(axisSteps[point.x], null));
+    const low = name === "dur_ns" ? Math.min(...cells.map((c) => c[2])) : 0;
+    const says = `Heat map of ${rows.length} ranks by ${columns.length} steps: ${title}`;
+    const all = { rows, columns, cells, key: "late", title, unit: "ns", low, xTitle: "step", yTitle: "rank", says };
+    const { layout, ...chart } = heatMap(all);
+    const at = columns.indexOf(shownStep);
+    const line = { color: colour("ink"), width: 2 };
+    const around = { type: "rect", x0: at - 0.5, x1: at + 0.5, y0: -0.5, y1: rows.length - 0.5, line };
+    return { ...chart, layout: { ...layout, shapes: at < 0 ? [] : [around] } };
+  }, (point) => chooseStep(axis(chosen[2], "steps")[point.x]));
   stepFollowers.push([map, (label) => { shownStep = label; map.render(); }]);
-  for (const n of lengths && !delays ? lengths.notes : []) f.body.append(make("p", { class: "note" }, n));
+  if (lengths && !delays) lengths.notes.forEach(f.note);
   f.table(verdicts, "ranks that make the others wait");
   f.table(causes, "why they are late");
   f.table(delays, "delay by rank and step");
@@ -59,34 +52,33 @@ export function stragglersSection(f, data) {
 
 export function collectivesSection(f) {
   const { sizes, groups } = f.grids;
-  const state = { by: "kind" };
-  addSelect(f.controls(), "Colour", [["kind", "by kind"], ["process_group", "by group"], ["dtype", "by element type"]], (v) => { state.by = v; scatter.render(); });
+  let by = "kind";
+  const colours = [["kind", "by kind"], ["process_group", "by group"], ["dtype", "by element type"]];
+  addSelect(f.controls(), "Colour", colours, (v) => { by = v; scatter.render(); });
+  const rows = sizes.list().filter((row) => row("size_bytes") > 0 && row("bus_bw_gb_per_s") > 0);
+  const most = Math.max(1, ...rows.map((row) => row("dur_sum_ns")));
+  const told = ["bus_bw_gb_per_s", "alg_bw_gb_per_s", "transfer_p50_ns", "count", "dur_sum_ns", "wait_sum_ns"];
+  const point = (row) => ({
+    x: row("size_bytes"), y: row("bus_bw_gb_per_s"), size: 7 + 15 * Math.sqrt(row("dur_sum_ns") / most),
+    hover: rowLabel(sizes, row, row("kind"), ["size_bytes", ...told, "process_group"]),
+  });
+  // with room around, so that small differences stay small
+  const axis = (column) => {
+    const magnitudes = rows.map((row) => Math.log10(row(column)));
+    return rows.length ? { type: "log", range: [Math.min(...magnitudes) - 0.25, Math.max(...magnitudes) + 0.25] } : {};
+  };
   const scatter = addChart(f.body, () => {
-    const of = (c) => sizes.of(c);
-    const at = of("size_bytes").map((_, i) => i).filter((i) => of("size_bytes")[i] > 0 && of("bus_bw_gb_per_s")[i] > 0);
-    const most = Math.max(1, ...at.map((i) => of("dur_sum_ns")[i]));
-    const groupOf = (i) => of(state.by)[i] || "unknown";
-    const all = [...new Set(at.map(groupOf))].sort(names.compare);
-    const hover = (i) => `<b>${plain(of("kind")[i])}, ${bytes(of("size_bytes")[i])}</b> (${exact("bytes", of("size_bytes")[i])})<br>bus ${shown("gb_per_s", of("bus_bw_gb_per_s")[i])} GB/s, algorithm ${shown("gb_per_s", of("alg_bw_gb_per_s")[i])} GB/s<br>transfer ${ns(of("transfer_p50_ns")[i])} (median), ${plural(of("count")[i], "collective")}<br>time ${ns(of("dur_sum_ns")[i])}, of that waiting ${ns(of("wait_sum_ns")[i])}<br>${inLines(of("process_group")[i] || "", 60, 3)}`;
-    const data = all.map((name, k) => {
-      const rows = at.filter((i) => groupOf(i) === name);
-      return {
-        type: "scatter", mode: "markers", name: plain(short(name, 40)),
-        x: rows.map((i) => of("size_bytes")[i]), y: rows.map((i) => of("bus_bw_gb_per_s")[i]),
-        marker: { color: kinds()[k % 10], symbol: SYMBOLS[k % 10], size: rows.map((i) => 7 + 15 * Math.sqrt(of("dur_sum_ns")[i] / most)), opacity: 0.85, line: { width: 1, color: colour("panel") } },
-        hovertext: rows.map(hover), hovertemplate: "%{hovertext}<extra></extra>",
-      };
-    });
-    const tick = (v, show) => show(Number(v.toPrecision(3))).replace(/\.0+(?= |$)/, "").replace(/(\.\d*?)0+(?= |$)/, "$1");
-    const axis = (column, title, show) => (at.length === 0 ? {} : { ...decades(at.map((i) => of(column)[i]), (v) => tick(v, show)), title: { text: title } });
+    const groupOf = (row) => row(by) || "unknown";
+    const all = [...new Set(rows.map(groupOf))].sort(names.compare);
+    const of = (name) => rows.filter((row) => groupOf(row) === name).map(point);
     return {
-      data, height: 400,
+      data: all.map((name, k) => marks(short(name, 40), k, of(name), { opacity: 0.85 })),
+      height: 400,
       layout: {
-        xaxis: axis("size_bytes", "size", bytes),
-        yaxis: axis("bus_bw_gb_per_s", "bus bandwidth, GB/s", (v) => String(v)),
-        showlegend: true, hovermode: "closest",
+        xaxis: { ...axis("size_bytes"), title: { text: "size" }, tickformat: "~s", ticksuffix: "B" },
+        yaxis: { ...axis("bus_bw_gb_per_s"), title: { text: "bus bandwidth, GB/s" } }, showlegend: true,
       },
-      says: `Scatter plot of bus bandwidth against size for ${at.length} sizes of collectives`,
+      says: `Scatter plot of bus bandwidth against size for ${rows.length} sizes of collectives`,
     };
   });
   f.table(sizes, "collectives by kind and size");
@@ -95,16 +87,12 @@ export function collectivesSection(f) {
 
 export function whatIfSection(f) {
   const grid = f.grids.repairs;
-  addChart(f.body, () => {
-    const rows = largestFirst(grid.of("gain_ns")).slice(0, 15);
-    const scopes = ["all", "rank", "step", "cause"];
-    const bars = nameBars(rows.map((i) => (grid.of("what")[i] === grid.of("scope")[i] ? grid.of("what")[i] : `${grid.of("scope")[i]} ${grid.of("what")[i]}`)), [{
-      name: "gain", values: rows.map((i) => grid.of("gain_ns")[i]), colours: rows.map((i) => kinds()[Math.max(0, scopes.indexOf(grid.of("scope")[i]))]),
-    }], {
-      label: "gain per step",
-      hovers: (k) => { const i = rows[k]; return `<b>${inLines(`${grid.of("scope")[i]}: ${grid.of("what")[i]}`)}</b><br>gives ${ns(grid.of("gain_ns")[i])} a step = ${exact("ns", grid.of("gain_ns")[i])}${grid.of("gain_pct")[i] === null ? "" : ` (${percent(grid.of("gain_pct")[i])})`}`; },
-    });
-    return { ...bars, says: `Bars of the ${rows.length} repairs that give most` };
-  });
+  const rows = largestFirst(grid.list(), (row) => row("gain_ns")).slice(0, 15);
+  const tint = (row) => kinds()[Math.max(0, ["all", "rank", "step", "cause"].indexOf(row("scope")))];
+  addChart(f.body, () => nameBars(grid, rows, {
+    name: (row) => (row("what") === row("scope") ? row("what") : `${row("scope")} ${row("what")}`),
+    series: [{ name: "gain", value: (row) => row("gain_ns"), colour: tint }], hover: ["gain_ns", "gain_pct", "step_ns"],
+    label: "gain per step", says: `Bars of the ${rows.length} repairs that give most`,
+  }));
   f.table(grid, "repairs");
 }

@@ -1,90 +1,102 @@
 // The verdict: causes with what they cost, what to do, and their evidence; what ranks cost by host.
 
-import { addChart, heatMap } from "page/chart.js";
-import { commandLine, rowsCommand } from "page/command.js";
-import { exact, make, ns, percent, plain, plural, short } from "page/format.js";
-import { showTable, tablesShown, whenBuilt } from "page/section.js";
-import { sentence } from "page/source.js";
-import { colour } from "page/theme.js";
+import { addChart, heatMap, rowLabel } from "page/chart.js";
+import { baseline } from "page/data.js";
+import { make, makeButton, note } from "page/dom.js";
+import { exact, listOf, percent, plural, short } from "page/format.js";
+import { tablesShown, whenBuilt } from "page/section.js";
+import { rowsCommand, sentence } from "page/source.js";
 import { hasPlace, showCause } from "page/timeline/section.js";
+
+/** Causes that are shown before the reader asks for more. */
+const FIRST = 5;
 
 /** What each rank costs the others, by host and place. */
 function placeMap(f, grid) {
   f.heading("What ranks cost the others, by host and place on it");
-  addChart(f.body, () => {
-    const hosts = [...new Set(grid.of("host"))];
-    const places = [...new Set(grid.of("place"))].sort((a, b) => a - b);
-    const [row, column] = [new Map(hosts.map((h, i) => [h, i])), new Map(places.map((p, i) => [p, i]))];
-    const values = hosts.map(() => places.map(() => null));
-    const hovers = hosts.map(() => places.map(() => ""));
-    grid.of("cost_ns").forEach((v, i) => {
-      const [y, x] = [row.get(grid.of("host")[i]), column.get(grid.of("place")[i])];
-      values[y][x] = v;
-      hovers[y][x] = `<b>rank ${grid.of("rank")[i]}</b>: ${plain(grid.of("host")[i])}, local rank ${grid.of("place")[i]}<br>cost ${ns(v)} = ${exact("ns", v)}`;
-    });
-    const scale = [[0, colour("low")], [1, colour("late")]];
-    const chart = heatMap({ rows: hosts, columns: places.map(String), values, hovers, scale, title: "cost", unit: "ns", xTitle: "local rank", yTitle: "host" });
-    return { ...chart, says: `Heat map of ${hosts.length} hosts by ${places.length} local ranks: waiting of others that each rank is charged with` };
-  });
+  const rows = grid.distinct("host");
+  const columns = grid.distinct("place").sort((a, b) => a - b);
+  const hover = (row) => rowLabel(grid, row, `rank ${row("rank")}`, ["host", "place", "cost_ns"]);
+  addChart(f.body, () => heatMap({
+    rows, columns, cells: grid.list().map((row) => [row("host"), row("place"), row("cost_ns"), hover(row)]),
+    key: "late", title: "cost", unit: "ns", xTitle: "local rank", yTitle: "host",
+    says: `Heat map of ${rows.length} hosts by ${columns.length} local ranks: `
+      + "waiting of others that each rank is charged with",
+  }));
 }
 
-export function findingsSection(f, data) {
+/** What is folded is made when it is opened: by then the page knows all of its tables. */
+function details(content) {
+  const element = make("details", {}, make("summary", {}, "evidence"));
+  element.addEventListener("toggle", () => {
+    if (element.open && element.childElementCount === 1) element.append(content());
+  });
+  return element;
+}
+
+export function findingsSection(f) {
   const { verdict, findings: grid, evidence, places } = f.grids;
-  const old = data.other ? data.other.grids("findings").findings : null;
-  const before = new Map((old ? old.of("id") : []).map((id, i) => [id, old.of("recoverable_pct")[i]]));
-  const versus = (id) => (data.other === null ? null : make("span", { class: before.has(id) ? null : "severity-loss" }, before.has(id) ? `was ${before.get(id) === null ? "-" : percent(before.get(id))}` : "new"));
-  // made when it is opened: by then the page knows all of its tables
-  const details = (content) => {
-    const element = make("details", {}, make("summary", {}, "evidence"));
-    element.addEventListener("toggle", () => { if (element.open && element.childElementCount === 1) element.append(content()); });
-    return element;
-  };
-  const lines = verdict ? verdict.of("text") : [];
-  if (lines.length) f.body.append(make("div", { class: "verdict" }, ...lines.map((line) => make("p", {}, ...sentence(line)))));
+  const old = baseline?.grids("findings").findings;
+  const before = new Map(old?.list().map((row) => [row("id"), row("recoverable_pct")]));
+  const was = (id) => (before.get(id) === null ? "was -" : `was ${percent(before.get(id))}`);
+  const versus = (id) => baseline && (before.has(id)
+    ? make("span", {}, was(id)) : make("span", { class: "severity-loss" }, "new"));
+  const verdictLines = verdict ? verdict.of("text") : [];
+  if (verdictLines.length) {
+    f.body.append(make("div", { class: "verdict" }, ...verdictLines.map((line) => make("p", {}, ...sentence(line)))));
+  }
   const list = make("ol", { class: "findings" });
-  const item = (i) => {
-    const of = (name) => grid.of(name)[i];
-    const ranks = new Set((of("ranks") || "").split(",").filter((r) => r !== "").map(Number));
-    const line = (k) => {
-      const [table, words] = [evidence.of("evidence_table")[k], evidence.of("words")[k]];
-      const show = make("button", { type: "button", class: "show-me" }, "show me");
-      show.addEventListener("click", () => showTable(table, ranks, short(of("rank_label") || "", 40)));
-      const filter = evidence.of("filter")[k];
-      return make("li", {}, ...sentence(words), " ", make("code", {}, table), tablesShown.has(table) ? " " : null, tablesShown.has(table) ? show : null, commandLine(rowsCommand(table, filter)));
+
+  function evidenceOf(of) {
+    const ranks = new Set(listOf(of("ranks")).map(Number));
+    return (row) => {
+      const table = row("evidence_table");
+      const open = tablesShown.get(table)?.open;
+      const show = () => open(ranks, short(of("rank_label") || "", 40));
+      return make("li", {}, ...sentence(row("words")), " ", make("code", {}, table), open ? " " : null,
+        open ? makeButton("show me", show, { class: "show-me" }) : null, rowsCommand(table, row("filter")));
     };
-    const mine = evidence.of("finding").map((_, k) => k).filter((k) => evidence.of("finding")[k] === i);
-    const marks = make("div", { class: "marks" },
-      of("rank_label") !== null ? make("span", {}, short(of("rank_label"), 60)) : null,
-      of("step_labels") !== null ? make("span", {}, `step ${short(of("step_labels"), 40)}`) : null,
-      make("span", { title: grid.doc("confidence") }, `confidence ${of("confidence")}`),
-      of("trust") !== "ok" ? make("span", { class: "severity-loss", title: of("trust_reason") || "" }, of("trust")) : null,
-      make("span", { class: "mono" }, of("kind")), versus(of("id")));
-    const gain = of("recoverable_ns");
-    const cost = make("div", { class: "cost", title: exact("ns", gain) },
-      make("b", {}, of("recoverable_pct") === null ? "-" : percent(of("recoverable_pct"))), make("span", {}, "gain of its repair"));
-    const shows = make("button", { type: "button", class: "show-place", "data-cause": i, hidden: "" }, "show me on the timeline");
-    shows.addEventListener("click", () => showCause(i));
+  }
+
+  function marksOf(of) {
+    const mark = (text, attributes = {}) => make("span", attributes, text);
+    return make("div", { class: "marks" },
+      of("rank_label") === null ? null : mark(short(of("rank_label"), 60)),
+      of("step_labels") === null ? null : mark(`step ${short(of("step_labels"), 40)}`),
+      mark(`confidence ${of("confidence")}`, { title: grid.byName.get("confidence").doc }),
+      of("trust") === "ok" ? null : mark(of("trust"), { class: "severity-loss", title: of("trust_reason") || "" }),
+      mark(of("kind"), { class: "mono" }), versus(of("id")));
+  }
+
+  function item(of, i) {
+    const mine = evidence.list().filter((row) => row("finding") === i);
+    const share = of("recoverable_pct") === null ? "-" : percent(of("recoverable_pct"));
+    const cost = make("div", { class: "cost", title: exact("ns", of("recoverable_ns")) },
+      make("b", {}, share), make("span", {}, "gain of its repair"));
+    const attributes = { class: "show-place", "data-cause": i, hidden: "" };
+    const shows = makeButton("show me on the timeline", () => showCause(i), attributes);
     whenBuilt.push(() => { shows.hidden = !hasPlace(i); });
+    const action = () => make("p", { class: "action" }, make("b", {}, "do: "), ...sentence(of("action")));
     return make("li", { id: `cause-${i + 1}` },
       make("div", { class: "sentence" }, ...sentence(of("sentence")),
-        of("action") !== null ? make("p", { class: "action" }, make("b", {}, "do: "), ...sentence(of("action"))) : null,
-        of("trust_reason") !== null ? make("p", { class: "note" }, of("trust_reason")) : null,
-        shows, mine.length ? details(() => make("ul", {}, ...mine.map(line))) : null),
-      cost, marks);
-  };
-  const first = 5;
-  for (let i = 0; i < Math.min(first, grid.rows); i++) list.append(item(i));
-  f.body.append(grid.rows ? list : make("p", { class: "note" }, "No cause gives 1 % of the time."));
-  if (grid.rows > first) {
-    const more = make("button", { type: "button" }, `Show ${plural(grid.rows - first, "more cause")}`);
-    more.addEventListener("click", () => {
-      for (let i = first; i < grid.rows; i++) list.append(item(i));
+        of("action") === null ? null : action(),
+        of("trust_reason") === null ? null : note(of("trust_reason")),
+        shows, mine.length ? details(() => make("ul", {}, ...mine.map(evidenceOf(of)))) : null),
+      cost, marksOf(of));
+  }
+
+  const show = (from, until) => list.append(...grid.list().slice(from, until).map((of, k) => item(of, from + k)));
+  show(0, FIRST);
+  f.body.append(grid.rows ? list : note("No cause gives 1 % of the time."));
+  if (grid.rows > FIRST) {
+    const more = makeButton(`Show ${plural(grid.rows - FIRST, "more cause")}`, () => {
+      show(FIRST, grid.rows);
       more.remove();
-      whenBuilt.splice(0).forEach((f) => f());
+      whenBuilt.splice(0).forEach((act) => act());
     });
     f.body.append(more);
   }
   if (places) placeMap(f, places);
-  if (grid.rows) f.table(grid, "causes");
+  f.table(grid, "causes");
   f.table(places, "cost of ranks by host");
 }

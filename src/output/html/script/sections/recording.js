@@ -1,26 +1,27 @@
 // What was recorded: what was lost or repaired, and the ranks.
 
-import { make, plural } from "page/format.js";
+import { make } from "page/dom.js";
+import { plural } from "page/format.js";
 import { makeTable } from "page/table.js";
 
 export function healthSection(f) {
   const { problems, refused } = f.grids;
-  const severities = problems.of("severity");
-  const lost = severities.filter((s) => s === "loss" || s === "fatal").length;
-  const repaired = severities.filter((s) => s === "repair").length;
-  const serious = lost + repaired;
-  const words = [];
-  if (lost) words.push(`${plural(lost, "kind")} of loss.`);
-  if (repaired) words.push(`${plural(repaired, "kind")} of repair.`);
-  if (!serious) words.push("Nothing was lost or repaired.");
-  if (problems.rows > serious) words.push(`${plural(problems.rows - serious, "kind")} of harmless oddities.`);
-  if (refused.rows) words.push(`${plural(refused.rows + (refused.rest ? refused.rest.rows : 0), "file was", "files were")} not analysed.`);
-  f.body.append(make("p", { class: lost || refused.of("severity").includes("fatal") ? "severity-loss" : "note" }, words.join(" ")));
-  if (serious) f.body.append(makeTable(problems, "problems by kind"));
+  const kindsOf = (...severities) => problems.of("severity").filter((s) => severities.includes(s)).length;
+  const [lost, repaired] = [kindsOf("loss", "fatal"), kindsOf("repair")];
+  const harmless = problems.rows - lost - repaired;
+  const told = [
+    lost && `${plural(lost, "kind")} of loss.`, repaired && `${plural(repaired, "kind")} of repair.`,
+    !lost && !repaired && "Nothing was lost or repaired.",
+    harmless && `${plural(harmless, "kind")} of harmless oddities.`,
+    refused.rows && `${plural(refused.rows + refused.rest, "file was", "files were")} not analysed.`,
+  ].filter((text) => text);
+  const isLoss = lost || refused.of("severity").includes("fatal");
+  f.body.append(make("p", { class: isLoss ? "severity-loss" : "note" }, told.join(" ")));
+  if (lost || repaired) f.body.append(makeTable(problems, "problems by kind").element);
   else f.table(problems, "problems by kind");
-  if (refused.rows) f.body.append(makeTable(refused, "files that were not analysed"));
+  if (refused.rows) f.body.append(makeTable(refused, "files that were not analysed").element);
 }
 
 export function ranksSection(f) {
-  f.body.append(makeTable(f.grids.ranks, "ranks"));
+  f.body.append(makeTable(f.grids.ranks, "ranks").element);
 }

@@ -1,74 +1,94 @@
 // Where things stand on the time axis: the rows of lanes, hosts and tracks, the stretch of time that is shown, and the
 // pixels of both.
 
+import { between } from "page/format.js";
 import { isNarrow } from "page/theme.js";
 
 /** Height of the axis above the rows, in pixels. */
 export const AXIS = 24;
+/** Height of a level of nested spans, in pixels. */
+export const LEVEL = 13;
 /** With more lanes than this, those of a host share a row until it is unfolded. */
 const MANY = 32;
 
-/** The geometry of a step of a model. `top` tells how far the rows are scrolled; `changed` is called when it looks elsewhere. */
-export function makeGeometry(model, top, changed) {
-  const g = { model, step: model.steps[0], from: 0, until: 1, open: new Set(), rows: [], total: 0, width: 0, height: 0 };
+/** The geometry of a step of a model. `top` tells how far the rows are scrolled; `changed`: that it looks elsewhere. */
+export class Geometry {
+  /** Keys of the rows that are unfolded. */
+  open = new Set();
+  /** @type {any[]} */
+  rows = [];
+  width = 0;
+  height = 0;
+  from = 0;
+  until = 1;
 
-  g.gutter = () => (isNarrow() ? 74 : 132);
-  g.folds = () => g.step.lanes.length > MANY;
-  g.hostOf = (lane) => lane.host || `ranks ${Math.floor(lane.rank / 8) * 8} to ${Math.floor(lane.rank / 8) * 8 + 7}`;
+  constructor(model, top, changed) {
+    this.model = model;
+    this.step = model.steps[0];
+    this.top = top;
+    this.changed = changed;
+    this.fit();
+  }
 
-  g.layout = () => {
-    const rows = [];
-    const few = g.step.lanes.length <= 16;
+  gutter = () => (isNarrow() ? 74 : 132);
+  folds = () => this.step.lanes.length > MANY;
+  hostOf = ({ host, rank }) => host || `ranks ${Math.floor(rank / 8) * 8} to ${Math.floor(rank / 8) * 8 + 7}`;
+
+  /** Places the rows; gives the height of all. */
+  layout() {
+    const height = this.step.lanes.length <= 16 ? 30 : 18;
     const laneRows = (lane, depth) => {
-      rows.push({ kind: "lane", lane, depth, height: few ? 30 : 18, key: `lane ${lane.index}` });
-      if (!g.open.has(`lane ${lane.index}`)) return;
-      for (const track of lane.tracks) rows.push({ kind: "track", lane, track, depth: depth + 1, height: 6 + 13 * track.levels });
+      const key = `lane ${lane.index}`;
+      const track = (of) => ({ kind: "track", lane, track: of, depth: depth + 1, height: 6 + LEVEL * of.levels });
+      return [{ kind: "lane", lane, depth, height, key }, ...(this.open.has(key) ? lane.tracks.map(track) : [])];
     };
-    if (g.folds()) {
-      const hosts = new Map();
-      for (const lane of g.step.lanes) hosts.set(g.hostOf(lane), [...(hosts.get(g.hostOf(lane)) || []), lane]);
-      for (const [host, lanes] of hosts) {
-        rows.push({ kind: "host", host, lanes, depth: 0, height: 20, key: `host ${host}` });
-        if (g.open.has(`host ${host}`)) for (const lane of lanes) laneRows(lane, 1);
-      }
-    } else for (const lane of g.step.lanes) laneRows(lane, 0);
-    let y = AXIS;
-    for (const row of rows) {
-      row.y = y;
-      y += row.height;
-    }
-    g.rows = rows;
-    g.total = y + 4;
-  };
+    const hostRows = ([host, lanes]) => {
+      const key = `host ${host}`;
+      const inside = this.open.has(key) ? lanes.flatMap((lane) => laneRows(lane, 1)) : [];
+      return [{ kind: "host", host, lanes, depth: 0, height: 20, key }, ...inside];
+    };
+    const hosts = new Map(this.step.lanes.map((lane) => [this.hostOf(lane), []]));
+    for (const lane of this.step.lanes) hosts.get(this.hostOf(lane)).push(lane);
+    this.rows = this.folds() ? [...hosts].flatMap(hostRows) : this.step.lanes.flatMap((lane) => laneRows(lane, 0));
+    const place = (y, row) => (row.y = y) + row.height;
+    return this.rows.reduce(place, AXIS) + 4;
+  }
 
   /** Shows the whole step. */
-  g.fit = () => {
-    const pad = Math.max(1, (g.step.until - g.step.begin) * 0.005);
-    [g.from, g.until] = [g.step.begin - pad, g.step.until + pad];
-  };
+  fit() {
+    const pad = Math.max(1, (this.step.until - this.step.begin) * 0.005);
+    this.from = this.step.begin - pad;
+    this.until = this.step.until + pad;
+  }
 
-  g.look = (from, until) => {
-    const whole = g.step.until - g.step.begin;
-    const [low, high] = [g.step.begin - whole * 0.15, g.step.until + whole * 0.05];
+  look(from, until) {
+    const whole = this.step.until - this.step.begin;
+    const [low, high] = [this.step.begin - whole * 0.15, this.step.until + whole * 0.05];
     const length = Math.min(Math.max(until - from, 20), high - low);
-    g.from = Math.min(Math.max(from, low), high - length);
-    g.until = g.from + length;
-    changed();
-  };
-  g.zoom = (factor, at = (g.from + g.until) / 2) => g.look(at - (at - g.from) / factor, at + (g.until - at) / factor);
-  g.pan = (share) => g.look(g.from + (g.until - g.from) * share, g.until + (g.until - g.from) * share);
+    this.from = between(low, from, high - length);
+    this.until = this.from + length;
+    this.changed();
+  }
 
+  length = () => this.until - this.from;
+  middle = () => (this.from + this.until) / 2;
+  zoom = (factor, at = this.middle()) => this.look(at - (at - this.from) / factor, at + (this.until - at) / factor);
+  pan = (share) => this.look(this.from + this.length() * share, this.until + this.length() * share);
   /** Pixels of a nanosecond. */
-  g.scale = () => (g.width - g.gutter()) / (g.until - g.from);
-  g.x = (t) => g.gutter() + (t - g.from) * g.scale();
-  g.timeAt = (px) => g.from + (px - g.gutter()) / g.scale();
-  g.topOf = (row) => row.y - top();
-  g.isSeen = (row) => g.topOf(row) <= g.height && g.topOf(row) + row.height >= AXIS;
+  scale = () => (this.width - this.gutter()) / this.length();
+  x = (t) => this.gutter() + (t - this.from) * this.scale();
+  timeAt = (px) => this.from + (px - this.gutter()) / this.scale();
+  topOf = (row) => row.y - this.top();
+  /** The rows that are in view now. */
+  seen = () => this.rows.filter((row) => this.topOf(row) <= this.height && this.topOf(row) + row.height >= AXIS);
+  rowAt = (py) => this.rows.find((r) => py >= AXIS && this.topOf(r) <= py && py < this.topOf(r) + r.height) ?? null;
 
   /** The row that shows a lane now: its own, or that of its host. */
-  g.rowOf = (lane) => g.rows.find((r) => (r.kind === "lane" && r.lane === lane) || (r.kind === "host" && !g.open.has(r.key) && r.lanes.includes(lane)));
-  g.rowAt = (py) => (py < AXIS ? null : g.rows.find((r) => g.topOf(r) <= py && py < g.topOf(r) + r.height));
+  rowOf(lane) {
+    const holds = (r) => r.kind === "host" && !this.open.has(r.key) && r.lanes.includes(lane);
+    return this.rows.find((r) => (r.kind === "lane" && r.lane === lane) || holds(r));
+  }
+
   /** The row of what is chosen: the one it was chosen on, if that is still there. */
-  g.rowOfChosen = (chosen) => (chosen.row && g.rows.includes(chosen.row) ? chosen.row : g.rowOf(chosen.lane));
-  return g;
+  rowOfChosen = (chosen) => (this.rows.includes(chosen.row) ? chosen.row : this.rowOf(chosen.lane));
 }

@@ -1,38 +1,74 @@
 // The time axis: a canvas that shows a step of a model, what is chosen on it, and a label that follows the pointer.
 
-import { make, ns, percent, plural, short } from "page/format.js";
+import { makeCanvas, makeLabel, moveLabel, sizeCanvas } from "page/canvas.js";
+import { make } from "page/dom.js";
+import { count, exact, ns, nsExactly, percent, plural, words } from "page/format.js";
 import { isOnPaper } from "page/theme.js";
-import { makeBrush } from "page/timeline/brush.js";
-import { foundAt, nameOf, told } from "page/timeline/found.js";
-import { AXIS, makeGeometry } from "page/timeline/geometry.js";
-import { followKeys } from "page/timeline/keys.js";
+import { AXIS, Geometry } from "page/timeline/geometry.js";
+import { followPointers, followTimelineKeys } from "page/timeline/input.js";
 import { LANE_PARTS } from "page/timeline/model.js";
-import { paintAxis, paintChosen, paintMarks, paintWaits } from "page/timeline/overlay.js";
-import { followPointers } from "page/timeline/pointer.js";
-import { paintLabels, paintRows } from "page/timeline/rows.js";
+import { Painter } from "page/timeline/paint.js";
 
-/** Shares of the parts in the time of all lanes of a step, in words. */
-function sharesOf(model, step) {
-  const sums = LANE_PARTS.map(() => 0);
-  for (const lane of step.lanes) for (let b = lane.first; b < lane.end; b++) for (let p = 0; p < sums.length; p++) sums[p] += model.time(b, p);
+/** A step in words: its length, the shares of the parts in the time of all lanes, and for whom they wait. */
+function stepTold(model, step) {
+  const sums = LANE_PARTS.map((_, p) => step.lanes.reduce((s, lane) => s + model.sum(lane, p), 0));
   const whole = sums.reduce((s, v) => s + v, 0);
-  return LANE_PARTS.map((part, p) => `${part} ${percent(whole ? sums[p] / whole : 0)}`).join(", ");
+  const shares = LANE_PARTS.map((part, p) => `${part} ${percent(whole ? sums[p] / whole : 0)}`).join(", ");
+  const late = [...new Set(step.lanes.flatMap((l) => l.waits.map((w) => w.late)))].sort((a, b) => a - b).slice(0, 8);
+  const waits = late.length ? `; others wait for ranks ${late.join(", ")}` : "";
+  return `step ${step.label}, ${ns(step.length)}: ${plural(step.lanes.length, "lane")}; ${shares}${waits}`;
 }
+
+/** What something is, in lines of text with exact values. */
+function told(model, found) {
+  if (found.mark) return [`cause ${found.mark.cause + 1}`];
+  if (found.span !== undefined) {
+    const [name, kind, dur] = [model.spanNames, model.classes, model.spanDurs].map((of) => of[found.span]);
+    return [name, `${words(kind)}, ${nsExactly(dur)}`, `from ${exact("ns", found.from)}`];
+  }
+  if (found.block !== undefined) return blockTold(model, found);
+  if (found.row?.kind !== "host") return [];
+  return [`${found.row.host}: ${plural(found.row.lanes.length, "lane")}, shares of their time`];
+}
+
+function blockTold(model, { block: b, lane, wait, waiting }) {
+  const [pieces, part, waits] = [model.pieces(b), LANE_PARTS[model.parts[b]], model.waiting[b]];
+  const out = [`rank ${lane.rank}: ${pieces > 1 ? `${count(pieces)} pieces` : part}, ${nsExactly(model.durs[b])}`];
+  if (pieces > 1) {
+    const times = LANE_PARTS.map((name, p) => [name, model.time(b, p)]).filter(([, time]) => time);
+    out.push(times.map(([name, time]) => `${name} ${exact("ns", time)}`).join(", "));
+    out.push(`longest: ${part}, ${exact("ns", model.longest(b))}`);
+  }
+  if (waits > 0) {
+    const rest = model.time(b, 1) - waits;
+    const what = lane.unmatched ? "transfer or without a match" : "transfer";
+    out.push(`of that waiting for other ranks ${exact("ns", waits)}${rest ? `, ${what} ${exact("ns", rest)}` : ""}`);
+  }
+  if (model.names[b]) out.push(model.names[b]);
+  if (model.causes[b]) out.push(`cause: ${words(model.causes[b])}`);
+  if (wait && !waiting) out.push(`waits ${exact("ns", wait.dur)} for rank ${wait.late} (${words(wait.kind)})`);
+  return [...out, `from ${exact("ns", model.starts[b])} of the step`];
+}
+
+/** The kernel, copy, frame or call that something is; none where it has no name. */
+const nameOf = (model, { span, block }) =>
+  (span !== undefined ? model.spanNames[span] : block !== undefined ? model.names[block] : null);
 
 /** Largest height on paper, which does not scroll, in pixels. */
 const MOST_ON_PAPER = 4000;
 
 /** Draws a step of a model into `where`; `chosen` is told what the reader chose. */
 export function makeTimeline(where, model, chosen) {
-  const canvas = make("canvas", { class: "lanes", tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": "", "aria-describedby": "timeline-keys" });
+  const canvas = makeCanvas("lanes", "timeline", { "aria-describedby": "timeline-keys" });
   const spacer = make("div", {}, canvas);
   const view = make("div", { class: "lanes-view" }, spacer);
-  const label = make("div", { class: "lanes-label", hidden: "", "aria-hidden": "true" });
+  const label = makeLabel();
   where.append(make("div", { class: "lanes-frame" }, view, label));
-  const ctx = canvas.getContext("2d");
-  const g = makeGeometry(model, () => view.scrollTop, draw);
-  const brush = makeBrush(ctx);
-  let [selected, hovered, marks, frames, isWaiting] = [null, null, [], 0, false];
+  const g = new Geometry(model, () => view.scrollTop, draw);
+  const painter = new Painter(canvas.getContext("2d"), g);
+  /** @type {any} */
+  let [selected, hovered] = [null, null];
+  let [marks, frames, isWaiting] = [/** @type {any[]} */ ([]), 0, false];
 
   function draw() {
     if (isWaiting) return;
@@ -44,38 +80,28 @@ export function makeTimeline(where, model, chosen) {
   }
 
   function resize() {
-    g.layout();
-    const room = Math.min(g.total, isOnPaper() ? MOST_ON_PAPER : Math.max(240, Math.round(window.innerHeight * 0.62)));
-    [g.width, g.height] = [view.clientWidth || where.clientWidth, room];
-    view.style.height = `${room}px`;
-    spacer.style.height = `${g.total}px`;
-    const sharp = Math.min(2, window.devicePixelRatio || 1);
-    canvas.width = Math.round(g.width * sharp);
-    canvas.height = Math.round(room * sharp);
-    canvas.style.width = `${g.width}px`;
-    canvas.style.height = `${room}px`;
-    ctx.setTransform(sharp, 0, 0, sharp, 0, 0);
+    const total = g.layout();
+    const most = isOnPaper() ? MOST_ON_PAPER : Math.max(240, Math.round(window.innerHeight * 0.62));
+    [g.width, g.height] = [view.clientWidth || where.clientWidth, Math.min(total, most)];
+    view.style.height = `${g.height}px`;
+    spacer.style.height = `${total}px`;
+    sizeCanvas(canvas, g.width, g.height);
   }
 
   function paint() {
     if (g.width === 0) resize();
-    brush.readTints();
     frames += 1;
     canvas.dataset.frames = frames;
-    ctx.clearRect(0, 0, g.width, g.height);
-    paintRows(g, brush);
-    paintLabels(g, brush);
-    paintWaits(g, brush, selected || hovered);
-    marks = paintMarks(g, brush);
-    if (selected) paintChosen(g, brush, selected);
-    paintAxis(g, brush);
+    marks = painter.paint(selected, selected || hovered);
   }
 
+  const hideLabel = () => { label.hidden = true; };
   const acts = {
+    hideLabel,
     select(found) {
       selected = found;
       draw();
-      chosen(found ? { ...found, lines: told(model, found), name: nameOf(model, found), step: g.step } : null);
+      chosen(found && { ...found, lines: told(model, found), name: nameOf(model, found), step: g.step });
     },
     toggle(row) {
       if (row.kind === "track" || (row.kind === "lane" && row.lane.tracks.length === 0)) return;
@@ -89,27 +115,18 @@ export function makeTimeline(where, model, chosen) {
     },
     hover(found, px, py) {
       hovered = found;
-      const lines = told(model, found);
-      label.hidden = lines.length === 0;
-      if (!label.hidden) {
-        label.replaceChildren(...lines.map((l) => make("div", {}, short(l, 160))));
-        label.style.left = `${Math.max(0, Math.min(px + 14, g.width - label.offsetWidth - 4))}px`;
-        label.style.top = `${Math.min(py + 16, g.height - 10)}px`;
-      }
+      moveLabel(label, told(model, found), px, Math.min(py, g.height - 26), g.width);
       draw();
     },
-    hideLabel() {
-      label.hidden = true;
-    },
     leave() {
-      label.hidden = true;
+      hideLabel();
       hovered = null;
       draw();
     },
   };
-  followPointers(canvas, view, g, (px, py) => foundAt(g, marks, px, py), acts);
-  followKeys(canvas, view, g, () => selected, acts);
-  view.addEventListener("scroll", () => { draw(); });
+  followPointers(canvas, view, g, () => marks, acts);
+  followTimelineKeys(canvas, view, g, () => selected, acts);
+  view.addEventListener("scroll", draw);
 
   function showStep(index) {
     g.step = model.steps[index];
@@ -117,33 +134,31 @@ export function makeTimeline(where, model, chosen) {
     view.scrollTop = 0;
     g.fit();
     resize();
-    const late = [...new Set(g.step.lanes.flatMap((l) => l.waits.map((w) => w.late)))].sort((a, b) => a - b);
-    canvas.setAttribute("aria-label", `Timeline of step ${g.step.label}, ${ns(g.step.length)}: ${plural(g.step.lanes.length, "lane")}; ${sharesOf(model, g.step)}${late.length ? `; others wait for ranks ${late.slice(0, 8).join(", ")}` : ""}`);
+    canvas.setAttribute("aria-label", `Timeline of ${stepTold(model, g.step)}`);
     draw();
   }
 
-  /** Shows the lane of a rank where lanes are folded by host. */
+  /** Unfolds what holds a lane, and scrolls to its row. */
   function unfold(lane) {
-    if (!g.folds()) return;
-    g.open.add(`host ${g.hostOf(lane)}`);
+    if (g.folds()) g.open.add(`host ${g.hostOf(lane)}`);
     resize();
-    view.scrollTop = Math.max(0, g.rowOf(lane).y - AXIS - 40);
+    const row = g.rowOf(lane);
+    view.scrollTop = Math.max(0, row.y - AXIS - 40);
     draw();
+    return row;
   }
 
   /** Shows a place of a step: its lane unfolded, the stretch in the middle, and chosen. */
   function showPlace(index, place, cause) {
     if (g.step !== model.steps[index]) showStep(index);
-    if (g.folds()) g.open.add(`host ${g.hostOf(place.lane)}`);
     if (place.lane.tracks.length) g.open.add(`lane ${place.lane.index}`);
-    resize();
-    const row = g.rowOf(place.lane);
-    view.scrollTop = Math.max(0, row.y - AXIS - 40);
+    const row = unfold(place.lane);
     const length = place.until - place.from;
     g.look(place.from - length, place.until + length);
     acts.select({ ...place, row, cause });
     canvas.focus({ preventScroll: true });
   }
 
-  return { state: g, showStep, showPlace, zoom: g.zoom, pan: g.pan, fit: acts.fit, render: () => { resize(); paint(); }, unfold };
+  showStep(0);
+  return { geometry: g, showStep, showPlace, unfold, fit: acts.fit, render: () => { resize(); paint(); } };
 }

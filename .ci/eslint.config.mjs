@@ -1,0 +1,30 @@
+// Rules for the modules of the page, of ESLint alone. Types and unknown names are checked by tsc (jsconfig.json).
+export default [
+  {
+    files: ["**/*.js"],
+    linterOptions: { reportUnusedDisableDirectives: "error" },
+    rules: {
+      "array-callback-return": "error",
+      "arrow-body-style": "error",
+      "default-case-last": "error",
+      "dot-notation": "error",
+      eqeqeq: "error",
+      "max-len": ["error", { code: 120 }],
+      "no-constant-condition": "error",
+      "no-duplicate-imports": "error",
+      "no-else-return": "error",
+      "no-empty": ["error", { allowEmptyCatch: true }],
+      "no-implicit-coercion": "error",
+      "no-lonely-if": "error",
+      "no-self-compare": "error",
+      "no-unneeded-ternary": "error",
+      "no-unused-vars": ["error", { argsIgnorePattern: "^_" }],
+      "no-useless-escape": "error",
+      "no-useless-return": "error",
+      "no-var": "error",
+      "object-shorthand": "error",
+      "prefer-const": ["error", { destructuring: "all" }],
+      "prefer-template": "off",
+    },
+  },
+];
