@@ -29,7 +29,7 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
-use hta::trace::testing::Format;
+use hta_testkit::Format;
 
 use job::{FIRST_STEP, STEP_COUNT, WORLD};
 use rank::Rank;

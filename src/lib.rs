@@ -17,36 +17,27 @@
 //! length of a trace times the number of ranks. [`run`] drives this flow without knowing the command line. [`partial`]
 //! writes partials to disk, so that many processes can map and one can reduce.
 //!
-//! # Modules, in order
+//! # Crates, in order
 //!
-//! Each module uses only those above it, and files inside a folder do not depend on each other in a circle
-//! (`tests/it/rooms.rs` checks both).
+//! Each crate is a folder of `src` and uses only those above it; this one, the program, names them all again. Files
+//! inside a crate do not depend on each other in a circle (`tests/it/rooms.rs`).
 //!
-//! - [`units`], [`health`]: times and sizes, counters of damage in files.
-//! - [`files`]: files on disk and objects in stores.
-//! - [`mod@error`][]: errors, which name the file and the place.
-//! - [`mod@table`]: declaring, building and reading tables.
-//! - [`trace`]: the data model of one rank: events, activities, steps, windows, call trees, collectives.
-//! - `wording`: formatting of counts, ranks and names.
-//! - [`kernel`]: what a GPU kernel does and how it is called, from its name.
-//! - [`flops`]: what an operator computes and moves, from its recorded inputs.
-//! - [`read`]: trace files to columns, one folder per format.
-//! - `facts`: facts about one rank that several analyses need, computed once: gaps, host activity, queues, calls of
-//!   collectives.
-//! - [`job`]: ranks joined: matching of calls, clock offsets, waiting and transfer, delays.
-//! - [`recording`]: what was recorded, and what may be said from it: limits by rank, capability and rule.
-//! - [`analysis`]: one folder per analysis, and their list.
-//! - [`snapshot`]: memory snapshots and timelines, in the tables of the analysis of memory.
-//! - [`diff`]: comparison of two sets of traces.
-//! - [`compat`]: answers in the definitions of other tools and of a paper, each an analysis of its own.
-//! - [`store`]: what ranks leave, from mapping to reducing: in memory, or in a temporary file if it is much.
-//! - [`run`]: the pipeline from files to answers, within a memory limit.
-//! - [`output`]: text, Parquet, JSON and HTML, in a folder that is complete or absent.
-//! - [`partial`]: partials on disk, and their merge.
-//! - [`sql`]: queries over the tables.
-//! - [`overlay`]: traces with counters and marks added, for viewers.
-//! - `mcp`: a server for assistants, which answers from results and traces.
-//! - [`cli`]: arguments, progress, exit codes.
+//! - `hta-base`: times and sizes ([`units`]), counters of damage in files ([`health`]), declared tables
+//!   ([`mod@table`]), wording.
+//! - `hta-trace`: [`trace`], the data model of one rank: events, activities, steps, windows, call trees, collectives;
+//!   [`kernel`], what a GPU kernel does and how it is called; [`flops`], what an operator computes and moves.
+//! - `hta-testkit`: a language in which tests write traces. Only tests use it.
+//! - `hta-read`: [`files`] on disk and objects in stores; [`mod@error`]s, which name the file and the place; [`read`],
+//!   trace files to columns, one folder per format. It can be used without the rest.
+//! - `hta-analysis`: facts about one rank that several analyses need; [`job`], ranks joined; [`recording`], what was
+//!   recorded and what may be said from it; [`analysis`], one folder per analysis; [`snapshot`], memory snapshots;
+//!   [`diagnosis`], causes and verdict; [`registry`], the list of analyses.
+//! - `hta-compat`: [`compat`], answers in the definitions of other tools and of a paper, each an analysis of its own.
+//! - `hta-results`: [`store`], what ranks leave; [`run`], the pipeline from files to answers within a memory limit;
+//!   [`diff`], comparison of two sets of traces; [`output`], text, Parquet, JSON and HTML; [`partial`]s on disk, and their
+//!   merge; [`sql`], queries over the tables.
+//! - `hta`: [`overlay`], traces with counters and marks added; [`mcp`], a server for assistants; [`cli`], arguments,
+//!   progress, exit codes.
 //!
 //! # Where to add
 //!
@@ -54,17 +45,17 @@
 //!
 //! - A trace format: a folder in `read/` that implements [`read::format::TraceFormat`], and a line in `read/load.rs`.
 //! - An analysis: a folder in `analysis/` that implements [`analysis::api::Analysis`], and a line in
-//!   `registry.rs`.
+//!   `analysis/registry.rs`.
 //! - A kernel class (compute, communication, memory) for some kernels: a rule in `data/kernel_rules.toml`. A new event
 //!   category of a profiler: `trace/category.rs`.
-//! - A rule about what a recording cannot show: a file in `recording/rules/`, and its name in the list there.
+//! - A rule about what a recording cannot show: a file in `analysis/recording/rules/`, and its name in the list there.
 //! - A column of a table: its declaration (`table!`, mostly in the `tables.rs` of an analysis), and where its rows are
 //!   made. A column of `events` from an event argument: `trace/args.rs`.
-//! - A query: a file in `queries/`, and its name in `sql/catalog.rs`.
+//! - A query: a file in `queries/`, and its name in `results/sql/catalog.rs`.
 //!
 //! # Unsafe code
 //!
-//! `sql/into_polars.rs` hands Arrow columns to Polars through the Arrow C data interface without copying them. It is the
+//! `results/sql/into_polars.rs` hands Arrow columns to Polars through the Arrow C data interface without copying them. It is the
 //! only file of the library with `unsafe`; `main.rs` has one more use, to configure the allocator.
 //!
 //! # Units
@@ -82,32 +73,13 @@
 //! - *window*: the time for which a row is: span, capture, step, outside; *capture*: first to last recorded event.
 //! - *host wait*: idle time of a device whose next activity is not submitted yet.
 
-#![deny(unsafe_code)]
-
-pub mod analysis;
 pub mod cli;
-pub mod compat;
-pub mod diagnosis;
-pub mod diff;
-pub mod error;
-pub(crate) mod facts;
-pub mod files;
-pub mod flops;
-pub mod health;
-pub mod job;
-pub mod kernel;
 pub mod mcp;
-pub mod output;
 pub mod overlay;
-pub mod partial;
-pub mod read;
-pub mod recording;
-pub mod registry;
-pub mod run;
-pub mod snapshot;
-pub mod sql;
-pub mod store;
-pub mod table;
-pub mod trace;
-pub mod units;
-pub(crate) mod wording;
+
+pub use hta_analysis::{self as analysis, diagnosis, job, recording, registry, snapshot};
+pub use hta_base::{health, table, units};
+pub use hta_compat as compat;
+pub use hta_read::{self as read, error, files};
+pub use hta_results::{diff, output, partial, run, sql, store};
+pub use hta_trace::{self as trace, flops, kernel};

@@ -15,6 +15,7 @@ fn main() -> ExitCode {
 /// allocated again. A rank's columns and the data of each analysis have many sizes and are allocated once, so freed
 /// memory would accumulate.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code, reason = "the allocator is configured through a C function")]
 fn give_back_what_is_freed() {
     const OF_ITS_OWN: libc::c_int = 256 << 10;
     const BEHIND: libc::c_int = 1 << 20;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hta::trace::testing::{Call, SyncKind, us};
+use hta_testkit::{Call, SyncKind, us};
 
 use crate::Collective;
 use crate::forward::forward_number;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hta::trace::testing::{Call, SyncKind, us};
+use hta_testkit::{Call, SyncKind, us};
 
 use crate::job::{self, COMPUTE_STREAM, COPY_STREAM, KERNEL_GAP_NS};
 use crate::rank::{Class, Planted, Rank};

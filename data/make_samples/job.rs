@@ -1,7 +1,7 @@
 //! The job of `gpu_ddp8` and its planted problems: data-parallel training of a six-layer network on two hosts with four
 //! GPUs each. All numbers that a test may expect are defined here. Times in ns.
 
-use hta::trace::testing::{Collective, DEFAULT_BASE_NS, ms, us};
+use hta_testkit::{Collective, DEFAULT_BASE_NS, ms, us};
 
 pub const WORLD: u32 = 8;
 pub const GPUS_PER_HOST: u32 = 4;

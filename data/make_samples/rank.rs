@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use hta::trace::testing::{Call, Row, SyncKind, TraceBuilder, us};
+use hta_testkit::{Call, Row, SyncKind, TraceBuilder, us};
 
 use crate::Collective;
 use crate::job::{self, COMPUTE_STREAM, KERNEL_GAP_NS};

@@ -13,7 +13,7 @@
 //! idles. Each generating iteration prepares its inputs with a kernel, then launches a graph of 40 kernels; the first
 //! launch takes longer. Results are copied to the host after the iteration. Times in ns.
 
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 
 const ORIGIN_NS: i64 = 1_770_000_000_000_000_000;
 pub const MAIN: i64 = 4_100;

@@ -11,7 +11,7 @@
 //! The graph of batch 4 is that of `serving`: 20 layers, each a product and attention. That of batch 8 ends with two
 //! kernels that choose tokens. CUDA does not record which kernels a captured launch starts. Times in ns.
 
-use hta::trace::testing::{Thread, TraceBuilder, us};
+use hta_testkit::{Thread, TraceBuilder, us};
 
 use crate::serving::{LAYER, MAIN, STREAM};
 

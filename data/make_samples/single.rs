@@ -11,7 +11,7 @@
 //! memory from the device and gives it back. Each cell allocates an activation, which backward frees; the first step also
 //! allocates a state that stays. Times in ns.
 
-use hta::trace::testing::{Call, SyncKind, TraceBuilder, us};
+use hta_testkit::{Call, SyncKind, TraceBuilder, us};
 use std::ops::Range;
 
 const ORIGIN_NS: i64 = 1_760_000_000_000_000_000;

@@ -1,15 +1,15 @@
 //! The interface of an analysis: `map` reduces one rank to bounded data, `reduce` turns the data of all ranks into
 //! tables and observations.
 
-use crate::analysis::settings::{Setting, Settings};
-use crate::analysis::verdict::JobVerdict;
 use crate::facts::collectives::collectives;
-use crate::flops::peaks::Peaks;
 use crate::job::{ClockMode, Job};
 use crate::recording::capability::{Capability, Grade};
-use crate::table::schema::{Batch, Columns, Table, TableSpec};
-use crate::trace::rank_trace::{ModelOptions, RankTrace};
-use crate::units::Ns;
+use crate::settings::{Setting, Settings};
+use crate::verdict::JobVerdict;
+use hta_base::table::schema::{Batch, Columns, Table, TableSpec};
+use hta_base::units::Ns;
+use hta_trace::flops::peaks::Peaks;
+use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use serde::Serialize;
 
 /// Options of all analyses.

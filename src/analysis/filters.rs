@@ -5,20 +5,20 @@
 //! The notes are a table of the rank's inventory, so that several processes can map parts of a job. A run without
 //! filters has no such table.
 
-use crate::analysis::annotations;
-use crate::analysis::api::{Analysis, Options, Partial};
-use crate::analysis::collectives::GroupSelection;
-use crate::analysis::critical_path;
-use crate::analysis::memory;
-use crate::analysis::patterns;
-use crate::analysis::settings::Setting;
-use crate::error::SetError;
+use crate::annotations;
+use crate::api::{Analysis, Options, Partial};
+use crate::collectives::GroupSelection;
+use crate::critical_path;
 use crate::job::Job;
-use crate::table;
-use crate::table::schema::{Batch, Table, TableSpec, Text};
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::StepRule;
+use crate::memory;
+use crate::patterns;
+use crate::settings::Setting;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, TableSpec, Text};
+use hta_read::error::SetError;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::StepRule;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,11 +3,11 @@
 //! These are the full steps (all steps, if none is full), or the span if there are no steps. The report says if partial
 //! steps are left out.
 
-use crate::analysis::api::Partial;
-use crate::table::schema::{Columns, Table};
-use crate::table::typed::Values;
-use crate::units::Ns;
-use crate::wording::ranks::rank_list;
+use crate::api::Partial;
+use hta_base::table::schema::{Columns, Table};
+use hta_base::table::typed::Values;
+use hta_base::units::Ns;
+use hta_base::wording::ranks::rank_list;
 use std::collections::HashMap;
 
 /// The key cells of a row that stands for a window of a device, or of one of its streams.
@@ -31,13 +31,13 @@ pub trait Windowed: Table {
 #[macro_export]
 macro_rules! windowed {
     ($table:ident $(by $stream:ident)?) => {
-        impl $crate::analysis::population::Windowed for $table {
+        impl $crate::population::Windowed for $table {
             fn window<'a>(
                 columns: &Self::Columns<'a>,
                 row: usize,
-            ) -> $crate::analysis::population::WindowKey<'a> {
-                use $crate::table::typed::Values;
-                $crate::analysis::population::WindowKey {
+            ) -> $crate::population::WindowKey<'a> {
+                use hta_base::table::typed::Values;
+                $crate::population::WindowKey {
                     device: columns.device.at(row),
                     stream: None$(.or(columns.$stream.at(row)))?,
                     scope: columns.scope.at(row),
@@ -88,7 +88,7 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
 
     /// Sum of a column as a percentage of the windows.
     pub fn percent<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<f64> {
-        crate::units::percent(self.sum(column), self.dur())
+        hta_base::units::percent(self.sum(column), self.dur())
     }
 
     /// `per step`, or `of the recorded span`.

@@ -4,8 +4,8 @@
 //! A [`Setting`] is a constant of its analysis; [`Settings`] holds the user's values. If the user gave none, the
 //! declared default is returned.
 
-use crate::trace::memory_moment::MemoryMoment;
-use crate::units::Ns;
+use hta_base::units::Ns;
+use hta_trace::memory_moment::MemoryMoment;
 use regex::Regex;
 use std::collections::BTreeMap;
 
@@ -21,6 +21,15 @@ pub struct Setting {
     pub help: &'static str,
     pub kind: ValueType,
 }
+
+/// Compare by short names.
+pub const SHORT_NAMES: Setting = Setting {
+    stem: "diff",
+    flag: "--short-names",
+    value: "",
+    help: "Compare by short names, which differ less between versions of a library",
+    kind: ValueType::Flag,
+};
 
 /// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,6 +1,6 @@
 //! Statistics of durations.
 
-use crate::units::Ns;
+use hta_base::units::Ns;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {

@@ -1,6 +1,6 @@
 //! Rows of one table, summed over ranks and steps, for printed tables and observations.
 
-use crate::wording::counts::plural;
+use hta_base::wording::counts::plural;
 use std::collections::BTreeMap;
 
 /// Rows of one table, summed over ranks (and steps) by text keys.

@@ -1,6 +1,6 @@
 //! What a diagnosis says to a reader: two lines, the most important causes, and the totals of the job.
 
-use crate::units::Ns;
+use hta_base::units::Ns;
 use serde::Serialize;
 
 /// A cause as it is printed.

@@ -1,8 +1,8 @@
 //! Printed tables for many ranks: one row for each of the worst ranks, and one row for all others.
 
-use crate::analysis::population::{DeviceRows, Sums, Windowed};
-use crate::table::schema::Columns;
-use crate::units::percent;
+use crate::population::{DeviceRows, Sums, Windowed};
+use hta_base::table::schema::Columns;
+use hta_base::units::percent;
 use std::cmp::Reverse;
 
 /// The items of a printed table.

@@ -1,25 +1,25 @@
 //! `hta analyze`: runs every analysis and writes a results folder.
 
-use crate::analysis::api::{Analysis, Wanted};
-use crate::analysis::filters;
 use crate::cli::args::TraceArgs;
 use crate::cli::captures::{self, CaptureArgs};
 use crate::cli::exit::Exit;
 use crate::cli::output::{print_report, width};
 use crate::cli::progress::Bar;
 use crate::cli::results::ResultsArgs;
-use crate::compat::{Compat, chosen};
-use crate::files::Stores;
-use crate::output::captures::CapturesTable;
-use crate::output::folder::Folder;
-use crate::output::place::OutputPlace;
-use crate::output::tables::Groups;
-use crate::partial;
-use crate::registry::{ANALYSES, find};
-use crate::run::{Extent, Request, Share, map, run as run_pipeline, run_each};
 use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use hta_analysis::api::{Analysis, Wanted};
+use hta_analysis::filters;
+use hta_analysis::registry::{ANALYSES, find};
+use hta_compat::{Compat, chosen};
+use hta_read::files::Stores;
+use hta_results::output::captures::CapturesTable;
+use hta_results::output::folder::Folder;
+use hta_results::output::place::OutputPlace;
+use hta_results::output::tables::Groups;
+use hta_results::partial;
+use hta_results::run::{Extent, Request, Share, map, run as run_pipeline, run_each};
 use std::mem::ManuallyDrop;
 
 #[derive(Debug, Args)]

@@ -1,29 +1,29 @@
 //! Arguments that all commands on traces share, and their conversion to the library's options.
 
-use crate::analysis::api::{AcrossOptions, Analysis, KERNEL_WAIT_MAX, Options, STRAGGLER_MIN_PCT, TOP};
-use crate::analysis::settings::regex;
 use crate::cli::memory;
 use crate::cli::ranks::{RanksArg, range};
 use crate::cli::strict::StrictArg;
 use crate::cli::threads::ThreadsArg;
 use crate::cli::traces::{TracePaths, Traces, read_text};
-use crate::compat;
-use crate::compat::Compat;
-use crate::error::SetError;
-use crate::files::{Location, Stores};
-use crate::job::ClockMode;
-use crate::output::inputs::Inputs;
-use crate::partial::{OptionTexts, RULES};
-use crate::read::discover::discover;
-use crate::read::options::LoadOptions;
-use crate::run::{CaptureError, read_captures};
-use crate::trace::graph_capture::Captures;
-use crate::trace::rank_trace::{ModelOptions, StepFilter};
-use crate::trace::record_edges::HIDDEN_MIN;
-use crate::trace::step::StepWindow;
-use crate::units::Ns;
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Args, ValueEnum};
+use hta_analysis::api::{AcrossOptions, Analysis, KERNEL_WAIT_MAX, Options, STRAGGLER_MIN_PCT, TOP};
+use hta_analysis::job::ClockMode;
+use hta_analysis::settings::regex;
+use hta_base::units::Ns;
+use hta_compat as compat;
+use hta_compat::Compat;
+use hta_read::discover::discover;
+use hta_read::error::SetError;
+use hta_read::files::{Location, Stores};
+use hta_read::options::LoadOptions;
+use hta_results::output::inputs::Inputs;
+use hta_results::partial::{OptionTexts, RULES};
+use hta_results::run::{CaptureError, read_captures};
+use hta_trace::graph_capture::Captures;
+use hta_trace::rank_trace::{ModelOptions, StepFilter};
+use hta_trace::record_edges::HIDDEN_MIN;
+use hta_trace::step::StepWindow;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -1,18 +1,18 @@
 //! `--capture` and `--captures`: captures that one process wrote one after the other, which are no ranks.
 
-use crate::analysis::api::{Align, Analysis};
 use crate::cli::progress::Bar;
-use crate::error::SetError;
-use crate::output::captures::{CaptureRow, CapturesTable};
-use crate::output::columns::grid;
-use crate::output::text::verdict;
-use crate::output::visible;
-use crate::read::input::Input;
-use crate::read::options::LoadOptions;
-use crate::run::{NoRows, Request, RunError, WhichCapture, captures_by_process, run};
-use crate::table::schema::Batch;
-use crate::units::fmt_ns;
 use clap::Args;
+use hta_analysis::api::{Align, Analysis};
+use hta_base::table::schema::Batch;
+use hta_base::units::fmt_ns;
+use hta_read::error::SetError;
+use hta_read::input::Input;
+use hta_read::options::LoadOptions;
+use hta_results::output::captures::{CaptureRow, CapturesTable};
+use hta_results::output::columns::grid;
+use hta_results::output::text::verdict;
+use hta_results::output::visible;
+use hta_results::run::{NoRows, Request, RunError, WhichCapture, captures_by_process, run};
 
 // Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]

@@ -4,14 +4,14 @@
 use crate::cli::exit::Exit;
 use crate::cli::output::{print_text, stdout_is_terminal};
 use crate::cli::table::no_parquet_here;
-use crate::files::{Location, Stores};
-use crate::output::contents::{Contents, remove_from_store};
-use crate::output::inputs::Inputs;
-use crate::output::place::RESULTS;
-use crate::partial;
-use crate::wording::counts::plural;
 use anyhow::Context;
 use clap::Args;
+use hta_base::wording::counts::plural;
+use hta_read::files::{Location, Stores};
+use hta_results::output::contents::{Contents, remove_from_store};
+use hta_results::output::inputs::Inputs;
+use hta_results::output::place::RESULTS;
+use hta_results::partial;
 use std::io;
 use std::path::PathBuf;
 

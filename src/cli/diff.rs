@@ -1,8 +1,5 @@
 //! `hta diff BASE TEST`: compares two sets of traces and checks thresholds, or two sets of memory snapshots.
 
-use crate::analysis::api::{Analysis, Options, Output};
-use crate::analysis::filters;
-use crate::analysis::iterations::IterationsOf;
 use crate::cli::analysis::{enter, with_settings, with_tables};
 use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
@@ -10,21 +7,25 @@ use crate::cli::output::{note, warn, width};
 use crate::cli::progress::Bar;
 use crate::cli::snapshots;
 use crate::cli::table::OutputArgs;
-use crate::compat;
-use crate::compat::Compat;
-use crate::diagnosis::DiagnosisOf;
-use crate::diff::threshold::{Threshold, Verdict};
-use crate::diff::{DIFF, SHORT_NAMES, Set, causes, comparable, compare, iterations};
-use crate::error::SetError;
-use crate::files::{Location, Stores};
-use crate::output::inputs::Inputs;
-use crate::output::text;
-use crate::read::discover::discover;
-use crate::read::input::Input;
-use crate::run::{NoRows, Outcome, Request, run as run_pipeline};
-use crate::table::schema::Batch;
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use hta_analysis::api::{Analysis, Options, Output};
+use hta_analysis::diagnosis::DiagnosisOf;
+use hta_analysis::filters;
+use hta_analysis::iterations::IterationsOf;
+use hta_analysis::settings::SHORT_NAMES;
+use hta_base::table::schema::Batch;
+use hta_compat as compat;
+use hta_compat::Compat;
+use hta_read::discover::discover;
+use hta_read::error::SetError;
+use hta_read::files::{Location, Stores};
+use hta_read::input::Input;
+use hta_results::diff::threshold::{Threshold, Verdict};
+use hta_results::diff::{DIFF, Set, causes, comparable, compare, iterations};
+use hta_results::output::inputs::Inputs;
+use hta_results::output::text;
+use hta_results::run::{NoRows, Outcome, Request, run as run_pipeline};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -178,7 +179,7 @@ fn handed(outcome: &Outcome) -> &[Batch] {
     outcome.outputs.first().map_or(&[], |(_, output)| &output.tables)
 }
 
-fn write(args: &DiffArgs, table: &'static crate::table::schema::TableSpec, output: &Output) -> anyhow::Result<()> {
+fn write(args: &DiffArgs, table: &'static hta_base::table::schema::TableSpec, output: &Output) -> anyhow::Result<()> {
     let batches: Vec<Batch> = output.tables.iter().filter(|b| b.spec.name == table.name).cloned().collect();
     args.output.write(table, &batches, || text::one_output(output, width()))
 }

@@ -1,16 +1,16 @@
 //! Exit codes and error messages.
 
-use crate::diff::PopulationError;
-use crate::output::contents::ContentsError;
-use crate::output::folder::FolderError;
-use crate::output::html::ResultsError;
-use crate::output::inputs::InputClash;
-use crate::output::visible;
 use crate::overlay::OverlayError;
 use crate::overlay::serve::ServeError;
-use crate::partial::{MergeError, PartialError};
-use crate::run::RunError;
-use crate::sql::QueryError;
+use hta_results::diff::PopulationError;
+use hta_results::output::contents::ContentsError;
+use hta_results::output::folder::FolderError;
+use hta_results::output::html::ResultsError;
+use hta_results::output::inputs::InputClash;
+use hta_results::output::visible;
+use hta_results::partial::{MergeError, PartialError};
+use hta_results::run::RunError;
+use hta_results::sql::QueryError;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -78,7 +78,7 @@ fn message(error: &anyhow::Error) -> String {
         Some(RunError::Set(e)) => hint(&mut out, e.hint()),
         _ => {}
     }
-    if let Some(e) = error.downcast_ref::<crate::error::SetError>() {
+    if let Some(e) = error.downcast_ref::<hta_read::error::SetError>() {
         hint(&mut out, e.hint());
     }
     if let Some(e) = error.downcast_ref::<OverlayError>() {

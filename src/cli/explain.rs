@@ -1,27 +1,27 @@
 //! `hta explain NAME`: definitions, columns with units and caveats, generated from the declarations in the code.
 
-use crate::analysis::api::Analysis;
-use crate::analysis::inventory;
-use crate::analysis::settings::Setting;
 use crate::cli::exit::Exit;
 use crate::cli::output::print;
 use crate::cli::topics::TOPICS;
-use crate::compat;
-use crate::diff::DIFF;
-use crate::error::SetError;
-use crate::health::COUNTERS;
-use crate::output::columns::wrap;
-use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
-use crate::output::schema_page;
-use crate::recording::capability::Capability;
-use crate::recording::rules::RULES;
-use crate::registry::ANALYSES;
-use crate::snapshot::tables::OWN_TABLES;
-use crate::sql::answer::unit;
-use crate::sql::catalog;
-use crate::sql::catalog::Query;
-use crate::table::schema::TableSpec;
-use crate::trace::args::ARGS;
+use hta_analysis::api::Analysis;
+use hta_analysis::inventory;
+use hta_analysis::recording::capability::Capability;
+use hta_analysis::recording::rules::RULES;
+use hta_analysis::registry::ANALYSES;
+use hta_analysis::settings::Setting;
+use hta_analysis::snapshot::tables::OWN_TABLES;
+use hta_base::health::COUNTERS;
+use hta_base::table::schema::TableSpec;
+use hta_compat as compat;
+use hta_read::error::SetError;
+use hta_results::diff::DIFF;
+use hta_results::output::columns::wrap;
+use hta_results::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
+use hta_results::output::schema_page;
+use hta_results::sql::answer::unit;
+use hta_results::sql::catalog;
+use hta_results::sql::catalog::Query;
+use hta_trace::args::ARGS;
 use std::fmt::Write;
 
 /// Width of wrapped text, columns.

@@ -1,18 +1,18 @@
 //! `hta inputs`: the files that a command would read, with the rank and the size of each. Only the heads of the files
 //! are read, so it answers at once however long the traces are.
 
-use crate::analysis::api::Align;
 use crate::cli::exit::Exit;
 use crate::cli::output::{print, width};
 use crate::cli::ranks::RanksArg;
 use crate::cli::traces::TracePaths;
-use crate::files::Stores;
-use crate::output::columns::grid;
-use crate::output::visible;
-use crate::run::{Claims, Refused, stored_size};
-use crate::units::fmt_bytes;
-use crate::wording::counts::plural;
 use clap::{Args, ValueEnum};
+use hta_analysis::api::Align;
+use hta_base::units::fmt_bytes;
+use hta_base::wording::counts::plural;
+use hta_read::files::Stores;
+use hta_results::output::columns::grid;
+use hta_results::output::visible;
+use hta_results::run::{Claims, Refused, stored_size};
 use serde::Serialize;
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 //! ends the process the same way, with a message and code of its own.
 
 use crate::cli::output::note;
-use crate::output::unfinished::abandon_all;
+use hta_results::output::unfinished::abandon_all;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

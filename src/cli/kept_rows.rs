@@ -1,8 +1,8 @@
 //! A sink that keeps the rows of one table in memory, for commands that print every row.
 
-use crate::run::RowSink;
-use crate::table::schema::{Batch, TableSpec};
-use crate::trace::rank_trace::RankTrace;
+use hta_base::table::schema::{Batch, TableSpec};
+use hta_results::run::RowSink;
+use hta_trace::rank_trace::RankTrace;
 use std::io;
 use std::sync::Mutex;
 

@@ -1,13 +1,13 @@
 //! `hta list`: the analyses with their tables, the queries, all tables, and the topics of `hta explain`.
 
-use crate::analysis::api::Analysis;
 use crate::cli::exit::Exit;
 use crate::cli::output::print;
 use crate::cli::topics::TOPICS;
-use crate::diff::DIFF;
-use crate::registry::ANALYSES;
-use crate::sql::catalog::QUERIES;
-use crate::sql::live;
+use hta_analysis::api::Analysis;
+use hta_analysis::registry::ANALYSES;
+use hta_results::diff::DIFF;
+use hta_results::sql::catalog::QUERIES;
+use hta_results::sql::live;
 use std::fmt::Write;
 
 /// Width of the column of names, and of the text beside it.
@@ -50,7 +50,7 @@ fn analyses(out: &mut String) {
 fn queries(out: &mut String) {
     out.push_str("queries: hta query NAME\n");
     for query in QUERIES {
-        let lines = crate::output::columns::wrap(&query.header().title, WIDTH + NAME - LONG_NAME);
+        let lines = hta_results::output::columns::wrap(&query.header().title, WIDTH + NAME - LONG_NAME);
         for (i, line) in lines.into_iter().enumerate() {
             let _ = writeln!(out, "  {:<LONG_NAME$} {line}", if i == 0 { query.name } else { "" });
         }
@@ -59,7 +59,7 @@ fn queries(out: &mut String) {
 
 fn all_tables(out: &mut String) {
     out.push_str("tables\n");
-    for line in crate::output::columns::wrap(&live::names().join(", "), WIDTH + NAME) {
+    for line in hta_results::output::columns::wrap(&live::names().join(", "), WIDTH + NAME) {
         let _ = writeln!(out, "  {line}");
     }
 }
@@ -76,7 +76,7 @@ fn topics(out: &mut String) {
 
 /// A name with its wrapped text.
 fn entry(out: &mut String, name: &str, text: &str) {
-    for (i, line) in crate::output::columns::wrap(text, WIDTH).into_iter().enumerate() {
+    for (i, line) in hta_results::output::columns::wrap(text, WIDTH).into_iter().enumerate() {
         let _ = writeln!(out, "  {:<NAME$} {line}", if i == 0 { name } else { "" });
     }
 }

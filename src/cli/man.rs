@@ -4,13 +4,13 @@
 use crate::cli::exit::{CODES, Exit};
 use crate::cli::known;
 use crate::cli::output::{note, print};
-use crate::error::SetError;
-use crate::output::unfinished::write;
 use anyhow::Context;
 use clap::builder::{Resettable, StyledStr};
 use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use hta_read::error::SetError;
+use hta_results::output::unfinished::write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 

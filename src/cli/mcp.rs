@@ -3,9 +3,9 @@
 use crate::cli::exit::Exit;
 use crate::cli::results::RESULTS_FOLDER;
 use crate::cli::{explain, memory, stores};
-use crate::files::{Location, Stores};
 use crate::mcp::{Setup, serve};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use hta_read::files::{Location, Stores};
 use std::path::PathBuf;
 use std::time::Duration;
 

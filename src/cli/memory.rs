@@ -1,6 +1,6 @@
 //! The memory limit: the user's value, or most of the memory that is available to this process.
 
-use crate::read::room::MemoryLimit;
+use hta_read::room::MemoryLimit;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -37,10 +37,10 @@ mod topics;
 mod traces;
 mod watch;
 
-use crate::files::{Stores, without_secrets};
-use crate::output::visible;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use exit::Exit;
+use hta_read::files::{Stores, without_secrets};
+use hta_results::output::visible;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -120,7 +120,7 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .after_help("`hta list` names the analyses, `hta explain NAME` says what a number means.")
         .subcommand(analyze::AnalyzeArgs::augment_args(analyze));
-    for a in crate::registry::ANALYSES {
+    for a in hta_analysis::registry::ANALYSES {
         root = root.subcommand(analysis::command(*a));
     }
     let overlay = Command::new("overlay")

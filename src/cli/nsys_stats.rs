@@ -1,23 +1,23 @@
 //! `hta nsys-stats`: the reports of NVIDIA's `nsys stats`, as text or with its columns as CSV.
 
-use crate::analysis::api::{Align, Analysis, View};
-use crate::analysis::filters;
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
 use crate::cli::kept_rows::KeptRows;
 use crate::cli::output::{note, print, warn, width};
 use crate::cli::progress::Bar;
 use crate::cli::table::CsvArgs;
-use crate::compat::nsys::{Events, REPORTS, Report, find};
-use crate::error::SetError;
-use crate::files::Stores;
-use crate::output::columns::set;
-use crate::output::json::csv_lines;
-use crate::output::{text, visible};
-use crate::read::options::LoadOptions;
-use crate::run::{Request, run as run_pipeline};
-use crate::wording::counts::plural;
 use clap::{Args, ValueEnum};
+use hta_analysis::api::{Align, Analysis, View};
+use hta_analysis::filters;
+use hta_base::wording::counts::plural;
+use hta_compat::nsys::{Events, REPORTS, Report, find};
+use hta_read::error::SetError;
+use hta_read::files::Stores;
+use hta_read::options::LoadOptions;
+use hta_results::output::columns::set;
+use hta_results::output::json::csv_lines;
+use hta_results::output::{text, visible};
+use hta_results::run::{Request, run as run_pipeline};
 
 #[derive(Debug, Args)]
 pub struct NsysStatsArgs {

@@ -1,7 +1,7 @@
 //! Writing to standard output (data) and standard error (messages). A closed pipe is not an error.
 
-use crate::output::visible;
-use crate::run::Refused;
+use hta_results::output::visible;
+use hta_results::run::Refused;
 use std::io::{self, IsTerminal, Write};
 
 /// Writes to standard output. Returns `false` if the reader closed the pipe.

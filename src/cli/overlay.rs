@@ -1,25 +1,25 @@
 //! `hta overlay`: writes one trace file of chosen ranks for a viewer.
 
-use crate::analysis::counters::series::Counter;
-use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
-use crate::analysis::filters;
 use crate::cli::args::TraceArgs;
 use crate::cli::browser;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print_text};
 use crate::cli::progress::Bar;
 use crate::cli::ranks::{RankRanges, parse_ranks};
-use crate::error::SetError;
-use crate::files::Stores;
-use crate::job::ClockMode;
-use crate::output::inputs::Inputs;
-use crate::output::text::loss_lines;
-use crate::output::unfinished::UnfinishedFile;
 use crate::overlay::serve::{Served, Server};
 use crate::overlay::{Output, OverlayError, OverlayRequest, Passes, RankStats, Summary, Target, overlay};
-use crate::units::{fmt_count, fmt_ns};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use hta_analysis::counters::series::Counter;
+use hta_analysis::critical_path::{ANNOTATION, CAPTURE};
+use hta_analysis::filters;
+use hta_analysis::job::ClockMode;
+use hta_base::units::{fmt_count, fmt_ns};
+use hta_read::error::SetError;
+use hta_read::files::Stores;
+use hta_results::output::inputs::Inputs;
+use hta_results::output::text::loss_lines;
+use hta_results::output::unfinished::UnfinishedFile;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Progress on standard error: a bar with ranks done, bytes and rate on a terminal; with `HTA_PROGRESS=json` a line of
 //! JSON now and then, for programs that run this one; otherwise nothing.
 
-use crate::read::source::ByteCount;
-use crate::run::Progress;
+use hta_read::source::ByteCount;
+use hta_results::run::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::io::{IsTerminal, Write};

@@ -1,19 +1,19 @@
 //! `hta pyprof`: kernels with PyProf's columns, in its formats.
 
-use crate::analysis::api::{Analysis, Wanted};
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
 use crate::cli::kept_rows::KeptRows;
 use crate::cli::output::{note, print, warn};
 use crate::cli::progress::Bar;
-use crate::compat::pyprof::columns::{DEFAULT, Widths, chosen, csv_header, csv_line};
-use crate::compat::pyprof::{Labels, PyProf, PyProfTable};
-use crate::error::SetError;
-use crate::files::Stores;
-use crate::output::{text, visible};
-use crate::run::{Request, run as run_pipeline};
-use crate::table::schema::Table;
 use clap::{Args, ValueEnum};
+use hta_analysis::api::{Analysis, Wanted};
+use hta_base::table::schema::Table;
+use hta_compat::pyprof::columns::{DEFAULT, Widths, chosen, csv_header, csv_line};
+use hta_compat::pyprof::{Labels, PyProf, PyProfTable};
+use hta_read::error::SetError;
+use hta_read::files::Stores;
+use hta_results::output::{text, visible};
+use hta_results::run::{Request, run as run_pipeline};
 
 pub const AFTER_HELP: &str = "\
 Examples:

@@ -1,6 +1,5 @@
 //! `hta query`: runs a query of the catalog or the user's own statement, on results or on traces.
 
-use crate::analysis::filters;
 use crate::cli::args::{AcrossArgs, CommonArgs, options};
 use crate::cli::exit::Exit;
 use crate::cli::memory;
@@ -10,23 +9,24 @@ use crate::cli::results::RESULTS_FOLDER;
 use crate::cli::table::{CsvArgs, OutArg};
 use crate::cli::traces::{CANNOT_READ_STDIN, RankDirArg, read_text, text_of, traces};
 use crate::cli::watch::{Limits, Watch};
-use crate::error::SetError;
-use crate::files::{Location, Stores};
-use crate::output::inputs::{InputClash, Inputs};
-use crate::output::visible;
-use crate::run::{Request, run as run_pipeline};
-use crate::sql::answer::Answer;
-use crate::sql::catalog;
-use crate::sql::catalog::Query;
-use crate::sql::live;
-use crate::sql::live::Live;
-use crate::sql::results::Results;
-use crate::sql::statement::Statement;
-use crate::sql::{QueryError, engine};
-use crate::units::MemoryLimit;
 use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use hta_analysis::filters;
+use hta_base::units::MemoryLimit;
+use hta_read::error::SetError;
+use hta_read::files::{Location, Stores};
+use hta_results::output::inputs::{InputClash, Inputs};
+use hta_results::output::visible;
+use hta_results::run::{Request, run as run_pipeline};
+use hta_results::sql::answer::Answer;
+use hta_results::sql::catalog;
+use hta_results::sql::catalog::Query;
+use hta_results::sql::live;
+use hta_results::sql::live::Live;
+use hta_results::sql::results::Results;
+use hta_results::sql::statement::Statement;
+use hta_results::sql::{QueryError, engine};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

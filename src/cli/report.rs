@@ -1,14 +1,14 @@
 //! `hta report`: writes the HTML report again from a results folder, or with another one as its baseline.
 
-use crate::analysis::api::Options;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print, print_report, print_text, width};
-use crate::files::{Location, Stores};
-use crate::output::folder::Folder;
-use crate::output::html::{Against, Editor, PageOptions, Results, ResultsError, write};
-use crate::output::inputs::Inputs;
-use crate::output::{text, unfinished};
 use clap::{Args, ValueEnum};
+use hta_analysis::api::Options;
+use hta_read::files::{Location, Stores};
+use hta_results::output::folder::Folder;
+use hta_results::output::html::{Against, Editor, PageOptions, Results, ResultsError, write};
+use hta_results::output::inputs::Inputs;
+use hta_results::output::{text, unfinished};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;

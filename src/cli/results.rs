@@ -1,25 +1,25 @@
 //! The results of `hta analyze` and `hta merge`: where they are written, what is printed, and when a condition ends the
 //! command with its own exit code.
 
-use crate::analysis::filters;
-use crate::analysis::inventory;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print_report, print_text, warn, width};
 use crate::cli::report::{HtmlArgs, leave};
 use crate::cli::strict::StrictArg;
-use crate::diagnosis::condition::CauseCondition;
-use crate::error::SetError;
-use crate::files::{Location, Stores};
-use crate::output::folder::Folder;
-use crate::output::inputs::Inputs;
-use crate::output::place::{OutputPlace, RESULTS};
-use crate::output::text::ReportExtent;
-use crate::output::{text, visible};
-use crate::partial::{self, Recorded};
-use crate::run::{MappedSet, Outcome, RunError};
-use crate::wording::ranks::rank_list;
 use anyhow::Context;
 use clap::Args;
+use hta_analysis::diagnosis::condition::CauseCondition;
+use hta_analysis::filters;
+use hta_analysis::inventory;
+use hta_base::wording::ranks::rank_list;
+use hta_read::error::SetError;
+use hta_read::files::{Location, Stores};
+use hta_results::output::folder::Folder;
+use hta_results::output::inputs::Inputs;
+use hta_results::output::place::{OutputPlace, RESULTS};
+use hta_results::output::text::ReportExtent;
+use hta_results::output::{text, visible};
+use hta_results::partial::{self, Recorded};
+use hta_results::run::{MappedSet, Outcome, RunError};
 use std::path::PathBuf;
 
 /// The results folder that commands write and read if none is named.

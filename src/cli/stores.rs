@@ -1,8 +1,8 @@
 //! Options for reading and writing object stores, which all commands have.
 
-use crate::error::SetError;
-use crate::files::{Fault, Queries, STALL, StoreOptions, Stores};
 use clap::{Arg, ArgMatches, Command, value_parser};
+use hta_read::error::SetError;
+use hta_read::files::{Fault, Queries, STALL, StoreOptions, Stores};
 use std::ffi::OsString;
 use std::time::Duration;
 

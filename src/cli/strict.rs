@@ -2,8 +2,8 @@
 //! asked for.
 
 use crate::cli::output::note;
-use crate::run::Outcome;
 use clap::Args;
+use hta_results::run::Outcome;
 
 // Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Clone, Copy, Args)]

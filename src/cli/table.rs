@@ -1,14 +1,14 @@
 //! Writes one table to standard output or to a file, in the chosen format.
 
 use crate::cli::output::{print, stdout_is_terminal};
-use crate::error::SetError;
-use crate::output::inputs::{InputClash, Inputs};
-use crate::output::json::CsvStyle;
-use crate::output::unfinished::write;
-use crate::output::{json, parquet, visible};
-use crate::table::schema::{Batch, TableSpec};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use hta_base::table::schema::{Batch, TableSpec};
+use hta_read::error::SetError;
+use hta_results::output::inputs::{InputClash, Inputs};
+use hta_results::output::json::CsvStyle;
+use hta_results::output::unfinished::write;
+use hta_results::output::{json, parquet, visible};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]

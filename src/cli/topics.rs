@@ -1,7 +1,7 @@
 //! Topics of `hta explain` that are not analyses, tables or queries.
 
-use crate::diff;
-use crate::snapshot;
+use hta_analysis::snapshot;
+use hta_results::diff;
 
 const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds for CI";
 
@@ -25,8 +25,8 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ),
     ("matching", "how calls are matched across ranks", include_str!("explain/matching.md")),
     ("diff", DIFF_TITLE, diff::PAGE),
-    ("pyprof", "`hta pyprof`: kernels with the columns of NVIDIA's PyProf", crate::compat::pyprof::PAGE),
-    ("nsys-stats", "`hta nsys-stats`: the reports of NVIDIA's `nsys stats`", crate::compat::nsys::PAGE),
+    ("pyprof", "`hta pyprof`: kernels with the columns of NVIDIA's PyProf", hta_compat::pyprof::PAGE),
+    ("nsys-stats", "`hta nsys-stats`: the reports of NVIDIA's `nsys stats`", hta_compat::nsys::PAGE),
     ("overlay", "one trace file of ranks for a viewer, with counters and marks", include_str!("explain/overlay.md")),
     (
         "report",

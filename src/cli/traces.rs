@@ -1,13 +1,13 @@
 //! Which files a command reads: traces, folders and patterns to single files, standard input, and short text files.
 
-use crate::error::SetError;
-use crate::files::{Location, Stores};
-use crate::output::inputs::Inputs;
-use crate::output::unfinished::UnfinishedFile;
-use crate::read::discover::discover;
-use crate::read::input::Input;
 use anyhow::Context;
 use clap::Args;
+use hta_read::discover::discover;
+use hta_read::error::SetError;
+use hta_read::files::{Location, Stores};
+use hta_read::input::Input;
+use hta_results::output::inputs::Inputs;
+use hta_results::output::unfinished::UnfinishedFile;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use crate::cli::exit::Exit;
 use crate::cli::interrupt;
 #[cfg(target_os = "linux")]
 use crate::cli::memory;
-use crate::units::{MemoryLimit, fmt_bytes};
+use hta_base::units::{MemoryLimit, fmt_bytes};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, LazyLock};

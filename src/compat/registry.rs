@@ -1,11 +1,11 @@
 //! The list of all answers, and the choice of the analyses of a run.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::settings::Settings;
-use crate::compat::{hta, osdi25, tensorboard, tracelens};
-use crate::job::Job;
-use crate::registry::ANALYSES;
-use crate::trace::rank_trace::RankTrace;
+use crate::{hta, osdi25, tensorboard, tracelens};
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_analysis::registry::ANALYSES;
+use hta_analysis::settings::Settings;
+use hta_trace::rank_trace::RankTrace;
 use std::sync::LazyLock;
 
 /// The tool or paper whose definitions are used in place of hta's own.

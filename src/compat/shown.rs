@@ -1,8 +1,8 @@
 //! Output of answers that show another tool's tables unchanged: the rows of all ranks, and a view of each table.
 
-use crate::analysis::api::{Align, Output, Partial, View};
-use crate::table::schema::{Batch, ColumnSpec, TableSpec};
-use crate::wording::counts::plural;
+use hta_analysis::api::{Align, Output, Partial, View};
+use hta_base::table::schema::{Batch, ColumnSpec, TableSpec};
+use hta_base::wording::counts::plural;
 
 /// Collects the rows of all ranks for each table, and makes a view of each table that has rows.
 pub(super) fn concatenated(partials: &[Partial], specs: &[&'static TableSpec]) -> Output {

@@ -5,7 +5,7 @@
 //! hold the same facts. A name in a trace may hold line breaks, escape sequences or marks of writing direction, with which
 //! it could look like more rows of the text: there they are escaped. The structured content has names as they are.
 
-use crate::output::visible;
+use hta_results::output::visible;
 use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;

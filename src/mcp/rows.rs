@@ -1,10 +1,10 @@
 //! Rows of a results folder by SQL, from a worker that is ended when it takes too long.
 
-use crate::files::Location;
 use crate::mcp::answer::Refusal;
 use crate::mcp::worker;
 use crate::mcp::worker::{Limits, WorkerError, error_of};
-use crate::units::fmt_bytes;
+use hta_base::units::fmt_bytes;
+use hta_read::files::Location;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::ffi::OsString;

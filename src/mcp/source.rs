@@ -1,14 +1,14 @@
 //! What tools can be asked about: results folders, and traces, which are analysed once, at their first use.
 
-use crate::error::SetError;
-use crate::files::{ContentVersion, Fault, Location};
 use crate::mcp::answer::{Refusal, clip};
 use crate::mcp::confined::{Roots, outside};
 use crate::mcp::worker;
 use crate::mcp::worker::{Limits, WorkerError, error_of};
-use crate::output::unfinished::ScratchFolder;
-use crate::read::discover::files;
-use crate::sql::results::Results;
+use hta_read::discover::files;
+use hta_read::error::SetError;
+use hta_read::files::{ContentVersion, Fault, Location};
+use hta_results::output::unfinished::ScratchFolder;
+use hta_results::sql::results::Results;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;

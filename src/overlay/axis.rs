@@ -1,10 +1,10 @@
 //! The time axis of an overlay: its base time, and the conversion of each rank's times to it. Times in ns.
 
-use crate::job::Clock;
 use crate::overlay::copy::retime::Retime;
 use crate::overlay::plan::Source;
-use crate::read::kineto::number::Fraction;
-use crate::units::Ns;
+use hta_analysis::job::Clock;
+use hta_base::units::Ns;
+use hta_read::kineto::number::Fraction;
 
 /// Smallest start that can be a time since 1970, ns. Files with smaller starts have an unknown origin.
 const EPOCH_MIN: Ns = 100_000_000_000_000_000;

@@ -25,14 +25,14 @@ pub use output::{Output, Target};
 pub use plan::{Source, Sources};
 pub use tracks::{ArrowEnd, CounterTrack, Flow, RankTracks, Slice, SliceTrack};
 
-use crate::analysis::api::{Analysis, Options};
-use crate::analysis::counters::series::Counter;
-use crate::analysis::stragglers::WhereLate;
-use crate::error::SetError;
 use crate::overlay::copy::stream::CopyError;
-use crate::read::input::Input;
-use crate::read::options::LoadOptions;
-use crate::run::{Outcome, Progress, Refused, Request, RunError, run};
+use hta_analysis::api::{Analysis, Options};
+use hta_analysis::counters::series::Counter;
+use hta_analysis::stragglers::WhereLate;
+use hta_read::error::SetError;
+use hta_read::input::Input;
+use hta_read::options::LoadOptions;
+use hta_results::run::{Outcome, Progress, Refused, Request, RunError, run};
 use std::io;
 use write::OverlayWriter;
 

@@ -1,13 +1,13 @@
 //! The output file of an overlay: compressed according to its name, written beside its place and moved there when
 //! complete.
 
-use crate::output::inputs::Inputs;
-use crate::output::paths::destination;
-use crate::output::unfinished::UnfinishedFile;
 use crate::overlay::OverlayError;
-use crate::read::input::Input;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use hta_read::input::Input;
+use hta_results::output::inputs::Inputs;
+use hta_results::output::paths::destination;
+use hta_results::output::unfinished::UnfinishedFile;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

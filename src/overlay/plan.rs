@@ -1,15 +1,15 @@
 //! Assigns files to ranks and surveys them. Every file is read once before anything is written, because its rank, base
 //! time and process names may follow the events.
 
-use crate::health::{Health, Severity};
 use crate::overlay::copy::stream::{Surveyed, survey};
 use crate::overlay::{OverlayError, OverlayRequest};
-use crate::read::input::Input;
-use crate::read::room::MemoryLimit;
-use crate::read::source::ByteCount;
-use crate::run::{Claims, Progress, Refused, RunError, Task, duplicate};
-use crate::units::fmt_count;
-use crate::wording::ranks::ranks_named;
+use hta_base::health::{Health, Severity};
+use hta_base::units::fmt_count;
+use hta_base::wording::ranks::ranks_named;
+use hta_read::input::Input;
+use hta_read::room::MemoryLimit;
+use hta_read::source::ByteCount;
+use hta_results::run::{Claims, Progress, Refused, RunError, Task, duplicate};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 

@@ -2,16 +2,16 @@
 //! events, and spans in which the rank was late. The result is small compared to the trace: one point per change of a
 //! value, one slice per segment.
 
-use crate::analysis::api::Options;
-use crate::analysis::counters::series::{Counter, CounterSeries, series};
-use crate::analysis::critical_path::{Segment, choose, path};
-use crate::analysis::stragglers::LateMarks;
 use crate::overlay::OverlayRequest;
 use crate::overlay::plan::Source;
-use crate::run::{Outcome, RowSink};
-use crate::table::schema::{Batch, Table};
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{Ns, fmt_ns};
+use hta_analysis::api::Options;
+use hta_analysis::counters::series::{Counter, CounterSeries, series};
+use hta_analysis::critical_path::{Segment, choose, path};
+use hta_analysis::stragglers::LateMarks;
+use hta_base::table::schema::{Batch, Table};
+use hta_base::units::{Ns, fmt_ns};
+use hta_results::run::{Outcome, RowSink};
+use hta_trace::rank_trace::RankTrace;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io;

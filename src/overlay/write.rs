@@ -3,7 +3,6 @@
 //! A single rank keeps its file's keys, process ids and base; events are only added. Several ranks get new process ids,
 //! flow ids and a common base; the key `hta_overlay` lists the changes, so that they can be reversed.
 
-use crate::job::Clock;
 use crate::overlay::axis::{Axis, RankAxis};
 use crate::overlay::copy::copier::{FlowIds, Process, Processes, Rewrite};
 use crate::overlay::copy::retime::micros;
@@ -12,9 +11,10 @@ use crate::overlay::output::Output;
 use crate::overlay::plan::Source;
 use crate::overlay::tracks::{ArrowEnd, RankTracks};
 use crate::overlay::{OverlayError, RankStats};
-use crate::read::source::ByteCount;
-use crate::run::Progress;
-use crate::units::Ns;
+use hta_analysis::job::Clock;
+use hta_base::units::Ns;
+use hta_read::source::ByteCount;
+use hta_results::run::Progress;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io;

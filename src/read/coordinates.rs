@@ -120,7 +120,7 @@ fn ranks_from_trailing_number(names: &[String]) -> Vec<Option<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::input::base_name;
+    use crate::input::base_name;
 
     fn ranks(names: &[&str]) -> Vec<Option<u32>> {
         let of = |n: &&str| (base_name(Path::new(n)), folder_names(Path::new(n)));

@@ -1,13 +1,13 @@
 //! Resolves the user's arguments to files, and assigns ranks to the files.
 
+use crate::coordinates::{folder_names, ranks_from_names};
 use crate::error::SetError;
 use crate::files::{Fault, Location};
-use crate::read::coordinates::{folder_names, ranks_from_names};
-use crate::read::input::{Input, PartKey, ProcessPart, base_name};
-use crate::read::kineto::merged::rows;
-use crate::read::load::{parts, peek};
-use crate::read::sqlite::is_recorders_database;
-use crate::trace::meta::RankSource;
+use crate::input::{Input, PartKey, ProcessPart, base_name};
+use crate::kineto::merged::rows;
+use crate::load::{parts, peek};
+use crate::sqlite::is_recorders_database;
+use hta_trace::meta::RankSource;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -223,7 +223,7 @@ pub fn assign_ranks(inputs: &[Input], claims: &[Option<u32>]) -> Vec<Assigned> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::input::has_trace_name;
+    use crate::input::has_trace_name;
 
     #[test]
     fn files_without_a_rank_take_the_lowest_free_numbers() {

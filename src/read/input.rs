@@ -2,7 +2,7 @@
 
 use super::source::{Compression, packing};
 use crate::files::Location;
-use crate::trace::meta::Recorder;
+use hta_trace::meta::Recorder;
 use regex::Regex;
 use std::collections::BTreeSet;
 use std::io;

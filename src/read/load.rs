@@ -11,8 +11,8 @@ use super::source::{ByteCount, Compression};
 use super::sqlite::Sqlite;
 use super::times::settle_times;
 use crate::error::ReadError;
-use crate::error::recorders::{OtherRecorder, PACKED_DATABASE};
-use crate::health::Counter;
+use hta_base::health::Counter;
+use hta_trace::recorders::{OtherRecorder, PACKED_DATABASE};
 
 /// All formats. The first one that recognizes a file reads it.
 pub const FORMATS: &[&dyn TraceFormat] = &[&Sqlite, &Kineto];

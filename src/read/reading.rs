@@ -3,8 +3,8 @@
 use super::options::LoadOptions;
 use super::room::MemoryGate;
 use super::source::ByteCount;
-use crate::trace::events::{Columns, ColumnsBuilder};
-use crate::trace::meta::Meta;
+use hta_trace::events::{Columns, ColumnsBuilder};
+use hta_trace::meta::Meta;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {

@@ -6,7 +6,7 @@
 
 use super::input::Input;
 use crate::error::ReadError;
-use crate::error::recorders::{NCCL_PROFILER, SPEEDSCOPE};
+use hta_trace::recorders::{NCCL_PROFILER, SPEEDSCOPE};
 use memchr::memmem;
 use regex::bytes::Regex;
 use std::sync::LazyLock;

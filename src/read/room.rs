@@ -5,9 +5,9 @@
 //! So a rank starts with an [`estimate`] and asks again while it grows. A [`MemoryGate`] may make the caller wait until other
 //! ranks are done.
 
-use crate::read::input::Input;
-use crate::read::source::{Compression, zstd_head};
-pub use crate::units::MemoryLimit;
+use crate::input::Input;
+use crate::source::{Compression, zstd_head};
+pub use hta_base::units::MemoryLimit;
 use std::io::Read;
 
 /// Memory that a file holds at a moment.

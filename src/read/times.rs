@@ -1,9 +1,9 @@
 //! Converts the times of a rank for analysis: adds the base time, and drops or clips impossible ones.
 
-use crate::health::Counter;
-use crate::trace::category::Class;
-use crate::trace::events::ColumnsBuilder;
-use crate::trace::meta::{Meta, TimeEra};
+use hta_base::health::Counter;
+use hta_trace::category::Class;
+use hta_trace::events::ColumnsBuilder;
+use hta_trace::meta::{Meta, TimeEra};
 
 /// Times below this cannot be since 1970, ns (trace-format, section 3, rule 5).
 const EPOCH_MIN_NS: i64 = 100_000_000_000_000_000;

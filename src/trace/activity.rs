@@ -4,14 +4,14 @@
 //! Links come from the correlation id (L1 to L4 of trace-format). One call may own many activities (graph launches).
 //! External ids are not needed, because they give the same links when they are usable.
 
-use crate::health::{Counter, Health};
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::events::Columns;
-use crate::trace::rules::Rules;
-use crate::trace::strings::StrId;
-use crate::trace::timeline::WorkClass;
-use crate::units::{Ns, Span};
+use crate::args::Arg;
+use crate::category::Class;
+use crate::events::Columns;
+use crate::rules::Rules;
+use crate::strings::StrId;
+use crate::timeline::WorkClass;
+use hta_base::health::{Counter, Health};
+use hta_base::units::{Ns, Span};
 use std::collections::{BTreeMap, HashSet};
 
 /// One GPU activity.
@@ -287,8 +287,8 @@ fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::events::ColumnsBuilder;
-    use crate::trace::thread::sort_outer_first;
+    use crate::events::ColumnsBuilder;
+    use crate::thread::sort_outer_first;
     use proptest::prelude::*;
 
     /// The owner of each call. Operators and calls are given as (start, length).

@@ -4,8 +4,8 @@
 //! others are kept as JSON text on request. Most events have few arguments, so columns are `Sparse`. A value has 64
 //! bits, which are interpreted by the column's type.
 
-use crate::trace::sparse::{Cursor, Sparse};
-use crate::trace::strings::{StrId, Texts};
+use crate::sparse::{Cursor, Sparse};
+use crate::strings::{StrId, Texts};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, UInt64Array, new_null_array,

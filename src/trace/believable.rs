@@ -8,10 +8,10 @@
 //!
 //! Rows of devices and of hosts are judged apart, because their clocks may differ.
 
-use crate::health::{Counter, Health};
-use crate::trace::category::Class;
-use crate::trace::events::Columns;
-use crate::units::{Ns, fmt_ns};
+use crate::category::Class;
+use crate::events::Columns;
+use hta_base::health::{Counter, Health};
+use hta_base::units::{Ns, fmt_ns};
 
 /// Rows may start this much after the end of the record window, ns: clocks of devices are not exact.
 const AFTER_END: Ns = 1_000_000;
@@ -162,7 +162,7 @@ fn middle(values: &mut [Ns]) -> Ns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::events::ColumnsBuilder;
+    use crate::events::ColumnsBuilder;
 
     const S: Ns = 1_000_000_000;
 

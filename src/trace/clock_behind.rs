@@ -7,11 +7,11 @@
 //!                                            <-----> behind
 //! ```
 
-use crate::trace::activity::Activity;
-use crate::trace::events::Columns;
-use crate::trace::strings::StrId;
-use crate::units::{Ns, Span};
+use crate::activity::Activity;
+use crate::events::Columns;
+use crate::strings::StrId;
 use hashbrown::HashSet;
+use hta_base::units::{Ns, Span};
 
 /// Calls that return when all work of the device has ended.
 const WAITS: [&str; 2] = ["cudaDeviceSynchronize", "hipDeviceSynchronize"];
@@ -78,8 +78,8 @@ pub fn find(all: &[Activity], c: &Columns) -> Option<ClockBehind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::category::Class;
-    use crate::trace::events::ColumnsBuilder;
+    use crate::category::Class;
+    use crate::events::ColumnsBuilder;
 
     const US: Ns = 1_000;
 

@@ -3,13 +3,13 @@
 //! Other profilers write Chrome traces, too. Their rows can be listed in `events`, but an analysis would count all
 //! their time as idle or unexplained. So a file in which most rows have unknown categories is not analysed.
 
-use crate::error::recorders::{ASCEND, PIPELINE};
-use crate::health::Counter;
-use crate::trace::category::Class;
-use crate::trace::launch::is_launch_call;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::units::fmt_count;
+use crate::category::Class;
+use crate::launch::is_launch_call;
+use crate::rank_trace::RankTrace;
+use crate::recorders::{ASCEND, PIPELINE};
+use crate::strings::StrId;
+use hta_base::health::Counter;
+use hta_base::units::fmt_count;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of categories named in the message.

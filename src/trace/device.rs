@@ -1,7 +1,7 @@
 //! The work of one device.
 
 use super::timeline::Timeline;
-use crate::units::Span;
+use hta_base::units::Span;
 
 /// The activities of one device, or the host work of a CPU-only rank.
 pub struct DeviceWork {

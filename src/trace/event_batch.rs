@@ -1,9 +1,9 @@
 //! The events of a rank as one Arrow record batch, which shares the memory of the rank's columns.
 
-use crate::trace::args::{ARGS, Arg};
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
+use crate::args::{ARGS, Arg};
+use crate::category::Class;
+use crate::rank_trace::RankTrace;
+use crate::strings::StrId;
 use arrow_array::types::{ArrowDictionaryKeyType, Int8Type, Int32Type, UInt16Type};
 use arrow_array::{ArrayRef, DictionaryArray, Int64Array, PrimitiveArray, RecordBatch, StringArray};
 use arrow_buffer::ScalarBuffer;
@@ -73,7 +73,7 @@ impl RankTrace {
     }
 
     /// Like [`RankTrace::events`], with a further column for each of these arguments. Its name and meaning are those of
-    /// [`crate::trace::args::ArgSpec`], its type is that of [`crate::trace::args::ArgType::arrow_type`], and it is null
+    /// [`crate::args::ArgSpec`], its type is that of [`crate::args::ArgType::arrow_type`], and it is null
     /// for events without the argument. These columns are built by each call, because a trace stores arguments only for
     /// the events that have them. Arguments that only the `events` table shows are filled if the trace was loaded with
     /// them.
@@ -104,7 +104,7 @@ impl RankTrace {
     }
 
     /// Names of threads by lane.
-    pub(crate) fn thread_names(&self) -> HashMap<u32, StrId> {
+    pub fn thread_names(&self) -> HashMap<u32, StrId> {
         let c = &self.columns;
         let named = c.lane_names.iter().filter(|n| c.strings.get(n.kind) == "thread_name");
         named.map(|n| (n.lane, n.text)).collect()

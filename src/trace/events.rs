@@ -2,18 +2,18 @@
 //!
 //! Row `i` of every column is the `i`-th complete event of the file. The reader fills [`ColumnsBuilder`], which becomes
 //! [`Columns`]: Arrow buffers, which the analyses read as slices and
-//! [`crate::trace::rank_trace::RankTrace::events`] shares. A file may be read in pieces on several cores: each piece
+//! [`crate::rank_trace::RankTrace::events`] shares. A file may be read in pieces on several cores: each piece
 //! has its own builder, and [`ColumnsBuilder::append`] joins them so that the result does not depend on where the file
 //! was cut.
 
-use crate::health::{Counter, Health};
-use crate::trace::args::ArgColumns;
-use crate::trace::category::{Class, classify};
-use crate::trace::memory::MemoryRecord;
-use crate::trace::strings::{Interner, StrId, Texts};
-use crate::units::{Ns, Span};
+use crate::args::ArgColumns;
+use crate::category::{Class, classify};
+use crate::memory::MemoryRecord;
+use crate::strings::{Interner, StrId, Texts};
 use arrow_buffer::ScalarBuffer;
 use hashbrown::HashMap;
+use hta_base::health::{Counter, Health};
+use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 

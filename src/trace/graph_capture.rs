@@ -11,7 +11,7 @@
 //!     hipLaunchKernel                   [k2)                  call: k2, operator 0
 //! ```
 
-use crate::trace::strings::{StrId, Texts};
+use crate::strings::{StrId, Texts};
 
 /// What a captured call does on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,10 +5,10 @@
 //! which is the order in which the device reported them. The order of starts differs from both where branches of a graph
 //! run side by side.
 
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::events::Columns;
-use crate::trace::launch::{Launches, is_graph_launch};
+use crate::activity::Activity;
+use crate::args::Arg;
+use crate::events::Columns;
+use crate::launch::{Launches, is_graph_launch};
 
 /// All replays of a rank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

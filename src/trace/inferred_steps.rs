@@ -11,17 +11,17 @@
 //! Either counts if there are three disjoint ranges or more that are steps by `step_evidence`. In training, layers repeat
 //! more often than steps do, and a step has its mark; so what trains is left alone.
 
-use crate::trace::activity::Activity;
-use crate::trace::category::Class;
-use crate::trace::events::Columns;
-use crate::trace::iteration::{Engine, Iteration};
-use crate::trace::no_step::{CollectiveOps, is_no_step};
-use crate::trace::repeat::{self, MinimumSize};
-use crate::trace::step::{Step, StepRule, Steps, build, mask};
-use crate::trace::step_evidence::{Evidence, LaunchedWork};
-use crate::trace::strings::StrId;
-use crate::units::Span;
+use crate::activity::Activity;
+use crate::category::Class;
+use crate::events::Columns;
+use crate::iteration::{Engine, Iteration};
+use crate::no_step::{CollectiveOps, is_no_step};
+use crate::repeat::{self, MinimumSize};
+use crate::step::{Step, StepRule, Steps, build, mask};
+use crate::step_evidence::{Evidence, LaunchedWork};
+use crate::strings::StrId;
 use hashbrown::HashMap;
+use hta_base::units::Span;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ fn inner_annotations(c: &Columns, classes: &[Class], work: &LaunchedWork, in_req
     let mut masked: HashMap<StrId, Option<String>> = HashMap::new();
     let mut groups: BTreeMap<(u32, u32, String), Vec<u32>> = BTreeMap::new();
     for (lane, mut rows) in by_lane {
-        crate::trace::thread::sort_outer_first(&mut rows, c);
+        crate::thread::sort_outer_first(&mut rows, c);
         let mut open: Vec<u32> = Vec::new();
         for row in rows {
             let span = c.span(row as usize);

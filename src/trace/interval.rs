@@ -6,7 +6,7 @@
 //!   union     [=======)[====)  ->  [=============)
 //! ```
 
-use crate::units::{Ns, Span};
+use hta_base::units::{Ns, Span};
 
 /// A union of spans: sorted, disjoint, not touching, none empty. Lengths are computed in `O(log n)`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

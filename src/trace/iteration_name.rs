@@ -11,7 +11,7 @@
 //! No number of such a name is the number of a step. The spellings are listed in `hta explain serving`; the tests have
 //! one of each.
 
-use crate::trace::iteration::{Engine, Iteration, Phase, PhaseLoad};
+use crate::iteration::{Engine, Iteration, Phase, PhaseLoad};
 use regex::{Captures, Regex};
 use std::sync::LazyLock;
 

@@ -1,6 +1,6 @@
 //! Launch calls with the activities that they own.
 
-use crate::trace::activity::Activity;
+use crate::activity::Activity;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LaunchCallSlot {
@@ -79,9 +79,9 @@ pub fn is_graph_launch(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::category::Class;
-    use crate::trace::strings::StrId;
-    use crate::units::Span;
+    use crate::category::Class;
+    use crate::strings::StrId;
+    use hta_base::units::Span;
 
     #[test]
     fn a_call_owns_its_activities_in_order_of_start() {

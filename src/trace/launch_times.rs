@@ -12,14 +12,14 @@
 //! How far a clock is ahead shows where the stream was empty: other activities wait for the one before, so that they are
 //! early by less. There it is nearly the same amount each time, or else the launch records are at fault.
 
-use crate::health::{Counter, Health};
-use crate::trace::activity::Activity;
-use crate::trace::clock_behind::{self, ClockBehind, are_steady};
-use crate::trace::events::Columns;
-use crate::trace::own_streams::OwnStreams;
-use crate::trace::timeline::WorkClass;
-use crate::units::{Ns, Span};
+use crate::activity::Activity;
+use crate::clock_behind::{self, ClockBehind, are_steady};
+use crate::events::Columns;
+use crate::own_streams::OwnStreams;
+use crate::timeline::WorkClass;
 use hashbrown::HashMap;
+use hta_base::health::{Counter, Health};
+use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
 /// Share of a device's activities that start before their calls at which its clock is in question, percent.
@@ -132,9 +132,9 @@ fn ahead<'a>(activities: impl Iterator<Item = &'a Activity> + Clone, c: &Columns
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::category::Class;
-    use crate::trace::events::{ColumnsBuilder, Lane};
-    use crate::trace::strings::StrId;
+    use crate::category::Class;
+    use crate::events::{ColumnsBuilder, Lane};
+    use crate::strings::StrId;
 
     /// Activities of one stream, given by the start of their call and their own start and end; calls take 5 ns.
     fn times(rows: &[(Ns, Ns, Ns)]) -> LaunchTimes {

@@ -11,9 +11,9 @@
 //! Records are no events: they have no length and no row. Files list them out of order, so they are sorted by device,
 //! time and order in the file; a record's place among those of its device is its number.
 
-use crate::health::{Counter, Health};
-use crate::units::Ns;
 use hashbrown::HashMap;
+use hta_base::health::{Counter, Health};
+use hta_base::units::Ns;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MemoryRecordKind {

@@ -1,6 +1,6 @@
 //! Whether a trace holds the rows of several ranks: how tools that merge the files of ranks mark them.
 
-use crate::trace::rank_trace::RankTrace;
+use crate::rank_trace::RankTrace;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds of coordinates in labels of merged files.

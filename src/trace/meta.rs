@@ -1,6 +1,6 @@
 //! Metadata of a trace file: rank, job, host, devices, time base.
 
-use crate::units::Ns;
+use hta_base::units::Ns;
 use std::collections::BTreeMap;
 
 /// How a file writes its times (trace-format, "three eras").
@@ -91,7 +91,7 @@ impl Device {
         if let Some(name) = self.known_name() {
             return name.to_string();
         }
-        let memory = self.memory_bytes.map(crate::units::fmt_bytes);
+        let memory = self.memory_bytes.map(hta_base::units::fmt_bytes);
         let sms = self.sm_count.map(|n| format!("{n} SMs"));
         let cc = self.compute_capability.as_ref().map(|c| format!("capability {c}"));
         let parts: Vec<String> = [memory, sms, cc].into_iter().flatten().collect();

@@ -1,14 +1,14 @@
 //! Whether another recorder wrote a file, told by marks that PyTorch's profiler does not leave, however many rows have
 //! them.
 
-use crate::error::recorders::{
+use crate::category::Class;
+use crate::content::is_front_end;
+use crate::events::Columns;
+use crate::rank_trace::RankTrace;
+use crate::recorders::{
     ASCEND, BYTEPS, HOROVOD, LEGACY_AUTOGRAD, OtherRecorder, RAY, RPD, SERVER_FRONT_END, VIZTRACER, XLA,
 };
-use crate::trace::category::Class;
-use crate::trace::content::is_front_end;
-use crate::trace::events::Columns;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
+use crate::strings::StrId;
 use std::collections::BTreeSet;
 
 /// Folders and files of inference servers in the names of Python frames.

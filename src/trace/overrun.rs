@@ -10,12 +10,12 @@
 //! Activities of one graph launch may run side by side, and a kernel may start early by programmatic launch. Streams of
 //! different processes are different streams.
 
-use crate::health::{Counter, Health};
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::events::Columns;
-use crate::trace::own_streams::OwnStreams;
-use crate::units::{Ns, fmt_ns};
+use crate::activity::Activity;
+use crate::args::Arg;
+use crate::events::Columns;
+use crate::own_streams::OwnStreams;
+use hta_base::health::{Counter, Health};
+use hta_base::units::{Ns, fmt_ns};
 
 /// Fewest later activities that an impossible one covers.
 const COVERED: u32 = 3;
@@ -115,10 +115,10 @@ fn is_one_launch(a: &Activity, b: &Activity, c: &Columns) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::category::Class;
-    use crate::trace::events::ColumnsBuilder;
-    use crate::trace::strings::StrId;
-    use crate::units::Span;
+    use crate::category::Class;
+    use crate::events::ColumnsBuilder;
+    use crate::strings::StrId;
+    use hta_base::units::Span;
 
     const US: Ns = 1_000;
 

@@ -1,8 +1,8 @@
 //! Numbers the streams of each process in the order in which activities run on them.
 
-use crate::trace::activity::Activity;
-use crate::trace::events::Columns;
-use crate::trace::strings::StrId;
+use crate::activity::Activity;
+use crate::events::Columns;
+use crate::strings::StrId;
 use hashbrown::HashMap;
 
 /// A device, its stream and the process that launches there.

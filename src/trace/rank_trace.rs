@@ -2,35 +2,35 @@
 //!
 //! What every analysis needs is computed at construction; what only some need is computed when first requested.
 
-use crate::health::{Counter, Health};
-use crate::trace::activity::{Activity, classified, linked};
-use crate::trace::args::Arg;
-use crate::trace::believable;
-use crate::trace::category::{Class, refine};
-use crate::trace::device::DeviceWork;
-use crate::trace::events::Columns;
-use crate::trace::graph_capture::Captures;
-use crate::trace::graph_replay::GraphReplays;
-use crate::trace::inferred_steps::or_repeats;
-use crate::trace::interval::Union;
-use crate::trace::launch::{Launches, is_graph_launch, is_launch_call};
-use crate::trace::launch_times::LaunchTimes;
-use crate::trace::memory;
-use crate::trace::meta::{Device, LARGEST_GROUP, Meta, RankSource};
-use crate::trace::overrun::{self, Overruns};
-use crate::trace::record_edges::{HIDDEN_MIN, RecordEdges};
-use crate::trace::rules::Rules;
-use crate::trace::shared::Shared;
-use crate::trace::stack::{Frames, Stacks};
-use crate::trace::step::{StepRule, StepWindow, Steps, find};
-use crate::trace::step_window::{device_windows, finish, periods};
-use crate::trace::stream_capture::StreamCaptures;
-use crate::trace::strings::{StrId, Texts};
-use crate::trace::thread::{InnermostTimeline, host_rows};
-use crate::trace::timeline::{Timeline, WorkClass};
-use crate::trace::unended_frames;
-use crate::trace::window::{Scope, Window, windows};
-use crate::units::{Ns, Span, fmt_ns};
+use crate::activity::{Activity, classified, linked};
+use crate::args::Arg;
+use crate::believable;
+use crate::category::{Class, refine};
+use crate::device::DeviceWork;
+use crate::events::Columns;
+use crate::graph_capture::Captures;
+use crate::graph_replay::GraphReplays;
+use crate::inferred_steps::or_repeats;
+use crate::interval::Union;
+use crate::launch::{Launches, is_graph_launch, is_launch_call};
+use crate::launch_times::LaunchTimes;
+use crate::memory;
+use crate::meta::{Device, LARGEST_GROUP, Meta, RankSource};
+use crate::overrun::{self, Overruns};
+use crate::record_edges::{HIDDEN_MIN, RecordEdges};
+use crate::rules::Rules;
+use crate::shared::Shared;
+use crate::stack::{Frames, Stacks};
+use crate::step::{StepRule, StepWindow, Steps, find};
+use crate::step_window::{device_windows, finish, periods};
+use crate::stream_capture::StreamCaptures;
+use crate::strings::{StrId, Texts};
+use crate::thread::{InnermostTimeline, host_rows};
+use crate::timeline::{Timeline, WorkClass};
+use crate::unended_frames;
+use crate::window::{Scope, Window, windows};
+use hta_base::health::{Counter, Health};
+use hta_base::units::{Ns, Span, fmt_ns};
 use regex::Regex;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -273,7 +273,7 @@ impl RankTrace {
 
     /// The windows of one device for which analyses report.
     pub fn windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
-        let chosen = |s: &crate::trace::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
+        let chosen = |s: &crate::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
         let mut all = windows(work.span, work.capture, &self.steps.steps, chosen);
         // A step that the lead or the lost tail covers completely has no window on this device.
         all.retain(|w| w.scope != Scope::Step || !self.is_cut_away(work, w.len()));
@@ -398,8 +398,7 @@ fn is_data_loader(name: &str) -> bool {
 }
 
 fn classes(c: &Columns) -> Vec<Class> {
-    let plain =
-        |k: &crate::trace::events::Category| !(k.class == Class::HostOp && k.legacy) && k.class != Class::Kernel;
+    let plain = |k: &crate::events::Category| !(k.class == Class::HostOp && k.legacy) && k.class != Class::Kernel;
     let simple: Vec<Option<Class>> = c.categories.iter().map(|k| plain(k).then_some(k.class)).collect();
     (0..c.len())
         .map(|row| {

@@ -15,16 +15,16 @@
 //! recorded) and a *lost tail* (launch calls at the end whose activities were not recorded). `hta explain windows` has
 //! the definitions.
 
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::device::DeviceWork;
-use crate::trace::events::Columns;
-use crate::trace::launch::is_launch_call;
-use crate::trace::stream_capture::StreamCaptures;
-use crate::trace::strings::StrId;
-use crate::units::{Ns, Span};
+use crate::activity::Activity;
+use crate::args::Arg;
+use crate::category::Class;
+use crate::device::DeviceWork;
+use crate::events::Columns;
+use crate::launch::is_launch_call;
+use crate::stream_capture::StreamCaptures;
+use crate::strings::StrId;
 use hashbrown::{HashMap, HashSet};
+use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
 /// Default of `--hidden-min-us`, ns.

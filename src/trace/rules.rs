@@ -1,8 +1,8 @@
 //! Kernel classes from an ordered table of rules (`data/kernel_rules.toml`, or the user's `--rules`).
 
-use crate::trace::category::Class;
-use crate::trace::strings::{StrId, Texts};
-use crate::trace::timeline::WorkClass;
+use crate::category::Class;
+use crate::strings::{StrId, Texts};
+use crate::timeline::WorkClass;
 use hashbrown::HashMap;
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -230,7 +230,7 @@ pub fn copy_kind(class: Class, name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::strings::Interner;
+    use crate::strings::Interner;
     use proptest::strategy::{Strategy, ValueTree};
     use proptest::string::string_regex;
     use proptest::test_runner::TestRunner;

@@ -9,7 +9,7 @@
 //! The bits take 1.5 bits per row, and a list of rows takes four bytes per value. So the bits are smaller if more than
 //! one row in 21 has a value.
 
-use crate::trace::narrow::Narrow;
+use crate::narrow::Narrow;
 
 /// One sparse column, in ascending order of row.
 #[derive(Debug, Default, Clone)]

@@ -4,11 +4,11 @@
 //! Python frames by their recorded parent ids. In real traces annotations and Python frames partly overlap, so a single
 //! stack would lose events.
 
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::events::Columns;
-use crate::units::{Ns, Span};
+use crate::args::Arg;
+use crate::category::Class;
+use crate::events::Columns;
 use hashbrown::{HashMap, HashSet};
+use hta_base::units::{Ns, Span};
 
 /// A child that ends after its parent is cut if the overhang is below this, and otherwise becomes a sibling, ns.
 const CLIP_BELOW: Ns = 1_000;
@@ -255,7 +255,7 @@ impl ById {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::events::ColumnsBuilder;
+    use crate::events::ColumnsBuilder;
     use proptest::prelude::*;
 
     fn stacks(events: &[(Ns, Ns)]) -> Stacks {
@@ -267,7 +267,7 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::HostOp; events.len()];
-        Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), None)
+        Stacks::new(&c, &classes, &crate::thread::host_rows(&c, &classes), None)
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::Python; recorded.len()];
-        Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
+        Stacks::new(&c, &classes, &crate::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
     }
 
     /// Frames on one thread, all called by the first.
@@ -323,7 +323,7 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::Python; spans.len()];
-        Stacks::new(&c, &classes, &crate::trace::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
+        Stacks::new(&c, &classes, &crate::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
     }
 
     /// ```text

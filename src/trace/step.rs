@@ -1,16 +1,16 @@
 //! Steps: the ranges of a rank's time that are training (or serving) steps. `inferred_steps` finds those that no range
 //! names, `step_evidence` decides which repeats are steps, `step_window` adds windows.
 
-use crate::health::{Counter, Health};
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::events::Columns;
-use crate::trace::iteration::Iteration;
-use crate::trace::no_step::{CollectiveOps, is_no_step};
-use crate::trace::step_period::StepPeriod;
-use crate::trace::strings::StrId;
-use crate::units::{Ns, Span};
+use crate::activity::Activity;
+use crate::args::Arg;
+use crate::category::Class;
+use crate::events::Columns;
+use crate::iteration::Iteration;
+use crate::no_step::{CollectiveOps, is_no_step};
+use crate::step_period::StepPeriod;
+use crate::strings::StrId;
+use hta_base::health::{Counter, Health};
+use hta_base::units::{Ns, Span};
 use regex::Regex;
 use std::collections::BTreeMap;
 
@@ -251,7 +251,7 @@ pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mu
 
 /// Of ranges of one thread that contain each other, the outer ones.
 fn outermost(c: &Columns, mut rows: Vec<u32>) -> Vec<u32> {
-    crate::trace::thread::sort_outer_first(&mut rows, c);
+    crate::thread::sort_outer_first(&mut rows, c);
     let mut open_until: BTreeMap<u32, Ns> = BTreeMap::new();
     rows.retain(|&row| {
         let span = c.span(row as usize);
@@ -328,7 +328,7 @@ fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
     let collectives = CollectiveOps::new(c, classes);
     let mut groups: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
     for (lane, mut rows) in by_lane {
-        crate::trace::thread::sort_outer_first(&mut rows, c);
+        crate::thread::sort_outer_first(&mut rows, c);
         let mut open_until = Ns::MIN;
         for row in rows {
             let Span { start, end } = c.span(row as usize);

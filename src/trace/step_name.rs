@@ -1,6 +1,6 @@
 //! What names of ranges say: that they count steps, or number the parts of one.
 
-use crate::trace::step::label_of;
+use crate::step::label_of;
 
 /// Words for a part of a step, beside a number or as the whole name.
 const LAYER: [&str; 7] = ["layer", "layers", "block", "blocks", "expert", "experts", "head"];

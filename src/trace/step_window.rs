@@ -9,15 +9,15 @@
 //! A host that waits for its device in each step has the same windows on both sides. One that runs ahead only measures how
 //! fast it launches. So unless the user chooses, the device's windows count where it lags.
 
-use crate::trace::activity::Activity;
-use crate::trace::category::Class;
-use crate::trace::events::Columns;
-use crate::trace::launch::is_launch_call;
-use crate::trace::step::{Lag, Step, StepRule, StepWindow, Steps, iteration_kind, misses_work};
-use crate::trace::step_period::StepPeriod;
-use crate::trace::stream_capture::StreamCaptures;
-use crate::trace::strings::StrId;
-use crate::units::{Ns, Span};
+use crate::activity::Activity;
+use crate::category::Class;
+use crate::events::Columns;
+use crate::launch::is_launch_call;
+use crate::step::{Lag, Step, StepRule, StepWindow, Steps, iteration_kind, misses_work};
+use crate::step_period::StepPeriod;
+use crate::stream_capture::StreamCaptures;
+use crate::strings::StrId;
+use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
 /// Median lag from which the device's windows count, percent of the median step of the host. Below it both windows are
@@ -232,47 +232,4 @@ pub fn device_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
         Span::new(start, end)
     };
     steps.iter().zip(&last_end).map(window).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::trace::rank_trace::{ModelOptions, RankTrace};
-    use crate::trace::step_evidence::rank;
-    use crate::trace::testing::{TraceBuilder, us};
-
-    /// Three steps of 100 us that each launch a kernel of `run` us at once, one after the other on the device.
-    fn ahead(run: i64, window: StepWindow) -> RankTrace {
-        let mut t = TraceBuilder::new().rank(0);
-        let mut main = t.thread(1);
-        for k in 0..3 {
-            main.step(k as u64, us(100 * k)..us(100 * k + 100));
-            let start = 10 + k * run.max(100);
-            main.launch(us(100 * k + 1)..us(100 * k + 5)).kernel("k", 7, us(start)..us(start + run));
-        }
-        rank(&t, &ModelOptions { step_window: window, ..ModelOptions::default() })
-    }
-
-    fn lengths(t: &RankTrace) -> Vec<i64> {
-        t.steps.steps.iter().map(|s| s.window.len() / 1_000).collect()
-    }
-
-    #[test]
-    fn windows_are_the_devices_where_it_lags() {
-        let t = ahead(700, StepWindow::Auto);
-        assert!(t.steps.is_on_device);
-        assert_eq!(lengths(&t), [710, 700, 700]);
-        // Ends at 710, 1410, 2110 of steps that end at 100, 200, 300.
-        assert_eq!(t.steps.lag, Lag { median: Some(us(1_210)), launched: us(2_100), held: us(2_100) });
-        let t = ahead(700, StepWindow::Host);
-        assert_eq!((t.steps.is_on_device, lengths(&t)), (false, vec![100; 3]));
-        assert_eq!((t.steps.lag.held, t.steps.lag.launched), (us(290), us(2_100)));
-    }
-
-    #[test]
-    fn windows_are_the_hosts_where_it_waits() {
-        let t = ahead(80, StepWindow::Auto);
-        assert_eq!((t.steps.is_on_device, lengths(&t)), (false, vec![100; 3]));
-        assert!(ahead(80, StepWindow::Device).steps.is_on_device);
-    }
 }

@@ -5,9 +5,9 @@
 //!   capture               [.............................. ....)          l, c: recorded into the graph, own no activity
 //! ```
 
-use crate::trace::category::Class;
-use crate::trace::events::Columns;
-use crate::units::{Ns, Span};
+use crate::category::Class;
+use crate::events::Columns;
+use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
 /// The captures of a rank, by thread.

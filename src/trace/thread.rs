@@ -10,10 +10,10 @@
 //! Events of one thread may partly overlap (annotations and Python frames do); "started last" is still unambiguous at
 //! every instant.
 
-use crate::trace::category::Class;
-use crate::trace::events::Columns;
-use crate::trace::sparse::Sparse;
-use crate::units::{Ns, Span};
+use crate::category::Class;
+use crate::events::Columns;
+use crate::sparse::Sparse;
+use hta_base::units::{Ns, Span};
 use std::cmp::Reverse;
 
 /// Number of rows from which the two halves are sorted on two threads.
@@ -210,7 +210,7 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::events::ColumnsBuilder;
+    use crate::events::ColumnsBuilder;
     use proptest::prelude::*;
 
     fn columns(events: &[(Ns, Ns)]) -> (Columns, Vec<u32>) {

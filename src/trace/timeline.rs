@@ -10,8 +10,8 @@
 //! One sweep gives the segments. Every share of time (compute, exposed communication, overlap, the seven class sets,
 //! idle) is a sum over them, so parts sum to the whole by construction.
 
-use crate::trace::interval::Union;
-use crate::units::{Ns, Span};
+use crate::interval::Union;
+use hta_base::units::{Ns, Span};
 
 /// Class of an activity; each has exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,11 +8,11 @@
 //!
 //! The profiler stops where the last frame ends, or where several frames end at once that outlast their callers.
 
-use crate::health::{Counter, Health};
-use crate::trace::events::Columns;
-use crate::trace::stack::Frames;
-use crate::units::Ns;
+use crate::events::Columns;
+use crate::stack::Frames;
 use hashbrown::HashMap;
+use hta_base::health::{Counter, Health};
+use hta_base::units::Ns;
 
 /// Frames end at once if they end within this, ns: some files have whole microseconds.
 const STOP: Ns = 1_000;
@@ -73,9 +73,9 @@ fn stops(mut ends: Vec<Ns>, last: Ns) -> Vec<Ns> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::args::Arg;
-    use crate::trace::category::Class;
-    use crate::trace::events::ColumnsBuilder;
+    use crate::args::Arg;
+    use crate::category::Class;
+    use crate::events::ColumnsBuilder;
 
     /// The ends of frames that are given by thread, start, end, and the caller's row.
     fn cut_ends(frames: &[(u32, Ns, Ns, Option<u64>)]) -> (Vec<Ns>, u64) {

@@ -1,7 +1,7 @@
 //! The windows for which every analysis reports: span, capture, each step, and the time outside steps.
 
-use crate::trace::step::Step;
-use crate::units::{Ns, Span};
+use crate::step::Step;
+use hta_base::units::{Ns, Span};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {

@@ -13,4 +13,5 @@ mod run;
 mod shape;
 mod shared;
 mod snapshots;
+mod steps;
 mod stores;

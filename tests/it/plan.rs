@@ -3,7 +3,7 @@
 //! All times lie within [`END`] ns, so that every instant is one element of an array. Host events of one thread never
 //! have equal spans, because then only the order of the file would decide which one is inner.
 
-use hta::trace::testing::{Format, SyncKind, TraceBuilder};
+use hta_testkit::{Format, SyncKind, TraceBuilder};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::path::PathBuf;

@@ -13,12 +13,12 @@
 //! profiler drew in the same row of the device and that contains its start. A name counts an activity once, however
 //! often it is nested in itself.
 
-use crate::trace::category::Class;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::trace::thread::{innermost_at, sort_outer_first};
-use crate::units::{Ns, Span};
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+use hta_trace::thread::{innermost_at, sort_outer_first};
 use regex::Regex;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

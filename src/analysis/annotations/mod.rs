@@ -7,22 +7,22 @@
 mod annotated;
 mod report;
 
-use crate::analysis::annotations::annotated::{Annotated, AnnotationSide, NamedRanges};
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::settings::{Setting, ValueType};
-use crate::analysis::summary::Summary;
+use crate::annotations::annotated::{Annotated, AnnotationSide, NamedRanges};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::category::Class;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::{RankTrace, is_host_communication};
-use crate::trace::step::StepRule;
-use crate::trace::strings::StrId;
-use crate::trace::timeline::{TimePerSet, Timeline};
-use crate::units::{Ns, Span};
+use crate::settings::{Setting, ValueType};
+use crate::summary::Summary;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::{RankTrace, is_host_communication};
+use hta_trace::step::StepRule;
+use hta_trace::strings::StrId;
+use hta_trace::timeline::{TimePerSet, Timeline};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,10 +1,10 @@
 //! Reduces the annotations of all ranks to the printed table.
 
-use crate::analysis::annotations::UserAnnotations;
-use crate::analysis::api::{Align, Options, Output, Partial, View};
-use crate::analysis::population::reasons;
-use crate::units::{Ns, fmt_count, fmt_ns};
-use crate::wording::counts::plural;
+use crate::annotations::UserAnnotations;
+use crate::api::{Align, Options, Output, Partial, View};
+use crate::population::reasons;
+use hta_base::units::{Ns, fmt_count, fmt_ns};
+use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -1,18 +1,16 @@
 //! Temporal breakdown: what each device was doing at each instant.
 
-use crate::analysis::api::{
-    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
-};
-use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
-use crate::analysis::worst_first::{MergedGroups, WorstFirst};
+use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
 use crate::job::Job;
+use crate::population::{DeviceRows, groups, reasons, several_devices};
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{fmt_ns, fmt_pct, percent};
 use crate::windowed;
-use crate::wording::counts::{bar, capital, plural};
+use crate::worst_first::{MergedGroups, WorstFirst};
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_base::units::{fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::{bar, capital, plural};
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 
 table! {

@@ -1,13 +1,14 @@
 //! Process groups: how much of each was matched, and problems with its calls.
 
-use crate::analysis::api::{Align, View};
-use crate::analysis::collectives::GroupSelection;
-use crate::analysis::collectives::tables::{ProcessGroupRow, ProcessGroups};
+use crate::api::{Align, View};
+use crate::collectives::GroupSelection;
+use crate::collectives::tables::{ProcessGroupRow, ProcessGroups};
 use crate::job::{Instance, Job, Method};
-use crate::table::schema::Batch;
-use crate::units::{fmt_count, fmt_pct};
-use crate::wording::counts::plural;
-use crate::wording::ranks::{absent_runs, member_list, rank_list, run_list};
+use hta_base::table::schema::Batch;
+use hta_base::units::{fmt_count, fmt_pct};
+use hta_base::wording::counts::plural;
+use hta_base::wording::ranks::{rank_list, run_list};
+use hta_trace::collective::ranks::{absent_runs, member_list};
 use std::collections::BTreeMap;
 
 /// Statistics of matching for one group.

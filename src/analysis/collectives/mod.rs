@@ -1,13 +1,13 @@
 //! Collectives of the job: every call with its waiting and transfer time, bandwidth, and statistics of matching.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::table::schema::Batch;
-use crate::trace::collective::CollectiveKind;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Ns;
 use groups::{group_table, group_view, shares};
+use hta_base::table::schema::Batch;
+use hta_base::units::Ns;
+use hta_trace::collective::CollectiveKind;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 use summary::{summaries, summary_table, summary_view};
 use tables::{CollectiveRankRow, CollectiveRanks, CollectiveRow, CollectiveSummaries, Collectives, ProcessGroups};
@@ -15,7 +15,7 @@ use tables::{CollectiveRankRow, CollectiveRanks, CollectiveRow, CollectiveSummar
 mod groups;
 mod shown;
 mod summary;
-pub(crate) mod tables;
+pub mod tables;
 
 pub use groups::warnings;
 pub use shown::GroupSelection;

@@ -1,6 +1,6 @@
 //! Display names of process groups, and the selection by `--group`.
 
-use crate::analysis::api::Options;
+use crate::api::Options;
 use crate::job::{Group, Job};
 
 pub struct GroupSelection {

@@ -1,15 +1,15 @@
 //! Statistics of the instances of one kind, size, type and group: bandwidth and skew.
 
-use crate::analysis::api::{Align, Options, Partial, View};
-use crate::analysis::collectives::GroupSelection;
-use crate::analysis::collectives::tables::{CollectiveSummaries, CollectiveSummaryRow};
-use crate::analysis::population::reasons;
-use crate::analysis::summary::Summary;
+use crate::api::{Align, Options, Partial, View};
+use crate::collectives::GroupSelection;
+use crate::collectives::tables::{CollectiveSummaries, CollectiveSummaryRow};
 use crate::job::{Job, Method};
-use crate::table::schema::Batch;
-use crate::trace::collective::CollectiveKind;
-use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::plural;
+use crate::population::reasons;
+use crate::summary::Summary;
+use hta_base::table::schema::Batch;
+use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
+use hta_trace::collective::CollectiveKind;
 use std::collections::BTreeMap;
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Tables of `collectives`: calls, sums by kind and size, sums by rank, and groups.
 
-use crate::table;
-use crate::table::schema::Text;
+use hta_base::table;
+use hta_base::table::schema::Text;
 
 table! {
     /// One row per rank and collective. Times are on the common axis of all ranks.

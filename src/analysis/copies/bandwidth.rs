@@ -10,8 +10,8 @@
 //! exactly to zero after the last copy, and the integral over time, rounded to bytes, is exactly the bytes of the
 //! copies with a duration (as long as they last less than a day together).
 
-use crate::analysis::copies::copy::Copy;
-use crate::units::Ns;
+use crate::copies::copy::Copy;
+use hta_base::units::Ns;
 
 /// 1 B/ns.
 const ONE: i128 = 1 << 48;
@@ -64,8 +64,8 @@ pub fn bandwidth<'a>(copies: impl Iterator<Item = &'a Copy>) -> Vec<Bandwidth> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::copies::copy::Api;
-    use crate::units::Span;
+    use crate::copies::copy::Api;
+    use hta_base::units::Span;
     use proptest::prelude::*;
 
     fn copy(start: Ns, dur: Ns, bytes: Option<u64>) -> Copy {

@@ -3,15 +3,15 @@
 //! The size comes from the first of these sources: the activity's own size, the size in the call's arguments (written
 //! by HIP and MTIA), the recorded bandwidth times the duration. Negative sizes are ignored.
 
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::device::DeviceWork;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::rules::copy_kind;
-use crate::trace::strings::StrId;
-use crate::trace::timeline::WorkClass;
-use crate::units::Span;
 use hashbrown::HashMap;
+use hta_base::units::Span;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::device::DeviceWork;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::rules::copy_kind;
+use hta_trace::strings::StrId;
+use hta_trace::timeline::WorkClass;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {

@@ -1,25 +1,25 @@
 //! Copies and sets of memory: direction and rate, the part that no kernel hides, and which of them block the host.
 
-pub(crate) mod bandwidth;
-pub(crate) mod copy;
+pub mod bandwidth;
+pub mod copy;
 mod report;
-pub(crate) mod rules;
+pub mod rules;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::device::DeviceWork;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::Step;
-use crate::trace::timeline::WorkClass;
-use crate::trace::window::Scope;
-use crate::units::{Ns, Span};
 use crate::windowed;
 use bandwidth::bandwidth;
 use copy::{Api, Copy, copies};
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_base::units::{Ns, Span};
+use hta_trace::device::DeviceWork;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::Step;
+use hta_trace::timeline::WorkClass;
+use hta_trace::window::Scope;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {
@@ -122,8 +122,7 @@ impl Analysis for MemoryCopiesOf {
 
 /// When a kernel (compute or communication) runs.
 fn kernels_run(work: &DeviceWork) -> Union {
-    let runs =
-        |s: &&crate::trace::timeline::Segment| s.set.has(WorkClass::Compute) || s.set.has(WorkClass::Communication);
+    let runs = |s: &&hta_trace::timeline::Segment| s.set.has(WorkClass::Compute) || s.set.has(WorkClass::Communication);
     Union::new(work.timeline.segments().iter().filter(runs).map(|s| s.span))
 }
 

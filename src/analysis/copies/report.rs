@@ -1,14 +1,14 @@
 //! Reduces the copies of all ranks to the printed tables and the observations.
 
-use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::analysis::copies::copy::SMALL_BYTES;
-use crate::analysis::copies::rules::CopyRule;
-use crate::analysis::copies::{CopyRules, MemoryCopies};
-use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
-use crate::table::typed::Values;
-use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct};
-use crate::wording::counts::capital;
-use crate::wording::counts::plural;
+use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
+use crate::copies::copy::SMALL_BYTES;
+use crate::copies::rules::CopyRule;
+use crate::copies::{CopyRules, MemoryCopies};
+use crate::population::{DeviceRows, groups, reasons, several_devices};
+use hta_base::table::typed::Values;
+use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct};
+use hta_base::wording::counts::capital;
+use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

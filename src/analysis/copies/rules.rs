@@ -11,15 +11,15 @@
 //! copies, synchronous sets, calls that synchronize), and small copies. Their times overlap: a small synchronous copy
 //! belongs to two rules.
 
-use crate::analysis::api::Options;
-use crate::analysis::copies::copy::{Api, Copy};
-use crate::analysis::copies::{CopyRuleRow, CopyRules, kernels_run, spans};
-use crate::analysis::inventory::record_edges::ProfilerCalls;
-use crate::trace::category::Class;
-use crate::trace::device::DeviceWork;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{Ns, Span};
+use crate::api::Options;
+use crate::copies::copy::{Api, Copy};
+use crate::copies::{CopyRuleRow, CopyRules, kernels_run, spans};
+use crate::inventory::record_edges::ProfilerCalls;
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::device::DeviceWork;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyRule {
@@ -32,7 +32,7 @@ pub enum CopyRule {
     SyncSet,
     /// Calls that wait for a stream, an event or the device.
     Synchronize,
-    /// Copies (not sets) below [`SMALL_BYTES`](crate::analysis::copies::copy::SMALL_BYTES): their cost is the launch, not the transfer.
+    /// Copies (not sets) below [`SMALL_BYTES`](crate::copies::copy::SMALL_BYTES): their cost is the launch, not the transfer.
     Small,
 }
 

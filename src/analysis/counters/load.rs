@@ -12,11 +12,11 @@
 //! so that sums do not depend on the order of the file and parts add up exactly.
 
 use crate::facts::machine::Launches;
-use crate::trace::args::Arg;
-use crate::trace::device::DeviceWork;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::{WorkClass, edges};
-use crate::units::{Ns, Span};
+use hta_base::units::{Ns, Span};
+use hta_trace::args::Arg;
+use hta_trace::device::DeviceWork;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::timeline::{WorkClass, edges};
 use std::collections::HashMap;
 
 /// 1, in sums of blocks and occupancies.
@@ -63,7 +63,7 @@ impl KernelLoad {
 
     /// Share of `width` in which a kernel runs.
     pub fn utilization(&self, width: Ns) -> Option<f64> {
-        crate::units::ratio(self.kernel, width)
+        hta_base::units::ratio(self.kernel, width)
     }
 
     /// Whether the blocks per SM are known for at least half of the kernels' time. If not, the efficiency would

@@ -4,15 +4,15 @@ pub mod load;
 mod report;
 pub mod series;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::settings::{Setting, ValueType};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::device::DeviceWork;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Span;
+use crate::settings::{Setting, ValueType};
 use crate::windowed;
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_base::units::Span;
+use hta_trace::device::DeviceWork;
+use hta_trace::rank_trace::RankTrace;
 use load::{KernelLoad, kernels, loads, multiprocessors};
 use series::{Counter, CounterSeries, Counters, DeviceLoad, bucket_width, buckets, series_of};
 

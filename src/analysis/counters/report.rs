@@ -1,10 +1,10 @@
 //! Reduces the kernel counters of all ranks to the printed table.
 
-use crate::analysis::api::{Align, Options, Output, Partial, View};
-use crate::analysis::counters::{CounterMeanRow, CounterMeans, STEPS};
-use crate::analysis::population::{groups, reasons, several_devices};
-use crate::analysis::worst_first::WorstFirst;
-use crate::units::{fmt_ns, fmt_pct, percent};
+use crate::api::{Align, Options, Output, Partial, View};
+use crate::counters::{CounterMeanRow, CounterMeans, STEPS};
+use crate::population::{groups, reasons, several_devices};
+use crate::worst_first::WorstFirst;
+use hta_base::units::{fmt_ns, fmt_pct, percent};
 
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let several = several_devices(&groups::<CounterMeans>(partials));

@@ -8,12 +8,12 @@
 //!
 //! A point holds until the next one. The table `counters` and `hta overlay` use the same functions.
 
-use crate::analysis::copies::bandwidth::bandwidth;
-use crate::analysis::copies::copy::copies;
-use crate::analysis::counters::load::{KernelLoad, kernels, loads, multiprocessors};
+use crate::copies::bandwidth::bandwidth;
+use crate::copies::copy::copies;
+use crate::counters::load::{KernelLoad, kernels, loads, multiprocessors};
 use crate::facts::queue_lengths::queues;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{Ns, Span};
+use hta_base::units::{Ns, Span};
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

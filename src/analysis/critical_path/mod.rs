@@ -7,7 +7,7 @@
 mod nodes;
 mod report;
 mod segment;
-pub(crate) mod tables;
+pub mod tables;
 mod walk;
 mod window;
 
@@ -15,12 +15,12 @@ pub use segment::{Edge, PathClass, Segment, SegmentPlace};
 pub use walk::{Paths, path};
 pub use window::{PathWindow, annotation, choose};
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::settings::{Setting, ValueType};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Span;
+use crate::settings::{Setting, ValueType};
+use hta_base::units::Span;
+use hta_trace::rank_trace::RankTrace;
 use tables::{ClassRow, CriticalPathTable, CriticalSummary, PathWindowColumns};
 
 const STEM: &str = "critical-path";

@@ -1,20 +1,18 @@
 //! Reduces the paths of all ranks: divides matched communication into waiting and transfer, and makes the printed
 //! tables and the observation.
 
-use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View};
-use crate::analysis::critical_path::segment::BEFORE_CAPTURE;
-use crate::analysis::critical_path::tables;
-use crate::analysis::critical_path::tables::{
-    ClassRow, ClassTime, CriticalSummary, PathCallRow, PathCalls, PathWindowColumns,
-};
-use crate::analysis::population::reasons;
-use crate::analysis::worst_first::WorstFirst;
+use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View};
+use crate::critical_path::segment::BEFORE_CAPTURE;
+use crate::critical_path::tables;
+use crate::critical_path::tables::{ClassRow, ClassTime, CriticalSummary, PathCallRow, PathCalls, PathWindowColumns};
 use crate::job::{Job, Member, RankSummary};
-use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::bar;
-use crate::wording::counts::plural;
-use crate::wording::names::clip;
-use crate::wording::ranks::rank_list;
+use crate::population::reasons;
+use crate::worst_first::WorstFirst;
+use hta_base::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::bar;
+use hta_base::wording::counts::plural;
+use hta_base::wording::names::clip;
+use hta_base::wording::ranks::rank_list;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -261,7 +259,7 @@ fn observation(paths: &[RankPath]) -> Option<Observation> {
     labels.sort();
     labels.dedup();
     Some(Observation {
-        analysis: crate::analysis::critical_path::STEM,
+        analysis: crate::critical_path::STEM,
         ranks,
         steps: labels,
         cost_ns_per_step: ns / steps.max(1),

@@ -1,7 +1,7 @@
 //! Segments of the path, with their class and the edge that was followed.
 
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Span;
+use hta_base::units::Span;
+use hta_trace::rank_trace::RankTrace;
 
 /// Name of the class that is outside the window and excluded from all percentages.
 pub const BEFORE_CAPTURE: &str = "before_capture";

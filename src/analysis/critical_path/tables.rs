@@ -1,13 +1,13 @@
 //! The tables of the path, and one rank's contribution to them.
 
-use crate::analysis::api::RowEmitter;
-use crate::analysis::critical_path::segment::{BEFORE_CAPTURE, PathClass, Segment, SegmentPlace};
-use crate::analysis::critical_path::window::PathWindow;
-use crate::table;
-use crate::table::schema::{Batch, Table, Text};
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::units::{Ns, fmt_ns, percent};
+use crate::api::RowEmitter;
+use crate::critical_path::segment::{BEFORE_CAPTURE, PathClass, Segment, SegmentPlace};
+use crate::critical_path::window::PathWindow;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::units::{Ns, fmt_ns, percent};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

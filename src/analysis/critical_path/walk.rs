@@ -9,11 +9,11 @@
 //! The walk terminates: time never increases, and at one instant activities come in descending order, work edges go
 //! back in time, a polled activity has started before, and each blocking call is entered once.
 
-use crate::analysis::critical_path::nodes::{EdgeOrigin, GpuNodes, HostNodes, Moment, Syncs};
-use crate::analysis::critical_path::segment::{Edge, PathClass, Segment, SegmentPlace};
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::WorkClass;
-use crate::units::{Ns, Span};
+use crate::critical_path::nodes::{EdgeOrigin, GpuNodes, HostNodes, Moment, Syncs};
+use crate::critical_path::segment::{Edge, PathClass, Segment, SegmentPlace};
+use hta_base::units::{Ns, Span};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::timeline::WorkClass;
 
 /// The critical path of a window: segments in order of time that cover it without gaps or overlaps. Empty for an empty
 /// window.

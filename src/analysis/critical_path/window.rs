@@ -3,13 +3,13 @@
 //! Steps and annotations end when the last activity that they launched ends on the device, whatever `--step-window`
 //! says: a path that ended with the host would leave out what the host waits for next.
 
-use crate::analysis::api::Options;
-use crate::analysis::critical_path::{ANNOTATION, CAPTURE};
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::{Step, StepRule};
-use crate::trace::step_window::device_windows;
-use crate::units::{Ns, Span};
+use crate::api::Options;
+use crate::critical_path::{ANNOTATION, CAPTURE};
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::{Step, StepRule};
+use hta_trace::step_window::device_windows;
 
 /// A window with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,18 +4,18 @@
 //! does not identify its launch: the i-th range in time belongs to the i-th launch call in time, provided that there
 //! are as many of both. The times of ranges are artificial and not used.
 
-use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View, rows};
-use crate::analysis::population::reasons;
+use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View, rows};
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::category::{Class, is_counter_range};
-use crate::trace::launch::is_launch_call;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::units::fmt_count;
-use crate::wording::counts::{counted, plural};
+use crate::population::reasons;
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_base::units::fmt_count;
+use hta_base::wording::counts::{counted, plural};
+use hta_trace::category::{Class, is_counter_range};
+use hta_trace::launch::is_launch_call;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -293,7 +293,7 @@ fn view(partials: &[Partial], top: usize) -> View {
             .take(top)
             .map(|(name, (count, flops))| {
                 let share = (all > 0).then(|| 100.0 * *flops as f64 / all as f64);
-                let cells = [fmt_count(*count), fmt_count(*flops), crate::units::fmt_pct(share)];
+                let cells = [fmt_count(*count), fmt_count(*flops), hta_base::units::fmt_pct(share)];
                 std::iter::once((*name).to_string()).chain(cells).collect()
             })
             .collect(),

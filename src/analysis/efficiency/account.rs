@@ -7,12 +7,12 @@
 //!   T = U + S + F + N + M + I + D      for every rank and step
 //! ```
 
-use crate::analysis::sync;
 use crate::job::delay::StepKey;
 use crate::job::replay::Limits;
 use crate::job::{Job, PartWindow};
-use crate::trace::window::Scope;
-use crate::units::{Ns, Span, ratio};
+use crate::sync;
+use hta_base::units::{Ns, Span, ratio};
+use hta_trace::window::Scope;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Sum;
 use std::ops::Add;

@@ -14,7 +14,7 @@
 
 use crate::job::delay::{StepKey, step_of};
 use crate::job::{Instance, Job, Member};
-use crate::units::Ns;
+use hta_base::units::Ns;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

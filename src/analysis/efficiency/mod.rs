@@ -3,18 +3,18 @@
 pub mod account;
 pub mod delay_cost;
 
-use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
-use crate::analysis::collectives::GroupSelection;
-use crate::analysis::population::reasons;
+use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::collectives::GroupSelection;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::job::replay::{Limits, ReplayedJob};
+use crate::population::reasons;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{fmt_ns, fmt_pct, percent};
 use account::{Account, StepAccount, steps};
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_base::units::{fmt_ns, fmt_pct, percent};
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {

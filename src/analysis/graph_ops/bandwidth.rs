@@ -3,19 +3,19 @@
 //! Only bytes that follow from recorded shapes count, so every rate has the share of the GPU time that it is about. A
 //! rate above the peak shows that bytes were counted that are not read, so it is not told.
 
-use crate::analysis::api::Options;
-use crate::analysis::graph_ops::WEIGHT_BYTES;
+use crate::api::Options;
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::iterations::{DeviceIteration, Iterations, on_device};
-use crate::flops::Inputs;
-use crate::kernel::short_name;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::device::DeviceWork;
-use crate::trace::interval::Union;
-use crate::trace::iteration::Phase;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{Ns, Span, percent};
+use crate::graph_ops::WEIGHT_BYTES;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, Span, percent};
+use hta_trace::device::DeviceWork;
+use hta_trace::flops::Inputs;
+use hta_trace::interval::Union;
+use hta_trace::iteration::Phase;
+use hta_trace::kernel::short_name;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {

@@ -1,10 +1,10 @@
 //! Guesses for kernels without a name: the only operator that launches kernels of the same name outside graphs.
 
 use crate::facts::graphs::nodes::GraphNodes;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
 use hashbrown::HashMap;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 
 /// By name of a kernel: its operator, `None` if several launch it.
 pub struct Guesses(HashMap<StrId, Option<StrId>>);

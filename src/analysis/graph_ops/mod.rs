@@ -9,21 +9,21 @@ mod of_graphs;
 mod report;
 mod tables;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::settings::{Setting, ValueType};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::graphs::named::NamedNodes;
 use crate::facts::graphs::nodes::{GraphNodes, OpSource};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::table::schema::{Batch, Table};
-use crate::trace::category::Class;
-use crate::trace::graph_capture::{CapturedCall, NodeKind};
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::units::{Ns, percent};
+use crate::settings::{Setting, ValueType};
 use bandwidth::{BandwidthSummary, DecodeBandwidth};
 use guess::Guesses;
 use hashbrown::HashMap;
+use hta_base::table::schema::{Batch, Table};
+use hta_base::units::{Ns, percent};
+use hta_trace::category::Class;
+use hta_trace::graph_capture::{CapturedCall, NodeKind};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use of_graphs::{GraphKinds, table as graphs_table};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ use tables::{
     GraphSummaryRow, Graphs,
 };
 
-pub(crate) const WEIGHT_BYTES: Setting = Setting {
+pub const WEIGHT_BYTES: Setting = Setting {
     stem: "graph-ops",
     flag: "--weight-bytes",
     value: "N",

@@ -1,12 +1,12 @@
 //! Replays by graph: those with the same recorded number, content and capture.
 
-use crate::analysis::graph_ops::best_repeat::{Repeat, best_repeat};
-use crate::analysis::graph_ops::tables::{GraphRow, Graphs};
 use crate::facts::graphs::nodes::{GraphNodes, Match, Replay, graph_id};
-use crate::table::schema::Batch;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{Ns, percent};
+use crate::graph_ops::best_repeat::{Repeat, best_repeat};
+use crate::graph_ops::tables::{GraphRow, Graphs};
 use hashbrown::HashMap;
+use hta_base::table::schema::Batch;
+use hta_base::units::{Ns, percent};
+use hta_trace::rank_trace::RankTrace;
 
 /// What is equal for all replays of a row: recorded number, content, capture.
 type Key = (Option<u64>, u32, Option<u32>);

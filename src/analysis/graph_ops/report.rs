@@ -1,15 +1,13 @@
 //! The report on kernels inside graphs: operators, graphs, captures, and the bandwidth of decode iterations.
 
-use crate::analysis::api::{Align, Options, Output, Partial, View, rows};
-use crate::analysis::graph_ops::bandwidth::{BandwidthSummary, BandwidthSummaryRow, DecodeBandwidth};
-use crate::analysis::graph_ops::tables::{
-    CapturedGraphs, GraphOpRow, GraphOps, GraphRow, GraphSummary, GraphSummaryRow, Graphs,
-};
-use crate::analysis::population::reasons;
-use crate::analysis::sums::more;
+use crate::api::{Align, Options, Output, Partial, View, rows};
 use crate::facts::graphs::named::NamedNodes;
-use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::plural;
+use crate::graph_ops::bandwidth::{BandwidthSummary, BandwidthSummaryRow, DecodeBandwidth};
+use crate::graph_ops::tables::{CapturedGraphs, GraphOpRow, GraphOps, GraphRow, GraphSummary, GraphSummaryRow, Graphs};
+use crate::population::reasons;
+use crate::sums::more;
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

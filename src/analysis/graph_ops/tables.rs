@@ -1,7 +1,7 @@
 //! The tables of `graph_ops`.
 
-use crate::table;
-use crate::table::schema::Text;
+use hta_base::table;
+use hta_base::table::schema::Text;
 
 table! {
     /// Activities replayed from graphs, by the operator that made the captured call. sum_ns adds up to the graph_ns of graph_summary.

@@ -4,20 +4,20 @@
 
 mod report;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::gaps::{Classifier, Gap, GapCause, IdleSums};
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, use_name};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::device::DeviceWork;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::window::Scope;
-use crate::units::{Ns, Span, percent};
 use crate::windowed;
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_base::units::{Ns, Span, percent};
+use hta_trace::device::DeviceWork;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::window::Scope;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ impl Analysis for Idle {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        crate::analysis::idle::report::reduce(partials, options)
+        crate::idle::report::reduce(partials, options)
     }
 }
 

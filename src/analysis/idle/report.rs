@@ -1,15 +1,15 @@
 //! Reduces the gaps of all ranks to the printed tables and the observation.
 
-use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View};
-use crate::analysis::idle::{IdleHost, Idles};
-use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
-use crate::analysis::worst_first::{MergedGroups, WorstFirst};
-use crate::table::schema::Columns;
-use crate::table::typed::Values;
-use crate::units::{Ns, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::capital;
-use crate::wording::names::clip;
+use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View};
+use crate::idle::{IdleHost, Idles};
+use crate::population::{DeviceRows, groups, reasons, several_devices};
+use crate::worst_first::{MergedGroups, WorstFirst};
 use hashbrown::{HashMap, HashSet};
+use hta_base::table::schema::Columns;
+use hta_base::table::typed::Values;
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::capital;
+use hta_base::wording::names::clip;
 use std::cmp::Reverse;
 
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {

@@ -1,6 +1,6 @@
 //! The table of all GPU activities, with what each does and how it occupies its device.
 
-use crate::analysis::api::{Options, RowEmitter};
+use crate::api::{Options, RowEmitter};
 use crate::facts::collectives::activity_kind;
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
@@ -8,15 +8,15 @@ use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::Launches;
 use crate::facts::modules::modules_by_row;
 use crate::facts::operator_work::OperatorWorks;
-use crate::flops::Number;
-use crate::kernel::{kernel_id, short_name};
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
 use hashbrown::HashMap;
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::flops::Number;
+use hta_trace::kernel::{kernel_id, short_name};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 
 table! {
     /// One row per GPU activity.

@@ -2,26 +2,26 @@
 //! recordings, kernels. (Steps are an analysis.)
 
 mod kernels;
-pub(crate) mod record_edges;
-pub(crate) mod recorders;
+pub mod record_edges;
+pub mod recorders;
 
-use crate::analysis::api::{Options, Partial, RowEmitter, rows};
-use crate::analysis::inventory::kernels::KernelsTable;
-use crate::analysis::inventory::record_edges::RecordEdgeTable;
-use crate::analysis::inventory::recorders::Recorders;
+use crate::api::{Options, Partial, RowEmitter, rows};
 use crate::facts::machine::Launches;
 use crate::facts::serving_mode::ServingMode;
-use crate::health::Counter;
+use crate::inventory::kernels::KernelsTable;
+use crate::inventory::record_edges::RecordEdgeTable;
+use crate::inventory::recorders::Recorders;
 use crate::job::Clock;
 use crate::recording::belong::{Origin, captures};
 use crate::recording::facts::{Recordings, of_rank};
 use crate::recording::limit::TrustTable;
-use crate::table;
-use crate::table::schema::{Batch, Table, TableSpec, Text};
-use crate::trace::meta::RankSource;
-use crate::trace::rank_trace::{ModelOptions, RankTrace};
-use crate::trace::step::{StepRule, Steps};
-use crate::wording::names::clip;
+use hta_base::health::Counter;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, TableSpec, Text};
+use hta_base::wording::names::clip;
+use hta_trace::meta::RankSource;
+use hta_trace::rank_trace::{ModelOptions, RankTrace};
+use hta_trace::step::{StepRule, Steps};
 
 table! {
     /// One row per rank.
@@ -247,7 +247,7 @@ fn health(trace: &RankTrace) -> Batch {
 }
 
 /// Adds a file's counters, worst first.
-pub fn push_health(table: &mut HealthTable, rank: Option<u32>, file: &str, health: &crate::health::Health) {
+pub fn push_health(table: &mut HealthTable, rank: Option<u32>, file: &str, health: &hta_base::health::Health) {
     for (counter, tally) in health.iter() {
         push_counter(table, rank, file, counter, tally.count, tally.first_byte, &tally.example);
     }

@@ -4,23 +4,23 @@
 //! before the recording, graph launches with fewer activities than others of the same graph, and calls of the profiler
 //! itself.
 
-use crate::analysis::api::Partial;
-use crate::analysis::inventory::Ranks;
+use crate::api::Partial;
+use crate::inventory::Ranks;
 use crate::recording::facts::{RECORDED, Recordings};
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::interval::Union;
-use crate::trace::launch::is_launch_call;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::record_edges::StartReason;
-use crate::trace::strings::StrId;
-use crate::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::plural;
-use crate::wording::ranks::rank_list;
 use hashbrown::{HashMap, HashSet};
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
+use hta_base::wording::ranks::rank_list;
+use hta_trace::activity::Activity;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::interval::Union;
+use hta_trace::launch::is_launch_call;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::record_edges::StartReason;
+use hta_trace::strings::StrId;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -500,12 +500,12 @@ fn lead_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
     let mut said = match of {
         [_] => format!(
             "{} was still running work launched before this file begins: {time}, {share} of the file, left out of every share.",
-            crate::wording::counts::capital(&who),
+            hta_base::wording::counts::capital(&who),
         ),
         _ => format!(
             "{} were still running work launched before their files begin: at most {time} (rank {}), {share} of its file, \
              left out of every share.",
-            crate::wording::counts::capital(&who),
+            hta_base::wording::counts::capital(&who),
             most.rank,
         ),
     };

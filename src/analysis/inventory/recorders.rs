@@ -1,11 +1,11 @@
 //! How each rank was recorded: what two results can be compared by, and what the profiler itself cost.
 
 use crate::recording::facts::overhead;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::category::Class;
-use crate::trace::meta::Meta;
-use crate::trace::rank_trace::RankTrace;
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_trace::category::Class;
+use hta_trace::meta::Meta;
+use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// How each rank was recorded, which says whether two results can be compared.

@@ -1,9 +1,9 @@
 //! An iteration with what it is compared by, and its rates.
 
-use crate::analysis::iterations::measure::Measured;
-use crate::trace::iteration::Phase;
-use crate::trace::step::Step;
-use crate::units::Ns;
+use crate::iterations::measure::Measured;
+use hta_base::units::Ns;
+use hta_trace::iteration::Phase;
+use hta_trace::step::Step;
 
 /// What iterations must have in common to be compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,15 +2,15 @@
 
 use crate::facts::host_activity::{HostNames, HostUse};
 use crate::facts::iterations::{DeviceIteration, HostIteration, Iterations, on_device};
-use crate::kernel::serving::{COMMUNICATION, serving_category};
-use crate::trace::category::Class;
-use crate::trace::device::DeviceWork;
-use crate::trace::interval::Union;
-use crate::trace::launch::is_graph_launch;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::trace::timeline::WorkClass;
-use crate::units::{Ns, Span};
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::device::DeviceWork;
+use hta_trace::interval::Union;
+use hta_trace::kernel::serving::{COMMUNICATION, serving_category};
+use hta_trace::launch::is_graph_launch;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
 
 /// An iteration is bound by the host if its cycle there exceeds this share of the period, percent.

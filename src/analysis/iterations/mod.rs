@@ -7,22 +7,22 @@ mod chosen;
 mod measure;
 mod phases;
 mod report;
-pub(crate) mod tables;
+pub mod tables;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::inventory::base_name;
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::iterations::Iterations;
+use crate::inventory::base_name;
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::trace::iteration::{Engine, Phase};
-use crate::trace::meta::RankSource;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::Step;
 use chosen::Chosen;
+use hta_trace::iteration::{Engine, Phase};
+use hta_trace::meta::RankSource;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::Step;
 use measure::measure;
 use phases::{Place, counted_iterations, slow_iterations};
 use tables::{IterationCategories, IterationPhases};
-pub(crate) use tables::{IterationRow, IterationsTable};
+pub use tables::{IterationRow, IterationsTable};
 
 pub struct IterationsOf;
 

@@ -1,12 +1,10 @@
 //! Iterations of one phase and batch together: only these do the same work.
 
-use crate::analysis::iterations::chosen::{Chosen, Kind, rate};
-use crate::analysis::iterations::tables::{
-    IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases,
-};
-use crate::analysis::steps::judge::StepStats;
-use crate::analysis::summary::Summary;
-use crate::units::{Ns, percent};
+use crate::iterations::chosen::{Chosen, Kind, rate};
+use crate::iterations::tables::{IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases};
+use crate::steps::judge::StepStats;
+use crate::summary::Summary;
+use hta_base::units::{Ns, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -1,14 +1,14 @@
 //! The report on iterations: one row for each phase and batch, all ranks together.
 
-use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::analysis::iterations::tables::{
+use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
+use crate::iterations::tables::{
     IterationCategories, IterationPhaseRow, IterationPhases, IterationRow, IterationsTable,
 };
-use crate::analysis::population::reasons;
-use crate::analysis::summary::nearest_rank;
-use crate::trace::step::StepRule;
-use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::plural;
+use crate::population::reasons;
+use crate::summary::nearest_rank;
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
+use hta_trace::step::StepRule;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

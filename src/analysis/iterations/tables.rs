@@ -1,7 +1,7 @@
 //! The tables of `iterations`.
 
-use crate::table;
-use crate::table::schema::Text;
+use hta_base::table;
+use hta_base::table::schema::Text;
 
 table! {
     /// One row per iteration of an inference engine and device. idle_before_graph + idle_in_graph_call + idle_rest = idle, window_busy + idle = dur, post_busy + gap_idle = gap, and the host_after_* add up to host_after. From the start of the first window to the end of the last, windows and gaps leave nothing out.

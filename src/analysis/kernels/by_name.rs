@@ -1,10 +1,6 @@
 //! Kernels by name: durations, how they occupy the device, and the work that they do.
 
-use crate::analysis::api::Options;
-use crate::analysis::kernels::callers::Callers;
-use crate::analysis::kernels::{BY, ScopeActivities};
-use crate::analysis::ops::keys::UNLINKED;
-use crate::analysis::summary::Summary;
+use crate::api::Options;
 use crate::facts::collectives::activity_kind;
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
@@ -12,19 +8,23 @@ use crate::facts::kernel_work::{KernelWork, KernelWorks};
 use crate::facts::machine::{Launches, Machine};
 use crate::facts::modules::modules_by_row;
 use crate::facts::operator_work::OperatorWorks;
-use crate::flops::roofline::{Bound, CallPeaks, Load};
-use crate::kernel::occupancy::{Limiter, Occupancy};
-use crate::kernel::{kernel_id, short_name};
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::trace::timeline::WorkClass;
-use crate::units::{Ns, percent};
+use crate::kernels::callers::Callers;
+use crate::kernels::{BY, ScopeActivities};
+use crate::ops::keys::UNLINKED;
+use crate::summary::Summary;
 use hashbrown::HashMap;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, percent};
+use hta_trace::activity::Activity;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::flops::roofline::{Bound, CallPeaks, Load};
+use hta_trace::kernel::occupancy::{Limiter, Occupancy};
+use hta_trace::kernel::{kernel_id, short_name};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+use hta_trace::timeline::WorkClass;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -10,10 +10,10 @@
 
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::operator_work::OperatorWorks;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::units::Ns;
 use hashbrown::HashMap;
+use hta_base::units::Ns;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::cmp::Reverse;
 use std::sync::Arc;
 

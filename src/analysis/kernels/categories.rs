@@ -1,14 +1,14 @@
 //! GPU time by what kernels do.
 
-use crate::analysis::api::{Align, Partial, View, rows};
-use crate::analysis::kernels::ScopeActivities;
+use crate::api::{Align, Partial, View, rows};
 use crate::facts::kernel_work::KernelWorks;
-use crate::kernel::category::Category;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use crate::kernels::ScopeActivities;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_trace::interval::Union;
+use hta_trace::kernel::category::Category;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {

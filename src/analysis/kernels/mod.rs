@@ -8,23 +8,21 @@ pub mod totals;
 pub use by_name::{KernelsByName, KernelsByNameRow};
 pub use categories::KernelCategories;
 
-use crate::analysis::api::{
-    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
-};
-use crate::analysis::population::reasons;
-use crate::analysis::settings::{Setting, ValueType};
+use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
 use crate::job::Job;
+use crate::population::reasons;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::device::DeviceWork;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::Step;
-use crate::trace::timeline::{WorkClass, WorkClassSet};
-use crate::trace::window::Scope;
-use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::{counted, plural};
-use crate::wording::names::clip;
+use crate::settings::{Setting, ValueType};
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::{counted, plural};
+use hta_base::wording::names::clip;
+use hta_trace::device::DeviceWork;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::Step;
+use hta_trace::timeline::{WorkClass, WorkClassSet};
+use hta_trace::window::Scope;
 use std::collections::BTreeMap;
 use totals::{NameTotal, top_names};
 

@@ -1,8 +1,8 @@
 //! Kernel names summed over all ranks, for the printed table.
 
-use crate::analysis::api::Partial;
-use crate::analysis::kernels::{KernelsByName, KernelsByNameRow};
-use crate::units::Ns;
+use crate::api::Partial;
+use crate::kernels::{KernelsByName, KernelsByNameRow};
+use hta_base::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A kernel name summed over all ranks and devices.

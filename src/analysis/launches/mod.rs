@@ -6,20 +6,20 @@
 mod calls;
 mod report;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::launches::calls::{LaunchCall, launch_calls};
-use crate::analysis::settings::{Setting, ValueType};
-use crate::analysis::summary::Summary;
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
+use crate::launches::calls::{LaunchCall, launch_calls};
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::{Batch, Table, Text};
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::trace::timeline::WorkClass;
-use crate::trace::window::Window;
-use crate::units::{Ns, percent};
+use crate::settings::{Setting, ValueType};
+use crate::summary::Summary;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::units::{Ns, percent};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+use hta_trace::timeline::WorkClass;
+use hta_trace::window::Window;
 use std::collections::BTreeMap;
 
 table! {
@@ -104,7 +104,7 @@ table! {
     }
 }
 
-pub(crate) const RUNTIME_OUTLIER: Setting = Setting {
+pub const RUNTIME_OUTLIER: Setting = Setting {
     stem: "launches",
     flag: "--runtime-outlier-us",
     value: "US",
@@ -112,7 +112,7 @@ pub(crate) const RUNTIME_OUTLIER: Setting = Setting {
     kind: ValueType::Micros { default: 50 },
 };
 
-pub(crate) const DELAY_OUTLIER: Setting = Setting {
+pub const DELAY_OUTLIER: Setting = Setting {
     stem: "launches",
     flag: "--delay-outlier-us",
     value: "US",

@@ -1,13 +1,13 @@
 //! Reduces the launch calls of all ranks to the printed table and the observations.
 
-use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::analysis::launches::{LaunchStats, LaunchStatsRow, Unlinked};
-use crate::analysis::population::reasons;
-use crate::trace::launch::is_graph_launch;
-use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::capital;
-use crate::wording::counts::{counted, plural};
-use crate::wording::names::clip;
+use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
+use crate::launches::{LaunchStats, LaunchStatsRow, Unlinked};
+use crate::population::reasons;
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::capital;
+use hta_base::wording::counts::{counted, plural};
+use hta_base::wording::names::clip;
+use hta_trace::launch::is_graph_launch;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

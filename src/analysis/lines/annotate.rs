@@ -1,9 +1,9 @@
 //! A source file with the time of its lines beside them.
 
-use crate::analysis::api::{Align, Options, Partial, View};
-use crate::analysis::lines::view::{LineTotal, summed};
-use crate::analysis::population::reasons;
-use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use crate::api::{Align, Options, Partial, View};
+use crate::lines::view::{LineTotal, summed};
+use crate::population::reasons;
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::collections::BTreeMap;
 
 /// Lines without numbers that are shown around one with numbers.

@@ -8,17 +8,17 @@
 //!   native         ^^^^^^^^^^^^            a built-in function is native as a whole
 //! ```
 
-use crate::analysis::copies::copy::copies;
-use crate::analysis::lines::grouping::{Group, Grouping, UNLINKED};
+use crate::copies::copy::copies;
 use crate::facts::calls::CallForest;
 use crate::facts::host_activity::HostNames;
 use crate::facts::lines::{Charging, FrameKind, Lines};
 use crate::facts::step_scopes::StepScopes;
-use crate::trace::category::Class;
-use crate::trace::memory::MemoryRecordKind;
-use crate::trace::thread::{InnermostTimeline, sort_outer_first};
-use crate::units::{Ns, Span};
+use crate::lines::grouping::{Group, Grouping, UNLINKED};
 use hashbrown::{HashMap, HashSet};
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::memory::MemoryRecordKind;
+use hta_trace::thread::{InnermostTimeline, sort_outer_first};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One row while it is collected.

@@ -2,9 +2,9 @@
 
 use crate::facts::lines::{Charge, FrameKind, Level, LineId, Lines, NO_PYTHON, NO_USER_CODE, Site};
 use crate::facts::modules::Modules;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Ns;
 use hashbrown::HashMap;
+use hta_base::units::Ns;
+use hta_trace::rank_trace::RankTrace;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {

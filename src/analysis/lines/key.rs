@@ -1,6 +1,6 @@
 //! The line of a row, for people.
 
-use crate::analysis::lines::tables::LineRow;
+use crate::lines::tables::LineRow;
 
 /// Largest width of a place in print, characters.
 const PLACE_WIDTH: usize = 36;

@@ -15,24 +15,24 @@ mod view;
 
 pub use tables::{LineTotals, LinesTable};
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::lines::collect::{Collect, LineSums, RowKey, idle_threads};
-use crate::analysis::lines::grouping::{By, GroupCells, Grouping};
-use crate::analysis::lines::tables::{LineRow, LineTotalRow};
-use crate::analysis::settings::{Setting, ValueType};
-use crate::analysis::stacks::{StackNodes, StackUnit, Weight, folded, speedscope_file};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::calls::CallForest;
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::lines::{Level, Lines, UserCode};
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
+use crate::lines::collect::{Collect, LineSums, RowKey, idle_threads};
+use crate::lines::grouping::{By, GroupCells, Grouping};
+use crate::lines::tables::{LineRow, LineTotalRow};
 use crate::recording::capability::Capability;
-use crate::table::schema::Batch;
-use crate::trace::category::Class;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::StepRule;
-use crate::units::{Ns, percent};
+use crate::settings::{Setting, ValueType};
+use crate::stacks::{StackNodes, StackUnit, Weight, folded, speedscope_file};
+use hta_base::table::schema::Batch;
+use hta_base::units::{Ns, percent};
+use hta_trace::category::Class;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::StepRule;
 use std::cmp::Reverse;
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Observations: lines that take longer on one rank than on the others, and lines that wait for the GPU.
 
-use crate::analysis::api::{Certainty, Observation, Partial, rows};
-use crate::analysis::lines::key::{LineKey, shown};
-use crate::analysis::lines::tables::{LineTotalRow, LineTotals, LinesTable};
-use crate::units::{Ns, fmt_ns, fmt_pct, percent};
+use crate::api::{Certainty, Observation, Partial, rows};
+use crate::lines::key::{LineKey, shown};
+use crate::lines::tables::{LineTotalRow, LineTotals, LinesTable};
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

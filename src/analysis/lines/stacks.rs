@@ -6,15 +6,15 @@
 //!
 //! With `--by module` a stack is the path of modules instead.
 
-use crate::analysis::lines::grouping::NO_MODULE;
-use crate::analysis::stacks::{StackTree, Weight, thread_name};
 use crate::facts::calls::CallForest;
 use crate::facts::lines::{Charging, FrameKind, LineId, Lines, NO_PYTHON, NO_USER_CODE};
 use crate::facts::modules::Modules;
-use crate::table::schema::Batch;
-use crate::trace::strings::StrId;
-use crate::units::Ns;
+use crate::lines::grouping::NO_MODULE;
+use crate::stacks::{StackTree, Weight, thread_name};
 use hashbrown::HashMap;
+use hta_base::table::schema::Batch;
+use hta_base::units::Ns;
+use hta_trace::strings::StrId;
 
 /// A name in a stack of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! The tables of lines.
 
-use crate::table;
-use crate::table::schema::Text;
+use hta_base::table;
+use hta_base::table::schema::Text;
 
 table! {
     /// Lines and functions of user code. Host time counts at the line that runs or waits for a call; GPU work at the line that launched it.

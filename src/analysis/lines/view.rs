@@ -1,14 +1,14 @@
 //! The printed tables: lines summed over ranks, and the lines that differ most between ranks.
 
-use crate::analysis::api::{Align, Options, Partial, View, rows};
-use crate::analysis::lines::key::{LineKey, shown};
-use crate::analysis::lines::observations::{LineSpread, differing};
-use crate::analysis::lines::tables::{LineTotals, LinesTable};
-use crate::analysis::lines::{BY, SORT};
-use crate::analysis::population::reasons;
-use crate::analysis::sums::more;
-use crate::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::plural;
+use crate::api::{Align, Options, Partial, View, rows};
+use crate::lines::key::{LineKey, shown};
+use crate::lines::observations::{LineSpread, differing};
+use crate::lines::tables::{LineTotals, LinesTable};
+use crate::lines::{BY, SORT};
+use crate::population::reasons;
+use crate::sums::more;
+use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -11,13 +11,13 @@
 //!
 //! `empty_cache()` frees outside of operators, and what asks later is another one.
 
-use crate::analysis::memory::TRACE;
-use crate::analysis::memory::tables::{MemoryEventRow, MemoryEvents};
 use crate::facts::memory_places::MemoryPlaces;
-use crate::trace::category::Class;
-use crate::trace::memory::{device_type_name, failed_requests};
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Ns;
+use crate::memory::TRACE;
+use crate::memory::tables::{MemoryEventRow, MemoryEvents};
+use hta_base::units::Ns;
+use hta_trace::category::Class;
+use hta_trace::memory::{device_type_name, failed_requests};
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 /// Calls by name: type of the device, and what they do.

@@ -1,9 +1,9 @@
 //! The records of one device with their places, levels and allocations: what all tables are made of.
 
 use crate::facts::memory_places::{MemoryPlace, MemoryPlaces};
-use crate::trace::memory::{Allocations, MemoryRecord, by_device, device_type_name, levels};
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Ns;
+use hta_base::units::Ns;
+use hta_trace::memory::{Allocations, MemoryRecord, by_device, device_type_name, levels};
+use hta_trace::rank_trace::RankTrace;
 
 /// The memory of one device over the recording.
 pub struct DeviceMemory<'a> {

@@ -1,17 +1,17 @@
 //! Observations: the peak and what holds it, growth from step to step, ranks that differ, and requests that failed.
 
-use crate::analysis::api::{Certainty, Observation, Partial, rows};
-use crate::analysis::memory::holders::BEFORE;
-use crate::analysis::memory::report::{Place, content_at, peaks, size};
-use crate::analysis::memory::tables::{
+use crate::api::{Certainty, Observation, Partial, rows};
+use crate::memory::holders::BEFORE;
+use crate::memory::report::{Place, content_at, peaks, size};
+use crate::memory::tables::{
     MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks, MemoryStepRow, MemorySteps,
 };
-use crate::table::schema::TableSpec;
-use crate::trace::memory_moment::MemoryMoment;
-use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::{capital, counted, plural};
-use crate::wording::names::clip;
-use crate::wording::ranks::ranks_named;
+use hta_base::table::schema::TableSpec;
+use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::{capital, counted, plural};
+use hta_base::wording::names::clip;
+use hta_base::wording::ranks::ranks_named;
+use hta_trace::memory_moment::MemoryMoment;
 use std::collections::BTreeMap;
 
 /// Fewest full steps, all of which must grow, for a leak.

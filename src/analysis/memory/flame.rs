@@ -6,16 +6,16 @@
 //!   end     what is alive at the end
 //! ```
 
-use crate::analysis::memory::device::{DeviceMemory, devices};
-use crate::analysis::memory::holders::BEFORE;
-use crate::analysis::memory::report::{device_name, is_of_device};
-use crate::analysis::stacks::StackTree;
 use crate::facts::calls::CallForest;
 use crate::facts::lines::Lines;
 use crate::facts::memory_places::MemoryPlaces;
-use crate::table::schema::Batch;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
+use crate::memory::device::{DeviceMemory, devices};
+use crate::memory::holders::BEFORE;
+use crate::memory::report::{device_name, is_of_device};
+use crate::stacks::StackTree;
+use hta_base::table::schema::Batch;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 
 /// Which allocations are folded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,12 +10,12 @@
 //!
 //! What was allocated before the recording is known only as a sum: the level minus what is alive.
 
-use crate::analysis::memory::device::DeviceMemory;
-use crate::analysis::memory::tables::{MemoryContent, MemoryContentRow};
 use crate::facts::lines::LineId;
 use crate::facts::memory_places::{MemoryPhase, MemoryPlace, MemoryPlaces, ShownOperator};
-use crate::trace::memory::Allocation;
-use crate::units::percent;
+use crate::memory::device::DeviceMemory;
+use crate::memory::tables::{MemoryContent, MemoryContentRow};
+use hta_base::units::percent;
+use hta_trace::memory::Allocation;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -5,33 +5,33 @@
 
 mod allocator;
 mod device;
-pub(crate) mod findings;
+pub mod findings;
 mod flame;
-pub(crate) mod holders;
+pub mod holders;
 mod operators;
 mod peaks;
 mod per_record;
-pub(crate) mod report;
+pub mod report;
 mod steps;
-pub(crate) mod tables;
+pub mod tables;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::memory::flame::HeldStacks;
-use crate::analysis::memory::report::{device_name, is_of_device};
-use crate::analysis::memory::tables::{
-    MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeaks, MemorySteps,
-};
-use crate::analysis::settings::{Setting, ValueType};
-use crate::analysis::stacks::{StackNodes, StackUnit, folded, speedscope_file};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::calls::CallForest;
 use crate::facts::lines::Lines;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::job::Job;
+use crate::memory::flame::HeldStacks;
+use crate::memory::report::{device_name, is_of_device};
+use crate::memory::tables::{
+    MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeaks, MemorySteps,
+};
 use crate::recording::capability::Capability;
-use crate::table::schema::Batch;
-use crate::trace::memory::{MemoryRecord, by_device, device_type_name};
-use crate::trace::memory_moment::MemoryMoment;
-use crate::trace::rank_trace::RankTrace;
+use crate::settings::{Setting, ValueType};
+use crate::stacks::{StackNodes, StackUnit, folded, speedscope_file};
+use hta_base::table::schema::Batch;
+use hta_trace::memory::{MemoryRecord, by_device, device_type_name};
+use hta_trace::memory_moment::MemoryMoment;
+use hta_trace::rank_trace::RankTrace;
 use std::sync::Arc;
 
 /// Column `source` of rows from traces.
@@ -86,12 +86,12 @@ const SPEEDSCOPE: Setting = Setting {
 };
 
 /// The tables of a rank whose size does not grow with the recording, made once for all that read them.
-pub(crate) struct RankMemory {
+pub struct RankMemory {
     tables: Vec<Batch>,
 }
 
 impl RankMemory {
-    pub(crate) fn of(trace: &RankTrace, options: &Options) -> Arc<Self> {
+    pub fn of(trace: &RankTrace, options: &Options) -> Arc<Self> {
         trace.shared(|trace| Self::new(trace, options))
     }
 
@@ -115,7 +115,7 @@ impl RankMemory {
     }
 
     /// What threatens the rank's memory, as a part of the answer of all ranks.
-    pub(crate) fn partial(&self, trace: &RankTrace) -> Partial {
+    pub fn partial(&self, trace: &RankTrace) -> Partial {
         Partial { rank: trace.rank, tables: self.tables.clone(), reason: None }
     }
 }

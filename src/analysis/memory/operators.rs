@@ -3,15 +3,15 @@
 //! A record counts once for each name around it, so an operator inside another one of its name adds nothing to the
 //! totals of the name.
 
-use crate::analysis::memory::TRACE;
-use crate::analysis::memory::device::DeviceMemory;
-use crate::analysis::memory::holders::NO_OPERATOR;
-use crate::analysis::memory::tables::{MemoryOperatorRow, MemoryOperators};
 use crate::facts::memory_places::MemoryPlaces;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
+use crate::memory::TRACE;
+use crate::memory::device::DeviceMemory;
+use crate::memory::holders::NO_OPERATOR;
+use crate::memory::tables::{MemoryOperatorRow, MemoryOperators};
 use hashbrown::HashMap;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

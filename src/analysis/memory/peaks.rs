@@ -1,14 +1,14 @@
 //! The rows of `memory_peaks` and `memory_content`: the highest level of the capture and of each step, and the end.
 
-use crate::analysis::api::Options;
-use crate::analysis::memory::TRACE;
-use crate::analysis::memory::device::DeviceMemory;
-use crate::analysis::memory::holders::{Held, Moment, held_after, push};
-use crate::analysis::memory::tables::{MemoryContent, MemoryPeakRow, MemoryPeaks};
+use crate::api::Options;
 use crate::facts::memory_places::MemoryPlaces;
-use crate::trace::memory_moment::MemoryMoment;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::Step;
+use crate::memory::TRACE;
+use crate::memory::device::DeviceMemory;
+use crate::memory::holders::{Held, Moment, held_after, push};
+use crate::memory::tables::{MemoryContent, MemoryPeakRow, MemoryPeaks};
+use hta_trace::memory_moment::MemoryMoment;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::Step;
 use std::borrow::Cow;
 
 /// A moment that is described: the peak of the capture or of a step, or the end.

@@ -1,12 +1,12 @@
 //! The tables with a row per record: `memory_curve` and `memory_allocations`. They are written, not kept.
 
-use crate::analysis::api::RowEmitter;
-use crate::analysis::memory::TRACE;
-use crate::analysis::memory::device::DeviceMemory;
-use crate::analysis::memory::tables::{MemoryAllocationRow, MemoryAllocations, MemoryCurve, MemoryCurveRow};
+use crate::api::RowEmitter;
 use crate::facts::memory_places::MemoryPlaces;
-use crate::table::schema::Table;
-use crate::trace::memory::AllocationEnd;
+use crate::memory::TRACE;
+use crate::memory::device::DeviceMemory;
+use crate::memory::tables::{MemoryAllocationRow, MemoryAllocations, MemoryCurve, MemoryCurveRow};
+use hta_base::table::schema::Table;
+use hta_trace::memory::AllocationEnd;
 
 pub fn curve(devices: &[DeviceMemory], give: &mut RowEmitter) {
     let mut table = MemoryCurve::default();

@@ -1,18 +1,18 @@
 //! The printed tables: peaks of all ranks, and of one of them what holds the peak, its operators and steps.
 
-use crate::analysis::api::{Align, Options, Partial, View, rows};
-use crate::analysis::memory::holders::BEFORE;
-use crate::analysis::memory::steps::is_numbered;
-use crate::analysis::memory::tables::{
+use crate::api::{Align, Options, Partial, View, rows};
+use crate::memory::holders::BEFORE;
+use crate::memory::steps::is_numbered;
+use crate::memory::tables::{
     MemoryContent, MemoryContentRow, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeakRow, MemoryPeaks,
     MemorySteps,
 };
-use crate::analysis::memory::{AT, BY, DEVICE, MIN_BYTES};
-use crate::analysis::population::reasons;
-use crate::analysis::sums::more;
-use crate::trace::memory_moment::MemoryMoment;
-use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::plural;
+use crate::memory::{AT, BY, DEVICE, MIN_BYTES};
+use crate::population::reasons;
+use crate::sums::more;
+use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
+use hta_trace::memory_moment::MemoryMoment;
 use std::cmp::Reverse;
 
 /// Largest width of a key in print, characters.
@@ -169,7 +169,7 @@ fn shown(kind: &str, key: &str) -> String {
             let end: Vec<char> = key.chars().rev().take(KEY_WIDTH - 3).collect();
             format!("...{}", end.into_iter().rev().collect::<String>())
         }
-        _ => crate::wording::names::clip(key, KEY_WIDTH),
+        _ => hta_base::wording::names::clip(key, KEY_WIDTH),
     }
 }
 
@@ -213,7 +213,7 @@ fn content_view(partials: &[Partial], place: &Place, options: &Options) -> Optio
 fn operator_view(partials: &[Partial], place: &Place, options: &Options) -> Option<View> {
     let of_device = rows::<MemoryOperators>(partials).filter(|r| place.is(r.rank, r.device_type, r.device));
     let all: Vec<_> = of_device.filter(|r| r.alloc_self_bytes > 0).collect();
-    let cells = |r: &crate::analysis::memory::tables::MemoryOperatorRow| {
+    let cells = |r: &crate::memory::tables::MemoryOperatorRow| {
         vec![
             shown("op", r.name),
             r.count.map_or_else(|| "-".to_string(), fmt_count),
@@ -240,7 +240,7 @@ fn operator_view(partials: &[Partial], place: &Place, options: &Options) -> Opti
 
 fn step_view(partials: &[Partial], place: &Place, options: &Options) -> Option<View> {
     let all: Vec<_> = rows::<MemorySteps>(partials).filter(|r| place.is(r.rank, r.device_type, r.device)).collect();
-    let cells = |r: &crate::analysis::memory::tables::MemoryStepRow| {
+    let cells = |r: &crate::memory::tables::MemoryStepRow| {
         let name = r.step_label.or(r.step.map(i64::from)).map_or_else(|| "-".to_string(), |n| n.to_string());
         vec![
             name,
@@ -273,7 +273,7 @@ fn step_view(partials: &[Partial], place: &Place, options: &Options) -> Option<V
 fn leak_view(partials: &[Partial], place: &Place, options: &Options) -> Option<View> {
     let of_device = rows::<MemoryLeaks>(partials).filter(|r| place.is(r.rank, r.device_type, r.device));
     let all: Vec<_> = of_device.filter(|r| r.is_recurring).collect();
-    let cells = |r: &crate::analysis::memory::tables::MemoryLeakRow| {
+    let cells = |r: &crate::memory::tables::MemoryLeakRow| {
         vec![
             shown(r.key_kind, r.site),
             r.key_kind.to_string(),

@@ -6,14 +6,14 @@
 //!   survivors   a........b.........c.........             a: of step 0, alive when step 1 ends
 //! ```
 
-use crate::analysis::api::Options;
-use crate::analysis::memory::TRACE;
-use crate::analysis::memory::device::DeviceMemory;
-use crate::analysis::memory::holders::{CountAndBytes, Holder};
-use crate::analysis::memory::tables::{MemoryLeakRow, MemoryLeaks, MemoryStepRow, MemorySteps};
+use crate::api::Options;
 use crate::facts::memory_places::MemoryPlaces;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::{Step, StepRule};
+use crate::memory::TRACE;
+use crate::memory::device::DeviceMemory;
+use crate::memory::holders::{CountAndBytes, Holder};
+use crate::memory::tables::{MemoryLeakRow, MemoryLeaks, MemoryStepRow, MemorySteps};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::{Step, StepRule};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,8 +4,8 @@
 //!
 //! Bytes are `i64`, because changes have a sign. Numbers of records (`seq`) count from 0 per device, in order of time.
 
-use crate::table;
-use crate::table::schema::Text;
+use hta_base::table;
+use hta_base::table::schema::Text;
 
 table! {
     /// The level of a device's memory after every record; it holds until the next one.

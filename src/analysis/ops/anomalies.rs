@@ -3,12 +3,12 @@
 //! Nested anomalies count once: a synchronisation inside `aten::item` belongs to the item.
 
 use crate::facts::calls::CallForest;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::StepRule;
-use crate::units::Ns;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::Ns;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::StepRule;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {

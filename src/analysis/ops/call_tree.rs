@@ -1,13 +1,13 @@
 //! The call tree: every host event with its parent, its self time and the GPU work launched below it.
 
-use crate::analysis::api::RowEmitter;
+use crate::api::RowEmitter;
 use crate::facts::calls::CallForest;
 use crate::facts::calls::forest::{Forest, WorkBelow};
 use crate::facts::modules::{around, callers_first};
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::category::Class;
-use crate::trace::step::StepRule;
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_trace::category::Class;
+use hta_trace::step::StepRule;
 
 table! {
     /// Host events as three trees: operators with API calls, annotations, Python frames.

@@ -15,16 +15,16 @@
 //! every activity once, so host times add up to the time in which anything is open, and GPU times to all GPU work. Small
 //! nodes are summed below their parent, so the table has a bounded number of rows per rank.
 
-use crate::analysis::ops::folded::{innermost_events, threads};
-use crate::analysis::ops::keys::UNLINKED;
-use crate::analysis::stacks::{FlameNode, StackTree, keep_largest};
 use crate::facts::calls::CallForest;
 use crate::facts::lines::{Charging, FrameKind, Level, LineId, Lines, NO_PYTHON, NO_USER_CODE};
-use crate::kernel::short_name;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::strings::StrId;
-use crate::units::Ns;
+use crate::ops::folded::{innermost_events, threads};
+use crate::ops::keys::UNLINKED;
+use crate::stacks::{FlameNode, StackTree, keep_largest};
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::Ns;
+use hta_trace::kernel::short_name;
+use hta_trace::strings::StrId;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -12,19 +12,19 @@
 //! ```
 //!
 //! A partial is a tree of names for each thread, bounded by the number of distinct stacks of a rank; it is converted to
-//! text at the end ([`crate::analysis::stacks`]).
+//! text at the end ([`crate::stacks`]).
 
-use crate::analysis::ops::keys::{NO_OPERATOR, UNLINKED};
-use crate::analysis::stacks::{StackTree, Weight, thread_name};
 use crate::facts::calls::CallForest;
 use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::modules::around;
-use crate::table::schema::Batch;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::trace::thread::sort_outer_first;
-use crate::units::Ns;
+use crate::ops::keys::{NO_OPERATOR, UNLINKED};
+use crate::stacks::{StackTree, Weight, thread_name};
+use hta_base::table::schema::Batch;
+use hta_base::units::Ns;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+use hta_trace::thread::sort_outer_first;
 use std::collections::{BTreeMap, HashMap};
 
 /// A name in a stack of one rank.

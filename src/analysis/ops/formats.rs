@@ -3,10 +3,10 @@
 //! Both give sums of GPU durations, and count recursion twice in totals; here an operator inside another one of its
 //! own name adds nothing to the totals.
 
-use crate::analysis::api::{Options, Partial, rows};
-use crate::analysis::ops::operators::Operators;
-use crate::analysis::ops::{COLUMNS, by_shape};
-use crate::units::Ns;
+use crate::api::{Options, Partial, rows};
+use crate::ops::operators::Operators;
+use crate::ops::{COLUMNS, by_shape};
+use hta_base::units::Ns;
 use std::collections::BTreeMap;
 
 /// An operator summed over ranks.

@@ -4,12 +4,12 @@ use crate::facts::calls::CallForest;
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::modules::{InModules, around};
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::graph_capture::CapturedOperator;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
 use hashbrown::HashMap;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::graph_capture::CapturedOperator;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::sync::Arc;
 
 /// Name for API calls outside any operator.
@@ -127,7 +127,7 @@ impl KeyTexts {
                 captured_stacks.entry(stack).or_insert_with(|| index_of(&mut stacks, trace.text(stack)));
             }
         }
-        let lane = |l: &crate::trace::events::Lane| format!("{}/{}", trace.text(l.pid), trace.text(l.tid));
+        let lane = |l: &hta_trace::events::Lane| format!("{}/{}", trace.text(l.pid), trace.text(l.tid));
         Self {
             module_of,
             paths,

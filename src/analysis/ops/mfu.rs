@@ -7,24 +7,24 @@
 //!               / |U(kernels of the categories gemm, attention, convolution, moe)|, at most 100 %
 //! ```
 
-use crate::analysis::api::{Align, Options, Partial, View, rows};
+use crate::api::{Align, Options, Partial, View, rows};
 use crate::facts::graphs::nodes::OperatorCall;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::Machine;
 use crate::facts::operator_work::OperatorWorks;
-use crate::flops::Number;
-use crate::flops::peaks::Units;
-use crate::flops::roofline::Load;
-use crate::kernel::category::Category;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::activity::Activity;
-use crate::trace::device::DeviceWork;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::window::{Scope, Window};
-use crate::units::{fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::plural;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
+use hta_trace::activity::Activity;
+use hta_trace::device::DeviceWork;
+use hta_trace::flops::Number;
+use hta_trace::flops::peaks::Units;
+use hta_trace::flops::roofline::Load;
+use hta_trace::interval::Union;
+use hta_trace::kernel::category::Category;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::window::{Scope, Window};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Coverage below which the utilization is only a lower bound, percent.

@@ -4,36 +4,36 @@
 //! directly or below it. Sums of GPU durations count concurrent streams twice, so every GPU time is given as a sum and
 //! as a union.
 
-pub(crate) mod anomalies;
-pub(crate) mod call_tree;
-pub(crate) mod flame;
+pub mod anomalies;
+pub mod call_tree;
+pub mod flame;
 mod folded;
 mod formats;
-pub(crate) mod keys;
-pub(crate) mod mfu;
-pub(crate) mod modules;
+pub mod keys;
+pub mod mfu;
+pub mod modules;
 mod observations;
-pub(crate) mod operators;
+pub mod operators;
 mod views;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::settings::{Setting, ValueType};
-use crate::analysis::stacks::{self, StackNodes, StackUnit, Weight};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::calls::CallForest;
 use crate::facts::graphs::named::NamedNodes;
 use crate::facts::modules::InModules;
 use crate::facts::operator_work::OperatorWorks;
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::StepRule;
-use crate::units::Ns;
+use crate::settings::{Setting, ValueType};
+use crate::stacks::{self, StackNodes, StackUnit, Weight};
 use anomalies::Anomalies;
 use call_tree::CallTree;
 use flame::Flame;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::Ns;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::StepRule;
 use keys::{Key, KeyTexts, Keys};
 use mfu::Mfu;
 use modules::ModulesTable;

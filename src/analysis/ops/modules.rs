@@ -4,11 +4,11 @@ use crate::facts::calls::CallForest;
 use crate::facts::calls::forest::{Forest, WorkBelow};
 use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::modules::{InModules, positions};
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Ns;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::Ns;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

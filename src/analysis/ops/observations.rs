@@ -1,17 +1,17 @@
 //! Observations: the operator and the module with most time, and calls that could be avoided.
 
-use crate::analysis::api::{Certainty, Observation, Partial, rows};
-use crate::analysis::ops::anomalies::{Anomalies, Anomaly};
-use crate::analysis::ops::modules::ModulesTable;
-use crate::analysis::ops::operators::Operators;
-use crate::analysis::ops::views::{end_of_path, total};
-use crate::analysis::sums::sums;
-use crate::table::schema::TableSpec;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::is_host_communication;
-use crate::units::{Ns, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::{counted, plural};
-use crate::wording::names::clip;
+use crate::api::{Certainty, Observation, Partial, rows};
+use crate::ops::anomalies::{Anomalies, Anomaly};
+use crate::ops::modules::ModulesTable;
+use crate::ops::operators::Operators;
+use crate::ops::views::{end_of_path, total};
+use crate::sums::sums;
+use hta_base::table::schema::TableSpec;
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::{counted, plural};
+use hta_base::wording::names::clip;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::is_host_communication;
 
 /// Smallest share of all GPU (or host) time of an operator for an observation, percent.
 const PART_MIN_PCT: f64 = 10.0;

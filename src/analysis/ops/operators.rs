@@ -3,26 +3,26 @@
 //! Self times add up over all rows. Total times would count recursion twice, so an operator that runs inside another
 //! one of its own group adds nothing to the group's totals.
 
-use crate::analysis::api::Options;
-use crate::analysis::ops::keys::{Key, KeyTexts, Keys, RowOwner, can_use_tensor_cores};
+use crate::api::Options;
 use crate::facts::calls::CallForest;
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::Machine;
 use crate::facts::operator_work::OperatorWorks;
-use crate::flops::Family;
-use crate::flops::roofline::{Bound, Load};
-use crate::kernel::tensor_cores::TensorCores;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::category::Class;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::StepRule;
-use crate::trace::strings::StrId;
-use crate::trace::window::{Scope, windows};
-use crate::units::{Ns, Span, percent};
+use crate::ops::keys::{Key, KeyTexts, Keys, RowOwner, can_use_tensor_cores};
 use hashbrown::HashMap;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, Span, percent};
+use hta_trace::category::Class;
+use hta_trace::flops::Family;
+use hta_trace::flops::roofline::{Bound, Load};
+use hta_trace::interval::Union;
+use hta_trace::kernel::tensor_cores::TensorCores;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::StepRule;
+use hta_trace::strings::StrId;
+use hta_trace::window::{Scope, windows};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,15 +1,15 @@
 //! The printed tables.
 
-use crate::analysis::api::{Align, Options, Partial, View, rows};
-use crate::analysis::ops::anomalies::Anomalies;
-use crate::analysis::ops::modules::ModulesTable;
-use crate::analysis::ops::operators::{OperatorRow, Operators};
-use crate::analysis::ops::{CallStackRow, CallStacks, mfu};
-use crate::analysis::population::reasons;
-use crate::analysis::sums::{KeyedSums, more, sums};
+use crate::api::{Align, Options, Partial, View, rows};
 use crate::facts::graphs::named::NamedNodes;
-use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct};
-use crate::wording::counts::plural;
+use crate::ops::anomalies::Anomalies;
+use crate::ops::modules::ModulesTable;
+use crate::ops::operators::{OperatorRow, Operators};
+use crate::ops::{CallStackRow, CallStacks, mfu};
+use crate::population::reasons;
+use crate::sums::{KeyedSums, more, sums};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct};
+use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -131,7 +131,7 @@ fn operators(partials: &[Partial], options: &Options) -> View {
     for ((name, keys), s) in rows.iter().take(options.top) {
         let mut cells = vec![name.to_string(), fmt_count(s.count)];
         if has_gpu {
-            cells.extend([fmt_ns(s.gpu_self), fmt_pct(crate::units::percent(s.gpu_self, all))]);
+            cells.extend([fmt_ns(s.gpu_self), fmt_pct(hta_base::units::percent(s.gpu_self, all))]);
         }
         match has_rates {
             true => {

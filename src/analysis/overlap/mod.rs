@@ -1,19 +1,19 @@
 //! Overlap: how much communication is hidden under compute.
 
-use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
-use crate::analysis::population::{groups, reasons, several_devices};
-use crate::analysis::worst_first::{MergedGroups, WorstFirst};
+use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::facts::collectives::collectives;
 use crate::facts::shared_streams::{CANNOT_OVERLAP_PCT, communication_beside_compute};
 use crate::job::Job;
+use crate::population::{groups, reasons, several_devices};
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::WorkClass;
-use crate::units::{fmt_ns, fmt_pct, ratio};
 use crate::windowed;
-use crate::wording::counts::bar;
+use crate::worst_first::{MergedGroups, WorstFirst};
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_base::units::{fmt_ns, fmt_pct, ratio};
+use hta_base::wording::counts::bar;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::timeline::WorkClass;
 
 table! {
     /// How much communication runs under compute; overlap + exposed = communication.
@@ -115,7 +115,7 @@ impl Analysis for Overlap {
         let (beside, all) = groups.iter().fold((0, 0), |(beside, all), g| {
             (beside + g.sum(|t| t.beside_compute_ns), all + g.sum(|t| t.communication_ns))
         });
-        if crate::units::percent(beside, all).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
+        if hta_base::units::percent(beside, all).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
             view.notes.push(
                 "communication runs on the stream of the compute, one by one: it cannot overlap until it has a stream of its own"
                     .to_string(),
@@ -124,7 +124,7 @@ impl Analysis for Overlap {
         let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.exposed_ns));
         view.notes.extend(shown.others_note("rank", "means", "with no more exposed"));
         let cells = |name: String, g: MergedGroups<Overlaps>| {
-            let share = crate::units::percent(g.sum(|t| t.overlap_ns), g.sum(|t| t.communication_ns));
+            let share = hta_base::units::percent(g.sum(|t| t.overlap_ns), g.sum(|t| t.communication_ns));
             vec![
                 name,
                 fmt_ns(g.mean(|t| t.communication_ns)),

@@ -5,18 +5,18 @@ mod names;
 mod operators;
 mod report;
 mod stream;
-pub(crate) mod tables;
+pub mod tables;
 
-pub(in crate::analysis) use names::glob;
+pub(crate) use names::glob;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::settings::{Setting, ValueType};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::trace::rank_trace::RankTrace;
+use crate::settings::{Setting, ValueType};
+use hta_trace::rank_trace::RankTrace;
 use tables::{OperatorSequences, Repeats};
 
-pub(crate) const OP: Setting = Setting {
+pub const OP: Setting = Setting {
     stem: "patterns",
     flag: "--op",
     value: "NAME",
@@ -24,7 +24,7 @@ pub(crate) const OP: Setting = Setting {
     kind: ValueType::Text,
 };
 
-pub(in crate::analysis) const OP_GLOB: Setting = Setting {
+pub(crate) const OP_GLOB: Setting = Setting {
     stem: "patterns",
     flag: "--op-glob",
     value: "GLOB",
@@ -32,7 +32,7 @@ pub(in crate::analysis) const OP_GLOB: Setting = Setting {
     kind: ValueType::Text,
 };
 
-pub(crate) const MIN_LENGTH: Setting = Setting {
+pub const MIN_LENGTH: Setting = Setting {
     stem: "patterns",
     flag: "--min-length",
     value: "N",

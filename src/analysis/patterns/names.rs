@@ -1,6 +1,6 @@
 //! Sequences of names as one text, and the selection of operators by name.
 
-use crate::wording::names::clip;
+use hta_base::wording::names::clip;
 
 /// Largest number of names written; a longer sequence shows its first and last names.
 const SHOWN: usize = 4096;
@@ -30,7 +30,7 @@ pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> Stri
 
 /// The first name of a sequence, shortened for a line of text.
 pub fn brief<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
-    let short = crate::kernel::short_name(names.next().unwrap_or_default());
+    let short = hta_trace::kernel::short_name(names.next().unwrap_or_default());
     clip(short.rsplit("::").next().unwrap_or(&short), 40)
 }
 

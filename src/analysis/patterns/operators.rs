@@ -7,16 +7,16 @@
 //!   sequence             gemm, bias                   by start, on any stream
 //! ```
 
-use crate::analysis::api::{Options, RowEmitter};
-use crate::analysis::patterns::names::{OperatorSelection, brief, joined};
-use crate::analysis::patterns::tables::{EmittedTable, OperatorSequenceRow, OperatorSequences};
-use crate::analysis::patterns::{MIN_LENGTH, OP, OP_GLOB};
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::units::Ns;
+use crate::api::{Options, RowEmitter};
+use crate::patterns::names::{OperatorSelection, brief, joined};
+use crate::patterns::tables::{EmittedTable, OperatorSequenceRow, OperatorSequences};
+use crate::patterns::{MIN_LENGTH, OP, OP_GLOB};
 use hashbrown::HashMap;
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_base::units::Ns;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -128,7 +128,7 @@ pub fn sequences(trace: &RankTrace, options: &Options, give: &mut RowEmitter) ->
 fn instances(trace: &RankTrace, asked: &OperatorSelection) -> BTreeMap<u32, Vec<u32>> {
     let matches: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| asked.matches(t)).collect();
     let is_asked = |row: u32| {
-        trace.classes[row as usize] == crate::trace::category::Class::HostOp
+        trace.classes[row as usize] == hta_trace::category::Class::HostOp
             && matches.get(trace.columns.name(row as usize).0 as usize) == Some(&true)
     };
     // Cache: the outermost selected operator at or around each event visited so far.

@@ -1,13 +1,13 @@
 //! The printed tables of `patterns`, and the observation on what to fuse or capture as a graph.
 
-use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View};
-use crate::analysis::patterns::operators::{TopSequenceRow, TopSequences};
-use crate::analysis::patterns::tables::{GRAPH_DONE_PCT, TopRepeatRow, TopRepeats};
-use crate::analysis::population::reasons;
-use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, ratio};
-use crate::wording::counts::capital;
-use crate::wording::counts::{counted, plural};
-use crate::wording::names::clip;
+use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View};
+use crate::patterns::operators::{TopSequenceRow, TopSequences};
+use crate::patterns::tables::{GRAPH_DONE_PCT, TopRepeatRow, TopRepeats};
+use crate::population::reasons;
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, ratio};
+use hta_base::wording::counts::capital;
+use hta_base::wording::counts::{counted, plural};
+use hta_base::wording::names::clip;
 use std::cmp::Reverse;
 
 /// Smallest share of the step that gaps must have for an observation.
@@ -157,6 +157,6 @@ fn observation(rank: u32, r: &TopRepeatRow, cost: Ns) -> Option<Observation> {
             if launches.round() as u64 == 1 { "costs" } else { "cost" },
             fmt_ns(host),
         ),
-        table: crate::analysis::patterns::tables::Repeats::SPEC.name,
+        table: crate::patterns::tables::Repeats::SPEC.name,
     })
 }

@@ -6,14 +6,14 @@
 //!   stretch    [from              until)            extent = busy + gap
 //! ```
 
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::device::DeviceWork;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::units::{Ns, Span};
 use hashbrown::HashMap;
+use hta_base::units::{Ns, Span};
+use hta_trace::activity::Activity;
+use hta_trace::args::Arg;
+use hta_trace::device::DeviceWork;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -1,16 +1,16 @@
 //! The table `repeats`: every repeated pattern of every stream, with measurements.
 
-use crate::analysis::api::{Options, RowEmitter};
-use crate::analysis::patterns::names::{brief, joined};
-use crate::analysis::patterns::stream::{Launched, Stream, streams};
-use crate::analysis::patterns::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
-use crate::table;
-use crate::table::schema::{Batch, Table, Text};
-use crate::trace::args::Arg;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::repeat::{self, MinimumSize};
-use crate::units::{Ns, Span, percent};
+use crate::api::{Options, RowEmitter};
+use crate::patterns::names::{brief, joined};
+use crate::patterns::stream::{Launched, Stream, streams};
+use crate::patterns::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::units::{Ns, Span, percent};
+use hta_trace::args::Arg;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::repeat::{self, MinimumSize};
 use std::cmp::Reverse;
 use std::ops::Range;
 use std::rc::Rc;

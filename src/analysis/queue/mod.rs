@@ -2,19 +2,19 @@
 
 mod report;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::settings::{Setting, ValueType};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::queue_lengths::{Queue, QueuedLaunch, queues};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::device::DeviceWork;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::window::{Scope, Window};
-use crate::units::{Ns, Span};
+use crate::settings::{Setting, ValueType};
 use crate::windowed;
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_base::units::{Ns, Span};
+use hta_trace::device::DeviceWork;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::window::{Scope, Window};
 use std::collections::HashMap;
 
 table! {

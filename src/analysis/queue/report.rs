@@ -1,11 +1,11 @@
 //! Reduces the queues of all ranks to the printed table and the observations.
 
-use crate::analysis::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::analysis::population::{DeviceRows, groups, reasons, several_devices};
-use crate::analysis::queue::{DeviceQueues, QueueStatRow, QueueStats};
-use crate::analysis::worst_first::WorstFirst;
-use crate::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::capital;
+use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
+use crate::population::{DeviceRows, groups, reasons, several_devices};
+use crate::queue::{DeviceQueues, QueueStatRow, QueueStats};
+use crate::worst_first::WorstFirst;
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::capital;
 use std::cmp::Reverse;
 
 /// Smallest share of the window that blocked launch calls must take for an observation, percent.

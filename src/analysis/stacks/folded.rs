@@ -1,7 +1,7 @@
 //! Folded stacks: `root;...;leaf value`, one line per distinct stack of all ranks and threads, sorted.
 
-use crate::analysis::api::Partial;
-use crate::analysis::stacks::{StackNodes, stacks};
+use crate::api::Partial;
+use crate::stacks::{StackNodes, stacks};
 use std::collections::{BTreeMap, HashMap};
 
 /// The stacks of all ranks as text: sorted, with equal stacks summed.

@@ -8,11 +8,11 @@ mod speedscope;
 pub use folded::folded;
 pub use largest::{FlameNode, keep_largest};
 
-use crate::analysis::api::{OutputFile, Partial};
-use crate::table;
-use crate::table::schema::{Batch, Table, Text};
-use crate::trace::events::Columns;
-use crate::trace::strings::StrId;
+use crate::api::{OutputFile, Partial};
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_trace::events::Columns;
+use hta_trace::strings::StrId;
 use std::collections::HashMap;
 use std::hash::Hash;
 

@@ -4,9 +4,9 @@
 //! A sample is a stack, root first, as indices into the frames, and its weight is the value of the stack, so weights of a
 //! profile add up to the time of its thread or the memory of its device.
 
-use crate::analysis::api::Partial;
-use crate::analysis::stacks::{StackNodes, StackUnit, stacks};
+use crate::api::Partial;
 use crate::facts::lines::source_place;
+use crate::stacks::{StackNodes, StackUnit, stacks};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 

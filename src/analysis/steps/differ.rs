@@ -9,20 +9,18 @@
 //! Both are windows of one device, divided by the same sweep, so differences of parts sum to the difference of the
 //! lengths.
 
-use crate::analysis::api::Options;
-use crate::analysis::steps::tables::{
-    SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps,
-};
+use crate::api::Options;
 use crate::facts::gaps::IdleSums;
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, UseKey, use_name};
-use crate::trace::category::Class;
-use crate::trace::device::DeviceWork;
-use crate::trace::rank_trace::{RankTrace, is_host_communication};
-use crate::trace::step::Step;
-use crate::trace::strings::StrId;
-use crate::trace::timeline::{TimePerSet, WorkClass};
-use crate::units::{Ns, Span};
+use crate::steps::tables::{SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps};
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::device::DeviceWork;
+use hta_trace::rank_trace::{RankTrace, is_host_communication};
+use hta_trace::step::Step;
+use hta_trace::strings::StrId;
+use hta_trace::timeline::{TimePerSet, WorkClass};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,13 +3,13 @@
 //! A step that one rank delays is slow on all ranks, and all others wait in communication. So among the ranks that are
 //! slow in a step, the cause is most likely the one with most time that is not communication.
 
-use crate::analysis::api::{Partial, rows};
-use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepSummary, StepsTable};
+use crate::api::{Partial, rows};
 use crate::job::delay::StepKey;
-use crate::table::schema::{Batch, Table};
-use crate::table::typed::Values;
-use crate::trace::step::StepRule;
-use crate::units::Ns;
+use crate::steps::tables::{SlowStepRow, SlowSteps, StepSummary, StepsTable};
+use hta_base::table::schema::{Batch, Table};
+use hta_base::table::typed::Values;
+use hta_base::units::Ns;
+use hta_trace::step::StepRule;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules by which the ranks' steps were found; without marked steps there is nothing to compare.

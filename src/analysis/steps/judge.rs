@@ -9,9 +9,9 @@
 //!
 //! Medians are durations that occur. For an even number of values, the median is the lower of the two in the middle.
 
-use crate::analysis::summary::{Summary, nearest_rank};
-use crate::trace::step_period::StepPeriod;
-use crate::units::Ns;
+use crate::summary::{Summary, nearest_rank};
+use hta_base::units::Ns;
+use hta_trace::step_period::StepPeriod;
 
 /// Fewest full steps for which a step can be slow.
 const FEWEST: usize = 3;

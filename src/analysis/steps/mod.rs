@@ -7,19 +7,19 @@
 
 mod differ;
 mod join;
-pub(crate) mod judge;
+pub mod judge;
 mod report;
 mod tables;
 mod words;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::table::schema::Batch;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::{Step, iteration_kind};
-use crate::units::{Ns, ratio};
 use differ::{Differences, differences};
+use hta_base::table::schema::Batch;
+use hta_base::units::{Ns, ratio};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::{Step, iteration_kind};
 use judge::StepJudge;
 use tables::{SlowStepHost, SlowStepWork, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 

@@ -1,17 +1,17 @@
 //! The report on the steps of all ranks: their durations, variation, and what takes longer in slow ones.
 
-use crate::analysis::api::{Align, Options, Output, Partial, View};
-use crate::analysis::population::reasons;
-use crate::analysis::steps::join::{SlowStep, join, labels_are_unique, rules, slow_steps};
-use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
-use crate::analysis::steps::words::{cause, observation, signed};
-use crate::analysis::summary::Summary;
-use crate::analysis::worst_first::WorstFirst;
+use crate::api::{Align, Options, Output, Partial, View};
 use crate::job::delay::StepKey;
-use crate::trace::step::StepRule;
-use crate::units::{fmt_ns, fmt_pct};
-use crate::wording::counts::plural;
-use crate::wording::ranks::rank_list;
+use crate::population::reasons;
+use crate::steps::join::{SlowStep, join, labels_are_unique, rules, slow_steps};
+use crate::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
+use crate::steps::words::{cause, observation, signed};
+use crate::summary::Summary;
+use crate::worst_first::WorstFirst;
+use hta_base::units::{fmt_ns, fmt_pct};
+use hta_base::wording::counts::plural;
+use hta_base::wording::ranks::rank_list;
+use hta_trace::step::StepRule;
 use std::cmp::Reverse;
 
 /// Number of marks in a row of steps.

@@ -1,7 +1,7 @@
 //! The tables of `steps`.
 
-use crate::table;
-use crate::table::schema::Text;
+use hta_base::table;
+use hta_base::table::schema::Text;
 
 table! {
     /// One row per step of a rank. `dur_ns` is the length of its window, which --step-window chooses.

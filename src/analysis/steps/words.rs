@@ -1,14 +1,14 @@
 //! Describes slow steps in words: the cause of each, and their total cost.
 
-use crate::analysis::api::{Certainty, Observation, Partial, rows};
-use crate::analysis::steps::join::SlowStep;
-use crate::analysis::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
+use crate::api::{Certainty, Observation, Partial, rows};
 use crate::job::delay::StepKey;
-use crate::kernel::short_name;
-use crate::units::{Ns, fmt_ns, percent};
-use crate::wording::counts::capital;
-use crate::wording::counts::plural;
-use crate::wording::names::clip;
+use crate::steps::join::SlowStep;
+use crate::steps::tables::{SlowStepRow, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
+use hta_base::units::{Ns, fmt_ns, percent};
+use hta_base::wording::counts::capital;
+use hta_base::wording::counts::plural;
+use hta_base::wording::names::clip;
+use hta_trace::kernel::short_name;
 use std::cmp::Reverse;
 
 /// Smallest share of the steps' time for an observation about slow steps, percent.

@@ -13,14 +13,14 @@
 //! The ranks with at least half of the largest mean balance are the late ones, if they are at most half of all ranks, and
 //! one rank or a group that the job has (process group, host).
 
-use crate::analysis::api::Options;
-use crate::analysis::stragglers::chance::{Balances, P_MOST, is_always_ahead};
-use crate::analysis::stragglers::judge::{Evidence, Judgement, Pattern, Straggler};
+use crate::api::Options;
 use crate::job::delay::StepKey;
 use crate::job::replay::ReplayedJob;
 use crate::job::{Job, median};
-use crate::trace::collective::CollectiveKind;
-use crate::units::{Ns, percent};
+use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
+use crate::stragglers::judge::{Evidence, Judgement, Pattern, Straggler};
+use hta_base::units::{Ns, percent};
+use hta_trace::collective::CollectiveKind;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest ranks among which one is late.

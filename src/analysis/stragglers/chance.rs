@@ -9,7 +9,7 @@
 //! With `n` ranks and `S` steps no p-value can be below `n^(1-S)`, so enough steps are required that this is at most 2
 //! %.
 
-use crate::units::Ns;
+use hta_base::units::Ns;
 
 /// Largest p-value that counts as evidence.
 pub const P_MOST: f64 = 0.02;

@@ -3,12 +3,12 @@
 //! Who is last may be nobody's fault: where all hosts are slow, the others would not come earlier either. The gain of
 //! the replay is the one gain of a repair, in every answer.
 
-use crate::analysis::api::Options;
-use crate::analysis::stragglers::judge::{Judgement, Pattern, Straggler};
+use crate::api::Options;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::job::replay::ReplayedJob;
-use crate::units::{Ns, percent};
+use crate::stragglers::judge::{Judgement, Pattern, Straggler};
+use hta_base::units::{Ns, percent};
 use std::cmp::Reverse;
 
 /// Gives each straggler the gain of its repair, and sets those aside whose repair gives too little.

@@ -7,7 +7,7 @@
 //! 1. Threshold: `--straggler-min-pct` of the median step, and three times the larger of the rank's clock residual and
 //!    the median end skew.
 //! 2. *Persistent*: the median of its own gains over the steps reaches the threshold, and there is evidence that this
-//!    is not chance: a permutation test, or it was ahead in every step ([`crate::analysis::stragglers::chance`]). An
+//!    is not chance: a permutation test, or it was ahead in every step ([`crate::stragglers::chance`]). An
 //!    effect without evidence is kept as *unproven*, and no rank is named for it.
 //! 3. *Together*: equally late ranks hide each other. A set of at most half of the members, all with an excess above
 //!    the threshold, is judged by what repairing all of them saves, with the same test for sets.
@@ -17,15 +17,15 @@
 //! 6. With several steps, the stragglers found are removed and the others are judged again, as long as [`REMAIN`] ranks
 //!    remain: this finds ranks that would be late *behind* the first ones.
 
-use crate::analysis::api::Options;
-use crate::analysis::collectives::GroupSelection;
-use crate::analysis::efficiency::account::StepLength;
-use crate::analysis::stragglers::chance::{Balances, P_MOST, is_always_ahead, steps_needed};
+use crate::api::Options;
+use crate::collectives::GroupSelection;
+use crate::efficiency::account::StepLength;
 use crate::job::delay::{Chain, StepKey, chains, median_step};
 use crate::job::replicas::replica_chains;
 use crate::job::window::{Windows, all_windows};
 use crate::job::{Job, median};
-use crate::units::Ns;
+use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead, steps_needed};
+use hta_base::units::Ns;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A single step stands out if its gain is at least this many times the largest of any other rank,

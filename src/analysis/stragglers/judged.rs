@@ -1,12 +1,12 @@
 //! The stragglers of a job with their reasons, computed once for all analyses.
 
-use crate::analysis::api::Options;
-use crate::analysis::stragglers::by_work;
-use crate::analysis::stragglers::confirm::confirm;
-use crate::analysis::stragglers::judge::{Judgement, judge};
-use crate::analysis::stragglers::why::{StepDifferences, explain, of_all_work};
+use crate::api::Options;
 use crate::job::Job;
 use crate::job::replay::ReplayedJob;
+use crate::stragglers::by_work;
+use crate::stragglers::confirm::confirm;
+use crate::stragglers::judge::{Judgement, judge};
+use crate::stragglers::why::{StepDifferences, explain, of_all_work};
 use std::sync::Arc;
 
 /// The stragglers of a job, and why they are late.

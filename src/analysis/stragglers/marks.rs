@@ -3,15 +3,15 @@
 //! The span is the local time that made the others wait: from the last synchronisation point to the arrival, in the
 //! chain in which repairing the rank saves most. Not in the registry, because its table is drawn, not printed.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::stragglers::judged::{Judged, judged};
-use crate::analysis::stragglers::report;
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::job::delay::Chain;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::rank_trace::RankTrace;
+use crate::stragglers::judged::{Judged, judged};
+use crate::stragglers::report;
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// A late rank's local time in one step.

@@ -7,7 +7,7 @@ mod judge;
 mod judged;
 mod marks;
 mod report;
-pub(crate) mod tables;
+pub mod tables;
 mod why;
 
 pub use judge::{DEVIATIONS, Judgement, Pattern, SIGMA_OF_MAD, Straggler};
@@ -16,10 +16,10 @@ pub use marks::{LateMarks, WhereLate};
 pub use report::{because, cannot_tell, when};
 pub use why::{StepDifferences, reasons};
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use crate::trace::rank_trace::RankTrace;
+use hta_trace::rank_trace::RankTrace;
 
 pub struct Stragglers;
 

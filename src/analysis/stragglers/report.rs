@@ -1,19 +1,19 @@
 //! The report on stragglers: sentences, and the picture of delay by rank and step.
 
-use crate::analysis::api::{Align, Certainty, Observation, Options, Partial, View};
-use crate::analysis::collectives::warnings;
-use crate::analysis::population::reasons as missing;
-use crate::analysis::stragglers::judge::{Judgement, Pattern, Straggler, Unproven};
-use crate::analysis::stragglers::tables::{ByPart, DelaySums, LevelKey, by_place, ranks_of, since, steps_text, totals};
-use crate::analysis::stragglers::why::{CauseSum, StepDifferences, reasons};
-use crate::analysis::worst_first::WorstFirst;
+use crate::api::{Align, Certainty, Observation, Options, Partial, View};
+use crate::collectives::warnings;
 use crate::job::cause::Cause;
 use crate::job::delay::StepKey;
 use crate::job::{Job, TimeUse};
-use crate::units::{Ns, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::plural;
-use crate::wording::names::clip;
-use crate::wording::ranks::rank_list;
+use crate::population::reasons as missing;
+use crate::stragglers::judge::{Judgement, Pattern, Straggler, Unproven};
+use crate::stragglers::tables::{ByPart, DelaySums, LevelKey, by_place, ranks_of, since, steps_text, totals};
+use crate::stragglers::why::{CauseSum, StepDifferences, reasons};
+use crate::worst_first::WorstFirst;
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
+use hta_base::wording::names::clip;
+use hta_base::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest width of a name in a sentence, characters.

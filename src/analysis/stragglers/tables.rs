@@ -1,15 +1,15 @@
 //! Tables of `stragglers`.
 
-use crate::analysis::api::Options;
-use crate::analysis::collectives::GroupSelection;
-use crate::analysis::stragglers::judge::Judgement;
-use crate::analysis::stragglers::why::{StepDifferences, reasons};
+use crate::api::Options;
+use crate::collectives::GroupSelection;
 use crate::job::Job;
 use crate::job::delay::{Chain, StepKey};
-use crate::table;
-use crate::table::schema::{Batch, TableSpec, Text};
-use crate::units::{Ns, percent};
-use crate::wording::ranks::rank_list;
+use crate::stragglers::judge::Judgement;
+use crate::stragglers::why::{StepDifferences, reasons};
+use hta_base::table;
+use hta_base::table::schema::{Batch, TableSpec, Text};
+use hta_base::units::{Ns, percent};
+use hta_base::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {
@@ -239,7 +239,7 @@ fn causes(job: &Job, why: &[StepDifferences], shown: &GroupSelection) -> Batch {
         let p = &job.parts[e.part as usize];
         for d in &e.differences {
             let text = |id| Some(job.names.get(id)).filter(|t| !t.is_empty());
-            let origin = p.origins.get(&d.name).filter(|_| d.name != crate::trace::strings::StrId::EMPTY);
+            let origin = p.origins.get(&d.name).filter(|_| d.name != hta_trace::strings::StrId::EMPTY);
             let (step, step_label) = StepKey::cells(e.step);
             let event = p.calls.calls.get(e.call as usize).map_or(0, |c| c.event);
             table.push(CauseRow {

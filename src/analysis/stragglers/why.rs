@@ -1,13 +1,13 @@
 //! The causes of each straggler: differences of its windows from the typical rank's, summed over its steps.
 
-use crate::analysis::stragglers::judge::{Judgement, Pattern, Straggler};
 use crate::job::Job;
 use crate::job::cause::{Cause, Difference, WindowPairs, common_factor, differences, differences_of};
 use crate::job::delay::{Chain, StepKey};
 use crate::job::replay::ReplayedJob;
 use crate::job::window::Windows;
-use crate::trace::strings::StrId;
-use crate::units::Ns;
+use crate::stragglers::judge::{Judgement, Pattern, Straggler};
+use hta_base::units::Ns;
+use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 
 /// A part's differences in one step.

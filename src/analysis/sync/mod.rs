@@ -6,23 +6,21 @@
 //!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
 //! ```
 
-use crate::analysis::api::{
-    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
-};
-use crate::analysis::collectives::{GroupSelection, warnings};
-use crate::analysis::population::reasons;
-use crate::analysis::settings::{Setting, ValueType};
-use crate::analysis::worst_first::WorstFirst;
+use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
+use crate::collectives::{GroupSelection, warnings};
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::{Job, Lane, Member, PartWindow};
+use crate::population::reasons;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::window::Scope;
-use crate::units::{Ns, Span, fmt_ns, fmt_pct, percent};
-use crate::wording::counts::bar;
+use crate::settings::{Setting, ValueType};
+use crate::worst_first::WorstFirst;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, Span, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::bar;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::window::Scope;
 use std::collections::BTreeMap;
 
 table! {

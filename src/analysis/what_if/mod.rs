@@ -1,24 +1,22 @@
 //! What-if: how much shorter steps would be without stragglers, and which repair helps most.
 
-use crate::analysis::api::{
-    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
-};
-use crate::analysis::efficiency::account::StepLength;
-use crate::analysis::population::reasons as missing;
-use crate::analysis::settings::{Setting, ValueType};
-use crate::analysis::stragglers::{Judged, StepDifferences, judged};
+use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
+use crate::efficiency::account::StepLength;
 use crate::job::Job;
 use crate::job::cause::Cause;
 use crate::job::delay::StepKey;
-pub(crate) use crate::job::replay::RELIABLE_PCT;
+pub use crate::job::replay::RELIABLE_PCT;
 use crate::job::replay::{Replay, ReplayedJob, StepEnds};
+use crate::population::reasons as missing;
 use crate::recording::capability::Capability;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::units::{Ns, fmt_ns, fmt_pct, percent};
-use crate::wording::ranks::rank_list;
+use crate::settings::{Setting, ValueType};
+use crate::stragglers::{Judged, StepDifferences, judged};
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::wording::ranks::rank_list;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, HashMap};
 
 table! {
@@ -128,7 +126,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         });
     };
     let mut table = WhatIfs::default();
-    let slowdown = crate::units::ratio(step, best);
+    let slowdown = hta_base::units::ratio(step, best);
     let best_on_devices = device_gain(&replay.run_on_devices(|i| replay.usual(i).local), &on_devices);
     row(&mut table, "all", "all ranks and steps", (best, best_on_devices), slowdown);
     let (steps_own, steps_ideal) = (actual.steps(), ideal.steps());
@@ -136,7 +134,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         let of_step = (r.scope == "step")
             .then(|| replay.steps.iter().position(|s| s.shown() == r.what))
             .flatten()
-            .and_then(|k| crate::units::ratio(*steps_own.get(k)?, *steps_ideal.get(k)?));
+            .and_then(|k| hta_base::units::ratio(*steps_own.get(k)?, *steps_ideal.get(k)?));
         row(&mut table, r.scope, &r.what, (r.step, r.device_only), of_step);
     }
     let line = |name: String, with: Ns| {

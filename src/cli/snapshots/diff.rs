@@ -8,20 +8,20 @@ use crate::cli::memory;
 use crate::cli::output::width;
 use crate::cli::table::OutputArgs;
 use crate::cli::watch::{Limits, Watch};
-use crate::error::SetError;
-use crate::files::Location;
-use crate::health::Health;
-use crate::output::inputs::Inputs;
-use crate::output::text;
-use crate::read::discover::assign_ranks;
-use crate::read::input::Input;
-use crate::read::snapshot::{MemoryFile, load_snapshot};
-use crate::read::source::ByteCount;
-use crate::snapshot::compare::{ComparedDevice, compare};
-use crate::snapshot::device::{OnlyDevice, devices};
-use crate::snapshot::history::Until;
-use crate::snapshot::site::Sites;
-use crate::snapshot::tables::MemoryDiff;
+use hta_analysis::snapshot::compare::{ComparedDevice, compare};
+use hta_analysis::snapshot::device::{OnlyDevice, devices};
+use hta_analysis::snapshot::history::Until;
+use hta_analysis::snapshot::site::Sites;
+use hta_analysis::snapshot::tables::MemoryDiff;
+use hta_base::health::Health;
+use hta_read::discover::assign_ranks;
+use hta_read::error::SetError;
+use hta_read::files::Location;
+use hta_read::input::Input;
+use hta_read::snapshot::{MemoryFile, load_snapshot};
+use hta_read::source::ByteCount;
+use hta_results::output::inputs::Inputs;
+use hta_results::output::text;
 
 /// The files of both sides, if both are memory snapshots; `None` if none is.
 ///

@@ -1,11 +1,11 @@
 //! Which inputs are memory snapshots or timelines, decided by their content.
 
-use crate::files::{Location, Stores};
-use crate::read::discover::{discover, natural_key};
-use crate::read::input::Input;
-use crate::read::load::peek;
-use crate::read::snapshot::{MemoryFile, memory_file};
 use clap::ArgMatches;
+use hta_read::discover::{discover, natural_key};
+use hta_read::files::{Location, Stores};
+use hta_read::input::Input;
+use hta_read::load::peek;
+use hta_read::snapshot::{MemoryFile, memory_file};
 use std::path::PathBuf;
 
 /// A file about memory.

@@ -2,13 +2,13 @@
 
 use crate::cli::args::CommonArgs;
 use crate::cli::memory;
-use crate::error::SetError;
-use crate::snapshot::content::Key;
-use crate::snapshot::device::OnlyDevice;
-use crate::snapshot::history::Until;
-use crate::trace::memory_moment::MemoryMoment;
-use crate::units::MemoryLimit;
 use clap::{Arg, ArgMatches, Command, value_parser};
+use hta_analysis::snapshot::content::Key;
+use hta_analysis::snapshot::device::OnlyDevice;
+use hta_analysis::snapshot::history::Until;
+use hta_base::units::MemoryLimit;
+use hta_read::error::SetError;
+use hta_trace::memory_moment::MemoryMoment;
 
 /// Adds the options that only snapshots take to the command of the analysis of traces, and to the help of the shared ones
 /// what they mean for snapshots.

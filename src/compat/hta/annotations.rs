@@ -2,14 +2,14 @@
 //! `user_annotation`. Times are whole microseconds. All names are listed; the row `others`, which HTA adds after a
 //! thousand names, is omitted.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::hta::NAME;
-use crate::compat::hta::loader::{Loaded, load_all};
-use crate::compat::shown::concatenated;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::NAME;
+use crate::hta::loader::{Loaded, load_all};
+use crate::shown::concatenated;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {

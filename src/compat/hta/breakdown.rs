@@ -1,14 +1,14 @@
 //! HTA's `get_temporal_breakdown`.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::hta::NAME;
-use crate::compat::hta::groups::{length, merge};
-use crate::compat::hta::loader::{Kind, NO_ROWS, Row, load};
-use crate::compat::hta::statistics::rounded_percent;
-use crate::compat::shown::concatenated;
-use crate::job::Job;
-use crate::table;
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::NAME;
+use crate::hta::groups::{length, merge};
+use crate::hta::loader::{Kind, NO_ROWS, Row, load};
+use crate::hta::statistics::rounded_percent;
+use crate::shown::concatenated;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_temporal_breakdown`, with all devices pooled.

@@ -5,16 +5,16 @@
 //! order is arbitrary; here ends come before starts, so that consecutive copies do not appear to overlap. Not
 //! reproduced: the rounding error of floats that is left when all copies have ended, which counts as a point in HTA.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::hta::NAME;
-use crate::compat::hta::loader::{Kind, load_all};
-use crate::compat::hta::statistics::Describe;
-use crate::compat::shown::concatenated;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::{Batch, Table, Text};
-use crate::trace::args::Arg;
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::NAME;
+use crate::hta::loader::{Kind, load_all};
+use crate::hta::statistics::Describe;
+use crate::shown::concatenated;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_trace::args::Arg;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {

@@ -4,15 +4,15 @@
 //! of the nine counters that HTA reads has a column. HTA's other columns (position in the file's list of events, made
 //! up times, ids that ranges do not have) are omitted.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::cupti::{counters_of, is_range, operators_of};
-use crate::compat::hta::NAME;
-use crate::compat::hta::loader::{Loaded, load_all};
-use crate::compat::shown::concatenated;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::NAME;
+use crate::hta::loader::{Loaded, load_all};
+use crate::shown::concatenated;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::cupti::{counters_of, is_range, operators_of};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_cupti_counter_data_with_operators`: one row per counter range.

@@ -6,16 +6,16 @@
 //! row of the file that contains its start, a row on a stream above 0 to the step of its launch call, a row on stream 0
 //! to no step. Unlike in HTA's other analyses, the last step is not left out.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::hta::NAME;
-use crate::compat::hta::loader::{Loaded, all_rows};
-use crate::compat::shown::view;
-use crate::diff::SHORT_NAMES;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::{Batch, Table, Text};
-use crate::trace::rank_trace::{RankTrace, StepFilter};
-use crate::trace::strings::StrId;
+use crate::hta::NAME;
+use crate::hta::loader::{Loaded, all_rows};
+use crate::shown::view;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_analysis::settings::SHORT_NAMES;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_trace::rank_trace::{RankTrace, StepFilter};
+use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {

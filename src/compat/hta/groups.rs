@@ -1,6 +1,6 @@
 //! HTA's union of rows: groups of rows that touch, including the lengths of -1 that result from rounding.
 
-use crate::compat::hta::loader::Row;
+use crate::hta::loader::Row;
 
 /// Merges rows as HTA does: in the order of their starts, a row that starts after all earlier ends begins a new group.
 /// A single row of length -1 makes a group of length -1.
@@ -26,7 +26,7 @@ pub(super) fn length(groups: &[(i64, i64)]) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compat::hta::loader::Kind;
+    use crate::hta::loader::Kind;
 
     #[test]
     fn a_row_of_length_minus_one_subtracts() {

@@ -1,14 +1,14 @@
 //! HTA's `get_idle_time_breakdown`, per stream.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::hta::NAME;
-use crate::compat::hta::loader::{NO_ROWS, Row, load};
-use crate::compat::shown::concatenated;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::NAME;
+use crate::hta::loader::{NO_ROWS, Row, load};
+use crate::shown::concatenated;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::{BTreeMap, HashMap};
 
 table! {

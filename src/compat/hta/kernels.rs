@@ -1,15 +1,15 @@
 //! HTA's `get_gpu_kernel_breakdown`: kernel types summed over ranks, and kernel names per rank.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::hta::NAME;
-use crate::compat::hta::groups::merge;
-use crate::compat::hta::loader::{Kind, NO_ROWS, Row, load};
-use crate::compat::hta::statistics::rounded_percent;
-use crate::compat::shown::{concatenated, view};
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::NAME;
+use crate::hta::groups::merge;
+use crate::hta::loader::{Kind, NO_ROWS, Row, load};
+use crate::hta::statistics::rounded_percent;
+use crate::shown::{concatenated, view};
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {

@@ -3,16 +3,16 @@
 //! Host rows are joined with GPU rows on the correlation id, only for the ids of calls named as in `NAMES`. AMD, driver
 //! and graph launches are therefore missing, as in HTA. Times are whole microseconds. A delay below 0 is set to 0.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::launches::{DELAY_OUTLIER, RUNTIME_OUTLIER};
-use crate::compat::hta::NAME;
-use crate::compat::hta::loader::{Row, load_all};
-use crate::compat::shown::concatenated;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::Table;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Ns;
+use crate::hta::NAME;
+use crate::hta::loader::{Row, load_all};
+use crate::shown::concatenated;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_analysis::launches::{DELAY_OUTLIER, RUNTIME_OUTLIER};
+use hta_base::table;
+use hta_base::table::schema::Table;
+use hta_base::units::Ns;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::{HashMap, HashSet};
 
 table! {

@@ -1,8 +1,8 @@
 //! HTA's loader: whole microseconds, classes by name, and the rows that HTA's analyses use.
 
-use crate::trace::args::Arg;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
+use hta_trace::args::Arg;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::collections::HashMap;
 
 /// The reason why a rank has no result.

@@ -1,15 +1,15 @@
 //! HTA's `get_comm_comp_overlap`.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::hta::NAME;
-use crate::compat::hta::loader::{Kind, NO_ROWS, load};
-use crate::compat::hta::statistics::rounded_percent;
-use crate::compat::shown::concatenated;
-use crate::job::Job;
-use crate::table;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Span;
+use crate::hta::NAME;
+use crate::hta::loader::{Kind, NO_ROWS, load};
+use crate::hta::statistics::rounded_percent;
+use crate::shown::concatenated;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::units::Span;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_comm_comp_overlap`.

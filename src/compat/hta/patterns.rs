@@ -11,16 +11,16 @@
 //!   aten::linear  depth 4      |.....|              not counted, even if it is below no other aten::linear
 //! ```
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::analysis::patterns::{MIN_LENGTH, OP};
-use crate::analysis::settings::Setting;
-use crate::compat::hta::NAME;
-use crate::compat::hta::loader::{Loaded, load_all};
-use crate::compat::shown::concatenated;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::NAME;
+use crate::hta::loader::{Loaded, load_all};
+use crate::shown::concatenated;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_analysis::patterns::{MIN_LENGTH, OP};
+use hta_analysis::settings::Setting;
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::{BTreeMap, HashMap};
 
 table! {

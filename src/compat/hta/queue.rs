@@ -5,15 +5,15 @@
 //! Statistics are over these points, not over time. At equal times HTA's order is arbitrary; here increases come first.
 //! Times are in whole microseconds from the rank's first event.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::hta::NAME;
-use crate::compat::hta::loader::load_all;
-use crate::compat::hta::statistics::Describe;
-use crate::compat::shown::concatenated;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::{Batch, Table};
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::NAME;
+use crate::hta::loader::load_all;
+use crate::hta::statistics::Describe;
+use crate::shown::concatenated;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table};
+use hta_trace::rank_trace::RankTrace;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 table! {
@@ -94,7 +94,7 @@ fn queue(trace: &RankTrace, give: &mut RowEmitter) -> Partial {
     }
     let mut streams: BTreeMap<i64, Vec<Point>> = BTreeMap::new();
     let mut launched: HashSet<i64> = HashSet::new();
-    let is_launch = |name: crate::trace::strings::StrId| named.contains(&name.0);
+    let is_launch = |name: hta_trace::strings::StrId| named.contains(&name.0);
     for call in rows.iter().filter(|r| !r.linked && r.correlation != -1 && is_launch(r.name)) {
         let own = gpu.get(&call.correlation).map_or(&[][..], Vec::as_slice);
         // HTA treats a partner with index 0 as absent.

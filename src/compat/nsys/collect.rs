@@ -1,15 +1,15 @@
 //! What each summary counts of one rank.
 
-use crate::compat::nsys::names::operation;
-use crate::compat::nsys::process::thread_of;
-use crate::compat::nsys::ranges::{LaunchesByThread, ranges};
-use crate::compat::nsys::samples::{Collector, Key, Label, Quantity};
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
+use crate::nsys::names::operation;
+use crate::nsys::process::thread_of;
+use crate::nsys::ranges::{LaunchesByThread, ranges};
+use crate::nsys::samples::{Collector, Key, Label, Quantity};
 use hashbrown::{HashMap, HashSet};
+use hta_trace::activity::Activity;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 
 pub const API: &str = "CUDA_API";
 pub const KERNEL: &str = "CUDA_KERNEL";

@@ -1,15 +1,15 @@
 //! The reports with a row for each event: their rows, and the values of their columns.
 
-use crate::compat::nsys::names::{dimensions, memory_kinds, operation};
-use crate::compat::nsys::process::{process, thread_of};
-use crate::compat::nsys::ranges::ranges;
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
+use crate::nsys::names::{dimensions, memory_kinds, operation};
+use crate::nsys::process::{process, thread_of};
+use crate::nsys::ranges::ranges;
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_trace::activity::Activity;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 
 table! {
     /// Events of a report; columns that it does not use are null.
@@ -74,7 +74,7 @@ pub fn event<'a>(rank: u32, name: &'a str, start_ns: i64, length_ns: i64) -> Eve
 }
 
 /// Receives the rows of a report.
-pub type Emit<'a> = dyn FnMut(crate::table::schema::Batch) + 'a;
+pub type Emit<'a> = dyn FnMut(hta_base::table::schema::Batch) + 'a;
 
 /// The start of a row, after the time that the file counts from.
 fn start(trace: &RankTrace, ts: i64) -> i64 {

@@ -1,9 +1,9 @@
 //! The printed rows of the reports with a row for each event.
 
-use crate::analysis::api::{Align, View};
-use crate::compat::nsys::events::{EventRow, Events, dimension};
-use crate::compat::nsys::sums::megabytes;
-use crate::table::schema::{Batch, Table};
+use crate::nsys::events::{EventRow, Events, dimension};
+use crate::nsys::sums::megabytes;
+use hta_analysis::api::{Align, View};
+use hta_base::table::schema::{Batch, Table};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 

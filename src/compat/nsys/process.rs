@@ -1,7 +1,7 @@
 //! Processes and threads of a rank.
 
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 
 /// Process and thread of a host event.
 pub fn thread_of(trace: &RankTrace, row: u32) -> (Option<StrId>, Option<StrId>) {

@@ -8,12 +8,12 @@
 //!
 //! A call lies in a range of its thread if it starts inside it.
 
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::meta::Recorder;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{Ns, Span};
+use hta_base::units::{Ns, Span};
+use hta_trace::activity::Activity;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::meta::Recorder;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 /// A range that is pushed and popped on one thread, or started and ended.

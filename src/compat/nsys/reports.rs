@@ -1,15 +1,15 @@
 //! The reports, each an analysis of its own.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter, View};
-use crate::compat::nsys::collect;
-use crate::compat::nsys::events::{self, Events};
-use crate::compat::nsys::listing;
-use crate::compat::nsys::samples::{Collector, Samples};
-use crate::compat::nsys::sums;
-use crate::compat::nsys::usage;
-use crate::job::Job;
-use crate::table::schema::Batch;
-use crate::trace::rank_trace::RankTrace;
+use crate::nsys::collect;
+use crate::nsys::events::{self, Events};
+use crate::nsys::listing;
+use crate::nsys::samples::{Collector, Samples};
+use crate::nsys::sums;
+use crate::nsys::usage;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter, View};
+use hta_analysis::job::Job;
+use hta_base::table::schema::Batch;
+use hta_trace::rank_trace::RankTrace;
 
 /// How a report is made.
 enum Method {
@@ -114,7 +114,7 @@ impl Analysis for Report {
         About {
             stem: "nsys-stats",
             title: self.about,
-            explain: crate::compat::nsys::PAGE,
+            explain: crate::nsys::PAGE,
             tables: match self.method {
                 Method::Sums(..) => &[Samples::SPEC],
                 Method::Events(..) => &[Events::SPEC],

@@ -1,10 +1,10 @@
 //! What a rank leaves for a summary: the values of each key as distinct values with counts.
 
-use crate::table;
-use crate::table::schema::{Batch, Text};
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
 use hashbrown::HashMap;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 
 table! {
     /// The values of a summary's rows; their size depends on the number of keys and distinct values, not of events.

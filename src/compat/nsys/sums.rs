@@ -1,9 +1,9 @@
 //! The printed rows of the summaries.
 
-use crate::analysis::api::{Align, Partial, View, rows};
-use crate::compat::nsys::distribution::Distribution;
-use crate::compat::nsys::names::shown_dimensions;
-use crate::compat::nsys::samples::{Key, Quantity, Samples, key};
+use crate::nsys::distribution::Distribution;
+use crate::nsys::names::shown_dimensions;
+use crate::nsys::samples::{Key, Quantity, Samples, key};
+use hta_analysis::api::{Align, Partial, View, rows};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

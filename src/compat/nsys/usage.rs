@@ -5,13 +5,13 @@
 //!   chunks   |     |     |     |     |     |     |         equal parts; busy time of each
 //! ```
 
-use crate::compat::nsys::events::{Emit, EventRow, Events, event};
-use crate::compat::nsys::process::process;
-use crate::trace::activity::Activity;
-use crate::trace::args::Arg;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::step::StepRule;
-use crate::units::{Ns, Span};
+use crate::nsys::events::{Emit, EventRow, Events, event};
+use crate::nsys::process::process;
+use hta_base::units::{Ns, Span};
+use hta_trace::activity::Activity;
+use hta_trace::args::Arg;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::StepRule;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of parts of a device's recording.

@@ -1,4 +1,4 @@
-//! The pipeline-parallel training step of [`crate::compat::osdi25::published`] as a graph: its operations, the
+//! The pipeline-parallel training step of [`crate::osdi25::published`] as a graph: its operations, the
 //! operations that each of them waits for, and the replay that computes the time of a step from durations.
 //!
 //! Units: nanoseconds, as integers if measured and as f64 if replayed.

@@ -3,7 +3,7 @@
 //!
 //! Source: "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25. This implementation
 //! exists to be comparable with the paper digit by digit. It knows the dependencies of only one kind of program (see
-//! [`crate::compat::osdi25::graph`]) and reads operations, not kernels.
+//! [`crate::osdi25::graph`]) and reads operations, not kernels.
 //!
 //! A step is replayed from time 0 along its dependencies, without launch delays:
 //! - original: every operation keeps its own duration;
@@ -20,7 +20,7 @@
 //! the shares of the others less than 1, and repairing it gains more than the total: M_S is above 1. Communication must
 //! already be cut to its transfer part (end - last arrival), otherwise waits would count twice.
 
-use crate::compat::osdi25::graph::{Graph, Job, KINDS, Op, Worker};
+use crate::osdi25::graph::{Graph, Job, KINDS, Op, Worker};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
@@ -180,8 +180,8 @@ fn slowest(workers: &BTreeSet<Worker>, by_dp_rank: &[Share<u32>], by_stage: &[Sh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compat::osdi25::graph::Kind;
-    use crate::compat::osdi25::graph::Kind::*;
+    use crate::osdi25::graph::Kind;
+    use crate::osdi25::graph::Kind::*;
 
     /// A job with two ranks of two stages and two microbatches. Forwards take 10 (14 on the last stage of rank 1),
     /// backwards take 20:

@@ -4,13 +4,13 @@
 //! like `PP rank 0, TP rank 0, compute`, an event's name is its type, and its argument `step` is its step.
 //! Communication is already cut to its transfer. The operations are stored as a table of the rank's partial.
 
-use crate::analysis::api::Partial;
-use crate::compat::osdi25::graph::{Kind, Op, Worker};
-use crate::table;
-use crate::table::checked::InvalidCell;
-use crate::table::schema::{Batch, Text};
-use crate::trace::args::Arg;
-use crate::trace::rank_trace::{RankTrace, StepFilter};
+use crate::osdi25::graph::{Kind, Op, Worker};
+use hta_analysis::api::Partial;
+use hta_base::table;
+use hta_base::table::checked::InvalidCell;
+use hta_base::table::schema::{Batch, Text};
+use hta_trace::args::Arg;
+use hta_trace::rank_trace::{RankTrace, StepFilter};
 use std::collections::{BTreeSet, HashMap};
 
 table! {

@@ -1,12 +1,12 @@
 //! Writes the result of the published what-if analysis as a table and a view.
 
-use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
-use crate::analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
-use crate::compat::osdi25::published::{Published, analyse};
-use crate::compat::osdi25::timeline;
-use crate::job::Job;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{Ns, fmt_ns, fmt_pct};
+use crate::osdi25::published::{Published, analyse};
+use crate::osdi25::timeline;
+use hta_analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use hta_analysis::job::Job;
+use hta_analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
+use hta_base::units::{Ns, fmt_ns, fmt_pct};
+use hta_trace::rank_trace::RankTrace;
 
 pub struct WhatIf;
 

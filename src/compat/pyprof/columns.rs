@@ -1,6 +1,6 @@
 //! PyProf's columns as it prints them: names on the command line, headings, widths.
 
-use crate::compat::pyprof::PyProfRow;
+use crate::pyprof::PyProfRow;
 
 /// A column of PyProf.
 pub struct Column {

@@ -11,14 +11,14 @@
 //! whose operators have the same sequence number; so a forward operator without a kernel is not found. The direction
 //! follows from the names around the launch alone, so that gradients which autograd adds up are `fprop`.
 
-use crate::facts::direction::{Direction, Directions};
-use crate::facts::marked_inputs::MarkedInputs;
-use crate::flops::{model, python_call};
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
 use hashbrown::HashMap;
+use hta_analysis::facts::direction::{Direction, Directions};
+use hta_analysis::facts::marked_inputs::MarkedInputs;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::flops::{model, python_call};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::sync::Arc;
 
 /// Whose rules name operators.

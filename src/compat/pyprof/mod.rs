@@ -8,23 +8,23 @@ mod labels;
 
 pub use labels::Labels;
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::pyprof::columns::UNKNOWN;
-use crate::compat::pyprof::labels::Labeller;
-use crate::facts::kernel_work::KernelWorks;
-use crate::facts::marked_inputs::MarkedInputs;
-use crate::facts::modules::{around, modules_by_row};
-use crate::facts::operator_work::OperatorWorks;
-use crate::job::Job;
-use crate::kernel::short_name;
-use crate::kernel::tensor_cores::TensorCores;
-use crate::table;
-use crate::table::schema::{Table, Text};
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
+use crate::pyprof::columns::UNKNOWN;
+use crate::pyprof::labels::Labeller;
 use hashbrown::HashMap;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::facts::kernel_work::KernelWorks;
+use hta_analysis::facts::marked_inputs::MarkedInputs;
+use hta_analysis::facts::modules::{around, modules_by_row};
+use hta_analysis::facts::operator_work::OperatorWorks;
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::{Table, Text};
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::kernel::short_name;
+use hta_trace::kernel::tensor_cores::TensorCores;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 
 table! {
     /// Kernels with PyProf's columns.

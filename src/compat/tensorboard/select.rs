@@ -2,12 +2,12 @@
 //!
 //! Not reproduced: the plugin moves the borders of steps in traces whose runtime calls have category `Runtime` (2021).
 
-use crate::compat::tensorboard::shortest::{Operator, Range, Worker, operator_bytes, steps_of};
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Span;
+use crate::tensorboard::shortest::{Operator, Range, Worker, operator_bytes, steps_of};
+use hta_base::units::Span;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,14 +1,14 @@
 //! The TensorBoard plugin's distributed view as tables.
 
-use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
-use crate::compat::tensorboard::shortest::{Overlap, Wait, Worker, shortest};
-use crate::compat::tensorboard::{select, worker};
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::rank_trace::RankTrace;
-use crate::units::{fmt_bytes, fmt_ns, ratio};
-use crate::wording::counts::counted;
+use crate::tensorboard::shortest::{Overlap, Wait, Worker, shortest};
+use crate::tensorboard::{select, worker};
+use hta_analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_base::units::{fmt_bytes, fmt_ns, ratio};
+use hta_base::wording::counts::counted;
+use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// The plugin's view of one step. compute_only + overlap + communication_only + other = length of the step.

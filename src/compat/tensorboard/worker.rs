@@ -1,10 +1,10 @@
 //! Converts a worker's ranges to tables of its rank's partial, and back.
 
-use crate::analysis::api::Partial;
-use crate::compat::tensorboard::shortest::{Operator, Worker};
-use crate::table;
-use crate::table::checked::{InvalidCell, below};
-use crate::table::schema::{Batch, TableSpec, Text};
+use crate::tensorboard::shortest::{Operator, Worker};
+use hta_analysis::api::Partial;
+use hta_base::table;
+use hta_base::table::checked::{InvalidCell, below};
+use hta_base::table::schema::{Batch, TableSpec, Text};
 
 table! {
     /// One row per step.

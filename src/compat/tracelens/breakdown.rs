@@ -5,17 +5,17 @@
 //! copies (not memsets) are memory, names with nccl, rccl or cross_device_reduce are communication, the rest is
 //! compute.
 
-use crate::analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::compat::shown::concatenated;
-use crate::compat::tracelens::NAME;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::{Timeline, WorkClass};
-use crate::units::{Ns, Span};
+use crate::shown::concatenated;
+use crate::tracelens::NAME;
+use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_base::units::{Ns, Span};
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::timeline::{Timeline, WorkClass};
 use std::collections::HashSet;
 
 table! {
@@ -101,7 +101,7 @@ fn gpu_timeline(trace: &RankTrace) -> Partial {
                 rank: trace.rank,
                 kind,
                 time: ns as f64 / 1e6,
-                percent: crate::units::percent(ns, total),
+                percent: hta_base::units::percent(ns, total),
             });
         }
     }

@@ -1,10 +1,10 @@
 //! All causes of lost time.
 
-use crate::diagnosis::kind::CauseKind;
 use crate::mcp::answer::{Page, Refusal, Told, clip};
 use crate::mcp::rows::literal;
 use crate::mcp::tools::{CURSOR, Call, SOURCE, listed, max_bytes};
-use crate::units::{fmt_ns, fmt_pct};
+use hta_analysis::diagnosis::kind::CauseKind;
+use hta_base::units::{fmt_ns, fmt_pct};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,14 @@
 //! Two runs, before and after, from their results: time of a step and its parts, and causes.
 
-use crate::diagnosis::kind::CauseKind;
-use crate::diff::causes::State;
-use crate::files::Location;
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::rows::Rows;
 use crate::mcp::source::Source;
 use crate::mcp::tools::summary;
 use crate::mcp::tools::{CURSOR, Call, max_bytes};
-use crate::units::{fmt_ns, fmt_pct};
+use hta_analysis::diagnosis::kind::CauseKind;
+use hta_base::units::{fmt_ns, fmt_pct};
+use hta_read::files::Location;
+use hta_results::diff::causes::State;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,11 +3,11 @@
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::source::apart;
 use crate::mcp::tools::{CURSOR, Call, SOURCE, listed, max_bytes};
-use crate::output::visible;
-use crate::sql::catalog;
-use crate::sql::catalog::QUERIES;
-use crate::sql::results::Results;
-use crate::sql::{QueryError, answer::unit};
+use hta_results::output::visible;
+use hta_results::sql::catalog;
+use hta_results::sql::catalog::QUERIES;
+use hta_results::sql::results::Results;
+use hta_results::sql::{QueryError, answer::unit};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

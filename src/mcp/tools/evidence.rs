@@ -3,8 +3,8 @@
 use crate::mcp::answer::{Page, Refusal, Told, clip};
 use crate::mcp::rows::{Rows, literal};
 use crate::mcp::tools::{CURSOR, Call, SOURCE, max_bytes};
-use crate::output::visible;
-use crate::sql::nearest::nearest;
+use hta_results::output::visible;
+use hta_results::sql::nearest::nearest;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -10,10 +10,10 @@ mod sources;
 mod summary;
 mod verdict;
 
-use crate::files::Location;
 use crate::mcp::answer::{Answer, BYTES, BYTES_RANGE, Page, Refusal, clip, json_bytes, result};
 use crate::mcp::rows::{Rows, ask};
 use crate::mcp::source::{Source, Sources};
+use hta_read::files::Location;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, JsonObject, ProgressNotificationParam, Tool, ToolAnnotations};
 use rmcp::schemars::JsonSchema;

@@ -2,7 +2,7 @@
 
 use crate::mcp::answer::{Page, Refusal, Told, clip};
 use crate::mcp::tools::{CURSOR, Call, listed, max_bytes};
-use crate::sql::nearest::nearest;
+use hta_results::sql::nearest::nearest;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

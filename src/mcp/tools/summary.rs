@@ -1,8 +1,8 @@
 //! `summary.json` of results: verdict, causes, totals, problems of the input.
 
-use crate::files::Location;
 use crate::mcp::answer::Refusal;
 use crate::mcp::source::apart;
+use hta_read::files::Location;
 use serde_json::Value;
 use std::io::{self, Read};
 

@@ -1,13 +1,13 @@
 //! The diagnosis in two lines, how the time divides, and what is wrong with the recording.
 
-use crate::diagnosis::kind::CauseKind;
-use crate::files::Location;
 use crate::mcp::answer::{Refusal, Told, clip};
 use crate::mcp::rows::literal;
 use crate::mcp::source::Source;
 use crate::mcp::tools::summary::{self, list, text, texts};
 use crate::mcp::tools::{Call, SOURCE};
-use crate::output::visible;
+use hta_analysis::diagnosis::kind::CauseKind;
+use hta_read::files::Location;
+use hta_results::output::visible;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,15 +4,15 @@
 //! rank's events get new values ([`Rewrite`]). Everything else is copied byte for byte. Without a [`Rewrite`] nothing
 //! is written: this first pass only collects what is needed to plan the copy ([`Survey`]).
 
-use crate::health::Health;
 use crate::overlay::copy::mend;
 use crate::overlay::copy::mend::Edit;
 use crate::overlay::copy::retime::Retime;
-use crate::read::kineto::cursor::{Token, TokenKind};
-use crate::read::kineto::number::{Integer, integer};
-use crate::read::kineto::sink::{Accepted, EventSink};
-use crate::read::kineto::text::decode;
-use crate::units::Ns;
+use hta_base::health::Health;
+use hta_base::units::Ns;
+use hta_read::kineto::cursor::{Token, TokenKind};
+use hta_read::kineto::number::{Integer, integer};
+use hta_read::kineto::sink::{Accepted, EventSink};
+use hta_read::kineto::text::decode;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

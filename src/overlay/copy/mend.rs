@@ -1,10 +1,10 @@
 //! Repairs almost-JSON: texts with bare quotes, control characters, bad escapes or invalid UTF-8, bare words, missing
 //! and superfluous commas. Any event that hta's reader accepts becomes valid JSON.
 //!
-//! A repaired text keeps what [`decode`](crate::read::kineto::text::decode) reads from it. A bare word becomes a
+//! A repaired text keeps what [`decode`](hta_read::kineto::text::decode) reads from it. A bare word becomes a
 //! string, so that it reads as the same value.
 
-use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
+use hta_read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
 use memchr::memmem;
 use serde::de::IgnoredAny;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! Copies a trace event by event in bounded memory. Every byte of an event stays, except for the fields that must
 //! change.
 //!
-//! The reader itself drives the copy ([`crate::read::kineto::document::Document`] with a [`copier::Copier`] as its
+//! The reader itself drives the copy ([`hta_read::kineto::document::Document`] with a [`copier::Copier`] as its
 //! sink). So exactly those events are copied that an analysis would see, and damaged events are repaired or left out in
 //! the same way. The output is always valid JSON.
 

@@ -3,8 +3,8 @@
 //! The number of digits after the point matters: a file that pads its fractions (`.120`) keeps them padded, and one
 //! that does not (`.12`) keeps them short, because the reader infers from them how a file was written.
 
-use crate::read::kineto::number::{Fraction, FractionShapes, micros_to_ns};
-use crate::units::Ns;
+use hta_base::units::Ns;
+use hta_read::kineto::number::{Fraction, FractionShapes, micros_to_ns};
 use std::io::Write;
 
 /// Converts a time of the file to a time of the copy, both in ns.

@@ -1,18 +1,18 @@
 //! Runs a file through a [`Copier`]: a first pass surveys it, a second pass copies it.
 
-use crate::error::ReadError;
-use crate::health::{Counter, Health};
 use crate::overlay::copy::copier::{Copier, Rewrite, SharedCopier, Survey};
-use crate::read::input::Input;
-use crate::read::kineto::document::Document;
-use crate::read::kineto::load::{drained, refused, refused_by};
-use crate::read::kineto::number::FractionVerdict;
-use crate::read::kineto::part::settle;
-use crate::read::options::LoadOptions;
-use crate::read::reading::Chunks;
-use crate::read::room::{FixedLimit, MemoryGate, MemoryLimit, Unbounded};
-use crate::read::source::{ByteCount, open};
-use crate::trace::meta::Meta;
+use hta_base::health::{Counter, Health};
+use hta_read::error::ReadError;
+use hta_read::input::Input;
+use hta_read::kineto::document::Document;
+use hta_read::kineto::load::{drained, refused, refused_by};
+use hta_read::kineto::number::FractionVerdict;
+use hta_read::kineto::part::settle;
+use hta_read::options::LoadOptions;
+use hta_read::reading::Chunks;
+use hta_read::room::{FixedLimit, MemoryGate, MemoryLimit, Unbounded};
+use hta_read::source::{ByteCount, open};
+use hta_trace::meta::Meta;
 use std::io;
 
 /// What the survey found out about a file.
@@ -45,7 +45,7 @@ pub enum CopyError {
 /// Surveys a file without writing anything.
 ///
 /// # Errors
-/// As [`load`](crate::read::load::load): files that an analysis would refuse are refused here.
+/// As [`load`](hta_read::load::load): files that an analysis would refuse are refused here.
 pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> Result<Surveyed, ReadError> {
     let mut nothing = |_: &[u8]| Ok(());
     let copier = SharedCopier::new(Copier::survey());

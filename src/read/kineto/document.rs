@@ -4,17 +4,17 @@
 //! holds one block, never the whole text, and metadata may precede or follow the events. A damaged event is repaired or
 //! skipped up to the start of the next event; a damaged top-level value is skipped up to the next key.
 
-use crate::error::recorders::SPEEDSCOPE;
-use crate::health::{Counter, Health};
-use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
-use crate::read::kineto::event::{EventReader, Leniency};
-use crate::read::kineto::header;
-use crate::read::kineto::number::Fraction;
-use crate::read::kineto::text::decode;
-use crate::read::options::LoadOptions;
-use crate::read::room::{MemoryUse, OutOfMemory};
-use crate::trace::meta::Meta;
-use crate::units::Ns;
+use crate::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
+use crate::kineto::event::{EventReader, Leniency};
+use crate::kineto::header;
+use crate::kineto::number::Fraction;
+use crate::kineto::text::decode;
+use crate::options::LoadOptions;
+use crate::room::{MemoryUse, OutOfMemory};
+use hta_base::health::{Counter, Health};
+use hta_base::units::Ns;
+use hta_trace::meta::Meta;
+use hta_trace::recorders::SPEEDSCOPE;
 use memchr::memmem;
 
 /// Why a file is not analysed.

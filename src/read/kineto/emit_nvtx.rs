@@ -1,10 +1,10 @@
 //! Events whose name `torch.autograd.profiler.emit_nvtx` wrote: operators with numbers and sizes in their name.
 
-use crate::flops::has_model;
-use crate::read::marked_operator::{FORWARD_THREAD, MarkedOperator, is_backward_node, operator};
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::events::ColumnsBuilder;
+use crate::marked_operator::{FORWARD_THREAD, MarkedOperator, is_backward_node, operator};
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::events::ColumnsBuilder;
+use hta_trace::flops::has_model;
 use memchr::memmem;
 
 /// Category of operators.

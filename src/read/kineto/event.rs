@@ -3,26 +3,26 @@
 //! Keys come in any order, so an event's tokens are collected first (`Scratch`) and committed when its closing brace
 //! is reached. Only tokens that a column needs are converted.
 
-use crate::flops::has_model;
-use crate::health::{Counter, Health};
-use crate::read::input::{Input, PartKey};
-use crate::read::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
-use crate::read::kineto::emit_nvtx::{OPERATORS, add_arguments, marked_by_emit_nvtx};
-use crate::read::kineto::gaps::{GapEnd, Gaps, ParserState};
-use crate::read::kineto::memory::{MemoryArg, record};
-use crate::read::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
-use crate::read::kineto::part::takes;
-use crate::read::kineto::recent::LookupCache;
-use crate::read::kineto::scratch::Scratch;
-use crate::read::kineto::sink::{Accepted, EventSink};
-use crate::read::kineto::text::{Texts, compact, decode};
-use crate::read::marked_operator::MarkedOperator;
-use crate::read::options::LoadOptions;
-use crate::trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
-use crate::trace::category::{Class, is_counter_range, is_launch_flow};
-use crate::trace::events::{ColumnsBuilder, FlowEnd, LaneName, Mark, NO_LENGTH};
-use crate::trace::memory::MemoryRecordKind;
-use crate::trace::strings::StrId;
+use crate::input::{Input, PartKey};
+use crate::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
+use crate::kineto::emit_nvtx::{OPERATORS, add_arguments, marked_by_emit_nvtx};
+use crate::kineto::gaps::{GapEnd, Gaps, ParserState};
+use crate::kineto::memory::{MemoryArg, record};
+use crate::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
+use crate::kineto::part::takes;
+use crate::kineto::recent::LookupCache;
+use crate::kineto::scratch::Scratch;
+use crate::kineto::sink::{Accepted, EventSink};
+use crate::kineto::text::{Texts, compact, decode};
+use crate::marked_operator::MarkedOperator;
+use crate::options::LoadOptions;
+use hta_base::health::{Counter, Health};
+use hta_trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
+use hta_trace::category::{Class, is_counter_range, is_launch_flow};
+use hta_trace::events::{ColumnsBuilder, FlowEnd, LaneName, Mark, NO_LENGTH};
+use hta_trace::flops::has_model;
+use hta_trace::memory::MemoryRecordKind;
+use hta_trace::strings::StrId;
 use std::sync::{Arc, LazyLock};
 
 /// How much an event may deviate from JSON.

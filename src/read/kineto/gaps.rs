@@ -12,12 +12,12 @@
 //! This is exact, not a heuristic: a gap that compares equal has been parsed before from the same state, and a gap that
 //! differs in one byte is parsed. Comparing takes two loads of 16 bytes, where parsing takes a branch per byte.
 
-use crate::health::Health;
-use crate::read::kineto::cursor::{Cursor, Parse, TokenError, word_at};
-use crate::read::kineto::memory::MemoryArg;
-use crate::read::kineto::text::decode;
-use crate::trace::args::Arg;
+use crate::kineto::cursor::{Cursor, Parse, TokenError, word_at};
+use crate::kineto::memory::MemoryArg;
+use crate::kineto::text::decode;
 use hashbrown::HashMap;
+use hta_base::health::Health;
+use hta_trace::args::Arg;
 
 /// What follows a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

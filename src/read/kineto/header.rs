@@ -1,7 +1,7 @@
 //! Top-level keys other than the events: small or rare values, parsed by simd-json.
 
-use crate::health::{Counter, Health};
-use crate::trace::meta::{Device, LARGEST_GROUP, Meta, ProcessGroup};
+use hta_base::health::{Counter, Health};
+use hta_trace::meta::{Device, LARGEST_GROUP, Meta, ProcessGroup};
 use simd_json::OwnedValue as Value;
 use simd_json::prelude::*;
 

@@ -5,11 +5,11 @@ use super::number::{Fraction, FractionVerdict};
 use super::part::settle;
 use super::pieces::read_pieces;
 use crate::error::ReadError;
-use crate::health::{Counter, Health};
-use crate::read::input::Input;
-use crate::read::reading::{Reading, Spread, Unsettled};
-use crate::read::room::{MemoryGate, MemoryUse, OutOfMemory, estimate};
-use crate::read::source::{Compression, Source, SourceError, open};
+use crate::input::Input;
+use crate::reading::{Reading, Spread, Unsettled};
+use crate::room::{MemoryGate, MemoryUse, OutOfMemory, estimate};
+use crate::source::{Compression, Source, SourceError, open};
+use hta_base::health::{Counter, Health};
 use std::io;
 
 /// Reads a file, and reads it again if the fractions of its times turn out to lack leading zeros.
@@ -87,7 +87,7 @@ fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &R
 }
 
 /// The error for a refusal, unless the source has already reported a reason.
-pub(crate) fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> ReadError {
+pub fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> ReadError {
     let said = health.iter().find(|(counter, _)| *counter == Counter::Truncated).map(|(_, tally)| &tally.example);
     match said {
         Some(reason) if refusal == Refusal::Empty && !reason.is_empty() => {
@@ -97,7 +97,7 @@ pub(crate) fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> Re
     }
 }
 
-pub(crate) fn refused(input: &Input, refusal: Refusal) -> ReadError {
+pub fn refused(input: &Input, refusal: Refusal) -> ReadError {
     let file = input.shown.clone();
     match refusal {
         Refusal::Empty => ReadError::Empty { file },
@@ -120,7 +120,7 @@ enum Streamed {
 }
 
 /// Feeds a whole source to the document; `drain` takes the results after each block.
-pub(crate) fn drained(
+pub fn drained(
     document: &mut Document,
     source: &mut dyn Source,
     block: usize,

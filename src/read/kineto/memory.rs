@@ -2,8 +2,8 @@
 
 use super::cursor::Token;
 use super::number::{Integer, integer};
-use crate::trace::memory::{MemoryRecord, MemoryRecordKind};
-use crate::units::Ns;
+use hta_base::units::Ns;
+use hta_trace::memory::{MemoryRecord, MemoryRecordKind};
 
 /// An argument of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

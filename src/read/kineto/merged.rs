@@ -14,15 +14,15 @@ use super::document::Document;
 use super::load::drained;
 use super::part::number;
 use super::sink::{Accepted, EventSink};
-use crate::read::coordinates::ranks_of_labels;
-use crate::read::format::FileStart;
-use crate::read::input::{Input, PartKey, ProcessPart, RankMark};
-use crate::read::options::LoadOptions;
-use crate::read::reading::Chunks;
-use crate::read::room::{MemoryGate, MemoryLimit, MemoryUse, OutOfMemory};
-use crate::read::source::{ByteCount, open};
-use crate::trace::category::{Class, classify};
-use crate::trace::merged::{label_of, rank_of_name};
+use crate::coordinates::ranks_of_labels;
+use crate::format::FileStart;
+use crate::input::{Input, PartKey, ProcessPart, RankMark};
+use crate::options::LoadOptions;
+use crate::reading::Chunks;
+use crate::room::{MemoryGate, MemoryLimit, MemoryUse, OutOfMemory};
+use crate::source::{ByteCount, open};
+use hta_trace::category::{Class, classify};
+use hta_trace::merged::{label_of, rank_of_name};
 use regex::bytes::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -71,7 +71,7 @@ pub(super) fn parts(input: Input, start: &FileStart) -> Vec<Input> {
 }
 
 /// Number of rows of a file, without those that tools leave out when they merge; so are those of each rank counted.
-pub(crate) fn rows(input: &Input) -> Option<u64> {
+pub fn rows(input: &Input) -> Option<u64> {
     Scan::of(input).map(|scan| scan.all)
 }
 

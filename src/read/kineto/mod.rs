@@ -4,25 +4,25 @@ pub mod cursor;
 pub mod document;
 mod emit_nvtx;
 pub mod event;
-pub(crate) mod gaps;
-pub(crate) mod header;
-pub(crate) mod load;
+pub mod gaps;
+pub mod header;
+pub mod load;
 mod memory;
-pub(crate) mod merged;
+pub mod merged;
 pub mod number;
-pub(crate) mod part;
+pub mod part;
 mod peek;
-pub(crate) mod pieces;
+pub mod pieces;
 mod recent;
 mod scratch;
-pub(crate) mod sink;
-pub(crate) mod text;
+pub mod sink;
+pub mod text;
 
 use super::format::{FileHead, FileStart, TraceFormat};
 use super::input::{Input, PartKey};
 use super::reading::{Reading, Unsettled};
 use crate::error::ReadError;
-use crate::trace::meta::Recorder;
+use hta_trace::meta::Recorder;
 
 /// Chrome-trace JSON as PyTorch's profiler and related tools write it.
 pub struct Kineto;

@@ -2,9 +2,9 @@
 
 use super::cursor::{Token, TokenKind};
 use super::scratch::Scratch;
-use crate::read::input::{Input, PartKey, RankMark};
-use crate::trace::args::Arg;
-use crate::trace::meta::Meta;
+use crate::input::{Input, PartKey, RankMark};
+use hta_trace::args::Arg;
+use hta_trace::meta::Meta;
 use std::collections::BTreeSet;
 
 /// Whether an event is of a part. With `restores` it gets the ids that it had before the files were merged.
@@ -39,7 +39,7 @@ fn restore(s: &mut Scratch) {
 }
 
 /// The metadata of a part: its rank, and its share of the lists of devices that were joined.
-pub(crate) fn settle(meta: &mut Meta, input: &Input) {
+pub fn settle(meta: &mut Meta, input: &Input) {
     let Some(part) = &input.process else { return };
     let PartKey::Rank(rank, _) = part.key else { return };
     meta.rank = Some(rank);

@@ -3,9 +3,9 @@
 use super::document::{Document, Refusal};
 use super::load::refused;
 use crate::error::ReadError;
-use crate::read::format::FileStart;
-use crate::read::input::Input;
-use crate::read::options::LoadOptions;
+use crate::format::FileStart;
+use crate::input::Input;
+use crate::options::LoadOptions;
 
 /// `distributedInfo.rank`, if it is in the head of the file.
 ///

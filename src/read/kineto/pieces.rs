@@ -13,15 +13,15 @@
 
 mod queue;
 
-use crate::read::input::PartKey;
-use crate::read::kineto::cursor::Cursor;
-use crate::read::kineto::document::{Document, EventsEnd, Refusal, next_event};
-use crate::read::kineto::event::EventReader;
-use crate::read::kineto::gaps::Gaps;
-use crate::read::kineto::number::Fraction;
-use crate::read::options::LoadOptions;
-use crate::read::room::MemoryGate;
-use crate::read::source::{ByteCount, Range};
+use crate::input::PartKey;
+use crate::kineto::cursor::Cursor;
+use crate::kineto::document::{Document, EventsEnd, Refusal, next_event};
+use crate::kineto::event::EventReader;
+use crate::kineto::gaps::Gaps;
+use crate::kineto::number::Fraction;
+use crate::options::LoadOptions;
+use crate::room::MemoryGate;
+use crate::source::{ByteCount, Range};
 use queue::{Next, PieceResult, Queue};
 use std::io;
 use std::path::Path;

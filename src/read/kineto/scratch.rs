@@ -2,7 +2,7 @@
 
 use super::cursor::{Token, TokenKind};
 use super::memory::MemoryArg;
-use crate::trace::args::Arg;
+use hta_trace::args::Arg;
 
 #[derive(Default)]
 pub struct Scratch {

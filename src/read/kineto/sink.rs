@@ -1,7 +1,7 @@
 //! Receives events as text instead of columns: each as written in the file, after the reader's checks.
 
 use super::scratch::Scratch;
-use crate::units::Ns;
+use hta_base::units::Ns;
 
 /// An event that the reader has accepted.
 pub struct Accepted<'a> {

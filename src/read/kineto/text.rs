@@ -1,9 +1,9 @@
 //! Text of JSON strings: resolves escapes, and replaces and counts invalid UTF-8.
 
-use crate::health::{Counter, Health};
-use crate::read::kineto::cursor::{Token, TokenKind};
-use crate::trace::events::ColumnsBuilder;
-use crate::trace::strings::{Interner, StrId};
+use crate::kineto::cursor::{Token, TokenKind};
+use hta_base::health::{Counter, Health};
+use hta_trace::events::ColumnsBuilder;
+use hta_trace::strings::{Interner, StrId};
 use std::borrow::Cow;
 use std::collections::HashSet;
 

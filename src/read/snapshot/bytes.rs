@@ -2,7 +2,7 @@
 //! bytes arrive.
 
 use super::error::Problem;
-use crate::read::source::{Source, SourceError};
+use crate::source::{Source, SourceError};
 
 /// Size of the block that is in memory.
 const BLOCK: usize = 256 << 10;

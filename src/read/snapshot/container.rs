@@ -4,7 +4,7 @@
 //! used as a stack, and then the number of that stack. Everything else (settings, the dict at the top) is kept as it is.
 
 use super::store::{StackId, Stacks};
-use crate::trace::strings::StrId;
+use hta_trace::strings::StrId;
 
 /// What a row is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

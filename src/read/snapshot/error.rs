@@ -1,6 +1,6 @@
 //! Why a memory snapshot or a memory timeline was not read.
 
-use crate::units::{MemoryLimit, fmt_bytes};
+use hta_base::units::{MemoryLimit, fmt_bytes};
 use thiserror::Error;
 
 /// A file that was refused, and what is wrong with it.

@@ -4,7 +4,7 @@
 //! size of the file: [`Budget`].
 
 use super::container::{Containers, DEEPEST, Object, Value};
-use crate::trace::strings::{Interner, StrId};
+use hta_trace::strings::{Interner, StrId};
 use std::fmt::Write;
 
 /// Longest JSON text that is kept of the unknown keys of one dict.

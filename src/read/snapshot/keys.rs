@@ -1,7 +1,7 @@
 //! The texts that a snapshot is known by: keys of its dicts, actions, states and stages. They are interned first, in
 //! this order, so that comparing one is comparing a number.
 
-use crate::trace::strings::{Interner, StrId};
+use hta_trace::strings::{Interner, StrId};
 
 macro_rules! known {
     ($($name:ident = $text:literal;)+) => {

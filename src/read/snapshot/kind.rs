@@ -4,7 +4,7 @@ use super::is_pickle;
 use super::timeline::is_timeline;
 use super::viewer_page::{ViewerPage, text_start};
 use crate::files::Location;
-use crate::read::source::{ByteCount, Source, SourceError, open, packing};
+use crate::source::{ByteCount, Source, SourceError, open, packing};
 use std::io;
 
 /// Number of decompressed bytes that are looked at.

@@ -9,9 +9,9 @@ use super::machine::Machine;
 use super::rows::Rows;
 use super::store::{DeviceHistory, Generation, Segment, Snapshot};
 use crate::files::Location;
-use crate::health::Counter;
-use crate::read::source::{ByteCount, Source};
-use crate::units::MemoryLimit;
+use crate::source::{ByteCount, Source};
+use hta_base::health::Counter;
+use hta_base::units::MemoryLimit;
 use std::collections::BTreeSet;
 use std::ops::Range;
 

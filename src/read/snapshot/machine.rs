@@ -9,8 +9,8 @@ use super::container::{Containers, DEEPEST, Object, Unfit, Value};
 use super::error::Problem;
 use super::opcode::{op, refused_name};
 use super::rows::Rows;
-use crate::trace::strings::StrId;
-use crate::units::MemoryLimit;
+use hta_base::units::MemoryLimit;
+use hta_trace::strings::StrId;
 
 /// Longest text, bytes.
 const LONGEST_TEXT: u64 = 16 << 20;

@@ -6,9 +6,9 @@ use super::container::{Containers, Object, RowKind, Shared, Value};
 use super::json::Budget;
 use super::keys;
 use super::store::{Action, Annotation, Block, BlockState, Entry, Frame, Segment, StackId, Stacks};
-use crate::health::{Counter, Health};
-use crate::trace::strings::{Interner, StrId};
 use hashbrown::HashMap;
+use hta_base::health::{Counter, Health};
+use hta_trace::strings::{Interner, StrId};
 
 /// The sum of all sizes of a file stays below this, so that no sum of sizes overflows.
 const LARGEST_SUM: i64 = 1 << 62;

@@ -4,9 +4,9 @@
 //! sizes of a file together stay below 2^62, so sums of them cannot overflow.
 
 use super::keys;
-use crate::health::Health;
-use crate::trace::strings::{Interner, StrId};
 use hashbrown::{DefaultHashBuilder, HashTable};
+use hta_base::health::Health;
+use hta_trace::strings::{Interner, StrId};
 use std::hash::BuildHasher;
 use std::ops::Range;
 

@@ -6,9 +6,9 @@
 use super::bytes::Bytes;
 use super::error::{Problem, SnapshotError};
 use crate::files::Location;
-use crate::health::{Counter, Health};
-use crate::read::source::{ByteCount, Source, open, packing};
-use crate::units::MemoryLimit;
+use crate::source::{ByteCount, Source, open, packing};
+use hta_base::health::{Counter, Health};
+use hta_base::units::MemoryLimit;
 
 /// Names of the categories, by the number that the file has.
 pub const CATEGORIES: [&str; 8] =

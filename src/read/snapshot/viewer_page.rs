@@ -1,7 +1,7 @@
 //! A snapshot inside a page of PyTorch's viewer, which `torch.cuda._memory_viz.trace_plot` writes: the pickle as base64
 //! text in a script.
 
-use crate::read::source::{Source, SourceError};
+use crate::source::{Source, SourceError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 

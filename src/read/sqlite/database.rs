@@ -1,8 +1,8 @@
 //! An SQLite file that is only read: opened without locks and journals, its tables streamed in the order of their rows.
 
 use crate::error::ReadError;
-use crate::health::{Counter, Health};
-use crate::read::input::Input;
+use crate::input::Input;
+use hta_base::health::{Counter, Health};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 use std::borrow::Cow;

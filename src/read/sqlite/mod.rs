@@ -15,10 +15,10 @@ mod rows;
 use super::format::{FileHead, FileStart, TraceFormat};
 use super::input::{Input, PartKey, ProcessPart};
 use super::reading::{Reading, Unsettled};
-use crate::error::recorders::{ASCEND_DATABASE, DLPROF, OtherRecorder, ROCPD, SNAPSHOT_DATABASE};
 use crate::error::{IDLE_PROCESS, ReadError};
-use crate::trace::meta::Recorder;
 use database::{Database, MAGIC};
+use hta_trace::meta::Recorder;
+use hta_trace::recorders::{ASCEND_DATABASE, DLPROF, OtherRecorder, ROCPD, SNAPSHOT_DATABASE};
 use std::fs::File;
 use std::io::Read;
 

@@ -13,14 +13,14 @@ use super::gpu_names::{copy_name, set_name, wait_name};
 use super::ranges::{Ranges, Said};
 use super::rows::{GpuWork, Place, Rows};
 use crate::error::ReadError;
-use crate::health::Counter;
-use crate::read::input::{Input, PartKey};
-use crate::read::reading::{Reading, Unsettled};
-use crate::trace::args::Arg;
-use crate::trace::launch::is_launch_call;
-use crate::trace::meta::{Device, Meta, Recorder};
-use crate::trace::strings::StrId;
+use crate::input::{Input, PartKey};
+use crate::reading::{Reading, Unsettled};
 use hashbrown::{HashMap, HashSet};
+use hta_base::health::Counter;
+use hta_trace::args::Arg;
+use hta_trace::launch::is_launch_call;
+use hta_trace::meta::{Device, Meta, Recorder};
+use hta_trace::strings::StrId;
 use std::collections::BTreeSet;
 
 /// Bits of a thread's number within a process.

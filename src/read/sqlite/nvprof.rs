@@ -15,14 +15,14 @@ use super::gpu_names::{copy_name, cupti_memory, set_name, wait_name};
 use super::ranges::{Ranges, Said};
 use super::rows::{GpuWork, Place, Rows};
 use crate::error::ReadError;
-use crate::health::Counter;
-use crate::kernel::demangled;
-use crate::read::input::Input;
-use crate::read::reading::{Reading, Unsettled};
-use crate::trace::args::Arg;
-use crate::trace::meta::{Device, Meta, Recorder};
-use crate::trace::strings::StrId;
+use crate::input::Input;
+use crate::reading::{Reading, Unsettled};
 use hashbrown::HashMap;
+use hta_base::health::Counter;
+use hta_trace::args::Arg;
+use hta_trace::kernel::demangled;
+use hta_trace::meta::{Device, Meta, Recorder};
+use hta_trace::strings::StrId;
 
 /// Kernels that may overlap, and kernels that nvprof ran one after the other.
 const KERNELS: [&str; 2] = ["CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUPTI_ACTIVITY_KIND_KERNEL"];

@@ -3,7 +3,7 @@
 //! PyTorch marks operators (`marked_operator`), and PyProf's markers are Python dicts. Everything else is an annotation.
 
 use super::pyprof_marker::{DamagedMarker, MarkedCall, PyProfMarker, marker};
-use crate::read::marked_operator::{MarkedOperator, operator};
+use crate::marked_operator::{MarkedOperator, operator};
 
 /// What a text stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]

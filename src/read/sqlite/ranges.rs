@@ -14,11 +14,11 @@
 
 use super::nvtx::{Meaning, meaning};
 use super::rows::{Place, RecordedSpan, Rows};
-use crate::flops::has_model;
-use crate::health::Counter;
-use crate::read::marked_operator::{FORWARD_THREAD, is_backward_name, is_backward_node};
-use crate::trace::args::Arg;
-use crate::trace::strings::StrId;
+use crate::marked_operator::{FORWARD_THREAD, is_backward_name, is_backward_node};
+use hta_base::health::Counter;
+use hta_trace::args::Arg;
+use hta_trace::flops::has_model;
+use hta_trace::strings::StrId;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

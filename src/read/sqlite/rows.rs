@@ -2,15 +2,15 @@
 
 use super::database::Database;
 use crate::error::ReadError;
-use crate::health::Counter;
-use crate::read::input::Input;
-use crate::read::reading::{Reading, Unsettled};
-use crate::read::room::{MemoryUse, OutOfMemory};
-use crate::trace::args::Arg;
-use crate::trace::events::ColumnsBuilder;
-use crate::trace::meta::Meta;
-use crate::trace::strings::StrId;
+use crate::input::Input;
+use crate::reading::{Reading, Unsettled};
+use crate::room::{MemoryUse, OutOfMemory};
 use hashbrown::HashMap;
+use hta_base::health::Counter;
+use hta_trace::args::Arg;
+use hta_trace::events::ColumnsBuilder;
+use hta_trace::meta::Meta;
+use hta_trace::strings::StrId;
 use std::sync::atomic::Ordering;
 
 /// Start and end as recorded.

@@ -1,8 +1,8 @@
 //! The calls of collectives of one rank.
 
-use crate::trace::collective::group::LocalGroup;
-use crate::trace::collective::kind::CollectiveKind;
-use crate::units::{Ns, Span};
+use crate::collective::group::LocalGroup;
+use crate::collective::kind::CollectiveKind;
+use hta_base::units::{Ns, Span};
 
 /// One rank's part in one collective.
 #[derive(Debug, Clone, PartialEq, Eq)]

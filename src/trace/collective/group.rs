@@ -4,7 +4,7 @@
 //! job may be called `1`). Recorded lists are cut after thirty entries. A cut list is completed if it is regular: equal
 //! distances between members, and known size.
 
-use crate::trace::meta::{LARGEST_GROUP, Meta, ProcessGroup};
+use crate::meta::{LARGEST_GROUP, Meta, ProcessGroup};
 use hashbrown::HashMap;
 
 /// The ranks of a process group, ascending, without duplicates.

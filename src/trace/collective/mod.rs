@@ -4,9 +4,10 @@
 //! has only what each rank says by itself.
 
 mod call;
-pub(crate) mod dtype;
-pub(crate) mod group;
+pub mod dtype;
+pub mod group;
 mod kind;
+pub mod ranks;
 
 pub use call::{Call, Message, RankCalls};
 pub use group::{LocalGroup, Members};

@@ -14,9 +14,9 @@
 //! run. Therefore the runs are walked, not the candidates: each marks the open intervals between two rounds and its own
 //! length, and stops at one that is already marked.
 
-use crate::trace::repeat::MinimumSize;
-use crate::trace::repeat::lcp::SuffixArrayWithLcp;
-use crate::trace::repeat::runs::Run;
+use crate::repeat::MinimumSize;
+use crate::repeat::lcp::SuffixArrayWithLcp;
+use crate::repeat::runs::Run;
 
 /// A string, given by its places: the suffixes `[from, until)` of the suffix array begin with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

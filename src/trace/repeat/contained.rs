@@ -1,7 +1,7 @@
 //! Finds which pattern is part of which.
 
-use crate::trace::repeat::occurrences::Repeats;
-use crate::trace::repeat::prefixes::Prefixes;
+use crate::repeat::occurrences::Repeats;
+use crate::repeat::prefixes::Prefixes;
 
 /// Limit for the number of positions visited, per position of the text.
 const STEPS_PER_POSITION: u64 = 64;

@@ -13,12 +13,12 @@
 //! block, each changed in another place). Therefore the number of visited places is limited to a multiple of the text's
 //! length; strings that cover little are left out first, and counted.
 
-use crate::trace::repeat::MinimumSize;
-use crate::trace::repeat::candidates::Candidate;
-use crate::trace::repeat::lcp::SuffixArrayWithLcp;
-use crate::trace::repeat::pattern::Pattern;
-use crate::trace::repeat::prefixes::Prefixes;
-use crate::trace::repeat::rotation::one_of_rotations;
+use crate::repeat::MinimumSize;
+use crate::repeat::candidates::Candidate;
+use crate::repeat::lcp::SuffixArrayWithLcp;
+use crate::repeat::pattern::Pattern;
+use crate::repeat::prefixes::Prefixes;
+use crate::repeat::rotation::one_of_rotations;
 use std::cmp::Reverse;
 
 /// Limit for the number of visited places, per position of the text.

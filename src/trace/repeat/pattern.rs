@@ -1,6 +1,6 @@
 //! A repeated pattern: its length, number of occurrences and weight.
 
-use crate::trace::repeat::candidates::Candidate;
+use crate::repeat::candidates::Candidate;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {

@@ -4,8 +4,8 @@
 //! begins form a chain from the longest to the shortest, and one chain pointer per string and one start per position
 //! suffice.
 
-use crate::trace::repeat::candidates::Candidate;
-use crate::trace::repeat::lcp::SuffixArrayWithLcp;
+use crate::repeat::candidates::Candidate;
+use crate::repeat::lcp::SuffixArrayWithLcp;
 use std::cmp::Reverse;
 
 const NONE: u32 = u32::MAX;

@@ -4,7 +4,7 @@
 //! pairs of neighbouring symbols (the last and the first count as neighbours). Only patterns that agree in both are
 //! rotated to their smallest rotation and compared.
 
-use crate::trace::repeat::pattern::Pattern;
+use crate::repeat::pattern::Pattern;
 use std::cmp::Reverse;
 
 /// Keeps from each set of rotations the one with most weight; ties: the first.

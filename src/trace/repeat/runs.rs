@@ -9,7 +9,7 @@
 //! position ends where the next smaller suffix begins, which follows from the ranks. So one pair of suffixes per
 //! position and order is compared, to the right and to the left.
 
-use crate::trace::repeat::lcp::SuffixArrayWithLcp;
+use crate::repeat::lcp::SuffixArrayWithLcp;
 
 /// A run, identified by the rank of the suffix at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

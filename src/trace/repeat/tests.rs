@@ -1,7 +1,7 @@
 //! Comparison with a slow search that follows the definitions literally.
 
 use super::pattern::Pattern;
-use crate::trace::repeat::*;
+use crate::repeat::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

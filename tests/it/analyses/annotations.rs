@@ -4,7 +4,7 @@ use crate::cli::one_analysis::{of_trace, set};
 use crate::plan::{Class, Kind, ORIGIN, Row, plans};
 use crate::robustness::brute::Brute;
 use crate::run::{Answer, Record, ints, options};
-use hta::trace::testing::TraceBuilder;
+use hta_testkit::TraceBuilder;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

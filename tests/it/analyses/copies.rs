@@ -1,7 +1,7 @@
 //! Copies and sets: by eye, by brute force, and on real traces whose copies were counted without hta.
 
 use crate::run::{Answer, Record, answer, one, options};
-use hta::trace::testing::{Call, Format, TraceBuilder, Vendor, us};
+use hta_testkit::{Call, Format, TraceBuilder, Vendor, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -3,8 +3,8 @@
 use crate::run::{Answer, Record, answer, options, rank_trace};
 use hta::analysis::api::Options;
 use hta::analysis::counters::series::{Counter, bucket_width, series};
-use hta::trace::testing::{Format, TraceBuilder, us};
 use hta::units::Span;
+use hta_testkit::{Format, TraceBuilder, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

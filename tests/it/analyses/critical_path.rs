@@ -4,8 +4,8 @@ use crate::plan::{ORIGIN, Plan, plans};
 use crate::run::{Answer, Record, answer, options, rank_trace};
 use hta::analysis::critical_path::{Edge, Segment, path};
 use hta::trace::rank_trace::RankTrace;
-use hta::trace::testing::{Call, Collective, Format, SyncKind, TraceBuilder, us};
 use hta::units::Span;
+use hta_testkit::{Call, Collective, Format, SyncKind, TraceBuilder, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

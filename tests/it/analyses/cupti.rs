@@ -2,7 +2,7 @@
 
 use crate::cli::one_analysis::of_trace;
 use crate::run::{Answer, options};
-use hta::trace::testing::TraceBuilder;
+use hta_testkit::TraceBuilder;
 
 const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
 const HADD: &str = "smsp__sass_thread_inst_executed_op_hadd_pred_on.sum";

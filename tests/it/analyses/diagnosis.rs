@@ -5,7 +5,7 @@ use crate::job::planted::recording::Recording;
 use crate::job::planted::simulate::simulate;
 use crate::run::{Answer, Record, answer, options};
 use crate::shared;
-use hta::trace::testing::{Format, TraceBuilder, ms, us};
+use hta_testkit::{Format, TraceBuilder, ms, us};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

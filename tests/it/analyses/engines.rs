@@ -3,7 +3,7 @@
 use crate::run::{Answer, options, try_run};
 use hta::error::SetError;
 use hta::run::RunError;
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

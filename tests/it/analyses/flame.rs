@@ -2,7 +2,7 @@
 
 use super::{lines, ops};
 use crate::run::{Answer, Record, options};
-use hta::trace::testing::{Format, TraceBuilder, us};
+use hta_testkit::{Format, TraceBuilder, us};
 use std::collections::BTreeMap;
 
 /// Rows by their path from the root: kind, then host, GPU and backward GPU time in us.

@@ -12,7 +12,7 @@ use hta::analysis::api::Options;
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
 use hta::run::read_captures;
-use hta::trace::testing::{TraceBuilder, Vendor, us};
+use hta_testkit::{TraceBuilder, Vendor, us};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use crate::shared;
 use hta::analysis::api::Options;
 use hta::trace::rank_trace::StepFilter;
 use hta::trace::step::StepWindow;
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 
 fn sample_with(options: &Options) -> Answer {
     answer(&[shared::samples().join("serving")], options)

@@ -3,7 +3,7 @@
 
 use crate::run::{Answer, Record, answer, options};
 use crate::shared::{files_below, samples};
-use hta::trace::testing::{Format, TraceBuilder, us};
+use hta_testkit::{Format, TraceBuilder, us};
 use std::collections::BTreeMap;
 
 fn of(t: &TraceBuilder) -> Answer {

@@ -6,7 +6,7 @@ use crate::plan::{Kind, ORIGIN, Row, plans};
 use crate::robustness::brute::Brute;
 use crate::run::{Answer, Record, ints, one, options};
 use hta::analysis::api::Options;
-use hta::trace::testing::{Call, TraceBuilder, Vendor};
+use hta_testkit::{Call, TraceBuilder, Vendor};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,7 +7,7 @@ use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
 use hta::registry::find;
 use hta::run::{Request, run};
-use hta::trace::testing::{Format, TraceBuilder, us};
+use hta_testkit::{Format, TraceBuilder, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use crate::run::{Answer, Record, answer, one, options, try_run};
 use crate::shared;
 use hta::analysis::api::Options;
 use hta::registry::find;
-use hta::trace::testing::{Format, TraceBuilder, us};
+use hta_testkit::{Format, TraceBuilder, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use crate::robustness::brute::Brute;
 use crate::run::{Answer, Record, answer, one, options};
 use hta::analysis::api::Options;
 use hta::trace::step::StepWindow;
-use hta::trace::testing::{Format, TraceBuilder, us};
+use hta_testkit::{Format, TraceBuilder, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

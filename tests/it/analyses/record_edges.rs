@@ -3,7 +3,7 @@
 
 use crate::run::{Answer, Record, answer, one, options};
 use hta::analysis::api::Options;
-use hta::trace::testing::{TraceBuilder, Vendor, us};
+use hta_testkit::{TraceBuilder, Vendor, us};
 use serde_json::Value;
 
 pub fn run(trace: &TraceBuilder) -> Answer {

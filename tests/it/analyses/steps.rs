@@ -8,7 +8,7 @@ use crate::run::{Answer, Record, answer, one, options};
 use hta::analysis::api::{Certainty, Observation, Options};
 use hta::trace::rank_trace::StepFilter;
 use hta::trace::step::StepWindow;
-use hta::trace::testing::{Collective, Format, TraceBuilder, us};
+use hta_testkit::{Collective, Format, TraceBuilder, us};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

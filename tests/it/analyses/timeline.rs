@@ -5,7 +5,7 @@ use crate::job::planted::recording::Recording;
 use crate::job::planted::simulate::simulate;
 use crate::run::{Answer, Record, answer, options};
 use crate::shared;
-use hta::trace::testing::{TraceBuilder, ms, us};
+use hta_testkit::{TraceBuilder, ms, us};
 use std::collections::BTreeMap;
 use std::path::Path;
 

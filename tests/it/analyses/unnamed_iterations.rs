@@ -1,7 +1,7 @@
 //! Iterations that no engine names, and ranks that serve without any.
 
 use crate::run::{Answer, Record, answer, one, options};
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 
 /// A loop of four rounds of 1 ms each; `x` ran before it.
 ///

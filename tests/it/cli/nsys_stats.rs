@@ -3,7 +3,7 @@
 use crate::cli::csv::{CsvRow, read, text as cell};
 use crate::robustness::nsys::{export, id};
 use crate::run::{answer, options};
-use hta::trace::testing::{Call, TraceBuilder, us};
+use hta_testkit::{Call, TraceBuilder, us};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;

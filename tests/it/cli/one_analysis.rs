@@ -6,7 +6,7 @@ use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
 use hta::registry::find;
 use hta::run::{Request, run};
-use hta::trace::testing::{Format, TraceBuilder};
+use hta_testkit::{Format, TraceBuilder};
 use std::path::PathBuf;
 
 /// The answer of the analysis `stem` alone, over files.

@@ -3,7 +3,7 @@
 use crate::run::{answer, device_windows, one, options};
 use crate::shared;
 use crate::shared::json;
-use hta::trace::testing::us;
+use hta_testkit::us;
 use serde_json::Value;
 
 /// A row of numbers, us, as ns.

@@ -7,7 +7,7 @@ use crate::robustness::invariants::check;
 use crate::run::{Answer, Record, answer, options};
 use hta::analysis::api::Options;
 use hta::trace::step::StepWindow;
-use hta::trace::testing::Format;
+use hta_testkit::Format;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;

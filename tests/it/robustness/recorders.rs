@@ -1,7 +1,7 @@
 //! Recordings of several recorders: refused as one job, and compared as two sets with a warning.
 
 use crate::robustness::nsys::export;
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;

@@ -6,7 +6,7 @@ use crate::run::{Answer, answer, answer_by, options, rank_trace, try_run};
 use hta::compat::{Compat, chosen};
 use hta::registry::ANALYSES;
 use hta::run::RunError;
-use hta::trace::testing::{Format, TraceBuilder, Vendor, us};
+use hta_testkit::{Format, TraceBuilder, Vendor, us};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

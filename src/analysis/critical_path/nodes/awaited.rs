@@ -2,8 +2,8 @@
 
 use super::gpu::GpuNodes;
 use super::sync::{AwaitedTarget, BlockingCall, Moment, SyncRow, Syncs};
-use crate::trace::rank_trace::RankTrace;
-use crate::units::Ns;
+use hta_base::units::Ns;
+use hta_trace::rank_trace::RankTrace;
 use std::cmp::Reverse;
 
 impl Syncs {

@@ -9,11 +9,11 @@
 //! Ends and starts at the same instant are ordered like the activities (start, then row), so that activities of length
 //! 0 cannot form a cycle.
 
-use crate::analysis::critical_path::nodes::sync::{StreamKey, Syncs};
-use crate::analysis::critical_path::segment::Edge;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::timeline::WorkClass;
-use crate::units::{Ns, Span};
+use crate::critical_path::nodes::sync::{StreamKey, Syncs};
+use crate::critical_path::segment::Edge;
+use hta_base::units::{Ns, Span};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::timeline::WorkClass;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

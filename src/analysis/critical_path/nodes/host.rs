@@ -10,15 +10,15 @@
 //! A thread works while an operator, a runtime or driver call or a communication range is open on it, whatever is
 //! innermost; Python frames and annotations alone count as silence.
 
-use crate::analysis::critical_path::segment::PathClass;
+use crate::critical_path::segment::PathClass;
 use crate::facts::host_activity::HostNames;
-use crate::trace::category::Class;
-use crate::trace::interval::Union;
-use crate::trace::rank_trace::{RankTrace, is_host_communication};
-use crate::trace::strings::StrId;
-use crate::trace::thread::InnermostSpan;
-use crate::units::{Ns, Span};
 use hashbrown::HashMap;
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::{RankTrace, is_host_communication};
+use hta_trace::strings::StrId;
+use hta_trace::thread::InnermostSpan;
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

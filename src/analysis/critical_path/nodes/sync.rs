@@ -6,12 +6,12 @@
 //!   sync call                 |..........|         awaits an activity that ends inside it
 //! ```
 
-use crate::trace::args::Arg;
-use crate::trace::category::Class;
-use crate::trace::rank_trace::RankTrace;
-use crate::trace::strings::StrId;
-use crate::units::Ns;
 use hashbrown::HashMap;
+use hta_base::units::Ns;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 
 /// Device and stream.

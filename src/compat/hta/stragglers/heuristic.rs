@@ -40,7 +40,7 @@
 //! `hta/common/trace.py`, `trace_parser.py`, `trace_filter.py`. This is an independent implementation, compared with
 //! HTA on real and random traces.
 
-use crate::compat::hta::loader::microseconds;
+use crate::hta::loader::microseconds;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -4,12 +4,12 @@ mod heuristic;
 mod rows;
 
 use self::heuristic::{Choice, Rank, potential_stragglers};
-use crate::analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
-use crate::compat::hta::NAME;
-use crate::job::Job;
-use crate::table;
-use crate::table::schema::Text;
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::NAME;
+use hta_analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use hta_analysis::job::Job;
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_potential_stragglers` with two candidates. There are no rows if HTA raises an exception.

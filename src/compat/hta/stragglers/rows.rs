@@ -1,11 +1,11 @@
 //! The rows of a rank that HTA's straggler heuristic reads, as a table of the rank's partial.
 
-use crate::analysis::api::Partial;
-use crate::compat::hta::stragglers::heuristic::{Rank, Row};
-use crate::table;
-use crate::table::schema::{Batch, Table, Text};
-use crate::trace::args::Arg;
-use crate::trace::rank_trace::RankTrace;
+use crate::hta::stragglers::heuristic::{Rank, Row};
+use hta_analysis::api::Partial;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_trace::args::Arg;
+use hta_trace::rank_trace::RankTrace;
 use std::collections::HashSet;
 
 table! {

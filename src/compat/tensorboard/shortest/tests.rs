@@ -1,6 +1,6 @@
 //! The plugin's three golden results, computed by hand, and rules that they do not cover.
 
-use crate::compat::tensorboard::shortest::*;
+use crate::tensorboard::shortest::*;
 
 /// `sum / count` rounded to the nearest whole number, halves to even; 0 if the count is 0.
 fn rounded_mean(sum: i64, count: i64) -> i64 {

@@ -4,7 +4,7 @@
 //! the current one, and then leave. They must not wait, because a waiting helper might block the work of another rank
 //! on its stack, for which the first thread may be waiting (for memory, for example).
 
-use crate::read::kineto::pieces::Piece;
+use crate::kineto::pieces::Piece;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Condvar, Mutex};

@@ -8,7 +8,7 @@ use crate::shared;
 use hta::analysis::api::Options;
 use hta::compat::{Compat, find};
 use hta::diff::DIFF;
-use hta::trace::testing::Format;
+use hta_testkit::Format;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Two recordings of an engine, compared by phase and batch.
 
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 use serde_json::Value;
 use std::process::Command;
 

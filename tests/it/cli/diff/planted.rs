@@ -2,7 +2,7 @@
 
 use super::sets::{BASE, Compared, GEMM, Job, TEST, diff, diff_jobs, diff_with, folder, with, write};
 use crate::run::Record;
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 
 fn us_of(row: &Record, columns: [&str; 3]) -> [f64; 3] {
     columns.map(|c| row.float(c).unwrap_or(f64::NAN) / 1000.0)

@@ -1,7 +1,7 @@
 //! Sets whose steps are different work are refused, unless forced.
 
 use super::sets::{BASE, Job, folder};
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;

@@ -9,7 +9,7 @@ use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
 use hta::run::{Request, run};
 use hta::table::schema::Batch;
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 use std::path::PathBuf;
 use tempfile::TempDir;
 

@@ -3,7 +3,7 @@
 
 use super::{Page, analyze, hostile, hta, shown};
 use crate::cli::diff::sets::{BASE, Compared, Job, TEST, diff};
-use hta::trace::testing::Format;
+use hta_testkit::Format;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 //! Names that contain markup, scripts or paths.
 
 use super::{analyze, shown};
-use hta::trace::testing::{Format, TraceBuilder, us};
+use hta_testkit::{Format, TraceBuilder, us};
 
 const NAMES: [&str; 9] = [
     "</script><script>alert(1)</script>",

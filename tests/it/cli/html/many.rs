@@ -1,7 +1,7 @@
 //! Many ranks and many steps: merged, counted, summed, and within the size limit.
 
 use super::{Page, analyze, hta, shown};
-use hta::trace::testing::{Collective, Format, TraceBuilder, us};
+use hta_testkit::{Collective, Format, TraceBuilder, us};
 use serde_json::Value;
 
 const RANKS: u32 = 300;

@@ -1,7 +1,7 @@
 //! The page of every sample: well formed, self-contained, and with the numbers of the tables.
 
 use super::{Page, analyze, hta, shown};
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 use serde_json::Value;
 
 const SAMPLES: [&str; 5] = ["gpu_ddp8", "gpu_single", "gpu_counters", "gloo_ddp4", "cpu_single"];
@@ -39,7 +39,7 @@ fn is_whole(all: &[Value], r: &Value) -> bool {
     all.iter().filter(|c| c["scope"] == "capture").any(same)
 }
 
-const PLOTLY: &str = include_str!("../../../../src/output/html/plotly/plotly-cartesian.min.js");
+const PLOTLY: &str = include_str!("../../../../src/results/output/html/plotly/plotly-cartesian.min.js");
 
 #[test]
 fn the_breakdown_in_the_page_is_that_of_the_table_and_its_parts_sum() {

@@ -12,7 +12,7 @@ use hta::read::reading::Spread;
 use hta::read::source::ByteCount;
 use hta::trace::meta::RankSource;
 use hta::trace::rank_trace::RankTrace;
-use hta::trace::testing::{Era, Format, Layout, Placement, Root, Side, TraceBuilder, us};
+use hta_testkit::{Era, Format, Layout, Placement, Root, Side, TraceBuilder, us};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

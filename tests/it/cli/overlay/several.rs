@@ -5,7 +5,7 @@ use crate::job::planted::job::{Action, Job, about, all_reduce, forward, kernel};
 use crate::job::planted::recording::{Clock, Recording};
 use crate::job::planted::simulate::simulate;
 use crate::shared;
-use hta::trace::testing::{ms, us};
+use hta_testkit::{ms, us};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use hta::sql::live;
 use hta::sql::live::Live;
 use hta::sql::results::Results;
 use hta::sql::statement::Statement;
-use hta::trace::testing::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, us};
 use polars::prelude::DataFrame;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

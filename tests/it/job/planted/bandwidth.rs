@@ -9,7 +9,7 @@ use super::job::{Action, Job, Join, Kind, about, kernel};
 use super::recording::Recording;
 use super::simulate::simulate;
 use crate::run::Record;
-use hta::trace::testing::{Collective, TraceBuilder, us};
+use hta_testkit::{Collective, TraceBuilder, us};
 
 const N: u32 = 4;
 

@@ -7,7 +7,7 @@ use super::truth::{check_matches, check_waits};
 use crate::run::{Answer, options};
 use hta::analysis::api::Options;
 use hta::job::ClockMode;
-use hta::trace::testing::{Detail, ms, us};
+use hta_testkit::{Detail, ms, us};
 
 const OFFSETS: [i64; 8] = [0, ms(7) + 123, -ms(4), us(350), -us(2_750), ms(12) + 1, us(-90), ms(3)];
 
@@ -43,7 +43,7 @@ fn found(answer: &Answer, recording: &Recording) -> Vec<(i64, i64, i64)> {
 }
 
 /// Unix time of the simulator's time 0.
-const ORIGIN: i64 = hta::trace::testing::DEFAULT_BASE_NS + 1_000_000_000_000;
+const ORIGIN: i64 = hta_testkit::DEFAULT_BASE_NS + 1_000_000_000_000;
 
 /// Found and planted offsets differ by one common shift.
 fn check_offsets(what: &str, answer: &Answer, recording: &Recording) {

@@ -5,7 +5,7 @@ use super::job::{Job, all_reduce, kernel};
 use super::recording::Recording;
 use super::simulate::simulate;
 use crate::run::Answer;
-use hta::trace::testing::{ms, us};
+use hta_testkit::{ms, us};
 
 /// Direct and propagated cost of a rank, ns.
 fn cost(answer: &Answer, rank: i64) -> (i64, i64) {

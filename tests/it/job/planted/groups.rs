@@ -4,7 +4,7 @@ use super::job::{Action, Group, Job, Join, Kind, about, all_reduce, kernel};
 use super::recording::Recording;
 use super::simulate::simulate;
 use super::truth::{check_matches, check_waits};
-use hta::trace::testing::{Detail, us};
+use hta_testkit::{Detail, us};
 
 /// `tp` neighbours form a tensor-parallel group, equal positions a data-parallel group; all have the same name.
 pub fn tp_dp(world: u32, tp: u32) -> Vec<Group> {

@@ -12,7 +12,7 @@ use super::recording::Recording;
 use super::simulate::{Simulated, simulate};
 use super::truth::gain_of_repair;
 use crate::run::{Answer, Record};
-use hta::trace::testing::us;
+use hta_testkit::us;
 
 const STEPS: u64 = 8;
 const LAYERS: u64 = 4;

@@ -5,7 +5,7 @@ use super::job::{Action, Group, Job, about, all_reduce, kernel};
 use super::recording::Recording;
 use super::simulate::{Simulated, simulate};
 use super::truth::{check_matches, check_waits, rows};
-use hta::trace::testing::{Detail, us};
+use hta_testkit::{Detail, us};
 use std::collections::BTreeMap;
 
 fn unnumbered(detail: Detail) -> Recording {

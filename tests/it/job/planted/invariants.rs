@@ -5,7 +5,7 @@ use super::recording::Recording;
 use super::simulate::{Simulated, simulate};
 use super::truth::{check_matches, check_waits, lates, lates_without_steps};
 use crate::run::{Answer, answer, options};
-use hta::trace::testing::{Detail, ms, us};
+use hta_testkit::{Detail, ms, us};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

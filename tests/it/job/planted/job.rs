@@ -1,6 +1,6 @@
 //! Description of a job: groups, and the actions of each rank in each step. Times in ns.
 
-use hta::trace::testing::us;
+use hta_testkit::us;
 
 /// A process group, by members in ascending order.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use super::recording::Recording;
 use super::simulate::{Simulated, simulate};
 use super::truth::{check_matches, check_waits, rows};
 use crate::run::Record;
-use hta::trace::testing::{Detail, us};
+use hta_testkit::{Detail, us};
 
 const STEPS: u64 = 10;
 const ELEMENTS: u64 = 5_000;

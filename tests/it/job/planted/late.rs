@@ -10,7 +10,7 @@ use super::recording::Recording;
 use super::simulate::{Simulated, simulate};
 use super::truth::{Late, gain_of_repair, lates, within};
 use crate::run::{Answer, Record};
-use hta::trace::testing::{Detail, ms, us};
+use hta_testkit::{Detail, ms, us};
 use std::collections::BTreeMap;
 
 pub const WORLD: u32 = 8;

@@ -6,7 +6,7 @@ use super::recording::Recording;
 use super::simulate::Simulated;
 use super::truth::{Late, lates};
 use crate::run::{Answer, Record};
-use hta::trace::testing::{ms, us};
+use hta_testkit::{ms, us};
 use std::collections::BTreeMap;
 
 /// Causes of one rank by step and group sum to its excess there; every late step has some.

@@ -6,7 +6,7 @@ use super::late::{check_delays, one};
 use super::recording::Recording;
 use super::simulate::simulate;
 use super::truth::{gain_of_repair, within};
-use hta::trace::testing::{Collective, TraceBuilder, ms, us};
+use hta_testkit::{Collective, TraceBuilder, ms, us};
 use std::ops::Range;
 
 /// Rank 3 is late in its pair {2, 3}; rank 2 comes last to {0, 2, 4, 6} without having worked longer.

@@ -11,7 +11,7 @@ use super::job::{Action, Job, about, all_reduce, forward};
 use super::recording::{Extra, Recording};
 use super::simulate::{Key, Simulated, simulate};
 use super::truth::{check_matches, check_waits};
-use hta::trace::testing::us;
+use hta_testkit::us;
 
 const STEPS: u64 = 8;
 const PER_STEP: u64 = 3;
@@ -32,7 +32,7 @@ fn job() -> Simulated {
 
 /// Recorded with sequence numbers, and in all ways without.
 fn recordings() -> Vec<Recording> {
-    let positional = Recording::new(hta::trace::testing::Detail::Positional);
+    let positional = Recording::new(hta_testkit::Detail::Positional);
     [Recording::full(), positional].into_iter().chain(Recording::unnumbered()).collect()
 }
 

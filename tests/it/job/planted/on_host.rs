@@ -10,7 +10,7 @@
 //! ```
 
 use crate::run::{answer, options};
-use hta::trace::testing::{Collective, TraceBuilder, ms, us};
+use hta_testkit::{Collective, TraceBuilder, ms, us};
 use std::path::PathBuf;
 
 /// Submission, start and end in us after the start of a step; all of rank 1's are shifted by `late`.

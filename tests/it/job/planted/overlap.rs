@@ -12,7 +12,7 @@ use super::recording::Recording;
 use super::simulate::simulate;
 use super::truth::{gain_of_repair, within};
 use crate::run::Answer;
-use hta::trace::testing::us;
+use hta_testkit::us;
 
 const STEPS: u64 = 6;
 const BUCKETS: u64 = 6;

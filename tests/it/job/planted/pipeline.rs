@@ -9,7 +9,7 @@ use super::job::{Action, Group, Job, about, all_reduce, kernel};
 use super::recording::Recording;
 use super::simulate::{Simulated, simulate};
 use super::truth::{check_matches, check_waits, rows};
-use hta::trace::testing::{Detail, us};
+use hta_testkit::{Detail, us};
 
 const STAGES: u32 = 4;
 const BATCHES: u64 = 4;

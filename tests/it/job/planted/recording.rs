@@ -4,7 +4,7 @@ use super::job::Kind;
 use super::simulate::{Call, Key, Row, Simulated};
 use crate::run::{Answer, answer, options};
 use hta::analysis::api::Options;
-use hta::trace::testing::{Call as Api, Collective, Detail, Format, Layout, SyncKind, TraceBuilder, us};
+use hta_testkit::{Call as Api, Collective, Detail, Format, Layout, SyncKind, TraceBuilder, us};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 

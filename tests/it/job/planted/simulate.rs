@@ -10,7 +10,7 @@
 //! All times are true times of a common clock.
 
 use super::job::{Action, Job, Join, Kind, draw};
-use hta::trace::testing::us;
+use hta_testkit::us;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -4,7 +4,7 @@ use super::job::{Action, Group, Job, Join, Kind, all_reduce, kernel};
 use super::recording::Recording;
 use super::simulate::simulate;
 use crate::run::{Answer, Record};
-use hta::trace::testing::{ms, us};
+use hta_testkit::{ms, us};
 
 /// Number of floats of a message of 4 MiB.
 const LARGE: u64 = 1 << 20;

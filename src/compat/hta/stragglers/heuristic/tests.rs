@@ -1,6 +1,6 @@
 //! Tests of HTA's heuristic on tables that can be checked by eye.
 
-use crate::compat::hta::stragglers::heuristic::*;
+use crate::hta::stragglers::heuristic::*;
 
 /// Parses ranks. Each is a line `rank number fractional`, followed by rows `id name ts dur stream correlation` with
 /// times in ns.

@@ -1,0 +1,268 @@
+//! The account of the job that the diagnosis divides: the parts of every device's time in every step, with what is
+//! known about each part.
+
+use crate::api::{Partial, rows};
+use crate::diagnosis::kernel_mix::KernelMix;
+use crate::diagnosis::kernel_repairs::KernelRepairs;
+use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::lost::{HostTime, LostTime};
+use crate::efficiency::account::{Account, Factors, Parts, Place, StepAccount, steps};
+use crate::job::Job;
+use crate::job::delay::StepKey;
+use hta_base::units::{Ns, Span};
+use std::collections::{BTreeMap, HashMap};
+
+/// Lost time of a device in a step that one cause owns.
+#[derive(Debug, Clone)]
+pub struct Lost {
+    pub part: TimePart,
+    pub kind: CauseKind,
+    pub key: String,
+    pub detail: String,
+    pub time: Ns,
+    pub count: u64,
+}
+
+/// Parts of a step's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TimePart {
+    Useful,
+    Synchronizing,
+    Transfer,
+    Unmatched,
+    Copies,
+    Idle,
+    Deficit,
+}
+
+impl TimePart {
+    pub const ALL: [TimePart; 7] = [
+        TimePart::Useful,
+        TimePart::Synchronizing,
+        TimePart::Transfer,
+        TimePart::Unmatched,
+        TimePart::Copies,
+        TimePart::Idle,
+        TimePart::Deficit,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            TimePart::Useful => "u",
+            TimePart::Synchronizing => "s",
+            TimePart::Transfer => "f",
+            TimePart::Unmatched => "n",
+            TimePart::Copies => "m",
+            TimePart::Idle => "i",
+            TimePart::Deficit => "d",
+        }
+    }
+
+    pub fn of(self, parts: &Parts) -> Ns {
+        match self {
+            TimePart::Useful => parts.useful,
+            TimePart::Synchronizing => parts.synchronizing,
+            TimePart::Transfer => parts.transfer,
+            TimePart::Unmatched => parts.unmatched,
+            TimePart::Copies => parts.copies,
+            TimePart::Idle => parts.idle,
+            TimePart::Deficit => parts.deficit,
+        }
+    }
+}
+
+/// Compute time of one category of kernels in a step of a device.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MixTime {
+    pub time: Ns,
+    pub count: u64,
+}
+
+impl MixTime {
+    fn add(&mut self, other: &MixTime) {
+        self.time += other.time;
+        self.count += other.count;
+    }
+}
+
+/// Compute time that a repair of kernels is about, as in `kernel_repairs`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RepairTime {
+    pub time: Ns,
+    pub count: u64,
+    pub known: Ns,
+    pub ideal: Ns,
+}
+
+impl RepairTime {
+    fn add(&mut self, other: &RepairTime) {
+        self.time += other.time;
+        self.count += other.count;
+        self.known += other.known;
+        self.ideal += other.ideal;
+    }
+}
+
+/// One device in one step.
+#[derive(Debug, Clone, Default)]
+pub struct CellOfStep {
+    /// With the deficit.
+    pub parts: Parts,
+    pub lost: Vec<Lost>,
+    /// Host time of the launching thread by what it does; `None` for calls that wait for the device.
+    pub host: BTreeMap<Option<CauseKind>, Ns>,
+    pub mix: BTreeMap<String, MixTime>,
+    pub repairs: BTreeMap<CauseKind, RepairTime>,
+}
+
+impl CellOfStep {
+    /// Host time outside calls that wait for the device, ns.
+    pub fn host_time(&self) -> Ns {
+        self.host.iter().filter(|(kind, _)| kind.is_some()).map(|(_, ns)| *ns).sum()
+    }
+
+    /// Host time of one kind, ns.
+    pub fn host_of(&self, kind: CauseKind) -> Ns {
+        self.host.get(&Some(kind)).copied().unwrap_or(0)
+    }
+}
+
+/// One step of the job.
+#[derive(Debug, Clone)]
+pub struct JobStep {
+    pub key: Option<StepKey>,
+    /// The longest window of the devices, ns.
+    pub time: Ns,
+    pub cells: BTreeMap<Place, CellOfStep>,
+    /// The window of each device, on its rank's own clock.
+    pub windows: BTreeMap<Place, Vec<Span>>,
+}
+
+/// The whole account.
+#[derive(Debug, Clone, Default)]
+pub struct JobAccount {
+    pub steps: Vec<JobStep>,
+    /// Sum of the steps' times, ns.
+    pub time: Ns,
+    pub devices: u32,
+    /// Factors of the efficiency; `None` without compute.
+    pub factors: Option<Factors>,
+}
+
+/// Finds the cell of a row.
+struct CellIndex {
+    /// Index of the part, by rank.
+    parts: HashMap<u32, u32>,
+    steps: HashMap<Option<StepKey>, usize>,
+}
+
+impl CellIndex {
+    /// The step of a row; without steps the account has the span, which is no step's row.
+    fn key(&self, scope: &str, step: Option<u32>, label: Option<i64>) -> Option<StepKey> {
+        step.filter(|_| scope != "span").map(|index| StepKey::new(index, label))
+    }
+
+    fn cell<'a>(
+        &self,
+        steps: &'a mut [JobStep],
+        key: Option<StepKey>,
+        rank: u32,
+        device: Option<i64>,
+    ) -> Option<&'a mut CellOfStep> {
+        let step = steps.get_mut(*self.steps.get(&key)?)?;
+        step.cells.get_mut(&(*self.parts.get(&rank)?, device))
+    }
+}
+
+impl JobAccount {
+    pub fn new(job: &Job, partials: &[Partial]) -> Self {
+        let part_of: HashMap<u32, u32> = (0u32..).zip(&job.parts).map(|(i, p)| (p.rank, i)).collect();
+        let mut out = Self::default();
+        let mut index = CellIndex { parts: part_of, steps: HashMap::new() };
+        let steps = steps(job);
+        out.factors = Account::new(&steps, |_| true).and_then(|a| a.factors);
+        for StepAccount { key, parts, windows } in steps.iter() {
+            let time = parts.values().map(|p| p.window()).max().unwrap_or(0);
+            let cell =
+                |p: &Parts| CellOfStep { parts: Parts { deficit: time - p.window(), ..*p }, ..CellOfStep::default() };
+            let cells: BTreeMap<Place, CellOfStep> = parts.iter().map(|(place, p)| (*place, cell(p))).collect();
+            index.steps.insert(*key, out.steps.len());
+            out.time += time;
+            out.devices = out.devices.max(cells.len() as u32);
+            out.steps.push(JobStep { key: *key, time, cells, windows: windows.clone() });
+        }
+        for r in rows::<LostTime>(partials) {
+            let key = index.key(r.scope, r.step, r.step_label);
+            let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
+            cell.lost.push(Lost {
+                part: if r.part == "m" { TimePart::Copies } else { TimePart::Idle },
+                kind: CauseKind::named(r.cause).unwrap_or(CauseKind::NotExplained),
+                key: r.key.to_string(),
+                detail: r.detail.to_string(),
+                time: r.time_ns,
+                count: r.count,
+            });
+        }
+        for r in rows::<HostTime>(partials) {
+            let key = index.key(r.scope, r.step, r.step_label);
+            let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
+            *cell.host.entry(CauseKind::named(r.cause)).or_default() += r.time_ns;
+        }
+        for r in rows::<KernelMix>(partials) {
+            let key = index.key(r.scope, r.step, r.step_label);
+            let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
+            let time = MixTime { time: r.time_ns, count: r.kernel_count };
+            cell.mix.entry(r.category.to_string()).or_default().add(&time);
+        }
+        for r in rows::<KernelRepairs>(partials) {
+            let key = index.key(r.scope, r.step, r.step_label);
+            let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
+            let Some(kind) = CauseKind::named(r.cause) else { continue };
+            let time = RepairTime { time: r.time_ns, count: r.kernel_count, known: r.known_ns, ideal: r.ideal_ns };
+            cell.repairs.entry(kind).or_default().add(&time);
+        }
+        out
+    }
+
+    /// Time of all devices together, ns.
+    pub fn all(&self) -> Ns {
+        self.time * i64::from(self.devices)
+    }
+
+    /// Sum of one part over devices and steps, ns.
+    pub fn sum(&self, part: TimePart) -> Ns {
+        self.cells().map(|(_, _, c)| part.of(&c.parts)).sum()
+    }
+
+    /// All cells: index of the step, place, cell.
+    pub fn cells(&self) -> impl Iterator<Item = (usize, Place, &CellOfStep)> {
+        self.steps
+            .iter()
+            .enumerate()
+            .flat_map(|(s, step)| step.cells.iter().map(move |(place, cell)| (s, *place, cell)))
+    }
+
+    /// Mean time of a step, ns.
+    pub fn step_time(&self) -> Ns {
+        self.time / (self.steps.len().max(1) as Ns)
+    }
+
+    /// Compute of all devices and steps by category, ns.
+    pub fn mix(&self) -> BTreeMap<&str, MixTime> {
+        let mut out: BTreeMap<&str, MixTime> = BTreeMap::new();
+        for (_, _, cell) in self.cells() {
+            for (category, time) in &cell.mix {
+                out.entry(category).or_default().add(time);
+            }
+        }
+        out
+    }
+
+    /// Compute that a repair of kernels is about, over all devices and steps.
+    pub fn repair(&self, kind: CauseKind) -> RepairTime {
+        self.cells().filter_map(|(_, _, cell)| cell.repairs.get(&kind)).fold(RepairTime::default(), |mut sum, r| {
+            sum.add(r);
+            sum
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! What is known of a job when its causes are made, and the parts that all causes have.
+
+use crate::diagnosis::account::{JobAccount, TimePart};
+use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::gain::Owned;
+use crate::diagnosis::grouping::Topology;
+use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::repair::Repairs;
+use crate::diagnosis::trust::{RecordingTrust, Trust};
+use crate::job::Job;
+use hta_base::units::{Ns, percent};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Smallest owned time for a rank to belong to a cause, percent of the time of the job.
+const MEMBER_PCT: f64 = 1.0;
+
+/// Share of what a cause owns from which it is that of the one rank that owns it, percent.
+const SOLE_PCT: f64 = 95.0;
+
+/// What the causes of a job are made from.
+pub struct Context<'a> {
+    pub job: &'a Job,
+    pub account: &'a JobAccount,
+    pub trust: &'a RecordingTrust,
+    pub topology: &'a Topology,
+    /// Number and sum of the pauses, by rank.
+    pub pauses: &'a BTreeMap<u32, (u64, Ns)>,
+    pub repairs: &'a Repairs,
+}
+
+impl Context<'_> {
+    /// The rank of a part of the job.
+    pub fn rank(&self, part: u32) -> u32 {
+        self.job.parts[part as usize].rank
+    }
+
+    /// Ranks that own at least a small share of the time of the job.
+    pub fn members(&self, owned: &Owned) -> Vec<u32> {
+        // Waiting is time of the others, and does not make them members.
+        self.members_by(owned, |part| part != TimePart::Synchronizing)
+    }
+
+    /// The same by some parts of the time.
+    pub fn members_by(&self, owned: &Owned, counts: impl Fn(TimePart) -> bool) -> Vec<u32> {
+        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
+        for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| counts(*p)) {
+            *by_part.entry(*part).or_default() += ns;
+        }
+        let is_member = |ns: Ns| percent(ns, self.account.time).is_some_and(|p| p >= MEMBER_PCT);
+        by_part.into_iter().filter(|(_, ns)| is_member(*ns)).map(|(part, _)| self.rank(part)).collect()
+    }
+
+    /// The one rank that owns nearly all of a cause.
+    pub fn sole_rank(&self, owned: &Owned) -> Option<u32> {
+        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
+        for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| *p != TimePart::Synchronizing) {
+            *by_part.entry(*part).or_default() += ns;
+        }
+        let all = by_part.values().sum();
+        let (part, most) = by_part.into_iter().max_by_key(|(part, ns)| (*ns, Reverse(*part)))?;
+        percent(most, all).is_some_and(|p| p > SOLE_PCT).then(|| self.rank(part))
+    }
+
+    /// A cause without words.
+    pub fn cause(&self, kind: CauseKind, key: &str, ranks: Vec<u32>, owned: Owned, gain: Ns) -> Cause {
+        let (scope, rank_label) = self.topology.describe(&ranks);
+        Cause {
+            kind,
+            key: key.to_string(),
+            ranks,
+            scope,
+            rank_label,
+            steps: Vec::new(),
+            owned,
+            useful: 0,
+            bytes: None,
+            gain,
+            basis: GainBasis::Bound,
+            confidence: kind.confidence(),
+            p_value: None,
+            trust: Trust::Ok,
+            sentence: String::new(),
+            action: String::new(),
+            evidence: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the repair of one cause would give: a bound that no replay is needed for.
+//!
+//! A step ends when the slowest device does, and a device is no faster than its own work and its host allow:
+//!
+//! ```text
+//!   gain of a step = min(T - max over devices of max(D, H), largest owned time of a device)
+//!
+//!   D  useful time and communication and copies that stay
+//!   H  host time of the launching thread outside calls that wait, less the cause
+//! ```
+
+use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, TimePart};
+use crate::diagnosis::kind::CauseKind;
+use crate::efficiency::account::Place;
+use hta_base::units::Ns;
+use std::collections::BTreeMap;
+
+/// Owned time by step, place and part, ns.
+pub type Owned = BTreeMap<(usize, Place, TimePart), Ns>;
+
+/// The gain over all steps if a cause on the host, or a way of copying, is repaired on all its ranks, ns.
+pub fn of_host(account: &JobAccount, kind: CauseKind, owned: &Owned) -> Ns {
+    let of = |step: usize, place: Place, part: TimePart| owned.get(&(step, place, part)).copied().unwrap_or(0);
+    let mut gain = 0;
+    for (s, step) in account.steps.iter().enumerate() {
+        let stays = |place: Place, c: &CellOfStep| {
+            let device =
+                c.parts.useful + c.parts.transfer + c.parts.unmatched + c.parts.copies - of(s, place, TimePart::Copies);
+            let host = c.host_time() - repaired_host(c, kind, of(s, place, TimePart::Idle));
+            device.max(host)
+        };
+        let longest = step.cells.iter().map(|(place, c)| stays(*place, c)).max().unwrap_or(step.time);
+        // What others wait for behind it is no time of its own: only pauses come one after the other on many ranks.
+        let own = [TimePart::Idle, TimePart::Copies, TimePart::Synchronizing];
+        let parts = if matches!(kind, CauseKind::HostPause | CauseKind::HostLock) { &own[..] } else { &own[..2] };
+        let most = step.cells.keys().map(|p| parts.iter().map(|part| of(s, *p, *part)).sum::<Ns>()).max().unwrap_or(0);
+        gain += (step.time - longest).clamp(0, most);
+    }
+    gain
+}
+
+/// Host time that goes with the cause, ns.
+fn repaired_host(cell: &CellOfStep, kind: CauseKind, idle: Ns) -> Ns {
+    match kind {
+        // What follows the call is done anyway, but no more while the device waits.
+        CauseKind::HostSync => idle.min(cell.host_time()),
+        // Operators that are not launched one by one take no time on the host.
+        CauseKind::HostDispatch => cell.host_of(kind),
+        _ => cell.host_of(kind).max(idle.min(cell.host_time())),
+    }
+}
+
+/// The gain over all steps if some of what every device does went away, ns: `saved` per cell. A step does not become
+/// shorter than its hosts need.
+pub fn of_devices(account: &JobAccount, saved: impl Fn(&CellOfStep) -> Ns) -> Ns {
+    let gain = |step: &JobStep| {
+        let least = step.cells.values().map(&saved).min().unwrap_or(0);
+        let host = step.cells.values().map(CellOfStep::host_time).max().unwrap_or(0);
+        least.min(step.time - host).max(0)
+    };
+    account.steps.iter().map(gain).sum()
+}
+
+/// The least time of a part over devices, summed over steps, ns.
+pub fn least(account: &JobAccount, part: TimePart) -> Ns {
+    account.steps.iter().map(|step| step.cells.values().map(|c| part.of(&c.parts)).min().unwrap_or(0)).sum()
+}

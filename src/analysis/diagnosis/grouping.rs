@@ -1,0 +1,158 @@
+//! Describes a set of ranks by what its members have in common: all ranks, the same place on every node, whole hosts;
+//! else by their numbers.
+
+use crate::job::{Job, RankSummary};
+use hta_base::wording::ranks::{rank_list, ranks_named};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a cause extends over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RankScope {
+    All,
+    LocalRank,
+    Host,
+    Rank,
+}
+
+impl RankScope {
+    pub fn name(self) -> &'static str {
+        match self {
+            RankScope::All => "all",
+            RankScope::LocalRank => "local_rank",
+            RankScope::Host => "host",
+            RankScope::Rank => "rank",
+        }
+    }
+}
+
+/// Where the ranks of a job run.
+#[derive(Debug, Clone, Default)]
+pub struct Topology {
+    /// By rank: host, and place on that host.
+    places: BTreeMap<u32, (String, u32)>,
+}
+
+impl Topology {
+    pub fn of(job: &Job) -> Self {
+        let device = |p: &RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
+        Self { places: places(job.parts.iter().map(|p| (p.rank, p.host.as_deref().unwrap_or(""), device(p)))) }
+    }
+
+    /// The scope of a set of ranks (ascending), and words for it.
+    pub fn describe(&self, ranks: &[u32]) -> (RankScope, String) {
+        let n = ranks.len();
+        match self.shared_place(ranks) {
+            SharedPlace::All if n == 1 => (RankScope::All, ranks_named(ranks)),
+            SharedPlace::All => (RankScope::All, format!("all {n} ranks")),
+            SharedPlace::Hosts(hosts) => {
+                let noun = if hosts.len() == 1 { "host" } else { "hosts" };
+                let names: Vec<&str> = hosts.iter().take(4).copied().collect();
+                let more = if hosts.len() > 4 { format!(" and {} more", hosts.len() - 4) } else { String::new() };
+                (RankScope::Host, format!("{noun} {}{more} ({n} ranks)", names.join(", ")))
+            }
+            SharedPlace::Local(locals) => {
+                let noun = if locals.len() == 1 { "local rank" } else { "local ranks" };
+                (RankScope::LocalRank, format!("{noun} {} of every node ({n} ranks)", rank_list(&locals)))
+            }
+            SharedPlace::None => {
+                let count = if n > 2 { format!(" ({n} of {})", self.places.len()) } else { String::new() };
+                (RankScope::Rank, format!("{}{count}", ranks_named(ranks)))
+            }
+        }
+    }
+
+    /// The same for a column of a table: `all 16`, `local 0, 6 (4)`, `0-2, 4`.
+    pub fn in_column(&self, ranks: &[u32]) -> String {
+        let n = ranks.len();
+        match self.shared_place(ranks) {
+            SharedPlace::All if n > 1 => format!("all {n}"),
+            SharedPlace::Local(locals) => format!("local {} ({n})", rank_list(&locals)),
+            _ => rank_list(ranks),
+        }
+    }
+
+    /// The same in few words: `all 16 ranks`, `local ranks 0, 6`, `ranks 0-2, 4`.
+    pub fn briefly(&self, ranks: &[u32]) -> String {
+        match self.shared_place(ranks) {
+            SharedPlace::All if ranks.len() > 1 => format!("all {} ranks", ranks.len()),
+            SharedPlace::Local(locals) => format!("local {}", ranks_named(&locals)),
+            _ => ranks_named(ranks),
+        }
+    }
+
+    fn shared_place(&self, ranks: &[u32]) -> SharedPlace<'_> {
+        let n = ranks.len();
+        if n == self.places.len() {
+            return SharedPlace::All;
+        }
+        let members: BTreeSet<u32> = ranks.iter().copied().collect();
+        let inside = |keep: &dyn Fn(&(String, u32)) -> bool| -> BTreeSet<u32> {
+            self.places.iter().filter(|(_, place)| keep(place)).map(|(r, _)| *r).collect()
+        };
+        let of_set: Vec<&(String, u32)> = ranks.iter().filter_map(|r| self.places.get(r)).collect();
+        let locals: BTreeSet<u32> = of_set.iter().map(|p| p.1).collect();
+        let hosts: BTreeSet<&str> = of_set.iter().map(|p| p.0.as_str()).collect();
+        let all_hosts: BTreeSet<&str> = self.places.values().map(|p| p.0.as_str()).collect();
+        if n > 1 && all_hosts.len() > 1 && inside(&|p| hosts.contains(p.0.as_str())) == members {
+            return SharedPlace::Hosts(hosts);
+        }
+        if n > locals.len() && inside(&|p| locals.contains(&p.1)) == members {
+            return SharedPlace::Local(locals.into_iter().collect());
+        }
+        SharedPlace::None
+    }
+}
+
+/// What the ranks of a set, and only they, have in common.
+enum SharedPlace<'a> {
+    All,
+    /// They are all ranks of these hosts.
+    Hosts(BTreeSet<&'a str>),
+    /// They have these places on every host.
+    Local(Vec<u32>),
+    None,
+}
+
+/// By rank: its host, and its place there, which is its device, or its order where each process sees only its own
+/// device and calls it 0. Ranks are given with host and device, in ascending order.
+pub fn places<'a>(ranks: impl Iterator<Item = (u32, &'a str, Option<i64>)> + Clone) -> BTreeMap<u32, (String, u32)> {
+    let devices: BTreeSet<Option<i64>> = ranks.clone().map(|(.., device)| device).collect();
+    let is_numbered = devices.len() > 1 && !devices.contains(&None);
+    let mut on_host: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut out = BTreeMap::new();
+    for (rank, host, device) in ranks {
+        let next = on_host.entry(host).or_default();
+        let local = device.filter(|_| is_numbered).map_or(*next, |d| d as u32);
+        *next += 1;
+        out.insert(rank, (host.to_string(), local));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(hosts: u32, size: u32) -> Topology {
+        let place = |r: u32| (r, (format!("node{}", r / size), r % size));
+        Topology { places: (0..hosts * size).map(place).collect() }
+    }
+
+    #[test]
+    fn ranks_are_described_by_what_they_share() {
+        let two = nodes(2, 8);
+        let words = |ranks: &[u32]| two.describe(ranks).1;
+        assert_eq!(words(&(0..16).collect::<Vec<_>>()), "all 16 ranks");
+        assert_eq!(words(&[0, 6, 8, 14]), "local ranks 0, 6 of every node (4 ranks)");
+        assert_eq!(words(&(8..16).collect::<Vec<_>>()), "host node1 (8 ranks)");
+        assert_eq!(words(&[3]), "rank 3");
+        assert_eq!(words(&[3, 4, 5]), "ranks 3-5 (3 of 16)");
+        assert_eq!(nodes(1, 1).describe(&[0]).1, "rank 0");
+        let column = |ranks: &[u32]| two.in_column(ranks);
+        assert_eq!(column(&(0..16).collect::<Vec<_>>()), "all 16");
+        assert_eq!((column(&[0, 6, 8, 14]), column(&[3, 4, 5])), ("local 0, 6 (4)".to_string(), "3-5".to_string()));
+        let brief = |ranks: &[u32]| two.briefly(ranks);
+        assert_eq!((brief(&[0, 6, 8, 14]), brief(&[3])), ("local ranks 0, 6".to_string(), "rank 3".to_string()));
+        assert_eq!(nodes(1, 1).in_column(&[0]), "0");
+    }
+}

@@ -1,0 +1,324 @@
+//! Assigns the idle time and the exposed copies of one rank's devices to causes, window by window.
+//!
+//! ```text
+//!   device     [=====)...................[==)
+//!   host             |loader |op|launch|
+//!   assigned          LLLLLLLL DDDDDDDD DD          the wait from launch to start belongs to what came before it
+//! ```
+
+use crate::copies::copy::{Api, Copy, copies};
+use crate::diagnosis::host::{Assigned, HostSide};
+use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::piece::{Piece, frame_of};
+use crate::diagnosis::serving;
+use crate::facts::gaps::{Classifier, GapCause, busiest_launcher};
+use hta_base::table;
+use hta_base::table::schema::Text;
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::device::DeviceWork;
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+use hta_trace::timeline::WorkClass;
+use hta_trace::window::{Scope, Window};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+table! {
+    /// Idle time and exposed copies of a device in a window, by the cause that owns it.
+    pub struct LostTime, LostTimeRow = "lost_time" by "rank, device, scope, step, part, cause, key" {
+        rank; device; scope; step; step_label;
+        part: Text, "", "i: nothing runs; m: exposed copies";
+        cause: Text, "", "kind of cause";
+        key: Text, "", "what it is about";
+        detail: Text, "", "the frame, where recorded";
+        time_ns: i64, "ns", "owned time";
+        count: u64, "", "gaps or copies";
+    }
+}
+
+table! {
+    /// Host time of the thread that launches a device's work in a window.
+    pub struct HostTime, HostTimeRow = "host_time" by "rank, device, scope, step, cause" {
+        rank; device; scope; step; step_label;
+        cause: Text, "", "kind of cause; empty: calls that wait for the device";
+        time_ns: i64, "ns", "time of the thread";
+    }
+}
+
+/// Number of keys of a kind that a window keeps; the rest is summed.
+const KEYS: usize = 8;
+
+/// Share of the code outside operators from which a frame stands for it, percent.
+const FRAME_PCT: Ns = 50;
+
+/// Share of the largest such frame that a frame inside it must hold to be nearly the same, percent.
+const NEAR_PCT: Ns = 90;
+
+/// The ways of copying that are causes, in the order in which they own time.
+fn way(c: &Copy) -> Option<CauseKind> {
+    match c.api {
+        _ if c.is_pageable() => Some(CauseKind::CopyPageable),
+        Api::SyncCopy | Api::SyncSet => Some(CauseKind::CopySync),
+        _ if c.is_small() => Some(CauseKind::CopySmall),
+        _ => None,
+    }
+}
+
+/// All copies of a rank's devices, with their cause.
+pub fn ways(trace: &RankTrace) -> Vec<(Copy, Option<CauseKind>)> {
+    let all = trace.devices.iter().filter(|w| w.is_gpu).flat_map(|w| copies(trace, w));
+    all.map(|c| (c, way(&c))).collect()
+}
+
+/// Adds the rows of a device, and returns the pieces of its idle time.
+pub fn push(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    host: &HostSide,
+    ways: &[(Copy, Option<CauseKind>)],
+    (windows, kernel_wait_max): (&[Window], Ns),
+    (lost, times): (&mut LostTime, &mut HostTime),
+) -> Vec<Piece> {
+    let thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
+    let mut idle = idle_pieces(trace, work, host, thread, kernel_wait_max);
+    if trace.steps.are_iterations() {
+        idle = serving::by_part_of_iteration(trace, work, idle);
+    }
+    let around = name_code(trace, &mut idle);
+    let copies = copy_pieces(trace, work, ways);
+    for w in windows {
+        for (part, pieces) in [("i", &idle), ("m", &copies)] {
+            push_window(lost, trace, work, w, (part, pieces), around);
+        }
+        push_host(times, trace, work, host, thread, w);
+    }
+    idle
+}
+
+/// The gaps of a device, cut by owner.
+fn idle_pieces(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    host: &HostSide,
+    default_thread: Option<u32>,
+    kernel_wait_max: Ns,
+) -> Vec<Piece> {
+    let classifier = Classifier { trace, activities: &work.activities, kernel_wait_max, default_thread };
+    let mut out: Vec<Piece> = Vec::new();
+    let mut frames: HashMap<u32, StrId> = HashMap::new();
+    for span in work.timeline.busy().gaps_in(work.capture) {
+        let gap = classifier.classify(span);
+        let mut last = None;
+        host.each(gap.thread, Span::new(span.start, gap.host_until), |span, a| {
+            let Assigned { kind, key, row } = a;
+            let is_code = kind == CauseKind::HostPython;
+            let detail = *frames.entry(row).or_insert_with(|| frame_of(trace, row));
+            let piece = Piece { span, kind, key, detail, row: if is_code { row } else { u32::MAX } };
+            last = Some(piece);
+            out.push(piece);
+        });
+        let rest = Span::new(gap.host_until, span.end);
+        if !rest.is_empty() {
+            let none = Piece {
+                span: rest,
+                kind: CauseKind::NotExplained,
+                key: StrId::EMPTY,
+                detail: StrId::EMPTY,
+                row: u32::MAX,
+            };
+            // The time from the launch to the start belongs to what delayed the launch.
+            let owner = last.filter(|_| gap.rest == GapCause::KernelWait).map_or(none, |p| Piece { span: rest, ..p });
+            out.push(owner);
+        }
+    }
+    out
+}
+
+/// Code below the frames of one name.
+#[derive(Default)]
+struct FrameTime {
+    code: Ns,
+    /// Sum of depth times ns.
+    depth: i128,
+    /// Length of the frames, ns.
+    own: Ns,
+}
+
+/// Rows whose code is a smaller share of all of it are no candidates for a name, percent.
+const CANDIDATE_PCT: Ns = 1;
+
+/// Names code outside operators by the innermost frame or annotation that holds at least half of it, and that is
+/// itself such code for at least half of its time. Returns the innermost one around it that holds nearly all, if it is
+/// another.
+fn name_code(trace: &RankTrace, pieces: &mut [Piece]) -> StrId {
+    let is_code = |p: &Piece| p.kind == CauseKind::HostPython;
+    let total: Ns = pieces.iter().filter(|p| is_code(p)).map(|p| p.span.len()).sum();
+    let inclusive = code_by_event(trace, pieces.iter().filter(|p| is_code(p) && p.row != u32::MAX));
+    let is_named = |r: u32| match trace.classes[r as usize] {
+        Class::Python => trace.name(r).contains(".py("),
+        Class::Annotation => !trace.steps.steps.iter().any(|s| s.name == trace.columns.name(r as usize)),
+        _ => false,
+    };
+    let name = |r: u32| trace.columns.name(r as usize);
+    let mut frames: BTreeMap<StrId, FrameTime> = BTreeMap::new();
+    for (&row, &code) in inclusive.iter().filter(|(_, code)| **code * 100 >= total * CANDIDATE_PCT) {
+        // A frame that calls itself counts once.
+        if is_named(row) && !trace.stacks.outward(row).skip(1).any(|r| name(r) == name(row)) {
+            let frame = frames.entry(name(row)).or_default();
+            frame.code += code;
+            frame.depth += i128::from(code) * i128::from(trace.stacks.depth(row).unwrap_or(0));
+            frame.own += trace.span(row).intersect(trace.capture).len();
+        }
+    }
+    // A frame that runs operators most of the time, such as the loop over steps, explains nothing.
+    let is_heavy = |f: &FrameTime| f.code * 100 >= total * FRAME_PCT && f.code * 100 >= f.own * FRAME_PCT;
+    let most = frames.values().filter(|f| is_heavy(f)).map(|f| f.code).max().unwrap_or(0);
+    let depth = |f: &FrameTime| f.depth / i128::from(f.code.max(1));
+    let innermost = |share: Ns| {
+        let heavy = frames.iter().filter(|(_, f)| is_heavy(f) && f.code * 100 >= most * share);
+        heavy.max_by_key(|(name, f)| (depth(f), f.code, Reverse(**name))).map(|(name, _)| *name)
+    };
+    // The innermost says what to repair; the innermost of those that hold nearly all of the time says where.
+    let named = innermost(0);
+    let around = innermost(NEAR_PCT).filter(|name| Some(*name) != named).unwrap_or(StrId::EMPTY);
+    let mut below: HashMap<u32, bool> = HashMap::new();
+    for p in pieces.iter_mut().filter(|p| is_code(p)) {
+        let is_below = |row: u32, of: StrId| trace.stacks.outward(row).any(|r| name(r) == of);
+        let is_of = |of: &StrId| p.row != u32::MAX && *below.entry(p.row).or_insert_with(|| is_below(p.row, *of));
+        p.key = named.filter(is_of).unwrap_or(StrId::EMPTY);
+    }
+    around
+}
+
+/// For each event, the time of the pieces inside it.
+fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a Piece>) -> BTreeMap<u32, Ns> {
+    let mut by_depth: BTreeMap<Reverse<u32>, BTreeMap<u32, Ns>> = BTreeMap::new();
+    let depth = |row: u32| Reverse(trace.stacks.depth(row).unwrap_or(0));
+    for p in pieces {
+        *by_depth.entry(depth(p.row)).or_default().entry(p.row).or_default() += p.span.len();
+    }
+    let mut out = BTreeMap::new();
+    // From the deepest events outwards: each adds its time to its parent's.
+    while let Some((level, events)) = by_depth.pop_first() {
+        for (row, ns) in events {
+            *out.entry(row).or_default() += ns;
+            if let Some(parent) = trace.stacks.parent(row).filter(|p| depth(*p) > level) {
+                *by_depth.entry(depth(parent)).or_default().entry(parent).or_default() += ns;
+            }
+        }
+    }
+    out
+}
+
+/// Exposed copies, cut by owner. Time of several copies belongs to the one that started first.
+fn copy_pieces(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<CauseKind>)]) -> Vec<Piece> {
+    let above = |w: WorkClass| work.timeline.when(w);
+    let hidden =
+        Union::new([WorkClass::Compute, WorkClass::Communication].iter().flat_map(|w| above(*w).spans().to_vec()));
+    let device = |c: &Copy| trace.activities[c.activity as usize].device() == work.device;
+    let mut own: Vec<&(Copy, Option<CauseKind>)> = ways.iter().filter(|(c, _)| device(c)).collect();
+    own.sort_by_key(|(c, _)| (c.span.start, c.activity));
+    let mut out = Vec::new();
+    let mut at = Ns::MIN;
+    for (c, kind) in own {
+        let from = c.span.start.max(at);
+        let key = trace.activities[c.activity as usize].name;
+        let (kind, detail) =
+            (kind.unwrap_or(CauseKind::NotExplained), c.call.map_or(StrId::EMPTY, |r| frame_of(trace, r)));
+        let piece = |span| Piece { span, kind, key, detail, row: u32::MAX };
+        if from < c.span.end {
+            out.extend(hidden.gaps_in(Span::new(from, c.span.end)).into_iter().map(piece));
+        }
+        at = at.max(c.span.end);
+    }
+    out
+}
+
+/// Adds the rows of a window. `around` is the detail of all named code.
+fn push_window(
+    table: &mut LostTime,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    w: &Window,
+    (part, pieces): (&str, &[Piece]),
+    around: StrId,
+) {
+    let is_named = |p: &Piece| p.kind == CauseKind::HostPython && p.key != StrId::EMPTY;
+    type Key = (StrId, StrId);
+    let mut sums: BTreeMap<CauseKind, HashMap<Key, (Ns, u64)>> = BTreeMap::new();
+    for span in &w.parts {
+        let first = pieces.partition_point(|p| p.span.end <= span.start);
+        for p in pieces[first..].iter().take_while(|p| p.span.start < span.end) {
+            let sum = sums
+                .entry(p.kind)
+                .or_default()
+                .entry((p.key, if is_named(p) { around } else { p.detail }))
+                .or_default();
+            sum.0 += p.span.intersect(*span).len();
+            sum.1 += 1;
+        }
+    }
+    for (kind, keys) in sums {
+        let mut keys: Vec<(Key, (Ns, u64))> = keys.into_iter().collect();
+        keys.sort_unstable_by_key(|((name, detail), (ns, _))| (Reverse(*ns), trace.text(*name), trace.text(*detail)));
+        let rest =
+            keys.split_off(keys.len().min(KEYS)).into_iter().fold((0, 0), |sum, (_, (ns, n))| (sum.0 + ns, sum.1 + n));
+        let rest = (rest.1 > 0).then_some(((StrId::EMPTY, StrId::EMPTY), rest));
+        for ((name, detail), (time_ns, count)) in keys.into_iter().chain(rest) {
+            table.push(LostTimeRow {
+                rank: trace.rank,
+                device: work.device,
+                scope: w.scope.name(),
+                step: w.step,
+                step_label: w.label,
+                part,
+                cause: kind.name(),
+                key: trace.text(name),
+                detail: trace.text(detail),
+                time_ns,
+                count,
+            });
+        }
+    }
+}
+
+/// Time of the thread by what it does, whether or not the device idles; pauses by their own length.
+fn push_host(
+    table: &mut HostTime,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    host: &HostSide,
+    thread: Option<u32>,
+    w: &Window,
+) {
+    let mut sums: BTreeMap<&'static str, Ns> = BTreeMap::new();
+    let blocked = thread.and_then(|lane| host.blocked.get(&lane));
+    // The host works for a step of the device during its own step.
+    let of_host = match (w.scope, w.step.and_then(|i| trace.steps.steps.get(i as usize))) {
+        (Scope::DeviceStep, Some(step)) => vec![step.host.intersect(trace.capture)],
+        _ => w.parts.clone(),
+    };
+    for span in &of_host {
+        host.each(thread, *span, |span, a| {
+            if a.kind == CauseKind::NotExplained {
+                return;
+            }
+            let waits = blocked.map_or(0, |b| b.len_in(span));
+            *sums.entry("").or_default() += waits;
+            *sums.entry(a.kind.name()).or_default() += span.len() - waits;
+        });
+    }
+    for (cause, time_ns) in sums.into_iter().filter(|(_, ns)| *ns > 0) {
+        table.push(HostTimeRow {
+            rank: trace.rank,
+            device: work.device,
+            scope: w.scope.name(),
+            step: w.step,
+            step_label: w.label,
+            cause,
+            time_ns,
+        });
+    }
+}

@@ -1,0 +1,203 @@
+//! Assigns every piece of lost time to a cause.
+
+use crate::diagnosis::account::{CellOfStep, JobAccount, Lost, TimePart};
+use crate::diagnosis::advice;
+use crate::diagnosis::gain::Owned;
+use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::late::LateRanks;
+use crate::diagnosis::transfer;
+use crate::efficiency::account::Place;
+use crate::efficiency::delay_cost;
+use crate::job::delay::StepKey;
+use crate::job::{Job, median};
+use hta_base::units::{Ns, percent};
+use std::collections::BTreeMap;
+
+/// Smallest gain of a cause, percent of the time of the job.
+pub const OPEN_PCT: f64 = 1.0;
+
+/// Identity of a cause while time is assigned.
+pub type Key = (CauseKind, String);
+
+/// What a cause owns, while time is assigned.
+#[derive(Default)]
+pub struct Collected {
+    pub owned: Owned,
+    /// Names with their owned time: by key and detail.
+    pub names: BTreeMap<(String, String), (Ns, u64)>,
+}
+
+/// The owners of all lost time.
+pub fn owners(job: &Job, account: &JobAccount, late: &LateRanks) -> BTreeMap<Key, Collected> {
+    let mut all: BTreeMap<Key, Collected> = BTreeMap::new();
+    for (step, place, cell) in account.cells() {
+        for lost in &cell.lost {
+            collect(&mut all, (step, place), lost);
+        }
+    }
+    merge_spread_code(&mut all);
+    assign_excess(account, late, &mut all);
+    assign_waits(job, account, late, &mut all);
+    release_small(account, &mut all);
+    assign_communication(job, account, &mut all);
+    all
+}
+
+/// Takes the waits from causes that are too small to be told, so that another cause can own them.
+fn release_small(account: &JobAccount, all: &mut BTreeMap<Key, Collected>) {
+    for (_, found) in all.iter_mut().filter(|((kind, _), _)| *kind != CauseKind::Straggler) {
+        let sum = found.owned.values().sum();
+        if percent(sum, account.all()).is_some_and(|p| p < OPEN_PCT) {
+            found.owned.retain(|(.., part), _| *part != TimePart::Synchronizing);
+        }
+    }
+}
+
+/// Gives transfers, and waits between stages that nobody owns yet, to causes in the communication itself.
+fn assign_communication(job: &Job, account: &JobAccount, all: &mut BTreeMap<Key, Collected>) {
+    let mut waits: BTreeMap<(usize, Place), Ns> = BTreeMap::new();
+    for ((s, place, _), ns) in
+        all.values().flat_map(|c| &c.owned).filter(|((_, _, part), _)| *part == TimePart::Synchronizing)
+    {
+        *waits.entry((*s, *place)).or_default() += ns;
+    }
+    for (cell, lost) in transfer::find(job, account) {
+        let of_cell = account.steps[cell.0].cells.get(&cell.1);
+        let waiting = of_cell.map_or(0, |c| c.parts.synchronizing);
+        let mut left = (waiting - waits.get(&cell).copied().unwrap_or(0)).max(0);
+        for lost in lost {
+            let time = if lost.part == TimePart::Synchronizing { lost.time.min(left) } else { lost.time };
+            if lost.part == TimePart::Synchronizing {
+                left -= time;
+            }
+            collect(all, cell, &Lost { time, ..lost });
+        }
+    }
+}
+
+/// The key of the cause that a piece of lost time belongs to.
+fn key_of(lost: &Lost) -> &str {
+    match lost.kind {
+        CauseKind::HostSync | CauseKind::HostPython | CauseKind::HostPause | CauseKind::HostLock => &lost.key,
+        CauseKind::DataLoader => advice::loader(&lost.key),
+        kind if kind.is_of_transfer() => &lost.key,
+        _ => "",
+    }
+}
+
+/// The cause that a piece of lost time belongs to. Causes that are repaired in one way are one, whatever the names.
+fn collect(all: &mut BTreeMap<Key, Collected>, (step, place): (usize, Place), lost: &Lost) {
+    if lost.kind == CauseKind::NotExplained {
+        return;
+    }
+    let found = all.entry((lost.kind, key_of(lost).to_string())).or_default();
+    *found.owned.entry((step, place, lost.part)).or_default() += lost.time;
+    let name = found.names.entry((lost.key.clone(), lost.detail.clone())).or_default();
+    name.0 += lost.time;
+    name.1 += lost.count;
+}
+
+/// Code outside operators that no frame stands for is a part of launching one by one, if that takes longer.
+fn merge_spread_code(all: &mut BTreeMap<Key, Collected>) {
+    let (code, launching) = ((CauseKind::HostPython, String::new()), (CauseKind::HostDispatch, String::new()));
+    let sum = |key: &Key| all.get(key).map_or(0, |c| c.owned.values().sum::<Ns>());
+    if sum(&code) == 0 || sum(&code) > sum(&launching) {
+        return;
+    }
+    if let (Some(code), Some(to)) = (all.remove(&code), all.get_mut(&launching)) {
+        code.owned.into_iter().for_each(|(cell, ns)| *to.owned.entry(cell).or_default() += ns);
+        for (name, (ns, count)) in code.names {
+            let sum = to.names.entry(name).or_default();
+            sum.0 += ns;
+            sum.1 += count;
+        }
+    }
+}
+
+/// Gives a straggler what its host does longer than those of the others: above the lower median of the other devices.
+fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Key, Collected>) {
+    for (s, step) in account.steps.iter().enumerate() {
+        for place in step.cells.keys() {
+            let Some(straggler) = late.of(place.0, step.key).and_then(|i| late.stragglers.get(i)) else { continue };
+            let idle = |c: &CellOfStep, kind: CauseKind, key: &str| -> Ns {
+                let of = c.lost.iter().filter(|l| l.part == TimePart::Idle && l.kind == kind && key_of(l) == key);
+                of.map(|l| l.time).sum()
+            };
+            let mut moved = 0;
+            for ((kind, key), found) in all.iter_mut().filter(|((k, _), _)| straggler.host_kinds.contains(k)) {
+                let mut others: Vec<Ns> =
+                    step.cells.iter().filter(|(p, _)| *p != place).map(|(_, c)| idle(c, *kind, key)).collect();
+                let usual = median(&mut others).unwrap_or(0);
+                let Some(ns) = found.owned.get_mut(&(s, *place, TimePart::Idle)) else { continue };
+                let part = (*ns - usual).max(0);
+                *ns -= part;
+                moved += part;
+            }
+            if moved > 0 {
+                let to = all.entry((CauseKind::Straggler, straggler.index.to_string())).or_default();
+                *to.owned.entry((s, *place, TimePart::Idle)).or_default() += moved;
+            }
+        }
+    }
+}
+
+/// Gives the waiting of each step to who caused it: a straggler, or what held the host of the late rank up.
+fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Key, Collected>) {
+    // By step (without steps: all together) and part.
+    let has_steps = account.steps.iter().any(|s| s.key.is_some());
+    let mut charges: BTreeMap<Option<StepKey>, BTreeMap<u32, Ns>> = BTreeMap::new();
+    for ((part, key), cost) in delay_cost::costs(job).iter() {
+        let of_step = charges.entry(key.filter(|_| has_steps)).or_default();
+        *of_step.entry(*part).or_default() += cost.direct + cost.propagated;
+    }
+    for (s, step) in account.steps.iter().enumerate() {
+        let Some(charged) = charges.get(&step.key) else { continue };
+        let total: Ns = charged.values().sum();
+        if total <= 0 {
+            continue;
+        }
+        // Shares of the waiting, by owner.
+        let mut owners: BTreeMap<Key, Ns> = BTreeMap::new();
+        for (part, ns) in charged {
+            match late.of(*part, step.key) {
+                Some(i) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
+                None => {
+                    let cells = step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c);
+                    let others = step.cells.len().saturating_sub(1) as Ns;
+                    for (key, share) in of_late_rank(cells, *ns, others) {
+                        *owners.entry(key).or_default() += share;
+                    }
+                }
+            }
+        }
+        for (place, cell) in &step.cells {
+            for (key, ns) in &owners {
+                let share = (i128::from(cell.parts.synchronizing) * i128::from(*ns) / i128::from(total)) as Ns;
+                if share > 0 {
+                    let found = all.entry(key.clone()).or_default();
+                    *found.owned.entry((s, *place, TimePart::Synchronizing)).or_default() += share;
+                }
+            }
+        }
+    }
+}
+
+/// Divides the waiting that a late rank caused in proportion to what its own device idled for. An idle nanosecond makes
+/// each of the others wait for one at most.
+fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns, others: Ns) -> Vec<(Key, Ns)> {
+    let mut own: BTreeMap<Key, Ns> = BTreeMap::new();
+    let mut idle = 0;
+    for cell in cells {
+        for lost in cell.lost.iter().filter(|l| l.part == TimePart::Idle) {
+            idle += lost.time;
+            if lost.kind != CauseKind::NotExplained {
+                *own.entry((lost.kind, key_of(lost).to_string())).or_default() += lost.time;
+            }
+        }
+    }
+    if idle == 0 {
+        return Vec::new();
+    }
+    let ns = ns.min(idle.saturating_mul(others));
+    own.into_iter().map(|(key, time)| (key, (i128::from(ns) * i128::from(time) / i128::from(idle)) as Ns)).collect()
+}

@@ -1,0 +1,137 @@
+//! What the repair of a cause gives: the job is replayed without exactly the time that the cause owns.
+//!
+//! Idle time that a cause owns is known by step and device. In the replay it goes where the rank's local work has such
+//! idle time (the loader, an allocation call, ...), in proportion. Pauses go where they were, whether or not the device
+//! waited for them: they hide behind the waiting for others that pause.
+
+use crate::api::{Partial, rows};
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::gain::Owned;
+use crate::diagnosis::host::HostPauses;
+use crate::diagnosis::kind::CauseKind;
+use crate::efficiency::account::StepLength;
+use crate::job::replay::{Removed, ReplayedJob, is_host_use};
+use crate::job::{Job, LocalEntry, TimeUse};
+use hta_base::units::{Ns, Span};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The replay of a job, for the gains of causes.
+pub struct Repairs {
+    replayed: Option<Arc<ReplayedJob>>,
+    length: StepLength,
+    /// By rank: when a launching thread stood still, and for how long beyond the usual, on the rank's own clock.
+    pauses: BTreeMap<u32, Vec<(Span, Ns)>>,
+}
+
+impl Repairs {
+    pub fn new(job: &Job, partials: &[Partial]) -> Self {
+        let mut pauses: BTreeMap<u32, Vec<(Span, Ns)>> = BTreeMap::new();
+        for row in rows::<HostPauses>(partials) {
+            pauses.entry(row.rank).or_default().push((Span::new(row.ts_ns, row.ts_ns + row.dur_ns), row.excess_ns));
+        }
+        let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable() && job.parts.len() > 1);
+        Self { replayed, length: StepLength::of(job), pauses }
+    }
+
+    /// The gain if what a cause on the host, or a way of copying, owns itself goes away, ns. `None` without a reliable
+    /// replay.
+    pub fn of_lost(&self, job: &Job, kind: CauseKind, owned: &Owned) -> Option<Ns> {
+        let replayed = self.replayed.as_ref()?;
+        let mut removed = Removed::default();
+        if matches!(kind, CauseKind::HostPause | CauseKind::HostLock) {
+            self.pauses(job, replayed, &mut removed);
+        } else {
+            idle(job, replayed, kind, owned, &mut removed);
+        }
+        Some(replayed.gain_without(&removed, &self.length.keys))
+    }
+
+    /// The gain if no transfer took time, ns.
+    pub fn of_network(&self) -> Option<Ns> {
+        Some(self.replayed.as_ref()?.gain_of_network(&self.length.keys))
+    }
+
+    /// The gain if calls take less time to transfer, ns: `saved` by part and call.
+    pub fn of_transfers(&self, saved: &BTreeMap<(u32, u32), Ns>) -> Option<Ns> {
+        let replayed = self.replayed.as_ref()?;
+        let of = |m: crate::job::Member| saved.get(&(m.part, m.call)).copied().unwrap_or(0);
+        Some(replayed.gain_of_transfers(of, &self.length.keys))
+    }
+
+    fn pauses(&self, job: &Job, replayed: &ReplayedJob, removed: &mut Removed) {
+        for (part, p) in (0u32..).zip(&job.parts) {
+            let Some(pauses) = self.pauses.get(&p.rank) else { continue };
+            let stretches = replayed.replay.host_stretches(job, part);
+            for (span, excess) in pauses {
+                // The submission that the pause delayed: the first one after it, if the host worked for it since.
+                let next = stretches.partition_point(|(s, _)| s.end < span.end);
+                if let Some((stretch, node)) = stretches.get(next).filter(|(s, _)| s.start < span.end) {
+                    removed.host(*node, (*excess).min(stretch.intersect(*span).len()));
+                }
+            }
+        }
+    }
+}
+
+/// Uses of an idle device that a cause is about; `None` if it may be any.
+fn uses(kind: CauseKind) -> Option<&'static [TimeUse]> {
+    match kind {
+        CauseKind::DataLoader => Some(&[TimeUse::DataLoader]),
+        CauseKind::HostAlloc => Some(&[TimeUse::AllocationCall]),
+        CauseKind::HostPython => Some(&[TimeUse::Python, TimeUse::Annotation, TimeUse::Untracked]),
+        CauseKind::HostDispatch => Some(&[
+            TimeUse::Operator,
+            TimeUse::CommunicationOperator,
+            TimeUse::LaunchCall,
+            TimeUse::RuntimeCall,
+            TimeUse::KernelWait,
+        ]),
+        _ => None,
+    }
+}
+
+/// Removes owned idle time and copies where the local work of the rank has them.
+fn idle(job: &Job, replayed: &ReplayedJob, kind: CauseKind, owned: &Owned, removed: &mut Removed) {
+    let mut sums: BTreeMap<(u32, Option<i64>, TimePart), Ns> = BTreeMap::new();
+    for ((_, (part, device), time_part), ns) in owned {
+        if matches!(time_part, TimePart::Idle | TimePart::Copies) {
+            *sums.entry((*part, *device, *time_part)).or_default() += ns;
+        }
+    }
+    let replay = &replayed.replay;
+    for ((part, device, time_part), ns) in sums {
+        let is_here = |i: &usize| {
+            let lane = job.parts[part as usize].lanes.get(replay.lane(*i) as usize);
+            replay.part(*i) == part && lane.is_some_and(|l| l.device == device)
+        };
+        let nodes: Vec<usize> = replay.of_part(part).filter(|i| is_here(i)).collect();
+        let last = replay.last_nodes().find(|i| is_here(i));
+        let sums_of = |is: &dyn Fn(&LocalEntry) -> bool| {
+            let time = |uses: &mut dyn Iterator<Item = LocalEntry>| uses.filter(is).map(|e| e.time).sum::<Ns>();
+            let of: Vec<Ns> = nodes.iter().map(|i| time(&mut replay.local_uses(job, *i))).collect();
+            let tail = last.map_or(0, |i| time(&mut replay.tail_uses(job, i)));
+            let all = of.iter().sum::<Ns>() + tail;
+            (of, tail, all)
+        };
+        let named = |e: &LocalEntry| uses(kind).is_none_or(|of| of.contains(&e.what));
+        let (of, tail, all) = match time_part {
+            TimePart::Copies => sums_of(&|e| e.what == TimeUse::Copy),
+            _ => {
+                let narrow = sums_of(&|e| (is_host_use(e.what) || e.what == TimeUse::KernelWait) && named(e));
+                if narrow.2 * 2 >= ns { narrow } else { sums_of(&|e| is_host_use(e.what)) }
+            }
+        };
+        // Of what is not found there is nothing to remove, so never more than there is.
+        let share = |time: Ns| (i128::from(ns.min(all)) * i128::from(time) / i128::from(all.max(1))) as Ns;
+        for (i, time) in nodes.into_iter().zip(of).filter(|(_, time)| *time > 0) {
+            match time_part {
+                TimePart::Copies => removed.busy(i, share(time)),
+                _ => removed.idle(i, share(time)),
+            }
+        }
+        if let Some(last) = last {
+            removed.tail(last, share(tail));
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Idle time of iterations of an inference engine. What matters there is not how the host launches, because kernels are
+//! replayed from graphs, but when the device idles:
+//!
+//! ```text
+//!   host     [iteration  graph launch call ).......[iteration
+//!   device      [=)......:.......[==)....[==)..........[==)
+//!   idle          p p p  : l l l     ....    g g g g g g
+//!
+//!   p graph_preparation, l graph_launch, g iteration_gap, . as in other traces
+//! ```
+
+use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::piece::{Piece, frame_of};
+use crate::facts::host_activity::HostNames;
+use crate::facts::iterations::{Iterations, on_device};
+use hta_base::units::Span;
+use hta_trace::device::DeviceWork;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+
+/// Cuts idle time, which is in order, at the parts of iterations, and gives each part to its cause.
+pub fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<Piece>) -> Vec<Piece> {
+    let iterations = Iterations::of(trace);
+    let parts = parts(trace, work, &iterations);
+    let names = HostNames::of(trace);
+    let mut out = Vec::with_capacity(idle.len());
+    for piece in idle {
+        let mut at = piece.span.start;
+        let first = parts.partition_point(|(part, _)| part.end <= at);
+        for (part, kind) in parts.iter().skip(first).take_while(|(part, _)| part.start < piece.span.end) {
+            let inside = part.intersect(Span::new(at, piece.span.end));
+            if inside.start > at {
+                out.push(Piece { span: Span::new(at, inside.start), ..piece });
+            }
+            // What the engine's own thread does meanwhile is what the device waits for.
+            names.each_use(trace, iterations.thread, inside, |used| {
+                // The range of the iteration itself says nothing.
+                let key = used.row.map(|r| trace.columns.name(r as usize));
+                let key = key.filter(|name| !iterations.names.contains(name)).unwrap_or(StrId::EMPTY);
+                let detail = frame_of(trace, used.row.unwrap_or(u32::MAX));
+                out.push(Piece { span: used.span, kind: *kind, key, detail, row: u32::MAX });
+            });
+            at = inside.end;
+        }
+        if piece.span.end > at {
+            out.push(Piece { span: Span::new(at, piece.span.end), ..piece });
+        }
+    }
+    out
+}
+
+/// The parts of iterations that are causes of the idle time in them; disjoint and in order.
+fn parts(trace: &RankTrace, work: &DeviceWork, iterations: &Iterations) -> Vec<(Span, CauseKind)> {
+    let all = on_device(trace, work, iterations);
+    let mut out = Vec::new();
+    for (k, of) in all.iter().enumerate() {
+        if let Some(first) = of.first_graph_call(trace) {
+            out.push((Span::new(of.window.start, first.min(of.window.end)), CauseKind::GraphPreparation));
+        }
+        let mut at = of.window.start;
+        for row in &of.graph_calls {
+            // Calls of several threads may overlap.
+            let call = trace.span(*row).intersect(Span::new(at, of.window.end));
+            out.push((call, CauseKind::GraphLaunch));
+            at = at.max(call.end);
+        }
+        if let Some(next) = all.get(k + 1) {
+            out.push((Span::new(of.window.end, next.window.start), CauseKind::IterationGap));
+        }
+    }
+    out.retain(|(part, _)| !part.is_empty());
+    out
+}

@@ -1,0 +1,163 @@
+//! How far findings can be trusted, and what else of the recording words depend on.
+
+use crate::diagnosis::kind::CauseKind;
+use crate::facts::shared_streams::CANNOT_OVERLAP_PCT;
+use crate::facts::vendor::Vendor;
+use crate::recording::Recording;
+use crate::recording::capability::{Capability, Grade};
+use crate::recording::facts::RecordingRow;
+use hta_base::units::percent;
+use std::sync::Arc;
+
+/// The grade of a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Trust {
+    #[default]
+    Ok,
+    /// Shown after the others as "at most", with the reason.
+    Downgraded(String),
+    /// Only in the table; the verdict says what to record.
+    Withheld(String),
+}
+
+impl Trust {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Trust::Ok => "ok",
+            Trust::Downgraded(_) => "downgraded",
+            Trust::Withheld(_) => "withheld",
+        }
+    }
+
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Trust::Ok => None,
+            Trust::Downgraded(why) | Trust::Withheld(why) => Some(why),
+        }
+    }
+}
+
+/// Share of GPU time in graphs from which launching one by one is no cause, percent.
+const GRAPH_PCT: f64 = 50.0;
+
+/// What was recorded of a job, as far as findings depend on it.
+#[derive(Debug, Clone, Default)]
+pub struct RecordingTrust {
+    pub recording: Arc<Recording>,
+    /// Whether Python frames were recorded.
+    pub has_frames: bool,
+    /// Most kernels were launched by graphs.
+    pub by_graph: bool,
+    /// The job serves requests instead of training.
+    pub is_serving: bool,
+    /// Whether something is a step on each rank; else the capture counts as one, and is never called so.
+    pub has_steps: bool,
+    /// Steps are iterations.
+    pub has_iterations: bool,
+    /// The first iteration is the first one after the profiler started.
+    pub has_first_iteration: bool,
+    pub vendor: Vendor,
+    /// Whether the devices have tensor cores for other types than fp16.
+    pub has_bf16: bool,
+    pub has_tensor_cores: bool,
+    /// Ways of running a job on several devices that have a faster successor, in words.
+    pub setups: Vec<String>,
+    /// Ranks of the job and present ranks.
+    pub world: Option<u32>,
+    pub present: u32,
+}
+
+impl RecordingTrust {
+    pub fn of(recording: Arc<Recording>) -> Self {
+        let all: Vec<RecordingRow> = recording.ranks().collect();
+        let mut out =
+            Self { present: all.len() as u32, world: all.iter().filter_map(|r| r.world_size).max(), ..Self::default() };
+        out.vendor = all.first().map_or(Vendor::Other, |r| Vendor::named(r.vendor));
+        let capability = all.iter().find_map(|r| r.capability.and_then(|c| c.parse::<f64>().ok()));
+        out.has_tensor_cores = out.vendor == Vendor::Nvidia && capability.is_none_or(|c| c >= 7.0);
+        out.has_bf16 = out.vendor == Vendor::Nvidia && capability.is_none_or(|c| c >= 8.0);
+        out.setups = setups(&all);
+        let sum = |of: fn(&RecordingRow) -> i64| all.iter().map(of).sum::<i64>();
+        out.by_graph = percent(sum(|r| r.graph_ns), sum(|r| r.gpu_sum_ns)).is_some_and(|p| p >= GRAPH_PCT);
+        out.is_serving = all.iter().any(|r| r.is_serving);
+        out.has_steps = all.iter().all(|r| r.step_count > 0);
+        out.has_iterations = all.iter().any(|r| r.iteration_count > 0);
+        out.has_first_iteration = out.has_iterations && !all.iter().any(|r| r.excerpt);
+        out.has_frames = all.iter().any(|r| r.frame_count > 0);
+        drop(all);
+        out.recording = recording;
+        out
+    }
+
+    /// Behind a time that is a mean of steps.
+    pub fn per_step(&self) -> &'static str {
+        if self.has_steps { " a step" } else { "" }
+    }
+
+    /// Behind a time that is a mean of steps and ranks.
+    pub fn per_step_and_rank(&self) -> &'static str {
+        if self.has_steps { " a step and rank" } else { " a rank" }
+    }
+
+    /// The grade of a cause in a job of so many steps.
+    pub fn of_cause(&self, kind: CauseKind, steps: usize) -> Trust {
+        let is_lasting = matches!(kind, CauseKind::HostPause | CauseKind::HostLock | CauseKind::Straggler);
+        match self.recording.worst(needs(kind)) {
+            Some(l) if l.grade == Grade::Withheld => Trust::Withheld(l.sentence.clone()),
+            Some(l) => Trust::Downgraded(l.sentence.clone()),
+            None if is_lasting && steps == 1 => Trust::Downgraded("one step: cannot tell whether it lasts".to_string()),
+            None => Trust::Ok,
+        }
+    }
+}
+
+/// What a cause of a kind rests on.
+fn needs(kind: CauseKind) -> &'static [Capability] {
+    use Capability::{DeviceTime, Host, Idle, Memory, Ranks, Steps, Transfer};
+    match kind {
+        CauseKind::DataLoader | CauseKind::CopyPageable | CauseKind::CopySync | CauseKind::CopySmall => &[Idle],
+        kind if kind.is_on_host() => &[Idle, Host],
+        kind if kind.is_kernel_mix() => &[DeviceTime],
+        kind if kind.is_of_memory() => &[Memory],
+        CauseKind::Straggler | CauseKind::Imbalance => &[Ranks],
+        CauseKind::StepOutlier => &[Steps],
+        // It says itself which ranks are missing.
+        CauseKind::CommUnmatched => &[DeviceTime],
+        _ => &[Transfer],
+    }
+}
+
+/// Smallest share of the recorded time with communication from which its set-up matters, percent.
+const COMMUNICATION_PCT: f64 = 2.0;
+
+/// What to replace in the set-up of a job. The rules on `DataParallel` and Gloo are those of the profiler plugin of
+/// TensorBoard.
+fn setups(all: &[RecordingRow]) -> Vec<String> {
+    let mut out = Vec::new();
+    if all.iter().any(|r| r.data_parallel_count > 0 && r.device_count > 1) {
+        out.push(
+            "torch.nn.DataParallel runs several GPUs from one process: DistributedDataParallel, with a process for \
+             each GPU, does not copy the model in every step"
+                .to_string(),
+        );
+    }
+    let sum = |of: fn(&RecordingRow) -> i64| all.iter().map(of).sum::<i64>();
+    let (beside, communication) = (sum(|r| r.beside_compute_ns), sum(|r| r.communication_ns));
+    let is_worth = percent(communication, sum(|r| r.recorded_ns)).is_some_and(|pct| pct >= COMMUNICATION_PCT);
+    if is_worth && percent(beside, communication).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
+        out.push(
+            "communication runs on the stream of the compute, one by one, so that the two cannot overlap: give it a stream of \
+             its own (async_op=True, or the process group's own stream)"
+                .to_string(),
+        );
+    }
+    let on_gpu = || all.iter().filter(|r| r.device_count > 0);
+    if on_gpu().any(|r| r.gloo_count > 0) && on_gpu().all(|r| r.communication_count == 0) {
+        out.push(
+            "collectives run on the host by Gloo, although there are GPUs: the back ends NCCL and RCCL run them on the \
+             GPUs"
+                .to_string(),
+        );
+    }
+    out
+}

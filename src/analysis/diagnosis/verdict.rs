@@ -1,0 +1,300 @@
+//! The verdict: two lines for a chat, and the causes with evidence and action.
+
+use crate::diagnosis::account::{JobAccount, TimePart};
+use crate::diagnosis::cause::Cause;
+use crate::diagnosis::causes::Diagnosis;
+use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::trust::Trust;
+use crate::facts::vendor::Vendor;
+use crate::recording::capability::{Capability, Grade};
+use crate::recording::limit::Limit;
+use crate::verdict::{JobVerdict, ToldCause, Totals};
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_base::wording::counts::plural;
+use hta_base::wording::names::fnv1a;
+use hta_base::wording::ranks::ranks_named;
+use hta_trace::step::mask;
+
+/// Smallest gain of a cause in the verdict, percent of the time of the job.
+pub const LISTED_PCT: f64 = 2.0;
+/// Largest number of causes in the verdict.
+const CAUSES: usize = 5;
+/// Largest number of lines of evidence of a cause.
+const EVIDENCE: usize = 4;
+/// Largest width of a line of the verdict, characters.
+const WIDTH: usize = 200;
+/// Share of the time that no cause owns from which the verdict says so, percent.
+const UNEXPLAINED_PCT: f64 = 10.0;
+
+/// Identifies a cause over runs: kind, scope and key, without numbers of ranks, addresses, lines and times.
+pub fn finding_id(cause: &Cause) -> String {
+    let text = format!("{}\0{}\0{}", cause.kind.name(), cause.scope.name(), mask(&cause.key));
+    format!("{}-{:08x}", cause.kind.name(), fnv1a(&text) >> 32)
+}
+
+/// Whether a cause is in the verdict.
+pub fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
+    if cause.kind.is_of_memory() {
+        return true;
+    }
+    let is_large = percent(cause.gain, account.time).is_some_and(|p| p >= LISTED_PCT);
+    match cause.trust {
+        Trust::Withheld(_) => cause.kind == CauseKind::InputIncomplete,
+        _ => is_large,
+    }
+}
+
+pub fn verdict(found: &Diagnosis) -> JobVerdict {
+    let account = &found.account;
+    if account.steps.is_empty() && found.causes.is_empty() {
+        return JobVerdict::default();
+    }
+    let listed: Vec<&Cause> = found.causes.iter().filter(|c| is_listed(c, account)).collect();
+    // Causes about memory gain no time, and are told beside the largest ones that do.
+    let (of_memory, of_time): (Vec<&Cause>, Vec<&Cause>) = listed.iter().copied().partition(|c| c.kind.is_of_memory());
+    let shown = |c: &&&Cause| c.kind.is_of_memory() || of_time.iter().take(CAUSES).any(|t| std::ptr::eq(*t, **c));
+    let causes: Vec<ToldCause> = listed.iter().filter(shown).map(|c| told(c, account)).collect();
+    let withheld =
+        found.causes.iter().filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
+    let withheld = withheld.count();
+    let lines = [first_line(found, &causes), second_line(found, &listed)].map(|l| shorten(&l, WIDTH));
+    let mut notes = Vec::new();
+    if let Some(share) = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT) {
+        notes.push(format!("{} of the time is lost without a cause that a rule knows", fmt_pct(Some(share))));
+    }
+    if let Some(limit) = left_out(found) {
+        let ranks: Vec<u32> = found.trust.recording.left_out().into_iter().collect();
+        let are = if ranks.len() == 1 { "is" } else { "are" };
+        notes.push(format!("{} {are} left out of all shares and sums: {}", ranks_named(&ranks), limit.sentence));
+        notes.push(format!("to tell about {} too: {}", ranks_named(&ranks), limit.next));
+    }
+    if withheld > 0 {
+        notes.push(format!(
+            "{} withheld, because the recording does not support {} (table findings)",
+            plural(withheld, "cause"),
+            if withheld == 1 { "it" } else { "them" }
+        ));
+    }
+    notes.extend(found.unproven.iter().cloned());
+    notes.extend(found.trust.setups.iter().cloned());
+    let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
+    let trusted = found.causes.iter().filter(|c| !matches!(c.trust, Trust::Withheld(_)));
+    let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();
+    JobVerdict {
+        lines,
+        causes,
+        more,
+        notes,
+        gains,
+        totals: totals(account),
+        mix: mix(account),
+        operators: operators(found),
+    }
+}
+
+/// Share of the time that is lost and that no cause owns, withheld or not, percent.
+fn unexplained(found: &Diagnosis) -> Option<f64> {
+    let account = &found.account;
+    let lost = account.all() - account.sum(TimePart::Useful);
+    let owned: Ns = found.causes.iter().map(Cause::owned_sum).sum();
+    percent(lost - owned, account.all())
+}
+
+/// Why ranks are left out, if some are.
+fn left_out(found: &Diagnosis) -> Option<&Limit> {
+    let left_out = found.trust.recording.left_out();
+    let is_lost = |l: &&Limit| l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r));
+    found.trust.recording.limits().iter().find(is_lost)
+}
+
+/// Why the verdict is not to be trusted in full; `None` if it is.
+fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
+    let of_cause = listed.first().and_then(|c| c.trust.reason());
+    let recording = &found.trust.recording;
+    let withheld = || {
+        let worst = recording.worst(&[Capability::DeviceTime, Capability::Idle, Capability::Ranks, Capability::Steps]);
+        worst.filter(|l| l.grade == Grade::Withheld)
+    };
+    // Where no cause says so itself.
+    let bound = || recording.worst(&[Capability::DeviceTime, Capability::Idle]).filter(|_| listed.is_empty());
+    // Those that are missing may make the others wait for longer than any cause that is known.
+    let missing = || {
+        let unmatched = percent(found.account.sum(TimePart::Unmatched), found.account.all());
+        recording.reason(Capability::Ranks).filter(|_| unmatched.is_some_and(|p| p >= LISTED_PCT))
+    };
+    let of_recording = || left_out(found).or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
+    let of_account = || {
+        let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;
+        Some(format!("{} of the time is not explained", fmt_pct(Some(share))))
+    };
+    of_cause.map(str::to_string).or_else(of_recording).or_else(of_account)
+}
+
+fn totals(account: &JobAccount) -> Totals {
+    let sum = |part| account.sum(part);
+    let factors = account.factors;
+    Totals {
+        device_count: account.devices,
+        step_count: account.steps.len() as u32,
+        time_ns: account.time,
+        useful_ns: sum(TimePart::Useful),
+        synchronizing_ns: sum(TimePart::Synchronizing),
+        transfer_ns: sum(TimePart::Transfer),
+        unmatched_ns: sum(TimePart::Unmatched),
+        exposed_copies_ns: sum(TimePart::Copies),
+        idle_ns: sum(TimePart::Idle),
+        deficit_ns: sum(TimePart::Deficit),
+        parallel_efficiency: factors.map(|f| f.parallel),
+        load_balance: factors.map(|f| f.load_balance),
+        communication_efficiency: factors.map(|f| f.communication),
+        orchestration_efficiency: factors.map(|f| f.orchestration),
+    }
+}
+
+/// Shares of compute by category, the largest first, percent.
+fn mix(account: &JobAccount) -> Vec<(String, f64)> {
+    let all = account.mix();
+    let total: Ns = all.values().map(|m| m.time).sum();
+    let mut shares: Vec<(&str, Ns)> = all.iter().map(|(name, m)| (*name, m.time)).filter(|(_, ns)| *ns > 0).collect();
+    shares.sort_by_key(|(name, ns)| (std::cmp::Reverse(*ns), *name));
+    shares.into_iter().map(|(name, ns)| (name.replace('_', " "), percent(ns, total).unwrap_or(0.0))).collect()
+}
+
+/// Largest number of operators that are told.
+const OPERATORS: usize = 5;
+
+/// Operators of a CPU job with the most time of their own, as shares of all of that, percent.
+fn operators(found: &Diagnosis) -> Vec<(String, f64)> {
+    let total: Ns = found.operators.values().sum();
+    let mut all: Vec<(&String, &Ns)> = found.operators.iter().filter(|(name, _)| !name.is_empty()).collect();
+    all.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), (*name).clone()));
+    all.into_iter().take(OPERATORS).map(|(name, ns)| (name.clone(), percent(*ns, total).unwrap_or(0.0))).collect()
+}
+
+fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
+    ToldCause {
+        finding_id: finding_id(cause),
+        kind: cause.kind.name(),
+        ranks: cause.ranks.clone(),
+        sentence: cause.sentence.clone(),
+        gain: gain(cause, account),
+        gain_pct: percent(cause.gain, account.time).unwrap_or(0.0),
+        evidence: cause.evidence.iter().take(EVIDENCE).map(|e| format!("{}: {}", e.table, e.words)).collect(),
+        action: cause.action.clone(),
+        reason: cause.trust.reason().map(str::to_string),
+        confidence: cause.confidence.name(),
+    }
+}
+
+/// For example `5.50 ms of 19.3 ms (28.4 %, sure)`.
+fn gain(cause: &Cause, account: &JobAccount) -> String {
+    if cause.kind == CauseKind::InputIncomplete || cause.kind.is_of_memory() {
+        return String::new();
+    }
+    let steps = account.steps.len().max(1) as Ns;
+    let sure = cause.confidence.word();
+    let per = if account.steps.iter().any(|s| s.key.is_some()) { "a step" } else { "recorded" };
+    format!(
+        "{} of {} {per} ({}, {sure})",
+        fmt_ns(cause.gain / steps),
+        fmt_ns(account.step_time()),
+        fmt_pct(percent(cause.gain, account.time))
+    )
+}
+
+fn first_line(found: &Diagnosis, causes: &[ToldCause]) -> String {
+    if let Some(first) = causes.first() {
+        let gain = if first.gain.is_empty() { String::new() } else { format!(": {}", first.gain) };
+        // The gain is what matters; the sentence gives way.
+        let room = WIDTH.saturating_sub(gain.chars().count());
+        return format!("{}{gain}", shorten(&first.sentence, room));
+    }
+    let busy = busy(found);
+    if found.trust.is_serving {
+        return format!("{busy}: no single repair gives 2 %");
+    }
+    format!("No single repair gives 2 %: {busy}")
+}
+
+/// The busy share of the devices, and what most of their compute is.
+fn busy(found: &Diagnosis) -> String {
+    let account = &found.account;
+    let busy = account.all() - account.sum(TimePart::Idle) - account.sum(TimePart::Deficit);
+    let busy = fmt_pct(percent(busy, account.all()));
+    let mix = account.mix();
+    let largest = mix.iter().max_by_key(|(name, m)| (m.time, std::cmp::Reverse(**name)));
+    let of_mix = largest.map_or(String::new(), |(name, m)| {
+        format!(", {} {} of compute", name.replace('_', " "), fmt_pct(percent(m.time, account.sum(TimePart::Useful))))
+    });
+    if found.trust.has_iterations {
+        return format!("GPU busy {busy} in {}{of_mix}", plural(account.steps.len(), "iteration"));
+    }
+    if found.trust.is_serving {
+        return format!("GPU busy {busy}{of_mix}");
+    }
+    let what = if found.trust.vendor == Vendor::Host { "CPU" } else { "devices" };
+    format!("{what} {busy} busy{of_mix}")
+}
+
+fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
+    let account = &found.account;
+    let is_known = found.trust.recording.grade(Capability::DeviceTime) != Grade::Withheld;
+    let useful = percent(account.sum(TimePart::Useful), account.all()).filter(|_| is_known);
+    let useful = useful.map_or(String::new(), |p| format!(" useful {}", fmt_pct(Some(p))));
+    let next: Vec<String> = listed
+        .iter()
+        .skip(1)
+        .take(2)
+        .map(|c| match (c.kind.name().replace('_', " "), c.kind.is_of_memory()) {
+            (kind, true) => kind,
+            (kind, false) => format!("{kind} ({})", fmt_pct(percent(c.gain, account.time))),
+        })
+        .collect();
+    let next = if next.is_empty() { String::new() } else { format!("; next: {}", next.join(", ")) };
+    let rest = unexplained(found).filter(|p| *p >= LISTED_PCT && *p <= UNEXPLAINED_PCT);
+    let rest = rest.map_or(String::new(), |p| format!("; {} not explained", fmt_pct(Some(p))));
+    let reason = doubt(found, listed).unwrap_or_else(|| "ok".to_string());
+    if found.trust.is_serving && !listed.is_empty() && is_known {
+        return format!("{}{next}{rest}; trust: {reason}", busy(found));
+    }
+    format!("{}{useful}{next}{rest}; trust: {reason}", who(found))
+}
+
+/// The ranks that the verdict is about, and those that it lacks.
+fn who(found: &Diagnosis) -> String {
+    let recording = &found.trust.recording;
+    let (present, left_out) = (found.trust.present as usize, recording.left_out().len());
+    let missing = recording.limits().iter().find(|l| l.rule == "missing_ranks");
+    let missing = missing.map_or(String::new(), |l| format!(" ({})", l.measured));
+    match left_out {
+        0 => format!("{}{missing}", plural(present, "rank")),
+        _ => format!("{} of {}{missing}", present - left_out, plural(present, "rank")),
+    }
+}
+
+/// The first characters of a text, up to the end of a word.
+fn shorten(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_string();
+    }
+    let head: String = text.chars().take(width.saturating_sub(3)).collect();
+    let end = head.rfind(' ').unwrap_or(head.len());
+    format!("{}...", head[..end].trim_end_matches([',', ':', ';', ' ']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_do_not_distinguish_keys() {
+        assert_eq!(mask("run in train.py(120): step 0x7f"), "run in train.py(#): step #x#f");
+        assert_eq!(mask("triton_poi_fused_add_12"), mask("triton_poi_fused_add_7"));
+    }
+
+    #[test]
+    fn a_line_is_cut_between_words() {
+        assert_eq!(shorten("one two, three", 12), "one two...");
+        assert_eq!(shorten("one two", 7), "one two");
+    }
+}

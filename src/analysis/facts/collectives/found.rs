@@ -1,0 +1,46 @@
+//! Collects the calls of a rank.
+
+use hashbrown::HashMap;
+use hta_trace::collective::{Call, LocalGroup, Message, RankCalls};
+
+#[derive(Default)]
+pub(super) struct CallCollector {
+    pub calls: Vec<(Call, Vec<Message>)>,
+    groups: Vec<LocalGroup>,
+    group_ids: HashMap<LocalGroup, u32>,
+    dtypes: Vec<String>,
+    dtype_ids: HashMap<String, u16>,
+}
+
+impl CallCollector {
+    pub fn group(&mut self, group: LocalGroup) -> u32 {
+        if let Some(i) = self.group_ids.get(&group) {
+            return *i;
+        }
+        let i = self.groups.len() as u32;
+        self.groups.push(group.clone());
+        self.group_ids.insert(group, i);
+        i
+    }
+
+    /// Index of an element type; adds it if it is new. Types beyond the range of `u16` become the unknown type.
+    pub fn dtype(&mut self, name: &str) -> u16 {
+        if let Some(i) = self.dtype_ids.get(name) {
+            return *i;
+        }
+        let Ok(i) = u16::try_from(self.dtypes.len()) else { return 0 };
+        self.dtypes.push(name.to_string());
+        self.dtype_ids.insert(name.to_string(), i);
+        i
+    }
+
+    pub fn finish(mut self) -> RankCalls {
+        self.calls.sort_by_key(|(c, _)| (c.submit, c.span.start, c.event));
+        let (mut calls, mut edges) = (Vec::with_capacity(self.calls.len()), Vec::new());
+        for (i, (call, of_call)) in self.calls.into_iter().enumerate() {
+            edges.extend(of_call.into_iter().map(|e| Message { call: i as u32, ..e }));
+            calls.push(call);
+        }
+        RankCalls::from_lists(calls, self.groups, edges, self.dtypes)
+    }
+}

@@ -1,0 +1,204 @@
+//! Calls on a device: communication kernels, described by the operators that launched them.
+
+use crate::facts::collectives::evidence::{Evidence, kind_in};
+use crate::facts::collectives::found::CallCollector;
+use hta_base::units::Ns;
+use hta_trace::activity::Activity;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::collective::CollectiveKind;
+use hta_trace::collective::dtype::{dtype_in_kernel, dtype_name};
+use hta_trace::collective::group::{HeaderGroups, Members};
+use hta_trace::collective::{Call, Message};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::timeline::WorkClass;
+use std::collections::BTreeMap;
+
+pub fn find(trace: &RankTrace, found: &mut CallCollector) {
+    let header = HeaderGroups::new(&trace.meta);
+    let marks = BackendAnnotations::new(trace);
+    let mut messages = Messages::new(trace);
+    let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| a.work == WorkClass::Communication).collect();
+    // In order of launch, so that each kernel takes the messages recorded since the previous one.
+    kernels.sort_by_key(|a| (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row));
+    for a in kernels {
+        let mut e = Evidence::default();
+        e.add(trace, a.row);
+        let launch = a.launch().map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize], l));
+        let chain = operators(trace, a);
+        for &op in &chain {
+            e.add(trace, op);
+        }
+        if let Some((at, lane, _)) = launch
+            && (e.dtype.is_none() || e.kind.is_none())
+            && let Some(mark) = marks.around(lane, at, trace)
+        {
+            e.add(trace, mark);
+            e.kind = e.kind.or_else(|| kind_in(trace.name(mark)));
+        }
+        let mut kind = e
+            .kind
+            .or_else(|| kind_in(trace.text(a.name)))
+            .or_else(|| chain.iter().find_map(|o| kind_in(trace.name(*o))))
+            .unwrap_or(CollectiveKind::Unknown);
+        if e.dtype.is_none() {
+            e.dtype = dtype_in_kernel(trace.text(a.name)).map(|d| dtype_name(d).to_string());
+        }
+        e.group.complete(&header);
+        let mut edges = Vec::new();
+        let me = trace.rank;
+        let edge = |src, dst, bytes| Message { call: 0, src, dst, bytes };
+        let named = match (kind, e.src, e.dst) {
+            (CollectiveKind::Send, _, Some(to)) => Some((me, to)),
+            (CollectiveKind::Recv, Some(from), _) => Some((from, me)),
+            (CollectiveKind::SendRecv, Some(from), Some(to)) if from != to => Some((from, to)),
+            _ => None,
+        };
+        let mut bytes = e.bytes(kind);
+        match named {
+            Some((src, dst)) => edges.push(edge(src, dst, bytes)),
+            None if kind.is_point_to_point() || kind == CollectiveKind::Unknown => {
+                let pending = launch.map(|(at, lane, _)| messages.before(lane, at)).unwrap_or_default();
+                edges.extend(pending.iter().map(|m| edge(m.src, m.dst, m.bytes)));
+                if !edges.is_empty() {
+                    bytes = edges.iter().filter(|x| x.src == me).map(|x| x.bytes).sum::<Option<i64>>();
+                    kind = joined_kind(&edges, me, e.group.members.as_ref());
+                }
+            }
+            None => {}
+        }
+        if let Some((at, lane, _)) = launch {
+            messages.launched(lane, at);
+        }
+        let (root, rank_arg) = (e.root(kind), e.rank_arg);
+        let group = found.group(e.group);
+        let dtype = found.dtype(e.dtype.as_deref().unwrap_or_default());
+        let call = Call {
+            event: a.row,
+            submit: launch.map_or(a.span.start, |(at, _, _)| at),
+            thread: launch.map(|(_, lane, _)| lane),
+            span: a.span,
+            released: a.span.end,
+            kind,
+            group,
+            seq: e.seq,
+            bytes,
+            dtype,
+            root,
+            rank_arg,
+            step: a.step(),
+            device: a.device(),
+            stream: a.stream(),
+            on_host: false,
+        };
+        found.calls.push((call, edges));
+    }
+}
+
+/// The kind of a kernel with several messages: an all-to-all if every member is a peer.
+fn joined_kind(edges: &[Message], me: u32, members: Option<&Members>) -> CollectiveKind {
+    let to = |r: u32| edges.iter().any(|e| e.src == me && e.dst == r);
+    let from = |r: u32| edges.iter().any(|e| e.dst == me && e.src == r);
+    // A group with more members than messages cannot have exchanged data with all of them.
+    let small = |m: &&Members| m.len() > 2 && m.len() <= edges.len() + 1;
+    if members.filter(small).is_some_and(|m| m.iter().all(|r| r == me || (to(r) && from(r)))) {
+        return CollectiveKind::AllToAll;
+    }
+    match (edges.iter().any(|e| e.src == me), edges.iter().any(|e| e.dst == me)) {
+        (true, false) => CollectiveKind::Send,
+        (false, true) => CollectiveKind::Recv,
+        _ => CollectiveKind::SendRecv,
+    }
+}
+
+/// The `record_param_comms` and `c10d::*` operators around the launch, innermost first.
+fn operators(trace: &RankTrace, a: &Activity) -> Vec<u32> {
+    let is_kept = |row: &u32| {
+        let name = trace.name(*row);
+        name == "record_param_comms" || name.starts_with("c10d::") || name.starts_with("nccl:")
+    };
+    a.op().into_iter().flat_map(|op| trace.stacks.outward(op)).filter(is_kept).collect()
+}
+
+/// Annotations of the back end (`nccl:all_reduce`), which carry shape and type of the message.
+struct BackendAnnotations {
+    by_lane: BTreeMap<u32, Vec<u32>>,
+}
+
+impl BackendAnnotations {
+    fn new(trace: &RankTrace) -> Self {
+        let c = &trace.columns;
+        let is_mark: Vec<bool> = c.strings.iter().map(|(_, t)| t.starts_with("nccl:")).collect();
+        let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for row in 0..c.len() {
+            if trace.classes[row] == Class::Annotation && is_mark.get(c.name(row).0 as usize) == Some(&true) {
+                by_lane.entry(c.lane[row]).or_default().push(row as u32);
+            }
+        }
+        by_lane.values_mut().for_each(|rows| rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r)));
+        Self { by_lane }
+    }
+
+    fn around(&self, lane: u32, at: Ns, trace: &RankTrace) -> Option<u32> {
+        let rows = self.by_lane.get(&lane)?;
+        let i = rows.partition_point(|&r| trace.columns.ts[r as usize] <= at).checked_sub(1)?;
+        let row = rows[i];
+        (trace.span(row).end >= at).then_some(row)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct TimedMessage {
+    at: Ns,
+    src: u32,
+    dst: u32,
+    bytes: Option<i64>,
+}
+
+/// Sends and receives that operators recorded, per thread in order of time. A coalesced kernel is launched after them
+/// and carries those that no other kernel has taken.
+struct Messages {
+    by_lane: BTreeMap<u32, Vec<TimedMessage>>,
+    taken: BTreeMap<u32, Ns>,
+}
+
+impl Messages {
+    fn new(trace: &RankTrace) -> Self {
+        let c = &trace.columns;
+        let mut by_lane: BTreeMap<u32, Vec<TimedMessage>> = BTreeMap::new();
+        let Some(name) = c.strings.lookup(b"record_param_comms") else {
+            return Self { by_lane, taken: BTreeMap::new() };
+        };
+        // Consider only operators that name a peer; there are few.
+        let mut rows: Vec<u32> = [Arg::SrcRank, Arg::DstRank].iter().flat_map(|a| c.args.column(*a).rows()).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows.retain(|&r| c.name(r as usize) == name && trace.classes[r as usize] == Class::HostOp);
+        for row in rows {
+            let mut e = Evidence::default();
+            e.add(trace, row);
+            let (src, dst) = match (e.kind, e.src, e.dst) {
+                (Some(CollectiveKind::Send), _, Some(to)) => (trace.rank, to),
+                (Some(CollectiveKind::Recv), Some(from), _) => (from, trace.rank),
+                _ => continue,
+            };
+            let bytes = e.kind.and_then(|k| e.bytes(k));
+            let at = c.ts[row as usize];
+            by_lane.entry(c.lane[row as usize]).or_default().push(TimedMessage { at, src, dst, bytes });
+        }
+        by_lane.values_mut().for_each(|m| m.sort_by_key(|m| m.at));
+        Self { by_lane, taken: BTreeMap::new() }
+    }
+
+    /// Messages of the thread since its previous launch of a communication kernel.
+    fn before(&mut self, lane: u32, at: Ns) -> Vec<TimedMessage> {
+        let since = self.taken.get(&lane).copied().unwrap_or(Ns::MIN);
+        let all = self.by_lane.get(&lane).map_or(&[][..], Vec::as_slice);
+        let (from, until) = (all.partition_point(|m| m.at <= since), all.partition_point(|m| m.at <= at));
+        all.get(from..until).unwrap_or_default().to_vec()
+    }
+
+    fn launched(&mut self, lane: u32, at: Ns) {
+        self.taken.insert(lane, at);
+    }
+}

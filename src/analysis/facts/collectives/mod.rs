@@ -1,0 +1,35 @@
+//! Calls of collectives as one rank recorded them, from its kernels and from ranges on the host.
+
+mod evidence;
+mod found;
+mod gpu;
+mod host;
+
+use found::CallCollector;
+use hta_trace::activity::Activity;
+use hta_trace::collective::RankCalls;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::rules::copy_kind;
+use hta_trace::timeline::WorkClass;
+use std::sync::Arc;
+
+/// The kind of a GPU activity: of a collective its kind, of a copy its direction; `None` for compute.
+pub fn activity_kind(trace: &RankTrace, a: &Activity) -> Option<&'static str> {
+    match a.work {
+        WorkClass::Communication => Some(collectives(trace).kind_of(a.row).name()),
+        WorkClass::Memory => Some(copy_kind(a.class, trace.text(a.name))),
+        WorkClass::Compute => None,
+    }
+}
+
+/// The rank's calls of collectives.
+pub fn collectives(trace: &RankTrace) -> Arc<RankCalls> {
+    trace.shared(|trace| {
+        let mut found = CallCollector::default();
+        // Index 0 is the unknown type.
+        found.dtype("");
+        gpu::find(trace, &mut found);
+        host::find(trace, &mut found);
+        found.finish()
+    })
+}

@@ -1,0 +1,168 @@
+//! Describes what a host thread was doing at any time: the kind of its innermost open event.
+
+use hta_base::units::Span;
+use hta_trace::category::Class;
+use hta_trace::launch::is_launch_call;
+use hta_trace::rank_trace::{RankTrace, is_host_communication};
+use std::sync::Arc;
+
+/// A stretch of host time with one innermost event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostUse {
+    pub span: Span,
+    pub activity: &'static str,
+    /// The innermost event; `None` if none is open.
+    pub row: Option<u32>,
+    /// For a built-in Python function: the nearest calling frame that has a file and line.
+    pub caller: Option<u32>,
+}
+
+/// Classifies host events by name, once per name.
+pub struct HostNames {
+    /// One entry per text that names a host event.
+    kinds: Vec<NameClass>,
+    /// Per event: whether it owns an activity, whatever its name.
+    launches: Vec<bool>,
+}
+
+/// The classification of one name.
+#[derive(Debug, Clone, Copy)]
+struct NameClass {
+    /// Kind of a runtime call with this name.
+    runtime: &'static str,
+    /// Whether an operator with this name, or an annotation (next field), is communication.
+    as_op: bool,
+    as_annotation: bool,
+    /// Whether a Python frame with this name has a file and line.
+    has_line: bool,
+}
+
+const PLAIN: NameClass = NameClass { runtime: "runtime_call", as_op: false, as_annotation: false, has_line: false };
+
+impl HostNames {
+    /// The shared instance of a rank.
+    pub fn of(trace: &RankTrace) -> Arc<Self> {
+        trace.shared(Self::new)
+    }
+
+    fn new(trace: &RankTrace) -> Self {
+        let c = &trace.columns;
+        let mut kinds: Vec<Option<NameClass>> = vec![None; c.strings.len()];
+        for &row in trace.host_rows().iter().flat_map(|(_, rows)| rows) {
+            let name = c.name(row as usize);
+            if let Some(slot @ None) = kinds.get_mut(name.0 as usize) {
+                let text = trace.text(name);
+                *slot = Some(NameClass {
+                    runtime: runtime_kind(text),
+                    as_op: is_host_communication(Class::HostOp, text),
+                    as_annotation: is_host_communication(Class::Annotation, text),
+                    has_line: text.contains(".py("),
+                });
+            }
+        }
+        let mut launches = vec![false; c.len()];
+        trace.launches().iter().for_each(|(row, _)| launches[row as usize] = true);
+        Self { kinds: kinds.into_iter().map(|k| k.unwrap_or(PLAIN)).collect(), launches }
+    }
+
+    fn kind(&self, trace: &RankTrace, row: u32) -> NameClass {
+        self.kinds.get(trace.columns.name(row as usize).0 as usize).copied().unwrap_or(PLAIN)
+    }
+
+    /// Calls `take` for each stretch of `window`. The stretches cover the window completely.
+    pub fn each_use(&self, trace: &RankTrace, thread: Option<u32>, window: Span, mut take: impl FnMut(HostUse)) {
+        if window.is_empty() {
+            return;
+        }
+        let untracked =
+            |start, end| HostUse { span: Span::new(start, end), activity: "untracked", row: None, caller: None };
+        let pieces = thread.and_then(|lane| trace.thread(lane));
+        let mut at = window.start;
+        let ours = pieces.into_iter().flat_map(|p| p.from(window.start)).take_while(|p| p.span.start < window.end);
+        for piece in ours {
+            let span = piece.span.intersect(window);
+            if span.start > at {
+                take(untracked(at, span.start));
+            }
+            let (activity, row) = match piece.marked {
+                Some(loader) => ("data_loader", loader),
+                None => (self.activity(trace, piece.row), piece.row),
+            };
+            let caller = if activity == "python" { self.caller(trace, row) } else { None };
+            take(HostUse { span, activity, row: Some(row), caller });
+            at = span.end;
+        }
+        if at < window.end {
+            take(untracked(at, window.end));
+        }
+    }
+
+    /// Names of the event of a use and, for a built-in function, of the frame that called it.
+    pub fn texts<'a>(&self, trace: &'a RankTrace, used: &HostUse) -> (&'a str, &'a str) {
+        let name = |row: Option<u32>| row.map_or("", |r| trace.name(r));
+        (name(used.row), name(used.caller))
+    }
+
+    /// The kind of host activity of an event.
+    pub fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
+        let NameClass { runtime, as_op, as_annotation, .. } = self.kind(trace, row);
+        match trace.classes[row as usize] {
+            Class::Runtime if runtime == "runtime_call" && self.launches.get(row as usize) == Some(&true) => {
+                "launch_call"
+            }
+            Class::Runtime => runtime,
+            Class::HostOp if as_op => "communication_operator",
+            Class::HostOp => "operator",
+            Class::Annotation if as_annotation => "communication_operator",
+            Class::Collective => "communication_operator",
+            Class::Annotation => "annotation",
+            Class::Python => "python",
+            _ => "untracked",
+        }
+    }
+
+    /// The nearest frame with file and line above a built-in function; `None` if the frame itself has them.
+    fn caller(&self, trace: &RankTrace, row: u32) -> Option<u32> {
+        let has_line = |r: u32| self.kind(trace, r).has_line;
+        if has_line(row) {
+            return None;
+        }
+        trace.stacks.outward(row).skip(1).find(|r| has_line(*r))
+    }
+}
+
+/// Kind of a runtime or driver call.
+fn runtime_kind(name: &str) -> &'static str {
+    let lower = name.to_ascii_lowercase();
+    let has = |part: &str| lower.contains(part);
+    if has("synchronize") {
+        "sync_call"
+    } else if has("malloc")
+        || has("free")
+        || has("memalloc")
+        || has("hostalloc")
+        || has("mempool")
+        || has("memcreate")
+        || has("hostregister")
+    {
+        "allocation_call"
+    } else if is_launch_call(name) {
+        "launch_call"
+    } else {
+        "runtime_call"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_by_name() {
+        assert_eq!(runtime_kind("cudaStreamSynchronize"), "sync_call");
+        assert_eq!(runtime_kind("hipMallocAsync"), "allocation_call");
+        assert_eq!(runtime_kind("cudaFree"), "allocation_call");
+        assert_eq!(runtime_kind("cuLaunchKernelEx"), "launch_call");
+        assert_eq!(runtime_kind("cudaMemcpyAsync"), "runtime_call");
+    }
+}

@@ -1,0 +1,296 @@
+//! The source line or function to which every instant of a Python thread belongs.
+//!
+//! ```text
+//!   train.py(10): train      [..............................)    user code
+//!   torch/x.py(5): step          [.............)                 library code, called at train.py:12
+//!   <built-in mul>                  [....)
+//!   row                      ffffLLLLLLLLLLLLLLffffffffffffff    f: the function train, L: train.py:12
+//! ```
+//!
+//! Let `f` be the innermost open frame of user code. If nothing is open inside `f`, the instant belongs to the function
+//! `f` itself. Otherwise `f` waits for a call, and the instant belongs to the line from which it was made. Files that do
+//! not record this line (`CallFrom`) have only functions. So the time of all rows of a thread is the time in which any
+//! frame is open.
+//!
+//! Frames are nested as they were open on their thread, not by their recorded parents: a frame keeps the callers that
+//! were open when it started.
+
+mod charge;
+mod frame_name;
+mod user_code;
+
+pub use charge::{Charge, Charging};
+pub use frame_name::source_place;
+pub use user_code::UserCode;
+
+use crate::facts::lines::frame_name::{FrameName, call_place, is_built_in};
+use hashbrown::HashMap;
+use hta_base::units::Ns;
+use hta_trace::args::Arg;
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+use hta_trace::thread::{InnermostTimeline, sort_outer_first};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A row of the table of lines: an index into [`Lines::sites`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LineId(pub u32);
+
+/// No Python frame is open.
+pub const NO_PYTHON: LineId = LineId(0);
+/// Frames are open, but none of user code.
+pub const NO_USER_CODE: LineId = LineId(1);
+
+/// How exactly a row says where time went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// A line, from which a call was made.
+    Line,
+    /// A function, with the line of its definition.
+    Function,
+    /// Neither.
+    None,
+}
+
+impl Level {
+    /// As in the tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Line => "line",
+            Level::Function => "function",
+            Level::None => "none",
+        }
+    }
+}
+
+/// A line or a function of user code, or one of the rows without.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// Path of the file as recorded; `[no python]` and `[no user code]` for those rows.
+    pub file: String,
+    pub line: Option<u32>,
+    /// `None` for a line.
+    pub function: Option<String>,
+    pub level: Level,
+}
+
+impl Site {
+    fn without(text: &str) -> Self {
+        Self { file: text.to_string(), line: None, function: None, level: Level::None }
+    }
+
+    /// `train.py:12` for a line, `train.py(10): train` for a function.
+    pub fn text(&self) -> String {
+        match (self.line, &self.function) {
+            (Some(line), Some(function)) => format!("{}({line}): {function}", self.file),
+            (Some(line), None) => format!("{}:{line}", self.file),
+            _ => self.file.clone(),
+        }
+    }
+}
+
+/// What a frame runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameKind {
+    /// A function of user code.
+    User,
+    /// A function that is not written in Python.
+    BuiltIn,
+    /// Python code of a library, or a call of a module.
+    Library,
+}
+
+/// One Python frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    pub kind: FrameKind,
+    /// To which the instants belong at which this frame is the innermost.
+    pub line: LineId,
+    /// The innermost user function at or around it; [`NO_USER_CODE`] if there is none.
+    pub function: LineId,
+    /// The line in user code from which it was called; `None` unless its caller is user code and the line is recorded.
+    pub called_at: Option<LineId>,
+    /// Row of the frame around it.
+    pub outer: Option<u32>,
+}
+
+/// The lines of one rank.
+pub struct Lines {
+    /// By [`LineId`]; the first two are [`NO_PYTHON`] and [`NO_USER_CODE`].
+    pub sites: Vec<Site>,
+    /// Rows of the frames, ascending.
+    rows: Vec<u32>,
+    /// Frames in the order of `rows`.
+    frames: Vec<Frame>,
+    /// The innermost frame at every instant, by lane.
+    innermost: BTreeMap<u32, InnermostTimeline>,
+}
+
+impl Lines {
+    /// The lines with the built-in list of library code, shared by all who ask.
+    pub fn of(trace: &RankTrace) -> Arc<Self> {
+        trace.shared(|trace| Self::new(trace, &UserCode::default()))
+    }
+
+    pub fn new(trace: &RankTrace, code: &UserCode) -> Self {
+        let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut rows = Vec::new();
+        for row in (0..trace.classes.len() as u32).filter(|r| trace.classes[*r as usize] == Class::Python) {
+            by_lane.entry(trace.columns.lane[row as usize]).or_default().push(row);
+            rows.push(row);
+        }
+        let none = Frame {
+            kind: FrameKind::Library,
+            line: NO_USER_CODE,
+            function: NO_USER_CODE,
+            called_at: None,
+            outer: None,
+        };
+        let mut maker = Maker {
+            trace,
+            code,
+            sites: vec![Site::without("[no python]"), Site::without("[no user code]")],
+            names: HashMap::new(),
+            places: HashMap::new(),
+            known: HashMap::new(),
+            frames: vec![none; rows.len()],
+            rows,
+        };
+        let mut innermost = BTreeMap::new();
+        for (lane, mut of_lane) in by_lane {
+            sort_outer_first(&mut of_lane, &trace.columns);
+            maker.nest(&of_lane);
+            innermost.insert(lane, InnermostTimeline::new(&of_lane, &trace.columns, |_| false));
+        }
+        let Maker { sites, rows, frames, .. } = maker;
+        Self { sites, rows, frames, innermost }
+    }
+
+    /// Whether there are no Python frames.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The row of an instant on a thread.
+    pub fn at(&self, lane: u32, t: Ns) -> LineId {
+        self.frame_at(lane, t).and_then(|row| self.frame(row)).map_or(NO_PYTHON, |f| f.line)
+    }
+
+    /// Row of the innermost frame that is open on a thread at an instant.
+    pub fn frame_at(&self, lane: u32, t: Ns) -> Option<u32> {
+        let piece = self.innermost.get(&lane)?.from(t).next()?;
+        piece.span.holds(t).then_some(piece.row)
+    }
+
+    /// The frame at a row.
+    pub fn frame(&self, row: u32) -> Option<&Frame> {
+        self.frames.get(self.rows.binary_search(&row).ok()?)
+    }
+
+    /// All frames with their rows, in order of row.
+    pub fn frames(&self) -> impl Iterator<Item = (u32, &Frame)> {
+        self.rows.iter().copied().zip(&self.frames)
+    }
+
+    /// Threads with frames: their lanes, and the innermost frame at every instant.
+    pub fn threads(&self) -> &BTreeMap<u32, InnermostTimeline> {
+        &self.innermost
+    }
+
+    /// A line or function; [`NO_PYTHON`]'s for an id that is none.
+    pub fn site(&self, id: LineId) -> &Site {
+        self.sites.get(id.0 as usize).unwrap_or(&self.sites[NO_PYTHON.0 as usize])
+    }
+}
+
+struct Maker<'a> {
+    trace: &'a RankTrace,
+    code: &'a UserCode,
+    sites: Vec<Site>,
+    /// By name: what a frame runs, and the function if it is user code.
+    names: HashMap<StrId, (FrameKind, LineId)>,
+    /// Lines by the text of `CallFrom`; `None` for a text that is no place.
+    places: HashMap<StrId, Option<LineId>>,
+    known: HashMap<Site, LineId>,
+    rows: Vec<u32>,
+    frames: Vec<Frame>,
+}
+
+impl Maker<'_> {
+    /// Places the frames of one thread, which are sorted outer first.
+    fn nest(&mut self, rows: &[u32]) {
+        let mut called = self.trace.columns.args.cursor(Arg::CallFrom);
+        let mut open: Vec<(Ns, u32, Frame)> = Vec::new();
+        for &row in rows {
+            let span = self.trace.span(row);
+            while open.last().is_some_and(|(end, ..)| *end <= span.start) {
+                open.pop();
+            }
+            let outer = open.last().map(|(_, row, frame)| (*row, *frame));
+            let from = called.get(row).map(|text| StrId(text as u32));
+            let frame = self.frame(self.trace.columns.name(row as usize), from, outer);
+            if let Some(slot) = self.rows.binary_search(&row).ok().and_then(|i| self.frames.get_mut(i)) {
+                *slot = frame;
+            }
+            open.push((span.end, row, frame));
+        }
+    }
+
+    fn frame(&mut self, name: StrId, from: Option<StrId>, outer: Option<(u32, Frame)>) -> Frame {
+        let (kind, own) = self.named(name);
+        let caller = outer.map(|(_, frame)| frame);
+        let called_at = match caller.filter(|c| c.kind == FrameKind::User) {
+            Some(_) => from.and_then(|text| self.place(text)),
+            None => None,
+        };
+        let (line, function) = match (kind, caller) {
+            (FrameKind::User, _) => (own, own),
+            (_, Some(caller)) => (called_at.unwrap_or(caller.line), caller.function),
+            (_, None) => (NO_USER_CODE, NO_USER_CODE),
+        };
+        Frame { kind, line, function, called_at, outer: outer.map(|(row, _)| row) }
+    }
+
+    fn named(&mut self, name: StrId) -> (FrameKind, LineId) {
+        if let Some(known) = self.names.get(&name) {
+            return *known;
+        }
+        let text = self.trace.text(name);
+        let found = match FrameName::new(text) {
+            None if is_built_in(text) => (FrameKind::BuiltIn, NO_USER_CODE),
+            Some(f) if self.code.holds(f.file) => {
+                let (file, function) = (f.file.to_string(), Some(f.function.to_string()));
+                (FrameKind::User, self.add(Site { file, line: Some(f.line), function, level: Level::Function }))
+            }
+            _ => (FrameKind::Library, NO_USER_CODE),
+        };
+        self.names.insert(name, found);
+        found
+    }
+
+    fn place(&mut self, text: StrId) -> Option<LineId> {
+        if let Some(known) = self.places.get(&text) {
+            return *known;
+        }
+        let place = call_place(self.trace.text(text)).map(|(file, line)| Site {
+            file: file.to_string(),
+            line: Some(line),
+            function: None,
+            level: Level::Line,
+        });
+        let found = place.map(|site| self.add(site));
+        self.places.insert(text, found);
+        found
+    }
+
+    fn add(&mut self, site: Site) -> LineId {
+        let new = LineId(self.sites.len() as u32);
+        let id = *self.known.entry(site.clone()).or_insert(new);
+        if id == new {
+            self.sites.push(site);
+        }
+        id
+    }
+}

@@ -1,0 +1,64 @@
+//! Windows by what belongs to them as a whole: the capture, each step, and the time outside all steps.
+//!
+//! Analyses of calls or ranges do not cut them: a call belongs to the step whose host range contains its start, an
+//! activity to the step of its launch. So counts and sums of the steps and of `outside` add up to those of the capture,
+//! whatever the windows of the steps are.
+
+use hta_base::units::Ns;
+use hta_trace::rank_trace::{ModelOptions, RankTrace};
+use hta_trace::step::StepRule;
+use hta_trace::window::{Scope, Window, windows};
+
+/// The windows of a rank, with an assignment of events to them.
+pub struct StepScopes<'a> {
+    trace: &'a RankTrace,
+    windows: Vec<Window>,
+    /// Index into `windows` of each step.
+    of_step: Vec<Option<usize>>,
+    outside: Option<usize>,
+}
+
+impl<'a> StepScopes<'a> {
+    pub fn new(trace: &'a RankTrace, options: &ModelOptions) -> Self {
+        let steps = &trace.steps.steps;
+        let chosen = |s: &hta_trace::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
+        let windows = windows(None, trace.capture, steps, chosen);
+        let place = |want: &dyn Fn(&Window) -> bool| windows.iter().position(want);
+        let outside = place(&|w| w.scope == Scope::Outside);
+        let mut of_step = vec![None; steps.len()];
+        for (i, w) in windows.iter().enumerate() {
+            if let Some(slot) = w.step.and_then(|s| of_step.get_mut(s as usize)) {
+                *slot = Some(i);
+            }
+        }
+        Self { trace, windows, of_step, outside }
+    }
+
+    /// The capture first, then the steps in order, then `outside`.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// Whether a window is a partial step; `None` if it is not a step.
+    pub fn is_partial(&self, window: &Window) -> Option<bool> {
+        window.step.and_then(|s| self.trace.steps.steps.get(s as usize)).map(|s| s.is_partial)
+    }
+
+    /// The step of a host event that starts at `t`.
+    pub fn step_at(&self, t: Ns) -> Option<u32> {
+        match self.trace.steps.rule {
+            // The single step covers everything, including the last instant.
+            StepRule::Capture => self.trace.steps.steps.first().map(|s| s.index),
+            _ => self.trace.steps.at(t),
+        }
+    }
+
+    /// Indices of the windows that contain something of this step (or of no step).
+    pub fn of(&self, step: Option<u32>) -> impl Iterator<Item = usize> + use<> {
+        let own = match step {
+            Some(s) => self.of_step.get(s as usize).copied().flatten(),
+            None => self.outside,
+        };
+        std::iter::once(0).chain(own)
+    }
+}

@@ -1,0 +1,50 @@
+//! Who made the devices of a rank.
+
+use hta_trace::launch::is_launch_call;
+use hta_trace::rank_trace::RankTrace;
+
+/// The maker of a rank's devices, as far as actions depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Vendor {
+    Nvidia,
+    Amd,
+    #[default]
+    Other,
+    /// No devices.
+    Host,
+}
+
+impl Vendor {
+    /// From the names of the calls that launch work.
+    pub fn of(trace: &RankTrace) -> Vendor {
+        if trace.is_device_lost {
+            return of_calls(trace.columns.strings.iter().map(|(_, text)| text).filter(|t| is_launch_call(t)));
+        }
+        if trace.is_cpu_only() {
+            return Vendor::Host;
+        }
+        of_calls(trace.launches().iter().map(|(row, _)| trace.name(row)))
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Vendor::Nvidia => "nvidia",
+            Vendor::Amd => "amd",
+            Vendor::Other => "other",
+            Vendor::Host => "none",
+        }
+    }
+
+    pub fn named(name: &str) -> Vendor {
+        [Vendor::Nvidia, Vendor::Amd, Vendor::Host].into_iter().find(|v| v.name() == name).unwrap_or(Vendor::Other)
+    }
+}
+
+/// From names of calls that launch work.
+fn of_calls<'a>(mut calls: impl Iterator<Item = &'a str>) -> Vendor {
+    match calls.find(|n| n.starts_with("hip") || n.starts_with("cu")) {
+        Some(name) if name.starts_with("hip") => Vendor::Amd,
+        Some(_) => Vendor::Nvidia,
+        None => Vendor::Other,
+    }
+}

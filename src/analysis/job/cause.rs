@@ -1,0 +1,304 @@
+//! Why a rank was late: compares its local window with that of the typical rank, and divides the difference completely.
+//!
+//! The typical rank is the member whose local time is the median of the other members', so the differences of all parts
+//! sum to the excess exactly:
+//!
+//! ```text
+//!   local(r) - local(q) = one factor on all kernels + some kernels slower + more or other kernels + copies
+//!                       + waiting and transfer of other groups + idle by what the host did
+//! ```
+
+use crate::job::delay::Lateness;
+use crate::job::exposed::ExposedKind;
+use crate::job::joined::Job;
+use crate::job::local::{LocalEntry, TimeUse};
+use crate::job::matching::Member;
+use crate::job::waited::pieces;
+use crate::job::window::{LocalWindow, WindowStart, Windows};
+use hta_base::units::Ns;
+use hta_trace::strings::StrId;
+use std::collections::BTreeMap;
+
+/// The cause of a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// All kernels take longer by one factor: lower clocks, heat, a slower device.
+    SlowDevice,
+    /// The same launches of one kernel take longer.
+    SlowKernel,
+    /// A kernel that is launched more or less often, or only on one of the two ranks.
+    OtherKernels,
+    Copies,
+    /// Waiting in a collective of another group.
+    EarlierWait,
+    /// Transfer in a collective of another group.
+    EarlierTransfer,
+    /// Communication without a match on other ranks.
+    UnmatchedCommunication,
+    /// Idle time (on the host: the main thread's time), by what the host did.
+    Host(TimeUse),
+    /// The same host events, but more of them.
+    MoreHost(TimeUse),
+}
+
+impl Cause {
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::SlowDevice => "slow_device",
+            Cause::SlowKernel => "slow_kernel",
+            Cause::OtherKernels => "other_kernels",
+            Cause::Copies => "copies",
+            Cause::EarlierWait => "earlier_wait",
+            Cause::EarlierTransfer => "earlier_transfer",
+            Cause::UnmatchedCommunication => "unmatched_communication",
+            Cause::Host(what) | Cause::MoreHost(what) => what.name(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Difference {
+    pub cause: Cause,
+    pub name: StrId,
+    pub detail: StrId,
+    /// The rank that caused an earlier wait, followed through chains of waiting.
+    pub origin: Option<u32>,
+    /// Time on the late rank, and (next field) on the typical rank, ns.
+    pub own: Ns,
+    pub typical: Ns,
+    pub own_count: i64,
+    pub typical_count: i64,
+}
+
+impl Difference {
+    pub fn delta(&self) -> Ns {
+        self.own - self.typical
+    }
+}
+
+/// Time and number of starts of one key, on the late and on the typical rank.
+#[derive(Default, Clone, Copy)]
+struct LateAndTypical {
+    time: [Ns; 2],
+    count: [i64; 2],
+}
+
+/// A common factor is accepted if at least this share of the kernels' time follows it,
+const FACTOR_SHARE: f64 = 0.8;
+/// with each kernel's factor within this relative distance,
+const FACTOR_SPREAD: f64 = 0.05;
+/// and if the factor is at least this.
+const FACTOR_LEAST: f64 = 1.02;
+
+/// The differences between the windows of a late member and the typical one; they sum to the excess.
+pub fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<Difference> {
+    let Some(typical) = late.typical else { return Vec::new() };
+    let window = |m: Member| windows.get(m.part as usize)?.get(m.call as usize).copied().flatten();
+    let (Some(own), Some(other)) = (window(late.member), window(typical)) else { return Vec::new() };
+    differences_of(job, windows, &[[(late.member, own), (typical, other)]], None)
+}
+
+/// Windows of a late rank with those of typical ones.
+pub type WindowPairs = Vec<[(Member, LocalWindow); 2]>;
+
+/// By how much all kernels of a late rank take longer than those of typical ones, over all its windows.
+pub fn common_factor(job: &Job, pairs: &WindowPairs) -> Option<f64> {
+    let mut entries: BTreeMap<(StrId, StrId), LateAndTypical> = BTreeMap::new();
+    for (k, (member, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
+        for e in entries_of(job, *member, w).filter(|e| e.what == TimeUse::Kernel && e.name != StrId::EMPTY) {
+            let both = entries.entry((e.name, e.detail)).or_default();
+            both.time[k] += e.time;
+            both.count[k] += i64::from(e.count);
+        }
+    }
+    let alike: Vec<_> = entries.values().filter(|b| is_alike(b)).map(|b| (b.time[0], b.time[1])).collect();
+    factor(&alike, alike.iter().map(|(_, typical)| typical).sum())
+}
+
+/// Whether two ranks launched a kernel as often. Windows may cut a kernel in two.
+fn is_alike(b: &LateAndTypical) -> bool {
+    let (own, typical) = (b.count[0], b.count[1]);
+    b.time[1] > 0 && (own - typical).abs() * 10 <= own.min(typical)
+}
+
+/// The differences between several windows of a late rank and those of typical ones, as pairs; they sum to the
+/// difference of all local times. `known` is the factor of all kernels, if it was found in more windows than these.
+pub fn differences_of(
+    job: &Job,
+    windows: &Windows,
+    pairs: &[[(Member, LocalWindow); 2]],
+    known: Option<f64>,
+) -> Vec<Difference> {
+    let mut entries: BTreeMap<(TimeUse, StrId, StrId), LateAndTypical> = BTreeMap::new();
+    for (k, (member, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
+        for e in entries_of(job, *member, w) {
+            let both = entries.entry((e.what, e.name, e.detail)).or_default();
+            both.time[k] += e.time;
+            both.count[k] += i64::from(e.count);
+        }
+    }
+    let mut out = Vec::new();
+    kernels(&mut entries, known, &mut out);
+    for ((what, name, detail), b) in entries {
+        let cause = match what {
+            TimeUse::Copy => Cause::Copies,
+            TimeUse::Operator | TimeUse::LaunchCall | TimeUse::SyncCall if b.count[0] > b.count[1] => {
+                Cause::MoreHost(what)
+            }
+            _ => Cause::Host(what),
+        };
+        push(&mut out, cause, name, detail, None, b);
+    }
+    communication(job, windows, pairs, &mut out);
+    out.retain(|d| d.delta() != 0);
+    out.sort_by_key(|d| (std::cmp::Reverse(d.delta()), d.cause, d.name, d.detail));
+    out
+}
+
+fn push(out: &mut Vec<Difference>, cause: Cause, name: StrId, detail: StrId, origin: Option<u32>, b: LateAndTypical) {
+    out.push(Difference {
+        cause,
+        name,
+        detail,
+        origin,
+        own: b.time[0],
+        typical: b.time[1],
+        own_count: b.count[0],
+        typical_count: b.count[1],
+    });
+}
+
+fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Item = LocalEntry> + 'a {
+    let span = w.span;
+    let lane = job.parts[m.part as usize].lanes.get(w.lane as usize);
+    lane.into_iter().flat_map(move |l| l.local.entries_in(span))
+}
+
+/// Moves the kernels from `entries` to `out`: first one factor over all kernels that both ranks launched alike, then
+/// the remaining difference of each.
+fn kernels(
+    entries: &mut BTreeMap<(TimeUse, StrId, StrId), LateAndTypical>,
+    known: Option<f64>,
+    out: &mut Vec<Difference>,
+) {
+    let is_kernel = |k: &(TimeUse, StrId, StrId)| k.0 == TimeUse::Kernel;
+    let keys: Vec<_> = entries.keys().copied().filter(is_kernel).collect();
+    let all: Vec<_> = keys.into_iter().filter_map(|k| Some((k, entries.remove(&k)?))).collect();
+    let is_same = |b: &LateAndTypical| b.time[1] > 0 && b.count[0] == b.count[1];
+    let alike = |(k, b): &((TimeUse, StrId, StrId), LateAndTypical)| {
+        k.1 != StrId::EMPTY && (is_same(b) || (known.is_some() && is_alike(b)))
+    };
+    let same: Vec<_> = all.iter().filter(|x| alike(x)).collect();
+    let total: Ns = same.iter().map(|(_, b)| b.time[1]).sum();
+    let of_these = || factor(&same.iter().map(|(_, b)| (b.time[0], b.time[1])).collect::<Vec<_>>(), total);
+    let factor = known.or_else(of_these);
+    let scaled = |t: Ns| factor.map_or(0, |f| ((f - 1.0) * t as f64).round() as Ns);
+    let common: Ns = same.iter().map(|(_, b)| scaled(b.time[1])).sum();
+    if common > 0 {
+        let b = LateAndTypical { time: [total + common, total], count: [same.len() as i64; 2] };
+        push(out, Cause::SlowDevice, StrId::EMPTY, StrId::EMPTY, None, b);
+    }
+    for x in &all {
+        let ((_, name, detail), mut b) = *x;
+        let cause = if alike(x) { Cause::SlowKernel } else { Cause::OtherKernels };
+        if alike(x) && common > 0 {
+            b.time[0] -= scaled(b.time[1]);
+        }
+        push(out, cause, name, detail, None, b);
+    }
+}
+
+/// The common factor by which the first of all pairs (late, typical) are slower, if there is one.
+fn factor(pairs: &[(Ns, Ns)], total: Ns) -> Option<f64> {
+    // One or two kernels cannot distinguish a slow device from a slow kernel.
+    if pairs.len() < 3 || total == 0 {
+        return None;
+    }
+    let mut ratios: Vec<(f64, Ns)> = pairs.iter().map(|(a, b)| (*a as f64 / *b as f64, *b)).collect();
+    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut sum = 0;
+    let middle = ratios.iter().find(|(_, w)| {
+        sum += w;
+        sum * 2 >= total
+    })?;
+    let f = middle.0;
+    let near: Ns = ratios.iter().filter(|(r, _)| (r / f - 1.0).abs() <= FACTOR_SPREAD).map(|(_, w)| *w).sum();
+    let kinds = ratios.iter().filter(|(r, _)| (r / f - 1.0).abs() <= FACTOR_SPREAD).count();
+    (f >= FACTOR_LEAST && near as f64 >= FACTOR_SHARE * total as f64 && kinds >= 3).then_some(f)
+}
+
+/// Differences in the exposed communication inside the two windows, by instance: waiting with its origin, transfer,
+/// unmatched.
+fn communication(job: &Job, windows: &Windows, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
+    let mut sums: BTreeMap<(Cause, Option<u32>), LateAndTypical> = BTreeMap::new();
+    for (k, (m, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
+        for (cause, origin, time) in exposed(job, windows, *m, w) {
+            let both = sums.entry((cause, origin)).or_default();
+            both.time[k] += time;
+            both.count[k] += 1;
+        }
+    }
+    for ((cause, origin), b) in sums {
+        push(out, cause, StrId::EMPTY, StrId::EMPTY, origin, b);
+    }
+}
+
+/// Exposed communication of a window. Each instant counts once: transfer before unmatched before waiting.
+fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cause, Option<u32>, Ns)> {
+    let mut origins: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+    let pieces = pieces(job, m, w).into_iter();
+    pieces
+        .map(|piece| {
+            let time = piece.span.len();
+            match (piece.what, piece.call) {
+                (ExposedKind::Sync, Some(call)) => {
+                    let instance = || job.outcome(Member { part: m.part, call }).map(|o| o.instance);
+                    let of_call = || instance().and_then(|i| origin(job, windows, i, 0));
+                    (Cause::EarlierWait, *origins.entry(call).or_insert_with(of_call), time)
+                }
+                (ExposedKind::Transfer, _) => (Cause::EarlierTransfer, None, time),
+                // Communication that does not belong to a call counts as unmatched, too.
+                _ => (Cause::UnmatchedCommunication, None, time),
+            }
+        })
+        .collect()
+}
+
+/// Length to which a chain of waiting is followed.
+const HOPS: u32 = 8;
+
+/// The rank that an instance waited for. If that rank had itself been waiting in another group for longer than it
+/// worked, the rank that was waited for there, and so on.
+pub fn origin(job: &Job, windows: &Windows, instance: u32, hops: u32) -> Option<u32> {
+    let i = job.instances().get(instance as usize)?;
+    let last = *job.members(i).get(job.arrivals(instance as usize).last_member as usize)?;
+    let p = &job.parts[last.part as usize];
+    let held = windows.get(last.part as usize)?.get(last.call as usize).copied().flatten().and_then(|w| {
+        // The collective after which its window starts.
+        let WindowStart::Call(before) = w.from else { return None };
+        let before = Member { part: last.part, call: before };
+        let o = job.outcome(before)?;
+        let other = job.instances().get(o.instance as usize)?;
+        (other.group != i.group && o.wait > w.span.len() && hops < HOPS).then_some(o.instance)
+    });
+    match held {
+        Some(earlier) => origin(job, windows, earlier, hops + 1),
+        None => Some(p.rank),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_factor_needs_most_kernels_to_follow_it() {
+        let total = |p: &[(Ns, Ns)]| p.iter().map(|x| x.1).sum();
+        let slow = [(120, 100), (241, 200), (59, 50)];
+        assert!((factor(&slow, total(&slow)).unwrap() - 1.2).abs() < 0.01);
+        let one = [(100, 100), (200, 200), (500, 50)];
+        assert_eq!(factor(&one, total(&one)), None);
+        let two = [(120, 100), (240, 200)];
+        assert_eq!(factor(&two, total(&two)), None);
+    }
+}

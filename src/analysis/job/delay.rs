@@ -1,0 +1,440 @@
+//! Which rank delays the others: local time between meeting points, excess and gain.
+//!
+//! ```text
+//!   rank 0   ...met]------local------[waiting........|transfer]
+//!   rank 1   ...met]------local----------------------[transfer]       excess: its local time minus the median of
+//!   rank 2   ...met]-------local-------[waiting......|transfer]       the others'; gain: last minus second last
+//!                                    ^ ready
+//! ```
+//!
+//! A rank *meets* the others at the end of a collective that it waited for (`ready`). Its local time runs from the last
+//! such end to the moment when it is ready for a collective. Before the first meeting it starts with the step, or else
+//! with the capture.
+//!
+//! A *chain* is a sequence of instances of one group that share one delay: some member was ready before its own
+//! previous call had ended, or the member that was ready last had not met the others since. A chain counts once, and ends
+//! with its step: a delay belongs to the step in which it happened. Its
+//! local times are those at its last instance (for collectives on the host: the largest, because the threads that run
+//! them take time from the work that follows). Its gain is how much earlier its last instance would have ended if the
+//! late rank had been ready together with the last of the others:
+//!
+//! ```text
+//!   start(i) = max(latest ready of the members, end(i - 1) on the same stream)      end(i) = start(i) + transfer(i)
+//! ```
+
+use crate::job::clock::median;
+use crate::job::joined::Job;
+use crate::job::matching::{Instance, Member};
+use crate::job::ready::{TOLERANCE, is_queued_behind};
+use crate::job::waited::waited_within;
+use crate::job::waits::arrivals;
+use crate::job::window::{LocalWindow, WindowStart, Windows};
+use hta_base::units::{Ns, Span};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How late a member was at the last instance of a chain that it took part in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lateness {
+    pub member: Member,
+    /// Its local time, ns.
+    pub local: Ns,
+    /// Its local time minus the median of the other members', ns; at least 0.
+    pub excess: Ns,
+    /// As `excess`, but negative if it was faster.
+    pub difference: Ns,
+    /// The difference without the time that it waited for others in other groups: how much longer it worked, ns.
+    pub worked: Ns,
+    /// Its local time without that waiting, minus the lower median of all members' (including its own), ns.
+    pub balance: Ns,
+    /// The member whose local time is the median of the other members'.
+    pub typical: Option<Member>,
+}
+
+/// A chain of instances of one group, which counts as one delay.
+#[derive(Debug, Clone, Default)]
+pub struct Chain {
+    pub group: u32,
+    pub instances: Vec<u32>,
+    /// The step of its instances.
+    pub step: Option<StepKey>,
+    /// By part that was ready last in some instance: how much earlier the chain would have ended without its lateness,
+    /// ns.
+    pub gains: BTreeMap<u32, Ns>,
+    /// By part: its lateness at the end of the chain.
+    pub lates: BTreeMap<u32, Lateness>,
+    /// By part: how often its kernel started last.
+    pub lasts: BTreeMap<u32, u32>,
+    /// When each member was ready for the last instance (on the host: the first), on the common axis.
+    pub arrivals: Vec<(u32, Ns)>,
+    /// By part: waiting time of the other members in instances where it came last, ns.
+    pub imposed: BTreeMap<u32, Ns>,
+    links: Vec<Link>,
+    /// Index of the link of each member's call.
+    links_of: HashMap<Member, u32>,
+    on_host: bool,
+}
+
+/// The contribution of one instance to the length of its chain.
+#[derive(Debug, Clone)]
+struct Link {
+    /// The part that was ready last, if others depend on it.
+    late: Option<u32>,
+    /// Members grouped by the instance after which their local time starts, as far as their order matters.
+    behind: Vec<SameStartGroup>,
+    /// The last end, on the common axis.
+    end: Ns,
+    /// Whether it cannot start before the previous instance of the chain has ended.
+    is_queued: bool,
+}
+
+/// Members of an instance whose local times start at the end of the same earlier instance of the chain, or before the
+/// chain.
+#[derive(Debug, Clone, Copy)]
+struct SameStartGroup {
+    /// Index of that earlier instance's link; `None` if before the chain.
+    link: Option<u32>,
+    /// The one that was ready last, and (next field) second to last, on the common axis.
+    last: ReadyMember,
+    second: Option<ReadyMember>,
+}
+
+/// When a member was ready for an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ReadyMember {
+    ready: Ns,
+    part: u32,
+    /// Time that it only waited after the meeting point, ns: it could have continued earlier by this.
+    slack: Ns,
+}
+
+impl Link {
+    /// When the last member was ready.
+    fn ready(&self) -> Ns {
+        self.behind.iter().map(|b| b.last.ready).max().unwrap_or(Ns::MIN)
+    }
+
+    /// The same if one part is ignored and the instances of the chain end earlier by `earlier`.
+    fn ready_without(&self, part: Option<u32>, earlier: &[Ns]) -> Ns {
+        let at = |b: &SameStartGroup| {
+            let came = if part == Some(b.last.part) { b.second } else { Some(b.last) };
+            let shift = b.link.and_then(|l| earlier.get(l as usize)).copied().unwrap_or(0);
+            came.map(|c| c.ready - shift.min(c.slack))
+        };
+        self.behind.iter().filter_map(at).max().unwrap_or_else(|| self.ready())
+    }
+}
+
+impl Chain {
+    /// What repairing this part alone would save its group, limited to how much slower the part itself was, ns. A part
+    /// that came last without having worked longer was delayed elsewhere.
+    pub fn own_gain(&self, part: u32) -> Ns {
+        let worked = self.lates.get(&part).map_or(0, |l| l.excess.min(l.worked).max(0));
+        self.gains.get(&part).map_or(0, |g| (*g).min(worked))
+    }
+
+    /// Whether a part delayed the others, even if it was itself delayed elsewhere.
+    pub fn is_delayed_by(&self, part: u32) -> bool {
+        self.gains.get(&part).is_some_and(|g| *g > 0) && self.lates.get(&part).is_some_and(|l| l.excess > 0)
+    }
+
+    /// A chain of one call with a known gain.
+    pub fn of_one(group: u32, step: Option<StepKey>, instance: u32, late: Lateness, gain: Ns, ready: Ns) -> Self {
+        let part = late.member.part;
+        Self {
+            group,
+            instances: vec![instance],
+            step,
+            gains: if gain > 0 { BTreeMap::from([(part, gain)]) } else { BTreeMap::new() },
+            lates: BTreeMap::from([(part, late)]),
+            arrivals: vec![(part, ready)],
+            ..Self::default()
+        }
+    }
+
+    /// Computes the gains, once all instances are known.
+    fn finish(mut self) -> Self {
+        let parts: BTreeSet<u32> = self.links.iter().filter_map(|l| l.late).collect();
+        self.gains = parts.into_iter().map(|part| (part, self.gain(part))).collect();
+        (self.links, self.links_of) = Default::default();
+        self
+    }
+
+    /// How much earlier the last instance would have ended if this part had been ready no later than the last of the
+    /// others.
+    fn gain(&self, part: u32) -> Ns {
+        let without = |l: &Link| Some(part).filter(|p| l.late == Some(*p));
+        if self.on_host {
+            let gains = self.links.iter().map(|l| l.ready() - l.ready_without(without(l), &[]));
+            return gains.max().unwrap_or(0);
+        }
+        let mut earlier: Vec<Ns> = Vec::with_capacity(self.links.len());
+        let mut before: Option<(Ns, Ns)> = None;
+        for l in &self.links {
+            let (queued, repaired) = before.filter(|_| l.is_queued).unwrap_or((Ns::MIN, Ns::MIN));
+            let start = l.ready().max(queued);
+            let transfer = (l.end - start).max(0);
+            let end = (start + transfer, l.ready_without(without(l), &earlier).max(repaired) + transfer);
+            earlier.push((end.0 - end.1).max(0));
+            before = Some(end);
+        }
+        earlier.last().copied().unwrap_or(0)
+    }
+}
+
+/// Identifies a step across ranks: by its number, or by its position if steps have no number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StepKey {
+    Index(u32),
+    Label(i64),
+}
+
+impl StepKey {
+    pub fn new(index: u32, label: Option<i64>) -> Self {
+        label.map_or(StepKey::Index(index), StepKey::Label)
+    }
+
+    /// The cells `step` and `step_label` of a row; without a step, or for all of them, both are null.
+    pub fn cells(key: Option<StepKey>) -> (Option<u32>, Option<i64>) {
+        match key {
+            Some(StepKey::Index(index)) => (Some(index), None),
+            Some(StepKey::Label(label)) => (None, Some(label)),
+            None => (None, None),
+        }
+    }
+
+    /// In the syntax of `--steps`.
+    pub fn shown(self) -> String {
+        match self {
+            StepKey::Index(i) => format!("@{i}"),
+            StepKey::Label(l) => l.to_string(),
+        }
+    }
+}
+
+pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
+    let p = &job.parts[m.part as usize];
+    let index = job.call(m).step?;
+    let label = p.step_of(job.call(m)).and_then(|s| s.label);
+    Some(StepKey::new(index, label))
+}
+
+/// All chains, by group and time, as if the parts in `without` did not exist (to find who would be late behind them).
+/// Excludes messages between two ranks, where waiting does not show who is slow (see `replicas`).
+pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
+    let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let is_compared = |i: &Instance| i.len() > 1 && !i.kind.is_point_to_point() && !job.matched.is_cut(i);
+    for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| is_compared(i)) {
+        by_group.entry(i.group).or_default().push(id as u32);
+    }
+    let mut out: Vec<Chain> = Vec::new();
+    for (group, ids) in by_group {
+        let last_ready = |id: u32| {
+            let members = job.members(&job.instances()[id as usize]).iter();
+            members.map(|m| job.aligned(m.part, job.ready(*m))).max().unwrap_or(Ns::MIN)
+        };
+        let mut ids: Vec<(Ns, u32)> = ids.into_iter().map(|id| (last_ready(id), id)).collect();
+        ids.sort_unstable();
+        // The previous call of each member in this group.
+        let mut previous: BTreeMap<u32, Member> = BTreeMap::new();
+        let mut current: Option<Chain> = None;
+        for (_, id) in ids {
+            let instance = &job.instances()[id as usize];
+            let members: Vec<Member> =
+                job.members(instance).iter().filter(|m| !without.contains(&m.part)).copied().collect();
+            if members.len() < 2 {
+                continue;
+            }
+            let ready: Vec<Ns> = members.iter().map(|m| job.aligned(m.part, job.ready(*m))).collect();
+            let last = members.get(arrivals(&ready).last_member as usize).copied();
+            let early =
+                |m: &Member| previous.get(&m.part).is_some_and(|p| job.ready(*m) < job.call(*p).span.end - TOLERANCE);
+            let window = |m: Member| windows[m.part as usize][m.call as usize].map(|w| (w.lane, w.span.start));
+            let met_nobody = last.is_some_and(|m| previous.get(&m.part).is_some_and(|p| window(m) == window(*p)));
+            let step = members.first().and_then(|m| step_of(job, *m));
+            let is_next_step = current.as_ref().is_some_and(|c| c.step != step);
+            if is_next_step || !(met_nobody || members.iter().any(early)) {
+                out.extend(current.take().map(Chain::finish));
+            }
+            let chain = current.get_or_insert_with(|| Chain { group, step, ..Chain::default() });
+            let is_queued =
+                |m: Member| previous.get(&m.part).is_some_and(|p| is_queued_behind(job.call(*p), job.call(m)));
+            let is_queued = last.is_some_and(is_queued);
+            let arriving = Arriving { members: &members, ready: &ready, previous: &previous };
+            add(job, chain, id, &arriving, is_queued, windows);
+            previous.extend(members.iter().map(|m| (m.part, *m)));
+        }
+        out.extend(current.map(Chain::finish));
+    }
+    out
+}
+
+/// The members of an instance.
+struct Arriving<'a> {
+    members: &'a [Member],
+    /// When each was ready, on the common axis.
+    ready: &'a [Ns],
+    /// The previous call of each part in the group.
+    previous: &'a BTreeMap<u32, Member>,
+}
+
+impl Arriving<'_> {
+    /// The local times of the members since all of them were released from the same instance before: a rank that comes
+    /// last each time waits for no end, so its own window reaches farther back than those of the others.
+    fn since_release(&self, job: &Job, windows: &Windows) -> Option<Vec<LocalTime>> {
+        let before = |m: &Member| self.previous.get(&m.part).copied();
+        let instance = |m: &Member| before(m).and_then(|b| job.outcome(b)).filter(|o| !o.is_impossible);
+        let first = instance(self.members.first()?)?.instance;
+        let is_synchronous = job.instances().get(first as usize).is_some_and(|i| i.kind.is_synchronous());
+        if !is_synchronous || !self.members.iter().all(|m| instance(m).is_some_and(|o| o.instance == first)) {
+            return None;
+        }
+        let local = |m: &Member| {
+            let (own, released) = (windows[m.part as usize][m.call as usize]?, job.call(before(m)?).released);
+            let is_inside = own.span.start <= released + TOLERANCE && released <= own.span.end;
+            let span = Span::new(released.max(own.span.start), own.span.end);
+            is_inside.then(|| LocalTime::new(job, *m, &LocalWindow { span, ..own }))
+        };
+        self.members.iter().map(local).collect()
+    }
+}
+
+fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bool, windows: &Windows) {
+    let Arriving { members, ready, .. } = *arriving;
+    let is_first = chain.instances.is_empty();
+    chain.on_host = members.first().is_some_and(|m| job.call(*m).on_host);
+    chain.instances.push(id);
+    let kind = job.instances()[id as usize].kind;
+    // In a broadcast the others do not wait for a receiver, in a reduce not for the root.
+    let holds_others = |m: &&Member| match (kind.is_from_root(), kind.is_to_root()) {
+        (false, false) => true,
+        (from_root, _) => (job.root(id) == Some(**m)) == from_root,
+    };
+    // Arrivals depend on correct clocks and matches; local times do not.
+    let is_possible = !job.arrivals(id as usize).is_impossible;
+    let found = arrivals(ready);
+    let late = members.get(found.last_member as usize).filter(|_| is_possible).filter(holds_others);
+    let end = |m: &Member| job.aligned(m.part, job.call(*m).released);
+    let mut behind: BTreeMap<Option<u32>, SameStartGroup> = BTreeMap::new();
+    for (m, t) in members.iter().zip(ready) {
+        let from = windows[m.part as usize][m.call as usize].map(|w| w.from);
+        let met = if let Some(WindowStart::Call(call)) = from { Some(Member { part: m.part, call }) } else { None };
+        let link = met.and_then(|met| chain.links_of.get(&met)).copied();
+        let slack = met.map_or(0, |met| (job.call(met).released - job.idle_since(met)).max(0));
+        let own = ReadyMember { ready: *t, part: m.part, slack };
+        match behind.entry(link) {
+            Entry::Vacant(slot) => {
+                slot.insert(SameStartGroup { link, last: own, second: None });
+            }
+            Entry::Occupied(mut slot) => {
+                let b = slot.get_mut();
+                let second = own.min(b.last);
+                b.last = own.max(b.last);
+                b.second = b.second.max(Some(second));
+            }
+        }
+    }
+    // Local times are comparable only if all start at the same meeting point.
+    let is_comparable = behind.len() == 1;
+    let position = chain.links.len() as u32;
+    chain.links_of.extend(members.iter().map(|m| (*m, position)));
+    chain.links.push(Link {
+        late: late.map(|m| m.part),
+        behind: behind.into_values().collect(),
+        end: members.iter().map(end).max().unwrap_or(found.last),
+        is_queued: is_queued && !is_first,
+    });
+    let starts: Vec<Ns> = members.iter().map(|m| job.aligned(m.part, job.call(*m).arrival())).collect();
+    let last = members.get(arrivals(&starts).last_member as usize).filter(|_| is_possible);
+    if let Some(m) = last.filter(holds_others) {
+        *chain.lasts.entry(m.part).or_default() += 1;
+        let others = members.iter().filter(|o| *o != m);
+        *chain.imposed.entry(m.part).or_default() += others.filter_map(|o| job.outcome(*o)).map(|o| o.wait).sum::<Ns>();
+    }
+    let released = if is_comparable || is_first { None } else { arriving.since_release(job, windows) };
+    if !is_comparable && !is_first && released.is_none() {
+        return;
+    }
+    // What was cut is only the last part of the chain.
+    let is_cut = released.is_some();
+    let keeps_largest = is_cut || (chain.on_host && !is_first);
+    if !keeps_largest {
+        chain.arrivals = members.iter().map(|m| m.part).zip(ready.iter().copied()).collect();
+    }
+    let local = |m: &Member| Some(LocalTime::new(job, *m, &windows[m.part as usize][m.call as usize]?));
+    let locals: Vec<LocalTime> = released.unwrap_or_else(|| members.iter().filter_map(local).collect());
+    let begins = |m: &Member| windows[m.part as usize][m.call as usize].map(|w| job.aligned(m.part, w.span.start));
+    let last_begin = members.iter().filter_map(begins).max().unwrap_or(Ns::MIN);
+    let lates = &mut chain.lates;
+    lateness(&locals, |mut late| {
+        // A member that was ready before another had begun has a longer local time, but delays nobody.
+        if !is_cut && job.aligned(late.member.part, job.ready(late.member)) < last_begin - TOLERANCE {
+            (late.worked, late.balance) = (late.worked.min(0), late.balance.min(0));
+        }
+        let known = lates.get(&late.member.part).map(|l| l.excess).filter(|_| keeps_largest);
+        if known.is_none_or(|excess| excess < late.excess) {
+            lates.insert(late.member.part, late);
+        }
+    });
+}
+
+/// A member's local time, ns.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalTime {
+    pub all: Ns,
+    /// Without waiting for others, ns.
+    pub worked: Ns,
+    pub member: Member,
+}
+
+impl LocalTime {
+    pub fn new(job: &Job, member: Member, window: &LocalWindow) -> Self {
+        let all = window.span.len();
+        Self { all, worked: all - waited_within(job, member, window), member }
+    }
+}
+
+/// The lower median of all values except the one at index `own`; `sorted` contains all of them.
+pub fn median_of_others(sorted: &[Ns], own: usize) -> Option<Ns> {
+    let middle = sorted.len().checked_sub(2)? / 2;
+    sorted.get(if middle < own { middle } else { middle + 1 }).copied()
+}
+
+/// Calls `take` with the lateness of each member.
+pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Lateness)) {
+    let n = locals.len();
+    if n < 2 {
+        return;
+    }
+    let mut worked: Vec<Ns> = locals.iter().map(|l| l.worked).collect();
+    worked.sort_unstable();
+    // Index of the lower median of the others, as in `median_of_others`.
+    let middle = (n - 2) / 2;
+    let mut ordered: Vec<&LocalTime> = locals.iter().collect();
+    ordered.sort_unstable_by_key(|l| (l.all, l.member));
+    for (k, l) in ordered.iter().enumerate() {
+        let typical = ordered[if middle < k { middle } else { middle + 1 }];
+        let usual = median_of_others(&worked, worked.partition_point(|w| *w < l.worked)).unwrap_or(l.worked);
+        take(Lateness {
+            member: l.member,
+            local: l.all,
+            excess: (l.all - typical.all).max(0),
+            difference: l.all - typical.all,
+            worked: l.worked - usual,
+            balance: l.worked - worked[(n - 1) / 2],
+            typical: Some(typical.member),
+        });
+    }
+}
+
+/// Median length of the steps of all parts (without partial ones, unless all are partial), ns; of the captures if there
+/// are no steps.
+pub fn median_step(job: &Job) -> Ns {
+    let steps = |full: bool| -> Vec<Ns> {
+        let all = job.parts.iter().flat_map(|p| &p.steps);
+        all.filter(|s| !(full && s.is_partial)).map(|s| s.window.len()).collect()
+    };
+    let (mut full, mut any) = (steps(true), steps(false));
+    let mut captures: Vec<Ns> = job.parts.iter().map(|p| p.capture.len()).collect();
+    median(&mut full).or_else(|| median(&mut any)).or_else(|| median(&mut captures)).unwrap_or(0)
+}

@@ -1,0 +1,159 @@
+//! All ranks joined: results of the stages, for the analyses that compare ranks.
+
+use crate::job::clock::{Clock, ClockMode, align};
+use crate::job::exposed::CallSpan;
+use crate::job::matching::{Instance, Matched, Member, collectives, messages};
+use crate::job::meeting::meeting_points;
+use crate::job::origin;
+use crate::job::part::{RankSummary, SyncPoints};
+use crate::job::strays::{self, Stray};
+use crate::job::waits::{Arrivals, CallWait, Waits, root, split};
+use hta_base::units::{Ns, Span, fmt_ns};
+use hta_trace::collective::Call;
+use hta_trace::shared::Shared;
+use hta_trace::strings::Interner;
+use std::any::Any;
+use std::sync::Arc;
+
+pub struct Job {
+    /// In order of rank.
+    pub parts: Vec<RankSummary>,
+    pub matched: Matched,
+    /// One per part.
+    pub clocks: Vec<Clock>,
+    /// Whether only collectives show that the times of the ranks have one origin.
+    pub is_origin_proved: bool,
+    waits: Waits,
+    /// Collectives whose members end apart, in order of instance.
+    pub strays: Vec<Stray>,
+    /// By part and call: whether the rank met the others at its end, so that its next local time starts there.
+    met: Vec<Vec<bool>>,
+    /// Names in the parts' local work.
+    pub names: Interner,
+    shared: Shared,
+}
+
+impl Job {
+    /// Runs the stages: names, matching, clocks, waits. `parts` must be in order of rank.
+    pub fn join(parts: impl ExactSizeIterator<Item = RankSummary>, mode: ClockMode) -> Self {
+        let mut names = Interner::default();
+        // One by one, so that only one part at a time has its own copy of names.
+        let mut parts: Vec<RankSummary> = parts.map(|part| share_names(part, &mut names)).collect();
+        let is_origin_proved = origin::prove(&mut parts);
+        let mut matched = collectives(&parts);
+        let clocks = align(&parts, &matched, mode);
+        messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
+        let waits = split(&parts, &matched, &clocks);
+        let strays = strays::find(&parts, &matched, &clocks);
+        let met = meeting_points(&parts, &matched);
+        Self { parts, matched, clocks, is_origin_proved, waits, strays, met, names, shared: Shared::default() }
+    }
+
+    /// Shared data of several analyses, identified by its type; computed when first requested.
+    pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
+        self.shared.get(|| make(self))
+    }
+
+    pub fn instances(&self) -> &[Instance] {
+        &self.matched.instances
+    }
+
+    pub fn members(&self, i: &Instance) -> &[Member] {
+        self.matched.members(i)
+    }
+
+    pub fn call(&self, m: Member) -> &Call {
+        &self.parts[m.part as usize].calls.calls[m.call as usize]
+    }
+
+    /// The instance of a call; `None` without a partner on another rank.
+    pub fn instance_of(&self, m: Member) -> Option<u32> {
+        self.matched_call(m).map(|o| o.instance)
+    }
+
+    /// Waiting and transfer of a call; `None` if it is not matched, or a rank of its group is not recorded.
+    pub fn outcome(&self, m: Member) -> Option<CallWait> {
+        self.matched_call(m).filter(|o| o.is_divided)
+    }
+
+    fn matched_call(&self, m: Member) -> Option<CallWait> {
+        self.waits.outcomes.get(m.part as usize)?.get(m.call as usize).copied().flatten()
+    }
+
+    /// A call in the form in which exposed communication is divided; undivided where members end apart.
+    pub fn run(&self, m: Member) -> CallSpan {
+        let span = self.call(m).span;
+        let outcome = self.outcome(m).filter(|o| !self.is_stray(o.instance));
+        CallSpan { call: m.call, span, until: outcome.map(|o| span.start + o.wait) }
+    }
+
+    /// Arrivals of the instance at an index.
+    pub fn arrivals(&self, instance: usize) -> Arrivals {
+        self.waits.arrivals.get(instance).copied().unwrap_or_default()
+    }
+
+    /// Whether members of the instance at an index end apart, although each waits for all others: its ends are no
+    /// evidence of transfer.
+    pub fn is_stray(&self, instance: u32) -> bool {
+        self.strays.binary_search_by_key(&instance, |s| s.instance).is_ok()
+    }
+
+    /// Which member of a collective ends apart from the others, and by how much.
+    pub fn stray_in_words(&self, stray: &Stray) -> String {
+        let call = self.call(stray.member);
+        let number = call.seq.map_or_else(String::new, |seq| format!(" number {seq}"));
+        let side = if stray.apart < 0 { "before" } else { "after" };
+        let rank = self.parts[stray.member.part as usize].rank;
+        format!("{}{number} of rank {rank} ends {} {side} the others", call.kind.name(), fmt_ns(stray.apart.abs()))
+    }
+
+    /// Waiting and transfer of a call, if times of its instance are possible and its members end together.
+    pub fn transfer_of(&self, m: Member) -> Option<CallWait> {
+        self.outcome(m).filter(|o| !o.is_impossible && !self.is_stray(o.instance))
+    }
+
+    /// When a rank was ready for a call, on its own clock.
+    pub fn ready(&self, m: Member) -> Ns {
+        self.parts[m.part as usize].readiness[m.call as usize].ready
+    }
+
+    /// Since when a rank had computed nothing at the end of a call, on its own clock.
+    pub fn idle_since(&self, m: Member) -> Ns {
+        self.parts[m.part as usize].readiness[m.call as usize].idle_since
+    }
+
+    /// The moments at which a part met the others on one of its lanes.
+    pub fn sync_points(&self, part: u32, lane: usize) -> SyncPoints {
+        self.parts[part as usize].sync_points(lane, &self.met[part as usize])
+    }
+
+    /// The recorded root of an instance, or else its lowest member.
+    pub fn root(&self, instance: u32) -> Option<Member> {
+        let i = self.instances().get(instance as usize)?;
+        let members = self.members(i);
+        root(&self.parts, self.matched.groups.get(i.group as usize), members).and_then(|i| members.get(i)).copied()
+    }
+
+    /// Converts a time of one part to the common axis, ns.
+    pub fn aligned(&self, part: u32, t: Ns) -> Ns {
+        self.clocks[part as usize].aligned(t)
+    }
+
+    /// Converts a span of one part to the common axis.
+    pub fn aligned_span(&self, part: u32, s: Span) -> Span {
+        Span::new(self.aligned(part, s.start), self.aligned(part, s.end))
+    }
+}
+
+/// Moves a part's names to the shared interner.
+fn share_names(mut part: RankSummary, names: &mut Interner) -> RankSummary {
+    let own = std::mem::take(&mut part.names);
+    let map: Vec<_> = own.iter().map(|(_, text)| names.intern(text)).collect();
+    let to = |id: hta_trace::strings::StrId| map.get(id.0 as usize).copied().unwrap_or_default();
+    part.lanes.iter_mut().for_each(|l| l.local.rename(to));
+    part.origins = std::mem::take(&mut part.origins)
+        .into_iter()
+        .map(|(k, o)| (to(k), crate::job::local::KernelOrigin { op: to(o.op), frame: to(o.frame) }))
+        .collect();
+    part
+}

@@ -1,0 +1,38 @@
+//! The stages of reducing that all analyses of several ranks share: matching, clocks, waits.
+//!
+//! ```text
+//!   Part (one rank, bounded)  ->  match calls to instances  ->  align clocks by ends  ->  split waits
+//! ```
+//!
+//! [`Job::join`] runs them once; `stragglers`, `sync`, `collectives` and `what-if` read the result.
+
+pub mod cause;
+mod clock;
+pub mod delay;
+pub mod exposed;
+mod groups;
+mod infer;
+mod joined;
+mod local;
+mod matching;
+mod meeting;
+mod origin;
+mod part;
+mod ready;
+pub mod replay;
+pub mod replicas;
+mod sequence;
+mod strays;
+mod waited;
+mod waits;
+pub mod window;
+
+pub use clock::{Clock, ClockMode, median};
+pub use groups::Group;
+pub use joined::Job;
+pub use local::{KernelOrigin, Local, LocalEntry, TimeUse};
+pub use matching::{Instance, Member, Method};
+pub use part::{JobOptions, Lane, PartStep, PartWindow, RankSummary, TABLES as PART_TABLES};
+pub use ready::is_queued_behind;
+pub use strays::Stray;
+pub use waits::{Arrivals, CallWait};

@@ -1,0 +1,289 @@
+//! The summary of one rank for the joined job. Its size depends on the rank's collectives and steps, not on its events.
+
+mod read;
+mod tables;
+mod write;
+
+pub use tables::TABLES;
+
+use crate::facts::collectives::collectives;
+use crate::facts::host_activity::HostNames;
+use crate::job::local;
+use crate::job::local::{KernelOrigin, Local};
+use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
+use hta_base::units::{Ns, Span};
+use hta_trace::collective::{Call, RankCalls};
+use hta_trace::device::DeviceWork;
+use hta_trace::meta::TimeEra;
+use hta_trace::rank_trace::{ModelOptions, RankTrace};
+use hta_trace::step::StepRule;
+use hta_trace::strings::{Interner, StrId};
+use hta_trace::timeline::WorkClass;
+use hta_trace::window::Scope;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartStep {
+    pub index: u32,
+    pub label: Option<i64>,
+    pub window: Span,
+    pub is_partial: bool,
+}
+
+/// The time of a lane in one window, with communication not yet divided into waiting and transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartWindow {
+    pub scope: Scope,
+    pub step: Option<u32>,
+    pub label: Option<i64>,
+    pub is_partial: Option<bool>,
+    pub spans: Vec<Span>,
+    /// Compute without concurrent communication, ns.
+    pub compute_only: Ns,
+    /// Compute with concurrent communication, ns.
+    pub overlapped: Ns,
+    /// Communication without concurrent compute, ns.
+    pub exposed: Ns,
+    /// Copies and sets of memory without compute and communication, ns.
+    pub exposed_memory: Ns,
+}
+
+impl PartWindow {
+    pub fn dur(&self) -> Ns {
+        self.spans.iter().map(|s| s.len()).sum()
+    }
+}
+
+/// A device of the rank, or its host if collectives run there.
+#[derive(Debug, Clone, Default)]
+pub struct Lane {
+    pub device: Option<i64>,
+    pub is_gpu: bool,
+    /// Communication without concurrent compute, as sorted and disjoint spans.
+    pub exposed: Vec<Span>,
+    pub windows: Vec<PartWindow>,
+    pub local: Local,
+}
+
+/// Summary of one rank.
+pub struct RankSummary {
+    pub rank: u32,
+    pub host: Option<String>,
+    pub world: Option<u32>,
+    /// Whether times are on the Unix axis, so that ranks can be compared.
+    pub has_origin: bool,
+    /// Whether nothing, or only a part, of its device is recorded, so that it counts as missing to the others.
+    pub is_left_out: bool,
+    pub capture: Span,
+    pub step_rule: StepRule,
+    pub steps: Vec<PartStep>,
+    pub calls: RankCalls,
+    /// One entry per call.
+    pub readiness: Vec<Readiness>,
+    pub lanes: Vec<Lane>,
+    /// The calls of each lane, by start.
+    order: Vec<CallsByStart>,
+    pub origins: BTreeMap<StrId, KernelOrigin>,
+    /// Names in `lanes` and `origins`.
+    pub names: Interner,
+}
+
+/// Options for mapping a rank for the joined job.
+#[derive(Clone, Copy)]
+pub struct JobOptions<'a> {
+    pub model: &'a ModelOptions,
+    /// A wait after the launch call that is shorter than this is a kernel wait, ns.
+    pub kernel_wait_max: Ns,
+    /// Whether there are other ranks to compare this one with.
+    pub has_peers: bool,
+}
+
+impl RankSummary {
+    /// Summarises a rank. Without peers, local work is not collected, because there is nothing to compare it with.
+    pub fn new(trace: &RankTrace, options: JobOptions) -> Self {
+        let calls = RankCalls::clone(&collectives(trace));
+        let mut names = Interner::default();
+        let host_lane = calls.calls.iter().any(|c| c.on_host) && !trace.is_cpu_only();
+        let is_compared = options.has_peers && !calls.calls.is_empty();
+        let readiness = if is_compared { readiness(trace, &calls) } else { alone(&calls) };
+        let lanes = if !is_compared {
+            trace.devices.iter().map(|w| lane(trace, w, options.model)).collect()
+        } else {
+            let hosts = HostNames::of(trace);
+            let mut lanes: Vec<Lane> = Vec::new();
+            for work in &trace.devices {
+                let cuts = cuts(trace, &calls, &readiness, |c| !work.is_gpu || (c.device == work.device && !c.on_host));
+                let local = if work.is_gpu {
+                    local::of_device(trace, work, cuts, options.kernel_wait_max, &hosts, &mut names)
+                } else {
+                    local::of_host(trace, cuts, &hosts, &mut names)
+                };
+                lanes.push(Lane { local, ..lane(trace, work, options.model) });
+            }
+            if host_lane {
+                let cuts = cuts(trace, &calls, &readiness, |c| c.on_host);
+                let local = local::of_host(trace, cuts, &hosts, &mut names);
+                lanes.push(Lane { local, ..Lane::default() });
+            }
+            lanes
+        };
+        let origins = if is_compared { local::origins(trace, &mut names) } else { BTreeMap::new() };
+        let step = |s: &hta_trace::step::Step| PartStep {
+            index: s.index,
+            label: s.label,
+            window: s.window,
+            is_partial: s.is_partial,
+        };
+        let order = orders(&calls, &lanes);
+        Self {
+            rank: trace.rank,
+            host: trace.meta.host_name.clone(),
+            world: trace.meta.world_size,
+            has_origin: trace.meta.era != TimeEra::Unknown,
+            is_left_out: false,
+            capture: trace.capture,
+            step_rule: trace.steps.rule,
+            steps: trace.steps.steps.iter().map(step).collect(),
+            readiness,
+            calls,
+            lanes,
+            order,
+            origins,
+            names,
+        }
+    }
+
+    /// The summary that [`RankSummary::new`] makes if there are no peers.
+    pub fn without_peers(mut self) -> Self {
+        if self.lanes.iter().any(|l| l.is_gpu) {
+            // On a rank with devices, the host is a lane only for comparison.
+            self.lanes.retain(|l| l.is_gpu);
+        }
+        self.lanes.iter_mut().for_each(|l| l.local = Local::default());
+        self.readiness = alone(&self.calls);
+        self.order = orders(&self.calls, &self.lanes);
+        self.origins = BTreeMap::new();
+        self.names = Interner::default();
+        self
+    }
+
+    /// The summary of a rank that is left out of what is told about the job.
+    pub fn left_out(self) -> Self {
+        Self { is_left_out: true, ..self }
+    }
+
+    /// The step of a call.
+    pub fn step_of(&self, call: &Call) -> Option<&PartStep> {
+        self.steps.get(call.step? as usize)
+    }
+
+    /// Calls of a lane, in the order in which the rank was ready for them.
+    pub fn calls_by_ready(&self, lane: usize) -> Vec<usize> {
+        let mut out: Vec<usize> =
+            self.order.get(lane).map_or(Vec::new(), |o| o.calls.iter().map(|&i| i as usize).collect());
+        out.sort_by_key(|&i| (self.readiness[i].ready, i));
+        out
+    }
+
+    /// Calls of a lane that overlap `span`, in order of start.
+    pub fn calls_in(&self, lane: usize, span: Span) -> impl Iterator<Item = u32> {
+        let calls = &self.calls.calls;
+        let (order, reach) = self.order.get(lane).map_or((&[][..], &[][..]), |o| (&o.calls, &o.reach));
+        let first = reach.partition_point(|r| *r <= span.start);
+        let started = order[first..].iter().take_while(move |&&i| calls[i as usize].span.start < span.end);
+        started.copied().filter(move |&i| calls[i as usize].span.end > span.start)
+    }
+
+    /// The synchronization points of a lane. `met` says for each call whether its end is one.
+    pub fn sync_points(&self, lane: usize, met: &[bool]) -> SyncPoints {
+        let calls = &self.calls.calls;
+        let of_lane = self.order.get(lane).map_or(&[][..], |o| &o.calls);
+        let joined = of_lane.iter().map(|&i| i as usize).filter(|&i| met.get(i) == Some(&true));
+        let mut ends: Vec<(Ns, usize)> = joined.map(|i| (calls[i].released, i)).collect();
+        ends.sort_unstable();
+        SyncPoints(ends)
+    }
+}
+
+/// Synchronization points: ends of calls at which a rank met other ranks, in order of time.
+pub struct SyncPoints(Vec<(Ns, usize)>);
+
+impl SyncPoints {
+    /// The last synchronization point up to `t`, with its call.
+    pub fn before(&self, t: Ns) -> Option<(Ns, usize)> {
+        let (e, call) = self.0[self.0.partition_point(|(e, _)| *e <= t + TOLERANCE).checked_sub(1)?];
+        Some((e.min(t), call))
+    }
+}
+
+/// Calls of one lane by start.
+#[derive(Debug, Clone, Default)]
+struct CallsByStart {
+    calls: Vec<u32>,
+    /// Latest end of the calls up to each index.
+    reach: Vec<Ns>,
+}
+
+fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<CallsByStart> {
+    let mut out: Vec<CallsByStart> = vec![CallsByStart::default(); lanes.len()];
+    for (i, c) in calls.calls.iter().enumerate() {
+        let lane = lanes.iter().position(|l| l.is_gpu != c.on_host && (c.on_host || l.device == c.device));
+        if let Some(l) = lane {
+            out[l].calls.push(i as u32);
+        }
+    }
+    for o in &mut out {
+        o.calls.sort_by_key(|&i| (calls.calls[i as usize].span.start, i));
+        let mut latest = Ns::MIN;
+        o.reach = o
+            .calls
+            .iter()
+            .map(|&i| {
+                latest = latest.max(calls.calls[i as usize].span.end);
+                latest
+            })
+            .collect();
+    }
+    out
+}
+
+fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
+    let exposed = work.timeline.when(WorkClass::Communication).minus(&work.timeline.when(WorkClass::Compute));
+    let on_device = trace.account_windows(work, model).into_iter().filter(|w| w.scope == Scope::DeviceStep);
+    let windows = trace.windows(work, model).into_iter().chain(on_device).map(|w| {
+        let s = work.timeline.shares_in_all(&w.parts);
+        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+        PartWindow {
+            scope: w.scope,
+            step: w.step,
+            label: w.label,
+            is_partial: step.map(|s| s.is_partial),
+            spans: w.parts,
+            compute_only: s.compute() - s.overlap(),
+            overlapped: s.overlap(),
+            exposed: s.exposed_communication(),
+            exposed_memory: s.exposed_memory(),
+        }
+    });
+    Lane {
+        device: work.device,
+        is_gpu: work.is_gpu,
+        exposed: exposed.spans().to_vec(),
+        windows: windows.collect(),
+        local: Local::default(),
+    }
+}
+
+/// Times at which local work is cut: where the rank was ready for the lane's calls, where these ended, the starts of
+/// steps, and the start and end of the capture.
+fn cuts(trace: &RankTrace, calls: &RankCalls, readiness: &[Readiness], on_lane: impl Fn(&Call) -> bool) -> Vec<Ns> {
+    let mut cuts = vec![trace.capture.start, trace.capture.end];
+    cuts.extend(trace.steps.steps.iter().map(|s| s.window.start));
+    for (c, r) in calls.calls.iter().zip(readiness).filter(|(c, _)| on_lane(c)) {
+        cuts.extend([r.ready, c.released]);
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts.shrink_to_fit();
+    cuts
+}

@@ -1,0 +1,228 @@
+//! Reads a [`RankSummary`] from its tables. Indices are checked, so invalid tables give an error here, and reducing can
+//! rely on valid indices.
+
+use crate::job::local::{KernelOrigin, Local, LocalEntry, TimeUse};
+use crate::job::part::tables::*;
+use crate::job::part::{Lane, PartStep, PartWindow, RankSummary, Readiness, orders};
+use crate::job::ready::HostWait;
+use hta_base::table::checked::{InvalidCell, below};
+use hta_base::table::schema::{Batch, Table};
+use hta_base::units::{Ns, Span};
+use hta_trace::collective::{Call, CollectiveKind, LocalGroup, Members as LocalMembers, Message, RankCalls};
+use hta_trace::step::StepRule;
+use hta_trace::strings::{Interner, StrId};
+use hta_trace::window::Scope;
+use std::collections::BTreeMap;
+
+const SCOPES: [Scope; 5] = [Scope::Span, Scope::Capture, Scope::Step, Scope::DeviceStep, Scope::Outside];
+
+impl RankSummary {
+    /// The inverse of [`RankSummary::tables`].
+    ///
+    /// # Errors
+    /// The first invalid cell.
+    pub fn from_tables(tables: &[Batch]) -> Result<Self, InvalidCell> {
+        let names = interner::<Names>(rows::<Names>(tables)?.map(|(_, r)| r.name))?;
+        let (calls, readiness) = calls(tables)?;
+        let lanes = lanes(tables, names.len())?;
+        let heads: Vec<HeadRow> = rows::<Heads>(tables)?.map(|(_, r)| r).collect();
+        let [head] = heads[..] else {
+            return Err(InvalidCell::new::<Heads>(0, "rank", "one row", format!("{} rows", heads.len())));
+        };
+        let rule = StepRule::ALL.into_iter().find(|r| r.name() == head.step_rule);
+        Ok(Self {
+            rank: head.rank,
+            host: head.host.map(str::to_string),
+            world: head.world_size,
+            has_origin: head.has_origin,
+            is_left_out: false,
+            capture: Span::new(head.capture_start_ns, head.capture_end_ns),
+            step_rule: rule.ok_or_else(|| InvalidCell::unknown::<Heads>(0, "step_rule", head.step_rule))?,
+            steps: rows::<Steps>(tables)?.map(|(_, r)| step(r)).collect(),
+            readiness,
+            order: orders(&calls, &lanes),
+            calls,
+            lanes,
+            origins: origins(tables, names.len())?,
+            names,
+        })
+    }
+}
+
+/// The rows of a table, with their indices.
+fn rows<T: Table>(tables: &[Batch]) -> Result<impl Iterator<Item = (usize, T::Row<'_>)>, InvalidCell> {
+    let batch = tables.iter().find(|b| b.spec.name == T::SPEC.name);
+    let column = T::SPEC.columns.first().map_or("", |c| c.name);
+    Ok(T::rows(batch.ok_or_else(|| InvalidCell::new::<T>(0, column, "the table", "none"))?).enumerate())
+}
+
+/// An interner that contains exactly these texts, in this order.
+fn interner<'a, T: Table>(texts: impl Iterator<Item = &'a str>) -> Result<Interner, InvalidCell> {
+    let mut names = Interner::default();
+    for (row, text) in texts.enumerate() {
+        if names.intern(text).0 as usize != row + 1 {
+            return Err(InvalidCell::new::<T>(row, "name", "a name that did not come before", format!("`{text}`")));
+        }
+    }
+    Ok(names)
+}
+
+fn step(r: StepRow) -> PartStep {
+    PartStep { index: r.step, label: r.step_label, window: Span::new(r.start_ns, r.end_ns), is_partial: r.is_partial }
+}
+
+fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
+    let groups = groups(tables)?;
+    let dtypes: Vec<String> = rows::<Dtypes>(tables)?.map(|(_, r)| r.dtype.to_string()).collect();
+    let (mut all, mut readiness) = (Vec::new(), Vec::new());
+    for (i, r) in rows::<Calls>(tables)? {
+        all.push(Call {
+            event: r.event_id,
+            submit: r.submit_ns,
+            thread: r.thread,
+            span: Span::new(r.start_ns, r.end_ns),
+            released: r.released_ns,
+            kind: CollectiveKind::named(r.kind).ok_or_else(|| InvalidCell::unknown::<Calls>(i, "kind", r.kind))?,
+            group: below::<Calls>(i, "process_group", r.process_group, groups.len())?,
+            seq: r.seq,
+            bytes: r.size_bytes,
+            dtype: below::<Calls>(i, "dtype", r.dtype, dtypes.len().min(1 << 16))? as u16,
+            root: r.root,
+            rank_arg: r.rank_arg,
+            step: r.step,
+            device: r.device,
+            stream: r.stream,
+            on_host: r.on_host,
+        });
+        let (ready, idle_since) = (r.ready_ns, r.idle_since_ns);
+        let host_wait = r.host_from_ns.zip(r.host_after).map(|(returned, call)| HostWait { returned, call });
+        readiness.push(Readiness { ready, runs_on: r.runs_on, is_awaited: r.is_awaited, idle_since, host_wait });
+    }
+    let mut edges = Vec::new();
+    for (i, r) in rows::<Edges>(tables)? {
+        let call = below::<Edges>(i, "call", r.call, all.len())?;
+        edges.push(Message { call, src: r.src, dst: r.dst, bytes: r.size_bytes });
+    }
+    all.shrink_to_fit();
+    readiness.shrink_to_fit();
+    edges.shrink_to_fit();
+    Ok((RankCalls::from_lists(all, groups, edges, dtypes), readiness))
+}
+
+fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, InvalidCell> {
+    let (mut groups, mut listed): (Vec<LocalGroup>, Vec<Option<Vec<u32>>>) = (Vec::new(), Vec::new());
+    for (_, r) in rows::<Groups>(tables)? {
+        groups.push(LocalGroup {
+            name: r.name.map(str::to_string),
+            desc: r.description.map(str::to_string),
+            size: r.size,
+            members: None,
+            head: Vec::new(),
+            pointer: r.pointer,
+        });
+        listed.push(r.has_members.then(Vec::new));
+    }
+    for (i, r) in rows::<Members>(tables)? {
+        let at = below::<Members>(i, "process_group", r.process_group, groups.len())? as usize;
+        if r.is_head {
+            groups[at].head.push(r.member);
+            continue;
+        }
+        let known =
+            || InvalidCell::new::<Members>(i, "process_group", "a group whose members are known", r.process_group);
+        let list = listed[at].as_mut().ok_or_else(known)?;
+        if r.count == 1 {
+            list.push(r.member);
+        } else {
+            let regular = LocalMembers::regular(r.member, r.stride, r.count).filter(|_| groups[at].members.is_none());
+            let irregular = || InvalidCell::new::<Members>(i, "count", "ranks at equal distances", r.count);
+            groups[at].members = Some(regular.ok_or_else(irregular)?);
+        }
+    }
+    for (group, list) in groups.iter_mut().zip(listed) {
+        if group.members.is_none() {
+            group.members = list.map(LocalMembers::listed);
+        }
+    }
+    Ok(groups)
+}
+
+fn lanes(tables: &[Batch], names: usize) -> Result<Vec<Lane>, InvalidCell> {
+    let lane = |r: LaneRow| Lane { device: r.device, is_gpu: r.is_gpu, ..Lane::default() };
+    let mut lanes: Vec<Lane> = rows::<Lanes>(tables)?.map(|(_, r)| lane(r)).collect();
+    for (i, r) in rows::<Exposed>(tables)? {
+        let lane = below::<Exposed>(i, "lane", r.lane, lanes.len())?;
+        lanes[lane as usize].exposed.push(Span::new(r.start_ns, r.end_ns));
+    }
+    for (lane, window) in windows(tables, lanes.len())? {
+        lanes[lane as usize].windows.push(window);
+    }
+    for lane in &mut lanes {
+        lane.exposed.shrink_to_fit();
+        lane.windows.shrink_to_fit();
+    }
+    let of_lanes = local(tables, lanes.len(), names)?;
+    for (lane, local) in lanes.iter_mut().zip(of_lanes) {
+        lane.local = local;
+    }
+    Ok(lanes)
+}
+
+fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, InvalidCell> {
+    let mut out = Vec::new();
+    for (i, r) in rows::<Windows>(tables)? {
+        let scope = SCOPES.into_iter().find(|s| s.name() == r.scope);
+        let window = PartWindow {
+            scope: scope.ok_or_else(|| InvalidCell::unknown::<Windows>(i, "scope", r.scope))?,
+            step: r.step,
+            label: r.step_label,
+            is_partial: r.is_partial,
+            spans: Vec::new(),
+            compute_only: r.compute_only_ns,
+            overlapped: r.overlapped_ns,
+            exposed: r.exposed_ns,
+            exposed_memory: r.exposed_memory_ns,
+        };
+        out.push((below::<Windows>(i, "lane", r.lane, lanes)?, window));
+    }
+    for (i, r) in rows::<WindowSpans>(tables)? {
+        let window = below::<WindowSpans>(i, "window", r.window, out.len())?;
+        out[window as usize].1.spans.push(Span::new(r.start_ns, r.end_ns));
+    }
+    out.iter_mut().for_each(|(_, w)| w.spans.shrink_to_fit());
+    Ok(out)
+}
+
+fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, InvalidCell> {
+    let mut lists: Vec<(Vec<Ns>, Vec<Vec<LocalEntry>>)> = vec![Default::default(); lanes];
+    for (i, r) in rows::<Cuts>(tables)? {
+        lists[below::<Cuts>(i, "lane", r.lane, lanes)? as usize].0.push(r.ts_ns);
+    }
+    for (cuts, pieces) in &mut lists {
+        cuts.shrink_to_fit();
+        pieces.resize_with(cuts.len().saturating_sub(1), Vec::new);
+    }
+    for (i, r) in rows::<Entries>(tables)? {
+        let entry = LocalEntry {
+            what: TimeUse::named(r.what).ok_or_else(|| InvalidCell::unknown::<Entries>(i, "what", r.what))?,
+            name: StrId(below::<Entries>(i, "name", r.name, names)?),
+            detail: StrId(below::<Entries>(i, "detail", r.detail, names)?),
+            count: r.count,
+            time: r.time_ns,
+        };
+        let lane = below::<Entries>(i, "lane", r.lane, lanes)?;
+        match lists[lane as usize].1.get_mut(r.piece as usize) {
+            Some(of_piece) => of_piece.push(entry),
+            None => return Err(InvalidCell::new::<Entries>(i, "piece", "a piece between two cuts", r.piece)),
+        }
+    }
+    Ok(lists.into_iter().map(|(cuts, pieces)| Local::from_pieces(cuts, pieces)).collect())
+}
+
+fn origins(tables: &[Batch], names: usize) -> Result<BTreeMap<StrId, KernelOrigin>, InvalidCell> {
+    let origin = |(i, r): (usize, OriginRow)| {
+        let name = |column, id| below::<Origins>(i, column, id, names).map(StrId);
+        Ok((name("kernel", r.kernel)?, KernelOrigin { op: name("op", r.op)?, frame: name("frame", r.frame)? }))
+    };
+    rows::<Origins>(tables)?.map(origin).collect()
+}

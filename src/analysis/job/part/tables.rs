@@ -1,0 +1,193 @@
+//! The tables that store a [`RankSummary`](crate::job::part::RankSummary). Positions (of groups, calls, lanes, windows,
+//! names) count from 0 within the rank.
+
+use hta_base::table;
+use hta_base::table::schema::{TableSpec, Text};
+
+table! {
+    /// What a part says of its rank: one row.
+    pub struct Heads, HeadRow = "part" by "rank" {
+        rank;
+        host: Option<Text>, "", "host";
+        world_size: Option<u32>, "ranks", "world size";
+        has_origin: bool, "", "times are on the Unix axis";
+        capture_start_ns: i64, "ns", "start of the capture";
+        capture_end_ns: i64, "ns", "end of the capture";
+        step_rule: Text, "", "how steps were found";
+    }
+}
+
+table! {
+    /// One row per step.
+    pub struct Steps, StepRow = "part_steps" by "step" {
+        step: u32, "", "step";
+        step_label;
+        start_ns: i64, "ns", "start of its window";
+        end_ns: i64, "ns", "end of its window";
+        is_partial: bool, "", "cut by the capture";
+    }
+}
+
+table! {
+    /// One row per process group as the rank names it.
+    pub struct Groups, GroupRow = "part_groups" by "position" {
+        name: Option<Text>, "", "name";
+        description: Option<Text>, "", "description";
+        size: Option<u32>, "ranks", "members";
+        has_members: bool, "", "all members are known";
+        pointer: Option<u64>, "", "what tells groups without a name apart";
+    }
+}
+
+table! {
+    /// One row per member of a process group, or one for all where they are at equal distances.
+    pub struct Members, MemberRow = "part_members" by "position" {
+        process_group: u32, "", "position of the group";
+        is_head: bool, "", "of a list that is cut";
+        member: u32, "", "rank; the first of several";
+        stride: u32, "", "distance between ranks";
+        count: u32, "ranks", "how many ranks the row stands for";
+    }
+}
+
+table! {
+    /// One row per element type.
+    pub struct Dtypes, DtypeRow = "part_dtypes" by "position" {
+        dtype: Text, "", "element type; the first is unknown";
+    }
+}
+
+table! {
+    /// One row per call of a collective.
+    pub struct Calls, CallRow = "part_calls" by "submission" {
+        event_id: u32, "", "the kernel, or the range on the host";
+        submit_ns: i64, "ns", "when it was submitted";
+        thread: Option<u32>, "", "lane of the submitting thread";
+        start_ns: i64, "ns", "start";
+        end_ns: i64, "ns", "end";
+        released_ns: i64, "ns", "when whoever waits for it goes on";
+        kind: Text, "", "kind";
+        process_group: u32, "", "position of the group";
+        seq: Option<u64>, "", "number within the group";
+        size_bytes: Option<i64>, "bytes", "size";
+        dtype: u32, "", "position of the element type";
+        root: Option<u32>, "", "rank of the root";
+        rank_arg: Option<u32>, "", "what stands as `Rank`";
+        step: Option<u32>, "", "step";
+        device; stream;
+        on_host: bool, "", "a range on the host";
+        ready_ns: i64, "ns", "when the rank was ready for it";
+        runs_on: bool, "", "the rank computes across its end, or submits the next one before it";
+        is_awaited: bool, "", "the rank waited for its end";
+        idle_since_ns: i64, "ns", "since when nothing was computed at its end";
+        host_from_ns: Option<i64>, "ns", "when the submitting thread last returned from waiting for the end of a collective";
+        host_after: Option<u32>, "", "position of that collective's call";
+    }
+}
+
+table! {
+    /// One row per message between two ranks inside a call.
+    pub struct Edges, EdgeRow = "part_edges" by "call" {
+        call: u32, "", "position of the call";
+        src: u32, "", "sender";
+        dst: u32, "", "receiver";
+        size_bytes: Option<i64>, "bytes", "size";
+    }
+}
+
+table! {
+    /// One row per device, or host where collectives run there.
+    pub struct Lanes, LaneRow = "part_lanes" by "position" {
+        device;
+        is_gpu: bool, "", "a device";
+    }
+}
+
+table! {
+    /// One row per stretch of communication without compute.
+    pub struct Exposed, ExposedRow = "part_exposed" by "lane, start_ns" {
+        lane: u32, "", "position of the lane";
+        start_ns: i64, "ns", "start";
+        end_ns: i64, "ns", "end";
+    }
+}
+
+table! {
+    /// One row per window of a lane.
+    pub struct Windows, WindowRow = "part_windows" by "lane" {
+        lane: u32, "", "position of the lane";
+        scope;
+        step: Option<u32>, "", "step";
+        step_label;
+        is_partial: Option<bool>, "", "a step cut by the capture";
+        compute_only_ns: i64, "ns", "compute without communication";
+        overlapped_ns: i64, "ns", "compute and communication";
+        exposed_ns: i64, "ns", "communication without compute";
+        exposed_memory_ns: i64, "ns", "copies and sets without compute and communication";
+    }
+}
+
+table! {
+    /// One row per stretch of a window.
+    pub struct WindowSpans, WindowSpanRow = "part_window_spans" by "window, start_ns" {
+        window: u32, "", "position of the window, over all lanes";
+        start_ns: i64, "ns", "start";
+        end_ns: i64, "ns", "end";
+    }
+}
+
+table! {
+    /// One row per cut of a lane's local work.
+    pub struct Cuts, CutRow = "part_cuts" by "lane, ts_ns" {
+        lane: u32, "", "position of the lane";
+        ts_ns: i64, "ns", "time of the cut";
+    }
+}
+
+table! {
+    /// One row per thing that filled time in a piece.
+    pub struct Entries, EntryRow = "part_entries" by "lane, piece" {
+        lane: u32, "", "position of the lane";
+        piece: u32, "", "position of the piece in the lane";
+        what: Text, "", "what filled the time";
+        name: u32, "", "position of its name";
+        detail: u32, "", "position of its launch shape or calling frame";
+        count: u32, "", "starts";
+        time_ns: i64, "ns", "time";
+    }
+}
+
+table! {
+    /// One row per kernel by name: where it comes from.
+    pub struct Origins, OriginRow = "part_origins" by "kernel" {
+        kernel: u32, "", "position of its name";
+        op: u32, "", "position of its operator's name";
+        frame: u32, "", "position of the Python frame";
+    }
+}
+
+table! {
+    /// One row per name of the local work; the empty one, which is number 0, is left out.
+    pub struct Names, NameRow = "part_names" by "position" {
+        name: Text, "", "name";
+    }
+}
+
+/// All tables of a summary.
+pub const TABLES: &[&TableSpec] = &[
+    Heads::SPEC,
+    Steps::SPEC,
+    Groups::SPEC,
+    Members::SPEC,
+    Dtypes::SPEC,
+    Calls::SPEC,
+    Edges::SPEC,
+    Lanes::SPEC,
+    Exposed::SPEC,
+    Windows::SPEC,
+    WindowSpans::SPEC,
+    Cuts::SPEC,
+    Entries::SPEC,
+    Origins::SPEC,
+    Names::SPEC,
+];

@@ -1,0 +1,209 @@
+//! Converts a [`RankSummary`] to tables.
+
+use crate::job::part::tables::*;
+use crate::job::part::{Lane, RankSummary, Readiness};
+use hta_base::table::schema::Batch;
+use hta_trace::collective::{Call, Members as LocalMembers, RankCalls};
+use hta_trace::strings::Interner;
+
+impl RankSummary {
+    /// The summary as tables, in the order of [`TABLES`].
+    pub fn tables(&self) -> Vec<Batch> {
+        let (groups, members) = groups(&self.calls);
+        let (windows, spans) = windows(&self.lanes);
+        let (cuts, entries) = local(&self.lanes);
+        let mut names = Names::default();
+        own_texts(&self.names).for_each(|name| names.push(NameRow { name }));
+        vec![
+            self.head(),
+            self.step_table(),
+            groups,
+            members,
+            dtypes(&self.calls),
+            self.call_table(),
+            edges(&self.calls),
+            lanes(&self.lanes),
+            exposed(&self.lanes),
+            windows,
+            spans,
+            cuts,
+            entries,
+            self.origin_table(),
+            names.finish(),
+        ]
+    }
+
+    fn head(&self) -> Batch {
+        let mut table = Heads::default();
+        table.push(HeadRow {
+            rank: self.rank,
+            host: self.host.as_deref(),
+            world_size: self.world,
+            has_origin: self.has_origin,
+            capture_start_ns: self.capture.start,
+            capture_end_ns: self.capture.end,
+            step_rule: self.step_rule.name(),
+        });
+        table.finish()
+    }
+
+    fn step_table(&self) -> Batch {
+        let mut table = Steps::default();
+        for s in &self.steps {
+            table.push(StepRow {
+                step: s.index,
+                step_label: s.label,
+                start_ns: s.window.start,
+                end_ns: s.window.end,
+                is_partial: s.is_partial,
+            });
+        }
+        table.finish()
+    }
+
+    fn call_table(&self) -> Batch {
+        let mut table = Calls::default();
+        let row = |(c, r): (&Call, &Readiness)| {
+            table.push(CallRow {
+                event_id: c.event,
+                submit_ns: c.submit,
+                thread: c.thread,
+                start_ns: c.span.start,
+                end_ns: c.span.end,
+                released_ns: c.released,
+                kind: c.kind.name(),
+                process_group: c.group,
+                seq: c.seq,
+                size_bytes: c.bytes,
+                dtype: u32::from(c.dtype),
+                root: c.root,
+                rank_arg: c.rank_arg,
+                step: c.step,
+                device: c.device,
+                stream: c.stream,
+                on_host: c.on_host,
+                ready_ns: r.ready,
+                runs_on: r.runs_on,
+                is_awaited: r.is_awaited,
+                idle_since_ns: r.idle_since,
+                host_from_ns: r.host_wait.map(|w| w.returned),
+                host_after: r.host_wait.map(|w| w.call),
+            });
+        };
+        self.calls.calls.iter().zip(&self.readiness).for_each(row);
+        table.finish()
+    }
+
+    fn origin_table(&self) -> Batch {
+        let mut table = Origins::default();
+        for (kernel, o) in &self.origins {
+            table.push(OriginRow { kernel: kernel.0, op: o.op.0, frame: o.frame.0 });
+        }
+        table.finish()
+    }
+}
+
+/// All texts except the empty one, which every interner contains.
+fn own_texts(names: &Interner) -> impl Iterator<Item = &str> {
+    names.iter().skip(1).map(|(_, text)| text)
+}
+
+fn groups(calls: &RankCalls) -> (Batch, Batch) {
+    let (mut groups, mut members) = (Groups::default(), Members::default());
+    for (i, g) in calls.groups.iter().enumerate() {
+        groups.push(GroupRow {
+            name: g.name.as_deref(),
+            description: g.desc.as_deref(),
+            size: g.size,
+            has_members: g.members.is_some(),
+            pointer: g.pointer,
+        });
+        let mut push = |is_head, member, stride, count| {
+            members.push(MemberRow { process_group: i as u32, is_head, member, stride, count });
+        };
+        match &g.members {
+            Some(LocalMembers::Regular { first, stride, count }) => push(false, *first, *stride, *count),
+            Some(LocalMembers::Listed(ranks)) => ranks.iter().for_each(|rank| push(false, *rank, 1, 1)),
+            None => {}
+        }
+        g.head.iter().for_each(|rank| push(true, *rank, 1, 1));
+    }
+    (groups.finish(), members.finish())
+}
+
+fn dtypes(calls: &RankCalls) -> Batch {
+    let mut table = Dtypes::default();
+    calls.dtypes.iter().for_each(|dtype| table.push(DtypeRow { dtype }));
+    table.finish()
+}
+
+fn edges(calls: &RankCalls) -> Batch {
+    let mut table = Edges::default();
+    for e in &calls.edges {
+        table.push(EdgeRow { call: e.call, src: e.src, dst: e.dst, size_bytes: e.bytes });
+    }
+    table.finish()
+}
+
+fn lanes(lanes: &[Lane]) -> Batch {
+    let mut table = Lanes::default();
+    lanes.iter().for_each(|l| table.push(LaneRow { device: l.device, is_gpu: l.is_gpu }));
+    table.finish()
+}
+
+fn exposed(lanes: &[Lane]) -> Batch {
+    let mut table = Exposed::default();
+    for (lane, l) in (0u32..).zip(lanes) {
+        for s in &l.exposed {
+            table.push(ExposedRow { lane, start_ns: s.start, end_ns: s.end });
+        }
+    }
+    table.finish()
+}
+
+fn windows(lanes: &[Lane]) -> (Batch, Batch) {
+    let (mut windows, mut spans) = (Windows::default(), WindowSpans::default());
+    let mut position = 0;
+    for (lane, l) in (0u32..).zip(lanes) {
+        for w in &l.windows {
+            windows.push(WindowRow {
+                lane,
+                scope: w.scope.name(),
+                step: w.step,
+                step_label: w.label,
+                is_partial: w.is_partial,
+                compute_only_ns: w.compute_only,
+                overlapped_ns: w.overlapped,
+                exposed_ns: w.exposed,
+                exposed_memory_ns: w.exposed_memory,
+            });
+            for s in &w.spans {
+                spans.push(WindowSpanRow { window: position, start_ns: s.start, end_ns: s.end });
+            }
+            position += 1;
+        }
+    }
+    (windows.finish(), spans.finish())
+}
+
+fn local(lanes: &[Lane]) -> (Batch, Batch) {
+    let (mut cuts, mut entries) = (Cuts::default(), Entries::default());
+    for (lane, l) in (0u32..).zip(lanes) {
+        let (times, pieces) = l.local.pieces();
+        times.iter().for_each(|&ts_ns| cuts.push(CutRow { lane, ts_ns }));
+        for (piece, of_piece) in (0u32..).zip(pieces) {
+            for e in of_piece {
+                entries.push(EntryRow {
+                    lane,
+                    piece,
+                    what: e.what.name(),
+                    name: e.name.0,
+                    detail: e.detail.0,
+                    count: e.count,
+                    time_ns: e.time,
+                });
+            }
+        }
+    }
+    (cuts.finish(), entries.finish())
+}

@@ -1,0 +1,123 @@
+//! What a repair removes from a replay: time of hosts, of devices and of transfers, at the place where it was spent.
+
+use crate::job::replay::{Assumed, NodeTimes, Replay, StepEnds};
+use crate::job::{Job, LocalEntry, TimeUse};
+use hta_base::units::{Ns, Span};
+use std::collections::BTreeMap;
+
+/// Time that goes away at a node, ns.
+#[derive(Debug, Clone, Copy, Default)]
+struct Away {
+    /// The device waits for its host less.
+    idle: Ns,
+    /// The device works less.
+    busy: Ns,
+    /// The host works less before the submission, whether or not the device waits for it.
+    host: Ns,
+    transfer: Ns,
+}
+
+/// What is removed, by node; and behind the last node of a part.
+#[derive(Debug, Clone, Default)]
+pub struct Removed {
+    of: BTreeMap<usize, Away>,
+    tails: BTreeMap<usize, Ns>,
+}
+
+impl Removed {
+    pub fn idle(&mut self, node: usize, ns: Ns) {
+        self.of.entry(node).or_default().idle += ns;
+    }
+
+    pub fn busy(&mut self, node: usize, ns: Ns) {
+        self.of.entry(node).or_default().busy += ns;
+    }
+
+    pub fn host(&mut self, node: usize, ns: Ns) {
+        self.of.entry(node).or_default().host += ns;
+    }
+
+    pub fn transfer(&mut self, node: usize, ns: Ns) {
+        if ns > 0 {
+            self.of.entry(node).or_default().transfer += ns;
+        }
+    }
+
+    /// Removes time behind the last node of a part.
+    pub fn tail(&mut self, node: usize, ns: Ns) {
+        *self.tails.entry(node).or_default() += ns;
+    }
+}
+
+impl Replay {
+    /// Replays the job without what is removed.
+    pub fn run_without(&self, removed: &Removed) -> StepEnds {
+        let times: Vec<NodeTimes> = (0..self.len()).map(|i| self.without(i, removed)).collect();
+        let ends = self.ends(|i| times[i], Assumed::default());
+        let tail = |i: usize| (self.tail(i) - removed.tails.get(&i).copied().unwrap_or(0)).max(0);
+        self.times(|i| ends[i] + tail(i))
+    }
+
+    pub fn run_without_network(&self) -> StepEnds {
+        self.replay(|i| self.times_of(i), Assumed { is_network_instant: true, ..Assumed::default() })
+    }
+
+    fn without(&self, node: usize, removed: &Removed) -> NodeTimes {
+        let own = self.times_of(node);
+        let Some(away) = removed.of.get(&node) else { return own };
+        let (idle, busy) = (away.idle.clamp(0, own.local.max(0)), away.busy.clamp(0, own.busy.max(0)));
+        let local = own.local - (idle + busy).min(own.local.max(0));
+        let saved = away.transfer.max(0);
+        let Some(h) = self.nodes[node].host else {
+            return NodeTimes { local, busy: local, saved, ..own };
+        };
+        // What the device waits for its host, the host is faster by; what lies behind the submission, the device is.
+        let before = idle.max(away.host).clamp(0, own.host.max(0));
+        let behind = (idle - before).max(0);
+        let lag = if h.is_bound { (own.lag - behind - busy).max(0) } else { own.lag };
+        NodeTimes { local, busy: own.busy - busy, host: own.host - before, lag, saved }
+    }
+
+    /// What filled the local time of a node.
+    pub fn local_uses<'a>(&self, job: &'a Job, node: usize) -> impl Iterator<Item = LocalEntry> + 'a {
+        let n = &self.nodes[node];
+        let p = &job.parts[n.member.part as usize];
+        let ready = p.readiness[n.member.call as usize].ready;
+        let window = Span::new(ready - n.local.max(0), ready);
+        p.lanes.get(n.lane as usize).into_iter().flat_map(move |l| l.local.entries_in(window))
+    }
+
+    /// By last node of a part: what filled the time behind it, until the end of the part's last step.
+    pub fn tail_uses<'a>(&self, job: &'a Job, node: usize) -> impl Iterator<Item = LocalEntry> + 'a {
+        let n = &self.nodes[node];
+        let p = &job.parts[n.member.part as usize];
+        let from = p.calls.calls[n.member.call as usize].released;
+        let window = Span::new(from, from + self.tail(node));
+        p.lanes.get(n.lane as usize).into_iter().flat_map(move |l| l.local.entries_in(window))
+    }
+
+    /// The last node of each part that has time behind it.
+    pub fn last_nodes(&self) -> impl Iterator<Item = usize> {
+        self.tails.iter().filter(|(_, ns)| **ns > 0).map(|(node, _)| *node)
+    }
+
+    /// The node before whose submission a host thread was busy at a moment of a part's own clock: by node, in order of
+    /// submission, with the start of the stretch.
+    pub fn host_stretches(&self, job: &Job, part: u32) -> Vec<(Span, usize)> {
+        let calls = &job.parts[part as usize].calls.calls;
+        let stretch = |i: usize| {
+            let h = self.nodes[i].host?;
+            let submit = calls[self.nodes[i].member.call as usize].submit;
+            Some((Span::new(submit - h.time.max(0), submit), i))
+        };
+        let mut all: Vec<(Span, usize)> = self.of_part(part).filter_map(stretch).collect();
+        all.sort_by_key(|(s, i)| (s.end, *i));
+        all
+    }
+}
+
+/// Whether a use of local time is idle time of a device in which its host was busy.
+pub fn is_host_use(what: TimeUse) -> bool {
+    use TimeUse::{Copy, Kernel, KernelWait, OtherWait, UnlinkedWait};
+    !matches!(what, Kernel | Copy | KernelWait | OtherWait | UnlinkedWait)
+}

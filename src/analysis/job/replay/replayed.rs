@@ -1,0 +1,82 @@
+//! The replay of a job, made once: every gain of a repair is what it says when exactly that is removed.
+
+use crate::job::delay::StepKey;
+use crate::job::replay::{Limits, Removed, Replay, StepEnds};
+use crate::job::{Job, Member};
+use hta_base::units::{Ns, percent};
+use std::sync::Arc;
+
+/// A replay that is farther from what was measured is not to be believed, percent.
+pub const RELIABLE_PCT: f64 = 5.0;
+
+/// A job with the replay of what was measured.
+pub struct ReplayedJob {
+    pub replay: Replay,
+    measured: Ns,
+    pub actual: StepEnds,
+}
+
+impl ReplayedJob {
+    /// The replay of a job, which several analyses share; `None` if nothing can be replayed.
+    pub fn of(job: &Job) -> Option<Arc<Self>> {
+        job.shared(|job| Self::new(job).map(Arc::new)).as_ref().clone()
+    }
+
+    fn new(job: &Job) -> Option<Self> {
+        let is_joined = job.instances().iter().any(|i| i.len() > 1 && !job.matched.is_cut(i));
+        let replay = is_joined.then(|| Replay::new(job)).flatten()?;
+        let (measured, actual) = (replay.measured().total(), replay.run(|i| replay.times_of(i)));
+        Some(Self { replay, measured, actual })
+    }
+
+    /// Deviation of the replay without repairs from what was measured, percent; `None` without measured time.
+    pub fn error_pct(&self) -> Option<f64> {
+        percent((self.actual.total() - self.measured).abs(), self.measured)
+    }
+
+    pub fn is_reliable(&self) -> bool {
+        self.error_pct().is_some_and(|error| error <= RELIABLE_PCT)
+    }
+
+    /// The job and its steps without network, and without hosts.
+    pub fn limits(&self) -> Option<(Limits, Vec<(StepKey, Limits)>)> {
+        let (all, of_steps) = self.replay.limits()?;
+        Some((all, self.replay.steps.iter().copied().zip(of_steps).collect()))
+    }
+
+    /// How much shorter the job becomes by a repair, in the steps that count (if these are known, else in all), ns.
+    pub fn gain(&self, repaired: &StepEnds, counted: &[StepKey]) -> Ns {
+        let is_known = |k: &StepKey| self.replay.steps.binary_search(k).is_ok();
+        if counted.is_empty() || !counted.iter().all(is_known) {
+            return (self.actual.total() - repaired.total()).max(0);
+        }
+        let steps = self.replay.steps.iter().zip(self.actual.steps().into_iter().zip(repaired.steps()));
+        let of_step = steps.filter(|(key, _)| counted.contains(key)).map(|(_, (own, new))| own - new);
+        of_step.sum::<Ns>().max(0)
+    }
+
+    /// The gain if some parts took their usual time in some steps, ns.
+    pub fn gain_of(&self, is_repaired: impl Fn(u32, Option<StepKey>) -> bool, counted: &[StepKey]) -> Ns {
+        let is_fixed = |i: usize| is_repaired(self.replay.part(i), self.replay.step(i));
+        self.gain(&self.replay.run_repaired(is_fixed), counted)
+    }
+
+    /// The gain if something is removed, ns.
+    pub fn gain_without(&self, removed: &Removed, counted: &[StepKey]) -> Ns {
+        self.gain(&self.replay.run_without(removed), counted)
+    }
+
+    /// The gain if some calls take less time to transfer, each by `saved`, ns.
+    pub fn gain_of_transfers(&self, saved: impl Fn(Member) -> Ns, counted: &[StepKey]) -> Ns {
+        let mut removed = Removed::default();
+        for i in 0..self.replay.len() {
+            removed.transfer(i, saved(self.replay.member(i)));
+        }
+        self.gain_without(&removed, counted)
+    }
+
+    /// The gain if no transfer took time, ns.
+    pub fn gain_of_network(&self, counted: &[StepKey]) -> Ns {
+        self.gain(&self.replay.run_without_network(), counted)
+    }
+}

@@ -1,0 +1,253 @@
+//! The table `recordings`: what is recorded of each rank. The rules read nothing else of a trace.
+
+use crate::facts::serving_mode::ServingMode;
+use crate::facts::shared_streams::communication_beside_compute;
+use crate::facts::vendor::Vendor;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, percent};
+use hta_trace::category::Class;
+use hta_trace::interval::Union;
+use hta_trace::launch::is_launch_call;
+use hta_trace::meta::TimeEra;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::step::StepRule;
+use hta_trace::strings::StrId;
+use hta_trace::timeline::WorkClass;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+table! {
+    /// What is recorded of a rank.
+    pub struct Recordings, RecordingRow = "recordings" by "rank" {
+        rank;
+        vendor: Text, "", "maker of the devices: nvidia, amd, other or none";
+        capability: Option<Text>, "", "compute capability of the first device";
+        world_size: Option<u32>, "ranks", "ranks of the job";
+        recorded_ns: i64, "ns", "capture";
+        activity_count: u64, "", "GPU activities";
+        gpu_sum_ns: i64, "ns", "their summed duration";
+        unlinked_ns: i64, "ns", "of those without a launch record";
+        graph_ns: i64, "ns", "of those launched by a graph";
+        launch_count: u64, "", "calls that launch kernels";
+        lost_launch_count: u64, "", "of those, calls without an activity";
+        captured_count: u64, "", "calls that record a kernel into a graph instead of launching it";
+        captured_graph_count: u64, "", "graphs that they record";
+        frame_count: u64, "", "Python frames";
+        overhead_ns: i64, "ns", "time in which the profiler worked";
+        lead_ns: i64, "ns", "time in which work from before the recording ran";
+        overrun_count: u64, "", "activities that cover three or more later ones of their stream, which cannot be";
+        overrun_ns: i64, "ns", "their time after the next start on their stream, which counts nowhere";
+        ordered_count: u64, "", "activities with a launch call, without communication";
+        overtaken_count: u64, "", "of those, activities that ran on their stream after one that was launched later";
+        overtaken_by_ns: i64, "ns", "longest time between the launches of both";
+        clock_device: Option<i64>, "", "device whose clock disagrees with the host's: its activities start before their launch calls, by nearly the same time";
+        clock_ahead_ns: i64, "ns", "least time by which they do; 0: no such device";
+        clock_early_count: u64, "", "activities of this device that start before their launch calls";
+        clock_behind_ns: i64, "ns", "least time by which the clock of the device is behind: work that was launched before calls that synchronize the device ends after them; 0: none";
+        clock_late_count: u64, "", "such calls";
+        clock_wait_count: u64, "", "all calls that synchronize the device with work before them";
+        clock_linked_count: u64, "", "activities of this device with a launch call";
+        device_count: u32, "", "GPUs with work";
+        device_state: Text, "", "recorded; partly (more than 5 % of launches have no activity, or of GPU time no launch); not_recorded (launches, but no activity); counted (the same, and counters were read instead); host_job (operators, but no launches); nothing";
+        operator_count: u64, "", "operators";
+        compute_ns: i64, "ns", "summed duration of compute kernels";
+        main_stream: Option<i64>, "", "stream with at least half of that";
+        streams: Text, "", "streams with activities";
+        data_parallel_count: u64, "", "calls of torch.nn.DataParallel";
+        gloo_count: u64, "", "collectives of Gloo on the host";
+        communication_count: u64, "", "communication kernels";
+        communication_ns: i64, "ns", "time with communication";
+        beside_compute_ns: i64, "ns", "part of it on the stream of the compute";
+        iteration_count: u64, "", "iterations";
+        step_count: u64, "", "steps; 0 if nothing is one";
+        step_window: Text, "", "whose windows they have: host or device";
+        step_launched_ns: i64, "ns", "summed duration of what they launched";
+        step_held_ns: i64, "ns", "part of it inside their windows";
+        is_serving: bool, "", "the rank serves requests: it has iterations of an engine, or most of its GPU time is in graphs and there is no ProfilerStep";
+        excerpt: bool, "", "a tool cut the file out of a longer one";
+        file: Text, "", "its file";
+        rank_source: Text, "", "source of the rank: file, name, position or process";
+        host_name: Option<Text>, "", "host";
+        pids: Text, "", "processes of the host that called the runtime or ran operators";
+        devices: Text, "", "devices with work";
+        recorded_start_ns: i64, "ns", "first recorded event";
+        recorded_end_ns: i64, "ns", "last recorded event";
+        has_origin: bool, "", "times count from 1970, so they can be compared with those of other files";
+    }
+}
+
+/// Time of the capture in which the profiler itself worked, ns.
+pub fn overhead(trace: &RankTrace) -> Ns {
+    let rows = (0..trace.classes.len() as u32).filter(|r| trace.classes[*r as usize] == Class::Overhead);
+    Union::new(rows.map(|r| trace.span(r).intersect(trace.capture))).len()
+}
+
+/// Share of launches without an activity up to which a device counts as recorded, percent.
+pub const LOST_PCT: u64 = 5;
+/// Share of GPU time without a launch up to which it does, percent.
+pub const UNLINKED_PCT: f64 = 5.0;
+
+/// What says whether the device of a rank was recorded.
+struct DeviceState {
+    is_counted: bool,
+    activities: u64,
+    launches: u64,
+    /// Of these, those without an activity.
+    lost: u64,
+    operators: u64,
+    is_unlinked: bool,
+}
+
+impl DeviceState {
+    fn name(&self) -> &'static str {
+        match (self.activities, self.launches, self.operators) {
+            (0, 0, 0) => "nothing",
+            (0, 0, _) => "host_job",
+            (0, ..) if self.is_counted => COUNTED,
+            (0, ..) => NOT_RECORDED,
+            _ if self.is_unlinked || self.lost * 100 > self.launches * LOST_PCT => "partly",
+            _ => RECORDED,
+        }
+    }
+}
+
+/// The state of a device of which everything is recorded, as far as can be seen.
+pub const RECORDED: &str = "recorded";
+
+/// The state of a device of which nothing is recorded.
+pub const NOT_RECORDED: &str = "not_recorded";
+
+/// The state of a device of which the profiler read counters instead of recording activities.
+pub const COUNTED: &str = "counted";
+
+/// Largest number of processes of a rank that are listed.
+const MOST_PIDS: usize = 16;
+
+/// The processes of the host, separated by commas.
+fn pids(trace: &RankTrace) -> String {
+    let c = &trace.columns;
+    let calls = (0..c.len()).filter(|&r| matches!(trace.classes.get(r), Some(Class::Runtime | Class::HostOp)));
+    let lanes: BTreeSet<u32> = calls.filter_map(|r| c.lane.get(r).copied()).collect();
+    let pids: BTreeSet<&str> =
+        lanes.iter().filter_map(|l| c.lanes.get(*l as usize)).map(|l| trace.text(l.pid)).collect();
+    pids.into_iter().take(MOST_PIDS).collect::<Vec<_>>().join(",")
+}
+
+/// The row of a rank.
+pub fn of_rank(trace: &RankTrace) -> Batch {
+    let mut table = Recordings::default();
+    let c = &trace.columns;
+    let activities = || trace.activities.iter();
+    let launches: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
+    let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+    let (mut launch_count, mut lost, mut captured, mut frames, mut operators) = (0, 0, 0, 0, 0);
+    for (row, class) in trace.classes.iter().enumerate() {
+        match class {
+            Class::Runtime if is_launch.get(c.name(row).0 as usize) == Some(&true) => {
+                if trace.stream_captures.hold(c, row as u32) {
+                    captured += 1;
+                    continue;
+                }
+                launch_count += 1;
+                lost += u64::from(!launches.contains(&(row as u32)));
+            }
+            Class::Python => frames += 1,
+            Class::HostOp => operators += 1,
+            _ => {}
+        }
+    }
+    // By name, so that each name is compared once.
+    let (mut is_data_parallel, mut is_gloo) = (HashSet::new(), HashSet::new());
+    for (id, text) in c.strings.iter() {
+        if text == "DataParallel.forward" {
+            is_data_parallel.insert(id);
+        } else if text.starts_with("gloo:") {
+            is_gloo.insert(id);
+        }
+    }
+    let rows_named = |ids: &HashSet<StrId>| match ids.is_empty() {
+        true => 0,
+        false => (0..c.len()).filter(|row| ids.contains(&c.name(*row))).count() as u64,
+    };
+    let sum = |keep: &dyn Fn(&hta_trace::activity::Activity) -> bool| -> i64 {
+        activities().filter(|a| keep(a)).map(|a| a.span.len()).sum()
+    };
+    let mut streams: BTreeMap<i64, Ns> = BTreeMap::new();
+    for a in activities() {
+        let Some(stream) = a.stream() else { continue };
+        *streams.entry(stream).or_default() += if a.work == WorkClass::Compute { a.span.len() } else { 0 };
+    }
+    let compute = sum(&|a| a.work == WorkClass::Compute);
+    let unlinked = sum(&|a| a.launch().is_none());
+    let mode = ServingMode::of(trace);
+    let clock = trace.launch_times.clocks.iter().max_by_key(|c| c.ahead);
+    let first = trace.devices.iter().filter_map(|d| d.device).next();
+    let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
+    let communication: Vec<_> = trace.devices.iter().filter(|d| d.is_gpu).collect();
+    let devices: Vec<String> = trace.devices.iter().filter_map(|d| Some(d.device?.to_string())).collect();
+    table.push(RecordingRow {
+        rank: trace.rank,
+        vendor: Vendor::of(trace).name(),
+        capability: capability.as_deref(),
+        world_size: trace.meta.world_size,
+        recorded_ns: trace.capture.len(),
+        activity_count: trace.activities.len() as u64,
+        gpu_sum_ns: sum(&|_| true),
+        unlinked_ns: unlinked,
+        graph_ns: mode.graph,
+        launch_count,
+        lost_launch_count: lost,
+        captured_count: captured,
+        captured_graph_count: trace.stream_captures.iter().map(|(_, spans)| spans.len() as u64).sum(),
+        frame_count: frames,
+        overhead_ns: overhead(trace),
+        lead_ns: (trace.capture.start - trace.recorded.start).max(0),
+        device_state: DeviceState {
+            is_counted: !trace.is_device_lost,
+            activities: trace.activities.len() as u64,
+            launches: launch_count,
+            lost,
+            operators,
+            is_unlinked: percent(unlinked, sum(&|_| true)).is_some_and(|p| p > UNLINKED_PCT),
+        }
+        .name(),
+        operator_count: operators,
+        compute_ns: compute,
+        main_stream: streams.iter().find(|(_, ns)| **ns > 0 && **ns * 2 >= compute).map(|(stream, _)| *stream),
+        streams: &streams.keys().map(i64::to_string).collect::<Vec<_>>().join(","),
+        overrun_count: trace.overruns.count,
+        overrun_ns: trace.overruns.cut,
+        ordered_count: trace.launch_times.ordered,
+        overtaken_count: trace.launch_times.overtaken,
+        overtaken_by_ns: trace.launch_times.overtaken_by,
+        clock_device: clock.and_then(|c| c.device),
+        clock_ahead_ns: clock.map_or(0, |c| c.ahead),
+        clock_early_count: clock.map_or(0, |c| c.early),
+        clock_behind_ns: trace.launch_times.behind.map_or(0, |b| b.behind),
+        clock_late_count: trace.launch_times.behind.map_or(0, |b| b.late),
+        clock_wait_count: trace.launch_times.behind.map_or(0, |b| b.waits),
+        clock_linked_count: clock.map_or(0, |c| c.linked),
+        device_count: trace.devices.iter().filter(|d| d.is_gpu).count() as u32,
+        data_parallel_count: rows_named(&is_data_parallel),
+        gloo_count: rows_named(&is_gloo),
+        communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
+        communication_ns: communication.iter().map(|d| d.timeline.when(WorkClass::Communication).len()).sum(),
+        beside_compute_ns: communication.iter().map(|d| communication_beside_compute(trace, d).len()).sum(),
+        iteration_count: if trace.steps.are_iterations() { trace.steps.steps.len() as u64 } else { 0 },
+        step_count: if trace.steps.rule == StepRule::Capture { 0 } else { trace.steps.steps.len() as u64 },
+        step_window: if trace.steps.is_on_device { "device" } else { "host" },
+        step_launched_ns: trace.steps.lag.launched,
+        step_held_ns: trace.steps.lag.held,
+        is_serving: mode.is_serving,
+        excerpt: trace.edges.is_excerpt,
+        file: &trace.file,
+        rank_source: trace.rank_source.name(),
+        host_name: trace.meta.host_name.as_deref(),
+        pids: &pids(trace),
+        devices: &devices.join(","),
+        recorded_start_ns: trace.recorded.start,
+        recorded_end_ns: trace.recorded.end,
+        has_origin: trace.meta.era != TimeEra::Unknown,
+    });
+    table.finish()
+}

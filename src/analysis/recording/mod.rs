@@ -1,0 +1,124 @@
+//! What was recorded of each rank, and what may be said from it: decided once, before any analysis.
+//!
+//! The facts of a rank are a row of the table `recordings`. Rules turn the rows of all ranks into limits: what the
+//! recording of a rank, or of the job, does not carry, and why. Whatever makes sentences asks here first.
+
+pub mod belong;
+pub mod capability;
+pub mod facts;
+pub mod limit;
+pub mod rules;
+
+use crate::job::Job;
+use crate::recording::capability::{Capability, Grade};
+use crate::recording::facts::{RecordingRow, Recordings};
+use crate::recording::limit::{Limit, trust_table};
+use crate::recording::rules::{RULES, Recorded, TOO_SHORT};
+use hta_base::table::schema::{Batch, Table};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The recording of a job.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    /// Rows of the table `recordings`, in order of rank.
+    rows: Vec<Batch>,
+    /// In the order of the rules; within a rule the worst first.
+    limits: Vec<Limit>,
+}
+
+impl Recording {
+    /// Judges the recordings of all ranks, given as rows of the table `recordings` in order of rank. `job` has no parts
+    /// where ranks are not joined.
+    pub fn of(rows: Vec<Batch>, job: &Job) -> Self {
+        let mut out = Self { rows, limits: Vec::new() };
+        let ranks: Vec<RecordingRow> = out.ranks().collect();
+        let recorded = Recorded { ranks: &ranks, job };
+        let limits = RULES.iter().flat_map(|rule| (rule.find)(&recorded)).collect();
+        drop(ranks);
+        out.limits = limits;
+        let left_out = out.left_out();
+        // To the others a rank that is left out is missing.
+        let is_lost =
+            |l: &&Limit| l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r));
+        let missing: Vec<Limit> = out.limits.iter().filter(is_lost).flat_map(to_the_others).collect();
+        out.limits.extend(missing);
+        out
+    }
+
+    /// The recording of a joined job, from [`Recording::give_to`].
+    pub fn of_job(job: &Job) -> Arc<Recording> {
+        job.shared(|_| Recording::default())
+    }
+
+    /// Lets the analyses that are given the job ask.
+    pub fn give_to(&self, job: &Job) {
+        job.shared(|_| self.clone());
+    }
+
+    /// What is recorded of each rank, in order of rank.
+    pub fn ranks(&self) -> impl Iterator<Item = RecordingRow<'_>> {
+        self.rows.iter().flat_map(Recordings::rows)
+    }
+
+    /// Ranks of whose devices nothing, or only a part, is recorded: out of shares, means and sums. Empty where that is
+    /// so of all ranks.
+    pub fn left_out(&self) -> BTreeSet<u32> {
+        let is_lost = |l: &&Limit| l.capability == Capability::DeviceTime && l.grade == Grade::Withheld;
+        let lost: BTreeSet<u32> = self.limits.iter().filter(is_lost).filter_map(|l| l.rank).collect();
+        if lost.len() == self.ranks().count() { BTreeSet::new() } else { lost }
+    }
+
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// The worst grade of what is said about the job: of ranks that are left out nothing is said.
+    pub fn grade(&self, capability: Capability) -> Grade {
+        self.reason(capability).map_or(Grade::Ok, |l| l.grade)
+    }
+
+    /// The reason for the worst grade; `None` if the capability is carried in full.
+    pub fn reason(&self, capability: Capability) -> Option<&Limit> {
+        self.worst(&[capability])
+    }
+
+    /// The reason for the worst grade of several capabilities.
+    pub fn worst(&self, needs: &[Capability]) -> Option<&Limit> {
+        let left_out = self.left_out();
+        let is_told = |l: &&Limit| l.rank.is_none_or(|rank| !left_out.contains(&rank));
+        worst(self.limits.iter().filter(|l| needs.contains(&l.capability)).filter(is_told))
+    }
+
+    /// The reason for the worst grade of what is said about some ranks; about none: about the job.
+    pub fn worst_of(&self, ranks: &[u32], needs: &[Capability]) -> Option<&Limit> {
+        if ranks.is_empty() {
+            return self.worst(needs);
+        }
+        let is_about = |l: &&Limit| needs.contains(&l.capability) && l.rank.is_none_or(|r| ranks.contains(&r));
+        worst(self.limits.iter().filter(is_about))
+    }
+
+    /// The first capability of these that is withheld of a rank or of the job, because something was not recorded: a
+    /// recording that is short is whole.
+    pub fn withheld(&self, needs: &[Capability]) -> Option<&Limit> {
+        let is_whole = |l: &Limit| l.rule == TOO_SHORT;
+        self.limits.iter().find(|l| l.grade == Grade::Withheld && needs.contains(&l.capability) && !is_whole(l))
+    }
+
+    /// The table `trust`.
+    pub fn table(&self) -> Batch {
+        trust_table(&self.limits)
+    }
+}
+
+/// What a rank that is left out means to those that it works with.
+fn to_the_others(lost: &Limit) -> Vec<Limit> {
+    let limit = Limit { rank: None, grade: Grade::AtMost, ..lost.clone() };
+    limit.of_all(&[Capability::Ranks, Capability::Transfer])
+}
+
+/// The first limit with the worst grade.
+fn worst<'a>(limits: impl Iterator<Item = &'a Limit>) -> Option<&'a Limit> {
+    limits.reduce(|worst, l| if l.grade > worst.grade { l } else { worst })
+}

@@ -1,0 +1,57 @@
+//! Work was launched on the device of a rank, but none of it is recorded. Nothing is told about this device, and the rank
+//! is in no share, mean or sum. Lengths of steps are those of its host, which may run ahead of the device.
+
+use crate::facts::vendor::Vendor;
+use crate::recording::capability::{Capability, Grade};
+use crate::recording::facts::{NOT_RECORDED, RecordingRow};
+use crate::recording::limit::Limit;
+use crate::recording::rules::Recorded;
+use hta_base::units::fmt_count;
+use hta_base::wording::ranks::ranks_named;
+
+pub fn find(recorded: &Recorded) -> Vec<Limit> {
+    use Capability::{DeviceTime, Host, Idle, Launch, Ranks, Steps, Transfer, Work};
+    let lost = recorded.ranks.iter().filter(|r| r.device_state == NOT_RECORDED);
+    let withheld = [DeviceTime, Idle, Host, Launch, Ranks, Transfer, Work];
+    lost.flat_map(|r| limit(r).withheld_or_bound(&withheld, &[Steps])).collect()
+}
+
+fn limit(r: &RecordingRow) -> Limit {
+    let count = fmt_count(r.launch_count);
+    let activity = match Vendor::named(r.vendor) {
+        Vendor::Nvidia => "ProfilerActivity.CUDA, and check that no other tool uses CUPTI at the same time",
+        Vendor::Amd => "ProfilerActivity.CUDA, and check that no other tool uses roctracer or rocprofiler",
+        _ => "the activity of the device (such as ProfilerActivity.XPU)",
+    };
+    Limit {
+        rank: Some(r.rank),
+        capability: Capability::DeviceTime,
+        grade: Grade::Withheld,
+        rule: "device_not_recorded",
+        measured: format!("{count} launches, 0 activities"),
+        limit: "an activity for each launch".to_string(),
+        sentence: format!(
+            "{count} of {count} launches of {} have no recorded kernel: its device was not recorded",
+            ranks_named(&[r.rank])
+        ),
+        next: format!("record again with {activity}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::recording::rules::testing::{found, rank};
+
+    #[test]
+    fn a_device_without_a_row_is_withheld_and_a_host_is_not() {
+        let lost = |r: &mut crate::recording::facts::RecordingRow<'static>| {
+            (r.activity_count, r.launch_count, r.device_state) = (0, 300, "not_recorded");
+        };
+        let limits = found("device_not_recorded", vec![rank(0, |_| {}), rank(1, lost)]);
+        assert!(limits.iter().all(|l| l.rank == Some(1)) && limits.len() == 8, "{limits:?}");
+        let said = "300 of 300 launches of rank 1 have no recorded kernel: its device was not recorded";
+        assert_eq!(limits[0].sentence, said);
+        let host = |r: &mut crate::recording::facts::RecordingRow<'static>| r.device_state = "host_job";
+        assert_eq!(found("device_not_recorded", vec![rank(0, host)]), []);
+    }
+}

@@ -1,0 +1,32 @@
+//! Members of a collective in which each waits for all others end apart, by more than 1 ms and a tenth of the longest
+//! call. One of the times is wrong, so that the collective counts neither as transfer nor for bandwidth. If that is so of
+//! more than 5 % of the collectives, what is said of transfers is a bound.
+
+use crate::recording::capability::{Capability, Grade};
+use crate::recording::limit::Limit;
+use crate::recording::rules::Recorded;
+use hta_base::units::fmt_ns;
+use hta_base::wording::counts::plural;
+
+/// Share of collectives, percent.
+const MOST_PCT: usize = 5;
+
+pub fn find(recorded: &Recorded) -> Vec<Limit> {
+    let job = recorded.job;
+    let Some(farthest) = job.strays.iter().max_by_key(|s| s.apart.abs()) else { return Vec::new() };
+    let all = job.instances().iter().filter(|i| i.kind.is_synchronous() && i.len() > 1).count();
+    if job.strays.len() * 100 <= all * MOST_PCT {
+        return Vec::new();
+    }
+    let count = plural(job.strays.len(), "collective");
+    vec![Limit {
+        rank: None,
+        capability: Capability::Transfer,
+        grade: Grade::AtMost,
+        rule: "ends_apart",
+        measured: format!("{count}, {}", fmt_ns(farthest.apart.abs())),
+        limit: format!("{MOST_PCT} % of the collectives"),
+        sentence: format!("members of {count} end apart: {}", job.stray_in_words(farthest)),
+        next: "check the clock of this rank and the version of its profiler".to_string(),
+    }]
+}

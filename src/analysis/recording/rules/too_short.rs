@@ -1,0 +1,56 @@
+//! Fewer than 100 GPU activities are recorded of every rank, which take less than 10 ms together: too little for a
+//! statement about a job.
+
+use crate::facts::vendor::Vendor;
+use crate::recording::capability::{Capability, Grade};
+use crate::recording::facts::NOT_RECORDED;
+use crate::recording::limit::Limit;
+use crate::recording::rules::Recorded;
+use hta_base::units::{fmt_count, fmt_ns};
+
+/// Name of the rule.
+pub const NAME: &str = "too_short";
+
+/// Fewest GPU activities.
+const LEAST: u64 = 100;
+/// Least GPU time, ns. A few long activities tell as much as many short ones.
+const LEAST_NS: i64 = 10_000_000;
+
+pub fn find(recorded: &Recorded) -> Vec<Limit> {
+    let most = recorded.ranks.iter().max_by_key(|r| r.activity_count);
+    let Some(most) = most.filter(|r| {
+        r.activity_count < LEAST
+            && r.gpu_sum_ns < LEAST_NS
+            && r.vendor != Vendor::Host.name()
+            && r.device_state != NOT_RECORDED
+    }) else {
+        return Vec::new();
+    };
+    let count = fmt_count(most.activity_count);
+    let limit = Limit {
+        rank: None,
+        capability: Capability::Idle,
+        grade: Grade::Withheld,
+        rule: NAME,
+        measured: count.clone(),
+        limit: LEAST.to_string(),
+        sentence: format!("too short: {count} GPU activities, {} of GPU time", fmt_ns(most.gpu_sum_ns)),
+        next: "record again for longer: more steps, after a warm-up".to_string(),
+    };
+    use Capability::{DeviceTime, Host, Idle, Launch, Work};
+    limit.of_all(&[DeviceTime, Idle, Host, Launch, Work])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::recording::rules::testing::{found, rank};
+
+    #[test]
+    fn few_activities_are_too_few_unless_they_are_long() {
+        let with =
+            |count: u64, ns: i64| found("too_short", vec![rank(0, |r| (r.activity_count, r.gpu_sum_ns) = (count, ns))]);
+        assert_eq!(with(99, 51_400)[0].sentence, "too short: 99 GPU activities, 51.4 us of GPU time");
+        assert_eq!(with(100, 51_400), []);
+        assert_eq!(with(95, 182_000_000), []);
+    }
+}

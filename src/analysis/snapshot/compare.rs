@@ -1,0 +1,266 @@
+//! Compares two memory snapshots, device by device: the peak, and what holds it by line.
+
+use super::content::{Key, Part, parts};
+use super::device::DeviceMemory;
+use super::findings::size;
+use super::rows::DeviceRows;
+use super::site::Sites;
+use super::tables::{MemoryDiff, MemoryDiffRow};
+use crate::api::{Align, Certainty, Observation, Output, View};
+use hta_base::units::{fmt_count, fmt_pct, percent};
+use hta_trace::memory_moment::MemoryMoment;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Number of lines in the sentence of a device.
+const NAMED: usize = 2;
+
+/// What is compared of one device of a snapshot.
+pub struct ComparedDevice {
+    rank: u32,
+    device: Option<i64>,
+    device_type: &'static str,
+    name: String,
+    moment: MemoryMoment,
+    /// Bytes by line at that moment.
+    parts: Vec<Part>,
+    reserved: i64,
+    /// Whether the first entries of the history are missing, so that the level is at least this.
+    is_bound: bool,
+}
+
+impl ComparedDevice {
+    /// The peak of a device; without a history what is held at the end.
+    pub fn new(rank: u32, device: &DeviceMemory, sites: &Sites) -> Self {
+        let rows = DeviceRows { rank, device, sites, steps: None };
+        let moment = if device.replay.is_some() { MemoryMoment::Peak } else { MemoryMoment::End };
+        let held = rows.held(moment).map(|(_, held)| held).unwrap_or_default();
+        Self {
+            rank,
+            device: device.device,
+            device_type: device.device_type(),
+            name: device.name(),
+            moment,
+            parts: parts(device, sites, held, Key::Line),
+            reserved: device.replay.as_ref().map_or(device.end.reserved, |r| r.reserved_max),
+            is_bound: device.overflow().is_some(),
+        }
+    }
+
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn bytes(&self) -> i64 {
+        self.parts.iter().map(|p| p.bytes).sum()
+    }
+}
+
+/// Bytes and allocations of one line on both sides.
+struct LineChange<'a> {
+    line: &'a str,
+    bytes: [i64; 2],
+    count: [u64; 2],
+}
+
+impl LineChange<'_> {
+    fn delta(&self) -> i64 {
+        self.bytes[1] - self.bytes[0]
+    }
+}
+
+/// The lines of both sides, the largest change first.
+fn lines<'a>(sides: [&'a ComparedDevice; 2]) -> Vec<LineChange<'a>> {
+    let mut by_line: BTreeMap<&str, LineChange> = BTreeMap::new();
+    for (side, device) in sides.into_iter().enumerate() {
+        for part in &device.parts {
+            let line = part.key.as_str();
+            let of = by_line.entry(line).or_insert(LineChange { line, bytes: [0; 2], count: [0; 2] });
+            of.bytes[side] += part.bytes;
+            of.count[side] += part.count;
+        }
+    }
+    let mut all: Vec<LineChange> = by_line.into_values().collect();
+    all.sort_by_key(|l| (Reverse(l.delta().abs()), l.line));
+    all
+}
+
+fn signed(bytes: i64) -> String {
+    format!("{}{}", if bytes < 0 { "-" } else { "+" }, size(bytes))
+}
+
+/// The comparison of two sets of snapshots. Devices that only one of them has are named.
+pub fn compare(base: &[ComparedDevice], test: &[ComparedDevice], top: usize) -> Output {
+    let key = |d: &ComparedDevice| (d.rank, d.device.is_none(), d.device);
+    let mut notes: Vec<String> = Vec::new();
+    let mut out = Output::default();
+    let mut table = MemoryDiff::default();
+    for before in base {
+        let Some(after) = test.iter().find(|t| key(t) == key(before)) else { continue };
+        if before.moment != after.moment {
+            notes.push(format!(
+                "rank {}, {}: only one side has a history, so its peak has no counterpart: record both with \
+                 torch.cuda.memory._record_memory_history()",
+                before.rank, before.name
+            ));
+            continue;
+        }
+        let changes = lines([before, after]);
+        for line in &changes {
+            table.push(MemoryDiffRow {
+                rank: before.rank,
+                device_type: before.device_type,
+                device: before.device,
+                moment: &before.moment.name(),
+                site: line.line,
+                base_count: line.count[0],
+                test_count: line.count[1],
+                base_bytes: line.bytes[0],
+                test_bytes: line.bytes[1],
+                delta_bytes: line.delta(),
+            });
+        }
+        out.observations.push(observation(before, after, &changes));
+        out.views.push(view(before, after, &changes, top));
+    }
+    let only = |side: &str, of: &[ComparedDevice], other: &[ComparedDevice]| -> Vec<String> {
+        let alone = of.iter().filter(|d| !other.iter().any(|o| key(o) == key(d)));
+        alone.map(|d| format!("only in {side}: rank {}, {}, {}", d.rank, d.name, size(d.bytes()))).collect()
+    };
+    notes.extend([only("base", base, test), only("test", test, base)].concat());
+    if !notes.is_empty() {
+        let title = "Devices that are not compared".to_string();
+        out.views.push(View { title, columns: Vec::new(), rows: Vec::new(), notes });
+    }
+    out.tables.push(table.finish());
+    out
+}
+
+fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineChange]) -> Observation {
+    let least = |d: &ComparedDevice| if d.is_bound { "at least " } else { "" };
+    let what = match before.moment {
+        MemoryMoment::Peak => "the peak",
+        _ => "what is held",
+    };
+    let delta = after.bytes() - before.bytes();
+    let is_named = |l: &&LineChange| l.delta() != 0;
+    let named: Vec<String> = changes
+        .iter()
+        .filter(is_named)
+        .take(NAMED)
+        .map(|l| {
+            let (exact, size) = (fmt_count(l.delta().unsigned_abs()), signed(l.delta()));
+            format!("{} {size} ({exact} bytes)", l.line)
+        })
+        .collect();
+    // Changes of lines may cancel out.
+    let holds_most = |l: &LineChange| l.delta().signum() == delta.signum() && l.delta().abs() >= delta.abs() / 2;
+    let how = if changes.first().is_some_and(holds_most) { "most of it at" } else { "changed most:" };
+    let named = if named.is_empty() { String::new() } else { format!("; {how} {}", named.join(", ")) };
+    let overflow = match before.is_bound || after.is_bound {
+        true => "; a history overflowed, so that its peak may lie before",
+        false => "",
+    };
+    let sentence = format!(
+        "rank {}, {}: {what} was {}{}, is {}{} ({}, {}){named}{overflow}",
+        before.rank,
+        before.name,
+        least(before),
+        size(before.bytes()),
+        least(after),
+        size(after.bytes()),
+        signed(delta),
+        fmt_pct(percent(delta, before.bytes()))
+    );
+    Observation {
+        analysis: "memory",
+        ranks: vec![before.rank],
+        steps: Vec::new(),
+        cost_ns_per_step: 0,
+        share_of_step: None,
+        certainty: Certainty::Measured,
+        sentence,
+        table: MemoryDiff::SPEC.name,
+    }
+}
+
+fn view(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineChange], top: usize) -> View {
+    let row = |l: &LineChange| vec![l.line.to_string(), size(l.bytes[0]), size(l.bytes[1]), signed(l.delta())];
+    let mut notes = vec![format!("most reserved: {} before, {} after", size(before.reserved), size(after.reserved))];
+    if changes.len() > top {
+        notes.push(format!("{} more", fmt_count((changes.len() - top) as u64)));
+    }
+    let when = before.moment.words();
+    View {
+        title: format!("What holds the memory {when}, before and after (rank {}, {})", before.rank, before.name),
+        columns: vec![
+            ("line", Align::Left),
+            ("before", Align::Right),
+            ("after", Align::Right),
+            ("change", Align::Right),
+        ],
+        rows: changes.iter().take(top).map(row).collect(),
+        notes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(number: i64, parts: &[(&str, i64)], is_bound: bool) -> ComparedDevice {
+        let part = |(key, bytes): &(&str, i64)| Part { key: (*key).to_string(), count: 1, bytes: *bytes };
+        ComparedDevice {
+            rank: 0,
+            device: Some(number),
+            device_type: "cuda",
+            name: format!("device {number}"),
+            moment: MemoryMoment::Peak,
+            parts: parts.iter().map(part).collect(),
+            reserved: 0,
+            is_bound,
+        }
+    }
+
+    #[test]
+    fn the_line_whose_bytes_grow_is_named() {
+        let base = [device(0, &[("a.py:1", 3_000), ("b.py:2", 1_000)], false), device(1, &[("a.py:1", 1)], false)];
+        let test = [device(0, &[("a.py:1", 3_000), ("b.py:2", 5_000), ("c.py:3", 10)], false)];
+        let out = compare(&base, &test, 5);
+        let told: Vec<&str> = out.observations.iter().map(|o| o.sentence.as_str()).collect();
+        assert_eq!(
+            told,
+            ["rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, 100.2 %); most of it at b.py:2 +4.00 kB \
+              (4,000 bytes), c.py:3 +10 B (10 bytes)"]
+        );
+        assert_eq!(out.views[0].rows[0], ["b.py:2", "1.00 kB", "5.00 kB", "+4.00 kB"]);
+        assert_eq!(out.views[1].notes, ["only in base: rank 0, device 1, 1 B"]);
+    }
+
+    #[test]
+    fn lines_that_cancel_out_are_not_most_of_the_change() {
+        let (base, test) = ([device(0, &[("a.py:1", 3_000)], false)], [device(0, &[("b.py:2", 3_001)], false)]);
+        let out = compare(&base, &test, 5);
+        assert!(out.observations[0].sentence.contains("; most of it at b.py:2 +3.00 kB"));
+        let test = [device(0, &[("b.py:2", 2_900), ("c.py:3", 200)], false)];
+        let out = compare(&base, &test, 5);
+        assert!(out.observations[0].sentence.contains("; changed most: a.py:1 -3.00 kB"));
+    }
+
+    #[test]
+    fn a_peak_is_not_compared_with_what_is_held_at_the_end() {
+        let base = [device(0, &[("a.py:1", 3_000)], false)];
+        let mut test = [device(0, &[("a.py:1", 1_000)], false)];
+        test[0].moment = MemoryMoment::End;
+        let out = compare(&base, &test, 5);
+        assert!(out.observations.is_empty());
+        assert!(out.views[0].notes[0].starts_with("rank 0, device 0: only one side has a history"));
+    }
+
+    #[test]
+    fn a_peak_of_a_history_that_overflowed_is_at_least_what_is_left() {
+        let (base, test) = ([device(0, &[("a.py:1", 1_000)], true)], [device(0, &[("a.py:1", 1_000)], false)]);
+        let out = compare(&base, &test, 5);
+        assert!(out.observations[0].sentence.contains("was at least 1.00 kB, is 1.00 kB (+0 B, 0.0 %); a history"));
+    }
+}

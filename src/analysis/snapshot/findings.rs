@@ -1,0 +1,303 @@
+//! What stands out in a snapshot: the peak and what makes it, failed requests, flushes of the cache, leaks, and memory
+//! that is reserved but of no use.
+
+use super::content::{Key, parts};
+use super::events::{EventKind, events};
+use super::history::Origin;
+use super::rows::DeviceRows;
+use super::summary::{DeviceSummary, Nearness};
+use crate::api::{Certainty, Observation};
+use hta_base::units::{fmt_bytes, fmt_count, fmt_pct, percent};
+use hta_base::wording::counts::counted;
+use hta_read::snapshot::Overflow;
+use hta_trace::memory_moment::MemoryMoment;
+
+/// Share of the reserved memory above which split blocks are named, percent.
+const SPLIT_PCT: f64 = 10.0;
+/// The same of memory that `empty_cache()` would give back.
+const RELEASABLE_PCT: f64 = 20.0;
+/// Share of the active memory above which rounding is named, percent.
+const ROUNDING_PCT: f64 = 5.0;
+/// Difference to the median of the ranks' peaks from which a rank is named, percent.
+const PEAK_DIFFERENCE_PCT: f64 = 10.0;
+/// Number of failed requests and of flushes that are named one by one.
+const NAMED: usize = 3;
+
+/// Bytes in a sentence.
+pub fn size(bytes: i64) -> String {
+    fmt_bytes(bytes.unsigned_abs())
+}
+
+fn observation(rank: u32, sentence: String, table: &'static str, certainty: Certainty) -> Observation {
+    Observation {
+        analysis: "memory",
+        ranks: vec![rank],
+        steps: Vec::new(),
+        cost_ns_per_step: 0,
+        share_of_step: None,
+        certainty,
+        sentence,
+        table,
+    }
+}
+
+/// What a finding is about, the most important first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    Oom,
+    Leak,
+    Retry,
+    UnevenPeak,
+    /// The first entries are missing, or entries and blocks disagree: what follows holds for the rest only.
+    History,
+    Peak,
+    EmptyCache,
+    Split,
+    Releasable,
+    Rounding,
+}
+
+/// A finding with what findings of several devices are sorted by: the subject, then the device nearest to its limit first.
+pub type Finding = ((Subject, Nearness), Observation);
+
+/// The findings of one device, the most important first.
+pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let place = format!("rank {}, {}", rows.rank, rows.device.name());
+    let nearness = DeviceSummary::new(rows.rank, rows.device).nearness();
+    let mut tell = |subject: Subject, sentence: String, table, certainty| {
+        out.push(((subject, nearness), observation(rows.rank, format!("{place}: {sentence}"), table, certainty)));
+    };
+    let all = events(rows.device, rows.sites);
+    let of = |kind: EventKind| all.iter().filter(move |e| e.kind == kind);
+    for e in of(EventKind::Oom).take(NAMED) {
+        let free = e.device_free.map_or(String::new(), |f| format!(", {} were free on the device", size(f)));
+        let level = rows.device.replay.as_ref().map_or(0, |r| r.level(Some(e.seq)));
+        let unused = e.reserved - level;
+        let holder = rows.held(MemoryMoment::Entry(e.seq)).and_then(|(_, held)| {
+            let largest = parts(rows.device, rows.sites, held, Key::Line).into_iter().next()?;
+            Some(format!("; most was held by {}, {} (see --at entry:{})", largest.key, size(largest.bytes), e.seq))
+        });
+        tell(
+            Subject::Oom,
+            format!(
+                "a request of {} failed (entry {}) at {}: {} were requested before, {} reserved{free}; {} of the reserved \
+                 were unused, in pieces or by rounding{}",
+                size(e.bytes),
+                fmt_count(u64::from(e.seq)),
+                rows.sites.site(e.stack),
+                size(level),
+                size(e.reserved),
+                size(unused),
+                holder.unwrap_or_default()
+            ),
+            "memory_events",
+            Certainty::Measured,
+        );
+    }
+    for sentence in history_faults(rows) {
+        tell(Subject::History, sentence, "memory_peaks", Certainty::Measured);
+    }
+    if let Some(sentence) = peak(rows) {
+        tell(Subject::Peak, sentence, "memory_peaks", Certainty::Measured);
+    }
+    for leak in rows.leaks().into_iter().filter(|l| l.is_recurring()) {
+        tell(
+            Subject::Leak,
+            format!(
+                "{} keeps {} more in each of {} rounds, {} in all ({}), and none of it is freed: a leak, or a list or \
+                 cache that grows",
+                leak.site,
+                size(leak.bytes_per_group()),
+                leak.groups,
+                size(leak.bytes),
+                counted(leak.count, "allocation")
+            ),
+            "memory_leaks",
+            Certainty::Inferred,
+        );
+    }
+    let retries: Vec<_> = of(EventKind::Retry).collect();
+    if let Some(first) = retries.first() {
+        tell(
+            Subject::Retry,
+            format!(
+                "the allocator flushed its cache {} and asked the device again, first at {} (entry {}, {} given back): each \
+                 time the device is waited for",
+                times(retries.len()),
+                rows.sites.site(first.stack),
+                fmt_count(u64::from(first.seq)),
+                size(first.bytes)
+            ),
+            "memory_events",
+            Certainty::Inferred,
+        );
+    }
+    let in_loop: Vec<_> = of(EventKind::EmptyCache).filter(|e| e.is_followed).collect();
+    if let Some(first) = in_loop.first().filter(|_| in_loop.len() > 1) {
+        let bytes: i64 = in_loop.iter().map(|e| e.bytes).sum();
+        tell(
+            Subject::EmptyCache,
+            format!(
+                "empty_cache() runs in a loop: {} it gave {} back that was reserved again at once, first at {} (entry {})",
+                times(in_loop.len()),
+                size(bytes),
+                rows.sites.site(first.stack),
+                fmt_count(u64::from(first.seq))
+            ),
+            "memory_events",
+            Certainty::Measured,
+        );
+    }
+    let end = &rows.device.end;
+    let share = |part, whole, least: f64| percent(part, whole).filter(|p| *p > least);
+    if let Some(pct) = share(end.fragmented(), end.reserved, SPLIT_PCT) {
+        tell(
+            Subject::Split,
+            format!(
+                "{} of the reserved memory ({}) lie free in pieces beside blocks in use, where only smaller requests fit: \
+                 fragmentation; the largest free block, which is not among it, has {}",
+                fmt_pct(Some(pct)),
+                size(end.fragmented()),
+                size(end.largest_inactive)
+            ),
+            "memory_segments",
+            Certainty::Measured,
+        );
+    } else if let Some(pct) = share(end.split - end.tails, end.reserved, SPLIT_PCT) {
+        tell(
+            Subject::Split,
+            format!(
+                "{} of the reserved memory ({}) lie free beside blocks in use, but nearly all of it in one block of {}, \
+                 where large requests fit: no fragmentation",
+                fmt_pct(Some(pct)),
+                size(end.split - end.tails),
+                size(end.largest_inactive)
+            ),
+            "memory_segments",
+            Certainty::Measured,
+        );
+    }
+    if let Some(pct) = share(end.cached(), end.reserved, RELEASABLE_PCT) {
+        let place = match (end.releasable, end.tails) {
+            (_, 0) => "in segments without any block in use",
+            (0, _) => "at the end of expandable segments",
+            _ => "in segments without any block in use and at the end of expandable ones",
+        };
+        tell(
+            Subject::Releasable,
+            format!(
+                "{} of the reserved memory ({}) are {place}: the cache, which empty_cache() would give back",
+                fmt_pct(Some(pct)),
+                size(end.cached())
+            ),
+            "memory_segments",
+            Certainty::Measured,
+        );
+    }
+    if let Some(pct) = share(end.rounding(), end.active, ROUNDING_PCT) {
+        tell(
+            Subject::Rounding,
+            format!(
+                "{} of the active memory ({}) were not asked for: sizes are rounded up",
+                fmt_pct(Some(pct)),
+                size(end.rounding())
+            ),
+            "memory_segments",
+            Certainty::Measured,
+        );
+    }
+    out.sort_by_key(|(order, _)| *order);
+    out
+}
+
+fn times(n: usize) -> String {
+    if n == 1 { "once".to_string() } else { format!("{n} times") }
+}
+
+/// Why levels and the peak hold only for a part of what happened.
+fn history_faults(rows: &DeviceRows) -> Vec<String> {
+    let mut out = Vec::new();
+    let (Some(replay), Some(history)) = (&rows.device.replay, rows.device.history) else { return out };
+    if let Some(overflow) = rows.device.overflow() {
+        let why = match overflow {
+            Overflow::Told => "trace_alloc_overflowed",
+            Overflow::Full => "trace_alloc_max_entries",
+        };
+        out.push(format!(
+            "history overflowed ({why}, {} entries): the peak may lie before, and is at least what is named here; {} were reserved \
+             then; record with more entries: _record_memory_history(max_entries=...)",
+            fmt_count(history.len() as u64),
+            size(replay.reserved_before)
+        ));
+    }
+    if replay.disagreement != 0 {
+        out.push(format!(
+            "the history and the blocks at the end disagree by {}: entries are missing or were edited, and the peak may \
+             differ by as much",
+            size(replay.disagreement)
+        ));
+    }
+    out
+}
+
+/// The peak, what holds most of it, and how much of it was there before.
+fn peak(rows: &DeviceRows) -> Option<String> {
+    let (replay, history) = (rows.device.replay.as_ref()?, rows.device.history?);
+    let held = replay.content(rows.device.snapshot, history, replay.peak.seq);
+    let sum = |is: fn(&Origin) -> bool| held.iter().filter(|h| is(&h.origin)).map(|h| h.bytes).sum::<i64>();
+    let freed = sum(|o| matches!(o, Origin::BeforeFreed(_)));
+    let alive = sum(|o| matches!(o, Origin::BeforeAlive));
+    let is_bound = rows.device.overflow().is_some();
+    let mut out = format!("the peak is {}{}", if is_bound { "at least " } else { "" }, size(replay.peak.bytes));
+    match replay.peak.seq {
+        None => out.push_str(", before the first entry of the history"),
+        Some(seq) => {
+            let entry = rows.device.snapshot.entries(history).nth(seq as usize)?;
+            out.push_str(&format!(" at entry {}", fmt_count(u64::from(seq))));
+            if let Some((name, us)) = rows.device.phases.since(entry) {
+                out.push_str(&format!(", {} us into {name}", fmt_count(us.unsigned_abs())));
+            }
+        }
+    }
+    let share = |bytes| percent(bytes, replay.peak.bytes).filter(|pct| *pct >= 1.0);
+    // What asked last is often small; what holds most is to be repaired.
+    let of_history = held.iter().copied().filter(|h| matches!(h.origin, Origin::Entry(_)));
+    let largest = parts(rows.device, rows.sites, of_history, Key::Line).into_iter().next();
+    if let Some((part, pct)) = largest.and_then(|p| share(p.bytes).map(|pct| (p, pct))) {
+        let how_much = if pct >= 50.0 { "most of it" } else { "the largest part" };
+        out.push_str(&format!(
+            ", {how_much} held by {}: {} ({}) in {}",
+            part.key,
+            size(part.bytes),
+            fmt_pct(Some(pct)),
+            counted(part.count, "allocation")
+        ));
+    }
+    if let Some(pct) = share(freed) {
+        out.push_str(&format!("; {} were allocated before the history and freed later", fmt_pct(Some(pct))));
+    }
+    if let Some(pct) = share(alive) {
+        out.push_str(&format!("; {} were allocated before the history and never freed", fmt_pct(Some(pct))));
+    }
+    Some(out)
+}
+
+/// Ranks whose peak is not that of the others.
+pub fn uneven(devices: &[DeviceSummary]) -> Vec<Finding> {
+    let peaks: Vec<(&DeviceSummary, i64)> = devices.iter().filter_map(|d| Some((d, d.peak?))).collect();
+    let ranks: std::collections::BTreeSet<u32> = peaks.iter().map(|p| p.0.rank).collect();
+    let mut sizes: Vec<i64> = peaks.iter().map(|p| p.1).collect();
+    sizes.sort_unstable();
+    let Some(median) = sizes.get(sizes.len() / 2).copied().filter(|_| ranks.len() > 2) else { return Vec::new() };
+    let differs =
+        |p: &&(&DeviceSummary, i64)| percent((p.1 - median).abs(), median).is_some_and(|d| d > PEAK_DIFFERENCE_PCT);
+    let tell = |(d, bytes): &(&DeviceSummary, i64)| {
+        let (rank, device) = (d.rank, &d.device);
+        let sentence =
+            format!("rank {rank}, {device}: its peak is {}, the median of the ranks {}", size(*bytes), size(median));
+        let order = (Subject::UnevenPeak, d.nearness());
+        (order, observation(rank, sentence, "memory_peaks", Certainty::Measured))
+    };
+    peaks.iter().filter(differs).map(tell).collect()
+}

@@ -1,0 +1,33 @@
+//! The place of a moment in the history of a snapshot.
+
+use hta_read::snapshot::Entry;
+use hta_trace::memory_moment::MemoryMoment;
+
+/// The entry after which it is: `Some(None)` is before the first. `None` if the history has no such moment.
+pub fn seq<'a>(
+    moment: MemoryMoment,
+    peak: Option<u32>,
+    entries: impl Iterator<Item = &'a Entry>,
+) -> Option<Option<u32>> {
+    let all = (0u32..).zip(entries);
+    match moment {
+        // A snapshot has no steps.
+        MemoryMoment::Step(_) => None,
+        MemoryMoment::Peak => Some(peak),
+        MemoryMoment::End => Some(all.map(|(seq, _)| seq).last()),
+        MemoryMoment::Entry(seq) => (all.count() as u64 > u64::from(seq)).then_some(Some(seq)),
+        MemoryMoment::Time(ns) => {
+            let mut last = None;
+            let mut has_time = false;
+            for (seq, entry) in all {
+                let Some(time) = entry.time_us() else { continue };
+                has_time = true;
+                if time.saturating_mul(1000) > ns {
+                    break;
+                }
+                last = Some(seq);
+            }
+            has_time.then_some(last)
+        }
+    }
+}

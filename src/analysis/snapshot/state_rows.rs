@@ -1,0 +1,86 @@
+//! Rows of the tables of segments, blocks and stacks: the state when the snapshot was taken.
+
+use super::end_state::EndState;
+use super::rows::{DeviceRows, SOURCE, stack_number};
+use super::tables::{MemoryBlockRow, MemoryBlocks, MemorySegmentRow, MemorySegments, MemoryStackRow, MemoryStacks};
+use hta_base::table::schema::Batch;
+use hta_read::snapshot::{BlockState, Snapshot, StackId};
+
+impl DeviceRows<'_> {
+    pub(super) fn segments(&self) -> Batch {
+        let mut segments = self.device.segments.clone();
+        segments.sort_by_key(|s| s.address);
+        let mut table = MemorySegments::default();
+        for s in segments {
+            let mut state = EndState::default();
+            state.add(s, self.device.snapshot.blocks(s));
+            table.push(MemorySegmentRow {
+                rank: self.rank,
+                device_type: self.device.device_type(),
+                device: self.device.device,
+                source: SOURCE,
+                address: s.address,
+                bytes: s.bytes,
+                stream: s.stream,
+                pool: &format!("{},{}", s.pool.0, s.pool.1),
+                is_large: s.is_large,
+                is_expandable: s.is_expandable,
+                active_bytes: state.active,
+                requested_bytes: state.requested,
+                pending_bytes: state.pending,
+                inactive_bytes: state.inactive(),
+                largest_free_bytes: state.largest_inactive,
+                site: self.sites.site(s.stack),
+            });
+        }
+        table.finish()
+    }
+
+    pub(super) fn blocks(&self) -> Batch {
+        let mut segments = self.device.segments.clone();
+        segments.sort_by_key(|s| s.address);
+        let mut table = MemoryBlocks::default();
+        for s in segments {
+            for b in self.device.snapshot.blocks(s) {
+                let is_free = matches!(b.state, BlockState::Inactive | BlockState::Unknown);
+                table.push(MemoryBlockRow {
+                    rank: self.rank,
+                    device_type: self.device.device_type(),
+                    device: self.device.device,
+                    source: SOURCE,
+                    segment_address: s.address,
+                    offset_bytes: i64::try_from(b.address.saturating_sub(s.address)).unwrap_or(i64::MAX),
+                    bytes: b.bytes,
+                    requested_bytes: (!is_free).then_some(b.requested),
+                    state: match b.state {
+                        BlockState::Allocated => "allocated",
+                        BlockState::Pending => "pending",
+                        BlockState::Inactive => "inactive",
+                        BlockState::Unknown => "unknown",
+                    },
+                    site: (!is_free).then(|| self.sites.site(b.stack)),
+                    stack_id: stack_number(b.stack).filter(|_| !is_free),
+                });
+            }
+        }
+        table.finish()
+    }
+}
+
+/// All stacks of a snapshot.
+pub fn stacks(snapshot: &Snapshot, rank: u32) -> Batch {
+    let mut table = MemoryStacks::default();
+    for stack in 0..snapshot.stacks.len() as u32 {
+        for (depth, frame) in (0u32..).zip(snapshot.stacks.frames(StackId(stack))) {
+            table.push(MemoryStackRow {
+                rank,
+                stack_id: u64::from(stack),
+                depth,
+                file: snapshot.texts.get(frame.file),
+                line: frame.line,
+                function: snapshot.texts.get(frame.function),
+            });
+        }
+    }
+    table.finish()
+}

@@ -1,0 +1,8 @@
+//! Tables: declaration, construction row by row, reading and documentation. The data is stored in Arrow arrays.
+
+pub mod cells;
+pub mod checked;
+pub mod column;
+pub mod declare;
+pub mod schema;
+pub mod typed;

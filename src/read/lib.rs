@@ -1,0 +1,20 @@
+//! Reads trace files, on disk and in object stores, into one rank's columns. How a recorder writes its files is known
+//! here alone, except for the overlay, which copies JSON traces.
+
+pub mod coordinates;
+pub mod discover;
+pub mod error;
+pub mod files;
+pub mod format;
+pub mod input;
+pub mod kineto;
+pub mod load;
+mod marked_operator;
+pub mod options;
+pub mod reading;
+mod reports;
+pub mod room;
+pub mod snapshot;
+pub mod source;
+mod sqlite;
+mod times;

@@ -1,0 +1,138 @@
+//! Causes before and after: which are gone, new, or give more or less than before.
+//!
+//! A cause is the same on both sides if its `finding_id` is.
+
+use hta_analysis::api::{Align, View};
+use hta_analysis::diagnosis::{FindingRow, Findings};
+use hta_base::table;
+use hta_base::table::schema::{Batch, Table, Text};
+use hta_base::units::fmt_pct;
+use hta_base::wording::names::clip;
+use std::collections::BTreeMap;
+
+table! {
+    /// Causes of both sides, by the gain of their repair. Withheld causes are left out.
+    pub struct DiffCauses, DiffCauseRow = "diff_causes" by "state, finding_id" {
+        state: Text, "", "gone, new, changed or same";
+        finding_id: Text, "", "the cause, as in findings";
+        kind: Text, "", "kind of cause";
+        base_recoverable_pct: Option<f64>, "%", "gain of its repair, of the time of the base job; null: not there";
+        test_recoverable_pct: Option<f64>, "%", "the same of test";
+        rank_label: Text, "", "its ranks in words, of test where it is there";
+        sentence: Text, "", "the cause in words, of test where it is there";
+    }
+}
+
+/// A cause whose gain changes by less is the same, percentage points,
+const POINTS: f64 = 1.0;
+/// or percent of the gain before.
+const PCT: f64 = 20.0;
+
+/// Largest width of a key in the view, characters.
+const WIDTH: usize = 40;
+
+/// What became of a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    Gone,
+    New,
+    Changed,
+    Same,
+}
+
+impl State {
+    /// Causes with a smaller gain on a side are not there, percent of the time.
+    pub const LEAST: f64 = 1.0;
+
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Gone => "gone",
+            State::New => "new",
+            State::Changed => "changed",
+            State::Same => "same",
+        }
+    }
+
+    /// Of a cause with these gains, percent of the time; null: not there.
+    pub fn of(base: Option<f64>, test: Option<f64>) -> State {
+        match (base, test) {
+            (Some(_), None) => State::Gone,
+            (None, _) => State::New,
+            (Some(base), Some(test)) if (test - base).abs() > POINTS.max(base * PCT / 100.0) => State::Changed,
+            _ => State::Same,
+        }
+    }
+}
+
+/// The causes of a side, from its table `findings`.
+fn causes<'a>(tables: &'a [Batch]) -> BTreeMap<&'a str, FindingRow<'a>> {
+    let found = tables.iter().filter(|b| b.spec.name == Findings::SPEC.name);
+    let rows =
+        found.flat_map(Findings::rows).filter(|r| r.trust != "withheld" && r.recoverable_pct >= Some(State::LEAST));
+    rows.map(|r| (r.finding_id, r)).collect()
+}
+
+/// Kind, key and ranks of a cause.
+fn named(cause: &FindingRow) -> String {
+    let key = if cause.key.is_empty() { String::new() } else { format!(" `{}`", clip(cause.key, WIDTH)) };
+    format!("{}{key}, {}", cause.kind.replace('_', " "), cause.rank_label)
+}
+
+/// Compares the causes of two sets, given their tables.
+pub fn compare(base: &[Batch], test: &[Batch]) -> (Batch, View) {
+    let (base, test) = (causes(base), causes(test));
+    let ids = base.keys().chain(test.keys()).collect::<std::collections::BTreeSet<_>>();
+    let gain = |of: Option<&FindingRow>| of.and_then(|r| r.recoverable_pct);
+    let mut rows: Vec<(State, &str, Option<&FindingRow>, Option<&FindingRow>)> = ids
+        .into_iter()
+        .map(|id| {
+            let (before, after) = (base.get(id), test.get(id));
+            (State::of(gain(before), gain(after)), *id, before, after)
+        })
+        .collect();
+    rows.sort_by_key(|(state, id, ..)| (*state, *id));
+    let mut table = DiffCauses::default();
+    let mut view = View {
+        title: "Causes gone, new and changed".to_string(),
+        columns: vec![("", Align::Left), ("base", Align::Right), ("test", Align::Right), ("cause", Align::Left)],
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    for (state, finding_id, before, after) in rows {
+        let Some(shown) = after.or(before) else { continue };
+        let (base_recoverable_pct, test_recoverable_pct) = (gain(before), gain(after));
+        table.push(DiffCauseRow {
+            state: state.name(),
+            finding_id,
+            kind: shown.kind,
+            base_recoverable_pct,
+            test_recoverable_pct,
+            rank_label: shown.rank_label,
+            sentence: shown.sentence,
+        });
+        view.rows.push(vec![
+            state.name().to_string(),
+            fmt_pct(base_recoverable_pct),
+            fmt_pct(test_recoverable_pct),
+            named(shown),
+        ]);
+    }
+    if view.rows.is_empty() {
+        view.notes.push("no cause on either side gives 1 % of the time".to_string());
+    }
+    (table.finish(), view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::State;
+
+    #[test]
+    fn small_changes_of_a_gain_are_none() {
+        assert_eq!(State::of(Some(10.0), None), State::Gone);
+        assert_eq!(State::of(None, Some(1.0)), State::New);
+        assert_eq!(State::of(Some(10.0), Some(11.5)), State::Same);
+        assert_eq!(State::of(Some(10.0), Some(12.5)), State::Changed);
+        assert_eq!(State::of(Some(1.0), Some(1.9)), State::Same);
+    }
+}

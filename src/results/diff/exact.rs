@@ -1,0 +1,168 @@
+//! Means per step as exact fractions of integers, and the noise of steps.
+//!
+//! A side's figure is the mean over its ranks of total / steps. With L the least common multiple of the ranks' numbers
+//! of steps, it is one fraction: sum(total x L / steps) / (L x ranks). All figures of a side have this denominator, so
+//! sums of figures are sums of integers, and parts sum to the whole exactly.
+
+use hta_base::units::Ns;
+
+/// Largest common multiple that is used. Above it, weights are rounded to multiples of 1 / LIMIT; the rounding is the
+/// same for all figures of a rank, so parts still sum exactly.
+const LIMIT: i128 = 1 << 40;
+
+/// The fraction `num / den`. `den` is never 0, and positive in figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fraction {
+    pub num: i128,
+    pub den: i128,
+}
+
+impl Fraction {
+    pub fn value(self) -> f64 {
+        let g = gcd(self.num.unsigned_abs(), self.den.unsigned_abs()).max(1);
+        // The gcd of two numbers of 127 bits fits into an `i128`.
+        let g = i128::try_from(g).unwrap_or(1);
+        (self.num / g) as f64 / (self.den / g) as f64
+    }
+
+    pub fn minus(self, base: Fraction) -> Fraction {
+        let num = self.num.saturating_mul(base.den).saturating_sub(base.num.saturating_mul(self.den));
+        Fraction { num, den: self.den.saturating_mul(base.den) }
+    }
+
+    /// Percentage of `whole`, computed from integers; `None` if `whole` is 0.
+    pub fn percent_of(self, whole: Fraction) -> Option<f64> {
+        if whole.num == 0 {
+            return None;
+        }
+        // Equal denominators cancel.
+        let fraction = if self.den == whole.den {
+            Some((self.num, whole.num))
+        } else {
+            self.num.checked_mul(whole.den).zip(whole.num.checked_mul(self.den))
+        };
+        Some(100.0 * fraction.map_or_else(|| self.value() / whole.value(), |(num, den)| Fraction { num, den }.value()))
+    }
+}
+
+fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Weights of the ranks of one side in a mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Weights {
+    pub of_rank: Vec<i128>,
+    pub den: i128,
+}
+
+impl Weights {
+    /// `divisors`: the number by which each rank's totals are divided, at least 1.
+    pub fn new(divisors: &[u64]) -> Self {
+        let mut multiple: i128 = 1;
+        for d in divisors.iter().map(|d| i128::from(*d).max(1)) {
+            let g = i128::try_from(gcd(multiple.unsigned_abs(), d.unsigned_abs())).unwrap_or(1).max(1);
+            multiple = (multiple / g).saturating_mul(d).min(LIMIT + 1);
+            if multiple > LIMIT {
+                break;
+            }
+        }
+        let exact = multiple <= LIMIT;
+        let common = if exact { multiple } else { LIMIT };
+        let weight = |d: &u64| (common + i128::from(*d) / 2 * i128::from(!exact)) / i128::from(*d).max(1);
+        Self {
+            of_rank: divisors.iter().map(weight).collect(),
+            den: common.saturating_mul(i128::try_from(divisors.len().max(1)).unwrap_or(1)),
+        }
+    }
+
+    /// The mean for a sum of weighted totals.
+    pub fn mean(&self, num: i128) -> Fraction {
+        Fraction { num, den: self.den }
+    }
+
+    /// The weighted total of the rank at index `rank`.
+    pub fn weigh(&self, rank: usize, total: Ns) -> i128 {
+        self.of_rank.get(rank).map_or(0, |w| w.saturating_mul(i128::from(total)))
+    }
+}
+
+/// Statistics over the steps of one side, one value per step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noise {
+    pub steps: usize,
+    /// Sample standard deviation; `None` for fewer than two steps.
+    pub std: Option<f64>,
+}
+
+impl Noise {
+    pub fn of(values: &[f64]) -> Self {
+        let n = values.len();
+        let mean = values.iter().sum::<f64>() / n.max(1) as f64;
+        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        Self { steps: n, std: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()) }
+    }
+}
+
+/// Least number of steps on each side for an estimate of the noise.
+pub const MIN_STEPS: usize = 3;
+
+/// A change larger than this many standard errors is significant.
+pub const STANDARD_ERRORS: f64 = 3.0;
+
+/// Standard error of the difference of the two means.
+pub fn standard_error(base: Noise, test: Noise) -> Option<f64> {
+    let part = |n: Noise| n.std.filter(|_| n.steps >= MIN_STEPS).map(|s| s * s / n.steps as f64);
+    Some((part(base)? + part(test)?).sqrt())
+}
+
+/// Whether a change exceeds the noise; `None` if the noise is unknown.
+pub fn is_significant(delta: Fraction, error: Option<f64>) -> Option<bool> {
+    error.map(|e| delta.value().abs() > STANDARD_ERRORS * e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_with_different_numbers_of_steps_count_alike() {
+        // The mean of 12 ns in 2 steps and 30 ns in 3 steps is (6 + 10) / 2.
+        let w = Weights::new(&[2, 3]);
+        assert_eq!((w.of_rank.as_slice(), w.den), (&[3, 2][..], 12));
+        assert_eq!(w.mean(w.weigh(0, 12) + w.weigh(1, 30)).value(), 8.0);
+    }
+
+    #[test]
+    fn many_different_numbers_of_steps_give_rounded_weights_and_the_same_for_all_parts() {
+        let steps: Vec<u64> = (1..60).collect();
+        let w = Weights::new(&steps);
+        let mean = |total: &dyn Fn(u64) -> Ns| w.mean((0..59).map(|r| w.weigh(r, total(steps[r]))).sum());
+        let whole = mean(&|n| n as Ns * 700);
+        assert!((whole.value() - 700.0).abs() < 1e-6);
+        assert_eq!(whole.num, mean(&|n| n as Ns * 123).num + mean(&|n| n as Ns * 577).num);
+    }
+
+    #[test]
+    fn a_change_within_three_standard_errors_is_noise() {
+        let (base, test) = (Noise::of(&[10.0, 12.0, 11.0]), Noise::of(&[13.0, 12.0, 14.0]));
+        // Both have standard deviation 1, so the error is sqrt(2 / 3) = 0.816.
+        let error = standard_error(base, test);
+        let whole = |num| Fraction { num, den: 1 };
+        assert_eq!(is_significant(whole(2), error), Some(false));
+        assert_eq!(is_significant(whole(3), error), Some(true));
+        assert_eq!(standard_error(base, Noise::of(&[1.0, 2.0])), None);
+        assert_eq!(is_significant(whole(9), None), None);
+    }
+
+    #[test]
+    fn a_difference_of_fractions_is_a_fraction() {
+        let d = Fraction { num: 7, den: 2 }.minus(Fraction { num: 10, den: 3 });
+        assert_eq!((d.num, d.den), (1, 6));
+        assert_eq!(d.percent_of(Fraction { num: 1, den: 3 }), Some(50.0));
+        assert_eq!(d.percent_of(Fraction { num: 0, den: 3 }), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! `diff_summary` and `diff_steps`: the step time and its parts.
+
+use crate::diff::exact::{Fraction, Noise, is_significant, standard_error};
+use crate::diff::population::{Chosen, Population};
+use crate::diff::set::{Set, Side, StepWindow};
+use crate::diff::{StepRow, Steps, Summaries, SummaryRow};
+use hta_base::table::schema::Batch;
+use hta_base::units::Ns;
+
+/// A figure of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    StepTime,
+    Compute,
+    ExposedCommunication,
+    ExposedMemory,
+    Idle,
+    Communication,
+    Memory,
+    GpuBusy,
+    GpuSum,
+}
+
+impl Metric {
+    /// All metrics, in the order of the table.
+    pub const ALL: [Metric; 9] = [
+        Metric::StepTime,
+        Metric::Compute,
+        Metric::ExposedCommunication,
+        Metric::ExposedMemory,
+        Metric::Idle,
+        Metric::Communication,
+        Metric::Memory,
+        Metric::GpuBusy,
+        Metric::GpuSum,
+    ];
+
+    pub const PARTS: [Metric; 4] = [Metric::Compute, Metric::ExposedCommunication, Metric::ExposedMemory, Metric::Idle];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::StepTime => "step_time",
+            Metric::Compute => "compute",
+            Metric::ExposedCommunication => "exposed_communication",
+            Metric::ExposedMemory => "exposed_memory",
+            Metric::Idle => "idle",
+            Metric::Communication => "communication",
+            Metric::Memory => "memory",
+            Metric::GpuBusy => "gpu_busy",
+            Metric::GpuSum => "gpu_sum",
+        }
+    }
+
+    pub fn is_part(self) -> bool {
+        Self::PARTS.contains(&self)
+    }
+
+    /// Whether its change is reported as a share of the change of the step time.
+    pub fn has_share(self) -> bool {
+        self.is_part() || self == Metric::StepTime
+    }
+
+    fn of(self, w: &StepWindow) -> Ns {
+        match self {
+            Metric::StepTime => w.dur,
+            Metric::Compute => w.compute,
+            Metric::ExposedCommunication => w.exposed_communication,
+            Metric::ExposedMemory => w.exposed_memory,
+            Metric::Idle => w.dur - w.busy,
+            Metric::Communication => w.communication,
+            Metric::Memory => w.memory,
+            Metric::GpuBusy => w.busy,
+            Metric::GpuSum => 0,
+        }
+    }
+}
+
+/// One side's value of a metric, with the noise of its steps.
+#[derive(Debug, Clone, Copy)]
+pub struct Figure {
+    pub mean: Fraction,
+    pub noise: Noise,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct MetricPair {
+    pub base: Figure,
+    pub test: Figure,
+}
+
+impl MetricPair {
+    pub fn delta(&self) -> Fraction {
+        self.test.mean.minus(self.base.mean)
+    }
+
+    pub fn delta_pct(&self) -> Option<f64> {
+        // Percentage of base, computed from fractions, so exact up to the final division.
+        self.delta().percent_of(Fraction {
+            num: self.base.mean.num.saturating_mul(self.test.mean.den),
+            den: self.base.mean.den.saturating_mul(self.test.mean.den),
+        })
+    }
+
+    pub fn error(&self) -> Option<f64> {
+        standard_error(self.base.noise, self.test.noise)
+    }
+
+    pub fn is_significant(&self) -> Option<bool> {
+        is_significant(self.delta(), self.error())
+    }
+}
+
+pub fn pair(p: &Population, metric: Metric) -> MetricPair {
+    MetricPair { base: figure(&p.base, metric), test: figure(&p.test, metric) }
+}
+
+fn figure(side: &Chosen, metric: Metric) -> Figure {
+    if metric == Metric::GpuSum {
+        return sum_of(side, |key| key.side == Side::Gpu, |cell| cell.ns);
+    }
+    let places = side.places();
+    let mut samples = vec![0.0; places.len()];
+    let mut num = 0;
+    for (rank, w) in side.windows() {
+        let ns = metric.of(w);
+        num += side.by_device.weigh(rank, ns);
+        if let Some((place, ranks)) = places.get(&w.step) {
+            samples[*place] += ns as f64 / (ranks * side.ranks[rank].devices) as f64;
+        }
+    }
+    Figure { mean: side.by_device.mean(num), noise: Noise::of(&samples) }
+}
+
+/// Sums one value over the cells whose key satisfies `keep`.
+pub fn sum_of(
+    side: &Chosen,
+    keep: impl Fn(&crate::diff::set::CellKey) -> bool,
+    value: impl Fn(&crate::diff::set::Cell) -> i64,
+) -> Figure {
+    let places = side.places();
+    let mut samples = vec![0.0; places.len()];
+    let mut num = 0;
+    for (i, of) in side.ranks.iter().enumerate() {
+        let wanted: Vec<bool> = of.rank.keys.iter().map(&keep).collect();
+        for cell in of.rank.cells.iter().filter(|c| of.steps.contains(&c.step)) {
+            if wanted.get(cell.key as usize) == Some(&true) {
+                num += side.by_rank.weigh(i, value(cell));
+                if let Some((place, ranks)) = places.get(&cell.step) {
+                    samples[*place] += value(cell) as f64 / *ranks as f64;
+                }
+            }
+        }
+    }
+    Figure { mean: side.by_rank.mean(num), noise: Noise::of(&samples) }
+}
+
+pub fn table(p: &Population) -> Batch {
+    let mut table = Summaries::default();
+    let step = pair(p, Metric::StepTime).delta();
+    for metric in Metric::ALL {
+        let pair = pair(p, metric);
+        table.push(SummaryRow {
+            metric: metric.name(),
+            is_part: metric.is_part(),
+            scope: p.scope(),
+            base_rank_count: p.base.rank_count(),
+            test_rank_count: p.test.rank_count(),
+            base_step_count: p.base.step_count(),
+            test_step_count: p.test.step_count(),
+            base_ns_per_step: pair.base.mean.value(),
+            test_ns_per_step: pair.test.mean.value(),
+            delta_ns_per_step: pair.delta().value(),
+            delta_pct: pair.delta_pct(),
+            share_of_change_pct: if metric.has_share() { pair.delta().percent_of(step) } else { None },
+            base_std_ns: pair.base.noise.std,
+            test_std_ns: pair.test.noise.std,
+            std_error_ns: pair.error(),
+            is_significant: pair.is_significant(),
+        });
+    }
+    table.finish()
+}
+
+/// All windows of both sets, including those that are not compared.
+pub fn steps(p: &Population) -> Batch {
+    let mut table = Steps::default();
+    for (name, side) in [("base", &p.base), ("test", &p.test)] {
+        push_steps(&mut table, name, side.set, side, p.by_step);
+    }
+    table.finish()
+}
+
+fn push_steps(table: &mut Steps, name: &str, set: &Set, side: &Chosen, by_step: bool) {
+    for rank in &set.ranks {
+        let counted = side.ranks.iter().find(|of| of.rank.rank == rank.rank);
+        for w in rank.windows.iter().filter(|w| w.step.is_some() == by_step) {
+            table.push(StepRow {
+                set: name,
+                rank: rank.rank,
+                device: w.device,
+                scope: if by_step { "step" } else { "capture" },
+                step: w.step,
+                step_label: w.label,
+                is_partial: w.is_partial,
+                is_counted: counted.is_some_and(|of| of.steps.contains(&w.step)),
+                basis: w.basis.name(),
+                ts_ns: w.ts,
+                dur_ns: w.dur,
+                compute_ns: w.compute,
+                exposed_communication_ns: w.exposed_communication,
+                exposed_memory_ns: w.exposed_memory,
+                idle_ns: w.dur - w.busy,
+                communication_ns: w.communication,
+                memory_ns: w.memory,
+                busy_ns: w.busy,
+            });
+        }
+    }
+}

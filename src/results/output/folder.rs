@@ -1,0 +1,158 @@
+//! The output folder. It is written beside its place and moved there when complete, so a killed run leaves no partial
+//! result.
+
+use crate::output::html::Results;
+use crate::output::json;
+pub use crate::output::place::FolderError;
+use crate::output::place::OutputPlace;
+use crate::output::tables::{Groups, Tables, failed};
+use crate::output::unfinished::UnfinishedFolder;
+use crate::run::{Outcome, RowSink};
+use crate::store::Spool;
+use hta_analysis::api::{Analysis, Output};
+use hta_base::table::schema::{Batch, TableSpec};
+use hta_trace::rank_trace::RankTrace;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::{RwLock, RwLockReadGuard};
+
+pub struct Folder {
+    place: OutputPlace,
+    groups: Groups,
+    tables: RwLock<Tables>,
+    /// `None`: no events are written. Otherwise whether they include arguments without a column.
+    events: Option<bool>,
+    /// Dropped last: removing the folder needs file handles, and the open tables may use all of them.
+    work: UnfinishedFolder,
+}
+
+impl Folder {
+    /// Starts a result for a place.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn create(place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
+        Self::create_by(Groups::ByWeight, place, events)
+    }
+
+    /// Starts a result with the given kind of row groups.
+    ///
+    /// # Errors
+    /// As [`Folder::create`].
+    pub fn create_by(groups: Groups, place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
+        let io = |error: io::Error| place.io(error);
+        let work = UnfinishedFolder::create(&place).map_err(io)?;
+        if events.is_some() {
+            fs::create_dir_all(work.path().join("events")).map_err(io)?;
+        }
+        let tables = RwLock::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
+        Ok(Self { place, groups, tables, events, work })
+    }
+
+    /// Creates a table if it does not exist yet.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
+        self.tables()?.declare(spec)
+    }
+
+    /// Appends rows to a table.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn append(&self, batch: &Batch) -> io::Result<()> {
+        self.tables()?.append(batch)
+    }
+
+    /// Writes `summary.json`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn summary(&self, outcome: &Outcome) -> io::Result<()> {
+        let mut out = BufWriter::new(File::create(self.work.path().join("summary.json"))?);
+        serde_json::to_writer_pretty(&mut out, &json::summary(outcome))?;
+        out.write_all(b"\n")?;
+        out.flush()
+    }
+
+    /// Writes a text file of the result.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_text(&self, name: &str, text: &str) -> io::Result<()> {
+        fs::write(self.work.path().join(name), text)
+    }
+
+    fn tables(&self) -> io::Result<RwLockReadGuard<'_, Tables>> {
+        self.tables.read().map_err(|_| failed())
+    }
+
+    /// What is in it, once it is closed.
+    pub fn results(&self) -> Results {
+        Results::new(self.work.path())
+    }
+
+    /// The folder in which the result is written until it is complete.
+    pub fn work(&self) -> &Path {
+        self.work.path()
+    }
+
+    /// Closes the tables, so that their files are complete.
+    ///
+    /// # Errors
+    /// When the remaining data cannot be written.
+    pub fn close(&self) -> io::Result<()> {
+        self.tables()?.finish()
+    }
+
+    /// Closes all files and moves the result to its place.
+    ///
+    /// # Errors
+    /// When the remaining data cannot be written or the folder cannot be moved.
+    pub fn finish(self) -> Result<(), FolderError> {
+        self.close().map_err(|error| self.place.io(error))?;
+        let Self { place, work, tables, .. } = self;
+        drop(tables);
+        work.place(&place)
+    }
+}
+
+impl RowSink for Folder {
+    fn rows(&self, rows: Batch) -> io::Result<()> {
+        self.append(&rows)
+    }
+
+    fn trace(&self, trace: &RankTrace) -> io::Result<()> {
+        match self.events {
+            Some(rest) => {
+                let path = self.work.path().join("events").join(format!("rank={:05}.parquet", trace.rank));
+                crate::output::events::write(&path, trace, rest)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn reduced(&self, analysis: &dyn Analysis, output: &mut Output) -> io::Result<()> {
+        let tables = std::mem::take(&mut output.tables);
+        tables.iter().try_for_each(|b| self.append(b))?;
+        self.tables()?.end(analysis.tables())
+    }
+
+    /// On the disk of the results, where there is more room than in many folders for temporary files.
+    fn spool(&self) -> Spool {
+        Spool::into_folder(self.work.path().to_path_buf())
+    }
+
+    fn void(&self) -> io::Result<()> {
+        let mut tables = self.tables.write().map_err(|_| failed())?;
+        fs::remove_dir_all(self.work.path().join("tables"))?;
+        *tables = Tables::create(&self.work.path().join("tables"), self.groups)?;
+        if self.events.is_some() {
+            fs::remove_dir_all(self.work.path().join("events"))?;
+            fs::create_dir_all(self.work.path().join("events"))?;
+        }
+        Ok(())
+    }
+}

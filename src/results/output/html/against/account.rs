@@ -1,0 +1,164 @@
+//! The account of time and the efficiency of two runs.
+
+use crate::diff::exact::Noise;
+use crate::output::html::against::figure::{Better, Figure, HEADINGS, Named, Unit, push};
+use crate::output::html::axis::Step;
+use crate::output::html::grid::Grid;
+use crate::output::html::results::{Results, ResultsError, columns};
+use crate::output::html::texts::Texts;
+use hta_analysis::diagnosis::TimeAccount;
+use hta_analysis::efficiency::Efficiencies;
+use hta_base::table::schema::Text;
+use std::collections::{BTreeMap, BTreeSet};
+
+columns! {
+    Owned of TimeAccount {
+        rank, device, step: Option<u32>, step_label, part: Text, cause: Option<Text>, time_ns: i64,
+    }
+}
+
+columns! {
+    Factors of Efficiencies {
+        scope: Text, parallel_efficiency: Option<f64>, load_balance: Option<f64>,
+        communication_efficiency: Option<f64>, orchestration_efficiency: Option<f64>, serialization_efficiency: Option<f64>,
+        replayed_orchestration_efficiency: Option<f64>, transfer_efficiency: Option<f64>,
+    }
+}
+
+/// Parts of the time as the table spells them, with their names, and whether less of them is better.
+const PARTS: [(&str, &str, Better); 7] = [
+    ("u", "useful", Better::Neither),
+    ("s", "waiting for other ranks", Better::Less),
+    ("f", "transfer", Better::Less),
+    ("n", "unmatched communication", Better::Less),
+    ("m", "exposed copies", Better::Less),
+    ("i", "idle", Better::Less),
+    ("d", "shorter than the job's step", Better::Less),
+];
+
+/// A run without a number or an index of a step has one window for each device.
+type StepKey = Option<Step>;
+
+/// Sums of one run by part and owner.
+#[derive(Default)]
+struct Account {
+    sums: BTreeMap<(String, Option<String>), BTreeMap<StepKey, i64>>,
+    devices: BTreeMap<StepKey, BTreeSet<(u32, Option<i64>)>>,
+}
+
+impl Account {
+    fn read(results: &Results) -> Result<Self, ResultsError> {
+        let mut all = Self::default();
+        results.read::<Owned>(|r| {
+            let step = Step::new(r.step, r.step_label);
+            all.devices.entry(step).or_default().insert((r.rank, r.device));
+            let key = (r.part.to_string(), r.cause.map(str::to_string));
+            *all.sums.entry(key).or_default().entry(step).or_default() += r.time_ns;
+        })?;
+        Ok(all)
+    }
+
+    /// The mean, for a device and step, of the rows that `keep` keeps.
+    fn figure(&self, keep: impl Fn(&str, Option<&str>) -> bool) -> Figure {
+        let mut sums: BTreeMap<StepKey, i64> = BTreeMap::new();
+        let mut is_there = false;
+        for ((part, cause), of) in &self.sums {
+            if keep(part, cause.as_deref()) {
+                is_there = true;
+                of.iter().for_each(|(step, ns)| *sums.entry(*step).or_default() += ns);
+            }
+        }
+        let windows = self.devices.iter().map(|(step, devices)| (*step, devices.len() as u64)).collect();
+        let figure = Figure::mean(&sums, &windows);
+        // What a run with an account does not have took no time.
+        if is_there || !self.devices.is_empty() { figure } else { Figure::of_run(None) }
+    }
+
+    fn owners(&self, part: &str) -> BTreeSet<&str> {
+        self.sums.keys().filter(|(p, _)| p == part).filter_map(|(_, cause)| cause.as_deref()).collect()
+    }
+}
+
+fn named<'a>(group: &'a str, name: &'a str, better: Better) -> Named<'a> {
+    Named { group, name, unit: Unit::Ns, better, sample: "step" }
+}
+
+/// The account of time: what a step of a device consists of, and what owns the lost time.
+///
+/// # Errors
+/// When a table is damaged.
+pub fn account(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut grid = Grid::new("time_account", &HEADINGS);
+    let (this, base) = (Account::read(this)?, Account::read(base)?);
+    let whole = |of: &Account| of.figure(|_, _| true);
+    push(&mut grid, texts, named("", "a step of a device", Better::Less), whole(&this), whole(&base));
+    for (part, name, better) in PARTS {
+        let of = |account: &Account| account.figure(|p, _| p == part);
+        let (a, b) = (of(&this), of(&base));
+        if a.value.unwrap_or(0.0) == 0.0 && b.value.unwrap_or(0.0) == 0.0 {
+            continue;
+        }
+        push(&mut grid, texts, named("", name, better), a, b);
+        let owners: BTreeSet<&str> = this.owners(part).union(&base.owners(part)).copied().collect();
+        for owner in owners {
+            let of = |account: &Account| account.figure(|p, c| p == part && c == Some(owner));
+            let shown = owner.replace('_', " ");
+            push(&mut grid, texts, named(name, &shown, better), of(&this), of(&base));
+        }
+    }
+    Ok(grid)
+}
+
+/// Names of the factors, in the order in which they multiply.
+const FACTORS: [(&str, &str); 7] = [
+    ("", "efficiency"),
+    ("efficiency", "load balance"),
+    ("efficiency", "communication"),
+    ("efficiency", "orchestration"),
+    ("by a replay", "serialization"),
+    ("by a replay", "orchestration"),
+    ("by a replay", "transfer"),
+];
+
+type FactorValues = [Option<f64>; 7];
+
+/// The factors of the job, and of each step.
+fn factors(results: &Results) -> Result<(Option<FactorValues>, Vec<FactorValues>), ResultsError> {
+    let (mut job, mut steps) = (None, Vec::new());
+    results.read::<Factors>(|r| {
+        let values = [
+            r.parallel_efficiency,
+            r.load_balance,
+            r.communication_efficiency,
+            r.orchestration_efficiency,
+            r.serialization_efficiency,
+            r.replayed_orchestration_efficiency,
+            r.transfer_efficiency,
+        ];
+        match r.scope {
+            "job" => job = Some(values),
+            "step" => steps.push(values),
+            _ => {}
+        }
+    })?;
+    Ok((job, steps))
+}
+
+/// The efficiency and its factors.
+///
+/// # Errors
+/// When a table is damaged.
+pub fn efficiency(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut grid = Grid::new("efficiency", &HEADINGS);
+    let (this, base) = (factors(this)?, factors(base)?);
+    for (i, (group, name)) in FACTORS.iter().enumerate() {
+        let at = |of: &FactorValues| of.get(i).copied().flatten();
+        let figure = |(job, steps): &(Option<FactorValues>, Vec<FactorValues>)| Figure {
+            value: job.as_ref().and_then(at),
+            noise: Noise::of(&steps.iter().filter_map(at).collect::<Vec<_>>()),
+        };
+        let what = Named { group, name, unit: Unit::Ratio, better: Better::More, sample: "step" };
+        push(&mut grid, texts, what, figure(&this), figure(&base));
+    }
+    Ok(grid)
+}

@@ -1,0 +1,161 @@
+//! Two results folders beside each other: the page of one run with another as its baseline (`hta report --against`).
+//!
+//! Everything is computed from the tables of both folders. Steps, kernels and causes are compared by [`crate::diff`], as
+//! `hta diff` does with the traces; the other figures are means over steps whose noise is that of the steps.
+//!
+//! ```text
+//!   tables of A  --folder-->  Set  \
+//!                                   diff::compare -> parts, names, causes   \
+//!   tables of B  --folder-->  Set  /                                         Section of the page
+//!   tables of A and B  ------------ account, efficiency, memory, serving -> /
+//! ```
+
+mod account;
+mod figure;
+mod folder;
+mod names;
+mod peaks;
+mod serving;
+mod tables;
+mod totals;
+
+use crate::diff::causes;
+use crate::diff::comparable::Differences;
+use crate::diff::set::Set;
+use crate::diff::{BY, Compared, compare, compared};
+use crate::output::html::grid::{CellType, Grid, Section};
+use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::texts::Texts;
+use folder::{Folder, folder};
+use hta_analysis::api::{Options, Output};
+use hta_base::table::schema::Batch;
+
+/// A run and its baseline, compared.
+pub struct Against {
+    this: Results,
+    base: Results,
+    /// The folders as the user wrote them.
+    shown: [String; 2],
+    sets: [Set; 2],
+    /// What `hta diff` would say; `None` where the tables that it takes are missing.
+    pub output: Option<Output>,
+    /// The same by category of kernels.
+    categories: Vec<Batch>,
+    causes: Option<Batch>,
+    population: Vec<String>,
+    pub differences: Differences,
+    /// What cannot be compared, and why.
+    pub notes: Vec<String>,
+}
+
+impl Against {
+    /// Compares two folders. `options` are those of `hta diff` without arguments.
+    ///
+    /// # Errors
+    /// When a table is damaged.
+    pub fn read(this: Results, base: Results, options: &mut Options) -> Result<Self, ResultsError> {
+        let shown = [&this, &base].map(|r| r.folder().display().to_string());
+        let Folder { set: this_set, findings: this_found, notes } = folder(&this, &shown[0], "this run")?;
+        let Folder { set: base_set, findings: base_found, notes: base_notes } = folder(&base, &shown[1], "baseline")?;
+        let left_out = [this_set.left_out.as_slice(), &base_set.left_out].concat();
+        let mut sets = [this_set, base_set];
+        sets.iter_mut().for_each(|set| set.without(&left_out));
+        let mut against = Self {
+            this,
+            base,
+            shown,
+            sets,
+            output: None,
+            categories: Vec::new(),
+            causes: None,
+            population: Vec::new(),
+            differences: Differences::default(),
+            notes: notes.into_iter().chain(base_notes).collect(),
+        };
+        against.diff(options);
+        if let Some((this, base)) = this_found.zip(base_found) {
+            let (table, view) = causes::compare(&base, &this);
+            against.output.get_or_insert_default().views.push(view);
+            against.causes = Some(table);
+        }
+        Ok(against)
+    }
+
+    /// The folder of the baseline.
+    pub fn base(&self) -> &Results {
+        &self.base
+    }
+
+    fn diff(&mut self, options: &mut Options) {
+        let [this, base] = &self.sets;
+        // A set without ranks has a note already.
+        let Ok(Compared { population, differences }) = compared(base, this, options) else { return };
+        (self.population, self.differences) = (population, differences);
+        // Runs of different work are compared, too: what differs stands above the figures.
+        self.output = compare(base, this, &[], true, options).ok().map(|(output, _)| output);
+        if options.settings.set(&BY, "category").is_ok() {
+            self.categories = compare(base, this, &[], true, options).map_or(Vec::new(), |(output, _)| output.tables);
+        }
+    }
+
+    /// The section of the page.
+    ///
+    /// # Errors
+    /// When a table is damaged.
+    pub fn section(&self, texts: &mut Texts) -> Result<Section, ResultsError> {
+        let (this, base) = (&self.this, &self.base);
+        let mut section = Section::default();
+        let (runs, totals) = totals::runs([(this, &self.shown[0]), (base, &self.shown[1])], texts)?;
+        let mut add = |name: &'static str, grid: Grid| {
+            if grid.len() > 0 {
+                section = std::mem::take(&mut section).with(name, grid);
+            }
+        };
+        add("runs", runs);
+        add("totals", totals);
+        for (name, sentences) in [
+            ("refusals", &self.differences.refusals),
+            ("warnings", &self.differences.warnings),
+            ("about", &self.population),
+        ] {
+            add(name, told(sentences, texts));
+        }
+        if let Some(output) = &self.output {
+            let tables = output.tables.as_slice();
+            add("parts", names::parts(tables, texts));
+            add("steps", names::steps(&self.sets[0], &self.sets[1], texts));
+            add("kernels", names::names(tables, "kernels_by_name", texts));
+            add("categories", names::names(&self.categories, "kernel_categories", texts));
+        }
+        if let Some(table) = &self.causes {
+            add("causes", names::causes(table, texts));
+        }
+        type Part = fn(&Results, &Results, &mut Texts) -> Result<Grid, ResultsError>;
+        let parts: [(&'static str, &str, Part); 4] = [
+            ("account", "the account of time", account::account),
+            ("efficiency", "efficiency", account::efficiency),
+            ("memory", "peaks of memory", peaks::memory),
+            ("serving", "iterations", serving::serving),
+        ];
+        let mut notes = self.notes.clone();
+        for (name, words, part) in parts {
+            match part(this, base, texts) {
+                Err(ResultsError::Column { path, column, .. }) => {
+                    notes.push(format!("{words} cannot be compared: {path} is of another version, without `{column}`"));
+                }
+                grid => add(name, grid?),
+            }
+        }
+        section.notes = notes;
+        Ok(section)
+    }
+}
+
+/// Sentences as a grid.
+fn told(sentences: &[String], texts: &mut Texts) -> Grid {
+    let mut grid = Grid::new("diff_summary", &[("text", "sentence", CellType::Text, "what is to be known")]);
+    for sentence in sentences {
+        grid.push([texts.whole(sentence)]);
+    }
+    grid
+}

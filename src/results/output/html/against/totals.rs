@@ -1,0 +1,105 @@
+//! What two runs are: folders, versions, devices, and totals.
+
+use crate::output::html::against::figure::{Better, Figure, HEADINGS, Named, Unit, push};
+use crate::output::html::grid::{CellType, Grid};
+use crate::output::html::results::{Results, ResultsError, columns};
+use crate::output::html::texts::Texts;
+use hta_analysis::inventory;
+use hta_base::table::schema::Text;
+use hta_base::wording::ranks::rank_list;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::io::BufReader;
+
+columns! {
+    Rank of inventory::Ranks {
+        rank, world_size: Option<u32>, device_name: Option<Text>, step_count: u32, first_ts_ns: i64, last_ts_ns: i64,
+        event_count: u64, activity_count: u64, gpu_sum_ns: i64, unpacked_bytes: u64,
+    }
+}
+
+/// The totals of one run.
+#[derive(Default)]
+struct Totals {
+    ranks: Vec<u32>,
+    world: Option<u32>,
+    devices: BTreeSet<String>,
+    steps: u64,
+    events: u64,
+    activities: u64,
+    gpu_ns: i64,
+    bytes: u64,
+    longest_ns: i64,
+}
+
+fn totals(results: &Results) -> Result<Totals, ResultsError> {
+    let mut all = Totals::default();
+    results.read::<Rank>(|r| {
+        all.ranks.push(r.rank);
+        all.world = all.world.max(r.world_size);
+        all.devices.extend(r.device_name.map(str::to_string));
+        all.steps += u64::from(r.step_count);
+        all.events += r.event_count;
+        all.activities += r.activity_count;
+        all.gpu_ns += r.gpu_sum_ns;
+        all.bytes += r.unpacked_bytes;
+        all.longest_ns = all.longest_ns.max(r.last_ts_ns - r.first_ts_ns);
+    })?;
+    Ok(all)
+}
+
+/// The version of `hta` that made a folder; empty where `summary.json` does not say.
+fn version(results: &Results) -> String {
+    #[derive(Deserialize)]
+    struct Summary {
+        hta_version: String,
+    }
+    let summary = results.folder().join("summary.json").open().ok();
+    let read = summary.and_then(|f| serde_json::from_reader::<_, Summary>(BufReader::new(f)).ok());
+    read.map(|s| s.hta_version).unwrap_or_default()
+}
+
+/// A grid of both runs, this one first, and one of their totals.
+///
+/// # Errors
+/// When a table is damaged.
+pub fn runs(both: [(&Results, &str); 2], texts: &mut Texts) -> Result<(Grid, Grid), ResultsError> {
+    let mut runs = Grid::new(
+        "ranks",
+        &[
+            ("run", "run", CellType::Text, "this run, or the baseline"),
+            ("folder", "folder", CellType::Text, "results folder"),
+            ("version", "hta", CellType::Text, "version of hta that analysed it"),
+            ("rank_list", "ranks", CellType::Text, "its ranks"),
+            ("devices", "devices", CellType::Text, "names of its devices"),
+        ],
+    );
+    let mut found = Vec::new();
+    for ((results, folder), run) in both.iter().zip(["this run", "baseline"]) {
+        let of = totals(results)?;
+        let devices: Vec<&str> = of.devices.iter().map(String::as_str).collect();
+        runs.push([
+            texts.cell(run),
+            texts.cell(folder),
+            texts.cell(&version(results)),
+            texts.cell(&rank_list(&of.ranks)),
+            texts.cell(&devices.join(", ")),
+        ]);
+        found.push(of);
+    }
+    let mut grid = Grid::new("ranks", &HEADINGS);
+    let [this, base] = found.as_slice() else { return Ok((runs, grid)) };
+    let mut add = |name: &str, unit: Unit, of: &dyn Fn(&Totals) -> Option<f64>| {
+        let what = Named { group: "", name, unit, better: Better::Neither, sample: "" };
+        push(&mut grid, texts, what, Figure::of_run(of(this)), Figure::of_run(of(base)));
+    };
+    add("ranks", Unit::Count, &|t| Some(t.ranks.len() as f64));
+    add("ranks of the job", Unit::Count, &|t| t.world.map(f64::from));
+    add("steps, over all ranks", Unit::Count, &|t| Some(t.steps as f64));
+    add("events", Unit::Count, &|t| Some(t.events as f64));
+    add("GPU activities", Unit::Count, &|t| Some(t.activities as f64));
+    add("GPU time, summed", Unit::Ns, &|t| Some(t.gpu_ns as f64));
+    add("recorded, longest rank", Unit::Ns, &|t| Some(t.longest_ns as f64));
+    add("size of the traces", Unit::Bytes, &|t| Some(t.bytes as f64));
+    Ok((runs, grid))
+}

@@ -1,0 +1,406 @@
+//! The sections on the time breakdown by rank and by step, and the lanes that other sections use. A lane is one device
+//! of one rank. Its figures are sums over its full steps, or over its span if it has no full step.
+
+use crate::output::html::axis::{Axis, Step};
+use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
+use crate::output::html::results::{Results, ResultsError, columns};
+use crate::output::html::texts::Texts;
+use hta_analysis::breakdown::Breakdowns;
+use hta_base::table::schema::Text;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rank and device of a lane; no device on a CPU-only rank.
+pub type LaneKey = (u32, Option<i64>);
+
+/// Largest number of lanes that are listed; if there are more, those with the smallest share of compute.
+pub const MOST_LANES: usize = 2_048;
+/// Number of places for steps on an axis.
+const MOST_STEPS: usize = 400;
+/// Largest number of windows that are listed.
+const MOST_CELLS: usize = 8_192;
+/// Number of places on each side of a heat map.
+pub const SIDE: usize = 128;
+
+/// Length, compute, exposed communication, exposed memory and idle time, ns.
+type WindowParts = [i64; 5];
+
+columns! {
+    Window of Breakdowns {
+        rank, device, scope, step, step_label, is_partial, ts_ns, dur_ns, basis: Text, compute_ns: i64,
+        exposed_communication_ns: i64, exposed_memory_ns: i64, idle_ns: i64,
+    }
+}
+
+impl Window<'_> {
+    fn parts(&self) -> WindowParts {
+        [self.dur_ns, self.compute_ns, self.exposed_communication_ns, self.exposed_memory_ns, self.idle_ns]
+    }
+}
+
+/// One device of one rank.
+#[derive(Debug, Clone, Default)]
+pub struct Lane {
+    /// Number of full steps; if 0, the span is used.
+    pub full: u32,
+    partial: u32,
+    parts: WindowParts,
+    span: WindowParts,
+    /// Start and length of the capture, ns.
+    capture: Option<(i64, i64)>,
+}
+
+impl Lane {
+    /// Number of windows in its sums.
+    pub fn windows(&self) -> u32 {
+        self.full.max(1)
+    }
+
+    fn sums(&self) -> &WindowParts {
+        if self.full > 0 { &self.parts } else { &self.span }
+    }
+
+    /// Time without compute per window, ns.
+    fn without_compute(&self) -> i64 {
+        let p = self.sums();
+        (p[0] - p[1]) / i64::from(self.windows())
+    }
+}
+
+/// All lanes, and their steps.
+#[derive(Default)]
+pub struct Lanes {
+    pub lanes: BTreeMap<LaneKey, Lane>,
+    pub ranks: BTreeSet<u32>,
+    steps: BTreeMap<Step, StepSums>,
+    is_cpu: bool,
+    is_gpu: bool,
+}
+
+impl Lanes {
+    /// Whether a row of a table with windows belongs to the windows that are used for its lane.
+    pub fn counts(&self, lane: &LaneKey, scope: &str, is_partial: Option<bool>) -> bool {
+        let full = self.lanes.get(lane).is_some_and(|l| l.full > 0);
+        if full { scope == "step" && is_partial != Some(true) } else { scope == "span" }
+    }
+
+    /// The lanes that are listed, those with the least compute first.
+    pub fn listed(&self) -> Vec<(&LaneKey, &Lane)> {
+        let mut all: Vec<_> = self.lanes.iter().collect();
+        all.sort_by_key(|(key, lane)| (Reverse(lane.without_compute()), **key));
+        all.truncate(MOST_LANES);
+        all.sort_by_key(|(key, _)| **key);
+        all
+    }
+}
+
+/// Sums of one step over all lanes.
+struct StepSums {
+    windows: u32,
+    partial: u32,
+    parts: WindowParts,
+    shortest: i64,
+    longest: (i64, u32),
+}
+
+fn add(to: &mut WindowParts, parts: &WindowParts) {
+    to.iter_mut().zip(parts).for_each(|(a, b)| *a += b);
+}
+
+/// Reads the sums of each lane and each step.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
+    let mut all = Lanes::default();
+    let there = results.read::<Window>(|w| {
+        let key = (w.rank, w.device);
+        let lane = all.lanes.entry(key).or_default();
+        all.ranks.insert(key.0);
+        match w.basis {
+            "cpu" => all.is_cpu = true,
+            _ => all.is_gpu = true,
+        }
+        let found = w.parts();
+        match w.scope {
+            "span" => lane.span = found,
+            "capture" => lane.capture = Some((w.ts_ns, w.dur_ns)),
+            // Without marked steps, the capture is the only step. The span is more informative, and the printed
+            // report uses it too.
+            "step" if lane.capture == Some((w.ts_ns, w.dur_ns)) => {}
+            "step" => {
+                let Some(step) = Step::new(w.step, w.step_label) else { return };
+                let none = || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
+                let step = all.steps.entry(step).or_insert_with(none);
+                if w.is_partial == Some(true) {
+                    lane.partial += 1;
+                    step.partial += 1;
+                    return;
+                }
+                lane.full += 1;
+                add(&mut lane.parts, &found);
+                step.windows += 1;
+                add(&mut step.parts, &found);
+                step.shortest = step.shortest.min(w.dur_ns);
+                step.longest = step.longest.max((w.dur_ns, key.0));
+            }
+            _ => {}
+        }
+    })?;
+    Ok((there && !all.lanes.is_empty()).then_some(all))
+}
+
+const PARTS: [Heading; 5] = [
+    ("dur_ns", "length", CellType::Ns, "length of the window"),
+    ("compute_ns", "compute", CellType::Ns, "some compute runs"),
+    ("exposed_communication_ns", "exposed communication", CellType::Ns, "communication runs and no compute"),
+    ("exposed_memory_ns", "exposed memory", CellType::Ns, "only copies or sets run"),
+    ("idle_ns", "idle", CellType::Ns, "nothing runs"),
+];
+
+/// Headings of the columns that identify a lane.
+pub const LANE: [Heading; 3] = [
+    ("rank", "rank", CellType::Id, "rank"),
+    ("device", "device", CellType::Id, "device index; none on a CPU-only rank"),
+    (
+        "windows",
+        "windows",
+        CellType::Count,
+        "full steps that the sums are over; 1: the span, where there are no full steps",
+    ),
+];
+
+/// Cells of the columns that identify a lane.
+pub fn lane_cells(key: &LaneKey, lane: &Lane) -> [Cell; 3] {
+    [key.0.into(), key.1.into(), lane.windows().into()]
+}
+
+/// The section on the time breakdown.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let listed = lanes.listed();
+    let headings: Vec<Heading> = LANE.iter().chain(&PARTS).copied().collect();
+    let mut by_lane = Grid::new("temporal_breakdown", &headings);
+    for (key, lane) in &listed {
+        by_lane.push(lane_cells(key, lane).into_iter().chain(lane.sums().map(Cell::Int)));
+    }
+    let shown: BTreeSet<&LaneKey> = listed.iter().map(|(k, _)| *k).collect();
+    let (mut rest, mut windows) = ([0; 5], 0u32);
+    for (_, lane) in lanes.lanes.iter().filter(|(k, _)| !shown.contains(k)) {
+        add(&mut rest, lane.sums());
+        windows += lane.windows();
+    }
+    let sums = [Cell::Nothing, Cell::Nothing, windows.into()].into_iter().chain(rest.map(Cell::Int));
+    by_lane.leave_out(lanes.lanes.len() - listed.len(), sums.collect());
+    let mut section = Section::default().with("lanes", by_lane);
+    let without_steps = lanes.lanes.values().filter(|l| l.full == 0).count();
+    if lanes.is_cpu {
+        let of = if lanes.is_gpu { "Ranks without a device" } else { "CPU-only" };
+        section
+            .notes
+            .push(format!("{of}: compute is time in which any thread works in an operator or a runtime call."));
+    }
+    if without_steps > 0 {
+        let of = if without_steps == lanes.lanes.len() {
+            "No rank has".to_string()
+        } else {
+            match without_steps {
+                1 => "1 rank has no".to_string(),
+                n => format!("{n} ranks have no"),
+            }
+        };
+        section.notes.push(format!(
+            "{of} full step: there the span counts, from the first start to the last end on the device."
+        ));
+    }
+    let partial: u32 = lanes.lanes.values().map(|l| l.partial).sum();
+    if partial > 0 {
+        let steps = if partial == 1 { "1 step that was".to_string() } else { format!("{partial} steps that were") };
+        let are = if partial == 1 { "is" } else { "are" };
+        section.notes.push(format!(
+            "{steps} cut by the capture, or with far less work than the others, {are} left out of the means."
+        ));
+    }
+    if lanes.steps.is_empty() {
+        return Ok(section);
+    }
+    let axis = Axis::new(&lanes.steps.keys().copied().collect(), MOST_STEPS);
+    let section = section.with("steps", by_step(lanes, &axis, texts));
+    let (cells, lengths) = by_window(results, lanes, texts)?;
+    let section = section.with("cells", cells);
+    Ok(if lanes.ranks.len() > 1 { section.with("lengths", lengths) } else { section })
+}
+
+fn by_step(lanes: &Lanes, axis: &Axis<Step>, texts: &mut Texts) -> Grid {
+    let mut headings: Vec<Heading> = vec![
+        ("step", "step", CellType::Text, "number in the step's name; @n: its place in time"),
+        ("windows", "ranks", CellType::Count, "full steps that the sums are over, one for each device of a rank"),
+        (
+            "partial_count",
+            "partial",
+            CellType::Count,
+            "steps left out: cut by the capture, or with far less work than the others",
+        ),
+    ];
+    headings.extend(PARTS);
+    headings.extend([
+        ("shortest_ns", "shortest", CellType::Ns, "length on the rank that takes least time"),
+        ("longest_ns", "longest", CellType::Ns, "the rank that takes longest"),
+        ("longest_rank", "on rank", CellType::Id, "the rank that takes longest"),
+    ]);
+    let mut grid = Grid::new("temporal_breakdown", &headings);
+    let mut places: Vec<Option<StepSums>> = (0..axis.len()).map(|_| None).collect();
+    for (step, s) in &lanes.steps {
+        let Some(place) = axis.place(step).and_then(|p| places.get_mut(p)) else { continue };
+        let none = || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
+        let at = place.get_or_insert_with(none);
+        at.windows += s.windows;
+        at.partial += s.partial;
+        add(&mut at.parts, &s.parts);
+        at.shortest = at.shortest.min(s.shortest);
+        at.longest = at.longest.max(s.longest);
+    }
+    for (i, s) in places.iter().enumerate() {
+        let Some(s) = s else { continue };
+        let extremes = (s.windows > 0).then_some((s.shortest, s.longest));
+        let mut row = vec![texts.cell(&axis.label(i)), s.windows.into(), s.partial.into()];
+        row.extend(s.parts.map(Cell::Int));
+        let (shortest, longest, rank) = (extremes.map(|e| e.0), extremes.map(|e| e.1.0), extremes.map(|e| e.1.1));
+        row.extend([Cell::from(shortest), Cell::from(longest), Cell::from(rank)]);
+        grid.push(row);
+    }
+    if axis.joined > 1 {
+        grid.notes.push(format!(
+            "{} steps: {} consecutive ones are joined in each row.",
+            lanes.steps.len(),
+            axis.joined
+        ));
+    }
+    grid
+}
+
+/// Grids of single windows by lane, and of step times by rank.
+fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Grid, Grid), ResultsError> {
+    let longest = lanes.lanes.values().map(|l| (l.full + l.partial) as usize).max().unwrap_or(0).max(1);
+    let room = (MOST_CELLS / longest).max(1);
+    let mut worst: Vec<(&LaneKey, &Lane)> = lanes.lanes.iter().collect();
+    worst.sort_by_key(|(key, lane)| (Reverse(lane.without_compute()), **key));
+    let chosen: BTreeSet<LaneKey> = worst.iter().take(room).map(|(k, _)| **k).collect();
+
+    let mut headings: Vec<Heading> = vec![
+        ("rank", "rank", CellType::Id, "rank"),
+        ("device", "device", CellType::Id, "device index"),
+        ("step", "step", CellType::Text, "number in the step's name; @n: its place in time"),
+        (
+            "is_partial",
+            "partial",
+            CellType::Count,
+            "1: the step is cut by the capture, or has far less work than the others",
+        ),
+    ];
+    headings.extend(PARTS);
+    let mut cells = Grid::new("temporal_breakdown", &headings);
+    let (ranks, steps) = (Axis::new(&lanes.ranks, SIDE), Axis::new(&lanes.steps.keys().copied().collect(), SIDE));
+    let mut lengths = Heat::<1>::new(&ranks, &steps);
+    let (mut left, mut left_parts) = (0, [0; 5]);
+    results.read::<Window>(|w| {
+        let (Some(step), "step") = (Step::new(w.step, w.step_label), w.scope) else { return };
+        let (key, found) = ((w.rank, w.device), w.parts());
+        if lanes.lanes.get(&key).is_some_and(|l| l.capture == Some((w.ts_ns, w.dur_ns))) {
+            return;
+        }
+        if w.is_partial != Some(true) {
+            lengths.add(&ranks, &steps, key.0, &step, [w.dur_ns]);
+        }
+        // A single lane may have more steps than fit.
+        if !chosen.contains(&key) || cells.len() >= MOST_CELLS {
+            left += 1;
+            add(&mut left_parts, &found);
+            return;
+        }
+        let is_partial = w.is_partial.map(u32::from);
+        let mut row = vec![key.0.into(), key.1.into(), texts.cell(&step.to_string()), is_partial.into()];
+        row.extend(found.map(Cell::Int));
+        cells.push(row);
+    })?;
+    let none = [Cell::Nothing; 4].into_iter();
+    cells.leave_out(left, none.chain(left_parts.map(Cell::Int)).collect());
+    if chosen.len() < lanes.lanes.len() {
+        let say = format!(
+            "Single steps are listed for the {} of {} ranks that compute least of their time.",
+            chosen.len(),
+            lanes.lanes.len()
+        );
+        cells.notes.push(say);
+    }
+    const LENGTH: &[Heading] =
+        &[("dur_ns", "length", CellType::Ns, "length of the step, summed over the ranks and steps of this field")];
+    Ok((cells, lengths.grid("temporal_breakdown", LENGTH, &ranks, &steps, texts)))
+}
+
+/// Values by rank and step; the largest counts if several share a place.
+pub struct Heat<const N: usize> {
+    width: usize,
+    cells: Vec<Option<Place<N>>>,
+}
+
+#[derive(Clone)]
+struct Place<const N: usize> {
+    count: u32,
+    sums: [i64; N],
+    most: (i64, u32),
+}
+
+impl<const N: usize> Heat<N> {
+    pub fn new(ranks: &Axis<u32>, steps: &Axis<Step>) -> Self {
+        Self { width: steps.len(), cells: vec![None; ranks.len() * steps.len()] }
+    }
+
+    /// Adds the values of a rank in a step. The first value decides which rank is named for a place.
+    pub fn add(&mut self, ranks: &Axis<u32>, steps: &Axis<Step>, rank: u32, step: &Step, values: [i64; N]) {
+        let (Some(y), Some(x)) = (ranks.place(&rank), steps.place(step)) else { return };
+        let Some(place) = self.cells.get_mut(y * self.width + x) else { return };
+        let place = place.get_or_insert(Place { count: 0, sums: [0; N], most: (i64::MIN, rank) });
+        place.count += 1;
+        place.sums.iter_mut().zip(values).for_each(|(a, b)| *a += b);
+        place.most = place.most.max((values.first().copied().unwrap_or(0), rank));
+    }
+
+    pub fn grid(
+        self,
+        table: &'static str,
+        values: &[Heading],
+        ranks: &Axis<u32>,
+        steps: &Axis<Step>,
+        texts: &mut Texts,
+    ) -> Grid {
+        let mut headings: Vec<Heading> = vec![
+            ("ranks", "rank", CellType::Text, "rank, or consecutive ranks that share a row of the map"),
+            ("steps", "step", CellType::Text, "step, or consecutive steps that share a column of the map"),
+            ("count", "values", CellType::Count, "ranks and steps that are aggregated here"),
+        ];
+        headings.extend(values);
+        headings.extend([
+            ("most_ns", "largest", CellType::Ns, "the largest of the first value"),
+            ("most_rank", "on rank", CellType::Id, "the rank that has it"),
+        ]);
+        let mut grid = Grid::new(table, &headings);
+        for (i, place) in self.cells.iter().enumerate() {
+            let Some(p) = place else { continue };
+            let (y, x) = (i / self.width, i % self.width);
+            let mut row = vec![texts.cell(&ranks.label(y)), texts.cell(&steps.label(x)), p.count.into()];
+            row.extend(p.sums.map(Cell::Int));
+            row.extend([Cell::from(p.most.0), Cell::from(p.most.1)]);
+            grid.push(row);
+        }
+        if ranks.joined > 1 || steps.joined > 1 {
+            grid.notes.push(format!(
+                "Each field of the map stands for up to {} consecutive ranks and {} consecutive steps, and is coloured by the largest value among them.",
+                ranks.joined, steps.joined
+            ));
+        }
+        grid
+    }
+}

@@ -1,0 +1,77 @@
+//! The section on iterations of an inference engine over time, by phase.
+
+use crate::output::html::grid::{CellType, Grid, Section, missing};
+use crate::output::html::overview::Ranks;
+use crate::output::html::results::{Results, ResultsError, columns};
+use crate::output::html::texts::Texts;
+use hta_analysis::iterations::tables::IterationsTable;
+use hta_base::table::schema::Text;
+
+/// Largest number of iterations shown.
+const MOST: usize = 4_000;
+
+columns! {
+    Iteration of IterationsTable {
+        rank, device, step: u32, label: Text, phase: Option<Text>, requests: Option<u64>, tokens: Option<u64>,
+        is_slow: Option<bool>, ts_ns: i64, dur_ns: i64, window_busy_ns: i64,
+    }
+}
+
+/// # Errors
+/// When the table is damaged.
+pub fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut count = 0usize;
+    let there = results.read::<Iteration>(|_| count += 1)?;
+    if count == 0 {
+        let none = "No iterations of an inference engine were recorded.";
+        return Ok(Section::without(if there { none.to_string() } else { missing("iterations") }));
+    }
+    let mut grid = Grid::new(
+        "iterations",
+        &[
+            ("rank", "rank", CellType::Id, "rank"),
+            ("device", "device", CellType::Id, "device"),
+            ("step", "iteration", CellType::Id, "index of the iteration in time"),
+            ("phase", "phase", CellType::Text, "prefill, decode, mixed, ...; `hta explain iterations`"),
+            ("label", "what", CellType::Text, "phase, requests, tokens and mean KV length in words"),
+            ("requests", "requests", CellType::Count, "requests, in both phases"),
+            ("tokens", "tokens", CellType::Count, "scheduled tokens"),
+            ("start_ns", "start", CellType::Ns, "start of its window, after the first event of the set"),
+            ("dur_ns", "length", CellType::Ns, "length of its window on the device"),
+            ("busy_ns", "busy", CellType::Ns, "part of the window in which the device runs something"),
+            ("slow", "slow", CellType::Count, "1: longer than usual for its phase and batch"),
+        ],
+    );
+    // Where there are too many, only every few are shown, and all slow ones that fit.
+    let every = count.div_ceil(MOST).max(1);
+    let first = ranks.captures.values().map(|c| c.first).min().unwrap_or(0);
+    let (mut row, mut slow, mut left) = (0usize, 0, 0);
+    results.read::<Iteration>(|r| {
+        let is_chosen = row.is_multiple_of(every);
+        row += 1;
+        let is_slow = r.is_slow == Some(true);
+        if !is_chosen {
+            if !is_slow || slow == MOST {
+                left += 1;
+                return;
+            }
+            slow += 1;
+        }
+        let offset = ranks.offsets.get(&r.rank).copied().unwrap_or(0);
+        grid.push([
+            r.rank.into(),
+            r.device.into(),
+            r.step.into(),
+            texts.cell(r.phase.unwrap_or("unknown")),
+            texts.cell(r.label),
+            r.requests.into(),
+            r.tokens.into(),
+            (r.ts_ns - offset - first).into(),
+            r.dur_ns.into(),
+            r.window_busy_ns.into(),
+            u32::from(is_slow).into(),
+        ]);
+    })?;
+    grid.leave_out(left, Vec::new());
+    Ok(Section::default().with("iterations", grid))
+}

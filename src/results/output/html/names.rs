@@ -1,0 +1,219 @@
+//! Sections by name over all ranks: repeated sequences, operators, calls that wait, Python functions.
+
+use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
+use crate::output::html::results::{Results, ResultsError, columns};
+use crate::output::html::tally::{KeySums, Tally};
+use crate::output::html::texts::Texts;
+use crate::output::html::work;
+use hta_analysis::ops::anomalies::Anomalies;
+use hta_analysis::ops::call_tree::CallTree;
+use hta_analysis::ops::operators::Operators;
+use hta_analysis::patterns::tables::Repeats;
+use hta_base::table::schema::Text;
+
+/// Largest number of names listed in each table.
+pub const MOST_NAMES: usize = 400;
+/// Largest number of sequences listed.
+const MOST_SEQUENCES: usize = 80;
+/// Number of names shown of a sequence.
+const SEQUENCE: usize = 12;
+
+columns! {
+    Pattern of Repeats {
+        rank, length: u32, names: Text, gpu_ns: i64, count: u64, gap_ns: i64, idle_ns: i64, extent_ns: i64,
+    }
+}
+
+columns! {
+    Operator of Operators {
+        rank, scope, name: Text, gpu_self_ns: i64, host_self_ns: i64, gpu_ns: i64, host_ns: i64, count: u64,
+    }
+}
+
+columns! {
+    Wait of Anomalies { rank, kind: Text, name: Text, host_ns: i64, gpu_ns: i64, count: u64, first_stack: Text }
+}
+
+columns! {
+    Call of CallTree { rank, kind: Text, name: Text, self_ns: i64, dur_ns, gpu_ns: i64, thread_launches: bool }
+}
+
+/// The ranks that have a name, and the largest value of one with that rank.
+pub fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>, _: &mut Texts) -> Vec<Cell> {
+    vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
+}
+
+/// A sequence in one line: its first and last names. A sequence may have a hundred thousand names.
+fn sequence(names: &str, length: u32) -> String {
+    if names.split('|').nth(SEQUENCE).is_none() {
+        return names.replace('|', " → ");
+    }
+    let head: Vec<&str> = names.split('|').take(SEQUENCE - 2).collect();
+    let mut tail: Vec<&str> = names.rsplit('|').take(2).collect();
+    tail.reverse();
+    format!("{} → … ({length} in all) … → {}", head.join(" → "), tail.join(" → "))
+}
+
+/// The section on repeated kernel sequences.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut all: Tally<2, 5> = Tally::default();
+    let there = results.read::<Pattern>(|r| {
+        let shown = sequence(r.names, r.length);
+        let values = [r.gpu_ns, r.count as i64, r.gap_ns, r.idle_ns, r.extent_ns];
+        all.add([&shown, &r.length.to_string()], r.rank, values);
+    })?;
+    if all.is_empty() {
+        let none = "No sequence of kernels repeats on a stream: a CPU-only job, or too few kernels.";
+        return Ok(Section::without(if there { none.to_string() } else { missing("repeats") }));
+    }
+    let mut grid = Grid::new(
+        "repeats",
+        &[
+            ("names", "sequence", CellType::Text, "names of its kernels, copies and sets; a loop is its body"),
+            ("length", "length", CellType::Text, "activities in one occurrence"),
+            (
+                "gpu_ns",
+                "GPU time",
+                CellType::Ns,
+                "sum of durations in all occurrences; sequences may contain one another",
+            ),
+            ("count", "count", CellType::Count, "occurrences over all ranks"),
+            ("gap_ns", "gaps", CellType::Ns, "time inside occurrences in which the stream ran nothing"),
+            ("idle_ns", "idle", CellType::Ns, "part of the gaps in which no stream of the device ran anything"),
+            ("extent_ns", "first to last", CellType::Ns, "sum of last end minus first start"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+            ("most_ns", "largest", CellType::Ns, "GPU time on the rank with most of it"),
+            ("most_rank", "on rank", CellType::Id, "that rank"),
+        ],
+    );
+    all.fill(&mut grid, texts, MOST_SEQUENCES, of_ranks);
+    Ok(Section::default().with("sequences", grid))
+}
+
+/// The section on operators, calls that wait and Python functions.
+///
+/// # Errors
+/// When a table is damaged.
+pub fn operators(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut operators: Tally<1, 5> = Tally::default();
+    let there = results.read::<Operator>(|r| {
+        if r.scope != "step" {
+            let values = [r.gpu_self_ns, r.host_self_ns, r.gpu_ns, r.host_ns, r.count as i64];
+            operators.add([r.name], r.rank, values);
+        }
+    })?;
+    if operators.is_empty() {
+        let none = "No operators were recorded.";
+        return Ok(Section::without(if there { none.to_string() } else { missing("operators") }));
+    }
+    let mut grid = Grid::new(
+        "operators",
+        &[
+            ("name", "operator", CellType::Text, "operator; [no operator]: API calls outside any"),
+            ("gpu_self_ns", "own GPU time", CellType::Ns, "GPU work of its own API calls, over all ranks"),
+            ("host_self_ns", "own host time", CellType::Ns, "time on the host, without nested operators and API calls"),
+            ("gpu_ns", "GPU time", CellType::Ns, "with everything inside"),
+            ("host_ns", "host time", CellType::Ns, "with everything inside"),
+            ("count", "count", CellType::Count, "calls"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+        ],
+    );
+    operators.fill(&mut grid, texts, MOST_NAMES, |t, _| vec![t.ranks.into()]);
+    let section = Section::default().with("operators", grid).with("waits", waits(results, texts)?);
+    let section = section.with("roofline", work::roofline(results, texts)?);
+    let section = section.with("mfu", work::utilization(results, texts)?);
+    Ok(section.with("python", python(results, texts)?))
+}
+
+fn waits(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut all: Tally<3, 3> = Tally::default();
+    results.read::<Wait>(|r| {
+        all.add([r.kind, r.name, r.first_stack], r.rank, [r.host_ns, r.gpu_ns, r.count as i64]);
+    })?;
+    let mut grid = Grid::new(
+        "stack_anomalies",
+        &[
+            ("kind", "kind", CellType::Text, "item, nonzero, pageable_copy, synchronize or allocation"),
+            ("name", "call", CellType::Text, "operator or API call"),
+            ("first_stack", "first from", CellType::Text, "operators around the first of a rank"),
+            ("host_ns", "on the host", CellType::Ns, "time on the host, over all ranks"),
+            ("gpu_ns", "GPU time", CellType::Ns, "GPU work launched in them"),
+            ("count", "count", CellType::Count, "calls"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+            ("most_ns", "largest", CellType::Ns, "on the host of the rank with most of it"),
+            ("most_rank", "on rank", CellType::Id, "that rank"),
+        ],
+    );
+    all.fill(&mut grid, texts, MOST_SEQUENCES, of_ranks);
+    Ok(grid)
+}
+
+fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut all: Tally<2, 4> = Tally::default();
+    results.read::<Call>(|r| {
+        if r.kind == "python" {
+            let waits = !r.thread_launches && is_waiting(r.name);
+            let values = [r.self_ns, r.dur_ns, r.gpu_ns, 1];
+            all.add([r.name, if waits { IDLE } else { "" }], r.rank, values);
+        }
+    })?;
+    let mut grid = Grid::new(
+        "call_tree",
+        &[
+            ("name", "function", CellType::Text, "Python function, with file and line"),
+            ("thread", "thread", CellType::Text, "idle: it waits on a thread that launches no GPU work"),
+            ("self_ns", "own time", CellType::Ns, "without the functions that it calls, over all ranks"),
+            ("dur_ns", "time", CellType::Ns, "with everything inside; a function that calls itself counts again"),
+            ("gpu_ns", "GPU time", CellType::Ns, "GPU work launched inside"),
+            ("count", "count", CellType::Count, "calls"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+        ],
+    );
+    all.fill_with_last(&mut grid, texts, MOST_NAMES, |key| key[1] == IDLE, |t, _| vec![t.ranks.into()]);
+    Ok(grid)
+}
+
+/// Marks frames that only wait, on threads that launch nothing; they are listed last.
+const IDLE: &str = "idle";
+
+/// Whether a Python frame only waits, by its name; the query `python_functions` has the same list.
+fn is_waiting(name: &str) -> bool {
+    let function = |file: &str| {
+        let (place, function) = name.rsplit_once("): ")?;
+        place.rsplit_once('(').filter(|(path, _)| path.ends_with(file)).map(|_| function)
+    };
+    let has = |file: &str, fits: &dyn Fn(&str) -> bool| function(file).is_some_and(fits);
+    has("threading.py", &|f| f.starts_with("wait") || f == "_wait_for_tstate_lock" || f == "join")
+        || has("queue.py", &|f| f == "get")
+        || has("queues.py", &|f| f == "get")
+        || has("selectors.py", &|f| f == "select")
+        || has("connection.py", &|f| f == "wait" || f.ends_with("poll") || f.contains("recv"))
+        || ["<built-in method acquire of ", "<built-in method poll of ", "<built-in method recv"]
+            .iter()
+            .any(|start| name.starts_with(start))
+        || (name.starts_with("<built-in ") && (name.contains("select") || name.contains("sleep")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_wait_are_told_by_their_names() {
+        for name in [
+            "threading.py(312): wait",
+            "/usr/lib/python3.11/queue.py(154): get",
+            "multiprocessing/connection.py(250): recv",
+            "<built-in method acquire of _thread.lock object at 0x7f>",
+            "<built-in function sleep>",
+        ] {
+            assert!(is_waiting(name), "{name}");
+        }
+        for name in ["train.py(3): step", "data/queue.py(9): put", "<built-in method mm of type object>", ""] {
+            assert!(!is_waiting(name), "{name}");
+        }
+    }
+}

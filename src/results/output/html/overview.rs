@@ -1,0 +1,283 @@
+//! Sections on the input, and on its problems.
+
+use crate::output::html::grid::{Cell, CellType, Grid, Section};
+use crate::output::html::results::{Results, ResultsError, columns};
+use crate::output::html::tally::Tally;
+use crate::output::html::texts::Texts;
+use hta_analysis::inventory;
+use hta_analysis::inventory::HealthTable;
+use hta_analysis::inventory::record_edges::{self, Noted, RecordEdgeTable};
+use hta_analysis::recording::facts::{RECORDED, Recordings};
+use hta_base::table::schema::Text;
+use hta_base::units::Span;
+use hta_base::wording::ranks::rank_list;
+use hta_trace::collective::ranks::missing_ranks;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Largest number of ranks that have their own row.
+pub const MOST_RANKS: usize = 2_048;
+
+/// Later times count from 1970; the first profiler of this format is younger, ns.
+const DATED: i64 = 1_500_000_000_000_000_000;
+
+/// Largest number of kinds of problems, and of refused files, shown.
+const MOST_PROBLEMS: usize = 300;
+
+columns! {
+    Edge of RecordEdgeTable {
+        rank, device, scope: Option<Text>, from_ns: i64, to_ns: i64, launches: u64, excerpt: bool,
+    }
+}
+
+columns! {
+    Rank of inventory::Ranks {
+        rank, host_name: Option<Text>, devices: Text, device_name: Option<Text>, step_count: u32, first_ts_ns: i64,
+        last_ts_ns: i64, event_count: u64, activity_count: u64, unlinked_count: u64, clock_state: Option<Text>,
+        clock_offset_ns: Option<i64>, unpacked_bytes: u64, file: Text, world_size: Option<u32>, step_rule: Text,
+    }
+}
+
+columns! {
+    Recorded of Recordings { rank, device_state: Text, lost_launch_count: u64, }
+}
+
+columns! {
+    Problem of HealthTable {
+        counter: Text, severity: Text, count: u64, file: Text, example: Option<Text>, description: Text,
+        rank: Option<u32>,
+    }
+}
+
+/// The note on recordings that begin or end in the middle of work.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, ResultsError> {
+    let (mut noted, mut lost) = (Vec::new(), BTreeMap::new());
+    results.read::<Recorded>(|r| {
+        if r.device_state != RECORDED {
+            lost.insert(r.rank, r.lost_launch_count);
+        }
+    })?;
+    results.read::<Edge>(|r| {
+        let Some(scope @ ("lead" | "lost_tail")) = r.scope else { return };
+        if lost.get(&r.rank).is_some_and(|lost| !record_edges::is_edge_of_lost(scope, r.launches, *lost)) {
+            return;
+        }
+        noted.push(Noted {
+            rank: r.rank,
+            device: r.device,
+            is_lead: scope == "lead",
+            span: Span::new(r.from_ns, r.to_ns),
+            launches: r.launches as i64,
+            excerpt: r.excerpt,
+            recorded: ranks.captures.get(&r.rank).map_or(0, |c| c.last - c.first),
+        });
+    })?;
+    Ok(record_edges::sentences(&noted, ranks.set.ranks))
+}
+
+/// Key figures of the set.
+#[derive(Default, Serialize)]
+pub struct SetSummary {
+    pub ranks: usize,
+    pub rank_list: String,
+    pub world_size: Option<u32>,
+    pub missing: String,
+    pub hosts: usize,
+    pub events: u64,
+    pub activities: u64,
+    pub json_bytes: u64,
+    pub min_steps: u32,
+    pub max_steps: u32,
+    pub step_rules: Vec<String>,
+    pub devices: Vec<String>,
+    pub length_ns: i64,
+    /// When the recording began, ms since 1970 (UTC); `None` where times count from another moment.
+    pub began_ms: Option<i64>,
+}
+
+/// Start and end of a rank's recording, ns.
+#[derive(Debug, Clone, Copy)]
+pub struct Capture {
+    pub first: i64,
+    pub last: i64,
+}
+
+#[derive(Default)]
+pub struct Ranks {
+    pub set: SetSummary,
+    /// Captures of the ranks, on the common clock.
+    pub captures: BTreeMap<u32, Capture>,
+    pub offsets: BTreeMap<u32, i64>,
+}
+
+impl Ranks {
+    /// Whether all ranks were recorded at the same time, so that one time axis can show them.
+    pub fn are_together(&self) -> bool {
+        let first = self.captures.values().map(|c| c.first).max();
+        first < self.captures.values().map(|c| c.last).min() || self.captures.len() < 2
+    }
+}
+
+/// Reads the table of ranks.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), ResultsError> {
+    let mut all = Ranks::default();
+    let mut grid = Grid::new(
+        "ranks",
+        &[
+            ("rank", "rank", CellType::Id, "rank"),
+            ("host_name", "host", CellType::Text, "host"),
+            ("devices", "device", CellType::Text, "device indices that were used"),
+            ("device_name", "device name", CellType::Text, "name of the device"),
+            ("step_count", "steps", CellType::Count, "steps"),
+            ("length_ns", "recorded", CellType::Ns, "first to last recorded event"),
+            ("event_count", "events", CellType::Count, "complete events"),
+            ("activity_count", "GPU activities", CellType::Count, "kernels, copies and sets"),
+            ("unlinked_count", "without launch", CellType::Count, "GPU activities whose launch was not recorded"),
+            ("clock_state", "clock", CellType::Text, "state of its clock offset; `hta explain clocks`"),
+            ("clock_offset_ns", "offset", CellType::Ns, "what was subtracted from its times to compare ranks"),
+            ("unpacked_bytes", "JSON", CellType::Bytes, "size of the trace, unpacked"),
+            ("file", "file", CellType::Text, "trace file"),
+        ],
+    );
+    let mut names: [BTreeSet<String>; 3] = Default::default();
+    let mut left = [0; 4];
+    let there = results.read::<Rank>(|r| {
+        let offset = r.clock_offset_ns.unwrap_or(0);
+        let capture = Capture { first: r.first_ts_ns - offset, last: r.last_ts_ns - offset };
+        all.captures.insert(r.rank, capture);
+        all.offsets.insert(r.rank, offset);
+        let set = &mut all.set;
+        for (names, name) in names.iter_mut().zip([r.host_name, r.device_name, Some(r.step_rule)]) {
+            names.extend(name.map(str::to_string));
+        }
+        set.min_steps = if set.ranks == 0 { r.step_count } else { set.min_steps.min(r.step_count) };
+        set.max_steps = set.max_steps.max(r.step_count);
+        set.ranks += 1;
+        set.events += r.event_count;
+        set.activities += r.activity_count;
+        set.json_bytes += r.unpacked_bytes;
+        set.world_size = set.world_size.max(r.world_size);
+        if grid.len() == MOST_RANKS {
+            let counts = [r.event_count, r.activity_count, r.unlinked_count, r.unpacked_bytes];
+            left.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+            return;
+        }
+        grid.push([
+            r.rank.into(),
+            texts.of(r.host_name),
+            texts.cell(r.devices),
+            texts.of(r.device_name),
+            r.step_count.into(),
+            (capture.last - capture.first).into(),
+            r.event_count.into(),
+            r.activity_count.into(),
+            r.unlinked_count.into(),
+            texts.of(r.clock_state),
+            r.clock_offset_ns.into(),
+            r.unpacked_bytes.into(),
+            texts.cell(r.file),
+        ]);
+    })?;
+    if !there || all.captures.is_empty() {
+        return Ok((all, Section::without("The table `ranks` is missing or empty.")));
+    }
+    let [events, activities, unlinked, bytes] = left.map(Cell::from);
+    let none = Cell::Nothing;
+    let sums = vec![none, none, none, none, none, none, events, activities, unlinked, none, none, bytes, none];
+    grid.leave_out(all.captures.len() - grid.len(), sums);
+    let known: Vec<u32> = all.captures.keys().copied().collect();
+    all.set.rank_list = rank_list(&known);
+    let world = all.set.world_size.unwrap_or(0);
+    (all.set.missing, _) = missing_ranks(world, &known);
+    let [hosts, devices, rules] = names;
+    all.set.hosts = hosts.len();
+    all.set.devices = devices.into_iter().collect();
+    all.set.step_rules = rules.into_iter().collect();
+    let began = all.captures.values().map(|c| c.first).min();
+    all.set.began_ms = began.filter(|ns| *ns > DATED).map(|ns| ns / 1_000_000);
+    let length = |c: &Capture| c.last - c.first;
+    all.set.length_ns = all.captures.values().map(length).max().unwrap_or(0);
+    Ok((all, Section::default().with("ranks", grid)))
+}
+
+/// The section on problems of the input by kind, and on refused files.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn health(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut kinds: BTreeMap<(u8, String), [Option<String>; 4]> = BTreeMap::new();
+    let mut counts: Tally<2, 1> = Tally::default();
+    let mut refused: Vec<(String, String, String)> = Vec::new();
+    let there = results.read::<Problem>(|r| {
+        if r.counter == "file_refused" {
+            refused.push((r.severity.to_string(), r.file.to_string(), r.description.to_string()));
+            return;
+        }
+        let order = match r.severity {
+            "fatal" => 0,
+            "loss" => 1,
+            "repair" => 2,
+            _ => 3,
+        };
+        counts.add([r.severity, r.counter], r.rank.unwrap_or(u32::MAX), [r.count as i64]);
+        let kind = kinds.entry((order, r.counter.to_string())).or_default();
+        for (kept, found) in kind.iter_mut().zip([Some(r.severity), Some(r.description), Some(r.file), r.example]) {
+            *kept = kept.take().or(found.map(str::to_string));
+        }
+    })?;
+    if !there {
+        return Ok(Section::without("The table `health` is missing."));
+    }
+    let mut grid = Grid::new(
+        "health",
+        &[
+            ("severity", "severity", CellType::Text, "fatal, loss, repair or info"),
+            ("counter", "what", CellType::Text, "`hta explain health` lists every counter"),
+            ("count", "cases", CellType::Count, "over all ranks"),
+            ("ranks", "ranks", CellType::Count, "ranks that have it"),
+            ("description", "meaning", CellType::Text, "what it is, and what was done"),
+            ("file", "first in", CellType::Text, "first file that has it"),
+            ("example", "example", CellType::Text, "the first that was found"),
+        ],
+    );
+    for ((_, counter), [severity, description, file, example]) in kinds.iter().take(MOST_PROBLEMS) {
+        let severity = severity.as_deref().unwrap_or_default();
+        let (count, ranks) = counts.of([severity, counter]).map_or((0, 0), |t| (t.sums[0], t.ranks));
+        grid.push([
+            texts.cell(severity),
+            texts.cell(counter),
+            count.into(),
+            ranks.into(),
+            texts.of(description.as_deref()),
+            texts.of(file.as_deref()),
+            texts.of(example.as_deref()),
+        ]);
+    }
+    let mut files = Grid::new(
+        "health",
+        &[
+            (
+                "severity",
+                "severity",
+                CellType::Text,
+                "fatal: named on the command line, or damaged; info: merely found in the folder",
+            ),
+            ("file", "file", CellType::Text, "file that was not analysed"),
+            ("reason", "why", CellType::Text, "why not"),
+        ],
+    );
+    for (severity, file, reason) in refused.iter().take(MOST_PROBLEMS) {
+        files.push([texts.cell(severity), texts.cell(file), texts.cell(reason)]);
+    }
+    files.leave_out(refused.len().saturating_sub(MOST_PROBLEMS), Vec::new());
+    if kinds.is_empty() && refused.is_empty() {
+        return Ok(Section::without("Nothing was dropped, repaired or odd."));
+    }
+    Ok(Section::default().with("problems", grid).with("refused", files))
+}

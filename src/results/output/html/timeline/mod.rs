@@ -1,0 +1,103 @@
+//! The section that shows steps on a time axis: blocks of every device, waits with the late rank, and for some ranks the
+//! spans of streams and threads.
+
+mod lanes;
+mod tracks;
+
+use crate::output::html::axis::Step;
+use crate::output::html::grid::{CellType, Grid, Section, missing};
+use crate::output::html::overview::Ranks;
+use crate::output::html::results::{Results, ResultsError, columns};
+use crate::output::html::texts::Texts;
+use hta_analysis::diagnosis::Findings;
+use hta_analysis::diagnosis::timeline::Waits;
+use hta_base::table::schema::Text;
+use lanes::{BLOCKS, Lanes, lanes};
+use std::cmp::Reverse;
+
+/// Largest number of ranks of one cause that are shown in detail.
+const OF_CAUSE: usize = 8;
+/// Largest number of waits shown.
+const WAITS: usize = 4_000;
+
+columns! {
+    Wait of Waits { rank, device, step: Option<u32>, step_label, ts_ns: i64, dur_ns: i64, kind: Text, late_rank: u32 }
+}
+
+columns! {
+    Cause of Findings { ranks: Text, step_labels: Text }
+}
+
+/// What a page has room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    blocks: usize,
+    has_tracks: bool,
+}
+
+impl Room {
+    /// The only timeline of a page.
+    pub const WHOLE: Room = Room { blocks: BLOCKS, has_tracks: true };
+    /// The one of two that is looked at.
+    pub const FIRST: Room = Room { blocks: BLOCKS / 2, has_tracks: true };
+    /// The one of two with which it is compared.
+    pub const SECOND: Room = Room { blocks: BLOCKS / 2, has_tracks: false };
+}
+
+/// # Errors
+/// When a table is damaged.
+pub fn section(results: &Results, ranks: &Ranks, room: Room, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut causes: Vec<(Vec<u32>, Vec<String>)> = Vec::new();
+    results.read::<Cause>(|c| {
+        let ranks = c.ranks.split(',').filter_map(|r| r.parse().ok()).collect();
+        causes.push((ranks, c.step_labels.split(',').filter(|l| !l.is_empty()).map(String::from).collect()));
+    })?;
+    let named = causes.iter().flat_map(|(ranks, _)| ranks.iter().take(OF_CAUSE).copied());
+    let Some(lanes) = lanes(results, ranks, room.blocks, named)? else {
+        return Ok(Section::without(missing("timeline")));
+    };
+    if lanes.is_empty() {
+        return Ok(Section::without("Nothing ran that could stand on a time axis."));
+    }
+    let mut section = Section::default();
+    for (name, grid) in lanes.grids(results, texts)? {
+        section = section.with(name, grid);
+    }
+    section = section.with("waits", waits(results, &lanes, texts)?);
+    let causes = room.has_tracks.then_some(causes.as_slice());
+    for (name, grid) in tracks::grids(results, &lanes, causes, texts)? {
+        section = section.with(name, grid);
+    }
+    section.notes.extend(lanes.notes());
+    Ok(section)
+}
+
+/// The longest waits of the steps that are shown.
+fn waits(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut all: Vec<(usize, i64, i64, u32, String)> = Vec::new();
+    results.read::<Wait>(|w| {
+        let step = Step::new(w.step, w.step_label);
+        if let Some((lane, start)) = lanes.place((w.rank, w.device), step, w.ts_ns) {
+            all.push((lane, start, w.dur_ns, w.late_rank, w.kind.to_string()));
+        }
+    })?;
+    all.sort_by_key(|(lane, start, dur, ..)| (Reverse(*dur), *lane, *start));
+    let left = all.len().saturating_sub(WAITS);
+    all.truncate(WAITS);
+    all.sort_by_key(|(lane, start, ..)| (*lane, *start));
+    let mut grid = Grid::new(
+        "timeline_waits",
+        &[
+            ("lane", "lane", CellType::Id, "row of the device and step"),
+            ("start_ns", "start", CellType::Ns, "start, after the start of the step"),
+            ("dur_ns", "length", CellType::Ns, "length of the wait"),
+            ("late_rank", "late rank", CellType::Id, "rank that came last"),
+            ("kind", "collective", CellType::Text, "what waits"),
+        ],
+    );
+    for (lane, start, dur, late, kind) in all {
+        grid.push([lane.into(), start.into(), dur.into(), late.into(), texts.cell(&kind)]);
+    }
+    grid.leave_out(left, Vec::new());
+    Ok(grid)
+}

@@ -1,0 +1,244 @@
+//! Spans of streams and threads for the ranks of the first causes, from the events of the results. The shortest spans are
+//! left out where there are too many, and counted.
+
+use crate::output::html::axis::Step;
+use crate::output::html::grid::{CellType, Grid};
+use crate::output::html::results::{Results, ResultsError};
+use crate::output::html::texts::Texts;
+use crate::output::html::timeline::lanes::{Key, Lanes};
+use arrow_array::RecordBatch;
+use hta_base::table::column::Column;
+use hta_base::wording::counts::counted;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Largest number of pairs of rank and step that have tracks.
+const PAIRS: usize = 6;
+/// Largest number of ranks of one cause that have tracks.
+const OF_CAUSE: usize = 2;
+/// Largest number of spans of a pair, for its streams and for its threads.
+const SPANS: usize = 2_500;
+/// Largest number of streams, and of threads, of a pair.
+const TRACKS: usize = 6;
+/// The host works ahead of its devices: its events are shown from a window's start minus this part of the window.
+const BEFORE: i64 = 8;
+
+const COLUMNS: [&str; 7] = ["class", "name", "ts_ns", "dur_ns", "pid", "tid", "thread_name"];
+
+const GPU: [&str; 3] = ["kernel", "memcpy", "memset"];
+const HOST: [&str; 5] = ["operator", "annotation", "runtime_call", "python", "collective"];
+
+/// A stream or thread: whether it is a stream, device or process, stream or thread.
+type TrackKey = (bool, String, String);
+
+struct Span {
+    track: usize,
+    start: i64,
+    dur: i64,
+    depth: usize,
+    name: u32,
+    class: &'static str,
+}
+
+/// Spans of a rank in a window.
+#[derive(Default)]
+struct Found {
+    tracks: BTreeMap<TrackKey, (usize, String)>,
+    names: BTreeMap<String, u32>,
+    spans: Vec<Span>,
+}
+
+/// The grids of tracks and their spans; empty without causes.
+///
+/// # Errors
+/// When a file of events is damaged.
+pub fn grids(
+    results: &Results,
+    lanes: &Lanes,
+    causes: Option<&[(Vec<u32>, Vec<String>)]>,
+    texts: &mut Texts,
+) -> Result<Vec<(&'static str, Grid)>, ResultsError> {
+    let mut tracks = Grid::new(
+        "events",
+        &[
+            ("lane", "lane", CellType::Id, "row of the device and step"),
+            ("stream", "stream", CellType::Id, "1: a stream, 0: a thread of the host"),
+            ("name", "name", CellType::Text, "name"),
+            ("spans", "spans", CellType::Count, "spans"),
+            ("left", "left out", CellType::Count, "shorter spans that are left out"),
+        ],
+    );
+    let mut spans = Grid::new(
+        "events",
+        &[
+            ("start_ns", "start", CellType::Ns, "start, after the start of the step"),
+            ("dur_ns", "length", CellType::Ns, "length"),
+            ("depth", "depth", CellType::Count, "depth in the call tree"),
+            ("name", "name", CellType::Text, "name"),
+            ("class", "class", CellType::Text, "class"),
+        ],
+    );
+    let mut without = 0;
+    for (rank, step) in causes.map_or_else(Vec::new, |causes| pairs(lanes, causes)) {
+        let Some(lane) = lanes.first_of(rank, step) else { continue };
+        let Some(window) = lanes.window(lane, step) else { continue };
+        let (from, until) = (window.start - window.len / BEFORE, window.start + window.len);
+        let mut found = Found::default();
+        if !results.read_events(rank, &COLUMNS, |batch| found.add(batch, from, until))? {
+            without += 1;
+            continue;
+        }
+        found.nest();
+        let names: BTreeMap<u32, &str> = found.names.iter().map(|(name, id)| (*id, name.as_str())).collect();
+        for (key, label, chosen, left) in found.chosen() {
+            let Some((row, _)) = lanes.place(lane, step, from) else { continue };
+            tracks.push([row.into(), u32::from(key.0).into(), texts.cell(&label), chosen.len().into(), left.into()]);
+            for s in chosen {
+                let Some((_, start)) = lanes.place(lane, step, s.start) else { continue };
+                let name = names.get(&s.name).copied().unwrap_or_default();
+                spans.push([start.into(), s.dur.into(), s.depth.into(), texts.cell(name), texts.cell(s.class)]);
+            }
+        }
+    }
+    if without > 0 {
+        let ranks = counted(without, "rank");
+        tracks.notes.push(format!("Streams and threads of {ranks} are not among these results (--no-events)."));
+    }
+    Ok(vec![("tracks", tracks), ("spans", spans)])
+}
+
+/// Ranks and steps that have tracks: those of the first causes; the longest step where a cause names none that is shown.
+fn pairs(lanes: &Lanes, causes: &[(Vec<u32>, Vec<String>)]) -> Vec<(u32, Key)> {
+    let shown = |label: &String| {
+        let step = label
+            .strip_prefix('@')
+            .map_or_else(|| label.parse().ok().map(Step::Label), |index| index.parse().ok().map(Step::Index));
+        step.filter(|step| lanes.steps.iter().any(|s| s.key == Some(*step)))
+    };
+    let Some(longest) = lanes.steps.first().map(|s| s.key) else { return Vec::new() };
+    let first = lanes.ranks().next();
+    let mut out: Vec<(u32, Key)> = Vec::new();
+    for (ranks, labels) in causes {
+        let step = labels.iter().find_map(shown).map_or(longest, Some);
+        for rank in ranks.iter().take(OF_CAUSE) {
+            if !out.contains(&(*rank, step)) {
+                out.push((*rank, step));
+            }
+        }
+    }
+    if out.is_empty() {
+        out.extend(first.map(|rank| (rank, longest)));
+    }
+    out.truncate(PAIRS);
+    out
+}
+
+impl Found {
+    /// Adds the events of a batch that overlap a stretch of time.
+    fn add(&mut self, batch: &RecordBatch, from: i64, until: i64) {
+        let of = |name: &str| batch.column_by_name(name).and_then(Column::new);
+        let columns = COLUMNS.map(of);
+        let [Some(class), Some(name), Some(ts), Some(dur), Some(pid), Some(tid), Some(thread)] = columns else {
+            return;
+        };
+        for row in 0..batch.num_rows() {
+            let (Some(start), Some(len)) = (ts.int(row), dur.int(row)) else { continue };
+            if start >= until || start + len <= from || len == 0 {
+                continue;
+            }
+            let Some(text) = class.text(row) else { continue };
+            let on_stream = GPU.iter().find(|c| **c == text);
+            let Some(class) = on_stream.or_else(|| HOST.iter().find(|c| **c == text)).copied() else { continue };
+            let part = |column: Column| column.text(row).unwrap_or_default().to_string();
+            let key = (on_stream.is_some(), part(pid), part(tid));
+            let count = self.tracks.len();
+            let (track, _) = *self.tracks.entry(key).or_insert_with(|| (count, part(thread)));
+            let text = name.text(row).unwrap_or_default();
+            let id = match self.names.get(text) {
+                Some(id) => *id,
+                None => {
+                    let id = self.names.len() as u32;
+                    self.names.insert(text.to_string(), id);
+                    id
+                }
+            };
+            let (start, end) = (start.max(from), (start + len).min(until));
+            self.spans.push(Span { track, start, dur: end - start, depth: 0, name: id, class });
+        }
+    }
+
+    /// Sets how deep each span of a thread lies in those around it: threads have annotations beside their call trees.
+    fn nest(&mut self) {
+        self.spans.sort_by_key(|s| (s.track, s.start, Reverse(s.dur)));
+        let on_stream: BTreeSet<usize> =
+            self.tracks.iter().filter(|(key, _)| key.0).map(|(_, (track, _))| *track).collect();
+        let (mut track, mut ends) = (usize::MAX, Vec::new());
+        for s in self.spans.iter_mut().filter(|s| !on_stream.contains(&s.track)) {
+            if s.track != track {
+                (track, ends) = (s.track, Vec::new());
+            }
+            while ends.last().is_some_and(|end| *end <= s.start) {
+                ends.pop();
+            }
+            s.depth = ends.len();
+            ends.push(s.start + s.dur);
+        }
+    }
+
+    /// The tracks with most spans, streams first, each with its longest spans in order of time and the number of those
+    /// left out.
+    fn chosen(&self) -> Vec<(TrackKey, String, Vec<&Span>, usize)> {
+        let mut counts = vec![0usize; self.tracks.len()];
+        self.spans.iter().for_each(|s| counts[s.track] += 1);
+        let mut out = Vec::new();
+        for on_stream in [true, false] {
+            let mut tracks: Vec<(&TrackKey, usize, &str)> = self
+                .tracks
+                .iter()
+                .filter(|(key, _)| key.0 == on_stream)
+                .map(|(key, (track, thread))| (key, *track, thread.as_str()))
+                .collect();
+            tracks.sort_by_key(|(_, track, _)| (Reverse(counts[*track]), *track));
+            tracks.truncate(TRACKS);
+            let kept: BTreeSet<usize> = tracks.iter().map(|(_, track, _)| *track).collect();
+            let mut spans: Vec<&Span> = self.spans.iter().filter(|s| kept.contains(&s.track)).collect();
+            spans.sort_by_key(|s| (Reverse(s.dur), s.start, s.depth));
+            spans.truncate(SPANS);
+            spans.sort_by_key(|s| (s.start, s.depth));
+            tracks.sort_by_key(|(key, ..)| *key);
+            for (key, track, thread) in tracks {
+                let own: Vec<&Span> = spans.iter().copied().filter(|s| s.track == track).collect();
+                let label = match (on_stream, thread.is_empty()) {
+                    (true, _) => format!("stream {}", key.2),
+                    (false, true) => format!("thread {}", key.2),
+                    (false, false) => thread.to_string(),
+                };
+                let left = counts[track] - own.len();
+                out.push((key.clone(), label, own, left));
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_a_thread_lie_in_those_around_them() {
+        // frame     [0......................100)
+        // operator     [10.......50)  [60..80)
+        // call             [20.30)
+        let mut found = Found::default();
+        found.tracks.insert((false, String::new(), "1".to_string()), (0, String::new()));
+        found.tracks.insert((true, String::new(), "7".to_string()), (1, String::new()));
+        let span =
+            |track, start, end: i64| Span { track, start, dur: end - start, depth: 0, name: 0, class: "operator" };
+        found.spans =
+            vec![span(0, 20, 30), span(0, 60, 80), span(0, 0, 100), span(1, 5, 40), span(1, 10, 20), span(0, 10, 50)];
+        found.nest();
+        let shown: Vec<_> = found.spans.iter().map(|s| (s.track, s.start, s.depth)).collect();
+        assert_eq!(shown, [(0, 0, 0), (0, 10, 1), (0, 20, 2), (0, 60, 1), (1, 5, 0), (1, 10, 0)]);
+    }
+}

@@ -1,0 +1,200 @@
+//! What kernels and operators do and how far they are from what the device can do: categories, the roofline, and the
+//! utilization of each device.
+
+use crate::output::html::grid::{CellType, Grid};
+use crate::output::html::results::{Results, ResultsError, columns};
+use crate::output::html::texts::Texts;
+use hta_analysis::kernels::KernelCategories;
+use hta_analysis::ops::mfu::Mfu;
+use hta_analysis::ops::operators::Operators;
+use hta_base::table::schema::Text;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Largest number of operators in the roofline.
+const MOST: usize = 400;
+
+columns! {
+    Category of KernelCategories { rank, scope, category: Text, count: u64, sum_ns: i64 }
+}
+
+columns! {
+    Worked of Operators {
+        scope, name: Text, work_busy_ns: i64, work_count: u64, flops: Option<u64>, bytes: Option<u64>,
+        roofline_pct: Option<f64>, bound: Option<Text>,
+    }
+}
+
+columns! {
+    Utilization of Mfu {
+        rank, device, scope, device_name: Option<Text>, number: Option<Text>, peak_tflops_per_s: Option<f64>,
+        peak_tb_per_s: Option<f64>, dur_ns, matrix_flops: u64, matrix_busy_ns: i64, mfu_pct: Option<f64>,
+        coverage_pct: Option<f64>,
+    }
+}
+
+/// GPU time by what kernels do, over all ranks.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn categories(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut sums: BTreeMap<String, (i64, u64, BTreeSet<u32>)> = BTreeMap::new();
+    results.read::<Category>(|r| {
+        if r.scope == "span" {
+            let sum = sums.entry(r.category.replace('_', " ")).or_default();
+            sum.0 += r.sum_ns;
+            sum.1 += r.count;
+            sum.2.insert(r.rank);
+        }
+    })?;
+    let mut grid = Grid::new(
+        "kernel_categories",
+        &[
+            ("category", "category", CellType::Text, "what the kernels do; `hta explain kernels`"),
+            ("sum_ns", "time", CellType::Ns, "sum of durations over all ranks; concurrent ones count twice"),
+            ("count", "count", CellType::Count, "kernels, copies and sets"),
+            ("ranks", "ranks", CellType::Count, "ranks that have them"),
+        ],
+    );
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by_key(|(_, sum)| Reverse(sum.0));
+    for (category, (ns, count, ranks)) in rows {
+        grid.push([texts.cell(&category), ns.into(), count.into(), ranks.len().into()]);
+    }
+    Ok(grid)
+}
+
+/// One operator in the roofline.
+#[derive(Default)]
+struct Point {
+    busy: i64,
+    count: u64,
+    flops: f64,
+    bytes: f64,
+    attainable: f64,
+    bound: String,
+}
+
+/// Operators with known operations and bytes: how many operations per byte, and how fast.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn roofline(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    let mut points: BTreeMap<String, Point> = BTreeMap::new();
+    results.read::<Worked>(|r| {
+        let known = r.flops.zip(r.bytes).filter(|(f, b)| *f > 0 && *b > 0 && r.work_busy_ns > 0 && r.scope != "step");
+        if let Some((flops, bytes)) = known {
+            let point = points.entry(r.name.to_string()).or_default();
+            point.busy += r.work_busy_ns;
+            point.count += r.work_count;
+            point.flops += flops as f64;
+            point.bytes += bytes as f64;
+            point.attainable += r.roofline_pct.unwrap_or(f64::NAN) * r.work_busy_ns as f64;
+            point.bound = r.bound.unwrap_or_default().to_string();
+        }
+    })?;
+    let mut grid = Grid::new(
+        "operators",
+        &[
+            ("name", "operator", CellType::Text, "operator"),
+            ("busy_ns", "GPU time", CellType::Ns, "union of its own GPU work, over all ranks"),
+            ("count", "count", CellType::Count, "calls with known work"),
+            ("intensity", "FLOP/byte", CellType::Number, "operations per byte of compulsory traffic"),
+            ("tflops_per_s", "TFLOP/s", CellType::Number, "operations over GPU time"),
+            ("tb_per_s", "TB/s", CellType::Number, "compulsory traffic over GPU time"),
+            ("attainable", "of attainable", CellType::Ratio, "of what the device can do at this intensity"),
+            ("bound", "bound", CellType::Text, "compute, memory or latency"),
+        ],
+    );
+    let mut rows: Vec<_> = points.into_iter().collect();
+    rows.sort_by_key(|(_, p)| Reverse(p.busy));
+    let left = rows.len().saturating_sub(MOST);
+    for (name, p) in rows.into_iter().take(MOST) {
+        let busy = p.busy as f64;
+        grid.push([
+            texts.cell(&name),
+            p.busy.into(),
+            p.count.into(),
+            (p.flops / p.bytes).into(),
+            (p.flops / busy / 1e3).into(),
+            (p.bytes / busy / 1e3).into(),
+            (p.attainable / busy / 100.0).into(),
+            texts.cell(&p.bound),
+        ]);
+    }
+    grid.leave_out(left, Vec::new());
+    Ok(grid)
+}
+
+/// The utilization of each device, over its steps, or its span without steps.
+///
+/// # Errors
+/// When the table is damaged.
+pub fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+    #[derive(Default)]
+    struct Device {
+        name: String,
+        number: String,
+        peaks: [Option<f64>; 2],
+        dur: i64,
+        flops: f64,
+        busy: i64,
+        used: f64,
+        covered: f64,
+    }
+    let mut all: BTreeMap<(bool, u32, Option<i64>), Device> = BTreeMap::new();
+    results.read::<Utilization>(|r| {
+        if r.matrix_flops == 0 || !matches!(r.scope, "step" | "span") {
+            return;
+        }
+        let device = all.entry((r.scope == "step", r.rank, r.device)).or_default();
+        device.name = r.device_name.unwrap_or_default().to_string();
+        device.number = r.number.unwrap_or_default().to_string();
+        device.peaks = [r.peak_tflops_per_s, r.peak_tb_per_s];
+        device.dur += r.dur_ns;
+        device.flops += r.matrix_flops as f64;
+        device.busy += r.matrix_busy_ns;
+        device.used += r.mfu_pct.unwrap_or(f64::NAN) / 100.0 * r.dur_ns as f64;
+        device.covered += r.coverage_pct.unwrap_or(f64::NAN) / 100.0 * r.dur_ns as f64;
+    })?;
+    let has_steps = all.keys().any(|(is_step, ..)| *is_step);
+    let mut grid = Grid::new(
+        "mfu",
+        &[
+            ("rank", "rank", CellType::Id, "rank"),
+            ("device", "device", CellType::Id, "device index"),
+            (
+                "device_name",
+                "product",
+                CellType::Text,
+                "product whose peaks are used; empty if the device is not known",
+            ),
+            ("number", "number", CellType::Text, "number type with most of the operations"),
+            ("peak_tflops_per_s", "peak TFLOP/s", CellType::Number, "dense peak for that type"),
+            ("peak_tb_per_s", "peak TB/s", CellType::Number, "peak bandwidth of the device's memory"),
+            ("tflops_per_s", "TFLOP/s", CellType::Number, "rate while products, convolutions and attention run"),
+            ("mfu", "MFU", CellType::Ratio, "model FLOPs utilization over the steps, idle time included"),
+            (
+                "coverage",
+                "coverage",
+                CellType::Ratio,
+                "of the matrix kernels' time with known operations; below 90 % the MFU is a lower bound",
+            ),
+        ],
+    );
+    for ((_, rank, device), d) in all.into_iter().filter(|((is_step, ..), _)| *is_step == has_steps) {
+        let dur = d.dur.max(1) as f64;
+        grid.push([
+            rank.into(),
+            device.into(),
+            texts.cell(&d.name),
+            texts.cell(&d.number),
+            d.peaks[0].into(),
+            d.peaks[1].into(),
+            (d.flops / d.busy as f64 / 1e3).into(),
+            (d.used / dur).into(),
+            (d.covered / dur).into(),
+        ]);
+    }
+    Ok(grid)
+}

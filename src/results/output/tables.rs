@@ -1,0 +1,209 @@
+//! A folder of Parquet tables that grow rank by rank. A row group contains one large rank or several small ones.
+
+use crate::output::parquet::RowGroups;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use arrow_select::concat::concat_batches;
+use hta_base::table::schema::{Batch, TableSpec};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Size of the buffered rows from which a row group is written while the table is small, bytes.
+const GROUP_BYTES: usize = 256 << 10;
+
+/// Assumed size of the metadata of one row group, bytes. Row groups grow with the square root of the table's size, so
+/// that the rows buffered for a group and the metadata of all groups grow equally.
+const GROUP_NOTES: usize = 16 << 10;
+
+/// Number of buffered batches from which they are merged. An Arrow column takes some hundred bytes before its first
+/// value, so the small batches of many ranks are merged.
+const WAITING: usize = 8;
+
+/// What a row group of a table contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Groups {
+    /// One rank.
+    ByRank,
+    /// One large rank, or several small ones.
+    ByWeight,
+}
+
+/// One table that grows rank by rank.
+struct Growing {
+    spec: &'static TableSpec,
+    file: RowGroups<File>,
+    /// Rows of the next row group. A batch contains all rows of a rank, or a long piece of them, and is never divided.
+    waiting: Vec<RecordBatch>,
+    waiting_bytes: usize,
+    written_bytes: usize,
+}
+
+impl Growing {
+    fn push(&mut self, rows: &RecordBatch, groups: Groups) -> io::Result<()> {
+        let enough = match groups {
+            Groups::ByRank => 0,
+            Groups::ByWeight => GROUP_BYTES.max((self.written_bytes * GROUP_NOTES).isqrt()),
+        };
+        self.waiting_bytes += rows.columns().iter().map(|c| weight(c)).sum::<usize>();
+        self.waiting.push(rows.clone());
+        if self.waiting_bytes >= enough {
+            return self.flush();
+        }
+        if self.waiting.len() >= WAITING {
+            let one = concat_batches(&rows.schema(), &self.waiting).map_err(io::Error::other)?;
+            self.waiting = vec![one];
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.written_bytes += std::mem::take(&mut self.waiting_bytes);
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        self.file.write(|i| waiting.iter().map(|rows| ArrayRef::clone(rows.column(i))).collect())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.finish_noted(&self.spec.noted_schema())
+    }
+}
+
+/// Size of a column in a row group, computed from its type and the texts that occur, and not from the size of its
+/// buffers. So the same rows always make the same groups.
+fn weight(column: &dyn Array) -> usize {
+    let rows = column.len();
+    match column.data_type() {
+        DataType::Boolean => rows / 8,
+        DataType::UInt32 => rows * 4,
+        DataType::Dictionary(_, _) => rows * 4 + bytes_of_texts(column),
+        _ => rows * 8,
+    }
+}
+
+/// Length of all distinct texts that occur.
+fn bytes_of_texts(column: &dyn Array) -> usize {
+    let Some(column) = column.as_dictionary_opt::<Int32Type>() else { return 0 };
+    let Some(texts) = column.values().as_string_opt::<i32>() else { return 0 };
+    let mut seen = vec![false; texts.len()];
+    let new = |key: &usize| seen.get_mut(*key).is_some_and(|seen| !std::mem::replace(seen, true));
+    let occur = column.keys_iter().flatten().filter(new);
+    occur.map(|key| texts.value_length(key) as usize).sum()
+}
+
+/// A folder of tables that grow rank by rank. Several threads may write different tables at once.
+pub struct Tables {
+    folder: PathBuf,
+    /// Tables by name; `None` if the table is complete.
+    open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<Growing>>>>>,
+    groups: Groups,
+}
+
+impl Tables {
+    /// # Errors
+    /// When the folder cannot be created.
+    pub fn create(folder: &Path, groups: Groups) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), groups })
+    }
+
+    /// Appends rows. A batch is never divided between row groups.
+    ///
+    /// # Errors
+    /// When the rows cannot be written.
+    pub fn append(&self, batch: &Batch) -> io::Result<()> {
+        let table = self.table(batch.spec)?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let table = table.ok_or_else(|| io::Error::other(format!("rows of `{}` after its end", batch.spec.name)))?;
+        table.lock().map_err(|_| failed())?.push(&batch.rows, self.groups)
+    }
+
+    /// Creates a table with its schema if it does not exist yet, even if it will have no rows.
+    ///
+    /// # Errors
+    /// When the table cannot be created.
+    pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
+        self.table(spec).map(|_| ())
+    }
+
+    fn table(&self, spec: &'static TableSpec) -> io::Result<Option<Arc<Mutex<Growing>>>> {
+        let mut open = self.open.lock().map_err(|_| failed())?;
+        match open.entry(spec.name) {
+            Entry::Occupied(open) => Ok(open.get().clone()),
+            Entry::Vacant(slot) => {
+                let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
+                let file = RowGroups::new(file, spec.schema())?;
+                let table = Growing { spec, file, waiting: Vec::new(), waiting_bytes: 0, written_bytes: 0 };
+                Ok(slot.insert(Some(Arc::new(Mutex::new(table)))).clone())
+            }
+        }
+    }
+
+    /// Closes the files of tables that get no more rows, to free their memory.
+    ///
+    /// # Errors
+    /// When the last bytes cannot be written.
+    pub fn end(&self, specs: &[&TableSpec]) -> io::Result<()> {
+        let taken = |spec: &&TableSpec| self.open.lock().ok()?.get_mut(spec.name)?.take();
+        specs.iter().filter_map(taken).try_for_each(close)
+    }
+
+    /// Closes all files.
+    ///
+    /// # Errors
+    /// When the last bytes cannot be written.
+    pub fn finish(&self) -> io::Result<()> {
+        let open = std::mem::take(&mut *self.open.lock().map_err(|_| failed())?);
+        let open: Vec<_> = open.into_values().flatten().collect();
+        open.into_par_iter().with_max_len(1).try_for_each(close)
+    }
+}
+
+fn close(table: Arc<Mutex<Growing>>) -> io::Result<()> {
+    Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?.finish()
+}
+
+/// The error if another thread failed while it held a lock.
+pub(super) fn failed() -> io::Error {
+    io::Error::other("another thread failed while writing tables")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hta_testkit::every::{AllColumnTypes, batch};
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    #[test]
+    fn rows_of_many_ranks_are_one_group_until_they_weigh_enough_and_a_closed_table_takes_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let tables = Tables::create(folder.path(), Groups::ByWeight).unwrap();
+        let row = |rank: u32| (rank, None, Some(1), None, None, Some(format!("host {}", rank % 3)));
+        let rank = |rank: u32| batch(&vec![row(rank); 100]);
+        (0..300).for_each(|r| tables.append(&rank(r)).unwrap());
+        tables.end(&[AllColumnTypes::SPEC]).unwrap();
+        tables.declare(AllColumnTypes::SPEC).unwrap();
+        assert!(tables.append(&rank(300)).is_err());
+        tables.finish().unwrap();
+        let file = File::open(folder.path().join("every.parquet")).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|g| g.num_rows()).collect();
+        assert_eq!(groups.iter().sum::<i64>(), 30_000);
+        assert!((2..30).contains(&groups.len()) && groups.iter().all(|n| n % 100 == 0), "{groups:?}");
+        let rows = reader.build().unwrap().map(Result::unwrap);
+        for texts in rows.map(|b| ArrayRef::clone(b.column(5))) {
+            assert_eq!(texts.as_dictionary::<Int32Type>().values().len(), 3);
+        }
+    }
+}

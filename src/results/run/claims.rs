@@ -1,0 +1,130 @@
+//! Which file holds which rank, as far as the heads of the files and their names say.
+
+use crate::run::RunError;
+use hta_base::wording::ranks::ranks_named;
+use hta_read::discover::assign_ranks;
+use hta_read::error::{ReadError, SetError};
+use hta_read::input::{Input, PartKey};
+use hta_read::load::peek;
+use hta_trace::meta::{RankSource, Recorder};
+use rayon::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Index into the input files.
+    pub input: usize,
+    pub rank: u32,
+    pub source: RankSource,
+}
+
+/// What is known of the files before they are read completely.
+pub struct Claims {
+    /// `distributedInfo.rank` of each file, if it precedes the events or has been found since.
+    pub ranks: Vec<Option<u32>>,
+    /// Files that are not traces.
+    pub refused: Vec<Option<ReadError>>,
+    /// The recorder of each file, where it is known.
+    pub recorders: Vec<Option<Recorder>>,
+}
+
+impl Claims {
+    /// Reads the heads of all files.
+    pub fn peek(inputs: &[Input]) -> Self {
+        let peeked: Vec<_> = inputs.par_iter().map(peek).collect();
+        let (mut ranks, mut refused, mut recorders) = (Vec::new(), Vec::new(), Vec::new());
+        for p in peeked {
+            match p {
+                Ok(head) => {
+                    ranks.push(head.rank);
+                    refused.push(None);
+                    recorders.push(Some(head.recorder));
+                }
+                Err(e) => {
+                    ranks.push(None);
+                    refused.push(Some(e));
+                    recorders.push(None);
+                }
+            }
+        }
+        Self { ranks, refused, recorders }
+    }
+
+    /// Takes processes that launch nothing as well: what counts calls needs no ranks.
+    pub fn take_idle_processes(&mut self, inputs: &[Input]) {
+        for (refused, input) in self.refused.iter_mut().zip(inputs) {
+            if matches!(input.process.as_ref().map(|part| &part.key), Some(PartKey::Idle(_))) {
+                *refused = None;
+            }
+        }
+    }
+
+    /// The files of the selected ranks (all if `ranks` is empty), in order of rank.
+    ///
+    /// # Errors
+    /// When the files are of several recorders, two files claim one rank, or a selected rank has no file.
+    pub fn tasks(&self, all: &[Input], ranks: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
+        self.check_recorders(all)?;
+        let usable: Vec<usize> = (0..all.len()).filter(|&i| self.refused[i].is_none()).collect();
+        let inputs: Vec<Input> = usable.iter().map(|&i| all[i].clone()).collect();
+        let claims: Vec<Option<u32>> = usable.iter().map(|&i| self.ranks[i]).collect();
+        let assigned = assign_ranks(&inputs, &claims);
+        let mut tasks: Vec<Task> =
+            usable.iter().zip(assigned).map(|(&input, (rank, source))| Task { input, rank, source }).collect();
+        tasks.sort_by_key(|j| (j.rank, j.input));
+        for pair in tasks.windows(2) {
+            // A rank from a name may be wrong, and the file may give another one after its events. So only a clash of
+            // two ranks stored in the files is final here.
+            if pair[0].rank == pair[1].rank && pair.iter().all(|j| j.source == RankSource::File) {
+                return Err(duplicate(all, &pair[0], &pair[1]));
+            }
+        }
+        choose(&mut tasks, ranks)?;
+        Ok(tasks)
+    }
+}
+
+impl Claims {
+    /// The files as processes of their own, numbered in natural order, whatever ranks they claim.
+    ///
+    /// # Errors
+    /// When the files are of several recorders, or a selected number has no file.
+    pub fn processes(&self, all: &[Input], numbers: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
+        self.check_recorders(all)?;
+        let usable = (0..all.len()).filter(|&i| self.refused[i].is_none());
+        let mut tasks: Vec<Task> =
+            (0..).zip(usable).map(|(rank, input)| Task { input, rank, source: RankSource::Process }).collect();
+        choose(&mut tasks, numbers)?;
+        Ok(tasks)
+    }
+
+    /// Recorders see different parts of a job, so their ranks cannot be compared with each other.
+    fn check_recorders(&self, all: &[Input]) -> Result<(), SetError> {
+        let mut known = all.iter().zip(&self.recorders).filter_map(|(input, recorder)| Some((input, (*recorder)?)));
+        let Some(first) = known.next() else { return Ok(()) };
+        let Some(other) = known.find(|(_, recorder)| *recorder != first.1) else { return Ok(()) };
+        Err(SetError::SeveralRecorders {
+            first: first.0.shown.clone(),
+            first_recorder: first.1.name(),
+            other: other.0.shown.clone(),
+            other_recorder: other.1.name(),
+        })
+    }
+}
+
+/// Keeps the selected ranks (all if `ranks` is empty).
+fn choose(tasks: &mut Vec<Task>, ranks: &[(u32, u32)]) -> Result<(), RunError> {
+    let known: Vec<u32> = tasks.iter().map(|j| j.rank).collect();
+    if !ranks.is_empty() {
+        tasks.retain(|j| ranks.iter().any(|(a, b)| (*a..=*b).contains(&j.rank)));
+        if tasks.is_empty() && !known.is_empty() {
+            return Err(RunError::NoSuchRank(ranks_named(&known)));
+        }
+    }
+    Ok(())
+}
+
+/// The error for two files of one rank.
+pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
+    let shown = |j: &Task| inputs[j.input].shown.clone();
+    SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
+}

@@ -1,0 +1,146 @@
+//! Processing of one rank: reads its trace, maps it with every analysis, and drops it.
+
+use crate::run::{Extent, MappedRank, Request, RowSink, Task};
+use crate::store::{INVENTORY, PartialStore, StoredPartial};
+use hta_analysis::api::Analysis;
+use hta_analysis::filters;
+use hta_analysis::inventory;
+use hta_analysis::job::{JobOptions, RankSummary};
+use hta_base::table::schema::Batch;
+use hta_read::error::ReadError;
+use hta_read::load::load_within;
+use hta_read::reading::{Loaded, Spread};
+use hta_read::room::MemoryGate;
+use hta_read::source::ByteCount;
+use hta_trace::content::{is_front_end, nothing_recorded, unknown_content};
+use hta_trace::merged::merged;
+use hta_trace::meta::RankSource;
+use hta_trace::other_recorder::other_recorder;
+use hta_trace::rank_trace::RankTrace;
+use rayon::prelude::*;
+use std::io;
+
+/// Why a rank has no result.
+pub(super) enum Failure {
+    Read(ReadError),
+    /// What could not be written.
+    Write(&'static str, io::Error),
+    /// The file's own rank, found behind its events, is another one.
+    Claims(u32),
+    /// Neither the file nor its name gives the rank, and a position means nothing in a part of a job.
+    NoRank,
+}
+
+/// How a rank is read and mapped.
+pub(super) struct RankContext<'a> {
+    pub extent: Extent,
+    /// Whether the set has other files of ranks or processes.
+    pub is_beside: bool,
+    /// Whether it is the only file of this process.
+    pub is_alone: bool,
+    /// Parallelism of reading.
+    pub spread: Spread,
+    /// Parallelism of the analyses.
+    pub mapping: Spread,
+    pub count: &'a ByteCount,
+    pub room: &'a dyn MemoryGate,
+    pub store: &'a PartialStore,
+}
+
+/// Reads and maps one rank; `give` receives rows of tables.
+pub(super) fn one(
+    request: &Request,
+    task: &Task,
+    how: &RankContext,
+    sink: &dyn RowSink,
+    give: &(dyn Fn(Batch) + Sync),
+) -> Result<MappedRank, Failure> {
+    let input = &request.inputs[task.input];
+    let loaded = load_within(input, request.load, how.spread, how.count, how.room);
+    let Loaded { columns, mut meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
+    let mut source = task.source;
+    if how.extent == Extent::Processes {
+        // What it is in its own job says nothing about this set.
+        (meta.rank, meta.world_size) = (None, None);
+    }
+    if let Some(rank) = meta.rank {
+        if rank != task.rank {
+            return Err(Failure::Claims(rank));
+        }
+        source = RankSource::File;
+    }
+    let (options, has_peers) = (request.options, how.is_beside && how.extent != Extent::Processes);
+    let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
+    let needs_known = request.analyses.iter().any(|a| a.about().needs_known_events);
+    // Alone it is analysed, and whether it is alone is known when the parts are merged.
+    let is_front = is_front_end(&trace);
+    let is_alone = is_front && how.is_alone && other_recorder(&trace).is_none();
+    if how.is_beside && is_front && !is_alone {
+        return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));
+    }
+    if needs_known && let Some(what) = other_recorder(&trace).or_else(|| unknown_content(&trace)) {
+        return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
+    }
+    if needs_known && let Some(what) = nothing_recorded(&trace) {
+        return Err(Failure::Read(ReadError::NothingRecorded { file: trace.file, what }));
+    }
+    if how.extent != Extent::Processes
+        && let Some(what) = merged(&trace)
+    {
+        return Err(Failure::Read(ReadError::Merged { file: trace.file, what }));
+    }
+    if how.extent == Extent::Part && source == RankSource::Position && !is_alone {
+        return Err(Failure::NoRank);
+    }
+    let inventory = || {
+        let mut partial = inventory::map(&trace, options, &mut |rows| give(rows));
+        partial.tables.extend(filters::map(&trace, request.analyses, options));
+        how.store.put(INVENTORY, partial)
+    };
+    // Start slow analyses first, so that none runs alone at the end and before shared facts fill memory.
+    let (mut order, short): (Vec<_>, Vec<_>) =
+        request.analyses.iter().enumerate().partition(|(_, a)| a.about().is_long);
+    order.reverse();
+    order.extend(short);
+    let map = |(i, a): (usize, &&'static dyn Analysis)| {
+        let partial = a.map(&trace, options, &mut |rows| give(rows));
+        Ok((i, how.store.put(a.stem(), partial)?))
+    };
+    let write = || sink.trace(&trace).map_err(|e| Failure::Write("the events", e));
+    type Made = io::Result<Vec<(usize, StoredPartial)>>;
+    let (inventory, made): (io::Result<StoredPartial>, Made) = match how.mapping {
+        Spread::Inline => {
+            write()?;
+            (inventory(), order.into_iter().map(map).collect())
+        }
+        // In parallel: the events are written on one thread, and the analyses run on the others as these get free.
+        Spread::AllCores => {
+            let mapped = || rayon::join(inventory, || order.into_iter().par_bridge().map(map).collect());
+            let (written, mapped) = rayon::join(write, mapped);
+            written?;
+            mapped
+        }
+    };
+    let unspooled = |e| Failure::Write("what the ranks left", e);
+    let (inventory, mut made) = (inventory.map_err(unspooled)?, made.map_err(unspooled)?);
+    made.sort_by_key(|(i, _)| *i);
+    let partials = made.into_iter().map(|(_, partial)| partial).collect();
+    let joins = request.analyses.iter().any(|a| a.about().joins_ranks || (has_peers && a.about().joins_peers));
+    let job = JobOptions { model: &options.model, kernel_wait_max: options.kernel_wait_max, has_peers };
+    let part = joins.then(|| how.store.put_part(RankSummary::new(&trace, job)));
+    let part = part.transpose().map_err(unspooled)?;
+    Ok(MappedRank {
+        rank: trace.rank,
+        source,
+        part,
+        file: trace.file,
+        partials,
+        inventory,
+        health: trace.health,
+        era: trace.meta.era,
+        base: trace.meta.base_ns,
+        world: trace.meta.world_size,
+        unpacked: unpacked_bytes,
+        is_front_end: is_alone,
+    })
+}

@@ -1,0 +1,81 @@
+//! Leaves out sentences of an analysis that need what the recording does not carry, and says why.
+
+use hta_analysis::api::{Analysis, Certainty, Options, Output, Partial};
+use hta_analysis::job::Job;
+use hta_analysis::recording::Recording;
+use hta_analysis::recording::capability::{Capability, Grade};
+use hta_analysis::recording::limit::Limit;
+use hta_analysis::recording::rules::TOO_SHORT;
+use hta_base::wording::ranks::ranks_named;
+use std::collections::BTreeSet;
+
+/// Grades what an analysis says. The diagnosis grades each of its causes itself.
+pub fn withhold(output: &mut Output, analysis: &dyn Analysis, partials: &[Partial], job: &Job, options: &Options) {
+    let needs = analysis.about().needs;
+    let recording = Recording::of_job(job);
+    if needs.is_empty() || recording.limits().is_empty() {
+        return;
+    }
+    let worst = recording.worst(needs);
+    let left_out = left_out(&recording, needs);
+    output.trust.grade = match worst {
+        short if is_short(short) => Grade::AtMost,
+        worst => worst.map_or(Grade::Ok, |l| l.grade),
+    };
+    if output.verdict.is_some() {
+        return;
+    }
+    if !left_out.ranks.is_empty() && !output.observations.is_empty() {
+        // What is said of all ranks is said without those.
+        let told: Vec<Partial> = partials.iter().filter(|p| !left_out.ranks.contains(&p.rank)).cloned().collect();
+        output.observations = analysis.reduce(&told, job, options).observations;
+    }
+    output.observations.retain_mut(|o| match recording.worst_of(&o.ranks, needs).map(|l| l.grade) {
+        _ if o.certainty == Certainty::OfRecording => true,
+        None | Some(Grade::Ok) => true,
+        _ if is_short(recording.worst_of(&o.ranks, needs)) => true,
+        Some(Grade::AtMost) => {
+            o.sentence.push_str(" (at most)");
+            true
+        }
+        Some(Grade::Withheld) => false,
+    });
+    let why_ranks = left_out.why.map(|why| &why.sentence);
+    let of_job = worst.filter(|l| Some(&l.sentence) != why_ranks).map(of_all);
+    output.trust.lines = of_job.into_iter().chain(left_out.why.map(|why| of_some(&left_out.ranks, why))).collect();
+}
+
+/// Ranks that are left out of what is said about all.
+struct LeftOut<'a> {
+    ranks: BTreeSet<u32>,
+    why: Option<&'a Limit>,
+}
+
+fn left_out<'a>(recording: &'a Recording, needs: &[Capability]) -> LeftOut<'a> {
+    let ranks = recording.left_out();
+    let lost = |l: &&Limit| {
+        let is_left_out = l.rank.is_some_and(|rank| ranks.contains(&rank));
+        is_left_out && l.grade == Grade::Withheld && needs.contains(&l.capability)
+    };
+    let limits: Vec<&Limit> = recording.limits().iter().filter(lost).collect();
+    LeftOut { ranks: limits.iter().filter_map(|l| l.rank).collect(), why: limits.first().copied() }
+}
+
+/// Whether nothing is wrong but that the recording is short: what an analysis counts in it is true, although it says
+/// nothing about the job.
+fn is_short(worst: Option<&Limit>) -> bool {
+    worst.is_some_and(|l| l.rule == TOO_SHORT)
+}
+
+fn of_all(limit: &Limit) -> String {
+    match limit.grade {
+        _ if is_short(Some(limit)) => limit.sentence.clone(),
+        Grade::Withheld => format!("withheld: {}; {}", limit.sentence, limit.next),
+        _ => format!("at most: {}", limit.sentence),
+    }
+}
+
+fn of_some(ranks: &BTreeSet<u32>, why: &Limit) -> String {
+    let ranks: Vec<u32> = ranks.iter().copied().collect();
+    format!("nothing is said about {}: {}", ranks_named(&ranks), why.sentence)
+}

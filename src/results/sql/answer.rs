@@ -1,0 +1,322 @@
+//! The answer of a statement: rows of numbers, texts and booleans, and their output formats.
+//!
+//! CSV, JSON and Parquet hold the values as they are. In text, the suffix of a column's name decides how its numbers
+//! are shown: `_ns`, `_bytes`, `_pct`, `_gb_per_s`, `_ratio`. Points in time (`ts_ns`) remain numbers.
+
+use crate::output::columns::{fits, grid};
+use crate::output::json::{CsvStyle, cell, csv_of};
+use crate::output::parquet::write_rows;
+use crate::output::visible;
+use crate::sql::QueryError;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, UInt64Array};
+use arrow_schema::{DataType as Kind, Field, Schema};
+use hta_analysis::api::Align;
+use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct};
+use polars::prelude::{Column, DataFrame, DataType, PolarsError};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    rows: RecordBatch,
+}
+
+impl Answer {
+    /// # Errors
+    /// When a column has a type that no Parquet file of hta has.
+    pub fn new(frame: &DataFrame) -> Result<Self, QueryError> {
+        let mut fields = Vec::new();
+        let mut arrays = Vec::new();
+        for column in frame.columns() {
+            let name = column.name().as_str();
+            let refused = |_: PolarsError| kind(name, column.dtype());
+            let array = copied(column).map_err(refused)?.ok_or_else(|| kind(name, column.dtype()))?;
+            let unit = unit(name).map(|u| ("unit".to_string(), u.to_string()));
+            let field = Field::new(name, array.data_type().clone(), true);
+            fields.push(field.with_metadata(unit.into_iter().collect::<HashMap<_, _>>()));
+            arrays.push(array);
+        }
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
+        Ok(Self { rows: rows.map_err(|e| QueryError::Sql { reason: e.to_string() })? })
+    }
+
+    /// The first `rows` rows.
+    pub fn head(&self, rows: usize) -> Self {
+        Self { rows: self.rows.slice(0, rows.min(self.rows.num_rows())) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.rows.schema_ref().fields().iter().map(|f| f.name().as_str()).collect()
+    }
+
+    /// The value of a cell: a number, a text, a boolean, or null.
+    pub fn value(&self, column: &str, row: usize) -> Value {
+        let array = self.rows.column_by_name(column).filter(|_| row < self.len());
+        array.map_or(Value::Null, |a| cell(a, row))
+    }
+
+    pub fn is_number(&self, column: &str) -> bool {
+        let array = self.rows.column_by_name(column);
+        array.is_some_and(|a| matches!(a.data_type(), Kind::Int64 | Kind::UInt64 | Kind::Float64))
+    }
+
+    /// Formats the answer as CSV (RFC 4180).
+    pub fn csv(&self, style: CsvStyle) -> String {
+        csv_of(&self.names(), [&self.rows], style)
+    }
+
+    /// Formats the answer as a list of objects, with the columns in their order.
+    ///
+    /// # Errors
+    /// Never for the values that an answer can hold.
+    pub fn json(&self) -> serde_json::Result<String> {
+        let rows: Vec<AnswerRow> = (0..self.len()).map(|row| AnswerRow { rows: &self.rows, row }).collect();
+        Ok(serde_json::to_string_pretty(&rows)? + "\n")
+    }
+
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn parquet(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        write_rows(&mut bytes, self.rows.schema(), [&self.rows])?;
+        Ok(bytes)
+    }
+
+    /// Formats the answer for people: as a table if it fits `width`, else row by row. `top` limits the rows.
+    pub fn text(&self, top: usize, notes: &[String], width: usize) -> String {
+        let shown = self.len().min(top);
+        let names = self.names();
+        let heads: Vec<String> = names.iter().map(|n| head(n)).collect();
+        let align = |n: &&str| if self.is_number(n) { Align::Right } else { Align::Left };
+        let columns: Vec<(&str, Align)> = heads.iter().map(String::as_str).zip(names.iter().map(align)).collect();
+        let set = |row: usize| {
+            names.iter().map(|n| visible::line(&person(n, &self.value(n, row))).into_owned()).collect::<Vec<String>>()
+        };
+        let rows: Vec<Vec<String>> = (0..shown).map(set).collect();
+        let mut below = Vec::new();
+        match self.len() - shown {
+            _ if self.is_empty() => below.push("no rows".to_string()),
+            0 => {}
+            more => {
+                let s = if more == 1 { "" } else { "s" };
+                below.push(format!("{} more row{s}: --top {}", fmt_count(more as u64), self.len()));
+            }
+        }
+        below.extend(notes.iter().cloned());
+        if fits(&columns, &rows, width) {
+            return grid(&columns, &rows, &below, width);
+        }
+        // Headings take two lines; the second one is formatted as the first row.
+        let halves: Vec<(&str, &str)> = heads.iter().map(|h| halves(h)).collect();
+        let columns: Vec<(&str, Align)> = halves.iter().zip(&columns).map(|(h, c)| (h.0, c.1)).collect();
+        let second = halves.iter().map(|h| h.1.to_string()).collect();
+        let tall: Vec<Vec<String>> = std::iter::once(second).chain(rows.iter().cloned()).collect();
+        if fits(&columns, &tall, width) {
+            return grid(&columns, &tall, &below, width);
+        }
+        let mut out = String::new();
+        for (i, row) in rows.iter().enumerate() {
+            out.push_str(&format!("row {}\n", i + 1));
+            let pairs: Vec<Vec<String>> =
+                names.iter().zip(row).map(|(name, text)| vec![format!("  {name}"), text.clone()]).collect();
+            // Drop the first line, which holds empty headings.
+            let set = grid(&[("", Align::Left), ("", Align::Left)], &pairs, &[], width);
+            out.push_str(set.split_once('\n').map_or("", |(_, rest)| rest));
+        }
+        out + &grid(&[], &[], &below, width)
+    }
+}
+
+struct AnswerRow<'a> {
+    rows: &'a RecordBatch,
+    row: usize,
+}
+
+impl Serialize for AnswerRow<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut object = to.serialize_map(Some(self.rows.num_columns()))?;
+        for (field, array) in self.rows.schema_ref().fields().iter().zip(self.rows.columns()) {
+            object.serialize_entry(field.name(), &cell(array, self.row))?;
+        }
+        object.end()
+    }
+}
+
+fn kind(name: &str, found: &DataType) -> QueryError {
+    QueryError::Kind { name: name.to_string(), found: found.to_string() }
+}
+
+/// The column's values as an Arrow array; `None` if no Parquet file of hta has its type.
+fn copied(column: &Column) -> Result<Option<ArrayRef>, PolarsError> {
+    Ok(Some(match column.dtype() {
+        DataType::Int64 => ints(column)?,
+        DataType::UInt64 => {
+            let numbers = column.u64()?;
+            if numbers.iter().flatten().all(|v| i64::try_from(v).is_ok()) {
+                ints(&column.cast(&DataType::Int64)?)?
+            } else {
+                Arc::new(numbers.iter().collect::<UInt64Array>())
+            }
+        }
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::UInt8 | DataType::UInt16 | DataType::UInt32 => {
+            ints(&column.cast(&DataType::Int64)?)?
+        }
+        DataType::Float32 => Arc::new(column.cast(&DataType::Float64)?.f64()?.iter().collect::<Float64Array>()),
+        DataType::Float64 => Arc::new(column.f64()?.iter().collect::<Float64Array>()),
+        DataType::Boolean => Arc::new(column.bool()?.iter().collect::<BooleanArray>()),
+        DataType::String => Arc::new(column.str()?.iter().collect::<DictionaryArray<Int32Type>>()),
+        // A column that contains only nulls.
+        DataType::Null => {
+            let nothing = std::iter::repeat_n(None::<&str>, column.len());
+            Arc::new(nothing.collect::<DictionaryArray<Int32Type>>())
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn ints(column: &Column) -> Result<ArrayRef, PolarsError> {
+    Ok(Arc::new(column.i64()?.iter().collect::<Int64Array>()))
+}
+
+/// Unit of a column, derived from its name.
+pub fn unit(name: &str) -> Option<&'static str> {
+    let ends = |end: &str| name.ends_with(end);
+    match name {
+        _ if ends("_ns") => Some("ns"),
+        _ if ends("_bytes") => Some("bytes"),
+        _ if ends("_pct") => Some("%"),
+        _ if ends("_gb_per_s") => Some("GB/s"),
+        _ if ends("tb_per_s") => Some("TB/s"),
+        _ if ends("tflops_per_s") => Some("TFLOP/s"),
+        _ => None,
+    }
+}
+
+/// Suffixes of counts, with the plural of what they count.
+const NOUNS: [(&str, &str); 9] = [
+    ("rank", "ranks"),
+    ("step", "steps"),
+    ("event", "events"),
+    ("activity", "activities"),
+    ("member", "members"),
+    ("call", "calls"),
+    ("collective", "collectives"),
+    ("file", "files"),
+    ("range", "ranges"),
+];
+
+/// Heading of a column, without the unit that its cells show.
+fn head(name: &str) -> String {
+    let stem = match unit(name) {
+        Some("ns") if !is_instant(name) => name.strip_suffix("_ns"),
+        Some("bytes") => name.strip_suffix("_bytes"),
+        _ => name.strip_suffix("_count"),
+    };
+    let many = NOUNS.iter().find(|n| stem == Some(n.0) && name.ends_with("_count")).map(|n| n.1);
+    let stem = many.or(stem).unwrap_or(name);
+    let suffixes = ["_pct", "_gb_per_s", "tb_per_s", "tflops_per_s"];
+    match suffixes.into_iter().find_map(|s| name.strip_suffix(s)) {
+        Some(stem) => format!("{} {}", stem.replace('_', " "), unit(name).unwrap_or_default()).trim_start().to_string(),
+        None => stem.replace('_', " "),
+    }
+}
+
+/// Divides a heading into two lines that are as short as possible; a single word goes to the second line.
+fn halves(head: &str) -> (&str, &str) {
+    let longer = |at: usize| at.max(head.len() - at - 1);
+    let cut = head.match_indices(' ').map(|(at, _)| at).min_by_key(|at| longer(*at));
+    cut.map_or(("", head), |at| (&head[..at], &head[at + 1..]))
+}
+
+/// Whether a column holds points in time, which must not be shown as durations.
+fn is_instant(name: &str) -> bool {
+    name == "ts_ns" || name.ends_with("_ts_ns")
+}
+
+/// Times from here on are since 1970, whatever the column's name, ns.
+const EPOCH: u64 = 1_000_000_000_000_000;
+
+/// Formats a cell for people.
+fn person(name: &str, value: &Value) -> String {
+    let whole = || value.as_i64().or_else(|| value.as_f64().map(|v| v.round() as i64));
+    match (value, unit(name)) {
+        (Value::Null, _) => "-".to_string(),
+        (Value::String(text), _) => text.clone(),
+        (Value::Number(n), Some("ns")) => match whole() {
+            Some(v) if !is_instant(name) && v.unsigned_abs() < EPOCH => fmt_ns(v),
+            _ => n.to_string(),
+        },
+        (Value::Number(_), Some("bytes")) => match whole() {
+            Some(v) if v >= 0 => fmt_bytes(v.unsigned_abs()),
+            v => v.map(|v| v.to_string()).unwrap_or_default(),
+        },
+        (Value::Number(_), Some("%")) => fmt_pct(value.as_f64()),
+        (Value::Number(n), _) => match n.as_f64().filter(|_| n.is_f64()) {
+            Some(v) if v.abs() >= 100.0 => format!("{v:.0}"),
+            Some(v) if v.abs() >= 10.0 => format!("{v:.1}"),
+            Some(v) => format!("{v:.2}"),
+            None if name == "count" || name.ends_with("_count") => n.as_u64().map_or(n.to_string(), fmt_count),
+            None => n.to_string(),
+        },
+        (other, _) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polars::prelude::{NamedFrom, Series};
+
+    fn answer() -> Answer {
+        let columns = vec![
+            Column::from(Series::new("name".into(), ["a \"b\"", "kernel<int, 3>"])),
+            Column::from(Series::new("sum_ns".into(), [Some(1_500_000i64), None])),
+            Column::from(Series::new("size_bytes".into(), [26_214_400i64, 0])),
+            Column::from(Series::new("part_pct".into(), [12.5f64, 87.5])),
+            Column::from(Series::new("count".into(), [4_000u32, 1])),
+            Column::from(Series::new("is_slow".into(), [true, false])),
+        ];
+        Answer::new(&DataFrame::new_infer_height(columns).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn text_shows_units_and_the_other_formats_the_values() {
+        let text = answer().text(9, &["Read: so.".to_string()], 80);
+        assert!(text.starts_with("name                sum     size  part %  count  is slow\n"), "{text}");
+        assert!(text.contains("1.50 ms  26.2 MB  12.5 %  4,000  true") && text.ends_with("  Read: so.\n"), "{text}");
+        let csv = answer().csv(CsvStyle::Plain);
+        assert!(csv.starts_with("name,sum_ns,size_bytes,part_pct,count,is_slow\n\"a \"\"b\"\"\",1500000,"), "{csv}");
+        assert!(csv.ends_with("\"kernel<int, 3>\",,0,87.5,1,false\n"), "{csv}");
+        let json: Value = serde_json::from_str(&answer().json().unwrap()).unwrap();
+        assert_eq!(json[0]["sum_ns"], 1_500_000);
+        assert_eq!(json[1]["sum_ns"], Value::Null);
+    }
+
+    #[test]
+    fn heads_take_two_lines_before_rows_do() {
+        assert_eq!(halves("bus bw GB/s"), ("bus bw", "GB/s"));
+        assert_eq!(halves("rank"), ("", "rank"));
+        let text = answer().text(9, &[], 48);
+        let first = format!("{}part{}is\nname  ", " ".repeat(30), " ".repeat(9));
+        assert!(text.starts_with(&first), "{text}");
+    }
+
+    #[test]
+    fn what_is_too_wide_stands_row_by_row() {
+        let text = answer().text(1, &[], 40);
+        assert!(text.starts_with("row 1\n  name        a \"b\"\n  sum_ns      1.50 ms\n"), "{text}");
+        assert!(text.contains("1 more row: --top 2") && text.lines().all(|l| l.len() <= 40), "{text}");
+    }
+}

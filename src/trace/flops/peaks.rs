@@ -1,0 +1,193 @@
+//! Peak rates of devices (`data/device_peaks.toml`, and the user's `--peaks`).
+
+use crate::flops::Number;
+use crate::meta::Device;
+use serde::Deserialize;
+use std::sync::OnceLock;
+
+const BUILTIN: &str = include_str!("../../../data/device_peaks.toml");
+
+/// Known devices, by file: those of a file count before those of the files after it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Peaks(Vec<Vec<DevicePeaks>>);
+
+/// Peak rates of one product.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DevicePeaks {
+    /// Name for reports.
+    pub name: String,
+    /// Parts of recorded names, one of which a device must contain.
+    #[serde(rename = "match")]
+    parts: Vec<String>,
+    /// Least and greatest memory, 1e9 bytes.
+    memory_gb: Option<[f64; 2]>,
+    /// Multiprocessors or compute units.
+    units: Option<u32>,
+    tflops: Rates,
+    /// Peak bandwidth of the device's memory, GB/s (1e9 bytes).
+    pub bandwidth_gb_per_s: f64,
+    /// Public tables disagree.
+    #[serde(default)]
+    pub approximate: bool,
+    #[serde(default)]
+    #[allow(dead_code, reason = "for readers of the file")]
+    source: String,
+}
+
+/// Dense rates, TFLOP/s.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Rates {
+    fp64: Option<f64>,
+    fp64_matrix: Option<f64>,
+    fp32: Option<f64>,
+    fp32_matrix: Option<f64>,
+    tf32: Option<f64>,
+    fp16: Option<f64>,
+    fp16_vector: Option<f64>,
+    bf16: Option<f64>,
+    fp8: Option<f64>,
+    fp4: Option<f64>,
+    int8: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    device: Vec<DevicePeaks>,
+}
+
+/// The units that compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Units {
+    /// Tensor cores, matrix cores.
+    Matrix,
+    Vector,
+}
+
+impl Peaks {
+    /// Reads a file of peaks.
+    ///
+    /// # Errors
+    /// Says what is wrong with the file.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
+        for d in &file.device {
+            let r = d.tflops;
+            let rates = [r.fp64, r.fp64_matrix, r.fp32, r.fp32_matrix, r.tf32, r.fp16, r.fp16_vector, r.bf16, r.fp8];
+            let mut all = rates.into_iter().chain([r.fp4, r.int8, Some(d.bandwidth_gb_per_s)]).flatten();
+            if !all.all(|rate| rate.is_finite() && rate > 0.0) {
+                return Err(format!("device `{}`: expected rates above 0", d.name));
+            }
+            if d.parts.iter().all(String::is_empty) {
+                return Err(format!("device `{}`: expected a part of its name in `match`", d.name));
+            }
+        }
+        Ok(Self(vec![file.device]))
+    }
+
+    /// The devices that hta knows.
+    pub fn builtin() -> &'static Peaks {
+        static PEAKS: OnceLock<Peaks> = OnceLock::new();
+        // The file is part of the program; a test reads it.
+        PEAKS.get_or_init(|| Peaks::parse(BUILTIN).unwrap_or_default())
+    }
+
+    /// These devices before others.
+    pub fn before(mut self, others: &Peaks) -> Self {
+        self.0.extend(others.0.iter().cloned());
+        self
+    }
+
+    /// The peaks of a device; `None` if no entry matches.
+    pub fn of(&self, device: &Device) -> Option<&DevicePeaks> {
+        let name = device.display_name().to_ascii_lowercase();
+        let gigabytes = device.memory_bytes.map(|b| b as f64 / 1e9);
+        let fits = |d: &&DevicePeaks| {
+            let memory = d.memory_gb.is_none_or(|[least, most]| gigabytes.is_some_and(|g| (least..=most).contains(&g)));
+            memory && d.units.is_none_or(|n| device.sm_count == Some(n))
+        };
+        let length = |d: &DevicePeaks| {
+            let parts = d.parts.iter().filter(|p| !p.is_empty() && name.contains(&p.to_ascii_lowercase()));
+            parts.map(String::len).max()
+        };
+        self.0.iter().find_map(|file| {
+            let found = file.iter().filter(fits).filter_map(|d| Some((length(d)?, d)));
+            // Of equally long matches the first entry counts.
+            found.reduce(|a, b| if b.0 > a.0 { b } else { a }).map(|(_, d)| d)
+        })
+    }
+}
+
+impl DevicePeaks {
+    /// Peak rate for a number type, FLOP/s; `None` if the device has none. Single precision on matrix units is TF32.
+    pub fn flops_per_s(&self, number: Number, units: Units) -> Option<f64> {
+        let r = self.tflops;
+        let tera = match (number, units) {
+            (Number::Float64, Units::Matrix) => r.fp64_matrix.or(r.fp64),
+            (Number::Float64, Units::Vector) => r.fp64,
+            (Number::Float32, Units::Matrix) => r.tf32.or(r.fp32_matrix).or(r.fp32),
+            (Number::Float32, Units::Vector) => r.fp32,
+            (Number::Float16, Units::Matrix) => r.fp16,
+            (Number::Float16, Units::Vector) => r.fp16_vector.or(r.fp32),
+            (Number::BFloat16, Units::Matrix) => r.bf16,
+            (Number::BFloat16 | Number::Float8 | Number::Float4 | Number::Int8, Units::Vector) => r.fp32,
+            (Number::Float8, Units::Matrix) => r.fp8,
+            (Number::Float4, Units::Matrix) => r.fp4,
+            (Number::Int8, Units::Matrix) => r.int8,
+        };
+        tera.map(|t| t * 1e12)
+    }
+
+    /// Peak bandwidth, bytes per second.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.bandwidth_gb_per_s * 1e9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: &str, gigabytes: u64, units: u32) -> Device {
+        Device {
+            name: name.to_string(),
+            memory_bytes: Some(gigabytes * 1_000_000_000),
+            sm_count: Some(units),
+            compute_capability: Some("9.4".to_string()),
+            ..Device::default()
+        }
+    }
+
+    fn known(name: &str, gigabytes: u64, units: u32) -> Option<String> {
+        Peaks::parse(BUILTIN).unwrap().of(&device(name, gigabytes, units)).map(|d| d.name.clone())
+    }
+
+    #[test]
+    fn devices_are_known_by_name_memory_and_units() {
+        let is = |name: &str| Some(name.to_string());
+        assert_eq!(known("NVIDIA H100 80GB HBM3", 85, 132), is("H100 SXM"));
+        assert_eq!(known("NVIDIA A100-PG509-200", 42, 108), is("A100 40 GB"));
+        assert_eq!(known("NVIDIA A100-SXM4-80GB", 85, 108), is("A100 SXM 80 GB"));
+        assert_eq!(known("AMD Instinct MI250X", 68, 110), is("MI250X (one die)"));
+        assert_eq!(known("NVIDIA L40S", 48, 142), is("L40S"));
+        assert_eq!(known("NVIDIA A10G", 24, 80), None);
+        // The only product with these properties, as ROCm records it in containers.
+        assert_eq!(known("", 206, 304), is("MI300X"));
+        assert_eq!(known("NVIDIA H100", 102, 132), None);
+        assert_eq!(known("A device of tomorrow", 206, 100), None);
+    }
+
+    #[test]
+    fn entries_of_the_user_come_first() {
+        let mine = "[[device]]\nname = 'mine'\nmatch = ['H100']\ntflops = { bf16 = 700 }\n\
+                    bandwidth_gb_per_s = 3000\n";
+        let peaks = Peaks::parse(mine).unwrap().before(Peaks::builtin());
+        let found = peaks.of(&device("NVIDIA H100 80GB HBM3", 85, 132)).unwrap();
+        assert_eq!(found.flops_per_s(Number::BFloat16, Units::Matrix), Some(700e12));
+        assert_eq!(found.flops_per_s(Number::Float16, Units::Matrix), None);
+        assert!(Peaks::parse("[[device]]\nname = 'x'\nmatch = ['x']\ntflops = {}\nbandwidth_gb_per_s = -1\n").is_err());
+    }
+}
