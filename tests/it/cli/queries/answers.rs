@@ -40,7 +40,7 @@ fn read(sample: &str, statement: &Statement) -> Vec<(String, DataFrame)> {
 fn tables_of_traces_are_those_that_analyze_leaves() {
     for sample in SAMPLES {
         let all = Statement::new(&format!("SELECT * FROM {}", live::names().join(", "))).expect("a SELECT");
-        let left = Results::open(&results(sample)).expect("results").load(&all).expect("tables");
+        let left = Results::open(results(sample)).expect("results").load(&all).expect("tables");
         let live: BTreeMap<String, DataFrame> = read(sample, &all).into_iter().collect();
         assert_eq!(left.len(), live.len());
         for (name, frame) in left {

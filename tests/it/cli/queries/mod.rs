@@ -44,7 +44,7 @@ fn results(sample: &str) -> PathBuf {
 /// The answer to a statement on the results of a sample.
 fn ask(sample: &str, text: &str) -> Answer {
     let statement = Statement::new(text).unwrap_or_else(|e| panic!("{e}: {text}"));
-    let results = Results::open(&results(sample)).unwrap_or_else(|e| panic!("{e}"));
+    let results = Results::open(results(sample)).unwrap_or_else(|e| panic!("{e}"));
     let tables = results.load(&statement).unwrap_or_else(|e| panic!("{e}: {text}"));
     engine::run(&statement, tables, |t| results.columns(t).unwrap_or_default())
         .unwrap_or_else(|e| panic!("{sample}: {e}: {text}"))
