@@ -61,12 +61,12 @@ pub enum Wanted {
 
 impl Options {
     /// The scope whose rows are printed: `step` if the user selected steps, else `whole`.
-    pub fn printed_scope(&self, whole: &'static str) -> &'static str {
+    pub(crate) fn printed_scope(&self, whole: &'static str) -> &'static str {
         if self.model.steps.is_some() { "step" } else { whole }
     }
 
     /// Whether the caller keeps this table.
-    pub fn wants(&self, spec: &TableSpec) -> bool {
+    pub(crate) fn wants(&self, spec: &TableSpec) -> bool {
         match self.wanted {
             Wanted::All | Wanted::NoEvents => true,
             Wanted::Only(name) => name == spec.name,
@@ -74,7 +74,7 @@ impl Options {
     }
 
     /// Whether the caller keeps this table, which has a row for every event.
-    pub fn wants_per_event(&self, spec: &TableSpec) -> bool {
+    pub(crate) fn wants_per_event(&self, spec: &TableSpec) -> bool {
         self.wanted != Wanted::NoEvents && self.wants(spec)
     }
 }
@@ -117,7 +117,7 @@ pub struct Partial {
 impl Partial {
     /// For an analysis that uses only the joined ranks: an empty partial, with the reason if it will have no rows of
     /// this rank.
-    pub fn joined_later(trace: &RankTrace) -> Self {
+    pub(crate) fn joined_later(trace: &RankTrace) -> Self {
         let reason = collectives(trace).calls.is_empty().then_some("no collectives recorded");
         Self { rank: trace.rank, tables: Vec::new(), reason }
     }
@@ -127,7 +127,7 @@ impl Partial {
     }
 
     /// The columns of the rank's rows of a table.
-    pub fn columns<T: Table>(&self) -> Option<Columns<'_, T>> {
+    pub(crate) fn columns<T: Table>(&self) -> Option<Columns<'_, T>> {
         self.table(T::SPEC).map(T::read)
     }
 

@@ -11,19 +11,19 @@ use hta_base::wording::ranks::rank_list;
 use std::collections::HashMap;
 
 /// The key cells of a row that stands for a window of a device, or of one of its streams.
-pub struct WindowKey<'a> {
-    pub device: Option<i64>,
-    pub stream: Option<i64>,
-    pub scope: &'a str,
-    pub step: Option<u32>,
-    pub step_label: Option<i64>,
-    pub is_partial: Option<bool>,
-    pub ts_ns: Ns,
-    pub dur_ns: Ns,
+pub(crate) struct WindowKey<'a> {
+    pub(crate) device: Option<i64>,
+    pub(crate) stream: Option<i64>,
+    pub(crate) scope: &'a str,
+    pub(crate) step: Option<u32>,
+    pub(crate) step_label: Option<i64>,
+    pub(crate) is_partial: Option<bool>,
+    pub(crate) ts_ns: Ns,
+    pub(crate) dur_ns: Ns,
 }
 
 /// A table with a row per window of each device. [`windowed!`](crate::windowed) implements it.
-pub trait Windowed: Table {
+pub(crate) trait Windowed: Table {
     fn window<'a>(columns: &Self::Columns<'a>, row: usize) -> WindowKey<'a>;
 }
 
@@ -53,36 +53,36 @@ macro_rules! windowed {
 }
 
 /// The selected rows of one rank and device.
-pub struct DeviceRows<'a, T: Windowed> {
+pub(crate) struct DeviceRows<'a, T: Windowed> {
     pub rank: u32,
     pub device: Option<i64>,
-    pub columns: Columns<'a, T>,
-    pub rows: Vec<usize>,
+    pub(crate) columns: Columns<'a, T>,
+    pub(crate) rows: Vec<usize>,
     /// Whether the rows are steps.
-    pub is_steps: bool,
+    pub(crate) is_steps: bool,
     /// Whether all steps are partial and therefore used.
-    pub all_partial: bool,
+    pub(crate) all_partial: bool,
 }
 
 impl<'a, T: Windowed> DeviceRows<'a, T> {
     /// Keys of the windows.
-    pub fn windows(&self) -> impl Iterator<Item = WindowKey<'a>> {
+    pub(crate) fn windows(&self) -> impl Iterator<Item = WindowKey<'a>> {
         self.rows.iter().map(|&r| T::window(&self.columns, r))
     }
 
     /// Length of the windows together, ns.
-    pub fn dur(&self) -> Ns {
+    pub(crate) fn dur(&self) -> Ns {
         self.windows().map(|w| w.dur_ns).sum()
     }
 
     /// Sum of a column over the rows: times, or a count.
-    pub fn sum<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+    pub(crate) fn sum<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
         let values = column(&self.columns);
         self.rows.iter().map(|&r| values.int_at(r)).sum()
     }
 
     /// Mean of a column over the rows (rounded down).
-    pub fn mean<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+    pub(crate) fn mean<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
         self.sum(column) / (self.rows.len().max(1) as i64)
     }
 
@@ -92,13 +92,13 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
     }
 
     /// `per step`, or `of the recorded span`.
-    pub fn per(&self) -> &'static str {
+    pub(crate) fn per(&self) -> &'static str {
         if self.is_steps { "per step" } else { "of the recorded span" }
     }
 
     /// The step in which a column is largest: its name for a sentence, and the value, ns. `None` if there are not
     /// several steps, or none stands out.
-    pub fn worst_step<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<(String, Ns)> {
+    pub(crate) fn worst_step<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<(String, Ns)> {
         let values = column(&self.columns);
         let value = |r: &usize| values.int_at(*r);
         let worst = self.rows.iter().copied().max_by_key(|r| (value(r), std::cmp::Reverse(*r)))?;
@@ -120,7 +120,7 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
     }
 
     /// A name such as `rank 3`, with the device if the rank has several devices.
-    pub fn who(&self, several_devices: bool) -> String {
+    pub(crate) fn who(&self, several_devices: bool) -> String {
         match self.device {
             Some(d) if several_devices => format!("rank {} device {d}", self.rank),
             _ => format!("rank {}", self.rank),
@@ -129,7 +129,7 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
 }
 
 /// A column of integers, for sums.
-pub trait Sums<'a>: Values<'a> {
+pub(crate) trait Sums<'a>: Values<'a> {
     fn int_at(self, row: usize) -> i64;
 }
 
@@ -140,7 +140,7 @@ impl<'a, V: Values<'a, Value: TryInto<i64>>> Sums<'a> for V {
 }
 
 /// Groups the rows of a per-window table by rank and device. Rows of streams are left out.
-pub fn groups<T: Windowed>(partials: &[Partial]) -> Vec<DeviceRows<'_, T>> {
+pub(crate) fn groups<T: Windowed>(partials: &[Partial]) -> Vec<DeviceRows<'_, T>> {
     let mut out = Vec::new();
     for partial in partials {
         let Some(batch) = partial.table(T::SPEC) else { continue };
@@ -181,7 +181,7 @@ pub fn groups<T: Windowed>(partials: &[Partial]) -> Vec<DeviceRows<'_, T>> {
     out
 }
 
-pub fn several_devices<T: Windowed>(groups: &[DeviceRows<T>]) -> bool {
+pub(crate) fn several_devices<T: Windowed>(groups: &[DeviceRows<T>]) -> bool {
     groups.windows(2).any(|w| w[0].rank == w[1].rank)
 }
 

@@ -161,7 +161,7 @@ impl Settings {
     }
 
     /// Path and content of the file that an option names.
-    pub fn file(&self, setting: &Setting) -> Option<(&str, &str)> {
+    pub(crate) fn file(&self, setting: &Setting) -> Option<(&str, &str)> {
         match self.get(setting) {
             Some(Value::File(path, content)) => Some((path, content)),
             _ => None,
@@ -172,7 +172,7 @@ impl Settings {
         self.given.get(&(setting.stem, setting.flag))
     }
 
-    pub fn is_given(&self, setting: &Setting) -> bool {
+    pub(crate) fn is_given(&self, setting: &Setting) -> bool {
         self.get(setting).is_some()
     }
 
@@ -210,7 +210,7 @@ impl Settings {
         }
     }
 
-    pub fn moment(&self, setting: &Setting) -> MemoryMoment {
+    pub(crate) fn moment(&self, setting: &Setting) -> MemoryMoment {
         match self.get(setting) {
             Some(Value::Moment(_, moment)) => *moment,
             _ => MemoryMoment::default(),
@@ -218,11 +218,11 @@ impl Settings {
     }
 
     /// Whether the user gave this one of [`ValueType::Choices`].
-    pub fn has(&self, setting: &Setting, choice: &str) -> bool {
+    pub(crate) fn has(&self, setting: &Setting, choice: &str) -> bool {
         self.text(setting).is_some_and(|t| t.split(',').any(|c| c == choice))
     }
 
-    pub fn regex(&self, setting: &Setting) -> Option<&Regex> {
+    pub(crate) fn regex(&self, setting: &Setting) -> Option<&Regex> {
         match self.get(setting) {
             Some(Value::Regex(r)) => Some(r),
             _ => None,

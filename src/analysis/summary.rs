@@ -3,20 +3,20 @@
 use hta_base::units::Ns;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summary {
-    pub count: u64,
-    pub sum: Ns,
-    pub mean: f64,
-    pub min: Ns,
-    pub max: Ns,
+pub(crate) struct Summary {
+    pub(crate) count: u64,
+    pub(crate) sum: Ns,
+    pub(crate) mean: f64,
+    pub(crate) min: Ns,
+    pub(crate) max: Ns,
     /// Sample standard deviation; `None` for fewer than two values.
-    pub std: Option<f64>,
-    pub p50: Ns,
-    pub p95: Ns,
+    pub(crate) std: Option<f64>,
+    pub(crate) p50: Ns,
+    pub(crate) p95: Ns,
 }
 
 impl Summary {
-    pub fn new(mut durations: Vec<Ns>) -> Self {
+    pub(crate) fn new(mut durations: Vec<Ns>) -> Self {
         durations.sort_unstable();
         let n = durations.len();
         let sum: Ns = durations.iter().sum();
@@ -36,7 +36,7 @@ impl Summary {
 }
 
 /// The value at position `ceil(q n)` of sorted values (nearest rank); 0 without values.
-pub fn nearest_rank(sorted: &[Ns], percent: usize) -> Ns {
+pub(crate) fn nearest_rank(sorted: &[Ns], percent: usize) -> Ns {
     let position = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(position - 1).copied().unwrap_or(0)
 }

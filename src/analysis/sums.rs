@@ -4,13 +4,13 @@ use hta_base::wording::counts::plural;
 use std::collections::BTreeMap;
 
 /// Rows of one table, summed over ranks (and steps) by text keys.
-pub struct KeyedSums<'a, const K: usize, const N: usize> {
-    pub key: [&'a str; K],
-    pub values: [i64; N],
+pub(crate) struct KeyedSums<'a, const K: usize, const N: usize> {
+    pub(crate) key: [&'a str; K],
+    pub(crate) values: [i64; N],
 }
 
 /// Adds up the values of equal keys; in order of the keys.
-pub fn sums<'a, const K: usize, const N: usize>(
+pub(crate) fn sums<'a, const K: usize, const N: usize>(
     rows: impl Iterator<Item = ([&'a str; K], [i64; N])>,
 ) -> Vec<KeyedSums<'a, K, N>> {
     let mut all: BTreeMap<[&str; K], [i64; N]> = BTreeMap::new();
@@ -22,6 +22,6 @@ pub fn sums<'a, const K: usize, const N: usize>(
 }
 
 /// The note about rows that are not printed.
-pub fn more(hidden: usize, what: &str) -> Option<String> {
+pub(crate) fn more(hidden: usize, what: &str) -> Option<String> {
     (hidden > 0).then(|| format!("{} in the table", plural(hidden, &format!("more {what}"))))
 }

@@ -9,7 +9,7 @@ pub struct ToldCause {
     pub finding_id: String,
     /// Kind of cause, as in the table `observations`.
     pub kind: &'static str,
-    pub ranks: Vec<u32>,
+    pub(crate) ranks: Vec<u32>,
     pub sentence: String,
     /// Gain and share of the step, with how sure they are.
     pub gain: String,
@@ -27,21 +27,21 @@ pub struct ToldCause {
 /// Where the time of all devices went, summed over devices and steps, ns; and the factors of the efficiency, in (0, 1].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Totals {
-    pub device_count: u32,
+    pub(crate) device_count: u32,
     pub step_count: u32,
     /// Sum over the steps of the longest window of the devices.
     pub time_ns: Ns,
     pub useful_ns: Ns,
-    pub synchronizing_ns: Ns,
-    pub transfer_ns: Ns,
-    pub unmatched_ns: Ns,
-    pub exposed_copies_ns: Ns,
-    pub idle_ns: Ns,
-    pub deficit_ns: Ns,
-    pub parallel_efficiency: Option<f64>,
-    pub load_balance: Option<f64>,
-    pub communication_efficiency: Option<f64>,
-    pub orchestration_efficiency: Option<f64>,
+    pub(crate) synchronizing_ns: Ns,
+    pub(crate) transfer_ns: Ns,
+    pub(crate) unmatched_ns: Ns,
+    pub(crate) exposed_copies_ns: Ns,
+    pub(crate) idle_ns: Ns,
+    pub(crate) deficit_ns: Ns,
+    pub(crate) parallel_efficiency: Option<f64>,
+    pub(crate) load_balance: Option<f64>,
+    pub(crate) communication_efficiency: Option<f64>,
+    pub(crate) orchestration_efficiency: Option<f64>,
 }
 
 /// The diagnosis of a job in words.
@@ -56,7 +56,7 @@ pub struct JobVerdict {
     /// Remarks on what the causes leave open.
     pub notes: Vec<String>,
     /// Kind and gain of every cause that is not withheld, percent of the job's time.
-    pub gains: Vec<(&'static str, f64)>,
+    pub(crate) gains: Vec<(&'static str, f64)>,
     pub totals: Totals,
     /// Compute by category of kernel, the largest first, percent.
     pub mix: Vec<(String, f64)>,

@@ -6,16 +6,16 @@ use hta_base::units::percent;
 use std::cmp::Reverse;
 
 /// The items of a printed table.
-pub struct WorstFirst<'a, T> {
+pub(crate) struct WorstFirst<'a, T> {
     /// Items with their own row: all in their order if they fit, or else the worst first.
-    pub each: Vec<&'a T>,
+    pub(crate) each: Vec<&'a T>,
     /// Items that share one row.
-    pub others: Vec<&'a T>,
+    pub(crate) others: Vec<&'a T>,
 }
 
 impl<'a, T> WorstFirst<'a, T> {
     /// `loss` ranks the items, largest first; equal ones keep their order.
-    pub fn new<K: Ord>(all: &'a [T], top: usize, loss: impl Fn(&T) -> K) -> Self {
+    pub(crate) fn new<K: Ord>(all: &'a [T], top: usize, loss: impl Fn(&T) -> K) -> Self {
         let mut each: Vec<&T> = all.iter().collect();
         if each.len() <= top {
             return Self { each, others: Vec::new() };
@@ -26,7 +26,7 @@ impl<'a, T> WorstFirst<'a, T> {
     }
 
     /// The rows; `cells` makes a row from a name and the items that it represents.
-    pub fn rows(
+    pub(crate) fn rows(
         &self,
         name: impl Fn(&T) -> String,
         cells: impl Fn(String, &[&'a T]) -> Vec<String>,
@@ -37,13 +37,13 @@ impl<'a, T> WorstFirst<'a, T> {
     }
 
     /// Name of the row for the others.
-    pub fn others_name(&self) -> String {
+    pub(crate) fn others_name(&self) -> String {
         format!("+{}", self.others.len())
     }
 
     /// The note below the table about the row for the others; `None` if there is no such row. `how` says how the items
     /// are combined, `why` in what they are better.
-    pub fn others_note(&self, noun: &str, how: &str, why: &str) -> Option<String> {
+    pub(crate) fn others_note(&self, noun: &str, how: &str, why: &str) -> Option<String> {
         let s = if self.others.len() == 1 { "" } else { "s" };
         let note = format!("{}: {how} of the other {noun}{s}, {why}; each is in the table", self.others_name());
         (!self.others.is_empty()).then_some(note)
@@ -51,16 +51,16 @@ impl<'a, T> WorstFirst<'a, T> {
 }
 
 /// Several groups of windows as one row.
-pub struct MergedGroups<'g, 'a, T: Windowed>(pub &'g [&'g DeviceRows<'a, T>]);
+pub(crate) struct MergedGroups<'g, 'a, T: Windowed>(pub &'g [&'g DeviceRows<'a, T>]);
 
 impl<'a, T: Windowed> MergedGroups<'_, 'a, T> {
     /// Sum of a column over the windows of all groups.
-    pub fn sum<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+    pub(crate) fn sum<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
         self.0.iter().map(|g| g.sum(&column)).sum()
     }
 
     /// Mean of a column over the windows of all groups (rounded down).
-    pub fn mean<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+    pub(crate) fn mean<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
         self.sum(column) / self.windows()
     }
 
@@ -70,7 +70,7 @@ impl<'a, T: Windowed> MergedGroups<'_, 'a, T> {
     }
 
     /// Number of windows, at least one.
-    pub fn windows(&self) -> i64 {
+    pub(crate) fn windows(&self) -> i64 {
         self.0.iter().map(|g| g.rows.len() as i64).sum::<i64>().max(1)
     }
 }

@@ -12,13 +12,13 @@ static PARALLEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(
 static FOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)(?:^|[^a-z])rank[-_.=\[]?(\d+)").ok());
 
 /// The rank that a name says by the word `rank`: `rank3`, `rank-3`, `rank[3]`.
-pub fn named_rank(name: &str) -> Option<u32> {
+pub(crate) fn named_rank(name: &str) -> Option<u32> {
     number_behind(name, &["rank"], &['-', '_', '.', '[', '='])
 }
 
 /// Ranks from the names of files, by the first rule that fits each name; `folders` are the nearest folders of each file,
 /// innermost first.
-pub fn ranks_from_names(names: &[String], folders: &[Vec<String>]) -> Vec<Option<u32>> {
+pub(crate) fn ranks_from_names(names: &[String], folders: &[Vec<String>]) -> Vec<Option<u32>> {
     let own = |n: &String| named_rank(n).or_else(|| number_behind(n, &["worker", "gpu", "device"], &['-', '_']));
     let mut ranks: Vec<Option<u32>> = names.iter().map(own).collect();
     if ranks.iter().any(Option::is_none) {
@@ -46,7 +46,7 @@ fn ranks_from_folders(folders: &[Vec<String>]) -> Vec<Option<u32>> {
 }
 
 /// The nearest folders of a file, innermost first.
-pub fn folder_names(path: &Path) -> Vec<String> {
+pub(crate) fn folder_names(path: &Path) -> Vec<String> {
     let folders = path.ancestors().skip(1).take(FOLDERS);
     folders.filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned())).collect()
 }
@@ -55,7 +55,7 @@ pub fn folder_names(path: &Path) -> Vec<String> {
 const FOLDERS: usize = 3;
 
 /// The ranks of the labels of a merged file, such as `TP01` and `TP00-DP01`: as of files with these names.
-pub fn ranks_of_labels(labels: &[&str]) -> Option<Vec<u32>> {
+pub(crate) fn ranks_of_labels(labels: &[&str]) -> Option<Vec<u32>> {
     let spelled = |label: &&str| {
         let at = label.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
         format!("{}-{}", label.get(..at).unwrap_or_default(), label.get(at..).unwrap_or_default())

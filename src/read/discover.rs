@@ -187,7 +187,7 @@ pub fn natural_key(text: &str) -> Vec<(String, u64)> {
 }
 
 /// A rank, and where it comes from.
-pub type Assigned = (u32, RankSource);
+pub(crate) type Assigned = (u32, RankSource);
 
 /// Assigns a rank to each file: from the file, else from its name, else by position.
 ///

@@ -33,10 +33,10 @@ pub struct FileHead {
 /// What was seen of a file when it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenFile {
-    pub packing: Compression,
+    pub(crate) packing: Compression,
     /// Name of the format.
-    pub format: &'static str,
-    pub head: FileHead,
+    pub(crate) format: &'static str,
+    pub(crate) head: FileHead,
 }
 
 /// One of the processes or ranks that a file holds.
@@ -44,10 +44,10 @@ pub struct SeenFile {
 pub struct ProcessPart {
     pub key: PartKey,
     /// Its position among the parts of the file, and how many there are.
-    pub index: u64,
-    pub count: u64,
+    pub(crate) index: u64,
+    pub(crate) count: u64,
     /// Rows of the file that tell this part as theirs, where they were counted.
-    pub rows: Option<u64>,
+    pub(crate) rows: Option<u64>,
 }
 
 /// What tells the rows of a part from the others of the file.
@@ -117,7 +117,7 @@ impl Input {
 
 /// Whether a file is named as profilers and jobs name the trace of a rank: `x.pt.trace.json`, `rank_3.json.gz`,
 /// `trace_rank3.1.json`; but not `rank_3_memory.json` or `config.json`.
-pub fn has_trace_name(path: &Path) -> bool {
+pub(crate) fn has_trace_name(path: &Path) -> bool {
     let full = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
     let packed = [".tmp", ".gz", ".zst"].iter().fold(full.as_str(), |n, ending| n.strip_suffix(ending).unwrap_or(n));
     packed.ends_with(".trace.json") || RANK_FILE.as_ref().is_some_and(|re| re.is_match(packed))

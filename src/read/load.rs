@@ -15,7 +15,7 @@ use hta_base::health::Counter;
 use hta_trace::recorders::{OtherRecorder, PACKED_DATABASE};
 
 /// All formats. The first one that recognizes a file reads it.
-pub const FORMATS: &[&dyn TraceFormat] = &[&Sqlite, &Kineto];
+pub(crate) const FORMATS: &[&dyn TraceFormat] = &[&Sqlite, &Kineto];
 
 /// Number of decompressed bytes that [`TraceFormat::sniff`] sees at most.
 const SNIFFED: usize = 4 << 10;
@@ -124,7 +124,7 @@ pub fn peek(input: &Input) -> Result<FileHead, ReadError> {
 
 /// The inputs that a file stands for, with what its beginning says of each. What is wrong with the file is reported when it
 /// is read.
-pub fn parts(input: Input) -> Vec<Input> {
+pub(crate) fn parts(input: Input) -> Vec<Input> {
     let Ok(start) = FileStart::read(&input, FileStart::LONGEST) else { return vec![input] };
     let Ok(format) = format_of(&input, &start) else { return vec![input] };
     let seen = |part: Input| {

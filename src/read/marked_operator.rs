@@ -9,20 +9,20 @@ use std::borrow::Cow;
 
 /// An operator that PyTorch marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MarkedOperator<'a> {
-    pub name: &'a str,
+pub(crate) struct MarkedOperator<'a> {
+    pub(crate) name: &'a str,
     /// Number that a forward operator shares with its backward operators; 0 is none.
-    pub sequence: Option<i64>,
-    pub record: Option<u64>,
+    pub(crate) sequence: Option<i64>,
+    pub(crate) record: Option<u64>,
     /// Dimensions of each input, as JSON.
-    pub sizes: Option<&'a str>,
+    pub(crate) sizes: Option<&'a str>,
     /// Whether the text is that of a PyTorch that wrote `mul` for `aten::mul` (before 1.6).
     is_short: bool,
 }
 
 impl<'a> MarkedOperator<'a> {
     /// The name with its namespace.
-    pub fn full_name(&self) -> Cow<'a, str> {
+    pub(crate) fn full_name(&self) -> Cow<'a, str> {
         if self.is_short { format!("aten::{}", self.name).into() } else { self.name.into() }
     }
 }
@@ -34,7 +34,7 @@ const SIZES: &str = ", sizes = ";
 const INPUT_RECORDS: &str = ", input_op_ids = ";
 
 /// The number of the forward thread that operators of the backward pass get: it only tells them from others.
-pub const FORWARD_THREAD: i64 = 1;
+pub(crate) const FORWARD_THREAD: i64 = 1;
 
 /// Name of the range around a node of the backward pass.
 const NODE: &str = "autograd::engine::";
@@ -43,18 +43,18 @@ const NODE: &str = "autograd::engine::";
 const ACCUMULATE: &str = "torch::autograd::AccumulateGrad";
 
 /// Whether a name is that of a node of the backward pass: `MulBackward0`, `torch::autograd::CopyBackwards`.
-pub fn is_backward_node(name: &str) -> bool {
+pub(crate) fn is_backward_node(name: &str) -> bool {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     name.starts_with(NODE) || name == ACCUMULATE || stem.ends_with("Backward") || stem.ends_with("Backwards")
 }
 
 /// Whether a name is that of a function of the backward pass: `aten::threshold_backward`.
-pub fn is_backward_name(name: &str) -> bool {
+pub(crate) fn is_backward_name(name: &str) -> bool {
     name.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with("backward")
 }
 
 /// The operator that a text marks; `None` for annotations.
-pub fn operator(text: &str) -> Option<MarkedOperator<'_>> {
+pub(crate) fn operator(text: &str) -> Option<MarkedOperator<'_>> {
     let (marks, inputs) = [SIZES, INPUT_RECORDS]
         .iter()
         .filter_map(|mark| memmem::find(text.as_bytes(), mark.as_bytes()))

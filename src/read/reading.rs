@@ -24,10 +24,10 @@ pub struct Loaded {
 
 /// One file as its format's reader leaves it: times are those of the file.
 pub struct Unsettled {
-    pub columns: ColumnsBuilder,
-    pub meta: Meta,
+    pub(crate) columns: ColumnsBuilder,
+    pub(crate) meta: Meta,
     /// Size of the unpacked text, bytes.
-    pub unpacked_bytes: u64,
+    pub(crate) unpacked_bytes: u64,
 }
 
 /// How much of a file is looked at at once. It never changes what is read.
@@ -47,11 +47,11 @@ impl Default for Chunks {
 
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
-    pub options: LoadOptions,
-    pub spread: Spread,
-    pub chunks: Chunks,
+    pub(crate) options: LoadOptions,
+    pub(crate) spread: Spread,
+    pub(crate) chunks: Chunks,
     /// Counts the bytes read from disk, for progress.
-    pub count: &'a ByteCount,
+    pub(crate) count: &'a ByteCount,
     /// Grants memory, or stops the reading.
-    pub room: &'a dyn MemoryGate,
+    pub(crate) room: &'a dyn MemoryGate,
 }

@@ -37,7 +37,7 @@ const REPORTS: [(&str, &str, &str); 4] = [
 ];
 
 /// The error for a report; `None` for every other file.
-pub fn refuse(input: &Input, head: &[u8]) -> Option<ReadError> {
+pub(crate) fn refuse(input: &Input, head: &[u8]) -> Option<ReadError> {
     let name = input.path.to_string_lossy().to_lowercase();
     let is_session = head.starts_with(b"<?xml") && head.windows(8).any(|w| w == b"<session");
     let has = |mark: &str| memmem::find(head, mark.as_bytes()).is_some();

@@ -53,12 +53,12 @@ pub trait Source: Send {
 }
 
 /// How a file is compressed, from its first four bytes.
-pub fn packing(at: &Location) -> io::Result<Compression> {
+pub(crate) fn packing(at: &Location) -> io::Result<Compression> {
     sniffed(at).map(|(packing, _)| packing)
 }
 
 /// Opens a file of which nothing is known, and tells how it is compressed.
-pub fn open_any(at: &Location) -> io::Result<(Compression, Box<dyn Source>)> {
+pub(crate) fn open_any(at: &Location) -> io::Result<(Compression, Box<dyn Source>)> {
     let (packing, file) = sniffed(at)?;
     let source = decoder(at, packing, Counted { inner: file, count: ByteCount::default() })?;
     Ok((packing, up_to_damage(source, at, packing)))
@@ -122,7 +122,7 @@ fn decoder(at: &Location, packing: Compression, counted: Bytes) -> io::Result<Bo
 }
 
 /// A part of a plain file that is read in pieces on several cores.
-pub struct Range {
+pub(crate) struct Range {
     file: Counted<File>,
 }
 
@@ -142,7 +142,7 @@ impl Range {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn read_up_to(&mut self, len: usize, mut filled: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+    pub(crate) fn read_up_to(&mut self, len: usize, mut filled: usize, out: &mut Vec<u8>) -> io::Result<usize> {
         if out.len() < len {
             out.resize(len, 0);
         }
@@ -265,20 +265,20 @@ const LARGEST_WINDOW_LOG: u32 = 31;
 
 /// Header of the first frame with data in a zstd file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ZstdHead {
+pub(crate) struct ZstdHead {
     /// Window size, bytes.
-    pub window: u64,
+    pub(crate) window: u64,
     /// Decompressed size of the frame, if stored.
-    pub content: Option<u64>,
+    pub(crate) content: Option<u64>,
     /// Whether frames without data precede it.
-    pub is_behind_others: bool,
+    pub(crate) is_behind_others: bool,
 }
 
 /// Reads the header of the first frame with data; `None` if the file has none.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn zstd_head(file: &Location) -> io::Result<Option<ZstdHead>> {
+pub(crate) fn zstd_head(file: &Location) -> io::Result<Option<ZstdHead>> {
     let mut at = 0;
     loop {
         let mut head = Vec::with_capacity(FRAME_HEAD);

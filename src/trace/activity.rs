@@ -98,7 +98,7 @@ impl Activity {
 }
 
 /// Extracts, repairs and links the activities, in order of (start, row).
-pub fn linked(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec<Activity> {
+pub(crate) fn linked(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec<Activity> {
     let mut all = extract(c, classes, base, health);
     all.sort_by_key(|a| (a.span.start, a.row));
     drop_duplicates(&mut all, c, health);
@@ -107,7 +107,7 @@ pub fn linked(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> 
 }
 
 /// Sets the operator and the work class of each activity.
-pub fn classified(
+pub(crate) fn classified(
     all: &mut [Activity],
     c: &Columns,
     classes: &[Class],

@@ -206,7 +206,7 @@ impl Default for ArgColumns {
 
 impl ArgColumns {
     /// Memory of the contents, bytes.
-    pub fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         self.columns.iter().chain([&self.rest]).map(Sparse::held_bytes).sum::<u64>()
             + (self.quoted_ids.len() * size_of::<(u32, Arg)>()) as u64
     }
@@ -224,7 +224,7 @@ impl ArgColumns {
     }
 
     /// An argument of all events as an Arrow column of `rows` rows; null for events without the argument.
-    pub fn array(&self, arg: Arg, rows: usize, texts: &Texts) -> ArrayRef {
+    pub(crate) fn array(&self, arg: Arg, rows: usize, texts: &Texts) -> ArrayRef {
         array(self.column(arg), arg.spec().ty, rows, |row| row as usize, texts)
     }
 
@@ -245,7 +245,7 @@ impl ArgColumns {
 
     /// Appends the columns of the next piece of the same file. Its rows start at `row_base`, and `strings` maps its
     /// text ids to those of `self`.
-    pub fn append(&mut self, piece: ArgColumns, row_base: u32, strings: &[StrId]) {
+    pub(crate) fn append(&mut self, piece: ArgColumns, row_base: u32, strings: &[StrId]) {
         let text = |v: u64| strings.get(v as usize).map_or(0, |s| u64::from(s.0));
         for (spec, (mine, theirs)) in ARGS.iter().zip(self.columns.iter_mut().zip(piece.columns)) {
             match spec.ty {
@@ -258,7 +258,7 @@ impl ArgColumns {
     }
 
     /// Moves values to new row numbers, which must keep their order. Values of rows without a new number are dropped.
-    pub fn renumber(&mut self, new_row: &[Option<u32>]) {
+    pub(crate) fn renumber(&mut self, new_row: &[Option<u32>]) {
         let map = |r: u32| new_row.get(r as usize).copied().flatten();
         for column in self.columns.iter_mut().chain([&mut self.rest]) {
             *column = column.iter().filter_map(|(r, v)| Some((map(r)?, v))).collect();

@@ -48,7 +48,7 @@ fn is_on_host(class: Class) -> bool {
 
 /// Gives rows outside of the recording the class [`Class::Outside`], and counts them. GPU rows of length 0 at the origin
 /// of the file are a defect of their own: [`Counter::ZeroStart`].
-pub fn leave_out(c: &mut Columns, classes: &mut [Class], base: Ns, health: &mut Health) {
+pub(crate) fn leave_out(c: &mut Columns, classes: &mut [Class], base: Ns, health: &mut Health) {
     let mut believed: Option<Starts> = None;
     for clock in CLOCKS {
         let is_zero = |row: usize| classes[row].is_gpu() && c.ts[row] == base && c.dur[row] == 0;

@@ -88,7 +88,7 @@ impl Class {
     }
 
     /// Whether the event is neither work nor host activity; such events do not extend the capture.
-    pub fn is_profilers_own(self) -> bool {
+    pub(crate) fn is_profilers_own(self) -> bool {
         matches!(self, Class::Overhead | Class::Noise | Class::Counter | Class::Outside)
     }
 }
@@ -128,7 +128,7 @@ pub fn classify(cat: &str) -> (Class, bool) {
 
 /// Class of one event where the category is ambiguous: files of 2021 record annotations as operators, and MTIA rows of
 /// category `mtia_ccp_events` are kernels, copies or not work, depending on their name.
-pub fn refine(class: Class, cat: &str, name: &str) -> Class {
+pub(crate) fn refine(class: Class, cat: &str, name: &str) -> Class {
     match class {
         Class::HostOp if cat == "Operator" && is_legacy_annotation(name) => Class::Annotation,
         Class::Kernel if cat.eq_ignore_ascii_case("mtia_ccp_events") => match name {

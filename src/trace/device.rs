@@ -13,7 +13,7 @@ pub struct DeviceWork {
     pub activities: Vec<u32>,
     pub timeline: Timeline,
     /// First start to last end, including activities of length 0; inside `capture`.
-    pub span: Option<Span>,
+    pub(crate) span: Option<Span>,
     /// First to last recorded event, without the device's lead and lost tail: contains all of its windows.
     pub capture: Span,
 }

@@ -35,7 +35,7 @@ pub struct Lane {
 pub struct Category {
     pub text: StrId,
     pub class: Class,
-    pub legacy: bool,
+    pub(crate) legacy: bool,
 }
 
 /// A `B` or `E` event until it is paired. `row` is the row of the event that a `B` opens; `None` for an `E`.

@@ -82,7 +82,7 @@ impl CaptureFile {
     }
 
     /// Memory of the contents, bytes.
-    pub fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         let texts: usize = self.texts.iter().map(|(_, t)| t.len() + 8).sum();
         let operators = self.operators.len() * size_of::<CapturedOperator>();
         (texts + operators + self.call_count() * size_of::<CapturedCall>()) as u64

@@ -22,7 +22,7 @@ pub struct GraphReplays {
 
 impl GraphReplays {
     /// `launches` are those of `all`.
-    pub fn new(c: &Columns, all: &[Activity], launches: &Launches) -> Self {
+    pub(crate) fn new(c: &Columns, all: &[Activity], launches: &Launches) -> Self {
         let mut rows: Vec<(u32, &[u32])> =
             launches.iter().filter(|(row, _)| is_graph_launch(c.strings.get(c.name(*row as usize)))).collect();
         rows.sort_by_key(|(row, _)| (c.ts[*row as usize], *row));

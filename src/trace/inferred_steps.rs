@@ -36,7 +36,7 @@ const TRAINING: [&str; 7] = ["backward", "_bwd", "bwd_", "wgrad", "dgrad", "opti
 
 /// The steps themselves if they have marks, else what repeats and is a step. Fewer than three image requests are no
 /// iterations if something repeats inside them.
-pub fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: &[Activity]) -> Steps {
+pub(crate) fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: &[Activity]) -> Steps {
     let is_request = |s: &Step| is_request(c.strings.get(s.name));
     let outer: Option<Vec<Span>> = match found.rule {
         StepRule::Capture | StepRule::Annotation => None,

@@ -53,7 +53,7 @@ impl Phase {
     }
 
     /// By the number of requests in each phase.
-    pub fn of_requests(context: u64, generation: u64) -> Phase {
+    pub(crate) fn of_requests(context: u64, generation: u64) -> Phase {
         match (context, generation) {
             (0, 0) => Phase::Idle,
             (_, 0) => Phase::Prefill,
@@ -63,7 +63,7 @@ impl Phase {
     }
 
     /// SGLang's name of a mode, in any case.
-    pub fn of_mode(mode: &str) -> Option<Phase> {
+    pub(crate) fn of_mode(mode: &str) -> Option<Phase> {
         match mode.to_ascii_uppercase().as_str() {
             "EXTEND" | "PREFILL" => Some(Phase::Prefill),
             "DECODE" => Some(Phase::Decode),
@@ -84,10 +84,10 @@ pub struct PhaseLoad {
     /// Tokens that the model computes.
     pub query_tokens: Option<u64>,
     /// Tokens that they attend to, including themselves, summed over requests.
-    pub kv_tokens: Option<u64>,
+    pub(crate) kv_tokens: Option<u64>,
     /// Sums over requests of the query tokens squared, and (next field) times the KV tokens.
-    pub query_squared: Option<u64>,
-    pub query_kv: Option<u64>,
+    pub(crate) query_squared: Option<u64>,
+    pub(crate) query_kv: Option<u64>,
 }
 
 impl PhaseLoad {
@@ -118,7 +118,7 @@ pub struct Iteration {
     pub context: PhaseLoad,
     pub generation: PhaseLoad,
     /// Width and height in pixels.
-    pub image: Option<(u64, u64)>,
+    pub(crate) image: Option<(u64, u64)>,
 }
 
 impl Iteration {

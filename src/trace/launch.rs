@@ -21,7 +21,7 @@ pub struct Launches {
 
 impl Launches {
     /// `all` must be in order of (start, row).
-    pub fn new(all: &[Activity]) -> Self {
+    pub(crate) fn new(all: &[Activity]) -> Self {
         let mut linked: Vec<(u32, u32)> =
             all.iter().enumerate().filter_map(|(i, a)| Some((a.launch()?, i as u32))).collect();
         linked.sort();

@@ -113,9 +113,9 @@ pub struct Allocations {
     /// In order of the first of their records.
     pub all: Vec<Allocation>,
     /// Allocations at an address that was not freed.
-    pub over_live: u64,
+    pub(crate) over_live: u64,
     /// Frees of another size than the allocation.
-    pub mismatched: u64,
+    pub(crate) mismatched: u64,
 }
 
 impl Allocations {
@@ -183,7 +183,7 @@ pub fn levels(records: &[MemoryRecord]) -> (i64, bool, Vec<i64>) {
 }
 
 /// Sorts the records by device, time and order in the file, failed requests last, and counts what contradicts itself.
-pub fn put_in_order(records: &mut Vec<MemoryRecord>, health: &mut Health) {
+pub(crate) fn put_in_order(records: &mut Vec<MemoryRecord>, health: &mut Health) {
     records.sort_by_key(|r| (r.kind == MemoryRecordKind::OutOfMemory, r.place(), r.ts));
     records.shrink_to_fit();
     for of_device in by_device(records) {

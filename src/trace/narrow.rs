@@ -5,7 +5,7 @@
 
 /// Values of 64 bits. Those kept in 4 bytes are read with their sign, so that -1 is as short as any.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Narrow {
+pub(crate) enum Narrow {
     Four(Vec<i32>),
     Eight(Vec<u64>),
 }
@@ -21,19 +21,19 @@ fn wide(short: i32) -> u64 {
 }
 
 impl Narrow {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Narrow::Four(v) => v.len(),
             Narrow::Eight(v) => v.len(),
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Memory of the values, bytes.
-    pub fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         match self {
             Narrow::Four(v) => size_of_val(v.as_slice()) as u64,
             Narrow::Eight(v) => size_of_val(v.as_slice()) as u64,
@@ -41,7 +41,7 @@ impl Narrow {
     }
 
     #[inline]
-    pub fn get(&self, i: usize) -> Option<u64> {
+    pub(crate) fn get(&self, i: usize) -> Option<u64> {
         match self {
             Narrow::Four(v) => v.get(i).map(|short| wide(*short)),
             Narrow::Eight(v) => v.get(i).copied(),
@@ -49,7 +49,7 @@ impl Narrow {
     }
 
     #[inline]
-    pub fn push(&mut self, value: u64) {
+    pub(crate) fn push(&mut self, value: u64) {
         match self {
             Narrow::Four(v) => match i32::try_from(value as i64) {
                 Ok(short) => v.push(short),
@@ -65,7 +65,7 @@ impl Narrow {
         }
     }
 
-    pub fn pop(&mut self) -> Option<u64> {
+    pub(crate) fn pop(&mut self) -> Option<u64> {
         match self {
             Narrow::Four(v) => v.pop().map(wide),
             Narrow::Eight(v) => v.pop(),
@@ -73,7 +73,7 @@ impl Narrow {
     }
 
     /// Adds all values of another column.
-    pub fn append(&mut self, other: &Narrow) {
+    pub(crate) fn append(&mut self, other: &Narrow) {
         match (self, other) {
             (Narrow::Four(to), Narrow::Four(from)) => to.extend_from_slice(from),
             (Narrow::Eight(to), Narrow::Eight(from)) => to.extend_from_slice(from),
@@ -81,7 +81,7 @@ impl Narrow {
         }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
         (0..self.len()).map_while(|i| self.get(i))
     }
 }

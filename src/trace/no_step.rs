@@ -24,13 +24,13 @@ pub fn is_no_step(name: &str) -> bool {
 }
 
 /// The operators that call collectives.
-pub struct CollectiveOps {
+pub(crate) struct CollectiveOps {
     /// By thread, the outer ones in order of time.
     by_lane: BTreeMap<u32, Vec<Span>>,
 }
 
 impl CollectiveOps {
-    pub fn new(c: &Columns, classes: &[Class]) -> Self {
+    pub(crate) fn new(c: &Columns, classes: &[Class]) -> Self {
         let is_op: Vec<bool> =
             c.strings.iter().map(|(_, text)| text.starts_with("c10d::") || text == "record_param_comms").collect();
         let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
@@ -51,7 +51,7 @@ impl CollectiveOps {
     }
 
     /// Whether an annotation is the title of a collective.
-    pub fn title(&self, c: &Columns, row: u32) -> bool {
+    pub(crate) fn title(&self, c: &Columns, row: u32) -> bool {
         let Some(ops) = self.by_lane.get(&c.lane[row as usize]) else { return false };
         let range = c.span(row as usize);
         let from = ops.partition_point(|op| op.start < range.start);

@@ -46,7 +46,7 @@ struct Longest {
 }
 
 /// Cuts activities that are too long. `all` is in order of start.
-pub fn cut(all: &mut [Activity], c: &Columns, health: &mut Health) -> Overruns {
+pub(crate) fn cut(all: &mut [Activity], c: &Columns, health: &mut Health) -> Overruns {
     let mut found = Overruns::default();
     let mut example = String::new();
     let mut kept = 0;

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 type OwnStream = (Option<i64>, Option<i64>, StrId);
 
 #[derive(Debug, Default)]
-pub struct OwnStreams {
+pub(crate) struct OwnStreams {
     numbers: HashMap<OwnStream, usize>,
     /// Consecutive activities mostly belong to one stream.
     last: Option<(OwnStream, usize)>,
@@ -17,7 +17,7 @@ pub struct OwnStreams {
 
 impl OwnStreams {
     /// The number of an activity's stream. The first one is 0, and a new one is one more than the largest.
-    pub fn number(&mut self, a: &Activity, c: &Columns) -> usize {
+    pub(crate) fn number(&mut self, a: &Activity, c: &Columns) -> usize {
         let caller = a.launch().and_then(|row| c.lanes.get(c.lane[row as usize] as usize));
         let id = (a.device(), a.stream(), caller.map_or(StrId::EMPTY, |lane| lane.pid));
         if let Some((_, number)) = self.last.filter(|last| last.0 == id) {

@@ -40,7 +40,7 @@ const RETURNS_WITHIN: Ns = 1_000_000;
 const WAITING_LAUNCHES: u64 = 2;
 
 /// A device and one of its streams.
-pub type StreamId = (Option<i64>, Option<i64>);
+pub(crate) type StreamId = (Option<i64>, Option<i64>);
 
 /// Why the first launched activity of a stream does not measure its launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,7 +110,7 @@ struct StreamSoFar {
 impl RecordEdges {
     /// `all` must be in order of start; `devices` must not have been narrowed yet. `recorded`: time from the first to
     /// the last recorded event.
-    pub fn new(
+    pub(crate) fn new(
         c: &Columns,
         classes: &[Class],
         all: &[Activity],
@@ -137,7 +137,7 @@ impl RecordEdges {
     }
 
     /// The part of `recorded` that contains the windows of a device: without its lead and lost tail.
-    pub fn window(&self, device: Option<i64>, recorded: Span) -> Span {
+    pub(crate) fn window(&self, device: Option<i64>, recorded: Span) -> Span {
         let start = self.lead_end(device).unwrap_or(recorded.start);
         let tail = self.tails.binary_search_by_key(&device, |t| t.device).ok().and_then(|i| self.tails.get(i));
         let end = tail.map_or(recorded.end, |t| t.span.start);

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 const BUILTIN: &str = include_str!("../../data/kernel_rules.toml");
 
 /// Reason of activities that no rule matched.
-pub const DEFAULT_REASON: &str = "default";
+pub(crate) const DEFAULT_REASON: &str = "default";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -124,7 +124,7 @@ impl Rules {
     }
 
     /// A matcher for one trace, which remembers what it has found for a name.
-    pub fn matcher<'a>(&'a self, strings: &'a Texts) -> Matcher<'a> {
+    pub(crate) fn matcher<'a>(&'a self, strings: &'a Texts) -> Matcher<'a> {
         Matcher { rules: self, strings, names: HashMap::new(), ops: HashMap::new() }
     }
 }
@@ -160,7 +160,7 @@ fn rule(raw: RawRule) -> Result<Rule, String> {
 }
 
 /// Finds the rule of each activity; results that depend only on a name are cached.
-pub struct Matcher<'a> {
+pub(crate) struct Matcher<'a> {
     rules: &'a Rules,
     strings: &'a Texts,
     names: HashMap<StrId, Vec<bool>>,

@@ -113,7 +113,7 @@ impl Sparse {
     }
 
     /// Memory of the contents, bytes.
-    pub fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         let rows = match &self.rows {
             Rows::Few(rows) => size_of_val(rows.as_slice()),
             Rows::Many(bits) => size_of_val(bits.words.as_slice()) + size_of_val(bits.before.as_slice()),
@@ -177,7 +177,7 @@ impl Sparse {
     }
 
     /// Appends the rows of another column, each increased by `base`. They must be greater than all rows of this column.
-    pub fn append(&mut self, other: &Sparse, base: u32) {
+    pub(crate) fn append(&mut self, other: &Sparse, base: u32) {
         if other.is_empty() {
             return;
         }

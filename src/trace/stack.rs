@@ -27,7 +27,7 @@ pub struct Stacks {
     /// Number of events that partly overlap another one.
     pub siblings: u64,
     /// Number of Python frames that overlap another frame of the same caller, or end after their caller.
-    pub overlaps: u64,
+    pub(crate) overlaps: u64,
 }
 
 const NONE: u32 = u32::MAX;

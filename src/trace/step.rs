@@ -117,7 +117,7 @@ pub struct Steps {
     pub rule: StepRule,
     pub steps: Vec<Step>,
     /// The thread of the iterations, to whose process they belong with all they launch; `None` for other steps.
-    pub lane: Option<u32>,
+    pub(crate) lane: Option<u32>,
     /// Whether there are `ProfilerStep#n` annotations, which only a training loop or a script writes.
     pub has_profiler_steps: bool,
     /// Whether the windows are those of the device.
@@ -153,7 +153,7 @@ pub struct Repeated {
 }
 
 impl Steps {
-    pub fn new(rule: StepRule, steps: Vec<Step>) -> Self {
+    pub(crate) fn new(rule: StepRule, steps: Vec<Step>) -> Self {
         Self {
             rule,
             steps,
@@ -178,7 +178,7 @@ impl Steps {
 
     /// The step that launched an activity, or in which it started if its launch was not recorded. An iteration owns
     /// only what its own process launched.
-    pub fn owner(&self, a: &Activity, c: &Columns, has_launches: bool) -> Option<u32> {
+    pub(crate) fn owner(&self, a: &Activity, c: &Columns, has_launches: bool) -> Option<u32> {
         let Some(call) = a.launch().map(|l| l as usize) else {
             return if self.are_iterations() && has_launches { None } else { self.at(a.span.start) };
         };
@@ -189,7 +189,7 @@ impl Steps {
 
     /// Cuts the windows at the lead and the lost tail. `lost`: starts of the launch calls whose activities were not
     /// recorded. A step that owns such a call, or whose host window was cut, is partial.
-    pub fn narrow(&mut self, capture: Span, lost: impl Iterator<Item = Ns>) {
+    pub(crate) fn narrow(&mut self, capture: Span, lost: impl Iterator<Item = Ns>) {
         let (is_marked, are_iterations) = (self.rule != StepRule::Capture, self.are_iterations());
         for step in &mut self.steps {
             let w = step.window;
@@ -285,7 +285,7 @@ fn one_thread(c: &Columns, rows: Vec<u32>) -> Vec<u32> {
 }
 
 /// Steps of these ranges.
-pub fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> Option<i64>) -> Vec<Step> {
+pub(crate) fn build(c: &Columns, mut rows: Vec<u32>, label_of: impl Fn(&str) -> Option<i64>) -> Vec<Step> {
     rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r));
     let finished = c.args.column(Arg::Finished);
     let mut steps: Vec<Step> = Vec::new();

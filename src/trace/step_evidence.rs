@@ -63,7 +63,7 @@ impl Launched {
 }
 
 /// What each process launched, in order of the calls.
-pub struct LaunchedWork<'a> {
+pub(crate) struct LaunchedWork<'a> {
     c: &'a Columns,
     by_process: BTreeMap<StrId, Launched>,
     total: i128,
@@ -74,7 +74,7 @@ pub struct LaunchedWork<'a> {
 }
 
 impl<'a> LaunchedWork<'a> {
-    pub fn new(c: &'a Columns, classes: &[Class], all: &[Activity]) -> Self {
+    pub(crate) fn new(c: &'a Columns, classes: &[Class], all: &[Activity]) -> Self {
         let mut by_process: BTreeMap<StrId, Launched> = BTreeMap::new();
         let (mut total, mut window) = (0, None);
         let mut add = |span: Span, call: Option<usize>, name: StrId| {
@@ -119,7 +119,7 @@ impl<'a> LaunchedWork<'a> {
     }
 
     /// Summed duration of what the process of a thread launched in some ranges.
-    pub fn time(&self, lane: u32, ranges: &[Span]) -> i128 {
+    pub(crate) fn time(&self, lane: u32, ranges: &[Span]) -> i128 {
         let Some(of) = self.process(lane) else { return 0 };
         let until = |at: usize| of.before.get(at).copied().unwrap_or(0);
         ranges.iter().map(|r| of.places(*r)).map(|p| until(p.end) - until(p.start)).sum()
@@ -127,17 +127,17 @@ impl<'a> LaunchedWork<'a> {
 }
 
 /// Decides whether repeats are steps.
-pub struct Evidence<'a> {
-    pub c: &'a Columns,
-    pub classes: &'a [Class],
-    pub work: &'a LaunchedWork<'a>,
+pub(crate) struct Evidence<'a> {
+    pub(crate) c: &'a Columns,
+    pub(crate) classes: &'a [Class],
+    pub(crate) work: &'a LaunchedWork<'a>,
     /// The repeats lie inside requests of an engine, which are no program of their own.
-    pub in_requests: bool,
+    pub(crate) in_requests: bool,
 }
 
 impl Evidence<'_> {
     /// Why inferred steps are none, if they are none.
-    pub fn refusal(&self, steps: &Steps) -> Option<Repeated> {
+    pub(crate) fn refusal(&self, steps: &Steps) -> Option<Repeated> {
         let ranges: Vec<Span> = steps.steps.iter().map(|s| s.host).collect();
         let lane = steps.lane.or_else(|| self.lane_of_first(steps))?;
         let names: Vec<&str> = steps.steps.iter().map(|s| self.c.strings.get(s.name)).collect();

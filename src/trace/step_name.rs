@@ -24,7 +24,7 @@ const PHASE: [&str; 13] = [
 const STEP: [&str; 9] = ["step", "steps", "iter", "iteration", "iterations", "batch", "epoch", "round", "denoise"];
 
 /// Whether names count up by a constant number.
-pub fn is_counted(names: &[&str]) -> bool {
+pub(crate) fn is_counted(names: &[&str]) -> bool {
     let numbers: Option<Vec<i64>> = names.iter().map(|n| label_of(n)).collect();
     numbers.is_some_and(|n| {
         let by: Vec<i64> = n.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
@@ -33,13 +33,13 @@ pub fn is_counted(names: &[&str]) -> bool {
 }
 
 /// Whether names call themselves steps.
-pub fn says_step(names: &[&str]) -> bool {
+pub(crate) fn says_step(names: &[&str]) -> bool {
     let is_step = |name: &&str| words(name).iter().any(|w| STEP.contains(&w.as_str()));
     !names.is_empty() && names.iter().all(is_step)
 }
 
 /// `layers` or `phases`, if a name calls itself a part of a step: a word for one beside a number, or as the whole name.
-pub fn part_of_step(name: &str) -> Option<&'static str> {
+pub(crate) fn part_of_step(name: &str) -> Option<&'static str> {
     if name.trim_start().starts_with("##") {
         return Some("repeats");
     }

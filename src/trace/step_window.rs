@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 const LAG_PCT: i128 = 1;
 
 /// Assigns steps to activities, and windows and partial marks to steps.
-pub fn finish(
+pub(crate) fn finish(
     steps: &mut Steps,
     all: &mut [Activity],
     c: &Columns,
@@ -189,7 +189,7 @@ fn is_late(steps: &[Step], all: &[Activity], lag: &Lag) -> bool {
 ///   device         [0)[0==)   [post)     [1=======)
 ///   windows        [0     )              [1       )      what lies between is in no window
 /// ```
-pub fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
+pub(crate) fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
     let mut own: Vec<Option<Span>> = vec![None; steps.len()];
     for a in all {
         if let Some(window) = a.step().and_then(|s| own.get_mut(s as usize)) {
@@ -208,7 +208,7 @@ pub fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
 }
 
 /// The windows of iterations, each up to the start of the next one's.
-pub fn periods(steps: &[Step]) -> Vec<Span> {
+pub(crate) fn periods(steps: &[Step]) -> Vec<Span> {
     let ends = steps.iter().skip(1).map(|next| next.window.start).chain(steps.last().map(|last| last.window.end));
     steps.iter().zip(ends).map(|(step, end)| Span::new(step.window.start, end)).collect()
 }

@@ -16,7 +16,7 @@ pub struct StreamCaptures(BTreeMap<u32, Vec<Span>>);
 
 impl StreamCaptures {
     /// A capture that does not end lasts until the end of time.
-    pub fn new(c: &Columns, classes: &[Class]) -> Self {
+    pub(crate) fn new(c: &Columns, classes: &[Class]) -> Self {
         let is_mark = |text: &str| match (text.contains("StreamBeginCapture"), text.contains("StreamEndCapture")) {
             (true, _) => Some(true),
             (_, true) => Some(false),

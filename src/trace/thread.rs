@@ -34,7 +34,7 @@ pub fn sort_outer_first(rows: &mut [u32], c: &Columns) {
 }
 
 /// Rows of host events by lane, those of one lane outer first; lanes without any are left out.
-pub fn host_rows(c: &Columns, classes: &[Class]) -> Vec<(u32, Vec<u32>)> {
+pub(crate) fn host_rows(c: &Columns, classes: &[Class]) -> Vec<(u32, Vec<u32>)> {
     let lanes = c.lane.iter().max().map_or(0, |l| *l as usize + 1);
     let mut by_lane: Vec<Vec<u32>> = vec![Vec::new(); lanes];
     for (row, class) in classes.iter().enumerate() {

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// Where a range was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AnnotationSide {
+pub(crate) enum AnnotationSide {
     /// On a thread.
     Host,
     /// In a row of the device, drawn by the profiler.
@@ -33,7 +33,7 @@ pub enum AnnotationSide {
 }
 
 impl AnnotationSide {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             AnnotationSide::Host => "host",
             AnnotationSide::Gpu => "gpu",
@@ -43,23 +43,23 @@ impl AnnotationSide {
 
 /// All ranges of one name on one side, with their activities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NamedRanges {
+pub(crate) struct NamedRanges {
     /// Rows of the ranges, in the order of the file.
-    pub ranges: Vec<u32>,
+    pub(crate) ranges: Vec<u32>,
     /// Indices of the activities inside any of the ranges, without duplicates.
-    pub activities: Vec<u32>,
+    pub(crate) activities: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Annotated {
-    pub names: BTreeMap<(AnnotationSide, StrId), NamedRanges>,
+pub(crate) struct Annotated {
+    pub(crate) names: BTreeMap<(AnnotationSide, StrId), NamedRanges>,
     /// Per activity: side and name of the innermost annotation.
-    pub own: Vec<Option<(AnnotationSide, StrId)>>,
+    pub(crate) own: Vec<Option<(AnnotationSide, StrId)>>,
 }
 
 impl Annotated {
     /// Collects the annotations whose name matches `wanted`; others are treated as not recorded.
-    pub fn new(trace: &RankTrace, wanted: Option<&Regex>) -> Self {
+    pub(crate) fn new(trace: &RankTrace, wanted: Option<&Regex>) -> Self {
         let c = &trace.columns;
         let kept: Vec<bool> = c.strings.iter().map(|(_, t)| wanted.is_none_or(|w| w.is_match(t))).collect();
         let mut me = Self { names: BTreeMap::new(), own: vec![None; trace.activities.len()] };

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 table! {
     /// Annotations by side and name, and a row `(none)` for the activities that belong to none. Ranges of a thread are repeated for each device.
-    pub struct UserAnnotations, UserAnnotationRow = "user_annotations" by "rank, device, scope, step, gpu_ns descending, range_sum_ns descending, name, side" {
+    pub(crate) struct UserAnnotations, UserAnnotationRow = "user_annotations" by "rank, device, scope, step, gpu_ns descending, range_sum_ns descending, name, side" {
         rank; device;
         scope: Text, "", "capture: everything; step: what starts or is launched in it; outside: the rest";
         step; step_label; is_partial; ts_ns; dur_ns;
@@ -53,7 +53,7 @@ table! {
     }
 }
 
-pub const MATCH: Setting = Setting {
+pub(crate) const MATCH: Setting = Setting {
     stem: "annotations",
     flag: "--match",
     value: "REGEX",
@@ -64,7 +64,7 @@ pub const MATCH: Setting = Setting {
 /// Name of the row of activities without an annotation.
 const NONE: &str = "(none)";
 
-pub struct Annotations;
+pub(crate) struct Annotations;
 
 impl Analysis for Annotations {
     fn about(&self) -> About {

@@ -37,7 +37,7 @@ table! {
 
 windowed!(Breakdowns);
 
-pub struct Breakdown;
+pub(crate) struct Breakdown;
 
 impl Analysis for Breakdown {
     fn about(&self) -> About {

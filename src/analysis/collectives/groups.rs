@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Statistics of matching for one group.
 #[derive(Default)]
-pub struct MatchedShare {
+pub(crate) struct MatchedShare {
     calls: u64,
     matched: u64,
     instances: u64,
@@ -23,7 +23,7 @@ pub struct MatchedShare {
     methods: BTreeMap<Method, u64>,
 }
 
-pub fn shares(job: &Job) -> Vec<MatchedShare> {
+pub(crate) fn shares(job: &Job) -> Vec<MatchedShare> {
     let mut shares: Vec<MatchedShare> = Vec::new();
     shares.resize_with(job.matched.groups.len(), MatchedShare::default);
     for (id, i) in job.instances().iter().enumerate() {
@@ -50,7 +50,7 @@ fn methods(s: &MatchedShare) -> String {
     s.methods.keys().map(|m| m.name()).collect::<Vec<_>>().join(", ")
 }
 
-pub fn group_table(job: &Job, shares: &[MatchedShare], shown: &GroupSelection) -> Batch {
+pub(crate) fn group_table(job: &Job, shares: &[MatchedShare], shown: &GroupSelection) -> Batch {
     let mut table = ProcessGroups::default();
     for (g, (group, s)) in job.matched.groups.iter().zip(shares).enumerate() {
         if !shown.has(g as u32) {
@@ -78,7 +78,7 @@ pub fn group_table(job: &Job, shares: &[MatchedShare], shown: &GroupSelection) -
     table.finish()
 }
 
-pub fn group_view(job: &Job, shares: &[MatchedShare], shown: &GroupSelection) -> View {
+pub(crate) fn group_view(job: &Job, shares: &[MatchedShare], shown: &GroupSelection) -> View {
     let mut view = View {
         title: "How calls were matched across ranks".to_string(),
         columns: vec![

@@ -20,7 +20,7 @@ pub mod tables;
 pub use groups::warnings;
 pub use shown::GroupSelection;
 
-pub struct CollectivesOf;
+pub(crate) struct CollectivesOf;
 
 impl Analysis for CollectivesOf {
     fn about(&self) -> About {

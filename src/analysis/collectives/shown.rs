@@ -11,7 +11,7 @@ pub struct GroupSelection {
 }
 
 impl GroupSelection {
-    pub fn new(job: &Job, options: &Options) -> Self {
+    pub(crate) fn new(job: &Job, options: &Options) -> Self {
         let wanted = &options.across.groups;
         let fits = |g: &Group, shown: &str| wanted.is_empty() || wanted.iter().any(|w| is_called(g, shown, w));
         let names: Vec<String> = job.matched.groups.iter().map(|g| g.shown(&job.parts)).collect();
@@ -21,12 +21,12 @@ impl GroupSelection {
     }
 
     /// Whether the job has a group with this name, description or display name.
-    pub fn knows(job: &Job, name: &str) -> bool {
+    pub(crate) fn knows(job: &Job, name: &str) -> bool {
         job.matched.groups.iter().any(|g| is_called(g, &g.shown(&job.parts), name))
     }
 
     /// Whether a group is selected.
-    pub fn has(&self, group: u32) -> bool {
+    pub(crate) fn has(&self, group: u32) -> bool {
         self.asked.get(group as usize).copied().unwrap_or(false)
     }
 
@@ -35,16 +35,16 @@ impl GroupSelection {
     }
 
     /// Whether calls without a known group are selected.
-    pub fn has_groupless(&self) -> bool {
+    pub(crate) fn has_groupless(&self) -> bool {
         !self.is_narrowed
     }
 
     /// Number of members of a group.
-    pub fn sizes(&self, group: u32) -> u32 {
+    pub(crate) fn sizes(&self, group: u32) -> u32 {
         self.sizes.get(group as usize).copied().unwrap_or(0)
     }
 
-    pub fn name(&self, group: u32) -> &str {
+    pub(crate) fn name(&self, group: u32) -> &str {
         self.names.get(group as usize).map_or("", String::as_str)
     }
 }

@@ -13,7 +13,7 @@ use hta_trace::collective::CollectiveKind;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct InstanceStats {
+pub(crate) struct InstanceStats {
     count: u64,
     complete: u64,
     /// Transfer times of the rank that arrived last, for complete instances, ns.
@@ -29,9 +29,9 @@ pub struct InstanceStats {
 }
 
 /// Kind, size, type, group.
-pub type SumKey<'a> = (CollectiveKind, Option<i64>, Option<&'a str>, u32);
+pub(crate) type SumKey<'a> = (CollectiveKind, Option<i64>, Option<&'a str>, u32);
 
-pub fn summaries<'a>(job: &'a Job, shown: &GroupSelection) -> BTreeMap<SumKey<'a>, InstanceStats> {
+pub(crate) fn summaries<'a>(job: &'a Job, shown: &GroupSelection) -> BTreeMap<SumKey<'a>, InstanceStats> {
     let mut sums: BTreeMap<SumKey, InstanceStats> = BTreeMap::new();
     for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| shown.has(i.group)) {
         let members = job.members(i);
@@ -74,7 +74,7 @@ fn alg_bandwidth(bytes: Option<i64>, transfers: &Summary) -> Option<f64> {
     (transfers.sum > 0).then(|| bytes / transfers.sum as f64)
 }
 
-pub fn summary_table(sums: &BTreeMap<SumKey, InstanceStats>, shown: &GroupSelection) -> Batch {
+pub(crate) fn summary_table(sums: &BTreeMap<SumKey, InstanceStats>, shown: &GroupSelection) -> Batch {
     let mut table = CollectiveSummaries::default();
     for ((kind, bytes, dtype, group), s) in sums {
         let t = Summary::new(s.transfers.clone());
@@ -110,7 +110,7 @@ pub fn summary_table(sums: &BTreeMap<SumKey, InstanceStats>, shown: &GroupSelect
     table.finish()
 }
 
-pub fn summary_view(
+pub(crate) fn summary_view(
     sums: &BTreeMap<SumKey, InstanceStats>,
     shown: &GroupSelection,
     partials: &[Partial],

@@ -5,7 +5,7 @@ use hta_base::table::schema::Text;
 
 table! {
     /// One row per rank and collective. Times are on the common axis of all ranks.
-    pub struct Collectives, CollectiveRow = "collectives" by "rank, ts_ns, event_id" {
+    pub(crate) struct Collectives, CollectiveRow = "collectives" by "rank, ts_ns, event_id" {
         rank;
         event_id: u32, "", "event, as in `events`";
         collective: Option<u32>, "", "id of the collective, the same on all ranks that took part; null: not matched";
@@ -64,7 +64,7 @@ table! {
 
 table! {
     /// A rank's calls by group and kind; wait + transfer + unmatched = dur.
-    pub struct CollectiveRanks, CollectiveRankRow = "collective_ranks" by "rank, process_group, kind" {
+    pub(crate) struct CollectiveRanks, CollectiveRankRow = "collective_ranks" by "rank, process_group, kind" {
         rank;
         process_group: Option<Text>, "", "name and members of the group; null: unknown";
         kind: Text, "", "kind of collective";

@@ -18,24 +18,24 @@ const ONE: i128 = 1 << 48;
 
 /// The values from one instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bandwidth {
-    pub at: Ns,
+pub(crate) struct Bandwidth {
+    pub(crate) at: Ns,
     rate: i128,
     /// Number of running copies of known size.
-    pub sized: u32,
+    pub(crate) sized: u32,
     /// Number of running copies of unknown size.
-    pub unsized_: u32,
+    pub(crate) unsized_: u32,
 }
 
 impl Bandwidth {
     /// GB/s; `None` while only copies of unknown size run.
-    pub fn gb_per_s(self) -> Option<f64> {
+    pub(crate) fn gb_per_s(self) -> Option<f64> {
         (self.sized > 0 || self.unsized_ == 0).then(|| self.rate as f64 / ONE as f64)
     }
 }
 
 /// The combined values of the copies, one per instant at which they change; 0 before the first, and the last is 0.
-pub fn bandwidth<'a>(copies: impl Iterator<Item = &'a Copy>) -> Vec<Bandwidth> {
+pub(crate) fn bandwidth<'a>(copies: impl Iterator<Item = &'a Copy>) -> Vec<Bandwidth> {
     let mut edges: Vec<(Ns, i128, i64, i64)> = Vec::new();
     for c in copies.filter(|c| !c.span.is_empty()) {
         let rate = c.bytes.map_or(0, |b| i128::from(b) * ONE / i128::from(c.span.len()));

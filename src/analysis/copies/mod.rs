@@ -1,9 +1,9 @@
 //! Copies and sets of memory: direction and rate, the part that no kernel hides, and which of them block the host.
 
-pub mod bandwidth;
-pub mod copy;
+pub(crate) mod bandwidth;
+pub(crate) mod copy;
 mod report;
-pub mod rules;
+pub(crate) mod rules;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// Copies and sets by direction and kinds of memory; each belongs as a whole to the step of its launch.
-    pub struct MemoryCopies, MemoryCopyRow = "memory_copies" by "rank, device, scope, step, direction, source, target" {
+    pub(crate) struct MemoryCopies, MemoryCopyRow = "memory_copies" by "rank, device, scope, step, direction, source, target" {
         rank; device;
         scope: Text, "", "span: all; step: launched in it; outside: the rest";
         step: Option<u32>, "", "index of the step of the launch";
@@ -51,7 +51,7 @@ table! {
 table! {
     /// Bandwidth over time by direction. A row is written where a value changes; its values hold until the next row of
     /// the direction.
-    pub struct MemoryBandwidth, MemoryBandwidthRow = "memory_bandwidth" by "rank, device, direction, ts_ns" {
+    pub(crate) struct MemoryBandwidth, MemoryBandwidthRow = "memory_bandwidth" by "rank, device, direction, ts_ns" {
         rank; device;
         direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
         ts_ns: i64, "ns", "start of the time for which the values hold";
@@ -63,7 +63,7 @@ table! {
 
 table! {
     /// Copies, sets and calls that cost time because of how they are made: one row per rule and window.
-    pub struct CopyRules, CopyRuleRow = "memory_copy_rules" by "rank, device, scope, step, rule" {
+    pub(crate) struct CopyRules, CopyRuleRow = "memory_copy_rules" by "rank, device, scope, step, rule" {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         rule: Text, "", "pageable_copy, synchronous_copy, synchronous_set, synchronize_call or small_copy";
         count: u64, "", "copies, sets or calls that start in the window";
@@ -76,7 +76,7 @@ table! {
 
 windowed!(CopyRules);
 
-pub struct MemoryCopiesOf;
+pub(crate) struct MemoryCopiesOf;
 
 impl Analysis for MemoryCopiesOf {
     fn about(&self) -> About {

@@ -22,7 +22,7 @@ use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyRule {
+pub(crate) enum CopyRule {
     /// Copies from or to pageable memory that are not requested by a synchronous call: they are staged, and block the
     /// calling thread although the call is named asynchronous.
     Pageable,
@@ -37,10 +37,10 @@ pub enum CopyRule {
 }
 
 impl CopyRule {
-    pub const ALL: [CopyRule; 5] =
+    pub(crate) const ALL: [CopyRule; 5] =
         [CopyRule::Pageable, CopyRule::SyncCopy, CopyRule::SyncSet, CopyRule::Synchronize, CopyRule::Small];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             CopyRule::Pageable => "pageable_copy",
             CopyRule::SyncCopy => "synchronous_copy",
@@ -62,7 +62,7 @@ impl CopyRule {
 }
 
 /// Rows of the calls that wait for the device, except those that the profiler makes.
-pub fn synchronize_calls(trace: &RankTrace) -> Vec<u32> {
+pub(crate) fn synchronize_calls(trace: &RankTrace) -> Vec<u32> {
     let waits: Vec<bool> =
         trace.columns.strings.iter().map(|(_, t)| t.to_ascii_lowercase().contains("synchronize")).collect();
     let is_wait = |row: usize| {
@@ -74,7 +74,7 @@ pub fn synchronize_calls(trace: &RankTrace) -> Vec<u32> {
 }
 
 /// Adds a row for every window and every rule that matches anything.
-pub fn push(
+pub(crate) fn push(
     table: &mut CopyRules,
     trace: &RankTrace,
     work: &DeviceWork,

@@ -26,12 +26,12 @@ const ONE: i128 = 1 << 48;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KernelLoad {
     /// Time in which any kernel runs, ns.
-    pub kernel: Ns,
+    pub(crate) kernel: Ns,
     /// Summed duration of the kernels, ns; concurrent kernels all count.
-    pub kernel_sum: i128,
+    pub(crate) kernel_sum: i128,
     /// The part of `kernel_sum` with known blocks per SM, and (next field) with known occupancy.
-    pub blocks_known: i128,
-    pub occupancy_known: i128,
+    pub(crate) blocks_known: i128,
+    pub(crate) occupancy_known: i128,
     /// Integral of min(1, blocks per SM of the running kernels), in 2^-48 ns.
     sm: i128,
     /// Integral of the occupancies of the running kernels, in 2^-48 % ns.
@@ -39,7 +39,7 @@ pub struct KernelLoad {
 }
 
 impl KernelLoad {
-    pub fn plus(self, o: KernelLoad) -> KernelLoad {
+    pub(crate) fn plus(self, o: KernelLoad) -> KernelLoad {
         KernelLoad {
             kernel: self.kernel + o.kernel,
             kernel_sum: self.kernel_sum + o.kernel_sum,
@@ -68,33 +68,33 @@ impl KernelLoad {
 
     /// Whether the blocks per SM are known for at least half of the kernels' time. If not, the efficiency would
     /// represent only a few kernels. True if no kernel runs.
-    pub fn has_blocks(&self) -> bool {
+    pub(crate) fn has_blocks(&self) -> bool {
         self.blocks_known * 2 >= self.kernel_sum
     }
 
     /// Whether the occupancy is known for at least half of the kernels' time. True if no kernel runs.
-    pub fn has_occupancy(&self) -> bool {
+    pub(crate) fn has_occupancy(&self) -> bool {
         self.occupancy_known * 2 >= self.kernel_sum
     }
 
     /// Mean share of SMs in use over `width`; `None` if kernels run but none has known blocks.
-    pub fn sm_efficiency(&self, width: Ns) -> Option<f64> {
+    pub(crate) fn sm_efficiency(&self, width: Ns) -> Option<f64> {
         let known = self.blocks_known > 0 || self.kernel_sum == 0;
         (width > 0 && known).then(|| self.sm as f64 / ONE as f64 / width as f64)
     }
 
     /// Mean occupancy weighted by duration, percent; `None` if no kernel has one.
-    pub fn occupancy_pct(&self) -> Option<f64> {
+    pub(crate) fn occupancy_pct(&self) -> Option<f64> {
         (self.occupancy_known > 0).then(|| self.occupancy as f64 / ONE as f64 / self.occupancy_known as f64)
     }
 
     /// Share of the kernels' time with known blocks per SM, percent.
-    pub fn blocks_coverage_pct(&self) -> Option<f64> {
+    pub(crate) fn blocks_coverage_pct(&self) -> Option<f64> {
         share(self.blocks_known, self.kernel_sum)
     }
 
     /// Share of the kernels' time with a known occupancy, percent.
-    pub fn occupancy_coverage_pct(&self) -> Option<f64> {
+    pub(crate) fn occupancy_coverage_pct(&self) -> Option<f64> {
         share(self.occupancy_known, self.kernel_sum)
     }
 }
@@ -106,11 +106,11 @@ fn share(part: i128, whole: i128) -> Option<f64> {
 /// The contribution of one kernel while it runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
-    pub span: Span,
+    pub(crate) span: Span,
     /// Blocks per SM.
-    pub blocks: Option<f64>,
+    pub(crate) blocks: Option<f64>,
     /// Estimated achieved occupancy, percent.
-    pub occupancy: Option<f64>,
+    pub(crate) occupancy: Option<f64>,
 }
 
 /// The kernels of a device with the values from their arguments. `sms`: number of multiprocessors by device.

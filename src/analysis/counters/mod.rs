@@ -33,7 +33,7 @@ table! {
 
 table! {
     /// The counters of kernels as one value per window.
-    pub struct CounterMeans, CounterMeanRow = "counter_means" by "rank, device, scope, step" {
+    pub(crate) struct CounterMeans, CounterMeanRow = "counter_means" by "rank, device, scope, step" {
         rank; device;
         scope: Text, "", "steps (first step's start to last one's end), span, capture, step or outside";
         step; step_label; is_partial; ts_ns; dur_ns;
@@ -56,7 +56,7 @@ const BUCKET: Setting = Setting {
 
 windowed!(CounterMeans);
 
-pub struct CountersOf;
+pub(crate) struct CountersOf;
 
 impl Analysis for CountersOf {
     fn about(&self) -> About {

@@ -79,14 +79,14 @@ pub struct Counters {
     /// Requested counters that have no series, with the reason.
     pub missing: Vec<(Counter, &'static str)>,
     /// Width of the buckets, ns.
-    pub bucket: Ns,
+    pub(crate) bucket: Ns,
 }
 
 /// The load of one device.
-pub struct DeviceLoad {
-    pub device: Option<i64>,
+pub(crate) struct DeviceLoad {
+    pub(crate) device: Option<i64>,
     /// One entry per bucket of the capture.
-    pub buckets: Vec<KernelLoad>,
+    pub(crate) buckets: Vec<KernelLoad>,
 }
 
 /// The requested counters of a rank. `bucket`: width of a bucket in ns; `None` for a hundredth of the capture, rounded
@@ -110,7 +110,7 @@ pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Count
 }
 
 /// The requested counters of a rank, given the load of each of its devices in buckets of `width` ns.
-pub fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kernels: &[DeviceLoad]) -> Counters {
+pub(crate) fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kernels: &[DeviceLoad]) -> Counters {
     let mut out = Counters { bucket: width, ..Counters::default() };
     for counter in Counter::ALL.into_iter().filter(|c| asked.contains(c)) {
         let before = out.series.len();
@@ -227,7 +227,7 @@ fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad
 }
 
 /// Divides the capture into buckets; the last one may be shorter.
-pub fn buckets(capture: Span, width: Ns) -> impl Iterator<Item = Span> {
+pub(crate) fn buckets(capture: Span, width: Ns) -> impl Iterator<Item = Span> {
     let count = (capture.len() as u64).div_ceil(width.max(1) as u64) as i64;
     (0..count).map(move |i| {
         let start = capture.start + i * width;

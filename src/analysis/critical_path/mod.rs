@@ -58,7 +58,7 @@ fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<Segment> {
     })
 }
 
-pub struct CriticalPath;
+pub(crate) struct CriticalPath;
 
 impl Analysis for CriticalPath {
     fn about(&self) -> About {

@@ -4,7 +4,7 @@ use hta_base::units::Span;
 use hta_trace::rank_trace::RankTrace;
 
 /// Name of the class that is outside the window and excluded from all percentages.
-pub const BEFORE_CAPTURE: &str = "before_capture";
+pub(crate) const BEFORE_CAPTURE: &str = "before_capture";
 
 /// Class of a segment: how its time was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

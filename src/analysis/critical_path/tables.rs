@@ -39,7 +39,7 @@ table! {
 table! {
     /// The critical path of each rank by segment: each starts where the one before ended, and together they cover the
     /// window.
-    pub struct CriticalPathTable, CriticalPathRow = "critical_path" by "rank, seq" {
+    pub(crate) struct CriticalPathTable, CriticalPathRow = "critical_path" by "rank, seq" {
         rank;
         device: Option<i64>, "", "device index of an activity, where recorded";
         scope: Text, "", "step, annotation or capture";
@@ -61,7 +61,7 @@ table! {
 
 table! {
     /// Segments of communication, for the division into waiting and transfer; not written.
-    pub struct PathCalls, PathCallRow = "critical_path_calls" by "ts_ns" {
+    pub(crate) struct PathCalls, PathCallRow = "critical_path_calls" by "ts_ns" {
         event_id: Option<u32>, "", "its event, which may be a call of a collective";
         class: Text, "", "gpu_communication or host_communication";
         is_work: bool, "", "on an edge that works";
@@ -72,7 +72,7 @@ table! {
 }
 
 /// The rows of the path.
-pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], give: &mut RowEmitter) {
+pub(crate) fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], give: &mut RowEmitter) {
     let mut table = CriticalPathTable::default();
     for (seq, s) in (0..).zip(path) {
         let activity = match s.place {
@@ -108,16 +108,16 @@ pub fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], give: &mut
 
 /// The time of one class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ClassTime<'a> {
-    pub work: Ns,
-    pub overhead: Ns,
-    pub count: u64,
-    pub names: BTreeMap<&'a str, Ns>,
-    pub has_inferred: bool,
+pub(crate) struct ClassTime<'a> {
+    pub(crate) work: Ns,
+    pub(crate) overhead: Ns,
+    pub(crate) count: u64,
+    pub(crate) names: BTreeMap<&'a str, Ns>,
+    pub(crate) has_inferred: bool,
 }
 
 /// Sums the path by class.
-pub fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, ClassTime<'a>> {
+pub(crate) fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, ClassTime<'a>> {
     let mut by_class: BTreeMap<PathClass, ClassTime> = BTreeMap::new();
     let mut names: BTreeMap<(PathClass, StrId), Ns> = BTreeMap::new();
     for s in path {
@@ -136,18 +136,18 @@ pub fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, C
 
 /// A row of the summary without the columns of its window.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClassRow {
-    pub class: String,
-    pub work: Ns,
-    pub overhead: Ns,
-    pub count: u64,
-    pub top_name: Option<(String, Ns)>,
-    pub top_names: Option<String>,
-    pub has_inferred: bool,
+pub(crate) struct ClassRow {
+    pub(crate) class: String,
+    pub(crate) work: Ns,
+    pub(crate) overhead: Ns,
+    pub(crate) count: u64,
+    pub(crate) top_name: Option<(String, Ns)>,
+    pub(crate) top_names: Option<String>,
+    pub(crate) has_inferred: bool,
 }
 
 impl ClassRow {
-    pub fn new(class: String, sum: &ClassTime) -> Self {
+    pub(crate) fn new(class: String, sum: &ClassTime) -> Self {
         let mut top: Vec<(&str, Ns)> = sum.names.iter().filter(|n| !n.0.is_empty()).map(|(n, ns)| (*n, *ns)).collect();
         top.sort_by_key(|t| Reverse(t.1));
         let listed: Vec<String> =
@@ -175,31 +175,31 @@ impl ClassRow {
         }
     }
 
-    pub fn ns(&self) -> Ns {
+    pub(crate) fn ns(&self) -> Ns {
         self.work + self.overhead
     }
 
     /// Whether the class is outside the window.
-    pub fn is_before_capture(&self) -> bool {
+    pub(crate) fn is_before_capture(&self) -> bool {
         self.class == BEFORE_CAPTURE
     }
 }
 
 /// The window of a rank, which all of its rows repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathWindowColumns {
-    pub rank: u32,
-    pub scope: String,
-    pub window: String,
-    pub step: Option<u32>,
-    pub label: Option<i64>,
-    pub steps: u32,
-    pub ts: Ns,
-    pub dur: Ns,
+pub(crate) struct PathWindowColumns {
+    pub(crate) rank: u32,
+    pub(crate) scope: String,
+    pub(crate) window: String,
+    pub(crate) step: Option<u32>,
+    pub(crate) label: Option<i64>,
+    pub(crate) steps: u32,
+    pub(crate) ts: Ns,
+    pub(crate) dur: Ns,
 }
 
 impl PathWindowColumns {
-    pub fn new(rank: u32, w: &PathWindow) -> Self {
+    pub(crate) fn new(rank: u32, w: &PathWindow) -> Self {
         Self {
             rank,
             scope: w.scope.to_string(),
@@ -228,13 +228,13 @@ impl PathWindowColumns {
 }
 
 /// Sorts a rank's rows, longest first; the class before the window comes last.
-pub fn sort(rows: &mut [ClassRow]) {
+pub(crate) fn sort(rows: &mut [ClassRow]) {
     let key = |r: &ClassRow| (r.is_before_capture(), Reverse(r.ns()));
     rows.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.class.cmp(&b.class)));
 }
 
 /// Adds a rank's sorted rows.
-pub fn push(table: &mut CriticalSummary, head: &PathWindowColumns, rows: &[ClassRow]) {
+pub(crate) fn push(table: &mut CriticalSummary, head: &PathWindowColumns, rows: &[ClassRow]) {
     for r in rows {
         table.push(CriticalSummaryRow {
             rank: head.rank,
@@ -259,7 +259,7 @@ pub fn push(table: &mut CriticalSummary, head: &PathWindowColumns, rows: &[Class
 }
 
 /// Segments of communication with their events.
-pub fn communication(trace: &RankTrace, path: &[Segment]) -> Batch {
+pub(crate) fn communication(trace: &RankTrace, path: &[Segment]) -> Batch {
     let mut table = PathCalls::default();
     for s in path.iter().filter(|s| matches!(s.class, PathClass::GpuCommunication | PathClass::HostCommunication)) {
         table.push(PathCallRow {

@@ -41,7 +41,7 @@ enum WalkPosition {
 }
 
 impl<'a> Paths<'a> {
-    pub fn new(trace: &'a RankTrace) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace) -> Self {
         let syncs = Syncs::new(trace);
         Self { trace, gpu: GpuNodes::new(trace, &syncs), host: HostNodes::new(trace), syncs }
     }

@@ -16,14 +16,14 @@ use hta_trace::step_window::device_windows;
 pub struct PathWindow {
     pub span: Span,
     /// `step`, `annotation` or `capture`.
-    pub scope: &'static str,
+    pub(crate) scope: &'static str,
     /// Display name: `step 15`, `steps 3 to 7`, `annotation forward:0`, `capture`.
     pub name: String,
     /// Index of the (first) step.
-    pub step: Option<u32>,
-    pub label: Option<i64>,
+    pub(crate) step: Option<u32>,
+    pub(crate) label: Option<i64>,
     /// Number of steps inside; 1 if there are none.
-    pub steps: u32,
+    pub(crate) steps: u32,
 }
 
 /// The window that the options select, or else the reason why there is none.

@@ -25,7 +25,7 @@ use std::sync::LazyLock;
 
 table! {
     /// One row per range and counter.
-    pub struct Counters, CounterRow = "cupti_counters" by "rank, range_index, counter" {
+    pub(crate) struct Counters, CounterRow = "cupti_counters" by "rank, range_index, counter" {
         rank;
         range_index: u32, "", "position of the range in time";
         range_event_id: u32, "", "the range, as in `events`";
@@ -40,7 +40,7 @@ table! {
 
 table! {
     /// One row per range.
-    pub struct Ranges, RangeRow = "cupti_ranges" by "rank, range_index" {
+    pub(crate) struct Ranges, RangeRow = "cupti_ranges" by "rank, range_index" {
         rank;
         range_index: u32, "", "position of the range in time";
         range_event_id: u32, "", "the range, as in `events`";
@@ -68,7 +68,7 @@ table! {
 
 table! {
     /// Whether ranges could be paired with launches: one row per rank with ranges.
-    pub struct Pairing, PairingRow = "cupti_pairing" by "rank" {
+    pub(crate) struct Pairing, PairingRow = "cupti_pairing" by "rank" {
         rank;
         range_count: u64, "", "counter ranges";
         launch_count: u64, "", "launch calls";
@@ -76,7 +76,7 @@ table! {
     }
 }
 
-pub struct Cupti;
+pub(crate) struct Cupti;
 
 impl Analysis for Cupti {
     fn about(&self) -> About {

@@ -14,18 +14,18 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Lost time of a device in a step that one cause owns.
 #[derive(Debug, Clone)]
-pub struct Lost {
-    pub part: TimePart,
-    pub kind: CauseKind,
-    pub key: String,
-    pub detail: String,
-    pub time: Ns,
-    pub count: u64,
+pub(crate) struct Lost {
+    pub(crate) part: TimePart,
+    pub(crate) kind: CauseKind,
+    pub(crate) key: String,
+    pub(crate) detail: String,
+    pub(crate) time: Ns,
+    pub(crate) count: u64,
 }
 
 /// Parts of a step's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TimePart {
+pub(crate) enum TimePart {
     Useful,
     Synchronizing,
     Transfer,
@@ -36,7 +36,7 @@ pub enum TimePart {
 }
 
 impl TimePart {
-    pub const ALL: [TimePart; 7] = [
+    pub(crate) const ALL: [TimePart; 7] = [
         TimePart::Useful,
         TimePart::Synchronizing,
         TimePart::Transfer,
@@ -46,7 +46,7 @@ impl TimePart {
         TimePart::Deficit,
     ];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             TimePart::Useful => "u",
             TimePart::Synchronizing => "s",
@@ -73,9 +73,9 @@ impl TimePart {
 
 /// Compute time of one category of kernels in a step of a device.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct MixTime {
-    pub time: Ns,
-    pub count: u64,
+pub(crate) struct MixTime {
+    pub(crate) time: Ns,
+    pub(crate) count: u64,
 }
 
 impl MixTime {
@@ -87,11 +87,11 @@ impl MixTime {
 
 /// Compute time that a repair of kernels is about, as in `kernel_repairs`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct RepairTime {
-    pub time: Ns,
-    pub count: u64,
-    pub known: Ns,
-    pub ideal: Ns,
+pub(crate) struct RepairTime {
+    pub(crate) time: Ns,
+    pub(crate) count: u64,
+    pub(crate) known: Ns,
+    pub(crate) ideal: Ns,
 }
 
 impl RepairTime {
@@ -105,48 +105,48 @@ impl RepairTime {
 
 /// One device in one step.
 #[derive(Debug, Clone, Default)]
-pub struct CellOfStep {
+pub(crate) struct CellOfStep {
     /// With the deficit.
-    pub parts: Parts,
-    pub lost: Vec<Lost>,
+    pub(crate) parts: Parts,
+    pub(crate) lost: Vec<Lost>,
     /// Host time of the launching thread by what it does; `None` for calls that wait for the device.
-    pub host: BTreeMap<Option<CauseKind>, Ns>,
-    pub mix: BTreeMap<String, MixTime>,
-    pub repairs: BTreeMap<CauseKind, RepairTime>,
+    pub(crate) host: BTreeMap<Option<CauseKind>, Ns>,
+    pub(crate) mix: BTreeMap<String, MixTime>,
+    pub(crate) repairs: BTreeMap<CauseKind, RepairTime>,
 }
 
 impl CellOfStep {
     /// Host time outside calls that wait for the device, ns.
-    pub fn host_time(&self) -> Ns {
+    pub(crate) fn host_time(&self) -> Ns {
         self.host.iter().filter(|(kind, _)| kind.is_some()).map(|(_, ns)| *ns).sum()
     }
 
     /// Host time of one kind, ns.
-    pub fn host_of(&self, kind: CauseKind) -> Ns {
+    pub(crate) fn host_of(&self, kind: CauseKind) -> Ns {
         self.host.get(&Some(kind)).copied().unwrap_or(0)
     }
 }
 
 /// One step of the job.
 #[derive(Debug, Clone)]
-pub struct JobStep {
-    pub key: Option<StepKey>,
+pub(crate) struct JobStep {
+    pub(crate) key: Option<StepKey>,
     /// The longest window of the devices, ns.
-    pub time: Ns,
-    pub cells: BTreeMap<Place, CellOfStep>,
+    pub(crate) time: Ns,
+    pub(crate) cells: BTreeMap<Place, CellOfStep>,
     /// The window of each device, on its rank's own clock.
-    pub windows: BTreeMap<Place, Vec<Span>>,
+    pub(crate) windows: BTreeMap<Place, Vec<Span>>,
 }
 
 /// The whole account.
 #[derive(Debug, Clone, Default)]
 pub struct JobAccount {
-    pub steps: Vec<JobStep>,
+    pub(crate) steps: Vec<JobStep>,
     /// Sum of the steps' times, ns.
-    pub time: Ns,
-    pub devices: u32,
+    pub(crate) time: Ns,
+    pub(crate) devices: u32,
     /// Factors of the efficiency; `None` without compute.
-    pub factors: Option<Factors>,
+    pub(crate) factors: Option<Factors>,
 }
 
 /// Finds the cell of a row.
@@ -175,7 +175,7 @@ impl CellIndex {
 }
 
 impl JobAccount {
-    pub fn new(job: &Job, partials: &[Partial]) -> Self {
+    pub(crate) fn new(job: &Job, partials: &[Partial]) -> Self {
         let part_of: HashMap<u32, u32> = (0u32..).zip(&job.parts).map(|(i, p)| (p.rank, i)).collect();
         let mut out = Self::default();
         let mut index = CellIndex { parts: part_of, steps: HashMap::new() };
@@ -225,17 +225,17 @@ impl JobAccount {
     }
 
     /// Time of all devices together, ns.
-    pub fn all(&self) -> Ns {
+    pub(crate) fn all(&self) -> Ns {
         self.time * i64::from(self.devices)
     }
 
     /// Sum of one part over devices and steps, ns.
-    pub fn sum(&self, part: TimePart) -> Ns {
+    pub(crate) fn sum(&self, part: TimePart) -> Ns {
         self.cells().map(|(_, _, c)| part.of(&c.parts)).sum()
     }
 
     /// All cells: index of the step, place, cell.
-    pub fn cells(&self) -> impl Iterator<Item = (usize, Place, &CellOfStep)> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (usize, Place, &CellOfStep)> {
         self.steps
             .iter()
             .enumerate()
@@ -243,12 +243,12 @@ impl JobAccount {
     }
 
     /// Mean time of a step, ns.
-    pub fn step_time(&self) -> Ns {
+    pub(crate) fn step_time(&self) -> Ns {
         self.time / (self.steps.len().max(1) as Ns)
     }
 
     /// Compute of all devices and steps by category, ns.
-    pub fn mix(&self) -> BTreeMap<&str, MixTime> {
+    pub(crate) fn mix(&self) -> BTreeMap<&str, MixTime> {
         let mut out: BTreeMap<&str, MixTime> = BTreeMap::new();
         for (_, _, cell) in self.cells() {
             for (category, time) in &cell.mix {
@@ -259,7 +259,7 @@ impl JobAccount {
     }
 
     /// Compute that a repair of kernels is about, over all devices and steps.
-    pub fn repair(&self, kind: CauseKind) -> RepairTime {
+    pub(crate) fn repair(&self, kind: CauseKind) -> RepairTime {
         self.cells().filter_map(|(_, _, cell)| cell.repairs.get(&kind)).fold(RepairTime::default(), |mut sum, r| {
             sum.add(r);
             sum

@@ -12,34 +12,34 @@ use hta_trace::kernel::short_name;
 const NAME: usize = 60;
 
 /// A name with the lost time that it owns.
-pub struct Named<'a> {
-    pub name: &'a str,
+pub(crate) struct Named<'a> {
+    pub(crate) name: &'a str,
     /// The Python frame around it; empty if not recorded.
-    pub detail: &'a str,
+    pub(crate) detail: &'a str,
     /// ns per step and rank.
-    pub per_step: Ns,
+    pub(crate) per_step: Ns,
     /// Of the cause, percent.
-    pub share: f64,
-    pub count: u64,
+    pub(crate) share: f64,
+    pub(crate) count: u64,
 }
 
 /// The numbers of a cause of lost time; times per step and rank, ns.
-pub struct LostWords<'a> {
-    pub idle: Ns,
-    pub copies: Ns,
+pub(crate) struct LostWords<'a> {
+    pub(crate) idle: Ns,
+    pub(crate) copies: Ns,
     /// Waiting behind it, mean of all devices, per step.
-    pub waits: Ns,
+    pub(crate) waits: Ns,
     /// All idle time of its ranks.
-    pub idle_all: Ns,
-    pub step: Ns,
+    pub(crate) idle_all: Ns,
+    pub(crate) step: Ns,
     /// The largest names.
-    pub top: Vec<Named<'a>>,
-    pub trust: &'a RecordingTrust,
+    pub(crate) top: Vec<Named<'a>>,
+    pub(crate) trust: &'a RecordingTrust,
 }
 
 /// What kernels take after a repair.
 #[derive(Debug, Clone, Copy)]
-pub enum NewTime {
+pub(crate) enum NewTime {
     /// Share of what they take now, percent.
     Known(f64),
     /// So many times as fast.
@@ -47,23 +47,23 @@ pub enum NewTime {
 }
 
 /// The numbers of a cause in the mix of kernels.
-pub struct MixWords<'a> {
+pub(crate) struct MixWords<'a> {
     /// Of the compute time, percent.
-    pub share: f64,
-    pub count: u64,
-    pub new_time: NewTime,
+    pub(crate) share: f64,
+    pub(crate) count: u64,
+    pub(crate) new_time: NewTime,
     /// Whether convolutions, whose kernels have layouts of their own, are a part of the mix that counts.
-    pub has_convolutions: bool,
-    pub trust: &'a RecordingTrust,
+    pub(crate) has_convolutions: bool,
+    pub(crate) trust: &'a RecordingTrust,
 }
 
 /// The class of a data loader, from the name of the range around `__next__`.
-pub fn loader(name: &str) -> &'static str {
+pub(crate) fn loader(name: &str) -> &'static str {
     if name.contains("SingleProcess") { "single process" } else { "worker processes" }
 }
 
 /// A name as it is shown: kernels without arguments, a frame as function and place.
-pub fn shown(name: &str) -> String {
+pub(crate) fn shown(name: &str) -> String {
     match frame(name) {
         Some((function, place)) => format!("`{function}` ({})", clip(&place, NAME)),
         None => format!("`{}`", clip(&short_name(name), NAME)),
@@ -78,7 +78,7 @@ fn frame(name: &str) -> Option<(&str, String)> {
 }
 
 /// Whether one operator, other than the launch calls themselves, takes much of the time in which the host launches.
-pub fn has_large_part(words: &LostWords) -> bool {
+pub(crate) fn has_large_part(words: &LostWords) -> bool {
     let largest = words.top.iter().find(|n| !hta_trace::launch::is_launch_call(n.name));
     largest.is_some_and(|n| n.share >= LARGE_PART_PCT)
 }
@@ -87,7 +87,7 @@ pub fn has_large_part(words: &LostWords) -> bool {
 const LARGE_PART_PCT: f64 = 30.0;
 
 /// Sentence and action of a cause of lost time.
-pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String, String) {
+pub(crate) fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String, String) {
     let top = words.top.first();
     let vendor = words.trust.vendor;
     let device = if vendor == Vendor::Host { "process" } else { "device" };
@@ -214,7 +214,7 @@ pub fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String
 }
 
 /// Evidence of a cause of lost time.
-pub fn evidence(kind: CauseKind, words: &LostWords, has_steps: bool) -> Vec<Evidence> {
+pub(crate) fn evidence(kind: CauseKind, words: &LostWords, has_steps: bool) -> Vec<Evidence> {
     let scope = if has_steps { "scope = 'step'" } else { "scope = 'span'" };
     let is_copy = matches!(kind, CauseKind::CopyPageable | CauseKind::CopySync | CauseKind::CopySmall);
     let (table, filter) =
@@ -247,7 +247,7 @@ pub fn evidence(kind: CauseKind, words: &LostWords, has_steps: bool) -> Vec<Evid
 const TIMES: [&str; 2] = ["time_origin", "ends_apart"];
 
 /// Sentence and action of exposed communication.
-pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust) -> (String, String) {
+pub(crate) fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust) -> (String, String) {
     let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
     match kind {
         CauseKind::CommUnmatched => {
@@ -279,7 +279,7 @@ pub fn communication(kind: CauseKind, each: Ns, step: Ns, trust: &RecordingTrust
 }
 
 /// Sentence and action of a cause in the communication itself; `time` in words.
-pub fn transfer(kind: CauseKind, of: &str, group: &str, who: &str, time: &str) -> (String, String) {
+pub(crate) fn transfer(kind: CauseKind, of: &str, group: &str, who: &str, time: &str) -> (String, String) {
     let of_group = if group.is_empty() { String::new() } else { format!(" of group {group}") };
     match kind {
         CauseKind::TransferQueued => (
@@ -300,7 +300,7 @@ pub fn transfer(kind: CauseKind, of: &str, group: &str, who: &str, time: &str) -
 }
 
 /// Sentence and action of a cause in the mix of kernels.
-pub fn kernel_mix(kind: CauseKind, words: &MixWords) -> (String, String) {
+pub(crate) fn kernel_mix(kind: CauseKind, words: &MixWords) -> (String, String) {
     let share = fmt_pct(Some(words.share));
     let count = fmt_count(words.count);
     // Whatever is known is said in the words of the kind.

@@ -10,7 +10,7 @@ use hta_base::units::Ns;
 
 /// How a gain was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GainBasis {
+pub(crate) enum GainBasis {
     Replay,
     /// What devices and hosts need for the rest.
     Bound,
@@ -20,7 +20,7 @@ pub enum GainBasis {
 }
 
 impl GainBasis {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             GainBasis::Replay => "replay",
             GainBasis::Bound => "bound",
@@ -32,43 +32,43 @@ impl GainBasis {
 
 /// A cause with all that it owns.
 #[derive(Debug, Clone)]
-pub struct Cause {
-    pub kind: CauseKind,
+pub(crate) struct Cause {
+    pub(crate) kind: CauseKind,
     /// What it is about: a frame, a call, a kernel; without it the kind alone names the cause.
-    pub key: String,
-    pub ranks: Vec<u32>,
-    pub scope: RankScope,
-    pub rank_label: String,
+    pub(crate) key: String,
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) scope: RankScope,
+    pub(crate) rank_label: String,
     /// Steps of a cause that is not in all of them.
-    pub steps: Vec<String>,
-    pub owned: Owned,
+    pub(crate) steps: Vec<String>,
+    pub(crate) owned: Owned,
     /// Share of the useful time of all devices that it owns, ns.
     pub useful: Ns,
     /// What a cause about memory is about, bytes.
-    pub bytes: Option<i64>,
+    pub(crate) bytes: Option<i64>,
     /// Over all steps, ns.
-    pub gain: Ns,
-    pub basis: GainBasis,
-    pub confidence: Confidence,
-    pub p_value: Option<f64>,
-    pub trust: Trust,
-    pub sentence: String,
-    pub action: String,
-    pub evidence: Vec<Evidence>,
+    pub(crate) gain: Ns,
+    pub(crate) basis: GainBasis,
+    pub(crate) confidence: Confidence,
+    pub(crate) p_value: Option<f64>,
+    pub(crate) trust: Trust,
+    pub(crate) sentence: String,
+    pub(crate) action: String,
+    pub(crate) evidence: Vec<Evidence>,
 }
 
 impl Cause {
     /// Lost time that it owns, over devices and steps, ns.
-    pub fn owned_sum(&self) -> Ns {
+    pub(crate) fn owned_sum(&self) -> Ns {
         self.owned.values().sum()
     }
 
-    pub fn owned_part(&self, part: TimePart) -> Ns {
+    pub(crate) fn owned_part(&self, part: TimePart) -> Ns {
         self.owned.iter().filter(|((_, _, p), _)| *p == part).map(|(_, ns)| ns).sum()
     }
 
     /// Weight in the ranking: within one grade, gains decide.
-    pub fn rank_weight(&self) -> f64 {
+    pub(crate) fn rank_weight(&self) -> f64 {
         // What cannot be divided into waiting and transfer for lack of ranks is no estimate, but a fact.
         let weight = if self.kind == CauseKind::CommUnmatched { 1.0 } else { self.confidence.weight() };
         self.gain as f64 * weight

@@ -29,16 +29,16 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The account of a job with the owner of every piece, and the causes.
-pub struct Diagnosis {
-    pub account: JobAccount,
+pub(crate) struct Diagnosis {
+    pub(crate) account: JobAccount,
     /// The best first.
-    pub causes: Vec<Cause>,
-    pub trust: RecordingTrust,
-    pub topology: Topology,
+    pub(crate) causes: Vec<Cause>,
+    pub(crate) trust: RecordingTrust,
+    pub(crate) topology: Topology,
     /// Own time of the operators of a job without devices by name, and of all others together under the empty name, ns.
-    pub operators: BTreeMap<String, Ns>,
+    pub(crate) operators: BTreeMap<String, Ns>,
     /// Ranks that may be late by chance, in words.
-    pub unproven: Vec<String>,
+    pub(crate) unproven: Vec<String>,
 }
 
 /// Smallest gain of a cause in the iterations of an inference engine, percent of the time of the job.
@@ -50,7 +50,7 @@ const FEW_STEPS_PCT: Ns = 80;
 /// Smallest share of unmatched communication that is a cause, percent of the time of all devices.
 const UNMATCHED_PCT: f64 = 5.0;
 
-pub fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis {
+pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis {
     let account = JobAccount::new(job, partials);
     let trust = RecordingTrust::of(Recording::of_job(job));
     let topology = Topology::of(job);

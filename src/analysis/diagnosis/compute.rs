@@ -7,18 +7,18 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 
 /// A compute kernel.
-pub struct ComputeKernel {
+pub(crate) struct ComputeKernel {
     /// Index of the activity.
-    pub activity: u32,
-    pub work: KernelWork,
+    pub(crate) activity: u32,
+    pub(crate) work: KernelWork,
     /// The part of its span that belongs to it: of concurrent kernels, to that which started first.
-    pub own: Span,
-    pub start: Ns,
-    pub len: Ns,
+    pub(crate) own: Span,
+    pub(crate) start: Ns,
+    pub(crate) len: Ns,
 }
 
 /// Compute of a device in order of time.
-pub fn compute_kernels(trace: &RankTrace, work: &DeviceWork) -> Vec<ComputeKernel> {
+pub(crate) fn compute_kernels(trace: &RankTrace, work: &DeviceWork) -> Vec<ComputeKernel> {
     let works = KernelWorks::of(trace);
     let mut at = Ns::MIN;
     let mut out = Vec::new();
@@ -35,7 +35,7 @@ pub fn compute_kernels(trace: &RankTrace, work: &DeviceWork) -> Vec<ComputeKerne
 }
 
 /// The time that each kernel has in a part of a window, with its index; kernels without time are left out.
-pub fn times_in(kernels: &[ComputeKernel], part: Span) -> impl Iterator<Item = (usize, Ns)> {
+pub(crate) fn times_in(kernels: &[ComputeKernel], part: Span) -> impl Iterator<Item = (usize, Ns)> {
     let first = kernels.partition_point(|k| k.own.end <= part.start);
     let inside = kernels[first..].iter().take_while(move |k| k.own.start < part.end);
     inside.enumerate().map(move |(i, k)| (first + i, k.own.intersect(part).len()))

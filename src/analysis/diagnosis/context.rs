@@ -19,30 +19,30 @@ const MEMBER_PCT: f64 = 1.0;
 const SOLE_PCT: f64 = 95.0;
 
 /// What the causes of a job are made from.
-pub struct Context<'a> {
-    pub job: &'a Job,
-    pub account: &'a JobAccount,
-    pub trust: &'a RecordingTrust,
-    pub topology: &'a Topology,
+pub(crate) struct Context<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) account: &'a JobAccount,
+    pub(crate) trust: &'a RecordingTrust,
+    pub(crate) topology: &'a Topology,
     /// Number and sum of the pauses, by rank.
-    pub pauses: &'a BTreeMap<u32, (u64, Ns)>,
-    pub repairs: &'a Repairs,
+    pub(crate) pauses: &'a BTreeMap<u32, (u64, Ns)>,
+    pub(crate) repairs: &'a Repairs,
 }
 
 impl Context<'_> {
     /// The rank of a part of the job.
-    pub fn rank(&self, part: u32) -> u32 {
+    pub(crate) fn rank(&self, part: u32) -> u32 {
         self.job.parts[part as usize].rank
     }
 
     /// Ranks that own at least a small share of the time of the job.
-    pub fn members(&self, owned: &Owned) -> Vec<u32> {
+    pub(crate) fn members(&self, owned: &Owned) -> Vec<u32> {
         // Waiting is time of the others, and does not make them members.
         self.members_by(owned, |part| part != TimePart::Synchronizing)
     }
 
     /// The same by some parts of the time.
-    pub fn members_by(&self, owned: &Owned, counts: impl Fn(TimePart) -> bool) -> Vec<u32> {
+    pub(crate) fn members_by(&self, owned: &Owned, counts: impl Fn(TimePart) -> bool) -> Vec<u32> {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
         for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| counts(*p)) {
             *by_part.entry(*part).or_default() += ns;
@@ -52,7 +52,7 @@ impl Context<'_> {
     }
 
     /// The one rank that owns nearly all of a cause.
-    pub fn sole_rank(&self, owned: &Owned) -> Option<u32> {
+    pub(crate) fn sole_rank(&self, owned: &Owned) -> Option<u32> {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
         for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| *p != TimePart::Synchronizing) {
             *by_part.entry(*part).or_default() += ns;
@@ -63,7 +63,7 @@ impl Context<'_> {
     }
 
     /// A cause without words.
-    pub fn cause(&self, kind: CauseKind, key: &str, ranks: Vec<u32>, owned: Owned, gain: Ns) -> Cause {
+    pub(crate) fn cause(&self, kind: CauseKind, key: &str, ranks: Vec<u32>, owned: Owned, gain: Ns) -> Cause {
         let (scope, rank_label) = self.topology.describe(&ranks);
         Cause {
             kind,

@@ -2,10 +2,10 @@
 
 /// A row of another table that supports a cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Evidence {
-    pub table: &'static str,
+pub(crate) struct Evidence {
+    pub(crate) table: &'static str,
     /// Condition that selects the rows, in SQL.
-    pub filter: String,
+    pub(crate) filter: String,
     /// A number with its words.
-    pub words: String,
+    pub(crate) words: String,
 }

@@ -16,10 +16,10 @@ use hta_base::units::Ns;
 use std::collections::BTreeMap;
 
 /// Owned time by step, place and part, ns.
-pub type Owned = BTreeMap<(usize, Place, TimePart), Ns>;
+pub(crate) type Owned = BTreeMap<(usize, Place, TimePart), Ns>;
 
 /// The gain over all steps if a cause on the host, or a way of copying, is repaired on all its ranks, ns.
-pub fn of_host(account: &JobAccount, kind: CauseKind, owned: &Owned) -> Ns {
+pub(crate) fn of_host(account: &JobAccount, kind: CauseKind, owned: &Owned) -> Ns {
     let of = |step: usize, place: Place, part: TimePart| owned.get(&(step, place, part)).copied().unwrap_or(0);
     let mut gain = 0;
     for (s, step) in account.steps.iter().enumerate() {
@@ -52,7 +52,7 @@ fn repaired_host(cell: &CellOfStep, kind: CauseKind, idle: Ns) -> Ns {
 
 /// The gain over all steps if some of what every device does went away, ns: `saved` per cell. A step does not become
 /// shorter than its hosts need.
-pub fn of_devices(account: &JobAccount, saved: impl Fn(&CellOfStep) -> Ns) -> Ns {
+pub(crate) fn of_devices(account: &JobAccount, saved: impl Fn(&CellOfStep) -> Ns) -> Ns {
     let gain = |step: &JobStep| {
         let least = step.cells.values().map(&saved).min().unwrap_or(0);
         let host = step.cells.values().map(CellOfStep::host_time).max().unwrap_or(0);
@@ -62,6 +62,6 @@ pub fn of_devices(account: &JobAccount, saved: impl Fn(&CellOfStep) -> Ns) -> Ns
 }
 
 /// The least time of a part over devices, summed over steps, ns.
-pub fn least(account: &JobAccount, part: TimePart) -> Ns {
+pub(crate) fn least(account: &JobAccount, part: TimePart) -> Ns {
     account.steps.iter().map(|step| step.cells.values().map(|c| part.of(&c.parts)).min().unwrap_or(0)).sum()
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a cause extends over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RankScope {
+pub(crate) enum RankScope {
     All,
     LocalRank,
     Host,
@@ -15,7 +15,7 @@ pub enum RankScope {
 }
 
 impl RankScope {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             RankScope::All => "all",
             RankScope::LocalRank => "local_rank",
@@ -27,7 +27,7 @@ impl RankScope {
 
 /// Where the ranks of a job run.
 #[derive(Debug, Clone, Default)]
-pub struct Topology {
+pub(crate) struct Topology {
     /// By rank: host, and place on that host.
     places: BTreeMap<u32, (String, u32)>,
 }
@@ -39,7 +39,7 @@ impl Topology {
     }
 
     /// The scope of a set of ranks (ascending), and words for it.
-    pub fn describe(&self, ranks: &[u32]) -> (RankScope, String) {
+    pub(crate) fn describe(&self, ranks: &[u32]) -> (RankScope, String) {
         let n = ranks.len();
         match self.shared_place(ranks) {
             SharedPlace::All if n == 1 => (RankScope::All, ranks_named(ranks)),
@@ -62,7 +62,7 @@ impl Topology {
     }
 
     /// The same for a column of a table: `all 16`, `local 0, 6 (4)`, `0-2, 4`.
-    pub fn in_column(&self, ranks: &[u32]) -> String {
+    pub(crate) fn in_column(&self, ranks: &[u32]) -> String {
         let n = ranks.len();
         match self.shared_place(ranks) {
             SharedPlace::All if n > 1 => format!("all {n}"),
@@ -72,7 +72,7 @@ impl Topology {
     }
 
     /// The same in few words: `all 16 ranks`, `local ranks 0, 6`, `ranks 0-2, 4`.
-    pub fn briefly(&self, ranks: &[u32]) -> String {
+    pub(crate) fn briefly(&self, ranks: &[u32]) -> String {
         match self.shared_place(ranks) {
             SharedPlace::All if ranks.len() > 1 => format!("all {} ranks", ranks.len()),
             SharedPlace::Local(locals) => format!("local {}", ranks_named(&locals)),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 table! {
     /// Events of launching threads that stood still: self time beyond the median of their name.
-    pub struct HostPauses, HostPauseRow = "host_pauses" by "rank, ts_ns, event_id" {
+    pub(crate) struct HostPauses, HostPauseRow = "host_pauses" by "rank, ts_ns, event_id" {
         rank;
         event_id: u32, "", "event, as in events";
         name: Text, "", "name of the event";
@@ -34,7 +34,7 @@ const PAUSES: usize = 1_000;
 
 /// Code outside operators counts as a stretch of its own from this length on; below it is the ordinary time between two
 /// operators, ns.
-pub const CODE_MIN: Ns = 200_000;
+pub(crate) const CODE_MIN: Ns = 200_000;
 
 /// A stretch of code this long is a cause of its own even after a call that waited for the device, ns.
 const CODE_LONG: Ns = 1_000_000;
@@ -62,12 +62,12 @@ const REFILL: usize = 2;
 
 /// An event that stood still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pause {
-    pub row: u32,
-    pub lane: u32,
-    pub span: Span,
+pub(crate) struct Pause {
+    pub(crate) row: u32,
+    pub(crate) lane: u32,
+    pub(crate) span: Span,
     /// Self time beyond the median of the name, ns.
-    pub excess: Ns,
+    pub(crate) excess: Ns,
 }
 
 /// Stretch after a call that waited until the device had nothing left to do.
@@ -77,17 +77,17 @@ struct AfterWait {
     call: u32,
 }
 
-pub struct HostSide<'a> {
-    pub trace: &'a RankTrace,
+pub(crate) struct HostSide<'a> {
+    pub(crate) trace: &'a RankTrace,
     names: Arc<HostNames>,
     main: Option<u32>,
     /// The threads that launch work, and the main thread.
     launching: BTreeSet<u32>,
     /// Pauses, in order of time.
-    pub pauses: Vec<Pause>,
+    pub(crate) pauses: Vec<Pause>,
     /// Kind of the pauses, if they are a cause, and the event of another thread that runs meanwhile, or the name in which
     /// most of them lie.
-    pub pause_kind: Option<(CauseKind, StrId)>,
+    pub(crate) pause_kind: Option<(CauseKind, StrId)>,
     paused: HashSet<u32>,
     /// Calls that load a kernel at its first use.
     first_uses: HashSet<u32>,
@@ -99,24 +99,24 @@ pub struct HostSide<'a> {
     /// By lane, in order of time.
     after_waits: BTreeMap<u32, Vec<AfterWait>>,
     /// By lane: time inside calls that wait for the device.
-    pub blocked: BTreeMap<u32, Union>,
+    pub(crate) blocked: BTreeMap<u32, Union>,
     copy_calls: HashMap<u32, CauseKind>,
 }
 
 /// What the host's part of a gap is assigned to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Assigned {
-    pub kind: CauseKind,
+pub(crate) struct Assigned {
+    pub(crate) kind: CauseKind,
     /// What the cause is about: a loader, a call, an operator. Empty for code outside operators.
-    pub key: StrId,
+    pub(crate) key: StrId,
     /// The event that was innermost; `u32::MAX` if none.
-    pub row: u32,
+    pub(crate) row: u32,
 }
 
 impl<'a> HostSide<'a> {
     /// `busy` is when any device of the rank was busy; `copies` are all copies, with the causes that their ways of
     /// copying are.
-    pub fn new(trace: &'a RankTrace, busy: &Union, copies: &[(Copy, Option<CauseKind>)]) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace, busy: &Union, copies: &[(Copy, Option<CauseKind>)]) -> Self {
         let names = HostNames::of(trace);
         let main = trace.main_thread();
         let mut launches: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
@@ -163,7 +163,7 @@ impl<'a> HostSide<'a> {
     }
 
     /// The longest pauses, in order of time.
-    pub fn pauses_table(&self) -> Batch {
+    pub(crate) fn pauses_table(&self) -> Batch {
         let mut longest: Vec<&Pause> = self.pauses.iter().collect();
         longest.sort_by_key(|p| (Reverse(p.excess), p.row));
         longest.truncate(PAUSES);
@@ -251,7 +251,7 @@ impl<'a> HostSide<'a> {
     }
 
     /// Divides a span of a thread by the cause that it is assigned to if a device idles meanwhile.
-    pub fn each(&self, lane: Option<u32>, window: Span, mut take: impl FnMut(Span, Assigned)) {
+    pub(crate) fn each(&self, lane: Option<u32>, window: Span, mut take: impl FnMut(Span, Assigned)) {
         self.names.each_use(self.trace, lane, window, |u| match (u.row, self.main) {
             // A thread without an open event works for nobody: the main thread determines what happens next.
             (None, Some(main)) if lane != Some(main) => {

@@ -15,7 +15,7 @@ const KEPT: usize = 64;
 
 table! {
     /// Own time of operators on the host, of ranks without a device.
-    pub struct HostOperators, HostOperatorRow = "host_operators" by "rank, self_ns descending, name" {
+    pub(crate) struct HostOperators, HostOperatorRow = "host_operators" by "rank, self_ns descending, name" {
         rank;
         name: Text, "", "operator; empty: all others";
         self_ns: i64, "ns", "sum over its calls and all threads, without the events below";
@@ -23,7 +23,7 @@ table! {
 }
 
 /// The row of each operator with the most time; none where a device has work.
-pub fn of_rank(trace: &RankTrace) -> Batch {
+pub(crate) fn of_rank(trace: &RankTrace) -> Batch {
     let mut table = HostOperators::default();
     if !trace.is_cpu_only() {
         return table.finish();
@@ -43,7 +43,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
 }
 
 /// Own time by name, of all ranks.
-pub fn sums(partials: &[Partial]) -> BTreeMap<String, Ns> {
+pub(crate) fn sums(partials: &[Partial]) -> BTreeMap<String, Ns> {
     let mut out: BTreeMap<String, Ns> = BTreeMap::new();
     for row in rows::<HostOperators>(partials) {
         *out.entry(row.name.to_string()).or_default() += row.self_ns;

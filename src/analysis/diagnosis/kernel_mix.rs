@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 table! {
     /// Compute time of a device in a window, by category of kernel.
-    pub struct KernelMix, KernelMixRow = "kernel_mix" by "rank, device, scope, step, category" {
+    pub(crate) struct KernelMix, KernelMixRow = "kernel_mix" by "rank, device, scope, step, category" {
         rank; device; scope; step; step_label;
         category: Text, "", "as in kernel_categories; copies with another type or stride are elementwise";
         time_ns: i64, "ns", "compute time, each instant in one category";
@@ -26,12 +26,12 @@ table! {
 
 /// The category of a kernel for the diagnosis. Copies with another type or stride are work on elements, which a
 /// compiler fuses.
-pub fn mix_category(work: KernelWork) -> Category {
+pub(crate) fn mix_category(work: KernelWork) -> Category {
     let is_copy = work.category == Category::Layout && work.sub == "copy";
     if is_copy { Category::Elementwise } else { work.category }
 }
 
-pub fn push(
+pub(crate) fn push(
     table: &mut KernelMix,
     trace: &RankTrace,
     work: &DeviceWork,

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 table! {
     /// Compute time of a device in a window that a repair of its kernels is about. A kernel may be in several rows.
-    pub struct KernelRepairs, KernelRepairRow = "kernel_repairs" by "rank, device, scope, step, cause" {
+    pub(crate) struct KernelRepairs, KernelRepairRow = "kernel_repairs" by "rank, device, scope, step, cause" {
         rank; device; scope; step; step_label;
         cause: Text, "", "kind of cause";
         time_ns: i64, "ns", "compute time of the kernels, each instant in one kernel";
@@ -68,7 +68,7 @@ struct Sum {
     ideal: Ns,
 }
 
-pub fn push(
+pub(crate) fn push(
     table: &mut KernelRepairs,
     finder: &mut RepairFinder,
     work: &DeviceWork,
@@ -159,7 +159,7 @@ fn chained(trace: &RankTrace, kernels: &[ComputeKernel]) -> Vec<(usize, Ns)> {
 }
 
 /// Finds the repairs of the kernels of a rank, on all its devices.
-pub struct RepairFinder<'a> {
+pub(crate) struct RepairFinder<'a> {
     trace: &'a RankTrace,
     works: Arc<OperatorWorks>,
     machine: Machine<'a>,
@@ -170,7 +170,7 @@ pub struct RepairFinder<'a> {
 }
 
 impl<'a> RepairFinder<'a> {
-    pub fn new(trace: &'a RankTrace, options: &'a Options) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace, options: &'a Options) -> Self {
         let machine = Machine::new(trace, &options.peaks);
         Self { trace, works: OperatorWorks::of(trace), machine, simt: HashMap::new(), batched: HashMap::new() }
     }

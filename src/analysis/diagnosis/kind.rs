@@ -12,7 +12,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Confidence::Measured => "A",
             Confidence::Interpreted => "B",
@@ -21,7 +21,7 @@ impl Confidence {
     }
 
     /// Weight of a gain in the ranking.
-    pub fn weight(self) -> f64 {
+    pub(crate) fn weight(self) -> f64 {
         match self {
             Confidence::Measured => 1.0,
             Confidence::Interpreted => 0.8,
@@ -30,7 +30,7 @@ impl Confidence {
     }
 
     /// In a sentence.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Confidence::Measured => "sure",
             Confidence::Interpreted => "likely",
@@ -140,30 +140,30 @@ kinds! {
 
 impl CauseKind {
     /// Whether the cause lies on the host, so that work recorded with a distorted host is no evidence.
-    pub fn is_on_host(self) -> bool {
+    pub(crate) fn is_on_host(self) -> bool {
         use CauseKind::{DataLoader, HostAlloc, HostDispatch, HostLock, HostPause, HostPython, HostSync, WarmUp};
         matches!(self, DataLoader | HostAlloc | WarmUp | HostPause | HostLock | HostSync | HostPython | HostDispatch)
             || self.is_of_serving()
     }
 
     /// Whether the cause is one of the iterations of an inference engine. These come first, in their order.
-    pub fn is_of_serving(self) -> bool {
+    pub(crate) fn is_of_serving(self) -> bool {
         matches!(self, CauseKind::IterationGap | CauseKind::GraphPreparation | CauseKind::GraphLaunch)
     }
 
     /// Whether the cause lies in communication.
-    pub fn is_of_transfer(self) -> bool {
+    pub(crate) fn is_of_transfer(self) -> bool {
         matches!(self, CauseKind::TransferQueued | CauseKind::TransferBandwidth | CauseKind::PipelineBubble)
     }
 
     /// Whether the cause is about memory, and so owns no time.
-    pub fn is_of_memory(self) -> bool {
+    pub(crate) fn is_of_memory(self) -> bool {
         use CauseKind::{MemoryFailed, MemoryFull, MemoryLeak, MemoryRetry, MemoryUnused};
         matches!(self, MemoryFailed | MemoryRetry | MemoryLeak | MemoryFull | MemoryUnused)
     }
 
     /// Whether the cause owns useful time instead of lost time.
-    pub fn is_kernel_mix(self) -> bool {
+    pub(crate) fn is_kernel_mix(self) -> bool {
         use CauseKind::{KernelAttention, KernelElementwise, KernelLayout, KernelPrecision, KernelSmall};
         matches!(self, KernelElementwise | KernelAttention | KernelLayout | KernelPrecision | KernelSmall)
     }

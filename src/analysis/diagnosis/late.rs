@@ -17,29 +17,29 @@ use std::collections::BTreeMap;
 
 /// One straggler, or several ranks that are late together or in turn.
 #[derive(Debug, Clone)]
-pub struct LateRank {
-    pub index: usize,
-    pub kind: CauseKind,
+pub(crate) struct LateRank {
+    pub(crate) index: usize,
+    pub(crate) kind: CauseKind,
     /// What its host does longer than those of the others; its time belongs to the straggler.
-    pub host_kinds: &'static [CauseKind],
-    pub key: String,
-    pub ranks: Vec<u32>,
-    pub steps: Vec<String>,
+    pub(crate) host_kinds: &'static [CauseKind],
+    pub(crate) key: String,
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) steps: Vec<String>,
     /// Over all steps, ns.
-    pub gain: Ns,
-    pub p_value: Option<f64>,
-    pub sentence: String,
-    pub action: String,
-    pub evidence: Vec<Evidence>,
+    pub(crate) gain: Ns,
+    pub(crate) p_value: Option<f64>,
+    pub(crate) sentence: String,
+    pub(crate) action: String,
+    pub(crate) evidence: Vec<Evidence>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct LateRanks {
-    pub stragglers: Vec<LateRank>,
+pub(crate) struct LateRanks {
+    pub(crate) stragglers: Vec<LateRank>,
     /// Ranks that are late in single steps: too seldom for a cause, but evidence for a step that is longer than others.
-    pub in_steps: Vec<LateRank>,
+    pub(crate) in_steps: Vec<LateRank>,
     /// Ranks that are late by as much as a straggler, which may be chance, in words.
-    pub unproven: Vec<String>,
+    pub(crate) unproven: Vec<String>,
     /// By part and step: the straggler.
     places: BTreeMap<(u32, StepKey), usize>,
     /// By part, for jobs without steps.

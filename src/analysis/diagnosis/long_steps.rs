@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 impl Context<'_> {
     /// Steps that are much longer than the median step, unless a cause owns most of what they take longer.
-    pub fn long_steps(&self, causes: &[Cause], late: &late::LateRanks) -> Option<Cause> {
+    pub(crate) fn long_steps(&self, causes: &[Cause], late: &late::LateRanks) -> Option<Cause> {
         if self.trust.has_iterations {
             // Iterations of several phases and batches are not alike; `iterations` compares those that are.
             return None;

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, HashMap};
 
 table! {
     /// Idle time and exposed copies of a device in a window, by the cause that owns it.
-    pub struct LostTime, LostTimeRow = "lost_time" by "rank, device, scope, step, part, cause, key" {
+    pub(crate) struct LostTime, LostTimeRow = "lost_time" by "rank, device, scope, step, part, cause, key" {
         rank; device; scope; step; step_label;
         part: Text, "", "i: nothing runs; m: exposed copies";
         cause: Text, "", "kind of cause";
@@ -40,7 +40,7 @@ table! {
 
 table! {
     /// Host time of the thread that launches a device's work in a window.
-    pub struct HostTime, HostTimeRow = "host_time" by "rank, device, scope, step, cause" {
+    pub(crate) struct HostTime, HostTimeRow = "host_time" by "rank, device, scope, step, cause" {
         rank; device; scope; step; step_label;
         cause: Text, "", "kind of cause; empty: calls that wait for the device";
         time_ns: i64, "ns", "time of the thread";
@@ -67,13 +67,13 @@ fn way(c: &Copy) -> Option<CauseKind> {
 }
 
 /// All copies of a rank's devices, with their cause.
-pub fn ways(trace: &RankTrace) -> Vec<(Copy, Option<CauseKind>)> {
+pub(crate) fn ways(trace: &RankTrace) -> Vec<(Copy, Option<CauseKind>)> {
     let all = trace.devices.iter().filter(|w| w.is_gpu).flat_map(|w| copies(trace, w));
     all.map(|c| (c, way(&c))).collect()
 }
 
 /// Adds the rows of a device, and returns the pieces of its idle time.
-pub fn push(
+pub(crate) fn push(
     trace: &RankTrace,
     work: &DeviceWork,
     host: &HostSide,

@@ -35,7 +35,7 @@ const SITE: usize = 60;
 
 table! {
     /// What threatens the memory of a rank.
-    pub struct MemoryThreats, MemoryThreatRow = "memory_threat" by "rank, kind, device_type, device" {
+    pub(crate) struct MemoryThreats, MemoryThreatRow = "memory_threat" by "rank, kind, device_type, device" {
         rank;
         kind: Text, "", "kind of cause";
         device_type: Text, "", "type of the device";
@@ -60,7 +60,7 @@ struct Threat {
     evidence: String,
 }
 
-pub fn push(table: &mut MemoryThreats, trace: &RankTrace, options: &Options) {
+pub(crate) fn push(table: &mut MemoryThreats, trace: &RankTrace, options: &Options) {
     // Without records only calls of the driver can tell something.
     let gives_back =
         |text: &str| matches!(text, "cudaFree" | "hipFree" | "cudaFreeAsync" | "hipFreeAsync" | "cuMemUnmap");
@@ -274,7 +274,7 @@ fn table_of(kind: CauseKind) -> (&'static str, &'static str) {
 }
 
 /// The causes about memory, each told by its worst rank.
-pub fn causes(context: &Context, partials: &[Partial]) -> Vec<Cause> {
+pub(crate) fn causes(context: &Context, partials: &[Partial]) -> Vec<Cause> {
     let mut by_kind: BTreeMap<CauseKind, Vec<MemoryThreatRow>> = BTreeMap::new();
     for row in rows::<MemoryThreats>(partials) {
         if let Some(kind) = CauseKind::named(row.kind) {

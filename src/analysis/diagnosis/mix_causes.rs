@@ -24,7 +24,7 @@ const SMALL_PCT: f64 = 30.0;
 const BUSY_PCT: f64 = 10.0;
 
 /// The kinds that apply to a job.
-pub fn causes(context: &Context) -> Vec<Cause> {
+pub(crate) fn causes(context: &Context) -> Vec<Cause> {
     let account = context.account;
     let useful = account.sum(TimePart::Useful);
     let is_large = |kind, pct| percent(account.repair(kind).time, useful).is_some_and(|p| p >= pct);

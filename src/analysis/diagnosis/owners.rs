@@ -14,21 +14,21 @@ use hta_base::units::{Ns, percent};
 use std::collections::BTreeMap;
 
 /// Smallest gain of a cause, percent of the time of the job.
-pub const OPEN_PCT: f64 = 1.0;
+pub(crate) const OPEN_PCT: f64 = 1.0;
 
 /// Identity of a cause while time is assigned.
-pub type Key = (CauseKind, String);
+pub(crate) type Key = (CauseKind, String);
 
 /// What a cause owns, while time is assigned.
 #[derive(Default)]
-pub struct Collected {
-    pub owned: Owned,
+pub(crate) struct Collected {
+    pub(crate) owned: Owned,
     /// Names with their owned time: by key and detail.
-    pub names: BTreeMap<(String, String), (Ns, u64)>,
+    pub(crate) names: BTreeMap<(String, String), (Ns, u64)>,
 }
 
 /// The owners of all lost time.
-pub fn owners(job: &Job, account: &JobAccount, late: &LateRanks) -> BTreeMap<Key, Collected> {
+pub(crate) fn owners(job: &Job, account: &JobAccount, late: &LateRanks) -> BTreeMap<Key, Collected> {
     let mut all: BTreeMap<Key, Collected> = BTreeMap::new();
     for (step, place, cell) in account.cells() {
         for lost in &cell.lost {

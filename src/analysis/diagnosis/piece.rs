@@ -8,17 +8,17 @@ use hta_trace::strings::StrId;
 
 /// A piece of lost time with its owner.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece {
-    pub span: Span,
-    pub kind: CauseKind,
-    pub key: StrId,
-    pub detail: StrId,
+pub(crate) struct Piece {
+    pub(crate) span: Span,
+    pub(crate) kind: CauseKind,
+    pub(crate) key: StrId,
+    pub(crate) detail: StrId,
     /// Event of the host, for code outside operators; `u32::MAX` otherwise.
-    pub row: u32,
+    pub(crate) row: u32,
 }
 
 /// The nearest Python frame with a file and line around an event.
-pub fn frame_of(trace: &RankTrace, row: u32) -> StrId {
+pub(crate) fn frame_of(trace: &RankTrace, row: u32) -> StrId {
     let has_line = |r: &u32| trace.classes[*r as usize] == Class::Python && trace.name(*r).contains(".py(");
     let frame = if row == u32::MAX { None } else { trace.stacks.outward(row).find(has_line) };
     frame.map_or(StrId::EMPTY, |r| trace.columns.name(r as usize))

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The replay of a job, for the gains of causes.
-pub struct Repairs {
+pub(crate) struct Repairs {
     replayed: Option<Arc<ReplayedJob>>,
     length: StepLength,
     /// By rank: when a launching thread stood still, and for how long beyond the usual, on the rank's own clock.
@@ -25,7 +25,7 @@ pub struct Repairs {
 }
 
 impl Repairs {
-    pub fn new(job: &Job, partials: &[Partial]) -> Self {
+    pub(crate) fn new(job: &Job, partials: &[Partial]) -> Self {
         let mut pauses: BTreeMap<u32, Vec<(Span, Ns)>> = BTreeMap::new();
         for row in rows::<HostPauses>(partials) {
             pauses.entry(row.rank).or_default().push((Span::new(row.ts_ns, row.ts_ns + row.dur_ns), row.excess_ns));
@@ -36,7 +36,7 @@ impl Repairs {
 
     /// The gain if what a cause on the host, or a way of copying, owns itself goes away, ns. `None` without a reliable
     /// replay.
-    pub fn of_lost(&self, job: &Job, kind: CauseKind, owned: &Owned) -> Option<Ns> {
+    pub(crate) fn of_lost(&self, job: &Job, kind: CauseKind, owned: &Owned) -> Option<Ns> {
         let replayed = self.replayed.as_ref()?;
         let mut removed = Removed::default();
         if matches!(kind, CauseKind::HostPause | CauseKind::HostLock) {
@@ -48,12 +48,12 @@ impl Repairs {
     }
 
     /// The gain if no transfer took time, ns.
-    pub fn of_network(&self) -> Option<Ns> {
+    pub(crate) fn of_network(&self) -> Option<Ns> {
         Some(self.replayed.as_ref()?.gain_of_network(&self.length.keys))
     }
 
     /// The gain if calls take less time to transfer, ns: `saved` by part and call.
-    pub fn of_transfers(&self, saved: &BTreeMap<(u32, u32), Ns>) -> Option<Ns> {
+    pub(crate) fn of_transfers(&self, saved: &BTreeMap<(u32, u32), Ns>) -> Option<Ns> {
         let replayed = self.replayed.as_ref()?;
         let of = |m: crate::job::Member| saved.get(&(m.part, m.call)).copied().unwrap_or(0);
         Some(replayed.gain_of_transfers(of, &self.length.keys))

@@ -19,7 +19,7 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 
 /// Cuts idle time, which is in order, at the parts of iterations, and gives each part to its cause.
-pub fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<Piece>) -> Vec<Piece> {
+pub(crate) fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<Piece>) -> Vec<Piece> {
     let iterations = Iterations::of(trace);
     let parts = parts(trace, work, &iterations);
     let names = HostNames::of(trace);

@@ -12,7 +12,7 @@ use hta_trace::collective::{CollectiveKind, Members};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What causes of slow groups are called in transfers.
-pub const KEY: &str = "slow groups";
+pub(crate) const KEY: &str = "slow groups";
 
 /// A group is slow below this share of the median of its family; a call, of the 90th percentile of its class.
 const SLOW: f64 = 0.7;
@@ -71,15 +71,15 @@ fn rates(job: &Job) -> BTreeMap<SizeClass, Rates> {
 
 /// The slow groups of a job.
 #[derive(Default)]
-pub struct SlowGroups {
+pub(crate) struct SlowGroups {
     /// By part and call: how much less its transfer takes at the rate of the family, ns.
-    pub saved: BTreeMap<(u32, u32), Ns>,
+    pub(crate) saved: BTreeMap<(u32, u32), Ns>,
     /// The 90th percentile of the rates of each class, bytes per ns.
     best: BTreeMap<SizeClass, f64>,
     /// Those that the slow groups have in common; or else all their members.
-    pub ranks: Vec<u32>,
-    pub sentence: String,
-    pub action: String,
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) sentence: String,
+    pub(crate) action: String,
 }
 
 /// A slow link with its rate and that of its family, bytes per ns.
@@ -127,14 +127,14 @@ impl SlowGroups {
     }
 
     /// Share of a call's transfer that it would not take at the rate of the family.
-    pub fn share(&self, job: &Job, m: Member) -> Option<f64> {
+    pub(crate) fn share(&self, job: &Job, m: Member) -> Option<f64> {
         let saved = self.saved.get(&(m.part, m.call))?;
         let transfer = transfer(job, m);
         (transfer > 0).then(|| *saved as f64 / transfer as f64)
     }
 
     /// Share of a slow call's transfer that it would not take at the 90th percentile of its class.
-    pub fn excess_share(&self, job: &Job, m: Member) -> f64 {
+    pub(crate) fn excess_share(&self, job: &Job, m: Member) -> f64 {
         let Some((class, rate)) = rate(job, m) else { return 0.0 };
         self.best.get(&class).filter(|best| rate < SLOW * **best).map_or(0.0, |best| 1.0 - rate / best)
     }

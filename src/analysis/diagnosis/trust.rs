@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The grade of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Trust {
+pub(crate) enum Trust {
     #[default]
     Ok,
     /// Shown after the others as "at most", with the reason.
@@ -21,7 +21,7 @@ pub enum Trust {
 }
 
 impl Trust {
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Trust::Ok => "ok",
             Trust::Downgraded(_) => "downgraded",
@@ -29,7 +29,7 @@ impl Trust {
         }
     }
 
-    pub fn reason(&self) -> Option<&str> {
+    pub(crate) fn reason(&self) -> Option<&str> {
         match self {
             Trust::Ok => None,
             Trust::Downgraded(why) | Trust::Withheld(why) => Some(why),
@@ -42,29 +42,29 @@ const GRAPH_PCT: f64 = 50.0;
 
 /// What was recorded of a job, as far as findings depend on it.
 #[derive(Debug, Clone, Default)]
-pub struct RecordingTrust {
-    pub recording: Arc<Recording>,
+pub(crate) struct RecordingTrust {
+    pub(crate) recording: Arc<Recording>,
     /// Whether Python frames were recorded.
-    pub has_frames: bool,
+    pub(crate) has_frames: bool,
     /// Most kernels were launched by graphs.
-    pub by_graph: bool,
+    pub(crate) by_graph: bool,
     /// The job serves requests instead of training.
-    pub is_serving: bool,
+    pub(crate) is_serving: bool,
     /// Whether something is a step on each rank; else the capture counts as one, and is never called so.
-    pub has_steps: bool,
+    pub(crate) has_steps: bool,
     /// Steps are iterations.
-    pub has_iterations: bool,
+    pub(crate) has_iterations: bool,
     /// The first iteration is the first one after the profiler started.
-    pub has_first_iteration: bool,
-    pub vendor: Vendor,
+    pub(crate) has_first_iteration: bool,
+    pub(crate) vendor: Vendor,
     /// Whether the devices have tensor cores for other types than fp16.
-    pub has_bf16: bool,
-    pub has_tensor_cores: bool,
+    pub(crate) has_bf16: bool,
+    pub(crate) has_tensor_cores: bool,
     /// Ways of running a job on several devices that have a faster successor, in words.
-    pub setups: Vec<String>,
+    pub(crate) setups: Vec<String>,
     /// Ranks of the job and present ranks.
-    pub world: Option<u32>,
-    pub present: u32,
+    pub(crate) world: Option<u32>,
+    pub(crate) present: u32,
 }
 
 impl RecordingTrust {
@@ -90,17 +90,17 @@ impl RecordingTrust {
     }
 
     /// Behind a time that is a mean of steps.
-    pub fn per_step(&self) -> &'static str {
+    pub(crate) fn per_step(&self) -> &'static str {
         if self.has_steps { " a step" } else { "" }
     }
 
     /// Behind a time that is a mean of steps and ranks.
-    pub fn per_step_and_rank(&self) -> &'static str {
+    pub(crate) fn per_step_and_rank(&self) -> &'static str {
         if self.has_steps { " a step and rank" } else { " a rank" }
     }
 
     /// The grade of a cause in a job of so many steps.
-    pub fn of_cause(&self, kind: CauseKind, steps: usize) -> Trust {
+    pub(crate) fn of_cause(&self, kind: CauseKind, steps: usize) -> Trust {
         let is_lasting = matches!(kind, CauseKind::HostPause | CauseKind::HostLock | CauseKind::Straggler);
         match self.recording.worst(needs(kind)) {
             Some(l) if l.grade == Grade::Withheld => Trust::Withheld(l.sentence.clone()),

@@ -16,7 +16,7 @@ use hta_base::wording::ranks::ranks_named;
 use hta_trace::step::mask;
 
 /// Smallest gain of a cause in the verdict, percent of the time of the job.
-pub const LISTED_PCT: f64 = 2.0;
+pub(crate) const LISTED_PCT: f64 = 2.0;
 /// Largest number of causes in the verdict.
 const CAUSES: usize = 5;
 /// Largest number of lines of evidence of a cause.
@@ -27,13 +27,13 @@ const WIDTH: usize = 200;
 const UNEXPLAINED_PCT: f64 = 10.0;
 
 /// Identifies a cause over runs: kind, scope and key, without numbers of ranks, addresses, lines and times.
-pub fn finding_id(cause: &Cause) -> String {
+pub(crate) fn finding_id(cause: &Cause) -> String {
     let text = format!("{}\0{}\0{}", cause.kind.name(), cause.scope.name(), mask(&cause.key));
     format!("{}-{:08x}", cause.kind.name(), fnv1a(&text) >> 32)
 }
 
 /// Whether a cause is in the verdict.
-pub fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
+pub(crate) fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
     if cause.kind.is_of_memory() {
         return true;
     }
@@ -44,7 +44,7 @@ pub fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
     }
 }
 
-pub fn verdict(found: &Diagnosis) -> JobVerdict {
+pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
     let account = &found.account;
     if account.steps.is_empty() && found.causes.is_empty() {
         return JobVerdict::default();

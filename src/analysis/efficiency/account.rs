@@ -20,21 +20,21 @@ use std::sync::Arc;
 
 /// The parts of the time of a device (of a CPU-only rank: of its host) in one or several steps, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Parts {
+pub(crate) struct Parts {
     /// U: compute runs.
     pub useful: Ns,
     /// S: exposed communication that waits for other ranks.
-    pub synchronizing: Ns,
+    pub(crate) synchronizing: Ns,
     /// F: exposed communication that transfers.
-    pub transfer: Ns,
+    pub(crate) transfer: Ns,
     /// N: exposed communication without a match.
-    pub unmatched: Ns,
+    pub(crate) unmatched: Ns,
     /// M: exposed copies and sets of memory.
-    pub copies: Ns,
+    pub(crate) copies: Ns,
     /// I: nothing runs.
-    pub idle: Ns,
+    pub(crate) idle: Ns,
     /// D: the device's window is shorter than the step of the job.
-    pub deficit: Ns,
+    pub(crate) deficit: Ns,
 }
 
 impl Parts {
@@ -44,7 +44,7 @@ impl Parts {
     }
 
     /// U + S + F + N + M + I, the device's window.
-    pub fn window(&self) -> Ns {
+    pub(crate) fn window(&self) -> Ns {
         self.busy() + self.idle
     }
 }
@@ -75,27 +75,27 @@ pub type Place = (u32, Option<i64>);
 
 /// One step of the job.
 #[derive(Debug, Clone, Default)]
-pub struct StepAccount {
+pub(crate) struct StepAccount {
     /// `None` if the recorded span is the only step.
-    pub key: Option<StepKey>,
+    pub(crate) key: Option<StepKey>,
     /// Parts by device, without the deficit, which depends on the devices that are compared.
-    pub parts: BTreeMap<Place, Parts>,
+    pub(crate) parts: BTreeMap<Place, Parts>,
     /// The window of each device, on its rank's own clock.
-    pub windows: BTreeMap<Place, Vec<Span>>,
+    pub(crate) windows: BTreeMap<Place, Vec<Span>>,
 }
 
 /// The steps that all devices have: full ones, or else all; without steps, the recorded span. Computed once for a job.
-pub fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
+pub(crate) fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
     job.shared(all_steps)
 }
 
 /// The length of the steps of a job: what every gain is a share of.
 #[derive(Debug, Clone, Default)]
-pub struct StepLength {
+pub(crate) struct StepLength {
     /// The steps that count; none for the recorded span.
-    pub keys: Vec<StepKey>,
+    pub(crate) keys: Vec<StepKey>,
     /// Sum over the steps of the longest window of the devices, ns.
-    pub time: Ns,
+    pub(crate) time: Ns,
 }
 
 impl StepLength {
@@ -106,12 +106,12 @@ impl StepLength {
     }
 
     /// A sum over all steps as the mean of a step.
-    pub fn per_step(&self, sum: Ns) -> Ns {
+    pub(crate) fn per_step(&self, sum: Ns) -> Ns {
         sum / self.keys.len().max(1) as Ns
     }
 
     /// The mean step, ns.
-    pub fn step(&self) -> Ns {
+    pub(crate) fn step(&self) -> Ns {
         self.per_step(self.time)
     }
 }
@@ -185,41 +185,41 @@ impl StepAccount {
 
 /// The time of some devices in some steps, and the factors of their efficiency.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Account {
+pub(crate) struct Account {
     /// Devices (on CPU-only ranks: hosts).
-    pub devices: u32,
-    pub steps: u32,
+    pub(crate) devices: u32,
+    pub(crate) steps: u32,
     /// Sum over the steps of the longest window of the devices, ns.
-    pub time: Ns,
+    pub(crate) time: Ns,
     /// Sums over devices and steps; they add up to `devices * time`.
-    pub parts: Parts,
+    pub(crate) parts: Parts,
     /// The largest useful time of a device over all steps, ns.
-    pub most_useful: Ns,
-    pub factors: Option<Factors>,
+    pub(crate) most_useful: Ns,
+    pub(crate) factors: Option<Factors>,
 }
 
 /// Factors of the efficiency, each in (0, 1]; `parallel` is the product of the other three.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Factors {
-    pub parallel: f64,
-    pub load_balance: f64,
-    pub communication: f64,
-    pub orchestration: f64,
+pub(crate) struct Factors {
+    pub(crate) parallel: f64,
+    pub(crate) load_balance: f64,
+    pub(crate) communication: f64,
+    pub(crate) orchestration: f64,
 }
 
 /// Factors of the efficiency by replay, each in (0, 1]; `parallel` is the product of the other four.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReplayFactors {
-    pub parallel: f64,
-    pub load_balance: f64,
-    pub serialization: f64,
-    pub orchestration: f64,
-    pub transfer: f64,
+pub(crate) struct ReplayFactors {
+    pub(crate) parallel: f64,
+    pub(crate) load_balance: f64,
+    pub(crate) serialization: f64,
+    pub(crate) orchestration: f64,
+    pub(crate) transfer: f64,
 }
 
 impl Account {
     /// The account of the devices that `keep` selects. `None` if there is none, or it has no time.
-    pub fn new(steps: &[StepAccount], keep: impl Fn(Place) -> bool) -> Option<Account> {
+    pub(crate) fn new(steps: &[StepAccount], keep: impl Fn(Place) -> bool) -> Option<Account> {
         let mut by_place: BTreeMap<Place, Parts> = BTreeMap::new();
         let mut time = 0;
         for step in steps {
@@ -247,7 +247,7 @@ impl Account {
     }
 
     /// The factors by a replay of the job in the same steps.
-    pub fn replay_factors(&self, limits: Limits) -> Option<ReplayFactors> {
+    pub(crate) fn replay_factors(&self, limits: Limits) -> Option<ReplayFactors> {
         let Limits { replayed, instant_network, instant_hosts } = limits.at_least(self.most_useful);
         let (n, useful) = (Ns::from(self.devices), self.parts.useful);
         Some(ReplayFactors {

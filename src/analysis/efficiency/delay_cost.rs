@@ -21,17 +21,17 @@ use std::sync::Arc;
 
 /// What a rank cost the others, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// Waiting of others because it worked longer.
-    pub direct: Ns,
+    pub(crate) direct: Ns,
     /// Waiting of others behind a rank that waited for it.
-    pub propagated: Ns,
+    pub(crate) propagated: Ns,
     /// Waiting in instances in which it came last, all of it.
-    pub imposed_last: Ns,
+    pub(crate) imposed_last: Ns,
 }
 
 /// Costs by part and step.
-pub type Costs = BTreeMap<(u32, Option<StepKey>), Cost>;
+pub(crate) type Costs = BTreeMap<(u32, Option<StepKey>), Cost>;
 
 /// A member of an instance, in order of arrival.
 struct Arrived {
@@ -79,7 +79,7 @@ struct Wait {
 
 /// The costs of all matched waits, computed once for a job. Their direct and propagated parts add up to the sum of all
 /// waits.
-pub fn costs(job: &Job) -> Arc<Costs> {
+pub(crate) fn costs(job: &Job) -> Arc<Costs> {
     job.shared(all_costs)
 }
 

@@ -1,7 +1,7 @@
 //! Efficiency: which share of all ranks' time was useful, and which factor costs most.
 
-pub mod account;
-pub mod delay_cost;
+pub(crate) mod account;
+pub(crate) mod delay_cost;
 
 use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::collectives::GroupSelection;
@@ -60,7 +60,7 @@ table! {
     }
 }
 
-pub struct Efficiency;
+pub(crate) struct Efficiency;
 
 impl Analysis for Efficiency {
     fn about(&self) -> About {

@@ -24,12 +24,12 @@ use hta_trace::strings::StrId;
 use std::sync::Arc;
 
 /// Operators whose own work counts.
-pub struct CountedWorks {
+pub(crate) struct CountedWorks {
     by_row: HashMap<u32, Work>,
     /// Calls of operators with a model whose inputs do not say how much they compute.
-    pub unknown: u64,
+    pub(crate) unknown: u64,
     /// Whether shapes are recorded for any operator with a model.
-    pub has_shapes: bool,
+    pub(crate) has_shapes: bool,
 }
 
 impl CountedWorks {
@@ -42,7 +42,7 @@ impl CountedWorks {
     }
 
     /// The work of the operator at a row, if it counts there.
-    pub fn at(&self, row: u32) -> Option<&Work> {
+    pub(crate) fn at(&self, row: u32) -> Option<&Work> {
         self.by_row.get(&row)
     }
 }

@@ -28,7 +28,7 @@ pub enum Direction {
 
 impl Direction {
     /// As in the tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Direction::Forward => "forward",
             Direction::Backward => "backward",

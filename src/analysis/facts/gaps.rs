@@ -14,20 +14,20 @@ use std::collections::BTreeMap;
 
 /// A gap with the cause of each part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gap {
-    pub span: Span,
+pub(crate) struct Gap {
+    pub(crate) span: Span,
     /// End of the host's part: until then the host had not finished submitting the next activity.
-    pub host_until: Ns,
-    pub rest: GapCause,
+    pub(crate) host_until: Ns,
+    pub(crate) rest: GapCause,
     /// Index of the activity that ends the gap.
-    pub next: Option<u32>,
+    pub(crate) next: Option<u32>,
     /// Lane of the thread that is responsible for the host's part.
-    pub thread: Option<u32>,
+    pub(crate) thread: Option<u32>,
 }
 
 /// Cause of the part after the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GapCause {
+pub(crate) enum GapCause {
     KernelWait,
     Other,
     Unlinked,
@@ -35,19 +35,19 @@ pub enum GapCause {
 
 /// Sums over gaps or parts of gaps, ns.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct IdleSums {
-    pub count: u64,
-    pub idle: Ns,
-    pub host: Ns,
-    pub kernel: Ns,
-    pub other: Ns,
-    pub unlinked: Ns,
-    pub other_stream_busy: Ns,
+pub(crate) struct IdleSums {
+    pub(crate) count: u64,
+    pub(crate) idle: Ns,
+    pub(crate) host: Ns,
+    pub(crate) kernel: Ns,
+    pub(crate) other: Ns,
+    pub(crate) unlinked: Ns,
+    pub(crate) other_stream_busy: Ns,
 }
 
 impl IdleSums {
     /// Adds the part inside `window` of a gap whose host's part ends at `host_until`.
-    pub fn add(&mut self, gap: Span, host_until: Ns, rest: GapCause, window: Span) {
+    pub(crate) fn add(&mut self, gap: Span, host_until: Ns, rest: GapCause, window: Span) {
         let part = gap.intersect(window);
         if part.is_empty() {
             return;
@@ -69,18 +69,18 @@ impl IdleSums {
 
 impl Gap {
     /// Adds the part of this gap inside `window`.
-    pub fn add_to(&self, sums: &mut IdleSums, window: Span) {
+    pub(crate) fn add_to(&self, sums: &mut IdleSums, window: Span) {
         sums.add(self.span, self.host_until, self.rest, window);
     }
 }
 
 /// Classifies gaps. `activities` are those that can end a gap, in order of start.
-pub struct Classifier<'a> {
-    pub trace: &'a RankTrace,
-    pub activities: &'a [u32],
-    pub kernel_wait_max: Ns,
+pub(crate) struct Classifier<'a> {
+    pub(crate) trace: &'a RankTrace,
+    pub(crate) activities: &'a [u32],
+    pub(crate) kernel_wait_max: Ns,
     /// Responsible thread if no activity follows.
-    pub default_thread: Option<u32>,
+    pub(crate) default_thread: Option<u32>,
 }
 
 impl Classifier<'_> {
@@ -107,7 +107,7 @@ impl Classifier<'_> {
 }
 
 /// The thread that launches most of a device's activities (ties: the first).
-pub fn busiest_launcher(trace: &RankTrace, work: &DeviceWork) -> Option<u32> {
+pub(crate) fn busiest_launcher(trace: &RankTrace, work: &DeviceWork) -> Option<u32> {
     let mut launches: BTreeMap<u32, u64> = BTreeMap::new();
     for &i in &work.activities {
         if let Some(l) = trace.activities[i as usize].launch() {

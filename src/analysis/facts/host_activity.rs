@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 /// A stretch of host time with one innermost event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HostUse {
-    pub span: Span,
-    pub activity: &'static str,
+pub(crate) struct HostUse {
+    pub(crate) span: Span,
+    pub(crate) activity: &'static str,
     /// The innermost event; `None` if none is open.
-    pub row: Option<u32>,
+    pub(crate) row: Option<u32>,
     /// For a built-in Python function: the nearest calling frame that has a file and line.
-    pub caller: Option<u32>,
+    pub(crate) caller: Option<u32>,
 }
 
 /// Classifies host events by name, once per name.
-pub struct HostNames {
+pub(crate) struct HostNames {
     /// One entry per text that names a host event.
     kinds: Vec<NameClass>,
     /// Per event: whether it owns an activity, whatever its name.
@@ -70,7 +70,7 @@ impl HostNames {
     }
 
     /// Calls `take` for each stretch of `window`. The stretches cover the window completely.
-    pub fn each_use(&self, trace: &RankTrace, thread: Option<u32>, window: Span, mut take: impl FnMut(HostUse)) {
+    pub(crate) fn each_use(&self, trace: &RankTrace, thread: Option<u32>, window: Span, mut take: impl FnMut(HostUse)) {
         if window.is_empty() {
             return;
         }
@@ -98,13 +98,13 @@ impl HostNames {
     }
 
     /// Names of the event of a use and, for a built-in function, of the frame that called it.
-    pub fn texts<'a>(&self, trace: &'a RankTrace, used: &HostUse) -> (&'a str, &'a str) {
+    pub(crate) fn texts<'a>(&self, trace: &'a RankTrace, used: &HostUse) -> (&'a str, &'a str) {
         let name = |row: Option<u32>| row.map_or("", |r| trace.name(r));
         (name(used.row), name(used.caller))
     }
 
     /// The kind of host activity of an event.
-    pub fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
+    pub(crate) fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
         let NameClass { runtime, as_op, as_annotation, .. } = self.kind(trace, row);
         match trace.classes[row as usize] {
             Class::Runtime if runtime == "runtime_call" && self.launches.get(row as usize) == Some(&true) => {

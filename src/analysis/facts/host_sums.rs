@@ -18,14 +18,14 @@ use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 
 /// Kind of host activity, name of its event, and name of the frame that called it.
-pub type HostUseKey = (&'static str, StrId, StrId);
+pub(crate) type HostUseKey = (&'static str, StrId, StrId);
 
 /// Least number of pieces between two sums.
 const STRIDE: usize = 64;
 
 /// The threads of a rank over its capture.
 #[derive(Default)]
-pub struct HostSums {
+pub(crate) struct HostSums {
     keys: Vec<HostUseKey>,
     threads: BTreeMap<Option<u32>, ThreadSums>,
 }
@@ -44,7 +44,7 @@ struct ThreadSums {
 
 impl HostSums {
     /// Sums for the threads that launch work, for `main`, and for time without a thread.
-    pub fn new(trace: &RankTrace) -> Self {
+    pub(crate) fn new(trace: &RankTrace) -> Self {
         let names = HostNames::of(trace);
         let lanes = trace.launches().iter().filter_map(|(call, _)| trace.columns.lane.get(call as usize).copied());
         let mut me = Self::default();
@@ -69,13 +69,13 @@ impl HostSums {
         me
     }
 
-    pub fn keys(&self) -> &[HostUseKey] {
+    pub(crate) fn keys(&self) -> &[HostUseKey] {
         &self.keys
     }
 
     /// Calls `take` with what a thread did inside a span: index of a key and time above 0; a key may come several
     /// times.
-    pub fn each(&self, lane: Option<u32>, span: Span, mut take: impl FnMut(u32, Ns)) {
+    pub(crate) fn each(&self, lane: Option<u32>, span: Span, mut take: impl FnMut(u32, Ns)) {
         if let Some(thread) = self.threads.get(&lane) {
             thread.each(span, &mut take);
         }

@@ -17,14 +17,14 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// Kind of host activity, and the names of its event and of the frame that called it.
-pub type UseKey<'a> = (&'static str, (&'a str, &'a str));
+pub(crate) type UseKey<'a> = (&'static str, (&'a str, &'a str));
 
-pub struct DeviceIdle<'a> {
-    pub busy: Union,
+pub(crate) struct DeviceIdle<'a> {
+    pub(crate) busy: Union,
     /// Responsible thread if no activity follows.
-    pub default_thread: Option<u32>,
+    pub(crate) default_thread: Option<u32>,
     /// In order of time.
-    pub gaps: Vec<Gap>,
+    pub(crate) gaps: Vec<Gap>,
     uses: HostUses,
     keys: Vec<UseKey<'a>>,
     /// Position of each key among the sorted keys.
@@ -58,24 +58,24 @@ struct KeySum {
 }
 
 #[derive(Debug, Default)]
-pub struct Split {
-    pub sums: IdleSums,
+pub(crate) struct Split {
+    pub(crate) sums: IdleSums,
     /// Host wait by what the host did: longest first, then by key. The times sum to `sums.host`.
-    pub host: Vec<HostTime>,
+    pub(crate) host: Vec<HostTime>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct HostTime {
+pub(crate) struct HostTime {
     /// Key for [`DeviceIdle::key`].
-    pub key: u32,
-    pub time: Ns,
+    pub(crate) key: u32,
+    pub(crate) time: Ns,
     /// Number of gaps in which it occurred.
-    pub gaps: u64,
+    pub(crate) gaps: u64,
 }
 
 impl<'a> DeviceIdle<'a> {
     /// Finds the gaps of the device's capture that overlap one of `within` (ordered, disjoint spans).
-    pub fn new(
+    pub(crate) fn new(
         trace: &'a RankTrace,
         work: &DeviceWork,
         kernel_wait_max: Ns,
@@ -133,11 +133,11 @@ impl<'a> DeviceIdle<'a> {
     }
 
     /// The keys of host wait; a key's index is its number.
-    pub fn keys(&self) -> &[UseKey<'a>] {
+    pub(crate) fn keys(&self) -> &[UseKey<'a>] {
         &self.keys
     }
 
-    pub fn key(&self, number: u32) -> UseKey<'a> {
+    pub(crate) fn key(&self, number: u32) -> UseKey<'a> {
         self.keys[number as usize]
     }
 
@@ -164,7 +164,7 @@ impl<'a> DeviceIdle<'a> {
     }
 
     /// Divides the idle time inside the parts of a window.
-    pub fn split(&self, parts: &[Span]) -> Split {
+    pub(crate) fn split(&self, parts: &[Span]) -> Split {
         let mut split = Split::default();
         let mut sums: HashMap<u32, KeySum> = HashMap::new();
         let mut met = 0;
@@ -189,6 +189,6 @@ impl<'a> DeviceIdle<'a> {
 }
 
 /// Display name of a use: for a built-in Python function, with the frame that called it.
-pub fn use_name<'a>((event, caller): (&'a str, &'a str)) -> Cow<'a, str> {
+pub(crate) fn use_name<'a>((event, caller): (&'a str, &'a str)) -> Cow<'a, str> {
     if caller.is_empty() { Cow::Borrowed(event) } else { Cow::Owned(format!("{event} in {caller}")) }
 }

@@ -9,24 +9,24 @@ use hta_trace::strings::StrId;
 pub type Call = (StrId, [Option<StrId>; 4]);
 
 /// The works that were asked for, of one rank.
-pub struct InputWorks<'a> {
+pub(crate) struct InputWorks<'a> {
     trace: &'a RankTrace,
     models: HashMap<StrId, Option<Model>>,
     works: HashMap<Call, Work>,
 }
 
 impl<'a> InputWorks<'a> {
-    pub fn new(trace: &'a RankTrace) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace) -> Self {
         Self { trace, models: HashMap::new(), works: HashMap::new() }
     }
 
     /// The model of operators of a name.
-    pub fn model(&mut self, name: StrId) -> Option<Model> {
+    pub(crate) fn model(&mut self, name: StrId) -> Option<Model> {
         *self.models.entry(name).or_insert_with(|| model(self.trace.text(name)))
     }
 
     /// The work of a call; without inputs that can be read, that of unknown ones. `None` without a model.
-    pub fn work(&mut self, call: Call) -> Option<Work> {
+    pub(crate) fn work(&mut self, call: Call) -> Option<Work> {
         let model = self.model(call.0)?;
         let trace = self.trace;
         Some(*self.works.entry(call).or_insert_with(|| {

@@ -20,24 +20,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An iteration on the host.
-pub struct HostIteration {
+pub(crate) struct HostIteration {
     /// Index of the step.
-    pub step: u32,
+    pub(crate) step: u32,
     /// What it launched is not recorded.
-    pub is_lost: bool,
-    pub about: Iteration,
-    pub host: Span,
+    pub(crate) is_lost: bool,
+    pub(crate) about: Iteration,
+    pub(crate) host: Span,
     /// The range inside it that runs the model, where the engine marks it.
-    pub forward: Option<Span>,
+    pub(crate) forward: Option<Span>,
 }
 
 /// All iterations of a rank; empty if its steps are none.
-pub struct Iterations {
-    pub all: Vec<HostIteration>,
+pub(crate) struct Iterations {
+    pub(crate) all: Vec<HostIteration>,
     /// The thread whose ranges they are.
-    pub thread: Option<u32>,
+    pub(crate) thread: Option<u32>,
     /// Names of their ranges, and of ranges inside them that are named as iterations.
-    pub names: BTreeSet<StrId>,
+    pub(crate) names: BTreeSet<StrId>,
 }
 
 impl Iterations {
@@ -131,28 +131,28 @@ impl InnerRanges {
 }
 
 /// The work of an iteration on one device.
-pub struct DeviceIteration {
+pub(crate) struct DeviceIteration {
     /// Index into [`Iterations::all`].
-    pub index: usize,
+    pub(crate) index: usize,
     /// From the first start of what it launched, or the end of the previous window, to the last end; not in the lead.
-    pub window: Span,
+    pub(crate) window: Span,
     /// Indices of the activities that it launched, in order of start.
-    pub own: Vec<u32>,
+    pub(crate) own: Vec<u32>,
     /// Of the activities launched after it and before the next one.
-    pub post: Vec<u32>,
+    pub(crate) post: Vec<u32>,
     /// Rows of its calls that launch graphs, in order of start.
-    pub graph_calls: Vec<u32>,
+    pub(crate) graph_calls: Vec<u32>,
 }
 
 impl DeviceIteration {
     /// Start of the first call that launches a graph.
-    pub fn first_graph_call(&self, trace: &RankTrace) -> Option<Ns> {
+    pub(crate) fn first_graph_call(&self, trace: &RankTrace) -> Option<Ns> {
         self.graph_calls.first().map(|row| trace.span(*row).start)
     }
 }
 
 /// The iterations on one device, in order. What was launched before the first belongs to none.
-pub fn on_device(trace: &RankTrace, work: &DeviceWork, iterations: &Iterations) -> Vec<DeviceIteration> {
+pub(crate) fn on_device(trace: &RankTrace, work: &DeviceWork, iterations: &Iterations) -> Vec<DeviceIteration> {
     let all = &iterations.all;
     let empty = Span::new(0, 0);
     let new =

@@ -16,9 +16,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KernelWork {
     pub category: Category,
-    pub reason: Reason,
+    pub(crate) reason: Reason,
     /// Sub-category; empty for most.
-    pub sub: &'static str,
+    pub(crate) sub: &'static str,
     /// Whether matrix units compute.
     pub tensor_cores: TensorCores,
 }

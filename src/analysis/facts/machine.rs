@@ -16,7 +16,7 @@ use hta_trace::strings::StrId;
 use std::sync::Arc;
 
 /// Peaks of the devices of a rank.
-pub struct Machine<'a> {
+pub(crate) struct Machine<'a> {
     trace: &'a RankTrace,
     by_device: HashMap<Option<i64>, Option<&'a DevicePeaks>>,
     kernels: Arc<KernelWorks>,
@@ -24,20 +24,20 @@ pub struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub fn new(trace: &'a RankTrace, peaks: &'a Peaks) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace, peaks: &'a Peaks) -> Self {
         let device = |id| trace.device_properties(id).and_then(|d| peaks.of(d));
         let by_device = trace.devices.iter().filter(|w| w.is_gpu).map(|w| (w.device, device(w.device))).collect();
         Self { trace, by_device, kernels: KernelWorks::of(trace), works: OperatorWorks::of(trace) }
     }
 
     /// The peaks of a device.
-    pub fn device(&self, device: Option<i64>) -> Option<&'a DevicePeaks> {
+    pub(crate) fn device(&self, device: Option<i64>) -> Option<&'a DevicePeaks> {
         self.by_device.get(&device).copied().flatten()
     }
 
     /// The units that did the work of a call of an operator. Products, convolutions and attention are measured against
     /// matrix units where the name of the kernel does not tell.
-    pub fn units(&self, call: OperatorCall, work: &Work) -> Option<Units> {
+    pub(crate) fn units(&self, call: OperatorCall, work: &Work) -> Option<Units> {
         let activity = self.works.main_activity(call)?;
         let uses = self.kernels.at(activity).tensor_cores;
         let is_matrix = work.family.is_matrix() && uses != TensorCores::No;
@@ -45,7 +45,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Peaks for the work of a call of an operator, on the device of the kernel that does it.
-    pub fn peaks(&self, call: OperatorCall, work: &Work) -> CallPeaks {
+    pub(crate) fn peaks(&self, call: OperatorCall, work: &Work) -> CallPeaks {
         let activity = self.works.main_activity(call);
         let device = activity.and_then(|i| self.trace.activities.get(i as usize)).and_then(|a| self.device(a.device()));
         let Some((units, device)) = self.units(call, work).zip(device) else { return CallPeaks::default() };
@@ -61,14 +61,14 @@ impl<'a> Machine<'a> {
 const STATIC_SHARED_MEMORY: i64 = 48 * 1024;
 
 /// How kernels were launched, with texts of grids and blocks read once.
-pub struct Launches<'a> {
+pub(crate) struct Launches<'a> {
     trace: &'a RankTrace,
     limits: HashMap<Option<i64>, Option<Limits>>,
     sizes: HashMap<StrId, Option<u64>>,
 }
 
 impl<'a> Launches<'a> {
-    pub fn new(trace: &'a RankTrace) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace) -> Self {
         Self { trace, limits: HashMap::new(), sizes: HashMap::new() }
     }
 
@@ -83,12 +83,12 @@ impl<'a> Launches<'a> {
     }
 
     /// Blocks of the grid.
-    pub fn blocks(&mut self, a: &Activity) -> Option<u64> {
+    pub(crate) fn blocks(&mut self, a: &Activity) -> Option<u64> {
         self.size(Arg::Grid, a.row)
     }
 
     /// Occupancy as derived; `None` if something that it depends on is not recorded.
-    pub fn occupancy(&mut self, a: &Activity) -> Option<Occupancy> {
+    pub(crate) fn occupancy(&mut self, a: &Activity) -> Option<Occupancy> {
         let trace = self.trace;
         let device = a.device();
         let limits = *self.limits.entry(device).or_insert_with(|| trace.device_properties(device).and_then(Limits::of));
@@ -104,7 +104,7 @@ impl<'a> Launches<'a> {
     }
 
     /// The derived occupancy of a kernel whose recorded one is wrongly 0: at least half a percent, which rounds to 1.
-    pub fn wrongly_zero(&mut self, a: &Activity) -> Option<Occupancy> {
+    pub(crate) fn wrongly_zero(&mut self, a: &Activity) -> Option<Occupancy> {
         let args = &self.trace.columns.args;
         let recorded = args.column(Arg::Occupancy).get(a.row).map(f64::from_bits);
         let is_suspect = recorded == Some(0.0) && args.int(Arg::SharedMemory, a.row) > Some(STATIC_SHARED_MEMORY);
@@ -112,7 +112,7 @@ impl<'a> Launches<'a> {
     }
 
     /// Blocks for each multiprocessor: as recorded, else derived.
-    pub fn blocks_per_sm(&mut self, a: &Activity) -> Option<f64> {
+    pub(crate) fn blocks_per_sm(&mut self, a: &Activity) -> Option<f64> {
         let recorded = self.trace.columns.args.column(Arg::BlocksPerSm).get(a.row).map(f64::from_bits);
         recorded.filter(|b| b.is_finite()).or_else(|| {
             let sms = self.trace.device_properties(a.device())?.sm_count.filter(|n| *n > 0)?;

@@ -60,7 +60,7 @@ impl<'a> MarkedInputs<'a> {
     }
 
     /// The work of an operator without inputs of its own; `own` is its model.
-    pub fn work(&self, row: u32, own: Model) -> Option<Work> {
+    pub(crate) fn work(&self, row: u32, own: Model) -> Option<Work> {
         let args = &self.trace.columns.args;
         let inputs = |call: u32| {
             let text = |arg| args.text(arg, call).map(|t| self.trace.text(t));

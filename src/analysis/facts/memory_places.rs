@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// The part of the program in which something is allocated. The first that applies, in the order of [`AROUND`], then
 /// backward, forward, outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MemoryPhase {
+pub(crate) enum MemoryPhase {
     /// In a step of an optimizer.
     Optimizer,
     /// In `Optimizer.zero_grad`.
@@ -45,7 +45,7 @@ pub enum MemoryPhase {
 
 impl MemoryPhase {
     /// As in the tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             MemoryPhase::Optimizer => "optimizer",
             MemoryPhase::ZeroGrad => "zero_grad",
@@ -69,35 +69,35 @@ const EMPTY: &str = "aten::empty";
 
 /// Where an instant of a thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryPlace {
+pub(crate) struct MemoryPlace {
     /// Row of the innermost operator.
-    pub op: Option<u32>,
-    pub line: LineId,
+    pub(crate) op: Option<u32>,
+    pub(crate) line: LineId,
     /// Index into [`MemoryPlaces::paths`].
-    pub module: Option<u32>,
-    pub phase: MemoryPhase,
+    pub(crate) module: Option<u32>,
+    pub(crate) phase: MemoryPhase,
     /// Index of the step; `None` outside steps, and if none are marked.
-    pub step: Option<u32>,
+    pub(crate) step: Option<u32>,
 }
 
 /// Operators as they are shown: the name, and for an empty tensor the name of the operator around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShownOperator {
-    pub name: StrId,
-    pub around: Option<StrId>,
+pub(crate) struct ShownOperator {
+    pub(crate) name: StrId,
+    pub(crate) around: Option<StrId>,
 }
 
 /// The places of one rank.
-pub struct MemoryPlaces<'a> {
+pub(crate) struct MemoryPlaces<'a> {
     trace: &'a RankTrace,
     calls: &'a CallForest<'a>,
-    pub lines: &'a Lines,
+    pub(crate) lines: &'a Lines,
     charging: Charging<'a>,
     modules: InModules,
     /// By position in the call forest.
     module_of: Vec<Option<u32>>,
     /// Paths of modules.
-    pub paths: Vec<String>,
+    pub(crate) paths: Vec<String>,
     directions: Arc<Directions>,
     /// The innermost operator at every instant, by lane.
     ops: HashMap<u32, InnermostTimeline>,
@@ -106,7 +106,7 @@ pub struct MemoryPlaces<'a> {
 }
 
 impl<'a> MemoryPlaces<'a> {
-    pub fn new(calls: &'a CallForest<'a>, lines: &'a Lines) -> Self {
+    pub(crate) fn new(calls: &'a CallForest<'a>, lines: &'a Lines) -> Self {
         let trace = calls.trace;
         let modules = InModules::new(calls);
         let module_of = match modules.modules.modules.is_empty() {
@@ -133,7 +133,7 @@ impl<'a> MemoryPlaces<'a> {
     }
 
     /// Where an instant of a thread is.
-    pub fn at(&self, lane: u32, t: Ns) -> MemoryPlace {
+    pub(crate) fn at(&self, lane: u32, t: Ns) -> MemoryPlace {
         let innermost = self.ops.get(&lane).and_then(|ops| ops.from(t).next());
         let op = innermost.filter(|piece| piece.span.holds(t)).map(|piece| piece.row);
         let position = op.and_then(|row| self.calls.forest.position(row));
@@ -165,13 +165,13 @@ impl<'a> MemoryPlaces<'a> {
     }
 
     /// The operator at a row and those around it, innermost first.
-    pub fn chain(&self, op: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn chain(&self, op: u32) -> impl Iterator<Item = u32> {
         let is_op = |r: &u32| self.trace.classes.get(*r as usize) == Some(&Class::HostOp);
         self.trace.stacks.outward(op).filter(is_op)
     }
 
     /// How the operator at a row is shown.
-    pub fn shown(&self, op: u32) -> ShownOperator {
+    pub(crate) fn shown(&self, op: u32) -> ShownOperator {
         let name = |row: u32| self.trace.columns.name(row as usize);
         let is_empty = self.trace.name(op).starts_with(EMPTY);
         let around = if is_empty { self.chain(op).nth(1).map(name) } else { None };
@@ -179,13 +179,13 @@ impl<'a> MemoryPlaces<'a> {
     }
 
     /// The text of a shown operator.
-    pub fn text(&self, shown: ShownOperator) -> String {
+    pub(crate) fn text(&self, shown: ShownOperator) -> String {
         let name = self.trace.text(shown.name);
         shown.around.map_or_else(|| name.to_string(), |around| format!("{} ({name})", self.trace.text(around)))
     }
 
     /// The text of a line; `None` without any Python frames in the trace.
-    pub fn line(&self, line: LineId) -> Option<String> {
+    pub(crate) fn line(&self, line: LineId) -> Option<String> {
         (!self.lines.is_empty()).then(|| self.lines.site(line).text())
     }
 }

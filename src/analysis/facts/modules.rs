@@ -57,7 +57,7 @@ fn around_of(trace: &RankTrace, rows: &[u32], of: impl Iterator<Item = u32>) -> 
 }
 
 /// Rows of Python frames, a caller before its callees.
-pub fn callers_first(trace: &RankTrace) -> Vec<u32> {
+pub(crate) fn callers_first(trace: &RankTrace) -> Vec<u32> {
     let depth = |r: &u32| trace.stacks.depth(*r).unwrap_or(0);
     let mut frames: Vec<u32> =
         (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Python).collect();
@@ -67,27 +67,27 @@ pub fn callers_first(trace: &RankTrace) -> Vec<u32> {
 
 /// One `nn.Module` at one position in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Module {
-    pub name: StrId,
+pub(crate) struct Module {
+    pub(crate) name: StrId,
     /// Index of the module around it.
-    pub parent: Option<u32>,
+    pub(crate) parent: Option<u32>,
     /// 0 for the outermost.
-    pub depth: u32,
+    pub(crate) depth: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Modules {
-    pub modules: Vec<Module>,
+pub(crate) struct Modules {
+    pub(crate) modules: Vec<Module>,
     /// By row: the innermost module at or around a Python frame; empty without modules.
     of_frame: Vec<Option<u32>>,
     /// Rows of the frames or ranges that are calls of a module, with the module.
-    pub calls: Vec<(u32, u32)>,
+    pub(crate) calls: Vec<(u32, u32)>,
     /// Whether the calls are ranges, not Python frames.
     are_ranges: bool,
 }
 
 impl Modules {
-    pub fn new(trace: &RankTrace) -> Self {
+    pub(crate) fn new(trace: &RankTrace) -> Self {
         let is_module: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.starts_with(MODULE)).collect();
         let mut me = Self::default();
         if !is_module.contains(&true) {
@@ -155,14 +155,14 @@ impl Modules {
     }
 
     /// Whether the enclosing module of a module's call was called on the same thread.
-    pub fn is_called_on_its_callers_thread(&self, trace: &RankTrace, row: u32) -> bool {
+    pub(crate) fn is_called_on_its_callers_thread(&self, trace: &RankTrace, row: u32) -> bool {
         let lane = |r: u32| trace.columns.lane[r as usize];
         trace.stacks.parent(row).is_some_and(|p| lane(p) == lane(row))
     }
 
     /// Class and number, e.g. `Linear_7`; of Lightning the name in the module around it, e.g. `head`; of compiled code the
     /// name of its range.
-    pub fn name<'a>(&self, trace: &'a RankTrace, module: u32) -> &'a str {
+    pub(crate) fn name<'a>(&self, trace: &'a RankTrace, module: u32) -> &'a str {
         let Module { name, parent, .. } = self.modules[module as usize];
         let text = trace.text(name);
         let Some(range) = text.strip_prefix(LIGHTNING) else { return text.strip_prefix(MODULE).unwrap_or(text) };
@@ -191,14 +191,14 @@ fn path_of(range: &str) -> &str {
 }
 
 /// Modules, and their events in the call forest.
-pub struct InModules {
-    pub modules: Modules,
+pub(crate) struct InModules {
+    pub(crate) modules: Modules,
     /// By position: the module of the frame in which an operator or call starts, or `NOWHERE`. Empty without modules.
     started_in: Vec<u32>,
 }
 
 impl InModules {
-    pub fn new(calls: &CallForest) -> Self {
+    pub(crate) fn new(calls: &CallForest) -> Self {
         let modules = Modules::new(calls.trace);
         let started_in = match modules.modules.is_empty() {
             true => Vec::new(),
@@ -220,7 +220,7 @@ impl InModules {
     }
 
     /// Like [`InModules::of`], but backward operators have the module of their forward operator.
-    pub fn with_backward(&self, calls: &CallForest) -> Vec<Option<u32>> {
+    pub(crate) fn with_backward(&self, calls: &CallForest) -> Vec<Option<u32>> {
         let forest = &calls.forest;
         let mut of_forward: Vec<Option<u32>> = vec![None; forest.len()];
         for (forward, backward) in positions(calls) {
@@ -237,13 +237,13 @@ impl InModules {
     }
 
     /// Paths by index.
-    pub fn paths(&self, calls: &CallForest) -> Vec<String> {
+    pub(crate) fn paths(&self, calls: &CallForest) -> Vec<String> {
         (0..self.modules.modules.len() as u32).map(|m| self.modules.path(calls.trace, m)).collect()
     }
 }
 
 /// Joined operators as positions: forward, backward.
-pub fn positions(calls: &CallForest) -> impl Iterator<Item = (u32, u32)> {
+pub(crate) fn positions(calls: &CallForest) -> impl Iterator<Item = (u32, u32)> {
     let at = |row| calls.forest.position(row);
     calls.backward.pairs.iter().filter_map(move |&(f, b)| Some((at(f)?, at(b)?)))
 }

@@ -29,9 +29,9 @@ pub struct OperatorWorks {
     /// By call of an operator whose work counts: the activity that does it.
     main: HashMap<OperatorCall, u32>,
     /// Calls of operators with a model whose inputs do not say how much they compute.
-    pub unknown: u64,
+    pub(crate) unknown: u64,
     /// Whether shapes are recorded for any operator with a model.
-    pub has_shapes: bool,
+    pub(crate) has_shapes: bool,
 }
 
 impl OperatorWorks {
@@ -55,7 +55,7 @@ impl OperatorWorks {
     }
 
     /// The work of a call, if it counts there.
-    pub fn of_call(&self, call: OperatorCall) -> Option<&Work> {
+    pub(crate) fn of_call(&self, call: OperatorCall) -> Option<&Work> {
         match call {
             OperatorCall::Row(row) => self.at(row),
             OperatorCall::Captured(_, operator) => self.captured.get(operator as usize)?.as_ref(),
@@ -63,13 +63,13 @@ impl OperatorWorks {
     }
 
     /// The call that owns an activity, and its work, if it counts there.
-    pub fn of_activity(&self, trace: &RankTrace, activity: u32) -> Option<(OperatorCall, &Work)> {
+    pub(crate) fn of_activity(&self, trace: &RankTrace, activity: u32) -> Option<(OperatorCall, &Work)> {
         let call = self.nodes.owner(trace, activity)?;
         Some((call, self.of_call(call)?))
     }
 
     /// The activity that does the work of a call: the longest that is more than a helper.
-    pub fn main_activity(&self, call: OperatorCall) -> Option<u32> {
+    pub(crate) fn main_activity(&self, call: OperatorCall) -> Option<u32> {
         self.main.get(&call).copied()
     }
 

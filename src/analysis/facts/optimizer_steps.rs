@@ -7,7 +7,7 @@ use hta_trace::rank_trace::RankTrace;
 use std::sync::Arc;
 
 /// By thread: when a step of an optimizer is open.
-pub struct OptimizerSteps(HashMap<u32, Union>);
+pub(crate) struct OptimizerSteps(HashMap<u32, Union>);
 
 impl OptimizerSteps {
     pub fn of(trace: &RankTrace) -> Arc<Self> {
@@ -28,7 +28,7 @@ impl OptimizerSteps {
     }
 
     /// Whether a host event starts in a step of an optimizer on its thread.
-    pub fn is_in(&self, trace: &RankTrace, row: u32) -> bool {
+    pub(crate) fn is_in(&self, trace: &RankTrace, row: u32) -> bool {
         let of_thread = self.0.get(&trace.columns.lane[row as usize]);
         let start = trace.span(row).start;
         of_thread.is_some_and(|steps| steps.len_in(Span::new(start, start + 1)) > 0)

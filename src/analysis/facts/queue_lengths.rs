@@ -17,39 +17,39 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// The values from one instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
-    pub at: Ns,
+pub(crate) struct Change {
+    pub(crate) at: Ns,
     /// Number of waiting launches.
-    pub length: u32,
+    pub(crate) length: u32,
     /// Number of waiting activities.
-    pub pending: u32,
+    pub(crate) pending: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueuedLaunch {
+pub(crate) struct QueuedLaunch {
     /// Row of the call.
-    pub call: u32,
-    pub enter: Ns,
-    pub leave: Ns,
+    pub(crate) call: u32,
+    pub(crate) enter: Ns,
+    pub(crate) leave: Ns,
     /// Number of earlier launches that still waited when it entered.
-    pub found: u32,
+    pub(crate) found: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queue {
-    pub device: Option<i64>,
-    pub stream: Option<i64>,
+pub(crate) struct Queue {
+    pub(crate) device: Option<i64>,
+    pub(crate) stream: Option<i64>,
     /// One entry per instant at which a value changes, in order of time; the values are 0 before the first and after
     /// the last.
-    pub changes: Vec<Change>,
+    pub(crate) changes: Vec<Change>,
     /// In order of entry.
-    pub entries: Vec<QueuedLaunch>,
+    pub(crate) entries: Vec<QueuedLaunch>,
     /// First entry to last leave.
-    pub span: Span,
+    pub(crate) span: Span,
 }
 
 /// The queues of a rank, in order of device and stream. Not cached, because they are fast to compute and large to keep.
-pub fn queues(trace: &RankTrace) -> Vec<Queue> {
+pub(crate) fn queues(trace: &RankTrace) -> Vec<Queue> {
     let mut lanes: BTreeMap<(Option<i64>, Option<i64>), Lane> = BTreeMap::new();
     for (row, activities) in trace.launches().iter() {
         let enter = trace.columns.ts[row as usize];
@@ -136,32 +136,32 @@ fn changes(edges: [&[Ns]; 4]) -> Vec<Change> {
 
 /// Statistics of a queue in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lengths {
-    pub max: u32,
-    pub max_pending: u32,
+pub(crate) struct Lengths {
+    pub(crate) max: u32,
+    pub(crate) max_pending: u32,
     /// Integral of the length over time, ns: the summed waiting time of launches inside the window.
-    pub wait: i128,
+    pub(crate) wait: i128,
     /// Lengths that the queue does not exceed for 50 % and 95 % of the window; `None` for an empty window.
-    pub p50: Option<u32>,
-    pub p95: Option<u32>,
-    pub empty: Ns,
+    pub(crate) p50: Option<u32>,
+    pub(crate) p95: Option<u32>,
+    pub(crate) empty: Ns,
     /// Time with at least the given length, ns.
-    pub full: Ns,
+    pub(crate) full: Ns,
 }
 
 impl Queue {
     /// Stretches of time with constant values, including those of 0 in between.
-    pub fn segments(&self) -> impl Iterator<Item = (Span, Change)> {
+    pub(crate) fn segments(&self) -> impl Iterator<Item = (Span, Change)> {
         self.changes.windows(2).map(|w| (Span::new(w[0].at, w[1].at), w[0]))
     }
 
     /// When `full` launches or more wait.
-    pub fn full(&self, full: u64) -> Union {
+    pub(crate) fn full(&self, full: u64) -> Union {
         Union::new(self.segments().filter(|s| u64::from(s.1.length) >= full).map(|s| s.0))
     }
 
     /// Statistics over disjoint `parts` of time.
-    pub fn in_parts(&self, parts: &[Span], full: u64) -> Lengths {
+    pub(crate) fn in_parts(&self, parts: &[Span], full: u64) -> Lengths {
         let mut out = Lengths::default();
         // Time by length; the time with length 0 is added at the end.
         let mut times: Vec<Ns> = vec![0];

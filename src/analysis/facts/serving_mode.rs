@@ -17,7 +17,7 @@ const GRAPH_PCT: i128 = 50;
 pub struct ServingMode {
     pub is_serving: bool,
     /// Summed duration of the activities that graphs launched.
-    pub graph: Ns,
+    pub(crate) graph: Ns,
 }
 
 impl ServingMode {

@@ -8,14 +8,14 @@ use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
 
 /// Share of communication on such a stream from which a rank cannot overlap it, percent.
-pub const CANNOT_OVERLAP_PCT: f64 = 80.0;
+pub(crate) const CANNOT_OVERLAP_PCT: f64 = 80.0;
 
 /// Share of the compute that the stream of the compute has, percent. Another stream may run a few kernels of compute, such
 /// as copies of FSDP before its collectives, while this one goes on.
 const COMPUTE_PCT: f64 = 80.0;
 
 /// When communication of a device runs on the stream of its compute.
-pub fn communication_beside_compute(trace: &RankTrace, work: &DeviceWork) -> Union {
+pub(crate) fn communication_beside_compute(trace: &RankTrace, work: &DeviceWork) -> Union {
     let of = |class: WorkClass| {
         let all = work.activities.iter().map(|i| &trace.activities[*i as usize]);
         all.filter(move |a| a.work == class)

@@ -10,7 +10,7 @@ use hta_trace::step::StepRule;
 use hta_trace::window::{Scope, Window, windows};
 
 /// The windows of a rank, with an assignment of events to them.
-pub struct StepScopes<'a> {
+pub(crate) struct StepScopes<'a> {
     trace: &'a RankTrace,
     windows: Vec<Window>,
     /// Index into `windows` of each step.
@@ -19,7 +19,7 @@ pub struct StepScopes<'a> {
 }
 
 impl<'a> StepScopes<'a> {
-    pub fn new(trace: &'a RankTrace, options: &ModelOptions) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace, options: &ModelOptions) -> Self {
         let steps = &trace.steps.steps;
         let chosen = |s: &hta_trace::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
         let windows = windows(None, trace.capture, steps, chosen);
@@ -35,17 +35,17 @@ impl<'a> StepScopes<'a> {
     }
 
     /// The capture first, then the steps in order, then `outside`.
-    pub fn windows(&self) -> &[Window] {
+    pub(crate) fn windows(&self) -> &[Window] {
         &self.windows
     }
 
     /// Whether a window is a partial step; `None` if it is not a step.
-    pub fn is_partial(&self, window: &Window) -> Option<bool> {
+    pub(crate) fn is_partial(&self, window: &Window) -> Option<bool> {
         window.step.and_then(|s| self.trace.steps.steps.get(s as usize)).map(|s| s.is_partial)
     }
 
     /// The step of a host event that starts at `t`.
-    pub fn step_at(&self, t: Ns) -> Option<u32> {
+    pub(crate) fn step_at(&self, t: Ns) -> Option<u32> {
         match self.trace.steps.rule {
             // The single step covers everything, including the last instant.
             StepRule::Capture => self.trace.steps.steps.first().map(|s| s.index),

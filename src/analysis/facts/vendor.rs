@@ -5,7 +5,7 @@ use hta_trace::rank_trace::RankTrace;
 
 /// The maker of a rank's devices, as far as actions depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Vendor {
+pub(crate) enum Vendor {
     Nvidia,
     Amd,
     #[default]
@@ -26,7 +26,7 @@ impl Vendor {
         of_calls(trace.launches().iter().map(|(row, _)| trace.name(row)))
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Vendor::Nvidia => "nvidia",
             Vendor::Amd => "amd",
@@ -35,7 +35,7 @@ impl Vendor {
         }
     }
 
-    pub fn named(name: &str) -> Vendor {
+    pub(crate) fn named(name: &str) -> Vendor {
         [Vendor::Nvidia, Vendor::Amd, Vendor::Host].into_iter().find(|v| v.name() == name).unwrap_or(Vendor::Other)
     }
 }

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// Bytes of weights and of the KV cache that operators of decode iterations read, by shape.
-    pub struct DecodeBandwidth, DecodeBandwidthRow = "decode_bandwidth" by "rank, device, kind, bytes descending, op, shape, kernels" {
+    pub(crate) struct DecodeBandwidth, DecodeBandwidthRow = "decode_bandwidth" by "rank, device, kind, bytes descending, op, shape, kernels" {
         rank; device;
         kind: Text, "", "weights: the second matrix of a product; kv: keys and values of all tokens that requests attend to";
         op: Text, "", "operator";
@@ -37,7 +37,7 @@ table! {
 
 table! {
     /// The same for all operators of a kind, without those that have no rate; `given` is --weight-bytes.
-    pub struct BandwidthSummary, BandwidthSummaryRow = "decode_bandwidth_summary" by "rank, device, kind" {
+    pub(crate) struct BandwidthSummary, BandwidthSummaryRow = "decode_bandwidth_summary" by "rank, device, kind" {
         rank; device;
         kind: Text, "", "weights, kv or given";
         count: u64, "", "calls; of `given`, decode iterations";
@@ -88,7 +88,7 @@ impl Group {
     }
 }
 
-pub fn tables(trace: &RankTrace, options: &Options) -> (Batch, Batch) {
+pub(crate) fn tables(trace: &RankTrace, options: &Options) -> (Batch, Batch) {
     let (mut table, mut summary) = (DecodeBandwidth::default(), BandwidthSummary::default());
     let iterations = Iterations::of(trace);
     let decodes =

@@ -12,30 +12,30 @@ const MOST_COMPARISONS: usize = 50_000_000;
 
 /// A block of nodes that follows itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Repeat {
+pub(crate) struct Repeat {
     /// Nodes of one block.
-    pub length: usize,
+    pub(crate) length: usize,
     /// Index of the first node of the first block.
-    pub from: usize,
+    pub(crate) from: usize,
     /// Number of blocks.
-    pub count: usize,
+    pub(crate) count: usize,
 }
 
 impl Repeat {
     /// Nodes that are in a block.
-    pub fn covered(self) -> usize {
+    pub(crate) fn covered(self) -> usize {
         self.length * self.count
     }
 
     /// The block in which a node is.
-    pub fn block(self, node: usize) -> Option<usize> {
+    pub(crate) fn block(self, node: usize) -> Option<usize> {
         let block = node.checked_sub(self.from)?.checked_div(self.length)?;
         (block < self.count).then_some(block)
     }
 }
 
 /// The repeat that covers most nodes (of those the shortest block), if that is nearly the whole sequence.
-pub fn best_repeat<T: PartialEq>(nodes: &[T]) -> Option<Repeat> {
+pub(crate) fn best_repeat<T: PartialEq>(nodes: &[T]) -> Option<Repeat> {
     let n = nodes.len();
     // Nodes that every such repeat covers, wherever it begins.
     let left_out = n - (n * COVERED_PCT).div_ceil(100);

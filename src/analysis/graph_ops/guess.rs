@@ -7,10 +7,10 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 
 /// By name of a kernel: its operator, `None` if several launch it.
-pub struct Guesses(HashMap<StrId, Option<StrId>>);
+pub(crate) struct Guesses(HashMap<StrId, Option<StrId>>);
 
 impl Guesses {
-    pub fn new(trace: &RankTrace, nodes: &GraphNodes) -> Self {
+    pub(crate) fn new(trace: &RankTrace, nodes: &GraphNodes) -> Self {
         let mut of: HashMap<StrId, Option<StrId>> = HashMap::new();
         for (i, a) in (0..).zip(&trace.activities) {
             let Some(op) = a.op().filter(|_| a.class == Class::Kernel && nodes.node(i).is_none()) else { continue };

@@ -32,7 +32,7 @@ use tables::{
     GraphSummaryRow, Graphs,
 };
 
-pub const WEIGHT_BYTES: Setting = Setting {
+pub(crate) const WEIGHT_BYTES: Setting = Setting {
     stem: "graph-ops",
     flag: "--weight-bytes",
     value: "N",
@@ -40,7 +40,7 @@ pub const WEIGHT_BYTES: Setting = Setting {
     kind: ValueType::Count { default: 0, min: 0 },
 };
 
-pub struct GraphOpsOf;
+pub(crate) struct GraphOpsOf;
 
 /// Why a rank has no rows.
 const NONE: &str = "no graph was launched or captured";

@@ -12,7 +12,7 @@ use hta_trace::rank_trace::RankTrace;
 type Key = (Option<u64>, u32, Option<u32>);
 
 /// The graphs of a rank.
-pub struct GraphKinds {
+pub(crate) struct GraphKinds {
     /// By replay.
     of: Vec<u32>,
     /// Replays of each graph.
@@ -22,7 +22,7 @@ pub struct GraphKinds {
 }
 
 impl GraphKinds {
-    pub fn new(trace: &RankTrace, nodes: &GraphNodes) -> Self {
+    pub(crate) fn new(trace: &RankTrace, nodes: &GraphNodes) -> Self {
         let mut known: HashMap<Key, u32> = HashMap::new();
         let (mut of, mut replays): (Vec<u32>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
         for (number, replay) in (0..).zip(&nodes.replays) {
@@ -39,17 +39,17 @@ impl GraphKinds {
     }
 
     /// Number of the graph of a replay.
-    pub fn graph(&self, replay: u32) -> u32 {
+    pub(crate) fn graph(&self, replay: u32) -> u32 {
         self.of.get(replay as usize).copied().unwrap_or(u32::MAX)
     }
 
     /// The repeat of a content.
-    pub fn repeat(&self, sequence: u32) -> Option<Repeat> {
+    pub(crate) fn repeat(&self, sequence: u32) -> Option<Repeat> {
         self.repeats.get(sequence as usize).copied().flatten()
     }
 }
 
-pub fn table(trace: &RankTrace, nodes: &GraphNodes, kinds: &GraphKinds) -> Batch {
+pub(crate) fn table(trace: &RankTrace, nodes: &GraphNodes, kinds: &GraphKinds) -> Batch {
     let wholes = Wholes::new(trace, nodes);
     let mut table = Graphs::default();
     for (graph, numbers) in (0..).zip(&kinds.replays) {

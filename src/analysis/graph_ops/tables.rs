@@ -5,7 +5,7 @@ use hta_base::table::schema::Text;
 
 table! {
     /// Activities replayed from graphs, by the operator that made the captured call. sum_ns adds up to the graph_ns of graph_summary.
-    pub struct GraphOps, GraphOpRow = "graph_ops" by "rank, sum_ns descending, op, op_source, op_guess" {
+    pub(crate) struct GraphOps, GraphOpRow = "graph_ops" by "rank, sum_ns descending, op, op_source, op_guess" {
         rank;
         op: Option<Text>, "", "innermost operator around the captured call; null: no capture names it";
         op_source: Text, "", "exact, partial or by_count, as in graphs; none: it has no name";
@@ -21,7 +21,7 @@ table! {
 
 table! {
     /// Launches of graphs with the same content, and the capture that names them.
-    pub struct Graphs, GraphRow = "graphs" by "rank, graph" {
+    pub(crate) struct Graphs, GraphRow = "graphs" by "rank, graph" {
         rank; device;
         graph: u32, "", "number in the order of the first launch";
         graph_id: Option<u64>, "", "the recorder's number, where written";
@@ -48,7 +48,7 @@ table! {
 
 table! {
     /// One row per activity replayed from a graph.
-    pub struct GraphNodesTable, GraphNodeRow = "graph_nodes" by "rank, replay, node" {
+    pub(crate) struct GraphNodesTable, GraphNodeRow = "graph_nodes" by "rank, replay, node" {
         rank;
         event_id: u32, "", "event, as in events and kernels";
         launch_event_id: u32, "", "the call that launched the graph";
@@ -73,7 +73,7 @@ table! {
 
 table! {
     /// Captured graphs that were offered to a rank: given with --graph-capture, or recorded by the rank itself.
-    pub struct CapturedGraphs, CapturedGraphRow = "captured_graphs" by "rank, capture_file, index" {
+    pub(crate) struct CapturedGraphs, CapturedGraphRow = "captured_graphs" by "rank, capture_file, index" {
         rank;
         capture_file: Text, "", "trace of the capture";
         index: u32, "", "number among all that were offered to the rank";
@@ -89,7 +89,7 @@ table! {
 
 table! {
     /// One row per rank: how much of its GPU time is in graphs, and has a name.
-    pub struct GraphSummary, GraphSummaryRow = "graph_summary" by "rank" {
+    pub(crate) struct GraphSummary, GraphSummaryRow = "graph_summary" by "rank" {
         rank;
         replay_count: u64, "", "launches of graphs";
         reordered_count: u64, "", "of these, with activities that start in another order than that of the graph";

@@ -53,7 +53,7 @@ table! {
 
 table! {
     /// Every gap, longest first: of devices over the capture, of streams over their span.
-    pub struct IdleGaps, IdleGapRow = "idle_gaps" by "rank, dur_ns descending, device, stream, ts_ns" {
+    pub(crate) struct IdleGaps, IdleGapRow = "idle_gaps" by "rank, dur_ns descending, device, stream, ts_ns" {
         rank; device;
         stream: Option<i64>, "", "stream; null: the whole device";
         ts_ns: i64, "ns", "start of the gap";
@@ -72,7 +72,7 @@ table! {
 
 windowed!(Idles by stream);
 
-pub struct Idle;
+pub(crate) struct Idle;
 
 impl Analysis for Idle {
     fn about(&self) -> About {

@@ -20,7 +20,7 @@ use hta_trace::strings::StrId;
 
 table! {
     /// One row per GPU activity.
-    pub struct KernelsTable, KernelRow = "kernels" by "rank, ts_ns, event_id" {
+    pub(crate) struct KernelsTable, KernelRow = "kernels" by "rank, ts_ns, event_id" {
         rank;
         event_id: u32, "", "event, as in `events`";
         device; stream;
@@ -63,7 +63,7 @@ table! {
 }
 
 /// Emits a row for every GPU activity.
-pub fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
+pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
     if !options.wants(KernelsTable::SPEC) {
         return;
     }

@@ -144,7 +144,7 @@ pub fn processes_note(partials: &[Partial]) -> Option<String> {
 }
 
 /// The name of a file without its folders.
-pub fn base_name(file: &str) -> &str {
+pub(crate) fn base_name(file: &str) -> &str {
     file.rsplit(['/', '\\']).next().unwrap_or(file)
 }
 
@@ -253,7 +253,7 @@ pub fn push_health(table: &mut HealthTable, rank: Option<u32>, file: &str, healt
     }
 }
 
-pub fn push_counter(
+pub(crate) fn push_counter(
     table: &mut HealthTable,
     rank: Option<u32>,
     file: &str,

@@ -62,7 +62,7 @@ struct CaptureEdge {
 }
 
 /// The rows of one rank; `None` if there are none.
-pub fn map(trace: &RankTrace, hidden_min: Ns) -> Option<Batch> {
+pub(crate) fn map(trace: &RankTrace, hidden_min: Ns) -> Option<Batch> {
     let mut rows = Vec::new();
     leads(trace, &mut rows);
     host_waits(trace, hidden_min / WAIT_SHARE, &mut rows);
@@ -320,9 +320,9 @@ fn profiler(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
 }
 
 /// Synchronizing calls that the profiler makes itself; they are not part of the profiled program.
-pub struct ProfilerCalls {
+pub(crate) struct ProfilerCalls {
     /// Row of each call, in order, with the profiler's frame that contains it, if stacks were recorded.
-    pub calls: Vec<(u32, Option<u32>)>,
+    pub(crate) calls: Vec<(u32, Option<u32>)>,
 }
 
 impl ProfilerCalls {
@@ -331,7 +331,7 @@ impl ProfilerCalls {
         trace.shared(Self::new)
     }
 
-    pub fn contains(&self, row: u32) -> bool {
+    pub(crate) fn contains(&self, row: u32) -> bool {
         self.calls.binary_search_by_key(&row, |c| c.0).is_ok()
     }
 

@@ -18,78 +18,78 @@ const HOST_BOUND_PCT: Ns = 95;
 
 /// The idle time of a window by when it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct IdleParts {
-    pub before_graph: Ns,
-    pub in_graph_call: Ns,
-    pub rest: Ns,
+pub(crate) struct IdleParts {
+    pub(crate) before_graph: Ns,
+    pub(crate) in_graph_call: Ns,
+    pub(crate) rest: Ns,
 }
 
 /// The replays of graphs in an iteration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GraphWork {
-    pub launches: u64,
-    pub activities: u64,
-    pub sum: Ns,
-    pub busy: Ns,
-    pub idle_inside: Ns,
+pub(crate) struct GraphWork {
+    pub(crate) launches: u64,
+    pub(crate) activities: u64,
+    pub(crate) sum: Ns,
+    pub(crate) busy: Ns,
+    pub(crate) idle_inside: Ns,
 }
 
 /// What a thread did between two iterations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HostParts {
-    pub sync: Ns,
-    pub api: Ns,
-    pub operator: Ns,
-    pub python: Ns,
-    pub waiting: Ns,
-    pub other: Ns,
+pub(crate) struct HostParts {
+    pub(crate) sync: Ns,
+    pub(crate) api: Ns,
+    pub(crate) operator: Ns,
+    pub(crate) python: Ns,
+    pub(crate) waiting: Ns,
+    pub(crate) other: Ns,
 }
 
 /// From the end of a window to the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GapAfter {
-    pub len: Ns,
-    pub busy: Ns,
+pub(crate) struct GapAfter {
+    pub(crate) len: Ns,
+    pub(crate) busy: Ns,
 }
 
 /// An iteration on a device with its numbers.
-pub struct Measured<'a> {
-    pub host: &'a HostIteration,
-    pub window: Span,
-    pub window_busy: Ns,
-    pub idle: IdleParts,
-    pub activities: u64,
-    pub gpu_sum: Ns,
-    pub gpu_busy: Ns,
-    pub graph: GraphWork,
-    pub gap: Option<GapAfter>,
-    pub post_count: u64,
-    pub post_work: Ns,
+pub(crate) struct Measured<'a> {
+    pub(crate) host: &'a HostIteration,
+    pub(crate) window: Span,
+    pub(crate) window_busy: Ns,
+    pub(crate) idle: IdleParts,
+    pub(crate) activities: u64,
+    pub(crate) gpu_sum: Ns,
+    pub(crate) gpu_busy: Ns,
+    pub(crate) graph: GraphWork,
+    pub(crate) gap: Option<GapAfter>,
+    pub(crate) post_count: u64,
+    pub(crate) post_work: Ns,
     /// Start of the window to start of the next one; for the last iteration its window.
-    pub period: Ns,
+    pub(crate) period: Ns,
     /// The next one is lost, or it is the last and the one before is lost.
-    pub is_beside_lost: bool,
+    pub(crate) is_beside_lost: bool,
     /// Start of its range to start of the next one's.
-    pub host_period: Option<Ns>,
-    pub lag: Option<Ns>,
-    pub host_after: Ns,
-    pub after: HostParts,
-    pub host_exposed: Ns,
-    pub host_cycle: Ns,
+    pub(crate) host_period: Option<Ns>,
+    pub(crate) lag: Option<Ns>,
+    pub(crate) host_after: Ns,
+    pub(crate) after: HostParts,
+    pub(crate) host_exposed: Ns,
+    pub(crate) host_cycle: Ns,
     /// Count and summed duration of what it launched, by category.
-    pub categories: BTreeMap<&'static str, (u64, Ns)>,
+    pub(crate) categories: BTreeMap<&'static str, (u64, Ns)>,
 }
 
 impl Measured<'_> {
-    pub fn idle_ns(&self) -> Ns {
+    pub(crate) fn idle_ns(&self) -> Ns {
         self.window.len() - self.window_busy
     }
 
-    pub fn basis(&self) -> &'static str {
+    pub(crate) fn basis(&self) -> &'static str {
         if self.gap.is_some() { "period" } else { "window" }
     }
 
-    pub fn is_host_bound(&self) -> bool {
+    pub(crate) fn is_host_bound(&self) -> bool {
         // Beside and in a lost iteration nothing is known of the period.
         let is_known = !self.host.is_lost && !self.is_beside_lost;
         is_known
@@ -99,7 +99,7 @@ impl Measured<'_> {
 }
 
 /// All iterations of a device.
-pub fn measure<'a>(trace: &RankTrace, work: &DeviceWork, iterations: &'a Iterations) -> Vec<Measured<'a>> {
+pub(crate) fn measure<'a>(trace: &RankTrace, work: &DeviceWork, iterations: &'a Iterations) -> Vec<Measured<'a>> {
     let on_device = on_device(trace, work, iterations);
     let names = HostNames::of(trace);
     let busy = work.timeline.busy();

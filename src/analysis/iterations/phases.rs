@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 /// Whose iterations they are.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    pub rank: u32,
-    pub device: Option<i64>,
+    pub(crate) rank: u32,
+    pub(crate) device: Option<i64>,
     /// The file, if the processes of the set are no ranks of one job.
-    pub process: Option<&'a str>,
+    pub(crate) process: Option<&'a str>,
 }
 
 /// Fewest iterations from which the first one after the profiler started is left out of averages.
@@ -29,7 +29,7 @@ fn by_kind(all: &[Chosen]) -> BTreeMap<Kind, Vec<usize>> {
 }
 
 /// Whether each iteration is slow among those of its kind; `None` with too few.
-pub fn slow_iterations(all: &[Chosen]) -> Vec<Option<bool>> {
+pub(crate) fn slow_iterations(all: &[Chosen]) -> Vec<Option<bool>> {
     let mut out = vec![None; all.len()];
     for of in by_kind(all).into_values() {
         let left_out = |c: &Chosen| c.step.is_partial || (c.is_first && of.len() >= FEWEST);
@@ -44,7 +44,7 @@ pub fn slow_iterations(all: &[Chosen]) -> Vec<Option<bool>> {
 
 /// Whether each iteration is in the averages of its kind: neither partial nor the first after the profiler started,
 /// unless nothing else is left.
-pub fn counted_iterations(all: &[Chosen]) -> Vec<bool> {
+pub(crate) fn counted_iterations(all: &[Chosen]) -> Vec<bool> {
     let mut out = vec![false; all.len()];
     for of in by_kind(all).into_values() {
         let full: Vec<usize> = of.iter().copied().filter(|&i| !all[i].step.is_partial).collect();
@@ -57,7 +57,7 @@ pub fn counted_iterations(all: &[Chosen]) -> Vec<bool> {
     out
 }
 
-pub fn push(
+pub(crate) fn push(
     (table, categories): (&mut IterationPhases, &mut IterationCategories),
     place: Place,
     all: &[Chosen],

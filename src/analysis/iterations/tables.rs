@@ -104,7 +104,7 @@ table! {
 
 table! {
     /// What the activities of iterations of one phase and batch are for, of all iterations; sum_ns adds up to the gpu_sum_ns of these.
-    pub struct IterationCategories, IterationCategoryRow =
+    pub(crate) struct IterationCategories, IterationCategoryRow =
         "iteration_categories" by "rank, device, phase, mode, requests, sum_ns descending, category" {
         rank; device;
         phase: Option<Text>, "", "as in iterations";

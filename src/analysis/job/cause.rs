@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 /// The cause of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cause {
+pub(crate) enum Cause {
     /// All kernels take longer by one factor: lower clocks, heat, a slower device.
     SlowDevice,
     /// The same launches of one kernel take longer.
@@ -42,7 +42,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Cause::SlowDevice => "slow_device",
             Cause::SlowKernel => "slow_kernel",
@@ -57,21 +57,21 @@ impl Cause {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Difference {
-    pub cause: Cause,
-    pub name: StrId,
-    pub detail: StrId,
+pub(crate) struct Difference {
+    pub(crate) cause: Cause,
+    pub(crate) name: StrId,
+    pub(crate) detail: StrId,
     /// The rank that caused an earlier wait, followed through chains of waiting.
-    pub origin: Option<u32>,
+    pub(crate) origin: Option<u32>,
     /// Time on the late rank, and (next field) on the typical rank, ns.
-    pub own: Ns,
-    pub typical: Ns,
-    pub own_count: i64,
-    pub typical_count: i64,
+    pub(crate) own: Ns,
+    pub(crate) typical: Ns,
+    pub(crate) own_count: i64,
+    pub(crate) typical_count: i64,
 }
 
 impl Difference {
-    pub fn delta(&self) -> Ns {
+    pub(crate) fn delta(&self) -> Ns {
         self.own - self.typical
     }
 }
@@ -91,7 +91,7 @@ const FACTOR_SPREAD: f64 = 0.05;
 const FACTOR_LEAST: f64 = 1.02;
 
 /// The differences between the windows of a late member and the typical one; they sum to the excess.
-pub fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<Difference> {
+pub(crate) fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<Difference> {
     let Some(typical) = late.typical else { return Vec::new() };
     let window = |m: Member| windows.get(m.part as usize)?.get(m.call as usize).copied().flatten();
     let (Some(own), Some(other)) = (window(late.member), window(typical)) else { return Vec::new() };
@@ -99,10 +99,10 @@ pub fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<Differe
 }
 
 /// Windows of a late rank with those of typical ones.
-pub type WindowPairs = Vec<[(Member, LocalWindow); 2]>;
+pub(crate) type WindowPairs = Vec<[(Member, LocalWindow); 2]>;
 
 /// By how much all kernels of a late rank take longer than those of typical ones, over all its windows.
-pub fn common_factor(job: &Job, pairs: &WindowPairs) -> Option<f64> {
+pub(crate) fn common_factor(job: &Job, pairs: &WindowPairs) -> Option<f64> {
     let mut entries: BTreeMap<(StrId, StrId), LateAndTypical> = BTreeMap::new();
     for (k, (member, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
         for e in entries_of(job, *member, w).filter(|e| e.what == TimeUse::Kernel && e.name != StrId::EMPTY) {
@@ -123,7 +123,7 @@ fn is_alike(b: &LateAndTypical) -> bool {
 
 /// The differences between several windows of a late rank and those of typical ones, as pairs; they sum to the
 /// difference of all local times. `known` is the factor of all kernels, if it was found in more windows than these.
-pub fn differences_of(
+pub(crate) fn differences_of(
     job: &Job,
     windows: &Windows,
     pairs: &[[(Member, LocalWindow); 2]],
@@ -269,7 +269,7 @@ const HOPS: u32 = 8;
 
 /// The rank that an instance waited for. If that rank had itself been waiting in another group for longer than it
 /// worked, the rank that was waited for there, and so on.
-pub fn origin(job: &Job, windows: &Windows, instance: u32, hops: u32) -> Option<u32> {
+pub(crate) fn origin(job: &Job, windows: &Windows, instance: u32, hops: u32) -> Option<u32> {
     let i = job.instances().get(instance as usize)?;
     let last = *job.members(i).get(job.arrivals(instance as usize).last_member as usize)?;
     let p = &job.parts[last.part as usize];

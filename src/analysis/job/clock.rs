@@ -51,19 +51,19 @@ pub struct Clock {
     /// The offset found: to subtract from the rank's times at `at`, ns.
     pub offset: Ns,
     /// Median absolute deviation of its ends from the moments of their instances, ns.
-    pub residual: Ns,
+    pub(crate) residual: Ns,
     /// Change of the offset, ns per second.
-    pub drift: i64,
+    pub(crate) drift: i64,
     /// Whether the drift is significant, so that the offset is linear in time.
     pub is_linear: bool,
     /// Number of instances used.
-    pub instances: u32,
+    pub(crate) instances: u32,
     /// Whether the rank shares instances with other ranks.
-    pub is_aligned: bool,
+    pub(crate) is_aligned: bool,
     /// Whether the offset is subtracted from the rank's times in tables that compare ranks.
     pub is_applied: bool,
     /// Time at which `offset` holds, ns.
-    pub at: Ns,
+    pub(crate) at: Ns,
 }
 
 impl Clock {
@@ -73,7 +73,7 @@ impl Clock {
     }
 
     /// The rank's time `t` on the common axis by the offset found, whether or not it is applied.
-    pub fn found(&self, t: Ns) -> Ns {
+    pub(crate) fn found(&self, t: Ns) -> Ns {
         t - self.found_at(t)
     }
 
@@ -150,7 +150,7 @@ struct AlignedInstance {
 }
 
 /// The clocks of all parts.
-pub fn align(parts: &[RankSummary], matched: &Matched, mode: ClockMode) -> Vec<Clock> {
+pub(crate) fn align(parts: &[RankSummary], matched: &Matched, mode: ClockMode) -> Vec<Clock> {
     let usable = |i: &&Instance| i.kind.is_synchronous() && i.len() > 1 && !i.disagrees;
     let call = |m: &crate::job::matching::Member| &parts[m.part as usize].calls.calls[m.call as usize];
     let mut moments: Vec<AlignedInstance> = matched

@@ -35,40 +35,40 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How late a member was at the last instance of a chain that it took part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lateness {
-    pub member: Member,
+pub(crate) struct Lateness {
+    pub(crate) member: Member,
     /// Its local time, ns.
-    pub local: Ns,
+    pub(crate) local: Ns,
     /// Its local time minus the median of the other members', ns; at least 0.
-    pub excess: Ns,
+    pub(crate) excess: Ns,
     /// As `excess`, but negative if it was faster.
-    pub difference: Ns,
+    pub(crate) difference: Ns,
     /// The difference without the time that it waited for others in other groups: how much longer it worked, ns.
-    pub worked: Ns,
+    pub(crate) worked: Ns,
     /// Its local time without that waiting, minus the lower median of all members' (including its own), ns.
-    pub balance: Ns,
+    pub(crate) balance: Ns,
     /// The member whose local time is the median of the other members'.
-    pub typical: Option<Member>,
+    pub(crate) typical: Option<Member>,
 }
 
 /// A chain of instances of one group, which counts as one delay.
 #[derive(Debug, Clone, Default)]
-pub struct Chain {
-    pub group: u32,
-    pub instances: Vec<u32>,
+pub(crate) struct Chain {
+    pub(crate) group: u32,
+    pub(crate) instances: Vec<u32>,
     /// The step of its instances.
-    pub step: Option<StepKey>,
+    pub(crate) step: Option<StepKey>,
     /// By part that was ready last in some instance: how much earlier the chain would have ended without its lateness,
     /// ns.
-    pub gains: BTreeMap<u32, Ns>,
+    pub(crate) gains: BTreeMap<u32, Ns>,
     /// By part: its lateness at the end of the chain.
-    pub lates: BTreeMap<u32, Lateness>,
+    pub(crate) lates: BTreeMap<u32, Lateness>,
     /// By part: how often its kernel started last.
-    pub lasts: BTreeMap<u32, u32>,
+    pub(crate) lasts: BTreeMap<u32, u32>,
     /// When each member was ready for the last instance (on the host: the first), on the common axis.
-    pub arrivals: Vec<(u32, Ns)>,
+    pub(crate) arrivals: Vec<(u32, Ns)>,
     /// By part: waiting time of the other members in instances where it came last, ns.
-    pub imposed: BTreeMap<u32, Ns>,
+    pub(crate) imposed: BTreeMap<u32, Ns>,
     links: Vec<Link>,
     /// Index of the link of each member's call.
     links_of: HashMap<Member, u32>,
@@ -128,18 +128,25 @@ impl Link {
 impl Chain {
     /// What repairing this part alone would save its group, limited to how much slower the part itself was, ns. A part
     /// that came last without having worked longer was delayed elsewhere.
-    pub fn own_gain(&self, part: u32) -> Ns {
+    pub(crate) fn own_gain(&self, part: u32) -> Ns {
         let worked = self.lates.get(&part).map_or(0, |l| l.excess.min(l.worked).max(0));
         self.gains.get(&part).map_or(0, |g| (*g).min(worked))
     }
 
     /// Whether a part delayed the others, even if it was itself delayed elsewhere.
-    pub fn is_delayed_by(&self, part: u32) -> bool {
+    pub(crate) fn is_delayed_by(&self, part: u32) -> bool {
         self.gains.get(&part).is_some_and(|g| *g > 0) && self.lates.get(&part).is_some_and(|l| l.excess > 0)
     }
 
     /// A chain of one call with a known gain.
-    pub fn of_one(group: u32, step: Option<StepKey>, instance: u32, late: Lateness, gain: Ns, ready: Ns) -> Self {
+    pub(crate) fn of_one(
+        group: u32,
+        step: Option<StepKey>,
+        instance: u32,
+        late: Lateness,
+        gain: Ns,
+        ready: Ns,
+    ) -> Self {
         let part = late.member.part;
         Self {
             group,
@@ -184,18 +191,18 @@ impl Chain {
 
 /// Identifies a step across ranks: by its number, or by its position if steps have no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StepKey {
+pub(crate) enum StepKey {
     Index(u32),
     Label(i64),
 }
 
 impl StepKey {
-    pub fn new(index: u32, label: Option<i64>) -> Self {
+    pub(crate) fn new(index: u32, label: Option<i64>) -> Self {
         label.map_or(StepKey::Index(index), StepKey::Label)
     }
 
     /// The cells `step` and `step_label` of a row; without a step, or for all of them, both are null.
-    pub fn cells(key: Option<StepKey>) -> (Option<u32>, Option<i64>) {
+    pub(crate) fn cells(key: Option<StepKey>) -> (Option<u32>, Option<i64>) {
         match key {
             Some(StepKey::Index(index)) => (Some(index), None),
             Some(StepKey::Label(label)) => (None, Some(label)),
@@ -204,7 +211,7 @@ impl StepKey {
     }
 
     /// In the syntax of `--steps`.
-    pub fn shown(self) -> String {
+    pub(crate) fn shown(self) -> String {
         match self {
             StepKey::Index(i) => format!("@{i}"),
             StepKey::Label(l) => l.to_string(),
@@ -212,7 +219,7 @@ impl StepKey {
     }
 }
 
-pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
+pub(crate) fn step_of(job: &Job, m: Member) -> Option<StepKey> {
     let p = &job.parts[m.part as usize];
     let index = job.call(m).step?;
     let label = p.step_of(job.call(m)).and_then(|s| s.label);
@@ -221,7 +228,7 @@ pub fn step_of(job: &Job, m: Member) -> Option<StepKey> {
 
 /// All chains, by group and time, as if the parts in `without` did not exist (to find who would be late behind them).
 /// Excludes messages between two ranks, where waiting does not show who is slow (see `replicas`).
-pub fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
+pub(crate) fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
     let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let is_compared = |i: &Instance| i.len() > 1 && !i.kind.is_point_to_point() && !job.matched.is_cut(i);
     for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| is_compared(i)) {
@@ -380,28 +387,28 @@ fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bo
 
 /// A member's local time, ns.
 #[derive(Debug, Clone, Copy)]
-pub struct LocalTime {
-    pub all: Ns,
+pub(crate) struct LocalTime {
+    pub(crate) all: Ns,
     /// Without waiting for others, ns.
-    pub worked: Ns,
-    pub member: Member,
+    pub(crate) worked: Ns,
+    pub(crate) member: Member,
 }
 
 impl LocalTime {
-    pub fn new(job: &Job, member: Member, window: &LocalWindow) -> Self {
+    pub(crate) fn new(job: &Job, member: Member, window: &LocalWindow) -> Self {
         let all = window.span.len();
         Self { all, worked: all - waited_within(job, member, window), member }
     }
 }
 
 /// The lower median of all values except the one at index `own`; `sorted` contains all of them.
-pub fn median_of_others(sorted: &[Ns], own: usize) -> Option<Ns> {
+pub(crate) fn median_of_others(sorted: &[Ns], own: usize) -> Option<Ns> {
     let middle = sorted.len().checked_sub(2)? / 2;
     sorted.get(if middle < own { middle } else { middle + 1 }).copied()
 }
 
 /// Calls `take` with the lateness of each member.
-pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Lateness)) {
+pub(crate) fn lateness(locals: &[LocalTime], mut take: impl FnMut(Lateness)) {
     let n = locals.len();
     if n < 2 {
         return;
@@ -429,7 +436,7 @@ pub fn lateness(locals: &[LocalTime], mut take: impl FnMut(Lateness)) {
 
 /// Median length of the steps of all parts (without partial ones, unless all are partial), ns; of the captures if there
 /// are no steps.
-pub fn median_step(job: &Job) -> Ns {
+pub(crate) fn median_step(job: &Job) -> Ns {
     let steps = |full: bool| -> Vec<Ns> {
         let all = job.parts.iter().flat_map(|p| &p.steps);
         all.filter(|s| !(full && s.is_partial)).map(|s| s.window.len()).collect()

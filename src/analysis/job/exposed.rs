@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// The kind of an instant of exposed communication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ExposedKind {
+pub(crate) enum ExposedKind {
     Sync,
     Unmatched,
     Transfer,
@@ -23,24 +23,24 @@ pub enum ExposedKind {
 
 /// One call, on the rank's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallSpan {
-    pub call: u32,
-    pub span: Span,
+pub(crate) struct CallSpan {
+    pub(crate) call: u32,
+    pub(crate) span: Span,
     /// End of its waiting; `None` if it is not matched.
-    pub until: Option<Ns>,
+    pub(crate) until: Option<Ns>,
 }
 
 /// A stretch of exposed communication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExposedPiece {
-    pub span: Span,
-    pub what: ExposedKind,
+pub(crate) struct ExposedPiece {
+    pub(crate) span: Span,
+    pub(crate) what: ExposedKind,
     /// The call that determines the kind: of several, the first that reached that state.
-    pub call: Option<u32>,
+    pub(crate) call: Option<u32>,
 }
 
 /// Divides exposed spans (sorted, disjoint) by the kind of the running calls.
-pub fn divide(exposed: &[Span], runs: &[CallSpan]) -> Vec<ExposedPiece> {
+pub(crate) fn divide(exposed: &[Span], runs: &[CallSpan]) -> Vec<ExposedPiece> {
     // Edges: (time, whether it is a start, kind, start of the part, call).
     let mut edges: Vec<(Ns, bool, ExposedKind, Ns, u32)> = Vec::with_capacity(runs.len() * 4);
     let mut part = |span: Span, what: ExposedKind, call: u32| {

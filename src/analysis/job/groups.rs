@@ -14,15 +14,15 @@ use std::collections::BTreeMap;
 /// A process group of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    pub name: Option<String>,
-    pub desc: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) desc: Option<String>,
     /// All members, if known.
-    pub members: Option<Members>,
-    pub size: Option<u32>,
+    pub(crate) members: Option<Members>,
+    pub(crate) size: Option<u32>,
     /// Whether the members were inferred from the ranks' calls.
-    pub is_inferred: bool,
+    pub(crate) is_inferred: bool,
     /// Whether a member is not recorded, so that it is not known for whom the others wait.
-    pub misses_rank: bool,
+    pub(crate) misses_rank: bool,
     /// Pairs of part and local group, by part.
     pub uses: Vec<(u32, u32)>,
 }
@@ -41,12 +41,12 @@ impl Group {
     }
 
     /// Number of members that an instance of the group needs; without a size, the number of ranks seen.
-    pub fn expected(&self) -> usize {
+    pub(crate) fn expected(&self) -> usize {
         self.size.map_or(self.uses.len(), |s| s as usize).max(self.uses.len())
     }
 
     /// Whether a member is not among the ranks that are recorded (ascending).
-    pub fn misses(&self, recorded: &[u32]) -> bool {
+    pub(crate) fn misses(&self, recorded: &[u32]) -> bool {
         match &self.members {
             Some(members) => members.iter().any(|rank| recorded.binary_search(&rank).is_err()),
             None => self.size.is_some_and(|size| size as usize > recorded.len()),
@@ -54,7 +54,7 @@ impl Group {
     }
 
     /// Display name, e.g. `1 (tp) [0-3]`.
-    pub fn shown(&self, parts: &[RankSummary]) -> String {
+    pub(crate) fn shown(&self, parts: &[RankSummary]) -> String {
         let name = match (&self.name, &self.desc) {
             (Some(n), Some(d)) if d != n && d != "undefined" => format!("{n} ({d})"),
             (Some(n), _) => n.clone(),
@@ -67,15 +67,15 @@ impl Group {
 }
 
 /// The groups found, and the local groups (part, local group) whose members are unknown.
-pub struct Resolved {
-    pub groups: Vec<Group>,
-    pub unknown: Vec<(u32, u32)>,
+pub(crate) struct Resolved {
+    pub(crate) groups: Vec<Group>,
+    pub(crate) unknown: Vec<(u32, u32)>,
 }
 
 type ByName<'a> = BTreeMap<(Option<&'a str>, Option<u32>, &'a [u32]), Vec<(u32, u32)>>;
 
 /// Matches the local groups of all parts. `used[part]`: local groups with calls, in order of first use.
-pub fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
+pub(crate) fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
     let local = |part: u32, g: u32| &parts[part as usize].calls.groups[g as usize];
     let mut by_members: BTreeMap<&Members, Vec<(u32, u32)>> = BTreeMap::new();
     let mut by_name: ByName = BTreeMap::new();

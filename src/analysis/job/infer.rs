@@ -15,9 +15,9 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// An inferred group: the calls of each part.
-pub struct Inferred {
-    pub group: Group,
-    pub calls: Vec<(u32, Vec<u32>)>,
+pub(crate) struct Inferred {
+    pub(crate) group: Group,
+    pub(crate) calls: Vec<(u32, Vec<u32>)>,
 }
 
 /// One part's calls of one nameless group.
@@ -33,7 +33,7 @@ struct PartCalls {
 const SAMPLE: usize = 64;
 
 /// Finds groups among local groups without members, given as (part, local group).
-pub fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferred> {
+pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferred> {
     let mut tokens = Tokens::default();
     // Units with different recorded properties cannot be in one group.
     let mut classes: BTreeMap<(Option<u32>, Option<&str>), Vec<PartCalls>> = BTreeMap::new();

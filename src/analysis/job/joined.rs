@@ -18,18 +18,18 @@ use std::sync::Arc;
 pub struct Job {
     /// In order of rank.
     pub parts: Vec<RankSummary>,
-    pub matched: Matched,
+    pub(crate) matched: Matched,
     /// One per part.
     pub clocks: Vec<Clock>,
     /// Whether only collectives show that the times of the ranks have one origin.
-    pub is_origin_proved: bool,
+    pub(crate) is_origin_proved: bool,
     waits: Waits,
     /// Collectives whose members end apart, in order of instance.
-    pub strays: Vec<Stray>,
+    pub(crate) strays: Vec<Stray>,
     /// By part and call: whether the rank met the others at its end, so that its next local time starts there.
     met: Vec<Vec<bool>>,
     /// Names in the parts' local work.
-    pub names: Interner,
+    pub(crate) names: Interner,
     shared: Shared,
 }
 
@@ -50,29 +50,29 @@ impl Job {
     }
 
     /// Shared data of several analyses, identified by its type; computed when first requested.
-    pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
+    pub(crate) fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.shared.get(|| make(self))
     }
 
-    pub fn instances(&self) -> &[Instance] {
+    pub(crate) fn instances(&self) -> &[Instance] {
         &self.matched.instances
     }
 
-    pub fn members(&self, i: &Instance) -> &[Member] {
+    pub(crate) fn members(&self, i: &Instance) -> &[Member] {
         self.matched.members(i)
     }
 
-    pub fn call(&self, m: Member) -> &Call {
+    pub(crate) fn call(&self, m: Member) -> &Call {
         &self.parts[m.part as usize].calls.calls[m.call as usize]
     }
 
     /// The instance of a call; `None` without a partner on another rank.
-    pub fn instance_of(&self, m: Member) -> Option<u32> {
+    pub(crate) fn instance_of(&self, m: Member) -> Option<u32> {
         self.matched_call(m).map(|o| o.instance)
     }
 
     /// Waiting and transfer of a call; `None` if it is not matched, or a rank of its group is not recorded.
-    pub fn outcome(&self, m: Member) -> Option<CallWait> {
+    pub(crate) fn outcome(&self, m: Member) -> Option<CallWait> {
         self.matched_call(m).filter(|o| o.is_divided)
     }
 
@@ -81,25 +81,25 @@ impl Job {
     }
 
     /// A call in the form in which exposed communication is divided; undivided where members end apart.
-    pub fn run(&self, m: Member) -> CallSpan {
+    pub(crate) fn run(&self, m: Member) -> CallSpan {
         let span = self.call(m).span;
         let outcome = self.outcome(m).filter(|o| !self.is_stray(o.instance));
         CallSpan { call: m.call, span, until: outcome.map(|o| span.start + o.wait) }
     }
 
     /// Arrivals of the instance at an index.
-    pub fn arrivals(&self, instance: usize) -> Arrivals {
+    pub(crate) fn arrivals(&self, instance: usize) -> Arrivals {
         self.waits.arrivals.get(instance).copied().unwrap_or_default()
     }
 
     /// Whether members of the instance at an index end apart, although each waits for all others: its ends are no
     /// evidence of transfer.
-    pub fn is_stray(&self, instance: u32) -> bool {
+    pub(crate) fn is_stray(&self, instance: u32) -> bool {
         self.strays.binary_search_by_key(&instance, |s| s.instance).is_ok()
     }
 
     /// Which member of a collective ends apart from the others, and by how much.
-    pub fn stray_in_words(&self, stray: &Stray) -> String {
+    pub(crate) fn stray_in_words(&self, stray: &Stray) -> String {
         let call = self.call(stray.member);
         let number = call.seq.map_or_else(String::new, |seq| format!(" number {seq}"));
         let side = if stray.apart < 0 { "before" } else { "after" };
@@ -108,39 +108,39 @@ impl Job {
     }
 
     /// Waiting and transfer of a call, if times of its instance are possible and its members end together.
-    pub fn transfer_of(&self, m: Member) -> Option<CallWait> {
+    pub(crate) fn transfer_of(&self, m: Member) -> Option<CallWait> {
         self.outcome(m).filter(|o| !o.is_impossible && !self.is_stray(o.instance))
     }
 
     /// When a rank was ready for a call, on its own clock.
-    pub fn ready(&self, m: Member) -> Ns {
+    pub(crate) fn ready(&self, m: Member) -> Ns {
         self.parts[m.part as usize].readiness[m.call as usize].ready
     }
 
     /// Since when a rank had computed nothing at the end of a call, on its own clock.
-    pub fn idle_since(&self, m: Member) -> Ns {
+    pub(crate) fn idle_since(&self, m: Member) -> Ns {
         self.parts[m.part as usize].readiness[m.call as usize].idle_since
     }
 
     /// The moments at which a part met the others on one of its lanes.
-    pub fn sync_points(&self, part: u32, lane: usize) -> SyncPoints {
+    pub(crate) fn sync_points(&self, part: u32, lane: usize) -> SyncPoints {
         self.parts[part as usize].sync_points(lane, &self.met[part as usize])
     }
 
     /// The recorded root of an instance, or else its lowest member.
-    pub fn root(&self, instance: u32) -> Option<Member> {
+    pub(crate) fn root(&self, instance: u32) -> Option<Member> {
         let i = self.instances().get(instance as usize)?;
         let members = self.members(i);
         root(&self.parts, self.matched.groups.get(i.group as usize), members).and_then(|i| members.get(i)).copied()
     }
 
     /// Converts a time of one part to the common axis, ns.
-    pub fn aligned(&self, part: u32, t: Ns) -> Ns {
+    pub(crate) fn aligned(&self, part: u32, t: Ns) -> Ns {
         self.clocks[part as usize].aligned(t)
     }
 
     /// Converts a span of one part to the common axis.
-    pub fn aligned_span(&self, part: u32, s: Span) -> Span {
+    pub(crate) fn aligned_span(&self, part: u32, s: Span) -> Span {
         Span::new(self.aligned(part, s.start), self.aligned(part, s.end))
     }
 }

@@ -73,11 +73,11 @@ impl TimeUse {
         TimeUse::Untracked,
     ];
 
-    pub fn named(name: &str) -> Option<TimeUse> {
+    pub(crate) fn named(name: &str) -> Option<TimeUse> {
         TimeUse::ALL.into_iter().find(|u| u.name() == name)
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             TimeUse::Kernel => "kernel",
             TimeUse::Copy => "copy",
@@ -116,14 +116,14 @@ impl TimeUse {
 /// One cause of time in a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalEntry {
-    pub what: TimeUse,
+    pub(crate) what: TimeUse,
     /// Empty for the rest of this `what`, which is too small to be stored by name.
-    pub name: StrId,
+    pub(crate) name: StrId,
     /// Launch shape of a kernel; for a built-in Python function the calling frame that has a file and line.
-    pub detail: StrId,
+    pub(crate) detail: StrId,
     /// Number of starts inside the piece.
-    pub count: u32,
-    pub time: Ns,
+    pub(crate) count: u32,
+    pub(crate) time: Ns,
 }
 
 /// Entries by piece; piece `i` is `[cuts[i], cuts[i + 1])`.
@@ -133,7 +133,7 @@ pub struct LocalEntry {
 /// byte.
 #[derive(Debug, Clone, Default)]
 pub struct Local {
-    pub cuts: Vec<Ns>,
+    pub(crate) cuts: Vec<Ns>,
     /// Start of each piece in `packed`, followed by the end.
     first: Vec<u32>,
     keys: Vec<Key>,
@@ -157,7 +157,7 @@ type Stretch = (Span, Key, u32);
 
 impl Local {
     /// The entries of the pieces inside `window`, whose ends must be cuts.
-    pub fn entries_in(&self, window: Span) -> impl Iterator<Item = LocalEntry> {
+    pub(crate) fn entries_in(&self, window: Span) -> impl Iterator<Item = LocalEntry> {
         let piece = |t: Ns| self.cuts.partition_point(|c| *c < t);
         let at = |i: usize| self.first.get(i).map_or(self.packed.len(), |b| *b as usize);
         let (a, b) = (at(piece(window.start)), at(piece(window.end)));
@@ -171,7 +171,7 @@ impl Local {
     }
 
     /// Maps every name through `map`.
-    pub fn rename(&mut self, map: impl Fn(StrId) -> StrId) {
+    pub(crate) fn rename(&mut self, map: impl Fn(StrId) -> StrId) {
         for (_, name, detail) in &mut self.keys {
             *name = map(*name);
             *detail = map(*detail);
@@ -179,13 +179,13 @@ impl Local {
     }
 
     /// The cuts and the entries of each piece, as [`Local::from_pieces`] takes them.
-    pub fn pieces(&self) -> (&[Ns], impl Iterator<Item = Vec<LocalEntry>>) {
+    pub(crate) fn pieces(&self) -> (&[Ns], impl Iterator<Item = Vec<LocalEntry>>) {
         let piece = |w: &[Ns]| self.entries_in(Span::new(w[0], w[1])).collect();
         (&self.cuts, self.cuts.windows(2).map(piece))
     }
 
     /// The inverse of [`Local::pieces`].
-    pub fn from_pieces(cuts: Vec<Ns>, pieces: impl IntoIterator<Item = Vec<LocalEntry>>) -> Self {
+    pub(crate) fn from_pieces(cuts: Vec<Ns>, pieces: impl IntoIterator<Item = Vec<LocalEntry>>) -> Self {
         let mut out = LocalBuilder::default();
         for piece in pieces {
             out.begin();
@@ -277,7 +277,7 @@ impl LocalBuilder {
 }
 
 /// The local work of a device, cut at `cuts` (ascending, distinct).
-pub fn of_device(
+pub(crate) fn of_device(
     trace: &RankTrace,
     work: &DeviceWork,
     cuts: Vec<Ns>,
@@ -327,7 +327,7 @@ pub fn of_device(
 }
 
 /// The local work of the main thread, cut at `cuts` (ascending, distinct).
-pub fn of_host(trace: &RankTrace, cuts: Vec<Ns>, hosts: &HostNames, names: &mut Interner) -> Local {
+pub(crate) fn of_host(trace: &RankTrace, cuts: Vec<Ns>, hosts: &HostNames, names: &mut Interner) -> Local {
     let main = trace.main_thread();
     let mut out = LocalBuilder::default();
     let mut stretches: Vec<Stretch> = Vec::new();
@@ -391,12 +391,12 @@ fn shape(
 /// The origin of a kernel: its owning operator and the Python line that was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KernelOrigin {
-    pub op: StrId,
-    pub frame: StrId,
+    pub(crate) op: StrId,
+    pub(crate) frame: StrId,
 }
 
 /// The origin of each kernel by name, taken from its longest run.
-pub fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, KernelOrigin> {
+pub(crate) fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, KernelOrigin> {
     let mut longest: BTreeMap<StrId, &Activity> = BTreeMap::new();
     for a in trace.activities.iter().filter(|a| a.work == WorkClass::Compute) {
         let best = longest.entry(a.name).or_insert(a);

@@ -27,7 +27,7 @@ pub enum Method {
 }
 
 impl Method {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Method::Number => "seq",
             Method::Sequence => "sequence",
@@ -40,36 +40,36 @@ impl Method {
 /// One part's call in an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
-    pub part: u32,
-    pub call: u32,
+    pub(crate) part: u32,
+    pub(crate) call: u32,
 }
 
 /// One collective with the members that recorded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     /// Index of the group.
-    pub group: u32,
-    pub kind: CollectiveKind,
-    pub seq: Option<u64>,
+    pub(crate) group: u32,
+    pub(crate) kind: CollectiveKind,
+    pub(crate) seq: Option<u64>,
     /// The largest size over the members, bytes.
-    pub bytes: Option<i64>,
-    pub method: Method,
+    pub(crate) bytes: Option<i64>,
+    pub(crate) method: Method,
     /// Index of its first member in [`Matched::members`].
     first: u32,
     count: u32,
     /// Number of members that it should have.
-    pub expected: u32,
+    pub(crate) expected: u32,
     /// Whether members disagree in size or type where they must agree.
-    pub disagrees: bool,
+    pub(crate) disagrees: bool,
 }
 
 impl Instance {
     /// Whether every member of the group recorded it.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.count == self.expected
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count as usize
     }
 
@@ -100,27 +100,25 @@ impl Instance {
 
 /// The groups and instances of a job.
 #[derive(Debug, Clone, Default)]
-pub struct Matched {
-    pub groups: Vec<Group>,
-    pub instances: Vec<Instance>,
+pub(crate) struct Matched {
+    pub(crate) groups: Vec<Group>,
+    pub(crate) instances: Vec<Instance>,
     members: Vec<Member>,
     /// Maps (part, its local group) to the group.
     of_local: HashMap<(u32, u32), u32>,
     /// Different kinds that members of one group gave for one number: (group, number, kinds).
-    pub conflicts: Vec<(u32, u64, Vec<CollectiveKind>)>,
-    /// Calls whose group is unknown: part and number of calls.
-    pub unresolved: Vec<(u32, u32)>,
+    pub(crate) conflicts: Vec<(u32, u64, Vec<CollectiveKind>)>,
 }
 
 impl Matched {
     /// Members of an instance, by part.
-    pub fn members(&self, i: &Instance) -> &[Member] {
+    pub(crate) fn members(&self, i: &Instance) -> &[Member] {
         self.members.get(i.range()).unwrap_or(&[])
     }
 
     /// Whether it is not known for whom the members of an instance wait, because a rank of its group is not recorded.
     /// A message needs its two ends only.
-    pub fn is_cut(&self, i: &Instance) -> bool {
+    pub(crate) fn is_cut(&self, i: &Instance) -> bool {
         !i.kind.is_point_to_point() && self.groups.get(i.group as usize).is_some_and(|g| g.misses_rank)
     }
 
@@ -132,11 +130,11 @@ impl Matched {
     }
 
     /// The group of one part's local group; `None` if it is unknown.
-    pub fn group_of(&self, part: u32, local: u32) -> Option<u32> {
+    pub(crate) fn group_of(&self, part: u32, local: u32) -> Option<u32> {
         self.of_local.get(&(part, local)).copied()
     }
 
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         parts: &[RankSummary],
         group: u32,
@@ -176,7 +174,7 @@ struct Use {
 }
 
 /// Matches all calls except messages between two ranks.
-pub fn collectives(parts: &[RankSummary]) -> Matched {
+pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
     let comparable = |p: &RankSummary| p.has_origin;
     let used: Vec<Vec<u32>> = parts
         .iter()
@@ -457,7 +455,7 @@ fn in_order(
 }
 
 /// Matches messages: the n-th from one rank to another in a group, by order and time.
-pub fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: impl Fn(u32, Ns) -> Ns) {
+pub(crate) fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: impl Fn(u32, Ns) -> Ns) {
     // Maps (group, source, destination) to the calls of the sender and of the receiver.
     type Sides = [Vec<(Member, Option<i64>)>; 2];
     let mut wires: BTreeMap<(Option<u32>, u32, u32), Sides> = BTreeMap::new();

@@ -6,10 +6,10 @@
 //!
 //! [`Job::join`] runs them once; `stragglers`, `sync`, `collectives` and `what-if` read the result.
 
-pub mod cause;
+pub(crate) mod cause;
 mod clock;
-pub mod delay;
-pub mod exposed;
+pub(crate) mod delay;
+pub(crate) mod exposed;
 mod groups;
 mod infer;
 mod joined;
@@ -19,13 +19,13 @@ mod meeting;
 mod origin;
 mod part;
 mod ready;
-pub mod replay;
-pub mod replicas;
+pub(crate) mod replay;
+pub(crate) mod replicas;
 mod sequence;
 mod strays;
 mod waited;
 mod waits;
-pub mod window;
+pub(crate) mod window;
 
 pub use clock::{Clock, ClockMode, median};
 pub use groups::Group;

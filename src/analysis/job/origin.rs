@@ -15,7 +15,7 @@ const FEWEST: u64 = 3;
 const AGREE_PCT: u64 = 75;
 
 /// Gives ranks without an origin a common one, if none has one and collectives prove it. Returns whether they do for any.
-pub fn prove(parts: &mut [RankSummary]) -> bool {
+pub(crate) fn prove(parts: &mut [RankSummary]) -> bool {
     if parts.len() < 2 || parts.iter().any(|p| p.has_origin) {
         return false;
     }

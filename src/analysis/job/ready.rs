@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 
 /// Times that differ by at most this count as equal, ns: files that were rewritten with floating-point times move
 /// borders by nanoseconds, and some recorders write whole microseconds.
-pub const TOLERANCE: Ns = 1_000;
+pub(crate) const TOLERANCE: Ns = 1_000;
 
 /// Time that a device needs between two queued activities, ns.
 const QUEUE_GAP: Ns = 2_000;
@@ -43,30 +43,30 @@ const ALLOCATION_LONG: Ns = 100_000;
 
 /// A call in which a thread waited for the end of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HostWait {
-    pub returned: Ns,
+pub(crate) struct HostWait {
+    pub(crate) returned: Ns,
     /// Index of the collective's call.
-    pub call: u32,
+    pub(crate) call: u32,
 }
 
 /// What a rank's own trace says about one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Readiness {
+pub(crate) struct Readiness {
     /// When the rank was ready for it.
-    pub ready: Ns,
+    pub(crate) ready: Ns,
     /// Whether the rank computes across its end, or (on the host) submits the next one before its end.
-    pub runs_on: bool,
+    pub(crate) runs_on: bool,
     /// Whether the rank waited for its end.
-    pub is_awaited: bool,
+    pub(crate) is_awaited: bool,
     /// Since when nothing was computed at its end, so that what follows could not have begun earlier. The end itself if
     /// the rank runs on, and on the host.
-    pub idle_since: Ns,
+    pub(crate) idle_since: Ns,
     /// The last call before the submission in which the submitting or the main thread waited for the end of a collective.
-    pub host_wait: Option<HostWait>,
+    pub(crate) host_wait: Option<HostWait>,
 }
 
 /// Readiness of a rank without peers, from its calls alone.
-pub fn alone(calls: &RankCalls) -> Vec<Readiness> {
+pub(crate) fn alone(calls: &RankCalls) -> Vec<Readiness> {
     let of_call = |c: &Call| Readiness {
         ready: c.arrival(),
         runs_on: false,
@@ -84,7 +84,7 @@ pub fn is_queued_behind(previous: &Call, c: &Call) -> bool {
         && c.span.start >= previous.span.end - TOLERANCE
 }
 
-pub fn readiness(trace: &RankTrace, calls: &RankCalls) -> Vec<Readiness> {
+pub(crate) fn readiness(trace: &RankTrace, calls: &RankCalls) -> Vec<Readiness> {
     let mut out = alone(calls);
     on_hosts(calls, &mut out);
     if calls.calls.iter().any(|c| !c.on_host) {

@@ -40,7 +40,7 @@ struct Messages {
 type Stage = (usize, usize, Option<StepKey>, Sequence);
 
 /// A chain for each place of each rank that has replicas; the parts in `without` are ignored.
-pub fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
+pub(crate) fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
     let all = messages(job, without);
     let ends = pipeline_ends(job, &all);
     let mut stages: BTreeMap<Stage, Vec<&Messages>> = BTreeMap::new();

@@ -19,13 +19,13 @@ use std::collections::HashMap;
 
 /// One call: a token, equal for calls that may be the same collective, and its end, ns on the rank's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TokenAtEnd {
-    pub token: u32,
-    pub end: Ns,
+pub(crate) struct TokenAtEnd {
+    pub(crate) token: u32,
+    pub(crate) end: Ns,
 }
 
 /// The calls of one rank by token, in order of their ends.
-pub struct Sequence {
+pub(crate) struct Sequence {
     calls: Vec<Call>,
     /// Ends and indices into `calls`, sorted by token and end.
     sorted: Vec<(Ns, u32)>,
@@ -55,7 +55,7 @@ const SAMPLE: usize = 64;
 const CANDIDATES: usize = 8192;
 
 impl Sequence {
-    pub fn new(items: Vec<TokenAtEnd>) -> Self {
+    pub(crate) fn new(items: Vec<TokenAtEnd>) -> Self {
         let mut order: Vec<u32> = (0..items.len() as u32).collect();
         let item = |i: &u32| items[*i as usize];
         order.sort_unstable_by_key(|i| (item(i).token, item(i).end, *i));
@@ -94,19 +94,19 @@ impl Sequence {
         other.tokens.iter().enumerate().filter_map(|(there, t)| Some((self.find(t.token, there)?, there)))
     }
 
-    pub fn end(&self, i: u32) -> Ns {
+    pub(crate) fn end(&self, i: u32) -> Ns {
         self.calls.get(i as usize).map_or(0, |c| c.end)
     }
 
     /// Largest distance of a partner from a call of this token: half of the smallest distance between two such calls,
     /// ns.
-    pub fn limit(&self, token: u32) -> u64 {
+    pub(crate) fn limit(&self, token: u32) -> u64 {
         let gaps = |list: &[(Ns, u32)]| list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).min();
         self.find(token, 0).map(|at| self.list(at)).and_then(gaps).map_or(u64::MAX, |gap| gap / 2 + 1)
     }
 
     /// Typical distance between neighbouring ends, ns.
-    pub fn rhythm(&self) -> Ns {
+    pub(crate) fn rhythm(&self) -> Ns {
         self.rhythm
     }
 }
@@ -127,7 +127,7 @@ fn rhythm(items: &[TokenAtEnd]) -> Ns {
 }
 
 /// Offset of `y`'s clock relative to `x`'s, to be subtracted from ends of `y`. `None` without a common token.
-pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
+pub(crate) fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     let common = x.common(y).map(|(a, b)| (x.list(a), y.list(b)));
     // Use the rarest token, because it gives the fewest candidates.
     let (xs, ys) = common.min_by_key(|(xs, ys)| xs.len().saturating_mul(ys.len()))?;
@@ -189,7 +189,7 @@ pub fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
 
 /// How partners are related.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pairing {
+pub(crate) enum Pairing {
     /// Their ends agree.
     Ends,
     /// As `Ends`, and a token occurs only within one step.
@@ -202,7 +202,7 @@ pub enum Pairing {
 /// tokens are specific to one step and both sides have the same number, order decides, as long as the pairs are no
 /// further apart than pairs usually are here: ends of similar calls in quick succession may be closer to each other
 /// than to their partners.
-pub fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32, u32)> {
+pub(crate) fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32, u32)> {
     // (pair, distance, limit): the usual distance of pairs is known only when all are collected.
     let mut near: Vec<((u32, u32), u64, u64)> = Vec::new();
     let mut out = Vec::new();
@@ -273,7 +273,7 @@ fn half_spacing(list: &[(Ns, u32)]) -> u64 {
 }
 
 /// Assigns a small number to each distinct key.
-pub struct Tokens<K> {
+pub(crate) struct Tokens<K> {
     known: HashMap<K, u32>,
 }
 

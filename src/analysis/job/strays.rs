@@ -24,11 +24,11 @@ const APART_PCT: Ns = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stray {
     /// Index of the instance.
-    pub instance: u32,
+    pub(crate) instance: u32,
     /// The member whose end is farthest from that of the others.
-    pub member: Member,
+    pub(crate) member: Member,
     /// It ends so much after the median end; negative if before, ns.
-    pub apart: Ns,
+    pub(crate) apart: Ns,
 }
 
 /// Finds them, in order of instance.

@@ -7,7 +7,7 @@ use super::window::LocalWindow;
 use hta_base::units::{Ns, Span};
 
 /// Time for which a member waited for others within its local time, in exposed collectives of other groups, ns.
-pub fn waited_within(job: &Job, m: Member, w: &LocalWindow) -> Ns {
+pub(crate) fn waited_within(job: &Job, m: Member, w: &LocalWindow) -> Ns {
     let waits = pieces(job, m, w).into_iter().filter(|p| matches!(p.what, ExposedKind::Sync));
     waits.map(|p| p.span.len()).sum()
 }

@@ -22,37 +22,37 @@ use hta_trace::collective::CollectiveKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallWait {
     /// The instance with the longest wait; a kernel with several messages has several instances.
-    pub instance: u32,
+    pub(crate) instance: u32,
     /// Waiting time from its start, ns.
-    pub wait: Ns,
+    pub(crate) wait: Ns,
     /// The last arrival came after the end of the call: a clock is wrong, or the call is not synchronous.
-    pub is_impossible: bool,
+    pub(crate) is_impossible: bool,
     /// Whether the waiting is known: not if a rank of the group is not recorded.
-    pub is_divided: bool,
+    pub(crate) is_divided: bool,
 }
 
 /// Arrivals of one instance, on the common axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrivals {
-    pub first: Ns,
-    pub last: Ns,
+    pub(crate) first: Ns,
+    pub(crate) last: Ns,
     /// Index of the last member among the instance's; ties: the lowest rank.
-    pub last_member: u32,
+    pub(crate) last_member: u32,
     /// Last minus second last; 0 for a tie.
-    pub gain: Ns,
+    pub(crate) gain: Ns,
     /// Latest minus earliest end.
-    pub end_skew: Ns,
-    pub is_impossible: bool,
+    pub(crate) end_skew: Ns,
+    pub(crate) is_impossible: bool,
 }
 
 /// Outcomes by part and call (`None` without a match), and arrivals by instance.
 pub struct Waits {
-    pub outcomes: Vec<Vec<Option<CallWait>>>,
-    pub arrivals: Vec<Arrivals>,
+    pub(crate) outcomes: Vec<Vec<Option<CallWait>>>,
+    pub(crate) arrivals: Vec<Arrivals>,
 }
 
 /// Divides all calls.
-pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Waits {
+pub(crate) fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Waits {
     let mut outcomes: Vec<Vec<Option<CallWait>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
     let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
     let arrivals = matched
@@ -97,7 +97,7 @@ pub fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Wait
 }
 
 /// First, last and gain of arrivals; the fields about ends stay 0.
-pub fn arrivals(at: &[Ns]) -> Arrivals {
+pub(crate) fn arrivals(at: &[Ns]) -> Arrivals {
     let mut found = Arrivals::default();
     let Some(&last) = at.iter().max() else { return found };
     found.first = at.iter().min().copied().unwrap_or(last);
@@ -116,7 +116,7 @@ impl Instance {
     }
 
     /// Whether a member waits for another one (or is the same).
-    pub fn depends(&self, root: Option<Member>, member: Member, on: Member) -> bool {
+    pub(crate) fn depends(&self, root: Option<Member>, member: Member, on: Member) -> bool {
         if member == on || self.is_mutual() {
             return true;
         }
@@ -135,7 +135,7 @@ impl Instance {
 
 /// Index of the root among the members: the recorded rank, or the position in the group that all members recorded;
 /// otherwise the lowest member, which frameworks use.
-pub fn root(parts: &[RankSummary], group: Option<&Group>, members: &[Member]) -> Option<usize> {
+pub(crate) fn root(parts: &[RankSummary], group: Option<&Group>, members: &[Member]) -> Option<usize> {
     let calls = || members.iter().map(|m| &parts[m.part as usize].calls.calls[m.call as usize]);
     let position_of = |rank: u32| members.iter().position(|m| parts[m.part as usize].rank == rank);
     if let Some(rank) = calls().find_map(|c| c.root) {

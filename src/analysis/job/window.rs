@@ -9,11 +9,11 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// The windows of every part, by call.
-pub type Windows = Vec<Vec<Option<LocalWindow>>>;
+pub(crate) type Windows = Vec<Vec<Option<LocalWindow>>>;
 
 /// Where a window starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WindowStart {
+pub(crate) enum WindowStart {
     /// At the end of a call of the part.
     Call(u32),
     Step,
@@ -22,10 +22,10 @@ pub enum WindowStart {
 
 /// A part's local time before it is ready for a call, on its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LocalWindow {
-    pub lane: u32,
-    pub span: Span,
-    pub from: WindowStart,
+pub(crate) struct LocalWindow {
+    pub(crate) lane: u32,
+    pub(crate) span: Span,
+    pub(crate) from: WindowStart,
 }
 
 /// The windows of a part, by call. On the host only the first call after a meeting point has one, because the following
@@ -80,7 +80,7 @@ fn ends_of_steps(job: &Job, part: u32, lane: usize) -> BTreeMap<u32, (Ns, u32)> 
 
 /// Start of the local time before a call if the rank has not met the others before: the start of the step, or else of
 /// the capture.
-pub fn start_without_meeting(p: &RankSummary, call: usize) -> (Ns, WindowStart) {
+pub(crate) fn start_without_meeting(p: &RankSummary, call: usize) -> (Ns, WindowStart) {
     let t = p.readiness[call].ready;
     let step = p.step_of(&p.calls.calls[call]).map(|s| s.window.start);
     match step.filter(|s| *s <= t) {
@@ -89,6 +89,6 @@ pub fn start_without_meeting(p: &RankSummary, call: usize) -> (Ns, WindowStart) 
     }
 }
 
-pub fn all_windows(job: &Job) -> Windows {
+pub(crate) fn all_windows(job: &Job) -> Windows {
     (0..job.parts.len() as u32).into_par_iter().map(|p| windows(job, p)).collect()
 }

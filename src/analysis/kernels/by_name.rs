@@ -152,7 +152,7 @@ struct Names<'a> {
     short: HashMap<StrId, String>,
 }
 
-pub fn table(trace: &RankTrace, options: &Options, scopes: &[ScopeActivities]) -> Batch {
+pub(crate) fn table(trace: &RankTrace, options: &Options, scopes: &[ScopeActivities]) -> Batch {
     let asked = |key| options.settings.has(&BY, key);
     let keys = SelectedKeys {
         op: asked("op"),

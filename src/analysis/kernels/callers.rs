@@ -19,27 +19,27 @@ use std::sync::Arc;
 
 /// What launched some activities, as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MainCaller<'a> {
+pub(crate) struct MainCaller<'a> {
     /// The operator, and the durations of what it launched.
-    pub op: Option<(&'a str, Ns)>,
+    pub(crate) op: Option<(&'a str, Ns)>,
     /// Shapes of its inputs in most of that time, and the durations of what it launched with them.
-    pub inputs: Option<(&'a str, Ns)>,
+    pub(crate) inputs: Option<(&'a str, Ns)>,
 }
 
 /// Finds the main callers of groups of activities of a rank.
-pub struct Callers<'a> {
+pub(crate) struct Callers<'a> {
     trace: &'a RankTrace,
     nodes: Arc<GraphNodes>,
     works: Arc<OperatorWorks>,
 }
 
 impl<'a> Callers<'a> {
-    pub fn new(trace: &'a RankTrace) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace) -> Self {
         Self { trace, nodes: GraphNodes::of(trace), works: OperatorWorks::of(trace) }
     }
 
     /// The main caller of the activities at some indices.
-    pub fn main(&self, activities: &[u32]) -> MainCaller<'a> {
+    pub(crate) fn main(&self, activities: &[u32]) -> MainCaller<'a> {
         let trace = self.trace;
         let of_activity = |i: &u32| {
             let ns = trace.activities.get(*i as usize)?.span.len();

@@ -30,7 +30,7 @@ table! {
 /// Share of the time of the span whose kernels some rule must know, percent; below it the report says so.
 const KNOWN_PCT: f64 = 98.0;
 
-pub fn table(trace: &RankTrace, scopes: &[ScopeActivities]) -> Batch {
+pub(crate) fn table(trace: &RankTrace, scopes: &[ScopeActivities]) -> Batch {
     let works = KernelWorks::of(trace);
     let mut table = KernelCategories::default();
     for (work, scope, step, activities) in scopes {
@@ -62,7 +62,7 @@ pub fn table(trace: &RankTrace, scopes: &[ScopeActivities]) -> Batch {
 }
 
 /// Categories over all ranks and devices, largest first.
-pub fn view(partials: &[Partial], scope: &str) -> View {
+pub(crate) fn view(partials: &[Partial], scope: &str) -> View {
     let mut sums: BTreeMap<String, (u64, Ns)> = BTreeMap::new();
     for r in rows::<KernelCategories>(partials).filter(|r| r.scope == scope) {
         let sum = sums.entry(r.category.to_string()).or_default();

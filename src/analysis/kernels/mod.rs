@@ -28,7 +28,7 @@ use totals::{NameTotal, top_names};
 
 table! {
     /// Time in which exactly this set of classes runs; the rows of a window sum to its busy time.
-    pub struct KernelClasses, KernelClassRow = "kernel_classes" by "rank, device, scope, step, classes" {
+    pub(crate) struct KernelClasses, KernelClassRow = "kernel_classes" by "rank, device, scope, step, classes" {
         rank; device; scope; step; step_label; ts_ns; dur_ns;
         classes: Text, "", "compute, communication, memory, or several joined by +";
         time_ns: i64, "ns", "time in which exactly these classes run";
@@ -58,7 +58,7 @@ const KEY_COLUMNS: [KeyColumn; 8] = [
     ("stream", "stream", Align::Right, |r| r.stream.map(|s| s.to_string())),
 ];
 
-pub struct Kernels;
+pub(crate) struct Kernels;
 
 impl Analysis for Kernels {
     fn about(&self) -> About {

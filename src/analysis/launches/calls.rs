@@ -21,56 +21,56 @@ use std::collections::HashMap;
 
 /// A call that starts work on a device, or seems to.
 #[derive(Debug, Clone, Copy)]
-pub struct LaunchCall<'a> {
+pub(crate) struct LaunchCall<'a> {
     /// Row of the call.
-    pub row: u32,
-    pub api: StrId,
-    pub span: Span,
+    pub(crate) row: u32,
+    pub(crate) api: StrId,
+    pub(crate) span: Span,
     /// Indices of its activities, in order of start.
-    pub activities: &'a [u32],
+    pub(crate) activities: &'a [u32],
     /// The activity that starts first; if several do, the first by device, stream and name.
-    pub first: Option<u32>,
+    pub(crate) first: Option<u32>,
     /// From the first start to the last end of its activities.
-    pub gpu_span: Option<Span>,
+    pub(crate) gpu_span: Option<Span>,
     /// Summed duration of its activities, ns.
-    pub gpu_ns: Ns,
+    pub(crate) gpu_ns: Ns,
     /// Time in which any of them ran, ns.
-    pub gpu_busy_ns: Ns,
+    pub(crate) gpu_busy_ns: Ns,
     /// Part of the call during which the device of its first activity was idle, outside the device's lead, ns.
-    pub idle_ns: Ns,
+    pub(crate) idle_ns: Ns,
     /// Whether one of its activities was queued behind work from before the recording. If so, its latency and delay do
     /// not measure launching.
-    pub behind_unrecorded: bool,
+    pub(crate) behind_unrecorded: bool,
 }
 
 impl LaunchCall<'_> {
-    pub fn cpu_ns(&self) -> Ns {
+    pub(crate) fn cpu_ns(&self) -> Ns {
         self.span.len()
     }
 
     /// From the start of the call to the first start, ns.
-    pub fn latency_ns(&self) -> Option<Ns> {
+    pub(crate) fn latency_ns(&self) -> Option<Ns> {
         self.gpu_span.map(|g| g.start - self.span.start)
     }
 
     /// From the end of the call to the first start, ns.
-    pub fn delay_ns(&self) -> Option<Ns> {
+    pub(crate) fn delay_ns(&self) -> Option<Ns> {
         self.gpu_span.map(|g| g.start - self.span.end)
     }
 
     /// Whether its first activity starts before the call does.
-    pub fn is_noise(&self) -> bool {
+    pub(crate) fn is_noise(&self) -> bool {
         self.latency_ns().is_some_and(|l| l < 0)
     }
 
     /// Whether its activities run shorter than the call itself; for a graph, the time in which any node runs.
-    pub fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         !self.activities.is_empty() && self.gpu_busy_ns < self.cpu_ns()
     }
 }
 
 /// All launch calls of a rank in order of (start, row).
-pub fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
+pub(crate) fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     let launches = trace.launches();
     let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
     let gpus = trace.devices.iter().filter(|d| d.is_gpu);

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 table! {
     /// Launch calls by API. In column names `cpu` is the call itself, `latency` call start to first start, `delay` call
     /// end to first start.
-    pub struct LaunchStats, LaunchStatsRow = "launch_stats" by "rank, scope, step, cpu_sum_ns descending, api" {
+    pub(crate) struct LaunchStats, LaunchStatsRow = "launch_stats" by "rank, scope, step, cpu_sum_ns descending, api" {
         rank;
         scope: Text, "", "capture: all calls; step: those that start in it; outside: the rest";
         step; step_label; is_partial; ts_ns; dur_ns;
@@ -65,7 +65,7 @@ table! {
 
 table! {
     /// One row per launch call.
-    pub struct Launches, LaunchRow = "launches" by "rank, ts_ns, event_id" {
+    pub(crate) struct Launches, LaunchRow = "launches" by "rank, ts_ns, event_id" {
         rank;
         device: Option<i64>, "", "device of the first activity";
         stream: Option<i64>, "", "stream of the first activity";
@@ -92,7 +92,7 @@ table! {
 
 table! {
     /// Activities whose launch was not recorded, by class; a class without any has no row.
-    pub struct Unlinked, UnlinkedRow = "unlinked_activities" by "rank, device, scope, step, class" {
+    pub(crate) struct Unlinked, UnlinkedRow = "unlinked_activities" by "rank, device, scope, step, class" {
         rank; device;
         scope: Text, "", "capture: all activities; step: those that start in it; outside: the rest";
         step; step_label; is_partial; ts_ns; dur_ns;
@@ -120,7 +120,7 @@ pub const DELAY_OUTLIER: Setting = Setting {
     kind: ValueType::Micros { default: 100 },
 };
 
-pub struct LaunchCalls;
+pub(crate) struct LaunchCalls;
 
 impl Analysis for LaunchCalls {
     fn about(&self) -> About {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const AROUND: u32 = 2;
 
 /// The table of a file. `text` is its content, `path` where the user has it.
-pub fn view(partials: &[Partial], options: &Options, path: &str, text: &str) -> View {
+pub(crate) fn view(partials: &[Partial], options: &Options, path: &str, text: &str) -> View {
     let totals = summed(partials, options);
     let all: Ns = totals.iter().filter(|((idle, _), _)| !idle).map(|(_, t)| t.host_self).sum();
     let mut of_file: BTreeMap<u32, LineTotal> = BTreeMap::new();

@@ -23,33 +23,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One row while it is collected.
 #[derive(Debug, Clone, Default)]
-pub struct LineSums {
-    pub calls: u64,
-    pub host_self: Ns,
-    pub host_total: Ns,
-    pub native: Ns,
-    pub blocked: Ns,
+pub(crate) struct LineSums {
+    pub(crate) calls: u64,
+    pub(crate) host_self: Ns,
+    pub(crate) host_total: Ns,
+    pub(crate) native: Ns,
+    pub(crate) blocked: Ns,
     /// Activities launched here, and those of the backward pass.
-    pub launched: Vec<u32>,
-    pub backward: Vec<u32>,
-    pub bwd_host: Ns,
-    pub launches: u64,
-    pub alloc_bytes: i64,
-    pub net_bytes: i64,
-    pub h2d_bytes: i64,
-    pub d2h_bytes: i64,
+    pub(crate) launched: Vec<u32>,
+    pub(crate) backward: Vec<u32>,
+    pub(crate) bwd_host: Ns,
+    pub(crate) launches: u64,
+    pub(crate) alloc_bytes: i64,
+    pub(crate) net_bytes: i64,
+    pub(crate) h2d_bytes: i64,
+    pub(crate) d2h_bytes: i64,
 }
 
 /// Identifies a row: index of the window, group, and whether its threads are idle.
-pub type RowKey = (usize, Group, bool);
+pub(crate) type RowKey = (usize, Group, bool);
 
 /// The rows of a rank.
-pub struct Collected {
-    pub rows: HashMap<RowKey, LineSums>,
-    pub has_memory: bool,
+pub(crate) struct Collected {
+    pub(crate) rows: HashMap<RowKey, LineSums>,
+    pub(crate) has_memory: bool,
 }
 
-pub struct Collect<'a> {
+pub(crate) struct Collect<'a> {
     calls: &'a CallForest<'a>,
     lines: &'a Lines,
     grouping: &'a Grouping<'a>,
@@ -62,7 +62,7 @@ pub struct Collect<'a> {
 
 impl<'a> Collect<'a> {
     /// `by_step`: also for the windows of the steps.
-    pub fn new(
+    pub(crate) fn new(
         calls: &'a CallForest<'a>,
         lines: &'a Lines,
         grouping: &'a Grouping<'a>,
@@ -74,7 +74,7 @@ impl<'a> Collect<'a> {
         Self { calls, lines, grouping, charging, scopes, windows, rows: HashMap::new() }
     }
 
-    pub fn all(mut self) -> Collected {
+    pub(crate) fn all(mut self) -> Collected {
         let idle = idle_threads(self.calls, self.lines);
         self.host(&idle);
         self.frames(&idle);
@@ -285,7 +285,7 @@ impl<'a> Collect<'a> {
 }
 
 /// Threads with frames that run no operator and make no API call, as monitors do.
-pub fn idle_threads(calls: &CallForest, lines: &Lines) -> HashSet<u32> {
+pub(crate) fn idle_threads(calls: &CallForest, lines: &Lines) -> HashSet<u32> {
     let mut working: HashSet<u32> = HashSet::new();
     for p in 0..calls.forest.len() as u32 {
         working.insert(calls.trace.columns.lane[calls.row(p) as usize]);

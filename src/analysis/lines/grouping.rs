@@ -7,7 +7,7 @@ use hta_base::units::Ns;
 use hta_trace::rank_trace::RankTrace;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub(crate) enum By {
     Line,
     Function,
     File,
@@ -15,9 +15,9 @@ pub enum By {
 }
 
 impl By {
-    pub const NAMES: [&'static str; 4] = ["line", "function", "file", "module"];
+    pub(crate) const NAMES: [&'static str; 4] = ["line", "function", "file", "module"];
 
-    pub fn named(text: Option<&str>) -> Self {
+    pub(crate) fn named(text: Option<&str>) -> Self {
         match text {
             Some("function") => By::Function,
             Some("file") => By::File,
@@ -32,25 +32,25 @@ impl By {
 pub struct Group(u32);
 
 /// GPU work of unknown launch.
-pub const UNLINKED: Group = Group(u32::MAX);
+pub(crate) const UNLINKED: Group = Group(u32::MAX);
 const NO_FRAME: Group = Group(0);
 const NO_OWNER: Group = Group(1);
 
 /// Name of the row for what is in no module.
-pub const NO_MODULE: &str = "[no module]";
+pub(crate) const NO_MODULE: &str = "[no module]";
 
 /// The key cells of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupCells {
-    pub file: Option<String>,
-    pub line: Option<u32>,
-    pub function: Option<String>,
-    pub module: Option<String>,
-    pub level: &'static str,
+pub(crate) struct GroupCells {
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<u32>,
+    pub(crate) function: Option<String>,
+    pub(crate) module: Option<String>,
+    pub(crate) level: &'static str,
 }
 
 /// The rows of one rank.
-pub struct Grouping<'a> {
+pub(crate) struct Grouping<'a> {
     trace: &'a RankTrace,
     lines: &'a Lines,
     by: By,
@@ -61,7 +61,7 @@ pub struct Grouping<'a> {
 }
 
 impl<'a> Grouping<'a> {
-    pub fn new(trace: &'a RankTrace, lines: &'a Lines, by: By) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace, lines: &'a Lines, by: By) -> Self {
         let mut files: Vec<&str> = Vec::new();
         let mut file_of = Vec::new();
         if by == By::File {
@@ -81,12 +81,12 @@ impl<'a> Grouping<'a> {
     }
 
     /// The modules, if rows are modules.
-    pub fn modules(&self) -> Option<&Modules> {
+    pub(crate) fn modules(&self) -> Option<&Modules> {
         (self.by == By::Module).then_some(&self.modules)
     }
 
     /// The row of the instants at which a frame is the innermost.
-    pub fn of_frame(&self, row: u32) -> Group {
+    pub(crate) fn of_frame(&self, row: u32) -> Group {
         let Some(frame) = self.lines.frame(row) else { return NO_FRAME };
         match self.by {
             By::Line => Group(frame.line.0),
@@ -97,12 +97,12 @@ impl<'a> Grouping<'a> {
     }
 
     /// The row of an instant on a thread.
-    pub fn at(&self, lane: u32, t: Ns) -> Group {
+    pub(crate) fn at(&self, lane: u32, t: Ns) -> Group {
         self.lines.frame_at(lane, t).map_or(NO_FRAME, |row| self.of_frame(row))
     }
 
     /// The row that is charged.
-    pub fn of_charge(&self, charge: &Charge) -> Group {
+    pub(crate) fn of_charge(&self, charge: &Charge) -> Group {
         match self.by {
             By::Line => Group(charge.line.0),
             _ => self.at(charge.lane, charge.t),
@@ -110,7 +110,7 @@ impl<'a> Grouping<'a> {
     }
 
     /// The rows of which a frame is a call.
-    pub fn called(&self, row: u32) -> impl Iterator<Item = Group> {
+    pub(crate) fn called(&self, row: u32) -> impl Iterator<Item = Group> {
         let frame = self.lines.frame(row);
         let user = frame.filter(|f| f.kind == FrameKind::User).map(|f| f.function);
         let (first, second) = match self.by {
@@ -128,7 +128,7 @@ impl<'a> Grouping<'a> {
         self.file_of.get(function.0 as usize).copied().unwrap_or(NO_OWNER)
     }
 
-    pub fn cells(&self, group: Group) -> GroupCells {
+    pub(crate) fn cells(&self, group: Group) -> GroupCells {
         let none = GroupCells { file: None, line: None, function: None, module: None, level: Level::None.name() };
         let named = |text: &str| GroupCells { file: Some(text.to_string()), ..none.clone() };
         let index = group.0.wrapping_sub(NO_OWNER.0 + 1) as usize;

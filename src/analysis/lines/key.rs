@@ -7,20 +7,20 @@ const PLACE_WIDTH: usize = 36;
 
 /// The key cells of a line, as all ranks have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LineKey<'a> {
-    pub file: Option<&'a str>,
-    pub line: Option<u32>,
-    pub function: Option<&'a str>,
-    pub module: Option<&'a str>,
+pub(crate) struct LineKey<'a> {
+    pub(crate) file: Option<&'a str>,
+    pub(crate) line: Option<u32>,
+    pub(crate) function: Option<&'a str>,
+    pub(crate) module: Option<&'a str>,
 }
 
 impl<'a> LineKey<'a> {
-    pub fn new(row: &LineRow<'a>) -> Self {
+    pub(crate) fn new(row: &LineRow<'a>) -> Self {
         Self { file: row.file, line: row.line, function: row.function, module: row.module }
     }
 
     /// `train.py:12` for a line; `train.py:10 train` for a function, so that terminals link both.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match (self.file.or(self.module), self.line, self.function) {
             (Some(file), Some(line), Some(function)) => format!("{file}:{line} {function}"),
             (Some(file), Some(line), None) => format!("{file}:{line}"),
@@ -30,7 +30,7 @@ impl<'a> LineKey<'a> {
 }
 
 /// The end of a place, which identifies it: a long path loses its front.
-pub fn shown(place: &str) -> String {
+pub(crate) fn shown(place: &str) -> String {
     let count = place.chars().count();
     if count <= PLACE_WIDTH {
         return place.to_string();

@@ -104,7 +104,7 @@ const NO_FRAMES: &str = "no Python frames: record with with_stack=True";
 const FEW_FRAMES: &str = "fewer than half of the operators are inside Python frames: record with with_stack=True";
 
 /// The analysis of source lines.
-pub struct LinesOf;
+pub(crate) struct LinesOf;
 
 impl Analysis for LinesOf {
     fn about(&self) -> About {

@@ -16,18 +16,18 @@ const MOST: usize = 3;
 
 /// A line whose self time differs between ranks; times per step.
 #[derive(Debug, Clone, Copy)]
-pub struct LineSpread<'a> {
-    pub key: LineKey<'a>,
+pub(crate) struct LineSpread<'a> {
+    pub(crate) key: LineKey<'a>,
     /// The rank that is farthest from the median.
-    pub rank: u32,
+    pub(crate) rank: u32,
     /// Its self time.
-    pub own: Ns,
+    pub(crate) own: Ns,
     /// The lower median of all ranks.
-    pub median: Ns,
+    pub(crate) median: Ns,
     /// Largest less smallest self time.
-    pub spread: Ns,
+    pub(crate) spread: Ns,
     /// The spread as a percentage of the mean step of all ranks.
-    pub share: f64,
+    pub(crate) share: f64,
 }
 
 /// Number of steps, and their length, by rank.
@@ -49,7 +49,7 @@ fn by_rank(partials: &[Partial]) -> BTreeMap<LineKey<'_>, BTreeMap<u32, Ns>> {
 }
 
 /// The lines whose self time differs by enough of the step, largest difference first.
-pub fn differing(partials: &[Partial]) -> Vec<LineSpread<'_>> {
+pub(crate) fn differing(partials: &[Partial]) -> Vec<LineSpread<'_>> {
     let steps = steps(partials);
     let (count, length) = steps.values().fold((0, 0), |(n, ns), s| (n + s.0, ns + s.1));
     if steps.len() < 2 || count == 0 {
@@ -76,7 +76,7 @@ pub fn differing(partials: &[Partial]) -> Vec<LineSpread<'_>> {
     all
 }
 
-pub fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
+pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
     let observation = |rank: u32, cost: Ns, share: f64, sentence: String| Observation {
         analysis: stem,
         ranks: vec![rank],

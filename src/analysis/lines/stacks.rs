@@ -31,7 +31,7 @@ enum Name {
 }
 
 /// One rank's stacks: of modules if these are given.
-pub fn fold(calls: &CallForest, lines: &Lines, modules: Option<&Modules>, weight: Weight) -> Batch {
+pub(crate) fn fold(calls: &CallForest, lines: &Lines, modules: Option<&Modules>, weight: Weight) -> Batch {
     let mut fold = Fold { calls, lines, modules, tree: StackTree::default(), nodes: HashMap::new() };
     match weight {
         Weight::Host => fold.host(),

@@ -14,19 +14,19 @@ use std::collections::BTreeMap;
 
 /// A line, summed over ranks.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct LineTotal {
-    pub host_self: Ns,
-    pub host_total: Ns,
-    pub native: Ns,
-    pub blocked: Ns,
-    pub gpu: Ns,
-    pub bwd_gpu: Ns,
-    pub alloc: i64,
-    pub calls: u64,
+pub(crate) struct LineTotal {
+    pub(crate) host_self: Ns,
+    pub(crate) host_total: Ns,
+    pub(crate) native: Ns,
+    pub(crate) blocked: Ns,
+    pub(crate) gpu: Ns,
+    pub(crate) bwd_gpu: Ns,
+    pub(crate) alloc: i64,
+    pub(crate) calls: u64,
 }
 
 /// The lines of all ranks in the printed scope, by whether their threads are idle.
-pub fn summed<'a>(partials: &'a [Partial], options: &Options) -> BTreeMap<(bool, LineKey<'a>), LineTotal> {
+pub(crate) fn summed<'a>(partials: &'a [Partial], options: &Options) -> BTreeMap<(bool, LineKey<'a>), LineTotal> {
     let scope = options.printed_scope("capture");
     let mut totals: BTreeMap<(bool, LineKey), LineTotal> = BTreeMap::new();
     for r in rows::<LinesTable>(partials).filter(|r| r.scope == scope) {
@@ -43,7 +43,7 @@ pub fn summed<'a>(partials: &'a [Partial], options: &Options) -> BTreeMap<(bool,
     totals
 }
 
-pub fn views(partials: &[Partial], options: &Options) -> Vec<View> {
+pub(crate) fn views(partials: &[Partial], options: &Options) -> Vec<View> {
     let mut views = vec![lines(partials, options)];
     views.extend(spread(partials, options));
     views

@@ -63,7 +63,7 @@ fn retries(found: &[Found], places: &MemoryPlaces) -> Vec<usize> {
     out
 }
 
-pub fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPlaces) {
+pub(crate) fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPlaces) {
     let mut found: Vec<Found> = Vec::new();
     for r in failed_requests(&trace.columns.memory) {
         found.push(Found {

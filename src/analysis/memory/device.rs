@@ -6,27 +6,27 @@ use hta_trace::memory::{Allocations, MemoryRecord, by_device, device_type_name, 
 use hta_trace::rank_trace::RankTrace;
 
 /// The memory of one device over the recording.
-pub struct DeviceMemory<'a> {
-    pub rank: u32,
-    pub device_type: String,
+pub(crate) struct DeviceMemory<'a> {
+    pub(crate) rank: u32,
+    pub(crate) device_type: String,
     pub device: Option<i64>,
-    pub records: &'a [MemoryRecord],
+    pub(crate) records: &'a [MemoryRecord],
     /// Where each record happens.
-    pub places: Vec<MemoryPlace>,
+    pub(crate) places: Vec<MemoryPlace>,
     /// Level before the first record; 0 if it is unknown.
-    pub before: i64,
+    pub(crate) before: i64,
     /// Whether it is unknown.
-    pub is_relative: bool,
+    pub(crate) is_relative: bool,
     /// Level after each record.
-    pub levels: Vec<i64>,
+    pub(crate) levels: Vec<i64>,
     /// `None` without addresses.
-    pub allocations: Option<Allocations>,
+    pub(crate) allocations: Option<Allocations>,
     /// Memory of the device.
-    pub total: Option<i64>,
+    pub(crate) total: Option<i64>,
 }
 
 /// All devices of a rank, in order of type and number.
-pub fn devices<'a>(trace: &'a RankTrace, places: &MemoryPlaces) -> Vec<DeviceMemory<'a>> {
+pub(crate) fn devices<'a>(trace: &'a RankTrace, places: &MemoryPlaces) -> Vec<DeviceMemory<'a>> {
     let of_each = by_device(&trace.columns.memory).map(|records| DeviceMemory::new(trace, places, records));
     let mut all: Vec<DeviceMemory> = of_each.collect();
     all.sort_by(|a, b| (&a.device_type, a.device).cmp(&(&b.device_type, b.device)));
@@ -53,23 +53,23 @@ impl<'a> DeviceMemory<'a> {
     }
 
     /// Reserved after a record; `None` for the host, whose allocator reserves nothing.
-    pub fn reserved(&self, number: usize) -> Option<i64> {
+    pub(crate) fn reserved(&self, number: usize) -> Option<i64> {
         self.records.get(number).filter(|r| r.device.is_some()).and_then(|r| r.total_reserved)
     }
 
     /// Reserved but not allocated after a record.
-    pub fn unused(&self, number: usize) -> Option<i64> {
+    pub(crate) fn unused(&self, number: usize) -> Option<i64> {
         Some(self.reserved(number)?.saturating_sub(*self.levels.get(number)?))
     }
 
     /// The level at an instant, before anything that is recorded at that instant.
-    pub fn level_before(&self, t: Ns) -> i64 {
+    pub(crate) fn level_before(&self, t: Ns) -> i64 {
         let count = self.records.partition_point(|r| r.ts < t);
         count.checked_sub(1).and_then(|last| self.levels.get(last)).copied().unwrap_or(self.before)
     }
 
     /// The first record with the highest level of those in a step (of all, if none is given).
-    pub fn peak(&self, step: Option<u32>) -> Option<usize> {
+    pub(crate) fn peak(&self, step: Option<u32>) -> Option<usize> {
         let of_step = |number: &usize| step.is_none() || self.places.get(*number).is_some_and(|p| p.step == step);
         let numbers = (0..self.levels.len()).filter(of_step);
         numbers.max_by_key(|&n| (self.levels[n], std::cmp::Reverse(n)))

@@ -22,7 +22,7 @@ const GROWTH_MIN_PART: i64 = 1000;
 /// Smallest distance of a rank's peak from the median of the ranks that is told, percent.
 const DIFFERS_FROM_PCT: f64 = 10.0;
 
-pub fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
+pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
     let observation = |ranks: Vec<u32>, certainty, sentence: String, table: &TableSpec| Observation {
         analysis: stem,
         ranks,
@@ -96,13 +96,13 @@ fn when(peak: &MemoryPeakRow) -> String {
 }
 
 /// A device whose level grows in each of the last full steps.
-pub struct Leak<'a> {
-    pub rank: u32,
-    pub place: Place<'a>,
+pub(crate) struct Leak<'a> {
+    pub(crate) rank: u32,
+    pub(crate) place: Place<'a>,
     /// Number of the steps at the end that grow.
     steps: usize,
     /// Growth of the median one, bytes.
-    pub bytes: i64,
+    pub(crate) bytes: i64,
     /// Level after the last of them.
     level: i64,
     total: Option<i64>,
@@ -110,7 +110,7 @@ pub struct Leak<'a> {
 
 impl Leak<'_> {
     /// In words; `with_rank`: there are others.
-    pub fn sentence(&self, partials: &[Partial], with_rank: bool) -> String {
+    pub(crate) fn sentence(&self, partials: &[Partial], with_rank: bool) -> String {
         let left = self.total.map(|total| total.saturating_sub(self.level).max(0) / self.bytes.max(1));
         let until =
             left.map_or(String::new(), |n| format!("; the device is full in about {} steps", fmt_count(n as u64)));
@@ -130,7 +130,7 @@ impl Leak<'_> {
     }
 
     /// The site of most survivors: a line if there are any, else an operator.
-    pub fn site<'a>(&self, partials: &'a [Partial]) -> Option<MemoryLeakRow<'a>> {
+    pub(crate) fn site<'a>(&self, partials: &'a [Partial]) -> Option<MemoryLeakRow<'a>> {
         let of_device = |kind: &'static str| {
             rows::<MemoryLeaks>(partials)
                 .filter(move |r| r.key_kind == kind && r.is_recurring && self.place.is(r.rank, r.device_type, r.device))
@@ -141,7 +141,7 @@ impl Leak<'_> {
 }
 
 /// The leaks, the one that grows fastest first.
-pub fn leaks(partials: &[Partial]) -> Vec<Leak<'_>> {
+pub(crate) fn leaks(partials: &[Partial]) -> Vec<Leak<'_>> {
     let mut by_place: BTreeMap<Place, Vec<MemoryStepRow>> = BTreeMap::new();
     for row in rows::<MemorySteps>(partials) {
         by_place

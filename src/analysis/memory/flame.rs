@@ -19,7 +19,7 @@ use hta_trace::strings::StrId;
 
 /// Which allocations are folded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeldStacks {
+pub(crate) enum HeldStacks {
     Alloc,
     Peak,
     End,
@@ -27,7 +27,7 @@ pub enum HeldStacks {
 
 impl HeldStacks {
     /// What an option names.
-    pub fn named(text: Option<&str>) -> Option<Self> {
+    pub(crate) fn named(text: Option<&str>) -> Option<Self> {
         match text {
             Some("alloc") => Some(Self::Alloc),
             Some("peak") => Some(Self::Peak),
@@ -36,7 +36,7 @@ impl HeldStacks {
         }
     }
 
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Alloc => "allocated memory",
             Self::Peak => "memory at the peak",
@@ -55,7 +55,7 @@ enum Name {
 }
 
 /// The stacks of a rank, of all its devices or the one that a text names.
-pub fn fold(trace: &RankTrace, held: HeldStacks, device: Option<&str>) -> Batch {
+pub(crate) fn fold(trace: &RankTrace, held: HeldStacks, device: Option<&str>) -> Batch {
     let calls = CallForest::new(trace);
     let lines = Lines::of(trace);
     let places = MemoryPlaces::new(&calls, &lines);

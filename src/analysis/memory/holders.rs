@@ -20,15 +20,15 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Holder of what was allocated before the recording.
-pub const BEFORE: &str = "[before window]";
+pub(crate) const BEFORE: &str = "[before window]";
 /// Holder of what no operator allocated.
-pub const NO_OPERATOR: &str = "[no operator]";
+pub(crate) const NO_OPERATOR: &str = "[no operator]";
 /// Holder of what was allocated outside any module.
 const NO_MODULE: &str = "[no module]";
 
 /// One holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Holder {
+pub(crate) enum Holder {
     Line(LineId),
     Module(Option<u32>),
     Op(Option<ShownOperator>),
@@ -36,10 +36,10 @@ pub enum Holder {
 }
 
 /// The kinds of holders, in order of their names.
-pub const KINDS: [&str; 4] = ["line", "module", "op", "phase"];
+pub(crate) const KINDS: [&str; 4] = ["line", "module", "op", "phase"];
 
 impl Holder {
-    pub fn kind(self) -> &'static str {
+    pub(crate) fn kind(self) -> &'static str {
         match self {
             Holder::Line(_) => "line",
             Holder::Module(_) => "module",
@@ -49,7 +49,7 @@ impl Holder {
     }
 
     /// `None` if the trace does not record such holders.
-    pub fn text(self, places: &MemoryPlaces) -> Option<String> {
+    pub(crate) fn text(self, places: &MemoryPlaces) -> Option<String> {
         match self {
             Holder::Line(line) => places.line(line),
             Holder::Module(_) if places.paths.is_empty() => None,
@@ -74,17 +74,17 @@ impl Holder {
 }
 
 /// Number and size of allocations.
-pub type CountAndBytes = (u64, i64);
+pub(crate) type CountAndBytes = (u64, i64);
 
 /// What is alive at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held {
-    pub by_holder: BTreeMap<Holder, CountAndBytes>,
-    pub known: CountAndBytes,
+pub(crate) struct Held {
+    pub(crate) by_holder: BTreeMap<Holder, CountAndBytes>,
+    pub(crate) known: CountAndBytes,
 }
 
 /// What is alive after each of the given records, which must be in order; empty where allocations are not known.
-pub fn held_after(memory: &DeviceMemory, places: &MemoryPlaces, numbers: &[usize]) -> Vec<Held> {
+pub(crate) fn held_after(memory: &DeviceMemory, places: &MemoryPlaces, numbers: &[usize]) -> Vec<Held> {
     // Where the level before the recording is unknown, what is alive is no part of anything.
     let Some(allocations) = memory.allocations.as_ref().filter(|_| !memory.is_relative) else { return Vec::new() };
     // The allocation that each record opens, and the ones that it closes (two if it allocates over a live one).
@@ -128,13 +128,19 @@ impl Held {
 /// The moment of some rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment<'a> {
-    pub name: &'a str,
-    pub step: Option<u32>,
-    pub level: i64,
+    pub(crate) name: &'a str,
+    pub(crate) step: Option<u32>,
+    pub(crate) level: i64,
 }
 
 /// Adds the rows of one moment.
-pub fn push(table: &mut MemoryContent, memory: &DeviceMemory, places: &MemoryPlaces, moment: Moment, held: &Held) {
+pub(crate) fn push(
+    table: &mut MemoryContent,
+    memory: &DeviceMemory,
+    places: &MemoryPlaces,
+    moment: Moment,
+    held: &Held,
+) {
     for kind in KINDS {
         let of_kind = held.by_holder.iter().filter(|(holder, _)| holder.kind() == kind);
         let named = of_kind.map(|(holder, sum)| Some((holder.text(places)?, Some(sum.0), sum.1)));

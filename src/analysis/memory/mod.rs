@@ -5,13 +5,13 @@
 
 mod allocator;
 mod device;
-pub mod findings;
+pub(crate) mod findings;
 mod flame;
-pub mod holders;
+pub(crate) mod holders;
 mod operators;
 mod peaks;
 mod per_record;
-pub mod report;
+pub(crate) mod report;
 mod steps;
 pub mod tables;
 
@@ -35,7 +35,7 @@ use hta_trace::rank_trace::RankTrace;
 use std::sync::Arc;
 
 /// Column `source` of rows from traces.
-pub const TRACE: &str = "trace";
+pub(crate) const TRACE: &str = "trace";
 
 const BY: Setting = Setting {
     stem: "memory",
@@ -45,7 +45,7 @@ const BY: Setting = Setting {
     kind: ValueType::Choice(&["op", "line", "module", "phase"]),
 };
 
-pub const AT: Setting = Setting {
+pub(crate) const AT: Setting = Setting {
     stem: "memory",
     flag: "--at",
     value: "MOMENT",
@@ -53,7 +53,7 @@ pub const AT: Setting = Setting {
     kind: ValueType::Moment,
 };
 
-pub const DEVICE: Setting = Setting {
+pub(crate) const DEVICE: Setting = Setting {
     stem: "memory",
     flag: "--device",
     value: "DEVICE",
@@ -86,7 +86,7 @@ const SPEEDSCOPE: Setting = Setting {
 };
 
 /// The tables of a rank whose size does not grow with the recording, made once for all that read them.
-pub struct RankMemory {
+pub(crate) struct RankMemory {
     tables: Vec<Batch>,
 }
 
@@ -115,13 +115,13 @@ impl RankMemory {
     }
 
     /// What threatens the rank's memory, as a part of the answer of all ranks.
-    pub fn partial(&self, trace: &RankTrace) -> Partial {
+    pub(crate) fn partial(&self, trace: &RankTrace) -> Partial {
         Partial { rank: trace.rank, tables: self.tables.clone(), reason: None }
     }
 }
 
 /// Names of the devices with records.
-pub fn devices_of(trace: &RankTrace) -> Vec<String> {
+pub(crate) fn devices_of(trace: &RankTrace) -> Vec<String> {
     let name = |r: &MemoryRecord| device_name(&device_type_name(r.device_type), r.device);
     by_device(&trace.columns.memory).filter_map(|of| of.first().map(name)).collect()
 }
@@ -152,7 +152,7 @@ fn held_stacks(options: &Options) -> Option<HeldStacks> {
     HeldStacks::named(options.settings.text(&FOLDED)).or(of_file)
 }
 
-pub struct Memory;
+pub(crate) struct Memory;
 
 impl Analysis for Memory {
     fn about(&self) -> About {

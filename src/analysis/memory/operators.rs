@@ -34,7 +34,7 @@ impl Sums {
 }
 
 /// Number of calls by name.
-pub fn calls(trace: &RankTrace) -> HashMap<StrId, u64> {
+pub(crate) fn calls(trace: &RankTrace) -> HashMap<StrId, u64> {
     let mut calls = HashMap::new();
     for row in (0..trace.classes.len()).filter(|r| trace.classes[*r] == Class::HostOp) {
         *calls.entry(trace.columns.name(row)).or_default() += 1;
@@ -42,7 +42,7 @@ pub fn calls(trace: &RankTrace) -> HashMap<StrId, u64> {
     calls
 }
 
-pub fn add(
+pub(crate) fn add(
     table: &mut MemoryOperators,
     trace: &RankTrace,
     memory: &DeviceMemory,

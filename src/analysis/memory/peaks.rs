@@ -18,7 +18,7 @@ struct Described<'a> {
     number: usize,
 }
 
-pub fn add(
+pub(crate) fn add(
     peaks: &mut MemoryPeaks,
     content: &mut MemoryContent,
     trace: &RankTrace,

@@ -8,7 +8,7 @@ use crate::memory::tables::{MemoryAllocationRow, MemoryAllocations, MemoryCurve,
 use hta_base::table::schema::Table;
 use hta_trace::memory::AllocationEnd;
 
-pub fn curve(devices: &[DeviceMemory], give: &mut RowEmitter) {
+pub(crate) fn curve(devices: &[DeviceMemory], give: &mut RowEmitter) {
     let mut table = MemoryCurve::default();
     for memory in devices {
         for (number, (record, level)) in memory.records.iter().zip(&memory.levels).enumerate() {
@@ -31,7 +31,7 @@ pub fn curve(devices: &[DeviceMemory], give: &mut RowEmitter) {
     give(table.finish());
 }
 
-pub fn allocations(devices: &[DeviceMemory], places: &MemoryPlaces, give: &mut RowEmitter) {
+pub(crate) fn allocations(devices: &[DeviceMemory], places: &MemoryPlaces, give: &mut RowEmitter) {
     let mut table = MemoryAllocations::default();
     for memory in devices {
         // Frees of what was allocated before the recording come first: they have no number of an allocation.

@@ -21,9 +21,9 @@ const KEY_WIDTH: usize = 52;
 /// A device of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place<'a> {
-    pub rank: u32,
-    pub device_type: &'a str,
-    pub device: Option<i64>,
+    pub(crate) rank: u32,
+    pub(crate) device_type: &'a str,
+    pub(crate) device: Option<i64>,
 }
 
 impl<'a> Place<'a> {
@@ -31,35 +31,35 @@ impl<'a> Place<'a> {
         Self { rank: peak.rank, device_type: peak.device_type, device: peak.device }
     }
 
-    pub fn is(&self, rank: u32, device_type: &str, device: Option<i64>) -> bool {
+    pub(crate) fn is(&self, rank: u32, device_type: &str, device: Option<i64>) -> bool {
         (self.rank, self.device_type, self.device) == (rank, device_type, device)
     }
 
     /// `cuda:0 (rank 3)`; without the rank if there is only one.
-    pub fn shown(&self, several: bool) -> String {
+    pub(crate) fn shown(&self, several: bool) -> String {
         let name = device_name(self.device_type, self.device);
         if several { format!("{name} (rank {})", self.rank) } else { name }
     }
 }
 
 /// A device as PyTorch writes it: `cuda:0`, and `cpu` for the host.
-pub fn device_name(device_type: &str, device: Option<i64>) -> String {
+pub(crate) fn device_name(device_type: &str, device: Option<i64>) -> String {
     device.map_or_else(|| device_type.to_string(), |id| format!("{device_type}:{id}"))
 }
 
 /// Whether a device is the one that a text names: `cuda:0`, `cuda` or `0`.
-pub fn is_of_device(device_type: &str, device: Option<i64>, text: &str) -> bool {
+pub(crate) fn is_of_device(device_type: &str, device: Option<i64>, text: &str) -> bool {
     text == device_type || text == device_name(device_type, device) || device.is_some_and(|id| text.parse() == Ok(id))
 }
 
 /// A number of bytes that may be negative.
-pub fn size(bytes: i64) -> String {
+pub(crate) fn size(bytes: i64) -> String {
     let text = fmt_bytes(bytes.unsigned_abs());
     if bytes < 0 { format!("-{text}") } else { text }
 }
 
 /// The peaks of the capture: the device nearest to its limit first; then by size, devices before hosts.
-pub fn peaks(partials: &[Partial]) -> Vec<MemoryPeakRow<'_>> {
+pub(crate) fn peaks(partials: &[Partial]) -> Vec<MemoryPeakRow<'_>> {
     let mut peaks: Vec<_> = rows::<MemoryPeaks>(partials).filter(|r| r.scope == "capture").collect();
     // In units of 2^-20, which is finer than any print.
     let share = |r: &MemoryPeakRow| {
@@ -71,7 +71,7 @@ pub fn peaks(partials: &[Partial]) -> Vec<MemoryPeakRow<'_>> {
 }
 
 /// The rows of one moment of a device.
-pub fn content_at<'a>(
+pub(crate) fn content_at<'a>(
     partials: &'a [Partial],
     place: &Place,
     kind: &str,
@@ -91,7 +91,7 @@ pub fn content_at<'a>(
     rows::<MemoryContent>(partials).filter(of_moment).collect()
 }
 
-pub fn views(partials: &[Partial], options: &Options) -> Vec<View> {
+pub(crate) fn views(partials: &[Partial], options: &Options) -> Vec<View> {
     let wanted = options.settings.text(&DEVICE);
     let mut peaks = peaks(partials);
     peaks.retain(|r| wanted.is_none_or(|text| is_of_device(r.device_type, r.device, text)));

@@ -18,18 +18,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps that are marked in the trace and selected.
-pub fn shown<'a>(trace: &'a RankTrace, options: &'a Options) -> impl Iterator<Item = &'a Step> {
+pub(crate) fn shown<'a>(trace: &'a RankTrace, options: &'a Options) -> impl Iterator<Item = &'a Step> {
     let filter = options.model.steps.as_ref();
     marked(trace).iter().filter(move |s| filter.is_none_or(|f| f.keeps(s.index, s.label)))
 }
 
 /// Steps that are marked in the trace.
-pub fn marked(trace: &RankTrace) -> &[Step] {
+pub(crate) fn marked(trace: &RankTrace) -> &[Step] {
     if trace.steps.rule == StepRule::Capture { &[] } else { &trace.steps.steps }
 }
 
 /// Whether a step is meant by a number: its label, or its index if steps have none.
-pub fn is_numbered(index: u32, label: Option<i64>, number: i64) -> bool {
+pub(crate) fn is_numbered(index: u32, label: Option<i64>, number: i64) -> bool {
     label.unwrap_or(i64::from(index)) == number
 }
 
@@ -58,7 +58,7 @@ impl Survivors {
     }
 }
 
-pub fn add(
+pub(crate) fn add(
     table: &mut MemorySteps,
     leaks: &mut MemoryLeaks,
     trace: &RankTrace,

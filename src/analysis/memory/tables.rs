@@ -73,7 +73,7 @@ table! {
 
 table! {
     /// Every allocation, with the time and place of its end.
-    pub struct MemoryAllocations, MemoryAllocationRow = "memory_allocations" by "rank, source, device_type, device, seq" {
+    pub(crate) struct MemoryAllocations, MemoryAllocationRow = "memory_allocations" by "rank, source, device_type, device, seq" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory";
@@ -102,7 +102,7 @@ table! {
 
 table! {
     /// What operators allocate and free. Own figures add up over the rows; the others include operators inside.
-    pub struct MemoryOperators, MemoryOperatorRow = "memory_operators" by "rank, source, device_type, device, alloc_self_bytes descending, name" {
+    pub(crate) struct MemoryOperators, MemoryOperatorRow = "memory_operators" by "rank, source, device_type, device, alloc_self_bytes descending, name" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory";
@@ -138,7 +138,7 @@ table! {
 
 table! {
     /// Sites whose allocations outlive the step after theirs, and so may pile up.
-    pub struct MemoryLeaks, MemoryLeakRow = "memory_leaks" by "rank, source, device_type, device, key_kind, bytes descending, site" {
+    pub(crate) struct MemoryLeaks, MemoryLeakRow = "memory_leaks" by "rank, source, device_type, device, key_kind, bytes descending, site" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory";
@@ -155,7 +155,7 @@ table! {
 
 table! {
     /// What happens to the allocator: failed requests, and memory taken from the device or given back.
-    pub struct MemoryEvents, MemoryEventRow = "memory_events" by "rank, source, device_type, device, ts_ns, seq" {
+    pub(crate) struct MemoryEvents, MemoryEventRow = "memory_events" by "rank, source, device_type, device, ts_ns, seq" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory, and for calls, which do not record it";

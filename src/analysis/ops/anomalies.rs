@@ -29,7 +29,7 @@ table! {
 
 /// Kind of anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Anomaly {
+pub(crate) enum Anomaly {
     /// A value is read from the GPU.
     Item,
     /// The size of a result is read from the GPU.
@@ -43,10 +43,10 @@ pub enum Anomaly {
 }
 
 impl Anomaly {
-    pub const ALL: [Anomaly; 5] =
+    pub(crate) const ALL: [Anomaly; 5] =
         [Anomaly::Item, Anomaly::Nonzero, Anomaly::PageableCopy, Anomaly::Synchronize, Anomaly::Allocation];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Anomaly::Item => "item",
             Anomaly::Nonzero => "nonzero",
@@ -57,7 +57,7 @@ impl Anomaly {
     }
 
     /// Description of the calls.
-    pub fn what(self) -> &'static str {
+    pub(crate) fn what(self) -> &'static str {
         match self {
             Anomaly::Item => "Values are read from the GPU",
             Anomaly::Nonzero => "Sizes of results are read from the GPU",
@@ -68,7 +68,7 @@ impl Anomaly {
     }
 
     /// Advice for the user.
-    pub fn advice(self) -> &'static str {
+    pub(crate) fn advice(self) -> &'static str {
         match self {
             Anomaly::Item => "keep the value on the GPU, or read it every few steps",
             Anomaly::Nonzero => "masks and torch.where need no size on the host",
@@ -108,7 +108,7 @@ struct Found {
     first: u32,
 }
 
-pub fn table(calls: &CallForest) -> Batch {
+pub(crate) fn table(calls: &CallForest) -> Batch {
     let trace = calls.trace;
     let by_name = |of: fn(&str) -> Option<Anomaly>| -> Vec<Option<Anomaly>> {
         trace.columns.strings.iter().map(|(_, t)| of(t)).collect()

@@ -30,7 +30,7 @@ table! {
 }
 
 /// The rows, by event.
-pub fn rows(calls: &CallForest, give: &mut RowEmitter) {
+pub(crate) fn rows(calls: &CallForest, give: &mut RowEmitter) {
     let trace = calls.trace;
     let annotations: Vec<u32> =
         (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Annotation).collect();

@@ -65,7 +65,7 @@ enum Name {
 }
 
 /// The tree of a rank.
-pub fn table(calls: &CallForest) -> Batch {
+pub(crate) fn table(calls: &CallForest) -> Batch {
     let trace = calls.trace;
     let mut busy = HashSet::new();
     busy.extend(calls.forest.rows.iter().map(|&row| trace.columns.lane[row as usize]));

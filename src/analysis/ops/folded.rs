@@ -38,7 +38,7 @@ enum Name {
 }
 
 /// One rank's stacks.
-pub fn fold(calls: &CallForest, weight: Weight) -> Batch {
+pub(crate) fn fold(calls: &CallForest, weight: Weight) -> Batch {
     let mut fold = Fold {
         calls,
         tree: StackTree::default(),
@@ -168,7 +168,7 @@ impl Fold<'_> {
 }
 
 /// Rows of the host events of each thread, outer before inner.
-pub fn threads(trace: &RankTrace) -> BTreeMap<u32, Vec<u32>> {
+pub(crate) fn threads(trace: &RankTrace) -> BTreeMap<u32, Vec<u32>> {
     let mut threads: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (row, class) in trace.classes.iter().enumerate() {
         if matches!(class, Class::HostOp | Class::Runtime | Class::Python) {
@@ -183,7 +183,7 @@ pub fn threads(trace: &RankTrace) -> BTreeMap<u32, Vec<u32>> {
 
 /// Calls `give` with the innermost open event and its time, for all pieces of time of a thread. `rows` must be sorted
 /// outer first.
-pub fn innermost_events(trace: &RankTrace, rows: &[u32], give: impl FnMut(u32, Ns)) {
+pub(crate) fn innermost_events(trace: &RankTrace, rows: &[u32], give: impl FnMut(u32, Ns)) {
     innermost(rows, |r| (trace.columns.ts[r as usize], trace.span(r).end), give);
 }
 

@@ -26,7 +26,7 @@ struct Total {
 }
 
 /// The whole text, if other columns than hta's are asked for.
-pub fn text(partials: &[Partial], options: &Options) -> Option<String> {
+pub(crate) fn text(partials: &[Partial], options: &Options) -> Option<String> {
     let columns = options.settings.text(&COLUMNS).filter(|c| *c != "hta")?;
     let mut totals: BTreeMap<(String, Option<String>), Total> = BTreeMap::new();
     for r in rows::<Operators>(partials).filter(|r| r.scope == "capture" && !r.name.starts_with('[')) {

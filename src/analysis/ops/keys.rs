@@ -13,16 +13,16 @@ use hta_trace::strings::StrId;
 use std::sync::Arc;
 
 /// Name for API calls outside any operator.
-pub const NO_OPERATOR: &str = "[no operator]";
+pub(crate) const NO_OPERATOR: &str = "[no operator]";
 /// Name for GPU work without a launch record.
-pub const UNLINKED: &str = "[unlinked]";
+pub(crate) const UNLINKED: &str = "[unlinked]";
 
 /// Python frames of a row with `--by stack`.
 const FRAMES: usize = 5;
 
 /// An additional key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
+pub(crate) enum Key {
     Shape,
     Args,
     Module,
@@ -33,9 +33,10 @@ pub enum Key {
 }
 
 impl Key {
-    pub const ALL: [Key; 7] = [Key::Shape, Key::Args, Key::Module, Key::Direction, Key::Thread, Key::Stack, Key::Step];
+    pub(crate) const ALL: [Key; 7] =
+        [Key::Shape, Key::Args, Key::Module, Key::Direction, Key::Thread, Key::Stack, Key::Step];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Key::Shape => "shape",
             Key::Args => "args",
@@ -49,21 +50,21 @@ impl Key {
 }
 
 /// The chosen keys.
-pub struct Keys(Vec<Key>);
+pub(crate) struct Keys(Vec<Key>);
 
 impl Keys {
-    pub fn new(is_chosen: impl Fn(&str) -> bool) -> Self {
+    pub(crate) fn new(is_chosen: impl Fn(&str) -> bool) -> Self {
         Self(Key::ALL.into_iter().filter(|k| is_chosen(k.name())).collect())
     }
 
-    pub fn has(&self, key: Key) -> bool {
+    pub(crate) fn has(&self, key: Key) -> bool {
         self.0.contains(&key)
     }
 }
 
 /// The owner of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RowOwner {
+pub(crate) enum RowOwner {
     Op { name: StrId, inputs: [Option<StrId>; 4], of: Place },
     NoOperator(Place),
     Unlinked,
@@ -80,7 +81,7 @@ pub struct Place {
 
 /// What the keys of a rank stand for. Vectors are indexed by position in the forest, and empty for keys that are not
 /// chosen.
-pub struct KeyTexts {
+pub(crate) struct KeyTexts {
     module_of: Vec<Option<u32>>,
     paths: Vec<String>,
     directions: Option<Arc<Directions>>,
@@ -94,19 +95,19 @@ pub struct KeyTexts {
 
 /// The texts of a row's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cells<'a> {
-    pub name: &'a str,
-    pub input_dims: Option<&'a str>,
-    pub module: Option<&'a str>,
+pub(crate) struct Cells<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) input_dims: Option<&'a str>,
+    pub(crate) module: Option<&'a str>,
     /// Types, strides, scalars.
-    pub args: [Option<&'a str>; 3],
-    pub direction: Option<&'a str>,
-    pub thread: Option<&'a str>,
-    pub stack: Option<&'a str>,
+    pub(crate) args: [Option<&'a str>; 3],
+    pub(crate) direction: Option<&'a str>,
+    pub(crate) thread: Option<&'a str>,
+    pub(crate) stack: Option<&'a str>,
 }
 
 impl KeyTexts {
-    pub fn new(calls: &CallForest, keys: &Keys) -> Self {
+    pub(crate) fn new(calls: &CallForest, keys: &Keys) -> Self {
         let trace = calls.trace;
         let (mut module_of, mut paths) = (Vec::new(), Vec::new());
         if keys.has(Key::Module) {
@@ -142,7 +143,7 @@ impl KeyTexts {
 
     /// The owner of what a captured operator launched. Its thread and direction are those of the capture, not of the
     /// replay, so it has none.
-    pub fn captured_owner(&self, keys: &Keys, operator: &CapturedOperator) -> RowOwner {
+    pub(crate) fn captured_owner(&self, keys: &Keys, operator: &CapturedOperator) -> RowOwner {
         let of = Place {
             module: operator.module.and_then(|m| self.captured_paths.get(&m)).copied(),
             stack: operator.stack.and_then(|s| self.captured_stacks.get(&s)).copied(),
@@ -156,7 +157,7 @@ impl KeyTexts {
     }
 
     /// The owner of the call at a position: an operator, or nobody for an API call outside any.
-    pub fn owner(&self, keys: &Keys, calls: &CallForest, position: u32) -> RowOwner {
+    pub(crate) fn owner(&self, keys: &Keys, calls: &CallForest, position: u32) -> RowOwner {
         let (at, row) = (position as usize, calls.row(position));
         let c = &calls.trace.columns;
         let of = Place {
@@ -180,7 +181,7 @@ impl KeyTexts {
     }
 
     /// The texts of an owner.
-    pub fn cells<'a>(&'a self, trace: &'a RankTrace, who: &RowOwner) -> Cells<'a> {
+    pub(crate) fn cells<'a>(&'a self, trace: &'a RankTrace, who: &RowOwner) -> Cells<'a> {
         let (name, inputs, of) = match who {
             RowOwner::Op { name, inputs, of } => (trace.text(*name), *inputs, *of),
             RowOwner::NoOperator(of) => (NO_OPERATOR, [None; 4], *of),
@@ -200,7 +201,7 @@ impl KeyTexts {
     }
 
     /// By position: whether the operator or one inside can use tensor cores.
-    pub fn eligible(&self, calls: &CallForest) -> Vec<bool> {
+    pub(crate) fn eligible(&self, calls: &CallForest) -> Vec<bool> {
         let trace = calls.trace;
         let mut known: HashMap<StrId, bool> = HashMap::new();
         let n = calls.forest.len();
@@ -228,7 +229,7 @@ fn index_of(list: &mut Vec<String>, text: &str) -> u32 {
 }
 
 /// Whether an operator of this name can use tensor cores.
-pub fn can_use_tensor_cores(name: &str) -> bool {
+pub(crate) fn can_use_tensor_cores(name: &str) -> bool {
     const OPERATORS: [&str; 14] = [
         "addmm",
         "baddbmm",

@@ -54,7 +54,7 @@ table! {
     }
 }
 
-pub fn table(trace: &RankTrace, options: &Options) -> Batch {
+pub(crate) fn table(trace: &RankTrace, options: &Options) -> Batch {
     let machine = Machine::new(trace, &options.peaks);
     let mut table = Mfu::default();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
@@ -170,7 +170,7 @@ fn utilization(rows: &[MfuRow]) -> Option<f64> {
 }
 
 /// The printed table: a row for each product and number type; `None` without matrix work.
-pub fn view(partials: &[Partial]) -> Option<View> {
+pub(crate) fn view(partials: &[Partial]) -> Option<View> {
     let rows = of_job(partials);
     if rows.iter().all(|r| r.matrix_count == 0 && r.matrix_category_ns == 0) {
         return None;

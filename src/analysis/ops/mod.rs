@@ -9,7 +9,7 @@ pub mod call_tree;
 pub mod flame;
 mod folded;
 mod formats;
-pub mod keys;
+pub(crate) mod keys;
 pub mod mfu;
 pub mod modules;
 mod observations;
@@ -41,7 +41,7 @@ use operators::Operators;
 
 table! {
     /// One row per rank: contents of its call trees, and events that could not be placed in them.
-    pub struct CallStacks, CallStackRow = "call_stacks" by "rank" {
+    pub(crate) struct CallStacks, CallStackRow = "call_stacks" by "rank" {
         rank;
         scope: Text, "", "capture";
         ts_ns: i64, "ns", "start of the capture";
@@ -106,7 +106,7 @@ const SPEEDSCOPE: Setting = Setting {
     kind: ValueType::OutputFile,
 };
 
-pub struct Ops;
+pub(crate) struct Ops;
 
 impl Analysis for Ops {
     fn about(&self) -> About {

@@ -36,7 +36,7 @@ table! {
     }
 }
 
-pub fn table(calls: &CallForest, found: &InModules) -> Batch {
+pub(crate) fn table(calls: &CallForest, found: &InModules) -> Batch {
     let (trace, modules) = (calls.trace, &found.modules);
     let n = modules.modules.len();
     // Here module indices are used as rows; a parent has a lower index than its child.

@@ -19,7 +19,7 @@ const PART_MIN_PCT: f64 = 10.0;
 const ANOMALY_MIN_PCT: f64 = 1.0;
 
 /// All observations. None has a share of the step, because self time and waiting are not losses by themselves.
-pub fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
+pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
     let observation = |cost: Ns, sentence: String, table: &TableSpec| Observation {
         analysis: stem,
         ranks: Vec::new(),

@@ -113,7 +113,7 @@ struct OperatorGroup {
     until: u32,
 }
 
-pub fn table(calls: &CallForest, keys: &Keys, texts: &KeyTexts, options: &Options) -> Batch {
+pub(crate) fn table(calls: &CallForest, keys: &Keys, texts: &KeyTexts, options: &Options) -> Batch {
     let trace = calls.trace;
     let (works, kernels) = (OperatorWorks::of(trace), KernelWorks::of(trace));
     let machine = Machine::new(trace, &options.peaks);

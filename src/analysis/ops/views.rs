@@ -14,12 +14,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A column of `call_stacks`, summed over ranks.
-pub fn total(partials: &[Partial], column: fn(&CallStackRow) -> i64) -> i64 {
+pub(crate) fn total(partials: &[Partial], column: fn(&CallStackRow) -> i64) -> i64 {
     rows::<CallStacks>(partials).map(|r| column(&r)).sum()
 }
 
 /// All printed tables.
-pub fn views(partials: &[Partial], options: &Options) -> Vec<View> {
+pub(crate) fn views(partials: &[Partial], options: &Options) -> Vec<View> {
     let mut views = vec![operators(partials, options)];
     views.extend(mfu::view(partials));
     views.extend(modules(partials, options));
@@ -28,7 +28,7 @@ pub fn views(partials: &[Partial], options: &Options) -> Vec<View> {
 }
 
 /// How much of the GPU time in graphs has a name; `None` without graphs.
-pub fn named(partials: &[Partial]) -> Option<String> {
+pub(crate) fn named(partials: &[Partial]) -> Option<String> {
     let mut all = NamedNodes::default();
     for r in rows::<CallStacks>(partials) {
         all.add(NamedNodes {
@@ -46,7 +46,7 @@ pub fn named(partials: &[Partial]) -> Option<String> {
 const KEY_WIDTH: usize = 36;
 
 /// The end of a path, which identifies the layer: as many inner modules as fit, at least one.
-pub fn end_of_path(path: &str, width: usize) -> String {
+pub(crate) fn end_of_path(path: &str, width: usize) -> String {
     if path.chars().count() <= width {
         return path.to_string();
     }

@@ -17,7 +17,7 @@ use hta_trace::timeline::WorkClass;
 
 table! {
     /// How much communication runs under compute; overlap + exposed = communication.
-    pub struct Overlaps, OverlapRow = "overlap" by "rank, device, scope, step" {
+    pub(crate) struct Overlaps, OverlapRow = "overlap" by "rank, device, scope, step" {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         communication_ns: i64, "ns", "|K|";
         compute_ns: i64, "ns", "|C|";
@@ -30,7 +30,7 @@ table! {
 
 table! {
     /// One row per communication activity. Where communication overlaps itself these rows add up to more than `overlap`.
-    pub struct OverlapKernels, OverlapKernelRow = "overlap_kernels" by "rank, exposed_ns descending, ts_ns, event_id" {
+    pub(crate) struct OverlapKernels, OverlapKernelRow = "overlap_kernels" by "rank, exposed_ns descending, ts_ns, event_id" {
         rank; device; stream;
         event_id: u32, "", "event, as in `events`";
         step: Option<u32>, "", "index of the step of its launch";
@@ -47,7 +47,7 @@ table! {
 
 windowed!(Overlaps);
 
-pub struct Overlap;
+pub(crate) struct Overlap;
 
 impl Analysis for Overlap {
     fn about(&self) -> About {

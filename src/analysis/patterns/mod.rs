@@ -7,7 +7,7 @@ mod report;
 mod stream;
 pub mod tables;
 
-pub(crate) use names::glob;
+pub use names::glob;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
@@ -64,7 +64,7 @@ const BY: Setting = Setting {
     kind: ValueType::Choices(&["shape"]),
 };
 
-pub struct Patterns;
+pub(crate) struct Patterns;
 
 impl Analysis for Patterns {
     fn about(&self) -> About {

@@ -6,7 +6,7 @@ use hta_base::wording::names::clip;
 const SHOWN: usize = 4096;
 
 /// Names joined by `|`. Beyond [`SHOWN`], the names in the middle are replaced by their count: `...(1430 more)`.
-pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> String {
+pub(crate) fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> String {
     let n = names.len();
     let hidden = if n > SHOWN { SHOWN / 2..n - SHOWN / 2 } else { 0..0 };
     // Allocate once, because half a megabyte is not rare; the count of hidden names fits into the reserve.
@@ -29,13 +29,13 @@ pub fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> Stri
 }
 
 /// The first name of a sequence, shortened for a line of text.
-pub fn brief<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn brief<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
     let short = hta_trace::kernel::short_name(names.next().unwrap_or_default());
     clip(short.rsplit("::").next().unwrap_or(&short), 40)
 }
 
 /// The selection of operators.
-pub enum OperatorSelection<'a> {
+pub(crate) enum OperatorSelection<'a> {
     /// Operators that no other operator contains.
     Outermost,
     Exact(&'a str),
@@ -44,7 +44,7 @@ pub enum OperatorSelection<'a> {
 
 impl OperatorSelection<'_> {
     /// Whether an operator is selected by its name.
-    pub fn matches(&self, name: &str) -> bool {
+    pub(crate) fn matches(&self, name: &str) -> bool {
         match self {
             OperatorSelection::Outermost => true,
             OperatorSelection::Exact(text) => *text == name,

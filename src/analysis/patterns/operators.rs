@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 table! {
     /// The sequences of a rank that the report prints.
-    pub struct TopSequences, TopSequenceRow = "patterns_top_sequences" by "gpu_dur_sum_ns descending" {
+    pub(crate) struct TopSequences, TopSequenceRow = "patterns_top_sequences" by "gpu_dur_sum_ns descending" {
         operator: Text, "", "operator";
         names: Text, "", "first name, short";
         length: u32, "", "activities";
@@ -46,7 +46,7 @@ struct SequenceGroup {
     first: Option<(Ns, u32)>,
 }
 
-pub fn sequences(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> EmittedTable {
+pub(crate) fn sequences(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> EmittedTable {
     let s = &options.settings;
     let asked = match (s.text(&OP), s.text(&OP_GLOB)) {
         (Some(name), _) => OperatorSelection::Exact(name),

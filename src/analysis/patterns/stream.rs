@@ -21,12 +21,12 @@ use std::ops::Range;
 type SymbolKey = (StrId, Option<StrId>, Option<StrId>);
 
 /// The activities of one stream, in order of (start, event).
-pub struct Stream<'t> {
-    pub device: Option<i64>,
-    pub stream: Option<i64>,
-    pub activities: Vec<&'t Activity>,
-    pub symbols: Vec<u32>,
-    pub durs: Vec<Ns>,
+pub(crate) struct Stream<'t> {
+    pub(crate) device: Option<i64>,
+    pub(crate) stream: Option<i64>,
+    pub(crate) activities: Vec<&'t Activity>,
+    pub(crate) symbols: Vec<u32>,
+    pub(crate) durs: Vec<Ns>,
     busy: Union,
     /// Latest end of the activities up to each position.
     latest: Vec<Ns>,
@@ -48,15 +48,15 @@ struct Calls {
 
 /// Launches of a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Launched {
-    pub calls: u64,
-    pub cpu_ns: Ns,
+pub(crate) struct Launched {
+    pub(crate) calls: u64,
+    pub(crate) cpu_ns: Ns,
     /// Number of activities without a launch record.
-    pub unlinked: u64,
+    pub(crate) unlinked: u64,
 }
 
 /// The streams of a device, in order of their numbers.
-pub fn streams<'t>(trace: &'t RankTrace, work: &DeviceWork, by_shape: bool) -> Vec<Stream<'t>> {
+pub(crate) fn streams<'t>(trace: &'t RankTrace, work: &DeviceWork, by_shape: bool) -> Vec<Stream<'t>> {
     let mut by_stream: BTreeMap<Option<i64>, Vec<&Activity>> = BTreeMap::new();
     for &i in &work.activities {
         let a = &trace.activities[i as usize];
@@ -102,7 +102,7 @@ impl<'t> Stream<'t> {
     }
 
     /// First start to last end of a stretch.
-    pub fn extent(&self, at: &Range<usize>) -> Span {
+    pub(crate) fn extent(&self, at: &Range<usize>) -> Span {
         let before = at.start.checked_sub(1).map_or(Ns::MIN, |b| self.latest[b]);
         let mut end = self.latest[at.end - 1];
         if end == before {
@@ -113,12 +113,12 @@ impl<'t> Stream<'t> {
     }
 
     /// Time of a span in which the stream runs something, ns.
-    pub fn busy_in(&self, span: Span) -> Ns {
+    pub(crate) fn busy_in(&self, span: Span) -> Ns {
         self.busy.len_in(span)
     }
 
     /// The calls that launched a stretch, without duplicates.
-    pub fn launched(&self, trace: &RankTrace, at: &Range<usize>) -> Launched {
+    pub(crate) fn launched(&self, trace: &RankTrace, at: &Range<usize>) -> Launched {
         let c = &self.calls;
         let between = |v: &[u32]| u64::from(v[at.end] - v[at.start]);
         let unlinked = between(&c.unlinked);
@@ -140,7 +140,7 @@ impl<'t> Stream<'t> {
     }
 
     /// Steps of the launches of a stretch, without consecutive duplicates.
-    pub fn steps(&self, at: &Range<usize>) -> impl Iterator<Item = u32> {
+    pub(crate) fn steps(&self, at: &Range<usize>) -> impl Iterator<Item = u32> {
         let from = self.step_changes.partition_point(|&x| x as usize <= at.start);
         let until = self.step_changes.partition_point(|&x| (x as usize) < at.end);
         let changes = self.step_changes[from..until].iter().map(|&x| x as usize);

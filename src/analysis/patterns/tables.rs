@@ -42,7 +42,7 @@ table! {
 
 table! {
     /// Sequences of activities launched under an operator, and how often each occurred.
-    pub struct OperatorSequences, OperatorSequenceRow = "operator_sequences" by "rank, gpu_dur_sum_ns descending, operator, first_ts_ns, event_id" {
+    pub(crate) struct OperatorSequences, OperatorSequenceRow = "operator_sequences" by "rank, gpu_dur_sum_ns descending, operator, first_ts_ns, event_id" {
         rank;
         operator: Text, "", "operator";
         sequence: Text, "", "names of the activities by start, joined by |; of more than 4096 the first and last 2048";
@@ -59,7 +59,7 @@ table! {
 
 table! {
     /// The patterns of a rank that the report may print.
-    pub struct TopRepeats, TopRepeatRow = "patterns_top_repeats" by "pattern_id" {
+    pub(crate) struct TopRepeats, TopRepeatRow = "patterns_top_repeats" by "pattern_id" {
         pattern_id: u32, "", "place in order";
         device; stream;
         length: u32, "", "activities";
@@ -81,10 +81,10 @@ table! {
 }
 
 /// Summary of a table whose rows have been emitted.
-pub struct EmittedTable {
-    pub rows: usize,
+pub(crate) struct EmittedTable {
+    pub(crate) rows: usize,
     /// The rows that the report needs.
-    pub top: Batch,
+    pub(crate) top: Batch,
 }
 
 /// One row of `repeats` before it is written.
@@ -119,7 +119,7 @@ impl MeasuredPattern {
     }
 }
 
-pub fn repeats(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> EmittedTable {
+pub(crate) fn repeats(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> EmittedTable {
     let by_shape = options.settings.has(&BY, "shape");
     let asked = |setting| u32::try_from(options.settings.count(setting)).unwrap_or(u32::MAX);
     let least = MinimumSize { length: asked(&MIN_LENGTH), count: asked(&MIN_COUNT) };
@@ -335,7 +335,7 @@ fn write(
 }
 
 /// If at least this share of a pattern's occurrences is in a graph already, it gives no observation, percent.
-pub const GRAPH_DONE_PCT: f64 = 50.0;
+pub(crate) const GRAPH_DONE_PCT: f64 = 50.0;
 
 /// The rows that the report prints (marked), and the row during whose gaps the device idles most, in order.
 ///

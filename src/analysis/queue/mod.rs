@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 table! {
     /// The queue of a stream in a window; wait_ns is the integral of its length over time.
-    pub struct QueueStats, QueueStatRow = "queue_stats" by "rank, device, stream, scope, step" {
+    pub(crate) struct QueueStats, QueueStatRow = "queue_stats" by "rank, device, stream, scope, step" {
         rank; device; stream;
         scope: Text, "", "span (first entry into the queue to last exit), capture, step or outside";
         step; step_label; is_partial; ts_ns; dur_ns;
@@ -41,7 +41,7 @@ table! {
 table! {
     /// Length of each queue over time. A row is written where a value changes; its values hold until the next row of
     /// the stream.
-    pub struct QueueLengths, QueueLengthRow = "queue_length" by "rank, device, stream, ts_ns" {
+    pub(crate) struct QueueLengths, QueueLengthRow = "queue_length" by "rank, device, stream, ts_ns" {
         rank; device; stream;
         ts_ns: i64, "ns", "start of the time for which the values hold";
         queue_length: u32, "launches", "waiting launches; a graph launch counts as one";
@@ -75,7 +75,7 @@ const MAX_QUEUE: Setting = Setting {
 
 windowed!(DeviceQueues);
 
-pub struct QueueLength;
+pub(crate) struct QueueLength;
 
 impl Analysis for QueueLength {
     fn about(&self) -> About {

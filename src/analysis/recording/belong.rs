@@ -23,17 +23,17 @@ const APART: Ns = 60_000_000_000;
 /// What tells to which job and process a file belongs.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin<'a> {
-    pub rank: u32,
-    pub file: &'a str,
+    pub(crate) rank: u32,
+    pub(crate) file: &'a str,
     /// Whether the rank stands in the file.
-    pub tells_rank: bool,
-    pub host: Option<&'a str>,
-    pub pids: &'a str,
-    pub devices: &'a str,
-    pub world: Option<u32>,
-    pub recorded: Span,
+    pub(crate) tells_rank: bool,
+    pub(crate) host: Option<&'a str>,
+    pub(crate) pids: &'a str,
+    pub(crate) devices: &'a str,
+    pub(crate) world: Option<u32>,
+    pub(crate) recorded: Span,
     /// Whether times are on the Unix axis.
-    pub has_origin: bool,
+    pub(crate) has_origin: bool,
 }
 
 impl<'a> From<RecordingRow<'a>> for Origin<'a> {

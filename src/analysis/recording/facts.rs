@@ -77,15 +77,15 @@ table! {
 }
 
 /// Time of the capture in which the profiler itself worked, ns.
-pub fn overhead(trace: &RankTrace) -> Ns {
+pub(crate) fn overhead(trace: &RankTrace) -> Ns {
     let rows = (0..trace.classes.len() as u32).filter(|r| trace.classes[*r as usize] == Class::Overhead);
     Union::new(rows.map(|r| trace.span(r).intersect(trace.capture))).len()
 }
 
 /// Share of launches without an activity up to which a device counts as recorded, percent.
-pub const LOST_PCT: u64 = 5;
+pub(crate) const LOST_PCT: u64 = 5;
 /// Share of GPU time without a launch up to which it does, percent.
-pub const UNLINKED_PCT: f64 = 5.0;
+pub(crate) const UNLINKED_PCT: f64 = 5.0;
 
 /// What says whether the device of a rank was recorded.
 struct DeviceState {
@@ -115,10 +115,10 @@ impl DeviceState {
 pub const RECORDED: &str = "recorded";
 
 /// The state of a device of which nothing is recorded.
-pub const NOT_RECORDED: &str = "not_recorded";
+pub(crate) const NOT_RECORDED: &str = "not_recorded";
 
 /// The state of a device of which the profiler read counters instead of recording activities.
-pub const COUNTED: &str = "counted";
+pub(crate) const COUNTED: &str = "counted";
 
 /// Largest number of processes of a rank that are listed.
 const MOST_PIDS: usize = 16;

@@ -28,9 +28,9 @@ pub struct Limit {
     /// Name of the rule.
     pub rule: &'static str,
     /// In words, with units.
-    pub measured: String,
+    pub(crate) measured: String,
     /// What the rule allows.
-    pub limit: String,
+    pub(crate) limit: String,
     /// The reason, without a capital and a full stop.
     pub sentence: String,
     /// What to record next time, as an order.
@@ -39,19 +39,19 @@ pub struct Limit {
 
 impl Limit {
     /// The same limit, withheld for some capabilities and a bound for others.
-    pub fn withheld_or_bound(&self, withheld: &[Capability], bounds: &[Capability]) -> Vec<Limit> {
+    pub(crate) fn withheld_or_bound(&self, withheld: &[Capability], bounds: &[Capability]) -> Vec<Limit> {
         let with = |grade, of: &[Capability]| Limit { grade, ..self.clone() }.of_all(of);
         [with(Grade::Withheld, withheld), with(Grade::AtMost, bounds)].concat()
     }
 
     /// The same limit of several capabilities.
-    pub fn of_all(&self, capabilities: &[Capability]) -> Vec<Limit> {
+    pub(crate) fn of_all(&self, capabilities: &[Capability]) -> Vec<Limit> {
         capabilities.iter().map(|capability| Limit { capability: *capability, ..self.clone() }).collect()
     }
 }
 
 /// The table of limits, sorted.
-pub fn trust_table(limits: &[Limit]) -> Batch {
+pub(crate) fn trust_table(limits: &[Limit]) -> Batch {
     let mut sorted: Vec<&Limit> = limits.iter().collect();
     sorted.sort_by_key(|l| (l.rank, l.capability.name(), l.rule));
     let mut table = TrustTable::default();

@@ -74,7 +74,7 @@ impl Recording {
     }
 
     /// The worst grade of what is said about the job: of ranks that are left out nothing is said.
-    pub fn grade(&self, capability: Capability) -> Grade {
+    pub(crate) fn grade(&self, capability: Capability) -> Grade {
         self.reason(capability).map_or(Grade::Ok, |l| l.grade)
     }
 

@@ -31,8 +31,8 @@ impl Key {
 }
 
 /// Keys of what was allocated before the history.
-pub const BEFORE_ALIVE: &str = "[before window] still alive";
-pub const BEFORE_FREED: &str = "[before window] freed later";
+pub(crate) const BEFORE_ALIVE: &str = "[before window] still alive";
+pub(crate) const BEFORE_FREED: &str = "[before window] freed later";
 
 /// A part of the level.
 #[derive(Debug, Clone, PartialEq, Eq)]

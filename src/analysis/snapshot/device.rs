@@ -8,10 +8,10 @@ use hta_read::snapshot::{DeviceHistory, Overflow, Segment, Snapshot};
 use std::collections::BTreeSet;
 
 pub struct DeviceMemory<'a> {
-    pub snapshot: &'a Snapshot,
+    pub(crate) snapshot: &'a Snapshot,
     /// `None` for pinned memory of the host.
     pub device: Option<i64>,
-    pub segments: Vec<&'a Segment>,
+    pub(crate) segments: Vec<&'a Segment>,
     pub end: EndState,
     pub history: Option<&'a DeviceHistory>,
     pub replay: Option<Replay>,
@@ -20,7 +20,7 @@ pub struct DeviceMemory<'a> {
 
 impl DeviceMemory<'_> {
     /// Whether the first entries of the history were dropped.
-    pub fn overflow(&self) -> Option<Overflow> {
+    pub(crate) fn overflow(&self) -> Option<Overflow> {
         self.snapshot.overflow(self.history?)
     }
 

@@ -14,7 +14,7 @@ pub struct EndState {
     pub segments: u64,
     pub large_segments: u64,
     pub active_blocks: u64,
-    pub pending_blocks: u64,
+    pub(crate) pending_blocks: u64,
     pub inactive_blocks: u64,
     pub reserved: i64,
     pub active: i64,
@@ -29,12 +29,12 @@ pub struct EndState {
     /// Inactive blocks beside active ones.
     pub split: i64,
     /// Of them, those at the end of segments that can grow: `empty_cache()` gives them back.
-    pub tails: i64,
+    pub(crate) tails: i64,
     pub largest_inactive: i64,
 }
 
 impl EndState {
-    pub fn add(&mut self, segment: &Segment, blocks: &[Block]) {
+    pub(crate) fn add(&mut self, segment: &Segment, blocks: &[Block]) {
         self.segments += 1;
         self.large_segments += u64::from(segment.is_large == Some(true));
         self.reserved += segment.bytes;
@@ -81,12 +81,12 @@ impl EndState {
     }
 
     /// What is free beside blocks in use, without the largest free block and without what can be given back.
-    pub fn fragmented(&self) -> i64 {
+    pub(crate) fn fragmented(&self) -> i64 {
         (self.split - self.tails).min(self.inactive() - self.largest_inactive).max(0)
     }
 
     /// What `empty_cache()` gives back.
-    pub fn cached(&self) -> i64 {
+    pub(crate) fn cached(&self) -> i64 {
         self.releasable + self.tails
     }
 
@@ -97,7 +97,7 @@ impl EndState {
 }
 
 /// Whether the sums that a segment states are not those of its blocks, or its blocks do not fill it.
-pub fn disagrees(segment: &Segment, blocks: &[Block]) -> bool {
+pub(crate) fn disagrees(segment: &Segment, blocks: &[Block]) -> bool {
     let mut one = EndState::default();
     one.add(segment, blocks);
     let mut at = segment.address;
@@ -114,7 +114,7 @@ pub fn disagrees(segment: &Segment, blocks: &[Block]) -> bool {
 }
 
 /// The state of some segments.
-pub fn end_state<'a>(snapshot: &Snapshot, segments: impl Iterator<Item = &'a Segment>) -> EndState {
+pub(crate) fn end_state<'a>(snapshot: &Snapshot, segments: impl Iterator<Item = &'a Segment>) -> EndState {
     let mut state = EndState::default();
     segments.for_each(|s| state.add(s, snapshot.blocks(s)));
     state

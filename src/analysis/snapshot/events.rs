@@ -23,7 +23,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Oom => "oom",
             Self::Retry => "retry",
@@ -42,8 +42,8 @@ impl EventKind {
 #[derive(Debug, Clone, Copy)]
 pub struct AllocatorEvent {
     pub kind: EventKind,
-    pub seq: u32,
-    pub time_us: Option<i64>,
+    pub(crate) seq: u32,
+    pub(crate) time_us: Option<i64>,
     pub bytes: i64,
     /// Free bytes of the device, of an `oom`.
     pub device_free: Option<i64>,

@@ -24,7 +24,7 @@ const PEAK_DIFFERENCE_PCT: f64 = 10.0;
 const NAMED: usize = 3;
 
 /// Bytes in a sentence.
-pub fn size(bytes: i64) -> String {
+pub(crate) fn size(bytes: i64) -> String {
     fmt_bytes(bytes.unsigned_abs())
 }
 

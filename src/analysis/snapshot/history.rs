@@ -39,7 +39,7 @@ impl Until {
 
 /// Where something that is alive comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// Entry that allocated it.
     Entry(u32),
     /// From before the history, alive at the end.
@@ -51,15 +51,15 @@ pub enum Origin {
 /// One allocation that is alive at a moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Held {
-    pub origin: Origin,
+    pub(crate) origin: Origin,
     pub bytes: i64,
     /// Of the allocation; of what was freed later, of the free.
-    pub stack: StackId,
+    pub(crate) stack: StackId,
 }
 
 /// How an allocation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     Freed(u32),
     Live,
     /// Its address was allocated again.
@@ -69,8 +69,8 @@ pub enum Ended {
 /// One allocation of the history.
 #[derive(Debug, Clone, Copy)]
 pub struct Allocation {
-    pub seq: u32,
-    pub ended: Ended,
+    pub(crate) seq: u32,
+    pub(crate) ended: Ended,
 }
 
 /// The highest level.
@@ -83,7 +83,7 @@ pub struct Peak {
 
 /// A replayed history.
 pub struct Replay {
-    pub until: Until,
+    pub(crate) until: Until,
     /// Level before the first entry.
     pub before: i64,
     /// Level after every entry.
@@ -92,15 +92,15 @@ pub struct Replay {
     /// Entries that free what no entry allocated.
     pub unmatched_frees: Vec<u32>,
     /// Blocks at the end that no entry allocated.
-    pub before_alive: Vec<Block>,
+    pub(crate) before_alive: Vec<Block>,
     /// Entries of allocations that are alive at the end.
-    pub live: Vec<u32>,
+    pub(crate) live: Vec<u32>,
     /// Reserved before the first entry.
     pub reserved_before: i64,
     pub reserved_max: i64,
     /// By how much `before` differs from what the end state and the changes say.
     pub disagreement: i64,
-    pub over_live: u64,
+    pub(crate) over_live: u64,
 }
 
 /// Changes of the level by the entries, told one after the other.
@@ -155,7 +155,7 @@ impl Changes<'_> {
 }
 
 /// Change of the reserved memory by an entry.
-pub fn reserved_delta(entry: &Entry) -> i64 {
+pub(crate) fn reserved_delta(entry: &Entry) -> i64 {
     match entry.action {
         Action::SegmentAlloc | Action::SegmentMap => entry.size,
         Action::SegmentFree | Action::SegmentUnmap => -entry.size,
@@ -165,7 +165,7 @@ pub fn reserved_delta(entry: &Entry) -> i64 {
 
 impl Replay {
     /// Replays a history that ended in these segments.
-    pub fn new(
+    pub(crate) fn new(
         snapshot: &Snapshot,
         history: &DeviceHistory,
         segments: &[&Segment],
@@ -231,7 +231,7 @@ impl Replay {
     }
 
     /// Who is alive after an entry (before the first for `None`), in order: from before, then by entry.
-    pub fn content(&self, snapshot: &Snapshot, history: &DeviceHistory, at: Option<u32>) -> Vec<Held> {
+    pub(crate) fn content(&self, snapshot: &Snapshot, history: &DeviceHistory, at: Option<u32>) -> Vec<Held> {
         let mut held: Vec<Held> = Vec::new();
         let until = at.map_or(0, |seq| seq as usize + 1);
         let before = self.before_alive.iter();

@@ -23,7 +23,7 @@ const APART: usize = 20;
 const FALL_PERCENT: i128 = 30;
 
 /// Least number of groups that recur.
-pub const RECURRING: u64 = 3;
+pub(crate) const RECURRING: u64 = 3;
 
 /// Number of levels that are summed up, so that a fall over many is found quickly.
 const BLOCK: usize = 1024;
@@ -51,14 +51,14 @@ impl Fall {
 }
 
 /// The levels of a history, prepared for finding falls.
-pub struct Falls<'a> {
+pub(crate) struct Falls<'a> {
     levels: &'a [i64],
     blocks: Vec<Fall>,
     range: i64,
 }
 
 impl<'a> Falls<'a> {
-    pub fn new(levels: &'a [i64]) -> Self {
+    pub(crate) fn new(levels: &'a [i64]) -> Self {
         let blocks: Vec<Fall> = levels.chunks(BLOCK).filter_map(Fall::of).collect();
         let range = blocks.iter().copied().reduce(Fall::then).map_or(0, |all| all.max - all.min);
         Self { levels, blocks, range }
@@ -78,7 +78,7 @@ impl<'a> Falls<'a> {
     }
 
     /// Number of groups that survivors, given by their entries in order, fall into.
-    pub fn groups(&self, survivors: &[u32]) -> u64 {
+    pub(crate) fn groups(&self, survivors: &[u32]) -> u64 {
         let pairs = survivors.windows(2).filter(|pair| match pair {
             [a, b] => {
                 let (a, b) = (*a as usize, *b as usize);
@@ -114,7 +114,7 @@ impl MarkedSteps {
 
     /// Number of steps in which something was made at these times. What was made before the first step is not told apart
     /// from it.
-    pub fn groups(&self, times_us: impl Iterator<Item = Option<i64>>) -> u64 {
+    pub(crate) fn groups(&self, times_us: impl Iterator<Item = Option<i64>>) -> u64 {
         let step = |time: Option<i64>| time.map_or(0, |t| self.starts.partition_point(|s| *s <= t)).max(1);
         times_us.map(step).collect::<BTreeSet<usize>>().len() as u64
     }

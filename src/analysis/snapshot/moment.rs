@@ -4,7 +4,7 @@ use hta_read::snapshot::Entry;
 use hta_trace::memory_moment::MemoryMoment;
 
 /// The entry after which it is: `Some(None)` is before the first. `None` if the history has no such moment.
-pub fn seq<'a>(
+pub(crate) fn seq<'a>(
     moment: MemoryMoment,
     peak: Option<u32>,
     entries: impl Iterator<Item = &'a Entry>,

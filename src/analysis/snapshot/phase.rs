@@ -8,7 +8,7 @@ use hta_read::snapshot::{Entry, Snapshot};
 use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub const UNKNOWN: &str = "unknown";
+pub(crate) const UNKNOWN: &str = "unknown";
 
 /// A time, in microseconds, in which the optimizer ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Phases<'a> {
 }
 
 impl<'a> Phases<'a> {
-    pub fn new(snapshot: &'a Snapshot, device: Option<i64>) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot, device: Option<i64>) -> Self {
         let mut intervals: Vec<Interval> = Vec::new();
         let mut open: BTreeMap<StrId, Vec<i64>> = BTreeMap::new();
         let of_device = snapshot.annotations.iter().filter(|a| a.device.is_none() || a.device == device);

@@ -20,7 +20,7 @@ use hta_trace::memory_moment::MemoryMoment;
 use std::collections::BTreeMap;
 
 /// Column `source` of everything from a snapshot.
-pub const SOURCE: &str = "snapshot";
+pub(crate) const SOURCE: &str = "snapshot";
 
 /// The tables of a snapshot; the first one is printed if none is named.
 pub const TABLES: &[&TableSpec] = &[
@@ -62,7 +62,7 @@ pub struct Leak<'a> {
     pub site: &'a str,
     pub groups: u64,
     pub count: u64,
-    pub bytes: i64,
+    pub(crate) bytes: i64,
 }
 
 impl Leak<'_> {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// Site of an allocation whose stack was not recorded.
-pub const NO_FRAMES: &str = "[no frames]";
+pub(crate) const NO_FRAMES: &str = "[no frames]";
 const NO_PYTHON: &str = "[no python]";
 /// Node of an allocation outside of backward.
 const NO_NODE: &str = "[no node]";
@@ -20,7 +20,7 @@ static OPERATOR: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"at::_op
 
 /// What a stack says about the phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StackPhase {
+pub(crate) enum StackPhase {
     Optimizer,
     Backward,
     Forward,
@@ -32,11 +32,11 @@ pub enum StackPhase {
 /// What a stack says. Names are places in [`Sites::name`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StackFacts {
-    pub site: u32,
-    pub node: u32,
-    pub phase: StackPhase,
+    pub(crate) site: u32,
+    pub(crate) node: u32,
+    pub(crate) phase: StackPhase,
     /// Whether a function of that name freed the cache.
-    pub is_empty_cache: bool,
+    pub(crate) is_empty_cache: bool,
 }
 
 /// What a frame says.
@@ -81,7 +81,7 @@ impl Sites {
         self.facts.get(stack.0 as usize).copied().unwrap_or(self.none)
     }
 
-    pub fn name(&self, name: u32) -> &str {
+    pub(crate) fn name(&self, name: u32) -> &str {
         self.names.get(name as usize).map_or("", String::as_str)
     }
 

@@ -40,7 +40,7 @@ fn is_shown(frame: &Frame, snapshot: &Snapshot) -> bool {
 }
 
 /// One frame: `function (file:line)`, or the function alone where the file is not known.
-pub fn frame_text(frame: &Frame, snapshot: &Snapshot) -> String {
+pub(crate) fn frame_text(frame: &Frame, snapshot: &Snapshot) -> String {
     let (file, function) = (snapshot.texts.get(frame.file), snapshot.texts.get(frame.function));
     match (file, frame.line) {
         ("" | "??", _) => function.to_string(),

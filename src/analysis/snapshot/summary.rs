@@ -18,13 +18,13 @@ pub struct Nearness {
 
 /// The numbers of one device.
 pub struct DeviceSummary {
-    pub rank: u32,
-    pub device: String,
+    pub(crate) rank: u32,
+    pub(crate) device: String,
     is_host: bool,
     /// Whether a request failed.
     has_failed: bool,
     /// `None` without a history.
-    pub peak: Option<i64>,
+    pub(crate) peak: Option<i64>,
     /// `None` of a timeline, which has no segments.
     end: Option<EndState>,
     reserved_max: Option<i64>,
@@ -50,7 +50,7 @@ impl DeviceSummary {
         Self { rank, device, is_host: false, has_failed: false, peak: Some(peak), end: None, reserved_max: None }
     }
 
-    pub fn nearness(&self) -> Nearness {
+    pub(crate) fn nearness(&self) -> Nearness {
         let reserved = self.reserved_max.or(self.end.map(|e| e.reserved));
         Nearness { is_host: self.is_host, fits: !self.has_failed, most: Reverse(self.peak.max(reserved)) }
     }

@@ -8,7 +8,7 @@ pub const OWN_TABLES: &[&TableSpec] = &[MemorySegments::SPEC, MemoryBlocks::SPEC
 
 table! {
     /// The segments that the allocator holds when the snapshot is taken.
-    pub struct MemorySegments, MemorySegmentRow = "memory_segments" by "rank, source, device_type, device, address" {
+    pub(crate) struct MemorySegments, MemorySegmentRow = "memory_segments" by "rank, source, device_type, device, address" {
         rank;
         device_type: Text, "", "cuda for any accelerator, which a snapshot does not name; cpu: pinned memory of the host";
         device: Option<i64>, "", "device index; null for host memory";
@@ -30,7 +30,7 @@ table! {
 
 table! {
     /// The blocks of every segment, in order of address.
-    pub struct MemoryBlocks, MemoryBlockRow = "memory_blocks" by "rank, source, device_type, device, segment_address, offset_bytes" {
+    pub(crate) struct MemoryBlocks, MemoryBlockRow = "memory_blocks" by "rank, source, device_type, device, segment_address, offset_bytes" {
         rank;
         device_type: Text, "", "as in memory_segments";
         device: Option<i64>, "", "device index; null for host memory";

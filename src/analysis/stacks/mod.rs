@@ -18,7 +18,7 @@ use std::hash::Hash;
 
 table! {
     /// A tree of stacks: a row is a name below the row `parent`. Not written, only reduced.
-    pub struct StackNodes, StackNodeRow = "stack_nodes" by "parents first" {
+    pub(crate) struct StackNodes, StackNodeRow = "stack_nodes" by "parents first" {
         parent: Option<u32>, "", "row of the node above; null for a thread or device";
         name: Text, "", "frame, operator, call or kernel; of a thread its process and number, of a device its name";
         value: i64, "", "of this stack itself: ns, or bytes of memory";
@@ -27,7 +27,7 @@ table! {
 
 /// The values of stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
+pub(crate) enum Weight {
     /// Host time.
     Host,
     /// Durations of the launched GPU work.
@@ -36,7 +36,7 @@ pub enum Weight {
 
 impl Weight {
     /// What the values are.
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Weight::Gpu => "GPU time",
             Weight::Host => "host time",
@@ -44,7 +44,7 @@ impl Weight {
     }
 
     /// The weight that an option names.
-    pub fn named(text: Option<&str>) -> Option<Self> {
+    pub(crate) fn named(text: Option<&str>) -> Option<Self> {
         match text {
             Some("self") => Some(Weight::Host),
             Some("gpu") => Some(Weight::Gpu),
@@ -121,7 +121,7 @@ impl<N: Copy + Eq + Hash> StackTree<N> {
         })
     }
 
-    pub fn add(&mut self, node: u32, value: i64) {
+    pub(crate) fn add(&mut self, node: u32, value: i64) {
         if let Some(node) = self.nodes.get_mut(node as usize) {
             node.value = node.value.saturating_add(value);
         }
@@ -133,7 +133,7 @@ impl<N: Copy + Eq + Hash> StackTree<N> {
     }
 
     /// The table of the nodes; `name` gives their texts.
-    pub fn table(&self, name: impl Fn(N) -> String) -> Batch {
+    pub(crate) fn table(&self, name: impl Fn(N) -> String) -> Batch {
         let mut table = StackNodes::default();
         for StackNode { parent, name: own, value, .. } in &self.nodes {
             table.push(StackNodeRow { parent: *parent, name: &name(*own), value: *value });
@@ -143,7 +143,7 @@ impl<N: Copy + Eq + Hash> StackTree<N> {
 }
 
 /// Process and number of a thread.
-pub fn thread_name(columns: &Columns, lane: u32) -> String {
+pub(crate) fn thread_name(columns: &Columns, lane: u32) -> String {
     let text = |id: StrId| columns.strings.get(id);
     columns.lanes.get(lane as usize).map_or_else(String::new, |l| format!("{}/{}", text(l.pid), text(l.tid)))
 }

@@ -49,7 +49,7 @@ struct Profile {
 }
 
 /// The stacks of all ranks as JSON.
-pub fn text(partials: &[Partial], name: &str, unit: StackUnit) -> String {
+pub(crate) fn text(partials: &[Partial], name: &str, unit: StackUnit) -> String {
     let mut frames: Vec<Frame> = Vec::new();
     let mut known: HashMap<&str, u32> = HashMap::new();
     let mut profiles = Vec::new();

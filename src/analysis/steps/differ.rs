@@ -38,10 +38,10 @@ type ByName = BTreeMap<(WorkClass, StrId), (u64, Ns)>;
 
 /// The tables about slow steps.
 #[derive(Default)]
-pub struct Differences {
-    pub steps: SlowSteps,
-    pub host: SlowStepHost,
-    pub work: SlowStepWork,
+pub(crate) struct Differences {
+    pub(crate) steps: SlowSteps,
+    pub(crate) host: SlowStepHost,
+    pub(crate) work: SlowStepWork,
 }
 
 /// One step's window of one device.
@@ -60,7 +60,7 @@ struct IdleByCause<'a> {
 }
 
 /// Compares slow steps, each with the median step of its like, on every device.
-pub fn differences<'t>(trace: &'t RankTrace, options: &Options, pairs: &[(&'t Step, &'t Step)]) -> Differences {
+pub(crate) fn differences<'t>(trace: &'t RankTrace, options: &Options, pairs: &[(&'t Step, &'t Step)]) -> Differences {
     let mut out = Differences::default();
     if pairs.is_empty() {
         return out;

@@ -13,12 +13,12 @@ use hta_trace::step::StepRule;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules by which the ranks' steps were found; without marked steps there is nothing to compare.
-pub fn rules(partials: &[Partial]) -> BTreeSet<&str> {
+pub(crate) fn rules(partials: &[Partial]) -> BTreeSet<&str> {
     let all: BTreeSet<&str> = rows::<StepSummary>(partials).map(|r| r.step_rule).collect();
     if all.contains(StepRule::Capture.name()) { BTreeSet::new() } else { all }
 }
 
-pub fn labels_are_unique(partials: &[Partial]) -> bool {
+pub(crate) fn labels_are_unique(partials: &[Partial]) -> bool {
     partials.iter().filter_map(|p| p.columns::<StepsTable>()).all(|t| {
         let rows = t.step.len();
         let labels: BTreeSet<i64> = (0..rows).filter_map(|r| t.step_label.at(r)).collect();
@@ -33,28 +33,28 @@ fn key(index: u32, label: Option<i64>, by_label: bool) -> Option<i64> {
 
 impl SlowStepRow<'_> {
     /// Additional time of the step, without waiting for others in communication, ns.
-    pub fn own(&self) -> Ns {
+    pub(crate) fn own(&self) -> Ns {
         self.diff_ns - self.exposed_communication_diff_ns.max(0)
     }
 
-    pub fn step_name(&self) -> String {
+    pub(crate) fn step_name(&self) -> String {
         StepKey::new(self.step, self.step_label).shown()
     }
 }
 
 /// A step that is slow on some rank.
-pub struct SlowStep<'a> {
-    pub key: i64,
-    pub joined_by: &'static str,
+pub(crate) struct SlowStep<'a> {
+    pub(crate) key: i64,
+    pub(crate) joined_by: &'static str,
     /// Number of ranks that have the step, and (next field) the rows of those on which it is slow.
-    pub ranks: u32,
-    pub slow: Vec<u32>,
+    pub(crate) ranks: u32,
+    pub(crate) slow: Vec<u32>,
     /// The rank and device with most additional time of its own; the others wait for it.
-    pub worst: SlowStepRow<'a>,
-    pub several_devices: bool,
+    pub(crate) worst: SlowStepRow<'a>,
+    pub(crate) several_devices: bool,
 }
 
-pub fn slow_steps<'a>(partials: &'a [Partial], joined_by: &'static str, comparable: bool) -> Vec<SlowStep<'a>> {
+pub(crate) fn slow_steps<'a>(partials: &'a [Partial], joined_by: &'static str, comparable: bool) -> Vec<SlowStep<'a>> {
     let by_label = joined_by == "label";
     // Ranks whose steps cannot be compared stay separate.
     let apart = |rank: u32| (!comparable).then_some(rank);
@@ -83,7 +83,7 @@ pub fn slow_steps<'a>(partials: &'a [Partial], joined_by: &'static str, comparab
 }
 
 /// Fills in the number of ranks on which each slow step is slow. `found` must be in order of its key.
-pub fn join(batch: &Batch, found: &[SlowStep], by_label: bool) -> Batch {
+pub(crate) fn join(batch: &Batch, found: &[SlowStep], by_label: bool) -> Batch {
     let mut table = SlowSteps::default();
     for row in SlowSteps::rows(batch) {
         let key = key(row.step, row.step_label, by_label);

@@ -24,24 +24,24 @@ const THREE_DEVIATIONS: i128 = 44_478;
 
 /// Statistics of a rank's steps, and the limit for slow ones.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StepStats {
+pub(crate) struct StepStats {
     /// Statistics of the full steps; of all steps if none is full.
-    pub summary: Summary,
+    pub(crate) summary: Summary,
     /// Number of steps in the statistics.
-    pub counted: usize,
+    pub(crate) counted: usize,
     /// Whether no step is full.
-    pub all_partial: bool,
+    pub(crate) all_partial: bool,
     /// Median distance from the median, ns.
-    pub mad: Ns,
+    pub(crate) mad: Ns,
     /// Steps that take longer are slow, ns; `None` with too few steps.
-    pub limit: Option<Ns>,
+    pub(crate) limit: Option<Ns>,
     /// Index of the first of the counted steps whose duration is the median.
-    pub median: Option<usize>,
+    pub(crate) median: Option<usize>,
 }
 
 impl StepStats {
     /// `steps`: duration and whether the step is partial.
-    pub fn new(steps: &[(Ns, bool)]) -> Self {
+    pub(crate) fn new(steps: &[(Ns, bool)]) -> Self {
         let all_partial = steps.iter().all(|(_, partial)| *partial);
         let counted = || steps.iter().enumerate().filter(|(_, (_, partial))| all_partial || !partial);
         let summary = Summary::new(counted().map(|(_, (dur, _))| *dur).collect());
@@ -62,21 +62,21 @@ impl StepStats {
     }
 
     /// Whether a duration is slow; `None` with too few steps.
-    pub fn is_slow(&self, dur: Ns) -> Option<bool> {
+    pub(crate) fn is_slow(&self, dur: Ns) -> Option<bool> {
         self.limit.map(|l| dur > l)
     }
 }
 
 /// Statistics of all steps, and of those that do alike where every k-th does more work.
-pub struct StepJudge {
-    pub all: StepStats,
+pub(crate) struct StepJudge {
+    pub(crate) all: StepStats,
     /// The period, and statistics of the steps that do usual and more work.
-    pub alike: Option<(StepPeriod, [StepStats; 2])>,
+    pub(crate) alike: Option<(StepPeriod, [StepStats; 2])>,
 }
 
 impl StepJudge {
     /// `steps`: index, duration and whether the step is partial.
-    pub fn new(steps: &[(u32, Ns, bool)], period: Option<StepPeriod>) -> Self {
+    pub(crate) fn new(steps: &[(u32, Ns, bool)], period: Option<StepPeriod>) -> Self {
         let of = |keep: &dyn Fn(u32) -> bool| {
             StepStats::new(&steps.iter().map(|(i, dur, partial)| (*dur, *partial || !keep(*i))).collect::<Vec<_>>())
         };
@@ -96,7 +96,7 @@ impl StepJudge {
     }
 
     /// Length of a whole period by the medians, ns.
-    pub fn period_ns(&self) -> Option<Ns> {
+    pub(crate) fn period_ns(&self) -> Option<Ns> {
         let (period, [usual, more]) = self.alike.as_ref()?;
         Some(usual.summary.p50.saturating_mul(Ns::from(period.every) - 1).saturating_add(more.summary.p50))
     }

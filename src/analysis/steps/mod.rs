@@ -7,7 +7,7 @@
 
 mod differ;
 mod join;
-pub mod judge;
+pub(crate) mod judge;
 mod report;
 mod tables;
 mod words;
@@ -23,7 +23,7 @@ use hta_trace::step::{Step, iteration_kind};
 use judge::StepJudge;
 use tables::{SlowStepHost, SlowStepWork, SlowSteps, StepRow, StepSummary, StepSummaryRow, StepsTable};
 
-pub struct StepTimes;
+pub(crate) struct StepTimes;
 
 impl Analysis for StepTimes {
     fn about(&self) -> About {

@@ -5,7 +5,7 @@ use hta_base::table::schema::Text;
 
 table! {
     /// One row per step of a rank. `dur_ns` is the length of its window, which --step-window chooses.
-    pub struct StepsTable, StepRow = "steps" by "rank, step" {
+    pub(crate) struct StepsTable, StepRow = "steps" by "rank, step" {
         rank;
         step: u32, "", "index in time";
         step_label;
@@ -29,7 +29,7 @@ table! {
 
 table! {
     /// How long the steps of a rank are, and how much they vary; over full steps, over all when none is full.
-    pub struct StepSummary, StepSummaryRow = "step_summary" by "rank" {
+    pub(crate) struct StepSummary, StepSummaryRow = "step_summary" by "rank" {
         rank;
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";
@@ -59,7 +59,7 @@ table! {
 table! {
     /// How a slow step differs from the rank's median step, per device: the four classes sum to diff_ns, and
     /// host_wait + kernel_wait + other to idle_diff_ns. Negative: less.
-    pub struct SlowSteps, SlowStepRow = "slow_steps" by "rank, device, step" {
+    pub(crate) struct SlowSteps, SlowStepRow = "slow_steps" by "rank, device, step" {
         rank; device;
         scope: Text, "", "step";
         step: u32, "", "index of the step in time";
@@ -95,7 +95,7 @@ table! {
 table! {
     /// The idle time of a slow step and of the median step by what the device waited for; diff_ns of a step and
     /// device sum to idle_diff_ns of `slow_steps`.
-    pub struct SlowStepHost, SlowStepHostRow =
+    pub(crate) struct SlowStepHost, SlowStepHostRow =
         "slow_step_host" by "rank, device, step, diff_ns descending, wait, activity, name" {
         rank; device;
         scope: Text, "", "step";
@@ -116,7 +116,7 @@ table! {
     /// Activities of a slow step and of the median step by name, the largest difference first, and the rest in one
     /// row: rows of a step and device sum to the difference of all durations. By launch, and not cut by windows.
     /// CPU-only: operators, calls and collectives of any thread, without what runs inside them.
-    pub struct SlowStepWork, SlowStepWorkRow =
+    pub(crate) struct SlowStepWork, SlowStepWorkRow =
         "slow_step_work" by "rank, device, step, |diff_ns| descending, class, name; the rest last" {
         rank; device;
         scope: Text, "", "step";

@@ -18,12 +18,12 @@ const LEAST_PCT: f64 = 0.5;
 const LISTED: usize = 6;
 
 /// A duration with its sign: `+1.20 ms`, `-300 us`, `0 ns`.
-pub fn signed(ns: Ns) -> String {
+pub(crate) fn signed(ns: Ns) -> String {
     if ns > 0 { format!("+{}", fmt_ns(ns)) } else { fmt_ns(ns) }
 }
 
 /// The largest cause of a slow step in words, and its certainty.
-pub fn cause(a: &SlowStepRow) -> (String, Certainty) {
+pub(crate) fn cause(a: &SlowStepRow) -> (String, Certainty) {
     let time = match a.largest {
         "compute" => a.compute_diff_ns,
         "exposed_communication" => a.exposed_communication_diff_ns,
@@ -76,7 +76,7 @@ fn idle_cause(a: &SlowStepRow, time: Ns) -> (String, Certainty) {
 }
 
 /// The observation: the cost of slow steps on the rank that loses most in them.
-pub fn observation(partials: &[Partial], found: &[SlowStep]) -> Option<Observation> {
+pub(crate) fn observation(partials: &[Partial], found: &[SlowStep]) -> Option<Observation> {
     let summary = rows::<StepSummary>(partials).max_by_key(|s| (s.slow_ns, Reverse(s.rank)))?;
     let (rank, lost, total) = (summary.rank, summary.slow_ns, summary.dur_ns);
     let share = percent(lost, total);

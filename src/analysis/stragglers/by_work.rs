@@ -31,7 +31,7 @@ const PEERS: usize = 3;
 const STEPS: usize = 2;
 
 /// Adds the late ranks, unless chains showed some that are late in most steps.
-pub fn add(job: &Job, options: &Options, judged: &mut Judgement, replayed: &ReplayedJob) {
+pub(crate) fn add(job: &Job, options: &Options, judged: &mut Judgement, replayed: &ReplayedJob) {
     let is_lasting = |s: &Straggler| matches!(s.pattern, Pattern::Persistent | Pattern::Together);
     if options.model.steps.is_some() || judged.stragglers.iter().any(is_lasting) {
         return;

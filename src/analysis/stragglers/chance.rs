@@ -12,7 +12,7 @@
 use hta_base::units::Ns;
 
 /// Largest p-value that counts as evidence.
-pub const P_MOST: f64 = 0.02;
+pub(crate) const P_MOST: f64 = 0.02;
 
 /// Up to this number of permutations all are made.
 const ALL: f64 = 50_000.0;
@@ -23,13 +23,13 @@ const LEAST_DRAWS: usize = 2_000;
 const DRAWN_BALANCES: usize = 10_000_000;
 
 /// Number of steps that the permutation test needs with `ranks` ranks.
-pub fn steps_needed(ranks: usize) -> usize {
+pub(crate) fn steps_needed(ranks: usize) -> usize {
     let n = ranks.max(2) as f64;
     (1..).find(|s| n.powi(1 - *s as i32) <= P_MOST).unwrap_or(usize::MAX)
 }
 
 /// Balances by step; each step has one per rank, in order of rank.
-pub struct Balances<'a>(pub &'a [Vec<Ns>]);
+pub(crate) struct Balances<'a>(pub &'a [Vec<Ns>]);
 
 impl Balances<'_> {
     fn ranks(&self) -> usize {
@@ -40,7 +40,7 @@ impl Balances<'_> {
     /// that size.
     ///
     /// `None` if there are too few steps for any p-value to be evidence.
-    pub fn p_values(&self, sets: &[Vec<usize>]) -> Option<Vec<f64>> {
+    pub(crate) fn p_values(&self, sets: &[Vec<usize>]) -> Option<Vec<f64>> {
         let (n, steps) = (self.ranks(), self.0.len());
         let size = sets.first()?.len();
         if n < 2 || steps < steps_needed(n) {
@@ -136,7 +136,7 @@ fn all_orders(n: usize) -> Vec<Vec<usize>> {
 
 /// Whether a rank was the largest in every step, each time by at least the distance between the others: evidence for
 /// jobs with too few steps to permute. `steps`: the rank's balance, and those of the others with which it was compared.
-pub fn is_always_ahead(steps: &[(Ns, Vec<Ns>)]) -> bool {
+pub(crate) fn is_always_ahead(steps: &[(Ns, Vec<Ns>)]) -> bool {
     let ranks = steps.iter().map(|(_, others)| others.len() + 1).min().unwrap_or(0);
     let enough = (4..8).contains(&ranks) && steps.len() >= 3 || ranks >= 8 && steps.len() >= 2;
     enough

@@ -12,7 +12,7 @@ use hta_base::units::{Ns, percent};
 use std::cmp::Reverse;
 
 /// Gives each straggler the gain of its repair, and sets those aside whose repair gives too little.
-pub fn confirm(job: &Job, options: &Options, judged: &mut Judgement) {
+pub(crate) fn confirm(job: &Job, options: &Options, judged: &mut Judgement) {
     let Some(replayed) = ReplayedJob::of(job).filter(|r| r.is_reliable() && !judged.stragglers.is_empty()) else {
         return;
     };

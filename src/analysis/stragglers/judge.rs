@@ -55,7 +55,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Pattern::Persistent => "persistent",
             Pattern::Together => "together",
@@ -67,7 +67,7 @@ impl Pattern {
 
 /// Why an observation is not chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Evidence {
+pub(crate) enum Evidence {
     /// A permutation test, with its p-value.
     Permutation(f64),
     /// The largest in every step, by at least the distance between the others.
@@ -77,7 +77,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Evidence::Permutation(_) => "permutation",
             Evidence::Ahead => "ahead_in_every_step",
@@ -85,73 +85,73 @@ impl Evidence {
         }
     }
 
-    pub fn p_value(self) -> Option<f64> {
+    pub(crate) fn p_value(self) -> Option<f64> {
         if let Evidence::Permutation(p) = self { Some(p) } else { None }
     }
 }
 
 #[derive(Debug, Clone)]
 pub struct Straggler {
-    pub pattern: Pattern,
+    pub(crate) pattern: Pattern,
     /// Parts, by rank.
-    pub parts: Vec<u32>,
+    pub(crate) parts: Vec<u32>,
     /// Steps in which it is late, with the late parts.
-    pub steps: Vec<(StepKey, Vec<u32>)>,
+    pub(crate) steps: Vec<(StepKey, Vec<u32>)>,
     /// What its repair gives over all steps, ns: by the replay of the job, or else the sum of the gains of its chains.
-    pub gain: Ns,
+    pub(crate) gain: Ns,
     /// Sum over its steps and parts of the largest excess, ns.
-    pub excess: Ns,
+    pub(crate) excess: Ns,
     /// Parts that hide it: it is late among the others.
-    pub behind: Vec<u32>,
-    pub evidence: Evidence,
+    pub(crate) behind: Vec<u32>,
+    pub(crate) evidence: Evidence,
 }
 
 impl Straggler {
     /// Whether a part is late in a step.
-    pub fn is_late(&self, part: u32, step: Option<StepKey>) -> bool {
+    pub(crate) fn is_late(&self, part: u32, step: Option<StepKey>) -> bool {
         step.is_some_and(|k| self.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))
     }
 }
 
 /// Ranks whose delay is large enough, but may be chance.
 #[derive(Debug, Clone)]
-pub struct Unproven {
-    pub parts: Vec<u32>,
+pub(crate) struct Unproven {
+    pub(crate) parts: Vec<u32>,
     /// Number of steps in which they are late.
-    pub late: usize,
+    pub(crate) late: usize,
     /// Median own gain of a step, ns.
-    pub gain: Ns,
+    pub(crate) gain: Ns,
     /// `None` if there are too few steps for the test.
-    pub p_value: Option<f64>,
+    pub(crate) p_value: Option<f64>,
     /// Number of ranks that were compared.
-    pub ranks: usize,
+    pub(crate) ranks: usize,
 }
 
 /// The result for all ranks.
 pub struct Judgement {
-    pub stragglers: Vec<Straggler>,
+    pub(crate) stragglers: Vec<Straggler>,
     /// Ranks that are late, but whose repair gives little, because the others would not come earlier.
-    pub unconfirmed: Vec<Straggler>,
-    pub length: StepLength,
-    pub unproven: Vec<Unproven>,
-    pub windows: Windows,
+    pub(crate) unconfirmed: Vec<Straggler>,
+    pub(crate) length: StepLength,
+    pub(crate) unproven: Vec<Unproven>,
+    pub(crate) windows: Windows,
     /// Chains of the first round.
-    pub chains: Vec<Chain>,
+    pub(crate) chains: Vec<Chain>,
     /// Steps with chains, in order.
-    pub steps: Vec<StepKey>,
-    pub median_step: Ns,
+    pub(crate) steps: Vec<StepKey>,
+    pub(crate) median_step: Ns,
     /// By part, ns.
-    pub thresholds: Vec<Ns>,
+    pub(crate) thresholds: Vec<Ns>,
     /// By part, if the test was made: the share of permutations in which some rank is as late.
-    pub p_values: BTreeMap<u32, f64>,
+    pub(crate) p_values: BTreeMap<u32, f64>,
     /// Largest own gain per step among those that are not named: part, and ns per step.
-    pub largest: Option<(u32, Ns)>,
+    pub(crate) largest: Option<(u32, Ns)>,
 }
 
 /// Largest number of rounds of removing stragglers and judging again.
 const ROUNDS: usize = 4;
 
-pub fn judge(job: &Job, options: &Options) -> Judgement {
+pub(crate) fn judge(job: &Job, options: &Options) -> Judgement {
     let windows = all_windows(job);
     let all = |without: &BTreeSet<u32>| {
         let mut all = chains(job, &windows, without);
@@ -513,7 +513,7 @@ impl<'a> JudgeRound<'a> {
 
 impl Unproven {
     /// Number of steps that would be enough to decide; `None` if more steps would not help.
-    pub fn steps_to_record(&self, steps: usize) -> Option<usize> {
+    pub(crate) fn steps_to_record(&self, steps: usize) -> Option<usize> {
         Some(steps_needed(self.ranks)).filter(|needed| *needed > steps)
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// The stragglers of a job, and why they are late.
 pub struct Judged {
-    pub judgement: Judgement,
-    pub why: Vec<StepDifferences>,
+    pub(crate) judgement: Judgement,
+    pub(crate) why: Vec<StepDifferences>,
 }
 
 /// Judges the ranks of a job once; all analyses of a job have the same options.

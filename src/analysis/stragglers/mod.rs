@@ -21,7 +21,7 @@ use crate::job::Job;
 use crate::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
 
-pub struct Stragglers;
+pub(crate) struct Stragglers;
 
 impl Analysis for Stragglers {
     fn about(&self) -> About {

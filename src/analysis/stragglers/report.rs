@@ -21,7 +21,7 @@ const NAME: usize = 60;
 /// Smallest share of the excess for a cause to be mentioned, percent.
 const WORTH_SAYING: f64 = 20.0;
 
-pub fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Vec<Observation> {
+pub(crate) fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Vec<Observation> {
     let one = |s: &Straggler| Observation {
         analysis: "stragglers",
         ranks: ranks_of(job, &s.parts),
@@ -247,7 +247,13 @@ fn mark(ns: Ns, step: Ns) -> char {
 /// Number of marks in a row of steps.
 const STEPS_SHOWN: usize = 24;
 
-pub fn views(job: &Job, judged: &Judgement, sums: &ByPart, partials: &[Partial], options: &Options) -> Vec<View> {
+pub(crate) fn views(
+    job: &Job,
+    judged: &Judgement,
+    sums: &ByPart,
+    partials: &[Partial],
+    options: &Options,
+) -> Vec<View> {
     let by_part = totals(sums);
     let n = judged.steps.len().max(1) as i64;
     let mut view = View {

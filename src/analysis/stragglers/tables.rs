@@ -80,7 +80,7 @@ table! {
 
 table! {
     /// Delay by rank, by host and by device index, over all steps.
-    pub struct Sums, SumRow = "straggler_ranks" by "level, gain_per_step_ns descending, key" {
+    pub(crate) struct Sums, SumRow = "straggler_ranks" by "level, gain_per_step_ns descending, key" {
         level: Text, "", "rank, host or device";
         key: Text, "", "rank, host name or device index";
         rank_count: u32, "", "ranks";
@@ -93,31 +93,37 @@ table! {
     }
 }
 
-pub const ALL: &[&TableSpec] = &[Findings::SPEC, Delays::SPEC, Causes::SPEC, Sums::SPEC];
+pub(crate) const ALL: &[&TableSpec] = &[Findings::SPEC, Delays::SPEC, Causes::SPEC, Sums::SPEC];
 
 /// Sums of one part in one step, ns.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct DelaySums {
-    pub gain: Ns,
-    pub excess: Ns,
-    pub local: Ns,
-    pub last: u32,
-    pub count: u32,
-    pub imposed: Ns,
-    pub wait: Ns,
+pub(crate) struct DelaySums {
+    pub(crate) gain: Ns,
+    pub(crate) excess: Ns,
+    pub(crate) local: Ns,
+    pub(crate) last: u32,
+    pub(crate) count: u32,
+    pub(crate) imposed: Ns,
+    pub(crate) wait: Ns,
 }
 
-pub fn build(job: &Job, judged: &Judgement, sums: &ByPart, why: &[StepDifferences], options: &Options) -> Vec<Batch> {
+pub(crate) fn build(
+    job: &Job,
+    judged: &Judgement,
+    sums: &ByPart,
+    why: &[StepDifferences],
+    options: &Options,
+) -> Vec<Batch> {
     let shown = GroupSelection::new(job, options);
     vec![observations(job, judged, why), delays(job, sums, &shown), causes(job, why, &shown), places(job, judged, sums)]
 }
 
-pub fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
+pub(crate) fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
     parts.iter().map(|p| job.parts[*p as usize].rank).collect()
 }
 
 /// Steps as text: `2, 3 and 4`, with ranks if these differ between steps.
-pub fn steps_text(job: &Job, steps: &[(StepKey, Vec<u32>)], with_ranks: bool) -> String {
+pub(crate) fn steps_text(job: &Job, steps: &[(StepKey, Vec<u32>)], with_ranks: bool) -> String {
     const SHOWN: usize = 12;
     let one = |(step, parts): &(StepKey, Vec<u32>)| {
         if with_ranks { format!("{}: {}", step.shown(), rank_list(&ranks_of(job, parts))) } else { step.shown() }
@@ -130,7 +136,7 @@ pub fn steps_text(job: &Job, steps: &[(StepKey, Vec<u32>)], with_ranks: bool) ->
 }
 
 /// The first late step, if the rank is late in most steps from there on, and there were steps before.
-pub fn since(judged: &Judgement, steps: &[(StepKey, Vec<u32>)]) -> Option<StepKey> {
+pub(crate) fn since(judged: &Judgement, steps: &[(StepKey, Vec<u32>)]) -> Option<StepKey> {
     let first = steps.first()?.0;
     let from = judged.steps.iter().filter(|s| **s >= first).count();
     let began_later = judged.steps.first() != Some(&first);
@@ -168,10 +174,10 @@ fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Batch
     table.finish()
 }
 
-pub type ByPart = BTreeMap<(u32, Option<StepKey>, Option<u32>), DelaySums>;
+pub(crate) type ByPart = BTreeMap<(u32, Option<StepKey>, Option<u32>), DelaySums>;
 
 /// Delay by part, step and group; group `None` stands for all.
-pub fn delay_sums(job: &Job, judged: &Judgement) -> ByPart {
+pub(crate) fn delay_sums(job: &Job, judged: &Judgement) -> ByPart {
     let mut out: ByPart = BTreeMap::new();
     for c in &judged.chains {
         for (part, d) in of_chain(job, c) {
@@ -278,7 +284,7 @@ impl DelaySums {
     }
 }
 
-pub fn totals(sums: &ByPart) -> BTreeMap<u32, DelaySums> {
+pub(crate) fn totals(sums: &ByPart) -> BTreeMap<u32, DelaySums> {
     let mut out: BTreeMap<u32, DelaySums> = BTreeMap::new();
     for ((part, _, group), d) in sums {
         if group.is_none() {
@@ -289,15 +295,15 @@ pub fn totals(sums: &ByPart) -> BTreeMap<u32, DelaySums> {
 }
 
 /// A rank, a host or a device index.
-pub struct LevelKey {
-    pub level: &'static str,
-    pub key: String,
-    pub parts: BTreeSet<u32>,
-    pub delay: DelaySums,
+pub(crate) struct LevelKey {
+    pub(crate) level: &'static str,
+    pub(crate) key: String,
+    pub(crate) parts: BTreeSet<u32>,
+    pub(crate) delay: DelaySums,
 }
 
 /// Delay by rank, host and device index; on each level the largest gain first.
-pub fn by_place(job: &Job, sums: &ByPart) -> Vec<LevelKey> {
+pub(crate) fn by_place(job: &Job, sums: &ByPart) -> Vec<LevelKey> {
     let mut places: BTreeMap<(usize, String), LevelKey> = BTreeMap::new();
     for (part, d) in totals(sums) {
         let p = &job.parts[part as usize];

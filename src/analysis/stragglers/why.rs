@@ -12,17 +12,17 @@ use std::collections::BTreeMap;
 
 /// A part's differences in one step.
 pub struct StepDifferences {
-    pub part: u32,
-    pub step: Option<StepKey>,
+    pub(crate) part: u32,
+    pub(crate) step: Option<StepKey>,
     /// The call before which it was late.
-    pub call: u32,
-    pub group: u32,
-    pub typical: u32,
-    pub differences: Vec<Difference>,
+    pub(crate) call: u32,
+    pub(crate) group: u32,
+    pub(crate) typical: u32,
+    pub(crate) differences: Vec<Difference>,
 }
 
 /// Differences of all relevant chains.
-pub fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
+pub(crate) fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
     let mut out = Vec::new();
     for c in &judged.chains {
         for (part, late) in &c.lates {
@@ -45,7 +45,7 @@ pub fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
 
 /// Replaces the differences of stragglers whose kernels are slower, and of those that no chain shows, by those of all their
 /// work: one call has too few kernels to tell a slow device from a slow kernel.
-pub fn of_all_work(job: &Job, judged: &Judgement, replayed: &ReplayedJob, why: &mut Vec<StepDifferences>) {
+pub(crate) fn of_all_work(job: &Job, judged: &Judgement, replayed: &ReplayedJob, why: &mut Vec<StepDifferences>) {
     let is_of_kernels = |c: Cause| matches!(c, Cause::SlowKernel | Cause::SlowDevice);
     let is_short = |s: &&Straggler| {
         let (causes, total) = reasons(s, why);
@@ -104,18 +104,18 @@ fn counts(judged: &Judgement, c: &Chain, part: u32) -> bool {
 /// A cause of a straggler, over all its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CauseSum {
-    pub cause: Cause,
-    pub name: StrId,
-    pub detail: StrId,
-    pub origin: Option<u32>,
-    pub own: Ns,
-    pub typical: Ns,
-    pub own_count: i64,
-    pub typical_count: i64,
+    pub(crate) cause: Cause,
+    pub(crate) name: StrId,
+    pub(crate) detail: StrId,
+    pub(crate) origin: Option<u32>,
+    pub(crate) own: Ns,
+    pub(crate) typical: Ns,
+    pub(crate) own_count: i64,
+    pub(crate) typical_count: i64,
 }
 
 impl CauseSum {
-    pub fn delta(&self) -> Ns {
+    pub(crate) fn delta(&self) -> Ns {
         self.own - self.typical
     }
 }

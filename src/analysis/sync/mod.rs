@@ -52,7 +52,7 @@ const METHOD: Setting = Setting {
     kind: ValueType::Choice(&["arrival", "shortest"]),
 };
 
-pub struct Sync;
+pub(crate) struct Sync;
 
 impl Analysis for Sync {
     fn about(&self) -> About {
@@ -96,14 +96,14 @@ impl Analysis for Sync {
 }
 
 /// One row before it is written.
-pub struct SyncWindow<'a> {
-    pub part: u32,
-    pub lane: &'a Lane,
-    pub window: &'a PartWindow,
-    pub group: Option<u32>,
-    pub sync: Ns,
-    pub transfer: Ns,
-    pub unmatched: Ns,
+pub(crate) struct SyncWindow<'a> {
+    pub(crate) part: u32,
+    pub(crate) lane: &'a Lane,
+    pub(crate) window: &'a PartWindow,
+    pub(crate) group: Option<u32>,
+    pub(crate) sync: Ns,
+    pub(crate) transfer: Ns,
+    pub(crate) unmatched: Ns,
     overlapped_wait: Ns,
 }
 
@@ -142,7 +142,7 @@ struct DividedLane {
 }
 
 /// All windows of all lanes that have collectives, for all groups together and for each.
-pub fn rows(job: &Job) -> Vec<SyncWindow<'_>> {
+pub(crate) fn rows(job: &Job) -> Vec<SyncWindow<'_>> {
     let mut out = Vec::new();
     for (part, p) in job.parts.iter().enumerate() {
         let part = part as u32;

@@ -44,7 +44,7 @@ const METHOD: Setting = Setting {
     kind: ValueType::Choice(&["replay", "published"]),
 };
 
-pub struct WhatIf;
+pub(crate) struct WhatIf;
 
 impl Analysis for WhatIf {
     fn about(&self) -> About {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 table! {
     /// HTA's `get_gpu_user_annotation_breakdown` with `use_gpu_annotation=True`.
-    pub struct OnGpu, OnGpuRow = "compat_hta_user_annotation_breakdown_gpu" by "rank, name" {
+    pub(crate) struct OnGpu, OnGpuRow = "compat_hta_user_annotation_breakdown_gpu" by "rank, name" {
         name: Text, "", "name of the annotation";
         sum as "sum (us)": i64, "us", "sum of durations";
         max as "max (us)": i64, "us", "longest duration";
@@ -27,7 +27,7 @@ table! {
 
 table! {
     /// HTA's `get_gpu_user_annotation_breakdown` with `use_gpu_annotation=False`.
-    pub struct OnCpu, OnCpuRow = "compat_hta_user_annotation_breakdown_cpu" by "rank, name" {
+    pub(crate) struct OnCpu, OnCpuRow = "compat_hta_user_annotation_breakdown_cpu" by "rank, name" {
         name: Text, "", "name of the annotation";
         sum as "sum (us)": i64, "us", "sum of durations";
         max as "max (us)": i64, "us", "longest duration";
@@ -38,7 +38,7 @@ table! {
     }
 }
 
-pub struct Annotations;
+pub(crate) struct Annotations;
 
 impl Analysis for Annotations {
     fn about(&self) -> About {

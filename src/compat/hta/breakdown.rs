@@ -12,7 +12,7 @@ use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_temporal_breakdown`, with all devices pooled.
-    pub struct Temporal, TemporalRow = "compat_hta_temporal_breakdown" by "rank" {
+    pub(crate) struct Temporal, TemporalRow = "compat_hta_temporal_breakdown" by "rank" {
         rank: u32, "", "rank";
         idle as "idle_time(us)": i64, "us", "part of kernel_time in which no GPU row runs";
         compute as "compute_time(us)": i64, "us", "union of compute rows";
@@ -24,7 +24,7 @@ table! {
     }
 }
 
-pub struct Breakdown;
+pub(crate) struct Breakdown;
 
 impl Analysis for Breakdown {
     fn about(&self) -> About {

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 table! {
     /// HTA's `get_memory_bw_summary`.
-    pub struct BandwidthSummary, BandwidthSummaryRow = "compat_hta_memory_bw_summary" by "rank, name" {
+    pub(crate) struct BandwidthSummary, BandwidthSummaryRow = "compat_hta_memory_bw_summary" by "rank, name" {
         rank: u32, "", "rank";
         name: Text, "", "kind of copy, or Memset";
         count: u64, "", "number of points of the series above 0";
@@ -35,7 +35,7 @@ table! {
 
 table! {
     /// HTA's `get_memory_bw_time_series`.
-    pub struct BandwidthSeries, BandwidthSeriesRow = "compat_hta_memory_bw_time_series" by "rank, name, ts" {
+    pub(crate) struct BandwidthSeries, BandwidthSeriesRow = "compat_hta_memory_bw_time_series" by "rank, name, ts" {
         rank: u32, "", "rank";
         ts: i64, "us", "time from the rank's first event";
         pid: Option<i64>, "", "process of the copy";
@@ -55,7 +55,7 @@ fn kind(name: &str) -> &str {
     }
 }
 
-pub struct Copies;
+pub(crate) struct Copies;
 
 impl Analysis for Copies {
     fn about(&self) -> About {

@@ -16,7 +16,7 @@ use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_cupti_counter_data_with_operators`: one row per counter range.
-    pub struct Counters, CounterRow = "compat_hta_cupti_counters" by "rank, start of the range" {
+    pub(crate) struct Counters, CounterRow = "compat_hta_cupti_counters" by "rank, start of the range" {
         rank: u32, "", "rank";
         event_id: u32, "", "event of the range, as in `events`";
         name: Text, "", "name of the range";
@@ -36,7 +36,7 @@ table! {
     }
 }
 
-pub struct Cupti;
+pub(crate) struct Cupti;
 
 impl Analysis for Cupti {
     fn about(&self) -> About {

@@ -35,7 +35,7 @@ table! {
 
 table! {
     /// HTA's `TraceDiff.ops_diff` for each device_type.
-    pub struct OpsDiff, OpsDiffRow = "compat_hta_ops_diff" by "device_type, change, name" {
+    pub(crate) struct OpsDiff, OpsDiffRow = "compat_hta_ops_diff" by "device_type, change, name" {
         device_type: Text, "", "ALL, CPU or GPU";
         change: Text, "", "change of the count: added, deleted, increased, decreased or unchanged";
         name: Text, "", "full name";
@@ -53,7 +53,7 @@ table! {
     }
 }
 
-pub struct Diff;
+pub(crate) struct Diff;
 
 impl Analysis for Diff {
     fn about(&self) -> About {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 table! {
     /// HTA's `get_idle_time_breakdown`, per stream.
-    pub struct IdleTimes, IdleTimeRow = "compat_hta_idle_time_breakdown" by "rank, stream in order of appearance, idle_category" {
+    pub(crate) struct IdleTimes, IdleTimeRow = "compat_hta_idle_time_breakdown" by "rank, stream in order of appearance, idle_category" {
         rank: u32, "", "rank";
         stream: i64, "", "stream";
         idle_category: Text, "", "host_wait, kernel_wait or other";
@@ -25,7 +25,7 @@ table! {
 /// HTA counts gaps shorter than this as kernel waits, us.
 const KERNEL_WAIT_BELOW: i64 = 30;
 
-pub struct Idle;
+pub(crate) struct Idle;
 
 impl Analysis for Idle {
     fn about(&self) -> About {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 table! {
     /// HTA's `get_gpu_kernel_breakdown`: kernel types, summed over ranks.
-    pub struct KernelTypes, KernelTypeRow = "compat_hta_gpu_kernel_type_breakdown" by "sum descending" {
+    pub(crate) struct KernelTypes, KernelTypeRow = "compat_hta_gpu_kernel_type_breakdown" by "sum descending" {
         kernel_type: Text, "", "classes that run at the same time";
         sum: i64, "us", "time during which exactly these classes run";
         percentage: Option<f64>, "%", "share of the sum over all types";
@@ -23,7 +23,7 @@ table! {
 
 table! {
     /// HTA's `get_gpu_kernel_breakdown`: all kernel names, without HTA's row `others`.
-    pub struct KernelNames, KernelNameRow = "compat_hta_gpu_kernel_breakdown" by "rank, kernel_type, sum descending, name" {
+    pub(crate) struct KernelNames, KernelNameRow = "compat_hta_gpu_kernel_breakdown" by "rank, kernel_type, sum descending, name" {
         name: Text, "", "name of the kernel";
         sum as "sum (us)": i64, "us", "sum of durations";
         max as "max (us)": i64, "us", "longest duration";
@@ -46,7 +46,7 @@ table! {
 const TYPES: [(Kind, &str); 3] =
     [(Kind::Computation, "COMPUTATION"), (Kind::Communication, "COMMUNICATION"), (Kind::Memory, "MEMORY")];
 
-pub struct Kernels;
+pub(crate) struct Kernels;
 
 impl Analysis for Kernels {
     fn about(&self) -> About {

@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 
 table! {
     /// HTA's `get_cuda_kernel_launch_stats`: one row per launch and GPU row.
-    pub struct LaunchStats, LaunchStatsRow = "compat_hta_cuda_kernel_launch_stats" by "rank, correlation" {
+    pub(crate) struct LaunchStats, LaunchStatsRow = "compat_hta_cuda_kernel_launch_stats" by "rank, correlation" {
         rank: u32, "", "rank";
         correlation: i64, "", "correlation id";
         cpu_duration: i64, "us", "length of the call";
@@ -28,7 +28,7 @@ table! {
 
 table! {
     /// Number of launches in each of HTA's three plots of outliers.
-    pub struct LaunchOutliers, LaunchOutliersRow = "compat_hta_cuda_kernel_launch_outliers" by "rank" {
+    pub(crate) struct LaunchOutliers, LaunchOutliersRow = "compat_hta_cuda_kernel_launch_outliers" by "rank" {
         rank: u32, "", "rank";
         launches: u64, "", "number of rows of compat_hta_cuda_kernel_launch_stats";
         short_gpu_kernels: u64, "", "launches whose GPU row is shorter than the call";
@@ -45,7 +45,7 @@ const NAMES: [&str; 5] = [
     "runFunction - job_prep_and_submit_for_execution",
 ];
 
-pub struct Launches;
+pub(crate) struct Launches;
 
 impl Analysis for Launches {
     fn about(&self) -> About {

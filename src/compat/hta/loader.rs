@@ -11,19 +11,19 @@ pub(super) const NO_ROWS: &str = "no GPU row";
 /// A row of HTA's loaded table. Times are in whole microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
-    pub id: u32,
-    pub ts: i64,
-    pub dur: i64,
-    pub stream: i64,
-    pub kind: Kind,
+    pub(crate) id: u32,
+    pub(crate) ts: i64,
+    pub(crate) dur: i64,
+    pub(crate) stream: i64,
+    pub(crate) kind: Kind,
     /// Start of the launch call, if there is one.
-    pub partner_ts: Option<i64>,
+    pub(crate) partner_ts: Option<i64>,
     /// The launch call, if there is one.
-    pub partner: Option<u32>,
+    pub(crate) partner: Option<u32>,
 }
 
 impl Row {
-    pub fn end(&self) -> i64 {
+    pub(crate) fn end(&self) -> i64 {
         self.ts + self.dur
     }
 }
@@ -66,12 +66,12 @@ pub(super) fn microseconds(ns: i64) -> f64 {
 /// A row with the values that join it to other rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loaded {
-    pub row: Row,
+    pub(crate) row: Row,
     /// Correlation id; -1 if there is none.
-    pub correlation: i64,
+    pub(crate) correlation: i64,
     /// The row is on the GPU side: it has a stream and a correlation, or is named `Event Sync` or `Context Sync`.
-    pub linked: bool,
-    pub name: StrId,
+    pub(crate) linked: bool,
+    pub(crate) name: StrId,
 }
 
 /// Loads all rows as HTA does, in the order of the file, before any is left out.

@@ -13,13 +13,13 @@ use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_comm_comp_overlap`.
-    pub struct CommComp, CommCompRow = "compat_hta_comm_comp_overlap" by "rank" {
+    pub(crate) struct CommComp, CommCompRow = "compat_hta_comm_comp_overlap" by "rank" {
         rank: u32, "", "rank";
         overlap as "comp_comm_overlap_pctg": Option<f64>, "%", "share of communication under compute; null without any";
     }
 }
 
-pub struct Overlap;
+pub(crate) struct Overlap;
 
 impl Analysis for Overlap {
     fn about(&self) -> About {

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 
 table! {
     /// HTA's `get_frequent_cuda_kernel_sequences`.
-    pub struct FrequentSequences, FrequentSequenceRow = "compat_hta_frequent_kernel_sequences" by "rank, count descending, pattern" {
+    pub(crate) struct FrequentSequences, FrequentSequenceRow = "compat_hta_frequent_kernel_sequences" by "rank, count descending, pattern" {
         rank: u32, "", "rank";
         operator_name: Text, "", "text that the names of the operators contain";
         pattern: Text, "", "names of operator and kernels, joined by |";
@@ -38,7 +38,7 @@ table! {
 /// The default of `--op` is the first of these that is part of a name in the trace.
 const OPERATORS: [&str; 6] = ["aten::linear", "aten::conv2d", "aten::addmm", "aten::mm", "aten::add", "aten::"];
 
-pub struct Patterns;
+pub(crate) struct Patterns;
 
 impl Analysis for Patterns {
     fn about(&self) -> About {

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 table! {
     /// HTA's `get_queue_length_summary`.
-    pub struct QueueSummary, QueueSummaryRow = "compat_hta_queue_length_summary" by "rank, stream" {
+    pub(crate) struct QueueSummary, QueueSummaryRow = "compat_hta_queue_length_summary" by "rank, stream" {
         rank: u32, "", "rank";
         stream: i64, "", "stream";
         count: u64, "", "number of points of the series";
@@ -34,7 +34,7 @@ table! {
 
 table! {
     /// HTA's `get_queue_length_time_series`.
-    pub struct QueueSeries, QueueSeriesRow = "compat_hta_queue_length_time_series" by "rank, stream, ts" {
+    pub(crate) struct QueueSeries, QueueSeriesRow = "compat_hta_queue_length_time_series" by "rank, stream, ts" {
         rank: u32, "", "rank";
         ts: i64, "us", "time from the rank's first event";
         pid: Option<i64>, "", "process of the GPU event";
@@ -68,7 +68,7 @@ struct Point {
     row: u32,
 }
 
-pub struct Queue;
+pub(crate) struct Queue;
 
 impl Analysis for Queue {
     fn about(&self) -> About {

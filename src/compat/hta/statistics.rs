@@ -3,20 +3,20 @@
 /// Count, mean, sample standard deviation and quartiles of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Describe {
-    pub count: u64,
-    pub mean: f64,
+    pub(crate) count: u64,
+    pub(crate) mean: f64,
     /// `None` for fewer than two values.
-    pub std: Option<f64>,
-    pub min: f64,
-    pub p25: f64,
-    pub p50: f64,
-    pub p75: f64,
-    pub max: f64,
+    pub(crate) std: Option<f64>,
+    pub(crate) min: f64,
+    pub(crate) p25: f64,
+    pub(crate) p50: f64,
+    pub(crate) p75: f64,
+    pub(crate) max: f64,
 }
 
 impl Describe {
     /// Returns `None` if there are no values.
-    pub fn new(mut values: Vec<f64>) -> Option<Self> {
+    pub(crate) fn new(mut values: Vec<f64>) -> Option<Self> {
         values.sort_unstable_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         let n = values.len();

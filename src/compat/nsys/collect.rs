@@ -11,9 +11,9 @@ use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 
-pub const API: &str = "CUDA_API";
-pub const KERNEL: &str = "CUDA_KERNEL";
-pub const MEMORY: &str = "MEMORY_OPER";
+pub(crate) const API: &str = "CUDA_API";
+pub(crate) const KERNEL: &str = "CUDA_KERNEL";
+pub(crate) const MEMORY: &str = "MEMORY_OPER";
 
 fn label(id: StrId) -> Label {
     Label::Recorded(id)
@@ -24,7 +24,7 @@ fn runtime_calls(trace: &RankTrace) -> impl Iterator<Item = u32> {
 }
 
 /// Calls by name.
-pub fn api(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn api(trace: &RankTrace, out: &mut Collector) {
     for row in runtime_calls(trace) {
         let key = Key::of(label(trace.columns.name(row as usize)));
         out.add(key, Quantity::Time, trace.span(row).len());
@@ -36,14 +36,14 @@ fn kernels_of(trace: &RankTrace) -> impl Iterator<Item = &Activity> {
 }
 
 /// Kernels by name.
-pub fn kernels(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn kernels(trace: &RankTrace, out: &mut Collector) {
     for a in kernels_of(trace) {
         out.add(Key::of(label(a.name)), Quantity::Time, a.span.len());
     }
 }
 
 /// Kernels by name, grid and block.
-pub fn kernels_by_grid(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn kernels_by_grid(trace: &RankTrace, out: &mut Collector) {
     let args = &trace.columns.args;
     for a in kernels_of(trace) {
         let shape = |arg| args.text(arg, a.row).map(label);
@@ -76,17 +76,17 @@ fn memory_operations(trace: &RankTrace, out: &mut Collector, quantity: Quantity)
 }
 
 /// Time of copies and sets by operation.
-pub fn memory_times(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn memory_times(trace: &RankTrace, out: &mut Collector) {
     memory_operations(trace, out, Quantity::Time);
 }
 
 /// Bytes of copies and sets by operation; those without a recorded size are left out.
-pub fn memory_sizes(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn memory_sizes(trace: &RankTrace, out: &mut Collector) {
     memory_operations(trace, out, Quantity::Bytes);
 }
 
 /// Kernels, copies and sets.
-pub fn gpu(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn gpu(trace: &RankTrace, out: &mut Collector) {
     let mut operations = Operations::default();
     for a in &trace.activities {
         let key = match a.class {
@@ -98,7 +98,7 @@ pub fn gpu(trace: &RankTrace, out: &mut Collector) {
 }
 
 /// Calls, kernels, copies and sets.
-pub fn api_and_gpu(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn api_and_gpu(trace: &RankTrace, out: &mut Collector) {
     gpu(trace, out);
     for row in runtime_calls(trace) {
         let name = label(trace.columns.name(row as usize));
@@ -114,7 +114,7 @@ pub fn api_and_gpu(trace: &RankTrace, out: &mut Collector) {
 ///   stream          |kernel...|       Q = from the call's end to the kernel's start, if that is later
 ///           |--------T--------|       T = from the call's start to the end of both
 /// ```
-pub fn executions(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn executions(trace: &RankTrace, out: &mut Collector) {
     for a in kernels_of(trace) {
         let Some(row) = a.launch() else { continue };
         let (process, thread) = thread_of(trace, row);
@@ -136,7 +136,7 @@ pub fn executions(trace: &RankTrace, out: &mut Collector) {
 }
 
 /// Ranges by text and style.
-pub fn range_times(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn range_times(trace: &RankTrace, out: &mut Collector) {
     for range in ranges(trace) {
         let name = label(trace.columns.name(range.row as usize));
         let key = Key { style: Some(Label::Known(range.style())), ..Key::of(name) };
@@ -145,7 +145,7 @@ pub fn range_times(trace: &RankTrace, out: &mut Collector) {
 }
 
 /// Ranges projected to the GPU: from the first start to the last end of what was launched inside them.
-pub fn projections(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn projections(trace: &RankTrace, out: &mut Collector) {
     let launches = LaunchesByThread::new(trace);
     for range in ranges(trace).iter().filter(|r| !r.is_start_end) {
         let Some(projection) = launches.projection(range) else { continue };
@@ -160,7 +160,7 @@ pub fn projections(trace: &RankTrace, out: &mut Collector) {
 }
 
 /// Kernels by range: a kernel counts in each range around its launch.
-pub fn range_kernels(trace: &RankTrace, out: &mut Collector) {
+pub(crate) fn range_kernels(trace: &RankTrace, out: &mut Collector) {
     let launches = LaunchesByThread::new(trace);
     for range in ranges(trace).iter().filter(|r| !r.is_start_end) {
         let (process, thread) = thread_of(trace, range.row);

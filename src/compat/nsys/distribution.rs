@@ -4,30 +4,30 @@ use std::collections::BTreeMap;
 
 /// Each distinct value with its count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Distribution(BTreeMap<i64, u64>);
+pub(crate) struct Distribution(BTreeMap<i64, u64>);
 
 impl Distribution {
-    pub fn add(&mut self, value: i64, count: u64) {
+    pub(crate) fn add(&mut self, value: i64, count: u64) {
         *self.0.entry(value).or_default() += count;
     }
 
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.0.values().sum()
     }
 
-    pub fn total(&self) -> i128 {
+    pub(crate) fn total(&self) -> i128 {
         self.0.iter().map(|(value, count)| i128::from(*value) * i128::from(*count)).sum()
     }
 
-    pub fn min(&self) -> Option<i64> {
+    pub(crate) fn min(&self) -> Option<i64> {
         self.0.keys().next().copied()
     }
 
-    pub fn max(&self) -> Option<i64> {
+    pub(crate) fn max(&self) -> Option<i64> {
         self.0.keys().next_back().copied()
     }
 
-    pub fn mean(&self) -> Option<f64> {
+    pub(crate) fn mean(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.total() as f64 / count as f64)
     }
@@ -48,7 +48,7 @@ impl Distribution {
     }
 
     /// Sample standard deviation; 0 for a single value.
-    pub fn deviation(&self) -> Option<f64> {
+    pub(crate) fn deviation(&self) -> Option<f64> {
         let (mean, count) = (self.mean()?, self.count());
         let squares: f64 = self.0.iter().map(|(value, n)| *n as f64 * (*value as f64 - mean).powi(2)).sum();
         Some(if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 })

@@ -43,7 +43,7 @@ table! {
 }
 
 /// A row of this name and time.
-pub fn event<'a>(rank: u32, name: &'a str, start_ns: i64, length_ns: i64) -> EventRow<'a> {
+pub(crate) fn event<'a>(rank: u32, name: &'a str, start_ns: i64, length_ns: i64) -> EventRow<'a> {
     EventRow {
         rank,
         start_ns,
@@ -74,7 +74,7 @@ pub fn event<'a>(rank: u32, name: &'a str, start_ns: i64, length_ns: i64) -> Eve
 }
 
 /// Receives the rows of a report.
-pub type Emit<'a> = dyn FnMut(hta_base::table::schema::Batch) + 'a;
+pub(crate) type Emit<'a> = dyn FnMut(hta_base::table::schema::Batch) + 'a;
 
 /// The start of a row, after the time that the file counts from.
 fn start(trace: &RankTrace, ts: i64) -> i64 {
@@ -82,12 +82,12 @@ fn start(trace: &RankTrace, ts: i64) -> i64 {
 }
 
 /// Calls of the runtime and the driver.
-pub fn api_calls(trace: &RankTrace, give: &mut Emit) {
+pub(crate) fn api_calls(trace: &RankTrace, give: &mut Emit) {
     calls(trace, |_| true, give);
 }
 
 /// Calls that wait for the device.
-pub fn waiting_calls(trace: &RankTrace, give: &mut Emit) {
+pub(crate) fn waiting_calls(trace: &RankTrace, give: &mut Emit) {
     calls(trace, |name| name.contains("Synchronize"), give);
 }
 
@@ -114,12 +114,12 @@ fn calls(trace: &RankTrace, keep: fn(&str) -> bool, give: &mut Emit) {
 }
 
 /// Kernels, copies and sets.
-pub fn gpu_events(trace: &RankTrace, give: &mut Emit) {
+pub(crate) fn gpu_events(trace: &RankTrace, give: &mut Emit) {
     activities(trace, |_, _| true, give);
 }
 
 /// Asynchronous copies with pageable memory on a side, which block the host nevertheless.
-pub fn async_copies(trace: &RankTrace, give: &mut Emit) {
+pub(crate) fn async_copies(trace: &RankTrace, give: &mut Emit) {
     let keep = |a: &Activity, api: Option<&str>| {
         let (source, target) = memory_kinds(trace.text(a.name));
         let is_pageable = source == Some("Pageable") || target == Some("Pageable");
@@ -129,12 +129,12 @@ pub fn async_copies(trace: &RankTrace, give: &mut Emit) {
 }
 
 /// Copies by calls that block the host.
-pub fn sync_copies(trace: &RankTrace, give: &mut Emit) {
+pub(crate) fn sync_copies(trace: &RankTrace, give: &mut Emit) {
     blocking(trace, Class::Memcpy, give);
 }
 
 /// Sets by calls that block the host.
-pub fn sync_sets(trace: &RankTrace, give: &mut Emit) {
+pub(crate) fn sync_sets(trace: &RankTrace, give: &mut Emit) {
     blocking(trace, Class::Memset, give);
 }
 
@@ -184,7 +184,7 @@ fn activities(trace: &RankTrace, keep: impl Fn(&Activity, Option<&str>) -> bool,
 }
 
 /// Ranges that are pushed and popped.
-pub fn nested_ranges(trace: &RankTrace, give: &mut Emit) {
+pub(crate) fn nested_ranges(trace: &RankTrace, give: &mut Emit) {
     let mut table = Events::default();
     for (id, range) in (0u64..).zip(ranges(trace)).filter(|(_, r)| !r.is_start_end) {
         let (process, thread) = thread_of(trace, range.row);
@@ -204,6 +204,6 @@ pub fn nested_ranges(trace: &RankTrace, give: &mut Emit) {
 }
 
 /// The numbers of a grid or block, one cell each.
-pub fn dimension(recorded: Option<&str>, which: usize) -> Option<String> {
+pub(crate) fn dimension(recorded: Option<&str>, which: usize) -> Option<String> {
     recorded.and_then(|text| dimensions(text).get(which).map(|n| (*n).to_string()))
 }

@@ -121,19 +121,19 @@ fn by_length(batches: &[Batch]) -> Vec<EventRow<'_>> {
     rows
 }
 
-pub fn api_trace(title: &str, batches: &[Batch]) -> View {
+pub(crate) fn api_trace(title: &str, batches: &[Batch]) -> View {
     view(title, API_TRACE, &by_start(batches))
 }
 
-pub fn gpu_trace(title: &str, batches: &[Batch]) -> View {
+pub(crate) fn gpu_trace(title: &str, batches: &[Batch]) -> View {
     view(title, GPU_TRACE, &by_start(batches))
 }
 
-pub fn copies(title: &str, batches: &[Batch]) -> View {
+pub(crate) fn copies(title: &str, batches: &[Batch]) -> View {
     view(title, COPIES, &by_length(batches))
 }
 
-pub fn sets(title: &str, batches: &[Batch]) -> View {
+pub(crate) fn sets(title: &str, batches: &[Batch]) -> View {
     view(title, SETS, &by_length(batches))
 }
 
@@ -148,12 +148,12 @@ fn numbered(mut view: View) -> View {
     view
 }
 
-pub fn gaps(title: &str, batches: &[Batch]) -> View {
+pub(crate) fn gaps(title: &str, batches: &[Batch]) -> View {
     numbered(view(title, GAPS, &by_length(batches)))
 }
 
 /// Parts with little use, the least used first.
-pub fn little_use(title: &str, batches: &[Batch]) -> View {
+pub(crate) fn little_use(title: &str, batches: &[Batch]) -> View {
     let mut rows = by_start(batches);
     let share = |r: &EventRow| i128::from(r.busy_ns.unwrap_or(0)) * 1_000_000 / i128::from(r.length_ns.max(1));
     rows.sort_by_key(share);
@@ -164,7 +164,7 @@ pub fn little_use(title: &str, batches: &[Batch]) -> View {
 const DEEPEST: usize = 100;
 
 /// Ranges with their place in the tree; numbers are in order of start, from 1.
-pub fn nested_ranges(title: &str, batches: &[Batch]) -> View {
+pub(crate) fn nested_ranges(title: &str, batches: &[Batch]) -> View {
     const HEADINGS: [(&str, Align); 14] = [
         ("Start (ns)", Align::Right),
         ("End (ns)", Align::Right),

@@ -1,7 +1,7 @@
 //! Names of operations and of memory, as nsys prints them.
 
 /// The operation of a copy or set: `[CUDA memcpy Host-to-Device]` for `Memcpy HtoD (Pageable -> Device)`.
-pub fn operation(name: &str) -> &'static str {
+pub(crate) fn operation(name: &str) -> &'static str {
     if name.to_ascii_lowercase().contains("memset") || name.starts_with("Fill") {
         return "[CUDA memset]";
     }
@@ -22,7 +22,7 @@ pub fn operation(name: &str) -> &'static str {
 }
 
 /// Source and target memory of a copy (`Pageable`, `Device`); of a set, its memory.
-pub fn memory_kinds(name: &str) -> (Option<&str>, Option<&str>) {
+pub(crate) fn memory_kinds(name: &str) -> (Option<&str>, Option<&str>) {
     let Some(inside) = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')) else { return (None, None) };
     match inside.split_once("->") {
         Some((source, target)) => (Some(source.trim()), Some(target.trim())),
@@ -31,12 +31,12 @@ pub fn memory_kinds(name: &str) -> (Option<&str>, Option<&str>) {
 }
 
 /// The numbers of a grid or block as recorded, `[244,1,1]`.
-pub fn dimensions(recorded: &str) -> Vec<&str> {
+pub(crate) fn dimensions(recorded: &str) -> Vec<&str> {
     recorded.trim_matches(['[', ']']).split(',').map(str::trim).collect()
 }
 
 /// A grid or block as nsys prints it: the numbers with blanks between them.
-pub fn shown_dimensions(recorded: Option<&str>) -> String {
+pub(crate) fn shown_dimensions(recorded: Option<&str>) -> String {
     recorded.map(|text| dimensions(text).join(" ")).unwrap_or_default()
 }
 

@@ -18,28 +18,28 @@ use std::collections::BTreeMap;
 
 /// A range that is pushed and popped on one thread, or started and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HostRange {
-    pub row: u32,
-    pub lane: u32,
-    pub span: Span,
+pub(crate) struct HostRange {
+    pub(crate) row: u32,
+    pub(crate) lane: u32,
+    pub(crate) span: Span,
     /// Whether it may end on another thread; then it is in no tree.
-    pub is_start_end: bool,
+    pub(crate) is_start_end: bool,
     /// Index of the range directly around it.
-    pub parent: Option<usize>,
-    pub level: u32,
-    pub children: u32,
+    pub(crate) parent: Option<usize>,
+    pub(crate) level: u32,
+    pub(crate) children: u32,
     /// Time of the children, ns.
-    pub children_ns: Ns,
+    pub(crate) children_ns: Ns,
 }
 
 impl HostRange {
-    pub fn style(&self) -> &'static str {
+    pub(crate) fn style(&self) -> &'static str {
         if self.is_start_end { "StartEnd" } else { "PushPop" }
     }
 }
 
 /// The ranges of a rank by thread, outer ones first: annotations, and operators where the recorder has them as ranges.
-pub fn ranges(trace: &RankTrace) -> Vec<HostRange> {
+pub(crate) fn ranges(trace: &RankTrace) -> Vec<HostRange> {
     let c = &trace.columns;
     let is_range = |row: u32| match trace.classes.get(row as usize) {
         Some(Class::Annotation) => true,
@@ -86,10 +86,10 @@ pub fn ranges(trace: &RankTrace) -> Vec<HostRange> {
 
 /// What the calls of one stretch of a thread launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Projection {
+pub(crate) struct Projection {
     /// From the first start to the last end.
-    pub span: Span,
-    pub operations: u64,
+    pub(crate) span: Span,
+    pub(crate) operations: u64,
 }
 
 impl Projection {
@@ -136,13 +136,13 @@ impl ThreadLaunches {
 }
 
 /// The launching calls of a rank by thread.
-pub struct LaunchesByThread<'a> {
+pub(crate) struct LaunchesByThread<'a> {
     trace: &'a RankTrace,
     threads: BTreeMap<u32, ThreadLaunches>,
 }
 
 impl<'a> LaunchesByThread<'a> {
-    pub fn new(trace: &'a RankTrace) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace) -> Self {
         let mut threads: BTreeMap<u32, ThreadLaunches> = BTreeMap::new();
         for (row, _) in trace.launches().iter() {
             let Some(lane) = trace.columns.lane.get(row as usize) else { continue };
@@ -169,12 +169,12 @@ impl<'a> LaunchesByThread<'a> {
     }
 
     /// What was launched in a range; `None` if nothing was.
-    pub fn projection(&self, range: &HostRange) -> Option<Projection> {
+    pub(crate) fn projection(&self, range: &HostRange) -> Option<Projection> {
         self.threads.get(&range.lane)?.projection(range.span)
     }
 
     /// The GPU operations that were launched in a range.
-    pub fn inside(&self, range: &HostRange) -> impl Iterator<Item = &'a Activity> {
+    pub(crate) fn inside(&self, range: &HostRange) -> impl Iterator<Item = &'a Activity> {
         let trace = self.trace;
         let thread = self.threads.get(&range.lane);
         let calls = thread.and_then(|t| t.calls.get(t.within(range.span))).unwrap_or_default();

@@ -8,7 +8,7 @@ use hta_trace::strings::StrId;
 
 table! {
     /// The values of a summary's rows; their size depends on the number of keys and distinct values, not of events.
-    pub struct Samples, SampleRow = "nsys_samples" by "keys, quantity, value" {
+    pub(crate) struct Samples, SampleRow = "nsys_samples" by "keys, quantity, value" {
         rank;
         process: Option<Text>, "", "process";
         thread: Option<Text>, "", "thread";
@@ -27,7 +27,7 @@ table! {
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Quantity {
+pub(crate) enum Quantity {
     /// Duration of what the row is about, ns.
     Time,
     Bytes,
@@ -74,14 +74,14 @@ impl Quantity {
         }
     }
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|q| q.name() == name)
     }
 }
 
 /// A text of the trace, or of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Label {
+pub(crate) enum Label {
     Recorded(StrId),
     Known(&'static str),
 }
@@ -109,16 +109,16 @@ impl Label {
 
 /// What the rows of a summary are for; fields that a summary does not use are empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key<T> {
-    pub process: Option<T>,
-    pub thread: Option<T>,
-    pub device: Option<i64>,
-    pub category: Option<T>,
-    pub style: Option<T>,
-    pub grid: Option<T>,
-    pub block: Option<T>,
-    pub name: T,
-    pub kernel: Option<T>,
+pub(crate) struct Key<T> {
+    pub(crate) process: Option<T>,
+    pub(crate) thread: Option<T>,
+    pub(crate) device: Option<i64>,
+    pub(crate) category: Option<T>,
+    pub(crate) style: Option<T>,
+    pub(crate) grid: Option<T>,
+    pub(crate) block: Option<T>,
+    pub(crate) name: T,
+    pub(crate) kernel: Option<T>,
 }
 
 impl<T> Key<T> {
@@ -156,15 +156,15 @@ impl Key<Label> {
 
 /// Collects the values of a rank.
 #[derive(Debug, Default)]
-pub struct Collector(HashMap<(Key<Label>, Quantity), Vec<i64>>);
+pub(crate) struct Collector(HashMap<(Key<Label>, Quantity), Vec<i64>>);
 
 impl Collector {
-    pub fn add(&mut self, key: Key<Label>, quantity: Quantity, value: i64) {
+    pub(crate) fn add(&mut self, key: Key<Label>, quantity: Quantity, value: i64) {
         self.0.entry((key, quantity)).or_default().push(value);
     }
 
     /// The rows, in the order of their texts.
-    pub fn finish(self, trace: &RankTrace) -> Batch {
+    pub(crate) fn finish(self, trace: &RankTrace) -> Batch {
         let mut all: Vec<_> = self.0.into_iter().map(|((key, q), values)| (key.text(trace), q, values)).collect();
         all.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
         let mut table = Samples::default();
@@ -193,7 +193,7 @@ impl Collector {
 }
 
 /// The key of a row.
-pub fn key<'a>(row: &SampleRow<'a>) -> Key<&'a str> {
+pub(crate) fn key<'a>(row: &SampleRow<'a>) -> Key<&'a str> {
     Key {
         process: row.process,
         thread: row.thread,

@@ -81,38 +81,38 @@ const BLOCK: KeyColumn = ("BlockXYZ", |k| shown_dimensions(k.block));
 const STYLE: KeyColumn = ("Style", |k| k.style.unwrap_or_default().to_string());
 const RANGE: KeyColumn = ("Range", |k| range_text(k.name));
 
-pub fn api(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn api(title: &str, partials: &[Partial]) -> View {
     times(title, partials, "Num Calls", &[NAME])
 }
 
-pub fn kernels(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn kernels(title: &str, partials: &[Partial]) -> View {
     times(title, partials, "Instances", &[NAME])
 }
 
-pub fn kernels_by_grid(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn kernels_by_grid(title: &str, partials: &[Partial]) -> View {
     times(title, partials, "Instances", &[GRID, BLOCK, NAME])
 }
 
-pub fn memory_times(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn memory_times(title: &str, partials: &[Partial]) -> View {
     times(title, partials, "Count", &[OPERATION])
 }
 
-pub fn operations(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn operations(title: &str, partials: &[Partial]) -> View {
     times(title, partials, "Instances", &[CATEGORY, OPERATION])
 }
 
-pub fn ranges(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn ranges(title: &str, partials: &[Partial]) -> View {
     times(title, partials, "Instances", &[STYLE, RANGE])
 }
 
 /// Bytes as megabytes of 10^6 bytes, exactly.
-pub fn megabytes(bytes: i128) -> String {
+pub(crate) fn megabytes(bytes: i128) -> String {
     let sign = if bytes < 0 { "-" } else { "" };
     let bytes = bytes.unsigned_abs();
     format!("{sign}{}.{:06}", bytes / 1_000_000, bytes % 1_000_000)
 }
 
-pub fn memory_sizes(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn memory_sizes(title: &str, partials: &[Partial]) -> View {
     let ratio = |v: Option<f64>| v.map_or_else(String::new, |v| format!("{:.6}", v / 1e6));
     let exact = |v: Option<i64>| v.map_or_else(String::new, |v| megabytes(i128::from(v)));
     let headings = ["Total (MB)", "Count", "Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)"];
@@ -135,7 +135,7 @@ pub fn memory_sizes(title: &str, partials: &[Partial]) -> View {
     View { title: title.to_string(), columns, rows, notes: Vec::new() }
 }
 
-pub fn executions(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn executions(title: &str, partials: &[Partial]) -> View {
     const HEADINGS: [&str; 25] = [
         "PID",
         "TID",
@@ -185,7 +185,7 @@ pub fn executions(title: &str, partials: &[Partial]) -> View {
     View { title: title.to_string(), columns, rows, notes: Vec::new() }
 }
 
-pub fn projections(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn projections(title: &str, partials: &[Partial]) -> View {
     const HEADINGS: [&str; 12] = [
         "Total Proj Time (ns)",
         "Total Range Time (ns)",
@@ -221,7 +221,7 @@ pub fn projections(title: &str, partials: &[Partial]) -> View {
     View { title: title.to_string(), columns, rows, notes: Vec::new() }
 }
 
-pub fn range_kernels(title: &str, partials: &[Partial]) -> View {
+pub(crate) fn range_kernels(title: &str, partials: &[Partial]) -> View {
     const HEADINGS: [&str; 10] = [
         "PID",
         "TID",

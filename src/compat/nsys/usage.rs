@@ -76,7 +76,7 @@ fn row<'a>(trace: &'a RankTrace, of: &Busy, device: Option<i64>, span: Span) -> 
 }
 
 /// Gaps of each device between its first and its last activity.
-pub fn gaps(trace: &RankTrace, give: &mut Emit) {
+pub(crate) fn gaps(trace: &RankTrace, give: &mut Emit) {
     let least = least_gap(trace);
     let mut table = Events::default();
     for (device, busy) in by_device(trace) {
@@ -92,7 +92,7 @@ pub fn gaps(trace: &RankTrace, give: &mut Emit) {
 }
 
 /// Equal parts of each device's recording in which it is busy for less than half of the time.
-pub fn little_use(trace: &RankTrace, give: &mut Emit) {
+pub(crate) fn little_use(trace: &RankTrace, give: &mut Emit) {
     let mut table = Events::default();
     for (device, busy) in by_device(trace) {
         let (Some(first), Some(last)) = (busy.spans.first(), busy.spans.last()) else { continue };

@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Worker {
-    pub dp: u32,
+pub(crate) struct Worker {
+    pub(crate) dp: u32,
     /// The pipeline rank, which is the stage.
-    pub pp: u32,
-    pub tp: u32,
+    pub(crate) pp: u32,
+    pub(crate) tp: u32,
 }
 
 impl fmt::Display for Worker {
@@ -25,7 +25,7 @@ impl fmt::Display for Worker {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     ForwardCompute,
     BackwardCompute,
     ForwardSend,
@@ -63,16 +63,16 @@ pub(super) const KINDS: [(Kind, &str, &str); 14] = [
 ];
 
 impl Kind {
-    pub fn parse(name: &str) -> Option<Kind> {
+    pub(crate) fn parse(name: &str) -> Option<Kind> {
         KINDS.iter().find(|k| k.1 == name).map(|k| k.0)
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         KINDS[self as usize].1
     }
 
     /// The name under which its share is published. The sends and receives of one direction share a name.
-    pub fn op_type(self) -> &'static str {
+    pub(crate) fn op_type(self) -> &'static str {
         KINDS[self as usize].2
     }
 
@@ -82,13 +82,13 @@ impl Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Op {
-    pub worker: Worker,
-    pub kind: Kind,
-    pub step: i64,
-    pub ts: i64,
+pub(crate) struct Op {
+    pub(crate) worker: Worker,
+    pub(crate) kind: Kind,
+    pub(crate) step: i64,
+    pub(crate) ts: i64,
     /// Duration. For a joined operation, only the part after the arrival of its last member.
-    pub dur: i64,
+    pub(crate) dur: i64,
 }
 
 /// The workers, stages, ranks and kinds of operations that every step of the job must contain.

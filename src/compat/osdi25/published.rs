@@ -24,51 +24,51 @@ use crate::osdi25::graph::{Graph, Job, KINDS, Op, Worker};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
-pub struct Published {
+pub(crate) struct Published {
     /// S: mean original step divided by mean ideal step.
-    pub slowdown: f64,
-    pub measured_ns: f64,
-    pub original_ns: f64,
-    pub ideal_ns: f64,
-    pub steps: Vec<StepTime>,
+    pub(crate) slowdown: f64,
+    pub(crate) measured_ns: f64,
+    pub(crate) original_ns: f64,
+    pub(crate) ideal_ns: f64,
+    pub(crate) steps: Vec<StepTime>,
     /// Sorted by slowdown, largest first, like `by_dp_rank` and `by_op_type`.
-    pub by_stage: Vec<Share<u32>>,
-    pub by_dp_rank: Vec<Share<u32>>,
-    pub by_op_type: Vec<Share<&'static str>>,
+    pub(crate) by_stage: Vec<Share<u32>>,
+    pub(crate) by_dp_rank: Vec<Share<u32>>,
+    pub(crate) by_op_type: Vec<Share<&'static str>>,
     /// `None` if the original step is as fast as the ideal one, so that there is nothing to repair.
-    pub m_s: Option<f64>,
-    pub m_w: Option<f64>,
+    pub(crate) m_s: Option<f64>,
+    pub(crate) m_w: Option<f64>,
     /// The workers that M_W repairs.
-    pub slowest_workers: Vec<Worker>,
-    pub workers: usize,
+    pub(crate) slowest_workers: Vec<Worker>,
+    pub(crate) workers: usize,
     /// Number of operations in the replayed steps.
-    pub ops: usize,
-    pub left_out: Vec<LeftOut>,
+    pub(crate) ops: usize,
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct StepTime {
-    pub step: i64,
+pub(crate) struct StepTime {
+    pub(crate) step: i64,
     /// First start to last end in the timeline, including launch delays, ns.
-    pub measured_ns: i64,
-    pub original_ns: f64,
-    pub ideal_ns: f64,
+    pub(crate) measured_ns: i64,
+    pub(crate) original_ns: f64,
+    pub(crate) ideal_ns: f64,
 }
 
 #[derive(Clone, Debug)]
 pub struct Share<K> {
-    pub of: K,
-    pub slowdown: f64,
+    pub(crate) of: K,
+    pub(crate) slowdown: f64,
 }
 
 /// A step that cannot be replayed, and the reason.
 #[derive(Clone, Debug)]
-pub struct LeftOut {
-    pub step: i64,
-    pub reason: String,
+pub(crate) struct LeftOut {
+    pub(crate) step: i64,
+    pub(crate) reason: String,
 }
 
-pub fn analyse(ops: &[Op]) -> Result<Published, String> {
+pub(crate) fn analyse(ops: &[Op]) -> Result<Published, String> {
     let job = Job::of(ops)?;
     let mut by_step: BTreeMap<i64, Vec<Op>> = BTreeMap::new();
     for op in ops {

@@ -8,7 +8,7 @@ use hta_analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
 use hta_base::units::{Ns, fmt_ns, fmt_pct};
 use hta_trace::rank_trace::RankTrace;
 
-pub struct WhatIf;
+pub(crate) struct WhatIf;
 
 impl Analysis for WhatIf {
     fn about(&self) -> About {

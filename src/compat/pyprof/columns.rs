@@ -5,9 +5,9 @@ use crate::pyprof::PyProfRow;
 /// A column of PyProf.
 pub struct Column {
     /// Name in `--cols`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Heading.
-    pub heading: &'static str,
+    pub(crate) heading: &'static str,
     /// Least width in text; 0: shares what is left of the line.
     width: usize,
     /// Its text; `None` if not recorded.
@@ -15,7 +15,7 @@ pub struct Column {
 }
 
 /// PyProf's columns in its order.
-pub const COLUMNS: [Column; 20] = [
+pub(crate) const COLUMNS: [Column; 20] = [
     Column { name: "idx", heading: "Idx", width: 7, cell: |r| Some(r.idx.to_string()) },
     Column { name: "seq", heading: "SeqId", width: 7, cell: |r| r.seq.map(str::to_string) },
     Column { name: "altseq", heading: "AltSeqId", width: 7, cell: |r| r.altseq.map(str::to_string) },
@@ -42,7 +42,7 @@ pub const COLUMNS: [Column; 20] = [
 pub const DEFAULT: &str = "idx,dir,sub,mod,op,kernel,params,sil";
 
 /// What is not recorded.
-pub const UNKNOWN: &str = "na";
+pub(crate) const UNKNOWN: &str = "na";
 
 /// The columns of a list of names.
 ///

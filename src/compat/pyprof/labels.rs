@@ -32,15 +32,15 @@ pub enum Labels {
 
 /// The labels of one kernel; `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Label<'a> {
-    pub module: Option<&'a str>,
-    pub function: Option<&'a str>,
-    pub direction: Option<&'static str>,
+pub(crate) struct Label<'a> {
+    pub(crate) module: Option<&'a str>,
+    pub(crate) function: Option<&'a str>,
+    pub(crate) direction: Option<&'static str>,
     /// Of PyProf's rules: whether it is about a product or convolution; `None` if no call is known.
-    pub is_matrix: Option<bool>,
+    pub(crate) is_matrix: Option<bool>,
 }
 
-pub struct Labeller<'a> {
+pub(crate) struct Labeller<'a> {
     trace: &'a RankTrace,
     directions: Arc<Directions>,
     marked: Option<&'a MarkedInputs<'a>>,
@@ -50,12 +50,12 @@ pub struct Labeller<'a> {
 }
 
 impl<'a> Labeller<'a> {
-    pub fn new(trace: &'a RankTrace, marked: Option<&'a MarkedInputs<'a>>, labels: Labels) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace, marked: Option<&'a MarkedInputs<'a>>, labels: Labels) -> Self {
         Self { trace, directions: Directions::of(trace), marked, labels, calls: HashMap::new() }
     }
 
     /// The labels of the next kernel in order of start, from its operator and its short name without parameters.
-    pub fn label(&mut self, op: Option<u32>, kernel: &str) -> Label<'a> {
+    pub(crate) fn label(&mut self, op: Option<u32>, kernel: &str) -> Label<'a> {
         let Some(op) = op else { return Label::default() };
         match self.labels {
             Labels::Hta => self.innermost(op),

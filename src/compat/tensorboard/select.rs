@@ -21,7 +21,7 @@ fn is_collective(name: &str) -> bool {
     name.split_once(':').is_some_and(|(backend, kind)| ["nccl", "gloo"].contains(&backend) && KINDS.contains(&kind))
 }
 
-pub fn worker(trace: &RankTrace) -> Worker {
+pub(crate) fn worker(trace: &RankTrace) -> Worker {
     let c = &trace.columns;
     let category: Vec<String> = c.categories.iter().map(|k| c.strings.get(k.text).to_lowercase()).collect();
     let cat = |row: usize| category.get(usize::from(c.cat[row])).map_or("", String::as_str);

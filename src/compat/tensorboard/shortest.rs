@@ -80,87 +80,87 @@
 //! the plugin's golden results.
 
 /// Start and end, ns.
-pub type Range = (i64, i64);
+pub(crate) type Range = (i64, i64);
 
 /// Limit of times, 146 years before and after the origin, so that no length overflows.
 const FAR: i64 = 1 << 62;
 
 /// One collective host range with its kernels.
 #[derive(Debug, Clone, Default)]
-pub struct Operator {
+pub(crate) struct Operator {
     /// Name as recorded, e.g. `nccl:all_reduce`.
-    pub name: String,
-    pub span: Range,
+    pub(crate) name: String,
+    pub(crate) span: Range,
     /// Kernels with the same external id; empty for gloo.
-    pub kernels: Vec<Range>,
+    pub(crate) kernels: Vec<Range>,
     /// See [`operator_bytes`].
-    pub bytes: i64,
+    pub(crate) bytes: i64,
     /// Index into [`Worker::steps`]; see [`steps_of`].
-    pub step: Option<usize>,
+    pub(crate) step: Option<usize>,
 }
 
 /// The ranges of one worker (rank).
 #[derive(Debug, Clone, Default)]
-pub struct Worker {
-    pub operators: Vec<Operator>,
+pub(crate) struct Worker {
+    pub(crate) operators: Vec<Operator>,
     /// Name, start, end.
-    pub steps: Vec<(String, i64, i64)>,
+    pub(crate) steps: Vec<(String, i64, i64)>,
     /// Ranges of computation for the overlap; may overlap each other.
-    pub compute: Vec<Range>,
+    pub(crate) compute: Vec<Range>,
     /// Ranges of communication for the overlap; may overlap each other.
-    pub communication: Vec<Range>,
+    pub(crate) communication: Vec<Range>,
 }
 
 /// A row of `steps_to_overlap`, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Overlap {
-    pub compute_only: i64,
-    pub overlap: i64,
-    pub communication_only: i64,
-    pub other: i64,
+pub(crate) struct Overlap {
+    pub(crate) compute_only: i64,
+    pub(crate) overlap: i64,
+    pub(crate) communication_only: i64,
+    pub(crate) other: i64,
 }
 
 /// A row of `steps_to_wait`, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wait {
-    pub transfer: i64,
-    pub synchronizing: i64,
+pub(crate) struct Wait {
+    pub(crate) transfer: i64,
+    pub(crate) synchronizing: i64,
 }
 
 /// A row of `comm_ops`. The plugin divides these sums by `calls` and rounds half to even.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Totals {
-    pub name: String,
-    pub calls: i64,
-    pub bytes: i64,
-    pub latency: i64,
-    pub transfer: i64,
+pub(crate) struct Totals {
+    pub(crate) name: String,
+    pub(crate) calls: i64,
+    pub(crate) bytes: i64,
+    pub(crate) latency: i64,
+    pub(crate) transfer: i64,
 }
 
 /// The view of one worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WorkerView {
+pub(crate) struct WorkerView {
     /// One row per step, in the order of [`Worker::steps`].
-    pub overlap: Vec<Overlap>,
+    pub(crate) overlap: Vec<Overlap>,
     /// The mean over the steps: the plugin's "all".
-    pub overlap_all: Overlap,
+    pub(crate) overlap_all: Overlap,
     /// Only steps with operators, in the order of their first operator. Steps with the same name are merged under the
     /// first of them. `None`: the operators outside every step.
-    pub wait: Vec<(Option<usize>, Wait)>,
+    pub(crate) wait: Vec<(Option<usize>, Wait)>,
     /// The mean over the rows of `wait`: the plugin's "all".
-    pub wait_all: Wait,
+    pub(crate) wait_all: Wait,
     /// In the order of first appearance.
-    pub operators: Vec<Totals>,
+    pub(crate) operators: Vec<Totals>,
 }
 
 /// The distributed view.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct View {
+pub(crate) struct View {
     /// One per worker, in the given order.
-    pub workers: Vec<WorkerView>,
+    pub(crate) workers: Vec<WorkerView>,
     /// Number of positions at which the workers' operators have different names, which suggests that matching by
     /// position is wrong.
-    pub names_differ: usize,
+    pub(crate) names_differ: usize,
 }
 
 /// The distributed view of `workers`, or the reason why there is none.
@@ -168,7 +168,7 @@ pub struct View {
 /// # Errors
 /// When there is no worker, a worker has no operators, numbers of operators or ranges differ, a range ends before it
 /// starts, a time is too far from its origin, a step does not exist, or a sum of bytes exceeds i64.
-pub fn shortest(workers: &[Worker]) -> Result<View, String> {
+pub(crate) fn shortest(workers: &[Worker]) -> Result<View, String> {
     if workers.is_empty() {
         return Err("no worker".to_string());
     }
@@ -211,7 +211,7 @@ pub fn shortest(workers: &[Worker]) -> Result<View, String> {
 /// becomes current only when a span starts at or after the end of the current one. A span belongs to a step if it lies
 /// completely inside. So a span that crosses the end of its step has no step, and steps that overlap or are out of
 /// order lose operators.
-pub fn steps_of(spans: &[Range], steps: &[(String, i64, i64)]) -> Vec<Option<usize>> {
+pub(crate) fn steps_of(spans: &[Range], steps: &[(String, i64, i64)]) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|i| (spans[*i].0, std::cmp::Reverse(spans[*i].1)));
     let mut result = vec![None; spans.len()];
@@ -238,7 +238,7 @@ pub fn steps_of(spans: &[Range], steps: &[(String, i64, i64)]) -> Vec<Option<usi
 /// 1; **any other, including `double`, 0**. A shape without dimensions (a scalar) is one element. No `Input Dims` is 0
 /// bytes. Returns `None` if there are fewer types than shapes, on which the plugin fails and shows no view, or if the
 /// product overflows. The plugin also fails on lists of tensors (nested dimensions); callers must not pass them.
-pub fn operator_bytes(shapes: &[Vec<i64>], types: &[&str]) -> Option<i64> {
+pub(crate) fn operator_bytes(shapes: &[Vec<i64>], types: &[&str]) -> Option<i64> {
     let mut total = 0_i64;
     for (i, shape) in shapes.iter().enumerate() {
         let size = match *types.get(i)? {

@@ -14,7 +14,7 @@ table! {
     /// The plugin's view of one step. compute_only + overlap + communication_only + other = length of the step.
     /// transfer + synchronizing is a separate sum, the latency. The transfer of a range is the length of the shortest
     /// of the matched ranges of all ranks.
-    pub struct Steps, StepRow = "sync_shortest" by "rank, step in time; `all` last" {
+    pub(crate) struct Steps, StepRow = "sync_shortest" by "rank, step in time; `all` last" {
         rank;
         step: Option<Text>, "", "number of the step; all: truncated mean over steps; null: outside every step";
         compute_only_ns: Option<i64>, "ns", "compute without communication";
@@ -41,7 +41,7 @@ table! {
     }
 }
 
-pub struct Sync;
+pub(crate) struct Sync;
 
 impl Analysis for Sync {
     fn about(&self) -> About {

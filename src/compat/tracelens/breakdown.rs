@@ -20,7 +20,7 @@ use std::collections::HashSet;
 
 table! {
     /// TraceLens' `gpu_timeline`, with all devices pooled. Times are computed in exact nanoseconds and converted to ms.
-    pub struct GpuTimeline, GpuTimelineRow = "compat_tracelens_gpu_timeline" by "rank, position" {
+    pub(crate) struct GpuTimeline, GpuTimelineRow = "compat_tracelens_gpu_timeline" by "rank, position" {
         rank: u32, "", "rank";
         kind as "type": Text, "", "part of the time";
         time as "time ms": f64, "ms", "length of this part";
@@ -28,7 +28,7 @@ table! {
     }
 }
 
-pub struct Breakdown;
+pub(crate) struct Breakdown;
 
 impl Analysis for Breakdown {
     fn about(&self) -> About {

@@ -13,14 +13,14 @@ use std::path::Path;
 /// A URL by its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
-    pub service: Service,
+    pub(crate) service: Service,
     /// Scheme and bucket, container or host: `s3://bucket`.
-    pub root: String,
+    pub(crate) root: String,
     /// Name of the bucket or container, or the host with its port.
-    pub container: String,
-    pub key: Key,
+    pub(crate) container: String,
+    pub(crate) key: Key,
     /// The signed query of an `http` URL.
-    pub query: Option<String>,
+    pub(crate) query: Option<String>,
 }
 
 impl Address {
@@ -55,7 +55,7 @@ impl Address {
     }
 
     /// The URL of a key of the same store.
-    pub fn url_of(&self, key: &str) -> String {
+    pub(crate) fn url_of(&self, key: &str) -> String {
         format!("{}/{key}", self.root)
     }
 }

@@ -22,7 +22,7 @@ pub struct Fault {
     pub reason: String,
     /// Advice for the user.
     pub hint: Option<&'static str>,
-    pub kind: io::ErrorKind,
+    pub(crate) kind: io::ErrorKind,
 }
 
 const CREDENTIALS: &str = "credentials are taken from the environment (AWS_ACCESS_KEY_ID ..., AZURE_STORAGE_ACCOUNT_KEY ..., \
@@ -42,7 +42,7 @@ const NO_RANGES: [&str; 2] = ["Received non-partial response when range requeste
 const METADATA: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "169.254.170.2"];
 
 impl Fault {
-    pub fn new(kind: io::ErrorKind, reason: impl Into<String>, hint: Option<&'static str>) -> Self {
+    pub(crate) fn new(kind: io::ErrorKind, reason: impl Into<String>, hint: Option<&'static str>) -> Self {
         Self { reason: reason.into(), hint, kind }
     }
 

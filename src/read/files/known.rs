@@ -13,11 +13,11 @@ const HEADS: usize = 1 << 10;
 /// An object, as it was when it was first seen.
 #[derive(Debug)]
 pub(super) struct Object {
-    pub address: Address,
-    pub store: Arc<dyn ObjectStore>,
-    pub meta: ObjectMeta,
+    pub(crate) address: Address,
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) meta: ObjectMeta,
     /// Whether the server sends parts of it. If not, it is read from its beginning each time.
-    pub has_ranges: bool,
+    pub(crate) has_ranges: bool,
 }
 
 /// An object with its first bytes, if they are still kept.
@@ -32,11 +32,11 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub fn get(&self, path: &Path) -> Option<SeenObject> {
+    pub(crate) fn get(&self, path: &Path) -> Option<SeenObject> {
         self.objects.get(path).cloned()
     }
 
-    pub fn add(&mut self, path: &Path, seen: SeenObject) {
+    pub(crate) fn add(&mut self, path: &Path, seen: SeenObject) {
         self.forget(path);
         self.objects.insert(path.to_path_buf(), seen);
         self.with_head.push_back(path.to_path_buf());
@@ -47,7 +47,7 @@ impl Known {
     }
 
     /// Forgets an object that was written or removed.
-    pub fn forget(&mut self, path: &Path) {
+    pub(crate) fn forget(&mut self, path: &Path) {
         if self.objects.remove(path).is_some() {
             self.with_head.retain(|kept| kept != path);
         }

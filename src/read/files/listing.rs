@@ -53,7 +53,7 @@ impl Location {
     }
 
     /// Objects that lists of this folder named so far, with keys that no path can have.
-    pub fn unreadable(&self) -> Vec<Location> {
+    pub(crate) fn unreadable(&self) -> Vec<Location> {
         let of = |address: Address| {
             let keys = self.stores().unreadable().below(&address.root, &address.key);
             keys.iter().map(|key| self.beside(address.url_of(key))).collect()
@@ -85,7 +85,7 @@ impl Location {
     ///
     /// # Errors
     /// When the pattern is none, or the store cannot be listed.
-    pub fn matching(&self) -> Result<Vec<Location>, Fault> {
+    pub(crate) fn matching(&self) -> Result<Vec<Location>, Fault> {
         let text = self.to_string_lossy();
         let fixed = text.find(['*', '?', '[']).unwrap_or(text.len());
         let folder = text.get(..fixed).and_then(|t| t.rfind('/')).and_then(|at| text.get(..at)).unwrap_or_default();

@@ -50,7 +50,7 @@ pub(super) struct UnreadableKeys(Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>)
 
 impl UnreadableKeys {
     /// Those below a folder of a store, and those that lead out of every folder.
-    pub fn below(&self, root: &str, folder: &Key) -> Vec<String> {
+    pub(crate) fn below(&self, root: &str, folder: &Key) -> Vec<String> {
         let is_below =
             |key: &&String| below(folder.as_ref(), key).is_some() || key.starts_with("../") || key.starts_with('/');
         locked(&self.0).get(root).into_iter().flatten().filter(is_below).cloned().collect()
@@ -141,7 +141,7 @@ fn count(open: &mut BTreeMap<String, Progress>, asked: Option<String>, page: &[u
 }
 
 impl Lists {
-    pub fn new(client: reqwest::Client, root: String, unreadable: UnreadableKeys) -> Self {
+    pub(crate) fn new(client: reqwest::Client, root: String, unreadable: UnreadableKeys) -> Self {
         Self { client, root, unreadable, open: Mutex::default() }
     }
 

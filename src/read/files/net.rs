@@ -28,12 +28,12 @@ const MOST_REDIRECTS: usize = 5;
 #[derive(Debug)]
 pub(super) struct Connector {
     /// Longest time between two pieces of an answer.
-    pub stall: Duration,
+    pub(crate) stall: Duration,
     /// The host of a URL, whose redirects are followed; `None` for stores.
-    pub host: Option<String>,
+    pub(crate) host: Option<String>,
     /// The store, as `s3://bucket`.
-    pub root: String,
-    pub unreadable: UnreadableKeys,
+    pub(crate) root: String,
+    pub(crate) unreadable: UnreadableKeys,
 }
 
 impl HttpConnector for Connector {

@@ -101,7 +101,7 @@ async fn whole(answer: GetResult, length: u64) -> Option<Bytes> {
 }
 
 impl Object {
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.meta.size
     }
 

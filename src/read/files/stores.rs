@@ -75,7 +75,7 @@ impl Stores {
     }
 
     /// The same stores, of whose objects nothing was seen yet.
-    pub fn anew(&self) -> Self {
+    pub(crate) fn anew(&self) -> Self {
         Self { connections: Arc::clone(&self.connections), known: Arc::default() }
     }
 

@@ -58,7 +58,7 @@ enum AfterDocument {
 
 /// How reading the event array ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventsEnd {
+pub(crate) enum EventsEnd {
     /// The buffer ends inside or right before an event.
     NeedMore,
     /// `]` was consumed.
@@ -128,12 +128,12 @@ impl Document {
     }
 
     /// Whether the position is inside the event array, between events.
-    pub fn in_events(&self) -> bool {
+    pub(crate) fn in_events(&self) -> bool {
         matches!(self.state, State::Events { .. })
     }
 
     /// Memory of what has been read, in addition to `buffers` bytes of text.
-    pub fn held(&self, buffers: u64) -> MemoryUse {
+    pub(crate) fn held(&self, buffers: u64) -> MemoryUse {
         let texts = self.reader.columns.strings.held_bytes();
         let columns = self.reader.columns.held_bytes().saturating_sub(texts);
         let buffers = buffers + self.kept_bytes;
@@ -201,7 +201,7 @@ impl Document {
     }
 
     /// Advances by `bytes` inside the event array, which another reader has consumed.
-    pub fn advance_in_events(&mut self, bytes: u64, closed: bool) {
+    pub(crate) fn advance_in_events(&mut self, bytes: u64, closed: bool) {
         self.offset += bytes;
         if closed {
             self.state = match self.state {
@@ -570,7 +570,7 @@ fn damaged_magic(head: &[u8]) -> Option<Refusal> {
 impl EventReader {
     /// Reads events from inside the array until it closes, the buffer ends, or an event starts at or after `stop`.
     /// Leaves the cursor after the last event that was consumed.
-    pub fn events(
+    pub(crate) fn events(
         &mut self,
         c: &mut Cursor,
         offset: u64,
@@ -690,7 +690,7 @@ impl EventReader {
 ///
 /// Searches ever larger ranges: the next event is nearly always close, while a key with which no event begins would be
 /// searched to the end of the buffer for each damaged event.
-pub fn next_event(buf: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn next_event(buf: &[u8], from: usize) -> Option<usize> {
     let reaches = [1 << 12, 1 << 16, usize::MAX].map(|r| from.saturating_add(r).min(buf.len()));
     reaches.into_iter().find_map(|end| next_event_within(buf.get(..end)?, from))
 }

@@ -8,10 +8,10 @@ use hta_trace::flops::has_model;
 use memchr::memmem;
 
 /// Category of operators.
-pub const OPERATORS: &str = "cpu_op";
+pub(crate) const OPERATORS: &str = "cpu_op";
 
 /// The operator that `emit_nvtx` marked by the name of an annotation or operator, with a number or with sizes.
-pub fn marked_by_emit_nvtx(class: Class, name: &[u8]) -> Option<MarkedOperator<'_>> {
+pub(crate) fn marked_by_emit_nvtx(class: Class, name: &[u8]) -> Option<MarkedOperator<'_>> {
     let can_be =
         matches!(class, Class::HostOp | Class::Annotation) && name.last().is_some_and(|b| b"0123456789]".contains(b));
     // Names of operators themselves have no blanks behind a comma.
@@ -23,7 +23,7 @@ pub fn marked_by_emit_nvtx(class: Class, name: &[u8]) -> Option<MarkedOperator<'
 }
 
 /// Adds what the name says and no argument does. `given`: the arguments that the event has.
-pub fn add_arguments(
+pub(crate) fn add_arguments(
     columns: &mut ColumnsBuilder,
     row: u32,
     marked: &MarkedOperator,

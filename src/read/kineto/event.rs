@@ -27,7 +27,7 @@ use std::sync::{Arc, LazyLock};
 
 /// How much an event may deviate from JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leniency {
+pub(crate) enum Leniency {
     Strict,
     /// The name may contain bare quotes: it ends before the next known key.
     LooseName,
@@ -128,7 +128,7 @@ static KEYS: LazyLock<KeyTable> = LazyLock::new(KeyTable::new);
 pub struct EventReader {
     pub columns: ColumnsBuilder,
     pub shapes: FractionShapes,
-    pub scratch: Scratch,
+    pub(crate) scratch: Scratch,
     options: LoadOptions,
     wanted: Vec<bool>,
     gaps: Gaps,
@@ -144,12 +144,12 @@ pub struct EventReader {
 }
 
 impl EventReader {
-    pub fn new(options: LoadOptions) -> Self {
+    pub(crate) fn new(options: LoadOptions) -> Self {
         Self::with_gaps(options, Gaps::default())
     }
 
     /// A reader with gaps that another reader has learned with the same options.
-    pub fn with_gaps(options: LoadOptions, gaps: Gaps) -> Self {
+    pub(crate) fn with_gaps(options: LoadOptions, gaps: Gaps) -> Self {
         // Of the profiler's event indices only the smallest is kept, unless events are written.
         let is_wanted = |a: &ArgSpec| options.event_args || a.need != Need::Events || a.id == Arg::EvIdx;
         let wanted = ARGS.iter().map(is_wanted).collect();
@@ -175,12 +175,12 @@ impl EventReader {
     }
 
     /// Moves out the learned gaps.
-    pub fn take_gaps(&mut self) -> Gaps {
+    pub(crate) fn take_gaps(&mut self) -> Gaps {
         std::mem::take(&mut self.gaps)
     }
 
     /// Appends what was read of the next piece of the same file.
-    pub fn append(&mut self, piece: EventReader) {
+    pub(crate) fn append(&mut self, piece: EventReader) {
         self.shapes.merge(piece.shapes);
         let odd = piece.texts.odd_texts(&piece.columns.strings);
         self.columns.append(piece.columns);
@@ -188,7 +188,7 @@ impl EventReader {
     }
 
     /// Collects the tokens of the event whose `{` is at the cursor.
-    pub fn collect(&mut self, c: &mut Cursor, rules: Leniency) -> Parse<()> {
+    pub(crate) fn collect(&mut self, c: &mut Cursor, rules: Leniency) -> Parse<()> {
         self.scratch.clear();
         self.scratch.start = c.pos;
         c.pos += 1;
@@ -267,7 +267,7 @@ impl EventReader {
     }
 
     /// Turns the collected tokens into a row. `at` is the event's offset in the decompressed file.
-    pub fn commit(&mut self, buf: &[u8], at: u64) {
+    pub(crate) fn commit(&mut self, buf: &[u8], at: u64) {
         if let Some(part) = &self.part
             && !takes(part, &mut self.scratch, buf, self.sink.is_none())
         {
@@ -312,7 +312,7 @@ impl EventReader {
     }
 
     /// Registers that the event is kept although its arguments could not be read.
-    pub fn drop_args(&mut self, at: u64) {
+    pub(crate) fn drop_args(&mut self, at: u64) {
         self.scratch.args.clear();
         self.scratch.memory.clear();
         self.scratch.rest.clear();
@@ -720,7 +720,7 @@ impl EventReader {
 }
 
 /// Prefix of the categories of events that `hta overlay` adds; such events are not part of the trace.
-pub const OVERLAY: &[u8] = b"hta_";
+pub(crate) const OVERLAY: &[u8] = b"hta_";
 
 /// `"key": value` of an object, from the opening quote of the key.
 fn member(key: usize, value: Token) -> Token {

@@ -21,7 +21,7 @@ use hta_trace::args::Arg;
 
 /// What follows a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GapEnd {
+pub(crate) enum GapEnd {
     Ph,
     Cat,
     Name,
@@ -50,27 +50,27 @@ pub enum GapEnd {
 }
 
 /// The result of reading one gap.
-pub struct GapRead {
-    pub step: GapEnd,
+pub(crate) struct GapRead {
+    pub(crate) step: GapEnd,
     /// The state after the gap.
-    pub place: ParserState,
+    pub(crate) place: ParserState,
     /// Position of the key's opening quote.
-    pub key: usize,
+    pub(crate) key: usize,
 }
 
 /// Parser state: the key whose value was read last, after which the next gap begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ParserState(u16);
+pub(crate) struct ParserState(u16);
 
 impl ParserState {
     /// After the brace that opens an event.
-    pub const OPEN: ParserState = ParserState(0);
+    pub(crate) const OPEN: ParserState = ParserState(0);
     /// After the brace that closes `args`.
     const CLOSED: ParserState = ParserState(1);
     /// After an event.
     const END: ParserState = ParserState(2);
     /// After an `args` that is not an object.
-    pub const NO_ARGS: ParserState = ParserState(3);
+    pub(crate) const NO_ARGS: ParserState = ParserState(3);
     /// After a key beyond the limit of `PLACES`.
     const ANY: ParserState = ParserState(4);
     const ANY_ARG: ParserState = ParserState(5);
@@ -122,7 +122,7 @@ impl KnownGap {
 }
 
 /// The gaps learned so far.
-pub struct Gaps {
+pub(crate) struct Gaps {
     /// Indexed by state.
     ways: Vec<Vec<KnownGap>>,
     /// States by key as written in the file: outside of `args`, and inside.
@@ -139,7 +139,7 @@ impl Default for Gaps {
 impl Gaps {
     /// Reads a gap that is already known; `None` leaves the cursor where it is.
     #[inline]
-    pub fn follow(&self, from: ParserState, c: &mut Cursor) -> Option<GapRead> {
+    pub(crate) fn follow(&self, from: ParserState, c: &mut Cursor) -> Option<GapRead> {
         let text = c.buf.get(c.pos..)?.first_chunk()?;
         let way = self.ways.get(usize::from(from.0))?.iter().find(|w| w.leads(text))?;
         let key = c.pos + usize::from(way.key);
@@ -152,7 +152,7 @@ impl Gaps {
     /// # Errors
     /// When the text ends, or is not valid here.
     #[cold]
-    pub fn parse(
+    pub(crate) fn parse(
         &mut self,
         from: ParserState,
         inside: bool,

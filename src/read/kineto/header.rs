@@ -6,7 +6,7 @@ use simd_json::OwnedValue as Value;
 use simd_json::prelude::*;
 
 /// Reads one top-level `key: value` into the metadata. `raw` is the value's JSON text.
-pub fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64) {
+pub(crate) fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, at: u64) {
     // Deeply nested values are not metadata that is used, and their trees would cost stack.
     if depth(raw) > DEEPEST || (raw.len() > LONGEST && !READ.contains(&key)) {
         meta.other.insert(key.to_string(), String::from_utf8_lossy(raw).into_owned());

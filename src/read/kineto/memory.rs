@@ -7,7 +7,7 @@ use hta_trace::memory::{MemoryRecord, MemoryRecordKind};
 
 /// An argument of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryArg {
+pub(crate) enum MemoryArg {
     Bytes,
     Address,
     DeviceType,

@@ -71,7 +71,7 @@ pub(super) fn parts(input: Input, start: &FileStart) -> Vec<Input> {
 }
 
 /// Number of rows of a file, without those that tools leave out when they merge; so are those of each rank counted.
-pub fn rows(input: &Input) -> Option<u64> {
+pub(crate) fn rows(input: &Input) -> Option<u64> {
     Scan::of(input).map(|scan| scan.all)
 }
 

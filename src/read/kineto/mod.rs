@@ -3,16 +3,16 @@
 pub mod cursor;
 pub mod document;
 mod emit_nvtx;
-pub mod event;
-pub mod gaps;
-pub mod header;
+pub(crate) mod event;
+pub(crate) mod gaps;
+pub(crate) mod header;
 pub mod load;
 mod memory;
-pub mod merged;
+pub(crate) mod merged;
 pub mod number;
 pub mod part;
 mod peek;
-pub mod pieces;
+pub(crate) mod pieces;
 mod recent;
 mod scratch;
 pub mod sink;
@@ -25,7 +25,7 @@ use crate::error::ReadError;
 use hta_trace::meta::Recorder;
 
 /// Chrome-trace JSON as PyTorch's profiler and related tools write it.
-pub struct Kineto;
+pub(crate) struct Kineto;
 
 impl TraceFormat for Kineto {
     fn name(&self) -> &'static str {

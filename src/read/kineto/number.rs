@@ -15,13 +15,13 @@ pub enum Fraction {
 /// Counts of the shapes of fractions in a file, which show how it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FractionShapes {
-    pub total: u64,
+    pub(crate) total: u64,
     /// Fewer than three digits.
-    pub short: u64,
+    pub(crate) short: u64,
     /// Two digits or more, the first a zero.
-    pub lead: u64,
+    pub(crate) lead: u64,
     /// Two digits or more, the last a zero.
-    pub trail: u64,
+    pub(crate) trail: u64,
 }
 
 /// Conclusion from the shapes (trace-format, "fraction shape test").

@@ -40,7 +40,7 @@ struct Piece {
 ///
 /// The calling thread appends the pieces to the document in order, and reads one itself when the next is not ready;
 /// other threads read ahead.
-pub fn read_pieces(
+pub(crate) fn read_pieces(
     document: &mut Document,
     path: &Path,
     size: u64,

@@ -10,7 +10,7 @@ struct Entry<const N: usize> {
 }
 
 /// Numbers for the last texts, where `N` texts as written in the file form one key.
-pub struct LookupCache<const N: usize> {
+pub(crate) struct LookupCache<const N: usize> {
     entries: Vec<Entry<N>>,
     /// The slot of the oldest entry, which is replaced next.
     next: usize,
@@ -28,7 +28,7 @@ impl<const N: usize> LookupCache<N> {
         self.entries.iter().find(|e| e.texts.iter().zip(texts).all(|(a, b)| a == b)).map(|e| e.meaning)
     }
 
-    pub fn remember(&mut self, texts: [&[u8]; N], meaning: u32) {
+    pub(crate) fn remember(&mut self, texts: [&[u8]; N], meaning: u32) {
         if self.entries.len() < KEPT {
             self.entries.push(Entry { texts: std::array::from_fn(|_| Vec::new()), meaning });
         }

@@ -49,7 +49,7 @@ impl Scratch {
     }
 
     /// Whether reading stopped inside `args`, after everything that identifies the event.
-    pub fn can_do_without_args(&self) -> bool {
+    pub(crate) fn can_do_without_args(&self) -> bool {
         self.in_args && self.ph.is_text() && self.ts.kind != TokenKind::Absent
     }
 }

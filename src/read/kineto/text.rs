@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 /// Interns the texts of one piece of a file.
 #[derive(Default)]
-pub struct Texts {
+pub(crate) struct Texts {
     /// Texts that contain control characters: each occurrence is counted, not only the first.
     odd: HashSet<StrId>,
 }
@@ -17,7 +17,7 @@ pub struct Texts {
 impl Texts {
     /// The interned text of a token; for a bare one, the raw text.
     #[inline]
-    pub fn intern(&mut self, token: Token, buf: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {
+    pub(crate) fn intern(&mut self, token: Token, buf: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {
         let raw = token.bytes(buf);
         if token.kind != TokenKind::Escaped
             && let Some(id) = columns.strings.lookup(raw)
@@ -29,12 +29,12 @@ impl Texts {
     }
 
     /// The texts with control characters so far.
-    pub fn odd_texts(&self, strings: &Interner) -> Vec<String> {
+    pub(crate) fn odd_texts(&self, strings: &Interner) -> Vec<String> {
         self.odd.iter().map(|id| strings.get(*id).to_string()).collect()
     }
 
     /// Takes over the texts with control characters of another piece of the file.
-    pub fn know_odd(&mut self, texts: &[String], strings: &mut Interner) {
+    pub(crate) fn know_odd(&mut self, texts: &[String], strings: &mut Interner) {
         self.odd.extend(texts.iter().map(|t| strings.intern(t)));
     }
 
@@ -125,7 +125,7 @@ fn unicode_escape(tail: &str) -> Option<(char, usize)> {
 }
 
 /// JSON text without white space between tokens; escapes are unchanged.
-pub fn compact(raw: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn compact(raw: &[u8]) -> Cow<'_, [u8]> {
     if !raw.iter().any(|b| b.is_ascii_whitespace()) {
         return Cow::Borrowed(raw);
     }

@@ -8,7 +8,7 @@ use crate::source::{Source, SourceError};
 const BLOCK: usize = 256 << 10;
 
 /// A stream with a block of look-ahead.
-pub struct Bytes {
+pub(crate) struct Bytes {
     source: Box<dyn Source>,
     block: Vec<u8>,
     /// Next byte in `block`, and end of the valid ones.
@@ -19,23 +19,23 @@ pub struct Bytes {
     /// A text that is longer than what was left of the block.
     long: Vec<u8>,
     /// Why the source ended early, if it did; told once the bytes before are used.
-    pub damage: Option<String>,
+    pub(crate) damage: Option<String>,
     is_done: bool,
 }
 
 impl Bytes {
-    pub fn new(source: Box<dyn Source>) -> Self {
+    pub(crate) fn new(source: Box<dyn Source>) -> Self {
         Self { source, block: vec![0; BLOCK], at: 0, end: 0, base: 0, long: Vec::new(), damage: None, is_done: false }
     }
 
     /// Offset of the next byte.
-    pub fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.base + self.at as u64
     }
 
     /// The next byte, or `None` at the end.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<u8>, Problem> {
+    pub(crate) fn next(&mut self) -> Result<Option<u8>, Problem> {
         if self.at == self.end && self.fill(1)? == 0 {
             return Ok(None);
         }
@@ -46,14 +46,14 @@ impl Bytes {
 
     /// The next `N` bytes.
     #[inline]
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
         let bytes = self.take(N)?;
         bytes.try_into().map_err(|_| Problem::Cut { expected: "the rest of a pickle", byte: 0 })
     }
 
     /// The next `len` bytes.
     #[inline]
-    pub fn take(&mut self, len: usize) -> Result<&[u8], Problem> {
+    pub(crate) fn take(&mut self, len: usize) -> Result<&[u8], Problem> {
         if self.end - self.at >= len {
             let from = self.at;
             self.at += len;
@@ -77,7 +77,7 @@ impl Bytes {
     }
 
     /// A line without its end, of at most `most` bytes.
-    pub fn line(&mut self, most: usize) -> Result<String, Problem> {
+    pub(crate) fn line(&mut self, most: usize) -> Result<String, Problem> {
         let mut line = Vec::new();
         while let Some(byte) = self.next()? {
             if byte == b'\n' || line.len() == most {

@@ -13,7 +13,7 @@ pub struct Claims(BTreeMap<u32, u32>);
 
 impl Claims {
     /// Takes these rows; false if one of them is taken.
-    pub fn claim(&mut self, first: u32, len: u32) -> bool {
+    pub(crate) fn claim(&mut self, first: u32, len: u32) -> bool {
         let end = first.saturating_add(len);
         let before = self.0.range(..end).next_back().map(|(start, end)| (*start, *end));
         match before {

@@ -8,7 +8,7 @@ use hta_trace::strings::StrId;
 
 /// What a row is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowKind {
+pub(crate) enum RowKind {
     Entry,
     Block,
     Segment,
@@ -18,7 +18,7 @@ pub enum RowKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Value {
+pub(crate) enum Value {
     None,
     Bool(bool),
     Int(i64),
@@ -38,7 +38,7 @@ pub enum Value {
 }
 
 impl Value {
-    pub fn int(self) -> Option<i64> {
+    pub(crate) fn int(self) -> Option<i64> {
         match self {
             Value::Int(v) => Some(v),
             Value::Bool(v) => Some(i64::from(v)),
@@ -46,7 +46,7 @@ impl Value {
         }
     }
 
-    pub fn address(self) -> Option<u64> {
+    pub(crate) fn address(self) -> Option<u64> {
         match self {
             Value::Int(v) => u64::try_from(v).ok(),
             Value::Big(v) => Some(v),
@@ -54,7 +54,7 @@ impl Value {
         }
     }
 
-    pub fn text(self) -> Option<StrId> {
+    pub(crate) fn text(self) -> Option<StrId> {
         match self {
             Value::Text(id) => Some(id),
             _ => None,
@@ -64,7 +64,7 @@ impl Value {
 
 /// A dict, list or tuple.
 #[derive(Debug, Clone, Copy)]
-pub enum Object {
+pub(crate) enum Object {
     EmptyDict,
     EmptyList,
     /// A dict that became a row.
@@ -95,23 +95,23 @@ pub enum Object {
 }
 
 /// Deepest nesting of containers.
-pub const DEEPEST: u8 = 64;
+pub(crate) const DEEPEST: u8 = 64;
 
 #[derive(Debug, Default)]
-pub struct Map {
+pub(crate) struct Map {
     depth: u8,
-    pub pairs: Vec<(Value, Value)>,
+    pub(crate) pairs: Vec<(Value, Value)>,
 }
 
 #[derive(Debug, Default)]
-pub struct Items {
+pub(crate) struct Items {
     depth: u8,
-    pub values: Vec<Value>,
+    pub(crate) values: Vec<Value>,
 }
 
 /// A container that cannot take what is put into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfit {
+pub(crate) enum Unfit {
     TooDeep,
     /// It was already used as a row or a stack.
     Used,
@@ -121,29 +121,29 @@ pub enum Unfit {
 
 /// A list that something else has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shared;
+pub(crate) struct Shared;
 
 /// All containers of a file.
 #[derive(Default)]
-pub struct Containers {
-    pub objects: Vec<Object>,
+pub(crate) struct Containers {
+    pub(crate) objects: Vec<Object>,
     open: Vec<Vec<u32>>,
     free: Vec<u32>,
-    pub pairs: Vec<(i64, i64)>,
-    pub maps: Vec<Map>,
-    pub items: Vec<Items>,
+    pub(crate) pairs: Vec<(i64, i64)>,
+    pub(crate) maps: Vec<Map>,
+    pub(crate) items: Vec<Items>,
     /// Number of values in `maps` and `items`, and of frames in `open`. What was taken still counts.
     kept: u64,
     frames: u64,
 }
 
 impl Containers {
-    pub fn add(&mut self, object: Object) -> Value {
+    pub(crate) fn add(&mut self, object: Object) -> Value {
         self.objects.push(object);
         Value::Object(self.objects.len() as u32 - 1)
     }
 
-    pub fn object(&self, value: Value) -> Option<Object> {
+    pub(crate) fn object(&self, value: Value) -> Option<Object> {
         match value {
             Value::Object(at) => self.objects.get(at as usize).copied(),
             _ => None,
@@ -157,14 +157,14 @@ impl Containers {
     }
 
     /// A dict became a row or a frame.
-    pub fn close(&mut self, dict: Value, object: Object) {
+    pub(crate) fn close(&mut self, dict: Value, object: Object) {
         if let Value::Object(at) = dict {
             self.set(at, object);
         }
     }
 
     /// What a value is worth where it is used: dicts that became frames or rows are these.
-    pub fn resolved(&self, value: Value) -> Value {
+    pub(crate) fn resolved(&self, value: Value) -> Value {
         match self.object(value) {
             Some(Object::Frame(frame)) => Value::Frame(frame),
             Some(Object::Row { kind, at }) => Value::Rows { kind, first: at, len: 1 },
@@ -187,7 +187,7 @@ impl Containers {
     }
 
     /// Appends a value to a list.
-    pub fn append(&mut self, list: Value, value: Value) -> Result<(), Unfit> {
+    pub(crate) fn append(&mut self, list: Value, value: Value) -> Result<(), Unfit> {
         let Value::Object(at) = list else { return Err(Unfit::Other) };
         let value = self.resolved(value);
         match (self.object(list).ok_or(Unfit::Other)?, value) {
@@ -253,7 +253,7 @@ impl Containers {
     }
 
     /// A tuple.
-    pub fn tuple(&mut self, values: &[Value]) -> Result<Value, Unfit> {
+    pub(crate) fn tuple(&mut self, values: &[Value]) -> Result<Value, Unfit> {
         if let [Value::Int(a), Value::Int(b)] = values {
             // Almost all pairs of a file are the same pool.
             let few = Some(&self.pairs).filter(|pairs| pairs.len() < 64);
@@ -269,7 +269,7 @@ impl Containers {
     }
 
     /// Puts a value into a dict.
-    pub fn insert(&mut self, dict: Value, key: Value, value: Value) -> Result<(), Unfit> {
+    pub(crate) fn insert(&mut self, dict: Value, key: Value, value: Value) -> Result<(), Unfit> {
         let Value::Object(at) = dict else { return Err(Unfit::Other) };
         let value = self.resolved(value);
         let place = match self.object(dict) {
@@ -294,7 +294,7 @@ impl Containers {
     }
 
     /// The stack that a list of frames is; `None` if it is something else.
-    pub fn stack(&mut self, list: Value, stacks: &mut Stacks) -> Option<StackId> {
+    pub(crate) fn stack(&mut self, list: Value, stacks: &mut Stacks) -> Option<StackId> {
         match self.object(list)? {
             Object::EmptyList => Some(StackId::NONE),
             Object::Stack(stack) => Some(stack),
@@ -312,14 +312,14 @@ impl Containers {
     }
 
     /// The value of a key of a dict.
-    pub fn get(&self, dict: Value, key: StrId) -> Option<Value> {
+    pub(crate) fn get(&self, dict: Value, key: StrId) -> Option<Value> {
         let Some(Object::Map(place)) = self.object(dict) else { return None };
         let pairs = &self.maps.get(place as usize)?.pairs;
         pairs.iter().rev().find(|(k, _)| *k == Value::Text(key)).map(|(_, value)| *value)
     }
 
     /// Takes the values of a list of anything but frames; an error if another place has taken them.
-    pub fn take(&mut self, list: Value) -> Result<Vec<Value>, Shared> {
+    pub(crate) fn take(&mut self, list: Value) -> Result<Vec<Value>, Shared> {
         let values = match self.object(list) {
             Some(Object::Rows { kind, first, len }) => vec![Value::Rows { kind, first, len }],
             Some(Object::Items(place)) => {
@@ -333,7 +333,7 @@ impl Containers {
     }
 
     /// The first value of a list of anything but frames.
-    pub fn first(&self, list: Value) -> Option<Value> {
+    pub(crate) fn first(&self, list: Value) -> Option<Value> {
         match self.object(list)? {
             Object::Rows { kind, first, len } => Some(Value::Rows { kind, first, len }),
             Object::Items(place) => self.items.get(place as usize)?.values.first().copied(),
@@ -341,7 +341,7 @@ impl Containers {
         }
     }
 
-    pub fn pair(&self, value: Value) -> Option<(i64, i64)> {
+    pub(crate) fn pair(&self, value: Value) -> Option<(i64, i64)> {
         match self.object(value)? {
             Object::Pair(place) => self.pairs.get(place as usize).copied(),
             _ => None,
@@ -349,7 +349,7 @@ impl Containers {
     }
 
     /// Memory, bytes.
-    pub fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         let of = |n: usize, size: usize| (n * size) as u64;
         of(self.objects.len(), size_of::<Object>())
             + of(self.maps.len(), size_of::<Map>())

@@ -7,13 +7,13 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[error("cannot read {file}: {problem}")]
 pub struct SnapshotError {
-    pub file: String,
+    pub(crate) file: String,
     #[source]
-    pub problem: Problem,
+    pub(crate) problem: Problem,
 }
 
 impl SnapshotError {
-    pub fn new(file: &str, problem: Problem) -> Self {
+    pub(crate) fn new(file: &str, problem: Problem) -> Self {
         Self { file: file.to_string(), problem }
     }
 

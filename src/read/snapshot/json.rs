@@ -19,38 +19,38 @@ const LEFT_OUT: &str = "\"...\"";
 
 /// How much JSON may still be written.
 #[derive(Debug, Default)]
-pub struct Budget {
+pub(crate) struct Budget {
     written: u64,
 }
 
 impl Budget {
     /// A writer for one dict, once `read` bytes of the file are read.
-    pub fn writer<'a>(&self, c: &'a Containers, texts: &'a Interner, read: u64) -> Json<'a> {
+    pub(crate) fn writer<'a>(&self, c: &'a Containers, texts: &'a Interner, read: u64) -> Json<'a> {
         let left = read.saturating_mul(PER_BYTE).saturating_add(ALWAYS).saturating_sub(self.written);
         Json { c, texts, out: String::new(), most: usize::try_from(left).unwrap_or(LONGEST).min(LONGEST) }
     }
 
     /// Counts what a writer wrote.
-    pub fn spend(&mut self, text: &str) {
+    pub(crate) fn spend(&mut self, text: &str) {
         self.written += text.len() as u64;
     }
 }
 
 /// The JSON of one dict, cut where it is long.
-pub struct Json<'a> {
+pub(crate) struct Json<'a> {
     c: &'a Containers,
     texts: &'a Interner,
-    pub out: String,
+    pub(crate) out: String,
     most: usize,
 }
 
 impl Json<'_> {
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.out.len() >= self.most
     }
 
     /// A text in quotes, of which no more than fits.
-    pub fn text(&mut self, id: StrId) {
+    pub(crate) fn text(&mut self, id: StrId) {
         let text = self.texts.get(id);
         let left = self.most.saturating_sub(self.out.len());
         let _ = match text.len() <= left {
@@ -63,7 +63,7 @@ impl Json<'_> {
         };
     }
 
-    pub fn value(&mut self, value: Value) {
+    pub(crate) fn value(&mut self, value: Value) {
         self.nested(value, 0);
     }
 

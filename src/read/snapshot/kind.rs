@@ -35,7 +35,7 @@ pub fn memory_file(path: &Location) -> io::Result<Option<MemoryFile>> {
 ///
 /// # Errors
 /// When it cannot be opened.
-pub fn open_pickle(path: &Location, count: &ByteCount) -> io::Result<Box<dyn Source>> {
+pub(crate) fn open_pickle(path: &Location, count: &ByteCount) -> io::Result<Box<dyn Source>> {
     let open = || open(path, packing(path)?, count, false);
     let mut page = open()?;
     let mut head = head(page.as_mut())?;

@@ -49,22 +49,22 @@ impl Memo {
     }
 }
 
-pub struct Machine {
-    pub bytes: Bytes,
-    pub stack: Vec<Value>,
+pub(crate) struct Machine {
+    pub(crate) bytes: Bytes,
+    pub(crate) stack: Vec<Value>,
     /// Heights of the stack at which marks were set.
     marks: Vec<usize>,
     memo: Vec<Memo>,
     /// The object that the last opcode made or completed, which is the only one that may go to the memo: Python remembers
     /// a container before it is filled, PyTorch's own writer after.
     made: Option<Memo>,
-    pub containers: Containers,
-    pub rows: Rows,
+    pub(crate) containers: Containers,
+    pub(crate) rows: Rows,
     limit: Option<MemoryLimit>,
 }
 
 impl Machine {
-    pub fn new(bytes: Bytes, limit: Option<MemoryLimit>) -> Self {
+    pub(crate) fn new(bytes: Bytes, limit: Option<MemoryLimit>) -> Self {
         Self {
             bytes,
             stack: Vec::new(),
@@ -81,7 +81,7 @@ impl Machine {
     ///
     /// # Errors
     /// When the file ends early, or holds what a snapshot never does.
-    pub fn run(&mut self) -> Result<Value, Problem> {
+    pub(crate) fn run(&mut self) -> Result<Value, Problem> {
         let mut until_check = CHECKED;
         loop {
             until_check -= 1;

@@ -32,6 +32,6 @@ pub use timeline::{
 };
 
 /// Whether a file that begins with these bytes is a pickle of a protocol that snapshots use.
-pub fn is_pickle(head: &[u8]) -> bool {
+pub(crate) fn is_pickle(head: &[u8]) -> bool {
     matches!(head, [0x80, 2..=5, ..])
 }

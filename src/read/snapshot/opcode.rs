@@ -4,47 +4,47 @@
 //! function or refer to something outside the file is refused.
 
 /// The opcodes that are read.
-pub mod op {
-    pub const MARK: u8 = b'(';
-    pub const STOP: u8 = b'.';
-    pub const BININT: u8 = b'J';
-    pub const BININT1: u8 = b'K';
-    pub const BININT2: u8 = b'M';
-    pub const NONE: u8 = b'N';
-    pub const BINUNICODE: u8 = b'X';
-    pub const APPEND: u8 = b'a';
-    pub const DICT: u8 = b'd';
-    pub const EMPTY_DICT: u8 = b'}';
-    pub const APPENDS: u8 = b'e';
-    pub const BINGET: u8 = b'h';
-    pub const LONG_BINGET: u8 = b'j';
-    pub const LIST: u8 = b'l';
-    pub const EMPTY_LIST: u8 = b']';
-    pub const BINPUT: u8 = b'q';
-    pub const LONG_BINPUT: u8 = b'r';
-    pub const SETITEM: u8 = b's';
-    pub const TUPLE: u8 = b't';
-    pub const EMPTY_TUPLE: u8 = b')';
-    pub const SETITEMS: u8 = b'u';
-    pub const BINFLOAT: u8 = b'G';
-    pub const BINBYTES: u8 = b'B';
-    pub const SHORT_BINBYTES: u8 = b'C';
-    pub const PROTO: u8 = 0x80;
-    pub const TUPLE1: u8 = 0x85;
-    pub const TUPLE2: u8 = 0x86;
-    pub const TUPLE3: u8 = 0x87;
-    pub const NEWTRUE: u8 = 0x88;
-    pub const NEWFALSE: u8 = 0x89;
-    pub const LONG1: u8 = 0x8a;
-    pub const LONG4: u8 = 0x8b;
-    pub const SHORT_BINUNICODE: u8 = 0x8c;
-    pub const BINUNICODE8: u8 = 0x8d;
-    pub const MEMOIZE: u8 = 0x94;
-    pub const FRAME: u8 = 0x95;
+pub(crate) mod op {
+    pub(crate) const MARK: u8 = b'(';
+    pub(crate) const STOP: u8 = b'.';
+    pub(crate) const BININT: u8 = b'J';
+    pub(crate) const BININT1: u8 = b'K';
+    pub(crate) const BININT2: u8 = b'M';
+    pub(crate) const NONE: u8 = b'N';
+    pub(crate) const BINUNICODE: u8 = b'X';
+    pub(crate) const APPEND: u8 = b'a';
+    pub(crate) const DICT: u8 = b'd';
+    pub(crate) const EMPTY_DICT: u8 = b'}';
+    pub(crate) const APPENDS: u8 = b'e';
+    pub(crate) const BINGET: u8 = b'h';
+    pub(crate) const LONG_BINGET: u8 = b'j';
+    pub(crate) const LIST: u8 = b'l';
+    pub(crate) const EMPTY_LIST: u8 = b']';
+    pub(crate) const BINPUT: u8 = b'q';
+    pub(crate) const LONG_BINPUT: u8 = b'r';
+    pub(crate) const SETITEM: u8 = b's';
+    pub(crate) const TUPLE: u8 = b't';
+    pub(crate) const EMPTY_TUPLE: u8 = b')';
+    pub(crate) const SETITEMS: u8 = b'u';
+    pub(crate) const BINFLOAT: u8 = b'G';
+    pub(crate) const BINBYTES: u8 = b'B';
+    pub(crate) const SHORT_BINBYTES: u8 = b'C';
+    pub(crate) const PROTO: u8 = 0x80;
+    pub(crate) const TUPLE1: u8 = 0x85;
+    pub(crate) const TUPLE2: u8 = 0x86;
+    pub(crate) const TUPLE3: u8 = 0x87;
+    pub(crate) const NEWTRUE: u8 = 0x88;
+    pub(crate) const NEWFALSE: u8 = 0x89;
+    pub(crate) const LONG1: u8 = 0x8a;
+    pub(crate) const LONG4: u8 = 0x8b;
+    pub(crate) const SHORT_BINUNICODE: u8 = 0x8c;
+    pub(crate) const BINUNICODE8: u8 = 0x8d;
+    pub(crate) const MEMOIZE: u8 = 0x94;
+    pub(crate) const FRAME: u8 = 0x95;
     /// These two are read only to name what they ask for.
-    pub const GLOBAL: u8 = b'c';
-    pub const INST: u8 = b'i';
-    pub const STACK_GLOBAL: u8 = 0x93;
+    pub(crate) const GLOBAL: u8 = b'c';
+    pub(crate) const INST: u8 = b'i';
+    pub(crate) const STACK_GLOBAL: u8 = 0x93;
 }
 
 /// The opcodes of `pickletools` that are refused.
@@ -84,7 +84,7 @@ const REFUSED: &[(u8, &str)] = &[
 ];
 
 /// The name of an opcode that is not read.
-pub fn refused_name(code: u8) -> String {
+pub(crate) fn refused_name(code: u8) -> String {
     match REFUSED.iter().find(|(c, _)| *c == code) {
         Some((_, name)) => format!("the opcode {name}"),
         None => format!("the byte 0x{code:02x}, which is no opcode,"),

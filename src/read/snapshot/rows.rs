@@ -18,38 +18,38 @@ const LARGEST_TIME: i64 = i64::MAX / 1000;
 
 /// An element of `history` of a block of the first generation.
 #[derive(Debug, Clone, Copy)]
-pub struct Past {
-    pub real_size: i64,
-    pub stack: StackId,
+pub(crate) struct Past {
+    pub(crate) real_size: i64,
+    pub(crate) stack: StackId,
 }
 
 /// All rows of a file.
-pub struct Rows {
-    pub texts: Interner,
-    pub stacks: Stacks,
-    pub entries: Vec<Entry>,
-    pub blocks: Vec<Block>,
-    pub segments: Vec<Segment>,
-    pub annotations: Vec<Annotation>,
-    pub pasts: Vec<Past>,
-    pub streams: Vec<i64>,
+pub(crate) struct Rows {
+    pub(crate) texts: Interner,
+    pub(crate) stacks: Stacks,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) annotations: Vec<Annotation>,
+    pub(crate) pasts: Vec<Past>,
+    pub(crate) streams: Vec<i64>,
     /// Place of each stream.
     stream_places: HashMap<i64, u16>,
-    pub json: Budget,
+    pub(crate) json: Budget,
     /// Entries, blocks and segments that a device or segment has.
     claims: [Claims; 3],
-    pub health: Health,
+    pub(crate) health: Health,
     /// What tells the generations apart.
-    pub has_time: bool,
-    pub has_context: bool,
-    pub has_past: bool,
+    pub(crate) has_time: bool,
+    pub(crate) has_context: bool,
+    pub(crate) has_past: bool,
     /// Sum of all sizes so far.
     sum: i64,
     last_stream: u16,
 }
 
 impl Rows {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             texts: keys::interner(),
             stacks: Stacks::default(),
@@ -71,7 +71,7 @@ impl Rows {
         }
     }
 
-    pub fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         (self.entries.len() * size_of::<Entry>()
             + self.blocks.len() * size_of::<Block>()
             + self.segments.len() * size_of::<Segment>()
@@ -83,7 +83,7 @@ impl Rows {
 
     /// Closes a dict with these keys and values, one after the other; `None` if it is none of the known kinds, or has
     /// no room.
-    pub fn close(&mut self, pairs: &[Value], c: &mut Containers, byte: u64) -> Option<Object> {
+    pub(crate) fn close(&mut self, pairs: &[Value], c: &mut Containers, byte: u64) -> Option<Object> {
         let mut keys = pairs.iter().step_by(2);
         let kind = keys.find_map(|key| match key.text()? {
             keys::ACTION => Some(RowKind::Entry),
@@ -244,7 +244,7 @@ impl Rows {
     }
 
     /// Takes rows for the one place that has them; false, and counted, if another has.
-    pub fn claim(&mut self, kind: RowKind, first: u32, len: u32, byte: Option<u64>) -> bool {
+    pub(crate) fn claim(&mut self, kind: RowKind, first: u32, len: u32, byte: Option<u64>) -> bool {
         let claims = match kind {
             RowKind::Entry => self.claims.first_mut(),
             RowKind::Block => self.claims.get_mut(1),
@@ -258,7 +258,7 @@ impl Rows {
     }
 
     /// Counts rows that another place has, or a list of them.
-    pub fn shared(&mut self, byte: Option<u64>) {
+    pub(crate) fn shared(&mut self, byte: Option<u64>) {
         self.health.add(Counter::SnapshotShared, 1, byte, "");
     }
 

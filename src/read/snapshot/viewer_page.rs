@@ -13,14 +13,14 @@ const END: u8 = b'"';
 const BLOCK: usize = 64 << 10;
 
 /// Where the base64 text begins, if a file that begins with these bytes is such a page.
-pub fn text_start(head: &[u8]) -> Option<usize> {
+pub(crate) fn text_start(head: &[u8]) -> Option<usize> {
     let is_page = head.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'<');
     let at = head.windows(MARK.len()).position(|w| w == MARK).filter(|_| is_page)?;
     Some(at + MARK.len())
 }
 
 /// The pickle in such a page.
-pub struct ViewerPage {
+pub(crate) struct ViewerPage {
     page: Box<dyn Source>,
     /// Base64 text that is not decoded yet.
     text: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct ViewerPage {
 
 impl ViewerPage {
     /// `text` is what was read behind [`text_start`]; `page` gives the rest.
-    pub fn new(page: Box<dyn Source>, text: Vec<u8>) -> Self {
+    pub(crate) fn new(page: Box<dyn Source>, text: Vec<u8>) -> Self {
         Self { page, text, is_ended: false, bytes: Vec::new(), at: 0 }
     }
 

@@ -7,7 +7,7 @@ const LIST: &str = include_str!("../../../data/cupti_callbacks.toml");
 
 /// The two interfaces, which count on their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Api {
+pub(crate) enum Api {
     Runtime,
     Driver,
 }
@@ -22,7 +22,7 @@ struct Callbacks {
 static CALLBACKS: LazyLock<Callbacks> = LazyLock::new(|| toml::from_str(LIST).unwrap_or_default());
 
 /// The function behind a callback id.
-pub fn function(api: Api, callback: i64) -> Option<&'static str> {
+pub(crate) fn function(api: Api, callback: i64) -> Option<&'static str> {
     let callbacks = &*CALLBACKS;
     let list = match api {
         Api::Runtime => &callbacks.runtime,

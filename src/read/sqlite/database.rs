@@ -13,12 +13,12 @@ use std::io::Read;
 use std::path::Path;
 
 /// First bytes of every SQLite file.
-pub const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+pub(crate) const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Length of the header, bytes.
 const HEADER: usize = 100;
 
-pub struct Database {
+pub(crate) struct Database {
     connection: Connection,
     shown: String,
     tables: BTreeSet<String>,
@@ -28,10 +28,10 @@ pub struct Database {
 
 /// Rows whose column, shifted right by some bits, has a value.
 #[derive(Debug, Clone, Copy)]
-pub struct Only {
-    pub column: &'static str,
-    pub shift: u32,
-    pub value: i64,
+pub(crate) struct Only {
+    pub(crate) column: &'static str,
+    pub(crate) shift: u32,
+    pub(crate) value: i64,
 }
 
 impl Database {
@@ -60,16 +60,16 @@ impl Database {
         Ok(me)
     }
 
-    pub fn tables(&self) -> &BTreeSet<String> {
+    pub(crate) fn tables(&self) -> &BTreeSet<String> {
         &self.tables
     }
 
-    pub fn has(&self, table: &str) -> bool {
+    pub(crate) fn has(&self, table: &str) -> bool {
         self.tables.contains(table)
     }
 
     /// A text of a row, as [`text`] reads it; counted if it was repaired.
-    pub fn text<'a>(&self, row: &'a Row, column: usize) -> Option<Cow<'a, str>> {
+    pub(crate) fn text<'a>(&self, row: &'a Row, column: usize) -> Option<Cow<'a, str>> {
         let found = text(row, column)?;
         if matches!(found, Cow::Owned(_)) {
             self.repaired.borrow_mut().note(Counter::SqliteText, &found);
@@ -78,7 +78,7 @@ impl Database {
     }
 
     /// What was counted so far.
-    pub fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> Health {
         self.repaired.borrow().clone()
     }
 
@@ -86,7 +86,7 @@ impl Database {
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn count(&self, table: &str) -> Result<u64, ReadError> {
+    pub(crate) fn count(&self, table: &str) -> Result<u64, ReadError> {
         let mut count = 0;
         if self.has(table) {
             self.each_of(&format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\"")), |row| {
@@ -101,7 +101,7 @@ impl Database {
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn each<const N: usize>(
+    pub(crate) fn each<const N: usize>(
         &self,
         table: &str,
         columns: [&str; N],
@@ -115,7 +115,7 @@ impl Database {
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn each_with<const N: usize>(
+    pub(crate) fn each_with<const N: usize>(
         &self,
         table: &str,
         columns: [&str; N],
@@ -148,7 +148,7 @@ impl Database {
 }
 
 /// An integer of a row; null and other types are `None`.
-pub fn int(row: &Row, column: usize) -> Option<i64> {
+pub(crate) fn int(row: &Row, column: usize) -> Option<i64> {
     match row.get_ref(column) {
         Ok(ValueRef::Integer(n)) => Some(n),
         _ => None,
@@ -157,7 +157,7 @@ pub fn int(row: &Row, column: usize) -> Option<i64> {
 
 /// A text of a row; null and numbers are `None`. SQLite checks neither the type nor the encoding of what is stored: bytes
 /// that are not UTF-8 read U+FFFD, and a BLOB is taken as a text. What was repaired is owned.
-pub fn text<'a>(row: &'a Row, column: usize) -> Option<Cow<'a, str>> {
+pub(crate) fn text<'a>(row: &'a Row, column: usize) -> Option<Cow<'a, str>> {
     match row.get_ref(column) {
         Ok(ValueRef::Text(bytes)) => Some(String::from_utf8_lossy(bytes)),
         Ok(ValueRef::Blob(bytes)) => Some(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())),
@@ -166,7 +166,7 @@ pub fn text<'a>(row: &'a Row, column: usize) -> Option<Cow<'a, str>> {
 }
 
 /// Bytes of a row; null and other types are `None`.
-pub fn blob<'a>(row: &'a Row, column: usize) -> Option<&'a [u8]> {
+pub(crate) fn blob<'a>(row: &'a Row, column: usize) -> Option<&'a [u8]> {
     match row.get_ref(column) {
         Ok(ValueRef::Blob(bytes)) => Some(bytes),
         _ => None,

@@ -3,23 +3,23 @@
 //! Kinds of memory are those of nsys. CUPTI's own numbers, which nvprof records, are one higher ([`cupti_memory`]).
 
 /// `Memcpy HtoD (Pageable -> Device)`, from the direction and both kinds of memory.
-pub fn copy_name(kind: Option<i64>, ends: Option<(i64, i64)>) -> String {
+pub(crate) fn copy_name(kind: Option<i64>, ends: Option<(i64, i64)>) -> String {
     let ends = ends.map(|(from, to)| format!(" ({} -> {})", memory(from), memory(to)));
     format!("Memcpy {}{}", direction(kind), ends.unwrap_or_default())
 }
 
 /// `Memset (Device)`, from the kind of memory.
-pub fn set_name(kind: Option<i64>) -> String {
+pub(crate) fn set_name(kind: Option<i64>) -> String {
     format!("Memset ({})", kind.map_or("Unknown", memory))
 }
 
 /// The kind of memory that CUPTI counts one higher; its 0 is unknown.
-pub fn cupti_memory(kind: i64) -> i64 {
+pub(crate) fn cupti_memory(kind: i64) -> i64 {
     kind.saturating_sub(1)
 }
 
 /// Name of a kind of synchronization (`syncType`).
-pub fn wait_name(kind: Option<i64>) -> &'static str {
+pub(crate) fn wait_name(kind: Option<i64>) -> &'static str {
     match kind {
         Some(1) => "Event Sync",
         Some(2) => "Stream Wait Event",

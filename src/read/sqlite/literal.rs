@@ -4,7 +4,7 @@
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Literal<'a> {
+pub(crate) enum Literal<'a> {
     None,
     Bool(bool),
     /// As written; `inf` and `nan` included.
@@ -20,33 +20,33 @@ const DEPTH: u32 = 32;
 
 impl<'a> Literal<'a> {
     /// The value of a whole text; `None` if it is something else.
-    pub fn parse(text: &'a str) -> Option<Self> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let mut parser = Parser { rest: text };
         let value = parser.value(DEPTH)?;
         parser.rest.trim_start().is_empty().then_some(value)
     }
 
     /// The value at a key of a dict.
-    pub fn get(&self, key: &str) -> Option<&Literal<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Literal<'a>> {
         let Literal::Dict(entries) = self else { return None };
         entries.iter().find(|(k, _)| k.as_text() == Some(key)).map(|(_, value)| value)
     }
 
-    pub fn as_text(&self) -> Option<&str> {
+    pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
             Literal::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    pub fn as_list(&self) -> Option<&[Literal<'a>]> {
+    pub(crate) fn as_list(&self) -> Option<&[Literal<'a>]> {
         match self {
             Literal::List(items) => Some(items),
             _ => None,
         }
     }
 
-    pub fn as_int(&self) -> Option<i64> {
+    pub(crate) fn as_int(&self) -> Option<i64> {
         match self {
             Literal::Number(text) => text.parse().ok(),
             _ => None,

@@ -23,7 +23,7 @@ use std::fs::File;
 use std::io::Read;
 
 /// Databases of recorders.
-pub struct Sqlite;
+pub(crate) struct Sqlite;
 
 impl TraceFormat for Sqlite {
     fn name(&self) -> &'static str {
@@ -80,7 +80,7 @@ impl TraceFormat for Sqlite {
 }
 
 /// Whether a file is a database that a known recorder made, whole or not.
-pub fn is_recorders_database(input: &Input) -> bool {
+pub(crate) fn is_recorders_database(input: &Input) -> bool {
     let mut head = [0; MAGIC.len()];
     let is_sqlite = File::open(&input.path).and_then(|mut f| f.read_exact(&mut head)).is_ok() && head == *MAGIC;
     // A damaged one is reported when it is read.

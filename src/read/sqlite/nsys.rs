@@ -68,16 +68,16 @@ const OUTER_CALL: i64 = 67;
 
 /// The processes of an export, in order of their ids.
 #[derive(Debug, Default)]
-pub struct Processes {
+pub(crate) struct Processes {
     /// Those with GPU work, and beside them those that launched work of which nothing is recorded.
-    pub ranks: Vec<i64>,
+    pub(crate) ranks: Vec<i64>,
     /// Those that only called the API.
-    pub idle: Vec<i64>,
+    pub(crate) idle: Vec<i64>,
 }
 
 /// # Errors
 /// When the file is damaged.
-pub fn processes(database: &Database) -> Result<Processes, ReadError> {
+pub(crate) fn processes(database: &Database) -> Result<Processes, ReadError> {
     let (mut working, mut launching, mut calling) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for table in WORK {
         database.each(table, ["globalPid"], |row| working.extend(int(row, 0).map(process_of)))?;
@@ -112,7 +112,7 @@ fn thread_of(id: i64) -> i64 {
 }
 
 /// The process id of the operating system, which has as many bits as a thread.
-pub fn pid(process: i64) -> i64 {
+pub(crate) fn pid(process: i64) -> i64 {
     thread_of(process)
 }
 
@@ -120,7 +120,7 @@ pub fn pid(process: i64) -> i64 {
 ///
 /// # Errors
 /// When there is no GPU work, or work of several processes and none is chosen.
-pub fn process(database: &Database, input: &Input) -> Result<i64, ReadError> {
+pub(crate) fn process(database: &Database, input: &Input) -> Result<i64, ReadError> {
     let refused = |what, hint| Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
     if let Some(PartKey::Process(id) | PartKey::Idle(id)) = input.process.as_ref().map(|part| &part.key) {
         return Ok(*id);
@@ -142,7 +142,7 @@ pub fn process(database: &Database, input: &Input) -> Result<i64, ReadError> {
 ///
 /// # Errors
 /// When the file is damaged.
-pub fn rank(database: &Database, process: i64) -> Result<Option<u32>, ReadError> {
+pub(crate) fn rank(database: &Database, process: i64) -> Result<Option<u32>, ReadError> {
     /// Type of the events that name a thread.
     const THREAD_NAME: i64 = 39;
     let mut rank = None;
@@ -159,7 +159,7 @@ pub fn rank(database: &Database, process: i64) -> Result<Option<u32>, ReadError>
 
 /// # Errors
 /// When the file is damaged, or takes more memory than there is.
-pub fn load(database: &Database, process: i64, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
+pub(crate) fn load(database: &Database, process: i64, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
     let mut export = Export { process, rows: Rows::new(how) };
     database.each("StringIds", ["id", "value"], |row| {
         if let Some((id, value)) = int(row, 0).zip(database.text(row, 1)) {

@@ -44,13 +44,13 @@ const WORK: [&str; 5] = [KERNELS[0], KERNELS[1], COPIES, PEER_COPIES, SETS];
 const READ: [&str; 9] = ["StringTable", "Version", WAITS, RUNTIME, DRIVER, OVERHEAD, MARKERS, DEVICES, CONTEXTS];
 
 /// Whether a database has the tables of nvprof.
-pub fn is_nvprof(database: &Database) -> bool {
+pub(crate) fn is_nvprof(database: &Database) -> bool {
     database.has("StringTable") && database.has(MARKERS)
 }
 
 /// # Errors
 /// When the file is damaged, has no GPU work, or takes more memory than there is.
-pub fn load(database: &Database, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
+pub(crate) fn load(database: &Database, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
     check_for_work(database, input)?;
     let mut rows = Rows::new(how);
     database.each("StringTable", ["_id_", "value"], |row| {
@@ -76,7 +76,7 @@ pub fn load(database: &Database, input: &Input, how: &Reading) -> Result<Unsettl
 
 /// # Errors
 /// When there is no GPU work.
-pub fn check_for_work(database: &Database, input: &Input) -> Result<(), ReadError> {
+pub(crate) fn check_for_work(database: &Database, input: &Input) -> Result<(), ReadError> {
     for table in WORK {
         if database.count(table)? > 0 {
             return Ok(());

@@ -7,7 +7,7 @@ use crate::marked_operator::{MarkedOperator, operator};
 
 /// What a text stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Meaning<'a> {
+pub(crate) enum Meaning<'a> {
     Operator(MarkedOperator<'a>),
     /// A function of Python that PyProf marked.
     Call(MarkedCall),
@@ -20,7 +20,7 @@ pub enum Meaning<'a> {
     Damaged,
 }
 
-pub fn meaning(text: &str) -> Meaning<'_> {
+pub(crate) fn meaning(text: &str) -> Meaning<'_> {
     match marker(text) {
         Some(Ok(PyProfMarker::Call(call))) => Meaning::Call(call),
         Some(Ok(PyProfMarker::Stack(frames))) => Meaning::Stack(frames),

@@ -10,7 +10,7 @@ use super::literal::Literal;
 
 /// What a marker says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PyProfMarker {
+pub(crate) enum PyProfMarker {
     /// A call of a function of Python.
     Call(MarkedCall),
     /// Where the program is, innermost first, joined by `;`.
@@ -21,21 +21,21 @@ pub enum PyProfMarker {
 
 /// A call of a function of Python; its inputs as JSON lists with an entry for each, as Kineto writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MarkedCall {
+pub(crate) struct MarkedCall {
     /// Module and function: `torch.nn.functional.linear`.
-    pub name: String,
-    pub dims: String,
-    pub types: String,
+    pub(crate) name: String,
+    pub(crate) dims: String,
+    pub(crate) types: String,
     /// Scalars as text; empty for tensors.
-    pub concrete: String,
+    pub(crate) concrete: String,
 }
 
 /// A marker that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DamagedMarker;
+pub(crate) struct DamagedMarker;
 
 /// The marker of a text; `None` if it is not one of PyProf.
-pub fn marker(text: &str) -> Option<Result<PyProfMarker, DamagedMarker>> {
+pub(crate) fn marker(text: &str) -> Option<Result<PyProfMarker, DamagedMarker>> {
     const KEYS: [&str; 3] = ["'mod':", "'traceMarker':", "'strRepr':"];
     if !text.starts_with("{'") || !KEYS.iter().any(|key| text.contains(key)) {
         return None;

@@ -23,7 +23,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The text of a range.
-pub enum Said<'a> {
+pub(crate) enum Said<'a> {
     Text(&'a str),
     Interned(StrId),
 }
@@ -75,18 +75,18 @@ const START_END: &str = "StartEnd";
 /// Ranges after which memory is asked for again.
 const RANGES_BETWEEN_CHECKS: usize = 1 << 14;
 
-pub struct Ranges {
+pub(crate) struct Ranges {
     ranges: Vec<Range>,
     end_of_capture: Option<i64>,
 }
 
 impl Ranges {
     /// Ranges that are still open end with what was read before.
-    pub fn new(rows: &Rows) -> Self {
+    pub(crate) fn new(rows: &Rows) -> Self {
         Self { ranges: Vec::new(), end_of_capture: rows.last_end() }
     }
 
-    pub fn add(&mut self, rows: &mut Rows, said: Said, span: RecordedSpan, place: Place, is_nested: bool) {
+    pub(crate) fn add(&mut self, rows: &mut Rows, said: Said, span: RecordedSpan, place: Place, is_nested: bool) {
         let is_open = span.1.is_none();
         let end = span.1.or_else(|| Some(self.end_of_capture?.max(span.0?)));
         if rows.how.options.device_only {
@@ -113,7 +113,7 @@ impl Ranges {
         self.ranges.push(Range { start, end, thread, is_nested, is_open, kind });
     }
 
-    pub fn push_into(self, rows: &mut Rows) {
+    pub(crate) fn push_into(self, rows: &mut Rows) {
         if rows.is_refused() {
             return;
         }

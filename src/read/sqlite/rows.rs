@@ -14,7 +14,7 @@ use hta_trace::strings::StrId;
 use std::sync::atomic::Ordering;
 
 /// Start and end as recorded.
-pub type RecordedSpan = (Option<i64>, Option<i64>);
+pub(crate) type RecordedSpan = (Option<i64>, Option<i64>);
 
 /// Where a row runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,17 +24,17 @@ pub enum Place {
 }
 
 /// What all rows of GPU work have.
-pub struct GpuWork {
-    pub span: RecordedSpan,
-    pub device: Option<i64>,
-    pub stream: Option<i64>,
-    pub context: Option<i64>,
-    pub correlation: Option<i64>,
+pub(crate) struct GpuWork {
+    pub(crate) span: RecordedSpan,
+    pub(crate) device: Option<i64>,
+    pub(crate) stream: Option<i64>,
+    pub(crate) context: Option<i64>,
+    pub(crate) correlation: Option<i64>,
 }
 
-pub struct Rows<'a> {
-    pub columns: ColumnsBuilder,
-    pub how: &'a Reading<'a>,
+pub(crate) struct Rows<'a> {
+    pub(crate) columns: ColumnsBuilder,
+    pub(crate) how: &'a Reading<'a>,
     /// By id in the database's table of texts.
     texts: HashMap<i64, StrId>,
     /// By process and thread, or device and stream.
@@ -53,7 +53,7 @@ pub struct Rows<'a> {
 const ROWS_BETWEEN_CHECKS: usize = 1 << 16;
 
 impl<'a> Rows<'a> {
-    pub fn new(how: &'a Reading<'a>) -> Self {
+    pub(crate) fn new(how: &'a Reading<'a>) -> Self {
         Self {
             columns: ColumnsBuilder::default(),
             how,
@@ -67,23 +67,23 @@ impl<'a> Rows<'a> {
     }
 
     /// Adds a text of the database.
-    pub fn add_text(&mut self, id: i64, text: &str) {
+    pub(crate) fn add_text(&mut self, id: i64, text: &str) {
         let text = self.columns.strings.intern(text);
         self.texts.insert(id, text);
     }
 
     /// The first of some texts that the file has.
-    pub fn named(&self, ids: &[Option<i64>]) -> StrId {
+    pub(crate) fn named(&self, ids: &[Option<i64>]) -> StrId {
         ids.iter().flatten().find_map(|id| self.texts.get(id)).copied().unwrap_or_default()
     }
 
     /// Whether memory was refused, so that further rows are of no use.
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
 
     /// Asks for the memory of what is held now, and of some bytes beside the columns.
-    pub fn hold_beside(&mut self, bytes: u64) {
+    pub(crate) fn hold_beside(&mut self, bytes: u64) {
         self.beside = bytes;
         if self.refused.is_none() {
             self.refused = self.how.room.hold(self.held(0, false)).err();
@@ -97,7 +97,13 @@ impl<'a> Rows<'a> {
     }
 
     /// Adds a row; `None` if its times cannot be, or memory was refused.
-    pub fn push(&mut self, category: &'static str, name: StrId, span: RecordedSpan, place: &Place) -> Option<u32> {
+    pub(crate) fn push(
+        &mut self,
+        category: &'static str,
+        name: StrId,
+        span: RecordedSpan,
+        place: &Place,
+    ) -> Option<u32> {
         let c = &mut self.columns;
         let Some((start, end)) = span.0.zip(span.1) else {
             c.health.add(Counter::TsMissing, 1, None, "");
@@ -140,25 +146,25 @@ impl<'a> Rows<'a> {
         Some(row)
     }
 
-    pub fn int(&mut self, row: u32, arg: Arg, value: Option<i64>) {
+    pub(crate) fn int(&mut self, row: u32, arg: Arg, value: Option<i64>) {
         if let Some(value) = value {
             self.columns.args.column_mut(arg).push(row, value as u64);
         }
     }
 
-    pub fn text(&mut self, row: u32, arg: Arg, value: &str) {
+    pub(crate) fn text(&mut self, row: u32, arg: Arg, value: &str) {
         let id = self.columns.strings.intern(value);
         self.interned(row, arg, Some(id));
     }
 
-    pub fn interned(&mut self, row: u32, arg: Arg, value: Option<StrId>) {
+    pub(crate) fn interned(&mut self, row: u32, arg: Arg, value: Option<StrId>) {
         if let Some(value) = value {
             self.columns.args.column_mut(arg).push(row, u64::from(value.0));
         }
     }
 
     /// Adds a row of GPU work with what all have.
-    pub fn work(&mut self, category: &'static str, name: StrId, work: &GpuWork) -> Option<u32> {
+    pub(crate) fn work(&mut self, category: &'static str, name: StrId, work: &GpuWork) -> Option<u32> {
         let place = Place::Stream { device: work.device.unwrap_or(0), stream: work.stream.unwrap_or(0) };
         let row = self.push(category, name, work.span, &place)?;
         self.int(row, Arg::Device, work.device);
@@ -171,7 +177,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Adds the blocks or threads of a kernel if all three numbers are recorded.
-    pub fn dim3(&mut self, row: u32, arg: Arg, [x, y, z]: [Option<i64>; 3]) {
+    pub(crate) fn dim3(&mut self, row: u32, arg: Arg, [x, y, z]: [Option<i64>; 3]) {
         if let (Some(x), Some(y), Some(z)) = (x, y, z) {
             let strings = &mut self.columns.strings;
             let text = *self.sizes.entry([x, y, z]).or_insert_with(|| strings.intern(&format!("[{x},{y},{z}]")));
@@ -180,14 +186,21 @@ impl<'a> Rows<'a> {
     }
 
     /// Adds a call of the API.
-    pub fn call(&mut self, is_driver: bool, name: StrId, span: RecordedSpan, place: &Place, correlation: Option<i64>) {
+    pub(crate) fn call(
+        &mut self,
+        is_driver: bool,
+        name: StrId,
+        span: RecordedSpan,
+        place: &Place,
+        correlation: Option<i64>,
+    ) {
         let category = if is_driver { "cuda_driver" } else { "cuda_runtime" };
         let Some(row) = self.push(category, name, span, place) else { return };
         self.int(row, Arg::Correlation, correlation.filter(|c| *c > 0));
     }
 
     /// End of the last row so far.
-    pub fn last_end(&self) -> Option<i64> {
+    pub(crate) fn last_end(&self) -> Option<i64> {
         self.columns.ts.iter().zip(&self.columns.dur).map(|(ts, dur)| ts.saturating_add(*dur)).max()
     }
 
@@ -195,7 +208,7 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// When the file is damaged, or takes more memory than there is.
-    pub fn finish(
+    pub(crate) fn finish(
         mut self,
         database: &Database,
         is_read: impl Fn(&str) -> bool,

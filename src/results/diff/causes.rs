@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 table! {
     /// Causes of both sides, by the gain of their repair. Withheld causes are left out.
-    pub struct DiffCauses, DiffCauseRow = "diff_causes" by "state, finding_id" {
+    pub(crate) struct DiffCauses, DiffCauseRow = "diff_causes" by "state, finding_id" {
         state: Text, "", "gone, new, changed or same";
         finding_id: Text, "", "the cause, as in findings";
         kind: Text, "", "kind of cause";

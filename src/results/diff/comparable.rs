@@ -25,7 +25,7 @@ pub struct Differences {
     /// Reasons for which a step of one set is other work than a step of the other.
     pub refusals: Vec<String>,
     /// Reasons for which part of a change may not come from the program.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The reason for which a set has no diagnosis, from its table `findings`.
@@ -36,7 +36,7 @@ pub fn withheld(tables: &[Batch]) -> Option<String> {
 }
 
 /// Compares what was recorded. `withheld` are the reasons for which the sets have no diagnosis, base and test.
-pub fn differences(p: &Population, withheld: [Option<&str>; 2]) -> Differences {
+pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> Differences {
     let mut out = Differences::default();
     let worlds = values(p, |r| r.world.map(|w| w.to_string()));
     out.refusals.extend(told("world sizes", &worlds));

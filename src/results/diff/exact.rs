@@ -12,26 +12,26 @@ const LIMIT: i128 = 1 << 40;
 
 /// The fraction `num / den`. `den` is never 0, and positive in figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fraction {
-    pub num: i128,
-    pub den: i128,
+pub(crate) struct Fraction {
+    pub(crate) num: i128,
+    pub(crate) den: i128,
 }
 
 impl Fraction {
-    pub fn value(self) -> f64 {
+    pub(crate) fn value(self) -> f64 {
         let g = gcd(self.num.unsigned_abs(), self.den.unsigned_abs()).max(1);
         // The gcd of two numbers of 127 bits fits into an `i128`.
         let g = i128::try_from(g).unwrap_or(1);
         (self.num / g) as f64 / (self.den / g) as f64
     }
 
-    pub fn minus(self, base: Fraction) -> Fraction {
+    pub(crate) fn minus(self, base: Fraction) -> Fraction {
         let num = self.num.saturating_mul(base.den).saturating_sub(base.num.saturating_mul(self.den));
         Fraction { num, den: self.den.saturating_mul(base.den) }
     }
 
     /// Percentage of `whole`, computed from integers; `None` if `whole` is 0.
-    pub fn percent_of(self, whole: Fraction) -> Option<f64> {
+    pub(crate) fn percent_of(self, whole: Fraction) -> Option<f64> {
         if whole.num == 0 {
             return None;
         }
@@ -54,14 +54,14 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 
 /// Weights of the ranks of one side in a mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Weights {
-    pub of_rank: Vec<i128>,
-    pub den: i128,
+pub(crate) struct Weights {
+    pub(crate) of_rank: Vec<i128>,
+    pub(crate) den: i128,
 }
 
 impl Weights {
     /// `divisors`: the number by which each rank's totals are divided, at least 1.
-    pub fn new(divisors: &[u64]) -> Self {
+    pub(crate) fn new(divisors: &[u64]) -> Self {
         let mut multiple: i128 = 1;
         for d in divisors.iter().map(|d| i128::from(*d).max(1)) {
             let g = i128::try_from(gcd(multiple.unsigned_abs(), d.unsigned_abs())).unwrap_or(1).max(1);
@@ -80,22 +80,22 @@ impl Weights {
     }
 
     /// The mean for a sum of weighted totals.
-    pub fn mean(&self, num: i128) -> Fraction {
+    pub(crate) fn mean(&self, num: i128) -> Fraction {
         Fraction { num, den: self.den }
     }
 
     /// The weighted total of the rank at index `rank`.
-    pub fn weigh(&self, rank: usize, total: Ns) -> i128 {
+    pub(crate) fn weigh(&self, rank: usize, total: Ns) -> i128 {
         self.of_rank.get(rank).map_or(0, |w| w.saturating_mul(i128::from(total)))
     }
 }
 
 /// Statistics over the steps of one side, one value per step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Noise {
-    pub steps: usize,
+pub(crate) struct Noise {
+    pub(crate) steps: usize,
     /// Sample standard deviation; `None` for fewer than two steps.
-    pub std: Option<f64>,
+    pub(crate) std: Option<f64>,
 }
 
 impl Noise {
@@ -108,19 +108,19 @@ impl Noise {
 }
 
 /// Least number of steps on each side for an estimate of the noise.
-pub const MIN_STEPS: usize = 3;
+pub(crate) const MIN_STEPS: usize = 3;
 
 /// A change larger than this many standard errors is significant.
-pub const STANDARD_ERRORS: f64 = 3.0;
+pub(crate) const STANDARD_ERRORS: f64 = 3.0;
 
 /// Standard error of the difference of the two means.
-pub fn standard_error(base: Noise, test: Noise) -> Option<f64> {
+pub(crate) fn standard_error(base: Noise, test: Noise) -> Option<f64> {
     let part = |n: Noise| n.std.filter(|_| n.steps >= MIN_STEPS).map(|s| s * s / n.steps as f64);
     Some((part(base)? + part(test)?).sqrt())
 }
 
 /// Whether a change exceeds the noise; `None` if the noise is unknown.
-pub fn is_significant(delta: Fraction, error: Option<f64>) -> Option<bool> {
+pub(crate) fn is_significant(delta: Fraction, error: Option<f64>) -> Option<bool> {
     error.map(|e| delta.value().abs() > STANDARD_ERRORS * e)
 }
 

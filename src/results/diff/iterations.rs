@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// Iterations of one phase and batch on both sides: means of the iterations that count in iteration_phases. Values are null on a side that has none.
-    pub struct DiffIterations, DiffIterationRow = "diff_iterations" by "phase, mode, requests" {
+    pub(crate) struct DiffIterations, DiffIterationRow = "diff_iterations" by "phase, mode, requests" {
         phase: Option<Text>, "", "as in iteration_phases";
         mode: Option<Text>, "", "as in iteration_phases";
         requests: Option<u64>, "", "batch";
@@ -70,7 +70,7 @@ const OBSERVATIONS: usize = 3;
 
 /// What iterations must have in common to be compared: phase, the engine's word if the phase is not known, batch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub(crate) struct Kind {
     phase: Option<String>,
     mode: Option<String>,
     requests: Option<u64>,
@@ -91,7 +91,7 @@ impl Kind {
 /// An iteration on one device that counts in the averages.
 #[derive(Debug, Clone)]
 pub struct CountedIteration {
-    pub rank: u32,
+    pub(crate) rank: u32,
     step: u32,
     kind: Kind,
     /// `None` without a next one.
@@ -223,11 +223,11 @@ fn mean(side: &[&CountedIteration], of: &dyn Fn(&CountedIteration) -> Option<f64
 }
 
 /// The comparison of two sets of iterations.
-pub struct IterationChanges(Vec<KindChange>);
+pub(crate) struct IterationChanges(Vec<KindChange>);
 
 impl IterationChanges {
     /// `None` if a side has no iterations.
-    pub fn new(base: &[&CountedIteration], test: &[&CountedIteration]) -> Option<Self> {
+    pub(crate) fn new(base: &[&CountedIteration], test: &[&CountedIteration]) -> Option<Self> {
         if base.is_empty() || test.is_empty() {
             return None;
         }
@@ -239,7 +239,7 @@ impl IterationChanges {
         Some(Self(kinds.into_iter().map(change).collect()))
     }
 
-    pub fn table(&self) -> Batch {
+    pub(crate) fn table(&self) -> Batch {
         let mut table = DiffIterations::default();
         for k in &self.0 {
             let of = |change: &Change| (change.values(), change.delta(), change.error(), change.is_significant());
@@ -313,7 +313,7 @@ impl IterationChanges {
     }
 
     /// One line for each figure of each phase and batch.
-    pub fn view(&self, top: usize) -> View {
+    pub(crate) fn view(&self, top: usize) -> View {
         let mut rows = Vec::new();
         let all = self.by_time();
         for k in all.iter().take(top) {
@@ -377,7 +377,7 @@ impl IterationChanges {
     }
 
     /// Changes of the period beyond the noise, those with most time first.
-    pub fn observations(&self) -> Vec<Observation> {
+    pub(crate) fn observations(&self) -> Vec<Observation> {
         let all = self.by_time();
         let changed = all.iter().filter(|k| k.period.is_significant() == Some(true));
         let sentence = |k: &&&KindChange| {
@@ -408,7 +408,7 @@ impl IterationChanges {
     }
 
     /// Why the mean over all iterations may change although none does.
-    pub fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         let all = [0, 1].map(|s| self.0.iter().map(|k| k.counts[s]).sum::<u64>().max(1) as f64);
         let shares = |k: &KindChange| [0, 1].map(|s| 100.0 * k.counts[s] as f64 / all[s]);
         let differs = |[base, test]: [f64; 2]| (base - test).abs();

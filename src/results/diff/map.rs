@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 
 table! {
     /// One rank of a set.
-    pub struct MappedRanks, MappedRankRow = "diff_map_ranks" by "rank" {
+    pub(crate) struct MappedRanks, MappedRankRow = "diff_map_ranks" by "rank" {
         rank;
         recorder: Text, "", "program that recorded the file";
         world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file";
@@ -43,7 +43,7 @@ table! {
 
 table! {
     /// One window of one device: a step, or the capture.
-    pub struct MappedSteps, MappedStepRow = "diff_map_steps" by "device, step" {
+    pub(crate) struct MappedSteps, MappedStepRow = "diff_map_steps" by "device, step" {
         device;
         basis: Text, "", "gpu, cpu or none";
         step: Option<u32>, "", "index; null: the capture";
@@ -62,7 +62,7 @@ table! {
 
 table! {
     /// What activities and host events are called; row `i` is key `i` of `diff_map_cells`.
-    pub struct MappedKeys, MappedKeyRow = "diff_map_keys" by "side, class, name, owner" {
+    pub(crate) struct MappedKeys, MappedKeyRow = "diff_map_keys" by "side, class, name, owner" {
         side: Text, "", "gpu or host";
         class: Text, "", "class or category";
         name: Text, "", "full name";
@@ -72,7 +72,7 @@ table! {
 
 table! {
     /// Sums of one key in one step.
-    pub struct MappedCells, MappedCellRow = "diff_map_cells" by "key, step" {
+    pub(crate) struct MappedCells, MappedCellRow = "diff_map_cells" by "key, step" {
         key: u32, "", "row of diff_map_keys";
         step: Option<u32>, "", "index; null: the capture";
         count: i64, "", "events";
@@ -86,7 +86,7 @@ const UNLINKED: &str = "[unlinked]";
 const NO_OPERATOR: &str = "[no operator]";
 const NO_MODULE: &str = "[no module]";
 
-pub fn map(trace: &RankTrace, options: &Options) -> Partial {
+pub(crate) fn map(trace: &RankTrace, options: &Options) -> Partial {
     let has_steps = trace.steps.rule != StepRule::Capture;
     let chosen = |s: &Step| has_steps && options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
     let (modules, paths) = match options.settings.text(&BY) {

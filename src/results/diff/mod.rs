@@ -16,14 +16,14 @@
 
 pub mod causes;
 pub mod comparable;
-pub mod exact;
+pub(crate) mod exact;
 pub mod iterations;
 mod map;
 mod names;
 mod notes;
 mod population;
 mod report;
-pub mod set;
+pub(crate) mod set;
 mod summary;
 pub mod threshold;
 
@@ -41,7 +41,7 @@ use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// A step's time and what it consists of on both sides, per full step, mean over the ranks compared. The changes of the parts sum to that of step_time.
-    pub struct Summaries, SummaryRow = "diff_summary" by "metric: step_time, its parts, other totals" {
+    pub(crate) struct Summaries, SummaryRow = "diff_summary" by "metric: step_time, its parts, other totals" {
         metric: Text, "", "step_time; its parts compute, exposed_communication, exposed_memory, idle; totals communication, memory, gpu_busy, and gpu_sum: summed durations of the activities launched in the step";
         is_part: bool, "", "one of the four parts that sum to step_time";
         scope: Text, "", "step, or capture where a rank has no steps";
@@ -63,7 +63,7 @@ table! {
 
 table! {
     /// What GPU activities and host events of one name cost on both sides, per full step, mean over the ranks compared.
-    pub struct Names, NameRow = "diff_by_name" by "absolute delta_ns_per_step descending, side, class, name" {
+    pub(crate) struct Names, NameRow = "diff_by_name" by "absolute delta_ns_per_step descending, side, class, name" {
         side: Text, "", "gpu: activities, by the step of their launch; host: events that start in the step";
         class: Text, "", "compute, communication, memory; operator, runtime_call, annotation, python, collective";
         name: Text, "", "full name (--short-names: short names, as in kernels_by_name); gpu with --by: category, operator or module";
@@ -90,7 +90,7 @@ table! {
 
 table! {
     /// Every step of both sides, also those that do not count.
-    pub struct Steps, StepRow = "diff_steps" by "set, rank, device, step" {
+    pub(crate) struct Steps, StepRow = "diff_steps" by "set, rank, device, step" {
         set: Text, "", "base or test";
         rank; device;
         scope: Text, "", "step; capture: the whole recording, for sets without steps";
@@ -124,7 +124,7 @@ pub const BY: Setting = Setting {
 pub const PAGE: &str = include_str!("page.md");
 
 /// The mapper of `hta diff`, which also declares its tables and options.
-pub struct Diff;
+pub(crate) struct Diff;
 
 /// The instance that the pipeline runs.
 pub static DIFF: &dyn Analysis = &Diff;

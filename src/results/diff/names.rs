@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Selects what identifies a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub(crate) enum By {
     Name,
     ShortName,
     /// GPU rows are identified by category, operator or module, whichever the mapper recorded.
@@ -24,33 +24,33 @@ pub enum By {
 
 /// Identifies a row: side, class, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NameKey {
-    pub side: Side,
-    pub class: Arc<str>,
-    pub name: Arc<str>,
+pub(crate) struct NameKey {
+    pub(crate) side: Side,
+    pub(crate) class: Arc<str>,
+    pub(crate) name: Arc<str>,
 }
 
 /// A row with its values on both sides.
 #[derive(Debug, Clone)]
-pub struct NameChange {
-    pub label: NameKey,
-    pub ns: MetricPair,
+pub(crate) struct NameChange {
+    pub(crate) label: NameKey,
+    pub(crate) ns: MetricPair,
     /// Values of base and test, here and in the fields below.
-    pub count: [Fraction; 2],
-    pub own: [Fraction; 2],
+    pub(crate) count: [Fraction; 2],
+    pub(crate) own: [Fraction; 2],
 }
 
 impl NameChange {
-    pub fn count_delta(&self) -> Fraction {
+    pub(crate) fn count_delta(&self) -> Fraction {
         self.count[1].minus(self.count[0])
     }
 
-    pub fn own_delta(&self) -> Fraction {
+    pub(crate) fn own_delta(&self) -> Fraction {
         self.own[1].minus(self.own[0])
     }
 
     /// The kind of change, by count.
-    pub fn change(&self) -> &'static str {
+    pub(crate) fn change(&self) -> &'static str {
         match (self.count[0].num, self.count[1].num, self.count_delta().num.cmp(&0)) {
             (0, 1.., _) => "added",
             (1.., 0, _) => "deleted",
@@ -61,7 +61,7 @@ impl NameChange {
     }
 
     /// The trend, by time.
-    pub fn trend(&self) -> &'static str {
+    pub(crate) fn trend(&self) -> &'static str {
         match self.ns.delta().num.cmp(&0) {
             Ordering::Greater => "slower",
             Ordering::Less => "faster",
@@ -70,7 +70,7 @@ impl NameChange {
     }
 
     /// The group of rows to which its self time belongs.
-    pub fn tree(&self) -> Tree {
+    pub(crate) fn tree(&self) -> Tree {
         match (self.label.side, &*self.label.class) {
             (Side::Gpu, _) => Tree::Gpu,
             (_, "annotation") => Tree::Annotations,
@@ -83,7 +83,7 @@ impl NameChange {
 
 /// Groups of rows whose self times add up to a total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tree {
+pub(crate) enum Tree {
     Gpu,
     Operators,
     Annotations,
@@ -182,7 +182,7 @@ fn label(key: &CellKey, by: By) -> NameKey {
 }
 
 /// The total change of self time, by tree.
-pub fn trees(rows: &[NameChange]) -> BTreeMap<Tree, Fraction> {
+pub(crate) fn trees(rows: &[NameChange]) -> BTreeMap<Tree, Fraction> {
     let mut all: BTreeMap<Tree, Fraction> = BTreeMap::new();
     for n in rows {
         let delta = n.own_delta();
@@ -193,11 +193,11 @@ pub fn trees(rows: &[NameChange]) -> BTreeMap<Tree, Fraction> {
 }
 
 /// Percentage of a row in the change of its tree.
-pub fn share(n: &NameChange, trees: &BTreeMap<Tree, Fraction>) -> Option<f64> {
+pub(crate) fn share(n: &NameChange, trees: &BTreeMap<Tree, Fraction>) -> Option<f64> {
     trees.get(&n.tree()).and_then(|whole| n.own_delta().percent_of(*whole))
 }
 
-pub fn table(p: &Population, rows: &[NameChange]) -> Batch {
+pub(crate) fn table(p: &Population, rows: &[NameChange]) -> Batch {
     let step = pair(p, Metric::StepTime).base.mean;
     let trees = trees(rows);
     let mut table = Names::default();

@@ -8,7 +8,7 @@ use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::rank_list;
 use std::collections::BTreeSet;
 
-pub fn notes(p: &Population, found: &Differences, options: &Options) -> Vec<String> {
+pub(crate) fn notes(p: &Population, found: &Differences, options: &Options) -> Vec<String> {
     let mut notes = of_population(p);
     notes.extend(found.refusals.iter().chain(&found.warnings).cloned());
     if options.settings.text(&BY) == Some("module")
@@ -20,7 +20,7 @@ pub fn notes(p: &Population, found: &Differences, options: &Options) -> Vec<Stri
 }
 
 /// Which ranks and steps were compared.
-pub fn of_population(p: &Population) -> Vec<String> {
+pub(crate) fn of_population(p: &Population) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {
         let ranks: Vec<u32> = side.ranks.iter().map(|r| r.rank.rank).collect();

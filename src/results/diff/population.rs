@@ -28,36 +28,36 @@ impl PopulationError {
 }
 
 /// The two sides, and how their ranks and steps were selected.
-pub struct Population<'a> {
-    pub base: Chosen<'a>,
-    pub test: Chosen<'a>,
+pub(crate) struct Population<'a> {
+    pub(crate) base: Chosen<'a>,
+    pub(crate) test: Chosen<'a>,
     /// Whether the sides have the same ranks; if not, all ranks of both are used.
-    pub same_ranks: bool,
+    pub(crate) same_ranks: bool,
     /// Whether steps are compared; if not, whole captures.
-    pub by_step: bool,
+    pub(crate) by_step: bool,
 }
 
-pub struct Chosen<'a> {
-    pub set: &'a Set,
-    pub ranks: Vec<ComparedRank<'a>>,
+pub(crate) struct Chosen<'a> {
+    pub(crate) set: &'a Set,
+    pub(crate) ranks: Vec<ComparedRank<'a>>,
     /// Weights for the mean over ranks of a rank's work per step.
-    pub by_rank: Weights,
+    pub(crate) by_rank: Weights,
     /// Weights for the mean over ranks and devices of a device's time per step.
-    pub by_device: Weights,
+    pub(crate) by_device: Weights,
     /// Number of ranks that have each step, in order of step.
-    pub samples: BTreeMap<Option<u32>, usize>,
+    pub(crate) samples: BTreeMap<Option<u32>, usize>,
     /// Ranks that have none of the selected steps.
-    pub without_steps: Vec<u32>,
+    pub(crate) without_steps: Vec<u32>,
     /// Whether some rank uses partial steps, because it has no full one.
-    pub counts_partial: bool,
+    pub(crate) counts_partial: bool,
 }
 
 /// A rank with the steps that are compared.
-pub struct ComparedRank<'a> {
-    pub rank: &'a MappedRank,
-    pub steps: BTreeSet<Option<u32>>,
+pub(crate) struct ComparedRank<'a> {
+    pub(crate) rank: &'a MappedRank,
+    pub(crate) steps: BTreeSet<Option<u32>>,
     /// Number of devices: windows per step, at least 1.
-    pub devices: usize,
+    pub(crate) devices: usize,
 }
 
 impl<'a> Population<'a> {
@@ -89,14 +89,14 @@ impl<'a> Population<'a> {
     }
 
     /// Whether the sides are of different recorders, which see different parts of a program.
-    pub fn has_two_recorders(&self) -> bool {
+    pub(crate) fn has_two_recorders(&self) -> bool {
         let of = |side: &Chosen| side.ranks.iter().map(|r| r.rank.recorder).collect::<BTreeSet<_>>();
         of(&self.base) != of(&self.test)
     }
 
     /// Kinds of host events that only one side has, with its name: of different recorders, they say nothing about the
     /// program. Empty for sides of one recorder.
-    pub fn one_sided(&self) -> BTreeMap<&'a str, &'static str> {
+    pub(crate) fn one_sided(&self) -> BTreeMap<&'a str, &'static str> {
         if !self.has_two_recorders() {
             return BTreeMap::new();
         }
@@ -110,19 +110,19 @@ impl<'a> Population<'a> {
     }
 
     /// The iterations of the compared ranks of both sides.
-    pub fn iterations(&self) -> [Vec<&'a CountedIteration>; 2] {
+    pub(crate) fn iterations(&self) -> [Vec<&'a CountedIteration>; 2] {
         [&self.base, &self.test].map(|side| {
             let kept: BTreeSet<u32> = side.ranks.iter().map(|r| r.rank.rank).collect();
             side.set.iterations.iter().filter(|i| kept.contains(&i.rank)).collect()
         })
     }
 
-    pub fn scope(&self) -> &'static str {
+    pub(crate) fn scope(&self) -> &'static str {
         if self.by_step { "step" } else { "capture" }
     }
 
     /// Ranks of each set that are left out because the other set does not have them.
-    pub fn left_out(&self) -> [Vec<u32>; 2] {
+    pub(crate) fn left_out(&self) -> [Vec<u32>; 2] {
         [&self.base, &self.test].map(|side| {
             let kept: BTreeSet<u32> =
                 side.ranks.iter().map(|r| r.rank.rank).chain(side.without_steps.iter().copied()).collect();
@@ -179,17 +179,17 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    pub fn rank_count(&self) -> u32 {
+    pub(crate) fn rank_count(&self) -> u32 {
         self.ranks.len() as u32
     }
 
     /// Number of compared steps, over all ranks.
-    pub fn step_count(&self) -> u64 {
+    pub(crate) fn step_count(&self) -> u64 {
         self.ranks.iter().map(|r| r.steps.len() as u64).sum()
     }
 
     /// The compared windows, each with the index of its rank.
-    pub fn windows(&self) -> impl Iterator<Item = (usize, &'a StepWindow)> {
+    pub(crate) fn windows(&self) -> impl Iterator<Item = (usize, &'a StepWindow)> {
         self.ranks
             .iter()
             .enumerate()
@@ -197,7 +197,7 @@ impl<'a> Chosen<'a> {
     }
 
     /// Position of each step among the samples, with its number of ranks.
-    pub fn places(&self) -> BTreeMap<Option<u32>, (usize, usize)> {
+    pub(crate) fn places(&self) -> BTreeMap<Option<u32>, (usize, usize)> {
         self.samples.iter().enumerate().map(|(i, (step, ranks))| (*step, (i, *ranks))).collect()
     }
 }

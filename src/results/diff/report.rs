@@ -74,8 +74,8 @@ pub fn compare(
 /// What two sets are compared by.
 pub struct Compared {
     /// Ranks and steps, in sentences.
-    pub population: Vec<String>,
-    pub differences: Differences,
+    pub(crate) population: Vec<String>,
+    pub(crate) differences: Differences,
 }
 
 /// Says what [`compare`] compares, and what differs besides the figures.

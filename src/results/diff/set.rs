@@ -27,51 +27,51 @@ pub struct Set {
 #[derive(Debug, Clone, Default)]
 pub struct MappedRank {
     pub rank: u32,
-    pub recorder: Recorder,
-    pub world: Option<u32>,
-    pub device_name: Option<String>,
-    pub has_modules: bool,
+    pub(crate) recorder: Recorder,
+    pub(crate) world: Option<u32>,
+    pub(crate) device_name: Option<String>,
+    pub(crate) has_modules: bool,
     /// Whether Python frames are recorded, where that is known.
-    pub has_frames: Option<bool>,
-    pub has_shapes: Option<bool>,
+    pub(crate) has_frames: Option<bool>,
+    pub(crate) has_shapes: Option<bool>,
     /// Of the driver and the runtime.
-    pub versions: Option<String>,
+    pub(crate) versions: Option<String>,
     /// Length of the capture, and time of it in which the profiler itself worked, ns.
-    pub recorded: Ns,
-    pub overhead: Ns,
+    pub(crate) recorded: Ns,
+    pub(crate) overhead: Ns,
     /// Whether steps have the windows of the device.
-    pub is_on_device: bool,
+    pub(crate) is_on_device: bool,
     /// Whether steps have the windows of the host, which miss what they launch.
-    pub is_missed: bool,
+    pub(crate) is_missed: bool,
     /// Every how many steps one launches more.
-    pub period: Option<u32>,
+    pub(crate) period: Option<u32>,
     /// Sorted by device, then step.
-    pub windows: Vec<StepWindow>,
-    pub keys: Vec<CellKey>,
-    pub cells: Vec<Cell>,
+    pub(crate) windows: Vec<StepWindow>,
+    pub(crate) keys: Vec<CellKey>,
+    pub(crate) cells: Vec<Cell>,
 }
 
 /// A step of one device, or the whole capture if there is no index.
 #[derive(Debug, Clone, Copy)]
-pub struct StepWindow {
-    pub device: Option<i64>,
-    pub basis: Basis,
-    pub step: Option<u32>,
-    pub label: Option<i64>,
-    pub is_partial: bool,
-    pub ts: Ns,
-    pub dur: Ns,
-    pub compute: Ns,
-    pub exposed_communication: Ns,
-    pub exposed_memory: Ns,
-    pub communication: Ns,
-    pub memory: Ns,
-    pub busy: Ns,
+pub(crate) struct StepWindow {
+    pub(crate) device: Option<i64>,
+    pub(crate) basis: Basis,
+    pub(crate) step: Option<u32>,
+    pub(crate) label: Option<i64>,
+    pub(crate) is_partial: bool,
+    pub(crate) ts: Ns,
+    pub(crate) dur: Ns,
+    pub(crate) compute: Ns,
+    pub(crate) exposed_communication: Ns,
+    pub(crate) exposed_memory: Ns,
+    pub(crate) communication: Ns,
+    pub(crate) memory: Ns,
+    pub(crate) busy: Ns,
 }
 
 /// Whether the parts of a step are device or host work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
+pub(crate) enum Basis {
     Gpu,
     Cpu,
     None,
@@ -84,7 +84,7 @@ impl Basis {
         Basis::ALL.into_iter().find(|k| k.name() == name).unwrap_or(Basis::None)
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Basis::Gpu => "gpu",
             Basis::Cpu => "cpu",
@@ -94,13 +94,13 @@ impl Basis {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
+pub(crate) enum Side {
     Gpu,
     Host,
 }
 
 impl Side {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Side::Gpu => "gpu",
             Side::Host => "host",
@@ -110,22 +110,22 @@ impl Side {
 
 /// Identifies sums of events.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CellKey {
-    pub side: Side,
-    pub class: Arc<str>,
-    pub name: Arc<str>,
-    pub owner: Option<Arc<str>>,
+pub(crate) struct CellKey {
+    pub(crate) side: Side,
+    pub(crate) class: Arc<str>,
+    pub(crate) name: Arc<str>,
+    pub(crate) owner: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
     /// Index into the keys.
-    pub key: u32,
+    pub(crate) key: u32,
     /// `None` for the capture.
-    pub step: Option<u32>,
-    pub count: i64,
-    pub ns: Ns,
-    pub own: Ns,
+    pub(crate) step: Option<u32>,
+    pub(crate) count: i64,
+    pub(crate) ns: Ns,
+    pub(crate) own: Ns,
 }
 
 impl Set {
@@ -161,7 +161,7 @@ impl Set {
 }
 
 /// The recorder of a name; an unknown one is taken for the usual one.
-pub fn recorder(name: &str) -> Recorder {
+pub(crate) fn recorder(name: &str) -> Recorder {
     Recorder::ALL.into_iter().find(|r| r.name() == name).unwrap_or_default()
 }
 
@@ -204,10 +204,10 @@ fn window(row: MappedStepRow) -> StepWindow {
 
 /// Interned texts, because the ranks of a job share names.
 #[derive(Default)]
-pub struct Texts(HashSet<Arc<str>>);
+pub(crate) struct Texts(HashSet<Arc<str>>);
 
 impl Texts {
-    pub fn one(&mut self, text: &str) -> Arc<str> {
+    pub(crate) fn one(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.0.get(text) {
             return Arc::clone(known);
         }

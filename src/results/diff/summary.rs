@@ -9,7 +9,7 @@ use hta_base::units::Ns;
 
 /// A figure of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
+pub(crate) enum Metric {
     StepTime,
     Compute,
     ExposedCommunication,
@@ -23,7 +23,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order of the table.
-    pub const ALL: [Metric; 9] = [
+    pub(crate) const ALL: [Metric; 9] = [
         Metric::StepTime,
         Metric::Compute,
         Metric::ExposedCommunication,
@@ -35,9 +35,10 @@ impl Metric {
         Metric::GpuSum,
     ];
 
-    pub const PARTS: [Metric; 4] = [Metric::Compute, Metric::ExposedCommunication, Metric::ExposedMemory, Metric::Idle];
+    pub(crate) const PARTS: [Metric; 4] =
+        [Metric::Compute, Metric::ExposedCommunication, Metric::ExposedMemory, Metric::Idle];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Metric::StepTime => "step_time",
             Metric::Compute => "compute",
@@ -51,12 +52,12 @@ impl Metric {
         }
     }
 
-    pub fn is_part(self) -> bool {
+    pub(crate) fn is_part(self) -> bool {
         Self::PARTS.contains(&self)
     }
 
     /// Whether its change is reported as a share of the change of the step time.
-    pub fn has_share(self) -> bool {
+    pub(crate) fn has_share(self) -> bool {
         self.is_part() || self == Metric::StepTime
     }
 
@@ -77,23 +78,23 @@ impl Metric {
 
 /// One side's value of a metric, with the noise of its steps.
 #[derive(Debug, Clone, Copy)]
-pub struct Figure {
-    pub mean: Fraction,
-    pub noise: Noise,
+pub(crate) struct Figure {
+    pub(crate) mean: Fraction,
+    pub(crate) noise: Noise,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct MetricPair {
-    pub base: Figure,
-    pub test: Figure,
+pub(crate) struct MetricPair {
+    pub(crate) base: Figure,
+    pub(crate) test: Figure,
 }
 
 impl MetricPair {
-    pub fn delta(&self) -> Fraction {
+    pub(crate) fn delta(&self) -> Fraction {
         self.test.mean.minus(self.base.mean)
     }
 
-    pub fn delta_pct(&self) -> Option<f64> {
+    pub(crate) fn delta_pct(&self) -> Option<f64> {
         // Percentage of base, computed from fractions, so exact up to the final division.
         self.delta().percent_of(Fraction {
             num: self.base.mean.num.saturating_mul(self.test.mean.den),
@@ -101,16 +102,16 @@ impl MetricPair {
         })
     }
 
-    pub fn error(&self) -> Option<f64> {
+    pub(crate) fn error(&self) -> Option<f64> {
         standard_error(self.base.noise, self.test.noise)
     }
 
-    pub fn is_significant(&self) -> Option<bool> {
+    pub(crate) fn is_significant(&self) -> Option<bool> {
         is_significant(self.delta(), self.error())
     }
 }
 
-pub fn pair(p: &Population, metric: Metric) -> MetricPair {
+pub(crate) fn pair(p: &Population, metric: Metric) -> MetricPair {
     MetricPair { base: figure(&p.base, metric), test: figure(&p.test, metric) }
 }
 
@@ -132,7 +133,7 @@ fn figure(side: &Chosen, metric: Metric) -> Figure {
 }
 
 /// Sums one value over the cells whose key satisfies `keep`.
-pub fn sum_of(
+pub(crate) fn sum_of(
     side: &Chosen,
     keep: impl Fn(&crate::diff::set::CellKey) -> bool,
     value: impl Fn(&crate::diff::set::Cell) -> i64,
@@ -154,7 +155,7 @@ pub fn sum_of(
     Figure { mean: side.by_rank.mean(num), noise: Noise::of(&samples) }
 }
 
-pub fn table(p: &Population) -> Batch {
+pub(crate) fn table(p: &Population) -> Batch {
     let mut table = Summaries::default();
     let step = pair(p, Metric::StepTime).delta();
     for metric in Metric::ALL {
@@ -182,7 +183,7 @@ pub fn table(p: &Population) -> Batch {
 }
 
 /// All windows of both sets, including those that are not compared.
-pub fn steps(p: &Population) -> Batch {
+pub(crate) fn steps(p: &Population) -> Batch {
     let mut table = Steps::default();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {
         push_steps(&mut table, name, side.set, side, p.by_step);

@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 /// One condition: its text and its parsed parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Threshold {
-    pub text: String,
+    pub(crate) text: String,
     what: What,
     op: Op,
     limit: Limit,
@@ -75,13 +75,13 @@ const MILLION: i128 = 1_000_000;
 /// The result of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    pub text: String,
+    pub(crate) text: String,
     pub is_crossed: bool,
     /// The values, e.g. `100 ms -> 112 ms (+12.0 %, +12.0 ms)`.
-    pub found: String,
+    pub(crate) found: String,
     /// Whether the change is within the noise, in words.
     pub noise: String,
-    pub is_significant: Option<bool>,
+    pub(crate) is_significant: Option<bool>,
     /// Neither side has anything of that name.
     pub is_unknown: bool,
 }
@@ -108,7 +108,7 @@ impl Threshold {
     }
 
     /// Evaluates the condition.
-    pub fn judge(&self, p: &Population) -> Verdict {
+    pub(crate) fn judge(&self, p: &Population) -> Verdict {
         let pair = self.what.pair(p);
         let (base, test, delta) = (pair.base.mean, pair.test.mean, pair.delta());
         let found = match self.limit {
@@ -147,7 +147,7 @@ fn compare(num: i128, limit: i128, den: i128) -> Ordering {
 }
 
 /// Says whether a change is within the noise.
-pub fn noise(pair: &MetricPair) -> String {
+pub(crate) fn noise(pair: &MetricPair) -> String {
     let delta = pair.delta().value().abs();
     match pair.error() {
         None => {

@@ -56,7 +56,7 @@ pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], w
 }
 
 /// Whether [`grid`] fits into `width` without shortening anything but texts.
-pub fn fits(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> bool {
+pub(crate) fn fits(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> bool {
     let widths = widths(columns, rows, width);
     let whole = |i: usize, wide: usize| {
         let cells = rows.iter().filter_map(|r| r.get(i)).filter(|_| columns[i].1 == Align::Right);

@@ -46,7 +46,7 @@ pub const EVENTS_DOC: &str = "every complete event of a rank, one file per rank"
 pub const EVENTS_ORDER: &str = "ts_ns, dur_ns descending, event_id";
 
 /// Column for the arguments without their own column (with `--keep-args`).
-pub const REST_COLUMN: (&str, &str) = ("args_json", "other arguments as a JSON object (with --keep-args)");
+pub(crate) const REST_COLUMN: (&str, &str) = ("args_json", "other arguments as a JSON object (with --keep-args)");
 
 /// Rows per row group.
 const GROUP: usize = 1 << 20;

@@ -34,7 +34,7 @@ impl InputClash {
     }
 
     /// The same error with the name that the user gave the output.
-    pub fn called(mut self, name: &str) -> Self {
+    pub(crate) fn called(mut self, name: &str) -> Self {
         let (InputClash::IsInput { path, .. }
         | InputClash::HoldsInput { path, .. }
         | InputClash::LiesInInput { path, .. }) = &mut self;
@@ -104,7 +104,7 @@ impl Inputs {
     ///
     /// # Errors
     /// When `out` is or contains one of the inputs, or lies in one of the folders.
-    pub fn allow_folder_of_store(&self, out: &Path) -> Result<(), InputClash> {
+    pub(crate) fn allow_folder_of_store(&self, out: &Path) -> Result<(), InputClash> {
         let path = || out.display().to_string();
         let in_stores =
             |all: &[(PathBuf, String)]| all.iter().filter(|(p, _)| is_remote(p)).cloned().collect::<Vec<_>>();
@@ -122,7 +122,7 @@ impl Inputs {
     ///
     /// # Errors
     /// When `out`, after following links, is or contains one of the inputs, or lies in one of the folders.
-    pub fn allow_folder(&self, out: &Path) -> Result<(), InputClash> {
+    pub(crate) fn allow_folder(&self, out: &Path) -> Result<(), InputClash> {
         let shown = out.display().to_string();
         let path = || shown.clone();
         let out = &destination(out);

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_REFUSED: usize = 100;
 
 /// The summary of a run. Its size does not depend on the number of ranks; details are in the tables.
-pub fn summary(outcome: &Outcome) -> Value {
+pub(crate) fn summary(outcome: &Outcome) -> Value {
     #[derive(Default)]
     struct Kind<'a> {
         count: u64,
@@ -138,7 +138,11 @@ pub fn csv(spec: &TableSpec, batches: &[&Batch], style: CsvStyle) -> String {
 }
 
 /// Rows of batches with these columns, as CSV.
-pub fn csv_of<'a>(names: &[&str], batches: impl IntoIterator<Item = &'a RecordBatch>, style: CsvStyle) -> String {
+pub(crate) fn csv_of<'a>(
+    names: &[&str],
+    batches: impl IntoIterator<Item = &'a RecordBatch>,
+    style: CsvStyle,
+) -> String {
     let mut out = String::new();
     let mut line = |cells: Vec<String>| {
         out.push_str(&cells.join(","));

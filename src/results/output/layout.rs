@@ -12,18 +12,18 @@ use std::io::{self, BufReader};
 use std::path::Path;
 
 /// A subfolder of an output, and a test for the names of its files.
-pub type OwnFolder = (&'static str, fn(&str) -> bool);
+pub(crate) type OwnFolder = (&'static str, fn(&str) -> bool);
 
 /// The files of one kind of output folder.
 pub struct Layout {
     /// Names of the files in the folder itself.
-    pub files: &'static [&'static str],
+    pub(crate) files: &'static [&'static str],
     /// Its subfolders.
-    pub folders: &'static [OwnFolder],
+    pub(crate) folders: &'static [OwnFolder],
     /// The file of `files` that is written last and proves that the output is complete.
-    pub proof: &'static str,
+    pub(crate) proof: &'static str,
     /// Whether that file was written by `hta`.
-    pub is_proven: fn(&Location) -> bool,
+    pub(crate) is_proven: fn(&Location) -> bool,
 }
 
 /// The output of `hta analyze` and `hta merge`.
@@ -62,18 +62,18 @@ fn is_summary(file: &Location) -> bool {
 #[derive(Default)]
 pub(super) struct FolderContent {
     /// Something with another name.
-    pub foreign: Option<String>,
+    pub(crate) foreign: Option<String>,
     /// Something with one of our names.
-    pub ours: Option<String>,
+    pub(crate) ours: Option<String>,
     /// Something with one of our names that is not a regular file or folder, such as a link: what was expected and found.
-    pub in_the_way: Option<(String, &'static str)>,
+    pub(crate) in_the_way: Option<(String, &'static str)>,
     /// The file that proves completeness exists and is ours.
-    pub is_proven: bool,
+    pub(crate) is_proven: bool,
 }
 
 impl FolderContent {
     /// Whether all names belong to the layout.
-    pub fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.foreign.is_none() && self.in_the_way.is_none()
     }
 }
@@ -186,7 +186,7 @@ pub(super) mod tests {
     }
 
     /// Writes an earlier result.
-    pub fn earlier(folder: &Path) {
+    pub(crate) fn earlier(folder: &Path) {
         for name in ["report.txt", "tables/kernels.parquet", "events/rank=00003.parquet"] {
             write(&folder.join(name), "ours");
         }

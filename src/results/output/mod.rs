@@ -8,7 +8,7 @@ pub mod folder;
 pub mod html;
 pub mod inputs;
 pub mod json;
-pub mod layout;
+pub(crate) mod layout;
 pub mod parquet;
 pub mod paths;
 pub mod place;

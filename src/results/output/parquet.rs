@@ -30,7 +30,7 @@ const COMPRESSED_FROM: usize = 256;
 ///
 /// Only one column's encoder and compressor are in memory at a time: with a hundred columns, those of a whole row group
 /// would take many times the data.
-pub struct RowGroups<W: io::Write + Send> {
+pub(crate) struct RowGroups<W: io::Write + Send> {
     file: SerializedFileWriter<W>,
     schema: SchemaRef,
 }
@@ -38,7 +38,7 @@ pub struct RowGroups<W: io::Write + Send> {
 impl<W: io::Write + Send> RowGroups<W> {
     /// # Errors
     /// When the file's header cannot be written.
-    pub fn new(out: W, schema: SchemaRef) -> io::Result<Self> {
+    pub(crate) fn new(out: W, schema: SchemaRef) -> io::Result<Self> {
         let properties = common().build();
         let file = file_writer(out, &schema, Arc::new(properties)).map_err(io_error)?;
         Ok(Self { file, schema })
@@ -63,7 +63,7 @@ impl<W: io::Write + Send> RowGroups<W> {
     ///
     /// # Errors
     /// When the file's footer cannot be written.
-    pub fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(self) -> io::Result<()> {
         let schema = SchemaRef::clone(&self.schema);
         self.finish_noted(&schema)
     }
@@ -72,7 +72,7 @@ impl<W: io::Write + Send> RowGroups<W> {
     ///
     /// # Errors
     /// When the file's footer cannot be written.
-    pub fn finish_noted(mut self, schema: &Schema) -> io::Result<()> {
+    pub(crate) fn finish_noted(mut self, schema: &Schema) -> io::Result<()> {
         let note = KeyValue::new(ARROW_SCHEMA_META_KEY.to_string(), encode_arrow_schema(schema));
         self.file.append_key_value_metadata(note);
         self.file.close().map(|_| ()).map_err(io_error)
@@ -91,7 +91,7 @@ pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]
 ///
 /// # Errors
 /// When the rows cannot be written.
-pub fn write_rows<'a, W: io::Write + Send>(
+pub(crate) fn write_rows<'a, W: io::Write + Send>(
     out: W,
     schema: SchemaRef,
     batches: impl IntoIterator<Item = &'a RecordBatch>,

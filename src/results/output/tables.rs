@@ -101,7 +101,7 @@ fn bytes_of_texts(column: &dyn Array) -> usize {
 }
 
 /// A folder of tables that grow rank by rank. Several threads may write different tables at once.
-pub struct Tables {
+pub(crate) struct Tables {
     folder: PathBuf,
     /// Tables by name; `None` if the table is complete.
     open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<Growing>>>>>,
@@ -111,7 +111,7 @@ pub struct Tables {
 impl Tables {
     /// # Errors
     /// When the folder cannot be created.
-    pub fn create(folder: &Path, groups: Groups) -> io::Result<Self> {
+    pub(crate) fn create(folder: &Path, groups: Groups) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), groups })
     }
@@ -120,7 +120,7 @@ impl Tables {
     ///
     /// # Errors
     /// When the rows cannot be written.
-    pub fn append(&self, batch: &Batch) -> io::Result<()> {
+    pub(crate) fn append(&self, batch: &Batch) -> io::Result<()> {
         let table = self.table(batch.spec)?;
         if batch.is_empty() {
             return Ok(());
@@ -133,7 +133,7 @@ impl Tables {
     ///
     /// # Errors
     /// When the table cannot be created.
-    pub fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
+    pub(crate) fn declare(&self, spec: &'static TableSpec) -> io::Result<()> {
         self.table(spec).map(|_| ())
     }
 
@@ -154,7 +154,7 @@ impl Tables {
     ///
     /// # Errors
     /// When the last bytes cannot be written.
-    pub fn end(&self, specs: &[&TableSpec]) -> io::Result<()> {
+    pub(crate) fn end(&self, specs: &[&TableSpec]) -> io::Result<()> {
         let taken = |spec: &&TableSpec| self.open.lock().ok()?.get_mut(spec.name)?.take();
         specs.iter().filter_map(taken).try_for_each(close)
     }
@@ -163,7 +163,7 @@ impl Tables {
     ///
     /// # Errors
     /// When the last bytes cannot be written.
-    pub fn finish(&self) -> io::Result<()> {
+    pub(crate) fn finish(&self) -> io::Result<()> {
         let open = std::mem::take(&mut *self.open.lock().map_err(|_| failed())?);
         let open: Vec<_> = open.into_values().flatten().collect();
         open.into_par_iter().with_max_len(1).try_for_each(close)

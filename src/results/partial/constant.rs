@@ -13,7 +13,7 @@ static KNOWN: LazyLock<Mutex<BTreeSet<&'static str>>> = LazyLock::new(Mutex::def
 
 /// Returns the text with a static lifetime. Returns `None` for texts that cannot be constants of the program, because
 /// they are too long or too many; so the leaked memory is bounded.
-pub fn constant(text: &str) -> Option<&'static str> {
+pub(crate) fn constant(text: &str) -> Option<&'static str> {
     let mut known = KNOWN.lock().ok()?;
     if let Some(own) = known.get(text) {
         return Some(own);

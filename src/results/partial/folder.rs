@@ -95,9 +95,9 @@ fn file_sum(file: &Location) -> io::Result<u32> {
 /// A partial that was opened. The results of its ranks are in a store; its row tables and events are still in its
 /// folder.
 pub struct Partial {
-    pub path: Location,
-    pub options: Recorded,
-    pub state: State,
+    pub(crate) path: Location,
+    pub(crate) options: Recorded,
+    pub(crate) state: State,
     pub(super) manifest: Manifest,
 }
 

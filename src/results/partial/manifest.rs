@@ -17,25 +17,25 @@ pub const NAME: &str = "partial.json";
 
 /// A file of a partial.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// Path relative to the partial's folder, with `/`.
-    pub name: String,
+    pub(crate) name: String,
     /// Length, bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// CRC-32 of its bytes.
-    pub sum: u32,
+    pub(crate) sum: u32,
 }
 
 /// The content of `partial.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Manifest {
+pub(crate) struct Manifest {
     /// Values by option; options are named as on the command line.
-    pub options: BTreeMap<String, String>,
-    pub files: Vec<Listed>,
+    pub(crate) options: BTreeMap<String, String>,
+    pub(crate) files: Vec<Listed>,
 }
 
 /// CRC-32 of some bytes.
-pub fn checksum(bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     let mut sum = Crc::new();
     sum.update(bytes);
     sum.sum()
@@ -43,7 +43,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 
 impl Manifest {
     /// The text of the file.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let file = |f: &Listed| json!({ "name": f.name, "bytes": f.bytes, "crc32": f.sum });
         let body = json!({ "options": self.options, "files": self.files.iter().map(file).collect::<Vec<_>>() });
         let all = json!({
@@ -54,7 +54,7 @@ impl Manifest {
     }
 
     /// Whether a text is the `partial.json` of a partial of any version.
-    pub fn is_one(text: &[u8]) -> bool {
+    pub(crate) fn is_one(text: &[u8]) -> bool {
         #[derive(serde::Deserialize)]
         struct Head {
             format: String,
@@ -66,7 +66,7 @@ impl Manifest {
     ///
     /// # Errors
     /// When the text is not that of a partial, or the partial has another version or is damaged.
-    pub fn parse(path: &str, bytes: &[u8]) -> Result<Self, PartialError> {
+    pub(crate) fn parse(path: &str, bytes: &[u8]) -> Result<Self, PartialError> {
         let damaged = |expected: &str, found: String| PartialError::Damaged {
             path: path.to_string(),
             file: NAME.to_string(),
@@ -103,7 +103,7 @@ impl Manifest {
     }
 
     /// The files of one folder of the partial.
-    pub fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a Listed> {
+    pub(crate) fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a Listed> {
         self.files.iter().filter(move |f| f.name.split_once('/').is_some_and(|(head, _)| head == folder))
     }
 }

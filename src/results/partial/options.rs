@@ -16,7 +16,7 @@ pub type Recorded = BTreeMap<String, String>;
 
 /// The options whose files are recorded with their texts.
 pub const RULES: &str = "--rules";
-pub const PEAKS: &str = "--peaks";
+pub(crate) const PEAKS: &str = "--peaks";
 
 /// The texts of files that options name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use hta_base::table::schema::{TableSpec, Text};
 table! {
     /// One row per input file. Kinds of errors: io, empty, not_a_trace, other_format, unknown_content, merged, merged_copy,
     /// nothing_recorded, damaged, cut, no_events, interleaved and too_large.
-    pub struct Files, FileRow = "set_files" by "natural order" {
+    pub(crate) struct Files, FileRow = "set_files" by "natural order" {
         file: Text, "", "name of the file in messages";
         name: Text, "", "name without folders";
         is_named: bool, "", "true: named on the command line; false: found in a folder";
@@ -24,7 +24,7 @@ table! {
 
 table! {
     /// One row per rank.
-    pub struct MappedRanks, MappedRankRow = "set_ranks" by "rank" {
+    pub(crate) struct MappedRanks, MappedRankRow = "set_ranks" by "rank" {
         rank;
         rank_source: Text, "", "source of the rank: file, name or position";
         file: Text, "", "name of its file in messages";
@@ -40,7 +40,7 @@ table! {
 
 table! {
     /// One row per kind of defect in a rank's file.
-    pub struct Tallies, TallyRow = "set_health" by "rank, counter" {
+    pub(crate) struct Tallies, TallyRow = "set_health" by "rank, counter" {
         counter: Text, "", "name of the counter";
         count: u64, "", "number of occurrences";
         first_byte: Option<u64>, "bytes", "offset of the first occurrence in the unpacked file";
@@ -50,7 +50,7 @@ table! {
 
 table! {
     /// One row per rank and analysis; the inventory comes first.
-    pub struct Partials, PartialRow = "set_partials" by "rank, order of the run" {
+    pub(crate) struct Partials, PartialRow = "set_partials" by "rank, order of the run" {
         analysis: Text, "", "stem, or `inventory`";
         own_rank: u32, "", "rank in the partial of the analysis";
         reason: Option<Text>, "", "why the analysis has no rows for the rank";
@@ -60,7 +60,7 @@ table! {
 
 table! {
     /// One row per rank, analysis and table.
-    pub struct Contents, ContentRow = "set_contents" by "rank, order of the run" {
+    pub(crate) struct Contents, ContentRow = "set_contents" by "rank, order of the run" {
         analysis: Text, "", "stem, `inventory` or `part`";
         table as "table": Text, "", "name of the table";
         row_count: u64, "", "number of rows";

@@ -24,7 +24,7 @@ pub struct Claims {
     /// Files that are not traces.
     pub refused: Vec<Option<ReadError>>,
     /// The recorder of each file, where it is known.
-    pub recorders: Vec<Option<Recorder>>,
+    pub(crate) recorders: Vec<Option<Recorder>>,
 }
 
 impl Claims {
@@ -50,7 +50,7 @@ impl Claims {
     }
 
     /// Takes processes that launch nothing as well: what counts calls needs no ranks.
-    pub fn take_idle_processes(&mut self, inputs: &[Input]) {
+    pub(crate) fn take_idle_processes(&mut self, inputs: &[Input]) {
         for (refused, input) in self.refused.iter_mut().zip(inputs) {
             if matches!(input.process.as_ref().map(|part| &part.key), Some(PartKey::Idle(_))) {
                 *refused = None;
@@ -88,7 +88,7 @@ impl Claims {
     ///
     /// # Errors
     /// When the files are of several recorders, or a selected number has no file.
-    pub fn processes(&self, all: &[Input], numbers: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
+    pub(crate) fn processes(&self, all: &[Input], numbers: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
         self.check_recorders(all)?;
         let usable = (0..all.len()).filter(|&i| self.refused[i].is_none());
         let mut tasks: Vec<Task> =

@@ -145,10 +145,10 @@ pub struct Outcome {
     pub outputs: Vec<(&'static dyn Analysis, Output)>,
     pub refused: Vec<Refused>,
     /// Counters of the set as a whole.
-    pub set_health: Health,
+    pub(crate) set_health: Health,
     /// Rank, file and counters of each rank.
     pub rank_health: Vec<(u32, String, Health)>,
-    pub unpacked_bytes: u64,
+    pub(crate) unpacked_bytes: u64,
     /// Clocks of the ranks, if an analysis joined them.
     pub clocks: Vec<(u32, Clock)>,
     /// What was recorded, and what may be said from it.
@@ -215,36 +215,36 @@ pub enum RunError {
 /// The results of mapping one rank.
 pub struct MappedRank {
     pub rank: u32,
-    pub source: RankSource,
-    pub file: String,
+    pub(crate) source: RankSource,
+    pub(crate) file: String,
     /// By analysis of the run.
-    pub partials: Vec<StoredPartial>,
-    pub inventory: StoredPartial,
+    pub(crate) partials: Vec<StoredPartial>,
+    pub(crate) inventory: StoredPartial,
     /// For the analyses that compare ranks, where the run has one.
-    pub part: Option<StoredPartial>,
-    pub health: Health,
-    pub era: TimeEra,
+    pub(crate) part: Option<StoredPartial>,
+    pub(crate) health: Health,
+    pub(crate) era: TimeEra,
     /// `baseTimeNanoseconds`, which was added to the times, ns.
-    pub base: Option<i64>,
+    pub(crate) base: Option<i64>,
     /// World size, ranks.
-    pub world: Option<u32>,
+    pub(crate) world: Option<u32>,
     /// Size of the JSON text, bytes.
-    pub unpacked: u64,
+    pub(crate) unpacked: u64,
     /// The front end of an engine, mapped because no other file was there: with other ranks it is left out.
-    pub is_front_end: bool,
+    pub(crate) is_front_end: bool,
 }
 
 /// The results of mapping some files of a job: everything that [`reduce`] needs.
 pub struct MappedSet {
     /// The input files, in natural order.
-    pub inputs: Vec<Input>,
-    pub claims: Claims,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) claims: Claims,
     /// Files that were read or tried, in order of rank.
-    pub tasks: Vec<Task>,
+    pub(crate) tasks: Vec<Task>,
     /// Ranks that were mapped, in order of rank.
     pub ranks: Vec<MappedRank>,
     /// Their partials.
-    pub store: PartialStore,
+    pub(crate) store: PartialStore,
     /// Files that are no traces, in order of the files; then those that turned out unreadable, in order of rank.
     pub refused: Vec<Refused>,
 }

@@ -39,7 +39,7 @@ impl Process {
 }
 
 /// Reads the files one by one, until one shows that they are not of such a server.
-pub fn of_one_server(request: &Request) -> bool {
+pub(crate) fn of_one_server(request: &Request) -> bool {
     let mut known: Vec<Process> = Vec::new();
     let options = LoadOptions { memory: request.load.memory, ..LoadOptions::default() };
     for input in request.inputs {

@@ -33,18 +33,18 @@ pub(super) enum Failure {
 
 /// How a rank is read and mapped.
 pub(super) struct RankContext<'a> {
-    pub extent: Extent,
+    pub(crate) extent: Extent,
     /// Whether the set has other files of ranks or processes.
-    pub is_beside: bool,
+    pub(crate) is_beside: bool,
     /// Whether it is the only file of this process.
-    pub is_alone: bool,
+    pub(crate) is_alone: bool,
     /// Parallelism of reading.
-    pub spread: Spread,
+    pub(crate) spread: Spread,
     /// Parallelism of the analyses.
-    pub mapping: Spread,
-    pub count: &'a ByteCount,
-    pub room: &'a dyn MemoryGate,
-    pub store: &'a PartialStore,
+    pub(crate) mapping: Spread,
+    pub(crate) count: &'a ByteCount,
+    pub(crate) room: &'a dyn MemoryGate,
+    pub(crate) store: &'a PartialStore,
 }
 
 /// Reads and maps one rank; `give` receives rows of tables.

@@ -15,8 +15,8 @@ const MOST: usize = 1 << 20;
 /// Share `index` of `count`, counted from 0 as the variables of schedulers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    pub index: usize,
-    pub count: usize,
+    pub(crate) index: usize,
+    pub(crate) count: usize,
 }
 
 impl Share {
@@ -33,7 +33,7 @@ impl Share {
 
     /// The files of this share. All shares have about the same number of bytes: the largest file goes first, each to
     /// the share that has least.
-    pub fn inputs(self, tasks: &[Task], size: impl Fn(&Task) -> u64) -> BTreeSet<usize> {
+    pub(crate) fn inputs(self, tasks: &[Task], size: impl Fn(&Task) -> u64) -> BTreeSet<usize> {
         let mut order: Vec<(Reverse<u64>, usize)> = tasks.iter().map(|t| (Reverse(size(t)), t.input)).collect();
         order.sort_unstable();
         let mut loads: BinaryHeap<Reverse<(u64, usize)>> = (0..self.count).map(|i| Reverse((0, i))).collect();

@@ -10,7 +10,13 @@ use hta_base::wording::ranks::ranks_named;
 use std::collections::BTreeSet;
 
 /// Grades what an analysis says. The diagnosis grades each of its causes itself.
-pub fn withhold(output: &mut Output, analysis: &dyn Analysis, partials: &[Partial], job: &Job, options: &Options) {
+pub(crate) fn withhold(
+    output: &mut Output,
+    analysis: &dyn Analysis,
+    partials: &[Partial],
+    job: &Job,
+    options: &Options,
+) {
     let needs = analysis.about().needs;
     let recording = Recording::of_job(job);
     if needs.is_empty() || recording.limits().is_empty() {

@@ -28,7 +28,7 @@ pub struct Answer {
 impl Answer {
     /// # Errors
     /// When a column has a type that no Parquet file of hta has.
-    pub fn new(frame: &DataFrame) -> Result<Self, QueryError> {
+    pub(crate) fn new(frame: &DataFrame) -> Result<Self, QueryError> {
         let mut fields = Vec::new();
         let mut arrays = Vec::new();
         for column in frame.columns() {

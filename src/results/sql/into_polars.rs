@@ -17,7 +17,7 @@ use std::mem::transmute;
 ///
 /// # Errors
 /// A type that one of the two libraries does not support.
-pub fn series(name: &str, kind: &DataType, chunks: &[ArrayRef]) -> PolarsResult<Series> {
+pub(crate) fn series(name: &str, kind: &DataType, chunks: &[ArrayRef]) -> PolarsResult<Series> {
     let refused = |e: arrow_schema::ArrowError| PolarsError::ComputeError(e.to_string().into());
     let schema = FFI_ArrowSchema::try_from(kind).map_err(refused)?;
     // SAFETY: both types are the `ArrowSchema` of the C data interface, `#[repr(C)]` and with the same fields; the

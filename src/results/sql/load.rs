@@ -18,7 +18,7 @@ use polars::prelude::{Column, DataFrame, PolarsError};
 use std::sync::Arc;
 
 /// A Polars table that is built batch by batch.
-pub struct Growing {
+pub(crate) struct Growing {
     /// Source of the rows, for error messages.
     place: String,
     columns: Vec<Chunks>,
@@ -44,7 +44,10 @@ impl Growing {
     ///
     /// # Errors
     /// A column of a type that no table has.
-    pub fn new<'a>(place: &str, columns: impl IntoIterator<Item = (&'a str, &'a Kind)>) -> Result<Self, QueryError> {
+    pub(crate) fn new<'a>(
+        place: &str,
+        columns: impl IntoIterator<Item = (&'a str, &'a Kind)>,
+    ) -> Result<Self, QueryError> {
         let columns = columns.into_iter().map(|(name, kind)| {
             let kind = match kind {
                 Kind::Int64 | Kind::Int32 | Kind::UInt32 => Kind::Int64,
@@ -58,7 +61,7 @@ impl Growing {
     }
 
     /// Sets the memory limit; rows that exceed it are refused.
-    pub fn within(mut self, limit: Option<MemoryLimit>) -> Self {
+    pub(crate) fn within(mut self, limit: Option<MemoryLimit>) -> Self {
         self.limit = limit;
         self
     }
@@ -72,7 +75,7 @@ impl Growing {
     ///
     /// # Errors
     /// A column that is missing or has another type, or more bytes than the limit.
-    pub fn push(&mut self, rows: &RecordBatch) -> Result<(), QueryError> {
+    pub(crate) fn push(&mut self, rows: &RecordBatch) -> Result<(), QueryError> {
         for column in &mut self.columns {
             let array = rows.column_by_name(&column.name).ok_or_else(|| QueryError::Unreadable {
                 path: self.place.clone(),
@@ -95,7 +98,7 @@ impl Growing {
     ///
     /// # Errors
     /// Columns that Polars refuses.
-    pub fn finish(self) -> Result<DataFrame, QueryError> {
+    pub(crate) fn finish(self) -> Result<DataFrame, QueryError> {
         let unreadable = |reason: String| QueryError::Unreadable { path: self.place.clone(), reason };
         let refused = |e: PolarsError| unreadable(crate::sql::statement::plain(&e));
         let columns = self.columns.into_iter().map(|Chunks { name, mut kind, mut arrays }| {

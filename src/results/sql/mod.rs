@@ -10,7 +10,7 @@ pub mod engine;
 mod error;
 mod into_polars;
 pub mod live;
-pub mod load;
+pub(crate) mod load;
 pub mod nearest;
 mod pages;
 pub mod results;

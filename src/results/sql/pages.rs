@@ -16,19 +16,19 @@ const DEEPEST: usize = 8;
 
 /// Decompressed sizes of pages, bytes: the largest page, and all pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Unpacked {
-    pub largest: u64,
-    pub all: u64,
+pub(crate) struct Unpacked {
+    pub(crate) largest: u64,
+    pub(crate) all: u64,
 }
 
 impl Unpacked {
     /// Combines columns that are decompressed at the same time.
-    pub fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         Self { largest: self.largest.saturating_add(other.largest), all: self.all.saturating_add(other.all) }
     }
 
     /// Combines row groups that are decompressed one after the other.
-    pub fn or(self, other: Self) -> Self {
+    pub(crate) fn or(self, other: Self) -> Self {
         Self { largest: self.largest.max(other.largest), all: self.all.max(other.all) }
     }
 }
@@ -37,7 +37,7 @@ impl Unpacked {
 ///
 /// # Errors
 /// Bytes that are not a page header, or pages that end beyond `end`.
-pub fn unpacked(file: &Stored, start: u64, end: u64) -> io::Result<Unpacked> {
+pub(crate) fn unpacked(file: &Stored, start: u64, end: u64) -> io::Result<Unpacked> {
     let mut reader = Compact { input: file.at(start)?, at: start };
     let mut pages = Unpacked::default();
     while reader.at < end {

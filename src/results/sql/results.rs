@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The table that consists of several files.
-pub const EVENTS: &str = "events";
+pub(crate) const EVENTS: &str = "events";
 
 /// The file that is written last.
 const PROOF: &str = "summary.json";
@@ -91,7 +91,7 @@ impl Results {
     /// # Errors
     /// When its file cannot be read.
     pub fn columns(&self, table: &str) -> Result<Vec<String>, QueryError> {
-        let schema = self.files(table)?.first().map(|f| metadata(f)).transpose()?.map(|m| SchemaRef::clone(m.schema()));
+        let schema = self.files(table)?.first().map(metadata).transpose()?.map(|m| SchemaRef::clone(m.schema()));
         Ok(schema.iter().flat_map(|s| s.fields().iter().map(|f| f.name().clone())).collect())
     }
 
@@ -101,7 +101,7 @@ impl Results {
     /// When a file cannot be read.
     pub fn schema(&self, table: &str) -> Result<(SchemaRef, u64), QueryError> {
         let files = self.files(table)?;
-        let all = files.iter().map(|f| metadata(f)).collect::<Result<Vec<_>, _>>()?;
+        let all = files.iter().map(metadata).collect::<Result<Vec<_>, _>>()?;
         let rows = all.iter().map(|m| u64::try_from(m.metadata().file_metadata().num_rows()).unwrap_or(0));
         let rows = rows.fold(0u64, u64::saturating_add);
         // Every known table has a file.
@@ -230,7 +230,7 @@ fn rows_at_once(
 }
 
 /// The error for a table that does not exist; lists those that do.
-pub fn no_table(name: &str, place: String, known: Vec<String>) -> QueryError {
+pub(crate) fn no_table(name: &str, place: String, known: Vec<String>) -> QueryError {
     let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_string);
     QueryError::NoTable { name: name.to_string(), place, known, nearest }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    pub text: String,
+    pub(crate) text: String,
     /// Tables that it names, without those that it defines itself.
     pub tables: BTreeSet<String>,
     /// Names that it defines itself, in lower case.
@@ -64,12 +64,12 @@ impl Statement {
     }
 
     /// Whether it defines a part of itself with this name.
-    pub fn defines(&self, name: &str) -> bool {
+    pub(crate) fn defines(&self, name: &str) -> bool {
         self.own.contains(&name.to_lowercase())
     }
 
     /// The columns of a table that it needs, in the table's order; at least one.
-    pub fn columns<'a>(&self, all: &[&'a str]) -> Vec<&'a str> {
+    pub(crate) fn columns<'a>(&self, all: &[&'a str]) -> Vec<&'a str> {
         let named: Vec<&str> =
             all.iter().filter(|c| self.is_wild || self.words.contains(&c.to_lowercase())).copied().collect();
         if named.is_empty() { all.iter().take(1).copied().collect() } else { named }
@@ -178,7 +178,7 @@ fn depth(tokens: &[Token]) -> usize {
 }
 
 /// The reason of an engine's error, on one line.
-pub fn plain(error: &polars::prelude::PolarsError) -> String {
+pub(crate) fn plain(error: &polars::prelude::PolarsError) -> String {
     shortened(error.to_string().lines().next().unwrap_or_default())
 }
 

@@ -48,7 +48,7 @@ pub struct Spool {
 impl Spool {
     /// Spools into a folder above 8 MiB. Most jobs then stay in memory, and with many ranks each rank adds little to
     /// it.
-    pub fn into_folder(folder: PathBuf) -> Self {
+    pub(crate) fn into_folder(folder: PathBuf) -> Self {
         Self { folder, above: 8 << 20 }
     }
 }
@@ -110,19 +110,19 @@ struct Held {
 /// The rows of a table that belong to a partial.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
-    pub spec: &'static TableSpec,
-    pub first_row: usize,
-    pub row_count: usize,
+    pub(crate) spec: &'static TableSpec,
+    pub(crate) first_row: usize,
+    pub(crate) row_count: usize,
 }
 
 /// A partial that is in a store.
 #[derive(Debug)]
 pub struct StoredPartial {
     /// Stem of its analysis, or [`INVENTORY`] or [`PART`].
-    pub of: &'static str,
-    pub rank: u32,
-    pub reason: Option<&'static str>,
-    pub tables: Vec<Place>,
+    pub(crate) of: &'static str,
+    pub(crate) rank: u32,
+    pub(crate) reason: Option<&'static str>,
+    pub(crate) tables: Vec<Place>,
 }
 
 impl PartialStore {
@@ -136,7 +136,7 @@ impl PartialStore {
     }
 
     /// Memory of the rows that are not spooled, bytes.
-    pub fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.lock().held_bytes
     }
 
@@ -144,7 +144,7 @@ impl PartialStore {
     ///
     /// # Errors
     /// When rows cannot be spooled.
-    pub fn put(&self, of: &'static str, partial: Partial) -> io::Result<StoredPartial> {
+    pub(crate) fn put(&self, of: &'static str, partial: Partial) -> io::Result<StoredPartial> {
         let Partial { rank, tables, reason } = partial;
         let counts: Vec<(&'static TableSpec, usize)> = tables.iter().map(|b| (b.spec, b.len())).collect();
         let tables = tables.into_iter().map(|Batch { spec, rows }| {
@@ -161,7 +161,7 @@ impl PartialStore {
     ///
     /// # Errors
     /// When rows cannot be spooled.
-    pub fn put_part(&self, part: RankSummary) -> io::Result<StoredPartial> {
+    pub(crate) fn put_part(&self, part: RankSummary) -> io::Result<StoredPartial> {
         let partial = Partial { rank: part.rank, tables: part.tables(), reason: None };
         drop(part);
         self.put(PART, partial)
@@ -172,7 +172,7 @@ impl PartialStore {
     ///
     /// # Errors
     /// When rows cannot be spooled.
-    pub fn add(&self, tables: impl IntoIterator<Item = StateTable>) -> io::Result<Vec<usize>> {
+    pub(crate) fn add(&self, tables: impl IntoIterator<Item = StateTable>) -> io::Result<Vec<usize>> {
         let mut inner = self.lock();
         let first_rows =
             tables.into_iter().map(|t| inner.add(t)).collect::<Result<_, _>>().map_err(io::Error::other)?;
@@ -209,7 +209,7 @@ impl PartialStore {
     ///
     /// # Errors
     /// When spooled rows cannot be read back.
-    pub fn take(&self, partials: Vec<StoredPartial>) -> io::Result<Vec<Partial>> {
+    pub(crate) fn take(&self, partials: Vec<StoredPartial>) -> io::Result<Vec<Partial>> {
         let partials: Vec<&StoredPartial> = partials.iter().collect();
         let opened = self.open(&partials)?;
         self.forget(&partials);
@@ -220,7 +220,7 @@ impl PartialStore {
     ///
     /// # Errors
     /// When spooled rows cannot be read back.
-    pub fn take_parts(&self, parts: Vec<StoredPartial>) -> io::Result<Vec<RankSummary>> {
+    pub(crate) fn take_parts(&self, parts: Vec<StoredPartial>) -> io::Result<Vec<RankSummary>> {
         let mut opened = Vec::with_capacity(parts.len());
         let in_piece = |(i, partial): (usize, StoredPartial)| (i, self.piece_of(&partial), partial);
         let mut stored: Vec<_> = parts.into_iter().enumerate().map(in_piece).collect();

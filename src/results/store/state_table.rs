@@ -49,8 +49,8 @@ pub struct StateTable {
 /// Rows of a table, with the rank of each row.
 #[derive(Debug, Clone)]
 pub struct RankRows {
-    pub ranks: Vec<u32>,
-    pub rows: RecordBatch,
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) rows: RecordBatch,
 }
 
 /// Looks up a table by owner and name. Returns both the static owner and the declaration, or `None` if there is no such
@@ -62,11 +62,11 @@ pub type Known<'a> = &'a dyn Fn(&str, &str) -> Option<(&'static str, &'static Ta
 #[error("expected {expected}, found {found}")]
 pub struct Damage {
     pub expected: String,
-    pub found: String,
+    pub(crate) found: String,
 }
 
 impl Damage {
-    pub fn new(expected: impl ToString, found: impl ToString) -> Self {
+    pub(crate) fn new(expected: impl ToString, found: impl ToString) -> Self {
         Self { expected: expected.to_string(), found: found.to_string() }
     }
 }

@@ -157,15 +157,6 @@ impl LocalGroup {
         }
         self.head = ranks;
     }
-
-    /// Display name.
-    pub fn shown(&self) -> String {
-        match (&self.name, &self.desc) {
-            (Some(name), Some(desc)) if desc != name && desc != "undefined" => format!("{name} ({desc})"),
-            (Some(name), _) => name.clone(),
-            (None, _) => String::new(),
-        }
-    }
 }
 
 /// The size of a group as an event states it, limited to plausible values: at least 1, at most [`LARGEST_GROUP`].

@@ -24,7 +24,7 @@ pub enum Layout {
 
 /// How a causal mask is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Causal {
+pub(crate) enum Causal {
     /// A flag; positions differ between versions, and the first that holds a truth value counts.
     Flag(&'static [usize]),
     /// `custom_mask_type` of xFormers: 0 none, 1 and 2 causal.
@@ -33,7 +33,7 @@ pub enum Causal {
 
 /// How a window that slides over the keys is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sliding {
+pub(crate) enum Sliding {
     /// The operator has none.
     None,
     /// Keys before and after the query's own; below 0 and absent: all.
@@ -66,13 +66,13 @@ impl Sliding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Positions {
     /// Query; key and value follow.
-    pub query: usize,
-    pub layout: Layout,
-    pub causal: Causal,
+    pub(crate) query: usize,
+    pub(crate) layout: Layout,
+    pub(crate) causal: Causal,
     /// Starts of the sequences of queries and keys, and their greatest lengths, where sequences may differ.
-    pub lengths: Option<[usize; 4]>,
-    pub sliding: Sliding,
-    pub is_backward: bool,
+    pub(crate) lengths: Option<[usize; 4]>,
+    pub(crate) sliding: Sliding,
+    pub(crate) is_backward: bool,
 }
 
 /// Shapes of one side: batch, sequence, heads, size of a head.
@@ -149,7 +149,7 @@ fn pairs_in_window(queries: u64, keys: u64, [left, right]: Sides, from_start: bo
     u64::try_from(above - below).ok()
 }
 
-pub fn work(inputs: &Inputs, at: Positions) -> Option<Work> {
+pub(crate) fn work(inputs: &Inputs, at: Positions) -> Option<Work> {
     let tensor = |i: usize| inputs.tensor(at.query + i);
     let (q, k, v) = (tensor(0)?, tensor(1)?, tensor(2)?);
     let number = q.dtype.and_then(Dtype::number);

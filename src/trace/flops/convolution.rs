@@ -14,15 +14,15 @@ use crate::flops::{Family, Work};
 /// Positions of the parameters of a forward convolution; input and weight stand at 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Positions {
-    pub bias: Option<usize>,
-    pub stride: usize,
+    pub(crate) bias: Option<usize>,
+    pub(crate) stride: usize,
     /// Numbers, or the words `same` and `valid`.
-    pub padding: usize,
-    pub dilation: usize,
+    pub(crate) padding: usize,
+    pub(crate) dilation: usize,
     /// A flag: the convolution is transposed.
-    pub transposed: Option<usize>,
-    pub output_padding: Option<usize>,
-    pub groups: usize,
+    pub(crate) transposed: Option<usize>,
+    pub(crate) output_padding: Option<usize>,
+    pub(crate) groups: usize,
 }
 
 /// A parameter per spatial dimension; one number stands for all.
@@ -73,7 +73,7 @@ fn output(inputs: &Inputs, at: Positions, x: &Tensor, w: &Tensor, is_transposed:
     (0..n).map(size).collect()
 }
 
-pub fn forward(inputs: &Inputs, at: Positions) -> Option<Work> {
+pub(crate) fn forward(inputs: &Inputs, at: Positions) -> Option<Work> {
     let (x, w) = (inputs.tensor(0)?, inputs.tensor(1)?);
     let is_transposed = at.transposed.and_then(|i| inputs.flag(i)).unwrap_or(false);
     let sizes = product(&output(inputs, at, x, w, is_transposed)?)?;
@@ -97,7 +97,7 @@ pub fn forward(inputs: &Inputs, at: Positions) -> Option<Work> {
 }
 
 /// `aten::convolution_backward`: gradient, input, weight; the mask says which gradients are wanted.
-pub fn backward(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn backward(inputs: &Inputs) -> Option<Work> {
     let (dy, x, w) = (inputs.tensor(0)?, inputs.tensor(1)?, inputs.tensor(2)?);
     let is_transposed = inputs.flag(7).unwrap_or(false);
     let window = product(w.dims.get(2..)?)?;

@@ -50,7 +50,7 @@ impl Number {
 
 impl Dtype {
     /// The type of a name in `Input type`; `None` for scalars, lists and unknown names.
-    pub fn named(name: &str) -> Option<Dtype> {
+    pub(crate) fn named(name: &str) -> Option<Dtype> {
         Some(match name {
             "double" => Dtype::Float64,
             "float" => Dtype::Float32,
@@ -71,7 +71,7 @@ impl Dtype {
     }
 
     /// The type of a `torch.dtype` argument, which is recorded as its number (`c10::ScalarType`).
-    pub fn numbered(number: &str) -> Option<Dtype> {
+    pub(crate) fn numbered(number: &str) -> Option<Dtype> {
         Some(match number {
             "0" | "1" | "12" | "13" => Dtype::Int8,
             "2" => Dtype::Int16,
@@ -91,7 +91,7 @@ impl Dtype {
     }
 
     /// Size of an element, bytes.
-    pub fn size(self) -> u64 {
+    pub(crate) fn size(self) -> u64 {
         match self {
             Dtype::Float64 | Dtype::Int64 => 8,
             Dtype::Float32 | Dtype::Int32 => 4,
@@ -102,12 +102,12 @@ impl Dtype {
     }
 
     /// Numbers per element of the recorded shape.
-    pub fn numbers(self) -> u64 {
+    pub(crate) fn numbers(self) -> u64 {
         if self == Dtype::Float4Pair { 2 } else { 1 }
     }
 
     /// The number type of its arithmetic; `None` for types without a peak rate of their own.
-    pub fn number(self) -> Option<Number> {
+    pub(crate) fn number(self) -> Option<Number> {
         Some(match self {
             Dtype::Float64 => Number::Float64,
             Dtype::Float32 => Number::Float32,
@@ -121,7 +121,7 @@ impl Dtype {
     }
 
     /// PyTorch's promotion of two types, as far as sizes need it: the larger kind wins, then the larger type.
-    pub fn promoted(self, other: Dtype) -> Dtype {
+    pub(crate) fn promoted(self, other: Dtype) -> Dtype {
         let kind = |d: Dtype| match d {
             Dtype::Bool => 0,
             Dtype::Int64 | Dtype::Int32 | Dtype::Int16 | Dtype::Int8 => 1,

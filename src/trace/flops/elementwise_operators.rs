@@ -3,7 +3,7 @@
 use crate::flops::pointwise::Reduced;
 
 /// Operators of one input and one operation per element; also with a trailing underscore.
-pub const UNARY: &[&str] = &[
+pub(crate) const UNARY: &[&str] = &[
     "abs",
     "acos",
     "acosh",
@@ -73,10 +73,11 @@ pub const UNARY: &[&str] = &[
 ];
 
 /// The same with a truth value as result.
-pub const UNARY_TO_BOOL: &[&str] = &["isfinite", "isinf", "isnan", "isneginf", "isposinf", "logical_not", "signbit"];
+pub(crate) const UNARY_TO_BOOL: &[&str] =
+    &["isfinite", "isinf", "isnan", "isneginf", "isposinf", "logical_not", "signbit"];
 
 /// Operators of two inputs that broadcast, one operation per element of the result.
-pub const BROADCASTING: &[&str] = &[
+pub(crate) const BROADCASTING: &[&str] = &[
     "add",
     "atan2",
     "bitwise_and",
@@ -119,7 +120,7 @@ pub const BROADCASTING: &[&str] = &[
 ];
 
 /// The same with a truth value as result.
-pub const BROADCASTING_TO_BOOL: &[&str] = &[
+pub(crate) const BROADCASTING_TO_BOOL: &[&str] = &[
     "__and__",
     "__or__",
     "__xor__",
@@ -136,10 +137,10 @@ pub const BROADCASTING_TO_BOOL: &[&str] = &[
 ];
 
 /// Operators of three inputs, and their operations per element.
-pub const THREE_INPUTS: &[(&str, u64)] = &[("where", 1), ("lerp", 3), ("addcdiv", 3), ("addcmul", 3)];
+pub(crate) const THREE_INPUTS: &[(&str, u64)] = &[("where", 1), ("lerp", 3), ("addcdiv", 3), ("addcmul", 3)];
 
 /// Reductions: operations per element, position of the dimensions, result.
-pub const REDUCTIONS: &[(&str, u64, usize, Reduced)] = &[
+pub(crate) const REDUCTIONS: &[(&str, u64, usize, Reduced)] = &[
     ("sum", 1, 1, Reduced::Same),
     ("nansum", 1, 1, Reduced::Same),
     ("mean", 1, 1, Reduced::Same),

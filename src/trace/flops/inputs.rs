@@ -26,7 +26,7 @@ pub struct Tensor {
     /// Empty if not recorded.
     strides: Vec<i64>,
     /// `None` for a type of unknown size.
-    pub dtype: Option<Dtype>,
+    pub(crate) dtype: Option<Dtype>,
 }
 
 impl Tensor {
@@ -36,7 +36,7 @@ impl Tensor {
     }
 
     /// Number of distinct elements in memory: a dimension of stride 0 repeats the same ones.
-    pub fn stored(&self) -> Option<u64> {
+    pub(crate) fn stored(&self) -> Option<u64> {
         if self.strides.len() != self.dims.len() {
             return self.elements();
         }
@@ -56,7 +56,7 @@ impl Tensor {
     }
 
     /// A dimension, counted from the end if negative.
-    pub fn dim(&self, at: i64) -> Option<u64> {
+    pub(crate) fn dim(&self, at: i64) -> Option<u64> {
         let at = if at < 0 { at.checked_add(self.dims.len() as i64)? } else { at };
         self.dims.get(usize::try_from(at).ok()?).copied()
     }
@@ -92,13 +92,13 @@ impl Inputs {
     }
 
     /// Some inputs at new positions, each by its position here; `None` is nothing. Scalars are left out.
-    pub fn placed(&self, from: &[Option<usize>]) -> Self {
+    pub(crate) fn placed(&self, from: &[Option<usize>]) -> Self {
         let input = |at: &Option<usize>| at.and_then(|at| self.inputs.get(at)).cloned().unwrap_or(Input::Other);
         Self { inputs: from.iter().map(input).collect(), concrete: Vec::new() }
     }
 
     /// Number of inputs, scalars included.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.inputs.len()
     }
 
@@ -111,12 +111,12 @@ impl Inputs {
     }
 
     /// All tensors with their positions.
-    pub fn tensors(&self) -> impl Iterator<Item = (usize, &Tensor)> {
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (usize, &Tensor)> {
         (0..self.inputs.len()).filter_map(|i| Some((i, self.tensor(i)?)))
     }
 
     /// Total number of elements of the list of tensors at a position; `None` if its shapes are not recorded.
-    pub fn list_elements(&self, at: usize) -> Option<u64> {
+    pub(crate) fn list_elements(&self, at: usize) -> Option<u64> {
         match self.inputs.get(at)? {
             Input::List(list) if !list.is_empty() => {
                 list.iter().try_fold(0u64, |all, dims| all.checked_add(product(dims)?))
@@ -126,12 +126,12 @@ impl Inputs {
     }
 
     /// A scalar argument as text; `None` for tensors and missing arguments.
-    pub fn concrete(&self, at: usize) -> Option<&str> {
+    pub(crate) fn concrete(&self, at: usize) -> Option<&str> {
         self.concrete.get(at).map(String::as_str).filter(|text| !text.is_empty())
     }
 
     /// A scalar argument that is a truth value.
-    pub fn flag(&self, at: usize) -> Option<bool> {
+    pub(crate) fn flag(&self, at: usize) -> Option<bool> {
         match self.concrete(at)? {
             "True" | "true" => Some(true),
             "False" | "false" => Some(false),
@@ -140,22 +140,22 @@ impl Inputs {
     }
 
     /// A scalar argument that is a number.
-    pub fn number(&self, at: usize) -> Option<f64> {
+    pub(crate) fn number(&self, at: usize) -> Option<f64> {
         self.concrete(at)?.parse().ok()
     }
 
     /// A scalar argument that is an integer.
-    pub fn int(&self, at: usize) -> Option<i64> {
+    pub(crate) fn int(&self, at: usize) -> Option<i64> {
         self.concrete(at)?.parse().ok()
     }
 
     /// A scalar argument that is a list of integers, such as `[1, 1]`.
-    pub fn ints(&self, at: usize) -> Option<Vec<i64>> {
+    pub(crate) fn ints(&self, at: usize) -> Option<Vec<i64>> {
         items(self.concrete(at)?)?.iter().map(|item| item.parse().ok()).collect()
     }
 
     /// A scalar argument that is a list of truth values.
-    pub fn flags(&self, at: usize) -> Option<Vec<bool>> {
+    pub(crate) fn flags(&self, at: usize) -> Option<Vec<bool>> {
         let flag = |item: &&str| match *item {
             "True" | "true" => Some(true),
             "False" | "false" => Some(false),

@@ -8,30 +8,30 @@ use crate::flops::{Family, Work};
 /// The two factors and what is added, by position, and the position of the factor of what is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Positions {
-    pub a: usize,
-    pub b: usize,
+    pub(crate) a: usize,
+    pub(crate) b: usize,
     /// What is added to the product, and where its factor `beta` stands (always 1 if nowhere).
-    pub added: Option<(usize, Option<usize>)>,
+    pub(crate) added: Option<(usize, Option<usize>)>,
     /// The factor `b` is stored as n x k.
-    pub transposed_b: bool,
+    pub(crate) transposed_b: bool,
     /// Where the type of the result stands, if it may differ from that of `a`.
-    pub out_dtype: Option<usize>,
+    pub(crate) out_dtype: Option<usize>,
     /// A tensor that the caller gives for the result.
-    pub out: Option<usize>,
+    pub(crate) out: Option<usize>,
 }
 
 impl Positions {
-    pub const fn of(a: usize, b: usize) -> Self {
+    pub(crate) const fn of(a: usize, b: usize) -> Self {
         Positions { a, b, added: None, transposed_b: false, out_dtype: None, out: None }
     }
 
-    pub const fn adding(self, at: usize, beta: Option<usize>) -> Self {
+    pub(crate) const fn adding(self, at: usize, beta: Option<usize>) -> Self {
         Positions { added: Some((at, beta)), ..self }
     }
 }
 
 /// A product, batched or not, with broadcast batch dimensions.
-pub fn product_of(inputs: &Inputs, at: Positions) -> Option<Work> {
+pub(crate) fn product_of(inputs: &Inputs, at: Positions) -> Option<Work> {
     let (a, b) = (inputs.tensor(at.a)?, inputs.tensor(at.b)?);
     // A vector is a matrix of one row, or of one column.
     let (m, k) = match a.dims.as_slice() {
@@ -72,7 +72,7 @@ pub fn product_of(inputs: &Inputs, at: Positions) -> Option<Work> {
 ///   [G,M,K] x [G,K,N]   2 G M K N
 ///   [M,T] x [T,N]       2 M T N      gradient of the weights: [G,M,N]
 /// ```
-pub fn grouped(inputs: &Inputs, a: usize, b: usize, offsets: usize) -> Option<Work> {
+pub(crate) fn grouped(inputs: &Inputs, a: usize, b: usize, offsets: usize) -> Option<Work> {
     let groups = inputs.tensor(offsets).and_then(|t| t.dim(0)).unwrap_or(1);
     let (a, b) = (inputs.tensor(a)?, inputs.tensor(b)?);
     let (work, results) = match (a.dims.as_slice(), b.dims.as_slice()) {
@@ -90,7 +90,7 @@ pub fn grouped(inputs: &Inputs, a: usize, b: usize, offsets: usize) -> Option<Wo
 }
 
 /// The shape to which shapes broadcast; `None` if they do not fit.
-pub fn broadcast(shapes: &[&[u64]]) -> Option<Vec<u64>> {
+pub(crate) fn broadcast(shapes: &[&[u64]]) -> Option<Vec<u64>> {
     let rank = shapes.iter().map(|s| s.len()).max().unwrap_or(0);
     let mut out = vec![1; rank];
     for shape in shapes {

@@ -281,12 +281,12 @@ fn all() -> &'static HashMap<Vec<u8>, Model> {
 }
 
 /// The model of an operator; `None` if it has none.
-pub fn operator_model(name: &str) -> Option<Model> {
+pub(crate) fn operator_model(name: &str) -> Option<Model> {
     all().get(name.as_bytes()).copied()
 }
 
 /// The model of one of PyTorch's own operators, without its namespace.
-pub fn aten_model(name: &str) -> Option<Model> {
+pub(crate) fn aten_model(name: &str) -> Option<Model> {
     operator_model(&format!("aten::{name}"))
 }
 

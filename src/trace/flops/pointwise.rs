@@ -22,17 +22,17 @@ fn dense(t: &Tensor) -> Option<u64> {
 /// Normalizations over the input at a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Norm {
-    pub input: usize,
-    pub weight: Option<usize>,
-    pub bias: Option<usize>,
+    pub(crate) input: usize,
+    pub(crate) weight: Option<usize>,
+    pub(crate) bias: Option<usize>,
     /// Operations per element with weight, and without.
-    pub per_element: [u64; 2],
+    pub(crate) per_element: [u64; 2],
     /// Where the flag stands that chooses training; without training, 4 operations per element.
-    pub training: Option<usize>,
-    pub is_backward: bool,
+    pub(crate) training: Option<usize>,
+    pub(crate) is_backward: bool,
 }
 
-pub fn norm(inputs: &Inputs, at: Norm) -> Option<Work> {
+pub(crate) fn norm(inputs: &Inputs, at: Norm) -> Option<Work> {
     let x = inputs.tensor(at.input)?;
     let weight = at.weight.and_then(|i| inputs.tensor(i));
     let is_inference = at.training.is_some_and(|i| inputs.flag(i) == Some(false));
@@ -51,12 +51,12 @@ pub fn norm(inputs: &Inputs, at: Norm) -> Option<Work> {
 }
 
 /// Statistics that a forward normalization also writes: two numbers for each of so many groups.
-pub fn with_statistics(work: Option<Work>, groups: Option<u64>) -> Option<Work> {
+pub(crate) fn with_statistics(work: Option<Work>, groups: Option<u64>) -> Option<Work> {
     let work = work?;
     Some(Work { bytes: sum([work.bytes, groups.and_then(|n| product(&[2, n, STATISTIC]))]), ..work })
 }
 
-pub fn softmax(inputs: &Inputs, is_backward: bool) -> Option<Work> {
+pub(crate) fn softmax(inputs: &Inputs, is_backward: bool) -> Option<Work> {
     let x = inputs.tensor(0)?;
     let elements = x.elements()?;
     let flops = product(&[if is_backward { 4 } else { 5 }, elements]);
@@ -68,27 +68,27 @@ pub fn softmax(inputs: &Inputs, is_backward: bool) -> Option<Work> {
 }
 
 /// One input tensor, one result of its shape.
-pub fn unary(inputs: &Inputs, per_element: u64, gives_bool: bool) -> Option<Work> {
+pub(crate) fn unary(inputs: &Inputs, per_element: u64, gives_bool: bool) -> Option<Work> {
     let x = inputs.tensor(0)?;
     let written = if gives_bool { x.elements() } else { dense(x) };
     work(Family::Elementwise, x, product(&[per_element, x.elements()?]), sum([x.bytes(), written]))
 }
 
 /// Dropout writes a mask of one byte per element.
-pub fn dropout(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn dropout(inputs: &Inputs) -> Option<Work> {
     let x = inputs.tensor(0)?;
     work(Family::Elementwise, x, product(&[2, x.elements()?]), sum([x.bytes(), dense(x), x.elements()]))
 }
 
 /// The backward pass of dropout reads the gradient and the mask.
-pub fn dropout_backward(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn dropout_backward(inputs: &Inputs) -> Option<Work> {
     let (x, mask) = (inputs.tensor(0)?, inputs.tensor(1)?);
     work(Family::Elementwise, x, x.elements(), sum([x.bytes(), mask.elements(), dense(x)]))
 }
 
 /// The first `count` inputs broadcast to one result; further ones are options or a place for the result. Numbers are arguments of the kernel and move no bytes: they are
 /// recorded as `double` or `long` without dimensions, and only the first input may be a tensor like that.
-pub fn broadcasting(inputs: &Inputs, count: usize, per_element: u64, gives_bool: bool) -> Option<Work> {
+pub(crate) fn broadcasting(inputs: &Inputs, count: usize, per_element: u64, gives_bool: bool) -> Option<Work> {
     let is_number =
         |i: usize, t: &Tensor| i > 0 && t.dims.is_empty() && matches!(t.dtype, Some(Dtype::Float64 | Dtype::Int64));
     let of = inputs.tensors().take_while(|(i, _)| *i < count).filter(|(i, t)| !is_number(*i, t));
@@ -120,7 +120,7 @@ pub enum Reduced {
 }
 
 /// A reduction over the dimensions at a position, or all.
-pub fn reduction(inputs: &Inputs, per_element: u64, dims_at: usize, gives: Reduced) -> Option<Work> {
+pub(crate) fn reduction(inputs: &Inputs, per_element: u64, dims_at: usize, gives: Reduced) -> Option<Work> {
     let x = inputs.tensor(0)?;
     let elements = x.elements()?;
     let dims = inputs.ints(dims_at).or_else(|| inputs.int(dims_at).map(|d| vec![d]));
@@ -145,27 +145,27 @@ pub fn reduction(inputs: &Inputs, per_element: u64, dims_at: usize, gives: Reduc
 }
 
 /// `aten::embedding`: a row of the table for each index.
-pub fn embedding(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn embedding(inputs: &Inputs) -> Option<Work> {
     let (table, index) = (inputs.tensor(0)?, inputs.tensor(1)?);
     let out = product(&[index.elements()?, table.dim(-1)?, table.size()?]);
     work(Family::Gather, table, Some(0), sum([index.bytes(), out, out]))
 }
 
 /// `aten::embedding_dense_backward`: rows of gradients are added to the table.
-pub fn embedding_backward(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn embedding_backward(inputs: &Inputs) -> Option<Work> {
     let (dy, index) = (inputs.tensor(0)?, inputs.tensor(1)?);
     work(Family::Gather, dy, Some(0), sum([index.bytes(), dense(dy).and_then(|b| product(&[3, b]))]))
 }
 
 /// `aten::gather`: an element for each index.
-pub fn gather(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn gather(inputs: &Inputs) -> Option<Work> {
     let (x, index) = (inputs.tensor(0)?, inputs.tensor(2)?);
     let out = index.elements().and_then(|e| product(&[e, x.size()?]));
     work(Family::Gather, x, Some(0), sum([index.bytes(), out, out]))
 }
 
 /// `aten::index_select`: a slice along a dimension for each index.
-pub fn index_select(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn index_select(inputs: &Inputs) -> Option<Work> {
     let (x, index) = (inputs.tensor(0)?, inputs.tensor(2)?);
     let along = x.dim(inputs.int(1)?).filter(|n| *n > 0)?;
     let out = product(&[x.elements()? / along, index.elements()?, x.size()?]);
@@ -173,7 +173,7 @@ pub fn index_select(inputs: &Inputs) -> Option<Work> {
 }
 
 /// `aten::copy_`: the second input is read, the first is written.
-pub fn copy(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn copy(inputs: &Inputs) -> Option<Work> {
     let (to, from) = (inputs.tensor(0)?, inputs.tensor(1)?);
     work(Family::Copy, to, Some(0), sum([from.bytes(), dense(to)]))
 }
@@ -185,19 +185,19 @@ pub fn duplicate(inputs: &Inputs) -> Option<Work> {
 }
 
 /// The first input is written.
-pub fn fill(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn fill(inputs: &Inputs) -> Option<Work> {
     let x = inputs.tensor(0)?;
     work(Family::Copy, x, Some(0), dense(x))
 }
 
 /// A list of tensors is read, and written behind each other. The list has no element types.
-pub fn cat(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn cat(inputs: &Inputs) -> Option<Work> {
     inputs.list_elements(0)?;
     Some(Work { family: Family::Copy, flops: Some(0), bytes: None, number: None })
 }
 
 /// Optimizers over lists of tensors, which have no element types.
-pub fn optimizer(inputs: &Inputs, per_element: u64) -> Option<Work> {
+pub(crate) fn optimizer(inputs: &Inputs, per_element: u64) -> Option<Work> {
     let flops = product(&[per_element, inputs.list_elements(0)?]);
     Some(Work { family: Family::Optimizer, flops, bytes: None, number: None })
 }

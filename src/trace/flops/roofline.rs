@@ -107,7 +107,7 @@ impl Load {
     }
 
     /// Least time for the work on this device, ns: at the peak rate or at the peak bandwidth, whichever is longer.
-    pub fn ideal_ns(&self) -> Option<f64> {
+    pub(crate) fn ideal_ns(&self) -> Option<f64> {
         let seconds = self.at_peak_s()?.max(self.at_bandwidth_s?);
         Some(seconds * 1e9)
     }

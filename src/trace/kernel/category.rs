@@ -118,16 +118,16 @@ impl Reason {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRule {
-    pub category: String,
+    pub(crate) category: String,
     #[serde(default)]
     sub: String,
-    pub name: String,
+    pub(crate) name: String,
     #[serde(default)]
     #[allow(dead_code, reason = "for readers of the file")]
     source: String,
     #[serde(default)]
     #[allow(dead_code, reason = "checked by a test")]
-    pub examples: Vec<String>,
+    pub(crate) examples: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -136,7 +136,7 @@ pub(super) struct File {
     rule: Vec<RawRule>,
     op: Vec<RawRule>,
     /// Those of [`serving`](super::serving).
-    pub serving: Vec<RawRule>,
+    pub(crate) serving: Vec<RawRule>,
 }
 
 /// The file of rules.

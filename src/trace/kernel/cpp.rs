@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// A name in one spelling: without unnamed namespaces, and lambdas as `{lambda(A)#n}`.
-pub fn normalized(name: &str) -> Cow<'_, str> {
+pub(crate) fn normalized(name: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(name);
     for (from, to) in [("(anonymous namespace)::", ""), ("<unnamed>::", ""), ("operator ()", "operator()")] {
         if text.contains(from) {
@@ -52,7 +52,7 @@ fn lambdas_of_llvm(text: &str) -> String {
 }
 
 /// The position after the bracket that closes the one at the beginning of a text; `None` if there is none.
-pub fn closing(text: &str) -> Option<usize> {
+pub(crate) fn closing(text: &str) -> Option<usize> {
     let mut open = Vec::new();
     let bytes = text.as_bytes();
     for (i, b) in bytes.iter().enumerate() {
@@ -86,7 +86,7 @@ pub fn closing(text: &str) -> Option<usize> {
 }
 
 /// Divides a text at a separator that is in no bracket.
-pub fn split<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
+pub(crate) fn split<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
     let (mut out, mut from, mut at) = (Vec::new(), 0, 0);
     while at < text.len() {
         let rest = &text[at..];
@@ -107,7 +107,7 @@ pub fn split<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
 }
 
 /// A name without its return type and its parameters: `ns::kernel<a::B, 4>`.
-pub fn head(name: &str) -> &str {
+pub(crate) fn head(name: &str) -> &str {
     let (mut from, mut at) = (0, 0);
     while at < name.len() {
         let rest = &name[at..];
@@ -139,7 +139,7 @@ pub fn head(name: &str) -> &str {
 }
 
 /// The path of a head without arguments: `ns::kernel`.
-pub fn base(head: &str) -> String {
+pub(crate) fn base(head: &str) -> String {
     let mut out = String::with_capacity(head.len());
     let mut at = 0;
     while at < head.len() {
@@ -156,7 +156,7 @@ pub fn base(head: &str) -> String {
 }
 
 /// Every path of identifiers among the template arguments of a head, in order: `a::B` of `ns::kernel<a::B, 4>`.
-pub fn argument_paths(head: &str) -> Vec<&str> {
+pub(crate) fn argument_paths(head: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut at = 0;
     while at < head.len() {
@@ -196,13 +196,13 @@ fn paths<'a>(text: &'a str, out: &mut Vec<&'a str>) {
 }
 
 /// The last two components of a path.
-pub fn last_two(path: &str) -> &str {
+pub(crate) fn last_two(path: &str) -> &str {
     let mut ends = path.rmatch_indices("::").map(|(at, _)| at + 2);
     ends.nth(1).map_or(path, |at| &path[at..])
 }
 
 /// The last component of a path.
-pub fn last(path: &str) -> &str {
+pub(crate) fn last(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 

@@ -10,7 +10,7 @@ mod cpp;
 mod demangle;
 pub mod occupancy;
 pub mod serving;
-pub mod short;
+pub(crate) mod short;
 pub mod tensor_cores;
 
 pub use demangle::demangled;

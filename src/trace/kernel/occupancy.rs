@@ -63,7 +63,7 @@ impl Limiter {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Occupancy {
     /// Blocks that a multiprocessor holds at once.
-    pub active_blocks: u64,
+    pub(crate) active_blocks: u64,
     /// Warps that run, of those that fit, percent.
     pub pct: f64,
     pub limiter: Limiter,

@@ -20,22 +20,27 @@ use crate::repeat::runs::Run;
 
 /// A string, given by its places: the suffixes `[from, until)` of the suffix array begin with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Candidate {
-    pub from: u32,
-    pub until: u32,
-    pub length: u32,
+pub(crate) struct Candidate {
+    pub(crate) from: u32,
+    pub(crate) until: u32,
+    pub(crate) length: u32,
 }
 
 impl Candidate {
     /// Number of positions in the text.
-    pub fn places(&self) -> u32 {
+    pub(crate) fn places(&self) -> u32 {
         self.until - self.from
     }
 }
 
 /// Maximal repeats that are not loops, and the roots (loop bodies) of those that are; each string once, sorted. `runs`
 /// must be in order of rank.
-pub fn candidates(text: &[u32], sorted: &SuffixArrayWithLcp, runs: Vec<Run>, least: MinimumSize) -> Vec<Candidate> {
+pub(crate) fn candidates(
+    text: &[u32],
+    sorted: &SuffixArrayWithLcp,
+    runs: Vec<Run>,
+    least: MinimumSize,
+) -> Vec<Candidate> {
     let repeats = maximal_repeats(text, sorted, least.length);
     let mut is_loop = vec![false; repeats.len()];
     let mut found = roots(&repeats, runs, &mut is_loop);

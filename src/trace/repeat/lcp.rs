@@ -7,19 +7,19 @@ const BLOCK: usize = 16;
 const DIRECT: usize = 8;
 
 /// The suffix array of a text with its inverse and its LCP array.
-pub struct SuffixArrayWithLcp {
+pub(crate) struct SuffixArrayWithLcp {
     /// Starts of the suffixes, in sorted order.
-    pub suffixes: Vec<u32>,
+    pub(crate) suffixes: Vec<u32>,
     /// Index in `suffixes` of each position's suffix.
-    pub rank: Vec<u32>,
+    pub(crate) rank: Vec<u32>,
     /// Number of symbols that a suffix shares with the previous one; 0 for the first.
-    pub lcp: Vec<u32>,
+    pub(crate) lcp: Vec<u32>,
     /// Row `k` has the minimum LCP of `2^k` blocks from each block on.
     least: Vec<Vec<u32>>,
 }
 
 impl SuffixArrayWithLcp {
-    pub fn new(text: &[u32], suffixes: Vec<u32>) -> Self {
+    pub(crate) fn new(text: &[u32], suffixes: Vec<u32>) -> Self {
         let n = text.len();
         let mut rank = vec![0u32; n];
         for (r, &i) in suffixes.iter().enumerate() {
@@ -48,17 +48,17 @@ impl SuffixArrayWithLcp {
         Self { suffixes, rank, lcp, least }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.suffixes.len()
     }
 
     /// The symbol before each suffix, in order of the suffixes; `None` for the whole text.
-    pub fn before(&self, text: &[u32]) -> Vec<Option<u32>> {
+    pub(crate) fn before(&self, text: &[u32]) -> Vec<Option<u32>> {
         self.suffixes.iter().map(|&i| (i as usize).checked_sub(1).map(|b| text[b])).collect()
     }
 
     /// Number of equal symbols from `i` and from `j` on; `i` and `j` must differ.
-    pub fn agree(&self, text: &[u32], i: usize, j: usize) -> usize {
+    pub(crate) fn agree(&self, text: &[u32], i: usize, j: usize) -> usize {
         let most = text.len() - i.max(j);
         let direct = (0..most.min(DIRECT)).take_while(|k| text[i + k] == text[j + k]).count();
         if direct < DIRECT {

@@ -32,7 +32,7 @@ pub struct Repeats {
     pub(super) sorted: SuffixArrayWithLcp,
     /// Strings that were not looked up because of the bound on work; 0 but for texts made for it.
     #[cfg(test)]
-    pub left_out: usize,
+    pub(crate) left_out: usize,
 }
 
 impl Repeats {
@@ -42,7 +42,7 @@ impl Repeats {
     }
 }
 
-pub fn occurrences(
+pub(crate) fn occurrences(
     text: &[u32],
     weights: &[i64],
     sorted: SuffixArrayWithLcp,

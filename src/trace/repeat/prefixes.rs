@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 const NONE: u32 = u32::MAX;
 
 /// A forest of strings; the parent of each is the longest other string with which it begins.
-pub struct Prefixes {
+pub(crate) struct Prefixes {
     nodes: Vec<Node>,
     /// By index in the suffix array, the longest string with which the suffix begins.
     longest: Vec<u32>,
@@ -27,7 +27,7 @@ struct Node {
 }
 
 impl Prefixes {
-    pub fn new(sorted: &SuffixArrayWithLcp, strings: &[Candidate]) -> Self {
+    pub(crate) fn new(sorted: &SuffixArrayWithLcp, strings: &[Candidate]) -> Self {
         let mut order: Vec<u32> = (0..strings.len() as u32).collect();
         let of = |k: u32| &strings[k as usize];
         order.sort_unstable_by_key(|&k| (of(k).from, Reverse(of(k).until), of(k).length));
@@ -50,17 +50,17 @@ impl Prefixes {
 
     /// The longest string with which the suffix at an index of the suffix array begins; an invalid index if there is
     /// none.
-    pub fn longest(&self, rank: u32) -> u32 {
+    pub(crate) fn longest(&self, rank: u32) -> u32 {
         self.longest[rank as usize]
     }
 
     /// The parent of each string: the next shorter string with which it begins; an invalid index if there is none.
-    pub fn shorter(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn shorter(&self) -> impl Iterator<Item = u32> {
         self.nodes.iter().map(|n| n.shorter)
     }
 
     /// The strings of up to `most` symbols with which the suffix at an index of the suffix array begins, longest first.
-    pub fn up_to(&self, rank: u32, most: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn up_to(&self, rank: u32, most: u32) -> impl Iterator<Item = u32> {
         let is_longer = |k: u32| k != NONE && self.nodes[k as usize].length > most;
         let mut k = self.longest[rank as usize];
         while is_longer(k) {

@@ -8,7 +8,7 @@ use crate::repeat::pattern::Pattern;
 use std::cmp::Reverse;
 
 /// Keeps from each set of rotations the one with most weight; ties: the first.
-pub fn one_of_rotations(text: &[u32], patterns: &mut Vec<Pattern>) {
+pub(crate) fn one_of_rotations(text: &[u32], patterns: &mut Vec<Pattern>) {
     let pair = |a: u32, b: u32| mix(u64::from(a) << 32 | u64::from(b));
     let mut before = Vec::with_capacity(text.len());
     let mut sum = 0u64;

@@ -13,15 +13,15 @@ use crate::repeat::lcp::SuffixArrayWithLcp;
 
 /// A run, identified by the rank of the suffix at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Run {
-    pub rank: u32,
-    pub length: u32,
+pub(crate) struct Run {
+    pub(crate) rank: u32,
+    pub(crate) length: u32,
     /// The smallest period, at most half the length.
-    pub period: u32,
+    pub(crate) period: u32,
 }
 
 /// Runs of at least `least` symbols, in order of rank; some occur twice.
-pub fn runs(text: &[u32], sorted: &SuffixArrayWithLcp, least: u32) -> Vec<Run> {
+pub(crate) fn runs(text: &[u32], sorted: &SuffixArrayWithLcp, least: u32) -> Vec<Run> {
     let mut all = Vec::new();
     next_where(&sorted.rank, |next, own| next < own, |i, j| all.extend(run(text, sorted, i, j)));
     next_where(&sorted.rank, |next, own| next > own, |i, j| all.extend(run(text, sorted, i, j)));

@@ -5,7 +5,7 @@
 //! suffixes. The depth of recursion is at most log2 of the length.
 
 /// Starts of the suffixes of `text` in lexicographical order; a suffix precedes the longer ones that begin with it.
-pub fn suffix_array(text: &[u32]) -> Vec<u32> {
+pub(crate) fn suffix_array(text: &[u32]) -> Vec<u32> {
     let dense = dense(text);
     let largest = dense.iter().copied().max().unwrap_or(0);
     induced(&dense, largest as usize)

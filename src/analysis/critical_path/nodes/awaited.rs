@@ -10,7 +10,7 @@ impl Syncs {
     /// The blocking call on a thread that is over at the moment `at` (calls that continue are cut at the end of the
     /// window), with the activity that it waited for. Among several calls, the one whose activity ended last. Calls in
     /// `but` are ignored.
-    pub fn awaited(&self, trace: &RankTrace, gpu: &GpuNodes, at: Moment, but: &[u32]) -> Option<(u32, u32)> {
+    pub(crate) fn awaited(&self, trace: &RankTrace, gpu: &GpuNodes, at: Moment, but: &[u32]) -> Option<(u32, u32)> {
         let calls = self.calls.get(&at.lane)?;
         let from = calls.partition_point(|c| c.end < at.t);
         let start = |c: &BlockingCall| trace.columns.ts[c.row as usize];

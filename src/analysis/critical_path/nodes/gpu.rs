@@ -31,10 +31,10 @@ const POLL_WITHIN: Ns = 100_000;
 
 /// What a start waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StartCause {
-    pub edge: Edge,
-    pub from: EdgeOrigin,
-    pub at: Ns,
+pub(crate) struct StartCause {
+    pub(crate) edge: Edge,
+    pub(crate) from: EdgeOrigin,
+    pub(crate) at: Ns,
 }
 
 /// Where the edge to a start begins.
@@ -75,7 +75,7 @@ pub struct GpuNodes<'a> {
 }
 
 impl<'a> GpuNodes<'a> {
-    pub fn new(trace: &'a RankTrace, syncs: &Syncs) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace, syncs: &Syncs) -> Self {
         let mut by_end: Vec<u32> = (0..trace.activities.len() as u32).collect();
         by_end.sort_unstable_by_key(|&i| {
             let a = &trace.activities[i as usize];
@@ -117,7 +117,7 @@ impl<'a> GpuNodes<'a> {
 
     /// The activity that ends last before `until` (longer ones are cut there), if it ends after `from`; among several
     /// the one with the lowest row.
-    pub fn last(&self, from: Ns, until: Ns) -> Option<(Ns, u32)> {
+    pub(crate) fn last(&self, from: Ns, until: Ns) -> Option<(Ns, u32)> {
         let all = &self.trace.activities;
         let n = all.partition_point(|a| a.span.start < until);
         let ends = all[..n].iter().enumerate().map(|(i, a)| (a.span.end.min(until), Reverse(a.row), i as u32));
@@ -125,7 +125,7 @@ impl<'a> GpuNodes<'a> {
     }
 
     /// The edge that determines an activity's start.
-    pub fn before_start(&self, i: u32) -> Option<StartCause> {
+    pub(crate) fn before_start(&self, i: u32) -> Option<StartCause> {
         let a = &self.trace.activities[i as usize];
         let start = a.span.start;
         let mut found: Vec<(StartCause, u32)> = Vec::with_capacity(4);
@@ -180,7 +180,7 @@ impl<'a> GpuNodes<'a> {
     }
 
     /// The last activity launched on a stream before `before`.
-    pub fn last_launched(&self, key: StreamKey, before: Ns) -> Option<u32> {
+    pub(crate) fn last_launched(&self, key: StreamKey, before: Ns) -> Option<u32> {
         let stream = self.streams.get(&key)?;
         let n = stream.by_launch.partition_point(|l| l.0 < before);
         n.checked_sub(1).and_then(|k| stream.by_launch.get(k)).map(|l| l.1)
@@ -188,7 +188,7 @@ impl<'a> GpuNodes<'a> {
 
     /// Among the activities of a device (or of all) launched before `launched_before`, the latest to end in (after,
     /// until].
-    pub fn last_of_device(&self, device: Option<i64>, launched_before: Ns, after: Ns, until: Ns) -> Option<u32> {
+    pub(crate) fn last_of_device(&self, device: Option<i64>, launched_before: Ns, after: Ns, until: Ns) -> Option<u32> {
         self.latest(&self.by_end, until, after, |j| {
             let on = self.trace.activities[j as usize].device();
             (device.is_none() || on == device) && launched(self.trace, j) < launched_before
@@ -197,7 +197,7 @@ impl<'a> GpuNodes<'a> {
 
     /// The communication that a thread, silent in `silence`, seems to have waited for by polling memory that a kernel
     /// writes: the last communication that it launched, if that runs at the end of the silence or ended just before.
-    pub fn polled(&self, lane: u32, silence: Span) -> Option<u32> {
+    pub(crate) fn polled(&self, lane: u32, silence: Span) -> Option<u32> {
         if silence.end.saturating_sub(silence.start) < POLL_FROM {
             return None;
         }
@@ -207,7 +207,7 @@ impl<'a> GpuNodes<'a> {
         (span.start < silence.end && silence.end.saturating_sub(span.end) <= POLL_WITHIN).then_some(i)
     }
 
-    pub fn end(&self, i: u32) -> Ns {
+    pub(crate) fn end(&self, i: u32) -> Ns {
         self.trace.activities[i as usize].span.end
     }
 

@@ -29,19 +29,19 @@ const HANDOVER_FROM: Ns = 100_000;
 
 /// The end of a thread's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WorkEnd {
-    pub lane: u32,
-    pub at: Ns,
+pub(crate) struct WorkEnd {
+    pub(crate) lane: u32,
+    pub(crate) at: Ns,
     /// The innermost event at that moment.
-    pub row: u32,
+    pub(crate) row: u32,
 }
 
 /// A stretch with one innermost event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
-    pub span: Span,
-    pub class: PathClass,
-    pub row: Option<u32>,
+pub(crate) struct Stretch {
+    pub(crate) span: Span,
+    pub(crate) class: PathClass,
+    pub(crate) row: Option<u32>,
 }
 
 /// The threads of a rank.
@@ -62,7 +62,7 @@ struct Ends {
 }
 
 impl<'a> HostNodes<'a> {
-    pub fn new(trace: &'a RankTrace) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace) -> Self {
         let works = |row: &&u32| match trace.classes[**row as usize] {
             Class::HostOp | Class::Runtime | Class::Collective => true,
             Class::Annotation => is_host_communication(Class::Annotation, trace.name(**row)),
@@ -75,7 +75,7 @@ impl<'a> HostNodes<'a> {
     }
 
     /// The latest end of work on any thread before `until` (longer work is cut there), if it is after `from`.
-    pub fn last(&self, from: Ns, until: Ns) -> Option<WorkEnd> {
+    pub(crate) fn last(&self, from: Ns, until: Ns) -> Option<WorkEnd> {
         let ends = self.working.iter().filter_map(|(lane, work)| {
             let i = work.spans().partition_point(|s| s.start < until).checked_sub(1)?;
             self.work_end(*lane, work.spans()[i].end.min(until))
@@ -84,7 +84,7 @@ impl<'a> HostNodes<'a> {
     }
 
     /// The stretch of work that lasts until `t`.
-    pub fn work_before(&self, lane: u32, t: Ns) -> Option<Stretch> {
+    pub(crate) fn work_before(&self, lane: u32, t: Ns) -> Option<Stretch> {
         let work = self.working.get(&lane)?.spans();
         let i = work.partition_point(|s| s.start < t).checked_sub(1)?;
         let within = work[i];
@@ -98,7 +98,7 @@ impl<'a> HostNodes<'a> {
 
     /// The end of work that a silent thread's next work at `t` follows: its own last end, or after a long silence that
     /// of the thread of its process that stopped last.
-    pub fn before_silence(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
+    pub(crate) fn before_silence(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
         let own = self.last_end(lane, t);
         if own.is_some_and(|o| t.saturating_sub(o.at) < HANDOVER_FROM) {
             return own;
@@ -144,7 +144,7 @@ impl<'a> HostNodes<'a> {
     }
 
     /// What a thread did during silence, latest first. The stretches cover `span` completely.
-    pub fn silence(&self, lane: u32, span: Span) -> Vec<Stretch> {
+    pub(crate) fn silence(&self, lane: u32, span: Span) -> Vec<Stretch> {
         let untracked =
             |start, end| Stretch { span: Span::new(start, end), class: PathClass::HostUntracked, row: None };
         let mut out = Vec::new();
@@ -166,13 +166,13 @@ impl<'a> HostNodes<'a> {
     }
 
     /// Whether any host event is open in the window.
-    pub fn is_recorded(&self, window: Span) -> bool {
+    pub(crate) fn is_recorded(&self, window: Span) -> bool {
         let mut threads = self.trace.threads().values();
         threads.any(|pieces| pieces.from(window.start).next().is_some_and(|p| p.span.start < window.end))
     }
 
     /// The last end of a thread's own work at or before `t`.
-    pub fn last_end(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
+    pub(crate) fn last_end(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
         let work = self.working.get(&lane)?.spans();
         let i = work.partition_point(|s| s.end <= t).checked_sub(1)?;
         self.work_end(lane, work[i].end)

@@ -15,7 +15,7 @@ use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 
 /// Device and stream.
-pub type StreamKey = (Option<i64>, Option<i64>);
+pub(crate) type StreamKey = (Option<i64>, Option<i64>);
 
 /// Value that some profilers write for "no stream".
 const NO_STREAM: i64 = u32::MAX as i64;
@@ -25,21 +25,21 @@ const STREAM_WAIT: &str = "Stream Wait Event";
 
 /// A wait of a stream for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wait {
+pub(crate) struct Wait {
     /// When the wait was submitted, ns.
-    pub call: Ns,
+    pub(crate) call: Ns,
     /// The stream on which the event was recorded.
-    pub on: StreamKey,
+    pub(crate) on: StreamKey,
     /// When the event was recorded, ns.
-    pub record: Ns,
+    pub(crate) record: Ns,
 }
 
 /// A moment of a thread, in a window that ends at `until`.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    pub lane: u32,
-    pub t: Ns,
-    pub until: Ns,
+    pub(crate) lane: u32,
+    pub(crate) t: Ns,
+    pub(crate) until: Ns,
 }
 
 /// A synchronisation row.
@@ -82,7 +82,7 @@ pub struct Syncs {
 }
 
 impl Syncs {
-    pub fn new(trace: &RankTrace) -> Self {
+    pub(crate) fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
         let mut me = Self::default();
         let mut rows: Vec<u32> = Vec::new();

@@ -22,9 +22,10 @@ pub enum BlockPart {
 }
 
 impl BlockPart {
-    pub const ALL: [BlockPart; 4] = [BlockPart::Compute, BlockPart::Communication, BlockPart::Memory, BlockPart::Idle];
+    pub(crate) const ALL: [BlockPart; 4] =
+        [BlockPart::Compute, BlockPart::Communication, BlockPart::Memory, BlockPart::Idle];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             BlockPart::Compute => "compute",
             BlockPart::Communication => "communication",
@@ -52,7 +53,7 @@ pub struct Block<L> {
 
 impl<L: Copy> Block<L> {
     /// A block of one piece.
-    pub fn of_piece(start: Ns, len: Ns, part: BlockPart, label: L) -> Self {
+    pub(crate) fn of_piece(start: Ns, len: Ns, part: BlockPart, label: L) -> Self {
         let mut times = [0; 4];
         times[part as usize] = len;
         Self { start, times, count: 1, longest: (len, part, label) }

@@ -62,14 +62,14 @@ struct Label {
 }
 
 /// A device's idle time and exposed copies, by the cause that owns them.
-pub struct Owned<'a> {
+pub(crate) struct Owned<'a> {
     /// In order of time; they cover all idle time of the device's capture.
-    pub idle: &'a [Piece],
-    pub ways: &'a [(Copy, Option<CauseKind>)],
+    pub(crate) idle: &'a [Piece],
+    pub(crate) ways: &'a [(Copy, Option<CauseKind>)],
 }
 
 /// Adds the blocks of a device. `windows` are those of the account.
-pub fn push(table: &mut TimelineTable, trace: &RankTrace, work: &DeviceWork, owned: &Owned, windows: &[Window]) {
+pub(crate) fn push(table: &mut TimelineTable, trace: &RankTrace, work: &DeviceWork, owned: &Owned, windows: &[Window]) {
     let chosen = chosen(trace, windows);
     let most = BLOCKS / (trace.devices.len() * chosen.len()).max(1);
     let pieces = pieces(trace, work, owned);

@@ -18,15 +18,15 @@ const WRAPPER: &str = "autograd::engine::evaluate_function";
 
 /// Backward operators with their forward operators.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Backward {
+pub(crate) struct Backward {
     /// Pairs (row of the forward operator, row of the backward operator), sorted by the second, which is unique.
-    pub pairs: Vec<(u32, u32)>,
+    pub(crate) pairs: Vec<(u32, u32)>,
     /// The same, with the backward node itself instead of the operator that autograd puts around it.
-    pub nodes: Vec<(u32, u32)>,
+    pub(crate) nodes: Vec<(u32, u32)>,
     /// Number of backward operators without a forward operator.
-    pub unmatched: u64,
+    pub(crate) unmatched: u64,
     /// `flow` or `sequence`; `None` if neither is recorded.
-    pub rule: Option<&'static str>,
+    pub(crate) rule: Option<&'static str>,
 }
 
 /// The two ends of a pair.
@@ -37,7 +37,7 @@ enum PairEnd {
 }
 
 impl Backward {
-    pub fn new(trace: &RankTrace) -> Self {
+    pub(crate) fn new(trace: &RankTrace) -> Self {
         let (mut found, unmatched, rule) =
             if trace.columns.flows.is_empty() { by_sequence(trace) } else { by_flow(trace) };
         let nodes = unique(found.clone());

@@ -21,17 +21,17 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 /// No position, and no other index.
-pub const NOWHERE: u32 = u32::MAX;
+pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// Events in preorder: a parent precedes everything below it, and a subtree is contiguous.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Forest {
+pub(crate) struct Forest {
     /// Row of each position.
-    pub rows: Vec<u32>,
+    pub(crate) rows: Vec<u32>,
     /// Position of the parent, `NOWHERE` for roots.
     parents: Vec<u32>,
     /// End of the subtree of each position (exclusive).
-    pub end: Vec<u32>,
+    pub(crate) end: Vec<u32>,
     /// Position of each row, `NOWHERE` for those outside the forest.
     at: Vec<u32>,
 }
@@ -39,7 +39,7 @@ pub struct Forest {
 impl Forest {
     /// The forest of `rows` (all below `all`). A row whose parent is outside the forest becomes a root, and so does the
     /// first row of a cycle of parents.
-    pub fn new(all: usize, rows: &[u32], parent: impl Fn(u32) -> Option<u32>) -> Self {
+    pub(crate) fn new(all: usize, rows: &[u32], parent: impl Fn(u32) -> Option<u32>) -> Self {
         let mut index = vec![NOWHERE; all];
         for (i, &row) in rows.iter().enumerate() {
             index[row as usize] = i as u32;
@@ -92,20 +92,20 @@ impl Forest {
         me
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    pub fn parent(&self, position: u32) -> Option<u32> {
+    pub(crate) fn parent(&self, position: u32) -> Option<u32> {
         self.parents.get(position as usize).copied().filter(|&p| p != NOWHERE)
     }
 
-    pub fn position(&self, row: u32) -> Option<u32> {
+    pub(crate) fn position(&self, row: u32) -> Option<u32> {
         self.at.get(row as usize).copied().filter(|&p| p != NOWHERE)
     }
 
     /// Adds every node's value to all of its ancestors.
-    pub fn add_up<T: AddAssign + Copy>(&self, values: &mut [T]) {
+    pub(crate) fn add_up<T: AddAssign + Copy>(&self, values: &mut [T]) {
         for p in (0..self.len()).rev() {
             if let Some(up) = self.parent(p as u32) {
                 let value = values[p];
@@ -116,7 +116,7 @@ impl Forest {
 }
 
 /// Per activity: whether it overlaps no other in time, on any stream or device.
-pub fn alone(all: &[Activity]) -> Vec<bool> {
+pub(crate) fn alone(all: &[Activity]) -> Vec<bool> {
     let mut alone = vec![true; all.len()];
     let mut last: Option<(usize, Ns)> = None;
     for (i, a) in all.iter().enumerate().filter(|(_, a)| !a.span.is_empty()) {
@@ -135,14 +135,14 @@ pub fn alone(all: &[Activity]) -> Vec<bool> {
 
 /// GPU work launched at or below one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SubtreeWork {
+pub(crate) struct SubtreeWork {
     /// Sum of durations.
-    pub sum_ns: Ns,
+    pub(crate) sum_ns: Ns,
     /// Length of the union.
-    pub busy_ns: Ns,
+    pub(crate) busy_ns: Ns,
     /// First start and last end; empty if nothing was launched.
-    pub extent: Span,
-    pub count: u32,
+    pub(crate) extent: Span,
+    pub(crate) count: u32,
     /// Number of activities that overlap another one.
     crowded: u32,
 }
@@ -165,9 +165,9 @@ impl AddAssign for SubtreeWork {
 
 /// GPU work launched at or below each node of a forest. Stored only for nodes that have any, which are few.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WorkBelow {
+pub(crate) struct WorkBelow {
     /// Pairs (position, index of an activity), in order.
-    pub launched: Vec<(u32, u32)>,
+    pub(crate) launched: Vec<(u32, u32)>,
     /// Index into `work` for each position, or `NOWHERE`.
     slots: Vec<u32>,
     /// In order of position.
@@ -176,7 +176,7 @@ pub struct WorkBelow {
 
 impl WorkBelow {
     /// `launched` assigns activities to positions; `alone` says for each activity whether it overlaps no other.
-    pub fn new(forest: &Forest, mut launched: Vec<(u32, u32)>, all: &[Activity], alone: &[bool]) -> Self {
+    pub(crate) fn new(forest: &Forest, mut launched: Vec<(u32, u32)>, all: &[Activity], alone: &[bool]) -> Self {
         launched.sort();
         let mut slots = vec![NOWHERE; forest.len()];
         for &(p, _) in &launched {
@@ -216,7 +216,7 @@ impl WorkBelow {
     }
 
     /// The work at or below a position.
-    pub fn at(&self, position: u32) -> &SubtreeWork {
+    pub(crate) fn at(&self, position: u32) -> &SubtreeWork {
         let slot = self.slots.get(position as usize).copied().unwrap_or(NOWHERE);
         self.work.get(slot as usize).unwrap_or(&SubtreeWork::NONE)
     }
@@ -248,7 +248,7 @@ impl WorkBelow {
     }
 
     /// Activities launched at the positions of a range.
-    pub fn within(&self, from: u32, until: u32) -> &[(u32, u32)] {
+    pub(crate) fn within(&self, from: u32, until: u32) -> &[(u32, u32)] {
         let start = self.launched.partition_point(|l| l.0 < from);
         &self.launched[start..start + self.launched[start..].partition_point(|l| l.0 < until)]
     }

@@ -4,7 +4,7 @@
 //! it outlasts that operator so that the tree makes it a sibling.
 
 mod backward;
-pub mod forest;
+pub(crate) mod forest;
 
 use crate::facts::calls::backward::Backward;
 use crate::facts::calls::forest::{Forest, NOWHERE, WorkBelow, alone};
@@ -18,23 +18,23 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// The calls of a rank, made by the first that asks.
-pub struct CallForest<'a> {
-    pub trace: &'a RankTrace,
+pub(crate) struct CallForest<'a> {
+    pub(crate) trace: &'a RankTrace,
     calls: Arc<Calls>,
 }
 
 impl<'a> CallForest<'a> {
-    pub fn new(trace: &'a RankTrace) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace) -> Self {
         Self { trace, calls: trace.shared(Calls::new) }
     }
 
     /// For operators: duration without operators and calls inside, ns; for calls 0.
-    pub fn host_self_ns(&self, position: u32) -> Ns {
+    pub(crate) fn host_self_ns(&self, position: u32) -> Ns {
         if self.is_op(position) { self.trace.stacks.self_ns(self.row(position)).unwrap_or(0) } else { 0 }
     }
 
     /// Start of the event at a position, ns.
-    pub fn start(&self, position: u32) -> Ns {
+    pub(crate) fn start(&self, position: u32) -> Ns {
         self.trace.columns.ts[self.row(position) as usize]
     }
 }
@@ -48,20 +48,20 @@ impl Deref for CallForest<'_> {
 }
 
 /// Operators and API calls with their times. Vectors are indexed by position in the forest.
-pub struct Calls {
-    pub forest: Forest,
-    pub below: WorkBelow,
+pub(crate) struct Calls {
+    pub(crate) forest: Forest,
+    pub(crate) below: WorkBelow,
     /// Per activity: whether it overlaps no other.
-    pub alone: Vec<bool>,
+    pub(crate) alone: Vec<bool>,
     /// The innermost operator at or above each position, or `NOWHERE`.
     ops: Vec<u32>,
     /// Duration within the tree, ns.
-    pub host_ns: Vec<Ns>,
+    pub(crate) host_ns: Vec<Ns>,
     /// For operators: time in their own API calls; for calls outside any operator: their self time, ns.
-    pub host_api_ns: Vec<Ns>,
+    pub(crate) host_api_ns: Vec<Ns>,
     /// Pairs (position of the operator, or else of the top-level call; activity), in order.
-    pub own: Vec<(u32, u32)>,
-    pub backward: Backward,
+    pub(crate) own: Vec<(u32, u32)>,
+    pub(crate) backward: Backward,
     /// GPU time of the backward operators joined to operators at or below each position, ns; empty if there are none.
     bwd_gpu_ns: Vec<Ns>,
 }
@@ -111,21 +111,21 @@ impl Calls {
     }
 
     /// Whether the event at a position is an operator.
-    pub fn is_op(&self, position: u32) -> bool {
+    pub(crate) fn is_op(&self, position: u32) -> bool {
         self.ops[position as usize] == position
     }
 
     /// The innermost operator at or above a position.
-    pub fn op(&self, position: u32) -> Option<u32> {
+    pub(crate) fn op(&self, position: u32) -> Option<u32> {
         Some(self.ops[position as usize]).filter(|&op| op != NOWHERE)
     }
 
     /// GPU time of the backward operators joined to operators at or below a position, ns.
-    pub fn bwd_gpu_ns(&self, position: u32) -> Ns {
+    pub(crate) fn bwd_gpu_ns(&self, position: u32) -> Ns {
         self.bwd_gpu_ns.get(position as usize).copied().unwrap_or(0)
     }
 
-    pub fn row(&self, position: u32) -> u32 {
+    pub(crate) fn row(&self, position: u32) -> u32 {
         self.forest.rows[position as usize]
     }
 }

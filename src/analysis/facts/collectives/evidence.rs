@@ -11,23 +11,23 @@ use serde_json::Value;
 
 /// Facts about a call, each from the strongest source that has it.
 #[derive(Debug, Clone, Default)]
-pub struct Evidence {
-    pub kind: Option<CollectiveKind>,
-    pub group: LocalGroup,
-    pub seq: Option<u64>,
-    pub in_elements: Option<i64>,
-    pub out_elements: Option<i64>,
+pub(crate) struct Evidence {
+    pub(crate) kind: Option<CollectiveKind>,
+    pub(crate) group: LocalGroup,
+    pub(crate) seq: Option<u64>,
+    pub(crate) in_elements: Option<i64>,
+    pub(crate) out_elements: Option<i64>,
     /// Number of elements of the input tensors, from their shapes.
-    pub shape_elements: Option<i64>,
-    pub dtype: Option<String>,
-    pub src: Option<u32>,
-    pub dst: Option<u32>,
-    pub rank_arg: Option<u32>,
+    pub(crate) shape_elements: Option<i64>,
+    pub(crate) dtype: Option<String>,
+    pub(crate) src: Option<u32>,
+    pub(crate) dst: Option<u32>,
+    pub(crate) rank_arg: Option<u32>,
 }
 
 impl Evidence {
     /// Adds the facts of one event that are not known yet.
-    pub fn add(&mut self, trace: &RankTrace, row: u32) {
+    pub(crate) fn add(&mut self, trace: &RankTrace, row: u32) {
         let args = &trace.columns.args;
         let text = |arg| args.text(arg, row).map(|t| trace.text(t)).filter(|t| !t.is_empty());
         let rank = |arg| args.int(arg, row).and_then(|v| u32::try_from(v).ok());
@@ -90,7 +90,7 @@ impl Evidence {
     }
 
     /// The root's rank, if it is recorded as sender or receiver.
-    pub fn root(&self, kind: CollectiveKind) -> Option<u32> {
+    pub(crate) fn root(&self, kind: CollectiveKind) -> Option<u32> {
         match (kind.is_from_root(), kind.is_to_root()) {
             (true, _) => self.src,
             (_, true) => self.dst,
@@ -120,7 +120,7 @@ impl Evidence {
 }
 
 /// The kind of collective that a text names.
-pub fn kind_in(text: &str) -> Option<CollectiveKind> {
+pub(crate) fn kind_in(text: &str) -> Option<CollectiveKind> {
     collective_kind(text).and_then(CollectiveKind::named)
 }
 

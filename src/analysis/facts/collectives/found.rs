@@ -5,7 +5,7 @@ use hta_trace::collective::{Call, LocalGroup, Message, RankCalls};
 
 #[derive(Default)]
 pub(super) struct CallCollector {
-    pub calls: Vec<(Call, Vec<Message>)>,
+    pub(crate) calls: Vec<(Call, Vec<Message>)>,
     groups: Vec<LocalGroup>,
     group_ids: HashMap<LocalGroup, u32>,
     dtypes: Vec<String>,
@@ -13,7 +13,7 @@ pub(super) struct CallCollector {
 }
 
 impl CallCollector {
-    pub fn group(&mut self, group: LocalGroup) -> u32 {
+    pub(crate) fn group(&mut self, group: LocalGroup) -> u32 {
         if let Some(i) = self.group_ids.get(&group) {
             return *i;
         }
@@ -24,7 +24,7 @@ impl CallCollector {
     }
 
     /// Index of an element type; adds it if it is new. Types beyond the range of `u16` become the unknown type.
-    pub fn dtype(&mut self, name: &str) -> u16 {
+    pub(crate) fn dtype(&mut self, name: &str) -> u16 {
         if let Some(i) = self.dtype_ids.get(name) {
             return *i;
         }
@@ -34,7 +34,7 @@ impl CallCollector {
         i
     }
 
-    pub fn finish(mut self) -> RankCalls {
+    pub(crate) fn finish(mut self) -> RankCalls {
         self.calls.sort_by_key(|(c, _)| (c.submit, c.span.start, c.event));
         let (mut calls, mut edges) = (Vec::with_capacity(self.calls.len()), Vec::new());
         for (i, (call, of_call)) in self.calls.into_iter().enumerate() {

@@ -14,7 +14,7 @@ use hta_trace::timeline::WorkClass;
 use std::sync::Arc;
 
 /// The kind of a GPU activity: of a collective its kind, of a copy its direction; `None` for compute.
-pub fn activity_kind(trace: &RankTrace, a: &Activity) -> Option<&'static str> {
+pub(crate) fn activity_kind(trace: &RankTrace, a: &Activity) -> Option<&'static str> {
     match a.work {
         WorkClass::Communication => Some(collectives(trace).kind_of(a.row).name()),
         WorkClass::Memory => Some(copy_kind(a.class, trace.text(a.name))),
@@ -23,7 +23,7 @@ pub fn activity_kind(trace: &RankTrace, a: &Activity) -> Option<&'static str> {
 }
 
 /// The rank's calls of collectives.
-pub fn collectives(trace: &RankTrace) -> Arc<RankCalls> {
+pub(crate) fn collectives(trace: &RankTrace) -> Arc<RankCalls> {
     trace.shared(|trace| {
         let mut found = CallCollector::default();
         // Index 0 is the unknown type.

@@ -14,7 +14,7 @@ const MOST_DIFFERENCES: usize = 1_500;
 
 /// For each element of `a` the index of its partner in `b`; `None` if more than `most` elements of both together have
 /// none.
-pub fn align(a: &[Symbol], b: &[Symbol], most: usize) -> Option<Vec<Option<u32>>> {
+pub(crate) fn align(a: &[Symbol], b: &[Symbol], most: usize) -> Option<Vec<Option<u32>>> {
     let (n, m) = (a.len(), b.len());
     let most = most.min(MOST_DIFFERENCES).min(n + m);
     let agrees = |x: usize, y: usize| a.get(x).zip(b.get(y)).is_some_and(|(a, b)| a.is_like(*b));

@@ -21,10 +21,10 @@ const LEAST_PCT: usize = 95;
 const LENGTH_PCT: usize = 5;
 
 /// A capture that a replay may come from.
-pub struct Candidate {
-    pub symbols: Vec<Symbol>,
+pub(crate) struct Candidate {
+    pub(crate) symbols: Vec<Symbol>,
     /// Requests for which its kernels are launched.
-    pub padded_batch: Option<u64>,
+    pub(crate) padded_batch: Option<u64>,
 }
 
 impl Candidate {
@@ -35,7 +35,7 @@ impl Candidate {
 
 /// Why a replay has no capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reject {
+pub(crate) enum Reject {
     /// None was given.
     NoCapture,
     /// The closest one differs too much in length.
@@ -50,7 +50,7 @@ pub enum Reject {
 
 impl Reject {
     /// As in the tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Reject::NoCapture => "no capture",
             Reject::Length => "another length",
@@ -62,11 +62,11 @@ impl Reject {
 }
 
 /// Partners by index in the replay: index of the captured call.
-pub type Partners = Arc<[Option<u32>]>;
+pub(crate) type Partners = Arc<[Option<u32>]>;
 
 /// The captures that fit a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fit {
+pub(crate) enum Fit {
     /// All with this content, in order of their capture.
     Exact(Vec<u32>),
     /// The best ones, with the partners in each.
@@ -77,14 +77,14 @@ pub enum Fit {
 }
 
 /// All captures that are offered to a rank.
-pub struct Candidates {
-    pub all: Vec<Candidate>,
+pub(crate) struct Candidates {
+    pub(crate) all: Vec<Candidate>,
     /// Indices by content without directions.
     by_content: HashMap<Vec<Symbol>, Vec<u32>>,
 }
 
 impl Candidates {
-    pub fn new(all: Vec<Candidate>) -> Self {
+    pub(crate) fn new(all: Vec<Candidate>) -> Self {
         let mut by_content: HashMap<Vec<Symbol>, Vec<u32>> = HashMap::new();
         for (candidate, i) in all.iter().zip(0..) {
             let key = candidate.symbols.iter().map(|s| s.without_direction()).collect();
@@ -94,7 +94,7 @@ impl Candidates {
     }
 
     /// The captures that fit a sequence; `is_one_stream` if all its activities ran on one.
-    pub fn fit(&self, sequence: &[Symbol], is_one_stream: bool) -> Fit {
+    pub(crate) fn fit(&self, sequence: &[Symbol], is_one_stream: bool) -> Fit {
         if self.all.is_empty() {
             return Fit::Rejected(Reject::NoCapture, None);
         }
@@ -170,7 +170,12 @@ impl Candidates {
 /// among the replays of the same content in its iteration.
 ///
 /// `place` is the number of such replays before it, and of all of them. `None` if that does not decide.
-pub fn one_of(fitting: &[u32], candidates: &Candidates, batch: Option<u64>, place: (usize, usize)) -> Option<u32> {
+pub(crate) fn one_of(
+    fitting: &[u32],
+    candidates: &Candidates,
+    batch: Option<u64>,
+    place: (usize, usize),
+) -> Option<u32> {
     let padded = |i: &u32| candidates.all.get(*i as usize).and_then(|c| c.padded_batch);
     // The smallest batch that holds the requests.
     let wanted = batch.and_then(|requests| fitting.iter().filter_map(padded).filter(|n| *n >= requests).min());

@@ -10,6 +10,6 @@
 mod alignment;
 pub mod capture_file;
 mod choice;
-pub mod named;
+pub(crate) mod named;
 pub mod nodes;
 mod symbols;

@@ -7,14 +7,14 @@ use hta_trace::rank_trace::RankTrace;
 
 /// Activities in graphs, and the time of those without a name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct NamedNodes {
-    pub activities: u64,
-    pub named: u64,
+pub(crate) struct NamedNodes {
+    pub(crate) activities: u64,
+    pub(crate) named: u64,
     /// Summed duration of the activities in graphs, and (next field) of those without an operator.
-    pub graph_ns: Ns,
-    pub unnamed_ns: Ns,
+    pub(crate) graph_ns: Ns,
+    pub(crate) unnamed_ns: Ns,
     /// Summed duration of all activities.
-    pub gpu_ns: Ns,
+    pub(crate) gpu_ns: Ns,
 }
 
 impl NamedNodes {
@@ -35,7 +35,7 @@ impl NamedNodes {
     }
 
     /// The sentence for reports; `None` without graphs.
-    pub fn sentence(&self) -> Option<String> {
+    pub(crate) fn sentence(&self) -> Option<String> {
         (self.activities > 0).then(|| {
             format!(
                 "named {} of {} graph activities, {} of GPU time unnamed",
@@ -47,7 +47,7 @@ impl NamedNodes {
     }
 
     /// Adds the sums of another rank.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.activities += other.activities;
         self.named += other.named;
         self.graph_ns += other.graph_ns;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// How an activity got its operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum OpSource {
+pub(crate) enum OpSource {
     /// The whole replay is equal to a capture.
     Exact,
     /// Most of it is in the order of a capture, and this activity is.
@@ -33,7 +33,7 @@ pub enum OpSource {
 
 impl OpSource {
     /// As in the tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             OpSource::Exact => "exact",
             OpSource::Partial => "partial",
@@ -45,7 +45,7 @@ impl OpSource {
 
 /// The capture of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Match {
+pub(crate) enum Match {
     Exact(u32),
     Partial(u32, Partners),
     ByCount(u32),
@@ -55,7 +55,7 @@ pub enum Match {
 
 impl Match {
     /// Index of the capture, and how it was found.
-    pub fn capture(&self) -> (Option<u32>, OpSource) {
+    pub(crate) fn capture(&self) -> (Option<u32>, OpSource) {
         match self {
             Match::Exact(i) => (Some(*i), OpSource::Exact),
             Match::Partial(i, _) => (Some(*i), OpSource::Partial),
@@ -66,25 +66,25 @@ impl Match {
 }
 
 /// One launch of a graph.
-pub struct Replay {
+pub(crate) struct Replay {
     /// Row of the launch call.
-    pub call: u32,
+    pub(crate) call: u32,
     /// Indices of its activities, in the order of the graph.
-    pub nodes: Vec<u32>,
+    pub(crate) nodes: Vec<u32>,
     /// Index into [`GraphNodes::sequences`].
-    pub sequence: u32,
-    pub found: Match,
+    pub(crate) sequence: u32,
+    pub(crate) found: Match,
 }
 
 /// A captured graph; `operator` of its calls is an index into [`GraphNodes::operators`].
-pub struct Graph {
+pub(crate) struct Graph {
     /// File of the capture.
-    pub file: String,
+    pub(crate) file: String,
     /// Whether the trace itself captured it.
-    pub is_own: bool,
-    pub name: Option<StrId>,
-    pub padded_batch: Option<u64>,
-    pub calls: Vec<CapturedCall>,
+    pub(crate) is_own: bool,
+    pub(crate) name: Option<StrId>,
+    pub(crate) padded_batch: Option<u64>,
+    pub(crate) calls: Vec<CapturedCall>,
 }
 
 /// The call of an operator that owns an activity: the one place where that is decided.
@@ -98,26 +98,26 @@ pub enum OperatorCall {
 
 /// Where an activity is in its replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Node {
-    pub replay: u32,
+pub(crate) struct Node {
+    pub(crate) replay: u32,
     /// Place in the order of the graph.
-    pub index: u32,
-    pub source: OpSource,
+    pub(crate) index: u32,
+    pub(crate) source: OpSource,
     /// Index of the operator around the captured call.
-    pub operator: Option<u32>,
+    pub(crate) operator: Option<u32>,
 }
 
 /// The replays of a rank. Texts of captures are read with [`RankTrace::text`], as all others.
 #[derive(Default)]
 pub struct GraphNodes {
-    pub replays: Vec<Replay>,
+    pub(crate) replays: Vec<Replay>,
     /// The distinct contents of replays.
-    pub sequences: Vec<Vec<Symbol>>,
-    pub graphs: Vec<Graph>,
+    pub(crate) sequences: Vec<Vec<Symbol>>,
+    pub(crate) graphs: Vec<Graph>,
     /// Outer before inner; those of one capture together.
-    pub operators: Vec<CapturedOperator>,
+    pub(crate) operators: Vec<CapturedOperator>,
     /// Graphs and calls that the trace itself captured.
-    pub own_captures: (usize, usize),
+    pub(crate) own_captures: (usize, usize),
     /// Replay and place of each activity; empty without replays.
     places: Vec<Option<(u32, u32)>>,
 }
@@ -236,7 +236,7 @@ impl GraphNodes {
     }
 
     /// Where an activity is in its replay; `None` if it is not in a graph.
-    pub fn node(&self, activity: u32) -> Option<Node> {
+    pub(crate) fn node(&self, activity: u32) -> Option<Node> {
         let (replay, index) = (*self.places.get(activity as usize)?)?;
         let found = &self.replays.get(replay as usize)?.found;
         let (graph, source) = found.capture();
@@ -278,7 +278,7 @@ impl GraphNodes {
     }
 
     /// Index of the captured operator of an activity in a graph.
-    pub fn operator_of(&self, activity: u32) -> Option<u32> {
+    pub(crate) fn operator_of(&self, activity: u32) -> Option<u32> {
         self.node(activity)?.operator
     }
 
@@ -288,7 +288,7 @@ impl GraphNodes {
     }
 
     /// The captured operator of an activity, and the operators around it.
-    pub fn outward(&self, index: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn outward(&self, index: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(index), move |i| self.operator(*i)?.outer)
     }
 }
@@ -338,7 +338,7 @@ impl AddedTexts<'_> {
 }
 
 /// The id of the graph of a replay, where the recorder writes it.
-pub fn graph_id(trace: &RankTrace, replay: &Replay) -> Option<u64> {
+pub(crate) fn graph_id(trace: &RankTrace, replay: &Replay) -> Option<u64> {
     let first = replay.nodes.first().and_then(|i| trace.activities.get(*i as usize))?;
     trace.columns.args.uint(Arg::GraphId, first.row).filter(|id| *id != 0)
 }

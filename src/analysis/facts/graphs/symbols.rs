@@ -9,7 +9,7 @@ use hta_trace::kernel::demangled;
 
 /// A node of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Symbol {
+pub(crate) enum Symbol {
     /// The name as a number; `None` if it is not recorded.
     Kernel(Option<u32>),
     /// The direction as a number; `None` if it is not recorded.
@@ -19,12 +19,12 @@ pub enum Symbol {
 
 impl Symbol {
     #[cfg(test)]
-    pub fn kernel(name: u32) -> Self {
+    pub(crate) fn kernel(name: u32) -> Self {
         Self::Kernel(Some(name))
     }
 
     /// Whether both can be one node: a copy of unknown direction is like any copy.
-    pub fn is_like(self, other: Self) -> bool {
+    pub(crate) fn is_like(self, other: Self) -> bool {
         match (self, other) {
             (Symbol::Copy(a), Symbol::Copy(b)) => a.is_none() || b.is_none() || a == b,
             (a, b) => a == b,
@@ -32,7 +32,7 @@ impl Symbol {
     }
 
     /// The symbol without what only one side may know, so that nodes that are alike are equal.
-    pub fn without_direction(self) -> Self {
+    pub(crate) fn without_direction(self) -> Self {
         match self {
             Symbol::Copy(_) => Symbol::Copy(None),
             other => other,
@@ -40,7 +40,7 @@ impl Symbol {
     }
 
     /// Kernel, copy or set.
-    pub fn kind(self) -> u8 {
+    pub(crate) fn kind(self) -> u8 {
         match self {
             Symbol::Kernel(_) => 0,
             Symbol::Copy(_) => 1,
@@ -51,7 +51,7 @@ impl Symbol {
 
 /// Numbers for names.
 #[derive(Default)]
-pub struct Symbols(HashMap<String, u32>);
+pub(crate) struct Symbols(HashMap<String, u32>);
 
 impl Symbols {
     /// The symbol of a node by its kind and name. `direction` reads the text of a copy's direction.

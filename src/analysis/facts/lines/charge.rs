@@ -20,14 +20,14 @@ use hta_base::units::Ns;
 /// What is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Charge {
-    pub line: LineId,
+    pub(crate) line: LineId,
     /// Whether it is charged for its backward pass.
-    pub is_backward: bool,
+    pub(crate) is_backward: bool,
     /// Thread and instant that the line belongs to: those of the forward operator for a backward pass.
-    pub lane: u32,
-    pub t: Ns,
+    pub(crate) lane: u32,
+    pub(crate) t: Ns,
     /// Row of that forward operator.
-    pub forward: Option<u32>,
+    pub(crate) forward: Option<u32>,
 }
 
 /// Charges of one rank.
@@ -41,7 +41,7 @@ pub struct Charging<'a> {
 }
 
 impl<'a> Charging<'a> {
-    pub fn new(calls: &CallForest, lines: &'a Lines) -> Self {
+    pub(crate) fn new(calls: &CallForest, lines: &'a Lines) -> Self {
         let pairs = &calls.backward.nodes;
         let mut forward: Vec<Option<u32>> = vec![None; if pairs.is_empty() { 0 } else { calls.forest.len() }];
         let mut places = HashMap::new();

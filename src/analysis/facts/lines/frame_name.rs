@@ -4,16 +4,16 @@ use hta_base::wording::names::frame_parts;
 
 /// The function of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameName<'a> {
-    pub file: &'a str,
+pub(crate) struct FrameName<'a> {
+    pub(crate) file: &'a str,
     /// Where the function is defined; of a frame that was open when the recording began, the line that ran then.
-    pub line: u32,
-    pub function: &'a str,
+    pub(crate) line: u32,
+    pub(crate) function: &'a str,
 }
 
 impl<'a> FrameName<'a> {
     /// `None` for a built-in function, a module call, or another name without file and line.
-    pub fn new(name: &'a str) -> Option<Self> {
+    pub(crate) fn new(name: &'a str) -> Option<Self> {
         if is_built_in(name) || name.starts_with("nn.Module: ") {
             return None;
         }
@@ -23,12 +23,12 @@ impl<'a> FrameName<'a> {
 }
 
 /// Whether a frame is a call of a function that is not written in Python.
-pub fn is_built_in(name: &str) -> bool {
+pub(crate) fn is_built_in(name: &str) -> bool {
     name.starts_with("<built-in")
 }
 
 /// File and line of a call.
-pub fn call_place(text: &str) -> Option<(&str, u32)> {
+pub(crate) fn call_place(text: &str) -> Option<(&str, u32)> {
     let (file, line) = text.rsplit_once(':')?;
     Some((file, line.parse().ok()?)).filter(|(file, _)| !file.is_empty())
 }

@@ -36,16 +36,16 @@ use std::sync::Arc;
 
 /// A row of the table of lines: an index into [`Lines::sites`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LineId(pub u32);
+pub(crate) struct LineId(pub u32);
 
 /// No Python frame is open.
-pub const NO_PYTHON: LineId = LineId(0);
+pub(crate) const NO_PYTHON: LineId = LineId(0);
 /// Frames are open, but none of user code.
-pub const NO_USER_CODE: LineId = LineId(1);
+pub(crate) const NO_USER_CODE: LineId = LineId(1);
 
 /// How exactly a row says where time went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub(crate) enum Level {
     /// A line, from which a call was made.
     Line,
     /// A function, with the line of its definition.
@@ -56,7 +56,7 @@ pub enum Level {
 
 impl Level {
     /// As in the tables.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Level::Line => "line",
             Level::Function => "function",
@@ -67,13 +67,13 @@ impl Level {
 
 /// A line or a function of user code, or one of the rows without.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Site {
+pub(crate) struct Site {
     /// Path of the file as recorded; `[no python]` and `[no user code]` for those rows.
-    pub file: String,
-    pub line: Option<u32>,
+    pub(crate) file: String,
+    pub(crate) line: Option<u32>,
     /// `None` for a line.
-    pub function: Option<String>,
-    pub level: Level,
+    pub(crate) function: Option<String>,
+    pub(crate) level: Level,
 }
 
 impl Site {
@@ -82,7 +82,7 @@ impl Site {
     }
 
     /// `train.py:12` for a line, `train.py(10): train` for a function.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match (self.line, &self.function) {
             (Some(line), Some(function)) => format!("{}({line}): {function}", self.file),
             (Some(line), None) => format!("{}:{line}", self.file),
@@ -93,7 +93,7 @@ impl Site {
 
 /// What a frame runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrameKind {
+pub(crate) enum FrameKind {
     /// A function of user code.
     User,
     /// A function that is not written in Python.
@@ -105,21 +105,21 @@ pub enum FrameKind {
 /// One Python frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    pub kind: FrameKind,
+    pub(crate) kind: FrameKind,
     /// To which the instants belong at which this frame is the innermost.
     pub line: LineId,
     /// The innermost user function at or around it; [`NO_USER_CODE`] if there is none.
     pub function: LineId,
     /// The line in user code from which it was called; `None` unless its caller is user code and the line is recorded.
-    pub called_at: Option<LineId>,
+    pub(crate) called_at: Option<LineId>,
     /// Row of the frame around it.
-    pub outer: Option<u32>,
+    pub(crate) outer: Option<u32>,
 }
 
 /// The lines of one rank.
-pub struct Lines {
+pub(crate) struct Lines {
     /// By [`LineId`]; the first two are [`NO_PYTHON`] and [`NO_USER_CODE`].
-    pub sites: Vec<Site>,
+    pub(crate) sites: Vec<Site>,
     /// Rows of the frames, ascending.
     rows: Vec<u32>,
     /// Frames in the order of `rows`.
@@ -134,7 +134,7 @@ impl Lines {
         trace.shared(|trace| Self::new(trace, &UserCode::default()))
     }
 
-    pub fn new(trace: &RankTrace, code: &UserCode) -> Self {
+    pub(crate) fn new(trace: &RankTrace, code: &UserCode) -> Self {
         let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let mut rows = Vec::new();
         for row in (0..trace.classes.len() as u32).filter(|r| trace.classes[*r as usize] == Class::Python) {
@@ -169,38 +169,38 @@ impl Lines {
     }
 
     /// Whether there are no Python frames.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// The row of an instant on a thread.
-    pub fn at(&self, lane: u32, t: Ns) -> LineId {
+    pub(crate) fn at(&self, lane: u32, t: Ns) -> LineId {
         self.frame_at(lane, t).and_then(|row| self.frame(row)).map_or(NO_PYTHON, |f| f.line)
     }
 
     /// Row of the innermost frame that is open on a thread at an instant.
-    pub fn frame_at(&self, lane: u32, t: Ns) -> Option<u32> {
+    pub(crate) fn frame_at(&self, lane: u32, t: Ns) -> Option<u32> {
         let piece = self.innermost.get(&lane)?.from(t).next()?;
         piece.span.holds(t).then_some(piece.row)
     }
 
     /// The frame at a row.
-    pub fn frame(&self, row: u32) -> Option<&Frame> {
+    pub(crate) fn frame(&self, row: u32) -> Option<&Frame> {
         self.frames.get(self.rows.binary_search(&row).ok()?)
     }
 
     /// All frames with their rows, in order of row.
-    pub fn frames(&self) -> impl Iterator<Item = (u32, &Frame)> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = (u32, &Frame)> {
         self.rows.iter().copied().zip(&self.frames)
     }
 
     /// Threads with frames: their lanes, and the innermost frame at every instant.
-    pub fn threads(&self) -> &BTreeMap<u32, InnermostTimeline> {
+    pub(crate) fn threads(&self) -> &BTreeMap<u32, InnermostTimeline> {
         &self.innermost
     }
 
     /// A line or function; [`NO_PYTHON`]'s for an id that is none.
-    pub fn site(&self, id: LineId) -> &Site {
+    pub(crate) fn site(&self, id: LineId) -> &Site {
         self.sites.get(id.0 as usize).unwrap_or(&self.sites[NO_PYTHON.0 as usize])
     }
 }

@@ -37,7 +37,7 @@ fn built_in() -> &'static LibraryCode {
 #[derive(Debug, Clone, Default)]
 pub struct UserCode {
     /// Every Python function counts as the user's.
-    pub all_frames: bool,
+    pub(crate) all_frames: bool,
     user: Vec<Regex>,
     library: Vec<Regex>,
 }
@@ -45,12 +45,12 @@ pub struct UserCode {
 impl UserCode {
     /// `user` and `library`: patterns of paths, joined by commas, in which `*` is any text and `?` any character. They
     /// decide before the built-in list, `user` first.
-    pub fn new(all_frames: bool, user: Option<&str>, library: Option<&str>) -> Self {
+    pub(crate) fn new(all_frames: bool, user: Option<&str>, library: Option<&str>) -> Self {
         Self { all_frames, user: patterns(user), library: patterns(library) }
     }
 
     /// Whether a file is user code.
-    pub fn holds(&self, file: &str) -> bool {
+    pub(crate) fn holds(&self, file: &str) -> bool {
         let matches = |patterns: &[Regex]| patterns.iter().any(|p| p.is_match(file));
         if self.all_frames || matches(&self.user) {
             return true;

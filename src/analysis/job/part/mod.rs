@@ -24,32 +24,32 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartStep {
-    pub index: u32,
-    pub label: Option<i64>,
-    pub window: Span,
-    pub is_partial: bool,
+    pub(crate) index: u32,
+    pub(crate) label: Option<i64>,
+    pub(crate) window: Span,
+    pub(crate) is_partial: bool,
 }
 
 /// The time of a lane in one window, with communication not yet divided into waiting and transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartWindow {
-    pub scope: Scope,
-    pub step: Option<u32>,
-    pub label: Option<i64>,
-    pub is_partial: Option<bool>,
-    pub spans: Vec<Span>,
+    pub(crate) scope: Scope,
+    pub(crate) step: Option<u32>,
+    pub(crate) label: Option<i64>,
+    pub(crate) is_partial: Option<bool>,
+    pub(crate) spans: Vec<Span>,
     /// Compute without concurrent communication, ns.
-    pub compute_only: Ns,
+    pub(crate) compute_only: Ns,
     /// Compute with concurrent communication, ns.
-    pub overlapped: Ns,
+    pub(crate) overlapped: Ns,
     /// Communication without concurrent compute, ns.
-    pub exposed: Ns,
+    pub(crate) exposed: Ns,
     /// Copies and sets of memory without compute and communication, ns.
-    pub exposed_memory: Ns,
+    pub(crate) exposed_memory: Ns,
 }
 
 impl PartWindow {
-    pub fn dur(&self) -> Ns {
+    pub(crate) fn dur(&self) -> Ns {
         self.spans.iter().map(|s| s.len()).sum()
     }
 }
@@ -57,35 +57,35 @@ impl PartWindow {
 /// A device of the rank, or its host if collectives run there.
 #[derive(Debug, Clone, Default)]
 pub struct Lane {
-    pub device: Option<i64>,
-    pub is_gpu: bool,
+    pub(crate) device: Option<i64>,
+    pub(crate) is_gpu: bool,
     /// Communication without concurrent compute, as sorted and disjoint spans.
-    pub exposed: Vec<Span>,
-    pub windows: Vec<PartWindow>,
-    pub local: Local,
+    pub(crate) exposed: Vec<Span>,
+    pub(crate) windows: Vec<PartWindow>,
+    pub(crate) local: Local,
 }
 
 /// Summary of one rank.
 pub struct RankSummary {
     pub rank: u32,
-    pub host: Option<String>,
-    pub world: Option<u32>,
+    pub(crate) host: Option<String>,
+    pub(crate) world: Option<u32>,
     /// Whether times are on the Unix axis, so that ranks can be compared.
-    pub has_origin: bool,
+    pub(crate) has_origin: bool,
     /// Whether nothing, or only a part, of its device is recorded, so that it counts as missing to the others.
-    pub is_left_out: bool,
-    pub capture: Span,
-    pub step_rule: StepRule,
-    pub steps: Vec<PartStep>,
-    pub calls: RankCalls,
+    pub(crate) is_left_out: bool,
+    pub(crate) capture: Span,
+    pub(crate) step_rule: StepRule,
+    pub(crate) steps: Vec<PartStep>,
+    pub(crate) calls: RankCalls,
     /// One entry per call.
-    pub readiness: Vec<Readiness>,
-    pub lanes: Vec<Lane>,
+    pub(crate) readiness: Vec<Readiness>,
+    pub(crate) lanes: Vec<Lane>,
     /// The calls of each lane, by start.
     order: Vec<CallsByStart>,
-    pub origins: BTreeMap<StrId, KernelOrigin>,
+    pub(crate) origins: BTreeMap<StrId, KernelOrigin>,
     /// Names in `lanes` and `origins`.
-    pub names: Interner,
+    pub(crate) names: Interner,
 }
 
 /// Options for mapping a rank for the joined job.
@@ -173,12 +173,12 @@ impl RankSummary {
     }
 
     /// The step of a call.
-    pub fn step_of(&self, call: &Call) -> Option<&PartStep> {
+    pub(crate) fn step_of(&self, call: &Call) -> Option<&PartStep> {
         self.steps.get(call.step? as usize)
     }
 
     /// Calls of a lane, in the order in which the rank was ready for them.
-    pub fn calls_by_ready(&self, lane: usize) -> Vec<usize> {
+    pub(crate) fn calls_by_ready(&self, lane: usize) -> Vec<usize> {
         let mut out: Vec<usize> =
             self.order.get(lane).map_or(Vec::new(), |o| o.calls.iter().map(|&i| i as usize).collect());
         out.sort_by_key(|&i| (self.readiness[i].ready, i));
@@ -186,7 +186,7 @@ impl RankSummary {
     }
 
     /// Calls of a lane that overlap `span`, in order of start.
-    pub fn calls_in(&self, lane: usize, span: Span) -> impl Iterator<Item = u32> {
+    pub(crate) fn calls_in(&self, lane: usize, span: Span) -> impl Iterator<Item = u32> {
         let calls = &self.calls.calls;
         let (order, reach) = self.order.get(lane).map_or((&[][..], &[][..]), |o| (&o.calls, &o.reach));
         let first = reach.partition_point(|r| *r <= span.start);
@@ -195,7 +195,7 @@ impl RankSummary {
     }
 
     /// The synchronization points of a lane. `met` says for each call whether its end is one.
-    pub fn sync_points(&self, lane: usize, met: &[bool]) -> SyncPoints {
+    pub(crate) fn sync_points(&self, lane: usize, met: &[bool]) -> SyncPoints {
         let calls = &self.calls.calls;
         let of_lane = self.order.get(lane).map_or(&[][..], |o| &o.calls);
         let joined = of_lane.iter().map(|&i| i as usize).filter(|&i| met.get(i) == Some(&true));
@@ -206,11 +206,11 @@ impl RankSummary {
 }
 
 /// Synchronization points: ends of calls at which a rank met other ranks, in order of time.
-pub struct SyncPoints(Vec<(Ns, usize)>);
+pub(crate) struct SyncPoints(Vec<(Ns, usize)>);
 
 impl SyncPoints {
     /// The last synchronization point up to `t`, with its call.
-    pub fn before(&self, t: Ns) -> Option<(Ns, usize)> {
+    pub(crate) fn before(&self, t: Ns) -> Option<(Ns, usize)> {
         let (e, call) = self.0[self.0.partition_point(|(e, _)| *e <= t + TOLERANCE).checked_sub(1)?];
         Some((e.min(t), call))
     }

@@ -6,7 +6,7 @@ use hta_base::table::schema::{TableSpec, Text};
 
 table! {
     /// What a part says of its rank: one row.
-    pub struct Heads, HeadRow = "part" by "rank" {
+    pub(crate) struct Heads, HeadRow = "part" by "rank" {
         rank;
         host: Option<Text>, "", "host";
         world_size: Option<u32>, "ranks", "world size";
@@ -19,7 +19,7 @@ table! {
 
 table! {
     /// One row per step.
-    pub struct Steps, StepRow = "part_steps" by "step" {
+    pub(crate) struct Steps, StepRow = "part_steps" by "step" {
         step: u32, "", "step";
         step_label;
         start_ns: i64, "ns", "start of its window";
@@ -30,7 +30,7 @@ table! {
 
 table! {
     /// One row per process group as the rank names it.
-    pub struct Groups, GroupRow = "part_groups" by "position" {
+    pub(crate) struct Groups, GroupRow = "part_groups" by "position" {
         name: Option<Text>, "", "name";
         description: Option<Text>, "", "description";
         size: Option<u32>, "ranks", "members";
@@ -52,14 +52,14 @@ table! {
 
 table! {
     /// One row per element type.
-    pub struct Dtypes, DtypeRow = "part_dtypes" by "position" {
+    pub(crate) struct Dtypes, DtypeRow = "part_dtypes" by "position" {
         dtype: Text, "", "element type; the first is unknown";
     }
 }
 
 table! {
     /// One row per call of a collective.
-    pub struct Calls, CallRow = "part_calls" by "submission" {
+    pub(crate) struct Calls, CallRow = "part_calls" by "submission" {
         event_id: u32, "", "the kernel, or the range on the host";
         submit_ns: i64, "ns", "when it was submitted";
         thread: Option<u32>, "", "lane of the submitting thread";
@@ -87,7 +87,7 @@ table! {
 
 table! {
     /// One row per message between two ranks inside a call.
-    pub struct Edges, EdgeRow = "part_edges" by "call" {
+    pub(crate) struct Edges, EdgeRow = "part_edges" by "call" {
         call: u32, "", "position of the call";
         src: u32, "", "sender";
         dst: u32, "", "receiver";
@@ -97,7 +97,7 @@ table! {
 
 table! {
     /// One row per device, or host where collectives run there.
-    pub struct Lanes, LaneRow = "part_lanes" by "position" {
+    pub(crate) struct Lanes, LaneRow = "part_lanes" by "position" {
         device;
         is_gpu: bool, "", "a device";
     }
@@ -105,7 +105,7 @@ table! {
 
 table! {
     /// One row per stretch of communication without compute.
-    pub struct Exposed, ExposedRow = "part_exposed" by "lane, start_ns" {
+    pub(crate) struct Exposed, ExposedRow = "part_exposed" by "lane, start_ns" {
         lane: u32, "", "position of the lane";
         start_ns: i64, "ns", "start";
         end_ns: i64, "ns", "end";
@@ -114,7 +114,7 @@ table! {
 
 table! {
     /// One row per window of a lane.
-    pub struct Windows, WindowRow = "part_windows" by "lane" {
+    pub(crate) struct Windows, WindowRow = "part_windows" by "lane" {
         lane: u32, "", "position of the lane";
         scope;
         step: Option<u32>, "", "step";
@@ -129,7 +129,7 @@ table! {
 
 table! {
     /// One row per stretch of a window.
-    pub struct WindowSpans, WindowSpanRow = "part_window_spans" by "window, start_ns" {
+    pub(crate) struct WindowSpans, WindowSpanRow = "part_window_spans" by "window, start_ns" {
         window: u32, "", "position of the window, over all lanes";
         start_ns: i64, "ns", "start";
         end_ns: i64, "ns", "end";
@@ -138,7 +138,7 @@ table! {
 
 table! {
     /// One row per cut of a lane's local work.
-    pub struct Cuts, CutRow = "part_cuts" by "lane, ts_ns" {
+    pub(crate) struct Cuts, CutRow = "part_cuts" by "lane, ts_ns" {
         lane: u32, "", "position of the lane";
         ts_ns: i64, "ns", "time of the cut";
     }
@@ -146,7 +146,7 @@ table! {
 
 table! {
     /// One row per thing that filled time in a piece.
-    pub struct Entries, EntryRow = "part_entries" by "lane, piece" {
+    pub(crate) struct Entries, EntryRow = "part_entries" by "lane, piece" {
         lane: u32, "", "position of the lane";
         piece: u32, "", "position of the piece in the lane";
         what: Text, "", "what filled the time";
@@ -159,7 +159,7 @@ table! {
 
 table! {
     /// One row per kernel by name: where it comes from.
-    pub struct Origins, OriginRow = "part_origins" by "kernel" {
+    pub(crate) struct Origins, OriginRow = "part_origins" by "kernel" {
         kernel: u32, "", "position of its name";
         op: u32, "", "position of its operator's name";
         frame: u32, "", "position of the Python frame";
@@ -168,7 +168,7 @@ table! {
 
 table! {
     /// One row per name of the local work; the empty one, which is number 0, is left out.
-    pub struct Names, NameRow = "part_names" by "position" {
+    pub(crate) struct Names, NameRow = "part_names" by "position" {
         name: Text, "", "name";
     }
 }

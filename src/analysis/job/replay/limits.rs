@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// As measured.
-    pub replayed: Ns,
+    pub(crate) replayed: Ns,
     /// Every transfer takes no time.
-    pub instant_network: Ns,
+    pub(crate) instant_network: Ns,
     /// In addition hosts and copies take no time, and all ranks start together.
-    pub instant_hosts: Ns,
+    pub(crate) instant_hosts: Ns,
 }
 
 impl Limits {
     /// The same, when no device can be faster than its own compute.
-    pub fn at_least(self, compute: Ns) -> Self {
+    pub(crate) fn at_least(self, compute: Ns) -> Self {
         let instant_hosts = self.instant_hosts.max(compute);
         let instant_network = self.instant_network.max(instant_hosts);
         Self { replayed: self.replayed.max(instant_network), instant_network, instant_hosts }
@@ -29,7 +29,7 @@ impl Limits {
 impl Replay {
     /// The limits of the whole job and those of its steps. `None` if a rank has no device, because there is no host
     /// beside its work.
-    pub fn limits(&self) -> Option<(Limits, Vec<Limits>)> {
+    pub(crate) fn limits(&self) -> Option<(Limits, Vec<Limits>)> {
         let compute: Vec<Ns> = self.nodes.iter().map(|n| n.host.map(|h| h.compute)).collect::<Option<_>>()?;
         let measured = |i: usize| self.times_of(i);
         let only_compute = |i: usize| NodeTimes { local: compute[i], busy: compute[i], host: 0, lag: 0, saved: 0 };

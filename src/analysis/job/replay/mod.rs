@@ -87,17 +87,17 @@ const LATENCY: Ns = 8_000;
 
 /// The times of a node in a replay, ns.
 #[derive(Debug, Clone, Copy)]
-pub struct NodeTimes {
+pub(crate) struct NodeTimes {
     /// Local time with all waiting for the host.
-    pub local: Ns,
+    pub(crate) local: Ns,
     /// Local time of the device alone.
-    pub busy: Ns,
+    pub(crate) busy: Ns,
     /// Time of the host before the submission.
-    pub host: Ns,
+    pub(crate) host: Ns,
     /// From the submission until the rank is ready, where its device waited for its host.
-    pub lag: Ns,
+    pub(crate) lag: Ns,
     /// By how much the transfer is shorter than measured.
-    pub saved: Ns,
+    pub(crate) saved: Ns,
 }
 
 /// What a replay assumes beside the times of the nodes.
@@ -152,7 +152,7 @@ enum NodeEvent {
     Start,
 }
 
-pub struct Replay {
+pub(crate) struct Replay {
     nodes: Vec<Node>,
     /// All events, in order of measured time.
     order: Vec<(u32, NodeEvent)>,
@@ -161,7 +161,7 @@ pub struct Replay {
     /// Nodes of each instance: a range of `nodes_of`.
     of_instance: Vec<(u32, u32)>,
     nodes_of: Vec<u32>,
-    pub steps: Vec<StepKey>,
+    pub(crate) steps: Vec<StepKey>,
     start: Ns,
     /// Usual times of each node; its own if they are unknown.
     usual: Vec<NodeTimes>,
@@ -172,14 +172,14 @@ pub struct Replay {
 }
 
 /// Ends of the steps, ns on the common axis.
-pub struct StepEnds {
+pub(crate) struct StepEnds {
     ends: Vec<Ns>,
     start: Ns,
 }
 
 impl StepEnds {
     /// Length of each step, from the last end of the previous one, ns.
-    pub fn steps(&self) -> Vec<Ns> {
+    pub(crate) fn steps(&self) -> Vec<Ns> {
         let mut at = self.start;
         self.ends
             .iter()
@@ -192,14 +192,14 @@ impl StepEnds {
     }
 
     /// From the start to the last end, ns.
-    pub fn total(&self) -> Ns {
+    pub(crate) fn total(&self) -> Ns {
         self.ends.iter().max().map_or(0, |e| e - self.start)
     }
 }
 
 impl Replay {
     /// Builds the graph; `None` without matched collectives in steps.
-    pub fn new(job: &Job) -> Option<Self> {
+    pub(crate) fn new(job: &Job) -> Option<Self> {
         let mut nodes = Vec::new();
         let mut ids: HashMap<Member, u32> = HashMap::new();
         for (part, p) in job.parts.iter().enumerate().filter(|(_, p)| p.has_origin) {
@@ -300,17 +300,17 @@ impl Replay {
     }
 
     /// Replays the job with times chosen by the caller.
-    pub fn run(&self, times: impl Fn(usize) -> NodeTimes) -> StepEnds {
+    pub(crate) fn run(&self, times: impl Fn(usize) -> NodeTimes) -> StepEnds {
         self.replay(times, Assumed::default())
     }
 
     /// Replays the job with the usual times of some nodes.
-    pub fn run_repaired(&self, is_fixed: impl Fn(usize) -> bool) -> StepEnds {
+    pub(crate) fn run_repaired(&self, is_fixed: impl Fn(usize) -> bool) -> StepEnds {
         self.run(|i| if is_fixed(i) { self.usual(i) } else { self.times_of(i) })
     }
 
     /// Replays the job with local times chosen by the caller, as if no host could be late.
-    pub fn run_on_devices(&self, local: impl Fn(usize) -> Ns) -> StepEnds {
+    pub(crate) fn run_on_devices(&self, local: impl Fn(usize) -> Ns) -> StepEnds {
         let assumed = Assumed { without_hosts: true, ..Assumed::default() };
         self.replay(|i| NodeTimes { local: local(i), ..self.times_of(i) }, assumed)
     }
@@ -391,7 +391,7 @@ impl Replay {
     }
 
     /// The measured times.
-    pub fn measured(&self) -> StepEnds {
+    pub(crate) fn measured(&self) -> StepEnds {
         self.times(|i| self.nodes[i].end + self.tail(i))
     }
 
@@ -406,24 +406,24 @@ impl Replay {
     }
 
     /// Measured local time of a node, ns.
-    pub fn local(&self, node: usize) -> Ns {
+    pub(crate) fn local(&self, node: usize) -> Ns {
         self.nodes[node].local
     }
 
     /// Measured times of a node.
-    pub fn times_of(&self, node: usize) -> NodeTimes {
+    pub(crate) fn times_of(&self, node: usize) -> NodeTimes {
         let n = &self.nodes[node];
         let device = NodeTimes { local: n.local, busy: n.local, host: 0, lag: 0, saved: 0 };
         n.host.map_or(device, |h| NodeTimes { busy: h.busy, host: h.time, lag: h.lag, ..device })
     }
 
     /// Usual times of a node: those of its peers.
-    pub fn usual(&self, node: usize) -> NodeTimes {
+    pub(crate) fn usual(&self, node: usize) -> NodeTimes {
         self.usual[node]
     }
 
     /// Measured times with some time of a cause taken off: on the host, or else on the device.
-    pub fn less(&self, node: usize, off: Ns, on_host: bool) -> NodeTimes {
+    pub(crate) fn less(&self, node: usize, off: Ns, on_host: bool) -> NodeTimes {
         let t = self.times_of(node);
         let local = t.local - off;
         if !self.nodes[node].host.is_some_and(|h| h.is_bound) {
@@ -438,21 +438,21 @@ impl Replay {
     }
 
     /// The nodes of a part, which follow one another.
-    pub fn of_part(&self, part: u32) -> std::ops::Range<usize> {
+    pub(crate) fn of_part(&self, part: u32) -> std::ops::Range<usize> {
         let from = self.nodes.partition_point(|n| n.member.part < part);
         from..self.nodes.partition_point(|n| n.member.part <= part)
     }
 
-    pub fn part(&self, node: usize) -> u32 {
+    pub(crate) fn part(&self, node: usize) -> u32 {
         self.nodes[node].member.part
     }
 
-    pub fn member(&self, node: usize) -> Member {
+    pub(crate) fn member(&self, node: usize) -> Member {
         self.nodes[node].member
     }
 
     /// The local time of a node, on its rank's own clock.
-    pub fn window(&self, job: &Job, node: usize) -> LocalWindow {
+    pub(crate) fn window(&self, job: &Job, node: usize) -> LocalWindow {
         let n = &self.nodes[node];
         let ready = job.ready(n.member);
         let span = Span::new(ready - n.local.max(0), ready);
@@ -461,27 +461,27 @@ impl Replay {
 
     /// The peers of a node: nodes of the same step with the same kinds and sizes of calls at the same place, itself
     /// among them.
-    pub fn peers(&self) -> HashMap<(Option<StepKey>, u32), Vec<usize>> {
+    pub(crate) fn peers(&self) -> HashMap<(Option<StepKey>, u32), Vec<usize>> {
         let mut out: HashMap<_, Vec<usize>> = HashMap::new();
         (0..self.nodes.len()).for_each(|i| out.entry(self.peer_key(i)).or_default().push(i));
         out
     }
 
-    pub fn peer_key(&self, node: usize) -> (Option<StepKey>, u32) {
+    pub(crate) fn peer_key(&self, node: usize) -> (Option<StepKey>, u32) {
         (self.nodes[node].step, self.keys[node][1])
     }
 
     /// The lane of a node.
-    pub fn lane(&self, node: usize) -> u32 {
+    pub(crate) fn lane(&self, node: usize) -> u32 {
         self.nodes[node].lane
     }
 
-    pub fn call(&self, node: usize) -> u32 {
+    pub(crate) fn call(&self, node: usize) -> u32 {
         self.nodes[node].member.call
     }
 
     /// The nodes whose local times fill the local window of a node, back to the last meeting point.
-    pub fn segments(&self, node: usize) -> Vec<usize> {
+    pub(crate) fn segments(&self, node: usize) -> Vec<usize> {
         let mut out = vec![node];
         while let Base::Ready(b) = self.nodes[out[out.len() - 1]].base {
             out.push(b as usize);
@@ -489,11 +489,11 @@ impl Replay {
         out
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    pub fn step(&self, node: usize) -> Option<StepKey> {
+    pub(crate) fn step(&self, node: usize) -> Option<StepKey> {
         self.nodes[node].step
     }
 }

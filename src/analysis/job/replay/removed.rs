@@ -25,40 +25,40 @@ pub struct Removed {
 }
 
 impl Removed {
-    pub fn idle(&mut self, node: usize, ns: Ns) {
+    pub(crate) fn idle(&mut self, node: usize, ns: Ns) {
         self.of.entry(node).or_default().idle += ns;
     }
 
-    pub fn busy(&mut self, node: usize, ns: Ns) {
+    pub(crate) fn busy(&mut self, node: usize, ns: Ns) {
         self.of.entry(node).or_default().busy += ns;
     }
 
-    pub fn host(&mut self, node: usize, ns: Ns) {
+    pub(crate) fn host(&mut self, node: usize, ns: Ns) {
         self.of.entry(node).or_default().host += ns;
     }
 
-    pub fn transfer(&mut self, node: usize, ns: Ns) {
+    pub(crate) fn transfer(&mut self, node: usize, ns: Ns) {
         if ns > 0 {
             self.of.entry(node).or_default().transfer += ns;
         }
     }
 
     /// Removes time behind the last node of a part.
-    pub fn tail(&mut self, node: usize, ns: Ns) {
+    pub(crate) fn tail(&mut self, node: usize, ns: Ns) {
         *self.tails.entry(node).or_default() += ns;
     }
 }
 
 impl Replay {
     /// Replays the job without what is removed.
-    pub fn run_without(&self, removed: &Removed) -> StepEnds {
+    pub(crate) fn run_without(&self, removed: &Removed) -> StepEnds {
         let times: Vec<NodeTimes> = (0..self.len()).map(|i| self.without(i, removed)).collect();
         let ends = self.ends(|i| times[i], Assumed::default());
         let tail = |i: usize| (self.tail(i) - removed.tails.get(&i).copied().unwrap_or(0)).max(0);
         self.times(|i| ends[i] + tail(i))
     }
 
-    pub fn run_without_network(&self) -> StepEnds {
+    pub(crate) fn run_without_network(&self) -> StepEnds {
         self.replay(|i| self.times_of(i), Assumed { is_network_instant: true, ..Assumed::default() })
     }
 
@@ -79,7 +79,7 @@ impl Replay {
     }
 
     /// What filled the local time of a node.
-    pub fn local_uses<'a>(&self, job: &'a Job, node: usize) -> impl Iterator<Item = LocalEntry> + 'a {
+    pub(crate) fn local_uses<'a>(&self, job: &'a Job, node: usize) -> impl Iterator<Item = LocalEntry> + 'a {
         let n = &self.nodes[node];
         let p = &job.parts[n.member.part as usize];
         let ready = p.readiness[n.member.call as usize].ready;
@@ -88,7 +88,7 @@ impl Replay {
     }
 
     /// By last node of a part: what filled the time behind it, until the end of the part's last step.
-    pub fn tail_uses<'a>(&self, job: &'a Job, node: usize) -> impl Iterator<Item = LocalEntry> + 'a {
+    pub(crate) fn tail_uses<'a>(&self, job: &'a Job, node: usize) -> impl Iterator<Item = LocalEntry> + 'a {
         let n = &self.nodes[node];
         let p = &job.parts[n.member.part as usize];
         let from = p.calls.calls[n.member.call as usize].released;
@@ -97,13 +97,13 @@ impl Replay {
     }
 
     /// The last node of each part that has time behind it.
-    pub fn last_nodes(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn last_nodes(&self) -> impl Iterator<Item = usize> {
         self.tails.iter().filter(|(_, ns)| **ns > 0).map(|(node, _)| *node)
     }
 
     /// The node before whose submission a host thread was busy at a moment of a part's own clock: by node, in order of
     /// submission, with the start of the stretch.
-    pub fn host_stretches(&self, job: &Job, part: u32) -> Vec<(Span, usize)> {
+    pub(crate) fn host_stretches(&self, job: &Job, part: u32) -> Vec<(Span, usize)> {
         let calls = &job.parts[part as usize].calls.calls;
         let stretch = |i: usize| {
             let h = self.nodes[i].host?;

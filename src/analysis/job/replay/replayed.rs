@@ -11,9 +11,9 @@ pub const RELIABLE_PCT: f64 = 5.0;
 
 /// A job with the replay of what was measured.
 pub struct ReplayedJob {
-    pub replay: Replay,
+    pub(crate) replay: Replay,
     measured: Ns,
-    pub actual: StepEnds,
+    pub(crate) actual: StepEnds,
 }
 
 impl ReplayedJob {
@@ -30,22 +30,22 @@ impl ReplayedJob {
     }
 
     /// Deviation of the replay without repairs from what was measured, percent; `None` without measured time.
-    pub fn error_pct(&self) -> Option<f64> {
+    pub(crate) fn error_pct(&self) -> Option<f64> {
         percent((self.actual.total() - self.measured).abs(), self.measured)
     }
 
-    pub fn is_reliable(&self) -> bool {
+    pub(crate) fn is_reliable(&self) -> bool {
         self.error_pct().is_some_and(|error| error <= RELIABLE_PCT)
     }
 
     /// The job and its steps without network, and without hosts.
-    pub fn limits(&self) -> Option<(Limits, Vec<(StepKey, Limits)>)> {
+    pub(crate) fn limits(&self) -> Option<(Limits, Vec<(StepKey, Limits)>)> {
         let (all, of_steps) = self.replay.limits()?;
         Some((all, self.replay.steps.iter().copied().zip(of_steps).collect()))
     }
 
     /// How much shorter the job becomes by a repair, in the steps that count (if these are known, else in all), ns.
-    pub fn gain(&self, repaired: &StepEnds, counted: &[StepKey]) -> Ns {
+    pub(crate) fn gain(&self, repaired: &StepEnds, counted: &[StepKey]) -> Ns {
         let is_known = |k: &StepKey| self.replay.steps.binary_search(k).is_ok();
         if counted.is_empty() || !counted.iter().all(is_known) {
             return (self.actual.total() - repaired.total()).max(0);
@@ -56,18 +56,18 @@ impl ReplayedJob {
     }
 
     /// The gain if some parts took their usual time in some steps, ns.
-    pub fn gain_of(&self, is_repaired: impl Fn(u32, Option<StepKey>) -> bool, counted: &[StepKey]) -> Ns {
+    pub(crate) fn gain_of(&self, is_repaired: impl Fn(u32, Option<StepKey>) -> bool, counted: &[StepKey]) -> Ns {
         let is_fixed = |i: usize| is_repaired(self.replay.part(i), self.replay.step(i));
         self.gain(&self.replay.run_repaired(is_fixed), counted)
     }
 
     /// The gain if something is removed, ns.
-    pub fn gain_without(&self, removed: &Removed, counted: &[StepKey]) -> Ns {
+    pub(crate) fn gain_without(&self, removed: &Removed, counted: &[StepKey]) -> Ns {
         self.gain(&self.replay.run_without(removed), counted)
     }
 
     /// The gain if some calls take less time to transfer, each by `saved`, ns.
-    pub fn gain_of_transfers(&self, saved: impl Fn(Member) -> Ns, counted: &[StepKey]) -> Ns {
+    pub(crate) fn gain_of_transfers(&self, saved: impl Fn(Member) -> Ns, counted: &[StepKey]) -> Ns {
         let mut removed = Removed::default();
         for i in 0..self.replay.len() {
             removed.transfer(i, saved(self.replay.member(i)));
@@ -76,7 +76,7 @@ impl ReplayedJob {
     }
 
     /// The gain if no transfer took time, ns.
-    pub fn gain_of_network(&self, counted: &[StepKey]) -> Ns {
+    pub(crate) fn gain_of_network(&self, counted: &[StepKey]) -> Ns {
         self.gain(&self.replay.run_without_network(), counted)
     }
 }

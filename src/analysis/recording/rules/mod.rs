@@ -26,9 +26,9 @@ pub use too_short::NAME as TOO_SHORT;
 /// What rules judge.
 pub struct Recorded<'a, 'r> {
     /// In order of rank.
-    pub ranks: &'a [RecordingRow<'r>],
+    pub(crate) ranks: &'a [RecordingRow<'r>],
     /// Without parts where ranks are not joined.
-    pub job: &'a Job,
+    pub(crate) job: &'a Job,
 }
 
 pub struct Rule {
@@ -36,7 +36,7 @@ pub struct Rule {
     /// Text of its file.
     source: &'static str,
     /// The limits that it finds, the worst first.
-    pub find: fn(&Recorded) -> Vec<Limit>,
+    pub(crate) find: fn(&Recorded) -> Vec<Limit>,
 }
 
 impl Rule {
@@ -87,7 +87,7 @@ mod testing {
     use crate::recording::rules::{RULES, Recorded};
 
     /// A rank of which everything is recorded, changed by the test.
-    pub fn rank(rank: u32, change: impl FnOnce(&mut RecordingRow<'static>)) -> RecordingRow<'static> {
+    pub(crate) fn rank(rank: u32, change: impl FnOnce(&mut RecordingRow<'static>)) -> RecordingRow<'static> {
         let mut row = RecordingRow {
             rank,
             vendor: "nvidia",
@@ -149,7 +149,7 @@ mod testing {
     }
 
     /// The limits that a rule finds.
-    pub fn found(rule: &str, ranks: Vec<RecordingRow<'static>>) -> Vec<Limit> {
+    pub(crate) fn found(rule: &str, ranks: Vec<RecordingRow<'static>>) -> Vec<Limit> {
         let job = Job::join(std::iter::empty(), ClockMode::default());
         let rule = RULES.iter().find(|r| r.name == rule).expect("a rule of this name");
         (rule.find)(&Recorded { ranks: &ranks, job: &job })

@@ -46,40 +46,40 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// An event with a duration and a category other than `Trace`.
 #[derive(Debug, Clone)]
-pub struct Row<'a> {
+pub(crate) struct Row<'a> {
     /// Position in `traceEvents`, counting rows that are left out. Only whether it is 0 matters.
-    pub id: u32,
-    pub name: &'a str,
+    pub(crate) id: u32,
+    pub(crate) name: &'a str,
     /// Start as in the file, ns.
-    pub ts: i64,
-    pub dur: i64,
+    pub(crate) ts: i64,
+    pub(crate) dur: i64,
     /// Argument `stream`; -1 if there is none or it is no whole number.
-    pub stream: i64,
+    pub(crate) stream: i64,
     /// Argument `correlation`; -1 if there is none.
-    pub correlation: i64,
+    pub(crate) correlation: i64,
 }
 
 /// The rows of one file.
 #[derive(Debug, Clone)]
-pub struct Rank<'a> {
-    pub rank: i64,
+pub(crate) struct Rank<'a> {
+    pub(crate) rank: i64,
     /// True if any `ts` in the file is written with a fraction (also as `12.0`). Times are then rounded, see `load`.
-    pub fractional: bool,
+    pub(crate) fractional: bool,
     /// In file order.
-    pub rows: Vec<Row<'a>>,
+    pub(crate) rows: Vec<Row<'a>>,
 }
 
 /// Arguments of `get_potential_stragglers`, and one argument of `TraceAnalysis`.
 #[derive(Debug, Clone)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// `profiler_steps`; `None`: all steps.
-    pub steps: Option<Vec<i64>>,
+    pub(crate) steps: Option<Vec<i64>>,
     /// `num_candidates`; values below 1 count as 1.
-    pub candidates: i64,
+    pub(crate) candidates: i64,
     /// `include_last_profiler_step`.
-    pub include_last: bool,
+    pub(crate) include_last: bool,
     /// Prefix of the names of communication kernels; `ncclKernel` in HTA.
-    pub prefix: &'static str,
+    pub(crate) prefix: &'static str,
 }
 
 impl Default for Choice {
@@ -90,36 +90,36 @@ impl Default for Choice {
 
 /// HTA's result (`ranks`), and the values that lead to it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stragglers {
+pub(crate) struct Stragglers {
     /// Ranks with the most points first; of equal points, the lowest rank first.
-    pub ranks: Vec<i64>,
+    pub(crate) ranks: Vec<i64>,
     /// True if the first rank that is left out has as many points as the last one that is named.
-    pub tied: bool,
-    pub stream: i64,
-    pub kernel: String,
-    pub mean_step_us: f64,
+    pub(crate) tied: bool,
+    pub(crate) stream: i64,
+    pub(crate) kernel: String,
+    pub(crate) mean_step_us: f64,
     /// Rank and points of the ranks with a candidate, sorted by rank.
-    pub points: Vec<(i64, i64)>,
+    pub(crate) points: Vec<(i64, i64)>,
     /// Sorted by rank, then step.
-    pub starts: Vec<Start>,
+    pub(crate) starts: Vec<Start>,
 }
 
 /// A candidate: the last long kernel of a rank and step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Start {
-    pub rank: i64,
-    pub step: i64,
+pub(crate) struct Start {
+    pub(crate) rank: i64,
+    pub(crate) step: i64,
     /// Start, us from the first event of all ranks.
-    pub ts_us: f64,
-    pub dur_us: f64,
+    pub(crate) ts_us: f64,
+    pub(crate) dur_us: f64,
     /// Start from the first selected row, in units of the mean step.
-    pub normalized: f64,
-    pub late: bool,
+    pub(crate) normalized: f64,
+    pub(crate) late: bool,
 }
 
 /// The cases in which HTA raises an exception.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// A name starts with `ProfilerStep` but has no `#` and number after it (`AttributeError` while loading).
     StepName(String),
     /// None of the chosen steps exists (`ValueError: invalid value for argument`).
@@ -159,7 +159,7 @@ type ByStep = BTreeMap<i64, BTreeMap<i64, (f64, f64)>>;
 ///
 /// # Errors
 /// When HTA raises an exception; see [`Refused`].
-pub fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<Stragglers, Refused> {
+pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<Stragglers, Refused> {
     let loaded = load(ranks, options.include_last)?;
     let available = &loaded.steps;
     let chosen: BTreeSet<i64> = match &options.steps {

@@ -13,7 +13,7 @@ use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_potential_stragglers` with two candidates. There are no rows if HTA raises an exception.
-    pub struct Potential, PotentialRow = "compat_hta_potential_stragglers" by "position" {
+    pub(crate) struct Potential, PotentialRow = "compat_hta_potential_stragglers" by "position" {
         position: u32, "", "position in HTA's list";
         rank: u32, "", "rank";
         points: i64, "", "number of steps in which the rank is among the latest to start";
@@ -22,7 +22,7 @@ table! {
     }
 }
 
-pub struct Stragglers;
+pub(crate) struct Stragglers;
 
 impl Analysis for Stragglers {
     fn about(&self) -> About {

@@ -10,10 +10,10 @@ use std::io;
 use std::sync::{Condvar, Mutex};
 
 /// The result of reading a piece; `None` if it did not begin at its guess.
-pub type PieceResult = io::Result<Option<Box<Piece>>>;
+pub(crate) type PieceResult = io::Result<Option<Box<Piece>>>;
 
 /// What the thread that loads the file does next.
-pub enum Next {
+pub(crate) enum Next {
     /// Append the next piece, which is ready.
     Join(PieceResult),
     /// The next piece is not ready: read this one meanwhile.
@@ -23,7 +23,7 @@ pub enum Next {
     Failed,
 }
 
-pub struct Queue {
+pub(crate) struct Queue {
     state: Mutex<State>,
     /// Notified when a piece is finished.
     finished: Condvar,
@@ -52,12 +52,12 @@ impl State {
 }
 
 impl Queue {
-    pub fn new(pieces: usize, ahead: usize) -> Self {
+    pub(crate) fn new(pieces: usize, ahead: usize) -> Self {
         Self { state: Mutex::default(), finished: Condvar::new(), ahead, pieces }
     }
 
     /// The number of additional helpers for which there is work, if at most `most` may run. Counts them as running.
-    pub fn hire(&self, most: usize) -> usize {
+    pub(crate) fn hire(&self, most: usize) -> usize {
         let Ok(mut state) = self.state.lock() else { return 0 };
         let near = (state.joined + self.ahead).min(self.pieces) - state.taken;
         let more = most.saturating_sub(state.helpers).min(near);
@@ -66,7 +66,7 @@ impl Queue {
     }
 
     /// The next piece for a helper. `None`: the helper leaves.
-    pub fn help(&self) -> Option<usize> {
+    pub(crate) fn help(&self) -> Option<usize> {
         let mut state = self.state.lock().ok()?;
         let taken = state.take(self);
         state.helpers -= usize::from(taken.is_none());
@@ -75,7 +75,7 @@ impl Queue {
 
     /// What the loading thread does next. Waits while all pieces that are close enough are being read, each by a thread
     /// that does nothing else.
-    pub fn next(&self) -> Next {
+    pub(crate) fn next(&self) -> Next {
         let Ok(mut state) = self.state.lock() else { return Next::Failed };
         loop {
             let due = state.joined;
@@ -97,7 +97,7 @@ impl Queue {
         }
     }
 
-    pub fn finished(&self, i: usize, piece: PieceResult) {
+    pub(crate) fn finished(&self, i: usize, piece: PieceResult) {
         if let Ok(mut state) = self.state.lock() {
             state.ready.insert(i, piece);
             self.finished.notify_all();
@@ -105,14 +105,14 @@ impl Queue {
     }
 
     /// Stops the helpers: no more pieces are needed.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         if let Ok(mut state) = self.state.lock() {
             state.is_over = true;
         }
     }
 
     /// Reports that a piece that was taken will not be finished.
-    pub fn fail(&self) {
+    pub(crate) fn fail(&self) {
         if let Ok(mut state) = self.state.lock() {
             state.has_failed = true;
             state.is_over = true;

@@ -60,7 +60,7 @@ columns! {
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> Result<Section, ResultsError> {
     let (mut all_ranks, mut all_steps) = (BTreeSet::new(), BTreeSet::new());
     let there = results.read::<Delay>(|r| {
         all_ranks.insert(r.rank);
@@ -184,7 +184,7 @@ fn causes(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn collectives(results: &Results, ranks: usize, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn collectives(results: &Results, ranks: usize, texts: &mut Texts) -> Result<Section, ResultsError> {
     struct Size {
         ints: [Option<i64>; 7],
         floats: [Option<f64>; 2],
@@ -295,7 +295,7 @@ fn groups(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn what_if(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn what_if(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut grid = Grid::new(
         "what_if",
         &[

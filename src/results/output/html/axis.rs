@@ -5,13 +5,13 @@ use std::hash::Hash;
 
 /// Identifies a step across ranks, by its label or else by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
+pub(crate) enum Step {
     Label(i64),
     Index(u32),
 }
 
 impl Step {
-    pub fn new(index: Option<u32>, label: Option<i64>) -> Option<Self> {
+    pub(crate) fn new(index: Option<u32>, label: Option<i64>) -> Option<Self> {
         label.map(Step::Label).or(index.map(Step::Index))
     }
 }
@@ -25,17 +25,17 @@ impl std::fmt::Display for Step {
     }
 }
 
-pub struct Axis<T> {
+pub(crate) struct Axis<T> {
     places: HashMap<T, usize>,
     /// First and last item of each place.
     ends: Vec<(T, T)>,
     /// Largest number of items that share a place.
-    pub joined: usize,
+    pub(crate) joined: usize,
 }
 
 impl<T: Copy + Ord + Hash + std::fmt::Display> Axis<T> {
     /// An axis with at most `most` places.
-    pub fn new(all: &BTreeSet<T>, most: usize) -> Self {
+    pub(crate) fn new(all: &BTreeSet<T>, most: usize) -> Self {
         let joined = all.len().div_ceil(most.max(1)).max(1);
         let mut places = HashMap::new();
         let mut ends: Vec<(T, T)> = Vec::new();
@@ -49,16 +49,16 @@ impl<T: Copy + Ord + Hash + std::fmt::Display> Axis<T> {
         Self { places, ends, joined }
     }
 
-    pub fn place(&self, of: &T) -> Option<usize> {
+    pub(crate) fn place(&self, of: &T) -> Option<usize> {
         self.places.get(of).copied()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Label of a place: `3`, or `3-6`.
-    pub fn label(&self, place: usize) -> String {
+    pub(crate) fn label(&self, place: usize) -> String {
         match self.ends.get(place) {
             Some((a, b)) if a == b => a.to_string(),
             Some((a, b)) => format!("{a}-{b}"),

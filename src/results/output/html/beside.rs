@@ -44,12 +44,12 @@ const KEYS: [(&str, &str, &[&str]); 27] = [
 ];
 
 /// Whether a section has tables that are compared.
-pub fn has_keys(section: &str) -> bool {
+pub(crate) fn has_keys(section: &str) -> bool {
     KEYS.iter().any(|(of, ..)| *of == section)
 }
 
 /// Adds the figures of the baseline to the grids of this run. Texts of both must have the same indices.
-pub fn add(this: &mut Sections, base: &Sections) {
+pub(crate) fn add(this: &mut Sections, base: &Sections) {
     for (section, grid, key) in KEYS {
         let of_base = base.iter().find(|(name, _)| *name == section).and_then(|(_, s)| s.grid(grid));
         let of_this = this.iter_mut().find(|(name, _)| *name == section).and_then(|(_, s)| s.grid_mut(grid));

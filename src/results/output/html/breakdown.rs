@@ -11,16 +11,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rank and device of a lane; no device on a CPU-only rank.
-pub type LaneKey = (u32, Option<i64>);
+pub(crate) type LaneKey = (u32, Option<i64>);
 
 /// Largest number of lanes that are listed; if there are more, those with the smallest share of compute.
-pub const MOST_LANES: usize = 2_048;
+pub(crate) const MOST_LANES: usize = 2_048;
 /// Number of places for steps on an axis.
 const MOST_STEPS: usize = 400;
 /// Largest number of windows that are listed.
 const MOST_CELLS: usize = 8_192;
 /// Number of places on each side of a heat map.
-pub const SIDE: usize = 128;
+pub(crate) const SIDE: usize = 128;
 
 /// Length, compute, exposed communication, exposed memory and idle time, ns.
 type WindowParts = [i64; 5];
@@ -42,7 +42,7 @@ impl Window<'_> {
 #[derive(Debug, Clone, Default)]
 pub struct Lane {
     /// Number of full steps; if 0, the span is used.
-    pub full: u32,
+    pub(crate) full: u32,
     partial: u32,
     parts: WindowParts,
     span: WindowParts,
@@ -52,7 +52,7 @@ pub struct Lane {
 
 impl Lane {
     /// Number of windows in its sums.
-    pub fn windows(&self) -> u32 {
+    pub(crate) fn windows(&self) -> u32 {
         self.full.max(1)
     }
 
@@ -69,9 +69,9 @@ impl Lane {
 
 /// All lanes, and their steps.
 #[derive(Default)]
-pub struct Lanes {
-    pub lanes: BTreeMap<LaneKey, Lane>,
-    pub ranks: BTreeSet<u32>,
+pub(crate) struct Lanes {
+    pub(crate) lanes: BTreeMap<LaneKey, Lane>,
+    pub(crate) ranks: BTreeSet<u32>,
     steps: BTreeMap<Step, StepSums>,
     is_cpu: bool,
     is_gpu: bool,
@@ -79,13 +79,13 @@ pub struct Lanes {
 
 impl Lanes {
     /// Whether a row of a table with windows belongs to the windows that are used for its lane.
-    pub fn counts(&self, lane: &LaneKey, scope: &str, is_partial: Option<bool>) -> bool {
+    pub(crate) fn counts(&self, lane: &LaneKey, scope: &str, is_partial: Option<bool>) -> bool {
         let full = self.lanes.get(lane).is_some_and(|l| l.full > 0);
         if full { scope == "step" && is_partial != Some(true) } else { scope == "span" }
     }
 
     /// The lanes that are listed, those with the least compute first.
-    pub fn listed(&self) -> Vec<(&LaneKey, &Lane)> {
+    pub(crate) fn listed(&self) -> Vec<(&LaneKey, &Lane)> {
         let mut all: Vec<_> = self.lanes.iter().collect();
         all.sort_by_key(|(key, lane)| (Reverse(lane.without_compute()), **key));
         all.truncate(MOST_LANES);
@@ -111,7 +111,7 @@ fn add(to: &mut WindowParts, parts: &WindowParts) {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
+pub(crate) fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
     let mut all = Lanes::default();
     let there = results.read::<Window>(|w| {
         let key = (w.rank, w.device);
@@ -159,7 +159,7 @@ const PARTS: [Heading; 5] = [
 ];
 
 /// Headings of the columns that identify a lane.
-pub const LANE: [Heading; 3] = [
+pub(crate) const LANE: [Heading; 3] = [
     ("rank", "rank", CellType::Id, "rank"),
     ("device", "device", CellType::Id, "device index; none on a CPU-only rank"),
     (
@@ -171,7 +171,7 @@ pub const LANE: [Heading; 3] = [
 ];
 
 /// Cells of the columns that identify a lane.
-pub fn lane_cells(key: &LaneKey, lane: &Lane) -> [Cell; 3] {
+pub(crate) fn lane_cells(key: &LaneKey, lane: &Lane) -> [Cell; 3] {
     [key.0.into(), key.1.into(), lane.windows().into()]
 }
 
@@ -179,7 +179,7 @@ pub fn lane_cells(key: &LaneKey, lane: &Lane) -> [Cell; 3] {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
     let listed = lanes.listed();
     let headings: Vec<Heading> = LANE.iter().chain(&PARTS).copied().collect();
     let mut by_lane = Grid::new("temporal_breakdown", &headings);
@@ -341,7 +341,7 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
 }
 
 /// Values by rank and step; the largest counts if several share a place.
-pub struct Heat<const N: usize> {
+pub(crate) struct Heat<const N: usize> {
     width: usize,
     cells: Vec<Option<Place<N>>>,
 }
@@ -354,12 +354,12 @@ struct Place<const N: usize> {
 }
 
 impl<const N: usize> Heat<N> {
-    pub fn new(ranks: &Axis<u32>, steps: &Axis<Step>) -> Self {
+    pub(crate) fn new(ranks: &Axis<u32>, steps: &Axis<Step>) -> Self {
         Self { width: steps.len(), cells: vec![None; ranks.len() * steps.len()] }
     }
 
     /// Adds the values of a rank in a step. The first value decides which rank is named for a place.
-    pub fn add(&mut self, ranks: &Axis<u32>, steps: &Axis<Step>, rank: u32, step: &Step, values: [i64; N]) {
+    pub(crate) fn add(&mut self, ranks: &Axis<u32>, steps: &Axis<Step>, rank: u32, step: &Step, values: [i64; N]) {
         let (Some(y), Some(x)) = (ranks.place(&rank), steps.place(step)) else { return };
         let Some(place) = self.cells.get_mut(y * self.width + x) else { return };
         let place = place.get_or_insert(Place { count: 0, sums: [0; N], most: (i64::MIN, rank) });
@@ -368,7 +368,7 @@ impl<const N: usize> Heat<N> {
         place.most = place.most.max((values.first().copied().unwrap_or(0), rank));
     }
 
-    pub fn grid(
+    pub(crate) fn grid(
         self,
         table: &'static str,
         values: &[Heading],

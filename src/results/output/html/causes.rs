@@ -29,7 +29,7 @@ columns! {
 
 /// # Errors
 /// When a table is damaged.
-pub fn section(results: &Results, notes: Vec<String>, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, notes: Vec<String>, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut supports: BTreeMap<String, Vec<[String; 3]>> = BTreeMap::new();
     results.read::<Supports>(|r| {
         let row = [r.evidence_table, r.words, r.filter].map(str::to_string);

@@ -14,7 +14,7 @@ columns! {
 ///
 /// # Errors
 /// When the table of causes is damaged.
-pub fn detailed_ranks(results: &Results, ranks: &Ranks, most: usize) -> Result<Vec<u32>, ResultsError> {
+pub(crate) fn detailed_ranks(results: &Results, ranks: &Ranks, most: usize) -> Result<Vec<u32>, ResultsError> {
     let all: Vec<u32> = ranks.captures.keys().copied().collect();
     if all.len() <= most {
         return Ok(all);

@@ -105,7 +105,7 @@ impl Tree {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
     let chosen = detailed_ranks(results, ranks, MOST_RANKS)?;
     let mut interner = Interner::default();
     let mut all = Tree::default();

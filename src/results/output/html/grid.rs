@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 /// Type of a column's cells, which determines their formatting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CellType {
+pub(crate) enum CellType {
     Ns,
     Count,
     Bytes,
@@ -37,7 +37,7 @@ impl CellType {
 }
 
 /// A column: name, heading, type, and meaning.
-pub type Heading = (&'static str, &'static str, CellType, &'static str);
+pub(crate) type Heading = (&'static str, &'static str, CellType, &'static str);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell {
@@ -96,7 +96,7 @@ impl Serialize for Cell {
 }
 
 /// A table of the page.
-pub struct Grid {
+pub(crate) struct Grid {
     /// The results table from which it is made.
     table: &'static str,
     columns: Vec<(Heading, Vec<Cell>)>,
@@ -107,17 +107,17 @@ pub struct Grid {
     /// Number of rows that are not listed, and their sums where these are meaningful.
     rest: Option<(usize, Vec<Cell>)>,
     /// Notes for the reader on what was merged or left out.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Grid {
-    pub fn new(table: &'static str, headings: &[Heading]) -> Self {
+    pub(crate) fn new(table: &'static str, headings: &[Heading]) -> Self {
         let columns = headings.iter().map(|h| (*h, Vec::new())).collect();
         Self { table, columns, base: Vec::new(), is_base_cut: false, rest: None, notes: Vec::new() }
     }
 
     /// Adds a row with one cell per column.
-    pub fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub(crate) fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut cells = cells.into_iter();
         for (_, column) in &mut self.columns {
             column.push(cells.next().unwrap_or(Cell::Nothing));
@@ -125,20 +125,20 @@ impl Grid {
     }
 
     /// Sets the number of rows that are not listed, and their sums.
-    pub fn leave_out(&mut self, rows: usize, sums: Vec<Cell>) {
+    pub(crate) fn leave_out(&mut self, rows: usize, sums: Vec<Cell>) {
         if rows > 0 {
             self.rest = Some((rows, sums));
         }
     }
 
     /// The cells of a column.
-    pub fn cells(&self, name: &str) -> Option<&[Cell]> {
+    pub(crate) fn cells(&self, name: &str) -> Option<&[Cell]> {
         self.columns.iter().find(|((of, ..), _)| *of == name).map(|(_, cells)| cells.as_slice())
     }
 
     /// Puts the figures of a baseline beside those of this grid: `places` has its row by row of this grid. Columns of the
     /// key, texts, and numbers that identify something stand alone.
-    pub fn set_baseline(&mut self, base: &Grid, places: &[Option<usize>], key: &[&str]) {
+    pub(crate) fn set_baseline(&mut self, base: &Grid, places: &[Option<usize>], key: &[&str]) {
         if places.iter().all(Option::is_none) {
             return;
         }
@@ -152,7 +152,7 @@ impl Grid {
         self.is_base_cut = base.rest.is_some();
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.columns.first().map_or(0, |c| c.1.len())
     }
 }
@@ -194,37 +194,37 @@ impl Serialize for Grid {
 }
 
 /// Sections by name.
-pub type Sections = Vec<(&'static str, Section)>;
+pub(crate) type Sections = Vec<(&'static str, Section)>;
 
 #[derive(Default)]
-pub struct Section {
+pub(crate) struct Section {
     grids: Vec<(&'static str, Grid)>,
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// The reason why the section has no data.
-    pub empty: Option<String>,
+    pub(crate) empty: Option<String>,
 }
 
 impl Section {
     /// A section without data, with the reason.
-    pub fn without(reason: impl Into<String>) -> Self {
+    pub(crate) fn without(reason: impl Into<String>) -> Self {
         Self { empty: Some(reason.into()), ..Self::default() }
     }
 
-    pub fn with(mut self, name: &'static str, grid: Grid) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, grid: Grid) -> Self {
         self.grids.push((name, grid));
         self
     }
 
-    pub fn grid(&self, name: &str) -> Option<&Grid> {
+    pub(crate) fn grid(&self, name: &str) -> Option<&Grid> {
         self.grids.iter().find(|(of, _)| *of == name).map(|(_, grid)| grid)
     }
 
-    pub fn grid_mut(&mut self, name: &str) -> Option<&mut Grid> {
+    pub(crate) fn grid_mut(&mut self, name: &str) -> Option<&mut Grid> {
         self.grids.iter_mut().find(|(of, _)| *of == name).map(|(_, grid)| grid)
     }
 
     /// Replaces indices into the section's texts by indices into the page's.
-    pub fn place_texts(&mut self, places: &[u32]) {
+    pub(crate) fn place_texts(&mut self, places: &[u32]) {
         for (_, grid) in &mut self.grids {
             let rest = grid.rest.iter_mut().flat_map(|(_, sums)| sums);
             for cell in grid.columns.iter_mut().flat_map(|(_, cells)| cells).chain(rest) {
@@ -253,6 +253,6 @@ impl Serialize for Section {
 }
 
 /// The message for a section whose table is missing.
-pub fn missing(table: &str) -> String {
+pub(crate) fn missing(table: &str) -> String {
     format!("The table `{table}` is not among these results (a run with --compat or --only leaves other tables).")
 }

@@ -43,7 +43,7 @@ type Causes = [i64; 4];
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut causes: BTreeMap<LaneKey, Causes> = BTreeMap::new();
     let there = results.read::<Window>(|w| {
         let lane = (w.rank, w.device);

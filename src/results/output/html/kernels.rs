@@ -115,7 +115,7 @@ impl Details {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn section(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut names: Tally<4, 2> = Tally::default();
     let mut details: HashMap<String, Vec<(String, Details)>> = HashMap::new();
     let there = results.read::<Kernel>(|r| {

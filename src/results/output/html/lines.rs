@@ -23,7 +23,7 @@ columns! {
 
 /// # Errors
 /// When the table is damaged.
-pub fn section(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut lines: Tally<2, 8> = Tally::default();
     let there = results.read::<Line>(|r| {
         if r.scope != "capture" {

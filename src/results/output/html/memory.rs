@@ -81,7 +81,7 @@ impl Place {
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut listed: Vec<Listed> = Vec::new();
     let there = results.read::<Peak>(|r| {
         if r.scope == "capture" {

@@ -146,7 +146,7 @@ impl Tree {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut single: Vec<(u32, Tree)> =
         detailed_ranks(results, ranks, MOST_RANKS)?.into_iter().map(|rank| (rank, Tree::default())).collect();
     let mut all = Tree::default();

@@ -12,7 +12,7 @@ use hta_analysis::patterns::tables::Repeats;
 use hta_base::table::schema::Text;
 
 /// Largest number of names listed in each table.
-pub const MOST_NAMES: usize = 400;
+pub(crate) const MOST_NAMES: usize = 400;
 /// Largest number of sequences listed.
 const MOST_SEQUENCES: usize = 80;
 /// Number of names shown of a sequence.
@@ -39,7 +39,7 @@ columns! {
 }
 
 /// The ranks that have a name, and the largest value of one with that rank.
-pub fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>, _: &mut Texts) -> Vec<Cell> {
+pub(crate) fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>, _: &mut Texts) -> Vec<Cell> {
     vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
 }
 
@@ -58,7 +58,7 @@ fn sequence(names: &str, length: u32) -> String {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut all: Tally<2, 5> = Tally::default();
     let there = results.read::<Pattern>(|r| {
         let shown = sequence(r.names, r.length);
@@ -97,7 +97,7 @@ pub fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, Results
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn operators(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn operators(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut operators: Tally<1, 5> = Tally::default();
     let there = results.read::<Operator>(|r| {
         if r.scope != "step" {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of ranks that have their own row.
-pub const MOST_RANKS: usize = 2_048;
+pub(crate) const MOST_RANKS: usize = 2_048;
 
 /// Later times count from 1970; the first profiler of this format is younger, ns.
 const DATED: i64 = 1_500_000_000_000_000_000;
@@ -53,7 +53,7 @@ columns! {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, ResultsError> {
+pub(crate) fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, ResultsError> {
     let (mut noted, mut lost) = (Vec::new(), BTreeMap::new());
     results.read::<Recorded>(|r| {
         if r.device_state != RECORDED {
@@ -80,42 +80,42 @@ pub fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, R
 
 /// Key figures of the set.
 #[derive(Default, Serialize)]
-pub struct SetSummary {
-    pub ranks: usize,
-    pub rank_list: String,
-    pub world_size: Option<u32>,
-    pub missing: String,
-    pub hosts: usize,
-    pub events: u64,
-    pub activities: u64,
-    pub json_bytes: u64,
-    pub min_steps: u32,
-    pub max_steps: u32,
-    pub step_rules: Vec<String>,
-    pub devices: Vec<String>,
-    pub length_ns: i64,
+pub(crate) struct SetSummary {
+    pub(crate) ranks: usize,
+    pub(crate) rank_list: String,
+    pub(crate) world_size: Option<u32>,
+    pub(crate) missing: String,
+    pub(crate) hosts: usize,
+    pub(crate) events: u64,
+    pub(crate) activities: u64,
+    pub(crate) json_bytes: u64,
+    pub(crate) min_steps: u32,
+    pub(crate) max_steps: u32,
+    pub(crate) step_rules: Vec<String>,
+    pub(crate) devices: Vec<String>,
+    pub(crate) length_ns: i64,
     /// When the recording began, ms since 1970 (UTC); `None` where times count from another moment.
-    pub began_ms: Option<i64>,
+    pub(crate) began_ms: Option<i64>,
 }
 
 /// Start and end of a rank's recording, ns.
 #[derive(Debug, Clone, Copy)]
-pub struct Capture {
-    pub first: i64,
-    pub last: i64,
+pub(crate) struct Capture {
+    pub(crate) first: i64,
+    pub(crate) last: i64,
 }
 
 #[derive(Default)]
 pub struct Ranks {
-    pub set: SetSummary,
+    pub(crate) set: SetSummary,
     /// Captures of the ranks, on the common clock.
-    pub captures: BTreeMap<u32, Capture>,
-    pub offsets: BTreeMap<u32, i64>,
+    pub(crate) captures: BTreeMap<u32, Capture>,
+    pub(crate) offsets: BTreeMap<u32, i64>,
 }
 
 impl Ranks {
     /// Whether all ranks were recorded at the same time, so that one time axis can show them.
-    pub fn are_together(&self) -> bool {
+    pub(crate) fn are_together(&self) -> bool {
         let first = self.captures.values().map(|c| c.first).max();
         first < self.captures.values().map(|c| c.last).min() || self.captures.len() < 2
     }
@@ -210,7 +210,7 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), R
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn health(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn health(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut kinds: BTreeMap<(u8, String), [Option<String>; 4]> = BTreeMap::new();
     let mut counts: Tally<2, 1> = Tally::default();
     let mut refused: Vec<(String, String, String)> = Vec::new();

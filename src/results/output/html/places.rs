@@ -29,7 +29,7 @@ type Host = BTreeMap<u32, u32>;
 
 /// # Errors
 /// When a table is damaged.
-pub fn map(results: &Results, texts: &mut Texts) -> Result<Option<Grid>, ResultsError> {
+pub(crate) fn map(results: &Results, texts: &mut Texts) -> Result<Option<Grid>, ResultsError> {
     let mut ranks: Vec<(u32, String, Option<i64>)> = Vec::new();
     results.read::<Where>(|r| {
         ranks.push((r.rank, r.host_name.unwrap_or("").to_string(), r.devices.parse().ok()));

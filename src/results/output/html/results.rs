@@ -48,7 +48,7 @@ impl Results {
         Self { folder: folder.into() }
     }
 
-    pub fn folder(&self) -> &Location {
+    pub(crate) fn folder(&self) -> &Location {
         &self.folder
     }
 
@@ -71,7 +71,7 @@ impl Results {
     ///
     /// # Errors
     /// When the file is not a Parquet table, or lacks a column.
-    pub fn batches(&self, spec: &'static TableSpec) -> Result<Option<Vec<Batch>>, ResultsError> {
+    pub(crate) fn batches(&self, spec: &'static TableSpec) -> Result<Option<Vec<Batch>>, ResultsError> {
         let path = self.folder.join("tables").join(format!("{}.parquet", spec.name));
         let names: Vec<&'static str> = spec.columns.iter().map(|c| c.name).collect();
         let mut out = Vec::new();
@@ -98,7 +98,7 @@ impl Results {
     ///
     /// # Errors
     /// When the file is not a Parquet table, or lacks a column.
-    pub fn read_events(
+    pub(crate) fn read_events(
         &self,
         rank: u32,
         columns: &[&'static str],
@@ -165,7 +165,7 @@ pub trait Picked {
 }
 
 /// A column by its name and declared type.
-pub fn column<'a, C: Cell>(batch: &'a RecordBatch, name: &'static str) -> Result<C::Column<'a>, &'static str> {
+pub(crate) fn column<'a, C: Cell>(batch: &'a RecordBatch, name: &'static str) -> Result<C::Column<'a>, &'static str> {
     let array = batch.column_by_name(name).filter(|c| C::NULLABLE || c.null_count() == 0);
     array.and_then(C::Column::of).ok_or(name)
 }

@@ -6,18 +6,18 @@ use hashbrown::HashMap;
 use std::cmp::Reverse;
 
 /// The sums of one key.
-pub struct KeySums<const K: usize, const N: usize> {
+pub(crate) struct KeySums<const K: usize, const N: usize> {
     key: [u32; K],
-    pub sums: [i64; N],
-    pub ranks: usize,
+    pub(crate) sums: [i64; N],
+    pub(crate) ranks: usize,
     /// The largest value of the first sum on one rank, and that rank.
-    pub most: (i64, u32),
+    pub(crate) most: (i64, u32),
     rank: Option<u32>,
     of_rank: i64,
 }
 
 /// Sums by key; a key has `K` texts. Rows must come in order of rank.
-pub struct Tally<const K: usize, const N: usize> {
+pub(crate) struct Tally<const K: usize, const N: usize> {
     ids: HashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
     rows: HashMap<[u32; K], KeySums<K, N>>,
@@ -40,7 +40,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
         id
     }
 
-    pub fn add(&mut self, key: [&str; K], rank: u32, values: [i64; N]) {
+    pub(crate) fn add(&mut self, key: [&str; K], rank: u32, values: [i64; N]) {
         let key = key.map(|t| self.id(t));
         let fresh = || KeySums { key, sums: [0; N], ranks: 0, most: (i64::MIN, rank), rank: None, of_rank: 0 };
         let row = self.rows.entry(key).or_insert_with(fresh);
@@ -68,11 +68,11 @@ impl<const K: usize, const N: usize> Tally<K, N> {
     }
 
     /// The texts of a row's key.
-    pub fn key(&self, row: &KeySums<K, N>) -> [&str; K] {
+    pub(crate) fn key(&self, row: &KeySums<K, N>) -> [&str; K] {
         row.key.map(|id| self.text(id))
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
@@ -82,7 +82,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
 
     /// Adds the `most` largest rows to a grid, and the sums of the others below. A row of the grid begins with the
     /// texts and the sums; `tail` gives the remaining cells.
-    pub fn fill(
+    pub(crate) fn fill(
         &self,
         grid: &mut Grid,
         texts: &mut Texts,
@@ -93,7 +93,7 @@ impl<const K: usize, const N: usize> Tally<K, N> {
     }
 
     /// Like [`Tally::fill`], with the rows whose keys are in `last` after all others.
-    pub fn fill_with_last(
+    pub(crate) fn fill_with_last(
         &self,
         grid: &mut Grid,
         texts: &mut Texts,

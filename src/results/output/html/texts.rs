@@ -13,19 +13,19 @@ const ROOM: usize = 1_200_000;
 const SHORT: usize = 60;
 
 #[derive(Default)]
-pub struct Texts {
+pub(crate) struct Texts {
     /// Index and largest length of each text.
     all: HashMap<Box<str>, (u32, usize)>,
 }
 
 impl Texts {
     /// The cell of a text.
-    pub fn cell(&mut self, text: &str) -> Cell {
+    pub(crate) fn cell(&mut self, text: &str) -> Cell {
         self.cut_at(text, LONGEST)
     }
 
     /// The cell of a sentence, which is never cut.
-    pub fn whole(&mut self, text: &str) -> Cell {
+    pub(crate) fn whole(&mut self, text: &str) -> Cell {
         self.cut_at(text, usize::MAX)
     }
 
@@ -46,7 +46,7 @@ impl Texts {
 /// Texts of the page. Kernel names can have thousands of characters. Texts that do not fit are cut and counted; the
 /// Parquet tables have the complete texts.
 #[derive(Default)]
-pub struct PageTexts {
+pub(crate) struct PageTexts {
     places: HashMap<Box<str>, u32>,
     texts: Vec<String>,
     bytes: usize,
@@ -55,7 +55,7 @@ pub struct PageTexts {
 
 impl PageTexts {
     /// Adds the texts of the next section, and returns their indices in the page.
-    pub fn add(&mut self, section: Texts) -> Vec<u32> {
+    pub(crate) fn add(&mut self, section: Texts) -> Vec<u32> {
         let mut new: Vec<(u32, Box<str>, usize)> =
             section.all.into_iter().map(|(t, (at, most))| (at, t, most)).collect();
         new.sort_unstable_by_key(|(at, ..)| *at);
@@ -95,11 +95,11 @@ impl PageTexts {
     }
 
     /// Number of texts that were cut.
-    pub fn cut(&self) -> usize {
+    pub(crate) fn cut(&self) -> usize {
         self.cut
     }
 
-    pub fn texts(&self) -> &[String] {
+    pub(crate) fn texts(&self) -> &[String] {
         &self.texts
     }
 }

@@ -61,7 +61,7 @@ impl Mean {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
     let together = ranks.are_together();
     let captures = ranks.captures.values();
     let origin = if together { captures.clone().map(|c| c.first).min().unwrap_or(0) } else { 0 };
@@ -214,7 +214,11 @@ fn steps_in_time(results: &Results, start_of: impl Fn(u32) -> i64, texts: &mut T
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn critical_path(results: &Results, lanes: Option<&Lanes>, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn critical_path(
+    results: &Results,
+    lanes: Option<&Lanes>,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let mut classes: Tally<2, 4> = Tally::default();
     let mut tops: Tally<3, 1> = Tally::default();
     let there = results.read::<PathClass>(|r| {

@@ -24,7 +24,7 @@ const MOST: usize = 8;
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn notes(results: &Results) -> Result<Vec<String>, ResultsError> {
+pub(crate) fn notes(results: &Results) -> Result<Vec<String>, ResultsError> {
     let mut reasons: Vec<(String, [String; 2], Vec<String>)> = Vec::new();
     results.read::<Limited>(|r| {
         let what = if r.grade == Grade::Withheld.name() { "withheld" } else { "at most" };
@@ -49,7 +49,7 @@ pub fn notes(results: &Results) -> Result<Vec<String>, ResultsError> {
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn left_out(results: &Results) -> Result<Vec<u32>, ResultsError> {
+pub(crate) fn left_out(results: &Results) -> Result<Vec<u32>, ResultsError> {
     let (mut lost, mut all) = (BTreeSet::new(), BTreeSet::new());
     results.read::<Recorded>(|r| {
         all.insert(r.rank);

@@ -37,7 +37,7 @@ columns! {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn categories(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn categories(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut sums: BTreeMap<String, (i64, u64, BTreeSet<u32>)> = BTreeMap::new();
     results.read::<Category>(|r| {
         if r.scope == "span" {
@@ -79,7 +79,7 @@ struct Point {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn roofline(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn roofline(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut points: BTreeMap<String, Point> = BTreeMap::new();
     results.read::<Worked>(|r| {
         let known = r.flops.zip(r.bytes).filter(|(f, b)| *f > 0 && *b > 0 && r.work_busy_ns > 0 && r.scope != "step");
@@ -130,7 +130,7 @@ pub fn roofline(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsErr
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     #[derive(Default)]
     struct Device {
         name: String,

@@ -26,7 +26,7 @@ impl UnfinishedFolder {
     ///
     /// # Errors
     /// When it cannot be created.
-    pub fn create(place: &OutputPlace) -> io::Result<Self> {
+    pub(crate) fn create(place: &OutputPlace) -> io::Result<Self> {
         let layout = place.layout;
         let for_store = std::env::temp_dir().join(FOR_STORES);
         let target = if place.is_remote() { for_store.as_path() } else { &place.target };
@@ -59,7 +59,7 @@ impl UnfinishedFolder {
     ///
     /// # Errors
     /// When it cannot be moved, or something else has appeared there.
-    pub fn place(mut self, place: &OutputPlace) -> Result<(), FolderError> {
+    pub(crate) fn place(mut self, place: &OutputPlace) -> Result<(), FolderError> {
         if place.is_remote() {
             return self.upload(place);
         }

@@ -59,9 +59,9 @@ pub enum Fate {
 /// An input file.
 #[derive(Debug)]
 pub struct Seen {
-    pub input: Input,
-    pub claim: Option<u32>,
-    pub fate: Fate,
+    pub(crate) input: Input,
+    pub(crate) claim: Option<u32>,
+    pub(crate) fate: Fate,
 }
 
 /// Files and ranks of one partial.
@@ -77,7 +77,7 @@ impl State {
     ///
     /// # Errors
     /// When rows cannot be spooled.
-    pub fn move_into(&mut self, store: &PartialStore) -> io::Result<()> {
+    pub(crate) fn move_into(&mut self, store: &PartialStore) -> io::Result<()> {
         let tables = std::mem::take(&mut self.tables);
         let keys: Vec<_> = tables.iter().map(|t| (t.of, t.spec.name)).collect();
         let first_rows: BTreeMap<_, _> = keys.into_iter().zip(store.add(tables)?).collect();

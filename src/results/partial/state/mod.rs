@@ -32,7 +32,7 @@ pub fn read(bytes: &[u8]) -> Result<StateTable, Damage> {
 }
 
 /// The table with this name of `of`: the stem of an analysis, the inventory, a part or the set.
-pub fn spec_of(of: &str, table: &str) -> Option<(&'static str, &'static TableSpec)> {
+pub(crate) fn spec_of(of: &str, table: &str) -> Option<(&'static str, &'static TableSpec)> {
     let among = |list: &'static [&'static TableSpec]| list.iter().copied().find(|s| s.name == table);
     match of {
         INVENTORY => Some((INVENTORY, among(inventory::TABLES).or_else(|| among(filters::TABLES))?)),

@@ -45,7 +45,7 @@ pub fn write_state(set: &MappedSet, each: &mut EachTable) -> io::Result<()> {
 }
 
 /// Receives a table over all ranks: what it belongs to, its declaration and its rows.
-pub type EachTable<'a> = dyn FnMut(&'static str, &'static TableSpec, &[RankRows]) -> io::Result<()> + 'a;
+pub(crate) type EachTable<'a> = dyn FnMut(&'static str, &'static TableSpec, &[RankRows]) -> io::Result<()> + 'a;
 
 fn list(contents: &mut Contents, partial: &StoredPartial) {
     for place in &partial.tables {

@@ -87,7 +87,7 @@ fn named<'a>(group: &'a str, name: &'a str, better: Better) -> Named<'a> {
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn account(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn account(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new("time_account", &HEADINGS);
     let (this, base) = (Account::read(this)?, Account::read(base)?);
     let whole = |of: &Account| of.figure(|_, _| true);
@@ -148,7 +148,7 @@ fn factors(results: &Results) -> Result<(Option<FactorValues>, Vec<FactorValues>
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn efficiency(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn efficiency(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new("efficiency", &HEADINGS);
     let (this, base) = (factors(this)?, factors(base)?);
     for (i, (group, name)) in FACTORS.iter().enumerate() {

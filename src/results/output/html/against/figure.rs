@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// How the page writes a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     Ns,
     Bytes,
     Count,
@@ -18,7 +18,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Ns => "ns",
             Unit::Bytes => "bytes",
@@ -31,7 +31,7 @@ impl Unit {
 
 /// Which change is an improvement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
+pub(crate) enum Better {
     Less,
     More,
     /// Neither: the figure only says what is different.
@@ -39,7 +39,7 @@ pub enum Better {
 }
 
 impl Better {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Better::Less => "less",
             Better::More => "more",
@@ -50,20 +50,20 @@ impl Better {
 
 /// One run's value.
 #[derive(Debug, Clone, Copy)]
-pub struct Figure {
-    pub value: Option<f64>,
+pub(crate) struct Figure {
+    pub(crate) value: Option<f64>,
     /// Over steps; no step where the figure is not of steps.
-    pub noise: Noise,
+    pub(crate) noise: Noise,
 }
 
 impl Figure {
     /// A figure of the whole run.
-    pub fn of_run(value: Option<f64>) -> Self {
+    pub(crate) fn of_run(value: Option<f64>) -> Self {
         Self { value, noise: Noise::of(&[]) }
     }
 
     /// A mean over windows, whose sums and numbers are known by step.
-    pub fn mean<K: Ord>(sums: &BTreeMap<K, i64>, windows: &BTreeMap<K, u64>) -> Self {
+    pub(crate) fn mean<K: Ord>(sums: &BTreeMap<K, i64>, windows: &BTreeMap<K, u64>) -> Self {
         let number: u64 = windows.values().sum();
         let total: i128 = sums.values().map(|ns| i128::from(*ns)).sum();
         let of_step = |(step, n): (&K, &u64)| sums.get(step).copied().unwrap_or(0) as f64 / (*n).max(1) as f64;
@@ -73,7 +73,7 @@ impl Figure {
 }
 
 /// What can be said of a difference.
-pub fn surety(delta: Option<f64>, significant: Option<bool>, steps: usize, sample: &str) -> String {
+pub(crate) fn surety(delta: Option<f64>, significant: Option<bool>, steps: usize, sample: &str) -> String {
     match (delta, significant) {
         (None, _) => String::new(),
         (Some(0.0), _) => "same".to_string(),
@@ -89,17 +89,17 @@ pub fn surety(delta: Option<f64>, significant: Option<bool>, steps: usize, sampl
 
 /// The name of a figure, and what it belongs to.
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'a> {
+pub(crate) struct Named<'a> {
     /// Name of the figure above, of which it is a part; empty for one that stands alone.
-    pub group: &'a str,
-    pub name: &'a str,
-    pub unit: Unit,
-    pub better: Better,
+    pub(crate) group: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) unit: Unit,
+    pub(crate) better: Better,
     /// What one sample of its noise is: step, iteration.
-    pub sample: &'a str,
+    pub(crate) sample: &'a str,
 }
 
-pub const HEADINGS: [Heading; 9] = [
+pub(crate) const HEADINGS: [Heading; 9] = [
     ("group", "part of", CellType::Text, "the figure of which it is a part"),
     ("name", "figure", CellType::Text, "what is compared"),
     ("unit", "unit", CellType::Text, "ns, bytes, count, ratio or number"),
@@ -112,7 +112,7 @@ pub const HEADINGS: [Heading; 9] = [
 ];
 
 /// Adds a figure of both runs; none if both lack it.
-pub fn push(grid: &mut Grid, texts: &mut Texts, what: Named, this: Figure, base: Figure) {
+pub(crate) fn push(grid: &mut Grid, texts: &mut Texts, what: Named, this: Figure, base: Figure) {
     if this.value.is_none() && base.value.is_none() {
         return;
     }

@@ -51,18 +51,18 @@ columns! {
 }
 
 /// The steps of a folder as a set, its causes, and what cannot be known of it.
-pub struct Folder {
-    pub set: Set,
+pub(crate) struct Folder {
+    pub(crate) set: Set,
     /// The table `findings`; `None` where the folder has none.
-    pub findings: Option<Vec<Batch>>,
-    pub notes: Vec<String>,
+    pub(crate) findings: Option<Vec<Batch>>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Reads a folder. `name` is what notes call it.
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn folder(results: &Results, shown: &str, name: &str) -> Result<Folder, ResultsError> {
+pub(crate) fn folder(results: &Results, shown: &str, name: &str) -> Result<Folder, ResultsError> {
     let mut notes = Vec::new();
     let mut ranks: BTreeMap<u32, MappedRank> = BTreeMap::new();
     let mut without_steps: BTreeSet<u32> = BTreeSet::new();

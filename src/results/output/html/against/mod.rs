@@ -82,7 +82,7 @@ impl Against {
     }
 
     /// The folder of the baseline.
-    pub fn base(&self) -> &Results {
+    pub(crate) fn base(&self) -> &Results {
         &self.base
     }
 
@@ -102,7 +102,7 @@ impl Against {
     ///
     /// # Errors
     /// When a table is damaged.
-    pub fn section(&self, texts: &mut Texts) -> Result<Section, ResultsError> {
+    pub(crate) fn section(&self, texts: &mut Texts) -> Result<Section, ResultsError> {
         let (this, base) = (&self.this, &self.base);
         let mut section = Section::default();
         let (runs, totals) = totals::runs([(this, &self.shown[0]), (base, &self.shown[1])], texts)?;

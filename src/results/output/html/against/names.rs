@@ -21,7 +21,7 @@ fn of<'a>(tables: &'a [Batch], name: &'a str) -> impl Iterator<Item = &'a Batch>
 }
 
 /// The step and what it consists of.
-pub fn parts(tables: &[Batch], texts: &mut Texts) -> Grid {
+pub(crate) fn parts(tables: &[Batch], texts: &mut Texts) -> Grid {
     let mut grid = Grid::new("temporal_breakdown", &HEADINGS);
     for r in of(tables, Summaries::SPEC.name).flat_map(Summaries::rows) {
         let (least, sample) = least(r);
@@ -53,7 +53,7 @@ fn least(r: SummaryRow<'_>) -> (usize, &str) {
 }
 
 /// The lengths of the steps of both runs in order, each the mean over ranks and devices.
-pub fn steps(this: &Set, base: &Set, texts: &mut Texts) -> Grid {
+pub(crate) fn steps(this: &Set, base: &Set, texts: &mut Texts) -> Grid {
     let mut grid = Grid::new(
         "temporal_breakdown",
         &[
@@ -149,7 +149,7 @@ pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid 
 }
 
 /// Causes that are gone, new, changed and the same.
-pub fn causes(table: &Batch, texts: &mut Texts) -> Grid {
+pub(crate) fn causes(table: &Batch, texts: &mut Texts) -> Grid {
     let mut grid = Grid::new(
         "findings",
         &[

@@ -48,7 +48,7 @@ fn peaks(results: &Results) -> Result<ByKind, ResultsError> {
 
 /// # Errors
 /// When a table is damaged.
-pub fn memory(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn memory(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new("memory_peaks", &HEADINGS);
     let (this, base) = (peaks(this)?, peaks(base)?);
     let kinds: BTreeSet<&(String, String)> = this.keys().chain(base.keys()).collect();

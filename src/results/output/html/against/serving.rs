@@ -89,7 +89,7 @@ fn timed(medians: &[i64], samples: &BTreeMap<u32, Vec<i64>>) -> Figure {
 
 /// # Errors
 /// When a table is damaged.
-pub fn serving(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
+pub(crate) fn serving(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new("iteration_phases", &HEADINGS);
     let (this, base) = (phases(this)?, phases(base)?);
     let kinds: BTreeSet<&Kind> = this.keys().chain(base.keys()).collect();

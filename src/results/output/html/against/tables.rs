@@ -13,7 +13,7 @@ pub enum Known {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn known(read: Result<bool, ResultsError>) -> Result<Known, ResultsError> {
+pub(crate) fn known(read: Result<bool, ResultsError>) -> Result<Known, ResultsError> {
     match read {
         Ok(true) => Ok(Known::Yes),
         Ok(false) => Ok(Known::Not("its table is not among these results".to_string())),

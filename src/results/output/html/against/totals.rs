@@ -63,7 +63,7 @@ fn version(results: &Results) -> String {
 ///
 /// # Errors
 /// When a table is damaged.
-pub fn runs(both: [(&Results, &str); 2], texts: &mut Texts) -> Result<(Grid, Grid), ResultsError> {
+pub(crate) fn runs(both: [(&Results, &str); 2], texts: &mut Texts) -> Result<(Grid, Grid), ResultsError> {
     let mut runs = Grid::new(
         "ranks",
         &[

@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of blocks in a page.
-pub const BLOCKS: usize = 64_000;
+pub(crate) const BLOCKS: usize = 64_000;
 /// Fewest blocks of a lane with which a step is worth showing.
 const FEWEST: usize = 24;
 /// Largest number of ranks that get more room because causes name them.
@@ -44,34 +44,34 @@ columns! {
 
 /// The window of a device in a step, on the rank's own clock.
 #[derive(Debug, Clone, Copy)]
-pub struct LaneWindow {
-    pub start: i64,
-    pub len: i64,
+pub(crate) struct LaneWindow {
+    pub(crate) start: i64,
+    pub(crate) len: i64,
 }
 
 /// A step of the job; `None`: the recorded span.
-pub type Key = Option<Step>;
+pub(crate) type Key = Option<Step>;
 
 /// A step that is shown.
-pub struct ShownStep {
-    pub key: Key,
+pub(crate) struct ShownStep {
+    pub(crate) key: Key,
     /// The longest window of a device, ns.
-    pub length: i64,
+    pub(crate) length: i64,
     /// First start of the devices, on the common clock.
-    pub origin: i64,
+    pub(crate) origin: i64,
     /// Largest number of blocks of a device, and of one of a rank that causes name.
     most: (usize, usize),
 }
 
-pub struct Lanes {
+pub(crate) struct Lanes {
     /// The longest first.
-    pub steps: Vec<ShownStep>,
+    pub(crate) steps: Vec<ShownStep>,
     windows: BTreeMap<(Key, LaneKey), LaneWindow>,
     /// Rows of the grid of lanes.
     rows: BTreeMap<(Key, LaneKey), usize>,
     offsets: BTreeMap<u32, i64>,
     /// Whether the ranks share a clock; otherwise each begins at its own start.
-    pub are_together: bool,
+    pub(crate) are_together: bool,
     left: usize,
     /// Ranks that get more room.
     named: BTreeSet<u32>,
@@ -82,7 +82,7 @@ pub struct Lanes {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn lanes(
+pub(crate) fn lanes(
     results: &Results,
     ranks: &Ranks,
     room: usize,
@@ -146,7 +146,7 @@ type Label = (Cell, Cell);
 type Blocks = BTreeMap<(Key, LaneKey), Vec<Block<Label>>>;
 
 impl Lanes {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.windows.is_empty()
     }
 
@@ -155,18 +155,18 @@ impl Lanes {
         self.windows.keys().map(|(_, (rank, _))| *rank)
     }
 
-    pub fn window(&self, lane: LaneKey, step: Key) -> Option<LaneWindow> {
+    pub(crate) fn window(&self, lane: LaneKey, step: Key) -> Option<LaneWindow> {
         self.windows.get(&(step, lane)).copied()
     }
 
     /// The first device of a rank in a step.
-    pub fn first_of(&self, rank: u32, step: Key) -> Option<LaneKey> {
+    pub(crate) fn first_of(&self, rank: u32, step: Key) -> Option<LaneKey> {
         let from = (step, (rank, None));
         self.windows.range(from..).next().map(|((_, lane), _)| *lane).filter(|(r, _)| *r == rank)
     }
 
     /// The row of a lane, and a time of its rank after the start of the step.
-    pub fn place(&self, lane: LaneKey, step: Key, ts: i64) -> Option<(usize, i64)> {
+    pub(crate) fn place(&self, lane: LaneKey, step: Key, ts: i64) -> Option<(usize, i64)> {
         let row = self.rows.get(&(step, lane))?;
         let origin = match self.are_together {
             true => self.steps.iter().find(|s| s.key == step)?.origin + self.offsets.get(&lane.0).copied().unwrap_or(0),
@@ -175,7 +175,7 @@ impl Lanes {
         Some((*row, ts - origin))
     }
 
-    pub fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let mut out = Vec::new();
         if self.left > 0 {
             out.push(format!("{} shorter steps are not on this axis; the table `timeline` has more.", self.left));
@@ -190,7 +190,11 @@ impl Lanes {
     ///
     /// # Errors
     /// When a table is damaged.
-    pub fn grids(&self, results: &Results, texts: &mut Texts) -> Result<Vec<(&'static str, Grid)>, ResultsError> {
+    pub(crate) fn grids(
+        &self,
+        results: &Results,
+        texts: &mut Texts,
+    ) -> Result<Vec<(&'static str, Grid)>, ResultsError> {
         let mut hosts: BTreeMap<u32, String> = BTreeMap::new();
         results.read::<Where>(|r| drop(hosts.insert(r.rank, r.host_name.unwrap_or_default().to_string())))?;
         let account = self.account(results)?;

@@ -30,23 +30,28 @@ columns! {
 
 /// What a page has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub(crate) struct Room {
     blocks: usize,
     has_tracks: bool,
 }
 
 impl Room {
     /// The only timeline of a page.
-    pub const WHOLE: Room = Room { blocks: BLOCKS, has_tracks: true };
+    pub(crate) const WHOLE: Room = Room { blocks: BLOCKS, has_tracks: true };
     /// The one of two that is looked at.
-    pub const FIRST: Room = Room { blocks: BLOCKS / 2, has_tracks: true };
+    pub(crate) const FIRST: Room = Room { blocks: BLOCKS / 2, has_tracks: true };
     /// The one of two with which it is compared.
-    pub const SECOND: Room = Room { blocks: BLOCKS / 2, has_tracks: false };
+    pub(crate) const SECOND: Room = Room { blocks: BLOCKS / 2, has_tracks: false };
 }
 
 /// # Errors
 /// When a table is damaged.
-pub fn section(results: &Results, ranks: &Ranks, room: Room, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(
+    results: &Results,
+    ranks: &Ranks,
+    room: Room,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let mut causes: Vec<(Vec<u32>, Vec<String>)> = Vec::new();
     results.read::<Cause>(|c| {
         let ranks = c.ranks.split(',').filter_map(|r| r.parse().ok()).collect();

@@ -52,7 +52,7 @@ struct Found {
 ///
 /// # Errors
 /// When a file of events is damaged.
-pub fn grids(
+pub(crate) fn grids(
     results: &Results,
     lanes: &Lanes,
     causes: Option<&[(Vec<u32>, Vec<String>)]>,
