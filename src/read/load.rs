@@ -11,7 +11,10 @@ use super::source::{ByteCount, Compression};
 use super::sqlite::Sqlite;
 use super::times::settle_times;
 use crate::error::ReadError;
+use crate::files::Location;
 use hta_base::health::Counter;
+use hta_trace::meta::RankSource;
+use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::recorders::{OtherRecorder, PACKED_DATABASE};
 
 /// All formats. The first one that recognizes a file reads it.
@@ -27,6 +30,17 @@ const SNIFFED: usize = 4 << 10;
 /// possible, with health counters.
 pub fn load(input: &Input, options: LoadOptions, spread: Spread, count: &ByteCount) -> Result<Loaded, ReadError> {
     load_in_chunks(input, options, spread, Chunks::default(), count)
+}
+
+/// Loads one file by itself, with default options, and builds the model of its rank: that of the file, or rank 0.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_trace(file: impl Into<Location>) -> Result<RankTrace, ReadError> {
+    let input = Input::named(file);
+    let loaded = load(&input, LoadOptions::default(), Spread::AllCores, &ByteCount::default())?;
+    let (rank, source) = loaded.meta.rank.map_or((0, RankSource::Position), |rank| (rank, RankSource::File));
+    Ok(loaded.into_trace(rank, source, input.shown, &ModelOptions::default()))
 }
 
 /// Loads one file within a memory limit.

@@ -4,7 +4,8 @@ use super::options::LoadOptions;
 use super::room::MemoryGate;
 use super::source::ByteCount;
 use hta_trace::events::{Columns, ColumnsBuilder};
-use hta_trace::meta::Meta;
+use hta_trace::meta::{Meta, RankSource};
+use hta_trace::rank_trace::{ModelOptions, RankTrace};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
@@ -20,6 +21,13 @@ pub struct Loaded {
     pub meta: Meta,
     /// Size of the decompressed text, bytes.
     pub unpacked_bytes: u64,
+}
+
+impl Loaded {
+    /// The model of the rank whose file `shown` is.
+    pub fn into_trace(self, rank: u32, source: RankSource, shown: String, model: &ModelOptions) -> RankTrace {
+        RankTrace::new(rank, source, shown, self.unpacked_bytes, self.meta, self.columns, model)
+    }
 }
 
 /// One file as its format's reader leaves it: times are those of the file.

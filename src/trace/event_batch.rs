@@ -30,44 +30,7 @@ impl RankTrace {
     /// The columns `pid`, `tid` and `thread_name` have the same keys, one for each pair of process and thread, so two
     /// keys may have the same text. [`RankTrace::events_with`] adds arguments.
     ///
-    /// ```
-    /// use arrow_array::Array;
-    /// use arrow_array::cast::AsArray;
-    /// use arrow_array::types::{Int32Type, Int64Type};
-    /// use hta::trace::args::Arg;
-    /// use hta::trace::meta::RankSource;
-    /// use hta::trace::rank_trace::{ModelOptions, RankTrace};
-    /// use hta::read::options::LoadOptions;
-    /// use hta::read::input::Input;
-    /// use hta::read::load::load;
-    /// use hta::read::reading::Spread;
-    /// use hta::read::source::ByteCount;
-    /// use std::collections::BTreeMap;
-    ///
-    /// let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/samples/gloo_ddp4/rank_0.pt.trace.json.gz");
-    /// let input = Input::named(file);
-    /// let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default())?;
-    /// let (columns, meta, bytes) = (loaded.columns, loaded.meta, loaded.unpacked_bytes);
-    /// let trace = RankTrace::new(0, RankSource::File, input.shown, bytes, meta, columns, &ModelOptions::default());
-    ///
-    /// // Sum the durations of all events by name, without copying a column.
-    /// let events = trace.events();
-    /// let lengths = events["dur_ns"].as_primitive::<Int64Type>().values();
-    /// let names = events["name"].as_dictionary::<Int32Type>();
-    /// let mut sums = vec![0; names.values().len()];
-    /// for (name, length) in names.keys().values().iter().zip(lengths) {
-    ///     sums[*name as usize] += length;
-    /// }
-    /// let texts = names.values().as_string::<i32>();
-    /// let by_name: BTreeMap<&str, i64> = texts.iter().flatten().zip(sums).filter(|(_, ns)| *ns > 0).collect();
-    /// assert!(by_name["aten::addmm"] > 0);
-    ///
-    /// // Read the autograd sequence numbers, which join operators with their backward pass.
-    /// let events = trace.events_with(&[Arg::SeqNumber]);
-    /// let numbers = events["sequence_number"].as_primitive::<Int64Type>();
-    /// assert!(numbers.iter().flatten().all(|number| number >= 0));
-    /// # Ok::<(), hta::error::ReadError>(())
-    /// ```
+    /// The page of the crate `hta-read` has an example.
     pub fn events(&self) -> RecordBatch {
         self.events_with(&[])
     }

@@ -215,8 +215,7 @@ fn try_run_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Resul
 pub fn try_trace(path: &Path) -> Option<RankTrace> {
     let input = Input::named(path);
     let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
-    let (meta, columns) = (loaded.meta, loaded.columns);
-    Some(RankTrace::new(0, RankSource::File, input.shown, loaded.unpacked_bytes, meta, columns, &options().model))
+    Some(loaded.into_trace(0, RankSource::File, input.shown, &options().model))
 }
 
 /// One file as a rank's trace.
@@ -224,8 +223,7 @@ pub fn rank_trace(path: &Path, rank: u32) -> RankTrace {
     let input = Input::named(path);
     let loaded =
         load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
-    let (meta, columns) = (loaded.meta, loaded.columns);
-    RankTrace::new(rank, RankSource::File, input.shown, loaded.unpacked_bytes, meta, columns, &options().model)
+    loaded.into_trace(rank, RankSource::File, input.shown, &options().model)
 }
 
 /// Runs all analyses over files that are known to be good.

@@ -10,7 +10,7 @@ use hta_read::reading::{Loaded, Spread};
 use hta_read::source::ByteCount;
 use hta_trace::graph_capture::{CaptureFile, Captures};
 use hta_trace::meta::RankSource;
-use hta_trace::rank_trace::{ModelOptions, RankTrace};
+use hta_trace::rank_trace::ModelOptions;
 
 /// Why captures cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -54,9 +54,8 @@ pub fn read_captures(inputs: &[Input], options: LoadOptions) -> Result<Captures,
 }
 
 /// The graphs of one file; `rank` is that of the file itself.
-fn graphs(input: &Input, Loaded { columns, meta, unpacked_bytes }: Loaded) -> CaptureFile {
-    let rank = meta.rank;
-    let (shown, options) = (input.shown.clone(), ModelOptions::default());
-    let trace = RankTrace::new(rank.unwrap_or(0), RankSource::File, shown, unpacked_bytes, meta, columns, &options);
-    capture_file(&trace, rank)
+fn graphs(input: &Input, loaded: Loaded) -> CaptureFile {
+    let rank = loaded.meta.rank;
+    let shown = input.shown.clone();
+    capture_file(&loaded.into_trace(rank.unwrap_or(0), RankSource::File, shown, &ModelOptions::default()), rank)
 }

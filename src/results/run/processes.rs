@@ -13,12 +13,11 @@ use hta_analysis::facts::serving_mode::ServingMode;
 use hta_base::units::Span;
 use hta_read::load::load;
 use hta_read::options::LoadOptions;
-use hta_read::reading::{Loaded, Spread};
+use hta_read::reading::Spread;
 use hta_read::source::ByteCount;
 use hta_trace::category::Class;
 use hta_trace::content::is_front_end;
 use hta_trace::meta::RankSource;
-use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 
 /// A process, as its file shows it.
@@ -43,15 +42,9 @@ pub(crate) fn of_one_server(request: &Request) -> bool {
     let mut known: Vec<Process> = Vec::new();
     let options = LoadOptions { memory: request.load.memory, ..LoadOptions::default() };
     for input in request.inputs {
-        let Ok(Loaded { columns, meta, unpacked_bytes }) =
-            load(input, options, Spread::AllCores, &ByteCount::default())
-        else {
-            continue;
-        };
-        let (rank, host) = (meta.rank, meta.host_name.clone());
-        let source = RankSource::Process;
-        let model = &request.options.model;
-        let trace = RankTrace::new(0, source, input.shown.clone(), unpacked_bytes, meta, columns, model);
+        let Ok(loaded) = load(input, options, Spread::AllCores, &ByteCount::default()) else { continue };
+        let (rank, host) = (loaded.meta.rank, loaded.meta.host_name.clone());
+        let trace = loaded.into_trace(0, RankSource::Process, input.shown.clone(), &request.options.model);
         if is_front_end(&trace) {
             continue;
         }

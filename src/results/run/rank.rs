@@ -9,14 +9,13 @@ use hta_analysis::job::{JobOptions, RankSummary};
 use hta_base::table::schema::Batch;
 use hta_read::error::ReadError;
 use hta_read::load::load_within;
-use hta_read::reading::{Loaded, Spread};
+use hta_read::reading::Spread;
 use hta_read::room::MemoryGate;
 use hta_read::source::ByteCount;
 use hta_trace::content::{is_front_end, nothing_recorded, unknown_content};
 use hta_trace::merged::merged;
 use hta_trace::meta::RankSource;
 use hta_trace::other_recorder::other_recorder;
-use hta_trace::rank_trace::RankTrace;
 use rayon::prelude::*;
 use std::io;
 
@@ -57,7 +56,9 @@ pub(super) fn one(
 ) -> Result<MappedRank, Failure> {
     let input = &request.inputs[task.input];
     let loaded = load_within(input, request.load, how.spread, how.count, how.room);
-    let Loaded { columns, mut meta, unpacked_bytes } = loaded.map_err(Failure::Read)?;
+    let mut loaded = loaded.map_err(Failure::Read)?;
+    let unpacked_bytes = loaded.unpacked_bytes;
+    let meta = &mut loaded.meta;
     let mut source = task.source;
     if how.extent == Extent::Processes {
         // What it is in its own job says nothing about this set.
@@ -70,7 +71,7 @@ pub(super) fn one(
         source = RankSource::File;
     }
     let (options, has_peers) = (request.options, how.is_beside && how.extent != Extent::Processes);
-    let trace = RankTrace::new(task.rank, source, input.shown.clone(), unpacked_bytes, meta, columns, &options.model);
+    let trace = loaded.into_trace(task.rank, source, input.shown.clone(), &options.model);
     let needs_known = request.analyses.iter().any(|a| a.about().needs_known_events);
     // Alone it is analysed, and whether it is alone is known when the parts are merged.
     let is_front = is_front_end(&trace);

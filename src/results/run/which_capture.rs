@@ -7,10 +7,10 @@ use hta_read::error::SetError;
 use hta_read::input::Input;
 use hta_read::load::load;
 use hta_read::options::LoadOptions;
-use hta_read::reading::{Loaded, Spread};
+use hta_read::reading::Spread;
 use hta_read::source::ByteCount;
 use hta_trace::meta::RankSource;
-use hta_trace::rank_trace::{ModelOptions, RankTrace};
+use hta_trace::rank_trace::ModelOptions;
 
 /// A capture of each process that wrote several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,14 +65,9 @@ pub fn by_process(inputs: &[Input], options: LoadOptions) -> Vec<Vec<Input>> {
     let options = LoadOptions { event_args: false, rest_args: false, skip_memory: true, skip_python: true, ..options };
     let (mut known, mut rows): (Vec<&Input>, Vec<Batch>) = (Vec::new(), Vec::new());
     for input in inputs {
-        let Ok(Loaded { columns, meta, unpacked_bytes }) =
-            load(input, options, Spread::AllCores, &ByteCount::default())
-        else {
-            continue;
-        };
-        let source = if meta.rank.is_some() { RankSource::File } else { RankSource::Position };
-        let (rank, shown) = (known.len() as u32, input.shown.clone());
-        let trace = RankTrace::new(rank, source, shown, unpacked_bytes, meta, columns, &ModelOptions::default());
+        let Ok(loaded) = load(input, options, Spread::AllCores, &ByteCount::default()) else { continue };
+        let source = if loaded.meta.rank.is_some() { RankSource::File } else { RankSource::Position };
+        let trace = loaded.into_trace(known.len() as u32, source, input.shown.clone(), &ModelOptions::default());
         known.push(input);
         rows.push(of_rank(&trace));
     }

@@ -12,10 +12,9 @@ fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
     use hta::read::reading::Spread;
     use hta::read::source::ByteCount;
     use hta::trace::meta::RankSource;
-    use hta::trace::rank_trace::RankTrace;
     let input = Input::named(file);
     let l = load(&input, hta::read::options::LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
-    let trace = RankTrace::new(0, RankSource::File, input.shown, l.unpacked_bytes, l.meta, l.columns, &options().model);
+    let trace = l.into_trace(0, RankSource::File, input.shown, &options().model);
     let (mut rows, mut wrong) = (0, Vec::new());
     for row in 0..trace.columns.len() as u32 {
         let Some(own) = trace.stacks.self_ns(row) else { continue };

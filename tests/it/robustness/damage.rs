@@ -46,9 +46,7 @@ fn times(path: &str) -> Vec<(i64, i64)> {
 }
 
 fn trace(path: &str) -> RankTrace {
-    let l = loaded(path);
-    let model = options().model;
-    RankTrace::new(0, RankSource::File, path.to_string(), l.unpacked_bytes, l.meta, l.columns, &model)
+    loaded(path).into_trace(0, RankSource::File, path.to_string(), &options().model)
 }
 
 /// Busy time of the only device.

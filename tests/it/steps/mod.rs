@@ -20,6 +20,5 @@ fn rank(t: &TraceBuilder, options: &ModelOptions) -> RankTrace {
     std::fs::write(&path, t.to_json()).unwrap();
     let input = Input::named(path);
     let l = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap();
-    let (meta, columns) = (l.meta, l.columns);
-    RankTrace::new(0, RankSource::File, input.shown, l.unpacked_bytes, meta, columns, options)
+    l.into_trace(0, RankSource::File, input.shown, options)
 }

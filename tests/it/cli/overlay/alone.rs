@@ -11,7 +11,6 @@ use hta::read::options::LoadOptions;
 use hta::read::reading::Spread;
 use hta::read::source::ByteCount;
 use hta::trace::meta::RankSource;
-use hta::trace::rank_trace::RankTrace;
 use hta_testkit::{Era, Format, Layout, Placement, Root, Side, TraceBuilder, us};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -101,15 +100,7 @@ pub fn check_counters(files: &[PathBuf]) -> usize {
             let input = Input::named(file);
             let options = LoadOptions { device_only, ..LoadOptions::default() };
             let l = load(&input, options, spread, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
-            let trace = RankTrace::new(
-                0,
-                RankSource::File,
-                input.shown,
-                l.unpacked_bytes,
-                l.meta,
-                l.columns,
-                &crate::run::options().model,
-            );
+            let trace = l.into_trace(0, RankSource::File, input.shown, &crate::run::options().model);
             (trace.capture, series(&trace, &Counter::ALL, None))
         };
         let (all, few) = (of(false, Spread::Inline), of(true, Spread::Inline));
