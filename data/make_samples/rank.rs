@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use hta_testkit::{Call, Row, SyncKind, TraceBuilder, us};
+use hta_testkit::{Call, SyncKind, TestRow, TraceBuilder, us};
 
 use crate::Collective;
 use crate::job::{self, COMPUTE_STREAM, KERNEL_GAP_NS};
@@ -206,7 +206,7 @@ impl Rank {
 /// From the end of the last all-reduce to the optimizer on the compute stream.
 const EVENT_TO_OPTIMIZER_NS: i64 = 1_500;
 
-fn shaped<'a>(row: Row<'a>, kernel: &Kernel) -> Row<'a> {
+fn shaped<'a>(row: TestRow<'a>, kernel: &Kernel) -> TestRow<'a> {
     row.grid(kernel.grid)
         .block(kernel.block)
         .arg("registers per thread", kernel.registers)

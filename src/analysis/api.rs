@@ -6,7 +6,7 @@ use crate::job::{ClockMode, Job};
 use crate::recording::capability::{Capability, Grade};
 use crate::settings::{Setting, Settings};
 use crate::verdict::JobVerdict;
-use hta_base::table::schema::{Batch, Columns, Table, TableSpec};
+use hta_base::table::schema::{Batch, ColumnsOf, Table, TableSpec};
 use hta_base::units::Ns;
 use hta_trace::flops::peaks::Peaks;
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
@@ -127,7 +127,7 @@ impl Partial {
     }
 
     /// The columns of the rank's rows of a table.
-    pub(crate) fn columns<T: Table>(&self) -> Option<Columns<'_, T>> {
+    pub(crate) fn columns<T: Table>(&self) -> Option<ColumnsOf<'_, T>> {
         self.table(T::SPEC).map(T::read)
     }
 

@@ -4,7 +4,7 @@
 //! steps are left out.
 
 use crate::api::Partial;
-use hta_base::table::schema::{Columns, Table};
+use hta_base::table::schema::{ColumnsOf, Table};
 use hta_base::table::typed::Values;
 use hta_base::units::Ns;
 use hta_base::wording::ranks::rank_list;
@@ -53,10 +53,10 @@ macro_rules! windowed {
 }
 
 /// The selected rows of one rank and device.
-pub(crate) struct DeviceRows<'a, T: Windowed> {
+pub(crate) struct SelectedRows<'a, T: Windowed> {
     pub rank: u32,
     pub device: Option<i64>,
-    pub(crate) columns: Columns<'a, T>,
+    pub(crate) columns: ColumnsOf<'a, T>,
     pub(crate) rows: Vec<usize>,
     /// Whether the rows are steps.
     pub(crate) is_steps: bool,
@@ -64,7 +64,7 @@ pub(crate) struct DeviceRows<'a, T: Windowed> {
     pub(crate) all_partial: bool,
 }
 
-impl<'a, T: Windowed> DeviceRows<'a, T> {
+impl<'a, T: Windowed> SelectedRows<'a, T> {
     /// Keys of the windows.
     pub(crate) fn windows(&self) -> impl Iterator<Item = WindowKey<'a>> {
         self.rows.iter().map(|&r| T::window(&self.columns, r))
@@ -76,18 +76,18 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
     }
 
     /// Sum of a column over the rows: times, or a count.
-    pub(crate) fn sum<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+    pub(crate) fn sum<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> i64 {
         let values = column(&self.columns);
         self.rows.iter().map(|&r| values.int_at(r)).sum()
     }
 
     /// Mean of a column over the rows (rounded down).
-    pub(crate) fn mean<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+    pub(crate) fn mean<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> i64 {
         self.sum(column) / (self.rows.len().max(1) as i64)
     }
 
     /// Sum of a column as a percentage of the windows.
-    pub fn percent<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<f64> {
+    pub fn percent<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> Option<f64> {
         hta_base::units::percent(self.sum(column), self.dur())
     }
 
@@ -98,7 +98,7 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
 
     /// The step in which a column is largest: its name for a sentence, and the value, ns. `None` if there are not
     /// several steps, or none stands out.
-    pub(crate) fn worst_step<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<(String, Ns)> {
+    pub(crate) fn worst_step<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> Option<(String, Ns)> {
         let values = column(&self.columns);
         let value = |r: &usize| values.int_at(*r);
         let worst = self.rows.iter().copied().max_by_key(|r| (value(r), std::cmp::Reverse(*r)))?;
@@ -129,18 +129,18 @@ impl<'a, T: Windowed> DeviceRows<'a, T> {
 }
 
 /// A column of integers, for sums.
-pub(crate) trait Sums<'a>: Values<'a> {
+pub(crate) trait Summable<'a>: Values<'a> {
     fn int_at(self, row: usize) -> i64;
 }
 
-impl<'a, V: Values<'a, Value: TryInto<i64>>> Sums<'a> for V {
+impl<'a, V: Values<'a, Value: TryInto<i64>>> Summable<'a> for V {
     fn int_at(self, row: usize) -> i64 {
         self.at(row).try_into().unwrap_or(0)
     }
 }
 
 /// Groups the rows of a per-window table by rank and device. Rows of streams are left out.
-pub(crate) fn groups<T: Windowed>(partials: &[Partial]) -> Vec<DeviceRows<'_, T>> {
+pub(crate) fn groups<T: Windowed>(partials: &[Partial]) -> Vec<SelectedRows<'_, T>> {
     let mut out = Vec::new();
     for partial in partials {
         let Some(batch) = partial.table(T::SPEC) else { continue };
@@ -175,13 +175,13 @@ pub(crate) fn groups<T: Windowed>(partials: &[Partial]) -> Vec<DeviceRows<'_, T>
                 (false, true) => full,
                 (true, true) => steps,
             };
-            out.push(DeviceRows { rank: partial.rank, device, columns, rows, is_steps, all_partial });
+            out.push(SelectedRows { rank: partial.rank, device, columns, rows, is_steps, all_partial });
         }
     }
     out
 }
 
-pub(crate) fn several_devices<T: Windowed>(groups: &[DeviceRows<T>]) -> bool {
+pub(crate) fn several_devices<T: Windowed>(groups: &[SelectedRows<T>]) -> bool {
     groups.windows(2).any(|w| w[0].rank == w[1].rank)
 }
 

@@ -80,34 +80,36 @@ impl Setting {
         }
     }
 
-    fn read(&self, text: &str) -> Result<Value, String> {
+    fn read(&self, text: &str) -> Result<SettingValue, String> {
         let expected = |what: String| format!("expected {what}");
         let one_of = |of: &[&str]| expected(format!("one of {}", of.join(", ")));
         match self.kind {
-            ValueType::Flag => Ok(Value::Flag),
+            ValueType::Flag => Ok(SettingValue::Flag),
             ValueType::Count { min, .. } => match text.parse() {
-                Ok(n) if n >= min => Ok(Value::Count(n)),
+                Ok(n) if n >= min => Ok(SettingValue::Count(n)),
                 _ => Err(expected(format!("a whole number from {min}"))),
             },
             ValueType::Micros { .. } => match text.parse::<u64>() {
-                Ok(n) if n <= MOST_MICROS => Ok(Value::Count(n)),
+                Ok(n) if n <= MOST_MICROS => Ok(SettingValue::Count(n)),
                 _ => Err(expected("a whole number of microseconds".to_string())),
             },
             ValueType::Percent { .. } => match text.trim_end_matches('%').parse::<f64>() {
-                Ok(x) if x.is_finite() && x >= 0.0 => Ok(Value::Percent(x)),
+                Ok(x) if x.is_finite() && x >= 0.0 => Ok(SettingValue::Percent(x)),
                 _ => Err(expected("a percentage".to_string())),
             },
-            ValueType::Choice(of) if of.contains(&text) => Ok(Value::Text(text.to_string())),
+            ValueType::Choice(of) if of.contains(&text) => Ok(SettingValue::Text(text.to_string())),
             ValueType::Choice(of) => Err(one_of(of)),
-            ValueType::Choices(of) if text.split(',').all(|t| of.contains(&t)) => Ok(Value::Text(text.to_string())),
+            ValueType::Choices(of) if text.split(',').all(|t| of.contains(&t)) => {
+                Ok(SettingValue::Text(text.to_string()))
+            }
             ValueType::Choices(of) => Err(one_of(of)),
             ValueType::OutputFile | ValueType::InputFile if text.is_empty() => Err(expected("a file".to_string())),
-            ValueType::Text | ValueType::OutputFile | ValueType::InputFile => Ok(Value::Text(text.to_string())),
+            ValueType::Text | ValueType::OutputFile | ValueType::InputFile => Ok(SettingValue::Text(text.to_string())),
             ValueType::Moment => match MemoryMoment::parse(text) {
-                Some(moment) => Ok(Value::Moment(text.to_string(), moment)),
+                Some(moment) => Ok(SettingValue::Moment(text.to_string(), moment)),
                 None => Err(expected(MemoryMoment::EXPECTED.to_string())),
             },
-            ValueType::Regex => regex(text).map(Value::Regex),
+            ValueType::Regex => regex(text).map(SettingValue::Regex),
         }
     }
 }
@@ -126,7 +128,7 @@ pub fn regex(text: &str) -> Result<Regex, String> {
 const MOST_MICROS: u64 = 3_600_000_000;
 
 #[derive(Debug, Clone)]
-enum Value {
+enum SettingValue {
     Flag,
     Count(u64),
     Percent(f64),
@@ -141,7 +143,7 @@ enum Value {
 /// The user's values, by analysis and option.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    given: BTreeMap<(&'static str, &'static str), Value>,
+    given: BTreeMap<(&'static str, &'static str), SettingValue>,
 }
 
 impl Settings {
@@ -157,18 +159,18 @@ impl Settings {
 
     /// Stores the content of the file that an option names.
     pub fn set_file(&mut self, setting: &Setting, path: &str, content: String) {
-        self.given.insert((setting.stem, setting.flag), Value::File(path.to_string(), content));
+        self.given.insert((setting.stem, setting.flag), SettingValue::File(path.to_string(), content));
     }
 
     /// Path and content of the file that an option names.
     pub(crate) fn file(&self, setting: &Setting) -> Option<(&str, &str)> {
         match self.get(setting) {
-            Some(Value::File(path, content)) => Some((path, content)),
+            Some(SettingValue::File(path, content)) => Some((path, content)),
             _ => None,
         }
     }
 
-    fn get(&self, setting: &Setting) -> Option<&Value> {
+    fn get(&self, setting: &Setting) -> Option<&SettingValue> {
         self.given.get(&(setting.stem, setting.flag))
     }
 
@@ -182,7 +184,7 @@ impl Settings {
 
     pub fn count(&self, setting: &Setting) -> u64 {
         match (self.get(setting), setting.kind) {
-            (Some(Value::Count(n)), _) => *n,
+            (Some(SettingValue::Count(n)), _) => *n,
             (_, ValueType::Count { default, .. } | ValueType::Micros { default }) => default,
             _ => 0,
         }
@@ -195,7 +197,7 @@ impl Settings {
 
     pub fn percent(&self, setting: &Setting) -> f64 {
         match (self.get(setting), setting.kind) {
-            (Some(Value::Percent(x)), _) => *x,
+            (Some(SettingValue::Percent(x)), _) => *x,
             (_, ValueType::Percent { default }) => default,
             _ => 0.0,
         }
@@ -204,7 +206,7 @@ impl Settings {
     /// The value of a text or choice option.
     pub fn text(&self, setting: &Setting) -> Option<&str> {
         match (self.get(setting), setting.kind) {
-            (Some(Value::Text(t) | Value::Moment(t, _)), _) => Some(t),
+            (Some(SettingValue::Text(t) | SettingValue::Moment(t, _)), _) => Some(t),
             (_, ValueType::Choice(of)) => of.first().copied(),
             _ => None,
         }
@@ -212,7 +214,7 @@ impl Settings {
 
     pub(crate) fn moment(&self, setting: &Setting) -> MemoryMoment {
         match self.get(setting) {
-            Some(Value::Moment(_, moment)) => *moment,
+            Some(SettingValue::Moment(_, moment)) => *moment,
             _ => MemoryMoment::default(),
         }
     }
@@ -224,7 +226,7 @@ impl Settings {
 
     pub(crate) fn regex(&self, setting: &Setting) -> Option<&Regex> {
         match self.get(setting) {
-            Some(Value::Regex(r)) => Some(r),
+            Some(SettingValue::Regex(r)) => Some(r),
             _ => None,
         }
     }

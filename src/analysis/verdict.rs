@@ -26,7 +26,7 @@ pub struct ToldCause {
 
 /// Where the time of all devices went, summed over devices and steps, ns; and the factors of the efficiency, in (0, 1].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Totals {
+pub struct JobTotals {
     pub(crate) device_count: u32,
     pub step_count: u32,
     /// Sum over the steps of the longest window of the devices.
@@ -57,7 +57,7 @@ pub struct JobVerdict {
     pub notes: Vec<String>,
     /// Kind and gain of every cause that is not withheld, percent of the job's time.
     pub(crate) gains: Vec<(&'static str, f64)>,
-    pub totals: Totals,
+    pub totals: JobTotals,
     /// Compute by category of kernel, the largest first, percent.
     pub mix: Vec<(String, f64)>,
     /// Of a job without devices, the operators with the most time of their own, the largest first, percent.

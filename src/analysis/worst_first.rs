@@ -1,7 +1,7 @@
 //! Printed tables for many ranks: one row for each of the worst ranks, and one row for all others.
 
-use crate::population::{DeviceRows, Sums, Windowed};
-use hta_base::table::schema::Columns;
+use crate::population::{SelectedRows, Summable, Windowed};
+use hta_base::table::schema::ColumnsOf;
 use hta_base::units::percent;
 use std::cmp::Reverse;
 
@@ -51,21 +51,21 @@ impl<'a, T> WorstFirst<'a, T> {
 }
 
 /// Several groups of windows as one row.
-pub(crate) struct MergedGroups<'g, 'a, T: Windowed>(pub &'g [&'g DeviceRows<'a, T>]);
+pub(crate) struct MergedGroups<'g, 'a, T: Windowed>(pub &'g [&'g SelectedRows<'a, T>]);
 
 impl<'a, T: Windowed> MergedGroups<'_, 'a, T> {
     /// Sum of a column over the windows of all groups.
-    pub(crate) fn sum<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+    pub(crate) fn sum<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> i64 {
         self.0.iter().map(|g| g.sum(&column)).sum()
     }
 
     /// Mean of a column over the windows of all groups (rounded down).
-    pub(crate) fn mean<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> i64 {
+    pub(crate) fn mean<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> i64 {
         self.sum(column) / self.windows()
     }
 
     /// Sum of a column as a percentage of the windows.
-    pub fn percent<V: Sums<'a>>(&self, column: impl Fn(&Columns<'a, T>) -> V) -> Option<f64> {
+    pub fn percent<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> Option<f64> {
         percent(self.sum(column), self.0.iter().map(|g| g.dur()).sum())
     }
 

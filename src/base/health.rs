@@ -168,7 +168,7 @@ impl Counter {
 
 /// How often a counter was hit, and the first case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct CounterTally {
     pub count: u64,
     /// Offset of the first case in the decompressed file, if known.
     pub first_byte: Option<u64>,
@@ -179,7 +179,7 @@ pub struct Tally {
 /// All counters of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health {
-    tallies: BTreeMap<Counter, Tally>,
+    tallies: BTreeMap<Counter, CounterTally>,
 }
 
 impl Health {
@@ -223,7 +223,7 @@ impl Health {
     }
 
     /// All counters that were hit: worst first, then in the order of [`COUNTERS`].
-    pub fn iter(&self) -> impl Iterator<Item = (Counter, &Tally)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Counter, &CounterTally)> {
         let mut all: Vec<_> = self.tallies.iter().map(|(c, t)| (*c, t)).collect();
         all.sort_by_key(|(c, _)| (std::cmp::Reverse(c.spec().severity), *c));
         all.into_iter()

@@ -17,9 +17,9 @@ use hta_read::files::Stores;
 use hta_results::output::captures::CapturesTable;
 use hta_results::output::folder::Folder;
 use hta_results::output::place::OutputPlace;
-use hta_results::output::tables::Groups;
+use hta_results::output::tables::RowGrouping;
 use hta_results::partial;
-use hta_results::run::{Extent, Request, Share, map, run as run_pipeline, run_each};
+use hta_results::run::{Extent, Request, RunShare, map, run as run_pipeline, run_each};
 use std::mem::ManuallyDrop;
 
 #[derive(Debug, Args)]
@@ -46,8 +46,8 @@ pub struct AnalyzeArgs {
     partial: bool,
     /// With --partial: only share K of N of the files, K from 0 to N-1, of about the same size each; every process of the
     /// job is given the same traces
-    #[arg(long, value_name = "K/N", value_parser = Share::parse, requires = "partial")]
-    share: Option<Share>,
+    #[arg(long, value_name = "K/N", value_parser = RunShare::parse, requires = "partial")]
+    share: Option<RunShare>,
     #[command(flatten)]
     results: ResultsArgs,
 }
@@ -120,7 +120,7 @@ fn part(
     };
     let mut options = partial::record(request.options, compat, &texts, skipped, events);
     partial::record_share(&mut options, args.share);
-    let folder = Folder::create_by(Groups::ByRank, place, events)?;
+    let folder = Folder::create_by(RowGrouping::ByRank, place, events)?;
     let extent = args.share.map_or(Extent::Part, Extent::Share);
     let set = map(request, extent, &folder, &Bar::default()).map_err(|e| args.results.named(e))?;
     args.results.finish_partial(folder, &set, options, common.strict)

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use hta_base::wording::counts::plural;
 use hta_read::files::{Location, Stores};
-use hta_results::output::contents::{Contents, remove_from_store};
+use hta_results::output::contents::{FolderContents, remove_from_store};
 use hta_results::output::inputs::Inputs;
 use hta_results::output::place::RESULTS;
 use hta_results::partial;
@@ -44,7 +44,7 @@ pub fn run(args: &FilesArgs, stores: &Stores) -> anyhow::Result<Exit> {
         print_text(&format!("{} removed from {}\n", plural(count, "partial"), args.place.display()))?;
         return Ok(Exit::Done);
     }
-    let contents = Contents::of(place, &[&RESULTS, &partial::LAYOUT])?;
+    let contents = FolderContents::of(place, &[&RESULTS, &partial::LAYOUT])?;
     let Some(name) = &args.name else {
         let lines: Vec<String> = contents.names().iter().map(|name| format!("{name}\n")).collect();
         print_text(&lines.concat())?;

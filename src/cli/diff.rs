@@ -21,7 +21,7 @@ use hta_read::discover::discover;
 use hta_read::error::SetError;
 use hta_read::files::{Location, Stores};
 use hta_read::input::Input;
-use hta_results::diff::threshold::{Threshold, Verdict};
+use hta_results::diff::threshold::{Threshold, ThresholdVerdict};
 use hta_results::diff::{DIFF, Set, causes, comparable, compare, iterations};
 use hta_results::output::inputs::Inputs;
 use hta_results::output::text;
@@ -120,7 +120,7 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
 }
 
 /// A crossed threshold takes precedence over a loss in the input, because it is what the user asked for.
-fn judge(verdicts: &[Verdict], has_loss: bool) -> Exit {
+fn judge(verdicts: &[ThresholdVerdict], has_loss: bool) -> Exit {
     for v in verdicts.iter().filter(|v| v.is_crossed || v.is_unknown) {
         note(&format!("hta: {}", v.sentence()));
     }

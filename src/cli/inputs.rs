@@ -12,7 +12,7 @@ use hta_base::wording::counts::plural;
 use hta_read::files::Stores;
 use hta_results::output::columns::grid;
 use hta_results::output::visible;
-use hta_results::run::{Claims, Refused, stored_size};
+use hta_results::run::{RankClaims, Refused, stored_size};
 use serde::Serialize;
 
 #[derive(Debug, Args)]
@@ -22,12 +22,12 @@ pub struct InputsArgs {
     #[command(flatten)]
     ranks: RanksArg,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ListFormat {
     Text,
     Json,
 }
@@ -39,7 +39,7 @@ one.";
 
 /// A file of the job.
 #[derive(Debug, Serialize)]
-struct Row {
+struct InputRow {
     file: String,
     rank: Option<u32>,
     rank_source: Option<&'static str>,
@@ -50,12 +50,12 @@ struct Row {
 pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let traces = args.paths.find(stores)?;
     let inputs = &traces.inputs;
-    let claims = Claims::peek(inputs);
+    let claims = RankClaims::peek(inputs);
     let mut rows = Vec::new();
     for task in claims.tasks(inputs, args.ranks.ranges())? {
         let Some(input) = inputs.get(task.input) else { continue };
         let (rank, rank_source) = (Some(task.rank), Some(task.source.name()));
-        rows.push(Row { file: input.shown.clone(), rank, rank_source, bytes: stored_size(input), error: None });
+        rows.push(InputRow { file: input.shown.clone(), rank, rank_source, bytes: stored_size(input), error: None });
     }
     let rank_count = rows.len();
     let mut has_loss = false;
@@ -64,20 +64,20 @@ pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
         let refused = Refused { input: input.clone(), error: error.clone() };
         has_loss |= refused.is_loss();
         let (file, bytes) = (input.shown.clone(), stored_size(input));
-        rows.push(Row { file, rank: None, rank_source: None, bytes, error: Some(refused.error.to_string()) });
+        rows.push(InputRow { file, rank: None, rank_source: None, bytes, error: Some(refused.error.to_string()) });
     }
     let text = match args.format {
-        Format::Json => {
+        ListFormat::Json => {
             let text = serde_json::to_string_pretty(&rows)? + "\n";
             visible::json(&text).into_owned()
         }
-        Format::Text => visible::lines(&listing(&rows, rank_count)).into_owned(),
+        ListFormat::Text => visible::lines(&listing(&rows, rank_count)).into_owned(),
     };
     print(text.as_bytes())?;
     Ok(if rank_count == 0 { Exit::Nothing } else { Exit::of_loss(has_loss) })
 }
 
-fn listing(rows: &[Row], rank_count: usize) -> String {
+fn listing(rows: &[InputRow], rank_count: usize) -> String {
     let columns = [("rank", Align::Right), ("from", Align::Left), ("size", Align::Right), ("file", Align::Left)];
     let ranked = rows.iter().filter_map(|row| {
         let (rank, source) = (row.rank?, row.rank_source?);

@@ -10,7 +10,7 @@ use hta_compat::chosen;
 use hta_read::files::{Location, Stores};
 use hta_results::output::folder::Folder;
 use hta_results::output::inputs::Inputs;
-use hta_results::output::tables::Groups;
+use hta_results::output::tables::RowGrouping;
 use hta_results::partial::{PartialError, Restored, check_complete, merge, open, restore, stream};
 use hta_results::run::{RunError, reduce};
 use hta_results::store::{PartialStore, Spool};
@@ -66,7 +66,7 @@ fn all(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
         found,
     })?;
     let Restored { options, compat, events } = restored;
-    let groups = if args.partial { Groups::ByRank } else { Groups::ByWeight };
+    let groups = if args.partial { RowGrouping::ByRank } else { RowGrouping::ByWeight };
     let folder = Folder::create_by(groups, place, events)?;
     let below = folder.work().join("events");
     // Rows of the mapping first, in the same order as in one run.

@@ -99,7 +99,7 @@ fn parsed<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, clap::Error> {
 
 /// `hta memory`: of snapshots and timelines, of traces, or of both.
 fn memory_of(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
-    let snapshots::Found { memory, has_traces } = snapshots::inputs(matches, stores);
+    let snapshots::FoundInputs { memory, has_traces } = snapshots::inputs(matches, stores);
     match (memory.is_empty(), has_traces) {
         (false, false) => snapshots::run(matches, &memory),
         (false, true) => snapshots::run_with_traces(matches, &memory, stores),

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use hta_analysis::api::{Align, Analysis, View};
 use hta_analysis::filters;
 use hta_base::wording::counts::plural;
-use hta_compat::nsys::{Events, REPORTS, Report, find};
+use hta_compat::nsys::{NsysEvents, REPORTS, Report, find};
 use hta_read::error::SetError;
 use hta_read::files::Stores;
 use hta_read::options::LoadOptions;
@@ -25,8 +25,8 @@ pub struct NsysStatsArgs {
     #[arg(value_name = "REPORT")]
     report: String,
     /// Columns that fit the terminal, or all columns and rows as comma-separated values with NVIDIA's headings
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = StatsFormat::Text)]
+    format: StatsFormat,
     #[command(flatten)]
     csv: CsvArgs,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct NsysStatsArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum StatsFormat {
     Text,
     Csv,
 }
@@ -74,7 +74,7 @@ pub fn run(args: &NsysStatsArgs, stores: &Stores) -> anyhow::Result<Exit> {
         load: LoadOptions { whole_range_texts: true, skip_python: true, ..common.load(true, false) },
         ranks: common.ranks.ranges(),
     };
-    let kept = KeptRows::of(Events::SPEC);
+    let kept = KeptRows::of(NsysEvents::SPEC);
     let outcome = common.threads.run(|| run_pipeline(&request, &kept, &Bar::default()))??;
     warn(&outcome.refused);
     if common.strict.refuses_loss(outcome.has_loss()) {
@@ -84,11 +84,11 @@ pub fn run(args: &NsysStatsArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let view = report.listing(&kept.take()).or_else(|| summed.cloned());
     if let Some(view) = view {
         let out = match args.format {
-            Format::Csv => {
+            StatsFormat::Csv => {
                 let names: Vec<&str> = view.columns.iter().map(|c| c.0).collect();
                 csv_lines(&names, &view.rows, args.csv.style(None))
             }
-            Format::Text => visible::lines(&shown(view, width(), options.top)).into_owned(),
+            StatsFormat::Text => visible::lines(&shown(view, width(), options.top)).into_owned(),
         };
         print(out.as_bytes())?;
     }

@@ -6,11 +6,11 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{note, print_text};
 use crate::cli::progress::Bar;
 use crate::cli::ranks::{RankRanges, parse_ranks};
-use crate::overlay::serve::{Served, Server};
-use crate::overlay::{Output, OverlayError, OverlayRequest, Passes, RankStats, Summary, Target, overlay};
+use crate::overlay::serve::{OverlayServer, Served};
+use crate::overlay::{OverlayError, OverlayOutput, OverlayRequest, OverlaySummary, Passes, RankStats, Target, overlay};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use hta_analysis::counters::series::Counter;
+use hta_analysis::counters::series::DeviceCounter;
 use hta_analysis::critical_path::{ANNOTATION, CAPTURE};
 use hta_analysis::filters;
 use hta_analysis::job::ClockMode;
@@ -87,15 +87,15 @@ pub enum CounterArg {
 }
 
 impl CounterArg {
-    fn counters(self) -> &'static [Counter] {
+    fn counters(self) -> &'static [DeviceCounter] {
         match self {
-            CounterArg::All => &Counter::ALL,
+            CounterArg::All => &DeviceCounter::ALL,
             CounterArg::None => &[],
-            CounterArg::QueueLength => &[Counter::QueueLength],
-            CounterArg::MemoryBandwidth => &[Counter::MemoryBandwidth],
-            CounterArg::GpuUtilization => &[Counter::GpuUtilization],
-            CounterArg::SmEfficiency => &[Counter::SmEfficiency],
-            CounterArg::EstOccupancy => &[Counter::EstOccupancy],
+            CounterArg::QueueLength => &[DeviceCounter::QueueLength],
+            CounterArg::MemoryBandwidth => &[DeviceCounter::MemoryBandwidth],
+            CounterArg::GpuUtilization => &[DeviceCounter::GpuUtilization],
+            CounterArg::SmEfficiency => &[DeviceCounter::SmEfficiency],
+            CounterArg::EstOccupancy => &[DeviceCounter::EstOccupancy],
         }
     }
 }
@@ -116,12 +116,12 @@ pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
         })?;
     }
     filters::one_window(&options)?;
-    let mut counters: Vec<Counter> = args.counter.iter().flat_map(|c| c.counters().iter().copied()).collect();
+    let mut counters: Vec<DeviceCounter> = args.counter.iter().flat_map(|c| c.counters().iter().copied()).collect();
     counters.sort_unstable();
     counters.dedup();
     let (path, temporary) = args.place()?;
     // Take the port first: if it is in use, the work would be for nothing.
-    let server = args.open.then(|| Server::bind(&path)).transpose()?;
+    let server = args.open.then(|| OverlayServer::bind(&path)).transpose()?;
     let traces = args.traces.traces(stores)?;
     if path.as_os_str() != "-" {
         let mut guarded = Inputs::default();
@@ -133,7 +133,7 @@ pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
         false if temporary.is_some() => Target::Scratch(path.clone()),
         false => Target::File { path: path.clone(), force: args.force },
     };
-    let mut out = Output::create(&target, &traces.inputs)?;
+    let mut out = OverlayOutput::create(&target, &traces.inputs)?;
     let request = OverlayRequest {
         inputs: &traces.inputs,
         ranks: args.traces.common.ranks.ranges(),
@@ -203,7 +203,7 @@ impl OverlayArgs {
 }
 
 /// Opens the file in the browser, and waits until it has been loaded.
-fn show(server: Server, file: &Path, wait: u32) -> anyhow::Result<Served> {
+fn show(server: OverlayServer, file: &Path, wait: u32) -> anyhow::Result<Served> {
     let link = server.link();
     let how = if browser::open(&link) { "opened in the browser" } else { "open this link in a browser" };
     print_text(&format!("{how}: {link}\n"))?;
@@ -215,7 +215,7 @@ fn show(server: Server, file: &Path, wait: u32) -> anyhow::Result<Served> {
     Ok(served)
 }
 
-fn warn(summary: &Summary) {
+fn warn(summary: &OverlaySummary) {
     crate::cli::output::warn(&summary.refused);
     let analysed = summary.outcome.as_ref().map(loss_lines).unwrap_or_default();
     for line in summary.losses.iter().filter(|l| !analysed.contains(l)).chain(&analysed) {
@@ -227,7 +227,7 @@ fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", fmt_count(n), if n == 1 { one } else { many })
 }
 
-fn report(summary: &Summary, clocks_off: bool) -> String {
+fn report(summary: &OverlaySummary, clocks_off: bool) -> String {
     let several = summary.drawn.len() > 1;
     let one = |d: &RankStats| {
         let mut parts = vec![plural(d.events, "event", "events")];

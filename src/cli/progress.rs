@@ -21,27 +21,27 @@ const TICKS_OF_A_LINE: u32 = 5;
 /// The progress of a run; draws nothing if nobody can see or read it.
 #[derive(Default)]
 pub struct Bar {
-    shown: Mutex<Option<Shown>>,
+    shown: Mutex<Option<ShownProgress>>,
     ranks_done: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
-enum Shown {
+enum ShownProgress {
     Bar { bar: ProgressBar, ranks: usize },
-    Lines(Lines),
+    Lines(ProgressLines),
 }
 
 /// The state of a run as a line of JSON, e.g. `{"progress":{"bytes":9000,"bytes_done":4000,"ranks":8,"ranks_done":3}}`.
 #[derive(Clone)]
-struct Lines {
+struct ProgressLines {
     ranks: usize,
     ranks_done: Arc<AtomicU64>,
     bytes: u64,
     count: ByteCount,
 }
 
-impl Lines {
+impl ProgressLines {
     fn text(&self) -> String {
         let bytes_done = self.count.load(Ordering::Relaxed).min(self.bytes);
         let ranks_done = self.ranks_done.load(Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Lines {
 }
 
 impl Bar {
-    fn with(&self, act: impl FnOnce(&Shown)) {
+    fn with(&self, act: impl FnOnce(&ShownProgress)) {
         if let Ok(guard) = self.shown.lock()
             && let Some(shown) = guard.as_ref()
         {
@@ -66,10 +66,10 @@ impl Bar {
     }
 
     /// What this run shows, if anything.
-    fn choose(&self, ranks: usize, bytes: u64, count: &ByteCount) -> Option<Shown> {
+    fn choose(&self, ranks: usize, bytes: u64, count: &ByteCount) -> Option<ShownProgress> {
         if std::env::var_os(VARIABLE).is_some_and(|v| v == "json") {
             let (ranks_done, count) = (Arc::clone(&self.ranks_done), Arc::clone(count));
-            return Some(Shown::Lines(Lines { ranks, ranks_done, bytes, count }));
+            return Some(ShownProgress::Lines(ProgressLines { ranks, ranks_done, bytes, count }));
         }
         if !std::io::stderr().is_terminal() {
             return None;
@@ -80,7 +80,7 @@ impl Bar {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_message(format!("0 of {ranks} ranks"));
-        Some(Shown::Bar { bar, ranks })
+        Some(ShownProgress::Bar { bar, ranks })
     }
 }
 
@@ -94,9 +94,9 @@ impl Progress for Bar {
             let mut tick = 0u32;
             while !over.load(Ordering::Relaxed) {
                 match &ticker {
-                    Shown::Bar { bar, .. } => bar.set_position(count.load(Ordering::Relaxed).min(bytes)),
-                    Shown::Lines(lines) if tick.is_multiple_of(TICKS_OF_A_LINE) => lines.print(),
-                    Shown::Lines(_) => {}
+                    ShownProgress::Bar { bar, .. } => bar.set_position(count.load(Ordering::Relaxed).min(bytes)),
+                    ShownProgress::Lines(lines) if tick.is_multiple_of(TICKS_OF_A_LINE) => lines.print(),
+                    ShownProgress::Lines(_) => {}
                 }
                 tick = tick.wrapping_add(1);
                 std::thread::sleep(TICK);
@@ -110,7 +110,7 @@ impl Progress for Bar {
     fn rank_done(&self) {
         let done = self.ranks_done.fetch_add(1, Ordering::Relaxed) + 1;
         self.with(|shown| {
-            if let Shown::Bar { bar, ranks } = shown {
+            if let ShownProgress::Bar { bar, ranks } = shown {
                 bar.set_message(format!("{done} of {ranks} ranks"));
             }
         });
@@ -119,8 +119,8 @@ impl Progress for Bar {
     fn finish(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.with(|shown| match shown {
-            Shown::Bar { bar, .. } => bar.finish_and_clear(),
-            Shown::Lines(lines) => lines.print(),
+            ShownProgress::Bar { bar, .. } => bar.finish_and_clear(),
+            ShownProgress::Lines(lines) => lines.print(),
         });
     }
 }
@@ -133,7 +133,7 @@ mod tests {
     fn a_line_has_ranks_and_bytes() {
         let count = ByteCount::default();
         let ranks_done = Arc::new(AtomicU64::new(3));
-        let lines = Lines { ranks: 8, ranks_done, bytes: 9000, count: Arc::clone(&count) };
+        let lines = ProgressLines { ranks: 8, ranks_done, bytes: 9000, count: Arc::clone(&count) };
         count.store(4000, Ordering::Relaxed);
         let line = r#"{"progress":{"bytes":9000,"bytes_done":4000,"ranks":8,"ranks_done":3}}"#;
         assert_eq!(lines.text(), line);

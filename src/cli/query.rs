@@ -8,7 +8,7 @@ use crate::cli::progress::Bar;
 use crate::cli::results::RESULTS_FOLDER;
 use crate::cli::table::{CsvArgs, OutArg};
 use crate::cli::traces::{CANNOT_READ_STDIN, RankDirArg, read_text, text_of, traces};
-use crate::cli::watch::{Limits, Watch};
+use crate::cli::watch::{Watch, WatchLimits};
 use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -19,12 +19,12 @@ use hta_read::files::{Location, Stores};
 use hta_results::output::inputs::{InputClash, Inputs};
 use hta_results::output::visible;
 use hta_results::run::{Request, run as run_pipeline};
-use hta_results::sql::answer::Answer;
+use hta_results::sql::answer::QueryAnswer;
 use hta_results::sql::catalog;
 use hta_results::sql::catalog::Query;
 use hta_results::sql::live;
 use hta_results::sql::live::Live;
-use hta_results::sql::results::Results;
+use hta_results::sql::results::ResultTables;
 use hta_results::sql::statement::Statement;
 use hta_results::sql::{QueryError, engine};
 use std::path::{Path, PathBuf};
@@ -44,8 +44,8 @@ pub struct QueryArgs {
     #[command(flatten)]
     rank_dir: RankDirArg,
     /// Format of the answer
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
+    format: AnswerFormat,
     /// Write only the first rows of the answer, in any format
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -67,7 +67,7 @@ pub struct QueryArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum AnswerFormat {
     Text,
     Csv,
     Json,
@@ -103,7 +103,7 @@ fn answer(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
         args.out.write(shown.as_bytes())?;
         return Ok(Exit::Done);
     }
-    if args.format == Format::Parquet {
+    if args.format == AnswerFormat::Parquet {
         args.out.takes_parquet()?;
     }
     let statement = Statement::new(&text)?;
@@ -111,12 +111,12 @@ fn answer(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     // the message that it would print.
     std::panic::set_hook(Box::new(|_| {}));
     let (answer, _watch, exit) = match args.source(stores)? {
-        Source::Results(folder) => {
+        QuerySource::Results(folder) => {
             let limit = memory::limit(args.common.memory_limit);
             let watch = args.watch(limit);
             (args.on_results(&folder, &statement, limit, matches)?, watch, Exit::Done)
         }
-        Source::Traces => match args.on_traces(&statement, stores)? {
+        QuerySource::Traces => match args.on_traces(&statement, stores)? {
             (Some((answer, watch)), exit) => (answer, watch, exit),
             (None, exit) => return Ok(exit),
         },
@@ -133,7 +133,7 @@ fn may_be_folder(path: &Path) -> bool {
     !path.to_string_lossy().starts_with("http")
 }
 
-enum Source {
+enum QuerySource {
     Results(Location),
     Traces,
 }
@@ -167,25 +167,25 @@ impl QueryArgs {
         self.out.allow(&inputs)
     }
 
-    fn source(&self, stores: &Stores) -> Result<Source, QueryError> {
+    fn source(&self, stores: &Stores) -> Result<QuerySource, QueryError> {
         let folder = match (&self.results, self.paths.as_slice(), self.rank_dir.is_given()) {
             (Some(folder), _, _) => Location::new(folder, stores),
             (None, [], false) => Location::from(RESULTS_FOLDER),
             (None, [one], false) => {
                 let folder = Location::new(one, stores);
-                match may_be_folder(one) && Results::is_one(&folder)? {
+                match may_be_folder(one) && ResultTables::is_one(&folder)? {
                     true => folder,
-                    false => return Ok(Source::Traces),
+                    false => return Ok(QuerySource::Traces),
                 }
             }
-            _ => return Ok(Source::Traces),
+            _ => return Ok(QuerySource::Traces),
         };
-        Ok(Source::Results(folder))
+        Ok(QuerySource::Results(folder))
     }
 
     /// Ends the program when a statement takes too much. It is the user's, and may join every row with every other.
     fn watch(&self, memory: Option<MemoryLimit>) -> Watch {
-        Watch::start(Limits {
+        Watch::start(WatchLimits {
             doing: "run the statement".to_string(),
             memory,
             time: Some(Duration::from_secs(u64::from(self.time_limit))),
@@ -202,7 +202,7 @@ impl QueryArgs {
         statement: &Statement,
         limit: Option<MemoryLimit>,
         matches: &ArgMatches,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<QueryAnswer> {
         let readers = AcrossArgs::augment_args(CommonArgs::augment_args(Command::new("traces")));
         let mut ids = readers.get_arguments().map(|arg| arg.get_id().as_str());
         let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine) && !FOR_ANY.contains(id);
@@ -213,13 +213,17 @@ impl QueryArgs {
         let mut guarded = Inputs::default();
         guarded.add_results(folder);
         self.allow(guarded)?;
-        let results = Results::open(folder)?;
+        let results = ResultTables::open(folder)?;
         let tables = results.load_within(statement, limit)?;
         Ok(engine::run(statement, tables, |t| results.columns(t).unwrap_or_default())?)
     }
 
     /// Returns no answer if `--strict` is given and the input has a loss.
-    fn on_traces(&self, statement: &Statement, stores: &Stores) -> anyhow::Result<(Option<(Answer, Watch)>, Exit)> {
+    fn on_traces(
+        &self,
+        statement: &Statement,
+        stores: &Stores,
+    ) -> anyhow::Result<(Option<(QueryAnswer, Watch)>, Exit)> {
         if let Some(compat) = self.common.compat {
             let reason = "queries are about the tables of hta itself".to_string();
             return Err(SetError::Argument { option: "--compat", value: compat.name().to_string(), reason }.into());
@@ -250,13 +254,13 @@ impl QueryArgs {
         Ok((Some((engine::run(statement, live.tables(&outcome)?, live::columns)?, watch)), exit))
     }
 
-    fn show(&self, query: Option<&Query>, answer: &Answer) -> anyhow::Result<()> {
+    fn show(&self, query: Option<&Query>, answer: &QueryAnswer) -> anyhow::Result<()> {
         let answer = self.limit.map_or_else(|| answer.clone(), |n| answer.head(n));
         let bytes = match self.format {
-            Format::Csv => answer.csv(self.csv.style(self.out.path())).into_bytes(),
-            Format::Json => visible::json(&answer.json()?).into_owned().into_bytes(),
-            Format::Parquet => answer.parquet()?,
-            Format::Text => {
+            AnswerFormat::Csv => answer.csv(self.csv.style(self.out.path())).into_bytes(),
+            AnswerFormat::Json => visible::json(&answer.json()?).into_owned().into_bytes(),
+            AnswerFormat::Parquet => answer.parquet()?,
+            AnswerFormat::Text => {
                 let header = query.map(Query::header).unwrap_or_default();
                 let read = Some(header.read).filter(|r| !r.is_empty());
                 let title = header.title;

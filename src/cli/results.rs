@@ -18,7 +18,7 @@ use hta_results::output::inputs::Inputs;
 use hta_results::output::place::{OutputPlace, RESULTS};
 use hta_results::output::text::ReportExtent;
 use hta_results::output::{text, visible};
-use hta_results::partial::{self, Recorded};
+use hta_results::partial::{self, RecordedOptions};
 use hta_results::run::{MappedSet, Outcome, RunError};
 use std::path::PathBuf;
 
@@ -113,7 +113,7 @@ impl ResultsArgs {
         &self,
         folder: Folder,
         set: &MappedSet,
-        options: Recorded,
+        options: RecordedOptions,
         strict: StrictArg,
     ) -> anyhow::Result<Exit> {
         warn(&set.refused);

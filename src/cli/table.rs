@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// Output format; `ops` also has torch and tensorboard, with the columns of torch.profiler and the TensorBoard plugin
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    format: TableFormat,
     /// Table to write (csv, json, parquet)
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
@@ -96,7 +96,7 @@ impl CsvArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum TableFormat {
     Text,
     Csv,
     Json,
@@ -109,14 +109,14 @@ enum Format {
 
 impl OutputArgs {
     pub fn is_text(&self) -> bool {
-        matches!(self.format, Format::Text | Format::Torch | Format::Tensorboard)
+        matches!(self.format, TableFormat::Text | TableFormat::Torch | TableFormat::Tensorboard)
     }
 
     /// The other tool whose columns are asked for.
     pub fn columns_of(&self) -> Option<&'static str> {
         match self.format {
-            Format::Torch => Some("torch"),
-            Format::Tensorboard => Some("tensorboard"),
+            TableFormat::Torch => Some("torch"),
+            TableFormat::Tensorboard => Some("tensorboard"),
             _ => None,
         }
     }
@@ -136,7 +136,7 @@ impl OutputArgs {
             let reason = format!("expected one of {}", names.join(", "));
             return Err(SetError::Argument { option: "--table", value, reason });
         };
-        if self.format == Format::Parquet {
+        if self.format == TableFormat::Parquet {
             self.out.takes_parquet()?;
         }
         Ok(table)
@@ -161,17 +161,19 @@ impl OutputArgs {
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         let bytes = match self.format {
-            Format::Text | Format::Torch | Format::Tensorboard => visible::lines(&text()).into_owned().into_bytes(),
-            Format::Csv => {
+            TableFormat::Text | TableFormat::Torch | TableFormat::Tensorboard => {
+                visible::lines(&text()).into_owned().into_bytes()
+            }
+            TableFormat::Csv => {
                 json::csv(table, &batches.iter().collect::<Vec<_>>(), self.csv.style(self.out.path())).into_bytes()
             }
-            Format::Json => {
+            TableFormat::Json => {
                 let rows: Vec<_> = batches.iter().flat_map(json::records).collect();
                 let mut text = serde_json::to_string_pretty(&rows)?;
                 text.push('\n');
                 visible::json(&text).into_owned().into_bytes()
             }
-            Format::Parquet => {
+            TableFormat::Parquet => {
                 let mut bytes = Vec::new();
                 parquet::write_to(&mut bytes, table, batches)?;
                 bytes

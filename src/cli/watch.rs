@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_millis(10);
 
 /// What is limited.
-pub struct Limits {
+pub struct WatchLimits {
     /// What the program is doing, as in `cannot run the statement`.
     pub doing: String,
     /// Memory beside what the process has at the start of the watch.
@@ -31,7 +31,7 @@ pub struct Limits {
     pub hints: (&'static str, &'static str),
 }
 
-impl Limits {
+impl WatchLimits {
     /// Of the tables of memory snapshots.
     pub fn of_snapshots(memory: Option<MemoryLimit>) -> Self {
         let doing = "analyse the memory snapshots".to_string();
@@ -60,7 +60,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn start(limits: Limits) -> Self {
+    pub fn start(limits: WatchLimits) -> Self {
         let (done, ended) = channel::<()>();
         let before = own_memory().unwrap_or(0);
         let begun = Instant::now();
@@ -94,7 +94,7 @@ impl Drop for Watch {
     }
 }
 
-fn end(limits: &Limits, reason: &str, hint: &str) {
+fn end(limits: &WatchLimits, reason: &str, hint: &str) {
     interrupt::end(&format!("hta: cannot {}: {reason}\nhint: {hint}", limits.doing), Exit::Nothing as i32);
 }
 

@@ -41,21 +41,21 @@ const METHOD: &str = "--method";
 
 /// Every answer, in the order of the analyses that they replace.
 pub const ANSWERS: &[(Compat, &dyn Analysis)] = &[
-    (Compat::Hta, &hta::breakdown::Breakdown),
-    (Compat::Hta, &hta::stragglers::Stragglers),
-    (Compat::Hta, &hta::overlap::Overlap),
-    (Compat::Hta, &hta::idle::Idle),
-    (Compat::Hta, &hta::launches::Launches),
-    (Compat::Hta, &hta::queue::Queue),
+    (Compat::Hta, &hta::breakdown::HtaBreakdown),
+    (Compat::Hta, &hta::stragglers::HtaStragglers),
+    (Compat::Hta, &hta::overlap::HtaOverlap),
+    (Compat::Hta, &hta::idle::HtaIdle),
+    (Compat::Hta, &hta::launches::HtaLaunches),
+    (Compat::Hta, &hta::queue::HtaQueue),
     (Compat::Hta, &hta::copies::Copies),
-    (Compat::Hta, &hta::kernels::Kernels),
-    (Compat::Hta, &hta::patterns::Patterns),
-    (Compat::Hta, &hta::annotations::Annotations),
-    (Compat::Hta, &hta::cupti::Cupti),
-    (Compat::Hta, &hta::diff::Diff),
-    (Compat::TraceLens, &tracelens::breakdown::Breakdown),
-    (Compat::TensorBoard, &tensorboard::sync::Sync),
-    (Compat::Osdi25, &osdi25::what_if::WhatIf),
+    (Compat::Hta, &hta::kernels::HtaKernels),
+    (Compat::Hta, &hta::patterns::HtaPatterns),
+    (Compat::Hta, &hta::annotations::HtaAnnotations),
+    (Compat::Hta, &hta::cupti::HtaCupti),
+    (Compat::Hta, &hta::diff::HtaDiff),
+    (Compat::TraceLens, &tracelens::breakdown::TraceLensBreakdown),
+    (Compat::TensorBoard, &tensorboard::sync::PluginSync),
+    (Compat::Osdi25, &osdi25::what_if::PublishedWhatIf),
 ];
 
 /// The answer of `by` that replaces the analysis with this stem.

@@ -23,8 +23,8 @@ pub use source::{Setup, StartError};
 pub use worker::end_all as end_workers;
 
 use rmcp::ServiceExt;
-use server::Server;
-use source::Sources;
+use server::McpServer;
+use source::AskedSources;
 use std::io;
 
 /// Serves until the client closes standard input.
@@ -32,10 +32,10 @@ use std::io;
 /// # Errors
 /// When the given paths cannot be used, or the client does not speak the protocol.
 pub fn serve(setup: Setup) -> Result<(), StartError> {
-    let sources = Sources::open(setup)?;
+    let sources = AskedSources::open(setup)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
     let served = runtime.block_on(async {
-        match Server::new(sources).serve(rmcp::transport::stdio()).await {
+        match McpServer::new(sources).serve(rmcp::transport::stdio()).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
             // A client that goes away before it has said anything is no error.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),

@@ -2,7 +2,7 @@
 
 use crate::mcp::answer::Refusal;
 use crate::mcp::worker;
-use crate::mcp::worker::{Limits, WorkerError, error_of};
+use crate::mcp::worker::{WorkerError, WorkerLimits, error_of};
 use hta_base::units::fmt_bytes;
 use hta_read::files::Location;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -15,12 +15,12 @@ const LONGEST: usize = 20_000;
 
 /// Columns, and a value for each in every row.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rows {
+pub struct ToldRows {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Value>>,
 }
 
-impl Rows {
+impl ToldRows {
     /// A cell; null if there is no such column or row.
     pub fn get(&self, row: usize, column: &str) -> &Value {
         let at = self.columns.iter().position(|c| c == column);
@@ -50,8 +50,8 @@ pub async fn ask(
     name: &str,
     statement: &str,
     most: usize,
-    (limits, store): (&Limits, &[OsString]),
-) -> Result<Rows, Refusal> {
+    (limits, store): (&WorkerLimits, &[OsString]),
+) -> Result<ToldRows, Refusal> {
     // A single word would be the name of a query or of a file.
     if !statement.trim().contains(char::is_whitespace) {
         return Err(
@@ -105,7 +105,7 @@ pub async fn ask(
     let records: Vec<Record> = serde_json::from_slice(&finished.output)
         .map_err(|e| Refusal::cannot_answer(format!("the answer cannot be read: {e}")))?;
     let columns = records.first().map(|r| r.0.iter().map(|(name, _)| name.clone()).collect()).unwrap_or_default();
-    Ok(Rows { columns, rows: records.into_iter().map(|r| r.0.into_iter().map(|(_, v)| v).collect()).collect() })
+    Ok(ToldRows { columns, rows: records.into_iter().map(|r| r.0.into_iter().map(|(_, v)| v).collect()).collect() })
 }
 
 /// An object with its keys in their order.

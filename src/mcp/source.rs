@@ -3,12 +3,12 @@
 use crate::mcp::answer::{Refusal, clip};
 use crate::mcp::confined::{Roots, outside};
 use crate::mcp::worker;
-use crate::mcp::worker::{Limits, WorkerError, error_of};
+use crate::mcp::worker::{WorkerError, WorkerLimits, error_of};
 use hta_read::discover::files;
 use hta_read::error::SetError;
 use hta_read::files::{ContentVersion, Fault, Location};
 use hta_results::output::unfinished::ScratchFolder;
-use hta_results::sql::results::Results;
+use hta_results::sql::results::ResultTables;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -66,24 +66,24 @@ impl StartError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SourceKind {
     Results,
     Traces,
 }
 
-impl Kind {
+impl SourceKind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Results => "results",
-            Kind::Traces => "traces",
+            SourceKind::Results => "results",
+            SourceKind::Traces => "traces",
         }
     }
 }
 
-pub struct Source {
+pub struct AskedSource {
     /// Name for tools, the same whenever the server is started with the same paths.
     pub id: String,
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// The path as it was given.
     pub shown: String,
     /// Without links.
@@ -100,9 +100,9 @@ struct Analysed {
     times_before: u32,
 }
 
-impl Source {
+impl AskedSource {
     fn new(id: String, shown: String, path: Location) -> Self {
-        let kind = if is_results(&path) { Kind::Results } else { Kind::Traces };
+        let kind = if is_results(&path) { SourceKind::Results } else { SourceKind::Traces };
         Self { id, kind, shown, path, analysed: AsyncMutex::default() }
     }
 
@@ -112,13 +112,13 @@ impl Source {
         // A server of files lists none, so it has no folders of results.
         let is_listed = !["http://", "https://"].iter().any(|scheme| shown.starts_with(scheme));
         let is_results = is_listed && path.join("tables").is_folder()?;
-        let kind = if is_results { Kind::Results } else { Kind::Traces };
+        let kind = if is_results { SourceKind::Results } else { SourceKind::Traces };
         Ok(Self { id, kind, shown, path: path.clone(), analysed: AsyncMutex::default() })
     }
 
     /// Whether tools answer without reading traces first, unless these have changed.
     pub fn is_ready(&self) -> bool {
-        self.kind == Kind::Results || self.analysed.try_lock().is_ok_and(|analysed| analysed.is_some())
+        self.kind == SourceKind::Results || self.analysed.try_lock().is_ok_and(|analysed| analysed.is_some())
     }
 }
 
@@ -132,11 +132,11 @@ pub const TOO_SLOW: &str = "run `hta analyze` once and give its results folder, 
 /// Folders that are listed of each allowed folder.
 const MOST_LISTED: usize = 200;
 
-pub struct Sources {
+pub struct AskedSources {
     pub setup: Setup,
     roots: Roots,
     /// By id; those that tools name by a path are added.
-    known: Mutex<BTreeMap<String, Arc<Source>>>,
+    known: Mutex<BTreeMap<String, Arc<AskedSource>>>,
     /// Ids in the order given.
     given: Vec<String>,
     scratch: ScratchFolder,
@@ -145,7 +145,7 @@ pub struct Sources {
     statements: Semaphore,
 }
 
-impl Sources {
+impl AskedSources {
     /// # Errors
     /// When a path does not exist or temporary files cannot be created.
     pub fn open(setup: Setup) -> Result<Self, StartError> {
@@ -154,10 +154,10 @@ impl Sources {
         for path in &setup.paths {
             let failed = |error| StartError::Path { path: path.display().to_string(), error };
             let source = if path.is_remote() {
-                Source::in_store(new_id(path, &known), path).map_err(failed)?
+                AskedSource::in_store(new_id(path, &known), path).map_err(failed)?
             } else {
                 let real = roots.add(path).map_err(failed)?;
-                Source::new(new_id(&real, &known), path.display().to_string(), real.into())
+                AskedSource::new(new_id(&real, &known), path.display().to_string(), real.into())
             };
             given.push(source.id.clone());
             known.insert(source.id.clone(), Arc::new(source));
@@ -190,13 +190,13 @@ impl Sources {
     }
 
     /// Limits of a statement.
-    pub fn limits(&self) -> Limits {
-        Limits { time: Some(self.setup.time), memory: self.setup.memory, output: OUTPUT }
+    pub fn limits(&self) -> WorkerLimits {
+        WorkerLimits { time: Some(self.setup.time), memory: self.setup.memory, output: OUTPUT }
     }
 
     /// Limits of a command that reads traces. It keeps the memory limit itself.
-    pub fn limits_of_reading(&self) -> Limits {
-        Limits { time: Some(self.setup.analysis_time), memory: None, output: OUTPUT }
+    pub fn limits_of_reading(&self) -> WorkerLimits {
+        WorkerLimits { time: Some(self.setup.analysis_time), memory: None, output: OUTPUT }
     }
 
     /// Waits until a statement may run.
@@ -206,7 +206,7 @@ impl Sources {
     }
 
     /// All sources: those given, those named since, and results folders directly below allowed folders.
-    pub fn list(&self) -> Vec<Arc<Source>> {
+    pub fn list(&self) -> Vec<Arc<AskedSource>> {
         for folder in &self.setup.allow {
             let Ok(entries) = fs::read_dir(folder) else { continue };
             let mut paths: Vec<PathBuf> =
@@ -223,7 +223,7 @@ impl Sources {
         given.chain(others).collect()
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Source>>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<AskedSource>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -231,7 +231,7 @@ impl Sources {
     ///
     /// # Errors
     /// When there is none or the path leads outside.
-    pub fn find(&self, name: Option<&str>) -> Result<Arc<Source>, Refusal> {
+    pub fn find(&self, name: Option<&str>) -> Result<Arc<AskedSource>, Refusal> {
         let Some(name) = name.filter(|n| !n.trim().is_empty()) else {
             let known = self.known();
             return match (known.len(), known.values().next()) {
@@ -252,7 +252,7 @@ impl Sources {
         self.by_path(Path::new(name))
     }
 
-    fn by_path(&self, path: &Path) -> Result<Arc<Source>, Refusal> {
+    fn by_path(&self, path: &Path) -> Result<Arc<AskedSource>, Refusal> {
         if Location::from(path).is_remote() {
             // Only what was given at the start: credentials may open more than the user has in mind.
             let given = self.known().values().find(|s| *s.path == *path).cloned();
@@ -265,7 +265,7 @@ impl Sources {
             return Ok(Arc::clone(source));
         }
         let id = new_id(&real, &known);
-        let source = Arc::new(Source::new(id.clone(), path.display().to_string(), real.into()));
+        let source = Arc::new(AskedSource::new(id.clone(), path.display().to_string(), real.into()));
         known.insert(id, Arc::clone(&source));
         Ok(source)
     }
@@ -274,7 +274,7 @@ impl Sources {
     ///
     /// # Errors
     /// When one does.
-    pub fn check_files(&self, source: &Source) -> Result<(), Refusal> {
+    pub fn check_files(&self, source: &AskedSource) -> Result<(), Refusal> {
         if source.path.is_remote() { Ok(()) } else { self.roots.check_files(&source.path) }
     }
 
@@ -283,9 +283,9 @@ impl Sources {
     ///
     /// # Errors
     /// When they cannot be analysed, or a file leads outside.
-    pub async fn results(&self, source: &Source) -> Result<Location, Refusal> {
+    pub async fn results(&self, source: &AskedSource) -> Result<Location, Refusal> {
         self.check_files(source)?;
-        if source.kind == Kind::Results {
+        if source.kind == SourceKind::Results {
             return Ok(source.path.anew());
         }
         let mut analysed = source.analysed.lock().await;
@@ -309,7 +309,7 @@ impl Sources {
     }
 
     /// What the traces are now.
-    async fn version(&self, source: &Source) -> Result<ContentVersion, Refusal> {
+    async fn version(&self, source: &AskedSource) -> Result<ContentVersion, Refusal> {
         let path = source.path.anew();
         let time = self.setup.analysis_time;
         let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
@@ -322,7 +322,7 @@ impl Sources {
             .map_err(|e| failed(e.to_string()))
     }
 
-    async fn analyse(&self, source: &Source, out: &Path) -> Result<(), Refusal> {
+    async fn analyse(&self, source: &AskedSource, out: &Path) -> Result<(), Refusal> {
         let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
         let _turn = self.analyses.acquire().await;
         let mut arguments: Vec<OsString> = vec!["analyze".into(), "--no-html".into(), "--brief".into()];
@@ -362,7 +362,7 @@ pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 }
 
 /// An id that no other source has, from the name of the file or folder.
-fn new_id(path: &Path, known: &BTreeMap<String, Arc<Source>>) -> String {
+fn new_id(path: &Path, known: &BTreeMap<String, Arc<AskedSource>>) -> String {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let plain: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
@@ -380,7 +380,7 @@ fn new_id(path: &Path, known: &BTreeMap<String, Arc<Source>>) -> String {
 
 /// Whether a folder on the disk holds results. One that cannot be looked into does not.
 fn is_results(path: &Location) -> bool {
-    Results::is_one(path).unwrap_or(false)
+    ResultTables::is_one(path).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -392,7 +392,7 @@ mod tests {
         let mut known = BTreeMap::new();
         let mut add = |path: &str| {
             let id = new_id(Path::new(path), &known);
-            known.insert(id.clone(), Arc::new(Source::new(id.clone(), path.to_string(), path.into())));
+            known.insert(id.clone(), Arc::new(AskedSource::new(id.clone(), path.to_string(), path.into())));
             id
         };
         assert_eq!(add("/a/before"), "before");

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct WorkerLimits {
     pub time: Option<Duration>,
     /// Memory beside what a process has at its start, bytes. Enforced on Linux.
     pub memory: Option<u64>,
@@ -60,9 +60,9 @@ pub fn end_all() {
 }
 
 /// Registration of a worker.
-struct Registration(u32);
+struct WorkerEntry(u32);
 
-impl Registration {
+impl WorkerEntry {
     fn of(child: &Child) -> Option<Self> {
         let id = child.id()?;
         running().insert(id);
@@ -70,7 +70,7 @@ impl Registration {
     }
 }
 
-impl Drop for Registration {
+impl Drop for WorkerEntry {
     fn drop(&mut self) {
         running().remove(&self.0);
     }
@@ -80,13 +80,13 @@ impl Drop for Registration {
 ///
 /// # Errors
 /// When it cannot be started, or exceeds the limits on time or output.
-pub async fn run(arguments: &[OsString], limits: &Limits) -> Result<Finished, WorkerError> {
+pub async fn run(arguments: &[OsString], limits: &WorkerLimits) -> Result<Finished, WorkerError> {
     let program = std::env::current_exe().map_err(WorkerError::Start)?;
     let mut command = Command::new(program);
     command.args(arguments).env("NO_COLOR", "1").kill_on_drop(true);
     let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.map_err(WorkerError::Start)?;
-    let _registration = Registration::of(&child);
+    let _registration = WorkerEntry::of(&child);
     restrict(&child, limits);
     let (Some(output), Some(messages)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(WorkerError::Start(io::Error::other("it has no output")));
@@ -116,7 +116,7 @@ async fn begin(stream: impl AsyncRead + Unpin, most: u64) -> Vec<u8> {
 }
 
 #[cfg(target_os = "linux")]
-fn restrict(child: &Child, limits: &Limits) {
+fn restrict(child: &Child, limits: &WorkerLimits) {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
     let Some(memory) = limits.memory else { return };
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -126,7 +126,7 @@ fn restrict(child: &Child, limits: &Limits) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn restrict(_: &Child, _: &Limits) {}
+fn restrict(_: &Child, _: &WorkerLimits) {}
 
 /// Parts a worker's messages into the error and its hint, without the program's name.
 pub fn error_of(messages: &str) -> (String, Option<String>) {

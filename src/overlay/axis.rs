@@ -1,7 +1,7 @@
 //! The time axis of an overlay: its base time, and the conversion of each rank's times to it. Times in ns.
 
 use crate::overlay::copy::retime::Retime;
-use crate::overlay::plan::Source;
+use crate::overlay::plan::DrawnSource;
 use hta_analysis::job::Clock;
 use hta_base::units::Ns;
 use hta_read::kineto::number::Fraction;
@@ -67,7 +67,7 @@ impl RankAxis {
     }
 }
 
-pub struct Axis {
+pub struct OverlayAxis {
     /// `baseTimeNanoseconds` of the overlay; `None` if the origin is unknown.
     pub base: Option<Ns>,
     /// One entry per source, in the order of the sources.
@@ -76,11 +76,11 @@ pub struct Axis {
     pub moved: Vec<u32>,
 }
 
-impl Axis {
+impl OverlayAxis {
     /// Builds a common axis for `sources`. A single rank keeps its own axis.
-    pub fn new(sources: &[&Source], clocks: &[(u32, Clock)]) -> Self {
-        let base_of = |s: &Source| s.surveyed.meta.base_ns;
-        let unknown = |s: &Source| base_of(s).is_none() && s.surveyed.survey.last.is_none_or(|t| t < EPOCH_MIN);
+    pub fn new(sources: &[&DrawnSource], clocks: &[(u32, Clock)]) -> Self {
+        let base_of = |s: &DrawnSource| s.surveyed.meta.base_ns;
+        let unknown = |s: &DrawnSource| base_of(s).is_none() && s.surveyed.survey.last.is_none_or(|t| t < EPOCH_MIN);
         let mut base = sources.iter().filter_map(|s| base_of(s)).min();
         let mixed = sources.iter().any(|s| unknown(s)) && !sources.iter().all(|s| unknown(s));
         let mut placed: Vec<RankAxis> = sources
@@ -92,7 +92,7 @@ impl Axis {
                 is_unpadded: s.surveyed.is_unpadded,
             })
             .collect();
-        let first = |s: &Source, p: &RankAxis| s.surveyed.survey.first.map(|t| p.at(t.saturating_add(p.base)));
+        let first = |s: &DrawnSource, p: &RankAxis| s.surveyed.survey.first.map(|t| p.at(t.saturating_add(p.base)));
         let mut moved = Vec::new();
         if mixed {
             let start = sources.iter().zip(&placed).filter(|(s, _)| !unknown(s)).filter_map(|(s, p)| first(s, p)).min();

@@ -21,13 +21,13 @@ pub mod serve;
 mod tracks;
 mod write;
 
-pub use output::{Output, Target};
-pub use plan::{Source, Sources};
+pub use output::{OverlayOutput, Target};
+pub use plan::{DrawnSource, DrawnSources};
 pub use tracks::{ArrowEnd, CounterTrack, Flow, RankTracks, Slice, SliceTrack};
 
 use crate::overlay::copy::stream::CopyError;
 use hta_analysis::api::{Analysis, Options};
-use hta_analysis::counters::series::Counter;
+use hta_analysis::counters::series::DeviceCounter;
 use hta_analysis::stragglers::WhereLate;
 use hta_read::error::SetError;
 use hta_read::input::Input;
@@ -44,7 +44,7 @@ pub struct OverlayRequest<'a> {
     pub draw: &'a [(u32, u32)],
     pub options: &'a Options,
     pub load: LoadOptions,
-    pub counters: &'a [Counter],
+    pub counters: &'a [DeviceCounter],
     pub critical_path: bool,
     /// Whether to align clocks (as the options say) and mark late ranks, if there are several ranks.
     pub compares: bool,
@@ -74,7 +74,7 @@ pub struct RankStats {
     pub clock_offset: i64,
 }
 
-pub struct Summary {
+pub struct OverlaySummary {
     pub drawn: Vec<RankStats>,
     pub refused: Vec<Refused>,
     /// Result of the analyses, if any were run.
@@ -85,7 +85,7 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
-impl Summary {
+impl OverlaySummary {
     pub fn has_loss(&self) -> bool {
         !self.losses.is_empty()
             || self.refused.iter().any(Refused::is_loss)
@@ -124,9 +124,13 @@ impl OverlayError {
 /// # Errors
 /// When no file is readable, two files have the same rank, or the output cannot be written. If only some of the files
 /// cannot be read, the summary names them.
-pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> Result<Summary, OverlayError> {
-    let Sources { all, refused } = Sources::find(request, passes.survey)?;
-    let drawn: Vec<&Source> = plan::drawn(&all, request.draw)?;
+pub fn overlay(
+    request: &OverlayRequest,
+    out: &mut OverlayOutput,
+    passes: &Passes,
+) -> Result<OverlaySummary, OverlayError> {
+    let DrawnSources { all, refused } = DrawnSources::find(request, passes.survey)?;
+    let drawn: Vec<&DrawnSource> = plan::drawn(&all, request.draw)?;
     let several = all.len() > 1;
     let mut tracks = tracks::TrackCollector::new(request, &drawn);
     let analyses: &[&'static dyn Analysis] = if several && request.compares { &[&WhereLate] } else { &[] };
@@ -151,7 +155,7 @@ pub fn overlay(request: &OverlayRequest, out: &mut Output, passes: &Passes) -> R
     let mut copy = OverlayWriter::new(&drawn, clocks, tracks.finish());
     let written = copy.write(out, passes.copy)?;
     let losses = drawn.iter().flat_map(|s| s.losses()).collect();
-    Ok(Summary { drawn: written, refused, outcome, losses, notes: copy.notes() })
+    Ok(OverlaySummary { drawn: written, refused, outcome, losses, notes: copy.notes() })
 }
 
 /// Refuses filters of steps and groups if nothing is drawn that they would apply to.

@@ -23,14 +23,14 @@ pub enum Target {
     Stdout,
 }
 
-enum Packed {
+enum PackedWriter {
     Plain(Box<dyn Write + Send>),
     Gzip(GzEncoder<Box<dyn Write + Send>>),
     Zstd(zstd::stream::write::Encoder<'static, Box<dyn Write + Send>>),
 }
 
-pub struct Output {
-    packed: Packed,
+pub struct OverlayOutput {
+    packed: PackedWriter,
     /// The unfinished file, its final path, and whether that may be replaced.
     file: Option<(UnfinishedFile, PathBuf, bool)>,
     shown: String,
@@ -40,7 +40,7 @@ pub struct Output {
 const GZIP_LEVEL: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
 
-impl Output {
+impl OverlayOutput {
     /// Opens the output.
     ///
     /// # Errors
@@ -49,13 +49,13 @@ impl Output {
         let (path, force) = match target {
             Target::Stdout => {
                 let out: Box<dyn Write + Send> = Box::new(BufWriter::new(io::stdout()));
-                return Ok(Self { packed: Packed::Plain(out), file: None, shown: "standard output".to_string() });
+                return Ok(Self { packed: PackedWriter::Plain(out), file: None, shown: "standard output".to_string() });
             }
             Target::Scratch(path) => {
                 let shown = path.display().to_string();
                 let opened = OpenOptions::new().write(true).truncate(true).open(path);
                 let file = opened.map_err(|source| OverlayError::Write { path: shown.clone(), source })?;
-                return Ok(Self { packed: Packed::Plain(Box::new(buffered(file))), file: None, shown });
+                return Ok(Self { packed: PackedWriter::Plain(Box::new(buffered(file))), file: None, shown });
             }
             Target::File { path, force } => (path, *force),
         };
@@ -79,11 +79,11 @@ impl Output {
         let to: Box<dyn Write + Send> = Box::new(buffered(file.reopen().map_err(error)?));
         let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
         let packed = if name.ends_with(".gz") {
-            Packed::Gzip(GzEncoder::new(to, Compression::new(GZIP_LEVEL)))
+            PackedWriter::Gzip(GzEncoder::new(to, Compression::new(GZIP_LEVEL)))
         } else if name.ends_with(".zst") {
-            Packed::Zstd(zstd::stream::write::Encoder::new(to, ZSTD_LEVEL).map_err(error)?)
+            PackedWriter::Zstd(zstd::stream::write::Encoder::new(to, ZSTD_LEVEL).map_err(error)?)
         } else {
-            Packed::Plain(to)
+            PackedWriter::Plain(to)
         };
         Ok(Self { packed, file: Some((file, path.clone(), force)), shown })
     }
@@ -92,9 +92,9 @@ impl Output {
     /// When the output cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.packed {
-            Packed::Plain(w) => w.write_all(bytes),
-            Packed::Gzip(w) => w.write_all(bytes),
-            Packed::Zstd(w) => w.write_all(bytes),
+            PackedWriter::Plain(w) => w.write_all(bytes),
+            PackedWriter::Gzip(w) => w.write_all(bytes),
+            PackedWriter::Zstd(w) => w.write_all(bytes),
         }
     }
 
@@ -111,9 +111,9 @@ impl Output {
         let Self { packed, file, shown } = self;
         let error = |source| OverlayError::Write { path: shown.clone(), source };
         let mut inner = match packed {
-            Packed::Plain(w) => w,
-            Packed::Gzip(w) => w.finish().map_err(error)?,
-            Packed::Zstd(w) => w.finish().map_err(error)?,
+            PackedWriter::Plain(w) => w,
+            PackedWriter::Gzip(w) => w.finish().map_err(error)?,
+            PackedWriter::Zstd(w) => w.finish().map_err(error)?,
         };
         inner.flush().map_err(error)?;
         drop(inner);

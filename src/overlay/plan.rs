@@ -9,17 +9,17 @@ use hta_base::wording::ranks::ranks_named;
 use hta_read::input::Input;
 use hta_read::room::MemoryLimit;
 use hta_read::source::ByteCount;
-use hta_results::run::{Claims, Progress, Refused, RunError, Task, duplicate};
+use hta_results::run::{Progress, RankClaims, Refused, RunError, Task, duplicate};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-pub struct Source {
+pub struct DrawnSource {
     pub task: Task,
     pub input: Input,
     pub surveyed: Surveyed,
 }
 
-impl Source {
+impl DrawnSource {
     /// What could not be copied from the file, one line each.
     pub fn losses(&self) -> Vec<String> {
         let health: &Health = &self.surveyed.health;
@@ -33,20 +33,20 @@ impl Source {
     }
 }
 
-pub struct Sources {
+pub struct DrawnSources {
     /// Sorted by rank.
-    pub all: Vec<Source>,
+    pub all: Vec<DrawnSource>,
     pub refused: Vec<Refused>,
 }
 
-impl Sources {
+impl DrawnSources {
     /// Finds and surveys the files of the requested ranks.
     ///
     /// # Errors
     /// When two files have the same rank, a requested rank has no file, or nothing is readable.
     pub fn find(request: &OverlayRequest, progress: &dyn Progress) -> Result<Self, RunError> {
         let inputs = request.inputs;
-        let mut claims = Claims::peek(inputs);
+        let mut claims = RankClaims::peek(inputs);
         let mut known: BTreeMap<usize, Surveyed> = BTreeMap::new();
         let count = ByteCount::default();
         // Files are surveyed in parallel, so each gets a share of the limit for its largest value.
@@ -87,7 +87,7 @@ impl Sources {
                     settled &= own == Some(t.rank);
                 }
             }
-            let refused = |claims: &Claims| -> Vec<Refused> {
+            let refused = |claims: &RankClaims| -> Vec<Refused> {
                 let of = inputs.iter().zip(&claims.refused);
                 of.filter_map(|(i, e)| Some(Refused { input: i.clone(), error: e.clone()? })).collect()
             };
@@ -104,7 +104,7 @@ impl Sources {
             }
             let source = |t: &Task| {
                 let surveyed = known.remove(&t.input)?;
-                Some(Source { task: *t, input: inputs[t.input].clone(), surveyed })
+                Some(DrawnSource { task: *t, input: inputs[t.input].clone(), surveyed })
             };
             let all = tasks.iter().filter_map({
                 let mut source = source;
@@ -119,9 +119,9 @@ impl Sources {
 ///
 /// # Errors
 /// When none is selected.
-pub fn drawn<'s>(all: &'s [Source], ranks: &[(u32, u32)]) -> Result<Vec<&'s Source>, OverlayError> {
-    let wanted = |s: &&Source| ranks.is_empty() || ranks.iter().any(|(a, b)| (*a..=*b).contains(&s.task.rank));
-    let drawn: Vec<&Source> = all.iter().filter(wanted).collect();
+pub fn drawn<'s>(all: &'s [DrawnSource], ranks: &[(u32, u32)]) -> Result<Vec<&'s DrawnSource>, OverlayError> {
+    let wanted = |s: &&DrawnSource| ranks.is_empty() || ranks.iter().any(|(a, b)| (*a..=*b).contains(&s.task.rank));
+    let drawn: Vec<&DrawnSource> = all.iter().filter(wanted).collect();
     if drawn.is_empty() {
         let known: Vec<u32> = all.iter().map(|s| s.task.rank).collect();
         return Err(OverlayError::NothingToDraw(ranks_named(&known)));

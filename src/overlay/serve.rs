@@ -68,14 +68,14 @@ pub enum Served {
 
 /// A port that is held, before the file is there.
 #[derive(Debug)]
-pub struct Server {
+pub struct OverlayServer {
     listener: TcpListener,
     port: u16,
     /// Path in the link; its ending says how the file is compressed.
     path: String,
 }
 
-impl Server {
+impl OverlayServer {
     /// Takes the port, for a file of this name.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ mod tests {
         let file = dir.path().join("seen.json.gz");
         let bytes: String = "0123456789".repeat(100_000);
         std::fs::write(&file, &bytes).unwrap();
-        let server = Server::bind_to(0, &file).unwrap();
+        let server = OverlayServer::bind_to(0, &file).unwrap();
         let port = server.port;
         assert_eq!(server.link(), format!("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{port}/trace.json.gz"));
         let served = thread::scope(|scope| {
@@ -269,14 +269,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("t.json");
         std::fs::write(&file, "[]").unwrap();
-        let server = Server::bind_to(0, &file).unwrap();
+        let server = OverlayServer::bind_to(0, &file).unwrap();
         assert_eq!(server.serve(&file, Duration::from_millis(50)).unwrap(), Served::NobodyCame);
     }
 
     #[test]
     fn a_port_that_is_taken_is_an_error_by_name() {
-        let first = Server::bind_to(0, Path::new("a.json")).unwrap();
-        let second = Server::bind_to(first.port, Path::new("b.json")).unwrap_err();
+        let first = OverlayServer::bind_to(0, Path::new("a.json")).unwrap();
+        let second = OverlayServer::bind_to(first.port, Path::new("b.json")).unwrap_err();
         assert!(second.to_string().contains(&format!("127.0.0.1:{}: another program uses this port", first.port)));
         assert!(second.hint().is_some());
     }

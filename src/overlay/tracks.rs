@@ -3,10 +3,10 @@
 //! value, one slice per segment.
 
 use crate::overlay::OverlayRequest;
-use crate::overlay::plan::Source;
+use crate::overlay::plan::DrawnSource;
 use hta_analysis::api::Options;
-use hta_analysis::counters::series::{Counter, CounterSeries, series};
-use hta_analysis::critical_path::{Segment, choose, path};
+use hta_analysis::counters::series::{CounterSeries, DeviceCounter, series};
+use hta_analysis::critical_path::{PathSegment, choose, path};
 use hta_analysis::stragglers::LateMarks;
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_ns};
@@ -71,7 +71,7 @@ pub struct RankTracks {
 /// Receives each rank's trace during the analysis, and keeps only what is drawn for it.
 pub struct TrackCollector<'a> {
     options: &'a Options,
-    counters: &'a [Counter],
+    counters: &'a [DeviceCounter],
     critical_path: bool,
     /// By file name, because the rank of a file may change until it has been read completely.
     tracks: Mutex<BTreeMap<String, RankTracks>>,
@@ -80,7 +80,7 @@ pub struct TrackCollector<'a> {
 }
 
 impl<'a> TrackCollector<'a> {
-    pub fn new(request: &'a OverlayRequest, drawn: &[&Source]) -> Self {
+    pub fn new(request: &'a OverlayRequest, drawn: &[&DrawnSource]) -> Self {
         Self {
             options: request.options,
             counters: request.counters,
@@ -144,7 +144,7 @@ impl RowSink for TrackCollector<'_> {
     }
 }
 
-fn counters(trace: &RankTrace, asked: &[Counter], out: &mut RankTracks) {
+fn counters(trace: &RankTrace, asked: &[DeviceCounter], out: &mut RankTracks) {
     let found = series(trace, asked, None);
     for (counter, reason) in found.missing {
         out.notes.push(format!("rank {}: no {}: {reason}", trace.rank, counter.name()));
@@ -155,11 +155,11 @@ fn counters(trace: &RankTrace, asked: &[Counter], out: &mut RankTracks) {
 
 fn counter_track(s: CounterSeries, names_device: bool) -> CounterTrack {
     let mut name = match s.counter {
-        Counter::QueueLength => "queue length".to_string(),
-        Counter::MemoryBandwidth => "memory bandwidth".to_string(),
-        Counter::GpuUtilization => "GPU utilization".to_string(),
-        Counter::SmEfficiency => "SM efficiency".to_string(),
-        Counter::EstOccupancy => "est. occupancy".to_string(),
+        DeviceCounter::QueueLength => "queue length".to_string(),
+        DeviceCounter::MemoryBandwidth => "memory bandwidth".to_string(),
+        DeviceCounter::GpuUtilization => "GPU utilization".to_string(),
+        DeviceCounter::SmEfficiency => "SM efficiency".to_string(),
+        DeviceCounter::EstOccupancy => "est. occupancy".to_string(),
     };
     if let Some(direction) = s.direction {
         name.push_str(&format!(" {direction}"));
@@ -189,7 +189,7 @@ fn critical_path(trace: &RankTrace, options: &Options, out: &mut RankTracks) {
         }
     };
     let segments = path(trace, window.span);
-    let slice = |s: &Segment| {
+    let slice = |s: &PathSegment| {
         let mut args = Map::new();
         args.insert("class".to_string(), json!(s.class.name()));
         args.insert("edge".to_string(), json!(s.edge.name()));
@@ -218,7 +218,7 @@ fn critical_path(trace: &RankTrace, options: &Options, out: &mut RankTracks) {
 ///                                 v
 ///   lane 2                         |=== B ===|
 /// ```
-fn arrows(trace: &RankTrace, segments: &[Segment]) -> Vec<Flow> {
+fn arrows(trace: &RankTrace, segments: &[PathSegment]) -> Vec<Flow> {
     let c = &trace.columns;
     let end = |row: u32, ts: Ns| {
         let lane = c.lanes.get(*c.lane.get(row as usize)? as usize)?;
@@ -227,7 +227,7 @@ fn arrows(trace: &RankTrace, segments: &[Segment]) -> Vec<Flow> {
     };
     let works = segments.iter().filter_map(|s| Some((s, s.event.filter(|_| s.edge.is_work())?)));
     let mut out = Vec::new();
-    let mut before: Option<(&Segment, u32)> = None;
+    let mut before: Option<(&PathSegment, u32)> = None;
     let mut edge = None;
     let mut works = works.peekable();
     for s in segments {

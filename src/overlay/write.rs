@@ -3,12 +3,12 @@
 //! A single rank keeps its file's keys, process ids and base; events are only added. Several ranks get new process ids,
 //! flow ids and a common base; the key `hta_overlay` lists the changes, so that they can be reversed.
 
-use crate::overlay::axis::{Axis, RankAxis};
-use crate::overlay::copy::copier::{FlowIds, Process, Processes, Rewrite};
+use crate::overlay::axis::{OverlayAxis, RankAxis};
+use crate::overlay::copy::copier::{CopiedProcess, CopiedProcesses, FlowIds, Rewrite};
 use crate::overlay::copy::retime::micros;
 use crate::overlay::copy::stream::{CopyError, copy};
-use crate::overlay::output::Output;
-use crate::overlay::plan::Source;
+use crate::overlay::output::OverlayOutput;
+use crate::overlay::plan::DrawnSource;
 use crate::overlay::tracks::{ArrowEnd, RankTracks};
 use crate::overlay::{OverlayError, RankStats};
 use hta_analysis::job::Clock;
@@ -29,18 +29,18 @@ const LARGEST_RANK: u32 = 4_000_000;
 const OWN_PID_ALONE: u64 = 1_000_000_000;
 
 pub struct OverlayWriter<'a> {
-    sources: &'a [&'a Source],
-    axis: Axis,
+    sources: &'a [&'a DrawnSource],
+    axis: OverlayAxis,
     tracks: BTreeMap<u32, RankTracks>,
     /// New process ids of each source; `None` if they do not change.
-    processes: Vec<Option<Processes>>,
+    processes: Vec<Option<CopiedProcesses>>,
     own_pids: Vec<u64>,
     next_flow: u64,
     buffer: Vec<u8>,
 }
 
 impl<'a> OverlayWriter<'a> {
-    pub fn new(sources: &'a [&'a Source], clocks: &[(u32, Clock)], tracks: BTreeMap<u32, RankTracks>) -> Self {
+    pub fn new(sources: &'a [&'a DrawnSource], clocks: &[(u32, Clock)], tracks: BTreeMap<u32, RankTracks>) -> Self {
         let (mut processes, mut own_pids) = (Vec::new(), Vec::new());
         let next_flow = match sources {
             [alone] => {
@@ -52,7 +52,7 @@ impl<'a> OverlayWriter<'a> {
             }
             _ => {
                 let by_rank = sources.iter().all(|s| s.task.rank < LARGEST_RANK);
-                let first = |position: usize, s: &Source| match by_rank {
+                let first = |position: usize, s: &DrawnSource| match by_rank {
                     true => (u64::from(s.task.rank) + 1) * PID_SPAN,
                     false => (position as u64 + 1) * PID_SPAN,
                 };
@@ -72,7 +72,7 @@ impl<'a> OverlayWriter<'a> {
                 FlowIds::first(sources.len())
             }
         };
-        let axis = Axis::new(sources, clocks);
+        let axis = OverlayAxis::new(sources, clocks);
         Self { sources, axis, tracks, processes, own_pids, next_flow, buffer: Vec::new() }
     }
 
@@ -90,9 +90,9 @@ impl<'a> OverlayWriter<'a> {
     }
 
     /// Writes the whole file.
-    pub fn write(&mut self, out: &mut Output, progress: &dyn Progress) -> Result<Vec<RankStats>, OverlayError> {
+    pub fn write(&mut self, out: &mut OverlayOutput, progress: &dyn Progress) -> Result<Vec<RankStats>, OverlayError> {
         let count = ByteCount::default();
-        let size = |s: &&Source| s.input.path.size().unwrap_or(0);
+        let size = |s: &&DrawnSource| s.input.path.size().unwrap_or(0);
         progress.start(self.sources.len(), self.sources.iter().map(size).sum(), &count);
         let drawn = self.write_all(out, &count, progress);
         progress.finish();
@@ -101,7 +101,7 @@ impl<'a> OverlayWriter<'a> {
 
     fn write_all(
         &mut self,
-        out: &mut Output,
+        out: &mut OverlayOutput,
         count: &ByteCount,
         progress: &dyn Progress,
     ) -> Result<Vec<RankStats>, OverlayError> {
@@ -170,7 +170,7 @@ impl<'a> OverlayWriter<'a> {
 
     /// The changes made to each rank, for the key `hta_overlay`.
     fn legend(&self) -> Value {
-        let rank = |(i, s): (usize, &&Source)| {
+        let rank = |(i, s): (usize, &&DrawnSource)| {
             let mut of = Map::new();
             of.insert("rank".to_string(), json!(s.task.rank));
             let name = s.input.shown.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -201,7 +201,7 @@ impl<'a> OverlayWriter<'a> {
         let own = self.own_pids[i];
         let rank = source.task.rank;
         let start = source.surveyed.survey.first.map_or(0, |t| placed.of_file(t));
-        let mut writer = EventWriter { buffer: &mut self.buffer, wrote_event, out };
+        let mut writer = AddedWriter { buffer: &mut self.buffer, wrote_event, out };
         if let Some(p) = &self.processes[i] {
             for (old, process) in &source.surveyed.survey.processes {
                 let Some(new) = p.ids.get(old) else { continue };
@@ -268,14 +268,14 @@ impl<'a> OverlayWriter<'a> {
 }
 
 /// Assigns new process ids to the processes of a source.
-fn renamed(source: &Source, position: usize, mut id: impl FnMut(u64) -> u64) -> Processes {
+fn renamed(source: &DrawnSource, position: usize, mut id: impl FnMut(u64) -> u64) -> CopiedProcesses {
     let mut by_order: Vec<(&String, u32)> =
         source.surveyed.survey.processes.iter().map(|(pid, p)| (pid, p.order)).collect();
     by_order.sort_by_key(|(_, order)| *order);
     let mut sorted = by_order.clone();
     sorted.sort_by_key(|(pid, order)| (sort_index(pid, &source.surveyed.survey.processes[*pid]), *order));
     let slot = |(n, (pid, _)): (u64, (&String, u32))| (pid.clone(), position as u64 * SORT_SPAN + n.min(SORT_SPAN - 1));
-    Processes {
+    CopiedProcesses {
         ids: by_order.into_iter().map(|(pid, order)| (pid.clone(), id(u64::from(order)))).collect(),
         prefix: format!("rank {}: ", source.task.rank),
         sort: (1..).zip(sorted).map(slot).collect(),
@@ -286,7 +286,7 @@ fn renamed(source: &Source, position: usize, mut id: impl FnMut(u64) -> u64) -> 
 const SORT_SPAN: u64 = 1000;
 
 /// Sort position of a process within its rank. Kineto gives devices indices from five million on.
-fn sort_index(pid: &str, process: &Process) -> i64 {
+fn sort_index(pid: &str, process: &CopiedProcess) -> i64 {
     process.sort_index.unwrap_or_else(|| match pid.parse::<i64>() {
         Ok(device @ 0..64) => 5_000_000 + device,
         Ok(host) => host,
@@ -294,7 +294,7 @@ fn sort_index(pid: &str, process: &Process) -> i64 {
     })
 }
 
-fn pid(end: &ArrowEnd, processes: Option<&Processes>) -> String {
+fn pid(end: &ArrowEnd, processes: Option<&CopiedProcesses>) -> String {
     match processes {
         Some(p) => p.ids.get(&end.pid).copied().unwrap_or_default().to_string(),
         None => number_or_text(&end.pid),
@@ -329,13 +329,13 @@ impl RankAxis {
 const GATHERED: usize = 1 << 16;
 
 /// Writes added events, one per line.
-struct EventWriter<'w> {
+struct AddedWriter<'w> {
     buffer: &'w mut Vec<u8>,
     wrote_event: &'w mut bool,
     out: &'w mut dyn FnMut(&[u8]) -> io::Result<()>,
 }
 
-impl EventWriter<'_> {
+impl AddedWriter<'_> {
     fn event(&mut self, text: std::fmt::Arguments) -> io::Result<()> {
         use io::Write;
         if std::mem::replace(self.wrote_event, true) {

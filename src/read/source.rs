@@ -104,12 +104,12 @@ fn open_once(at: &Location, packing: Compression, count: &ByteCount) -> io::Resu
     decoder(at, packing, Counted { inner: at.open()?, count: Arc::clone(count) })
 }
 
-fn decoder(at: &Location, packing: Compression, counted: Bytes) -> io::Result<Box<dyn Source>> {
+fn decoder(at: &Location, packing: Compression, counted: FileBytes) -> io::Result<Box<dyn Source>> {
     Ok(match packing {
         Compression::Plain => Box::new(Plain(counted)),
         Compression::Gzip => {
             let packed = BufReader::with_capacity(PACKED_BUFFER, counted);
-            Box::new(Gzip { members: Members::Next(packed), damage: None, garbage: false })
+            Box::new(Gzip { members: GzipMembers::Next(packed), damage: None, garbage: false })
         }
         Compression::Zstd => {
             let window = zstd_head(at)?.map_or(0, |head| head.window);
@@ -122,11 +122,11 @@ fn decoder(at: &Location, packing: Compression, counted: Bytes) -> io::Result<Bo
 }
 
 /// A part of a plain file that is read in pieces on several cores.
-pub(crate) struct Range {
+pub(crate) struct FileRange {
     file: Counted<File>,
 }
 
-impl Range {
+impl FileRange {
     /// The part of a file from `start` on.
     ///
     /// # Errors
@@ -174,9 +174,9 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// The bytes of a file as they are.
-type Bytes = Counted<Box<dyn Read + Send>>;
+type FileBytes = Counted<Box<dyn Read + Send>>;
 
-struct Plain(Bytes);
+struct Plain(FileBytes);
 
 impl Source for Plain {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
@@ -207,18 +207,18 @@ fn fill(from: &mut impl Read, out: &mut [u8], damage: &mut Option<io::Error>) ->
     Ok(n)
 }
 
-type Packed = BufReader<Bytes>;
+type PackedReader = BufReader<FileBytes>;
 
-enum Members {
+enum GzipMembers {
     /// Before the header of a member, or at the end.
-    Next(Packed),
-    Inside(Box<GzDecoder<Packed>>),
+    Next(PackedReader),
+    Inside(Box<GzDecoder<PackedReader>>),
     Done,
 }
 
 /// Decoder for gzip files with any number of members.
 struct Gzip {
-    members: Members,
+    members: GzipMembers,
     damage: Option<io::Error>,
     garbage: bool,
 }
@@ -226,9 +226,9 @@ struct Gzip {
 impl Source for Gzip {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
         loop {
-            match std::mem::replace(&mut self.members, Members::Done) {
-                Members::Done => return Ok(0),
-                Members::Next(mut packed) => {
+            match std::mem::replace(&mut self.members, GzipMembers::Done) {
+                GzipMembers::Done => return Ok(0),
+                GzipMembers::Next(mut packed) => {
                     let head = packed.fill_buf().map_err(SourceError::Io)?;
                     if head.is_empty() {
                         continue;
@@ -238,12 +238,12 @@ impl Source for Gzip {
                         self.garbage = head.iter().any(|b| *b != 0);
                         continue;
                     }
-                    self.members = Members::Inside(Box::new(GzDecoder::new(packed)));
+                    self.members = GzipMembers::Inside(Box::new(GzDecoder::new(packed)));
                 }
-                Members::Inside(mut member) => match fill(&mut member, out, &mut self.damage) {
-                    Ok(0) => self.members = Members::Next(member.into_inner()),
+                GzipMembers::Inside(mut member) => match fill(&mut member, out, &mut self.damage) {
+                    Ok(0) => self.members = GzipMembers::Next(member.into_inner()),
                     Ok(n) => {
-                        self.members = Members::Inside(member);
+                        self.members = GzipMembers::Inside(member);
                         return Ok(n);
                     }
                     Err(e) => return Err(cut("gzip", e)),
@@ -304,7 +304,7 @@ pub(crate) fn zstd_head(file: &Location) -> io::Result<Option<ZstdHead>> {
 const FRAME_HEAD: usize = 18;
 
 struct Zstd {
-    decoder: zstd::stream::read::Decoder<'static, Packed>,
+    decoder: zstd::stream::read::Decoder<'static, PackedReader>,
     window: u64,
     damage: Option<io::Error>,
 }
@@ -413,7 +413,7 @@ const BLOCK: usize = 128 << 10;
 
 /// A block of bytes in reused memory.
 #[derive(Default)]
-struct Block {
+struct ByteBlock {
     memory: Vec<u8>,
     /// Number of valid bytes.
     len: usize,
@@ -421,8 +421,8 @@ struct Block {
 
 /// Runs another source on its own thread, a few blocks ahead.
 struct ReadAhead {
-    blocks: mpsc::Receiver<Result<Block, SourceError>>,
-    current: Block,
+    blocks: mpsc::Receiver<Result<ByteBlock, SourceError>>,
+    current: ByteBlock,
     used: usize,
     /// Returns used blocks to the thread.
     spent: mpsc::Sender<Vec<u8>>,
@@ -445,12 +445,12 @@ impl ReadAhead {
                 if last {
                     seen.store(u64::from(source.trailing().garbage), Ordering::Release);
                 }
-                if send.send(step.map(|len| Block { memory, len })).is_err() || last {
+                if send.send(step.map(|len| ByteBlock { memory, len })).is_err() || last {
                     return;
                 }
             }
         });
-        Self { blocks, current: Block::default(), used: 0, spent, garbage, window }
+        Self { blocks, current: ByteBlock::default(), used: 0, spent, garbage, window }
     }
 }
 

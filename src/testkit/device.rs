@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use crate::event::{Event, EventRow, IdValue, LaunchPoint, Phase};
-use crate::row::Row;
+use crate::event::{Event, EventPhase, IdValue, LaunchPoint, TestEvent};
+use crate::row::TestRow;
 use crate::trace::complete;
 use crate::vendor::Vendor;
 
@@ -35,9 +35,9 @@ impl SyncKind {
     }
 }
 
-impl<'a> Row<'a> {
+impl<'a> TestRow<'a> {
     /// Adds a kernel under this launch. On a graph launch, call it once per kernel.
-    pub fn kernel(self, name: &str, stream: i64, span: Range<i64>) -> Row<'a> {
+    pub fn kernel(self, name: &str, stream: i64, span: Range<i64>) -> TestRow<'a> {
         let vendor = self.trace.vendor;
         let mut row = self.device_row(vendor.kernel_category(), name, stream, span);
         match vendor {
@@ -57,7 +57,7 @@ impl<'a> Row<'a> {
     }
 
     /// Adds a copy; `kind` as in the name: `HtoD (Pageable -> Device)`.
-    pub fn memcpy(self, kind: &str, stream: i64, bytes: u64, span: Range<i64>) -> Row<'a> {
+    pub fn memcpy(self, kind: &str, stream: i64, bytes: u64, span: Range<i64>) -> TestRow<'a> {
         let vendor = self.trace.vendor;
         let short = kind.split(' ').next().unwrap_or(kind);
         let name = match vendor {
@@ -87,7 +87,7 @@ impl<'a> Row<'a> {
     }
 
     /// Adds a fill of device memory.
-    pub fn memset(self, stream: i64, bytes: u64, span: Range<i64>) -> Row<'a> {
+    pub fn memset(self, stream: i64, bytes: u64, span: Range<i64>) -> TestRow<'a> {
         let mut row = self.device_row("gpu_memset", "Memset (Device)", stream, span);
         match self.trace.vendor {
             Vendor::Amd => row.set_json("kind", "Device"),
@@ -97,7 +97,7 @@ impl<'a> Row<'a> {
     }
 
     /// Adds a synchronisation row; `stream` is -1 for none.
-    pub fn sync_row(self, kind: SyncKind, stream: i64, span: Range<i64>) -> Row<'a> {
+    pub fn sync_row(self, kind: SyncKind, stream: i64, span: Range<i64>) -> TestRow<'a> {
         let category = self.trace.vendor.sync_category();
         let mut row = self.device_row(category, kind.name(), stream, span);
         row.set_json("cuda_sync_kind", kind.name());
@@ -105,7 +105,7 @@ impl<'a> Row<'a> {
     }
 
     /// What a synchronisation row waits for: stream, event, and the correlation id of the call that recorded the event.
-    pub fn waits_on(self, stream: i64, event: i64, record: Option<u64>) -> Row<'a> {
+    pub fn waits_on(self, stream: i64, event: i64, record: Option<u64>) -> TestRow<'a> {
         let record = record.map_or(json!(-1), |id| json!(id));
         self.arg("wait_on_stream", stream)
             .arg("wait_on_cuda_event_id", event)
@@ -113,21 +113,21 @@ impl<'a> Row<'a> {
     }
 
     /// Number of blocks of a kernel. Also sets the occupancy values that follow from it.
-    pub fn grid(self, grid: [u32; 3]) -> Row<'a> {
+    pub fn grid(self, grid: [u32; 3]) -> TestRow<'a> {
         self.shape("grid", grid)
     }
 
     /// Number of threads per block of a kernel.
-    pub fn block(self, block: [u32; 3]) -> Row<'a> {
+    pub fn block(self, block: [u32; 3]) -> TestRow<'a> {
         self.shape("block", block)
     }
 
     /// Node of a captured graph.
-    pub fn graph_node(self, graph: u64, node: u64) -> Row<'a> {
+    pub fn graph_node(self, graph: u64, node: u64) -> TestRow<'a> {
         self.arg("graph id", graph).arg("graph node id", node)
     }
 
-    fn shape(self, key: &str, shape: [u32; 3]) -> Row<'a> {
+    fn shape(self, key: &str, shape: [u32; 3]) -> TestRow<'a> {
         let index = usize::try_from(self.trace.device_index).unwrap_or(0);
         let vendor = self.trace.vendor;
         let devices = &self.trace.devices;
@@ -145,7 +145,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    fn device_row(&self, category: &str, name: &str, stream: i64, span: Range<i64>) -> EventRow {
+    fn device_row(&self, category: &str, name: &str, stream: i64, span: Range<i64>) -> TestEvent {
         let device = self.trace.device_index;
         let mut row = complete(category, name, IdValue::Number(device), IdValue::Stream(stream), span);
         row.launch = Some(self.launch_point());
@@ -186,21 +186,21 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn add_device_row(self, row: EventRow) -> Row<'a> {
-        let Row { trace, launch, correlation, .. } = self;
+    fn add_device_row(self, row: TestEvent) -> TestRow<'a> {
+        let TestRow { trace, launch, correlation, .. } = self;
         let point = row.launch.unwrap_or(NOWHERE);
         let (pid, tid, ts) = (row.pid.clone(), row.tid.clone(), row.ts);
         trace.events.push(Event::Row(row));
         let at = trace.events.len() - 1;
         if let (true, Some(_), Some(id)) = (trace.draws_flows, launch, correlation) {
             let (from_pid, from_tid) = (IdValue::Number(point.pid), IdValue::Number(point.tid));
-            trace.flow("ac2g", Phase::FlowStart { id }, from_pid, from_tid, point.ts);
-            trace.flow("ac2g", Phase::FlowEnd { id }, pid, tid, ts);
+            trace.flow("ac2g", EventPhase::FlowStart { id }, from_pid, from_tid, point.ts);
+            trace.flow("ac2g", EventPhase::FlowEnd { id }, pid, tid, ts);
         }
-        Row { trace, at: Some(at), launch, correlation }
+        TestRow { trace, at: Some(at), launch, correlation }
     }
 
-    fn edit_launch(self, change: impl FnOnce(&mut EventRow)) -> Self {
+    fn edit_launch(self, change: impl FnOnce(&mut TestEvent)) -> Self {
         if let Some(Event::Row(row)) = self.launch.and_then(|at| self.trace.events.get_mut(at)) {
             change(row);
         }
@@ -210,7 +210,7 @@ impl<'a> Row<'a> {
 
 const NOWHERE: LaunchPoint = LaunchPoint { pid: i64::MIN, tid: i64::MIN, ts: i64::MIN };
 
-fn set_bytes(row: &mut EventRow, bytes: u64) {
+fn set_bytes(row: &mut TestEvent, bytes: u64) {
     row.set_json("bytes", bytes);
     if let Some(dur) = row.dur.filter(|dur| *dur > 0) {
         row.set_json("memory bandwidth (GB/s)", bytes as f64 / dur as f64);
@@ -218,7 +218,7 @@ fn set_bytes(row: &mut EventRow, bytes: u64) {
 }
 
 /// Blocks and warps per multiprocessor, with six digits as Kineto writes them.
-fn set_occupancy(row: &mut EventRow, multiprocessors: u32) {
+fn set_occupancy(row: &mut TestEvent, multiprocessors: u32) {
     let product = |key: &str| {
         let sides = row.arg(key).and_then(Value::as_array)?;
         Some(sides.iter().filter_map(Value::as_f64).product::<f64>())

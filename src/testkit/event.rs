@@ -5,13 +5,13 @@ use serde_json::Value;
 /// An event of any phase, or raw JSON in its place.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    Row(EventRow),
+    Row(TestEvent),
     Raw(Vec<u8>),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct EventRow {
-    pub phase: Phase,
+pub(super) struct TestEvent {
+    pub phase: EventPhase,
     pub category: String,
     pub name: NameValue,
     pub pid: IdValue,
@@ -24,7 +24,7 @@ pub(super) struct EventRow {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum EventPhase {
     Complete,
     Instant { scope: &'static str },
     Counter,
@@ -63,7 +63,7 @@ pub(super) struct LaunchPoint {
     pub ts: i64,
 }
 
-impl EventRow {
+impl TestEvent {
     pub fn arg(&self, key: &str) -> Option<&Value> {
         self.args.iter().find(|(k, _)| k == key).and_then(|(_, v)| match v {
             ArgValue::Json(value) => Some(value),

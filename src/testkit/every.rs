@@ -16,9 +16,9 @@ table! {
 }
 
 /// The cells of a row in order, as property tests generate them.
-pub type Row = (u32, Option<i64>, Option<u64>, Option<f64>, Option<bool>, Option<String>);
+pub type AnyRow = (u32, Option<i64>, Option<u64>, Option<f64>, Option<bool>, Option<String>);
 
-pub fn batch(rows: &[Row]) -> Batch {
+pub fn batch(rows: &[AnyRow]) -> Batch {
     let mut table = AllColumnTypes::default();
     for (rank, at_ns, size, share, was_it, host) in rows {
         let host = host.as_deref();
@@ -37,11 +37,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_pushed_is_read_also_from_a_part_of_a_batch(
-            rows in prop::collection::vec(any::<Row>(), 1..40), from in 0usize..40,
+            rows in prop::collection::vec(any::<AnyRow>(), 1..40), from in 0usize..40,
         ) {
             let (whole, from) = (batch(&rows), from % rows.len());
             let part = Batch { spec: whole.spec, rows: whole.rows.slice(from, rows.len() - from) };
-            let read: Vec<Row> = AllColumnTypes::rows(&part)
+            let read: Vec<AnyRow> = AllColumnTypes::rows(&part)
                 .map(|r| (r.rank, r.at_ns, r.size, r.share, r.was_it, r.host.map(str::to_string)))
                 .collect();
             prop_assert_eq!(read.len(), rows.len() - from);

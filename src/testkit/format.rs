@@ -10,21 +10,21 @@ pub struct Format {
     /// Generation of the time format.
     pub era: Era,
     /// Position of `baseTimeNanoseconds` (only in `Era::Base`).
-    pub base: Side,
+    pub base: MetadataSide,
     /// Position of the other top-level keys.
     pub metadata: Placement,
     /// Object with `traceEvents`, or a bare list of events.
     pub root: Root,
     /// White space.
-    pub layout: Layout,
+    pub layout: WhiteSpace,
     /// Spelling of categories.
-    pub categories: Categories,
+    pub categories: CategorySpelling,
     /// Process and thread ids as numbers or as text.
     pub ids: Ids,
     /// `ts` and `dur` as numbers or as text.
     pub times: Times,
     /// How the fraction of a microsecond is written.
-    pub fraction: Fraction,
+    pub fraction: FractionStyle,
     /// Meaning of `External id` on launches and device rows.
     pub external_ids: ExternalIds,
     /// Write events in a pseudo-random order with this seed; events that start together stay in order.
@@ -50,7 +50,7 @@ impl Era {
 
 /// Position relative to the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Side {
+pub enum MetadataSide {
     /// Before `traceEvents`.
     #[default]
     Before,
@@ -82,7 +82,7 @@ pub enum Root {
 
 /// White space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
+pub enum WhiteSpace {
     /// Several lines per event, as Kineto writes.
     #[default]
     Pretty,
@@ -92,7 +92,7 @@ pub enum Layout {
 
 /// Spelling of categories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Categories {
+pub enum CategorySpelling {
     /// `kernel`, `cpu_op`, `gpu_memcpy`, ...
     #[default]
     Current,
@@ -123,7 +123,7 @@ pub enum Times {
 
 /// How the fraction of a microsecond is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fraction {
+pub enum FractionStyle {
     /// Three digits: 5 ns is `.005`, 120 ns is `.120`.
     #[default]
     Padded,

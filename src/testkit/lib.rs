@@ -44,8 +44,10 @@ mod tests;
 
 pub use collective::{Collective, Detail};
 pub use device::SyncKind;
-pub use format::{Categories, Era, ExternalIds, Format, Fraction, Ids, Layout, Placement, Root, Side, Times};
-pub use row::Row;
+pub use format::{
+    CategorySpelling, Era, ExternalIds, Format, FractionStyle, Ids, MetadataSide, Placement, Root, Times, WhiteSpace,
+};
+pub use row::TestRow;
 pub use thread::Thread;
 pub use time::{DEFAULT_BASE_NS, ms, ns, us};
 pub use trace::TraceBuilder;

@@ -4,16 +4,16 @@
 
 use serde_json::{Value, json};
 
-use crate::format::{Era, Format, Placement, Side};
-use crate::trace::{Device, TraceBuilder};
+use crate::format::{Era, Format, MetadataSide, Placement};
+use crate::trace::{TestDevice, TraceBuilder};
 use crate::vendor::Vendor;
 use crate::write::quoted;
 
 impl TraceBuilder {
     /// The top-level keys before or after the events.
-    pub(super) fn keys(&self, format: &Format, side: Side) -> Vec<(String, Vec<u8>)> {
-        let early = if format.metadata == Placement::After { Side::After } else { Side::Before };
-        let late = if format.metadata == Placement::Before { Side::Before } else { Side::After };
+    pub(super) fn keys(&self, format: &Format, side: MetadataSide) -> Vec<(String, Vec<u8>)> {
+        let early = if format.metadata == Placement::After { MetadataSide::After } else { MetadataSide::Before };
+        let late = if format.metadata == Placement::Before { MetadataSide::Before } else { MetadataSide::After };
         let base = (format.era == Era::Base).then(|| self.base_ns.to_string());
         let devices: Vec<String> =
             self.devices.iter().enumerate().map(|(id, device)| device_json(id, device, self.vendor)).collect();
@@ -77,7 +77,7 @@ impl TraceBuilder {
     }
 }
 
-fn device_json(id: usize, device: &Device, vendor: Vendor) -> String {
+fn device_json(id: usize, device: &TestDevice, vendor: Vendor) -> String {
     let mut fields: Vec<(&str, Value)> = vec![("id", json!(id)), ("name", json!(device.name))];
     let multiprocessors = json!(device.multiprocessors);
     match vendor {

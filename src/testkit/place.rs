@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use crate::event::{ArgValue, Event, IdValue, Phase};
-use crate::row::Row;
+use crate::event::{ArgValue, Event, EventPhase, IdValue};
+use crate::row::TestRow;
 use crate::thread::Thread;
 use crate::trace::{TraceBuilder, complete};
 
@@ -17,35 +17,35 @@ impl TraceBuilder {
 
     /// The launch with this correlation id, to add device rows to it later. If there is no such launch, the device row
     /// is unlinked, as if launched before the capture.
-    pub fn linked(&mut self, correlation: u64) -> Row<'_> {
+    pub fn linked(&mut self, correlation: u64) -> TestRow<'_> {
         let found = self.events.iter().position(|event| match event {
             Event::Row(row) => row.launch.is_some() && row.dur.is_some() && row.correlation() == Some(correlation),
             Event::Raw(_) => false,
         });
-        Row::launched(self, found, correlation)
+        TestRow::launched(self, found, correlation)
     }
 
     /// A launch that is not in the trace: `t.unlinked().kernel(...)`.
-    pub fn unlinked(&mut self) -> Row<'_> {
+    pub fn unlinked(&mut self) -> TestRow<'_> {
         let correlation = self.take_correlation();
-        Row::launched(self, None, correlation)
+        TestRow::launched(self, None, correlation)
     }
 
     /// `gpu_user_annotation`: a host range repeated on a stream.
-    pub fn gpu_annotation(&mut self, name: &str, stream: i64, span: Range<i64>) -> Row<'_> {
+    pub fn gpu_annotation(&mut self, name: &str, stream: i64, span: Range<i64>) -> TestRow<'_> {
         let pid = IdValue::Number(self.device_index);
         self.add(complete("gpu_user_annotation", name, pid, IdValue::Stream(stream), span))
     }
 
     /// Time that the profiler itself took.
-    pub fn overhead(&mut self, name: &str, span: Range<i64>) -> Row<'_> {
+    pub fn overhead(&mut self, name: &str, span: Range<i64>) -> TestRow<'_> {
         self.add(complete("overhead", name, IdValue::Number(-1), IdValue::Number(0), span))
     }
 
     /// A counter sample, shown under the rank's device.
-    pub fn counter(&mut self, name: &str, ts: i64, values: &[(&str, f64)]) -> Row<'_> {
+    pub fn counter(&mut self, name: &str, ts: i64, values: &[(&str, f64)]) -> TestRow<'_> {
         let mut row = complete("", name, IdValue::Number(self.device_index), IdValue::Number(0), ts..ts);
-        row.phase = Phase::Counter;
+        row.phase = EventPhase::Counter;
         row.dur = None;
         for (key, value) in values {
             row.set_json(key, *value);
@@ -56,7 +56,7 @@ impl TraceBuilder {
     /// A `fwdbwd` flow from a forward operator to its backward node, each given as (thread, time).
     pub fn forward_backward(&mut self, id: u64, forward: (i64, i64), backward: (i64, i64)) {
         let pid = IdValue::Number(self.pid);
-        let ends = [(Phase::FlowStart { id }, forward), (Phase::FlowEnd { id }, backward)];
+        let ends = [(EventPhase::FlowStart { id }, forward), (EventPhase::FlowEnd { id }, backward)];
         for (phase, (tid, ts)) in ends {
             self.flow("fwdbwd", phase, pid.clone(), IdValue::Number(tid), ts);
         }
@@ -74,7 +74,7 @@ impl TraceBuilder {
     }
 
     /// Any complete event.
-    pub fn event(&mut self, category: &str, name: &str, pid: i64, tid: i64, span: Range<i64>) -> Row<'_> {
+    pub fn event(&mut self, category: &str, name: &str, pid: i64, tid: i64, span: Range<i64>) -> TestRow<'_> {
         self.add(complete(category, name, IdValue::Number(pid), IdValue::Number(tid), span))
     }
 
@@ -88,7 +88,7 @@ impl TraceBuilder {
         let mut places: Vec<(IdValue, IdValue)> = Vec::new();
         for event in &self.events {
             if let Event::Row(row) = event
-                && row.phase == Phase::Complete
+                && row.phase == EventPhase::Complete
                 && !matches!(row.pid, IdValue::Text(_))
                 && row.pid != IdValue::Number(-1)
             {
@@ -129,14 +129,14 @@ impl TraceBuilder {
 
     fn instant(&mut self, name: &str, pid: &str, tid: &str, ts: i64) {
         let mut row = complete("", name, IdValue::Text(pid.to_owned()), IdValue::Text(tid.to_owned()), ts..ts);
-        row.phase = Phase::Instant { scope: "g" };
+        row.phase = EventPhase::Instant { scope: "g" };
         row.dur = None;
         self.add(row);
     }
 
     fn meta(&mut self, name: &str, pid: &IdValue, tid: &IdValue, key: &str, value: Value) {
         let mut row = complete("", name, pid.clone(), tid.clone(), 0..0);
-        row.phase = Phase::Metadata;
+        row.phase = EventPhase::Metadata;
         row.dur = None;
         row.set(key, ArgValue::Json(value));
         self.add(row);

@@ -5,13 +5,13 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use crate::collective::Collective;
-use crate::event::{ArgValue, Event, EventRow, NameValue};
+use crate::event::{ArgValue, Event, NameValue, TestEvent};
 use crate::trace::TraceBuilder;
 
 /// The row that was added last. Calls that set arguments change it; calls that add a device row (`kernel`, `memcpy`,
 /// `memset`, `sync_row`) add it under the same launch and continue with the new row.
 #[derive(Debug)]
-pub struct Row<'a> {
+pub struct TestRow<'a> {
     pub(super) trace: &'a mut TraceBuilder,
     pub(super) at: Option<usize>,
     pub(super) launch: Option<usize>,
@@ -19,20 +19,20 @@ pub struct Row<'a> {
 }
 
 impl TraceBuilder {
-    pub(super) fn add(&mut self, row: EventRow) -> Row<'_> {
+    pub(super) fn add(&mut self, row: TestEvent) -> TestRow<'_> {
         self.events.push(Event::Row(row));
         let at = self.events.len() - 1;
-        Row::at(self, at)
+        TestRow::at(self, at)
     }
 }
 
-impl<'a> Row<'a> {
+impl<'a> TestRow<'a> {
     pub(super) fn at(trace: &'a mut TraceBuilder, at: usize) -> Self {
-        Row { trace, at: Some(at), launch: None, correlation: None }
+        TestRow { trace, at: Some(at), launch: None, correlation: None }
     }
 
     pub(super) fn launched(trace: &'a mut TraceBuilder, launch: Option<usize>, correlation: u64) -> Self {
-        Row { trace, at: launch, launch, correlation: Some(correlation) }
+        TestRow { trace, at: launch, launch, correlation: Some(correlation) }
     }
 
     /// Sets an argument, possibly replacing the builder's own.
@@ -121,14 +121,14 @@ impl<'a> Row<'a> {
         self.read(|row| row.arg(key).and_then(Value::as_u64)).flatten()
     }
 
-    pub(super) fn read<T>(&self, look: impl FnOnce(&EventRow) -> T) -> Option<T> {
+    pub(super) fn read<T>(&self, look: impl FnOnce(&TestEvent) -> T) -> Option<T> {
         match self.at.and_then(|at| self.trace.events.get(at)) {
             Some(Event::Row(row)) => Some(look(row)),
             _ => None,
         }
     }
 
-    pub(super) fn edit(self, change: impl FnOnce(&mut EventRow)) -> Self {
+    pub(super) fn edit(self, change: impl FnOnce(&mut TestEvent)) -> Self {
         if let Some(Event::Row(row)) = self.at.and_then(|at| self.trace.events.get_mut(at)) {
             change(row);
         }

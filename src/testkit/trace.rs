@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::event::{Event, EventRow, IdValue, NameValue, Phase};
+use crate::event::{Event, EventPhase, IdValue, NameValue, TestEvent};
 use crate::time::{DEFAULT_BASE_NS, DEFAULT_ORIGIN_AFTER_BASE_NS};
 use crate::vendor::Vendor;
 
@@ -12,9 +12,9 @@ pub struct TraceBuilder {
     pub(super) rank: Option<u32>,
     pub(super) world: Option<u32>,
     pub(super) backend: Option<String>,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<TestGroup>,
     pub(super) host: Option<String>,
-    pub(super) devices: Vec<Device>,
+    pub(super) devices: Vec<TestDevice>,
     pub(super) vendor: Vendor,
     pub(super) base_ns: i64,
     pub(super) origin_ns: i64,
@@ -30,14 +30,14 @@ pub struct TraceBuilder {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub(super) struct TestGroup {
     pub name: String,
     pub description: String,
     pub ranks: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Device {
+pub(super) struct TestDevice {
     pub name: String,
     pub multiprocessors: u32,
 }
@@ -94,7 +94,7 @@ impl TraceBuilder {
 
     /// Adds a process group to `pg_config`.
     pub fn group(mut self, name: &str, description: &str, ranks: impl IntoIterator<Item = u32>) -> Self {
-        self.groups.push(Group {
+        self.groups.push(TestGroup {
             name: name.to_owned(),
             description: description.to_owned(),
             ranks: ranks.into_iter().collect(),
@@ -110,7 +110,7 @@ impl TraceBuilder {
 
     /// Adds a visible device: name and number of multiprocessors.
     pub fn device(mut self, name: &str, multiprocessors: u32) -> Self {
-        self.devices.push(Device { name: name.to_owned(), multiprocessors });
+        self.devices.push(TestDevice { name: name.to_owned(), multiprocessors });
         self
     }
 
@@ -158,7 +158,7 @@ impl TraceBuilder {
 }
 
 impl TraceBuilder {
-    pub(super) fn flow(&mut self, category: &str, phase: Phase, pid: IdValue, tid: IdValue, ts: i64) {
+    pub(super) fn flow(&mut self, category: &str, phase: EventPhase, pid: IdValue, tid: IdValue, ts: i64) {
         let mut row = complete(category, category, pid, tid, ts..ts);
         row.phase = phase;
         row.dur = None;
@@ -189,9 +189,9 @@ fn take(counter: &mut u64) -> u64 {
 }
 
 /// A complete event without arguments. The end may precede the start, for tests of broken times.
-pub(super) fn complete(category: &str, name: &str, pid: IdValue, tid: IdValue, span: Range<i64>) -> EventRow {
-    EventRow {
-        phase: Phase::Complete,
+pub(super) fn complete(category: &str, name: &str, pid: IdValue, tid: IdValue, span: Range<i64>) -> TestEvent {
+    TestEvent {
+        phase: EventPhase::Complete,
         category: category.to_owned(),
         name: NameValue::Text(name.to_owned()),
         pid,

@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use flate2::{Compression, GzBuilder};
 use serde_json::Value;
 
-use crate::event::{ArgValue, Event, EventRow, IdValue, NameValue, Phase};
-use crate::format::{Categories, ExternalIds, Format, Ids, Layout, Root, Side, Times};
+use crate::event::{ArgValue, Event, EventPhase, IdValue, NameValue, TestEvent};
+use crate::format::{CategorySpelling, ExternalIds, Format, Ids, MetadataSide, Root, Times, WhiteSpace};
 use crate::nesting::{Nested, Nesting};
 use crate::time::{duration, timestamp};
 use crate::trace::TraceBuilder;
@@ -24,7 +24,7 @@ impl TraceBuilder {
     /// The file in a chosen format. Not valid UTF-8 if such raw bytes were added.
     pub fn to_bytes(&self, format: &Format) -> Vec<u8> {
         let mut events: Vec<Vec<u8>> = {
-            let pen = EventWriter {
+            let pen = TestWriter {
                 trace: self,
                 format,
                 operators: self.nesting("cpu_op", "External id"),
@@ -37,18 +37,18 @@ impl TraceBuilder {
             events = order.into_iter().map(|i| std::mem::take(&mut events[i])).collect();
         }
         let (separator, blank) = match format.layout {
-            Layout::Pretty => (&b",\n"[..], "\n  "),
-            Layout::Compact => (&b","[..], ""),
+            WhiteSpace::Pretty => (&b",\n"[..], "\n  "),
+            WhiteSpace::Compact => (&b","[..], ""),
         };
         let list =
             [b"[", blank.trim_end_matches(' ').as_bytes(), &events.join(separator), blank.as_bytes(), b"]"].concat();
         if format.root == Root::Array {
             return list;
         }
-        let mut keys = self.keys(format, Side::Before);
+        let mut keys = self.keys(format, MetadataSide::Before);
         keys.push(("traceEvents".to_owned(), list));
-        keys.extend(self.keys(format, Side::After));
-        let colon = if format.layout == Layout::Pretty { ": " } else { ":" };
+        keys.extend(self.keys(format, MetadataSide::After));
+        let colon = if format.layout == WhiteSpace::Pretty { ": " } else { ":" };
         let lines: Vec<Vec<u8>> = keys
             .into_iter()
             .map(|(key, value)| [blank.as_bytes(), quoted(&key).as_bytes(), colon.as_bytes(), &value].concat())
@@ -83,7 +83,7 @@ impl TraceBuilder {
 
     /// Spans of one category that have an id under `key`.
     fn nesting(&self, category: &str, key: &str) -> Nesting {
-        let span = |row: &EventRow| {
+        let span = |row: &TestEvent| {
             let (IdValue::Number(pid), IdValue::Number(tid)) = (&row.pid, &row.tid) else {
                 return None;
             };
@@ -100,14 +100,14 @@ impl TraceBuilder {
 }
 
 /// Writes the events of one trace in one format.
-struct EventWriter<'a> {
+struct TestWriter<'a> {
     trace: &'a TraceBuilder,
     format: &'a Format,
     operators: Nesting,
     frames: Nesting,
 }
 
-impl EventWriter<'_> {
+impl TestWriter<'_> {
     fn event(&self, event: &Event) -> Vec<u8> {
         let row = match event {
             Event::Raw(bytes) => return bytes.clone(),
@@ -125,21 +125,21 @@ impl EventWriter<'_> {
         let (ts, name) = (("ts", ts), ("name", name));
         let plain = |text: &str| text.as_bytes().to_vec();
         let mut lines: Vec<Vec<Field>> = match row.phase {
-            Phase::Complete => {
+            EventPhase::Complete => {
                 let dur = row.dur.unwrap_or(0);
                 let dur = self.time(duration(absolute, dur, self.format.era, self.format.fraction));
                 let head = [Some(("ph", plain("\"X\""))), cat, Some(name), Some(pid), Some(tid)];
                 vec![head.into_iter().flatten().collect(), vec![ts, ("dur", dur)]]
             }
-            Phase::Instant { scope } => {
+            EventPhase::Instant { scope } => {
                 let scope = ("s", quoted(scope).into_bytes());
                 let head = [Some(("ph", plain("\"i\""))), cat, Some(scope), Some(name), Some(pid), Some(tid)];
                 vec![head.into_iter().flatten().collect(), vec![ts]]
             }
-            Phase::Counter => vec![vec![("ph", plain("\"C\"")), name, pid, ts]],
-            Phase::Metadata => vec![vec![name, ("ph", plain("\"M\"")), ts, pid, tid]],
-            Phase::FlowStart { id } | Phase::FlowEnd { id } => {
-                let ends = matches!(row.phase, Phase::FlowEnd { .. });
+            EventPhase::Counter => vec![vec![("ph", plain("\"C\"")), name, pid, ts]],
+            EventPhase::Metadata => vec![vec![name, ("ph", plain("\"M\"")), ts, pid, tid]],
+            EventPhase::FlowStart { id } | EventPhase::FlowEnd { id } => {
+                let ends = matches!(row.phase, EventPhase::FlowEnd { .. });
                 let phase = ("ph", plain(if ends { "\"f\"" } else { "\"s\"" }));
                 let bind = ends.then(|| ("bp", plain("\"e\"")));
                 let head = vec![phase, ("id", id.to_string().into_bytes()), pid, tid, ts];
@@ -152,8 +152,8 @@ impl EventWriter<'_> {
         self.object(&lines, "  ", "    ")
     }
 
-    fn args(&self, row: &EventRow) -> Option<Vec<u8>> {
-        let id_key = if self.format.categories == Categories::Legacy { "external id" } else { "External id" };
+    fn args(&self, row: &TestEvent) -> Option<Vec<u8>> {
+        let id_key = if self.format.categories == CategorySpelling::Legacy { "external id" } else { "External id" };
         let external = self.external_id(row).map(|id| (id_key, id.to_string().into_bytes()));
         let parent = self.python_parent(row).map(|id| ("Python parent id", id));
         let given = row.args.iter().map(|(key, value)| {
@@ -168,7 +168,7 @@ impl EventWriter<'_> {
     }
 
     /// `External id` of a launch or of what it launched, unless the test has set one.
-    fn external_id(&self, row: &EventRow) -> Option<u64> {
+    fn external_id(&self, row: &TestEvent) -> Option<u64> {
         let launch = row.launch?;
         if row.args.iter().any(|(key, _)| key.eq_ignore_ascii_case("external id")) {
             return None;
@@ -181,7 +181,7 @@ impl EventWriter<'_> {
     }
 
     /// `Python parent id` of a frame, unless the test has set one; null at the bottom of the stack.
-    fn python_parent(&self, row: &EventRow) -> Option<Vec<u8>> {
+    fn python_parent(&self, row: &TestEvent) -> Option<Vec<u8>> {
         let key = "Python parent id";
         if row.category != "python_function" || row.args.iter().any(|(k, _)| k == key) {
             return None;
@@ -191,7 +191,7 @@ impl EventWriter<'_> {
     }
 
     fn object(&self, lines: &[Vec<Field>], outer: &str, inner: &str) -> Vec<u8> {
-        let pretty = self.format.layout == Layout::Pretty;
+        let pretty = self.format.layout == WhiteSpace::Pretty;
         let (colon, comma) = if pretty { (": ", ", ") } else { (":", ",") };
         let line = |fields: &Vec<Field>| {
             let parts: Vec<Vec<u8>> =
@@ -208,7 +208,7 @@ impl EventWriter<'_> {
     }
 
     fn category<'c>(&self, category: &'c str) -> &'c str {
-        if self.format.categories == Categories::Current {
+        if self.format.categories == CategorySpelling::Current {
             return category;
         }
         match category {
@@ -227,9 +227,9 @@ impl EventWriter<'_> {
 
     /// Name of a flow. In old files a flow from a launch was called `launch`, and one to a backward node like its
     /// category.
-    fn flow_name<'c>(&self, row: &EventRow, name: &'c str) -> &'c str {
-        let is_flow = matches!(row.phase, Phase::FlowStart { .. } | Phase::FlowEnd { .. });
-        match (is_flow && self.format.categories == Categories::Legacy, name) {
+    fn flow_name<'c>(&self, row: &TestEvent, name: &'c str) -> &'c str {
+        let is_flow = matches!(row.phase, EventPhase::FlowStart { .. } | EventPhase::FlowEnd { .. });
+        match (is_flow && self.format.categories == CategorySpelling::Legacy, name) {
             (true, "ac2g") => "launch",
             (true, "fwdbwd") => "forward_backward",
             _ => name,

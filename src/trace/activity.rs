@@ -7,7 +7,7 @@
 use crate::args::Arg;
 use crate::category::Class;
 use crate::events::Columns;
-use crate::rules::Rules;
+use crate::rules::ClassRules;
 use crate::strings::StrId;
 use crate::timeline::WorkClass;
 use hta_base::health::{Counter, Health};
@@ -112,7 +112,7 @@ pub(crate) fn classified(
     c: &Columns,
     classes: &[Class],
     hosts: &[(u32, Vec<u32>)],
-    rules: &Rules,
+    rules: &ClassRules,
     health: &mut Health,
 ) {
     own(all, c, classes, hosts);
@@ -255,7 +255,7 @@ fn owners(ops: impl Iterator<Item = u32>, c: &Columns, calls: &[(Span, u32)], mu
     }
 }
 
-fn classify(all: &mut [Activity], c: &Columns, rules: &Rules) {
+fn classify(all: &mut [Activity], c: &Columns, rules: &ClassRules) {
     let mut matcher = rules.matcher(&c.strings);
     let collective = c.args.column(Arg::CollectiveName);
     for a in all.iter_mut() {

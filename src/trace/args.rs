@@ -4,8 +4,8 @@
 //! others are kept as JSON text on request. Most events have few arguments, so columns are `Sparse`. A value has 64
 //! bits, which are interpreted by the column's type.
 
-use crate::sparse::{Cursor, Sparse};
-use crate::strings::{StrId, Texts};
+use crate::sparse::{Sparse, SparseCursor};
+use crate::strings::{StrId, TraceTexts};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, UInt64Array, new_null_array,
@@ -219,12 +219,12 @@ impl ArgColumns {
         &mut self.columns[arg as usize]
     }
 
-    pub fn cursor(&self, arg: Arg) -> Cursor<'_> {
+    pub fn cursor(&self, arg: Arg) -> SparseCursor<'_> {
         self.column(arg).cursor()
     }
 
     /// An argument of all events as an Arrow column of `rows` rows; null for events without the argument.
-    pub(crate) fn array(&self, arg: Arg, rows: usize, texts: &Texts) -> ArrayRef {
+    pub(crate) fn array(&self, arg: Arg, rows: usize, texts: &TraceTexts) -> ArrayRef {
         array(self.column(arg), arg.spec().ty, rows, |row| row as usize, texts)
     }
 
@@ -269,7 +269,7 @@ impl ArgColumns {
 
 /// A sparse column as an Arrow column of `rows` rows. `place` gives the row of an event's value; values outside the
 /// column are left out. Texts are keys into `texts`.
-pub fn array(column: &Sparse, ty: ArgType, rows: usize, place: impl Fn(u32) -> usize, texts: &Texts) -> ArrayRef {
+pub fn array(column: &Sparse, ty: ArgType, rows: usize, place: impl Fn(u32) -> usize, texts: &TraceTexts) -> ArrayRef {
     if column.is_empty() {
         return new_null_array(&ty.arrow_type(), rows);
     }

@@ -28,14 +28,14 @@ const SPREAD: Ns = 6;
 
 /// Rows whose times come from one clock.
 #[derive(Debug, Clone, Copy)]
-struct Clock {
+struct ClockRows {
     is_of: fn(Class) -> bool,
     counter: Counter,
 }
 
-const CLOCKS: [Clock; 2] = [
-    Clock { is_of: is_on_device, counter: Counter::FarOutlier },
-    Clock { is_of: is_on_host, counter: Counter::HostFarOutlier },
+const CLOCKS: [ClockRows; 2] = [
+    ClockRows { is_of: is_on_device, counter: Counter::FarOutlier },
+    ClockRows { is_of: is_on_host, counter: Counter::HostFarOutlier },
 ];
 
 fn is_on_device(class: Class) -> bool {

@@ -9,7 +9,7 @@
 use crate::args::ArgColumns;
 use crate::category::{Class, classify};
 use crate::memory::MemoryRecord;
-use crate::strings::{Interner, StrId, Texts};
+use crate::strings::{Interner, StrId, TraceTexts};
 use arrow_buffer::ScalarBuffer;
 use hashbrown::HashMap;
 use hta_base::health::{Counter, Health};
@@ -22,7 +22,7 @@ pub const NO_LENGTH: Ns = Ns::MIN;
 
 /// The track of an event: process and thread (host), or device and stream. Ids may be text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Lane {
+pub struct EventLane {
     pub pid: StrId,
     pub tid: StrId,
     /// The ids as numbers, if they are numeric.
@@ -32,7 +32,7 @@ pub struct Lane {
 
 /// A category as spelled in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Category {
+pub struct SpelledCategory {
     pub text: StrId,
     pub class: Class,
     pub(crate) legacy: bool,
@@ -66,10 +66,10 @@ pub struct LaneName {
 
 /// Everything that a trace, or one piece of its file, contains besides the columns of its complete events.
 #[derive(Default)]
-pub struct Recorded {
+pub struct RecordedTrace {
     pub args: ArgColumns,
-    pub categories: Vec<Category>,
-    pub lanes: Vec<Lane>,
+    pub categories: Vec<SpelledCategory>,
+    pub lanes: Vec<EventLane>,
     /// Ids of `ac2g` flow starts: the launches that TraceLens knows.
     pub launch_flows: Vec<u64>,
     /// Ends of `fwdbwd` flows.
@@ -107,14 +107,14 @@ pub struct Columns {
     pub cat: ScalarBuffer<u16>,
     /// Index into `lanes`.
     pub lane: ScalarBuffer<u32>,
-    pub strings: Texts,
-    pub recorded: Recorded,
+    pub strings: TraceTexts,
+    pub recorded: RecordedTrace,
 }
 
 impl Deref for Columns {
-    type Target = Recorded;
+    type Target = RecordedTrace;
 
-    fn deref(&self) -> &Recorded {
+    fn deref(&self) -> &RecordedTrace {
         &self.recorded
     }
 }
@@ -158,19 +158,19 @@ pub struct ColumnsBuilder {
     pub strings: Interner,
     lane_ids: HashMap<(StrId, StrId), u32>,
     pub marks: Vec<Mark>,
-    pub recorded: Recorded,
+    pub recorded: RecordedTrace,
 }
 
 impl Deref for ColumnsBuilder {
-    type Target = Recorded;
+    type Target = RecordedTrace;
 
-    fn deref(&self) -> &Recorded {
+    fn deref(&self) -> &RecordedTrace {
         &self.recorded
     }
 }
 
 impl DerefMut for ColumnsBuilder {
-    fn deref_mut(&mut self) -> &mut Recorded {
+    fn deref_mut(&mut self) -> &mut RecordedTrace {
         &mut self.recorded
     }
 }
@@ -238,7 +238,7 @@ impl ColumnsBuilder {
             return u16::MAX - 1;
         }
         let (class, legacy) = classify(self.strings.get(text));
-        self.categories.push(Category { text, class, legacy });
+        self.categories.push(SpelledCategory { text, class, legacy });
         (self.categories.len() - 1) as u16
     }
 
@@ -248,7 +248,7 @@ impl ColumnsBuilder {
             return i;
         }
         let number = |s: StrId| self.strings.get(s).parse().ok();
-        let lane = Lane { pid, tid, pid_num: number(pid), tid_num: number(tid) };
+        let lane = EventLane { pid, tid, pid_num: number(pid), tid_num: number(tid) };
         let id = self.lanes.len() as u32;
         self.lanes.push(lane);
         self.lane_ids.insert((pid, tid), id);

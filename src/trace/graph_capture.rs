@@ -11,7 +11,7 @@
 //!     hipLaunchKernel                   [k2)                  call: k2, operator 0
 //! ```
 
-use crate::strings::{StrId, Texts};
+use crate::strings::{StrId, TraceTexts};
 
 /// What a captured call does on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ pub struct CaptureFile {
     pub file: String,
     /// Rank as told by the file or its name.
     pub rank: Option<u32>,
-    pub texts: Texts,
+    pub texts: TraceTexts,
     pub operators: Vec<CapturedOperator>,
     /// In order of time.
     pub graphs: Vec<CapturedGraph>,

@@ -8,7 +8,7 @@
 use crate::activity::Activity;
 use crate::args::Arg;
 use crate::events::Columns;
-use crate::launch::{Launches, is_graph_launch};
+use crate::launch::{LaunchLinks, is_graph_launch};
 
 /// All replays of a rank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct GraphReplays {
 
 impl GraphReplays {
     /// `launches` are those of `all`.
-    pub(crate) fn new(c: &Columns, all: &[Activity], launches: &Launches) -> Self {
+    pub(crate) fn new(c: &Columns, all: &[Activity], launches: &LaunchLinks) -> Self {
         let mut rows: Vec<(u32, &[u32])> =
             launches.iter().filter(|(row, _)| is_graph_launch(c.strings.get(c.name(*row as usize)))).collect();
         rows.sort_by_key(|(row, _)| (c.ts[*row as usize], *row));

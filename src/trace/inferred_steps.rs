@@ -18,7 +18,7 @@ use crate::iteration::{Engine, Iteration};
 use crate::no_step::{CollectiveOps, is_no_step};
 use crate::repeat::{self, MinimumSize};
 use crate::step::{Step, StepRule, Steps, build, mask};
-use crate::step_evidence::{Evidence, LaunchedWork};
+use crate::step_evidence::{LaunchedWork, StepEvidence};
 use crate::strings::StrId;
 use hashbrown::HashMap;
 use hta_base::units::Span;
@@ -50,7 +50,7 @@ pub(crate) fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: 
         return found;
     }
     let work = LaunchedWork::new(c, classes, all);
-    let evidence = Evidence { c, classes, work: &work, in_requests: outer.is_some() };
+    let evidence = StepEvidence { c, classes, work: &work, in_requests: outer.is_some() };
     let mut repeated = None;
     if found.rule == StepRule::Annotation {
         repeated = evidence.refusal(&found);

@@ -6,12 +6,12 @@ use crate::activity::Activity;
 struct LaunchCallSlot {
     /// Row of the call.
     row: u32,
-    /// End of its activities in `Launches::activities`; they begin where those of the previous call end.
+    /// End of its activities in `LaunchLinks::activities`; they begin where those of the previous call end.
     until: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Launches {
+pub struct LaunchLinks {
     calls: Vec<LaunchCallSlot>,
     /// Indices of activities by call; those of one call are in order of (start, row).
     activities: Vec<u32>,
@@ -19,7 +19,7 @@ pub struct Launches {
     pub unlinked: Vec<u32>,
 }
 
-impl Launches {
+impl LaunchLinks {
     /// `all` must be in order of (start, row).
     pub(crate) fn new(all: &[Activity]) -> Self {
         let mut linked: Vec<(u32, u32)> =
@@ -96,7 +96,7 @@ mod tests {
                 a
             })
             .collect();
-        let l = Launches::new(&all);
+        let l = LaunchLinks::new(&all);
         assert_eq!(l.iter().map(|(row, of)| (row, of.to_vec())).collect::<Vec<_>>(), [(4, vec![2]), (7, vec![0, 3])]);
         assert_eq!((l.of(7), l.of(5), l.unlinked.as_slice()), (&[0, 3][..], &[][..], &[1][..]));
     }

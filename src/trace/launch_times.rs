@@ -133,13 +133,13 @@ fn ahead<'a>(activities: impl Iterator<Item = &'a Activity> + Clone, c: &Columns
 mod tests {
     use super::*;
     use crate::category::Class;
-    use crate::events::{ColumnsBuilder, Lane};
+    use crate::events::{ColumnsBuilder, EventLane};
     use crate::strings::StrId;
 
     /// Activities of one stream, given by the start of their call and their own start and end; calls take 5 ns.
     fn times(rows: &[(Ns, Ns, Ns)]) -> LaunchTimes {
         let mut c = ColumnsBuilder::default();
-        c.lanes.push(Lane { pid: StrId::EMPTY, tid: StrId::EMPTY, pid_num: None, tid_num: None });
+        c.lanes.push(EventLane { pid: StrId::EMPTY, tid: StrId::EMPTY, pid_num: None, tid_num: None });
         let mut all: Vec<Activity> = Vec::new();
         for (row, (call, start, end)) in (0u32..).zip(rows) {
             c.ts.push(*call);

@@ -23,10 +23,10 @@ pub fn other_recorder(trace: &RankTrace) -> Option<String> {
     Some(format!("{} ({mark})", recorder.what))
 }
 
-type Found = (OtherRecorder, String);
+type FoundRecorder = (OtherRecorder, String);
 
 /// By the names of processes and threads.
-fn by_names(c: &Columns) -> Option<Found> {
+fn by_names(c: &Columns) -> Option<FoundRecorder> {
     c.lane_names.iter().find_map(|name| {
         let text = c.strings.get(name.text);
         let found = match c.strings.get(name.kind) {
@@ -50,7 +50,7 @@ fn is_rpd_thread(name: &str) -> bool {
 }
 
 /// By the ids of processes.
-fn by_processes(c: &Columns) -> Option<Found> {
+fn by_processes(c: &Columns) -> Option<FoundRecorder> {
     c.lanes.iter().find_map(|lane| {
         let pid = c.strings.get(lane.pid);
         let found = match pid {
@@ -63,7 +63,7 @@ fn by_processes(c: &Columns) -> Option<Found> {
 }
 
 /// By categories and names of rows whose category is unknown.
-fn by_categories(trace: &RankTrace) -> Option<Found> {
+fn by_categories(trace: &RankTrace) -> Option<FoundRecorder> {
     let c = &trace.columns;
     let by_category = c.categories.iter().filter(|k| k.class == Class::Unknown).find_map(|category| {
         let text = c.strings.get(category.text);
@@ -83,7 +83,7 @@ fn by_categories(trace: &RankTrace) -> Option<Found> {
 }
 
 /// The front end of a server, which only schedules requests of its workers.
-fn server(trace: &RankTrace) -> Option<Found> {
+fn server(trace: &RankTrace) -> Option<FoundRecorder> {
     if !is_front_end(trace) {
         return None;
     }

@@ -12,19 +12,19 @@ use crate::graph_capture::Captures;
 use crate::graph_replay::GraphReplays;
 use crate::inferred_steps::or_repeats;
 use crate::interval::Union;
-use crate::launch::{Launches, is_graph_launch, is_launch_call};
+use crate::launch::{LaunchLinks, is_graph_launch, is_launch_call};
 use crate::launch_times::LaunchTimes;
 use crate::memory;
 use crate::meta::{Device, LARGEST_GROUP, Meta, RankSource};
 use crate::overrun::{self, Overruns};
 use crate::record_edges::{HIDDEN_MIN, RecordEdges};
-use crate::rules::Rules;
-use crate::shared::Shared;
-use crate::stack::{Frames, Stacks};
+use crate::rules::ClassRules;
+use crate::shared::SharedFacts;
+use crate::stack::{Frames, StackForest};
 use crate::step::{StepRule, StepWindow, Steps, find};
 use crate::step_window::{device_windows, finish, periods};
 use crate::stream_capture::StreamCaptures;
-use crate::strings::{StrId, Texts};
+use crate::strings::{StrId, TraceTexts};
 use crate::thread::{InnermostTimeline, host_rows};
 use crate::timeline::{Timeline, WorkClass};
 use crate::unended_frames;
@@ -38,7 +38,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Options of the data model; the same for all ranks of a set.
 pub struct ModelOptions {
-    pub rules: Rules,
+    pub rules: ClassRules,
     pub step_pattern: Option<Regex>,
     pub step_window: StepWindow,
     /// Leave out activities without a launch record.
@@ -55,7 +55,7 @@ impl Default for ModelOptions {
     /// The options of a command without arguments.
     fn default() -> Self {
         Self {
-            rules: Rules::builtin(),
+            rules: ClassRules::builtin(),
             step_pattern: None,
             step_window: StepWindow::default(),
             linked_only: false,
@@ -117,7 +117,7 @@ pub struct RankTrace {
     /// Whether work was launched on a device of which nothing is recorded.
     pub is_device_lost: bool,
     /// Parent, depth and self time of host events.
-    pub stacks: Stacks,
+    pub stacks: StackForest,
     /// Where launches are recorded into graphs instead of run.
     pub stream_captures: StreamCaptures,
     pub graph_replays: GraphReplays,
@@ -127,10 +127,10 @@ pub struct RankTrace {
     /// Captured graphs that were given, for this and other ranks.
     pub graph_captures: Arc<Captures>,
     hosts: Vec<(u32, Vec<u32>)>,
-    shared: Shared,
+    shared: SharedFacts,
     threads: OnceLock<BTreeMap<u32, InnermostTimeline>>,
-    launches: OnceLock<Launches>,
-    added_texts: OnceLock<Texts>,
+    launches: OnceLock<LaunchLinks>,
+    added_texts: OnceLock<TraceTexts>,
 }
 
 /// The windows of the steps on the devices. Those of iterations go on until the next one begins: the gap between two
@@ -202,7 +202,7 @@ impl RankTrace {
                 );
                 (recorded, edges, launched, devices, steps, launch_times)
             },
-            || Stacks::new(&columns, &classes, &hosts, frames.as_ref()),
+            || StackForest::new(&columns, &classes, &hosts, frames.as_ref()),
         );
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
@@ -212,7 +212,7 @@ impl RankTrace {
         let all = launched.unwrap_or(all);
         let launches = OnceLock::new();
         let graph_replays = match columns.strings.iter().any(|(_, t)| is_graph_launch(t)) {
-            true => GraphReplays::new(&columns, &all, launches.get_or_init(|| Launches::new(&all))),
+            true => GraphReplays::new(&columns, &all, launches.get_or_init(|| LaunchLinks::new(&all))),
             false => GraphReplays::default(),
         };
         health.add(Counter::GraphOrderDiffers, graph_replays.reordered, None, "");
@@ -239,7 +239,7 @@ impl RankTrace {
             launch_times,
             graph_captures: Arc::clone(&options.graph_captures),
             hosts,
-            shared: Shared::default(),
+            shared: SharedFacts::default(),
             threads: OnceLock::new(),
             launches,
             added_texts: OnceLock::new(),
@@ -327,7 +327,7 @@ impl RankTrace {
     }
 
     /// Adds texts that are not in the file, once. Their ids continue those of the file.
-    pub fn add_texts(&self, texts: Texts) {
+    pub fn add_texts(&self, texts: TraceTexts) {
         self.added_texts.get_or_init(|| texts);
     }
 
@@ -359,8 +359,8 @@ impl RankTrace {
         self.shared.get(|| make(self))
     }
 
-    pub fn launches(&self) -> &Launches {
-        self.launches.get_or_init(|| Launches::new(&self.activities))
+    pub fn launches(&self) -> &LaunchLinks {
+        self.launches.get_or_init(|| LaunchLinks::new(&self.activities))
     }
 
     /// The pieces of one thread; `None` for a thread without host events.
@@ -398,7 +398,8 @@ fn is_data_loader(name: &str) -> bool {
 }
 
 fn classes(c: &Columns) -> Vec<Class> {
-    let plain = |k: &crate::events::Category| !(k.class == Class::HostOp && k.legacy) && k.class != Class::Kernel;
+    let plain =
+        |k: &crate::events::SpelledCategory| !(k.class == Class::HostOp && k.legacy) && k.class != Class::Kernel;
     let simple: Vec<Option<Class>> = c.categories.iter().map(|k| plain(k).then_some(k.class)).collect();
     (0..c.len())
         .map(|row| {

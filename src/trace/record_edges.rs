@@ -175,7 +175,7 @@ impl RecordEdges {
         c: &Columns,
         classes: &[Class],
         all: &[Activity],
-        processes: &Processes,
+        processes: &LaunchingProcesses,
         recorded: Span,
         stream_captures: &StreamCaptures,
     ) {
@@ -234,15 +234,15 @@ fn is_excerpt(c: &Columns) -> bool {
 
 /// A process that launches: start of its last call that owns an activity, and its devices.
 #[derive(Debug, Clone, Default)]
-struct Process {
+struct LaunchingProcess {
     last: Ns,
     devices: Vec<Option<i64>>,
 }
 
-type Processes = BTreeMap<StrId, Process>;
+type LaunchingProcesses = BTreeMap<StrId, LaunchingProcess>;
 
 /// Reads the activities once, to find each stream's beginning and each process's last launch.
-fn survey(c: &Columns, all: &[Activity]) -> (Vec<(StreamId, StreamSoFar)>, Processes) {
+fn survey(c: &Columns, all: &[Activity]) -> (Vec<(StreamId, StreamSoFar)>, LaunchingProcesses) {
     let mut streams: Vec<(StreamId, StreamSoFar)> = Vec::new();
     let mut places: HashMap<StreamId, usize> = HashMap::new();
     let mut at = 0;
@@ -280,10 +280,10 @@ fn survey(c: &Columns, all: &[Activity]) -> (Vec<(StreamId, StreamSoFar)>, Proce
     if last.0.0 != u32::MAX {
         lasts.insert(last.0, last.1);
     }
-    let mut processes = Processes::new();
+    let mut processes = LaunchingProcesses::new();
     for ((lane, device), ts) in lasts {
         let Some(pid) = c.lanes.get(lane as usize).map(|l| l.pid) else { continue };
-        let p = processes.entry(pid).or_insert(Process { last: ts, devices: Vec::new() });
+        let p = processes.entry(pid).or_insert(LaunchingProcess { last: ts, devices: Vec::new() });
         p.last = p.last.max(ts);
         p.devices.push(device);
     }

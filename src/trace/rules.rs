@@ -1,7 +1,7 @@
 //! Kernel classes from an ordered table of rules (`data/kernel_rules.toml`, or the user's `--rules`).
 
 use crate::category::Class;
-use crate::strings::{StrId, Texts};
+use crate::strings::{StrId, TraceTexts};
 use crate::timeline::WorkClass;
 use hashbrown::HashMap;
 use regex::{Regex, RegexBuilder};
@@ -16,14 +16,14 @@ pub(crate) const DEFAULT_REASON: &str = "default";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ClassRulesFile {
     #[serde(default)]
-    rule: Vec<RawRule>,
+    rule: Vec<RawClassRule>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawRule {
+struct RawClassRule {
     reason: String,
     class: String,
     category: Option<Vec<String>>,
@@ -67,7 +67,7 @@ impl LazyRegex {
 
 /// One rule; it matches if all of its conditions do.
 #[derive(Debug)]
-struct Rule {
+struct ClassRule {
     reason: String,
     work: WorkClass,
     category: Option<Vec<Class>>,
@@ -78,11 +78,11 @@ struct Rule {
 }
 
 #[derive(Debug)]
-pub struct Rules {
-    rules: Vec<Rule>,
+pub struct ClassRules {
+    rules: Vec<ClassRule>,
 }
 
-impl Rules {
+impl ClassRules {
     /// Parses a table in TOML.
     ///
     /// # Errors
@@ -103,12 +103,12 @@ impl Rules {
     }
 
     fn read(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|e| e.to_string().replace('\n', " "))?;
+        let file: ClassRulesFile = toml::from_str(text).map_err(|e| e.to_string().replace('\n', " "))?;
         Ok(Self { rules: file.rule.into_iter().map(rule).collect::<Result<_, _>>()? })
     }
 
     /// These rules followed by `other`, which decide where these do not match.
-    pub fn before(mut self, other: Rules) -> Self {
+    pub fn before(mut self, other: ClassRules) -> Self {
         self.rules.extend(other.rules);
         self
     }
@@ -124,13 +124,13 @@ impl Rules {
     }
 
     /// A matcher for one trace, which remembers what it has found for a name.
-    pub(crate) fn matcher<'a>(&'a self, strings: &'a Texts) -> Matcher<'a> {
+    pub(crate) fn matcher<'a>(&'a self, strings: &'a TraceTexts) -> Matcher<'a> {
         Matcher { rules: self, strings, names: HashMap::new(), ops: HashMap::new() }
     }
 }
 
-fn rule(raw: RawRule) -> Result<Rule, String> {
-    let RawRule { reason, class, category, name, any, not_name, arg, op } = raw;
+fn rule(raw: RawClassRule) -> Result<ClassRule, String> {
+    let RawClassRule { reason, class, category, name, any, not_name, arg, op } = raw;
     let any: Vec<String> = any.unwrap_or_default().iter().map(|w| w.to_ascii_lowercase()).collect();
     let pattern = |text: Option<String>| text.map(|t| LazyRegex::new(t, Vec::new()));
     let work = WorkClass::ALL.into_iter().find(|w| w.name() == class);
@@ -147,7 +147,7 @@ fn rule(raw: RawRule) -> Result<Rule, String> {
     if arg.as_deref().is_some_and(|a| a != "Collective name") {
         return Err(format!("rule `{reason}`: the only argument a rule can ask for is `Collective name`"));
     }
-    Ok(Rule {
+    Ok(ClassRule {
         work: work
             .ok_or_else(|| format!("rule `{reason}`: expected compute, communication or memory, found `{class}`"))?,
         category: categories.transpose()?,
@@ -161,8 +161,8 @@ fn rule(raw: RawRule) -> Result<Rule, String> {
 
 /// Finds the rule of each activity; results that depend only on a name are cached.
 pub(crate) struct Matcher<'a> {
-    rules: &'a Rules,
-    strings: &'a Texts,
+    rules: &'a ClassRules,
+    strings: &'a TraceTexts,
     names: HashMap<StrId, Vec<bool>>,
     ops: HashMap<StrId, Vec<bool>>,
 }
@@ -174,7 +174,7 @@ impl Matcher<'_> {
         let by_name = self.names.entry(name).or_insert_with(|| {
             let text = strings.get(name);
             let lower = text.to_ascii_lowercase();
-            let fits = |r: &Rule| {
+            let fits = |r: &ClassRule| {
                 r.name.as_ref().is_none_or(|x| x.is_in(text, &lower))
                     && !r.not_name.as_ref().is_some_and(|x| x.is_in(text, &lower))
             };
@@ -236,7 +236,7 @@ mod tests {
     use proptest::test_runner::TestRunner;
 
     fn class(name: &str, cat: Class, arg: bool, op: Option<&str>) -> (WorkClass, String) {
-        let rules = Rules::parse(BUILTIN).unwrap();
+        let rules = ClassRules::parse(BUILTIN).unwrap();
         let mut strings = Interner::default();
         let (name, op) = (strings.intern(name), op.map(|o| strings.intern(o)));
         let rule = rules.matcher(&strings.finish()).find(cat, name, arg, op);
@@ -272,7 +272,7 @@ mod tests {
     fn whatever_a_shipped_pattern_matches_has_one_of_its_words() {
         let plain =
             |text: &str| ["(?-u)", "^", "$", "\\b"].iter().fold(text.to_string(), |t, mark| t.replace(mark, ""));
-        let rules = Rules::parse(BUILTIN).unwrap();
+        let rules = ClassRules::parse(BUILTIN).unwrap();
         let mut runner = TestRunner::deterministic();
         for name in rules.rules.iter().filter_map(|r| r.name.as_ref()) {
             assert!(!name.any.is_empty(), "{}", name.text);
@@ -288,11 +288,11 @@ mod tests {
     fn a_bad_rule_is_told_in_one_line() {
         let text = "[[rule]]\nreason = \"x\"\nclass = \"fast\"\n";
         assert_eq!(
-            Rules::parse(text).unwrap_err(),
+            ClassRules::parse(text).unwrap_err(),
             "rule `x`: expected compute, communication or memory, found `fast`"
         );
         assert!(
-            Rules::parse("[[rule]]\nreason = \"x\"\nclass = \"compute\"\nname = '('\n")
+            ClassRules::parse("[[rule]]\nreason = \"x\"\nclass = \"compute\"\nname = '('\n")
                 .unwrap_err()
                 .contains("rule `x`")
         );

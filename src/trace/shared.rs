@@ -4,12 +4,12 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-type Cell = Arc<OnceLock<Arc<dyn Any + Send + Sync>>>;
+type SharedCell = Arc<OnceLock<Arc<dyn Any + Send + Sync>>>;
 
 #[derive(Default)]
-pub struct Shared(Mutex<BTreeMap<TypeId, Cell>>);
+pub struct SharedFacts(Mutex<BTreeMap<TypeId, SharedCell>>);
 
-impl Shared {
+impl SharedFacts {
     /// The value of type `T`, which `make` computes for the first caller; others wait for it.
     pub fn get<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let cell = match self.0.lock() {

@@ -14,19 +14,19 @@ use crate::narrow::Narrow;
 /// One sparse column, in ascending order of row.
 #[derive(Debug, Default, Clone)]
 pub struct Sparse {
-    rows: Rows,
+    rows: SparseRows,
     values: Narrow,
 }
 
 #[derive(Debug, Clone)]
-enum Rows {
+enum SparseRows {
     Few(Vec<u32>),
     Many(Bits),
 }
 
-impl Default for Rows {
+impl Default for SparseRows {
     fn default() -> Self {
-        Rows::Few(Vec::new())
+        SparseRows::Few(Vec::new())
     }
 }
 
@@ -115,16 +115,16 @@ impl Sparse {
     /// Memory of the contents, bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
         let rows = match &self.rows {
-            Rows::Few(rows) => size_of_val(rows.as_slice()),
-            Rows::Many(bits) => size_of_val(bits.words.as_slice()) + size_of_val(bits.before.as_slice()),
+            SparseRows::Few(rows) => size_of_val(rows.as_slice()),
+            SparseRows::Many(bits) => size_of_val(bits.words.as_slice()) + size_of_val(bits.before.as_slice()),
         };
         rows as u64 + self.values.held_bytes()
     }
 
     fn last_row(&self) -> Option<u32> {
         match &self.rows {
-            Rows::Few(rows) => rows.last().copied(),
-            Rows::Many(bits) => bits.last(),
+            SparseRows::Few(rows) => rows.last().copied(),
+            SparseRows::Many(bits) => bits.last(),
         }
     }
 
@@ -137,13 +137,13 @@ impl Sparse {
             return self.values.push(value);
         }
         match &mut self.rows {
-            Rows::Few(rows) => {
+            SparseRows::Few(rows) => {
                 rows.push(row);
                 if rows.len() > FEW && rows.len() * ROWS_PER_VALUE > row as usize {
-                    self.rows = Rows::Many(bits(rows));
+                    self.rows = SparseRows::Many(bits(rows));
                 }
             }
-            Rows::Many(bits) => bits.push(row),
+            SparseRows::Many(bits) => bits.push(row),
         }
         self.values.push(value);
     }
@@ -152,21 +152,21 @@ impl Sparse {
     #[inline]
     pub fn get(&self, row: u32) -> Option<u64> {
         self.values.get(match &self.rows {
-            Rows::Few(rows) => rows.binary_search(&row).ok()?,
-            Rows::Many(bits) => bits.position(row)?,
+            SparseRows::Few(rows) => rows.binary_search(&row).ok()?,
+            SparseRows::Many(bits) => bits.position(row)?,
         })
     }
 
     /// A reader for ascending rows, which needs no search per row.
-    pub fn cursor(&self) -> Cursor<'_> {
-        Cursor { column: self, at: 0 }
+    pub fn cursor(&self) -> SparseCursor<'_> {
+        SparseCursor { column: self, at: 0 }
     }
 
     /// Rows that have a value, ascending.
     pub fn rows(&self) -> impl Iterator<Item = u32> {
         let (few, many) = match &self.rows {
-            Rows::Few(rows) => (Some(rows.iter().copied()), None),
-            Rows::Many(bits) => (None, Some(bits.iter())),
+            SparseRows::Few(rows) => (Some(rows.iter().copied()), None),
+            SparseRows::Many(bits) => (None, Some(bits.iter())),
         };
         few.into_iter().flatten().chain(many.into_iter().flatten())
     }
@@ -182,13 +182,13 @@ impl Sparse {
             return;
         }
         match (&mut self.rows, &other.rows) {
-            (Rows::Few(to), Rows::Few(from)) => to.extend(from.iter().map(|r| r + base)),
-            (Rows::Many(to), Rows::Many(from)) => to.append(from, base),
-            (Rows::Many(to), Rows::Few(from)) => from.iter().for_each(|r| to.push(r + base)),
-            (Rows::Few(to), Rows::Many(from)) => {
+            (SparseRows::Few(to), SparseRows::Few(from)) => to.extend(from.iter().map(|r| r + base)),
+            (SparseRows::Many(to), SparseRows::Many(from)) => to.append(from, base),
+            (SparseRows::Many(to), SparseRows::Few(from)) => from.iter().for_each(|r| to.push(r + base)),
+            (SparseRows::Few(to), SparseRows::Many(from)) => {
                 let mut joined = bits(to);
                 joined.append(from, base);
-                self.rows = Rows::Many(joined);
+                self.rows = SparseRows::Many(joined);
             }
         }
         self.values.append(&other.values);
@@ -211,23 +211,23 @@ impl FromIterator<(u32, u64)> for Sparse {
 }
 
 /// Reads one column at ascending rows.
-pub struct Cursor<'a> {
+pub struct SparseCursor<'a> {
     column: &'a Sparse,
     at: usize,
 }
 
-impl Cursor<'_> {
+impl SparseCursor<'_> {
     /// The value of `row`; rows must not descend between calls.
     #[inline]
     pub fn get(&mut self, row: u32) -> Option<u64> {
         match &self.column.rows {
-            Rows::Few(rows) => {
+            SparseRows::Few(rows) => {
                 while self.at < rows.len() && rows[self.at] < row {
                     self.at += 1;
                 }
                 (rows.get(self.at) == Some(&row)).then(|| self.column.values.get(self.at)).flatten()
             }
-            Rows::Many(_) => self.column.get(row),
+            SparseRows::Many(_) => self.column.get(row),
         }
     }
 }

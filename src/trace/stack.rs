@@ -15,7 +15,7 @@ const CLIP_BELOW: Ns = 1_000;
 
 /// The trees of one trace, indexed by row. Compact: three numbers per event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stacks {
+pub struct StackForest {
     /// `NONE` for a root, or outside the trees.
     parent: Vec<u32>,
     /// `OUTSIDE`: outside the trees.
@@ -35,7 +35,7 @@ const NONE: u32 = u32::MAX;
 /// A depth that is none.
 const OUTSIDE: u32 = u32::MAX;
 
-impl Stacks {
+impl StackForest {
     pub fn parent(&self, row: u32) -> Option<u32> {
         self.parent.get(row as usize).copied().filter(|p| *p != NONE)
     }
@@ -258,7 +258,7 @@ mod tests {
     use crate::events::ColumnsBuilder;
     use proptest::prelude::*;
 
-    fn stacks(events: &[(Ns, Ns)]) -> Stacks {
+    fn stacks(events: &[(Ns, Ns)]) -> StackForest {
         let mut c = ColumnsBuilder::default();
         for (ts, dur) in events {
             c.ts.push(*ts);
@@ -267,7 +267,7 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::HostOp; events.len()];
-        Stacks::new(&c, &classes, &crate::thread::host_rows(&c, &classes), None)
+        StackForest::new(&c, &classes, &crate::thread::host_rows(&c, &classes), None)
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
     }
 
     /// Consecutive Python frames, each with its id and its caller's.
-    fn frames(recorded: &[(Option<u64>, Option<u64>)]) -> Stacks {
+    fn frames(recorded: &[(Option<u64>, Option<u64>)]) -> StackForest {
         let mut c = ColumnsBuilder::default();
         for (row, (id, caller)) in recorded.iter().enumerate() {
             c.ts.push(row as Ns);
@@ -306,11 +306,11 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::Python; recorded.len()];
-        Stacks::new(&c, &classes, &crate::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
+        StackForest::new(&c, &classes, &crate::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
     }
 
     /// Frames on one thread, all called by the first.
-    fn called_by_the_first(spans: &[(Ns, Ns)]) -> Stacks {
+    fn called_by_the_first(spans: &[(Ns, Ns)]) -> StackForest {
         let mut c = ColumnsBuilder::default();
         for (row, (start, end)) in spans.iter().enumerate() {
             c.ts.push(*start);
@@ -323,7 +323,7 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::Python; spans.len()];
-        Stacks::new(&c, &classes, &crate::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
+        StackForest::new(&c, &classes, &crate::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
     }
 
     /// ```text

@@ -48,13 +48,13 @@ struct Item {
 
 /// What a process launched, in order of the calls.
 #[derive(Default)]
-struct Launched {
+struct LaunchedByProcess {
     items: Vec<Item>,
     /// Before each item, and behind the last, the sum of durations.
     before: Vec<i128>,
 }
 
-impl Launched {
+impl LaunchedByProcess {
     /// Places of what was launched in a range.
     fn places(&self, range: Span) -> std::ops::Range<usize> {
         let at = |t: Ns| self.items.partition_point(|i| i.at < t);
@@ -65,7 +65,7 @@ impl Launched {
 /// What each process launched, in order of the calls.
 pub(crate) struct LaunchedWork<'a> {
     c: &'a Columns,
-    by_process: BTreeMap<StrId, Launched>,
+    by_process: BTreeMap<StrId, LaunchedByProcess>,
     total: i128,
     /// First start to last end.
     window: Span,
@@ -75,7 +75,7 @@ pub(crate) struct LaunchedWork<'a> {
 
 impl<'a> LaunchedWork<'a> {
     pub(crate) fn new(c: &'a Columns, classes: &[Class], all: &[Activity]) -> Self {
-        let mut by_process: BTreeMap<StrId, Launched> = BTreeMap::new();
+        let mut by_process: BTreeMap<StrId, LaunchedByProcess> = BTreeMap::new();
         let (mut total, mut window) = (0, None);
         let mut add = |span: Span, call: Option<usize>, name: StrId| {
             total += i128::from(span.len());
@@ -110,7 +110,7 @@ impl<'a> LaunchedWork<'a> {
         Self { c, by_process, total, window: window.unwrap_or(Span::new(0, 0)), is_known }
     }
 
-    fn process(&self, lane: u32) -> Option<&Launched> {
+    fn process(&self, lane: u32) -> Option<&LaunchedByProcess> {
         self.by_process.get(&self.c.lanes.get(lane as usize)?.pid)
     }
 
@@ -127,7 +127,7 @@ impl<'a> LaunchedWork<'a> {
 }
 
 /// Decides whether repeats are steps.
-pub(crate) struct Evidence<'a> {
+pub(crate) struct StepEvidence<'a> {
     pub(crate) c: &'a Columns,
     pub(crate) classes: &'a [Class],
     pub(crate) work: &'a LaunchedWork<'a>,
@@ -135,7 +135,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) in_requests: bool,
 }
 
-impl Evidence<'_> {
+impl StepEvidence<'_> {
     /// Why inferred steps are none, if they are none.
     pub(crate) fn refusal(&self, steps: &Steps) -> Option<Repeated> {
         let ranges: Vec<Span> = steps.steps.iter().map(|s| s.host).collect();

@@ -1,7 +1,7 @@
 //! The texts of a trace: each is stored once and identified by a small id.
 //!
 //! Kernel and operator names repeat thousands of times, so events contain a [`StrId`] and the bytes are stored once.
-//! The reader collects texts in an [`Interner`], which becomes [`Texts`]: an Arrow array of strings, which the
+//! The reader collects texts in an [`Interner`], which becomes [`TraceTexts`]: an Arrow array of strings, which the
 //! dictionary columns of events share. Texts are stored unescaped and as valid UTF-8, which the reader ensures. Ids are
 //! in order of first appearance, so they do not depend on how a file was cut into pieces.
 
@@ -11,7 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// Id of a text in an [`Interner`] and in its [`Texts`]. Id 0 is the empty text.
+/// Id of a text in an [`Interner`] and in its [`TraceTexts`]. Id 0 is the empty text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StrId(pub u32);
 
@@ -93,10 +93,10 @@ impl Interner {
     }
 
     /// The texts as an Arrow array, which reuses the memory of the interner.
-    pub fn finish(self) -> Texts {
+    pub fn finish(self) -> TraceTexts {
         let bytes = Buffer::from_vec(self.bytes.into_bytes());
         let array = StringArray::new(OffsetBuffer::new(self.offsets.into()), bytes, None);
-        Texts { array: Arc::new(array), table: self.table, hasher: self.hasher }
+        TraceTexts { array: Arc::new(array), table: self.table, hasher: self.hasher }
     }
 }
 
@@ -106,19 +106,19 @@ fn slot<'a>(bytes: &'a str, offsets: &[i32], i: u32) -> &'a str {
 }
 
 /// All texts of a trace by id.
-pub struct Texts {
+pub struct TraceTexts {
     array: Arc<StringArray>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
-impl Default for Texts {
+impl Default for TraceTexts {
     fn default() -> Self {
         Interner::default().finish()
     }
 }
 
-impl Texts {
+impl TraceTexts {
     /// The texts as the values of dictionary columns: the id of a text is its index.
     pub fn array(&self) -> &Arc<StringArray> {
         &self.array

@@ -104,9 +104,9 @@ impl InnermostTimeline {
             let Span { start, end } = c.span(row as usize);
             if end > start {
                 walk.advance(start);
-                walk.open.push(Open { end, row });
+                walk.open.push(OpenEvent { end, row });
                 if is_marked(row) {
-                    walk.marked.push(Open { end, row });
+                    walk.marked.push(OpenEvent { end, row });
                 }
             }
         }
@@ -145,7 +145,7 @@ impl InnermostTimeline {
     }
 }
 
-struct Open {
+struct OpenEvent {
     end: Ns,
     row: u32,
 }
@@ -153,9 +153,9 @@ struct Open {
 struct Walk {
     out: InnermostTimeline,
     /// Open events in order of start; ended ones may remain below those that are still open.
-    open: Vec<Open>,
+    open: Vec<OpenEvent>,
     /// The marked events among them.
-    marked: Vec<Open>,
+    marked: Vec<OpenEvent>,
     at: Ns,
     /// End of the last piece.
     until: Ns,

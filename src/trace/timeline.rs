@@ -120,14 +120,14 @@ impl TimePerSet {
 
 /// A stretch of time with one set of classes running (never the empty set).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct ClassSegment {
     pub span: Span,
     pub set: WorkClassSet,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timeline {
-    segments: Vec<Segment>,
+    segments: Vec<ClassSegment>,
     /// Shares of all segments before every `STRIDE`-th segment.
     checkpoints: Vec<TimePerSet>,
 }
@@ -158,7 +158,7 @@ impl Timeline {
     /// Sweeps over spans with their classes, in any order. Empty spans add no busy time.
     pub fn new(activities: impl IntoIterator<Item = (Span, WorkClass)>) -> Self {
         let mut running = [0i32; 3];
-        let mut segments: Vec<Segment> = Vec::new();
+        let mut segments: Vec<ClassSegment> = Vec::new();
         let mut at = 0;
         for (t, work, step) in edges(activities) {
             let set = WorkClass::ALL.iter().filter(|w| running[**w as usize] > 0).map(|w| w.bit() as u8).sum();
@@ -166,7 +166,7 @@ impl Timeline {
                 let span = Span::new(at, t);
                 match segments.last_mut() {
                     Some(last) if last.span.end == at && last.set == WorkClassSet(set) => last.span.end = t,
-                    _ => segments.push(Segment { span, set: WorkClassSet(set) }),
+                    _ => segments.push(ClassSegment { span, set: WorkClassSet(set) }),
                 }
             }
             running[work as usize] += step;
@@ -183,7 +183,7 @@ impl Timeline {
         Self { segments, checkpoints }
     }
 
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[ClassSegment] {
         &self.segments
     }
 

@@ -125,7 +125,7 @@ impl Annotated {
         sort_outer_first(&mut order, c);
         let mut next = order.into_iter().peekable();
         // The shortest first; among equally long ones the one that starts last, then by name.
-        let mut open: BinaryHeap<Reverse<Drawn>> = BinaryHeap::new();
+        let mut open: BinaryHeap<Reverse<DrawnRange>> = BinaryHeap::new();
         for &(t, activity) in queries {
             while let Some(row) = next.next_if(|&r| c.ts[r as usize] <= t) {
                 let r = row as usize;
@@ -144,15 +144,15 @@ impl Annotated {
 }
 
 /// A drawn range: length, start, name and row.
-type Drawn<'a> = (Ns, Reverse<Ns>, &'a str, u32);
+type DrawnRange<'a> = (Ns, Reverse<Ns>, &'a str, u32);
 
 /// Instants with activities, by lane.
-type Queries = BTreeMap<u32, Vec<(Ns, u32)>>;
+type LaneQueries = BTreeMap<u32, Vec<(Ns, u32)>>;
 
 /// Launches by thread, and starts of unlinked activities by row of the device; each in order of time.
-fn queries(trace: &RankTrace) -> (Queries, Queries) {
+fn queries(trace: &RankTrace) -> (LaneQueries, LaneQueries) {
     let c = &trace.columns;
-    let (mut launched, mut unlinked) = (Queries::new(), Queries::new());
+    let (mut launched, mut unlinked) = (LaneQueries::new(), LaneQueries::new());
     for (i, a) in trace.activities.iter().enumerate() {
         match a.launch() {
             Some(l) => launched.entry(c.lane[l as usize]).or_default().push((c.ts[l as usize], i as u32)),

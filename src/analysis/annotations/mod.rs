@@ -103,7 +103,7 @@ type AnnotationKey = Option<(AnnotationSide, StrId)>;
 
 /// The ranges and activities of a row.
 #[derive(Default)]
-struct Members {
+struct RangeMembers {
     ranges: Vec<u32>,
     activities: Vec<u32>,
     own_ns: Ns,
@@ -122,7 +122,7 @@ struct AnnotationRow<'a> {
 }
 
 /// By index of the device, index of the window, and key.
-type MembersByWindow = BTreeMap<(usize, usize), BTreeMap<AnnotationKey, Members>>;
+type MembersByWindow = BTreeMap<(usize, usize), BTreeMap<AnnotationKey, RangeMembers>>;
 
 fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
     let scopes = StepScopes::new(trace, &options.model);
@@ -233,7 +233,7 @@ fn device_of(trace: &RankTrace, of_lane: &BTreeMap<u32, Option<i64>>, range: u32
 fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devices: &Devices) -> MembersByWindow {
     let of_lane = lane_devices(trace);
     let mut places = MembersByWindow::new();
-    let mut add = |device: usize, step: Option<u32>, key: AnnotationKey, change: &dyn Fn(&mut Members)| {
+    let mut add = |device: usize, step: Option<u32>, key: AnnotationKey, change: &dyn Fn(&mut RangeMembers)| {
         for window in scopes.of(step) {
             change(places.entry((device, window)).or_default().entry(key).or_default());
         }
@@ -279,7 +279,12 @@ fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devi
     places
 }
 
-fn row<'a>(trace: &'a RankTrace, key: AnnotationKey, m: &Members, working: &BTreeMap<u32, Union>) -> AnnotationRow<'a> {
+fn row<'a>(
+    trace: &'a RankTrace,
+    key: AnnotationKey,
+    m: &RangeMembers,
+    working: &BTreeMap<u32, Union>,
+) -> AnnotationRow<'a> {
     let of = || m.activities.iter().map(|&i| &trace.activities[i as usize]);
     let timeline = Timeline::new(of().map(|a| (a.span, a.work)));
     let whole = Span::new(of().map(|a| a.span.start).min().unwrap_or(0), of().map(|a| a.span.end).max().unwrap_or(0));

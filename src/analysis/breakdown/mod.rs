@@ -2,7 +2,7 @@
 
 use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
 use crate::job::Job;
-use crate::population::{DeviceRows, groups, reasons, several_devices};
+use crate::population::{SelectedRows, groups, reasons, several_devices};
 use crate::recording::capability::Capability;
 use crate::windowed;
 use crate::worst_first::{MergedGroups, WorstFirst};
@@ -146,7 +146,7 @@ impl Analysis for Breakdown {
 
 /// The observation on exposed communication. Of several ranks it names none: who communicates longest may only wait for
 /// another one.
-fn exposed_communication(groups: &[&DeviceRows<Breakdowns>], several: bool) -> Option<Observation> {
+fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) -> Option<Observation> {
     let (first, all) = (groups.first()?, MergedGroups(groups));
     let cost = all.mean(|t| t.exposed_communication_ns);
     let share = all.percent(|t| t.exposed_communication_ns);
@@ -186,6 +186,6 @@ fn exposed_communication(groups: &[&DeviceRows<Breakdowns>], several: bool) -> O
     })
 }
 
-fn lost(g: &DeviceRows<Breakdowns>) -> i64 {
+fn lost(g: &SelectedRows<Breakdowns>) -> i64 {
     g.mean(|t| t.idle_ns) + g.mean(|t| t.exposed_communication_ns) + g.mean(|t| t.exposed_memory_ns)
 }

@@ -3,7 +3,7 @@
 use crate::api::{Align, View};
 use crate::collectives::GroupSelection;
 use crate::collectives::tables::{ProcessGroupRow, ProcessGroups};
-use crate::job::{Instance, Job, Method};
+use crate::job::{Instance, Job, MatchMethod};
 use hta_base::table::schema::Batch;
 use hta_base::units::{fmt_count, fmt_pct};
 use hta_base::wording::counts::plural;
@@ -20,7 +20,7 @@ pub(crate) struct MatchedShare {
     complete: u64,
     disagree: u64,
     impossible: u64,
-    methods: BTreeMap<Method, u64>,
+    methods: BTreeMap<MatchMethod, u64>,
 }
 
 pub(crate) fn shares(job: &Job) -> Vec<MatchedShare> {

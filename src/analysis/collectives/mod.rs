@@ -106,7 +106,7 @@ fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
 
 fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
     #[derive(Default)]
-    struct Row {
+    struct GroupSums {
         calls: u64,
         unmatched: u64,
         bytes: i64,
@@ -119,7 +119,7 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
     let mut table = CollectiveRanks::default();
     for (part, p) in job.parts.iter().enumerate() {
         let part = part as u32;
-        let mut rows: BTreeMap<(Option<u32>, CollectiveKind), Row> = BTreeMap::new();
+        let mut rows: BTreeMap<(Option<u32>, CollectiveKind), GroupSums> = BTreeMap::new();
         for (i, c) in p.calls.calls.iter().enumerate() {
             let member = crate::job::Member { part, call: i as u32 };
             let outcome = job.outcome(member);

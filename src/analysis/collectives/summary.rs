@@ -3,7 +3,7 @@
 use crate::api::{Align, Options, Partial, View};
 use crate::collectives::GroupSelection;
 use crate::collectives::tables::{CollectiveSummaries, CollectiveSummaryRow};
-use crate::job::{Job, Method};
+use crate::job::{Job, MatchMethod};
 use crate::population::reasons;
 use crate::summary::Summary;
 use hta_base::table::schema::Batch;
@@ -37,7 +37,7 @@ pub(crate) fn summaries<'a>(job: &'a Job, shown: &GroupSelection) -> BTreeMap<Su
         let members = job.members(i);
         let Some(head) = members.first() else { continue };
         let dtype = job.parts[head.part as usize].calls.dtype(job.call(*head));
-        let kind = if i.method == Method::Peers { CollectiveKind::SendRecv } else { i.kind };
+        let kind = if i.method == MatchMethod::Peers { CollectiveKind::SendRecv } else { i.kind };
         let sum = sums.entry((kind, i.bytes, dtype, i.group)).or_default();
         sum.count += 1;
         for m in members {

@@ -122,7 +122,8 @@ impl Analysis for MemoryCopiesOf {
 
 /// When a kernel (compute or communication) runs.
 fn kernels_run(work: &DeviceWork) -> Union {
-    let runs = |s: &&hta_trace::timeline::Segment| s.set.has(WorkClass::Compute) || s.set.has(WorkClass::Communication);
+    let runs =
+        |s: &&hta_trace::timeline::ClassSegment| s.set.has(WorkClass::Compute) || s.set.has(WorkClass::Communication);
     Union::new(work.timeline.segments().iter().filter(runs).map(|s| s.span))
 }
 

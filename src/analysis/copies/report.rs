@@ -4,7 +4,7 @@ use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, 
 use crate::copies::copy::SMALL_BYTES;
 use crate::copies::rules::CopyRule;
 use crate::copies::{CopyRules, MemoryCopies};
-use crate::population::{DeviceRows, groups, reasons, several_devices};
+use crate::population::{SelectedRows, groups, reasons, several_devices};
 use hta_base::table::typed::Values;
 use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct};
 use hta_base::wording::counts::capital;
@@ -34,7 +34,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
 
 /// Sums over all ranks for one direction and its kinds of memory.
 #[derive(Default)]
-struct Sums {
+struct DirectionSums {
     count: u64,
     bytes: u64,
     sized: u64,
@@ -47,7 +47,7 @@ struct Sums {
 }
 
 fn view(partials: &[Partial], options: &Options) -> View {
-    let mut kinds: BTreeMap<(String, String), Sums> = BTreeMap::new();
+    let mut kinds: BTreeMap<(String, String), DirectionSums> = BTreeMap::new();
     let scope = options.printed_scope("span");
     for row in rows::<MemoryCopies>(partials).filter(|r| r.scope == scope) {
         let memory = match (row.source, row.target) {
@@ -65,7 +65,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
         s.sized_dur += row.sized_dur_ns;
         s.fastest = [s.fastest, row.max_bandwidth_gb_per_s].into_iter().flatten().max_by(f64::total_cmp);
     }
-    let mut order: Vec<((String, String), Sums)> = kinds.into_iter().collect();
+    let mut order: Vec<((String, String), DirectionSums)> = kinds.into_iter().collect();
     order.sort_by(|a, b| (Reverse(a.1.dur), &a.0).cmp(&(Reverse(b.1.dur), &b.0)));
     let mut notes = reasons(partials);
     if order.len() > options.top {
@@ -79,7 +79,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
     let rate =
         |v: Option<f64>| v.map_or("-".to_string(), |v| if v < 10.0 { format!("{v:.2}") } else { format!("{v:.0}") });
-    let cells = |((direction, memory), s): ((String, String), Sums)| {
+    let cells = |((direction, memory), s): ((String, String), DirectionSums)| {
         let bytes = if s.sized > 0 { fmt_bytes(s.bytes) } else { "-".to_string() };
         let mean = (s.sized_dur > 0).then(|| s.bytes as f64 / s.sized_dur as f64);
         vec![
@@ -113,8 +113,8 @@ fn view(partials: &[Partial], options: &Options) -> View {
 }
 
 /// The observation for the rank to which a rule costs most.
-fn worst(rule: CopyRule, devices: &[DeviceRows<CopyRules>], several: bool) -> Option<Observation> {
-    let all: Vec<DeviceRows<CopyRules>> =
+fn worst(rule: CopyRule, devices: &[SelectedRows<CopyRules>], several: bool) -> Option<Observation> {
+    let all: Vec<SelectedRows<CopyRules>> =
         devices.iter().map(|g| of_rule(g, rule)).filter(|g| !g.rows.is_empty()).collect();
     let g = all.iter().max_by_key(|g| (g.mean(|t| t.no_kernel_ns), Reverse(g.rank)))?;
     let least = if rule == CopyRule::Synchronize { SYNC_FROM_PCT } else { TOLD_FROM_PCT };
@@ -181,7 +181,7 @@ fn worst(rule: CopyRule, devices: &[DeviceRows<CopyRules>], several: bool) -> Op
 }
 
 /// The windows of a device in which a rule has a row.
-fn of_rule<'a>(g: &DeviceRows<'a, CopyRules>, rule: CopyRule) -> DeviceRows<'a, CopyRules> {
+fn of_rule<'a>(g: &SelectedRows<'a, CopyRules>, rule: CopyRule) -> SelectedRows<'a, CopyRules> {
     let is_of_rule = |r: &usize| g.columns.rule.at(*r) == rule.name();
-    DeviceRows { rows: g.rows.iter().copied().filter(is_of_rule).collect(), ..*g }
+    SelectedRows { rows: g.rows.iter().copied().filter(is_of_rule).collect(), ..*g }
 }

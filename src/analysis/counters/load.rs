@@ -11,7 +11,7 @@
 //! Copies and sets do not count; communication kernels do. Blocks and occupancies are integer multiples of 2^-48 here,
 //! so that sums do not depend on the order of the file and parts add up exactly.
 
-use crate::facts::machine::Launches;
+use crate::facts::machine::LaunchShapes;
 use hta_base::units::{Ns, Span};
 use hta_trace::args::Arg;
 use hta_trace::device::DeviceWork;
@@ -124,7 +124,7 @@ pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u
         let sides = grid.trim_matches(['[', ']']).split(',').map(|s| s.trim().parse::<f64>().ok());
         Some(sides.product::<Option<f64>>()? / f64::from(sms))
     };
-    let mut launches = Launches::new(trace);
+    let mut launches = LaunchShapes::new(trace);
     let own = work.activities.iter().map(|&i| &trace.activities[i as usize]);
     own.filter(|a| a.work != WorkClass::Memory)
         .map(|a| {

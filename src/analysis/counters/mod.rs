@@ -14,7 +14,7 @@ use hta_base::units::Span;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
 use load::{KernelLoad, kernels, loads, multiprocessors};
-use series::{Counter, CounterSeries, Counters, DeviceLoad, bucket_width, buckets, series_of};
+use series::{CounterSeries, DeviceCounter, DeviceLoad, RankCounters, bucket_width, buckets, series_of};
 
 table! {
     /// Counters over time; a value holds for dur_ns.
@@ -92,7 +92,7 @@ impl Analysis for CountersOf {
         if options.wants(CounterValues::SPEC) {
             let mut table = CounterValues::default();
             // One counter at a time, to limit memory.
-            for counter in Counter::ALL {
+            for counter in DeviceCounter::ALL {
                 values(trace, &series_of(trace, &[counter], width, &of_kernels), &mut table, give);
             }
             give(table.finish());
@@ -159,7 +159,7 @@ fn push_means<'a>(
     }
 }
 
-fn values(trace: &RankTrace, counters: &Counters, table: &mut CounterValues, give: &mut RowEmitter) {
+fn values(trace: &RankTrace, counters: &RankCounters, table: &mut CounterValues, give: &mut RowEmitter) {
     for s in &counters.series {
         for i in 0..s.points.len() {
             let (ts_ns, value) = s.points[i];

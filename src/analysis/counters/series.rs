@@ -17,7 +17,7 @@ use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Counter {
+pub enum DeviceCounter {
     QueueLength,
     MemoryBandwidth,
     GpuUtilization,
@@ -25,32 +25,32 @@ pub enum Counter {
     EstOccupancy,
 }
 
-impl Counter {
+impl DeviceCounter {
     /// All counters, in the order of the table.
-    pub const ALL: [Counter; 5] = [
-        Counter::QueueLength,
-        Counter::MemoryBandwidth,
-        Counter::GpuUtilization,
-        Counter::SmEfficiency,
-        Counter::EstOccupancy,
+    pub const ALL: [DeviceCounter; 5] = [
+        DeviceCounter::QueueLength,
+        DeviceCounter::MemoryBandwidth,
+        DeviceCounter::GpuUtilization,
+        DeviceCounter::SmEfficiency,
+        DeviceCounter::EstOccupancy,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Counter::QueueLength => "queue_length",
-            Counter::MemoryBandwidth => "memory_bandwidth",
-            Counter::GpuUtilization => "gpu_utilization_ratio",
-            Counter::SmEfficiency => "sm_efficiency_ratio",
-            Counter::EstOccupancy => "est_occupancy_pct",
+            DeviceCounter::QueueLength => "queue_length",
+            DeviceCounter::MemoryBandwidth => "memory_bandwidth",
+            DeviceCounter::GpuUtilization => "gpu_utilization_ratio",
+            DeviceCounter::SmEfficiency => "sm_efficiency_ratio",
+            DeviceCounter::EstOccupancy => "est_occupancy_pct",
         }
     }
 
     pub fn unit(self) -> &'static str {
         match self {
-            Counter::QueueLength => "launches",
-            Counter::MemoryBandwidth => "GB/s",
-            Counter::GpuUtilization | Counter::SmEfficiency => "ratio",
-            Counter::EstOccupancy => "%",
+            DeviceCounter::QueueLength => "launches",
+            DeviceCounter::MemoryBandwidth => "GB/s",
+            DeviceCounter::GpuUtilization | DeviceCounter::SmEfficiency => "ratio",
+            DeviceCounter::EstOccupancy => "%",
         }
     }
 }
@@ -58,7 +58,7 @@ impl Counter {
 /// One counter of one device, stream or direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CounterSeries {
-    pub counter: Counter,
+    pub counter: DeviceCounter,
     pub device: Option<i64>,
     /// Stream of a queue; also `None` if the back end records no stream.
     pub stream: Option<i64>,
@@ -73,11 +73,11 @@ pub struct CounterSeries {
 
 /// The counters of a rank, and why some are absent.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Counters {
+pub struct RankCounters {
     /// Sorted by counter, device, stream, direction.
     pub series: Vec<CounterSeries>,
     /// Requested counters that have no series, with the reason.
-    pub missing: Vec<(Counter, &'static str)>,
+    pub missing: Vec<(DeviceCounter, &'static str)>,
     /// Width of the buckets, ns.
     pub(crate) bucket: Ns,
 }
@@ -91,10 +91,10 @@ pub(crate) struct DeviceLoad {
 
 /// The requested counters of a rank. `bucket`: width of a bucket in ns; `None` for a hundredth of the capture, rounded
 /// up.
-pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Counters {
+pub fn series(trace: &RankTrace, asked: &[DeviceCounter], bucket: Option<Ns>) -> RankCounters {
     let width = bucket_width(trace.capture, bucket);
     let mut of_kernels = Vec::new();
-    if asked.iter().any(|c| *c > Counter::MemoryBandwidth) {
+    if asked.iter().any(|c| *c > DeviceCounter::MemoryBandwidth) {
         let parts: Vec<Span> = buckets(trace.capture, width).collect();
         let asked: Vec<&[Span]> = parts.iter().map(std::slice::from_ref).collect();
         let sms = multiprocessors(trace);
@@ -110,17 +110,22 @@ pub fn series(trace: &RankTrace, asked: &[Counter], bucket: Option<Ns>) -> Count
 }
 
 /// The requested counters of a rank, given the load of each of its devices in buckets of `width` ns.
-pub(crate) fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kernels: &[DeviceLoad]) -> Counters {
-    let mut out = Counters { bucket: width, ..Counters::default() };
-    for counter in Counter::ALL.into_iter().filter(|c| asked.contains(c)) {
+pub(crate) fn series_of(
+    trace: &RankTrace,
+    asked: &[DeviceCounter],
+    width: Ns,
+    of_kernels: &[DeviceLoad],
+) -> RankCounters {
+    let mut out = RankCounters { bucket: width, ..RankCounters::default() };
+    for counter in DeviceCounter::ALL.into_iter().filter(|c| asked.contains(c)) {
         let before = out.series.len();
         let reason = match counter {
             _ if trace.is_cpu_only() => "no GPU activity",
-            Counter::QueueLength => {
+            DeviceCounter::QueueLength => {
                 queue_lengths(trace, &mut out.series);
                 "no launches recorded"
             }
-            Counter::MemoryBandwidth => {
+            DeviceCounter::MemoryBandwidth => {
                 bandwidths(trace, &mut out.series);
                 "no copies with a size and a length"
             }
@@ -129,14 +134,16 @@ pub(crate) fn series_of(trace: &RankTrace, asked: &[Counter], width: Ns, of_kern
                 let any =
                     |known: fn(&KernelLoad) -> i128| of_kernels.iter().flat_map(|of| &of.buckets).any(|l| known(l) > 0);
                 match counter {
-                    Counter::SmEfficiency if any(|l| l.blocks_known) => {
+                    DeviceCounter::SmEfficiency if any(|l| l.blocks_known) => {
                         "less than half of the kernels' time has known blocks per SM"
                     }
-                    Counter::EstOccupancy if any(|l| l.occupancy_known) => {
+                    DeviceCounter::EstOccupancy if any(|l| l.occupancy_known) => {
                         "less than half of the kernels' time has an estimated occupancy"
                     }
-                    Counter::SmEfficiency => "kernels have neither blocks per SM nor a grid and the number of SMs",
-                    Counter::EstOccupancy => "kernels have no estimated occupancy",
+                    DeviceCounter::SmEfficiency => {
+                        "kernels have neither blocks per SM nor a grid and the number of SMs"
+                    }
+                    DeviceCounter::EstOccupancy => "kernels have no estimated occupancy",
                     _ => "no kernels with a length",
                 }
             }
@@ -155,7 +162,7 @@ fn queue_lengths(trace: &RankTrace, out: &mut Vec<CounterSeries>) {
         if !points.is_empty() {
             let (device, stream) = (q.device, q.stream);
             out.push(CounterSeries {
-                counter: Counter::QueueLength,
+                counter: DeviceCounter::QueueLength,
                 device,
                 stream,
                 direction: None,
@@ -177,7 +184,7 @@ fn bandwidths(trace: &RankTrace, out: &mut Vec<CounterSeries>) {
             }
             let points = without_repeats(bandwidth(own()).iter().map(|b| (b.at, b.gb_per_s())));
             out.push(CounterSeries {
-                counter: Counter::MemoryBandwidth,
+                counter: DeviceCounter::MemoryBandwidth,
                 device: work.device,
                 stream: None,
                 direction: Some(direction),
@@ -198,21 +205,21 @@ fn without_repeats(points: impl Iterator<Item = (Ns, Option<f64>)>) -> Vec<(Ns, 
     kept
 }
 
-fn bucketed(counter: Counter, capture: Span, width: Ns, of_kernels: &[DeviceLoad], out: &mut Vec<CounterSeries>) {
+fn bucketed(counter: DeviceCounter, capture: Span, width: Ns, of_kernels: &[DeviceLoad], out: &mut Vec<CounterSeries>) {
     for of in of_kernels {
         // The buckets cover all kernels.
         let all = of.buckets.iter().copied().fold(KernelLoad::default(), KernelLoad::plus);
         let is_there = match counter {
-            Counter::SmEfficiency => all.blocks_known > 0 && all.has_blocks(),
-            Counter::EstOccupancy => all.occupancy_known > 0 && all.has_occupancy(),
+            DeviceCounter::SmEfficiency => all.blocks_known > 0 && all.has_blocks(),
+            DeviceCounter::EstOccupancy => all.occupancy_known > 0 && all.has_occupancy(),
             _ => all.kernel > 0,
         };
         if !is_there {
             continue;
         }
         let value = |b: Span, load: &KernelLoad| match counter {
-            Counter::SmEfficiency => load.sm_efficiency(b.len()),
-            Counter::EstOccupancy => load.occupancy_pct(),
+            DeviceCounter::SmEfficiency => load.sm_efficiency(b.len()),
+            DeviceCounter::EstOccupancy => load.occupancy_pct(),
             _ => load.utilization(b.len()),
         };
         out.push(CounterSeries {

@@ -11,7 +11,7 @@ pub mod tables;
 mod walk;
 mod window;
 
-pub use segment::{Edge, PathClass, Segment, SegmentPlace};
+pub use segment::{Edge, PathClass, PathSegment, SegmentPlace};
 pub use walk::{Paths, path};
 pub use window::{PathWindow, annotation, choose};
 
@@ -45,10 +45,10 @@ pub const CAPTURE: Setting = Setting {
 
 /// The segment from the first recorded event to the end of the lead, for the path of the whole capture. What the device
 /// did there is not recorded, so the path cannot continue.
-fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<Segment> {
+fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<PathSegment> {
     let span = Span::new(trace.recorded.start, window.span.start);
     let is_lead = window.scope == "capture" && !trace.edges.leads().is_empty() && !span.is_empty();
-    is_lead.then_some(Segment {
+    is_lead.then_some(PathSegment {
         span,
         class: PathClass::BeforeCapture,
         edge: Edge::Anchor,

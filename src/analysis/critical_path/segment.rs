@@ -122,7 +122,7 @@ pub enum SegmentPlace {
 
 /// A part of the path, never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct PathSegment {
     pub span: Span,
     pub class: PathClass,
     pub edge: Edge,
@@ -133,7 +133,7 @@ pub struct Segment {
     pub place: SegmentPlace,
 }
 
-impl Segment {
+impl PathSegment {
     /// Whether its edge is inferred.
     pub fn is_inferred(&self) -> bool {
         matches!(self.edge, Edge::Inferred | Edge::Poll)

@@ -1,7 +1,7 @@
 //! The tables of the path, and one rank's contribution to them.
 
 use crate::api::RowEmitter;
-use crate::critical_path::segment::{BEFORE_CAPTURE, PathClass, Segment, SegmentPlace};
+use crate::critical_path::segment::{BEFORE_CAPTURE, PathClass, PathSegment, SegmentPlace};
 use crate::critical_path::window::PathWindow;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
@@ -72,7 +72,7 @@ table! {
 }
 
 /// The rows of the path.
-pub(crate) fn rows(trace: &RankTrace, window: &PathWindow, path: &[Segment], give: &mut RowEmitter) {
+pub(crate) fn rows(trace: &RankTrace, window: &PathWindow, path: &[PathSegment], give: &mut RowEmitter) {
     let mut table = CriticalPathTable::default();
     for (seq, s) in (0..).zip(path) {
         let activity = match s.place {
@@ -117,7 +117,7 @@ pub(crate) struct ClassTime<'a> {
 }
 
 /// Sums the path by class.
-pub(crate) fn sums<'a>(trace: &'a RankTrace, path: &[Segment]) -> BTreeMap<PathClass, ClassTime<'a>> {
+pub(crate) fn sums<'a>(trace: &'a RankTrace, path: &[PathSegment]) -> BTreeMap<PathClass, ClassTime<'a>> {
     let mut by_class: BTreeMap<PathClass, ClassTime> = BTreeMap::new();
     let mut names: BTreeMap<(PathClass, StrId), Ns> = BTreeMap::new();
     for s in path {
@@ -259,7 +259,7 @@ pub(crate) fn push(table: &mut CriticalSummary, head: &PathWindowColumns, rows: 
 }
 
 /// Segments of communication with their events.
-pub(crate) fn communication(trace: &RankTrace, path: &[Segment]) -> Batch {
+pub(crate) fn communication(trace: &RankTrace, path: &[PathSegment]) -> Batch {
     let mut table = PathCalls::default();
     for s in path.iter().filter(|s| matches!(s.class, PathClass::GpuCommunication | PathClass::HostCommunication)) {
         table.push(PathCallRow {

@@ -9,15 +9,15 @@
 //! The walk terminates: time never increases, and at one instant activities come in descending order, work edges go
 //! back in time, a polled activity has started before, and each blocking call is entered once.
 
-use crate::critical_path::nodes::{EdgeOrigin, GpuNodes, HostNodes, Moment, Syncs};
-use crate::critical_path::segment::{Edge, PathClass, Segment, SegmentPlace};
+use crate::critical_path::nodes::{EdgeOrigin, GpuNodes, HostNodes, SyncEvents, ThreadMoment};
+use crate::critical_path::segment::{Edge, PathClass, PathSegment, SegmentPlace};
 use hta_base::units::{Ns, Span};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 
 /// The critical path of a window: segments in order of time that cover it without gaps or overlaps. Empty for an empty
 /// window.
-pub fn path(trace: &RankTrace, window: Span) -> Vec<Segment> {
+pub fn path(trace: &RankTrace, window: Span) -> Vec<PathSegment> {
     Paths::new(trace).of(window)
 }
 
@@ -26,7 +26,7 @@ pub struct Paths<'a> {
     trace: &'a RankTrace,
     gpu: GpuNodes<'a>,
     host: HostNodes<'a>,
-    syncs: Syncs,
+    syncs: SyncEvents,
 }
 
 /// Position of the walk.
@@ -42,11 +42,11 @@ enum WalkPosition {
 
 impl<'a> Paths<'a> {
     pub(crate) fn new(trace: &'a RankTrace) -> Self {
-        let syncs = Syncs::new(trace);
+        let syncs = SyncEvents::new(trace);
         Self { trace, gpu: GpuNodes::new(trace, &syncs), host: HostNodes::new(trace), syncs }
     }
 
-    pub fn of(&self, window: Span) -> Vec<Segment> {
+    pub fn of(&self, window: Span) -> Vec<PathSegment> {
         let mut out = PathBuilder { window, at: window.end, segments: Vec::new() };
         if window.is_empty() {
             return out.segments;
@@ -124,7 +124,7 @@ impl<'a> Paths<'a> {
 
     fn before_moment(&self, lane: u32, entered: &mut Vec<u32>, out: &mut PathBuilder) -> WalkPosition {
         let (t, place) = (out.at, SegmentPlace::Thread(lane));
-        let moment = Moment { lane, t, until: out.window.end };
+        let moment = ThreadMoment { lane, t, until: out.window.end };
         if let Some((call, j)) = self.syncs.awaited(self.trace, &self.gpu, moment, entered) {
             entered.push(call);
             let source = self.trace.activities[j as usize].row;
@@ -164,7 +164,7 @@ impl<'a> Paths<'a> {
 struct PathBuilder {
     window: Span,
     at: Ns,
-    segments: Vec<Segment>,
+    segments: Vec<PathSegment>,
 }
 
 impl PathBuilder {
@@ -183,10 +183,10 @@ impl PathBuilder {
         if span.is_empty() {
             return;
         }
-        let segment = Segment { span, class, edge, event, source, place };
+        let segment = PathSegment { span, class, edge, event, source, place };
         match self.segments.last_mut() {
             // Adjacent pieces with the same attributes (such as inside a data loader) are merged.
-            Some(s) if (Segment { span: s.span, ..segment }) == *s && event.is_some() => s.span.start = span.start,
+            Some(s) if (PathSegment { span: s.span, ..segment }) == *s && event.is_some() => s.span.start = span.start,
             _ => self.segments.push(segment),
         }
     }

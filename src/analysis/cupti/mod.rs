@@ -25,7 +25,7 @@ use std::sync::LazyLock;
 
 table! {
     /// One row per range and counter.
-    pub(crate) struct Counters, CounterRow = "cupti_counters" by "rank, range_index, counter" {
+    pub(crate) struct CuptiCounters, CuptiCounterRow = "cupti_counters" by "rank, range_index, counter" {
         rank;
         range_index: u32, "", "position of the range in time";
         range_event_id: u32, "", "the range, as in `events`";
@@ -40,7 +40,7 @@ table! {
 
 table! {
     /// One row per range.
-    pub(crate) struct Ranges, RangeRow = "cupti_ranges" by "rank, range_index" {
+    pub(crate) struct CuptiRanges, CuptiRangeRow = "cupti_ranges" by "rank, range_index" {
         rank;
         range_index: u32, "", "position of the range in time";
         range_event_id: u32, "", "the range, as in `events`";
@@ -58,7 +58,7 @@ table! {
 
 table! {
     /// Ranges and floating-point operations by owning operator.
-    pub struct Operators, OperatorRow = "cupti_operators" by "rank, flop_count descending, op" {
+    pub struct CuptiOperators, CuptiOperatorRow = "cupti_operators" by "rank, flop_count descending, op" {
         rank;
         op: Option<Text>, "", "the owning operator; null: launched outside any";
         range_count: u64, "", "ranges";
@@ -68,7 +68,7 @@ table! {
 
 table! {
     /// Whether ranges could be paired with launches: one row per rank with ranges.
-    pub(crate) struct Pairing, PairingRow = "cupti_pairing" by "rank" {
+    pub(crate) struct CuptiPairing, PairingRow = "cupti_pairing" by "rank" {
         rank;
         range_count: u64, "", "counter ranges";
         launch_count: u64, "", "launch calls";
@@ -84,7 +84,7 @@ impl Analysis for Cupti {
             stem: "cupti",
             title: "hardware counters and FLOPs by kernel and operator",
             explain: include_str!("page.md"),
-            tables: &[Counters::SPEC, Ranges::SPEC, Operators::SPEC, Pairing::SPEC],
+            tables: &[CuptiCounters::SPEC, CuptiRanges::SPEC, CuptiOperators::SPEC, CuptiPairing::SPEC],
             ..About::DEFAULT
         }
     }
@@ -100,7 +100,7 @@ impl Analysis for Cupti {
             trace.classes[row] == Class::Runtime && looks.get(trace.columns.name(row).0 as usize) == Some(&true)
         });
         let is_paired = ranges.len() == launches.len();
-        let mut pairing = Pairing::default();
+        let mut pairing = CuptiPairing::default();
         pairing.push(PairingRow {
             rank,
             range_count: ranges.len() as u64,
@@ -115,13 +115,14 @@ impl Analysis for Cupti {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let tables = [Operators::SPEC, Pairing::SPEC]
+        let tables = [CuptiOperators::SPEC, CuptiPairing::SPEC]
             .iter()
             .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
             .collect();
         let view = view(partials, options.top);
         // Print nothing if no rank has ranges, because few recordings have them.
-        let views = if partials.iter().any(|p| p.table(Pairing::SPEC).is_some()) { vec![view] } else { Vec::new() };
+        let views =
+            if partials.iter().any(|p| p.table(CuptiPairing::SPEC).is_some()) { vec![view] } else { Vec::new() };
         Output { tables, views, ..Output::default() }
     }
 }
@@ -142,7 +143,7 @@ fn in_order_of_time(trace: &RankTrace, keep: impl Fn(usize) -> bool) -> Vec<u32>
 /// Writes the ranges with their launches.
 fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32], give: &mut RowEmitter) -> Partial {
     let scopes = StepScopes::new(trace, &options.model);
-    let (mut counters, mut table) = (Counters::default(), Ranges::default());
+    let (mut counters, mut table) = (CuptiCounters::default(), CuptiRanges::default());
     let mut by_op: BTreeMap<Option<&str>, (u64, Option<u64>)> = BTreeMap::new();
     for (i, (&range, &launch)) in ranges.iter().zip(launches).enumerate() {
         let recorded = counters_of(trace, range);
@@ -159,7 +160,7 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
         };
         let shown = recorded.iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
         for (counter, value) in shown.clone() {
-            counters.push(CounterRow {
+            counters.push(CuptiCounterRow {
                 rank: trace.rank,
                 range_index: i as u32,
                 range_event_id: range,
@@ -172,7 +173,7 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
             });
             counters.give_piece(give);
         }
-        table.push(RangeRow {
+        table.push(CuptiRangeRow {
             rank: trace.rank,
             range_index: i as u32,
             range_event_id: range,
@@ -190,9 +191,9 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
     }
     let mut order: Vec<_> = by_op.into_iter().collect();
     order.sort_by_key(|(op, (_, flops))| (Reverse(*flops), *op));
-    let mut operators = Operators::default();
+    let mut operators = CuptiOperators::default();
     for (op, (range_count, flop_count)) in order {
-        operators.push(OperatorRow { rank: trace.rank, op, range_count, flop_count });
+        operators.push(CuptiOperatorRow { rank: trace.rank, op, range_count, flop_count });
     }
     give(counters.finish());
     give(table.finish());
@@ -258,7 +259,7 @@ fn flop_count(counters: &Map<String, Value>) -> Option<u64> {
 
 fn view(partials: &[Partial], top: usize) -> View {
     let mut ops: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for row in rows::<Operators>(partials) {
+    for row in rows::<CuptiOperators>(partials) {
         let op = ops.entry(row.op.unwrap_or("(none)")).or_default();
         op.0 += row.range_count;
         op.1 = op.1.saturating_add(row.flop_count.unwrap_or(0));
@@ -268,7 +269,7 @@ fn view(partials: &[Partial], top: usize) -> View {
     order.sort_by_key(|(name, (_, flops))| (Reverse(*flops), *name));
     let mut notes = Vec::new();
     for p in partials {
-        let Some(pairing) = p.rows::<Pairing>().next().filter(|r| !r.is_paired) else { continue };
+        let Some(pairing) = p.rows::<CuptiPairing>().next().filter(|r| !r.is_paired) else { continue };
         notes.push(format!(
             "rank {}: {} and {} cannot be paired",
             p.rank,

@@ -5,8 +5,8 @@ use crate::api::{Partial, rows};
 use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::KernelRepairs;
 use crate::diagnosis::kind::CauseKind;
-use crate::diagnosis::lost::{HostTime, LostTime};
-use crate::efficiency::account::{Account, Factors, Parts, Place, StepAccount, steps};
+use crate::diagnosis::lost::{LostHostTime, LostTime};
+use crate::efficiency::account::{Account, Factors, PartDevice, Parts, StepAccount, steps};
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use hta_base::units::{Ns, Span};
@@ -133,9 +133,9 @@ pub(crate) struct JobStep {
     pub(crate) key: Option<StepKey>,
     /// The longest window of the devices, ns.
     pub(crate) time: Ns,
-    pub(crate) cells: BTreeMap<Place, CellOfStep>,
+    pub(crate) cells: BTreeMap<PartDevice, CellOfStep>,
     /// The window of each device, on its rank's own clock.
-    pub(crate) windows: BTreeMap<Place, Vec<Span>>,
+    pub(crate) windows: BTreeMap<PartDevice, Vec<Span>>,
 }
 
 /// The whole account.
@@ -185,7 +185,7 @@ impl JobAccount {
             let time = parts.values().map(|p| p.window()).max().unwrap_or(0);
             let cell =
                 |p: &Parts| CellOfStep { parts: Parts { deficit: time - p.window(), ..*p }, ..CellOfStep::default() };
-            let cells: BTreeMap<Place, CellOfStep> = parts.iter().map(|(place, p)| (*place, cell(p))).collect();
+            let cells: BTreeMap<PartDevice, CellOfStep> = parts.iter().map(|(place, p)| (*place, cell(p))).collect();
             index.steps.insert(*key, out.steps.len());
             out.time += time;
             out.devices = out.devices.max(cells.len() as u32);
@@ -203,7 +203,7 @@ impl JobAccount {
                 count: r.count,
             });
         }
-        for r in rows::<HostTime>(partials) {
+        for r in rows::<LostHostTime>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);
             let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
             *cell.host.entry(CauseKind::named(r.cause)).or_default() += r.time_ns;
@@ -235,7 +235,7 @@ impl JobAccount {
     }
 
     /// All cells: index of the step, place, cell.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = (usize, Place, &CellOfStep)> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (usize, PartDevice, &CellOfStep)> {
         self.steps
             .iter()
             .enumerate()

@@ -3,7 +3,7 @@
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::trust::RecordingTrust;
-use crate::facts::vendor::Vendor;
+use crate::facts::vendor::DeviceVendor;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::names::{clip, frame_parts};
 use hta_trace::kernel::short_name;
@@ -12,7 +12,7 @@ use hta_trace::kernel::short_name;
 const NAME: usize = 60;
 
 /// A name with the lost time that it owns.
-pub(crate) struct Named<'a> {
+pub(crate) struct NamedTime<'a> {
     pub(crate) name: &'a str,
     /// The Python frame around it; empty if not recorded.
     pub(crate) detail: &'a str,
@@ -33,7 +33,7 @@ pub(crate) struct LostWords<'a> {
     pub(crate) idle_all: Ns,
     pub(crate) step: Ns,
     /// The largest names.
-    pub(crate) top: Vec<Named<'a>>,
+    pub(crate) top: Vec<NamedTime<'a>>,
     pub(crate) trust: &'a RecordingTrust,
 }
 
@@ -90,11 +90,11 @@ const LARGE_PART_PCT: f64 = 30.0;
 pub(crate) fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> (String, String) {
     let top = words.top.first();
     let vendor = words.trust.vendor;
-    let device = if vendor == Vendor::Host { "process" } else { "device" };
+    let device = if vendor == DeviceVendor::Host { "process" } else { "device" };
     let per = words.trust.per_step();
     let who = if who == "rank 0" && words.trust.present == 1 { String::new() } else { format!(" on {who}") };
     let idle = format!("{} of {} idle time{per}", fmt_ns(words.idle), fmt_ns(words.idle_all));
-    let place = |n: &Named| match frame(n.detail) {
+    let place = |n: &NamedTime| match frame(n.detail) {
         Some((function, place)) if !n.name.contains(n.detail) => format!(" in `{function}` ({place})"),
         _ => String::new(),
     };
@@ -199,11 +199,11 @@ pub(crate) fn lost(kind: CauseKind, key: &str, who: &str, words: &LostWords) -> 
                 _ => "spread over many operators".to_string(),
             };
             let action = match vendor {
-                Vendor::Nvidia if words.trust.by_graph => {
+                DeviceVendor::Nvidia if words.trust.by_graph => {
                     "fewer pieces between graph launches, less scheduling on the host"
                 }
-                Vendor::Nvidia => "torch.compile or CUDA graphs, or a larger batch",
-                Vendor::Amd => "torch.compile or HIP graphs, or a larger batch",
+                DeviceVendor::Nvidia => "torch.compile or CUDA graphs, or a larger batch",
+                DeviceVendor::Amd => "torch.compile or HIP graphs, or a larger batch",
                 _ => "larger batches, fewer and larger operators",
             };
             let runs = if words.trust.by_graph { "launches too slowly" } else { "launches kernels one by one" };
@@ -352,8 +352,8 @@ pub(crate) fn kernel_mix(kind: CauseKind, words: &MixWords) -> (String, String) 
             ),
             match words.trust.vendor {
                 _ if words.trust.by_graph => "larger batches, fused kernels",
-                Vendor::Amd => "larger batches, fused kernels, torch.compile or HIP graphs",
-                Vendor::Nvidia => "larger batches, fused kernels, torch.compile or CUDA graphs",
+                DeviceVendor::Amd => "larger batches, fused kernels, torch.compile or HIP graphs",
+                DeviceVendor::Nvidia => "larger batches, fused kernels, torch.compile or CUDA graphs",
                 _ => "larger batches, fused kernels",
             }
             .to_string(),

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::gain::Owned;
+use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::RankScope;
 use crate::diagnosis::kind::{CauseKind, Confidence};
 use crate::diagnosis::trust::Trust;
@@ -41,7 +41,7 @@ pub(crate) struct Cause {
     pub(crate) rank_label: String,
     /// Steps of a cause that is not in all of them.
     pub(crate) steps: Vec<String>,
-    pub(crate) owned: Owned,
+    pub(crate) owned: OwnedTime,
     /// Share of the useful time of all devices that it owns, ns.
     pub useful: Ns,
     /// What a cause about memory is about, bytes.

@@ -6,7 +6,7 @@ use crate::diagnosis::advice;
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::gain::{self, Owned};
+use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::host::HostPauses;
 use crate::diagnosis::host_operators;
@@ -14,12 +14,12 @@ use crate::diagnosis::kind::{CauseKind, Confidence};
 use crate::diagnosis::late;
 use crate::diagnosis::memory;
 use crate::diagnosis::mix_causes;
-use crate::diagnosis::owners::{Collected, Key, OPEN_PCT, owners};
+use crate::diagnosis::owners::{CauseKey, CollectedCause, OPEN_PCT, owners};
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::slow_groups::{self, SlowGroups};
 use crate::diagnosis::trust::{RecordingTrust, Trust};
-use crate::efficiency::account::Place;
-use crate::facts::vendor::Vendor;
+use crate::efficiency::account::PartDevice;
+use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::recording::Recording;
@@ -66,8 +66,8 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         causes.extend(context.lost(*kind, key, found).filter(|_| !is_of_transfer));
         causes.extend(is_of_transfer.then(|| context.transfer(*kind, key, found)).flatten());
     }
-    let in_transfer: Owned =
-        all.iter().filter(|((kind, _), _)| kind.is_of_transfer()).fold(Owned::new(), |mut sum, (_, found)| {
+    let in_transfer: OwnedTime =
+        all.iter().filter(|((kind, _), _)| kind.is_of_transfer()).fold(OwnedTime::new(), |mut sum, (_, found)| {
             found.owned.iter().for_each(|(cell, ns)| *sum.entry(*cell).or_default() += ns);
             sum
         });
@@ -102,7 +102,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
     };
     causes.sort_by_key(order);
     let operators = match trust.vendor {
-        Vendor::Host => host_operators::sums(partials),
+        DeviceVendor::Host => host_operators::sums(partials),
         _ => BTreeMap::new(),
     };
     Diagnosis { account, causes, trust, topology, operators, unproven: late.unproven }
@@ -136,7 +136,7 @@ impl Context<'_> {
         times.keys().copied().filter(is_alike).collect()
     }
 
-    fn straggler(&self, s: &late::LateRank, all: &mut BTreeMap<Key, Collected>) -> Cause {
+    fn straggler(&self, s: &late::LateRank, all: &mut BTreeMap<CauseKey, CollectedCause>) -> Cause {
         let found = all.remove(&(CauseKind::Straggler, s.index.to_string())).unwrap_or_default();
         let mut cause = self.cause(s.kind, &s.key, s.ranks.clone(), found.owned, s.gain);
         cause.basis = GainBasis::Replay;
@@ -149,7 +149,7 @@ impl Context<'_> {
     }
 
     /// A cause of idle time, of waiting behind it, or of exposed copies.
-    fn lost(&self, kind: CauseKind, key: &str, found: &Collected) -> Option<Cause> {
+    fn lost(&self, kind: CauseKind, key: &str, found: &CollectedCause) -> Option<Cause> {
         let by_replay = self.repairs.of_lost(self.job, kind, &found.owned);
         let gain = by_replay.unwrap_or_else(|| gain::of_host(self.account, kind, &found.owned));
         let members = self.members(&found.owned);
@@ -163,7 +163,7 @@ impl Context<'_> {
         }
         // Without a device nothing waits for launches; only code that can be named is a cause.
         let is_named = kind == CauseKind::DataLoader || (kind == CauseKind::HostPython && !key.is_empty());
-        if self.trust.vendor == Vendor::Host && !is_named {
+        if self.trust.vendor == DeviceVendor::Host && !is_named {
             return None;
         }
         let is_small = |least: f64| percent(gain, self.account.time).is_none_or(|p| p < least);
@@ -195,11 +195,11 @@ impl Context<'_> {
         names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), (*name).clone()));
         let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
         let all: Ns = names.iter().map(|(_, (ns, _))| *ns).sum();
-        let top: Vec<advice::Named> = names
+        let top: Vec<advice::NamedTime> = names
             .iter()
             .filter(|((name, _), _)| !name.is_empty())
             .take(3)
-            .map(|((name, detail), (ns, count))| advice::Named {
+            .map(|((name, detail), (ns, count))| advice::NamedTime {
                 name,
                 detail,
                 per_step: ns / n,
@@ -234,7 +234,7 @@ impl Context<'_> {
     }
 
     /// Whether only the first iteration after the profiler started owns time. It is not how an engine runs.
-    fn is_only_of_first(&self, owned: &Owned) -> bool {
+    fn is_only_of_first(&self, owned: &OwnedTime) -> bool {
         let is_first = |s: &usize| self.account.steps.get(*s).is_some_and(|step| step.key == Some(StepKey::Index(0)));
         self.trust.has_first_iteration && owned.iter().filter(|(_, ns)| **ns > 0).all(|((s, ..), _)| is_first(s))
     }
@@ -291,7 +291,7 @@ impl Context<'_> {
     }
 
     /// A cause in the communication itself.
-    fn transfer(&self, kind: CauseKind, key: &str, found: &Collected) -> Option<Cause> {
+    fn transfer(&self, kind: CauseKind, key: &str, found: &CollectedCause) -> Option<Cause> {
         let part = if kind == CauseKind::PipelineBubble { TimePart::Synchronizing } else { TimePart::Transfer };
         let mut ranks = self.members_by(&found.owned, |_| true);
         if ranks.is_empty() {
@@ -304,7 +304,7 @@ impl Context<'_> {
             .iter()
             .enumerate()
             .map(|(s, step)| {
-                let of = |place: &Place| found.owned.get(&(s, *place, part)).copied().unwrap_or(0);
+                let of = |place: &PartDevice| found.owned.get(&(s, *place, part)).copied().unwrap_or(0);
                 step.cells.keys().map(of).min().unwrap_or(0)
             })
             .sum();
@@ -353,12 +353,12 @@ impl Context<'_> {
     }
 
     /// Causes of exposed communication that are not waiting; `taken` is what others own.
-    fn communication(&self, taken: &Owned) -> Vec<Cause> {
+    fn communication(&self, taken: &OwnedTime) -> Vec<Cause> {
         let mut out = Vec::new();
         for (kind, part) in
             [(CauseKind::CommUnmatched, TimePart::Unmatched), (CauseKind::TransferBare, TimePart::Transfer)]
         {
-            let owned: Owned = self
+            let owned: OwnedTime = self
                 .account
                 .cells()
                 .map(|(s, place, c)| ((s, place, part), part.of(&c.parts) - taken.get(&(s, place, part)).unwrap_or(&0)))
@@ -400,7 +400,7 @@ impl Context<'_> {
         let recording = &self.trust.recording;
         let limit = recording.reason(Capability::Idle).filter(|l| l.grade == Grade::Withheld)?;
         let ranks = self.job.parts.iter().map(|p| p.rank).collect();
-        let mut cause = self.cause(CauseKind::InputIncomplete, "", ranks, Owned::new(), 0);
+        let mut cause = self.cause(CauseKind::InputIncomplete, "", ranks, OwnedTime::new(), 0);
         cause.trust = Trust::Withheld(limit.sentence.clone());
         cause.sentence = format!("Cannot tell where the time goes: {}", limit.sentence);
         cause.action = limit.next.clone();

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
-use crate::diagnosis::gain::Owned;
+use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::repair::Repairs;
@@ -36,13 +36,13 @@ impl Context<'_> {
     }
 
     /// Ranks that own at least a small share of the time of the job.
-    pub(crate) fn members(&self, owned: &Owned) -> Vec<u32> {
+    pub(crate) fn members(&self, owned: &OwnedTime) -> Vec<u32> {
         // Waiting is time of the others, and does not make them members.
         self.members_by(owned, |part| part != TimePart::Synchronizing)
     }
 
     /// The same by some parts of the time.
-    pub(crate) fn members_by(&self, owned: &Owned, counts: impl Fn(TimePart) -> bool) -> Vec<u32> {
+    pub(crate) fn members_by(&self, owned: &OwnedTime, counts: impl Fn(TimePart) -> bool) -> Vec<u32> {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
         for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| counts(*p)) {
             *by_part.entry(*part).or_default() += ns;
@@ -52,7 +52,7 @@ impl Context<'_> {
     }
 
     /// The one rank that owns nearly all of a cause.
-    pub(crate) fn sole_rank(&self, owned: &Owned) -> Option<u32> {
+    pub(crate) fn sole_rank(&self, owned: &OwnedTime) -> Option<u32> {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
         for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| *p != TimePart::Synchronizing) {
             *by_part.entry(*part).or_default() += ns;
@@ -63,7 +63,7 @@ impl Context<'_> {
     }
 
     /// A cause without words.
-    pub(crate) fn cause(&self, kind: CauseKind, key: &str, ranks: Vec<u32>, owned: Owned, gain: Ns) -> Cause {
+    pub(crate) fn cause(&self, kind: CauseKind, key: &str, ranks: Vec<u32>, owned: OwnedTime, gain: Ns) -> Cause {
         let (scope, rank_label) = self.topology.describe(&ranks);
         Cause {
             kind,

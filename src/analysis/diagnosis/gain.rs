@@ -11,19 +11,19 @@
 
 use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, TimePart};
 use crate::diagnosis::kind::CauseKind;
-use crate::efficiency::account::Place;
+use crate::efficiency::account::PartDevice;
 use hta_base::units::Ns;
 use std::collections::BTreeMap;
 
 /// Owned time by step, place and part, ns.
-pub(crate) type Owned = BTreeMap<(usize, Place, TimePart), Ns>;
+pub(crate) type OwnedTime = BTreeMap<(usize, PartDevice, TimePart), Ns>;
 
 /// The gain over all steps if a cause on the host, or a way of copying, is repaired on all its ranks, ns.
-pub(crate) fn of_host(account: &JobAccount, kind: CauseKind, owned: &Owned) -> Ns {
-    let of = |step: usize, place: Place, part: TimePart| owned.get(&(step, place, part)).copied().unwrap_or(0);
+pub(crate) fn of_host(account: &JobAccount, kind: CauseKind, owned: &OwnedTime) -> Ns {
+    let of = |step: usize, place: PartDevice, part: TimePart| owned.get(&(step, place, part)).copied().unwrap_or(0);
     let mut gain = 0;
     for (s, step) in account.steps.iter().enumerate() {
-        let stays = |place: Place, c: &CellOfStep| {
+        let stays = |place: PartDevice, c: &CellOfStep| {
             let device =
                 c.parts.useful + c.parts.transfer + c.parts.unmatched + c.parts.copies - of(s, place, TimePart::Copies);
             let host = c.host_time() - repaired_host(c, kind, of(s, place, TimePart::Idle));

@@ -105,7 +105,7 @@ pub(crate) struct HostSide<'a> {
 
 /// What the host's part of a gap is assigned to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Assigned {
+pub(crate) struct AssignedHost {
     pub(crate) kind: CauseKind,
     /// What the cause is about: a loader, a call, an operator. Empty for code outside operators.
     pub(crate) key: StrId,
@@ -251,7 +251,7 @@ impl<'a> HostSide<'a> {
     }
 
     /// Divides a span of a thread by the cause that it is assigned to if a device idles meanwhile.
-    pub(crate) fn each(&self, lane: Option<u32>, window: Span, mut take: impl FnMut(Span, Assigned)) {
+    pub(crate) fn each(&self, lane: Option<u32>, window: Span, mut take: impl FnMut(Span, AssignedHost)) {
         self.names.each_use(self.trace, lane, window, |u| match (u.row, self.main) {
             // A thread without an open event works for nobody: the main thread determines what happens next.
             (None, Some(main)) if lane != Some(main) => {
@@ -262,7 +262,7 @@ impl<'a> HostSide<'a> {
     }
 
     /// Cuts a use where stretches that depend on time begin and end.
-    fn divide(&self, lane: Option<u32>, u: &HostUse, take: &mut impl FnMut(Span, Assigned)) {
+    fn divide(&self, lane: Option<u32>, u: &HostUse, take: &mut impl FnMut(Span, AssignedHost)) {
         let mut cuts = vec![u.span.start, u.span.end];
         let inside = |t: &Ns| u.span.start < *t && *t < u.span.end;
         let waits = lane.and_then(|l| self.after_waits.get(&l)).map_or(&[][..], Vec::as_slice);
@@ -277,10 +277,10 @@ impl<'a> HostSide<'a> {
         }
     }
 
-    fn assigned(&self, lane: Option<u32>, u: &HostUse, span: Span) -> Assigned {
+    fn assigned(&self, lane: Option<u32>, u: &HostUse, span: Span) -> AssignedHost {
         let row = u.row.unwrap_or(u32::MAX);
         let name = u.row.map_or(StrId::EMPTY, |r| self.trace.columns.name(r as usize));
-        let to = |kind, key| Assigned { kind, key, row };
+        let to = |kind, key| AssignedHost { kind, key, row };
         // Before its first event and after its last one nothing is known of a thread: it may well wait for the device.
         let is_known = |of: &Span| of.start < span.end && span.start < of.end;
         if u.row.is_none() && !lane.and_then(|l| self.known.get(&l)).is_some_and(is_known) {
@@ -307,7 +307,7 @@ impl<'a> HostSide<'a> {
         let waits = lane.and_then(|l| self.after_waits.get(&l)).map_or(&[][..], Vec::as_slice);
         let after = waits.get(waits.partition_point(|w| w.span.end <= span.start));
         if let Some(wait) = after.filter(|w| w.span.start <= span.start) {
-            return Assigned { kind: CauseKind::HostSync, key: self.caller(wait.call), row: wait.call };
+            return AssignedHost { kind: CauseKind::HostSync, key: self.caller(wait.call), row: wait.call };
         }
         if u.activity == "sync_call" {
             return to(CauseKind::HostSync, u.row.map_or(StrId::EMPTY, |r| self.caller(r)));

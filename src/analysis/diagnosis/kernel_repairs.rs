@@ -16,7 +16,7 @@ use crate::api::Options;
 use crate::diagnosis::compute::{ComputeKernel, times_in};
 use crate::diagnosis::kernel_mix::mix_category;
 use crate::diagnosis::kind::CauseKind;
-use crate::facts::machine::Machine;
+use crate::facts::machine::RankMachine;
 use crate::facts::operator_work::OperatorWorks;
 use hta_base::table;
 use hta_base::table::schema::Text;
@@ -116,17 +116,17 @@ fn share(ideal: Ns, time: Ns, len: Ns) -> Ns {
 
 /// A repair of one kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Repair {
+struct KernelRepair {
     kind: CauseKind,
     /// What the kernel takes afterwards, ns; `None` if not known.
     ideal: Option<Ns>,
 }
 
 /// The repairs of each kernel, by their order.
-fn repairs(finder: &mut RepairFinder, kernels: &[ComputeKernel]) -> Vec<Vec<Repair>> {
-    let mut out: Vec<Vec<Repair>> = kernels.iter().map(|k| finder.find(k)).collect();
+fn repairs(finder: &mut RepairFinder, kernels: &[ComputeKernel]) -> Vec<Vec<KernelRepair>> {
+    let mut out: Vec<Vec<KernelRepair>> = kernels.iter().map(|k| finder.find(k)).collect();
     for (i, ideal) in chained(finder.trace, kernels) {
-        out[i].push(Repair { kind: CauseKind::KernelElementwise, ideal: Some(ideal) });
+        out[i].push(KernelRepair { kind: CauseKind::KernelElementwise, ideal: Some(ideal) });
     }
     out
 }
@@ -162,7 +162,7 @@ fn chained(trace: &RankTrace, kernels: &[ComputeKernel]) -> Vec<(usize, Ns)> {
 pub(crate) struct RepairFinder<'a> {
     trace: &'a RankTrace,
     works: Arc<OperatorWorks>,
-    machine: Machine<'a>,
+    machine: RankMachine<'a>,
     /// By name of the kernel.
     simt: HashMap<StrId, bool>,
     /// By name of the operator: whether it multiplies batches of matrices.
@@ -171,27 +171,27 @@ pub(crate) struct RepairFinder<'a> {
 
 impl<'a> RepairFinder<'a> {
     pub(crate) fn new(trace: &'a RankTrace, options: &'a Options) -> Self {
-        let machine = Machine::new(trace, &options.peaks);
+        let machine = RankMachine::new(trace, &options.peaks);
         Self { trace, works: OperatorWorks::of(trace), machine, simt: HashMap::new(), batched: HashMap::new() }
     }
 
-    fn find(&mut self, k: &ComputeKernel) -> Vec<Repair> {
+    fn find(&mut self, k: &ComputeKernel) -> Vec<KernelRepair> {
         let mut out = Vec::new();
         let category = mix_category(k.work);
         let is_batched = self.is_batched(k);
         if category == Category::Softmax || is_batched {
             // The fused kernel keeps the scores on the chip.
             let ideal = if is_batched { self.of_product(k) } else { Some(0) };
-            out.push(Repair { kind: CauseKind::KernelAttention, ideal });
+            out.push(KernelRepair { kind: CauseKind::KernelAttention, ideal });
         }
         if category == Category::Layout {
-            out.push(Repair { kind: CauseKind::KernelLayout, ideal: Some(0) });
+            out.push(KernelRepair { kind: CauseKind::KernelLayout, ideal: Some(0) });
         }
         if k.len >= SMALL && self.is_simt(k) {
-            out.push(Repair { kind: CauseKind::KernelPrecision, ideal: self.with_tensor_cores(k) });
+            out.push(KernelRepair { kind: CauseKind::KernelPrecision, ideal: self.with_tensor_cores(k) });
         }
         if k.len < SMALL {
-            out.push(Repair { kind: CauseKind::KernelSmall, ideal: self.at_peaks(k) });
+            out.push(KernelRepair { kind: CauseKind::KernelSmall, ideal: self.at_peaks(k) });
         }
         out
     }

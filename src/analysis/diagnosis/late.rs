@@ -3,7 +3,7 @@
 use crate::api::Options;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kind::CauseKind;
-use crate::job::cause::Cause;
+use crate::job::cause::DelayCause;
 use crate::job::delay::{StepKey, step_of};
 use crate::job::{Job, Member, TimeUse};
 use crate::stragglers::{
@@ -110,7 +110,7 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[
         _ => format!("{who} {is} late {when}"),
     };
     let tokens = match main {
-        Some(Cause::SlowKernel | Cause::OtherKernels) => excess_of_tokens(job, s),
+        Some(DelayCause::SlowKernel | DelayCause::OtherKernels) => excess_of_tokens(job, s),
         _ => None,
     };
     if let Some(ratio) = tokens {
@@ -121,7 +121,7 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[
         sentence = format!("{sentence}: {because}");
     }
     let kind = match main {
-        Some(Cause::OtherKernels) => CauseKind::Imbalance,
+        Some(DelayCause::OtherKernels) => CauseKind::Imbalance,
         _ if tokens.is_some() => CauseKind::Imbalance,
         _ => CauseKind::Straggler,
     };
@@ -187,14 +187,14 @@ fn excess_of_tokens(job: &Job, s: &Straggler) -> Option<f64> {
 }
 
 /// The cause of most of a straggler's excess.
-fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<Cause> {
+fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<DelayCause> {
     let (causes, total) = reasons(s, why);
     causes.first().filter(|c| c.delta() * 2 >= total).map(|c| c.cause)
 }
 
 /// Kinds of causes that describe what a late host does.
-fn host_kinds(main: Option<Cause>) -> &'static [CauseKind] {
-    let Some(Cause::Host(what) | Cause::MoreHost(what)) = main else { return &[] };
+fn host_kinds(main: Option<DelayCause>) -> &'static [CauseKind] {
+    let Some(DelayCause::Host(what) | DelayCause::MoreHost(what)) = main else { return &[] };
     match what {
         TimeUse::DataLoader => &[CauseKind::DataLoader],
         TimeUse::AllocationCall => &[CauseKind::HostAlloc],
@@ -205,22 +205,22 @@ fn host_kinds(main: Option<Cause>) -> &'static [CauseKind] {
     }
 }
 
-fn action(main: Option<Cause>, ranks: &[u32]) -> String {
+fn action(main: Option<DelayCause>, ranks: &[u32]) -> String {
     let who = ranks_named(ranks);
     match main {
-        Some(Cause::SlowDevice) => {
+        Some(DelayCause::SlowDevice) => {
             format!("check clocks, power and temperature of the device of {who}, or swap the node")
         }
-        Some(Cause::SlowKernel) => format!(
+        Some(DelayCause::SlowKernel) => format!(
             "compare the inputs of this kernel on {who} with those of the others: shape, data, and the code that launches it"
         ),
-        Some(Cause::OtherKernels) => {
+        Some(DelayCause::OtherKernels) => {
             "balance the work: sequence lengths, experts, embedding tables, stages".to_string()
         }
-        Some(Cause::Host(_) | Cause::MoreHost(_)) => {
+        Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
             format!("look at the host of {who}: the code named here runs longer there only")
         }
-        Some(Cause::Copies) => {
+        Some(DelayCause::Copies) => {
             format!("look at the copies of {who}: pinned memory, and the place of the process on its node")
         }
         _ => format!("compare {who} with another rank: hta diff, and hta stragglers for the causes by step"),

@@ -4,10 +4,10 @@ use crate::diagnosis::account::JobStep;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::gain::Owned;
+use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::late;
-use crate::efficiency::account::Place;
+use crate::efficiency::account::PartDevice;
 use crate::job::median;
 use crate::stragglers::{DEVIATIONS, SIGMA_OF_MAD};
 use hta_base::units::{Ns, fmt_ns};
@@ -46,7 +46,7 @@ impl Context<'_> {
         let excess: Ns = long.iter().map(|s| self.account.steps[*s].time - of(*s).0).sum();
         let usual = of(long.first().copied()?).0;
         let most_of = |c: &Cause, s: usize| {
-            let mut by_place: BTreeMap<Place, Ns> = BTreeMap::new();
+            let mut by_place: BTreeMap<PartDevice, Ns> = BTreeMap::new();
             for ((_, place, _), ns) in c.owned.iter().filter(|((step, ..), _)| *step == s) {
                 *by_place.entry(*place).or_default() += ns;
             }
@@ -57,7 +57,7 @@ impl Context<'_> {
             return None;
         }
         let ranks = self.job.parts.iter().map(|p| p.rank).collect();
-        let mut cause = self.cause(CauseKind::StepOutlier, "", ranks, Owned::new(), excess);
+        let mut cause = self.cause(CauseKind::StepOutlier, "", ranks, OwnedTime::new(), excess);
         cause.steps = long.iter().filter_map(|s| Some(self.account.steps.get(*s)?.key?.shown())).collect();
         let (list, n) = (cause.steps.join(", "), long.len());
         cause.sentence = format!(

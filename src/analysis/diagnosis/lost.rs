@@ -7,9 +7,9 @@
 //! ```
 
 use crate::copies::copy::{Api, Copy, copies};
-use crate::diagnosis::host::{Assigned, HostSide};
+use crate::diagnosis::host::{AssignedHost, HostSide};
 use crate::diagnosis::kind::CauseKind;
-use crate::diagnosis::piece::{Piece, frame_of};
+use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::diagnosis::serving;
 use crate::facts::gaps::{Classifier, GapCause, busiest_launcher};
 use hta_base::table;
@@ -40,7 +40,7 @@ table! {
 
 table! {
     /// Host time of the thread that launches a device's work in a window.
-    pub(crate) struct HostTime, HostTimeRow = "host_time" by "rank, device, scope, step, cause" {
+    pub(crate) struct LostHostTime, HostTimeRow = "host_time" by "rank, device, scope, step, cause" {
         rank; device; scope; step; step_label;
         cause: Text, "", "kind of cause; empty: calls that wait for the device";
         time_ns: i64, "ns", "time of the thread";
@@ -79,8 +79,8 @@ pub(crate) fn push(
     host: &HostSide,
     ways: &[(Copy, Option<CauseKind>)],
     (windows, kernel_wait_max): (&[Window], Ns),
-    (lost, times): (&mut LostTime, &mut HostTime),
-) -> Vec<Piece> {
+    (lost, times): (&mut LostTime, &mut LostHostTime),
+) -> Vec<LostPiece> {
     let thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
     let mut idle = idle_pieces(trace, work, host, thread, kernel_wait_max);
     if trace.steps.are_iterations() {
@@ -104,24 +104,24 @@ fn idle_pieces(
     host: &HostSide,
     default_thread: Option<u32>,
     kernel_wait_max: Ns,
-) -> Vec<Piece> {
+) -> Vec<LostPiece> {
     let classifier = Classifier { trace, activities: &work.activities, kernel_wait_max, default_thread };
-    let mut out: Vec<Piece> = Vec::new();
+    let mut out: Vec<LostPiece> = Vec::new();
     let mut frames: HashMap<u32, StrId> = HashMap::new();
     for span in work.timeline.busy().gaps_in(work.capture) {
         let gap = classifier.classify(span);
         let mut last = None;
         host.each(gap.thread, Span::new(span.start, gap.host_until), |span, a| {
-            let Assigned { kind, key, row } = a;
+            let AssignedHost { kind, key, row } = a;
             let is_code = kind == CauseKind::HostPython;
             let detail = *frames.entry(row).or_insert_with(|| frame_of(trace, row));
-            let piece = Piece { span, kind, key, detail, row: if is_code { row } else { u32::MAX } };
+            let piece = LostPiece { span, kind, key, detail, row: if is_code { row } else { u32::MAX } };
             last = Some(piece);
             out.push(piece);
         });
         let rest = Span::new(gap.host_until, span.end);
         if !rest.is_empty() {
-            let none = Piece {
+            let none = LostPiece {
                 span: rest,
                 kind: CauseKind::NotExplained,
                 key: StrId::EMPTY,
@@ -129,7 +129,8 @@ fn idle_pieces(
                 row: u32::MAX,
             };
             // The time from the launch to the start belongs to what delayed the launch.
-            let owner = last.filter(|_| gap.rest == GapCause::KernelWait).map_or(none, |p| Piece { span: rest, ..p });
+            let owner =
+                last.filter(|_| gap.rest == GapCause::KernelWait).map_or(none, |p| LostPiece { span: rest, ..p });
             out.push(owner);
         }
     }
@@ -152,8 +153,8 @@ const CANDIDATE_PCT: Ns = 1;
 /// Names code outside operators by the innermost frame or annotation that holds at least half of it, and that is
 /// itself such code for at least half of its time. Returns the innermost one around it that holds nearly all, if it is
 /// another.
-fn name_code(trace: &RankTrace, pieces: &mut [Piece]) -> StrId {
-    let is_code = |p: &Piece| p.kind == CauseKind::HostPython;
+fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
+    let is_code = |p: &LostPiece| p.kind == CauseKind::HostPython;
     let total: Ns = pieces.iter().filter(|p| is_code(p)).map(|p| p.span.len()).sum();
     let inclusive = code_by_event(trace, pieces.iter().filter(|p| is_code(p) && p.row != u32::MAX));
     let is_named = |r: u32| match trace.classes[r as usize] {
@@ -193,7 +194,7 @@ fn name_code(trace: &RankTrace, pieces: &mut [Piece]) -> StrId {
 }
 
 /// For each event, the time of the pieces inside it.
-fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a Piece>) -> BTreeMap<u32, Ns> {
+fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPiece>) -> BTreeMap<u32, Ns> {
     let mut by_depth: BTreeMap<Reverse<u32>, BTreeMap<u32, Ns>> = BTreeMap::new();
     let depth = |row: u32| Reverse(trace.stacks.depth(row).unwrap_or(0));
     for p in pieces {
@@ -213,7 +214,7 @@ fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a Piece>)
 }
 
 /// Exposed copies, cut by owner. Time of several copies belongs to the one that started first.
-fn copy_pieces(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<CauseKind>)]) -> Vec<Piece> {
+fn copy_pieces(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<CauseKind>)]) -> Vec<LostPiece> {
     let above = |w: WorkClass| work.timeline.when(w);
     let hidden =
         Union::new([WorkClass::Compute, WorkClass::Communication].iter().flat_map(|w| above(*w).spans().to_vec()));
@@ -227,7 +228,7 @@ fn copy_pieces(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<Cause
         let key = trace.activities[c.activity as usize].name;
         let (kind, detail) =
             (kind.unwrap_or(CauseKind::NotExplained), c.call.map_or(StrId::EMPTY, |r| frame_of(trace, r)));
-        let piece = |span| Piece { span, kind, key, detail, row: u32::MAX };
+        let piece = |span| LostPiece { span, kind, key, detail, row: u32::MAX };
         if from < c.span.end {
             out.extend(hidden.gaps_in(Span::new(from, c.span.end)).into_iter().map(piece));
         }
@@ -242,10 +243,10 @@ fn push_window(
     trace: &RankTrace,
     work: &DeviceWork,
     w: &Window,
-    (part, pieces): (&str, &[Piece]),
+    (part, pieces): (&str, &[LostPiece]),
     around: StrId,
 ) {
-    let is_named = |p: &Piece| p.kind == CauseKind::HostPython && p.key != StrId::EMPTY;
+    let is_named = |p: &LostPiece| p.kind == CauseKind::HostPython && p.key != StrId::EMPTY;
     type Key = (StrId, StrId);
     let mut sums: BTreeMap<CauseKind, HashMap<Key, (Ns, u64)>> = BTreeMap::new();
     for span in &w.parts {
@@ -286,7 +287,7 @@ fn push_window(
 
 /// Time of the thread by what it does, whether or not the device idles; pauses by their own length.
 fn push_host(
-    table: &mut HostTime,
+    table: &mut LostHostTime,
     trace: &RankTrace,
     work: &DeviceWork,
     host: &HostSide,

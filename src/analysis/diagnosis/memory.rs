@@ -7,13 +7,13 @@ use crate::api::{Options, Partial, rows};
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::gain::Owned;
+use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::kind::CauseKind;
 use crate::facts::serving_mode::ServingMode;
 use crate::memory::RankMemory;
 use crate::memory::findings::leaks;
 use crate::memory::holders::BEFORE;
-use crate::memory::report::{Place, content_at, device_name, peaks, size};
+use crate::memory::report::{ReportedDevice, content_at, device_name, peaks, size};
 use crate::memory::tables::{MemoryEventRow, MemoryEvents, MemoryPeakRow};
 use hta_base::table;
 use hta_base::table::schema::Text;
@@ -111,7 +111,7 @@ fn failed(of_rank: &[Partial]) -> Vec<Threat> {
     let told = events(of_rank, "oom").into_iter().filter_map(|((device_type, device), all)| {
         let largest = all.iter().max_by_key(|r| (r.bytes, Reverse(r.ts_ns)))?;
         let (bytes, site) = (largest.bytes.unwrap_or(0), largest.site.unwrap_or(""));
-        let place = Place { rank: largest.rank, device_type, device }.shown(true);
+        let place = ReportedDevice { rank: largest.rank, device_type, device }.shown(true);
         let requests = counted(all.len() as u64, "request");
         Some(Threat {
             kind: CauseKind::MemoryFailed,
@@ -188,7 +188,7 @@ fn of_device(peak: &MemoryPeakRow, bytes: i64) -> Option<(i64, f64)> {
 /// The peak of a device that is nearly full, and what holds most of it.
 fn full(of_rank: &[Partial], peak: &MemoryPeakRow) -> Option<Threat> {
     let (total, share) = of_device(peak, peak.peak_bytes).filter(|(_, share)| *share > NEARLY_FULL_PCT)?;
-    let place = Place::of(peak);
+    let place = ReportedDevice::of(peak);
     let largest = |kind: &str| {
         let content = content_at(of_rank, &place, kind, MemoryMoment::Peak);
         let known = content.iter().filter(|r| r.key != BEFORE && !r.key.starts_with('['));
@@ -222,7 +222,7 @@ fn unused(peak: &MemoryPeakRow) -> Option<Threat> {
     let (total, _) = of_device(peak, reserved).filter(|(_, share)| *share > NEARLY_FULL_PCT)?;
     let unused = reserved.saturating_sub(peak.peak_bytes);
     let share = percent(unused, reserved).filter(|p| *p > UNUSED_PCT)?;
-    let place = Place::of(peak);
+    let place = ReportedDevice::of(peak);
     Some(Threat {
         kind: CauseKind::MemoryUnused,
         device_type: peak.device_type.to_string(),
@@ -289,7 +289,7 @@ pub(crate) fn causes(context: &Context, partials: &[Partial]) -> Vec<Cause> {
         ranks.dedup();
         let more = ranks.len().saturating_sub(1);
         let more = if more == 0 { String::new() } else { format!(" (and {} more)", plural(more, "rank")) };
-        let mut cause = context.cause(kind, worst.site, ranks, Owned::new(), 0);
+        let mut cause = context.cause(kind, worst.site, ranks, OwnedTime::new(), 0);
         cause.bytes = worst.bytes;
         cause.sentence = format!("{}{more}", worst.words);
         cause.action = action(kind).to_string();

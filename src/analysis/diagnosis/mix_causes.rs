@@ -5,7 +5,7 @@ use crate::diagnosis::advice::{self, MixWords, NewTime};
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::gain::{self, Owned};
+use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::kind::CauseKind;
 use hta_base::units::{Ns, fmt_ns, percent};
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ fn cause(context: &Context, kind: CauseKind, useful: Ns) -> Cause {
         .map(|(_, p, _)| p.0)
         .collect();
     let ranks: Vec<u32> = places.into_iter().map(|p| context.rank(p)).collect();
-    let mut cause = context.cause(kind, "", ranks, Owned::new(), gain::of_devices(account, of_cell));
+    let mut cause = context.cause(kind, "", ranks, OwnedTime::new(), gain::of_devices(account, of_cell));
     cause.useful = all.time;
     cause.basis = match kind {
         _ if !is_known => GainBasis::Assumed,

@@ -41,12 +41,12 @@ use crate::diagnosis::host_operators::HostOperators;
 use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::{KernelRepairs, RepairFinder};
 use crate::diagnosis::kind::CauseKind;
-use crate::diagnosis::lost::{HostTime, LostTime, ways};
+use crate::diagnosis::lost::{LostHostTime, LostTime, ways};
 use crate::diagnosis::memory::MemoryThreats;
-use crate::diagnosis::timeline::{Owned, TimelineTable, Waits, waits};
+use crate::diagnosis::timeline::{OwnedIdle, TimelineTable, TimelineWaits, waits};
 use crate::diagnosis::trust::Trust;
 use crate::diagnosis::verdict::finding_id;
-use crate::facts::vendor::Vendor;
+use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::recording::capability::Capability;
@@ -135,12 +135,12 @@ impl Analysis for DiagnosisOf {
                 VerdictTable::SPEC,
                 TimeAccount::SPEC,
                 TimelineTable::SPEC,
-                Waits::SPEC,
+                TimelineWaits::SPEC,
                 HostPauses::SPEC,
             ],
             kept_tables: &[
                 LostTime::SPEC,
-                HostTime::SPEC,
+                LostHostTime::SPEC,
                 KernelMix::SPEC,
                 KernelRepairs::SPEC,
                 MemoryThreats::SPEC,
@@ -157,7 +157,7 @@ impl Analysis for DiagnosisOf {
         let ways = ways(trace);
         let busy = Union::new(trace.devices.iter().flat_map(|w| w.timeline.busy().spans().to_vec()));
         let host = HostSide::new(trace, &busy, &ways);
-        let (mut lost, mut times) = (LostTime::default(), HostTime::default());
+        let (mut lost, mut times) = (LostTime::default(), LostHostTime::default());
         let (mut mix, mut repairs) = (KernelMix::default(), KernelRepairs::default());
         let mut finder = RepairFinder::new(trace, options);
         let mut timeline = TimelineTable::default();
@@ -167,7 +167,7 @@ impl Analysis for DiagnosisOf {
             if trace.devices.len() <= MOST_DEVICES {
                 let idle = lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times));
                 if options.wants(TimelineTable::SPEC) {
-                    timeline::push(&mut timeline, trace, work, &Owned { idle: &idle, ways: &ways }, &windows);
+                    timeline::push(&mut timeline, trace, work, &OwnedIdle { idle: &idle, ways: &ways }, &windows);
                 }
             }
             if work.is_gpu {
@@ -417,8 +417,8 @@ fn by_owner(found: &Diagnosis) -> View {
     }
     rows.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let (useful, title, each) = match (found.trust.vendor, found.trust.has_steps) {
-        (Vendor::Host, true) => ("useful: operators run", "Where the time of all CPUs went", "a step and rank"),
-        (Vendor::Host, false) => ("useful: operators run", "Where the time of all CPUs went", "a rank"),
+        (DeviceVendor::Host, true) => ("useful: operators run", "Where the time of all CPUs went", "a step and rank"),
+        (DeviceVendor::Host, false) => ("useful: operators run", "Where the time of all CPUs went", "a rank"),
         (_, true) => ("useful: compute runs", "Where the time of all devices went", "a step and device"),
         (_, false) => ("useful: compute runs", "Where the time of all devices went", "a device"),
     };

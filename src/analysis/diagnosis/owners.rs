@@ -2,11 +2,11 @@
 
 use crate::diagnosis::account::{CellOfStep, JobAccount, Lost, TimePart};
 use crate::diagnosis::advice;
-use crate::diagnosis::gain::Owned;
+use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::late::LateRanks;
 use crate::diagnosis::transfer;
-use crate::efficiency::account::Place;
+use crate::efficiency::account::PartDevice;
 use crate::efficiency::delay_cost;
 use crate::job::delay::StepKey;
 use crate::job::{Job, median};
@@ -17,19 +17,19 @@ use std::collections::BTreeMap;
 pub(crate) const OPEN_PCT: f64 = 1.0;
 
 /// Identity of a cause while time is assigned.
-pub(crate) type Key = (CauseKind, String);
+pub(crate) type CauseKey = (CauseKind, String);
 
 /// What a cause owns, while time is assigned.
 #[derive(Default)]
-pub(crate) struct Collected {
-    pub(crate) owned: Owned,
+pub(crate) struct CollectedCause {
+    pub(crate) owned: OwnedTime,
     /// Names with their owned time: by key and detail.
     pub(crate) names: BTreeMap<(String, String), (Ns, u64)>,
 }
 
 /// The owners of all lost time.
-pub(crate) fn owners(job: &Job, account: &JobAccount, late: &LateRanks) -> BTreeMap<Key, Collected> {
-    let mut all: BTreeMap<Key, Collected> = BTreeMap::new();
+pub(crate) fn owners(job: &Job, account: &JobAccount, late: &LateRanks) -> BTreeMap<CauseKey, CollectedCause> {
+    let mut all: BTreeMap<CauseKey, CollectedCause> = BTreeMap::new();
     for (step, place, cell) in account.cells() {
         for lost in &cell.lost {
             collect(&mut all, (step, place), lost);
@@ -44,7 +44,7 @@ pub(crate) fn owners(job: &Job, account: &JobAccount, late: &LateRanks) -> BTree
 }
 
 /// Takes the waits from causes that are too small to be told, so that another cause can own them.
-fn release_small(account: &JobAccount, all: &mut BTreeMap<Key, Collected>) {
+fn release_small(account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCause>) {
     for (_, found) in all.iter_mut().filter(|((kind, _), _)| *kind != CauseKind::Straggler) {
         let sum = found.owned.values().sum();
         if percent(sum, account.all()).is_some_and(|p| p < OPEN_PCT) {
@@ -54,8 +54,8 @@ fn release_small(account: &JobAccount, all: &mut BTreeMap<Key, Collected>) {
 }
 
 /// Gives transfers, and waits between stages that nobody owns yet, to causes in the communication itself.
-fn assign_communication(job: &Job, account: &JobAccount, all: &mut BTreeMap<Key, Collected>) {
-    let mut waits: BTreeMap<(usize, Place), Ns> = BTreeMap::new();
+fn assign_communication(job: &Job, account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCause>) {
+    let mut waits: BTreeMap<(usize, PartDevice), Ns> = BTreeMap::new();
     for ((s, place, _), ns) in
         all.values().flat_map(|c| &c.owned).filter(|((_, _, part), _)| *part == TimePart::Synchronizing)
     {
@@ -86,7 +86,7 @@ fn key_of(lost: &Lost) -> &str {
 }
 
 /// The cause that a piece of lost time belongs to. Causes that are repaired in one way are one, whatever the names.
-fn collect(all: &mut BTreeMap<Key, Collected>, (step, place): (usize, Place), lost: &Lost) {
+fn collect(all: &mut BTreeMap<CauseKey, CollectedCause>, (step, place): (usize, PartDevice), lost: &Lost) {
     if lost.kind == CauseKind::NotExplained {
         return;
     }
@@ -98,9 +98,9 @@ fn collect(all: &mut BTreeMap<Key, Collected>, (step, place): (usize, Place), lo
 }
 
 /// Code outside operators that no frame stands for is a part of launching one by one, if that takes longer.
-fn merge_spread_code(all: &mut BTreeMap<Key, Collected>) {
+fn merge_spread_code(all: &mut BTreeMap<CauseKey, CollectedCause>) {
     let (code, launching) = ((CauseKind::HostPython, String::new()), (CauseKind::HostDispatch, String::new()));
-    let sum = |key: &Key| all.get(key).map_or(0, |c| c.owned.values().sum::<Ns>());
+    let sum = |key: &CauseKey| all.get(key).map_or(0, |c| c.owned.values().sum::<Ns>());
     if sum(&code) == 0 || sum(&code) > sum(&launching) {
         return;
     }
@@ -115,7 +115,7 @@ fn merge_spread_code(all: &mut BTreeMap<Key, Collected>) {
 }
 
 /// Gives a straggler what its host does longer than those of the others: above the lower median of the other devices.
-fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Key, Collected>) {
+fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<CauseKey, CollectedCause>) {
     for (s, step) in account.steps.iter().enumerate() {
         for place in step.cells.keys() {
             let Some(straggler) = late.of(place.0, step.key).and_then(|i| late.stragglers.get(i)) else { continue };
@@ -142,7 +142,7 @@ fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Key,
 }
 
 /// Gives the waiting of each step to who caused it: a straggler, or what held the host of the late rank up.
-fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Key, Collected>) {
+fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<CauseKey, CollectedCause>) {
     // By step (without steps: all together) and part.
     let has_steps = account.steps.iter().any(|s| s.key.is_some());
     let mut charges: BTreeMap<Option<StepKey>, BTreeMap<u32, Ns>> = BTreeMap::new();
@@ -157,7 +157,7 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTr
             continue;
         }
         // Shares of the waiting, by owner.
-        let mut owners: BTreeMap<Key, Ns> = BTreeMap::new();
+        let mut owners: BTreeMap<CauseKey, Ns> = BTreeMap::new();
         for (part, ns) in charged {
             match late.of(*part, step.key) {
                 Some(i) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
@@ -184,8 +184,8 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTr
 
 /// Divides the waiting that a late rank caused in proportion to what its own device idled for. An idle nanosecond makes
 /// each of the others wait for one at most.
-fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns, others: Ns) -> Vec<(Key, Ns)> {
-    let mut own: BTreeMap<Key, Ns> = BTreeMap::new();
+fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns, others: Ns) -> Vec<(CauseKey, Ns)> {
+    let mut own: BTreeMap<CauseKey, Ns> = BTreeMap::new();
     let mut idle = 0;
     for cell in cells {
         for lost in cell.lost.iter().filter(|l| l.part == TimePart::Idle) {

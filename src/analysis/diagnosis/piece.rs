@@ -8,7 +8,7 @@ use hta_trace::strings::StrId;
 
 /// A piece of lost time with its owner.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct LostPiece {
     pub(crate) span: Span,
     pub(crate) kind: CauseKind,
     pub(crate) key: StrId,

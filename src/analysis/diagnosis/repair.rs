@@ -6,7 +6,7 @@
 
 use crate::api::{Partial, rows};
 use crate::diagnosis::account::TimePart;
-use crate::diagnosis::gain::Owned;
+use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::host::HostPauses;
 use crate::diagnosis::kind::CauseKind;
 use crate::efficiency::account::StepLength;
@@ -36,7 +36,7 @@ impl Repairs {
 
     /// The gain if what a cause on the host, or a way of copying, owns itself goes away, ns. `None` without a reliable
     /// replay.
-    pub(crate) fn of_lost(&self, job: &Job, kind: CauseKind, owned: &Owned) -> Option<Ns> {
+    pub(crate) fn of_lost(&self, job: &Job, kind: CauseKind, owned: &OwnedTime) -> Option<Ns> {
         let replayed = self.replayed.as_ref()?;
         let mut removed = Removed::default();
         if matches!(kind, CauseKind::HostPause | CauseKind::HostLock) {
@@ -92,7 +92,7 @@ fn uses(kind: CauseKind) -> Option<&'static [TimeUse]> {
 }
 
 /// Removes owned idle time and copies where the local work of the rank has them.
-fn idle(job: &Job, replayed: &ReplayedJob, kind: CauseKind, owned: &Owned, removed: &mut Removed) {
+fn idle(job: &Job, replayed: &ReplayedJob, kind: CauseKind, owned: &OwnedTime, removed: &mut Removed) {
     let mut sums: BTreeMap<(u32, Option<i64>, TimePart), Ns> = BTreeMap::new();
     for ((_, (part, device), time_part), ns) in owned {
         if matches!(time_part, TimePart::Idle | TimePart::Copies) {

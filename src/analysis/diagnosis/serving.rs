@@ -10,7 +10,7 @@
 //! ```
 
 use crate::diagnosis::kind::CauseKind;
-use crate::diagnosis::piece::{Piece, frame_of};
+use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::facts::host_activity::HostNames;
 use crate::facts::iterations::{Iterations, on_device};
 use hta_base::units::Span;
@@ -19,7 +19,7 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 
 /// Cuts idle time, which is in order, at the parts of iterations, and gives each part to its cause.
-pub(crate) fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<Piece>) -> Vec<Piece> {
+pub(crate) fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<LostPiece>) -> Vec<LostPiece> {
     let iterations = Iterations::of(trace);
     let parts = parts(trace, work, &iterations);
     let names = HostNames::of(trace);
@@ -30,7 +30,7 @@ pub(crate) fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: V
         for (part, kind) in parts.iter().skip(first).take_while(|(part, _)| part.start < piece.span.end) {
             let inside = part.intersect(Span::new(at, piece.span.end));
             if inside.start > at {
-                out.push(Piece { span: Span::new(at, inside.start), ..piece });
+                out.push(LostPiece { span: Span::new(at, inside.start), ..piece });
             }
             // What the engine's own thread does meanwhile is what the device waits for.
             names.each_use(trace, iterations.thread, inside, |used| {
@@ -38,12 +38,12 @@ pub(crate) fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: V
                 let key = used.row.map(|r| trace.columns.name(r as usize));
                 let key = key.filter(|name| !iterations.names.contains(name)).unwrap_or(StrId::EMPTY);
                 let detail = frame_of(trace, used.row.unwrap_or(u32::MAX));
-                out.push(Piece { span: used.span, kind: *kind, key, detail, row: u32::MAX });
+                out.push(LostPiece { span: used.span, kind: *kind, key, detail, row: u32::MAX });
             });
             at = inside.end;
         }
         if piece.span.end > at {
-            out.push(Piece { span: Span::new(at, piece.span.end), ..piece });
+            out.push(LostPiece { span: Span::new(at, piece.span.end), ..piece });
         }
     }
     out

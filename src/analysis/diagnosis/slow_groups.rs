@@ -26,17 +26,17 @@ const SHOWN: usize = 2;
 const BYTES_MIN: i64 = 1 << 20;
 /// What transfers among the same ranks: a group, or of messages a pair of its ranks, ascending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Link {
+struct TransferLink {
     group: u32,
     pair: Option<[u32; 2]>,
 }
 
 /// Link, kind of collective and power of two of the size.
-type SizeClass = (Link, &'static str, u32);
+type SizeClass = (TransferLink, &'static str, u32);
 /// Rates of calls, bytes per ns.
-type Rates = Vec<(f64, Member)>;
+type CallRates = Vec<(f64, Member)>;
 /// Of a family: the rate of each link, its calls, and the link.
-type Links<'a> = Vec<(f64, &'a Rates, Link)>;
+type Links<'a> = Vec<(f64, &'a CallRates, TransferLink)>;
 
 /// Bytes per ns of a matched call, with the class of its size.
 fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
@@ -51,13 +51,13 @@ fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
         }
         _ => None,
     };
-    let link = Link { group: instance.group, pair: instance.kind.is_point_to_point().then(pair).flatten() };
+    let link = TransferLink { group: instance.group, pair: instance.kind.is_point_to_point().then(pair).flatten() };
     (transfer > 0).then(|| ((link, call.kind.name(), bytes.ilog2()), bytes as f64 / transfer as f64))
 }
 
 /// The rates of all matched calls, by class.
-fn rates(job: &Job) -> BTreeMap<SizeClass, Rates> {
-    let mut out: BTreeMap<SizeClass, Rates> = BTreeMap::new();
+fn rates(job: &Job) -> BTreeMap<SizeClass, CallRates> {
+    let mut out: BTreeMap<SizeClass, CallRates> = BTreeMap::new();
     for (part, p) in (0u32..).zip(&job.parts) {
         for call in 0..p.calls.calls.len() as u32 {
             let member = Member { part, call };
@@ -84,19 +84,19 @@ pub(crate) struct SlowGroups {
 
 /// A slow link with its rate and that of its family, bytes per ns.
 struct Slow {
-    link: Link,
+    link: TransferLink,
     kind: CollectiveKind,
     rate: f64,
     usual: f64,
 }
 
-type Family = (String, usize, Option<u32>, bool, &'static str, u32);
+type TransferFamily = (String, usize, Option<u32>, bool, &'static str, u32);
 
 impl SlowGroups {
     pub fn of(job: &Job) -> Self {
         let mut calls = rates(job);
         calls.retain(|_, of_class| of_class.len() >= CALLS);
-        let mut families: BTreeMap<Family, Links> = BTreeMap::new();
+        let mut families: BTreeMap<TransferFamily, Links> = BTreeMap::new();
         for ((link, kind, size), of_link) in &calls {
             let Some((text, members, distance, across)) = family(job, *link) else { continue };
             let middle = middle(of_link.iter().map(|(rate, _)| *rate).collect());
@@ -142,7 +142,7 @@ impl SlowGroups {
     fn name(&mut self, job: &Job, slow: &[Slow]) {
         let group = |s: &Slow| job.matched.groups.get(s.link.group as usize);
         let members = |s: &Slow| ranks_of(job, s.link);
-        let links: BTreeSet<Link> = slow.iter().map(|s| s.link).collect();
+        let links: BTreeSet<TransferLink> = slow.iter().map(|s| s.link).collect();
         let Some(first) = slow.first() else { return };
         let mut common = members(first);
         slow.iter().for_each(|s| common.retain(|r| members(s).contains(r)));
@@ -186,7 +186,7 @@ fn transfer(job: &Job, m: Member) -> Ns {
 }
 
 /// The smallest rate that at least 90 % of the calls do not exceed.
-fn best(calls: &Rates) -> f64 {
+fn best(calls: &CallRates) -> f64 {
     let mut rates: Vec<f64> = calls.iter().map(|(rate, _)| *rate).collect();
     rates.sort_by(f64::total_cmp);
     rates[(rates.len() * 9).div_ceil(10) - 1]
@@ -198,7 +198,7 @@ fn middle(mut values: Vec<f64>) -> f64 {
 }
 
 /// The recorded ranks of a link, ascending.
-fn ranks_of(job: &Job, link: Link) -> Vec<u32> {
+fn ranks_of(job: &Job, link: TransferLink) -> Vec<u32> {
     if let Some(pair) = link.pair {
         return pair.to_vec();
     }
@@ -211,7 +211,7 @@ fn ranks_of(job: &Job, link: Link) -> Vec<u32> {
 }
 
 /// What links of a family have in common; `None` for a group whose members are not all recorded.
-fn family(job: &Job, link: Link) -> Option<(String, usize, Option<u32>, bool)> {
+fn family(job: &Job, link: TransferLink) -> Option<(String, usize, Option<u32>, bool)> {
     let g = job.matched.groups.get(link.group as usize)?;
     let text: String = g.desc.clone().unwrap_or_default().chars().filter(|c| c.is_alphabetic()).collect();
     let ranks = ranks_of(job, link);

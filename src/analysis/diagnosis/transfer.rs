@@ -9,11 +9,11 @@
 use crate::diagnosis::account::{JobAccount, Lost, TimePart};
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::slow_groups::{self, SlowGroups};
-use crate::efficiency::account::Place;
+use crate::efficiency::account::PartDevice;
 use crate::job::exposed::{ExposedKind, ExposedPiece, divide};
 use crate::job::{Group, Job, Member, is_queued_behind};
 use hta_base::units::{Ns, Span};
-use hta_trace::collective::Call;
+use hta_trace::collective::CollectiveCall;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -25,16 +25,16 @@ const MESSAGES: &str = "send and recv";
 
 /// What is lost in exposed communication of each cell, by step and place. Waits between stages are at most what the
 /// owners of waiting leave.
-pub fn find(job: &Job, account: &JobAccount) -> BTreeMap<(usize, Place), Vec<Lost>> {
+pub fn find(job: &Job, account: &JobAccount) -> BTreeMap<(usize, PartDevice), Vec<Lost>> {
     let is_exposed = |part| account.sum(part) > 0;
     if !is_exposed(TimePart::Transfer) && !is_exposed(TimePart::Synchronizing) {
         return BTreeMap::new();
     }
-    let known = Known {
+    let known = KnownGroups {
         pipelines: job.matched.groups.iter().map(|g| is_named_pipeline(g) || is_chain(job, g)).collect(),
         slow: job.shared(SlowGroups::of),
     };
-    let mut out: BTreeMap<(usize, Place), Vec<Lost>> = BTreeMap::new();
+    let mut out: BTreeMap<(usize, PartDevice), Vec<Lost>> = BTreeMap::new();
     for (part, p) in (0u32..).zip(&job.parts) {
         for (l, lane) in p.lanes.iter().enumerate() {
             let calls: Vec<u32> = p.calls_in(l, Span::new(Ns::MIN, Ns::MAX)).collect();
@@ -55,14 +55,14 @@ pub fn find(job: &Job, account: &JobAccount) -> BTreeMap<(usize, Place), Vec<Los
 }
 
 /// What is known of the groups of a job.
-struct Known {
+struct KnownGroups {
     /// By group: whether its ranks are stages of a pipeline.
     pipelines: Vec<bool>,
     slow: Arc<SlowGroups>,
 }
 
 /// A stretch of exposed communication with its cause.
-struct Piece {
+struct TransferPiece {
     span: Span,
     kind: CauseKind,
     call: u32,
@@ -70,7 +70,7 @@ struct Piece {
 }
 
 /// Adds the time of pieces in a window to what is lost.
-fn add(job: &Job, part: u32, pieces: &[Piece], window: Span, lost: &mut Vec<Lost>) {
+fn add(job: &Job, part: u32, pieces: &[TransferPiece], window: Span, lost: &mut Vec<Lost>) {
     let first = pieces.partition_point(|p| p.span.end <= window.start);
     for p in pieces[first..].iter().take_while(|p| p.span.start < window.end) {
         let call = job.call(Member { part, call: p.call });
@@ -94,12 +94,12 @@ fn add(job: &Job, part: u32, pieces: &[Piece], window: Span, lost: &mut Vec<Lost
     }
 }
 
-fn group_of<'a>(job: &'a Job, part: u32, call: &Call) -> Option<&'a Group> {
+fn group_of<'a>(job: &'a Job, part: u32, call: &CollectiveCall) -> Option<&'a Group> {
     job.matched.groups.get(job.matched.group_of(part, call.group)? as usize)
 }
 
 /// Divides exposed pieces of a lane (in order of time) by cause; pieces without a cause are left out.
-fn cut(job: &Job, part: u32, calls: &[u32], exposed: &[ExposedPiece], known: &Known) -> Vec<Piece> {
+fn cut(job: &Job, part: u32, calls: &[u32], exposed: &[ExposedPiece], known: &KnownGroups) -> Vec<TransferPiece> {
     let call = |i: u32| job.call(Member { part, call: i });
     let exposed_calls: std::collections::HashSet<u32> = exposed.iter().filter_map(|p| p.call).collect();
     // How long each call was delayed by another one that is exposed itself.
@@ -127,7 +127,7 @@ fn cut(job: &Job, part: u32, calls: &[u32], exposed: &[ExposedPiece], known: &Kn
                 if is_between_stages(job, part, call(i), &known.pipelines) || ends_pipeline.contains(&i) =>
             {
                 let kind = CauseKind::PipelineBubble;
-                out.push(Piece { span: p.span, kind, call: i, is_of_slow_group: false });
+                out.push(TransferPiece { span: p.span, kind, call: i, is_of_slow_group: false });
             }
             ExposedKind::Sync => {}
             ExposedKind::Transfer => {
@@ -145,7 +145,7 @@ fn cut(job: &Job, part: u32, calls: &[u32], exposed: &[ExposedPiece], known: &Kn
                 {
                     if from < to {
                         let is_of_slow_group = of_family.is_some();
-                        out.push(Piece { span: Span::new(from, to), kind, call: i, is_of_slow_group });
+                        out.push(TransferPiece { span: Span::new(from, to), kind, call: i, is_of_slow_group });
                     }
                 }
             }
@@ -155,7 +155,7 @@ fn cut(job: &Job, part: u32, calls: &[u32], exposed: &[ExposedPiece], known: &Kn
 }
 
 /// Whether a call is a message between the stages of a pipeline.
-fn is_between_stages(job: &Job, part: u32, call: &Call, pipelines: &[bool]) -> bool {
+fn is_between_stages(job: &Job, part: u32, call: &CollectiveCall, pipelines: &[bool]) -> bool {
     let group = || job.matched.group_of(part, call.group);
     call.kind.is_point_to_point() && group().is_some_and(|g| pipelines.get(g as usize) == Some(&true))
 }

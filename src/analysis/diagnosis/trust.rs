@@ -2,7 +2,7 @@
 
 use crate::diagnosis::kind::CauseKind;
 use crate::facts::shared_streams::CANNOT_OVERLAP_PCT;
-use crate::facts::vendor::Vendor;
+use crate::facts::vendor::DeviceVendor;
 use crate::recording::Recording;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
@@ -56,7 +56,7 @@ pub(crate) struct RecordingTrust {
     pub(crate) has_iterations: bool,
     /// The first iteration is the first one after the profiler started.
     pub(crate) has_first_iteration: bool,
-    pub(crate) vendor: Vendor,
+    pub(crate) vendor: DeviceVendor,
     /// Whether the devices have tensor cores for other types than fp16.
     pub(crate) has_bf16: bool,
     pub(crate) has_tensor_cores: bool,
@@ -72,10 +72,10 @@ impl RecordingTrust {
         let all: Vec<RecordingRow> = recording.ranks().collect();
         let mut out =
             Self { present: all.len() as u32, world: all.iter().filter_map(|r| r.world_size).max(), ..Self::default() };
-        out.vendor = all.first().map_or(Vendor::Other, |r| Vendor::named(r.vendor));
+        out.vendor = all.first().map_or(DeviceVendor::Other, |r| DeviceVendor::named(r.vendor));
         let capability = all.iter().find_map(|r| r.capability.and_then(|c| c.parse::<f64>().ok()));
-        out.has_tensor_cores = out.vendor == Vendor::Nvidia && capability.is_none_or(|c| c >= 7.0);
-        out.has_bf16 = out.vendor == Vendor::Nvidia && capability.is_none_or(|c| c >= 8.0);
+        out.has_tensor_cores = out.vendor == DeviceVendor::Nvidia && capability.is_none_or(|c| c >= 7.0);
+        out.has_bf16 = out.vendor == DeviceVendor::Nvidia && capability.is_none_or(|c| c >= 8.0);
         out.setups = setups(&all);
         let sum = |of: fn(&RecordingRow) -> i64| all.iter().map(of).sum::<i64>();
         out.by_graph = percent(sum(|r| r.graph_ns), sum(|r| r.gpu_sum_ns)).is_some_and(|p| p >= GRAPH_PCT);

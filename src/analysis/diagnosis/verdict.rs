@@ -5,10 +5,10 @@ use crate::diagnosis::cause::Cause;
 use crate::diagnosis::causes::Diagnosis;
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::trust::Trust;
-use crate::facts::vendor::Vendor;
+use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;
-use crate::verdict::{JobVerdict, ToldCause, Totals};
+use crate::verdict::{JobTotals, JobVerdict, ToldCause};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use hta_base::wording::names::fnv1a;
@@ -130,10 +130,10 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
     of_cause.map(str::to_string).or_else(of_recording).or_else(of_account)
 }
 
-fn totals(account: &JobAccount) -> Totals {
+fn totals(account: &JobAccount) -> JobTotals {
     let sum = |part| account.sum(part);
     let factors = account.factors;
-    Totals {
+    JobTotals {
         device_count: account.devices,
         step_count: account.steps.len() as u32,
         time_ns: account.time,
@@ -232,7 +232,7 @@ fn busy(found: &Diagnosis) -> String {
     if found.trust.is_serving {
         return format!("GPU busy {busy}{of_mix}");
     }
-    let what = if found.trust.vendor == Vendor::Host { "CPU" } else { "devices" };
+    let what = if found.trust.vendor == DeviceVendor::Host { "CPU" } else { "devices" };
     format!("{what} {busy} busy{of_mix}")
 }
 

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::job::delay::StepKey;
-use crate::job::replay::Limits;
+use crate::job::replay::ReplayLimits;
 use crate::job::{Job, PartWindow};
 use crate::sync;
 use hta_base::units::{Ns, Span, ratio};
@@ -71,7 +71,7 @@ impl Sum for Parts {
 }
 
 /// A device of a rank: index of the part, and the device.
-pub type Place = (u32, Option<i64>);
+pub type PartDevice = (u32, Option<i64>);
 
 /// One step of the job.
 #[derive(Debug, Clone, Default)]
@@ -79,9 +79,9 @@ pub(crate) struct StepAccount {
     /// `None` if the recorded span is the only step.
     pub(crate) key: Option<StepKey>,
     /// Parts by device, without the deficit, which depends on the devices that are compared.
-    pub(crate) parts: BTreeMap<Place, Parts>,
+    pub(crate) parts: BTreeMap<PartDevice, Parts>,
     /// The window of each device, on its rank's own clock.
-    pub(crate) windows: BTreeMap<Place, Vec<Span>>,
+    pub(crate) windows: BTreeMap<PartDevice, Vec<Span>>,
 }
 
 /// The steps that all devices have: full ones, or else all; without steps, the recorded span. Computed once for a job.
@@ -119,8 +119,8 @@ impl StepLength {
 fn all_steps(job: &Job) -> Vec<StepAccount> {
     let is_told = |part: u32| !job.parts[part as usize].is_left_out;
     let rows: Vec<_> = sync::rows(job).into_iter().filter(|r| r.group.is_none() && is_told(r.part)).collect();
-    let places: BTreeSet<Place> = rows.iter().map(|r| (r.part, r.lane.device)).collect();
-    let on_device: BTreeSet<Place> =
+    let places: BTreeSet<PartDevice> = rows.iter().map(|r| (r.part, r.lane.device)).collect();
+    let on_device: BTreeSet<PartDevice> =
         rows.iter().filter(|r| r.window.scope == Scope::DeviceStep).map(|r| (r.part, r.lane.device)).collect();
     let mut steps: BTreeMap<StepKey, (StepAccount, bool)> = BTreeMap::new();
     let mut span = StepAccount::default();
@@ -168,7 +168,7 @@ fn all_steps(job: &Job) -> Vec<StepAccount> {
 fn add(
     steps: &mut BTreeMap<StepKey, (StepAccount, bool)>,
     key: StepKey,
-    place: Place,
+    place: PartDevice,
     (parts, window): (Parts, &PartWindow),
 ) {
     let step = steps.entry(key).or_default();
@@ -177,7 +177,7 @@ fn add(
 }
 
 impl StepAccount {
-    fn insert(&mut self, place: Place, parts: Parts, window: &PartWindow) {
+    fn insert(&mut self, place: PartDevice, parts: Parts, window: &PartWindow) {
         self.parts.insert(place, parts);
         self.windows.insert(place, window.spans.clone());
     }
@@ -219,8 +219,8 @@ pub(crate) struct ReplayFactors {
 
 impl Account {
     /// The account of the devices that `keep` selects. `None` if there is none, or it has no time.
-    pub(crate) fn new(steps: &[StepAccount], keep: impl Fn(Place) -> bool) -> Option<Account> {
-        let mut by_place: BTreeMap<Place, Parts> = BTreeMap::new();
+    pub(crate) fn new(steps: &[StepAccount], keep: impl Fn(PartDevice) -> bool) -> Option<Account> {
+        let mut by_place: BTreeMap<PartDevice, Parts> = BTreeMap::new();
         let mut time = 0;
         for step in steps {
             let kept = || step.parts.iter().filter(|(place, _)| keep(**place));
@@ -247,8 +247,8 @@ impl Account {
     }
 
     /// The factors by a replay of the job in the same steps.
-    pub(crate) fn replay_factors(&self, limits: Limits) -> Option<ReplayFactors> {
-        let Limits { replayed, instant_network, instant_hosts } = limits.at_least(self.most_useful);
+    pub(crate) fn replay_factors(&self, limits: ReplayLimits) -> Option<ReplayFactors> {
+        let ReplayLimits { replayed, instant_network, instant_hosts } = limits.at_least(self.most_useful);
         let (n, useful) = (Ns::from(self.devices), self.parts.useful);
         Some(ReplayFactors {
             parallel: ratio(useful, n * replayed)?,
@@ -261,7 +261,7 @@ impl Account {
     }
 }
 
-fn factors(by_place: &BTreeMap<Place, Parts>, sum: Parts, time: Ns) -> Option<Factors> {
+fn factors(by_place: &BTreeMap<PartDevice, Parts>, sum: Parts, time: Ns) -> Option<Factors> {
     let n = by_place.len() as Ns;
     let most = |of: fn(&Parts) -> Ns| by_place.values().map(of).max().unwrap_or(0);
     let (useful, busy) = (most(|p| p.useful), most(Parts::busy));
@@ -306,7 +306,7 @@ mod tests {
             let parts = (0..).zip(&useful).map(|(rank, u)| ((rank, None), of(*u))).collect();
             let account = Account::new(&[StepAccount { parts, ..StepAccount::default() }], |_| true).unwrap();
             let [replayed, instant_network, instant_hosts] = times;
-            let f = account.replay_factors(Limits { replayed, instant_network, instant_hosts }).unwrap();
+            let f = account.replay_factors(ReplayLimits { replayed, instant_network, instant_hosts }).unwrap();
             let all = [f.load_balance, f.serialization, f.orchestration, f.transfer];
             prop_assert!((all.iter().product::<f64>() - f.parallel).abs() < 1e-12);
             prop_assert!(all.iter().all(|f| 0.0 < *f && *f <= 1.0));

@@ -70,7 +70,7 @@ impl Arrived {
 }
 
 /// A wait of a part in one instance: when the call started, and for how long it waited.
-struct Wait {
+struct InstanceWait {
     start: Ns,
     wait: Ns,
     instance: u32,
@@ -178,17 +178,22 @@ fn plain_charges(instance: &Instance, members: &[Arrived]) -> Option<Vec<(Member
 }
 
 /// Waits of a part from a moment on that begin before `until`, in order of time.
-fn waits_since(waits: &[Vec<Wait>], part: u32, since: Option<Ns>, until: Ns) -> impl Iterator<Item = &Wait> {
+fn waits_since(
+    waits: &[Vec<InstanceWait>],
+    part: u32,
+    since: Option<Ns>,
+    until: Ns,
+) -> impl Iterator<Item = &InstanceWait> {
     let all = &waits[part as usize];
     let first = all.partition_point(|w| w.start < since.unwrap_or(Ns::MIN));
     all[first..].iter().take_while(move |w| w.start < until)
 }
 
 /// Those of a part's waits that are in other groups.
-fn elsewhere<'a>(waits: impl Iterator<Item = &'a Wait>, group: u32) -> Vec<Elsewhere> {
+fn elsewhere<'a>(waits: impl Iterator<Item = &'a InstanceWait>, group: u32) -> Vec<Elsewhere> {
     let mut total = 0;
     let others = waits.filter(|w| w.group != group);
-    let add = |w: &Wait| {
+    let add = |w: &InstanceWait| {
         total += w.wait;
         Elsewhere { start: w.start, wait: w.wait, instance: w.instance, total }
     };
@@ -204,13 +209,13 @@ fn weight_passed(a: &Arrived) -> Ns {
 }
 
 /// By part: its waits, in order of time.
-fn waits(job: &Job) -> Vec<Vec<Wait>> {
-    let mut out: Vec<Vec<Wait>> = job.parts.iter().map(|_| Vec::new()).collect();
+fn waits(job: &Job) -> Vec<Vec<InstanceWait>> {
+    let mut out: Vec<Vec<InstanceWait>> = job.parts.iter().map(|_| Vec::new()).collect();
     for (id, instance) in (0u32..).zip(job.instances()) {
         for m in job.members(instance) {
             let wait = job.outcome(*m).filter(|o| o.instance == id && o.wait > 0);
             let start = job.aligned(m.part, job.call(*m).span.start);
-            out[m.part as usize].extend(wait.map(|o| Wait {
+            out[m.part as usize].extend(wait.map(|o| InstanceWait {
                 start,
                 wait: o.wait,
                 instance: id,

@@ -7,7 +7,7 @@ use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, V
 use crate::collectives::GroupSelection;
 use crate::job::Job;
 use crate::job::delay::StepKey;
-use crate::job::replay::{Limits, ReplayedJob};
+use crate::job::replay::{ReplayLimits, ReplayedJob};
 use crate::population::reasons;
 use crate::recording::capability::Capability;
 use account::{Account, StepAccount, steps};
@@ -105,7 +105,7 @@ impl Analysis for Efficiency {
         }
         for (id, group) in job.matched.groups.iter().enumerate().filter(|(id, _)| shown.has(*id as u32)) {
             let name = shown.name(id as u32);
-            let of_group = |(part, _): account::Place| group.uses.iter().any(|(p, _)| *p == part);
+            let of_group = |(part, _): account::PartDevice| group.uses.iter().any(|(p, _)| *p == part);
             if let Some(account) = Account::new(&steps, of_group) {
                 push(&mut table, "group", Some(name), None, (&account, limits.of(None)));
                 if view.rows.len() <= options.top {
@@ -153,20 +153,20 @@ fn by_replay(steps: &[StepAccount], limits: &JobLimits) -> Option<View> {
 #[derive(Default)]
 struct JobLimits {
     /// `None` if the account has other steps than the replay.
-    all: Option<Limits>,
-    steps: BTreeMap<StepKey, Limits>,
+    all: Option<ReplayLimits>,
+    steps: BTreeMap<StepKey, ReplayLimits>,
 }
 
 impl JobLimits {
     fn new(job: &Job, steps: &[StepAccount]) -> Self {
         let Some((all, of_steps)) = ReplayedJob::of(job).and_then(|r| r.limits()) else { return Self::default() };
-        let steps_of_replay: BTreeMap<StepKey, Limits> = of_steps.into_iter().collect();
+        let steps_of_replay: BTreeMap<StepKey, ReplayLimits> = of_steps.into_iter().collect();
         let is_same = steps.iter().all(|s| s.key.is_none_or(|k| steps_of_replay.contains_key(&k)))
             && (steps.len() == steps_of_replay.len() || steps.iter().all(|s| s.key.is_none()));
         Self { all: is_same.then_some(all), steps: steps_of_replay }
     }
 
-    fn of(&self, key: Option<StepKey>) -> Option<Limits> {
+    fn of(&self, key: Option<StepKey>) -> Option<ReplayLimits> {
         match key {
             None => self.all,
             Some(key) => self.steps.get(&key).copied(),
@@ -179,7 +179,7 @@ fn push(
     scope: &str,
     process_group: Option<&str>,
     key: Option<StepKey>,
-    (a, limits): (&Account, Option<Limits>),
+    (a, limits): (&Account, Option<ReplayLimits>),
 ) {
     let (step, step_label) = StepKey::cells(key);
     let limits = limits.map(|l| l.at_least(a.most_useful));

@@ -70,24 +70,24 @@ fn modelled(trace: &RankTrace) -> (Vec<(u32, Work)>, u64, bool) {
 
 /// How much an operator does: moves data, computes, or multiplies matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
+enum WorkLevel {
     Nothing,
     Moves,
     Computes,
     Multiplies,
 }
 
-fn level(work: &Work) -> Level {
+fn level(work: &Work) -> WorkLevel {
     match (work.family.is_matrix(), work.flops) {
-        (true, _) => Level::Multiplies,
-        (false, Some(0)) => Level::Moves,
-        (false, _) => Level::Computes,
+        (true, _) => WorkLevel::Multiplies,
+        (false, Some(0)) => WorkLevel::Moves,
+        (false, _) => WorkLevel::Computes,
     }
 }
 
 /// The operators whose own work counts: those that contain nothing known of their level or above.
 fn innermost(trace: &RankTrace, works: &[(u32, Work)]) -> HashMap<u32, Work> {
-    let mut contains = vec![Level::Nothing; trace.classes.len()];
+    let mut contains = vec![WorkLevel::Nothing; trace.classes.len()];
     for (row, work) in works.iter().filter(|(_, w)| w.flops.is_some()) {
         for above in trace.stacks.outward(*row).skip(1) {
             let inside = &mut contains[above as usize];

@@ -5,7 +5,7 @@ use crate::facts::optimizer_steps::OptimizerSteps;
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
-use hta_trace::kernel::category::{ByName, Category, Reason, by_name, by_op};
+use hta_trace::kernel::category::{Category, NameCategory, Reason, by_name, by_op};
 use hta_trace::kernel::tensor_cores::{self, TensorCores};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
@@ -55,7 +55,7 @@ impl KernelWorks {
 struct Finder<'a> {
     trace: &'a RankTrace,
     nodes: Arc<GraphNodes>,
-    names: HashMap<StrId, ByName>,
+    names: HashMap<StrId, NameCategory>,
     ops: HashMap<StrId, Option<Category>>,
     /// Whether the name of an operator is that of a mixture of experts.
     of_experts: HashMap<StrId, bool>,

@@ -9,21 +9,21 @@ use hta_trace::args::Arg;
 use hta_trace::flops::Work;
 use hta_trace::flops::peaks::{DevicePeaks, Peaks, Units};
 use hta_trace::flops::roofline::CallPeaks;
-use hta_trace::kernel::occupancy::{Launched, Limits, Occupancy};
+use hta_trace::kernel::occupancy::{DeviceLimits, LaunchShape, Occupancy};
 use hta_trace::kernel::tensor_cores::TensorCores;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::sync::Arc;
 
 /// Peaks of the devices of a rank.
-pub(crate) struct Machine<'a> {
+pub(crate) struct RankMachine<'a> {
     trace: &'a RankTrace,
     by_device: HashMap<Option<i64>, Option<&'a DevicePeaks>>,
     kernels: Arc<KernelWorks>,
     works: Arc<OperatorWorks>,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> RankMachine<'a> {
     pub(crate) fn new(trace: &'a RankTrace, peaks: &'a Peaks) -> Self {
         let device = |id| trace.device_properties(id).and_then(|d| peaks.of(d));
         let by_device = trace.devices.iter().filter(|w| w.is_gpu).map(|w| (w.device, device(w.device))).collect();
@@ -61,13 +61,13 @@ impl<'a> Machine<'a> {
 const STATIC_SHARED_MEMORY: i64 = 48 * 1024;
 
 /// How kernels were launched, with texts of grids and blocks read once.
-pub(crate) struct Launches<'a> {
+pub(crate) struct LaunchShapes<'a> {
     trace: &'a RankTrace,
-    limits: HashMap<Option<i64>, Option<Limits>>,
+    limits: HashMap<Option<i64>, Option<DeviceLimits>>,
     sizes: HashMap<StrId, Option<u64>>,
 }
 
-impl<'a> Launches<'a> {
+impl<'a> LaunchShapes<'a> {
     pub(crate) fn new(trace: &'a RankTrace) -> Self {
         Self { trace, limits: HashMap::new(), sizes: HashMap::new() }
     }
@@ -91,10 +91,11 @@ impl<'a> Launches<'a> {
     pub(crate) fn occupancy(&mut self, a: &Activity) -> Option<Occupancy> {
         let trace = self.trace;
         let device = a.device();
-        let limits = *self.limits.entry(device).or_insert_with(|| trace.device_properties(device).and_then(Limits::of));
+        let limits =
+            *self.limits.entry(device).or_insert_with(|| trace.device_properties(device).and_then(DeviceLimits::of));
         let args = &trace.columns.args;
         let number = |arg| args.int(arg, a.row).and_then(|n| u64::try_from(n).ok());
-        let launched = Launched {
+        let launched = LaunchShape {
             registers_per_thread: number(Arg::Registers)?,
             shared_memory: number(Arg::SharedMemory).unwrap_or(0),
             blocks: self.size(Arg::Grid, a.row)?,

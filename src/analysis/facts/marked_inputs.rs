@@ -13,7 +13,7 @@ use crate::facts::calls::CallForest;
 use hashbrown::HashMap;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
-use hta_trace::flops::{Inputs, Model, Work, python_call, work_behind, work_inside};
+use hta_trace::flops::{InputsOfCall, Model, Work, python_call, work_behind, work_inside};
 use hta_trace::rank_trace::RankTrace;
 
 pub struct MarkedInputs<'a> {
@@ -65,7 +65,7 @@ impl<'a> MarkedInputs<'a> {
         let inputs = |call: u32| {
             let text = |arg| args.text(arg, call).map(|t| self.trace.text(t));
             let concrete = text(Arg::ConcreteInputs);
-            Inputs::parse(text(Arg::InputDims)?, text(Arg::InputType)?, None, concrete)
+            InputsOfCall::parse(text(Arg::InputDims)?, text(Arg::InputType)?, None, concrete)
         };
         if let Some(call) = self.call(row) {
             return work_inside(own, self.trace.name(call), &inputs(call)?);

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// The values from one instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct QueueChange {
     pub(crate) at: Ns,
     /// Number of waiting launches.
     pub(crate) length: u32,
@@ -36,12 +36,12 @@ pub(crate) struct QueuedLaunch {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Queue {
+pub(crate) struct StreamQueue {
     pub(crate) device: Option<i64>,
     pub(crate) stream: Option<i64>,
     /// One entry per instant at which a value changes, in order of time; the values are 0 before the first and after
     /// the last.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<QueueChange>,
     /// In order of entry.
     pub(crate) entries: Vec<QueuedLaunch>,
     /// First entry to last leave.
@@ -49,8 +49,8 @@ pub(crate) struct Queue {
 }
 
 /// The queues of a rank, in order of device and stream. Not cached, because they are fast to compute and large to keep.
-pub(crate) fn queues(trace: &RankTrace) -> Vec<Queue> {
-    let mut lanes: BTreeMap<(Option<i64>, Option<i64>), Lane> = BTreeMap::new();
+pub(crate) fn queues(trace: &RankTrace) -> Vec<StreamQueue> {
+    let mut lanes: BTreeMap<(Option<i64>, Option<i64>), QueueLane> = BTreeMap::new();
     for (row, activities) in trace.launches().iter() {
         let enter = trace.columns.ts[row as usize];
         for &i in activities {
@@ -69,14 +69,14 @@ pub(crate) fn queues(trace: &RankTrace) -> Vec<Queue> {
 }
 
 #[derive(Default)]
-struct Lane {
+struct QueueLane {
     entries: Vec<QueuedLaunch>,
     /// Enter and leave time of every activity.
     activities: Vec<(Ns, Ns)>,
 }
 
-impl Lane {
-    fn queue(mut self, device: Option<i64>, stream: Option<i64>) -> Queue {
+impl QueueLane {
+    fn queue(mut self, device: Option<i64>, stream: Option<i64>) -> StreamQueue {
         // Among launches that enter together, the one that leaves first counts as earlier, whatever the order of the
         // file.
         self.entries.sort_unstable_by_key(|e| (e.enter, e.leave, e.call));
@@ -110,14 +110,14 @@ impl Lane {
             self.entries.first().map_or(0, |e| e.enter),
             self.entries.iter().map(|e| e.leave).max().unwrap_or(0),
         );
-        Queue { device, stream, changes, entries: self.entries, span }
+        StreamQueue { device, stream, changes, entries: self.entries, span }
     }
 }
 
 /// The values over time, from the sorted times at which launches enter and leave, and activities begin and end to wait.
-fn changes(edges: [&[Ns]; 4]) -> Vec<Change> {
+fn changes(edges: [&[Ns]; 4]) -> Vec<QueueChange> {
     let mut at = [0; 4];
-    let mut changes: Vec<Change> = Vec::new();
+    let mut changes: Vec<QueueChange> = Vec::new();
     while let Some(now) = edges.iter().zip(at).filter_map(|(list, i)| list.get(i)).min().copied() {
         for (list, i) in edges.iter().zip(&mut at) {
             while list.get(*i) == Some(&now) {
@@ -125,7 +125,7 @@ fn changes(edges: [&[Ns]; 4]) -> Vec<Change> {
             }
         }
         // Not negative, because nothing leaves before it enters.
-        let next = Change { at: now, length: (at[0] - at[1]) as u32, pending: (at[2] - at[3]) as u32 };
+        let next = QueueChange { at: now, length: (at[0] - at[1]) as u32, pending: (at[2] - at[3]) as u32 };
         let before = changes.last().map_or((0, 0), |c| (c.length, c.pending));
         if before != (next.length, next.pending) {
             changes.push(next);
@@ -136,7 +136,7 @@ fn changes(edges: [&[Ns]; 4]) -> Vec<Change> {
 
 /// Statistics of a queue in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Lengths {
+pub(crate) struct QueueStatistics {
     pub(crate) max: u32,
     pub(crate) max_pending: u32,
     /// Integral of the length over time, ns: the summed waiting time of launches inside the window.
@@ -149,9 +149,9 @@ pub(crate) struct Lengths {
     pub(crate) full: Ns,
 }
 
-impl Queue {
+impl StreamQueue {
     /// Stretches of time with constant values, including those of 0 in between.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = (Span, Change)> {
+    pub(crate) fn segments(&self) -> impl Iterator<Item = (Span, QueueChange)> {
         self.changes.windows(2).map(|w| (Span::new(w[0].at, w[1].at), w[0]))
     }
 
@@ -161,8 +161,8 @@ impl Queue {
     }
 
     /// Statistics over disjoint `parts` of time.
-    pub(crate) fn in_parts(&self, parts: &[Span], full: u64) -> Lengths {
-        let mut out = Lengths::default();
+    pub(crate) fn in_parts(&self, parts: &[Span], full: u64) -> QueueStatistics {
+        let mut out = QueueStatistics::default();
         // Time by length; the time with length 0 is added at the end.
         let mut times: Vec<Ns> = vec![0];
         let mut whole = 0;

@@ -5,7 +5,7 @@ use hta_trace::rank_trace::RankTrace;
 
 /// The maker of a rank's devices, as far as actions depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) enum Vendor {
+pub(crate) enum DeviceVendor {
     Nvidia,
     Amd,
     #[default]
@@ -14,37 +14,40 @@ pub(crate) enum Vendor {
     Host,
 }
 
-impl Vendor {
+impl DeviceVendor {
     /// From the names of the calls that launch work.
-    pub fn of(trace: &RankTrace) -> Vendor {
+    pub fn of(trace: &RankTrace) -> DeviceVendor {
         if trace.is_device_lost {
             return of_calls(trace.columns.strings.iter().map(|(_, text)| text).filter(|t| is_launch_call(t)));
         }
         if trace.is_cpu_only() {
-            return Vendor::Host;
+            return DeviceVendor::Host;
         }
         of_calls(trace.launches().iter().map(|(row, _)| trace.name(row)))
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Vendor::Nvidia => "nvidia",
-            Vendor::Amd => "amd",
-            Vendor::Other => "other",
-            Vendor::Host => "none",
+            DeviceVendor::Nvidia => "nvidia",
+            DeviceVendor::Amd => "amd",
+            DeviceVendor::Other => "other",
+            DeviceVendor::Host => "none",
         }
     }
 
-    pub(crate) fn named(name: &str) -> Vendor {
-        [Vendor::Nvidia, Vendor::Amd, Vendor::Host].into_iter().find(|v| v.name() == name).unwrap_or(Vendor::Other)
+    pub(crate) fn named(name: &str) -> DeviceVendor {
+        [DeviceVendor::Nvidia, DeviceVendor::Amd, DeviceVendor::Host]
+            .into_iter()
+            .find(|v| v.name() == name)
+            .unwrap_or(DeviceVendor::Other)
     }
 }
 
 /// From names of calls that launch work.
-fn of_calls<'a>(mut calls: impl Iterator<Item = &'a str>) -> Vendor {
+fn of_calls<'a>(mut calls: impl Iterator<Item = &'a str>) -> DeviceVendor {
     match calls.find(|n| n.starts_with("hip") || n.starts_with("cu")) {
-        Some(name) if name.starts_with("hip") => Vendor::Amd,
-        Some(_) => Vendor::Nvidia,
-        None => Vendor::Other,
+        Some(name) if name.starts_with("hip") => DeviceVendor::Amd,
+        Some(_) => DeviceVendor::Nvidia,
+        None => DeviceVendor::Other,
     }
 }

@@ -11,7 +11,7 @@ use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span, percent};
 use hta_trace::device::DeviceWork;
-use hta_trace::flops::Inputs;
+use hta_trace::flops::InputsOfCall;
 use hta_trace::interval::Union;
 use hta_trace::iteration::Phase;
 use hta_trace::kernel::short_name;
@@ -37,7 +37,7 @@ table! {
 
 table! {
     /// The same for all operators of a kind, without those that have no rate; `given` is --weight-bytes.
-    pub(crate) struct BandwidthSummary, BandwidthSummaryRow = "decode_bandwidth_summary" by "rank, device, kind" {
+    pub(crate) struct DecodeBandwidthByKind, DecodeBandwidthByKindRow = "decode_bandwidth_summary" by "rank, device, kind" {
         rank; device;
         kind: Text, "", "weights, kv or given";
         count: u64, "", "calls; of `given`, decode iterations";
@@ -76,20 +76,20 @@ type IsDecode<'a> = &'a dyn Fn(&DeviceIteration) -> bool;
 type GroupKey<'a> = (ReadKind, &'a str, String, String);
 
 #[derive(Default)]
-struct Group {
+struct DecodeGroup {
     count: u64,
     bytes: u64,
     spans: Vec<Span>,
 }
 
-impl Group {
+impl DecodeGroup {
     fn busy(&self) -> Ns {
         Union::new(self.spans.iter().copied()).len()
     }
 }
 
 pub(crate) fn tables(trace: &RankTrace, options: &Options) -> (Batch, Batch) {
-    let (mut table, mut summary) = (DecodeBandwidth::default(), BandwidthSummary::default());
+    let (mut table, mut summary) = (DecodeBandwidth::default(), DecodeBandwidthByKind::default());
     let iterations = Iterations::of(trace);
     let decodes =
         |d: &DeviceIteration| iterations.all.get(d.index).is_some_and(|it| it.about.phase == Some(Phase::Decode));
@@ -107,11 +107,11 @@ fn push(
     options: &Options,
     work: &DeviceWork,
     (all, decodes): (&[DeviceIteration], IsDecode),
-    (table, summary): (&mut DecodeBandwidth, &mut BandwidthSummary),
+    (table, summary): (&mut DecodeBandwidth, &mut DecodeBandwidthByKind),
 ) {
     let iterations = Iterations::of(trace);
     let peak = trace.device_properties(work.device).and_then(|d| options.peaks.of(d)).map(|p| p.bytes_per_s());
-    let mut groups: BTreeMap<GroupKey, Group> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupKey, DecodeGroup> = BTreeMap::new();
     let mut gpu: Ns = 0;
     for decode in all.iter().filter(|d| decodes(d)) {
         let kv_tokens = iterations.all.get(decode.index).and_then(|it| it.about.kv_tokens());
@@ -120,7 +120,7 @@ fn push(
     }
     let mut rows: Vec<_> = groups.iter().collect();
     rows.sort_by_key(|((kind, op, shape, kernels), g)| (kind.name(), std::cmp::Reverse(g.bytes), *op, shape, kernels));
-    let mut sums: BTreeMap<ReadKind, (Group, Ns)> = BTreeMap::new();
+    let mut sums: BTreeMap<ReadKind, (DecodeGroup, Ns)> = BTreeMap::new();
     for ((kind, op, shape, kernels), g) in rows {
         let busy = g.busy();
         let told = rate(g.bytes, busy, peak);
@@ -149,7 +149,7 @@ fn push(
     let weight_bytes = options.settings.count(&WEIGHT_BYTES);
     let mut sum = |kind, count: u64, bytes, busy_ns, coverage_pct| {
         let told = rate(bytes, busy_ns, peak);
-        summary.push(BandwidthSummaryRow {
+        summary.push(DecodeBandwidthByKindRow {
             rank: trace.rank,
             device: work.device,
             kind,
@@ -182,7 +182,7 @@ fn add<'a>(
     trace: &'a RankTrace,
     decode: &DeviceIteration,
     kv_tokens: Option<u64>,
-    groups: &mut BTreeMap<GroupKey<'a>, Group>,
+    groups: &mut BTreeMap<GroupKey<'a>, DecodeGroup>,
 ) {
     let nodes = GraphNodes::of(trace);
     let mut calls: BTreeMap<OperatorCall, Vec<u32>> = BTreeMap::new();
@@ -225,7 +225,7 @@ fn reads(name: &str, dims: &str, types: &str, kv_tokens: Option<u64>) -> Option<
     if matrix.is_none() && !is_attention {
         return None;
     }
-    let inputs = Inputs::parse(dims, types, None, None)?;
+    let inputs = InputsOfCall::parse(dims, types, None, None)?;
     if let Some(at) = matrix {
         let weights = inputs.tensor(at)?;
         let shape = weights.dims.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
@@ -246,22 +246,22 @@ fn reads(name: &str, dims: &str, types: &str, kv_tokens: Option<u64>) -> Option<
 }
 
 /// A rate, or why there is none.
-struct Told {
+struct ToldRate {
     gb_per_s: Option<f64>,
     peak_pct: Option<f64>,
     reason: Option<&'static str>,
 }
 
-fn rate(bytes: u64, busy: Ns, peak: Option<f64>) -> Told {
+fn rate(bytes: u64, busy: Ns, peak: Option<f64>) -> ToldRate {
     if busy <= 0 {
-        return Told { gb_per_s: None, peak_pct: None, reason: Some("no GPU time") };
+        return ToldRate { gb_per_s: None, peak_pct: None, reason: Some("no GPU time") };
     }
     // Bytes per ns are GB per second.
     let gb_per_s = bytes as f64 / busy as f64;
     let peak_pct = peak.filter(|p| *p > 0.0).map(|p| 100.0 * gb_per_s * 1e9 / p);
     match peak_pct.is_some_and(|pct| pct > 100.0) {
-        true => Told { gb_per_s: None, peak_pct: None, reason: Some(ABOVE_PEAK) },
-        false => Told { gb_per_s: Some(gb_per_s), peak_pct, reason: None },
+        true => ToldRate { gb_per_s: None, peak_pct: None, reason: Some(ABOVE_PEAK) },
+        false => ToldRate { gb_per_s: Some(gb_per_s), peak_pct, reason: None },
     }
 }
 

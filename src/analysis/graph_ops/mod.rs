@@ -15,7 +15,7 @@ use crate::facts::graphs::nodes::{GraphNodes, OpSource};
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
-use bandwidth::{BandwidthSummary, DecodeBandwidth};
+use bandwidth::{DecodeBandwidth, DecodeBandwidthByKind};
 use guess::Guesses;
 use hashbrown::HashMap;
 use hta_base::table::schema::{Batch, Table};
@@ -58,7 +58,7 @@ impl Analysis for GraphOpsOf {
                 CapturedGraphs::SPEC,
                 GraphSummary::SPEC,
                 DecodeBandwidth::SPEC,
-                BandwidthSummary::SPEC,
+                DecodeBandwidthByKind::SPEC,
             ],
             settings: &[WEIGHT_BYTES],
             takes_steps: false,
@@ -93,7 +93,7 @@ impl Analysis for GraphOpsOf {
 }
 
 #[derive(Default)]
-struct OperatorSums {
+struct GraphOperatorSums {
     instances: BTreeSet<(u32, u32)>,
     activities: u64,
     kernels: u64,
@@ -101,7 +101,7 @@ struct OperatorSums {
 }
 
 fn operators(trace: &RankTrace, nodes: &GraphNodes, guesses: &Guesses) -> Batch {
-    let mut sums: HashMap<(Option<StrId>, OpSource, Option<StrId>), OperatorSums> = HashMap::new();
+    let mut sums: HashMap<(Option<StrId>, OpSource, Option<StrId>), GraphOperatorSums> = HashMap::new();
     for i in nodes.replays.iter().flat_map(|r| r.nodes.iter().copied()) {
         let Some((node, a)) = nodes.node(i).zip(trace.activities.get(i as usize)) else { continue };
         let op = node.operator.and_then(|o| nodes.operator(o)).map(|o| o.name);

@@ -1,6 +1,6 @@
 //! Replays by graph: those with the same recorded number, content and capture.
 
-use crate::facts::graphs::nodes::{GraphNodes, Match, Replay, graph_id};
+use crate::facts::graphs::nodes::{GraphNodes, GraphReplay, Match, graph_id};
 use crate::graph_ops::best_repeat::{Repeat, best_repeat};
 use crate::graph_ops::tables::{GraphRow, Graphs};
 use hashbrown::HashMap;
@@ -9,7 +9,7 @@ use hta_base::units::{Ns, percent};
 use hta_trace::rank_trace::RankTrace;
 
 /// What is equal for all replays of a row: recorded number, content, capture.
-type Key = (Option<u64>, u32, Option<u32>);
+type ReplayedGraph = (Option<u64>, u32, Option<u32>);
 
 /// The graphs of a rank.
 pub(crate) struct GraphKinds {
@@ -23,7 +23,7 @@ pub(crate) struct GraphKinds {
 
 impl GraphKinds {
     pub(crate) fn new(trace: &RankTrace, nodes: &GraphNodes) -> Self {
-        let mut known: HashMap<Key, u32> = HashMap::new();
+        let mut known: HashMap<ReplayedGraph, u32> = HashMap::new();
         let (mut of, mut replays): (Vec<u32>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
         for (number, replay) in (0..).zip(&nodes.replays) {
             let key = (graph_id(trace, replay), replay.sequence, replay.found.capture().0);
@@ -53,7 +53,7 @@ pub(crate) fn table(trace: &RankTrace, nodes: &GraphNodes, kinds: &GraphKinds) -
     let wholes = Wholes::new(trace, nodes);
     let mut table = Graphs::default();
     for (graph, numbers) in (0..).zip(&kinds.replays) {
-        let replays: Vec<&Replay> = numbers.iter().filter_map(|n| nodes.replays.get(*n as usize)).collect();
+        let replays: Vec<&GraphReplay> = numbers.iter().filter_map(|n| nodes.replays.get(*n as usize)).collect();
         let Some(first) = replays.first() else { continue };
         let ns = |i: &u32| trace.activities.get(*i as usize).map_or(0, |a| a.span.len());
         let all = || replays.iter().flat_map(|r| &r.nodes);
@@ -69,7 +69,7 @@ pub(crate) fn table(trace: &RankTrace, nodes: &GraphNodes, kinds: &GraphKinds) -
         let captured = capture.and(shown).map_or(0, |g| g.calls.len());
         let repeat = kinds.repeat(first.sequence);
         let median = repeat.and_then(|r| {
-            let blocks = |replay: &&Replay| -> Vec<Ns> {
+            let blocks = |replay: &&GraphReplay| -> Vec<Ns> {
                 let inside = replay.nodes.get(r.from..r.from + r.covered()).unwrap_or_default();
                 inside.chunks(r.length).map(|block| block.iter().map(ns).sum()).collect()
             };
@@ -133,7 +133,7 @@ impl Wholes {
         Self { by_id, by_sequence }
     }
 
-    fn length(&self, trace: &RankTrace, nodes: &GraphNodes, replay: &Replay) -> usize {
+    fn length(&self, trace: &RankTrace, nodes: &GraphNodes, replay: &GraphReplay) -> usize {
         let known = match graph_id(trace, replay) {
             Some(id) => self.by_id.get(&id),
             None => self.by_sequence.get(&replay.sequence),

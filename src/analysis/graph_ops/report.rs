@@ -2,7 +2,7 @@
 
 use crate::api::{Align, Options, Output, Partial, View, rows};
 use crate::facts::graphs::named::NamedNodes;
-use crate::graph_ops::bandwidth::{BandwidthSummary, BandwidthSummaryRow, DecodeBandwidth};
+use crate::graph_ops::bandwidth::{DecodeBandwidth, DecodeBandwidthByKind, DecodeBandwidthByKindRow};
 use crate::graph_ops::tables::{CapturedGraphs, GraphOpRow, GraphOps, GraphRow, GraphSummary, GraphSummaryRow, Graphs};
 use crate::population::reasons;
 use crate::sums::more;
@@ -25,7 +25,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         CapturedGraphs::SPEC,
         GraphSummary::SPEC,
         DecodeBandwidth::SPEC,
-        BandwidthSummary::SPEC,
+        DecodeBandwidthByKind::SPEC,
     ];
     let tables: Vec<_> = specs.into_iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
     let ranks: Vec<GraphSummaryRow> = rows::<GraphSummary>(partials).collect();
@@ -66,10 +66,10 @@ fn recorded(ranks: &[GraphSummaryRow]) -> Option<String> {
 type OperatorKey<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
 
 /// Calls, activities, and their summed duration.
-type OperatorSums = (u64, u64, Ns);
+type ReportedSums = (u64, u64, Ns);
 
 fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options) -> View {
-    let mut sums: BTreeMap<OperatorKey, OperatorSums> = BTreeMap::new();
+    let mut sums: BTreeMap<OperatorKey, ReportedSums> = BTreeMap::new();
     for r in rows::<GraphOps>(partials) {
         let GraphOpRow { op, op_source, op_guess, operator_count, activity_count, sum_ns, .. } = r;
         let sum = sums.entry((op, op_source, op_guess)).or_default();
@@ -87,7 +87,7 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
             gpu_ns: r.gpu_ns,
         });
     }
-    let cells = |((op, source, guess), (calls, activities, ns)): &(OperatorKey, OperatorSums)| {
+    let cells = |((op, source, guess), (calls, activities, ns)): &(OperatorKey, ReportedSums)| {
         vec![
             op.unwrap_or("[unnamed]").to_string(),
             if op.is_some() { fmt_count(*calls) } else { "-".to_string() },
@@ -246,11 +246,11 @@ fn captures(partials: &[Partial], options: &Options) -> View {
 }
 
 fn bandwidth(partials: &[Partial]) -> Option<View> {
-    let all: Vec<BandwidthSummaryRow> = rows::<BandwidthSummary>(partials).collect();
+    let all: Vec<DecodeBandwidthByKindRow> = rows::<DecodeBandwidthByKind>(partials).collect();
     if all.is_empty() {
         return None;
     }
-    let cells = |r: &BandwidthSummaryRow| {
+    let cells = |r: &DecodeBandwidthByKindRow| {
         vec![
             r.rank.to_string(),
             r.kind.to_string(),
@@ -263,7 +263,7 @@ fn bandwidth(partials: &[Partial]) -> Option<View> {
         ]
     };
     let mut notes = vec!["coverage: share of the GPU time of decode iterations whose bytes these are".to_string()];
-    let slow = |r: &&BandwidthSummaryRow| {
+    let slow = |r: &&DecodeBandwidthByKindRow| {
         r.kind == "weights"
             && r.peak_pct.is_some_and(|p| p < SLOW_PCT)
             && r.coverage_pct.is_some_and(|c| c >= COVERED_PCT)

@@ -88,7 +88,7 @@ impl Analysis for Idle {
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
-        let mut tables = Tables::default();
+        let mut tables = IdleTables::default();
         let names = HostNames::of(trace);
         for work in &trace.devices {
             device(trace, work, options, &names, &mut tables);
@@ -105,7 +105,7 @@ impl Analysis for Idle {
 }
 
 #[derive(Default)]
-struct Tables {
+struct IdleTables {
     idle: Idles,
     host: IdleHost,
     gaps: GapRows,
@@ -186,7 +186,7 @@ impl GapRows {
 /// Number of windows that are computed in parallel before they are written.
 const AT_ONCE: usize = 16;
 
-fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut Tables) {
+fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostNames, out: &mut IdleTables) {
     let idle = DeviceIdle::new(trace, work, options.kernel_wait_max, names, &[work.capture]);
     let texts: Vec<Cow<str>> = idle.keys().iter().map(|(_, name)| use_name(*name)).collect();
     for some in trace.windows(work, &options.model).chunks(AT_ONCE) {
@@ -222,9 +222,9 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
     streams(trace, work, options, &busy, default_thread, out);
 }
 
-type Row = (Scope, Option<u32>, Option<i64>, Option<bool>, Ns, Ns);
+type IdleWindow = (Scope, Option<u32>, Option<i64>, Option<bool>, Ns, Ns);
 
-fn push_idle(table: &mut Idles, rank: u32, device: Option<i64>, stream: Option<i64>, row: Row, s: IdleSums) {
+fn push_idle(table: &mut Idles, rank: u32, device: Option<i64>, stream: Option<i64>, row: IdleWindow, s: IdleSums) {
     let (scope, step, step_label, is_partial, ts_ns, dur_ns) = row;
     table.push(IdleRow {
         rank,
@@ -254,7 +254,7 @@ fn streams(
     options: &Options,
     device_busy: &Union,
     default_thread: Option<u32>,
-    out: &mut Tables,
+    out: &mut IdleTables,
 ) {
     let mut by_stream: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
     for &i in &work.activities {

@@ -2,10 +2,10 @@
 
 use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View};
 use crate::idle::{IdleHost, Idles};
-use crate::population::{DeviceRows, groups, reasons, several_devices};
+use crate::population::{SelectedRows, groups, reasons, several_devices};
 use crate::worst_first::{MergedGroups, WorstFirst};
 use hashbrown::{HashMap, HashSet};
-use hta_base::table::schema::Columns;
+use hta_base::table::schema::ColumnsOf;
 use hta_base::table::typed::Values;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::capital;
@@ -75,14 +75,14 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     Output { tables, observations, views, ..Output::default() }
 }
 
-struct Cause<'a> {
+struct IdleCause<'a> {
     activity: &'a str,
     name: &'a str,
     time: Ns,
 }
 
 /// Host activities during host wait, over the windows on which averages are based.
-fn causes<'a>(partials: &'a [Partial], groups: &[DeviceRows<Idles>]) -> Vec<Cause<'a>> {
+fn causes<'a>(partials: &'a [Partial], groups: &[SelectedRows<Idles>]) -> Vec<IdleCause<'a>> {
     let mut sums: HashMap<(&str, &str), Ns> = HashMap::new();
     let mut left = groups;
     for p in partials {
@@ -93,13 +93,14 @@ fn causes<'a>(partials: &'a [Partial], groups: &[DeviceRows<Idles>]) -> Vec<Caus
             host_times(&host, own).into_iter().for_each(|(key, ns)| *sums.entry(key).or_default() += ns);
         }
     }
-    let mut all: Vec<Cause> = sums.into_iter().map(|((activity, name), time)| Cause { activity, name, time }).collect();
+    let mut all: Vec<IdleCause> =
+        sums.into_iter().map(|((activity, name), time)| IdleCause { activity, name, time }).collect();
     all.sort_by_key(|c| (Reverse(c.time), c.activity, c.name));
     all
 }
 
 /// Sums of a rank's `idle_host` by activity and name, over the windows of its groups, ns.
-fn host_times<'a>(host: &Columns<'a, IdleHost>, groups: &[DeviceRows<Idles>]) -> Vec<((&'a str, &'a str), Ns)> {
+fn host_times<'a>(host: &ColumnsOf<'a, IdleHost>, groups: &[SelectedRows<Idles>]) -> Vec<((&'a str, &'a str), Ns)> {
     let keys = groups.iter().flat_map(|g| g.windows());
     let windows: HashSet<(Option<i64>, &str, Option<u32>)> = keys.map(|w| (w.device, w.scope, w.step)).collect();
     let mut sums: HashMap<(usize, usize), Ns> = HashMap::new();
@@ -119,14 +120,14 @@ fn host_times<'a>(host: &Columns<'a, IdleHost>, groups: &[DeviceRows<Idles>]) ->
     sums.into_iter().map(|(keys, ns)| (text(keys), ns)).collect()
 }
 
-fn observation(g: &DeviceRows<Idles>, partials: &[Partial], several: bool) -> Option<Observation> {
+fn observation(g: &SelectedRows<Idles>, partials: &[Partial], several: bool) -> Option<Observation> {
     let idle = g.mean(|t| t.idle_ns);
     let share = g.percent(|t| t.idle_ns);
     if idle == 0 || share.is_none_or(|s| s < 2.0) {
         return None;
     }
     let own: Vec<Partial> = partials.iter().filter(|p| p.rank == g.rank).cloned().collect();
-    let one = [DeviceRows { rows: g.rows.clone(), ..*g }];
+    let one = [SelectedRows { rows: g.rows.clone(), ..*g }];
     let causes = causes(&own, &one);
     let host = g.mean(|t| t.host_wait_ns);
     let mut sentence = format!(

@@ -5,7 +5,7 @@ use crate::facts::collectives::activity_kind;
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::KernelWorks;
-use crate::facts::machine::Launches;
+use crate::facts::machine::LaunchShapes;
 use crate::facts::modules::modules_by_row;
 use crate::facts::operator_work::OperatorWorks;
 use hashbrown::HashMap;
@@ -72,7 +72,7 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
     let (kernels, works) = (KernelWorks::of(trace), OperatorWorks::of(trace));
     let nodes = GraphNodes::of(trace);
     let directions = Directions::of(trace);
-    let mut launches = Launches::new(trace);
+    let mut launches = LaunchShapes::new(trace);
     let (module_of, paths) = modules_by_row(trace);
     let mut names: HashMap<StrId, (String, String)> = HashMap::new();
     for (i, a) in (0..).zip(&trace.activities) {

@@ -6,13 +6,13 @@ pub mod record_edges;
 pub mod recorders;
 
 use crate::api::{Options, Partial, RowEmitter, rows};
-use crate::facts::machine::Launches;
+use crate::facts::machine::LaunchShapes;
 use crate::facts::serving_mode::ServingMode;
 use crate::inventory::kernels::KernelsTable;
 use crate::inventory::record_edges::RecordEdgeTable;
 use crate::inventory::recorders::Recorders;
 use crate::job::Clock;
-use crate::recording::belong::{Origin, captures};
+use crate::recording::belong::{FileOrigin, captures};
 use crate::recording::facts::{Recordings, of_rank};
 use crate::recording::limit::TrustTable;
 use hta_base::health::Counter;
@@ -131,7 +131,7 @@ pub fn processes_note(partials: &[Partial]) -> Option<String> {
         names.push("...".to_string());
     }
     let batches = partials.iter().filter_map(|p| p.table(Recordings::SPEC));
-    let origins: Vec<Origin> = batches.flat_map(Recordings::rows).map(Origin::from).collect();
+    let origins: Vec<FileOrigin> = batches.flat_map(Recordings::rows).map(FileOrigin::from).collect();
     let (who, needed) = match captures(&origins).is_empty() {
         true => ("of several engines of one server", "engine"),
         false => ("captures that a process wrote one after the other", "capture"),
@@ -237,7 +237,7 @@ pub fn set_clock(partial: &mut Partial, clock: &Clock) {
 }
 
 fn health(trace: &RankTrace) -> Batch {
-    let mut launches = Launches::new(trace);
+    let mut launches = LaunchShapes::new(trace);
     let wrong = trace.activities.iter().filter(|a| launches.wrongly_zero(a).is_some()).count();
     let mut health = trace.health.clone();
     health.add(Counter::OccupancyZero, wrong as u64, None, "");

@@ -7,7 +7,7 @@ use hta_trace::step::Step;
 
 /// What iterations must have in common to be compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kind {
+pub(crate) struct IterationKind {
     pub(crate) phase: Option<&'static str>,
     /// The engine's word, if the phase is not known.
     pub(crate) mode: Option<String>,
@@ -15,18 +15,18 @@ pub(crate) struct Kind {
 }
 
 /// An iteration that `--steps` keeps.
-pub(crate) struct Chosen<'a> {
+pub(crate) struct ChosenIteration<'a> {
     pub(crate) step: &'a Step,
     /// The first after the profiler started.
     pub(crate) is_first: bool,
     pub(crate) m: Measured<'a>,
 }
 
-impl Chosen<'_> {
-    pub(crate) fn kind(&self) -> Kind {
+impl ChosenIteration<'_> {
+    pub(crate) fn kind(&self) -> IterationKind {
         let about = &self.m.host.about;
         let mode = about.mode.clone().filter(|_| about.phase.is_none());
-        Kind { phase: about.phase.map(Phase::name), mode, requests: about.requests }
+        IterationKind { phase: about.phase.map(Phase::name), mode, requests: about.requests }
     }
 
     /// Tokens by which it brings its requests on, per time; `None` if either is not known.

@@ -105,7 +105,7 @@ pub(crate) fn measure<'a>(trace: &RankTrace, work: &DeviceWork, iterations: &'a 
     let busy = work.timeline.busy();
     let replayed = replayed(trace, &on_device, &busy);
     let last_host = last_host_event(trace, iterations);
-    let mut categories = Categories { trace, known: BTreeMap::new() };
+    let mut categories = NamedCategories { trace, known: BTreeMap::new() };
     let mut out = Vec::with_capacity(on_device.len());
     for (k, of) in on_device.iter().enumerate() {
         let Some(host) = iterations.all.get(of.index) else { continue };
@@ -274,12 +274,12 @@ fn last_host_event(trace: &RankTrace, iterations: &Iterations) -> Ns {
 }
 
 /// Categories of activities, by their names.
-struct Categories<'a> {
+struct NamedCategories<'a> {
     trace: &'a RankTrace,
     known: BTreeMap<StrId, &'static str>,
 }
 
-impl Categories<'_> {
+impl NamedCategories<'_> {
     fn of(&mut self, own: &[u32]) -> BTreeMap<&'static str, (u64, Ns)> {
         let trace = self.trace;
         let mut out: BTreeMap<&'static str, (u64, Ns)> = BTreeMap::new();

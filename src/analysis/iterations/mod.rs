@@ -14,13 +14,13 @@ use crate::facts::iterations::Iterations;
 use crate::inventory::base_name;
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use chosen::Chosen;
+use chosen::ChosenIteration;
 use hta_trace::iteration::{Engine, Phase};
 use hta_trace::meta::RankSource;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::Step;
 use measure::measure;
-use phases::{Place, counted_iterations, slow_iterations};
+use phases::{EnginePlace, counted_iterations, slow_iterations};
 use tables::{IterationCategories, IterationPhases};
 pub use tables::{IterationRow, IterationsTable};
 
@@ -47,11 +47,11 @@ impl Analysis for IterationsOf {
         let (mut of_phases, mut categories) = (IterationPhases::default(), IterationCategories::default());
         let is_chosen = |s: &Step| options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
         for work in trace.devices.iter().filter(|d| d.is_gpu) {
-            let all: Vec<Chosen> = measure(trace, work, &iterations)
+            let all: Vec<ChosenIteration> = measure(trace, work, &iterations)
                 .into_iter()
                 .filter_map(|m| {
                     let step = trace.steps.steps.get(m.host.step as usize).filter(|s| is_chosen(s))?;
-                    Some(Chosen { is_first: step.index == 0 && !trace.edges.is_excerpt, step, m })
+                    Some(ChosenIteration { is_first: step.index == 0 && !trace.edges.is_excerpt, step, m })
                 })
                 .collect();
             let (slow, counted) = (slow_iterations(&all), counted_iterations(&all));
@@ -60,7 +60,7 @@ impl Analysis for IterationsOf {
             }
             let is_process = trace.rank_source == RankSource::Process;
             let process = is_process.then_some(base_name(&trace.file));
-            let place = Place { rank: trace.rank, device: work.device, process };
+            let place = EnginePlace { rank: trace.rank, device: work.device, process };
             phases::push((&mut of_phases, &mut categories), place, &all, &slow, &counted);
         }
         let reason = match (iterations.all.is_empty(), trace.is_cpu_only()) {
@@ -80,7 +80,7 @@ fn push(
     table: &mut IterationsTable,
     trace: &RankTrace,
     device: Option<i64>,
-    of: &Chosen,
+    of: &ChosenIteration,
     (is_counted, is_slow): (bool, Option<bool>),
 ) {
     let (m, about) = (&of.m, &of.m.host.about);

@@ -1,6 +1,6 @@
 //! Iterations of one phase and batch together: only these do the same work.
 
-use crate::iterations::chosen::{Chosen, Kind, rate};
+use crate::iterations::chosen::{ChosenIteration, IterationKind, rate};
 use crate::iterations::tables::{IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases};
 use crate::steps::judge::StepStats;
 use crate::summary::Summary;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Whose iterations they are.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct EnginePlace<'a> {
     pub(crate) rank: u32,
     pub(crate) device: Option<i64>,
     /// The file, if the processes of the set are no ranks of one job.
@@ -20,8 +20,8 @@ pub struct Place<'a> {
 /// Fewest iterations from which the first one after the profiler started is left out of averages.
 const FEWEST: usize = 3;
 
-fn by_kind(all: &[Chosen]) -> BTreeMap<Kind, Vec<usize>> {
-    let mut out: BTreeMap<Kind, Vec<usize>> = BTreeMap::new();
+fn by_kind(all: &[ChosenIteration]) -> BTreeMap<IterationKind, Vec<usize>> {
+    let mut out: BTreeMap<IterationKind, Vec<usize>> = BTreeMap::new();
     for (i, of) in all.iter().enumerate() {
         out.entry(of.kind()).or_default().push(i);
     }
@@ -29,10 +29,10 @@ fn by_kind(all: &[Chosen]) -> BTreeMap<Kind, Vec<usize>> {
 }
 
 /// Whether each iteration is slow among those of its kind; `None` with too few.
-pub(crate) fn slow_iterations(all: &[Chosen]) -> Vec<Option<bool>> {
+pub(crate) fn slow_iterations(all: &[ChosenIteration]) -> Vec<Option<bool>> {
     let mut out = vec![None; all.len()];
     for of in by_kind(all).into_values() {
-        let left_out = |c: &Chosen| c.step.is_partial || (c.is_first && of.len() >= FEWEST);
+        let left_out = |c: &ChosenIteration| c.step.is_partial || (c.is_first && of.len() >= FEWEST);
         let lengths: Vec<(Ns, bool)> = of.iter().map(|&i| (all[i].m.window.len(), left_out(&all[i]))).collect();
         let stats = StepStats::new(&lengths);
         for (i, (len, _)) in of.into_iter().zip(lengths) {
@@ -44,7 +44,7 @@ pub(crate) fn slow_iterations(all: &[Chosen]) -> Vec<Option<bool>> {
 
 /// Whether each iteration is in the averages of its kind: neither partial nor the first after the profiler started,
 /// unless nothing else is left.
-pub(crate) fn counted_iterations(all: &[Chosen]) -> Vec<bool> {
+pub(crate) fn counted_iterations(all: &[ChosenIteration]) -> Vec<bool> {
     let mut out = vec![false; all.len()];
     for of in by_kind(all).into_values() {
         let full: Vec<usize> = of.iter().copied().filter(|&i| !all[i].step.is_partial).collect();
@@ -59,14 +59,14 @@ pub(crate) fn counted_iterations(all: &[Chosen]) -> Vec<bool> {
 
 pub(crate) fn push(
     (table, categories): (&mut IterationPhases, &mut IterationCategories),
-    place: Place,
-    all: &[Chosen],
+    place: EnginePlace,
+    all: &[ChosenIteration],
     slow: &[Option<bool>],
     counted: &[bool],
 ) {
     for (kind, of) in by_kind(all) {
-        let members: Vec<&Chosen> = of.iter().map(|&i| &all[i]).collect();
-        let counted: Vec<&Chosen> = of.iter().filter(|&&i| counted[i]).map(|&i| &all[i]).collect();
+        let members: Vec<&ChosenIteration> = of.iter().map(|&i| &all[i]).collect();
+        let counted: Vec<&ChosenIteration> = of.iter().filter(|&&i| counted[i]).map(|&i| &all[i]).collect();
         let slow_count = of.iter().filter(|&&i| slow[i] == Some(true)).count();
         push_kind(table, place, &kind, (&members, &counted), slow_count as u64);
         push_categories(categories, place, &kind, &members);
@@ -75,9 +75,9 @@ pub(crate) fn push(
 
 fn push_kind(
     table: &mut IterationPhases,
-    Place { rank, device, process }: Place,
-    kind: &Kind,
-    (members, counted): (&[&Chosen], &[&Chosen]),
+    EnginePlace { rank, device, process }: EnginePlace,
+    kind: &IterationKind,
+    (members, counted): (&[&ChosenIteration], &[&ChosenIteration]),
     slow_count: u64,
 ) {
     // An iteration without a next one has no period, so it only counts if none has.
@@ -85,18 +85,18 @@ fn push_kind(
     let has_period = measured().next().is_some();
     // If what follows is lost, the ranges on the host still say how often one begins.
     let lost_count = members.iter().filter(|c| c.step.is_lost).count() as u64;
-    let on_host: Vec<&Chosen> = members.iter().filter(|c| c.m.host_period.is_some()).copied().collect();
+    let on_host: Vec<&ChosenIteration> = members.iter().filter(|c| c.m.host_period.is_some()).copied().collect();
     let by_host = !has_period && lost_count > 0 && !on_host.is_empty();
-    let timed: Vec<&Chosen> = match (has_period, by_host) {
+    let timed: Vec<&ChosenIteration> = match (has_period, by_host) {
         (true, _) => measured().copied().collect(),
         (false, true) => on_host,
         (false, false) => counted.to_vec(),
     };
-    let time = |c: &&Chosen| c.m.host_period.filter(|_| by_host).unwrap_or(c.m.period);
+    let time = |c: &&ChosenIteration| c.m.host_period.filter(|_| by_host).unwrap_or(c.m.period);
     let periods = Summary::new(timed.iter().map(time).collect());
     let windows = Summary::new(counted.iter().map(|c| c.m.window.len()).collect());
     let busy: Ns = counted.iter().map(|c| c.m.window_busy).sum();
-    let sum = |of: &[&Chosen], tokens: fn(&Chosen) -> Option<u64>| {
+    let sum = |of: &[&ChosenIteration], tokens: fn(&ChosenIteration) -> Option<u64>| {
         of.iter().try_fold(0u64, |sum, c| tokens(c).and_then(|n| sum.checked_add(n)))
     };
     table.push(IterationPhaseRow {
@@ -135,9 +135,9 @@ fn push_kind(
 
 fn push_categories(
     table: &mut IterationCategories,
-    Place { rank, device, .. }: Place,
-    kind: &Kind,
-    members: &[&Chosen],
+    EnginePlace { rank, device, .. }: EnginePlace,
+    kind: &IterationKind,
+    members: &[&ChosenIteration],
 ) {
     let mut sums: BTreeMap<&'static str, (u64, Ns)> = BTreeMap::new();
     for (category, (count, ns)) in members.iter().flat_map(|c| &c.m.categories) {

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 /// The cause of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Cause {
+pub(crate) enum DelayCause {
     /// All kernels take longer by one factor: lower clocks, heat, a slower device.
     SlowDevice,
     /// The same launches of one kernel take longer.
@@ -41,24 +41,24 @@ pub(crate) enum Cause {
     MoreHost(TimeUse),
 }
 
-impl Cause {
+impl DelayCause {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Cause::SlowDevice => "slow_device",
-            Cause::SlowKernel => "slow_kernel",
-            Cause::OtherKernels => "other_kernels",
-            Cause::Copies => "copies",
-            Cause::EarlierWait => "earlier_wait",
-            Cause::EarlierTransfer => "earlier_transfer",
-            Cause::UnmatchedCommunication => "unmatched_communication",
-            Cause::Host(what) | Cause::MoreHost(what) => what.name(),
+            DelayCause::SlowDevice => "slow_device",
+            DelayCause::SlowKernel => "slow_kernel",
+            DelayCause::OtherKernels => "other_kernels",
+            DelayCause::Copies => "copies",
+            DelayCause::EarlierWait => "earlier_wait",
+            DelayCause::EarlierTransfer => "earlier_transfer",
+            DelayCause::UnmatchedCommunication => "unmatched_communication",
+            DelayCause::Host(what) | DelayCause::MoreHost(what) => what.name(),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Difference {
-    pub(crate) cause: Cause,
+    pub(crate) cause: DelayCause,
     pub(crate) name: StrId,
     pub(crate) detail: StrId,
     /// The rank that caused an earlier wait, followed through chains of waiting.
@@ -141,11 +141,11 @@ pub(crate) fn differences_of(
     kernels(&mut entries, known, &mut out);
     for ((what, name, detail), b) in entries {
         let cause = match what {
-            TimeUse::Copy => Cause::Copies,
+            TimeUse::Copy => DelayCause::Copies,
             TimeUse::Operator | TimeUse::LaunchCall | TimeUse::SyncCall if b.count[0] > b.count[1] => {
-                Cause::MoreHost(what)
+                DelayCause::MoreHost(what)
             }
-            _ => Cause::Host(what),
+            _ => DelayCause::Host(what),
         };
         push(&mut out, cause, name, detail, None, b);
     }
@@ -155,7 +155,14 @@ pub(crate) fn differences_of(
     out
 }
 
-fn push(out: &mut Vec<Difference>, cause: Cause, name: StrId, detail: StrId, origin: Option<u32>, b: LateAndTypical) {
+fn push(
+    out: &mut Vec<Difference>,
+    cause: DelayCause,
+    name: StrId,
+    detail: StrId,
+    origin: Option<u32>,
+    b: LateAndTypical,
+) {
     out.push(Difference {
         cause,
         name,
@@ -196,11 +203,11 @@ fn kernels(
     let common: Ns = same.iter().map(|(_, b)| scaled(b.time[1])).sum();
     if common > 0 {
         let b = LateAndTypical { time: [total + common, total], count: [same.len() as i64; 2] };
-        push(out, Cause::SlowDevice, StrId::EMPTY, StrId::EMPTY, None, b);
+        push(out, DelayCause::SlowDevice, StrId::EMPTY, StrId::EMPTY, None, b);
     }
     for x in &all {
         let ((_, name, detail), mut b) = *x;
-        let cause = if alike(x) { Cause::SlowKernel } else { Cause::OtherKernels };
+        let cause = if alike(x) { DelayCause::SlowKernel } else { DelayCause::OtherKernels };
         if alike(x) && common > 0 {
             b.time[0] -= scaled(b.time[1]);
         }
@@ -230,7 +237,7 @@ fn factor(pairs: &[(Ns, Ns)], total: Ns) -> Option<f64> {
 /// Differences in the exposed communication inside the two windows, by instance: waiting with its origin, transfer,
 /// unmatched.
 fn communication(job: &Job, windows: &Windows, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
-    let mut sums: BTreeMap<(Cause, Option<u32>), LateAndTypical> = BTreeMap::new();
+    let mut sums: BTreeMap<(DelayCause, Option<u32>), LateAndTypical> = BTreeMap::new();
     for (k, (m, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
         for (cause, origin, time) in exposed(job, windows, *m, w) {
             let both = sums.entry((cause, origin)).or_default();
@@ -244,7 +251,7 @@ fn communication(job: &Job, windows: &Windows, pairs: &[[(Member, LocalWindow); 
 }
 
 /// Exposed communication of a window. Each instant counts once: transfer before unmatched before waiting.
-fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cause, Option<u32>, Ns)> {
+fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(DelayCause, Option<u32>, Ns)> {
     let mut origins: BTreeMap<u32, Option<u32>> = BTreeMap::new();
     let pieces = pieces(job, m, w).into_iter();
     pieces
@@ -254,11 +261,11 @@ fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Cau
                 (ExposedKind::Sync, Some(call)) => {
                     let instance = || job.outcome(Member { part: m.part, call }).map(|o| o.instance);
                     let of_call = || instance().and_then(|i| origin(job, windows, i, 0));
-                    (Cause::EarlierWait, *origins.entry(call).or_insert_with(of_call), time)
+                    (DelayCause::EarlierWait, *origins.entry(call).or_insert_with(of_call), time)
                 }
-                (ExposedKind::Transfer, _) => (Cause::EarlierTransfer, None, time),
+                (ExposedKind::Transfer, _) => (DelayCause::EarlierTransfer, None, time),
                 // Communication that does not belong to a call counts as unmatched, too.
-                _ => (Cause::UnmatchedCommunication, None, time),
+                _ => (DelayCause::UnmatchedCommunication, None, time),
             }
         })
         .collect()

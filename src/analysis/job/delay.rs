@@ -69,7 +69,7 @@ pub(crate) struct Chain {
     pub(crate) arrivals: Vec<(u32, Ns)>,
     /// By part: waiting time of the other members in instances where it came last, ns.
     pub(crate) imposed: BTreeMap<u32, Ns>,
-    links: Vec<Link>,
+    links: Vec<ChainLink>,
     /// Index of the link of each member's call.
     links_of: HashMap<Member, u32>,
     on_host: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Chain {
 
 /// The contribution of one instance to the length of its chain.
 #[derive(Debug, Clone)]
-struct Link {
+struct ChainLink {
     /// The part that was ready last, if others depend on it.
     late: Option<u32>,
     /// Members grouped by the instance after which their local time starts, as far as their order matters.
@@ -108,7 +108,7 @@ struct ReadyMember {
     slack: Ns,
 }
 
-impl Link {
+impl ChainLink {
     /// When the last member was ready.
     fn ready(&self) -> Ns {
         self.behind.iter().map(|b| b.last.ready).max().unwrap_or(Ns::MIN)
@@ -170,7 +170,7 @@ impl Chain {
     /// How much earlier the last instance would have ended if this part had been ready no later than the last of the
     /// others.
     fn gain(&self, part: u32) -> Ns {
-        let without = |l: &Link| Some(part).filter(|p| l.late == Some(*p));
+        let without = |l: &ChainLink| Some(part).filter(|p| l.late == Some(*p));
         if self.on_host {
             let gains = self.links.iter().map(|l| l.ready() - l.ready_without(without(l), &[]));
             return gains.max().unwrap_or(0);
@@ -345,7 +345,7 @@ fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bo
     let is_comparable = behind.len() == 1;
     let position = chain.links.len() as u32;
     chain.links_of.extend(members.iter().map(|m| (*m, position)));
-    chain.links.push(Link {
+    chain.links.push(ChainLink {
         late: late.map(|m| m.part),
         behind: behind.into_values().collect(),
         end: members.iter().map(end).max().unwrap_or(found.last),

@@ -72,13 +72,13 @@ pub(crate) struct Resolved {
     pub(crate) unknown: Vec<(u32, u32)>,
 }
 
-type ByName<'a> = BTreeMap<(Option<&'a str>, Option<u32>, &'a [u32]), Vec<(u32, u32)>>;
+type NamedGroups<'a> = BTreeMap<(Option<&'a str>, Option<u32>, &'a [u32]), Vec<(u32, u32)>>;
 
 /// Matches the local groups of all parts. `used[part]`: local groups with calls, in order of first use.
 pub(crate) fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
     let local = |part: u32, g: u32| &parts[part as usize].calls.groups[g as usize];
     let mut by_members: BTreeMap<&Members, Vec<(u32, u32)>> = BTreeMap::new();
-    let mut by_name: ByName = BTreeMap::new();
+    let mut by_name: NamedGroups = BTreeMap::new();
     let mut unknown = Vec::new();
     for (part, groups) in used.iter().enumerate() {
         for &g in groups {

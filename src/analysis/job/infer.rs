@@ -8,7 +8,7 @@
 
 use crate::job::groups::Group;
 use crate::job::part::RankSummary;
-use crate::job::sequence::{Pairing, Sequence, TokenAtEnd, Tokens, offset, pairs};
+use crate::job::sequence::{CallSequence, KeyNumbers, PartnerKind, TokenAtEnd, offset, pairs};
 use hta_base::units::Ns;
 use hta_trace::collective::{CollectiveKind, Members};
 use rayon::prelude::*;
@@ -24,7 +24,7 @@ pub(crate) struct Inferred {
 struct PartCalls {
     id: (u32, u32),
     calls: Vec<u32>,
-    sequence: Sequence,
+    sequence: CallSequence,
     /// Start of each call; `None` for kinds that some members leave early.
     starts: Vec<Option<Ns>>,
 }
@@ -34,7 +34,7 @@ const SAMPLE: usize = 64;
 
 /// Finds groups among local groups without members, given as (part, local group).
 pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferred> {
-    let mut tokens = Tokens::default();
+    let mut tokens = KeyNumbers::default();
     // Units with different recorded properties cannot be in one group.
     let mut classes: BTreeMap<(Option<u32>, Option<&str>), Vec<PartCalls>> = BTreeMap::new();
     for &(part, g) in unknown {
@@ -53,7 +53,7 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
             let bytes = c.bytes.filter(|_| c.kind != CollectiveKind::AllToAll);
             TokenAtEnd { token: tokens.of((c.kind, bytes, c.seq)), end: c.span.end }
         };
-        let sequence = Sequence::new(calls.iter().map(item).collect());
+        let sequence = CallSequence::new(calls.iter().map(item).collect());
         let start = |i: &u32| {
             let c = &p.calls.calls[*i as usize];
             c.kind.is_synchronous().then_some(c.arrival())
@@ -101,7 +101,7 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
 /// partner, or the two cannot have taken part in the same collectives.
 fn disagreement(a: &PartCalls, b: &PartCalls) -> Option<Ns> {
     let shift = offset(&a.sequence, &b.sequence)?;
-    let matches = pairs(&a.sequence, &b.sequence, shift, Pairing::Ends);
+    let matches = pairs(&a.sequence, &b.sequence, shift, PartnerKind::Ends);
     if matches.len() * 2 < a.calls.len().min(b.calls.len()) {
         return None;
     }
@@ -201,7 +201,7 @@ mod tests {
         let end = |i: u64| i as Ns * 1_000_000 + moment(i) + noise(i) + Ns::from(part % 100) * 1_000;
         let items = (0..CALLS).map(|i| TokenAtEnd { token: 0, end: end(i) }).collect();
         let calls: Vec<u32> = (0..CALLS as u32).collect();
-        PartCalls { id: (part, 0), starts: vec![None; calls.len()], sequence: Sequence::new(items), calls }
+        PartCalls { id: (part, 0), starts: vec![None; calls.len()], sequence: CallSequence::new(items), calls }
     }
 
     #[test]

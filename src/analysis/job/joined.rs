@@ -7,10 +7,10 @@ use crate::job::meeting::meeting_points;
 use crate::job::origin;
 use crate::job::part::{RankSummary, SyncPoints};
 use crate::job::strays::{self, Stray};
-use crate::job::waits::{Arrivals, CallWait, Waits, root, split};
+use crate::job::waits::{Arrivals, CallWait, JobWaits, root, split};
 use hta_base::units::{Ns, Span, fmt_ns};
-use hta_trace::collective::Call;
-use hta_trace::shared::Shared;
+use hta_trace::collective::CollectiveCall;
+use hta_trace::shared::SharedFacts;
 use hta_trace::strings::Interner;
 use std::any::Any;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ pub struct Job {
     pub clocks: Vec<Clock>,
     /// Whether only collectives show that the times of the ranks have one origin.
     pub(crate) is_origin_proved: bool,
-    waits: Waits,
+    waits: JobWaits,
     /// Collectives whose members end apart, in order of instance.
     pub(crate) strays: Vec<Stray>,
     /// By part and call: whether the rank met the others at its end, so that its next local time starts there.
     met: Vec<Vec<bool>>,
     /// Names in the parts' local work.
     pub(crate) names: Interner,
-    shared: Shared,
+    shared: SharedFacts,
 }
 
 impl Job {
@@ -46,7 +46,7 @@ impl Job {
         let waits = split(&parts, &matched, &clocks);
         let strays = strays::find(&parts, &matched, &clocks);
         let met = meeting_points(&parts, &matched);
-        Self { parts, matched, clocks, is_origin_proved, waits, strays, met, names, shared: Shared::default() }
+        Self { parts, matched, clocks, is_origin_proved, waits, strays, met, names, shared: SharedFacts::default() }
     }
 
     /// Shared data of several analyses, identified by its type; computed when first requested.
@@ -62,7 +62,7 @@ impl Job {
         self.matched.members(i)
     }
 
-    pub(crate) fn call(&self, m: Member) -> &Call {
+    pub(crate) fn call(&self, m: Member) -> &CollectiveCall {
         &self.parts[m.part as usize].calls.calls[m.call as usize]
     }
 

@@ -136,7 +136,7 @@ pub struct Local {
     pub(crate) cuts: Vec<Ns>,
     /// Start of each piece in `packed`, followed by the end.
     first: Vec<u32>,
-    keys: Vec<Key>,
+    keys: Vec<LocalUse>,
     packed: Vec<u8>,
 }
 
@@ -150,10 +150,10 @@ struct RunningSum {
     time: Ns,
 }
 
-type Key = (TimeUse, StrId, StrId);
+type LocalUse = (TimeUse, StrId, StrId);
 
 /// A stretch of time with one use, and the number of its starts.
-type Stretch = (Span, Key, u32);
+type UseStretch = (Span, LocalUse, u32);
 
 impl Local {
     /// The entries of the pieces inside `window`, whose ends must be cuts.
@@ -196,8 +196,8 @@ impl Local {
         out.finish(cuts)
     }
 
-    fn build(cuts: Vec<Ns>, stretches: Vec<Stretch>) -> Self {
-        let mut pieces: Vec<HashMap<Key, RunningSum>> = Vec::new();
+    fn build(cuts: Vec<Ns>, stretches: Vec<UseStretch>) -> Self {
+        let mut pieces: Vec<HashMap<LocalUse, RunningSum>> = Vec::new();
         pieces.resize_with(cuts.len().saturating_sub(1), HashMap::new);
         for (span, key, count) in stretches {
             let mut i = cuts.partition_point(|c| *c <= span.start).saturating_sub(1);
@@ -225,8 +225,8 @@ impl Local {
 #[derive(Default)]
 struct LocalBuilder {
     first: Vec<u32>,
-    known: HashMap<Key, u64>,
-    keys: Vec<Key>,
+    known: HashMap<LocalUse, u64>,
+    keys: Vec<LocalUse>,
     packed: Vec<u8>,
 }
 
@@ -236,9 +236,9 @@ impl LocalBuilder {
     }
 
     /// Adds the next piece: the largest entries by name, the rest by kind.
-    fn push(&mut self, piece: HashMap<Key, RunningSum>) {
+    fn push(&mut self, piece: HashMap<LocalUse, RunningSum>) {
         self.begin();
-        let mut all: Vec<(Key, RunningSum)> = piece.into_iter().collect();
+        let mut all: Vec<(LocalUse, RunningSum)> = piece.into_iter().collect();
         all.sort_unstable_by_key(|(key, t)| (std::cmp::Reverse(t.time), *key));
         let mut rest: BTreeMap<TimeUse, RunningSum> = BTreeMap::new();
         for (i, (key, tally)) in all.into_iter().enumerate() {
@@ -255,7 +255,7 @@ impl LocalBuilder {
         }
     }
 
-    fn entry(&mut self, key: Key, tally: &RunningSum) {
+    fn entry(&mut self, key: LocalUse, tally: &RunningSum) {
         let next = self.keys.len() as u64;
         let id = *self.known.entry(key).or_insert(next);
         if id == next {
@@ -285,7 +285,7 @@ pub(crate) fn of_device(
     hosts: &HostNames,
     names: &mut Interner,
 ) -> Local {
-    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut stretches: Vec<UseStretch> = Vec::new();
     let mut shapes: HashMap<(Option<StrId>, Option<StrId>), StrId> = HashMap::new();
     let mut known: HashMap<StrId, StrId> = HashMap::new();
     let acts = || work.activities.iter().map(|&i| &trace.activities[i as usize]);
@@ -330,12 +330,12 @@ pub(crate) fn of_device(
 pub(crate) fn of_host(trace: &RankTrace, cuts: Vec<Ns>, hosts: &HostNames, names: &mut Interner) -> Local {
     let main = trace.main_thread();
     let mut out = LocalBuilder::default();
-    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut stretches: Vec<UseStretch> = Vec::new();
     // Piece by piece, because the whole thread at once would be as large as its trace.
     for ends in cuts.windows(2) {
         let piece = Span::new(ends[0], ends[1]);
         host_uses(trace, hosts, main, piece, names, &mut stretches);
-        let mut tallies: HashMap<Key, RunningSum> = HashMap::new();
+        let mut tallies: HashMap<LocalUse, RunningSum> = HashMap::new();
         for (span, key, count) in stretches.drain(..) {
             let t = tallies.entry(key).or_default();
             t.count += count;
@@ -352,7 +352,7 @@ fn host_uses(
     thread: Option<u32>,
     window: Span,
     names: &mut Interner,
-    out: &mut Vec<Stretch>,
+    out: &mut Vec<UseStretch>,
 ) {
     let mut previous = None;
     hosts.each_use(trace, thread, window, |used| {

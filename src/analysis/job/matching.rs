@@ -8,31 +8,31 @@
 use crate::job::groups::{Group, Resolved, resolve};
 use crate::job::infer::infer;
 use crate::job::part::RankSummary;
-use crate::job::sequence::{Pairing, Sequence, TokenAtEnd, Tokens, offset, pairs};
+use crate::job::sequence::{CallSequence, KeyNumbers, PartnerKind, TokenAtEnd, offset, pairs};
 use hta_base::units::Ns;
-use hta_trace::collective::{Call, CollectiveKind};
+use hta_trace::collective::{CollectiveCall, CollectiveKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How an instance was matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Method {
+pub enum MatchMethod {
     /// By group, kind and sequence number.
     Number,
     /// By alignment of sequences of kind, size, type and end.
     Sequence,
-    /// As `Sequence`, in a group whose members were inferred.
+    /// As `CallSequence`, in a group whose members were inferred.
     Inferred,
     /// By sender, receiver and order.
     Peers,
 }
 
-impl Method {
+impl MatchMethod {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Method::Number => "seq",
-            Method::Sequence => "sequence",
-            Method::Inferred => "inferred",
-            Method::Peers => "peers",
+            MatchMethod::Number => "seq",
+            MatchMethod::Sequence => "sequence",
+            MatchMethod::Inferred => "inferred",
+            MatchMethod::Peers => "peers",
         }
     }
 }
@@ -53,7 +53,7 @@ pub struct Instance {
     pub(crate) seq: Option<u64>,
     /// The largest size over the members, bytes.
     pub(crate) bytes: Option<i64>,
-    pub(crate) method: Method,
+    pub(crate) method: MatchMethod,
     /// Index of its first member in [`Matched::members`].
     first: u32,
     count: u32,
@@ -85,7 +85,7 @@ impl Instance {
             kind,
             seq: None,
             bytes: None,
-            method: Method::Number,
+            method: MatchMethod::Number,
             first: 0,
             count: 0,
             expected: 0,
@@ -138,7 +138,7 @@ impl Matched {
         &mut self,
         parts: &[RankSummary],
         group: u32,
-        method: Method,
+        method: MatchMethod,
         expected: usize,
         mut members: Vec<Member>,
     ) {
@@ -155,7 +155,7 @@ impl Matched {
         self.instances.push(Instance {
             group,
             kind,
-            seq: seq.filter(|_| method == Method::Number),
+            seq: seq.filter(|_| method == MatchMethod::Number),
             bytes: members.iter().filter_map(|m| call(m).bytes).max(),
             method,
             first: self.members.len() as u32,
@@ -208,19 +208,19 @@ pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
         }
     }
     for (g, uses) in uses.iter().enumerate() {
-        group(&mut matched, parts, g as u32, uses, Method::Sequence);
+        group(&mut matched, parts, g as u32, uses, MatchMethod::Sequence);
     }
     for found in infer(parts, &unknown) {
         let uses: Vec<Use> = found.calls.into_iter().map(|(part, calls)| Use { part, calls }).collect();
         let g = matched.add_group(found.group);
-        group(&mut matched, parts, g, &uses, Method::Inferred);
+        group(&mut matched, parts, g, &uses, MatchMethod::Inferred);
     }
     let recorded: Vec<u32> = parts.iter().filter(|p| !p.is_left_out).map(|p| p.rank).collect();
     matched.groups.iter_mut().for_each(|g| g.misses_rank = g.misses(&recorded));
     matched
 }
 
-fn call<'a>(parts: &'a [RankSummary], u: &Use, i: u32) -> &'a Call {
+fn call<'a>(parts: &'a [RankSummary], u: &Use, i: u32) -> &'a CollectiveCall {
     &parts[u.part as usize].calls.calls[i as usize]
 }
 
@@ -229,7 +229,7 @@ fn numbered(parts: &[RankSummary], u: &Use) -> bool {
 }
 
 /// Matches a group by number if all calls have one, else by sequence.
-fn group(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use], otherwise: Method) {
+fn group(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use], otherwise: MatchMethod) {
     let expected = matched.groups[g as usize].expected();
     let kept = (matched.instances.len(), matched.members.len(), matched.conflicts.len());
     if !uses.is_empty() && uses.iter().all(|u| numbered(parts, u)) {
@@ -263,7 +263,7 @@ fn by_number(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use],
     let mut shared = 0;
     for same in keyed.chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2)) {
         shared += if same.len() > 1 { same.len() } else { 0 };
-        matched.add(parts, g, Method::Number, expected, same.iter().map(|k| k.3).collect());
+        matched.add(parts, g, MatchMethod::Number, expected, same.iter().map(|k| k.3).collect());
     }
     for same in keyed.chunk_by(|a, b| a.0 == b.0) {
         let mut kinds: Vec<CollectiveKind> = same.iter().map(|k| k.1).collect();
@@ -278,9 +278,16 @@ fn by_number(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use],
     uses.len() < 2 || shared * 4 >= keyed.len()
 }
 
-fn by_sequence(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use], expected: usize, method: Method) {
+fn by_sequence(
+    matched: &mut Matched,
+    parts: &[RankSummary],
+    g: u32,
+    uses: &[Use],
+    expected: usize,
+    method: MatchMethod,
+) {
     let labelled = share_labels(parts, uses);
-    let mut tokens = Tokens::default();
+    let mut tokens = KeyNumbers::default();
     let mut item = |u: &Use, i: u32| {
         let p = &parts[u.part as usize];
         let c = call(parts, u, i);
@@ -304,10 +311,10 @@ fn by_sequence(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use
     while left.iter().any(|(_, l)| !l.is_empty()) {
         let longest = |k: &usize| (left[*k].1.len(), std::cmp::Reverse(left[*k].0));
         let Some(b) = (0..left.len()).max_by_key(longest) else { break };
-        let sequence = |list: &[UnmatchedCall]| Sequence::new(list.iter().map(|t| t.item).collect());
+        let sequence = |list: &[UnmatchedCall]| CallSequence::new(list.iter().map(|t| t.item).collect());
         let back = sequence(&left[b].1);
         let plain = left[b].1.iter().map(|t| TokenAtEnd { token: t.plain, end: t.item.end });
-        let plain = Sequence::new(plain.collect());
+        let plain = CallSequence::new(plain.collect());
         // Computed once per token, not once per rank.
         let mut limits: HashMap<u32, u64> = HashMap::new();
         for t in &left[b].1 {
@@ -322,7 +329,7 @@ fn by_sequence(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use
             // Where most calls are in marked steps, a call outside them is rare and not evidence. Nor is the end of a
             // broadcast, whose root leaves early.
             let some = |list: &[UnmatchedCall], keep: &dyn Fn(&UnmatchedCall) -> bool| {
-                Sequence::new(list.iter().filter(|t| keep(t)).map(|t| t.item).collect())
+                CallSequence::new(list.iter().filter(|t| keep(t)).map(|t| t.item).collect())
             };
             let of = |keep: &dyn Fn(&UnmatchedCall) -> bool| offset(&some(&left[b].1, keep), &some(&left[k].1, keep));
             let found_at = || {
@@ -341,7 +348,8 @@ fn by_sequence(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use
                 let is_marked = x.item.token != x.plain && y.item.token != y.plain;
                 is_marked || (y.item.end - shift).abs_diff(x.item.end) <= limits.get(&x.plain).copied().unwrap_or(0)
             };
-            let mut matches = pairs(&back, &other, shift, if labelled { Pairing::Steps } else { Pairing::Ends });
+            let mut matches =
+                pairs(&back, &other, shift, if labelled { PartnerKind::Steps } else { PartnerKind::Ends });
             matches.retain(is_near);
             matches.extend(unmarked(&left[b].1, &left[k].1, &matches, shift).into_iter().filter(is_near));
             between(&left[b].1, &left[k].1, &mut matches);
@@ -381,16 +389,16 @@ fn unmarked(x: &[UnmatchedCall], y: &[UnmatchedCall], matches: &[(u32, u32)], sh
     if bare == 0 || bare == x.len() + y.len() {
         return Vec::new();
     }
-    let rest = |list: &[UnmatchedCall], taken: BTreeSet<u32>| -> (Vec<u32>, Sequence) {
+    let rest = |list: &[UnmatchedCall], taken: BTreeSet<u32>| -> (Vec<u32>, CallSequence) {
         let free: Vec<u32> = (0..list.len() as u32).filter(|i| !taken.contains(i)).collect();
         let item = |i: &u32| TokenAtEnd { token: list[*i as usize].plain, end: list[*i as usize].item.end };
-        let sequence = Sequence::new(free.iter().map(item).collect());
+        let sequence = CallSequence::new(free.iter().map(item).collect());
         (free, sequence)
     };
     let (xs, free_x) = rest(x, matches.iter().map(|m| m.0).collect());
     let (ys, free_y) = rest(y, matches.iter().map(|m| m.1).collect());
     let found =
-        pairs(&free_x, &free_y, shift, Pairing::Ends).into_iter().map(|(i, j)| (xs[i as usize], ys[j as usize]));
+        pairs(&free_x, &free_y, shift, PartnerKind::Ends).into_iter().map(|(i, j)| (xs[i as usize], ys[j as usize]));
     found.filter(|(i, j)| is_bare(&x[*i as usize]) || is_bare(&y[*j as usize])).collect()
 }
 
@@ -471,13 +479,13 @@ pub(crate) fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: im
     for ((group, _, _), [sent, received]) in wires {
         // A group without a name has no row.
         let Some(group) = group else { continue };
-        let mut tokens = Tokens::default();
+        let mut tokens = KeyNumbers::default();
         let mut side = |list: &[(Member, Option<i64>)]| {
             let item = |(m, bytes): &(Member, Option<i64>)| {
                 let end = parts[m.part as usize].calls.calls[m.call as usize].span.end;
                 TokenAtEnd { token: tokens.of(*bytes), end: aligned(m.part, end) }
             };
-            Sequence::new(list.iter().map(item).collect())
+            CallSequence::new(list.iter().map(item).collect())
         };
         let (x, y) = (side(&sent), side(&received));
         let mut taken = (vec![false; sent.len()], vec![false; received.len()]);
@@ -486,17 +494,17 @@ pub(crate) fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: im
             let (s, r) = (&sent[i], &received[j]);
             s.1 == r.1 && aligned(r.0.part, span(&r.0).end) + SLACK >= aligned(s.0.part, span(&s.0).start)
         };
-        let by_end = pairs(&x, &y, 0, Pairing::Messages);
+        let by_end = pairs(&x, &y, 0, PartnerKind::Messages);
         let by_order = in_order(sent.len(), received.len(), &by_end, is_possible);
         for (i, j) in by_order.unwrap_or(by_end) {
             (taken.0[i as usize], taken.1[j as usize]) = (true, true);
-            matched.add(parts, group, Method::Peers, 2, vec![sent[i as usize].0, received[j as usize].0]);
+            matched.add(parts, group, MatchMethod::Peers, 2, vec![sent[i as usize].0, received[j as usize].0]);
         }
         let alone = |list: &[(Member, Option<i64>)], taken: &[bool]| -> Vec<Member> {
             list.iter().zip(taken).filter(|(_, t)| !**t).map(|((m, _), _)| *m).collect()
         };
         for m in alone(&sent, &taken.0).into_iter().chain(alone(&received, &taken.1)) {
-            matched.add(parts, group, Method::Peers, 2, vec![m]);
+            matched.add(parts, group, MatchMethod::Peers, 2, vec![m]);
         }
     }
 }

@@ -22,7 +22,7 @@
 use crate::facts::host_activity::HostNames;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
-use hta_trace::collective::{Call, RankCalls};
+use hta_trace::collective::{CollectiveCall, RankCalls};
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
@@ -67,7 +67,7 @@ pub(crate) struct Readiness {
 
 /// Readiness of a rank without peers, from its calls alone.
 pub(crate) fn alone(calls: &RankCalls) -> Vec<Readiness> {
-    let of_call = |c: &Call| Readiness {
+    let of_call = |c: &CollectiveCall| Readiness {
         ready: c.arrival(),
         runs_on: false,
         is_awaited: false,
@@ -78,7 +78,7 @@ pub(crate) fn alone(calls: &RankCalls) -> Vec<Readiness> {
 }
 
 /// Whether a call of a device started right after another one of the same stream.
-pub fn is_queued_behind(previous: &Call, c: &Call) -> bool {
+pub fn is_queued_behind(previous: &CollectiveCall, c: &CollectiveCall) -> bool {
     !c.on_host
         && (previous.device, previous.stream) == (c.device, c.stream)
         && c.span.start >= previous.span.end - TOLERANCE
@@ -107,8 +107,14 @@ fn on_hosts(calls: &RankCalls, out: &mut [Readiness]) {
     }
 }
 
-fn on_device(trace: &RankTrace, work: &DeviceWork, blocking: &Blocking, calls: &[Call], out: &mut [Readiness]) {
-    let is_here = |c: &Call| !c.on_host && c.device == work.device;
+fn on_device(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    blocking: &Blocking,
+    calls: &[CollectiveCall],
+    out: &mut [Readiness],
+) {
+    let is_here = |c: &CollectiveCall| !c.on_host && c.device == work.device;
     if !calls.iter().any(is_here) {
         return;
     }
@@ -217,7 +223,7 @@ impl Compute {
     }
 
     /// The latest end of the activities launched before a call. Kernels of one graph launch come in order of start.
-    fn launched_before(&self, c: &Call) -> Option<Ns> {
+    fn launched_before(&self, c: &CollectiveCall) -> Option<Ns> {
         let n = self.by_launch.partition_point(|(l, s, _)| (*l, *s) < (c.submit, c.span.start));
         Some(self.by_launch.get(n.checked_sub(1)?)?.2)
     }
@@ -253,7 +259,7 @@ fn is_behind_collective(call: Span, ended: &[Span]) -> bool {
 /// or free memory and return when a collective has ended. An allocator without memory waits for all events of its blocks
 /// before it frees them; this is not recorded, so the time from the call that found no memory to the one that frees some
 /// counts like a call.
-fn blocking_calls(trace: &RankTrace, collectives: &[Call]) -> Blocking {
+fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking {
     let names = HostNames::of(trace);
     let c = &trace.columns;
     let is_copy: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("emcpy")).collect();

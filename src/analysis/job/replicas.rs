@@ -23,27 +23,27 @@ use hta_trace::collective::CollectiveKind;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds and sizes of the messages of one rank in one step, in order.
-type Sequence = Vec<(CollectiveKind, Option<i64>)>;
+type MessageSequence = Vec<(CollectiveKind, Option<i64>)>;
 
 /// One rank's messages in one step of one group.
-struct Messages {
+struct StepMessages {
     part: u32,
     group: u32,
     step: Option<StepKey>,
-    sequence: Sequence,
+    sequence: MessageSequence,
     /// Calls, each with one of its instances.
     calls: Vec<(u32, u32)>,
 }
 
 /// Identifies the replicas of one stage in one step: size of the group, position in it, step, and the sequence of
 /// messages.
-type Stage = (usize, usize, Option<StepKey>, Sequence);
+type Stage = (usize, usize, Option<StepKey>, MessageSequence);
 
 /// A chain for each place of each rank that has replicas; the parts in `without` are ignored.
 pub(crate) fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
     let all = messages(job, without);
     let ends = pipeline_ends(job, &all);
-    let mut stages: BTreeMap<Stage, Vec<&Messages>> = BTreeMap::new();
+    let mut stages: BTreeMap<Stage, Vec<&StepMessages>> = BTreeMap::new();
     for m in &all {
         let members = job.matched.groups.get(m.group as usize).and_then(|g| g.members.as_ref());
         let rank = job.parts[m.part as usize].rank;
@@ -60,7 +60,7 @@ pub(crate) fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u3
 }
 
 /// All matched messages by rank, group and step.
-fn messages(job: &Job, without: &BTreeSet<u32>) -> Vec<Messages> {
+fn messages(job: &Job, without: &BTreeSet<u32>) -> Vec<StepMessages> {
     let mut by: BTreeMap<(u32, u32, Option<StepKey>), BTreeMap<u32, u32>> = BTreeMap::new();
     for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| i.len() > 1 && i.kind.is_point_to_point()) {
         for m in job.members(i).iter().filter(|m| !without.contains(&m.part)) {
@@ -74,13 +74,13 @@ fn messages(job: &Job, without: &BTreeSet<u32>) -> Vec<Messages> {
             let c = job.call(Member { part, call: *call });
             (c.kind, c.bytes)
         };
-        Messages { part, group, step, sequence: calls.iter().map(kind).collect(), calls }
+        StepMessages { part, group, step, sequence: calls.iter().map(kind).collect(), calls }
     };
     by.into_iter().map(list).collect()
 }
 
 /// By group and step: time from the start of the step to the last end of a message, the longest of its ranks.
-fn pipeline_ends(job: &Job, all: &[Messages]) -> BTreeMap<(u32, Option<StepKey>), Ns> {
+fn pipeline_ends(job: &Job, all: &[StepMessages]) -> BTreeMap<(u32, Option<StepKey>), Ns> {
     let mut out: BTreeMap<(u32, Option<StepKey>), Ns> = BTreeMap::new();
     for m in all {
         let p = &job.parts[m.part as usize];
@@ -98,19 +98,19 @@ fn compare(
     job: &Job,
     windows: &Windows,
     step: Option<StepKey>,
-    replicas: &[&Messages],
+    replicas: &[&StepMessages],
     ends: &BTreeMap<(u32, Option<StepKey>), Ns>,
     out: &mut Vec<Chain>,
 ) {
     // For each part, its places with their lateness.
     let mut of_part: BTreeMap<u32, Vec<(usize, Lateness)>> = BTreeMap::new();
     for place in 0..replicas[0].calls.len() {
-        let window = |m: &Messages| -> Option<(Member, LocalWindow)> {
+        let window = |m: &StepMessages| -> Option<(Member, LocalWindow)> {
             let member = Member { part: m.part, call: m.calls.get(place)?.0 };
             Some((member, windows[member.part as usize][member.call as usize]?))
         };
         // If several messages follow one meeting point, the last one has the whole local time.
-        let is_last = |m: &Messages, w: &LocalWindow| {
+        let is_last = |m: &StepMessages, w: &LocalWindow| {
             let next = m.calls.get(place + 1).and_then(|(call, _)| windows[m.part as usize][*call as usize]);
             next.is_none_or(|n| (n.lane, n.span.start) != (w.lane, w.span.start))
         };
@@ -121,7 +121,7 @@ fn compare(
         let locals: Vec<LocalTime> = of_place.iter().map(|(_, (m, w))| LocalTime::new(job, *m, w)).collect();
         lateness(&locals, |late| of_part.entry(late.member.part).or_default().push((place, late)));
     }
-    let end = |m: &Messages| ends.get(&(m.group, step)).copied().unwrap_or(0);
+    let end = |m: &StepMessages| ends.get(&(m.group, step)).copied().unwrap_or(0);
     let mut all_ends: Vec<Ns> = replicas.iter().map(|m| end(m)).collect();
     all_ends.sort_unstable();
     for m in replicas {

@@ -25,23 +25,23 @@ pub(crate) struct TokenAtEnd {
 }
 
 /// The calls of one rank by token, in order of their ends.
-pub(crate) struct Sequence {
-    calls: Vec<Call>,
+pub(crate) struct CallSequence {
+    calls: Vec<SequencedCall>,
     /// Ends and indices into `calls`, sorted by token and end.
     sorted: Vec<(Ns, u32)>,
-    tokens: Vec<Token>,
+    tokens: Vec<CallToken>,
     rhythm: Ns,
     /// First and last end; `None` without calls.
     first_and_last: Option<(Ns, Ns)>,
 }
 
-struct Call {
+struct SequencedCall {
     end: Ns,
     /// Index of its token in `tokens`.
     at: u32,
 }
 
-struct Token {
+struct CallToken {
     token: u32,
     /// End of its calls in `sorted`.
     until: u32,
@@ -54,20 +54,20 @@ const SAMPLE: usize = 64;
 /// Largest number of candidate offsets.
 const CANDIDATES: usize = 8192;
 
-impl Sequence {
+impl CallSequence {
     pub(crate) fn new(items: Vec<TokenAtEnd>) -> Self {
         let mut order: Vec<u32> = (0..items.len() as u32).collect();
         let item = |i: &u32| items[*i as usize];
         order.sort_unstable_by_key(|i| (item(i).token, item(i).end, *i));
         let sorted: Vec<(Ns, u32)> = order.iter().map(|i| (item(i).end, *i)).collect();
-        let mut calls: Vec<Call> = items.iter().map(|i| Call { end: i.end, at: 0 }).collect();
-        let mut tokens: Vec<Token> = Vec::new();
+        let mut calls: Vec<SequencedCall> = items.iter().map(|i| SequencedCall { end: i.end, at: 0 }).collect();
+        let mut tokens: Vec<CallToken> = Vec::new();
         let mut from = 0;
         for same in order.chunk_by(|a, b| item(a).token == item(b).token) {
             let until = from + same.len();
             let half_spacing = half_spacing(&sorted[from..until]);
             same.iter().for_each(|i| calls[*i as usize].at = tokens.len() as u32);
-            tokens.push(Token { token: item(&same[0]).token, until: until as u32, half_spacing });
+            tokens.push(CallToken { token: item(&same[0]).token, until: until as u32, half_spacing });
             from = until;
         }
         tokens.shrink_to_fit();
@@ -127,7 +127,7 @@ fn rhythm(items: &[TokenAtEnd]) -> Ns {
 }
 
 /// Offset of `y`'s clock relative to `x`'s, to be subtracted from ends of `y`. `None` without a common token.
-pub(crate) fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
+pub(crate) fn offset(x: &CallSequence, y: &CallSequence) -> Option<Ns> {
     let common = x.common(y).map(|(a, b)| (x.list(a), y.list(b)));
     // Use the rarest token, because it gives the fewest candidates.
     let (xs, ys) = common.min_by_key(|(xs, ys)| xs.len().saturating_mul(ys.len()))?;
@@ -142,7 +142,7 @@ pub(crate) fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
     candidates.dedup();
     let step = y.calls.len().div_ceil(SAMPLE).max(1);
     // Ends with the possible partners of each call, looked up once for all candidates.
-    let partners = |c: &Call| Some((c.end, x.find(y.tokens[c.at as usize].token, c.at as usize)?));
+    let partners = |c: &SequencedCall| Some((c.end, x.find(y.tokens[c.at as usize].token, c.at as usize)?));
     let sampled = y.calls.iter().filter_map(partners).step_by(step);
     let sample: Vec<(Ns, &[(Ns, u32)])> = sampled.map(|(end, at)| (end, x.list(at))).collect();
     let cap = x.rhythm() / 2 + 1;
@@ -189,7 +189,7 @@ pub(crate) fn offset(x: &Sequence, y: &Sequence) -> Option<Ns> {
 
 /// How partners are related.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pairing {
+pub(crate) enum PartnerKind {
     /// Their ends agree.
     Ends,
     /// As `Ends`, and a token occurs only within one step.
@@ -202,7 +202,7 @@ pub(crate) enum Pairing {
 /// tokens are specific to one step and both sides have the same number, order decides, as long as the pairs are no
 /// further apart than pairs usually are here: ends of similar calls in quick succession may be closer to each other
 /// than to their partners.
-pub(crate) fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Vec<(u32, u32)> {
+pub(crate) fn pairs(x: &CallSequence, y: &CallSequence, offset: Ns, rule: PartnerKind) -> Vec<(u32, u32)> {
     // (pair, distance, limit): the usual distance of pairs is known only when all are collected.
     let mut near: Vec<((u32, u32), u64, u64)> = Vec::new();
     let mut out = Vec::new();
@@ -216,7 +216,7 @@ pub(crate) fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Ve
                 _ => u64::MAX,
             }
         };
-        if rule == Pairing::Steps && xs.len() == ys.len() && (0..xs.len()).all(|i| far(i, i) <= limit) {
+        if rule == PartnerKind::Steps && xs.len() == ys.len() && (0..xs.len()).all(|i| far(i, i) <= limit) {
             out.extend(xs.iter().zip(ys).map(|((_, i), (_, j))| (*i, *j)));
             continue;
         }
@@ -236,7 +236,7 @@ pub(crate) fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Ve
                 j += 1;
             }
         }
-        if rule == Pairing::Steps && xs.len() == ys.len() && near.len() - before < xs.len() {
+        if rule == PartnerKind::Steps && xs.len() == ys.len() && near.len() - before < xs.len() {
             in_doubt.push([xs, ys]);
         }
     }
@@ -252,7 +252,7 @@ pub(crate) fn pairs(x: &Sequence, y: &Sequence, offset: Ns, rule: Pairing) -> Ve
     }
     // Two calls that both lost their partners may be each other's nearest, but they are further apart than pairs are.
     let is_pair = |d: u64, limit: u64| {
-        limit == u64::MAX || rule == Pairing::Messages || d <= usual.saturating_mul(USUAL).max(limit / 16)
+        limit == u64::MAX || rule == PartnerKind::Messages || d <= usual.saturating_mul(USUAL).max(limit / 16)
     };
     out.extend(near.into_iter().filter(|(_, d, limit)| is_pair(*d, *limit)).map(|(pair, ..)| pair));
     out.sort_unstable();
@@ -273,17 +273,17 @@ fn half_spacing(list: &[(Ns, u32)]) -> u64 {
 }
 
 /// Assigns a small number to each distinct key.
-pub(crate) struct Tokens<K> {
+pub(crate) struct KeyNumbers<K> {
     known: HashMap<K, u32>,
 }
 
-impl<K> Default for Tokens<K> {
+impl<K> Default for KeyNumbers<K> {
     fn default() -> Self {
         Self { known: HashMap::new() }
     }
 }
 
-impl<K: std::hash::Hash + Eq> Tokens<K> {
+impl<K: std::hash::Hash + Eq> KeyNumbers<K> {
     pub fn of(&mut self, key: K) -> u32 {
         let next = self.known.len() as u32;
         *self.known.entry(key).or_insert(next)
@@ -295,8 +295,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn sequence(ends: &[(u32, Ns)]) -> Sequence {
-        Sequence::new(ends.iter().map(|&(token, end)| TokenAtEnd { token, end }).collect())
+    fn sequence(ends: &[(u32, Ns)]) -> CallSequence {
+        CallSequence::new(ends.iter().map(|&(token, end)| TokenAtEnd { token, end }).collect())
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
         let y = sequence(&[(0, 7290), (0, 7405), (0, 7620)]);
         let o = offset(&x, &y).unwrap();
         assert_eq!(o, 7000);
-        assert_eq!(pairs(&x, &y, o, Pairing::Ends), [(2, 0), (3, 1), (5, 2)]);
+        assert_eq!(pairs(&x, &y, o, PartnerKind::Ends), [(2, 0), (3, 1), (5, 2)]);
     }
 
     #[test]
@@ -350,7 +350,7 @@ mod tests {
             let y = sequence(&ys.iter().map(|(i, t, e)| (*t, *e + shift + noise[*i])).collect::<Vec<_>>());
             let o = offset(&x, &y).unwrap();
             prop_assert!((o - shift).abs() <= 10, "offset {} for {}", o, shift);
-            let got = pairs(&x, &y, o, Pairing::Ends);
+            let got = pairs(&x, &y, o, PartnerKind::Ends);
             for (i, j) in &got {
                 prop_assert_eq!(xs[*i as usize].0, ys[*j as usize].0);
             }

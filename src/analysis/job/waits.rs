@@ -46,13 +46,13 @@ pub struct Arrivals {
 }
 
 /// Outcomes by part and call (`None` without a match), and arrivals by instance.
-pub struct Waits {
+pub struct JobWaits {
     pub(crate) outcomes: Vec<Vec<Option<CallWait>>>,
     pub(crate) arrivals: Vec<Arrivals>,
 }
 
 /// Divides all calls.
-pub(crate) fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Waits {
+pub(crate) fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> JobWaits {
     let mut outcomes: Vec<Vec<Option<CallWait>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
     let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
     let arrivals = matched
@@ -93,7 +93,7 @@ pub(crate) fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) 
             found
         })
         .collect();
-    Waits { outcomes, arrivals }
+    JobWaits { outcomes, arrivals }
 }
 
 /// First, last and gain of arrivals; the fields about ends stay 0.

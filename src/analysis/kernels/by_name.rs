@@ -5,7 +5,7 @@ use crate::facts::collectives::activity_kind;
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::{KernelWork, KernelWorks};
-use crate::facts::machine::{Launches, Machine};
+use crate::facts::machine::{LaunchShapes, RankMachine};
 use crate::facts::modules::modules_by_row;
 use crate::facts::operator_work::OperatorWorks;
 use crate::kernels::callers::Callers;
@@ -136,7 +136,7 @@ enum Owner {
 }
 
 /// What the rows of one rank need.
-struct Names<'a> {
+struct NameTexts<'a> {
     trace: &'a RankTrace,
     options: &'a Options,
     keys: SelectedKeys,
@@ -144,8 +144,8 @@ struct Names<'a> {
     works: Arc<OperatorWorks>,
     nodes: Arc<GraphNodes>,
     callers: Callers<'a>,
-    machine: Machine<'a>,
-    launches: Launches<'a>,
+    machine: RankMachine<'a>,
+    launches: LaunchShapes<'a>,
     directions: Option<Arc<Directions>>,
     /// By row of an operator its module, and the paths of modules.
     modules: (std::collections::HashMap<u32, u32>, Vec<String>),
@@ -162,7 +162,7 @@ pub(crate) fn table(trace: &RankTrace, options: &Options, scopes: &[ScopeActivit
         shape: asked("shape"),
         stream: asked("stream"),
     };
-    let mut names = Names {
+    let mut names = NameTexts {
         trace,
         options,
         keys,
@@ -170,8 +170,8 @@ pub(crate) fn table(trace: &RankTrace, options: &Options, scopes: &[ScopeActivit
         works: OperatorWorks::of(trace),
         nodes: GraphNodes::of(trace),
         callers: Callers::new(trace),
-        machine: Machine::new(trace, &options.peaks),
-        launches: Launches::new(trace),
+        machine: RankMachine::new(trace, &options.peaks),
+        launches: LaunchShapes::new(trace),
         directions: keys.direction.then(|| Directions::of(trace)),
         modules: if keys.layer { modules_by_row(trace) } else { Default::default() },
         short: HashMap::new(),
@@ -214,7 +214,7 @@ impl Occupied {
     }
 }
 
-impl Names<'_> {
+impl NameTexts<'_> {
     fn key(&self, activity: u32, a: &Activity, does: KernelWork) -> KernelKey {
         let (trace, keys) = (self.trace, self.keys);
         let args = &trace.columns.args;

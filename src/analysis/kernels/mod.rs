@@ -45,9 +45,9 @@ const BY: Setting = Setting {
 };
 
 /// A column that a key of `--by` adds to the printed table: key, heading, alignment and cell of a row.
-type KeyColumn = (&'static str, &'static str, Align, fn(&KernelsByNameRow) -> Option<String>);
+type KernelKeyColumn = (&'static str, &'static str, Align, fn(&KernelsByNameRow) -> Option<String>);
 
-const KEY_COLUMNS: [KeyColumn; 8] = [
+const KEY_COLUMNS: [KernelKeyColumn; 8] = [
     ("category", "category", Align::Left, |r| Some(r.category.replace('_', " "))),
     ("op", "operator", Align::Left, |r| r.op.map(str::to_string)),
     ("input", "inputs", Align::Left, |r| r.input_dims.map(str::to_string)),
@@ -91,7 +91,7 @@ impl Analysis for Kernels {
         let names = top_names(partials, scope, |_| Vec::new());
         let all: Ns = names.iter().map(|n| n.sum_ns).sum();
         // The printed rows have the same keys as the table.
-        let keys: Vec<&KeyColumn> = KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).collect();
+        let keys: Vec<&KernelKeyColumn> = KEY_COLUMNS.iter().filter(|k| options.settings.has(&BY, k.0)).collect();
         let cells = |row: &KernelsByNameRow| keys.iter().map(|k| k.3(row).unwrap_or("-".to_string())).collect();
         let rows = top_names(partials, scope, cells);
         let row = |n: &NameTotal| {

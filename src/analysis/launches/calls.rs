@@ -74,7 +74,7 @@ pub(crate) fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
     let launches = trace.launches();
     let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
     let gpus = trace.devices.iter().filter(|d| d.is_gpu);
-    let busy: Busy = gpus.map(|d| (d.device, (d.capture, d.timeline.busy()))).collect();
+    let busy: BusyDevices = gpus.map(|d| (d.device, (d.capture, d.timeline.busy()))).collect();
     let mut owners = launches.iter().peekable();
     let mut calls = Vec::with_capacity(launches.len());
     for (row, class) in trace.classes.iter().enumerate() {
@@ -92,9 +92,9 @@ pub(crate) fn launch_calls(trace: &RankTrace) -> Vec<LaunchCall<'_>> {
 }
 
 /// The capture and the busy time of each device.
-type Busy = HashMap<Option<i64>, (Span, Union)>;
+type BusyDevices = HashMap<Option<i64>, (Span, Union)>;
 
-fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &Busy) -> LaunchCall<'a> {
+fn measure<'a>(trace: &RankTrace, row: u32, activities: &'a [u32], busy: &BusyDevices) -> LaunchCall<'a> {
     let of = || activities.iter().map(|&i| &trace.activities[i as usize]);
     let span = trace.span(row);
     let start = of().map(|a| a.span.start).min();

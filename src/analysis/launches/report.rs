@@ -32,7 +32,7 @@ pub fn reduce(partials: &[Partial], options: &Options, runtime_outlier: Ns) -> O
 
 /// One API over all ranks.
 #[derive(Default)]
-struct Api {
+struct ApiSums {
     calls: u64,
     cpu: Ns,
     max: Ns,
@@ -42,7 +42,7 @@ struct Api {
 }
 
 fn view(partials: &[Partial], options: &Options) -> View {
-    let mut apis: BTreeMap<&str, Api> = BTreeMap::new();
+    let mut apis: BTreeMap<&str, ApiSums> = BTreeMap::new();
     let (mut noise, mut nothing, mut behind) = (0, 0, 0);
     let scope = options.printed_scope("capture");
     for row in rows::<LaunchStats>(partials).filter(|r| r.scope == scope) {
@@ -57,7 +57,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
         nothing += row.launched_no_activity_count;
         behind += row.behind_unrecorded_count;
     }
-    let mut order: Vec<(&str, Api)> = apis.into_iter().collect();
+    let mut order: Vec<(&str, ApiSums)> = apis.into_iter().collect();
     order.sort_by_key(|(name, a)| (Reverse(a.cpu), *name));
     let mut notes = reasons(partials);
     if order.len() > options.top {
@@ -80,7 +80,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
     if noise > 0 {
         notes.push(format!("{} before the launching call: clock noise, 0 in the statistics", counted(noise, "start")));
     }
-    let line = |(name, a): &(&str, Api)| {
+    let line = |(name, a): &(&str, ApiSums)| {
         let delay = (a.started > 0).then(|| fmt_ns((a.delay / a.started as f64).round() as Ns));
         vec![
             (*name).to_string(),

@@ -13,7 +13,7 @@ use crate::facts::calls::CallForest;
 use crate::facts::host_activity::HostNames;
 use crate::facts::lines::{Charging, FrameKind, Lines};
 use crate::facts::step_scopes::StepScopes;
-use crate::lines::grouping::{Group, Grouping, UNLINKED};
+use crate::lines::grouping::{Grouping, LineGroup, UNLINKED};
 use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
@@ -41,10 +41,10 @@ pub(crate) struct LineSums {
 }
 
 /// Identifies a row: index of the window, group, and whether its threads are idle.
-pub(crate) type RowKey = (usize, Group, bool);
+pub(crate) type RowKey = (usize, LineGroup, bool);
 
 /// The rows of a rank.
-pub(crate) struct Collected {
+pub(crate) struct CollectedLines {
     pub(crate) rows: HashMap<RowKey, LineSums>,
     pub(crate) has_memory: bool,
 }
@@ -74,7 +74,7 @@ impl<'a> Collect<'a> {
         Self { calls, lines, grouping, charging, scopes, windows, rows: HashMap::new() }
     }
 
-    pub(crate) fn all(mut self) -> Collected {
+    pub(crate) fn all(mut self) -> CollectedLines {
         let idle = idle_threads(self.calls, self.lines);
         self.host(&idle);
         self.frames(&idle);
@@ -83,10 +83,10 @@ impl<'a> Collect<'a> {
         self.backward();
         self.copies();
         let has_memory = self.memory();
-        Collected { rows: self.rows, has_memory }
+        CollectedLines { rows: self.rows, has_memory }
     }
 
-    fn row(&mut self, window: usize, group: Group, idle: bool) -> &mut LineSums {
+    fn row(&mut self, window: usize, group: LineGroup, idle: bool) -> &mut LineSums {
         self.rows.entry((window, group, idle)).or_default()
     }
 
@@ -98,13 +98,13 @@ impl<'a> Collect<'a> {
 
     /// The row that is charged with what happens at an instant, in the operator or call at a position; and whether it
     /// is for its backward pass.
-    fn charged(&self, lane: u32, t: Ns, position: Option<u32>) -> (Group, bool) {
+    fn charged(&self, lane: u32, t: Ns, position: Option<u32>) -> (LineGroup, bool) {
         let charge = self.charging.of(lane, t, position);
         (self.grouping.of_charge(&charge), charge.is_backward)
     }
 
     /// Adds the parts of a piece of time to the windows in which they lie; the capture has all of it.
-    fn add_time(&mut self, span: Span, group: Group, idle: bool, add: impl Fn(&mut LineSums, Ns)) {
+    fn add_time(&mut self, span: Span, group: LineGroup, idle: bool, add: impl Fn(&mut LineSums, Ns)) {
         add(self.row(0, group, idle), span.len());
         for window in 1..self.windows {
             let parts = self.scopes.windows().get(window).map(|w| w.parts.as_slice()).unwrap_or_default();
@@ -157,7 +157,7 @@ impl<'a> Collect<'a> {
             sort_outer_first(&mut rows, &trace.columns);
             let is_idle = idle.contains(&lane);
             // Calls of a row may be inside one another: where the last of them ends.
-            let mut until: HashMap<Group, Ns> = HashMap::new();
+            let mut until: HashMap<LineGroup, Ns> = HashMap::new();
             for row in rows {
                 let span = trace.span(row);
                 let step = self.scopes.step_at(span.start);

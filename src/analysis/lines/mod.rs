@@ -18,11 +18,11 @@ pub use tables::{LineTotals, LinesTable};
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::calls::CallForest;
 use crate::facts::direction::{Direction, Directions};
-use crate::facts::lines::{Level, Lines, UserCode};
+use crate::facts::lines::{LineLevel, Lines, UserCode};
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::lines::collect::{Collect, LineSums, RowKey, idle_threads};
-use crate::lines::grouping::{By, GroupCells, Grouping};
+use crate::lines::grouping::{GroupCells, Grouping, LineBy};
 use crate::lines::tables::{LineRow, LineTotalRow};
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
@@ -41,7 +41,7 @@ const BY: Setting = Setting {
     flag: "--by",
     value: "KEY",
     help: "Rows: line, function, file or module",
-    kind: ValueType::Choice(&By::NAMES),
+    kind: ValueType::Choice(&LineBy::NAMES),
 };
 
 const SORT: Setting = Setting {
@@ -134,7 +134,7 @@ impl Analysis for LinesOf {
             partial.reason = Some(FEW_FRAMES);
             return partial;
         }
-        let by = By::named(options.settings.text(&BY));
+        let by = LineBy::named(options.settings.text(&BY));
         let grouping = Grouping::new(trace, &lines, by);
         partial.tables = vec![table(&calls, &lines, &grouping, options), totals(&calls, &lines, ops, framed)];
         if let Some(weight) = weight(options) {
@@ -266,7 +266,7 @@ fn totals(calls: &CallForest, lines: &Lines, op_count: u64, framed_op_count: u64
         frame_count: trace.classes.iter().filter(|c| **c == Class::Python).count() as u64,
         op_count,
         framed_op_count,
-        has_lines: lines.sites.iter().any(|s| s.level == Level::Line),
+        has_lines: lines.sites.iter().any(|s| s.level == LineLevel::Line),
         step_count: trace.steps.steps.len().max(1) as u64,
         steps_ns: match trace.steps.rule {
             StepRule::Capture => trace.capture.len(),

@@ -18,7 +18,7 @@ use hta_trace::strings::StrId;
 
 /// A name in a stack of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Name {
+enum LineStackName {
     /// A thread by its lane; `None` for work whose launch is unknown.
     Thread(Option<u32>),
     Line(LineId),
@@ -32,36 +32,36 @@ enum Name {
 
 /// One rank's stacks: of modules if these are given.
 pub(crate) fn fold(calls: &CallForest, lines: &Lines, modules: Option<&Modules>, weight: Weight) -> Batch {
-    let mut fold = Fold { calls, lines, modules, tree: StackTree::default(), nodes: HashMap::new() };
+    let mut fold = LineFold { calls, lines, modules, tree: StackTree::default(), nodes: HashMap::new() };
     match weight {
         Weight::Host => fold.host(),
         Weight::Gpu => fold.gpu(),
     }
     let trace = calls.trace;
     fold.tree.table(|name| match name {
-        Name::Thread(Some(lane)) => thread_name(&trace.columns, lane),
-        Name::Thread(None) => String::new(),
-        Name::Line(id) => lines.site(id).text(),
-        Name::Module(m) => modules.map_or_else(String::new, |modules| modules.name(trace, m).to_string()),
-        Name::NoModule => NO_MODULE.to_string(),
-        Name::Kernel(id) => trace.text(id).to_string(),
-        Name::Backward => "[backward]".to_string(),
-        Name::Unlinked => "[unlinked]".to_string(),
+        LineStackName::Thread(Some(lane)) => thread_name(&trace.columns, lane),
+        LineStackName::Thread(None) => String::new(),
+        LineStackName::Line(id) => lines.site(id).text(),
+        LineStackName::Module(m) => modules.map_or_else(String::new, |modules| modules.name(trace, m).to_string()),
+        LineStackName::NoModule => NO_MODULE.to_string(),
+        LineStackName::Kernel(id) => trace.text(id).to_string(),
+        LineStackName::Backward => "[backward]".to_string(),
+        LineStackName::Unlinked => "[unlinked]".to_string(),
     })
 }
 
-struct Fold<'a> {
+struct LineFold<'a> {
     calls: &'a CallForest<'a>,
     lines: &'a Lines,
     modules: Option<&'a Modules>,
-    tree: StackTree<Name>,
+    tree: StackTree<LineStackName>,
     /// Node of each frame by row, created when needed.
     nodes: HashMap<u32, u32>,
 }
 
-impl Fold<'_> {
+impl LineFold<'_> {
     fn thread(&mut self, lane: u32) -> u32 {
-        self.tree.below(None, Name::Thread(Some(lane)))
+        self.tree.below(None, LineStackName::Thread(Some(lane)))
     }
 
     /// Node of the instants of a thread at which a frame is the innermost; `None` for no frame.
@@ -81,9 +81,9 @@ impl Fold<'_> {
         }
         let thread = self.thread(lane);
         if path.is_empty() {
-            return self.tree.below(Some(thread), Name::NoModule);
+            return self.tree.below(Some(thread), LineStackName::NoModule);
         }
-        path.into_iter().rev().fold(thread, |node, m| self.tree.below(Some(node), Name::Module(m)))
+        path.into_iter().rev().fold(thread, |node, m| self.tree.below(Some(node), LineStackName::Module(m)))
     }
 
     fn line(&mut self, lane: u32, row: Option<u32>) -> u32 {
@@ -99,10 +99,10 @@ impl Fold<'_> {
         while let Some(r) = path.pop() {
             let Some(frame) = self.lines.frame(r).copied() else { continue };
             if let Some(line) = frame.called_at {
-                node = self.tree.below(Some(node), Name::Line(line));
+                node = self.tree.below(Some(node), LineStackName::Line(line));
             }
             if frame.kind == FrameKind::User {
-                node = self.tree.below(Some(node), Name::Line(frame.function));
+                node = self.tree.below(Some(node), LineStackName::Line(frame.function));
             }
             self.nodes.insert(r, node);
         }
@@ -110,7 +110,7 @@ impl Fold<'_> {
             return node;
         }
         let outside = if row.is_some() { NO_USER_CODE } else { NO_PYTHON };
-        self.tree.below(Some(thread), Name::Line(outside))
+        self.tree.below(Some(thread), LineStackName::Line(outside))
     }
 
     fn host(&mut self) {
@@ -131,19 +131,19 @@ impl Fold<'_> {
             let frame = self.lines.frame_at(charge.lane, charge.t);
             let mut node = self.frame(charge.lane, frame);
             if charge.is_backward {
-                node = self.tree.below(Some(node), Name::Backward);
+                node = self.tree.below(Some(node), LineStackName::Backward);
             }
             for &i in of {
                 let a = &trace.activities[i as usize];
-                let node = self.tree.below(Some(node), Name::Kernel(a.name));
+                let node = self.tree.below(Some(node), LineStackName::Kernel(a.name));
                 self.tree.add(node, a.span.len());
             }
         }
         for &i in &trace.launches().unlinked {
             let a = &trace.activities[i as usize];
-            let nowhere = self.tree.below(None, Name::Thread(None));
-            let unlinked = self.tree.below(Some(nowhere), Name::Unlinked);
-            let node = self.tree.below(Some(unlinked), Name::Kernel(a.name));
+            let nowhere = self.tree.below(None, LineStackName::Thread(None));
+            let unlinked = self.tree.below(Some(nowhere), LineStackName::Unlinked);
+            let node = self.tree.below(Some(unlinked), LineStackName::Kernel(a.name));
             self.tree.add(node, a.span.len());
         }
     }

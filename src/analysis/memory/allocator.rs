@@ -34,7 +34,7 @@ fn of_call(name: &str) -> Option<(&'static str, &'static str)> {
 }
 
 /// One row, before it is sorted.
-struct Found {
+struct AllocatorFinding {
     device_type: String,
     device: Option<i64>,
     ts: Ns,
@@ -45,7 +45,7 @@ struct Found {
 }
 
 /// The retries among calls of one rank that are in order of time: their number in `found`.
-fn retries(found: &[Found], places: &MemoryPlaces) -> Vec<usize> {
+fn retries(found: &[AllocatorFinding], places: &MemoryPlaces) -> Vec<usize> {
     // By thread: the operator in which memory was just given back.
     let mut freed_in: BTreeMap<u32, Option<u32>> = BTreeMap::new();
     let mut out = Vec::new();
@@ -64,9 +64,9 @@ fn retries(found: &[Found], places: &MemoryPlaces) -> Vec<usize> {
 }
 
 pub(crate) fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPlaces) {
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<AllocatorFinding> = Vec::new();
     for r in failed_requests(&trace.columns.memory) {
-        found.push(Found {
+        found.push(AllocatorFinding {
             device_type: device_type_name(r.device_type),
             device: r.device,
             ts: r.ts,
@@ -81,7 +81,7 @@ pub(crate) fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPl
         let Some((device_type, kind)) = by_name.get(trace.columns.name(row).0 as usize).copied().flatten() else {
             continue;
         };
-        found.push(Found {
+        found.push(AllocatorFinding {
             device_type: device_type.to_string(),
             device: None,
             ts: trace.columns.ts[row],
@@ -92,10 +92,10 @@ pub(crate) fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPl
         });
     }
     found.sort_by_key(|f| f.ts);
-    let again: Vec<Found> = retries(&found, places)
+    let again: Vec<AllocatorFinding> = retries(&found, places)
         .into_iter()
         .filter_map(|number| found.get(number))
-        .map(|f| Found { kind: "retry", device_type: f.device_type.clone(), ..*f })
+        .map(|f| AllocatorFinding { kind: "retry", device_type: f.device_type.clone(), ..*f })
         .collect();
     found.extend(again);
     found.sort_by(|a, b| (&a.device_type, a.device, a.ts, a.kind).cmp(&(&b.device_type, b.device, b.ts, b.kind)));

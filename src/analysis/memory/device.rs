@@ -6,7 +6,7 @@ use hta_trace::memory::{Allocations, MemoryRecord, by_device, device_type_name, 
 use hta_trace::rank_trace::RankTrace;
 
 /// The memory of one device over the recording.
-pub(crate) struct DeviceMemory<'a> {
+pub(crate) struct RecordedDevice<'a> {
     pub(crate) rank: u32,
     pub(crate) device_type: String,
     pub device: Option<i64>,
@@ -26,14 +26,14 @@ pub(crate) struct DeviceMemory<'a> {
 }
 
 /// All devices of a rank, in order of type and number.
-pub(crate) fn devices<'a>(trace: &'a RankTrace, places: &MemoryPlaces) -> Vec<DeviceMemory<'a>> {
-    let of_each = by_device(&trace.columns.memory).map(|records| DeviceMemory::new(trace, places, records));
-    let mut all: Vec<DeviceMemory> = of_each.collect();
+pub(crate) fn devices<'a>(trace: &'a RankTrace, places: &MemoryPlaces) -> Vec<RecordedDevice<'a>> {
+    let of_each = by_device(&trace.columns.memory).map(|records| RecordedDevice::new(trace, places, records));
+    let mut all: Vec<RecordedDevice> = of_each.collect();
     all.sort_by(|a, b| (&a.device_type, a.device).cmp(&(&b.device_type, b.device)));
     all
 }
 
-impl<'a> DeviceMemory<'a> {
+impl<'a> RecordedDevice<'a> {
     fn new(trace: &'a RankTrace, places: &MemoryPlaces, records: &'a [MemoryRecord]) -> Self {
         let (kind, device) = records.first().map_or((0, None), MemoryRecord::place);
         let (before, is_relative, levels) = levels(records);

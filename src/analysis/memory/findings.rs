@@ -2,7 +2,7 @@
 
 use crate::api::{Certainty, Observation, Partial, rows};
 use crate::memory::holders::BEFORE;
-use crate::memory::report::{Place, content_at, peaks, size};
+use crate::memory::report::{ReportedDevice, content_at, peaks, size};
 use crate::memory::tables::{
     MemoryEvents, MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks, MemoryStepRow, MemorySteps,
 };
@@ -57,7 +57,7 @@ pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Obse
 /// The peak of the device that is nearest to its limit.
 fn peak(partials: &[Partial]) -> Option<(u32, String)> {
     let peak = peaks(partials).into_iter().next()?;
-    let place = Place::of(&peak);
+    let place = ReportedDevice::of(&peak);
     let holders = content_at(partials, &place, "op", MemoryMoment::Peak);
     let several = partials.len() > 1;
     let share = peak.device_total_bytes.and_then(|total| percent(peak.peak_bytes, total));
@@ -96,9 +96,9 @@ fn when(peak: &MemoryPeakRow) -> String {
 }
 
 /// A device whose level grows in each of the last full steps.
-pub(crate) struct Leak<'a> {
+pub(crate) struct GrowingDevice<'a> {
     pub(crate) rank: u32,
-    pub(crate) place: Place<'a>,
+    pub(crate) place: ReportedDevice<'a>,
     /// Number of the steps at the end that grow.
     steps: usize,
     /// Growth of the median one, bytes.
@@ -108,7 +108,7 @@ pub(crate) struct Leak<'a> {
     total: Option<i64>,
 }
 
-impl Leak<'_> {
+impl GrowingDevice<'_> {
     /// In words; `with_rank`: there are others.
     pub(crate) fn sentence(&self, partials: &[Partial], with_rank: bool) -> String {
         let left = self.total.map(|total| total.saturating_sub(self.level).max(0) / self.bytes.max(1));
@@ -141,17 +141,17 @@ impl Leak<'_> {
 }
 
 /// The leaks, the one that grows fastest first.
-pub(crate) fn leaks(partials: &[Partial]) -> Vec<Leak<'_>> {
-    let mut by_place: BTreeMap<Place, Vec<MemoryStepRow>> = BTreeMap::new();
+pub(crate) fn leaks(partials: &[Partial]) -> Vec<GrowingDevice<'_>> {
+    let mut by_place: BTreeMap<ReportedDevice, Vec<MemoryStepRow>> = BTreeMap::new();
     for row in rows::<MemorySteps>(partials) {
         by_place
-            .entry(Place { rank: row.rank, device_type: row.device_type, device: row.device })
+            .entry(ReportedDevice { rank: row.rank, device_type: row.device_type, device: row.device })
             .or_default()
             .push(row);
     }
-    let mut found: Vec<Leak> = Vec::new();
+    let mut found: Vec<GrowingDevice> = Vec::new();
     for peak in rows::<MemoryPeaks>(partials).filter(|r| r.scope == "capture") {
-        let place = Place::of(&peak);
+        let place = ReportedDevice::of(&peak);
         let Some(steps) = by_place.get(&place) else { continue };
         // The first step of the recording makes state that stays.
         let full: Vec<&MemoryStepRow> =
@@ -164,7 +164,7 @@ pub(crate) fn leaks(partials: &[Partial]) -> Vec<Leak<'_>> {
         let median = growing[(growing.len() - 1) / 2];
         let of_peak = if peak.is_relative { 0 } else { peak.peak_bytes / GROWTH_MIN_PART };
         if median > GROWTH_MIN_BYTES.max(of_peak) {
-            found.push(Leak {
+            found.push(GrowingDevice {
                 rank: peak.rank,
                 place,
                 steps: growing.len(),
@@ -214,9 +214,9 @@ fn different(partials: &[Partial]) -> Vec<(Vec<u32>, String)> {
 
 /// Ranks on which requests failed.
 fn failed(partials: &[Partial]) -> Vec<(u32, String)> {
-    let mut by_place: BTreeMap<Place, (u64, i64)> = BTreeMap::new();
+    let mut by_place: BTreeMap<ReportedDevice, (u64, i64)> = BTreeMap::new();
     for row in rows::<MemoryEvents>(partials).filter(|r| r.kind == "oom") {
-        let place = Place { rank: row.rank, device_type: row.device_type, device: row.device };
+        let place = ReportedDevice { rank: row.rank, device_type: row.device_type, device: row.device };
         let (count, most) = by_place.entry(place).or_default();
         *count += 1;
         *most = row.bytes.unwrap_or(0).max(*most);

@@ -9,7 +9,7 @@
 use crate::facts::calls::CallForest;
 use crate::facts::lines::Lines;
 use crate::facts::memory_places::MemoryPlaces;
-use crate::memory::device::{DeviceMemory, devices};
+use crate::memory::device::{RecordedDevice, devices};
 use crate::memory::holders::BEFORE;
 use crate::memory::report::{device_name, is_of_device};
 use crate::stacks::StackTree;
@@ -47,7 +47,7 @@ impl HeldStacks {
 
 /// A name of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Name {
+enum MemoryStackName {
     /// Number among the devices of the rank.
     Device(usize),
     Row(StrId),
@@ -60,20 +60,28 @@ pub(crate) fn fold(trace: &RankTrace, held: HeldStacks, device: Option<&str>) ->
     let lines = Lines::of(trace);
     let places = MemoryPlaces::new(&calls, &lines);
     let all = devices(trace, &places);
-    let mut tree: StackTree<Name> = StackTree::default();
+    let mut tree: StackTree<MemoryStackName> = StackTree::default();
     for (number, memory) in all.iter().enumerate() {
         if device.is_none_or(|text| is_of_device(&memory.device_type, memory.device, text)) {
-            add(&mut tree, trace, &lines, memory, (held, Name::Device(number)));
+            add(&mut tree, trace, &lines, memory, (held, MemoryStackName::Device(number)));
         }
     }
     tree.table(|name| match name {
-        Name::Device(number) => all.get(number).map_or_else(String::new, |m| device_name(&m.device_type, m.device)),
-        Name::Row(name) => trace.text(name).to_string(),
-        Name::Before => BEFORE.to_string(),
+        MemoryStackName::Device(number) => {
+            all.get(number).map_or_else(String::new, |m| device_name(&m.device_type, m.device))
+        }
+        MemoryStackName::Row(name) => trace.text(name).to_string(),
+        MemoryStackName::Before => BEFORE.to_string(),
     })
 }
 
-fn add(tree: &mut StackTree<Name>, trace: &RankTrace, lines: &Lines, memory: &DeviceMemory, of: (HeldStacks, Name)) {
+fn add(
+    tree: &mut StackTree<MemoryStackName>,
+    trace: &RankTrace,
+    lines: &Lines,
+    memory: &RecordedDevice,
+    of: (HeldStacks, MemoryStackName),
+) {
     let (held, device) = of;
     // The root is left out of folded stacks, so the device is also their first frame.
     let root = tree.below(None, device);
@@ -92,20 +100,20 @@ fn add(tree: &mut StackTree<Name>, trace: &RankTrace, lines: &Lines, memory: &De
         let start = stack.last().and_then(|row| trace.columns.ts.get(*row as usize)).copied().unwrap_or(record.ts);
         stack.extend(lines.frame_at(record.lane, start).into_iter().flat_map(outward));
         stack.reverse();
-        let name = |row: &u32| Name::Row(trace.columns.name(*row as usize));
+        let name = |row: &u32| MemoryStackName::Row(trace.columns.name(*row as usize));
         let leaf = stack.iter().fold(root, |at, row| tree.below(Some(at), name(row)));
         tree.add(leaf, record.bytes);
         known = known.saturating_add(record.bytes);
     }
     let level = moment.and_then(|number| memory.levels.get(number)).copied().filter(|_| !memory.is_relative);
     if let Some(before) = level.map(|level| level.saturating_sub(known)).filter(|before| *before > 0) {
-        let node = tree.below(Some(root), Name::Before);
+        let node = tree.below(Some(root), MemoryStackName::Before);
         tree.add(node, before);
     }
 }
 
 /// Numbers of the records that allocate what is alive after a record; of all that allocate, if none is given.
-fn opened(memory: &DeviceMemory, moment: Option<usize>) -> Vec<usize> {
+fn opened(memory: &RecordedDevice, moment: Option<usize>) -> Vec<usize> {
     let Some(moment) = moment else {
         return (0..memory.records.len()).filter(|n| memory.records.get(*n).is_some_and(|r| r.bytes > 0)).collect();
     };

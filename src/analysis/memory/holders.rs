@@ -12,7 +12,7 @@
 
 use crate::facts::lines::LineId;
 use crate::facts::memory_places::{MemoryPhase, MemoryPlace, MemoryPlaces, ShownOperator};
-use crate::memory::device::DeviceMemory;
+use crate::memory::device::RecordedDevice;
 use crate::memory::tables::{MemoryContent, MemoryContentRow};
 use hta_base::units::percent;
 use hta_trace::memory::Allocation;
@@ -78,13 +78,13 @@ pub(crate) type CountAndBytes = (u64, i64);
 
 /// What is alive at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldMemory {
     pub(crate) by_holder: BTreeMap<Holder, CountAndBytes>,
     pub(crate) known: CountAndBytes,
 }
 
 /// What is alive after each of the given records, which must be in order; empty where allocations are not known.
-pub(crate) fn held_after(memory: &DeviceMemory, places: &MemoryPlaces, numbers: &[usize]) -> Vec<Held> {
+pub(crate) fn held_after(memory: &RecordedDevice, places: &MemoryPlaces, numbers: &[usize]) -> Vec<HeldMemory> {
     // Where the level before the recording is unknown, what is alive is no part of anything.
     let Some(allocations) = memory.allocations.as_ref().filter(|_| !memory.is_relative) else { return Vec::new() };
     // The allocation that each record opens, and the ones that it closes (two if it allocates over a live one).
@@ -94,7 +94,7 @@ pub(crate) fn held_after(memory: &DeviceMemory, places: &MemoryPlaces, numbers: 
         changes.extend(allocation.closed.map(|n| (n, false, allocation)));
     }
     changes.sort_by_key(|c| (c.0, c.1));
-    let mut held = Held::default();
+    let mut held = HeldMemory::default();
     let mut next = changes.into_iter().peekable();
     let mut out = Vec::with_capacity(numbers.len());
     for &number in numbers {
@@ -106,8 +106,8 @@ pub(crate) fn held_after(memory: &DeviceMemory, places: &MemoryPlaces, numbers: 
     out
 }
 
-impl Held {
-    fn change(&mut self, memory: &DeviceMemory, places: &MemoryPlaces, allocation: &Allocation, is_opened: bool) {
+impl HeldMemory {
+    fn change(&mut self, memory: &RecordedDevice, places: &MemoryPlaces, allocation: &Allocation, is_opened: bool) {
         let Some(opened) = allocation.opened.map(|n| n as usize) else { return };
         let (Some(record), Some(place)) = (memory.records.get(opened), memory.places.get(opened)) else { return };
         let add = |(count, bytes): &mut CountAndBytes| match is_opened {
@@ -127,7 +127,7 @@ impl Held {
 
 /// The moment of some rows.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment<'a> {
+pub struct HolderMoment<'a> {
     pub(crate) name: &'a str,
     pub(crate) step: Option<u32>,
     pub(crate) level: i64,
@@ -136,10 +136,10 @@ pub struct Moment<'a> {
 /// Adds the rows of one moment.
 pub(crate) fn push(
     table: &mut MemoryContent,
-    memory: &DeviceMemory,
+    memory: &RecordedDevice,
     places: &MemoryPlaces,
-    moment: Moment,
-    held: &Held,
+    moment: HolderMoment,
+    held: &HeldMemory,
 ) {
     for kind in KINDS {
         let of_kind = held.by_holder.iter().filter(|(holder, _)| holder.kind() == kind);

@@ -1,6 +1,6 @@
 //! Memory: levels over time, peaks and what holds them, allocations, and what outlives its step.
 //!
-//! The records of a rank's allocators become one [`device::DeviceMemory`] per device, and each table is made from that.
+//! The records of a rank's allocators become one [`device::RecordedDevice`] per device, and each table is made from that.
 //! Tables with a row per record are written while a rank is mapped; the others are bounded by names, steps and devices.
 
 mod allocator;

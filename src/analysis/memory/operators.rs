@@ -5,7 +5,7 @@
 
 use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
-use crate::memory::device::DeviceMemory;
+use crate::memory::device::RecordedDevice;
 use crate::memory::holders::NO_OPERATOR;
 use crate::memory::tables::{MemoryOperatorRow, MemoryOperators};
 use hashbrown::HashMap;
@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 
 /// Sums of some records.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+struct RecordSums {
     net: i64,
     alloc: i64,
     count: u64,
 }
 
-impl Sums {
+impl RecordSums {
     fn add(&mut self, bytes: i64) {
         self.net = self.net.saturating_add(bytes);
         if bytes > 0 {
@@ -45,12 +45,12 @@ pub(crate) fn calls(trace: &RankTrace) -> HashMap<StrId, u64> {
 pub(crate) fn add(
     table: &mut MemoryOperators,
     trace: &RankTrace,
-    memory: &DeviceMemory,
+    memory: &RecordedDevice,
     places: &MemoryPlaces,
     calls: &HashMap<StrId, u64>,
 ) {
     // Own sums and totals by name; `None` for what is outside any operator.
-    let mut by_name: BTreeMap<Option<StrId>, (Sums, Sums)> = BTreeMap::new();
+    let mut by_name: BTreeMap<Option<StrId>, (RecordSums, RecordSums)> = BTreeMap::new();
     let mut around: Vec<StrId> = Vec::new();
     for (record, place) in memory.records.iter().zip(&memory.places) {
         let Some(op) = place.op else {

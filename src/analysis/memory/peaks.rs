@@ -3,8 +3,8 @@
 use crate::api::Options;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
-use crate::memory::device::DeviceMemory;
-use crate::memory::holders::{Held, Moment, held_after, push};
+use crate::memory::device::RecordedDevice;
+use crate::memory::holders::{HeldMemory, HolderMoment, held_after, push};
 use crate::memory::tables::{MemoryContent, MemoryPeakRow, MemoryPeaks};
 use hta_trace::memory_moment::MemoryMoment;
 use hta_trace::rank_trace::RankTrace;
@@ -22,7 +22,7 @@ pub(crate) fn add(
     peaks: &mut MemoryPeaks,
     content: &mut MemoryContent,
     trace: &RankTrace,
-    memory: &DeviceMemory,
+    memory: &RecordedDevice,
     places: &MemoryPlaces,
     options: &Options,
 ) {
@@ -49,7 +49,13 @@ pub(crate) fn add(
         let held = numbers.binary_search(&of.number).ok().and_then(|i| held.get(i));
         let level = memory.levels.get(of.number).copied().unwrap_or(0);
         if let Some(held) = held {
-            push(content, memory, places, Moment { name: &of.moment, step: of.step.map(|s| s.index), level }, held);
+            push(
+                content,
+                memory,
+                places,
+                HolderMoment { name: &of.moment, step: of.step.map(|s| s.index), level },
+                held,
+            );
         }
         if of.step.is_some() || of.moment == "peak" {
             push_peak(peaks, trace, memory, places, of, held);
@@ -60,10 +66,10 @@ pub(crate) fn add(
 fn push_peak(
     table: &mut MemoryPeaks,
     trace: &RankTrace,
-    memory: &DeviceMemory,
+    memory: &RecordedDevice,
     places: &MemoryPlaces,
     of: &Described,
-    held: Option<&Held>,
+    held: Option<&HeldMemory>,
 ) {
     let n = of.number;
     let (Some(record), Some(place), Some(level)) = (memory.records.get(n), memory.places.get(n), memory.levels.get(n))

@@ -3,12 +3,12 @@
 use crate::api::RowEmitter;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
-use crate::memory::device::DeviceMemory;
+use crate::memory::device::RecordedDevice;
 use crate::memory::tables::{MemoryAllocationRow, MemoryAllocations, MemoryCurve, MemoryCurveRow};
 use hta_base::table::schema::Table;
 use hta_trace::memory::AllocationEnd;
 
-pub(crate) fn curve(devices: &[DeviceMemory], give: &mut RowEmitter) {
+pub(crate) fn curve(devices: &[RecordedDevice], give: &mut RowEmitter) {
     let mut table = MemoryCurve::default();
     for memory in devices {
         for (number, (record, level)) in memory.records.iter().zip(&memory.levels).enumerate() {
@@ -31,7 +31,7 @@ pub(crate) fn curve(devices: &[DeviceMemory], give: &mut RowEmitter) {
     give(table.finish());
 }
 
-pub(crate) fn allocations(devices: &[DeviceMemory], places: &MemoryPlaces, give: &mut RowEmitter) {
+pub(crate) fn allocations(devices: &[RecordedDevice], places: &MemoryPlaces, give: &mut RowEmitter) {
     let mut table = MemoryAllocations::default();
     for memory in devices {
         // Frees of what was allocated before the recording come first: they have no number of an allocation.

@@ -20,13 +20,13 @@ const KEY_WIDTH: usize = 52;
 
 /// A device of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place<'a> {
+pub struct ReportedDevice<'a> {
     pub(crate) rank: u32,
     pub(crate) device_type: &'a str,
     pub(crate) device: Option<i64>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ReportedDevice<'a> {
     pub fn of(peak: &MemoryPeakRow<'a>) -> Self {
         Self { rank: peak.rank, device_type: peak.device_type, device: peak.device }
     }
@@ -73,12 +73,12 @@ pub(crate) fn peaks(partials: &[Partial]) -> Vec<MemoryPeakRow<'_>> {
 /// The rows of one moment of a device.
 pub(crate) fn content_at<'a>(
     partials: &'a [Partial],
-    place: &Place,
+    place: &ReportedDevice,
     kind: &str,
     moment: MemoryMoment,
 ) -> Vec<MemoryContentRow<'a>> {
     let is_step = |r: &MemoryPeakRow, number: i64| {
-        Place::of(r) == *place && r.step.is_some_and(|step| is_numbered(step, r.step_label, number))
+        ReportedDevice::of(r) == *place && r.step.is_some_and(|step| is_numbered(step, r.step_label, number))
     };
     let step = match moment {
         MemoryMoment::Step(number) => rows::<MemoryPeaks>(partials).find(|r| is_step(r, number)).and_then(|r| r.step),
@@ -97,7 +97,7 @@ pub(crate) fn views(partials: &[Partial], options: &Options) -> Vec<View> {
     peaks.retain(|r| wanted.is_none_or(|text| is_of_device(r.device_type, r.device, text)));
     let mut views = vec![peak_view(partials, &peaks, options)];
     if let Some(first) = peaks.first() {
-        let place = Place::of(first);
+        let place = ReportedDevice::of(first);
         views.extend(content_view(partials, &place, options));
         views.extend(operator_view(partials, &place, options));
         views.extend(step_view(partials, &place, options));
@@ -173,7 +173,7 @@ fn shown(kind: &str, key: &str) -> String {
     }
 }
 
-fn content_view(partials: &[Partial], place: &Place, options: &Options) -> Option<View> {
+fn content_view(partials: &[Partial], place: &ReportedDevice, options: &Options) -> Option<View> {
     let (by, at) = (options.settings.text(&BY).unwrap_or("op"), options.settings.moment(&AT));
     let mut content = content_at(partials, place, by, at);
     let least = i64::try_from(options.settings.count(&MIN_BYTES)).unwrap_or(i64::MAX);
@@ -210,7 +210,7 @@ fn content_view(partials: &[Partial], place: &Place, options: &Options) -> Optio
     })
 }
 
-fn operator_view(partials: &[Partial], place: &Place, options: &Options) -> Option<View> {
+fn operator_view(partials: &[Partial], place: &ReportedDevice, options: &Options) -> Option<View> {
     let of_device = rows::<MemoryOperators>(partials).filter(|r| place.is(r.rank, r.device_type, r.device));
     let all: Vec<_> = of_device.filter(|r| r.alloc_self_bytes > 0).collect();
     let cells = |r: &crate::memory::tables::MemoryOperatorRow| {
@@ -238,7 +238,7 @@ fn operator_view(partials: &[Partial], place: &Place, options: &Options) -> Opti
     })
 }
 
-fn step_view(partials: &[Partial], place: &Place, options: &Options) -> Option<View> {
+fn step_view(partials: &[Partial], place: &ReportedDevice, options: &Options) -> Option<View> {
     let all: Vec<_> = rows::<MemorySteps>(partials).filter(|r| place.is(r.rank, r.device_type, r.device)).collect();
     let cells = |r: &crate::memory::tables::MemoryStepRow| {
         let name = r.step_label.or(r.step.map(i64::from)).map_or_else(|| "-".to_string(), |n| n.to_string());
@@ -270,7 +270,7 @@ fn step_view(partials: &[Partial], place: &Place, options: &Options) -> Option<V
 }
 
 /// Sites with survivors in every step.
-fn leak_view(partials: &[Partial], place: &Place, options: &Options) -> Option<View> {
+fn leak_view(partials: &[Partial], place: &ReportedDevice, options: &Options) -> Option<View> {
     let of_device = rows::<MemoryLeaks>(partials).filter(|r| place.is(r.rank, r.device_type, r.device));
     let all: Vec<_> = of_device.filter(|r| r.is_recurring).collect();
     let cells = |r: &crate::memory::tables::MemoryLeakRow| {

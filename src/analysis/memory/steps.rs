@@ -9,7 +9,7 @@
 use crate::api::Options;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
-use crate::memory::device::DeviceMemory;
+use crate::memory::device::RecordedDevice;
 use crate::memory::holders::{CountAndBytes, Holder};
 use crate::memory::tables::{MemoryLeakRow, MemoryLeaks, MemoryStepRow, MemorySteps};
 use hta_trace::rank_trace::RankTrace;
@@ -38,7 +38,7 @@ pub(crate) fn is_numbered(index: u32, label: Option<i64>, number: i64) -> bool {
 struct Survivors(Vec<Option<Vec<usize>>>);
 
 impl Survivors {
-    fn new(trace: &RankTrace, memory: &DeviceMemory) -> Self {
+    fn new(trace: &RankTrace, memory: &RecordedDevice) -> Self {
         let steps = marked(trace);
         let is_known = memory.allocations.is_some();
         let mut all: Vec<Option<Vec<usize>>> =
@@ -62,7 +62,7 @@ pub(crate) fn add(
     table: &mut MemorySteps,
     leaks: &mut MemoryLeaks,
     trace: &RankTrace,
-    memory: &DeviceMemory,
+    memory: &RecordedDevice,
     places: &MemoryPlaces,
     options: &Options,
 ) {
@@ -96,7 +96,7 @@ pub(crate) fn add(
 
 /// The sites of survivors. They recur if every step has some, apart from the first one, whose state is made once, and
 /// from the last one, which none follows.
-fn add_leaks(table: &mut MemoryLeaks, memory: &DeviceMemory, places: &MemoryPlaces, survivors: &Survivors) {
+fn add_leaks(table: &mut MemoryLeaks, memory: &RecordedDevice, places: &MemoryPlaces, survivors: &Survivors) {
     let judged = survivors.0.len().saturating_sub(2);
     let mut sites: BTreeMap<(&'static str, String), (BTreeSet<usize>, CountAndBytes)> = BTreeMap::new();
     for (step, numbers) in survivors.0.iter().enumerate() {

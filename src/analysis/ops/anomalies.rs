@@ -100,7 +100,7 @@ impl Anomaly {
 /// Number of operators listed around the first instance.
 const STACK: usize = 32;
 
-struct Found {
+struct AnomalySums {
     count: u64,
     steps: BTreeSet<u32>,
     host: Ns,
@@ -114,7 +114,7 @@ pub(crate) fn table(calls: &CallForest) -> Batch {
         trace.columns.strings.iter().map(|(_, t)| of(t)).collect()
     };
     let (ops, api) = (by_name(Anomaly::of_op), by_name(Anomaly::of_call));
-    let mut found: BTreeMap<(Anomaly, &str), Found> = BTreeMap::new();
+    let mut found: BTreeMap<(Anomaly, &str), AnomalySums> = BTreeMap::new();
     let mut until = 0;
     for p in 0..calls.forest.len() as u32 {
         let at = p as usize;
@@ -133,7 +133,7 @@ pub(crate) fn table(calls: &CallForest) -> Batch {
             Some(op) => trace.columns.name(calls.row(op) as usize),
             None => name,
         });
-        let new = || Found { count: 0, steps: BTreeSet::new(), host: 0, gpu: 0, first: p };
+        let new = || AnomalySums { count: 0, steps: BTreeSet::new(), host: 0, gpu: 0, first: p };
         let f = found.entry((kind, name)).or_insert_with(new);
         f.count += 1;
         f.steps.insert(step);

@@ -16,7 +16,7 @@
 //! nodes are summed below their parent, so the table has a bounded number of rows per rank.
 
 use crate::facts::calls::CallForest;
-use crate::facts::lines::{Charging, FrameKind, Level, LineId, Lines, NO_PYTHON, NO_USER_CODE};
+use crate::facts::lines::{Charging, FrameKind, LineId, LineLevel, Lines, NO_PYTHON, NO_USER_CODE};
 use crate::ops::folded::{innermost_events, threads};
 use crate::ops::keys::UNLINKED;
 use crate::stacks::{FlameNode, StackTree, keep_largest};
@@ -54,7 +54,7 @@ const MOST: usize = 2_000;
 
 /// A name in a stack of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Name {
+enum FlameName {
     Line(LineId),
     Operator(StrId),
     Call(StrId),
@@ -81,8 +81,8 @@ pub(crate) fn table(calls: &CallForest) -> Batch {
     making.host();
     making.gpu();
     let Making { tree, values, lines, .. } = making;
-    let (parents, names): (Vec<Option<u32>>, Vec<Name>) = tree.nodes().unzip();
-    let labels: Vec<Label> = names.iter().map(|name| label(calls, &lines, *name)).collect();
+    let (parents, names): (Vec<Option<u32>>, Vec<FlameName>) = tree.nodes().unzip();
+    let labels: Vec<NodeLabel> = names.iter().map(|name| label(calls, &lines, *name)).collect();
     let values = |i: u32| values.get(i as usize).copied().unwrap_or_default();
     let order = outer_first(&parents, |a, b| {
         labels[a as usize].cmp(&labels[b as usize]).then_with(|| values(b).cmp(&values(a)))
@@ -117,20 +117,20 @@ pub(crate) fn table(calls: &CallForest) -> Batch {
 }
 
 /// Kind and name of a node.
-type Label = (&'static str, String);
+type NodeLabel = (&'static str, String);
 
-fn label(calls: &CallForest, lines: &Lines, name: Name) -> Label {
+fn label(calls: &CallForest, lines: &Lines, name: FlameName) -> NodeLabel {
     let text = |id: StrId| calls.trace.text(id);
     match name {
-        Name::Line(id) => {
+        FlameName::Line(id) => {
             let site = lines.site(id);
-            (if site.level == Level::None { OTHER } else { site.level.name() }, site.text())
+            (if site.level == LineLevel::None { OTHER } else { site.level.name() }, site.text())
         }
-        Name::Operator(id) => ("operator", text(id).to_string()),
-        Name::Call(id) => ("runtime_call", text(id).to_string()),
-        Name::Kernel(id) => ("kernel", short_name(text(id))),
-        Name::Unlinked => (OTHER, UNLINKED.to_string()),
-        Name::IdleThreads => (OTHER, "[threads without operators]".to_string()),
+        FlameName::Operator(id) => ("operator", text(id).to_string()),
+        FlameName::Call(id) => ("runtime_call", text(id).to_string()),
+        FlameName::Kernel(id) => ("kernel", short_name(text(id))),
+        FlameName::Unlinked => (OTHER, UNLINKED.to_string()),
+        FlameName::IdleThreads => (OTHER, "[threads without operators]".to_string()),
     }
 }
 
@@ -161,7 +161,7 @@ struct Making<'a> {
     lines: Arc<Lines>,
     /// Lanes of the threads with operators or calls.
     busy: HashSet<u32>,
-    tree: StackTree<Name>,
+    tree: StackTree<FlameName>,
     /// By node: host time, GPU time, and GPU time of the backward pass.
     values: Vec<[Ns; 3]>,
     /// Node of each Python frame by row, created when needed; `None` for library code that no user code called.
@@ -189,20 +189,20 @@ impl Making<'_> {
             path.push(r);
             at = self.lines.frame(r).and_then(|f| f.outer);
         }
-        let above = if self.busy.contains(&lane) { None } else { Some(self.tree.below(None, Name::IdleThreads)) };
+        let above = if self.busy.contains(&lane) { None } else { Some(self.tree.below(None, FlameName::IdleThreads)) };
         let mut node = at.and_then(|r| self.frames.get(&r).copied().flatten());
         while let Some(r) = path.pop() {
             let Some(frame) = self.lines.frame(r).copied() else { continue };
             if let Some(line) = frame.called_at {
-                node = Some(self.tree.below(node.or(above), Name::Line(line)));
+                node = Some(self.tree.below(node.or(above), FlameName::Line(line)));
             }
             if frame.kind == FrameKind::User {
-                node = Some(self.tree.below(node.or(above), Name::Line(frame.function)));
+                node = Some(self.tree.below(node.or(above), FlameName::Line(frame.function)));
             }
             self.frames.insert(r, node);
         }
         let outside = if row.is_some() { NO_USER_CODE } else { NO_PYTHON };
-        node.unwrap_or_else(|| self.tree.below(above, Name::Line(outside)))
+        node.unwrap_or_else(|| self.tree.below(above, FlameName::Line(outside)))
     }
 
     /// Node of an operator or call.
@@ -225,7 +225,7 @@ impl Making<'_> {
         };
         while let Some(p) = path.pop() {
             let name = calls.trace.columns.name(calls.row(p) as usize);
-            let name = if calls.is_op(p) { Name::Operator(name) } else { Name::Call(name) };
+            let name = if calls.is_op(p) { FlameName::Operator(name) } else { FlameName::Call(name) };
             node = self.tree.below(Some(node), name);
             self.events[p as usize] = Some(node);
         }
@@ -262,14 +262,14 @@ impl Making<'_> {
             };
             for &i in of {
                 let a = &trace.activities[i as usize];
-                let node = self.tree.below(Some(node), Name::Kernel(a.name));
+                let node = self.tree.below(Some(node), FlameName::Kernel(a.name));
                 self.add(node, if charge.is_backward { 2 } else { 1 }, a.span.len());
             }
         }
         for &i in &trace.launches().unlinked {
             let a = &trace.activities[i as usize];
-            let unlinked = self.tree.below(None, Name::Unlinked);
-            let node = self.tree.below(Some(unlinked), Name::Kernel(a.name));
+            let unlinked = self.tree.below(None, FlameName::Unlinked);
+            let node = self.tree.below(Some(unlinked), FlameName::Kernel(a.name));
             self.add(node, 1, a.span.len());
         }
     }

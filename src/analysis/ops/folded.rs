@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A name in a stack of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Name {
+enum FoldedName {
     /// A thread by its lane; `None` for work whose launch is unknown.
     Thread(Option<u32>),
     Of(StrId),
@@ -39,7 +39,7 @@ enum Name {
 
 /// One rank's stacks.
 pub(crate) fn fold(calls: &CallForest, weight: Weight) -> Batch {
-    let mut fold = Fold {
+    let mut fold = OperatorFold {
         calls,
         tree: StackTree::default(),
         frames: HashMap::new(),
@@ -52,17 +52,17 @@ pub(crate) fn fold(calls: &CallForest, weight: Weight) -> Batch {
     }
     let trace = calls.trace;
     fold.tree.table(|name| match name {
-        Name::Thread(Some(lane)) => thread_name(&trace.columns, lane),
-        Name::Thread(None) => String::new(),
-        Name::Of(id) => trace.text(id).to_string(),
-        Name::NoOperator => NO_OPERATOR.to_string(),
-        Name::Unlinked => UNLINKED.to_string(),
+        FoldedName::Thread(Some(lane)) => thread_name(&trace.columns, lane),
+        FoldedName::Thread(None) => String::new(),
+        FoldedName::Of(id) => trace.text(id).to_string(),
+        FoldedName::NoOperator => NO_OPERATOR.to_string(),
+        FoldedName::Unlinked => UNLINKED.to_string(),
     })
 }
 
-struct Fold<'a> {
+struct OperatorFold<'a> {
     calls: &'a CallForest<'a>,
-    tree: StackTree<Name>,
+    tree: StackTree<FoldedName>,
     /// Node of each Python frame by thread and row, created when needed. A caller may be on another thread.
     frames: HashMap<(u32, u32), u32>,
     /// Node of each operator and call by position, created when needed.
@@ -71,10 +71,10 @@ struct Fold<'a> {
     around: Vec<Option<u32>>,
 }
 
-impl Fold<'_> {
+impl OperatorFold<'_> {
     /// Node of a thread.
     fn thread(&mut self, lane: u32) -> u32 {
-        self.tree.below(None, Name::Thread(Some(lane)))
+        self.tree.below(None, FoldedName::Thread(Some(lane)))
     }
 
     /// Node of a Python frame in the stacks of a thread.
@@ -90,7 +90,7 @@ impl Fold<'_> {
         let known = at.and_then(|r| self.frames.get(&(lane, r)).copied());
         let mut node = known.unwrap_or_else(|| self.thread(lane));
         while let Some(r) = path.pop() {
-            node = self.tree.below(Some(node), Name::Of(trace.columns.name(r as usize)));
+            node = self.tree.below(Some(node), FoldedName::Of(trace.columns.name(r as usize)));
             self.frames.insert((lane, r), node);
         }
         node
@@ -117,7 +117,7 @@ impl Fold<'_> {
         while let Some(p) = path.pop() {
             if !ops || calls.is_op(p) {
                 let row = calls.row(p) as usize;
-                node = self.tree.below(Some(node), Name::Of(calls.trace.columns.name(row)));
+                node = self.tree.below(Some(node), FoldedName::Of(calls.trace.columns.name(row)));
             }
             self.events[p as usize] = Some(node);
         }
@@ -149,19 +149,19 @@ impl Fold<'_> {
                     let mut names: Vec<StrId> =
                         nodes.outward(operator).filter_map(|o| nodes.operator(o)).map(|o| o.name).collect();
                     names.reverse();
-                    names.into_iter().fold(node, |node, name| self.tree.below(Some(node), Name::Of(name)))
+                    names.into_iter().fold(node, |node, name| self.tree.below(Some(node), FoldedName::Of(name)))
                 }
-                (node, None) if node == thread => self.tree.below(Some(thread), Name::NoOperator),
+                (node, None) if node == thread => self.tree.below(Some(thread), FoldedName::NoOperator),
                 (node, None) => node,
             };
-            let node = self.tree.below(Some(around), Name::Of(a.name));
+            let node = self.tree.below(Some(around), FoldedName::Of(a.name));
             self.tree.add(node, a.span.len());
         }
         for &i in &trace.launches().unlinked {
             let a = &trace.activities[i as usize];
-            let nowhere = self.tree.below(None, Name::Thread(None));
-            let unlinked = self.tree.below(Some(nowhere), Name::Unlinked);
-            let node = self.tree.below(Some(unlinked), Name::Of(a.name));
+            let nowhere = self.tree.below(None, FoldedName::Thread(None));
+            let unlinked = self.tree.below(Some(nowhere), FoldedName::Unlinked);
+            let node = self.tree.below(Some(unlinked), FoldedName::Of(a.name));
             self.tree.add(node, a.span.len());
         }
     }

@@ -56,7 +56,7 @@ pub(crate) fn text(partials: &[Partial], options: &Options) -> Option<String> {
     })
 }
 
-type Row = ((String, Option<String>), Total);
+type FormatRow = ((String, Option<String>), Total);
 
 /// Shapes as Python prints them: `[[8, 10], []]`.
 fn spaced(dims: &str) -> String {
@@ -73,7 +73,7 @@ fn pct(part: Ns, whole: Ns) -> f64 {
 }
 
 /// CSV with times in us, as the plugin exports it.
-fn tensorboard(rows: &[Row], with_shape: bool) -> String {
+fn tensorboard(rows: &[FormatRow], with_shape: bool) -> String {
     let mut out = String::from("Name,");
     if with_shape {
         out.push_str("Input Shape,");
@@ -108,7 +108,7 @@ fn tensorboard(rows: &[Row], with_shape: bool) -> String {
 }
 
 /// Aligned text, as `key_averages().table()` prints it.
-fn torch(rows: &[Row], with_shape: bool) -> String {
+fn torch(rows: &[FormatRow], with_shape: bool) -> String {
     let has_gpu = rows.iter().any(|(_, t)| t.gpu > 0);
     let has_flops = rows.iter().any(|(_, t)| t.flops.is_some());
     let mut header = vec!["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"];

@@ -22,7 +22,7 @@ const FRAMES: usize = 5;
 
 /// An additional key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum CallKey {
     Shape,
     Args,
     Module,
@@ -32,32 +32,39 @@ pub(crate) enum Key {
     Step,
 }
 
-impl Key {
-    pub(crate) const ALL: [Key; 7] =
-        [Key::Shape, Key::Args, Key::Module, Key::Direction, Key::Thread, Key::Stack, Key::Step];
+impl CallKey {
+    pub(crate) const ALL: [CallKey; 7] = [
+        CallKey::Shape,
+        CallKey::Args,
+        CallKey::Module,
+        CallKey::Direction,
+        CallKey::Thread,
+        CallKey::Stack,
+        CallKey::Step,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Key::Shape => "shape",
-            Key::Args => "args",
-            Key::Module => "module",
-            Key::Direction => "direction",
-            Key::Thread => "thread",
-            Key::Stack => "stack",
-            Key::Step => "step",
+            CallKey::Shape => "shape",
+            CallKey::Args => "args",
+            CallKey::Module => "module",
+            CallKey::Direction => "direction",
+            CallKey::Thread => "thread",
+            CallKey::Stack => "stack",
+            CallKey::Step => "step",
         }
     }
 }
 
 /// The chosen keys.
-pub(crate) struct Keys(Vec<Key>);
+pub(crate) struct Keys(Vec<CallKey>);
 
 impl Keys {
     pub(crate) fn new(is_chosen: impl Fn(&str) -> bool) -> Self {
-        Self(Key::ALL.into_iter().filter(|k| is_chosen(k.name())).collect())
+        Self(CallKey::ALL.into_iter().filter(|k| is_chosen(k.name())).collect())
     }
 
-    pub(crate) fn has(&self, key: Key) -> bool {
+    pub(crate) fn has(&self, key: CallKey) -> bool {
         self.0.contains(&key)
     }
 }
@@ -65,14 +72,14 @@ impl Keys {
 /// The owner of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum RowOwner {
-    Op { name: StrId, inputs: [Option<StrId>; 4], of: Place },
-    NoOperator(Place),
+    Op { name: StrId, inputs: [Option<StrId>; 4], of: CallPlace },
+    NoOperator(CallPlace),
     Unlinked,
 }
 
 /// Where a call stands; `None` for keys that are not chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Place {
+pub struct CallPlace {
     module: Option<u32>,
     direction: Option<Direction>,
     lane: Option<u32>,
@@ -95,7 +102,7 @@ pub(crate) struct KeyTexts {
 
 /// The texts of a row's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cells<'a> {
+pub(crate) struct KeyCells<'a> {
     pub(crate) name: &'a str,
     pub(crate) input_dims: Option<&'a str>,
     pub(crate) module: Option<&'a str>,
@@ -110,30 +117,30 @@ impl KeyTexts {
     pub(crate) fn new(calls: &CallForest, keys: &Keys) -> Self {
         let trace = calls.trace;
         let (mut module_of, mut paths) = (Vec::new(), Vec::new());
-        if keys.has(Key::Module) {
+        if keys.has(CallKey::Module) {
             let modules = InModules::new(calls);
             module_of = modules.with_backward(calls);
             paths = modules.paths(calls);
         }
         let (mut stack_of, mut stacks) = (Vec::new(), Vec::new());
-        if keys.has(Key::Stack) {
+        if keys.has(CallKey::Stack) {
             (stack_of, stacks) = python_stacks(calls);
         }
         let (mut captured_paths, mut captured_stacks) = (HashMap::new(), HashMap::new());
         for o in &GraphNodes::of(trace).operators {
-            if let Some(module) = o.module.filter(|_| keys.has(Key::Module)) {
+            if let Some(module) = o.module.filter(|_| keys.has(CallKey::Module)) {
                 captured_paths.entry(module).or_insert_with(|| index_of(&mut paths, trace.text(module)));
             }
-            if let Some(stack) = o.stack.filter(|_| keys.has(Key::Stack)) {
+            if let Some(stack) = o.stack.filter(|_| keys.has(CallKey::Stack)) {
                 captured_stacks.entry(stack).or_insert_with(|| index_of(&mut stacks, trace.text(stack)));
             }
         }
-        let lane = |l: &hta_trace::events::Lane| format!("{}/{}", trace.text(l.pid), trace.text(l.tid));
+        let lane = |l: &hta_trace::events::EventLane| format!("{}/{}", trace.text(l.pid), trace.text(l.tid));
         Self {
             module_of,
             paths,
-            directions: keys.has(Key::Direction).then(|| Directions::of(trace)),
-            lanes: if keys.has(Key::Thread) { trace.columns.lanes.iter().map(lane).collect() } else { Vec::new() },
+            directions: keys.has(CallKey::Direction).then(|| Directions::of(trace)),
+            lanes: if keys.has(CallKey::Thread) { trace.columns.lanes.iter().map(lane).collect() } else { Vec::new() },
             stack_of,
             stacks,
             captured_paths,
@@ -144,15 +151,15 @@ impl KeyTexts {
     /// The owner of what a captured operator launched. Its thread and direction are those of the capture, not of the
     /// replay, so it has none.
     pub(crate) fn captured_owner(&self, keys: &Keys, operator: &CapturedOperator) -> RowOwner {
-        let of = Place {
+        let of = CallPlace {
             module: operator.module.and_then(|m| self.captured_paths.get(&m)).copied(),
             stack: operator.stack.and_then(|s| self.captured_stacks.get(&s)).copied(),
-            ..Place::default()
+            ..CallPlace::default()
         };
-        let all = keys.has(Key::Args);
+        let all = keys.has(CallKey::Args);
         let [dims, others @ ..] = operator.inputs;
         let [types, strides, concrete] = others.map(|input| input.filter(|_| all));
-        let dims = dims.filter(|_| all || keys.has(Key::Shape));
+        let dims = dims.filter(|_| all || keys.has(CallKey::Shape));
         RowOwner::Op { name: operator.name, inputs: [dims, types, strides, concrete], of }
     }
 
@@ -160,7 +167,7 @@ impl KeyTexts {
     pub(crate) fn owner(&self, keys: &Keys, calls: &CallForest, position: u32) -> RowOwner {
         let (at, row) = (position as usize, calls.row(position));
         let c = &calls.trace.columns;
-        let of = Place {
+        let of = CallPlace {
             module: self.module_of.get(at).copied().flatten(),
             direction: self.directions.as_ref().map(|d| d.at(row)),
             lane: (!self.lanes.is_empty()).then(|| c.lane[row as usize]),
@@ -170,9 +177,9 @@ impl KeyTexts {
             return RowOwner::NoOperator(of);
         }
         let input = |arg, is_wanted: bool| if is_wanted { c.args.text(arg, row) } else { None };
-        let all = keys.has(Key::Args);
+        let all = keys.has(CallKey::Args);
         let inputs = [
-            input(Arg::InputDims, all || keys.has(Key::Shape)),
+            input(Arg::InputDims, all || keys.has(CallKey::Shape)),
             input(Arg::InputType, all),
             input(Arg::InputStrides, all),
             input(Arg::ConcreteInputs, all),
@@ -181,15 +188,15 @@ impl KeyTexts {
     }
 
     /// The texts of an owner.
-    pub(crate) fn cells<'a>(&'a self, trace: &'a RankTrace, who: &RowOwner) -> Cells<'a> {
+    pub(crate) fn cells<'a>(&'a self, trace: &'a RankTrace, who: &RowOwner) -> KeyCells<'a> {
         let (name, inputs, of) = match who {
             RowOwner::Op { name, inputs, of } => (trace.text(*name), *inputs, *of),
             RowOwner::NoOperator(of) => (NO_OPERATOR, [None; 4], *of),
-            RowOwner::Unlinked => (UNLINKED, [None; 4], Place::default()),
+            RowOwner::Unlinked => (UNLINKED, [None; 4], CallPlace::default()),
         };
         let [input_dims, types, strides, concrete] = inputs.map(|i| i.map(|i| trace.text(i)));
         let text = |list: &'a [String], at: Option<u32>| at.and_then(|i| list.get(i as usize)).map(String::as_str);
-        Cells {
+        KeyCells {
             name,
             input_dims,
             module: text(&self.paths, of.module),

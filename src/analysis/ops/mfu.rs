@@ -10,7 +10,7 @@
 use crate::api::{Align, Options, Partial, View, rows};
 use crate::facts::graphs::nodes::OperatorCall;
 use crate::facts::kernel_work::KernelWorks;
-use crate::facts::machine::Machine;
+use crate::facts::machine::RankMachine;
 use crate::facts::operator_work::OperatorWorks;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
@@ -55,7 +55,7 @@ table! {
 }
 
 pub(crate) fn table(trace: &RankTrace, options: &Options) -> Batch {
-    let machine = Machine::new(trace, &options.peaks);
+    let machine = RankMachine::new(trace, &options.peaks);
     let mut table = Mfu::default();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
         let mut by_step: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
@@ -78,7 +78,7 @@ pub(crate) fn table(trace: &RankTrace, options: &Options) -> Batch {
 fn push(
     table: &mut Mfu,
     trace: &RankTrace,
-    machine: &Machine,
+    machine: &RankMachine,
     (device, launched): (&DeviceWork, &[u32]),
     window: &Window,
 ) {

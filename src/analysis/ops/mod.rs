@@ -34,7 +34,7 @@ use hta_base::units::Ns;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
-use keys::{Key, KeyTexts, Keys};
+use keys::{CallKey, KeyTexts, Keys};
 use mfu::Mfu;
 use modules::ModulesTable;
 use operators::Operators;
@@ -238,5 +238,5 @@ fn summary(calls: &CallForest) -> Batch {
 
 /// Whether a key was chosen that the columns of other tools have.
 fn by_shape(options: &Options) -> bool {
-    options.settings.has(&BY, Key::Shape.name())
+    options.settings.has(&BY, CallKey::Shape.name())
 }

@@ -7,9 +7,9 @@ use crate::api::Options;
 use crate::facts::calls::CallForest;
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::kernel_work::KernelWorks;
-use crate::facts::machine::Machine;
+use crate::facts::machine::RankMachine;
 use crate::facts::operator_work::OperatorWorks;
-use crate::ops::keys::{Key, KeyTexts, Keys, RowOwner, can_use_tensor_cores};
+use crate::ops::keys::{CallKey, KeyTexts, Keys, RowOwner, can_use_tensor_cores};
 use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
@@ -116,14 +116,15 @@ struct OperatorGroup {
 pub(crate) fn table(calls: &CallForest, keys: &Keys, texts: &KeyTexts, options: &Options) -> Batch {
     let trace = calls.trace;
     let (works, kernels) = (OperatorWorks::of(trace), KernelWorks::of(trace));
-    let machine = Machine::new(trace, &options.peaks);
+    let machine = RankMachine::new(trace, &options.peaks);
     let eligible = texts.eligible(calls);
     let has_gpu = trace.devices.iter().any(|w| w.is_gpu);
     let (index, groups) = (HashMap::new(), Vec::new());
     let nodes = GraphNodes::of(trace);
-    let mut groups = Groups { calls, keys, texts, nodes, works, kernels, machine, eligible, has_gpu, index, groups };
+    let mut groups =
+        OperatorGroups { calls, keys, texts, nodes, works, kernels, machine, eligible, has_gpu, index, groups };
     groups.fill(|_| (Scope::Capture, None), |_| (Scope::Capture, None));
-    if keys.has(Key::Step) || options.model.steps.is_some() {
+    if keys.has(CallKey::Step) || options.model.steps.is_some() {
         let when = |step: Option<u32>| match step {
             Some(s) => (Scope::Step, Some(s)),
             None => (Scope::Outside, None),
@@ -135,14 +136,14 @@ pub(crate) fn table(calls: &CallForest, keys: &Keys, texts: &KeyTexts, options: 
     groups.write(options)
 }
 
-struct Groups<'a> {
+struct OperatorGroups<'a> {
     calls: &'a CallForest<'a>,
     keys: &'a Keys,
     texts: &'a KeyTexts,
     nodes: Arc<GraphNodes>,
     works: Arc<OperatorWorks>,
     kernels: Arc<KernelWorks>,
-    machine: Machine<'a>,
+    machine: RankMachine<'a>,
     /// By position: whether it or an operator inside can use tensor cores.
     eligible: Vec<bool>,
     has_gpu: bool,
@@ -150,7 +151,7 @@ struct Groups<'a> {
     groups: Vec<(ScopeAndStep, RowOwner, OperatorGroup)>,
 }
 
-impl Groups<'_> {
+impl OperatorGroups<'_> {
     fn group(&mut self, when: ScopeAndStep, who: RowOwner) -> &mut OperatorGroup {
         let new = self.groups.len() as u32;
         let i = *self.index.entry((when, who)).or_insert(new);

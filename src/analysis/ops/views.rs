@@ -56,9 +56,9 @@ pub(crate) fn end_of_path(path: &str, width: usize) -> String {
 }
 
 /// A text key: heading, whether a path's end identifies it, and its value.
-type KeyColumn = (&'static str, bool, fn(&OperatorRow) -> Option<String>);
+type OperatorKeyColumn = (&'static str, bool, fn(&OperatorRow) -> Option<String>);
 
-const KEYS: [KeyColumn; 8] = [
+const KEYS: [OperatorKeyColumn; 8] = [
     ("shapes", false, |r| r.input_dims.map(str::to_string)),
     ("types", false, |r| r.input_types.map(str::to_string)),
     ("strides", false, |r| r.input_strides.map(str::to_string)),

@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use hta_trace::rank_trace::RankTrace;
-use tables::{OperatorSequences, Repeats};
+use tables::{OperatorSequences, RepeatsTable};
 
 pub const OP: Setting = Setting {
     stem: "patterns",
@@ -72,7 +72,7 @@ impl Analysis for Patterns {
             stem: "patterns",
             title: "kernel sequences that repeat, and their gaps and launches",
             explain: include_str!("page.md"),
-            tables: &[Repeats::SPEC, OperatorSequences::SPEC],
+            tables: &[RepeatsTable::SPEC, OperatorSequences::SPEC],
             kept_tables: &[tables::TopRepeats::SPEC, operators::TopSequences::SPEC],
             settings: &[OP, OP_GLOB, MIN_LENGTH, MIN_COUNT, RANK_BY, BY],
             is_long: true,

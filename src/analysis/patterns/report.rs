@@ -157,6 +157,6 @@ fn observation(rank: u32, r: &TopRepeatRow, cost: Ns) -> Option<Observation> {
             if launches.round() as u64 == 1 { "costs" } else { "cost" },
             fmt_ns(host),
         ),
-        table: crate::patterns::tables::Repeats::SPEC.name,
+        table: crate::patterns::tables::RepeatsTable::SPEC.name,
     })
 }

@@ -21,7 +21,7 @@ use std::ops::Range;
 type SymbolKey = (StrId, Option<StrId>, Option<StrId>);
 
 /// The activities of one stream, in order of (start, event).
-pub(crate) struct Stream<'t> {
+pub(crate) struct PatternStream<'t> {
     pub(crate) device: Option<i64>,
     pub(crate) stream: Option<i64>,
     pub(crate) activities: Vec<&'t Activity>,
@@ -30,14 +30,14 @@ pub(crate) struct Stream<'t> {
     busy: Union,
     /// Latest end of the activities up to each position.
     latest: Vec<Ns>,
-    calls: Calls,
+    calls: LaunchSums,
     /// Positions whose step differs from the previous position's.
     step_changes: Vec<u32>,
 }
 
 /// Launch calls along a stream, as prefix sums before each position.
 #[derive(Default)]
-struct Calls {
+struct LaunchSums {
     /// Number of positions whose call differs from the previous position's.
     new: Vec<u32>,
     new_ns: Vec<Ns>,
@@ -48,7 +48,7 @@ struct Calls {
 
 /// Launches of a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Launched {
+pub(crate) struct LaunchedStretch {
     pub(crate) calls: u64,
     pub(crate) cpu_ns: Ns,
     /// Number of activities without a launch record.
@@ -56,17 +56,17 @@ pub(crate) struct Launched {
 }
 
 /// The streams of a device, in order of their numbers.
-pub(crate) fn streams<'t>(trace: &'t RankTrace, work: &DeviceWork, by_shape: bool) -> Vec<Stream<'t>> {
+pub(crate) fn streams<'t>(trace: &'t RankTrace, work: &DeviceWork, by_shape: bool) -> Vec<PatternStream<'t>> {
     let mut by_stream: BTreeMap<Option<i64>, Vec<&Activity>> = BTreeMap::new();
     for &i in &work.activities {
         let a = &trace.activities[i as usize];
         by_stream.entry(a.stream()).or_default().push(a);
     }
-    let one = |(stream, activities)| Stream::new(trace, work.device, stream, activities, by_shape);
+    let one = |(stream, activities)| PatternStream::new(trace, work.device, stream, activities, by_shape);
     by_stream.into_iter().map(one).collect()
 }
 
-impl<'t> Stream<'t> {
+impl<'t> PatternStream<'t> {
     fn new(
         trace: &RankTrace,
         device: Option<i64>,
@@ -95,7 +95,7 @@ impl<'t> Stream<'t> {
             durs: activities.iter().map(|a| a.span.len()).collect(),
             busy: Union::new(activities.iter().map(|a| a.span)),
             latest: latest.collect(),
-            calls: Calls::new(trace, &activities),
+            calls: LaunchSums::new(trace, &activities),
             step_changes: (1..activities.len()).filter(differs).map(|x| x as u32).collect(),
             activities,
         }
@@ -118,7 +118,7 @@ impl<'t> Stream<'t> {
     }
 
     /// The calls that launched a stretch, without duplicates.
-    pub(crate) fn launched(&self, trace: &RankTrace, at: &Range<usize>) -> Launched {
+    pub(crate) fn launched(&self, trace: &RankTrace, at: &Range<usize>) -> LaunchedStretch {
         let c = &self.calls;
         let between = |v: &[u32]| u64::from(v[at.end] - v[at.start]);
         let unlinked = between(&c.unlinked);
@@ -128,9 +128,10 @@ impl<'t> Stream<'t> {
             calls.sort_unstable();
             calls.dedup();
             let cpu_ns = calls.iter().map(|&r| trace.span(r).len()).sum();
-            return Launched { calls: calls.len() as u64, cpu_ns, unlinked };
+            return LaunchedStretch { calls: calls.len() as u64, cpu_ns, unlinked };
         }
-        let mut found = Launched { calls: between(&c.new), cpu_ns: c.new_ns[at.end] - c.new_ns[at.start], unlinked };
+        let mut found =
+            LaunchedStretch { calls: between(&c.new), cpu_ns: c.new_ns[at.end] - c.new_ns[at.start], unlinked };
         // The call of the first activity may have begun before the stretch.
         if let Some(call) = self.activities[at.start].launch().filter(|_| c.new[at.start + 1] == c.new[at.start]) {
             found.calls += 1;
@@ -148,7 +149,7 @@ impl<'t> Stream<'t> {
     }
 }
 
-impl Calls {
+impl LaunchSums {
     fn new(trace: &RankTrace, activities: &[&Activity]) -> Self {
         let mut c = Self::default();
         let mut sums = (0, 0, 0, 0);

@@ -2,7 +2,7 @@
 
 use crate::api::{Options, RowEmitter};
 use crate::patterns::names::{brief, joined};
-use crate::patterns::stream::{Launched, Stream, streams};
+use crate::patterns::stream::{LaunchedStretch, PatternStream, streams};
 use crate::patterns::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 table! {
     /// Sequences of kernels, copies and sets that one stream ran several times; a loop is represented by its body.
-    pub struct Repeats, RepeatRow = "repeats" by "rank, gpu_ns (with --rank-by gaps: gap_ns) descending, length, first_ts_ns" {
+    pub struct RepeatsTable, RepeatRow = "repeats" by "rank, gpu_ns (with --rank-by gaps: gap_ns) descending, length, first_ts_ns" {
         rank; device; stream;
         pattern_id: u32, "", "position in this order, from 0";
         length: u32, "", "activities in one occurrence";
@@ -99,7 +99,7 @@ struct MeasuredPattern {
     extent: Ns,
     busy: Ns,
     idle: Ns,
-    launched: Launched,
+    launched: LaunchedStretch,
     graphs: u64,
     steps: u32,
 }
@@ -126,8 +126,8 @@ pub(crate) fn repeats(trace: &RankTrace, options: &Options, give: &mut RowEmitte
     let by_gaps = options.settings.text(&RANK_BY) == Some("gaps");
     let is_graph: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("GraphLaunch")).collect();
 
-    let mut all: Vec<Stream> = Vec::new();
-    let mut found: Vec<repeat::Repeats> = Vec::new();
+    let mut all: Vec<PatternStream> = Vec::new();
+    let mut found: Vec<repeat::FoundRepeats> = Vec::new();
     let mut rows: Vec<MeasuredPattern> = Vec::new();
     // For each stream, when its device runs anything.
     let mut busy: Vec<Rc<Union>> = Vec::new();
@@ -172,10 +172,10 @@ fn mean_step_idle(trace: &RankTrace, occurrences: &Union, busy: &Union) -> Optio
 
 fn measure(
     trace: &RankTrace,
-    stream: &Stream,
+    stream: &PatternStream,
     (capture, device_busy): (Span, &Union),
     is_graph: &[bool],
-    repeats: &repeat::Repeats,
+    repeats: &repeat::FoundRepeats,
     k: usize,
 ) -> MeasuredPattern {
     let pattern = &repeats.patterns[k];
@@ -190,7 +190,7 @@ fn measure(
         extent: 0,
         busy: 0,
         idle: 0,
-        launched: Launched::default(),
+        launched: LaunchedStretch::default(),
         graphs: 0,
         steps: 0,
     };
@@ -225,7 +225,7 @@ fn measure(
 }
 
 /// For each row the first row whose pattern contains its own.
-fn parents(rows: &[MeasuredPattern], found: &[repeat::Repeats]) -> Vec<Option<u32>> {
+fn parents(rows: &[MeasuredPattern], found: &[repeat::FoundRepeats]) -> Vec<Option<u32>> {
     let mut parents = vec![None; rows.len()];
     for (s, repeats) in found.iter().enumerate() {
         let own: Vec<u32> = (0..rows.len() as u32).filter(|&r| rows[r as usize].stream == s).collect();
@@ -246,7 +246,7 @@ fn write(
     trace: &RankTrace,
     options: &Options,
     by_shape: bool,
-    all: &[Stream],
+    all: &[PatternStream],
     rows: &[MeasuredPattern],
     parents: &[Option<u32>],
     step_idle: &dyn Fn(&MeasuredPattern) -> Option<Ns>,
@@ -256,8 +256,8 @@ fn write(
     let step_ns = mean_step(trace);
     let sums: Vec<Ns> = all.iter().map(|s| s.durs.iter().sum()).collect();
     let args = &trace.columns.args;
-    let wanted = options.wants(Repeats::SPEC);
-    let (mut table, mut top) = (Repeats::default(), TopRepeats::default());
+    let wanted = options.wants(RepeatsTable::SPEC);
+    let (mut table, mut top) = (RepeatsTable::default(), TopRepeats::default());
     for (id, (m, parent)) in rows.iter().zip(parents).enumerate() {
         let stream = &all[m.stream];
         let first = stream.activities[m.first.start];

@@ -3,7 +3,7 @@
 mod report;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
-use crate::facts::queue_lengths::{Queue, QueuedLaunch, queues};
+use crate::facts::queue_lengths::{QueuedLaunch, StreamQueue, queues};
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
@@ -94,7 +94,7 @@ impl Analysis for QueueLength {
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let full = options.settings.count(&MAX_QUEUE);
         let queues = queues(trace);
-        let mut of_device: HashMap<Option<i64>, Vec<&Queue>> = HashMap::new();
+        let mut of_device: HashMap<Option<i64>, Vec<&StreamQueue>> = HashMap::new();
         queues.iter().for_each(|q| of_device.entry(q.device).or_default().push(q));
         let (mut stats, mut devices) = (QueueStats::default(), DeviceQueues::default());
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
@@ -126,7 +126,7 @@ impl Analysis for QueueLength {
 
 /// A queue, with the times when it is full and when it blocks launch calls.
 struct MeasuredQueue<'a> {
-    queue: &'a Queue,
+    queue: &'a StreamQueue,
     blocked: Union,
     /// Duration of the call of each entry, ns.
     calls: Vec<Ns>,
@@ -137,7 +137,7 @@ struct MeasuredQueue<'a> {
 }
 
 impl<'a> MeasuredQueue<'a> {
-    fn new(trace: &RankTrace, queue: &'a Queue, full: u64) -> Self {
+    fn new(trace: &RankTrace, queue: &'a StreamQueue, full: u64) -> Self {
         let calls = Union::new(queue.entries.iter().map(|e| trace.span(e.call)));
         Self {
             queue,
@@ -244,7 +244,7 @@ fn push_device(
     table.push(row);
 }
 
-fn series(trace: &RankTrace, queues: &[Queue], give: &mut RowEmitter) {
+fn series(trace: &RankTrace, queues: &[StreamQueue], give: &mut RowEmitter) {
     let mut table = QueueLengths::default();
     for q in queues {
         let unrecorded_until = trace.edges.unrecorded_until((q.device, q.stream));

@@ -1,7 +1,7 @@
 //! Reduces the queues of all ranks to the printed table and the observations.
 
 use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, rows};
-use crate::population::{DeviceRows, groups, reasons, several_devices};
+use crate::population::{SelectedRows, groups, reasons, several_devices};
 use crate::queue::{DeviceQueues, QueueStatRow, QueueStats};
 use crate::worst_first::WorstFirst;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
@@ -109,7 +109,7 @@ fn mean_call(ns: Ns, count: Ns) -> Option<Ns> {
 }
 
 /// The observation that the host waited for a full queue: calls that found it full took longer than others.
-fn blocked_host(g: &DeviceRows<DeviceQueues>, several: bool, full: u64) -> Option<Observation> {
+fn blocked_host(g: &SelectedRows<DeviceQueues>, several: bool, full: u64) -> Option<Observation> {
     let cost = g.mean(|t| t.blocked_call_ns);
     let share = g.percent(|t| t.blocked_call_ns).filter(|s| *s >= BLOCKED_FROM_PCT)?;
     let (held_count, held_ns) = (g.sum(|t| t.full_call_count), g.sum(|t| t.full_call_ns));
@@ -142,13 +142,13 @@ fn blocked_host(g: &DeviceRows<DeviceQueues>, several: bool, full: u64) -> Optio
     })
 }
 
-fn is_launch_bound(g: &DeviceRows<DeviceQueues>) -> bool {
+fn is_launch_bound(g: &SelectedRows<DeviceQueues>) -> bool {
     let found_empty = percent(g.sum(|t| t.empty_at_launch_count), g.sum(|t| t.launch_count));
     g.percent(|t| t.kernel_ns).is_some_and(|s| s < KERNELS_BELOW_PCT) && found_empty.is_some_and(|s| s > EMPTY_FROM_PCT)
 }
 
 /// The observation that the device waits for launches more than it runs.
-fn launch_bound(g: &DeviceRows<DeviceQueues>, several: bool, bound: usize, of: usize) -> Option<Observation> {
+fn launch_bound(g: &SelectedRows<DeviceQueues>, several: bool, bound: usize, of: usize) -> Option<Observation> {
     let launches = g.sum(|t| t.launch_count);
     let idle = g.percent(|t| t.idle_ns)?;
     let also = match bound {

@@ -22,7 +22,7 @@ const APART: Ns = 60_000_000_000;
 
 /// What tells to which job and process a file belongs.
 #[derive(Debug, Clone, Copy)]
-pub struct Origin<'a> {
+pub struct FileOrigin<'a> {
     pub(crate) rank: u32,
     pub(crate) file: &'a str,
     /// Whether the rank stands in the file.
@@ -36,7 +36,7 @@ pub struct Origin<'a> {
     pub(crate) has_origin: bool,
 }
 
-impl<'a> From<RecordingRow<'a>> for Origin<'a> {
+impl<'a> From<RecordingRow<'a>> for FileOrigin<'a> {
     fn from(r: RecordingRow<'a>) -> Self {
         Self {
             rank: r.rank,
@@ -53,7 +53,7 @@ impl<'a> From<RecordingRow<'a>> for Origin<'a> {
 }
 
 /// Positions of the captures of each process in order of time, if some process has several. Rows are in any order.
-pub fn captures(files: &[Origin]) -> Vec<Vec<usize>> {
+pub fn captures(files: &[FileOrigin]) -> Vec<Vec<usize>> {
     type Key<'a> = (Option<&'a str>, &'a str, &'a str);
     let mut processes: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     for (at, r) in files.iter().enumerate() {
@@ -89,13 +89,13 @@ const TIME_DIGITS: usize = 13;
 ///
 /// # Errors
 /// When files are captures of one process, or of two jobs.
-pub fn check(files: &[Origin]) -> Result<(), SetError> {
+pub fn check(files: &[FileOrigin]) -> Result<(), SetError> {
     let found = captures(files);
     if let Some(of) = found.iter().max_by_key(|of| of.len()).filter(|of| of.len() > 1) {
         let list = of.iter().filter_map(|at| files.get(*at)).map(|r| r.file.to_string()).collect();
         return Err(SetError::Captures { files: list });
     }
-    let differ = |a: &Origin, b: &Origin, how: String| {
+    let differ = |a: &FileOrigin, b: &FileOrigin, how: String| {
         Err(SetError::TwoJobs { first: a.file.to_string(), other: b.file.to_string(), how })
     };
     let mut sized = files.iter().filter_map(|r| Some((r, r.world?)));
@@ -105,9 +105,9 @@ pub fn check(files: &[Origin]) -> Result<(), SetError> {
         return differ(first, other, format!("world sizes of {world} and {others} ranks"));
     }
     if files.iter().all(|r| r.has_origin) {
-        let mut by_time: Vec<&Origin> = files.iter().collect();
+        let mut by_time: Vec<&FileOrigin> = files.iter().collect();
         by_time.sort_by_key(|r| (r.recorded.start, r.rank));
-        let mut last: Option<&Origin> = None;
+        let mut last: Option<&FileOrigin> = None;
         for (at, r) in by_time.iter().enumerate() {
             if let Some(before) = last {
                 let (earlier, later) = by_time.split_at(at);
@@ -163,7 +163,7 @@ fn shown(part: &RankSummary) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Origin = Origin {
+    const PLAIN: FileOrigin = FileOrigin {
         rank: 0,
         file: "f",
         tells_rank: false,
@@ -175,35 +175,35 @@ mod tests {
         has_origin: true,
     };
 
-    fn from(start: Ns) -> Origin<'static> {
-        Origin { recorded: Span { start, end: start + 10 }, ..PLAIN }
+    fn from(start: Ns) -> FileOrigin<'static> {
+        FileOrigin { recorded: Span { start, end: start + 10 }, ..PLAIN }
     }
 
     #[test]
     fn captures_of_one_process_follow_each_other_and_ranks_do_not() {
         assert_eq!(captures(&[from(20), PLAIN]), [[1, 0]]);
         assert!(captures(&[PLAIN, from(5)]).is_empty());
-        assert!(captures(&[PLAIN, Origin { tells_rank: true, ..from(20) }]).is_empty());
-        assert!(captures(&[PLAIN, Origin { devices: "1", ..from(20) }]).is_empty());
-        assert!(captures(&[PLAIN, Origin { pids: "8", ..from(20) }]).is_empty());
-        let of_cpu = |start, file| Origin { devices: "", file, ..from(start) };
+        assert!(captures(&[PLAIN, FileOrigin { tells_rank: true, ..from(20) }]).is_empty());
+        assert!(captures(&[PLAIN, FileOrigin { devices: "1", ..from(20) }]).is_empty());
+        assert!(captures(&[PLAIN, FileOrigin { pids: "8", ..from(20) }]).is_empty());
+        let of_cpu = |start, file| FileOrigin { devices: "", file, ..from(start) };
         assert!(captures(&[of_cpu(0, "a.json"), of_cpu(20, "b.json")]).is_empty());
         let timed = ["f/h_7.1733768415227842343.pt.trace.json", "f/h_7.1733768415227999999.pt.trace.json"];
         assert_eq!(captures(&[of_cpu(0, timed[0]), of_cpu(20, timed[1])]), [[0, 1]]);
-        let other = |start| Origin { pids: "8", ..from(start) };
+        let other = |start| FileOrigin { pids: "8", ..from(start) };
         assert_eq!(captures(&[PLAIN, other(0), from(20), other(20)]), [[0, 2], [1, 3]]);
     }
 
     #[test]
     fn two_jobs_differ_in_world_size_or_time() {
-        let of = |world, start| Origin { tells_rank: true, world: Some(world), ..from(start) };
+        let of = |world, start| FileOrigin { tells_rank: true, world: Some(world), ..from(start) };
         assert!(check(&[of(2, 0), of(2, 5)]).is_ok());
         assert!(check(&[of(2, 0), of(4, 5)]).is_err());
         assert!(check(&[of(2, 0), of(2, APART + 11)]).is_err());
         assert!(check(&[of(2, 0), of(2, APART)]).is_ok());
-        let on = |start| Origin { host: Some("a"), ..of(2, start) };
+        let on = |start| FileOrigin { host: Some("a"), ..of(2, start) };
         assert!(check(&[on(0), on(APART_ON_ONE_HOST + 11)]).is_err());
-        let unknown = |start| Origin { has_origin: false, ..of(2, start) };
+        let unknown = |start| FileOrigin { has_origin: false, ..of(2, start) };
         assert!(check(&[unknown(0), unknown(2 * APART)]).is_ok());
     }
 }

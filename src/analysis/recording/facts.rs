@@ -2,7 +2,7 @@
 
 use crate::facts::serving_mode::ServingMode;
 use crate::facts::shared_streams::communication_beside_compute;
-use crate::facts::vendor::Vendor;
+use crate::facts::vendor::DeviceVendor;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
@@ -187,7 +187,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let devices: Vec<String> = trace.devices.iter().filter_map(|d| Some(d.device?.to_string())).collect();
     table.push(RecordingRow {
         rank: trace.rank,
-        vendor: Vendor::of(trace).name(),
+        vendor: DeviceVendor::of(trace).name(),
         capability: capability.as_deref(),
         world_size: trace.meta.world_size,
         recorded_ns: trace.capture.len(),

@@ -1,6 +1,6 @@
 //! Rows of the table of allocations: what was there before the history, and every allocation of it with its end.
 
-use super::history::{Allocation, Ended};
+use super::history::{Ended, HistoryAllocation};
 use super::rows::{DeviceRows, SOURCE, known, ns, stack_number};
 use crate::memory::tables::{MemoryAllocationRow, MemoryAllocations};
 use hta_base::table::schema::Batch;
@@ -40,7 +40,7 @@ impl DeviceRows<'_> {
                 ..row
             });
         }
-        for Allocation { seq, ended } in replay.allocations(self.device.snapshot, history) {
+        for HistoryAllocation { seq, ended } in replay.allocations(self.device.snapshot, history) {
             let Some(entry) = at(seq) else { continue };
             let end = match ended {
                 Ended::Freed(by) | Ended::Unknown(by) => Some(by),

@@ -1,6 +1,6 @@
 //! Compares two memory snapshots, device by device: the peak, and what holds it by line.
 
-use super::content::{Key, Part, parts};
+use super::content::{ContentKey, ContentPart, parts};
 use super::device::DeviceMemory;
 use super::findings::size;
 use super::rows::DeviceRows;
@@ -23,7 +23,7 @@ pub struct ComparedDevice {
     name: String,
     moment: MemoryMoment,
     /// Bytes by line at that moment.
-    parts: Vec<Part>,
+    parts: Vec<ContentPart>,
     reserved: i64,
     /// Whether the first entries of the history are missing, so that the level is at least this.
     is_bound: bool,
@@ -41,7 +41,7 @@ impl ComparedDevice {
             device_type: device.device_type(),
             name: device.name(),
             moment,
-            parts: parts(device, sites, held, Key::Line),
+            parts: parts(device, sites, held, ContentKey::Line),
             reserved: device.replay.as_ref().map_or(device.end.reserved, |r| r.reserved_max),
             is_bound: device.overflow().is_some(),
         }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     fn device(number: i64, parts: &[(&str, i64)], is_bound: bool) -> ComparedDevice {
-        let part = |(key, bytes): &(&str, i64)| Part { key: (*key).to_string(), count: 1, bytes: *bytes };
+        let part = |(key, bytes): &(&str, i64)| ContentPart { key: (*key).to_string(), count: 1, bytes: *bytes };
         ComparedDevice {
             rank: 0,
             device: Some(number),

@@ -1,7 +1,7 @@
 //! One device of a snapshot: its segments, its history, and what follows from them.
 
 use super::end_state::{EndState, disagrees, end_state};
-use super::history::{Replay, Until};
+use super::history::{ReplayedHistory, Until};
 use super::phase::Phases;
 use hta_base::health::{Counter, Health};
 use hta_read::snapshot::{DeviceHistory, Overflow, Segment, Snapshot};
@@ -14,7 +14,7 @@ pub struct DeviceMemory<'a> {
     pub(crate) segments: Vec<&'a Segment>,
     pub end: EndState,
     pub history: Option<&'a DeviceHistory>,
-    pub replay: Option<Replay>,
+    pub replay: Option<ReplayedHistory>,
     pub phases: Phases<'a>,
 }
 
@@ -80,7 +80,7 @@ fn device<'a>(snapshot: &'a Snapshot, device: Option<i64>, until: Until, health:
     let end = end_state(snapshot, segments.iter().copied());
     let differ = segments.iter().filter(|s| disagrees(s, snapshot.blocks(s))).count();
     health.add(Counter::SnapshotSumDiffers, differ as u64, None, "");
-    let replay = history.map(|h| Replay::new(snapshot, h, &segments, &end, until));
+    let replay = history.map(|h| ReplayedHistory::new(snapshot, h, &segments, &end, until));
     if let Some(replay) = &replay {
         let bytes = replay.disagreement.unsigned_abs();
         health.add(Counter::SnapshotStateDisagrees, bytes, None, "");

@@ -6,7 +6,7 @@
 //!   expandable |####  .....>       so it does with the end of a segment that can grow
 //! ```
 
-use hta_read::snapshot::{Block, BlockState, Segment, Snapshot};
+use hta_read::snapshot::{BlockState, MemoryBlock, Segment, Snapshot};
 
 /// Sums over segments, bytes. `reserved = active + pending + releasable + split`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct EndState {
 }
 
 impl EndState {
-    pub(crate) fn add(&mut self, segment: &Segment, blocks: &[Block]) {
+    pub(crate) fn add(&mut self, segment: &Segment, blocks: &[MemoryBlock]) {
         self.segments += 1;
         self.large_segments += u64::from(segment.is_large == Some(true));
         self.reserved += segment.bytes;
@@ -64,7 +64,7 @@ impl EndState {
         match is_used {
             true => {
                 self.split += inactive;
-                let is_free = |b: &&Block| matches!(b.state, BlockState::Inactive | BlockState::Unknown);
+                let is_free = |b: &&MemoryBlock| matches!(b.state, BlockState::Inactive | BlockState::Unknown);
                 let tail = blocks.last().filter(|b| segment.is_expandable && is_free(b));
                 self.tails += tail.map_or(0, |b| b.bytes);
             }
@@ -97,7 +97,7 @@ impl EndState {
 }
 
 /// Whether the sums that a segment states are not those of its blocks, or its blocks do not fill it.
-pub(crate) fn disagrees(segment: &Segment, blocks: &[Block]) -> bool {
+pub(crate) fn disagrees(segment: &Segment, blocks: &[MemoryBlock]) -> bool {
     let mut one = EndState::default();
     one.add(segment, blocks);
     let mut at = segment.address;

@@ -57,7 +57,7 @@ pub struct AllocatorEvent {
 }
 
 /// Entries that give memory back, one directly after the other.
-struct Run {
+struct FreeRun {
     first: AllocatorEvent,
     is_empty_cache: bool,
 }
@@ -67,7 +67,7 @@ pub fn events(device: &DeviceMemory, sites: &Sites) -> Vec<AllocatorEvent> {
     let (Some(history), Some(replay)) = (device.history, &device.replay) else { return Vec::new() };
     let mut all: Vec<AllocatorEvent> = Vec::new();
     let mut reserved = replay.reserved_before;
-    let mut run: Option<Run> = None;
+    let mut run: Option<FreeRun> = None;
     for (seq, entry) in (0u32..).zip(device.snapshot.entries(history)) {
         reserved += super::history::reserved_delta(entry);
         let kind = match entry.action {
@@ -88,7 +88,7 @@ pub fn events(device: &DeviceMemory, sites: &Sites) -> Vec<AllocatorEvent> {
         match (event, gives_back) {
             (Some(event), true) => {
                 let of_run =
-                    run.get_or_insert(Run { first: AllocatorEvent { bytes: 0, ..event }, is_empty_cache: false });
+                    run.get_or_insert(FreeRun { first: AllocatorEvent { bytes: 0, ..event }, is_empty_cache: false });
                 of_run.first.bytes += event.bytes;
                 of_run.first.reserved = event.reserved;
                 of_run.first.count += 1;
@@ -120,7 +120,7 @@ fn event(kind: EventKind, seq: u32, entry: &Entry, reserved: i64) -> AllocatorEv
 }
 
 /// What a run of given back memory was; `None` if nothing says.
-fn flush(run: Run, is_followed: bool) -> Option<AllocatorEvent> {
+fn flush(run: FreeRun, is_followed: bool) -> Option<AllocatorEvent> {
     let kind = match () {
         () if run.is_empty_cache => EventKind::EmptyCache,
         () if !is_followed => return None,

@@ -1,9 +1,9 @@
 //! What stands out in a snapshot: the peak and what makes it, failed requests, flushes of the cache, leaks, and memory
 //! that is reserved but of no use.
 
-use super::content::{Key, parts};
+use super::content::{ContentKey, parts};
 use super::events::{EventKind, events};
-use super::history::Origin;
+use super::history::HeldOrigin;
 use super::rows::DeviceRows;
 use super::summary::{DeviceSummary, Nearness};
 use crate::api::{Certainty, Observation};
@@ -75,7 +75,7 @@ pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
         let level = rows.device.replay.as_ref().map_or(0, |r| r.level(Some(e.seq)));
         let unused = e.reserved - level;
         let holder = rows.held(MemoryMoment::Entry(e.seq)).and_then(|(_, held)| {
-            let largest = parts(rows.device, rows.sites, held, Key::Line).into_iter().next()?;
+            let largest = parts(rows.device, rows.sites, held, ContentKey::Line).into_iter().next()?;
             Some(format!("; most was held by {}, {} (see --at entry:{})", largest.key, size(largest.bytes), e.seq))
         });
         tell(
@@ -245,9 +245,9 @@ fn history_faults(rows: &DeviceRows) -> Vec<String> {
 fn peak(rows: &DeviceRows) -> Option<String> {
     let (replay, history) = (rows.device.replay.as_ref()?, rows.device.history?);
     let held = replay.content(rows.device.snapshot, history, replay.peak.seq);
-    let sum = |is: fn(&Origin) -> bool| held.iter().filter(|h| is(&h.origin)).map(|h| h.bytes).sum::<i64>();
-    let freed = sum(|o| matches!(o, Origin::BeforeFreed(_)));
-    let alive = sum(|o| matches!(o, Origin::BeforeAlive));
+    let sum = |is: fn(&HeldOrigin) -> bool| held.iter().filter(|h| is(&h.origin)).map(|h| h.bytes).sum::<i64>();
+    let freed = sum(|o| matches!(o, HeldOrigin::BeforeFreed(_)));
+    let alive = sum(|o| matches!(o, HeldOrigin::BeforeAlive));
     let is_bound = rows.device.overflow().is_some();
     let mut out = format!("the peak is {}{}", if is_bound { "at least " } else { "" }, size(replay.peak.bytes));
     match replay.peak.seq {
@@ -262,8 +262,8 @@ fn peak(rows: &DeviceRows) -> Option<String> {
     }
     let share = |bytes| percent(bytes, replay.peak.bytes).filter(|pct| *pct >= 1.0);
     // What asked last is often small; what holds most is to be repaired.
-    let of_history = held.iter().copied().filter(|h| matches!(h.origin, Origin::Entry(_)));
-    let largest = parts(rows.device, rows.sites, of_history, Key::Line).into_iter().next();
+    let of_history = held.iter().copied().filter(|h| matches!(h.origin, HeldOrigin::Entry(_)));
+    let largest = parts(rows.device, rows.sites, of_history, ContentKey::Line).into_iter().next();
     if let Some((part, pct)) = largest.and_then(|p| share(p.bytes).map(|pct| (p, pct))) {
         let how_much = if pct >= 50.0 { "most of it" } else { "the largest part" };
         out.push_str(&format!(

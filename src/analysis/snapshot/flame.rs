@@ -1,12 +1,12 @@
 //! The stacks of a device as a tree of names, as flame graphs take it.
 
-use super::content::Part;
+use super::content::ContentPart;
 use crate::stacks::StackTree;
 use hta_base::table::schema::Batch;
 use std::collections::HashMap;
 
 /// The tree of the parts of a device whose keys are stacks, root first and joined by `;`.
-pub fn stack_nodes(root: &str, parts: &[Part]) -> Batch {
+pub fn stack_nodes(root: &str, parts: &[ContentPart]) -> Batch {
     let mut names: Vec<&str> = vec![root];
     let mut known: HashMap<&str, usize> = HashMap::new();
     let mut tree: StackTree<usize> = StackTree::default();

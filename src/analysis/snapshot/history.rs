@@ -14,7 +14,7 @@
 use super::end_state::EndState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
-use hta_read::snapshot::{Action, Block, BlockState, DeviceHistory, Entry, Segment, Snapshot, StackId};
+use hta_read::snapshot::{Action, BlockState, DeviceHistory, Entry, MemoryBlock, Segment, Snapshot, StackId};
 
 /// When freed memory stops counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,7 +39,7 @@ impl Until {
 
 /// Where something that is alive comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum HeldOrigin {
     /// Entry that allocated it.
     Entry(u32),
     /// From before the history, alive at the end.
@@ -50,8 +50,8 @@ pub(crate) enum Origin {
 
 /// One allocation that is alive at a moment.
 #[derive(Debug, Clone, Copy)]
-pub struct Held {
-    pub(crate) origin: Origin,
+pub struct HeldAllocation {
+    pub(crate) origin: HeldOrigin,
     pub bytes: i64,
     /// Of the allocation; of what was freed later, of the free.
     pub(crate) stack: StackId,
@@ -68,7 +68,7 @@ pub(crate) enum Ended {
 
 /// One allocation of the history.
 #[derive(Debug, Clone, Copy)]
-pub struct Allocation {
+pub struct HistoryAllocation {
     pub(crate) seq: u32,
     pub(crate) ended: Ended,
 }
@@ -82,7 +82,7 @@ pub struct Peak {
 }
 
 /// A replayed history.
-pub struct Replay {
+pub struct ReplayedHistory {
     pub(crate) until: Until,
     /// Level before the first entry.
     pub before: i64,
@@ -92,7 +92,7 @@ pub struct Replay {
     /// Entries that free what no entry allocated.
     pub unmatched_frees: Vec<u32>,
     /// Blocks at the end that no entry allocated.
-    pub(crate) before_alive: Vec<Block>,
+    pub(crate) before_alive: Vec<MemoryBlock>,
     /// Entries of allocations that are alive at the end.
     pub(crate) live: Vec<u32>,
     /// Reserved before the first entry.
@@ -107,12 +107,12 @@ pub struct Replay {
 struct Changes<'a> {
     until: Until,
     open: HashMap<u64, (u32, i64)>,
-    told: &'a mut dyn FnMut(u32, &Entry, Change),
+    told: &'a mut dyn FnMut(u32, &Entry, LevelChange),
 }
 
 /// What an entry does to the level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum LevelChange {
     Alloc,
     /// Frees what this entry allocated, of this size.
     Free {
@@ -133,21 +133,21 @@ impl Changes<'_> {
         for (seq, entry) in (0u32..).zip(entries) {
             if entry.action == Action::Alloc {
                 let change = match self.open.insert(entry.addr, (seq, entry.size)) {
-                    Some((of, bytes)) => Change::Replace { of, bytes },
-                    None => Change::Alloc,
+                    Some((of, bytes)) => LevelChange::Replace { of, bytes },
+                    None => LevelChange::Alloc,
                 };
                 (self.told)(seq, entry, change);
             } else if self.until.frees(entry.action) {
                 let change = match self.open.entry(entry.addr) {
                     Slot::Occupied(slot) => {
                         let (of, bytes) = slot.remove();
-                        Change::Free { of, bytes }
+                        LevelChange::Free { of, bytes }
                     }
-                    Slot::Vacant(_) => Change::FreeUnmatched,
+                    Slot::Vacant(_) => LevelChange::FreeUnmatched,
                 };
                 (self.told)(seq, entry, change);
             } else {
-                (self.told)(seq, entry, Change::None);
+                (self.told)(seq, entry, LevelChange::None);
             }
         }
         self.open
@@ -163,7 +163,7 @@ pub(crate) fn reserved_delta(entry: &Entry) -> i64 {
     }
 }
 
-impl Replay {
+impl ReplayedHistory {
     /// Replays a history that ended in these segments.
     pub(crate) fn new(
         snapshot: &Snapshot,
@@ -176,19 +176,19 @@ impl Replay {
         let mut unmatched_frees = Vec::new();
         let (mut level, mut raw, mut unmatched, mut over_live) = (0i64, 0i64, 0i64, 0);
         let (mut reserved, mut reserved_most) = (0i64, 0i64);
-        let mut tell = |seq: u32, entry: &Entry, change: Change| {
+        let mut tell = |seq: u32, entry: &Entry, change: LevelChange| {
             match change {
-                Change::Alloc => (level, raw) = (level + entry.size, raw + entry.size),
-                Change::Replace { bytes, .. } => {
+                LevelChange::Alloc => (level, raw) = (level + entry.size, raw + entry.size),
+                LevelChange::Replace { bytes, .. } => {
                     (level, raw) = (level + entry.size - bytes, raw + entry.size);
                     over_live += 1;
                 }
-                Change::Free { bytes, .. } => (level, raw) = (level - bytes, raw - entry.size),
-                Change::FreeUnmatched => {
+                LevelChange::Free { bytes, .. } => (level, raw) = (level - bytes, raw - entry.size),
+                LevelChange::FreeUnmatched => {
                     (level, raw, unmatched) = (level - entry.size, raw - entry.size, unmatched + entry.size);
                     unmatched_frees.push(seq);
                 }
-                Change::None => {}
+                LevelChange::None => {}
             }
             reserved += reserved_delta(entry);
             reserved_most = reserved_most.max(reserved);
@@ -196,8 +196,8 @@ impl Replay {
         };
         let open = Changes { until, open: HashMap::new(), told: &mut tell }.run(snapshot.entries(history));
         let blocks = segments.iter().flat_map(|s| snapshot.blocks(s));
-        let of_before = |b: &&Block| until.is_alive(b.state) && !open.contains_key(&b.address);
-        let before_alive: Vec<Block> = blocks.filter(of_before).copied().collect();
+        let of_before = |b: &&MemoryBlock| until.is_alive(b.state) && !open.contains_key(&b.address);
+        let before_alive: Vec<MemoryBlock> = blocks.filter(of_before).copied().collect();
         let before = unmatched + before_alive.iter().map(|b| b.requested).sum::<i64>();
         let stated = end.requested + if until == Until::Completed { end.pending_requested } else { 0 } - raw;
         levels.iter_mut().for_each(|l| *l += before);
@@ -231,14 +231,18 @@ impl Replay {
     }
 
     /// Who is alive after an entry (before the first for `None`), in order: from before, then by entry.
-    pub(crate) fn content(&self, snapshot: &Snapshot, history: &DeviceHistory, at: Option<u32>) -> Vec<Held> {
-        let mut held: Vec<Held> = Vec::new();
+    pub(crate) fn content(&self, snapshot: &Snapshot, history: &DeviceHistory, at: Option<u32>) -> Vec<HeldAllocation> {
+        let mut held: Vec<HeldAllocation> = Vec::new();
         let until = at.map_or(0, |seq| seq as usize + 1);
         let before = self.before_alive.iter();
-        held.extend(before.map(|b| Held { origin: Origin::BeforeAlive, bytes: b.requested, stack: b.stack }));
+        held.extend(before.map(|b| HeldAllocation {
+            origin: HeldOrigin::BeforeAlive,
+            bytes: b.requested,
+            stack: b.stack,
+        }));
         let mut freed_later =
             self.unmatched_frees.iter().copied().filter(|seq| at.is_none_or(|at| *seq > at)).peekable();
-        let mut nothing = |_: u32, _: &Entry, _: Change| {};
+        let mut nothing = |_: u32, _: &Entry, _: LevelChange| {};
         let changes = Changes { until: self.until, open: HashMap::new(), told: &mut nothing };
         let open = changes.run(snapshot.entries(history).take(until));
         let mut open: Vec<u32> = open.into_values().map(|(seq, _)| seq).collect();
@@ -246,30 +250,30 @@ impl Replay {
         let mut open = open.into_iter().peekable();
         for (seq, entry) in (0u32..).zip(snapshot.entries(history)) {
             let origin = if open.next_if_eq(&seq).is_some() {
-                Origin::Entry(seq)
+                HeldOrigin::Entry(seq)
             } else if freed_later.next_if_eq(&seq).is_some() {
-                Origin::BeforeFreed(seq)
+                HeldOrigin::BeforeFreed(seq)
             } else {
                 continue;
             };
-            held.push(Held { origin, bytes: entry.size, stack: entry.stack });
+            held.push(HeldAllocation { origin, bytes: entry.size, stack: entry.stack });
         }
         held
     }
 
     /// All allocations of the history, in order.
-    pub fn allocations(&self, snapshot: &Snapshot, history: &DeviceHistory) -> Vec<Allocation> {
-        let mut all: Vec<Allocation> = Vec::new();
+    pub fn allocations(&self, snapshot: &Snapshot, history: &DeviceHistory) -> Vec<HistoryAllocation> {
+        let mut all: Vec<HistoryAllocation> = Vec::new();
         let mut ends: HashMap<u32, Ended> = HashMap::new();
-        let mut tell = |seq: u32, _: &Entry, change: Change| {
-            if let Change::Free { of, .. } = change {
+        let mut tell = |seq: u32, _: &Entry, change: LevelChange| {
+            if let LevelChange::Free { of, .. } = change {
                 ends.insert(of, Ended::Freed(seq));
             }
-            if let Change::Replace { of, .. } = change {
+            if let LevelChange::Replace { of, .. } = change {
                 ends.insert(of, Ended::Unknown(seq));
             }
-            if matches!(change, Change::Alloc | Change::Replace { .. }) {
-                all.push(Allocation { seq, ended: Ended::Live });
+            if matches!(change, LevelChange::Alloc | LevelChange::Replace { .. }) {
+                all.push(HistoryAllocation { seq, ended: Ended::Live });
             }
         };
         Changes { until: self.until, open: HashMap::new(), told: &mut tell }.run(snapshot.entries(history));

@@ -1,6 +1,6 @@
 //! The text report of a device: what holds the memory, what is reserved, who allocates, what happened, what stays.
 
-use super::content::{Key, Part, allocated, parts};
+use super::content::{ContentKey, ContentPart, allocated, parts};
 use super::events::{EventKind, events};
 use super::findings::size;
 use super::rows::DeviceRows;
@@ -13,7 +13,7 @@ use hta_trace::memory_moment::MemoryMoment;
 /// What the report shows.
 #[derive(Debug, Clone, Copy)]
 pub struct ReportOptions {
-    pub by: Key,
+    pub by: ContentKey,
     pub at: MemoryMoment,
     /// Number of rows of each table.
     pub top: usize,
@@ -35,8 +35,9 @@ pub fn views(rows: &DeviceRows, options: ReportOptions) -> Vec<View> {
     out
 }
 
-fn part_rows(parts: &[Part], whole: i64, top: usize, min_bytes: i64) -> (Vec<Vec<String>>, Vec<String>) {
-    let row = |p: &Part| vec![fmt_count(p.count), size(p.bytes), fmt_pct(percent(p.bytes, whole)), p.key.clone()];
+fn part_rows(parts: &[ContentPart], whole: i64, top: usize, min_bytes: i64) -> (Vec<Vec<String>>, Vec<String>) {
+    let row =
+        |p: &ContentPart| vec![fmt_count(p.count), size(p.bytes), fmt_pct(percent(p.bytes, whole)), p.key.clone()];
     let shown = parts.iter().take(top).take_while(|p| p.bytes >= min_bytes);
     let rows: Vec<Vec<String>> = shown.map(row).collect();
     let rest = parts.get(rows.len()..).unwrap_or_default();
@@ -148,7 +149,7 @@ fn sites(rows: &DeviceRows, options: ReportOptions, place: &str) -> Option<View>
 }
 
 fn phases(rows: &DeviceRows, place: &str) -> Option<View> {
-    let parts = allocated(rows.device, rows.sites, Key::Phase);
+    let parts = allocated(rows.device, rows.sites, ContentKey::Phase);
     let whole: i64 = parts.iter().map(|p| p.bytes).sum();
     let (shown, notes) = part_rows(&parts, whole, usize::MAX, i64::MIN);
     let title = format!("Allocated by phase ({place})");

@@ -1,9 +1,9 @@
 //! Fills the tables about memory from the devices of a snapshot.
 
-use super::content::{Key, parts};
+use super::content::{ContentKey, parts};
 use super::device::DeviceMemory;
 use super::events::{AllocatorEvent, EventKind, events};
-use super::history::{Held, Origin, reserved_delta};
+use super::history::{HeldAllocation, HeldOrigin, reserved_delta};
 use super::leak::{Falls, MarkedSteps, RECURRING};
 use super::moment::seq;
 use super::phase::UNKNOWN;
@@ -58,14 +58,14 @@ pub(super) fn stack_number(stack: StackId) -> Option<u64> {
 }
 
 /// Survivors of a site.
-pub struct Leak<'a> {
+pub struct SiteLeak<'a> {
     pub site: &'a str,
     pub groups: u64,
     pub count: u64,
     pub(crate) bytes: i64,
 }
 
-impl Leak<'_> {
+impl SiteLeak<'_> {
     pub fn is_recurring(&self) -> bool {
         self.groups >= RECURRING
     }
@@ -110,7 +110,7 @@ impl<'a> DeviceRows<'a> {
             }
         }
         let held = replay.content(self.device.snapshot, history, replay.peak.seq);
-        let of_history = || held.iter().filter(|h| matches!(h.origin, Origin::Entry(_)));
+        let of_history = || held.iter().filter(|h| matches!(h.origin, HeldOrigin::Entry(_)));
         let known_bytes: i64 = of_history().map(|h| h.bytes).sum();
         let trigger = replay.peak.seq.and_then(|s| entries.get(s as usize)).filter(|e| e.action == Action::Alloc);
         let facts = trigger.map(|e| self.sites.of(e.stack));
@@ -146,7 +146,7 @@ impl<'a> DeviceRows<'a> {
     }
 
     /// Who is alive at a moment, and its name in column `at`.
-    pub fn held(&self, moment: MemoryMoment) -> Option<(String, Vec<Held>)> {
+    pub fn held(&self, moment: MemoryMoment) -> Option<(String, Vec<HeldAllocation>)> {
         let (replay, history) = (self.device.replay.as_ref(), self.device.history);
         let at = match (replay, history) {
             (Some(replay), Some(history)) => {
@@ -159,8 +159,11 @@ impl<'a> DeviceRows<'a> {
         // Without a history, the blocks at the end are all that is known.
         let blocks = self.device.segments.iter().flat_map(|s| self.device.snapshot.blocks(s));
         let alive = blocks.filter(|b| matches!(b.state, BlockState::Allocated | BlockState::Pending));
-        let held =
-            |b: &hta_read::snapshot::Block| Held { origin: Origin::BeforeAlive, bytes: b.requested, stack: b.stack };
+        let held = |b: &hta_read::snapshot::MemoryBlock| HeldAllocation {
+            origin: HeldOrigin::BeforeAlive,
+            bytes: b.requested,
+            stack: b.stack,
+        };
         Some((at, alive.map(held).collect()))
     }
 
@@ -169,7 +172,7 @@ impl<'a> DeviceRows<'a> {
         let moments = moment.map_or(vec![MemoryMoment::End, MemoryMoment::Peak], |m| vec![m]);
         for (at, held) in moments.into_iter().filter_map(|m| self.held(m)) {
             let whole: i64 = held.iter().map(|h| h.bytes).sum();
-            let mut kinds = Key::ALL;
+            let mut kinds = ContentKey::ALL;
             kinds.sort_by_key(|k| k.name());
             for by in kinds {
                 for part in parts(self.device, self.sites, held.iter().copied(), by) {
@@ -222,7 +225,7 @@ impl<'a> DeviceRows<'a> {
     }
 
     /// The survivors of each site, the most bytes first.
-    pub fn leaks(&self) -> Vec<Leak<'a>> {
+    pub fn leaks(&self) -> Vec<SiteLeak<'a>> {
         let Some(replay) = &self.device.replay else { return Vec::new() };
         let entries = self.entries();
         let falls = Falls::new(&replay.levels);
@@ -233,7 +236,7 @@ impl<'a> DeviceRows<'a> {
             of_site.1 += entry.size;
         }
         let time = |seq: &u32| entries.get(*seq as usize).and_then(|e| e.time_us());
-        let leak = |(site, (seqs, bytes)): (u32, (Vec<u32>, i64))| Leak {
+        let leak = |(site, (seqs, bytes)): (u32, (Vec<u32>, i64))| SiteLeak {
             site: self.sites.name(site),
             groups: match self.steps {
                 Some(steps) => steps.groups(seqs.iter().map(time)),
@@ -242,7 +245,7 @@ impl<'a> DeviceRows<'a> {
             count: seqs.len() as u64,
             bytes,
         };
-        let mut leaks: Vec<Leak> = survivors.into_iter().map(leak).collect();
+        let mut leaks: Vec<SiteLeak> = survivors.into_iter().map(leak).collect();
         leaks.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.site.cmp(b.site)));
         leaks
     }
@@ -256,7 +259,7 @@ impl<'a> DeviceRows<'a> {
                 device: self.device.device,
                 source: SOURCE,
                 site: leak.site,
-                key_kind: Key::Line.name(),
+                key_kind: ContentKey::Line.name(),
                 groups: leak.groups,
                 count: leak.count,
                 bytes: leak.bytes,

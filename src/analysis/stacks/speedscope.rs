@@ -11,24 +11,24 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Serialize)]
-struct File<'a> {
+struct SpeedscopeFile<'a> {
     #[serde(rename = "$schema")]
     schema: &'static str,
     exporter: String,
     name: &'a str,
     #[serde(rename = "activeProfileIndex")]
     active: usize,
-    shared: Shared<'a>,
+    shared: SharedFrames<'a>,
     profiles: Vec<Profile>,
 }
 
 #[derive(Serialize)]
-struct Shared<'a> {
-    frames: Vec<Frame<'a>>,
+struct SharedFrames<'a> {
+    frames: Vec<SpeedscopeFrame<'a>>,
 }
 
 #[derive(Serialize)]
-struct Frame<'a> {
+struct SpeedscopeFrame<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
@@ -50,7 +50,7 @@ struct Profile {
 
 /// The stacks of all ranks as JSON.
 pub(crate) fn text(partials: &[Partial], name: &str, unit: StackUnit) -> String {
-    let mut frames: Vec<Frame> = Vec::new();
+    let mut frames: Vec<SpeedscopeFrame> = Vec::new();
     let mut known: HashMap<&str, u32> = HashMap::new();
     let mut profiles = Vec::new();
     for partial in partials {
@@ -60,7 +60,7 @@ pub(crate) fn text(partials: &[Partial], name: &str, unit: StackUnit) -> String 
             let sample = stack.names.iter().map(|name| {
                 *known.entry(name).or_insert_with(|| {
                     let place = source_place(name);
-                    frames.push(Frame { name, file: place.map(|p| p.0), line: place.map(|p| p.1) });
+                    frames.push(SpeedscopeFrame { name, file: place.map(|p| p.0), line: place.map(|p| p.1) });
                     (frames.len() - 1) as u32
                 })
             });
@@ -82,12 +82,12 @@ pub(crate) fn text(partials: &[Partial], name: &str, unit: StackUnit) -> String 
         of_rank.sort_by_key(|p| std::cmp::Reverse(p.end_value));
         profiles.extend(of_rank);
     }
-    let file = File {
+    let file = SpeedscopeFile {
         schema: "https://www.speedscope.app/file-format-schema.json",
         exporter: format!("hta {}", env!("CARGO_PKG_VERSION")),
         name,
         active: 0,
-        shared: Shared { frames },
+        shared: SharedFrames { frames },
         profiles,
     };
     let mut text = serde_json::to_string(&file).unwrap_or_default();

@@ -34,11 +34,11 @@ const STEP: &str = "[step]";
 const OTHER_NAMES: &str = "[other names]";
 
 /// Count and summed duration of work, by class and name.
-type ByName = BTreeMap<(WorkClass, StrId), (u64, Ns)>;
+type WorkByName = BTreeMap<(WorkClass, StrId), (u64, Ns)>;
 
 /// The tables about slow steps.
 #[derive(Default)]
-pub(crate) struct Differences {
+pub(crate) struct StepDifferenceTables {
     pub(crate) steps: SlowSteps,
     pub(crate) host: SlowStepHost,
     pub(crate) work: SlowStepWork,
@@ -49,7 +49,7 @@ struct StepWindowOfDevice<'a> {
     step: &'a Step,
     shares: TimePerSet,
     idle: IdleByCause<'a>,
-    names: ByName,
+    names: WorkByName,
 }
 
 /// Idle time of a step.
@@ -60,8 +60,12 @@ struct IdleByCause<'a> {
 }
 
 /// Compares slow steps, each with the median step of its like, on every device.
-pub(crate) fn differences<'t>(trace: &'t RankTrace, options: &Options, pairs: &[(&'t Step, &'t Step)]) -> Differences {
-    let mut out = Differences::default();
+pub(crate) fn differences<'t>(
+    trace: &'t RankTrace,
+    options: &Options,
+    pairs: &[(&'t Step, &'t Step)],
+) -> StepDifferenceTables {
+    let mut out = StepDifferenceTables::default();
     if pairs.is_empty() {
         return out;
     }
@@ -101,8 +105,8 @@ fn waits_in<'a>(idle: &DeviceIdle<'a>, step: Span, marks: &BTreeSet<&str>) -> Id
 }
 
 /// Work of the selected steps by name.
-fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTreeMap<u32, ByName> {
-    let mut out: BTreeMap<u32, ByName> = wanted.iter().map(|s| (*s, ByName::new())).collect();
+fn by_step(trace: &RankTrace, work: &DeviceWork, wanted: &BTreeSet<u32>) -> BTreeMap<u32, WorkByName> {
+    let mut out: BTreeMap<u32, WorkByName> = wanted.iter().map(|s| (*s, WorkByName::new())).collect();
     let mut add = |step: Option<u32>, class, name, ns| {
         if let Some(names) = step.and_then(|s| out.get_mut(&s)) {
             let sum = names.entry((class, name)).or_default();
@@ -171,7 +175,7 @@ impl WaitDiff<'_> {
 }
 
 impl<'a> Pair<'a, '_> {
-    fn push(&self, out: &mut Differences) {
+    fn push(&self, out: &mut StepDifferenceTables) {
         let (names, waits) = (self.names(), self.waits());
         self.push_step(out, &names, &waits);
         self.push_waits(out, &waits);
@@ -182,7 +186,7 @@ impl<'a> Pair<'a, '_> {
     fn names(&self) -> Vec<NameDiff<'a>> {
         let (slow, usual) = (&self.slow.names, &self.usual.names);
         let keys: BTreeSet<(WorkClass, StrId)> = slow.keys().chain(usual.keys()).copied().collect();
-        let of = |names: &ByName, key| names.get(key).copied().unwrap_or_default();
+        let of = |names: &WorkByName, key| names.get(key).copied().unwrap_or_default();
         let mut all: Vec<NameDiff> = keys
             .iter()
             .map(|key| {
@@ -215,7 +219,7 @@ impl<'a> Pair<'a, '_> {
         all
     }
 
-    fn push_step(&self, out: &mut Differences, names: &[NameDiff], waits: &[WaitDiff]) {
+    fn push_step(&self, out: &mut StepDifferenceTables, names: &[NameDiff], waits: &[WaitDiff]) {
         let (step, median) = (self.slow.step, self.usual.step);
         let diff = |of: fn(&TimePerSet) -> Ns| of(&self.slow.shares) - of(&self.usual.shares);
         let wait = |of: fn(&IdleSums) -> Ns| of(&self.slow.idle.sums) - of(&self.usual.idle.sums);
@@ -270,7 +274,7 @@ impl<'a> Pair<'a, '_> {
         });
     }
 
-    fn push_waits(&self, out: &mut Differences, waits: &[WaitDiff]) {
+    fn push_waits(&self, out: &mut StepDifferenceTables, waits: &[WaitDiff]) {
         let step = self.slow.step;
         for w in waits {
             let name = w.used.map(|u| use_name(u.1)).filter(|n| !n.is_empty());
@@ -292,7 +296,7 @@ impl<'a> Pair<'a, '_> {
         }
     }
 
-    fn push_names(&self, out: &mut Differences, names: &[NameDiff]) {
+    fn push_names(&self, out: &mut StepDifferenceTables, names: &[NameDiff]) {
         let step = self.slow.step;
         let (own, rest) = names.split_at(names.len().min(NAMES));
         let mut push = |class, name, sums: [u64; 2], times: [Ns; 2]| {

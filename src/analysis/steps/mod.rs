@@ -15,7 +15,7 @@ mod words;
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
-use differ::{Differences, differences};
+use differ::{StepDifferenceTables, differences};
 use hta_base::table::schema::Batch;
 use hta_base::units::{Ns, ratio};
 use hta_trace::rank_trace::RankTrace;
@@ -55,7 +55,7 @@ impl Analysis for StepTimes {
             chosen.iter().copied().filter(|s| judged.of(s.index).is_slow(s.window.len()) == Some(true)).collect();
         let usual = |s: &Step| judged.of(s.index).median.and_then(|i| chosen.get(i)).copied();
         let pairs: Vec<(&Step, &Step)> = slow.iter().filter_map(|s| Some((*s, usual(s)?))).collect();
-        let Differences { steps: slow_steps, host, work } = differences(trace, options, &pairs);
+        let StepDifferenceTables { steps: slow_steps, host, work } = differences(trace, options, &pairs);
         if options.wants(SlowStepHost::SPEC) {
             give(host.finish());
         }
@@ -84,15 +84,15 @@ fn is_mixed(trace: &RankTrace, chosen: &[&Step]) -> bool {
 
 /// Statistics of a step's activities.
 #[derive(Debug, Clone, Copy, Default)]
-struct Work {
+struct StepWork {
     activities: u64,
     launched: u64,
     last_end: Option<Ns>,
 }
 
 /// Statistics of activities, by index of the step.
-fn work(trace: &RankTrace) -> Vec<Work> {
-    let mut out = vec![Work::default(); trace.steps.steps.len()];
+fn work(trace: &RankTrace) -> Vec<StepWork> {
+    let mut out = vec![StepWork::default(); trace.steps.steps.len()];
     // In a trace without any launch record, activities count by their starts.
     let has_launches = trace.activities.iter().any(|a| a.launch().is_some());
     for a in &trace.activities {

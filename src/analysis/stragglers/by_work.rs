@@ -18,7 +18,7 @@ use crate::job::delay::StepKey;
 use crate::job::replay::ReplayedJob;
 use crate::job::{Job, median};
 use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
-use crate::stragglers::judge::{Evidence, Judgement, Pattern, Straggler};
+use crate::stragglers::judge::{Judgement, NoChance, Pattern, Straggler};
 use hta_base::units::{Ns, percent};
 use hta_trace::collective::CollectiveKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,7 +128,7 @@ fn is_group(job: &Job, parts: &[u32]) -> bool {
 }
 
 /// Why this is not chance.
-fn evidence(by_part: &BTreeMap<u32, Vec<Ns>>, parts: &[u32], late: &[u32]) -> Option<Evidence> {
+fn evidence(by_part: &BTreeMap<u32, Vec<Ns>>, parts: &[u32], late: &[u32]) -> Option<NoChance> {
     let steps = by_part.values().next()?.len();
     let by_step: Vec<Vec<Ns>> = (0..steps).map(|s| by_part.values().map(|b| b[s]).collect()).collect();
     let places: Vec<usize> = late.iter().filter_map(|p| parts.binary_search(p).ok()).collect();
@@ -136,10 +136,10 @@ fn evidence(by_part: &BTreeMap<u32, Vec<Ns>>, parts: &[u32], late: &[u32]) -> Op
     let tried = if late.len() > 1 { (parts.len() / 2).max(1) as f64 } else { 1.0 };
     let p_value = Balances(&by_step).p_values(std::slice::from_ref(&places)).and_then(|p| p.first().copied());
     if let Some(p) = p_value.filter(|p| *p * tried <= P_MOST) {
-        return Some(Evidence::Permutation(p));
+        return Some(NoChance::Permutation(p));
     }
     let least = |s: usize| places.iter().map(|i| by_step[s][*i]).min().unwrap_or(0);
     let others = |s: usize| (0..parts.len()).filter(|i| !places.contains(i)).map(|i| by_step[s][i]).collect();
     let ahead: Vec<(Ns, Vec<Ns>)> = (0..steps).map(|s| (least(s), others(s))).collect();
-    is_always_ahead(&ahead).then_some(Evidence::Ahead)
+    is_always_ahead(&ahead).then_some(NoChance::Ahead)
 }

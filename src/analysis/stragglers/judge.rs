@@ -67,7 +67,7 @@ impl Pattern {
 
 /// Why an observation is not chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Evidence {
+pub(crate) enum NoChance {
     /// A permutation test, with its p-value.
     Permutation(f64),
     /// The largest in every step, by at least the distance between the others.
@@ -76,17 +76,17 @@ pub(crate) enum Evidence {
     StandsOut,
 }
 
-impl Evidence {
+impl NoChance {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Evidence::Permutation(_) => "permutation",
-            Evidence::Ahead => "ahead_in_every_step",
-            Evidence::StandsOut => "stands_out",
+            NoChance::Permutation(_) => "permutation",
+            NoChance::Ahead => "ahead_in_every_step",
+            NoChance::StandsOut => "stands_out",
         }
     }
 
     pub(crate) fn p_value(self) -> Option<f64> {
-        if let Evidence::Permutation(p) = self { Some(p) } else { None }
+        if let NoChance::Permutation(p) = self { Some(p) } else { None }
     }
 }
 
@@ -103,7 +103,7 @@ pub struct Straggler {
     pub(crate) excess: Ns,
     /// Parts that hide it: it is late among the others.
     pub(crate) behind: Vec<u32>,
-    pub(crate) evidence: Evidence,
+    pub(crate) evidence: NoChance,
 }
 
 impl Straggler {
@@ -337,8 +337,8 @@ impl<'a> JudgeRound<'a> {
             let part = self.parts[i];
             let p_value = p_values.as_ref().map(|p| p[i]);
             let evidence = match p_value {
-                Some(p) if p <= P_MOST => Some(Evidence::Permutation(p)),
-                _ if is_always_ahead(&self.where_it_delays_most(part)) => Some(Evidence::Ahead),
+                Some(p) if p <= P_MOST => Some(NoChance::Permutation(p)),
+                _ if is_always_ahead(&self.where_it_delays_most(part)) => Some(NoChance::Ahead),
                 _ => None,
             };
             // For a persistent straggler, steps slightly below the threshold count as well.
@@ -372,7 +372,7 @@ impl<'a> JudgeRound<'a> {
     }
 
     /// An observation for these parts in these steps.
-    fn straggler(&self, pattern: Pattern, cells: &[(u32, usize)], evidence: Evidence) -> Straggler {
+    fn straggler(&self, pattern: Pattern, cells: &[(u32, usize)], evidence: NoChance) -> Straggler {
         let mut by_step: BTreeMap<StepKey, Vec<u32>> = BTreeMap::new();
         for (p, s) in cells {
             by_step.entry(self.steps[*s]).or_default().push(*p);
@@ -418,7 +418,7 @@ impl<'a> JudgeRound<'a> {
             let cells: Vec<(u32, usize)> =
                 self.late_steps(part).into_iter().filter(stands_out).map(|s| (part, s)).collect();
             if !cells.is_empty() {
-                out.push(self.straggler(Pattern::InSteps, &cells, Evidence::StandsOut));
+                out.push(self.straggler(Pattern::InSteps, &cells, NoChance::StandsOut));
             }
         }
         out
@@ -446,7 +446,7 @@ impl<'a> JudgeRound<'a> {
         let who: BTreeSet<u32> = cells.iter().map(|(p, _)| *p).collect();
         let when: BTreeSet<usize> = cells.iter().map(|(_, s)| *s).collect();
         (who.len() > 1 && when.len() * 3 >= n * 2)
-            .then(|| self.straggler(Pattern::Rotating, &cells, Evidence::StandsOut))
+            .then(|| self.straggler(Pattern::Rotating, &cells, NoChance::StandsOut))
     }
 
     /// Finds sets of equally late ranks that are late in at least half of the steps.
@@ -497,7 +497,7 @@ impl<'a> JudgeRound<'a> {
                 excess: late.iter().map(|s| by_step[*s].1).sum(),
                 parts: set,
                 behind: Vec::new(),
-                evidence: Evidence::Permutation(p),
+                evidence: NoChance::Permutation(p),
             });
         }
     }

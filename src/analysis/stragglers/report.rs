@@ -2,7 +2,7 @@
 
 use crate::api::{Align, Certainty, Observation, Options, Partial, View};
 use crate::collectives::warnings;
-use crate::job::cause::Cause;
+use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::job::{Job, TimeUse};
 use crate::population::reasons as missing;
@@ -90,7 +90,7 @@ pub fn because(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Opti
     if said.iter().map(|r| r.delta()).sum::<Ns>() * 2 >= total {
         return Some(said.iter().map(|r| one_cause(job, s, r)).collect::<Vec<_>>().join("; and "));
     }
-    let mut kinds: BTreeMap<&'static str, (Cause, Ns, Vec<&CauseSum>)> = BTreeMap::new();
+    let mut kinds: BTreeMap<&'static str, (DelayCause, Ns, Vec<&CauseSum>)> = BTreeMap::new();
     for r in causes {
         let kind = kinds.entry(r.cause.name()).or_insert((r.cause, 0, Vec::new()));
         kind.1 += r.delta();
@@ -106,7 +106,7 @@ pub fn because(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Opti
         return None;
     }
     let several = kinds.iter().map(|k| k.2.len()).sum::<usize>() > 4;
-    let of_host = kinds.iter().all(|k| matches!(k.0, Cause::Host(_) | Cause::MoreHost(_)));
+    let of_host = kinds.iter().all(|k| matches!(k.0, DelayCause::Host(_) | DelayCause::MoreHost(_)));
     let list: Vec<String> = kinds.iter().map(|(cause, time, of)| kind_of_cause(job, s, *cause, *time, of)).collect();
     let host = if of_host && on_device(job, s) { "the device idles while the host spends more time " } else { "" };
     let lead = if of_host && !on_device(job, s) { "it spends more time " } else { host };
@@ -119,12 +119,12 @@ fn on_device(job: &Job, s: &Straggler) -> bool {
 }
 
 /// A kind of cause, e.g. `in 61 operators (157 ms, most in `aten::empty`)`.
-fn kind_of_cause(job: &Job, s: &Straggler, cause: Cause, time: Ns, of: &[&CauseSum]) -> String {
+fn kind_of_cause(job: &Job, s: &Straggler, cause: DelayCause, time: Ns, of: &[&CauseSum]) -> String {
     let time = fmt_ns(time / late_count(s));
     let top = of.first().map(|r| clip(job.names.get(r.name), NAME)).filter(|n| !n.is_empty());
     let n = of.iter().filter(|r| !job.names.get(r.name).is_empty()).count();
     let noun = match cause {
-        Cause::Host(what) | Cause::MoreHost(what) => what.name().replace('_', " "),
+        DelayCause::Host(what) | DelayCause::MoreHost(what) => what.name().replace('_', " "),
         other => other.name().replace('_', " "),
     };
     let what = match n {
@@ -173,28 +173,28 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
         if (each - each.round()).abs() < 1e-9 { format!("{each:.0}") } else { format!("{each:.1}") }
     };
     match r.cause {
-        Cause::SlowDevice => {
+        DelayCause::SlowDevice => {
             let factor = r.own as f64 / r.typical.max(1) as f64;
             format!("all its kernels take {factor:.2} times as long ({more}): a slower device (clocks, heat)")
         }
-        Cause::SlowKernel => {
+        DelayCause::SlowKernel => {
             format!("kernel {named} takes {own} instead of {typical}{}", launched(job, s, r))
         }
-        Cause::OtherKernels if r.own_count > r.typical_count => format!(
+        DelayCause::OtherKernels if r.own_count > r.typical_count => format!(
             "it runs {} {named} kernels instead of {} ({more} more){}",
             counts(r.own_count),
             counts(r.typical_count),
             launched(job, s, r)
         ),
-        Cause::OtherKernels => format!("other kernels, {named} ({more} more)"),
-        Cause::Copies => format!("exposed copies {named} take {own} instead of {typical}"),
-        Cause::EarlierWait => match r.origin {
+        DelayCause::OtherKernels => format!("other kernels, {named} ({more} more)"),
+        DelayCause::Copies => format!("exposed copies {named} take {own} instead of {typical}"),
+        DelayCause::EarlierWait => match r.origin {
             Some(rank) => format!("it was held up for {more} in another group, by rank {rank}"),
             None => format!("it was held up for {more} in another group"),
         },
-        Cause::EarlierTransfer => format!("transfers of other groups take {own} instead of {typical}"),
-        Cause::UnmatchedCommunication => format!("unmatched communication takes {more} more"),
-        Cause::Host(what) | Cause::MoreHost(what) => {
+        DelayCause::EarlierTransfer => format!("transfers of other groups take {own} instead of {typical}"),
+        DelayCause::UnmatchedCommunication => format!("unmatched communication takes {more} more"),
+        DelayCause::Host(what) | DelayCause::MoreHost(what) => {
             let idle = if on_device(job, s) { "the device idles while the host is" } else { "it is" };
             let at = if detail.is_empty() { String::new() } else { format!(" in `{}`", clip(detail, NAME)) };
             let doing = match what {
@@ -209,7 +209,7 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
                 _ => format!("in {named}{at}"),
             };
             let often = match r.cause {
-                Cause::MoreHost(_) if r.own_count > r.typical_count => {
+                DelayCause::MoreHost(_) if r.own_count > r.typical_count => {
                     let (own, typical) = (counts(r.own_count), counts(r.typical_count));
                     let times = if own == "1" { "once".to_string() } else { format!("{own} times") };
                     format!(", {times} instead of {typical}")

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// Stragglers, most expensive first; no row: no rank straggles.
-    pub struct Findings, FindingRow = "stragglers" by "hidden ones last, gain_sum_ns descending" {
+    pub struct StragglerTable, StragglerRow = "stragglers" by "hidden ones last, gain_sum_ns descending" {
         pattern: Text, "", "persistent, together, in_steps or rotating";
         ranks: Text, "", "ranks of the observation";
         late_step_count: u32, "", "steps in which it is late";
@@ -57,7 +57,7 @@ table! {
 table! {
     /// Why a rank was late: differences from the typical rank of its group. The differences before one call sum to the
     /// difference of the two local times, which is the excess at that call.
-    pub struct Causes, CauseRow = "straggler_causes" by "rank, step, process_group, event_id, delta_ns descending" {
+    pub struct StragglerCauses, CauseRow = "straggler_causes" by "rank, step, process_group, event_id, delta_ns descending" {
         rank;
         event_id: u32, "", "the call before which it was late, as in `collectives`";
         step: Option<u32>, "", "index of the step in time, for steps without a number";
@@ -80,7 +80,7 @@ table! {
 
 table! {
     /// Delay by rank, by host and by device index, over all steps.
-    pub(crate) struct Sums, SumRow = "straggler_ranks" by "level, gain_per_step_ns descending, key" {
+    pub(crate) struct LateSums, SumRow = "straggler_ranks" by "level, gain_per_step_ns descending, key" {
         level: Text, "", "rank, host or device";
         key: Text, "", "rank, host name or device index";
         rank_count: u32, "", "ranks";
@@ -93,7 +93,7 @@ table! {
     }
 }
 
-pub(crate) const ALL: &[&TableSpec] = &[Findings::SPEC, Delays::SPEC, Causes::SPEC, Sums::SPEC];
+pub(crate) const ALL: &[&TableSpec] = &[StragglerTable::SPEC, Delays::SPEC, StragglerCauses::SPEC, LateSums::SPEC];
 
 /// Sums of one part in one step, ns.
 #[derive(Debug, Clone, Copy, Default)]
@@ -144,13 +144,13 @@ pub(crate) fn since(judged: &Judgement, steps: &[(StepKey, Vec<u32>)]) -> Option
 }
 
 fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Batch {
-    let mut table = Findings::default();
+    let mut table = StragglerTable::default();
     for s in &judged.stragglers {
         let (causes, _) = reasons(s, why);
         let main = causes.first().filter(|c| c.delta() > 0);
         let text = |id| Some(job.names.get(id)).filter(|t| !t.is_empty());
         let behind = (!s.behind.is_empty()).then(|| rank_list(&ranks_of(job, &s.behind)));
-        table.push(FindingRow {
+        table.push(StragglerRow {
             pattern: s.pattern.name(),
             ranks: &rank_list(&ranks_of(job, &s.parts)),
             late_step_count: s.steps.len() as u32,
@@ -238,7 +238,7 @@ fn delays(job: &Job, sums: &ByPart, shown: &GroupSelection) -> Batch {
 }
 
 fn causes(job: &Job, why: &[StepDifferences], shown: &GroupSelection) -> Batch {
-    let mut table = Causes::default();
+    let mut table = StragglerCauses::default();
     let mut order: Vec<&StepDifferences> = why.iter().filter(|e| shown.has(e.group)).collect();
     order.sort_by_key(|e| (e.part, e.step, e.group, e.call));
     for e in order {
@@ -326,7 +326,7 @@ pub(crate) fn by_place(job: &Job, sums: &ByPart) -> Vec<LevelKey> {
 }
 
 fn places(job: &Job, judged: &Judgement, sums: &ByPart) -> Batch {
-    let mut table = Sums::default();
+    let mut table = LateSums::default();
     let steps = judged.steps.len().max(1) as i64;
     for p in by_place(job, sums) {
         let d = p.delay;

@@ -1,7 +1,7 @@
 //! The causes of each straggler: differences of its windows from the typical rank's, summed over its steps.
 
 use crate::job::Job;
-use crate::job::cause::{Cause, Difference, WindowPairs, common_factor, differences, differences_of};
+use crate::job::cause::{DelayCause, Difference, WindowPairs, common_factor, differences, differences_of};
 use crate::job::delay::{Chain, StepKey};
 use crate::job::replay::ReplayedJob;
 use crate::job::window::Windows;
@@ -46,7 +46,7 @@ pub(crate) fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
 /// Replaces the differences of stragglers whose kernels are slower, and of those that no chain shows, by those of all their
 /// work: one call has too few kernels to tell a slow device from a slow kernel.
 pub(crate) fn of_all_work(job: &Job, judged: &Judgement, replayed: &ReplayedJob, why: &mut Vec<StepDifferences>) {
-    let is_of_kernels = |c: Cause| matches!(c, Cause::SlowKernel | Cause::SlowDevice);
+    let is_of_kernels = |c: DelayCause| matches!(c, DelayCause::SlowKernel | DelayCause::SlowDevice);
     let is_short = |s: &&Straggler| {
         let (causes, total) = reasons(s, why);
         let explained: Ns = causes.iter().map(|c| c.delta()).filter(|d| *d > 0).sum();
@@ -104,7 +104,7 @@ fn counts(judged: &Judgement, c: &Chain, part: u32) -> bool {
 /// A cause of a straggler, over all its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CauseSum {
-    pub(crate) cause: Cause,
+    pub(crate) cause: DelayCause,
     pub(crate) name: StrId,
     pub(crate) detail: StrId,
     pub(crate) origin: Option<u32>,
@@ -125,12 +125,12 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
     let is_late = |e: &StepDifferences| {
         e.step.is_some_and(|k| straggler.steps.iter().any(|(x, who)| *x == k && who.contains(&e.part)))
     };
-    type Key = (Cause, StrId, StrId, Option<u32>);
+    type Key = (DelayCause, StrId, StrId, Option<u32>);
     let mut sums: BTreeMap<Key, CauseSum> = BTreeMap::new();
     let mut total = 0;
     for d in explained.iter().filter(|e| straggler.parts.contains(&e.part) && is_late(e)).flat_map(|e| &e.differences) {
         // Merge longer events and additional events of the same name, which may vary between steps.
-        let cause = if let Cause::MoreHost(what) = d.cause { Cause::Host(what) } else { d.cause };
+        let cause = if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };
         let r = sums.entry((cause, d.name, d.detail, d.origin)).or_insert(CauseSum {
             cause: d.cause,
             name: d.name,

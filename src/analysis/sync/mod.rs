@@ -9,7 +9,7 @@
 use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
 use crate::collectives::{GroupSelection, warnings};
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
-use crate::job::{Job, Lane, Member, PartWindow};
+use crate::job::{Job, Member, PartLane, PartWindow};
 use crate::population::reasons;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
@@ -98,7 +98,7 @@ impl Analysis for Sync {
 /// One row before it is written.
 pub(crate) struct SyncWindow<'a> {
     pub(crate) part: u32,
-    pub(crate) lane: &'a Lane,
+    pub(crate) lane: &'a PartLane,
     pub(crate) window: &'a PartWindow,
     pub(crate) group: Option<u32>,
     pub(crate) sync: Ns,

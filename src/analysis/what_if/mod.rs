@@ -3,7 +3,7 @@
 use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
 use crate::efficiency::account::StepLength;
 use crate::job::Job;
-use crate::job::cause::Cause;
+use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 pub use crate::job::replay::RELIABLE_PCT;
 use crate::job::replay::{Replay, ReplayedJob, StepEnds};
@@ -71,7 +71,7 @@ impl Analysis for WhatIf {
 }
 
 /// One repair with the resulting mean step.
-struct Repair {
+struct JobRepair {
     scope: &'static str,
     what: String,
     step: Ns,
@@ -141,7 +141,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         vec![name, fmt_ns(with), fmt_ns(gain(with)), fmt_pct(percent(gain(with), step)), fmt_pct(of_slowdown(with))]
     };
     view.rows.push(line("all ranks".to_string(), best));
-    let mut shown: Vec<&Repair> = repairs.iter().filter(|r| gain(r.step) * 1000 >= step).collect();
+    let mut shown: Vec<&JobRepair> = repairs.iter().filter(|r| gain(r.step) * 1000 >= step).collect();
     shown.sort_by_key(|r| (std::cmp::Reverse(gain(r.step)), r.scope, r.what.clone()));
     view.rows.extend(shown.iter().take(options.top).map(|r| line(format!("{} {}", r.scope, r.what), r.step)));
     view.notes.push(format!(
@@ -166,7 +166,7 @@ fn repairs(
     judged: &Judged,
     options: &Options,
     (mean, device_gain): (&OfStep, &OfStep),
-) -> Vec<Repair> {
+) -> Vec<JobRepair> {
     let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
         let with_hosts = replay.run_repaired(is_fixed);
         let on_devices = replay.run_on_devices(|i| if is_fixed(i) { replay.usual(i).local } else { replay.local(i) });
@@ -195,12 +195,12 @@ fn repairs(
         let named = judged.judgement.stragglers.iter().find(|s| s.parts == [part as u32] && s.behind.is_empty());
         let is_there = |i: usize| named.is_none_or(|s| s.is_late(replay.part(i), replay.step(i)));
         let (step, device_only) = fix(&|i| u64::from(replay.part(i)) == part && is_there(i));
-        out.push(Repair { scope: "rank", what: job.parts[part as usize].rank.to_string(), step, device_only });
+        out.push(JobRepair { scope: "rank", what: job.parts[part as usize].rank.to_string(), step, device_only });
     }
     for s in judged.judgement.stragglers.iter().filter(|s| s.parts.len() > 1 && s.behind.is_empty()) {
         let (step, device_only) = fix(&|i| s.is_late(replay.part(i), replay.step(i)));
         let ranks: Vec<u32> = s.parts.iter().map(|p| job.parts[*p as usize].rank).collect();
-        out.push(Repair { scope: "ranks", what: rank_list(&ranks), step, device_only });
+        out.push(JobRepair { scope: "ranks", what: rank_list(&ranks), step, device_only });
     }
     let steps: Vec<StepKey> = by_step.keys().copied().collect();
     let sums = by_step.values().enumerate().map(|(i, g)| (i as u64, *g)).collect();
@@ -208,7 +208,7 @@ fn repairs(
     for k in largest(sums).into_iter().filter(|_| steps.len() > 1) {
         let Some(key) = steps.get(k as usize) else { continue };
         let (step, device_only) = fix(&|i| replay.step(i) == Some(*key));
-        out.push(Repair { scope: "step", what: key.shown(), step, device_only });
+        out.push(JobRepair { scope: "step", what: key.shown(), step, device_only });
     }
     out.extend(causes(job, replay, &judged.why, options, (mean, device_gain)));
     let scope = |s: &str| ["rank", "ranks", "step", "cause"].iter().position(|x| *x == s);
@@ -223,13 +223,13 @@ fn causes(
     why: &[StepDifferences],
     options: &Options,
     (mean, device_gain): (&OfStep, &OfStep),
-) -> Vec<Repair> {
-    type Key = (Cause, StrId, StrId);
+) -> Vec<JobRepair> {
+    type Key = (DelayCause, StrId, StrId);
     let mut sums: BTreeMap<Key, Ns> = BTreeMap::new();
     let mut at: BTreeMap<Key, HashMap<(u32, u32), Ns>> = BTreeMap::new();
     for e in why {
         for d in e.differences.iter().filter(|d| d.delta() > 0) {
-            let cause = if let Cause::MoreHost(what) = d.cause { Cause::Host(what) } else { d.cause };
+            let cause = if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };
             let key = (cause, d.name, d.detail);
             *sums.entry(key).or_default() += d.delta();
             *at.entry(key).or_default().entry((e.part, e.call)).or_default() += d.delta();
@@ -248,7 +248,7 @@ fn causes(
                 }
             }
             let of = |i: usize| off.get(&i).copied().unwrap_or(0);
-            let on_host = matches!(key.0, Cause::Host(_));
+            let on_host = matches!(key.0, DelayCause::Host(_));
             let step = mean(&replay.run(|i| replay.less(i, of(i), on_host)));
             let device_only = device_gain(&replay.run_on_devices(|i| replay.local(i) - of(i)));
             let (name, detail) = (job.names.get(key.1), job.names.get(key.2));
@@ -256,7 +256,7 @@ fn causes(
             for text in [name, detail].into_iter().filter(|t| !t.is_empty()) {
                 what = format!("{what}: {text}");
             }
-            Repair { scope: "cause", what, step, device_only }
+            JobRepair { scope: "cause", what, step, device_only }
         })
         .collect()
 }
@@ -282,7 +282,7 @@ fn observation(
     best: Ns,
     error: f64,
     steps: i64,
-    repair: Option<&Repair>,
+    repair: Option<&JobRepair>,
     judged: &Judged,
 ) -> Option<Observation> {
     let share = percent(step - best, step)?;

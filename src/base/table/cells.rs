@@ -31,7 +31,7 @@ impl<T: Default> Nullable<T> {
     }
 }
 
-/// Number of distinct texts above which `Texts::recent` is used, its size as a power of two, and the factor that
+/// Number of distinct texts above which `TextCells::recent` is used, its size as a power of two, and the factor that
 /// spreads addresses over it (Fibonacci hashing: 2^64 / golden ratio).
 const FEW: usize = 4;
 const PLACE_BITS: u32 = 8;
@@ -39,7 +39,7 @@ const PLACE_MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize;
 
 /// Texts, some of them null; each distinct text is stored once.
 #[derive(Debug, Default)]
-pub struct Texts {
+pub struct TextCells {
     keys: Nullable<i32>,
     bytes: String,
     /// End of each distinct text in `bytes`.
@@ -50,7 +50,7 @@ pub struct Texts {
     hasher: DefaultHashBuilder,
 }
 
-impl Texts {
+impl TextCells {
     #[inline]
     pub fn push(&mut self, value: Option<&str>) {
         let key = match (value, self.keys.values.last()) {
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn texts_and_nulls_read_back_and_each_text_is_kept_once() {
         let rows = [None, Some("a"), Some("a"), None, Some(""), Some("b"), Some("a"), Some(""), None, Some("b")];
-        let mut texts = Texts::default();
+        let mut texts = TextCells::default();
         rows.iter().for_each(|r| texts.push(*r));
         let array = texts.finish();
         let array = array.as_dictionary::<Int32Type>();

@@ -71,12 +71,12 @@ macro_rules! table {
     }) => {
         $(#[doc = $doc])+
         #[derive(Default)]
-        $vis struct $name { $($col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::Builder,)+ }
+        $vis struct $name { $($col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::Builder,)+ }
 
         /// One row.
         #[derive(Clone, Copy)]
         $vis struct $row<'a> {
-            $(#[doc = $crate::column!(doc $col $(: $ty, $unit, $cdoc)?)] pub $col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::In<'a>,)+
+            $(#[doc = $crate::column!(doc $col $(: $ty, $unit, $cdoc)?)] pub $col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::In<'a>,)+
         }
 
         impl $name {
@@ -87,8 +87,8 @@ macro_rules! table {
                 order: $order,
                 columns: &[$($crate::table::schema::ColumnSpec {
                     name: $crate::column_name!($col $($shown)?),
-                    kind: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::KIND,
-                    nullable: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::NULLABLE,
+                    kind: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::KIND,
+                    nullable: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::NULLABLE,
                     unit: $crate::column!(unit $col $(: $ty, $unit, $cdoc)?),
                     doc: $crate::column!(doc $col $(: $ty, $unit, $cdoc)?),
                 },)+],
@@ -96,13 +96,13 @@ macro_rules! table {
 
             /// Adds a row.
             pub fn push(&mut self, row: $row<'_>) {
-                $(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::push(&mut self.$col, row.$col);)+
+                $(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::push(&mut self.$col, row.$col);)+
             }
 
             /// The rows so far as one batch.
             pub fn finish(self) -> $crate::table::schema::Batch {
                 $crate::table::schema::assemble(Self::SPEC, vec![
-                    $(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::finish(self.$col),)+
+                    $(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::finish(self.$col),)+
                 ])
             }
         }
@@ -112,7 +112,7 @@ macro_rules! table {
             #[derive(Clone, Copy)]
             #[allow(dead_code, reason = "few tables are read back, and of those a few columns")]
             pub struct Columns<'a> {
-                $(#[doc = $crate::column!(doc $col $(: $ty, $unit, $cdoc)?)] pub $col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::Column<'a>,)+
+                $(#[doc = $crate::column!(doc $col $(: $ty, $unit, $cdoc)?)] pub $col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::Column<'a>,)+
             }
 
             impl $crate::table::schema::Table for $name {
@@ -130,12 +130,12 @@ macro_rules! table {
                 }
 
                 fn cells(&self) -> usize {
-                    let rows = [$(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::rows(&self.$col),)+];
+                    let rows = [$(<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::rows(&self.$col),)+];
                     rows[0] * rows.len()
                 }
 
                 fn text_bytes(&self) -> usize {
-                    0 $(+ <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::Cell>::text_bytes(&self.$col))+
+                    0 $(+ <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::text_bytes(&self.$col))+
                 }
 
                 fn batch(self) -> $crate::table::schema::Batch {

@@ -2,7 +2,7 @@
 //!
 //! `hta explain` prints the spec, and tests compare the output with it.
 
-use crate::table::cells::{Nullable, Texts};
+use crate::table::cells::{Nullable, TextCells};
 use crate::table::column::Column;
 use crate::table::typed::{Flags, Maybe, Values, Words};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
@@ -79,7 +79,7 @@ impl TableSpec {
 }
 
 /// A type that a column can have.
-pub trait Cell {
+pub trait ColumnType {
     /// The value that is pushed for a row.
     type In<'a>;
     type Builder: Default;
@@ -102,7 +102,7 @@ pub struct Text;
 
 macro_rules! number_cell {
     ($($ty:ty, $arrow:ty, $kind:literal, $column:ty;)+) => {$(
-        impl Cell for $ty {
+        impl ColumnType for $ty {
             type In<'a> = $ty;
             type Builder = Vec<$ty>;
             type Column<'a> = $column;
@@ -114,7 +114,7 @@ macro_rules! number_cell {
                 Arc::new(<$arrow>::from(builder))
             }
         }
-        impl Cell for Option<$ty> {
+        impl ColumnType for Option<$ty> {
             type In<'a> = Option<$ty>;
             type Builder = Nullable<$ty>;
             type Column<'a> = Maybe<'a, $column>;
@@ -138,41 +138,41 @@ number_cell! {
     bool, BooleanArray, "bool", Flags<'a>;
 }
 
-impl Cell for Text {
+impl ColumnType for Text {
     type In<'a> = &'a str;
-    type Builder = Texts;
+    type Builder = TextCells;
     type Column<'a> = Words<'a>;
     const KIND: &'static str = "text";
-    fn push(builder: &mut Texts, value: &str) {
+    fn push(builder: &mut TextCells, value: &str) {
         builder.push(Some(value));
     }
-    fn rows(builder: &Texts) -> usize {
+    fn rows(builder: &TextCells) -> usize {
         builder.rows()
     }
-    fn text_bytes(builder: &Texts) -> usize {
+    fn text_bytes(builder: &TextCells) -> usize {
         builder.text_bytes()
     }
-    fn finish(builder: Texts) -> ArrayRef {
+    fn finish(builder: TextCells) -> ArrayRef {
         builder.finish()
     }
 }
 
-impl Cell for Option<Text> {
+impl ColumnType for Option<Text> {
     type In<'a> = Option<&'a str>;
-    type Builder = Texts;
+    type Builder = TextCells;
     type Column<'a> = Maybe<'a, Words<'a>>;
     const KIND: &'static str = "text";
     const NULLABLE: bool = true;
-    fn push(builder: &mut Texts, value: Option<&str>) {
+    fn push(builder: &mut TextCells, value: Option<&str>) {
         builder.push(value);
     }
-    fn rows(builder: &Texts) -> usize {
+    fn rows(builder: &TextCells) -> usize {
         builder.rows()
     }
-    fn text_bytes(builder: &Texts) -> usize {
+    fn text_bytes(builder: &TextCells) -> usize {
         builder.text_bytes()
     }
-    fn finish(builder: Texts) -> ArrayRef {
+    fn finish(builder: TextCells) -> ArrayRef {
         builder.finish()
     }
 }
@@ -216,10 +216,10 @@ pub trait Table: Default {
 }
 
 /// The columns of a batch of a table.
-pub type Columns<'a, T> = <T as Table>::Columns<'a>;
+pub type ColumnsOf<'a, T> = <T as Table>::Columns<'a>;
 
 /// Reads the next column of a table. Columns are in the order of the declaration.
-pub fn next_column<'a, C: Cell>(columns: &mut std::slice::Iter<'a, ArrayRef>) -> C::Column<'a> {
+pub fn next_column<'a, C: ColumnType>(columns: &mut std::slice::Iter<'a, ArrayRef>) -> C::Column<'a> {
     columns.next().and_then(C::Column::of).expect("batches follow their table's declaration")
 }
 

@@ -7,7 +7,7 @@ use crate::cli::exit::Exit;
 use crate::cli::memory;
 use crate::cli::output::width;
 use crate::cli::table::OutputArgs;
-use crate::cli::watch::{Limits, Watch};
+use crate::cli::watch::{Watch, WatchLimits};
 use hta_analysis::snapshot::compare::{ComparedDevice, compare};
 use hta_analysis::snapshot::device::{OnlyDevice, devices};
 use hta_analysis::snapshot::history::Until;
@@ -56,7 +56,7 @@ pub fn sides(base: &Location, test: &Location) -> Result<Option<[Vec<MemoryInput
 pub fn run(sides: &[Vec<MemoryInput>; 2], output: &OutputArgs, common: &CommonArgs) -> anyhow::Result<Exit> {
     let table = output.table(&[MemoryDiff::SPEC])?;
     let limit = memory::limit(common.memory_limit);
-    let _watch = Watch::start(Limits::of_snapshots(limit));
+    let _watch = Watch::start(WatchLimits::of_snapshots(limit));
     let mut has_loss = false;
     let mut compared: [Vec<ComparedDevice>; 2] = [Vec::new(), Vec::new()];
     for (files, into) in sides.iter().zip(&mut compared) {

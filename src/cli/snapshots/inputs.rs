@@ -16,7 +16,7 @@ pub struct MemoryInput {
 
 /// The files of the arguments.
 #[derive(Default)]
-pub struct Found {
+pub struct FoundInputs {
     pub memory: Vec<MemoryInput>,
     /// Whether there is something else, which can only be traces.
     pub has_traces: bool,
@@ -24,14 +24,14 @@ pub struct Found {
 
 /// What the arguments are, by content. What is wrong with other files is told by the reader of traces, as for other
 /// commands.
-pub fn inputs(matches: &ArgMatches, stores: &Stores) -> Found {
+pub fn inputs(matches: &ArgMatches, stores: &Stores) -> FoundInputs {
     let paths = matches.get_many::<PathBuf>("traces");
     of_paths(paths.into_iter().flatten().map(|path| Location::new(path, stores)))
 }
 
 /// What some paths are.
-pub fn of_paths(paths: impl Iterator<Item = Location>) -> Found {
-    let mut found = Found::default();
+pub fn of_paths(paths: impl Iterator<Item = Location>) -> FoundInputs {
+    let mut found = FoundInputs::default();
     for path in paths {
         let named = match discover(std::slice::from_ref(&path)) {
             _ if path.is_dir() => in_folder(&path),

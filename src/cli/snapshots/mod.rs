@@ -6,20 +6,20 @@ pub mod diff;
 mod inputs;
 mod options;
 
-pub use inputs::{Found, MemoryInput, inputs};
+pub use inputs::{FoundInputs, MemoryInput, inputs};
 pub use options::{refuse_for_traces, with_options};
 
 use crate::cli::analysis::{self, Beside};
 use crate::cli::args::CommonArgs;
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, width};
-use crate::cli::snapshots::options::{Chosen, Folded};
+use crate::cli::snapshots::options::{Folded, SnapshotChoice};
 use crate::cli::table::OutputArgs;
-use crate::cli::watch::{Limits, Watch};
+use crate::cli::watch::{Watch, WatchLimits};
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
 use hta_analysis::api::{Output, Partial, View};
-use hta_analysis::snapshot::content::{Key, allocated, parts};
+use hta_analysis::snapshot::content::{ContentKey, allocated, parts};
 use hta_analysis::snapshot::device::{OnlyDevice, devices};
 use hta_analysis::snapshot::findings::{Finding, findings, uneven};
 use hta_analysis::snapshot::flame::stack_nodes;
@@ -56,7 +56,7 @@ const NOTHING: &str = "no segments and no history: call torch.cuda.memory._recor
 
 /// What all files gave so far.
 #[derive(Default)]
-struct Answer {
+struct SnapshotAnswer {
     batches: Vec<Batch>,
     devices: Vec<DeviceSummary>,
     /// Tables of each device for the report.
@@ -92,7 +92,7 @@ pub fn run(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Exit> 
 /// # Errors
 /// As [`run`], and if an option cannot be used for both.
 pub fn run_with_traces(matches: &ArgMatches, files: &[MemoryInput], stores: &Stores) -> anyhow::Result<Exit> {
-    if let Some(path) = Chosen::new(matches, &CommonArgs::from_arg_matches(matches)?)?.speedscope {
+    if let Some(path) = SnapshotChoice::new(matches, &CommonArgs::from_arg_matches(matches)?)?.speedscope {
         let reason = "snapshots and traces would write the same file: run `hta memory` on each kind".to_string();
         return Err(SetError::Argument { option: "--speedscope", value: path, reason }.into());
     }
@@ -105,12 +105,12 @@ pub fn run_with_traces(matches: &ArgMatches, files: &[MemoryInput], stores: &Sto
 fn answer(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Beside> {
     let output = OutputArgs::from_arg_matches(matches)?;
     let common = CommonArgs::from_arg_matches(matches)?;
-    let chosen = Chosen::new(matches, &common)?;
+    let chosen = SnapshotChoice::new(matches, &common)?;
     let table = output.table(TABLES)?;
     let inputs: Vec<Input> = files.iter().map(|f| f.input.clone()).collect();
     output.allow(&Inputs::of_traces(&inputs))?;
     let ranks = assign_ranks(&inputs, &vec![None; inputs.len()]);
-    let mut answer = Answer::default();
+    let mut answer = SnapshotAnswer::default();
     let mut read: Vec<(&MemoryInput, u32)> = Vec::new();
     for (file, (rank, _)) in files.iter().zip(&ranks).filter(|(_, (rank, _))| common.ranks.has(*rank)) {
         read.push((file, *rank));
@@ -121,7 +121,7 @@ fn answer(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Beside>
         let reason = format!("the files are of ranks {}", all.join(", "));
         return Err(SetError::Argument { option: "--ranks", value: "these ranks".to_string(), reason }.into());
     }
-    let _watch = Watch::start(Limits::of_snapshots(chosen.limit));
+    let _watch = Watch::start(WatchLimits::of_snapshots(chosen.limit));
     let mut refused = 0;
     for (file, rank) in &read {
         let wanted = (!output.is_text()).then_some(table);
@@ -170,7 +170,12 @@ fn answer(matches: &ArgMatches, files: &[MemoryInput]) -> anyhow::Result<Beside>
     finish(&output, answer, &chosen, files)
 }
 
-fn finish(output: &OutputArgs, answer: Answer, chosen: &Chosen, files: Vec<Location>) -> anyhow::Result<Beside> {
+fn finish(
+    output: &OutputArgs,
+    answer: SnapshotAnswer,
+    chosen: &SnapshotChoice,
+    files: Vec<Location>,
+) -> anyhow::Result<Beside> {
     if let (Some(path), Some(folded)) = (&chosen.speedscope, chosen.stacks()) {
         let file = speedscope_file(path, folded.title(), StackUnit::Bytes, &answer.stacks);
         std::fs::write(path, file.text).with_context(|| format!("cannot write {path}"))?;
@@ -205,10 +210,10 @@ fn tell_losses(health: &Health, file: &str, rank: u32) -> bool {
 }
 
 fn add_snapshot(
-    answer: &mut Answer,
+    answer: &mut SnapshotAnswer,
     input: &Input,
     rank: u32,
-    chosen: &Chosen,
+    chosen: &SnapshotChoice,
     wanted: Option<&'static TableSpec>,
 ) -> Result<(), SnapshotError> {
     let snapshot = load_snapshot(&input.path, &input.shown, chosen.limit, &ByteCount::default())?;
@@ -227,10 +232,10 @@ fn add_snapshot(
             (Some(table), _) => answer.batches.extend(rows.table(table, chosen.at)),
             (None, Some(folded)) => {
                 let parts = match folded {
-                    Folded::Alloc => allocated(&device, &sites, Key::Stack),
+                    Folded::Alloc => allocated(&device, &sites, ContentKey::Stack),
                     Folded::At(moment) => {
                         let held = rows.held(moment).map(|(_, held)| held).unwrap_or_default();
-                        parts(&device, &sites, held, Key::Stack)
+                        parts(&device, &sites, held, ContentKey::Stack)
                     }
                 };
                 let root = format!("{} of rank {rank}", device.name());
@@ -259,10 +264,10 @@ fn add_snapshot(
 }
 
 fn add_timeline(
-    answer: &mut Answer,
+    answer: &mut SnapshotAnswer,
     input: &Input,
     rank: u32,
-    chosen: &Chosen,
+    chosen: &SnapshotChoice,
     wanted: Option<&'static TableSpec>,
 ) -> Result<(), SnapshotError> {
     let timeline = load_timeline(&input.path, &input.shown, chosen.limit, &ByteCount::default())?;

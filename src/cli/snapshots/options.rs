@@ -3,7 +3,7 @@
 use crate::cli::args::CommonArgs;
 use crate::cli::memory;
 use clap::{Arg, ArgMatches, Command, value_parser};
-use hta_analysis::snapshot::content::Key;
+use hta_analysis::snapshot::content::ContentKey;
 use hta_analysis::snapshot::device::OnlyDevice;
 use hta_analysis::snapshot::history::Until;
 use hta_base::units::MemoryLimit;
@@ -67,8 +67,8 @@ impl Folded {
 }
 
 /// What the options say.
-pub struct Chosen {
-    pub by: Key,
+pub struct SnapshotChoice {
+    pub by: ContentKey,
     pub at: Option<MemoryMoment>,
     pub device: OnlyDevice,
     pub until: Until,
@@ -81,7 +81,7 @@ pub struct Chosen {
     pub limit: Option<MemoryLimit>,
 }
 
-impl Chosen {
+impl SnapshotChoice {
     /// The stacks that are asked for.
     pub fn stacks(&self) -> Option<Folded> {
         self.folded.or(self.speedscope.is_some().then_some(Folded::At(MemoryMoment::Peak)))
@@ -95,8 +95,8 @@ impl Chosen {
             reason: reason.to_string(),
         };
         let by = match text("by").map(String::as_str) {
-            None => Key::Line,
-            Some(name) => Key::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| {
+            None => ContentKey::Line,
+            Some(name) => ContentKey::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| {
                 bad("--by", name, "a snapshot has no operators or modules: expected line, stack, node or phase")
             })?,
         };

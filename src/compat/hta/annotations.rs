@@ -3,7 +3,7 @@
 //! thousand names, is omitted.
 
 use crate::hta::NAME;
-use crate::hta::loader::{Loaded, load_all};
+use crate::hta::loader::{LoadedRow, load_all};
 use crate::shown::concatenated;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
@@ -38,9 +38,9 @@ table! {
     }
 }
 
-pub(crate) struct Annotations;
+pub(crate) struct HtaAnnotations;
 
-impl Analysis for Annotations {
+impl Analysis for HtaAnnotations {
     fn about(&self) -> About {
         head!(Some(NAME), "annotations", "HTA's user annotations by name", [OnGpu, OnCpu])
     }
@@ -58,7 +58,7 @@ impl Analysis for Annotations {
 }
 
 /// Statistics of the durations of one name, us.
-struct Lengths<'a> {
+struct DurationStatistics<'a> {
     name: &'a str,
     sum: i64,
     max: i64,
@@ -67,7 +67,7 @@ struct Lengths<'a> {
     mean: f64,
 }
 
-fn by_name<'a>(trace: &'a RankTrace, rows: &[Loaded], category: &str) -> Vec<Lengths<'a>> {
+fn by_name<'a>(trace: &'a RankTrace, rows: &[LoadedRow], category: &str) -> Vec<DurationStatistics<'a>> {
     let c = &trace.columns;
     let is_wanted: Vec<bool> = c.categories.iter().map(|k| c.strings.get(k.text) == category).collect();
     let mut names: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
@@ -80,7 +80,7 @@ fn by_name<'a>(trace: &'a RankTrace, rows: &[Loaded], category: &str) -> Vec<Len
         let (n, sum) = (durs.len() as f64, durs.iter().sum::<i64>());
         let mean = sum as f64 / n;
         let squares: f64 = durs.iter().map(|d| (*d as f64 - mean).powi(2)).sum();
-        Lengths {
+        DurationStatistics {
             name,
             sum,
             max: durs.iter().copied().max().unwrap_or(0),
@@ -92,17 +92,17 @@ fn by_name<'a>(trace: &'a RankTrace, rows: &[Loaded], category: &str) -> Vec<Len
     names.into_iter().map(lengths).collect()
 }
 
-fn on_gpu(trace: &RankTrace, rows: &[Loaded]) -> Batch {
+fn on_gpu(trace: &RankTrace, rows: &[LoadedRow]) -> Batch {
     let mut table = OnGpu::default();
-    for Lengths { name, sum, max, min, stddev, mean } in by_name(trace, rows, "gpu_user_annotation") {
+    for DurationStatistics { name, sum, max, min, stddev, mean } in by_name(trace, rows, "gpu_user_annotation") {
         table.push(OnGpuRow { name, sum, max, min, stddev, mean, rank: trace.rank });
     }
     table.finish()
 }
 
-fn on_cpu(trace: &RankTrace, rows: &[Loaded]) -> Batch {
+fn on_cpu(trace: &RankTrace, rows: &[LoadedRow]) -> Batch {
     let mut table = OnCpu::default();
-    for Lengths { name, sum, max, min, stddev, mean } in by_name(trace, rows, "user_annotation") {
+    for DurationStatistics { name, sum, max, min, stddev, mean } in by_name(trace, rows, "user_annotation") {
         table.push(OnCpuRow { name, sum, max, min, stddev, mean, rank: trace.rank });
     }
     table.finish()

@@ -2,7 +2,7 @@
 
 use crate::hta::NAME;
 use crate::hta::groups::{length, merge};
-use crate::hta::loader::{Kind, NO_ROWS, Row, load};
+use crate::hta::loader::{HtaClass, HtaRow, NO_ROWS, load};
 use crate::hta::statistics::rounded_percent;
 use crate::shown::concatenated;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
@@ -24,9 +24,9 @@ table! {
     }
 }
 
-pub(crate) struct Breakdown;
+pub(crate) struct HtaBreakdown;
 
-impl Analysis for Breakdown {
+impl Analysis for HtaBreakdown {
     fn about(&self) -> About {
         head!(Some(NAME), "breakdown", "HTA's temporal breakdown", [Temporal])
     }
@@ -43,11 +43,11 @@ impl Analysis for Breakdown {
 fn temporal(trace: &RankTrace) -> Partial {
     let rows = load(trace);
     let mut table = Temporal::default();
-    if let (Some(first), Some(last)) = (rows.iter().map(|r| r.ts).min(), rows.iter().map(Row::end).max()) {
+    if let (Some(first), Some(last)) = (rows.iter().map(|r| r.ts).min(), rows.iter().map(HtaRow::end).max()) {
         let span = last - first;
         let all = merge(rows.iter().copied());
         let idle: i64 = all.windows(2).map(|w| w[1].0 - w[0].1).sum();
-        let compute = length(&merge(rows.iter().copied().filter(|r| r.kind == Kind::Computation)));
+        let compute = length(&merge(rows.iter().copied().filter(|r| r.kind == HtaClass::Computation)));
         let non_compute = span - idle - compute;
         table.push(TemporalRow {
             rank: trace.rank,

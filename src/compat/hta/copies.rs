@@ -6,7 +6,7 @@
 //! reproduced: the rounding error of floats that is left when all copies have ended, which counts as a point in HTA.
 
 use crate::hta::NAME;
-use crate::hta::loader::{Kind, load_all};
+use crate::hta::loader::{HtaClass, load_all};
 use crate::hta::statistics::Describe;
 use crate::shown::concatenated;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
@@ -76,7 +76,7 @@ fn bandwidth(trace: &RankTrace, give: &mut RowEmitter) -> Partial {
     let first = rows.iter().map(|r| r.row.ts).min().unwrap_or(0);
     let recorded = trace.columns.args.column(Arg::Bandwidth);
     let mut kinds: BTreeMap<&str, Vec<(i64, i128, u32)>> = BTreeMap::new();
-    for r in rows.iter().map(|r| r.row).filter(|r| r.stream != -1 && r.kind == Kind::Memory) {
+    for r in rows.iter().map(|r| r.row).filter(|r| r.stream != -1 && r.kind == HtaClass::Memory) {
         let rate = recorded.get(r.id).map(f64::from_bits).filter(|v| v.is_finite()).unwrap_or(0.0);
         let rate = (rate * ONE).round() as i128;
         let points = kinds.entry(kind(trace.name(r.id))).or_default();

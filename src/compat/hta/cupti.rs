@@ -5,7 +5,7 @@
 //! up times, ids that ranges do not have) are omitted.
 
 use crate::hta::NAME;
-use crate::hta::loader::{Loaded, load_all};
+use crate::hta::loader::{LoadedRow, load_all};
 use crate::shown::concatenated;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::cupti::{counters_of, is_range, operators_of};
@@ -16,7 +16,7 @@ use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_cupti_counter_data_with_operators`: one row per counter range.
-    pub(crate) struct Counters, CounterRow = "compat_hta_cupti_counters" by "rank, start of the range" {
+    pub(crate) struct HtaCuptiCounters, HtaCuptiCounterRow = "compat_hta_cupti_counters" by "rank, start of the range" {
         rank: u32, "", "rank";
         event_id: u32, "", "event of the range, as in `events`";
         name: Text, "", "name of the range";
@@ -36,11 +36,11 @@ table! {
     }
 }
 
-pub(crate) struct Cupti;
+pub(crate) struct HtaCupti;
 
-impl Analysis for Cupti {
+impl Analysis for HtaCupti {
     fn about(&self) -> About {
-        head!(Some(NAME), "cupti", "HTA's counter ranges with their operators", [Counters])
+        head!(Some(NAME), "cupti", "HTA's counter ranges with their operators", [HtaCuptiCounters])
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
@@ -56,7 +56,7 @@ fn counters(trace: &RankTrace) -> Partial {
     let c = &trace.columns;
     let rows = load_all(trace);
     let in_time = |keep: &dyn Fn(u32) -> bool| {
-        let mut kept: Vec<Loaded> = rows.iter().filter(|r| keep(r.row.id)).copied().collect();
+        let mut kept: Vec<LoadedRow> = rows.iter().filter(|r| keep(r.row.id)).copied().collect();
         kept.sort_by_key(|r| (r.row.ts, r.row.id));
         kept
     };
@@ -66,7 +66,7 @@ fn counters(trace: &RankTrace) -> Partial {
         category.is_some_and(|k| trace.text(k.text).starts_with("cuda_runtime"))
             && trace.name(id).starts_with("cudaLaunchKernel")
     });
-    let mut table = Counters::default();
+    let mut table = HtaCuptiCounters::default();
     if ranges.len() == launches.len() {
         for (range, launch) in ranges.iter().zip(&launches) {
             push(&mut table, trace, range.row.id, launch.row.id);
@@ -80,14 +80,14 @@ fn counters(trace: &RankTrace) -> Partial {
     Partial { rank: trace.rank, tables: vec![table.finish()], reason }
 }
 
-fn push(table: &mut Counters, trace: &RankTrace, range: u32, launch: u32) {
+fn push(table: &mut HtaCuptiCounters, trace: &RankTrace, range: u32, launch: u32) {
     let counters = counters_of(trace, range);
     let of = |op: &str| {
         counters.get(&format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum")).and_then(|v| v.as_f64())
     };
     let operators = operators_of(trace, launch);
     let quoted: Vec<String> = operators.iter().map(|o| quoted(o)).collect();
-    table.push(CounterRow {
+    table.push(HtaCuptiCounterRow {
         rank: trace.rank,
         event_id: range,
         name: trace.name(range),

@@ -7,7 +7,7 @@
 //! to no step. Unlike in HTA's other analyses, the last step is not left out.
 
 use crate::hta::NAME;
-use crate::hta::loader::{Loaded, all_rows};
+use crate::hta::loader::{LoadedRow, all_rows};
 use crate::shown::view;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// HTA's `TraceDiff.compare_traces` for each device_type.
-    pub struct Compared, ComparedRow = "compat_hta_trace_diff" by "device_type, name" {
+    pub struct HtaDiffTable, ComparedRow = "compat_hta_trace_diff" by "device_type, name" {
         device_type: Text, "", "ALL, CPU or GPU";
         name: Text, "", "name; with --short-names as HTA shortens it";
         control_counts as "Control_counts": i64, "", "number of events in the base traces (before)";
@@ -44,7 +44,7 @@ table! {
 
 table! {
     /// Sums by name over the compared step of one rank.
-    struct Ops, OpRow = "compat_hta_ops" by "is_gpu, name" {
+    struct HtaOpSums, OpRow = "compat_hta_ops" by "is_gpu, name" {
         rank: u32, "", "rank";
         is_gpu: bool, "", "the events are on a stream";
         name: Text, "", "full name";
@@ -53,15 +53,15 @@ table! {
     }
 }
 
-pub(crate) struct Diff;
+pub(crate) struct HtaDiff;
 
-impl Analysis for Diff {
+impl Analysis for HtaDiff {
     fn about(&self) -> About {
         About {
-            kept_tables: &[Ops::SPEC],
+            kept_tables: &[HtaOpSums::SPEC],
             settings: &[SHORT_NAMES],
             takes_steps: true,
-            ..head!(Some(NAME), "diff", "HTA's comparison of two traces", [Compared, OpsDiff])
+            ..head!(Some(NAME), "diff", "HTA's comparison of two traces", [HtaDiffTable, OpsDiff])
         }
     }
 
@@ -89,13 +89,13 @@ fn map(trace: &RankTrace, filter: Option<&StepFilter>) -> Partial {
         let names: BTreeSet<StrId> = rows.iter().map(|r| r.name).collect();
         names.into_iter().filter_map(|n| Some((n, step_number(trace.text(n))?))).collect()
     };
-    let number_of = |r: &Loaded| numbers.get(&r.name).copied();
+    let number_of = |r: &LoadedRow| numbers.get(&r.name).copied();
     let steps: Vec<(i64, i64, i64)> =
         rows.iter().filter_map(|r| number_of(r).map(|n| (r.row.ts, r.row.end(), n))).collect();
     let found: BTreeSet<i64> = steps.iter().map(|s| s.2).collect();
     let Some(lowest) = found.first().copied() else {
         let reason = Some("no `ProfilerStep#n`: HTA cannot compare");
-        let tables = vec![Ops::default().finish()];
+        let tables = vec![HtaOpSums::default().finish()];
         return Partial { rank: trace.rank, tables, reason };
     };
     // HTA takes the lowest step unless another one is chosen.
@@ -122,7 +122,7 @@ fn map(trace: &RankTrace, filter: Option<&StepFilter>) -> Partial {
             sum.1 += r.row.dur;
         }
     }
-    let mut table = Ops::default();
+    let mut table = HtaOpSums::default();
     for ((is_gpu, name), (count, sum)) in sums {
         table.push(OpRow { rank: trace.rank, is_gpu, name, count, sum });
     }
@@ -152,14 +152,14 @@ fn shortened(name: &str) -> String {
 }
 
 /// Counts and durations by name, for control and test.
-type Sides = BTreeMap<String, [(i64, i64); 2]>;
+type ControlAndTest = BTreeMap<String, [(i64, i64); 2]>;
 
-fn sides(base: &[Batch], test: &[Batch], device_type: &str, short: bool) -> Sides {
-    let mut all: Sides = BTreeMap::new();
+fn sides(base: &[Batch], test: &[Batch], device_type: &str, short: bool) -> ControlAndTest {
+    let mut all: ControlAndTest = BTreeMap::new();
     for (side, tables) in [base, test].into_iter().enumerate() {
         // Use only the first rank that has the table.
-        let Some(batch) = tables.iter().find(|b| b.spec.name == Ops::SPEC.name) else { continue };
-        for row in Ops::rows(batch) {
+        let Some(batch) = tables.iter().find(|b| b.spec.name == HtaOpSums::SPEC.name) else { continue };
+        for row in HtaOpSums::rows(batch) {
             if (device_type == "CPU" && row.is_gpu) || (device_type == "GPU" && !row.is_gpu) {
                 continue;
             }
@@ -176,7 +176,7 @@ const DEVICE_TYPES: [&str; 3] = ["ALL", "CPU", "GPU"];
 
 /// Makes both tables from the tables that `map` made for the two sets.
 pub fn compare(base: &[Batch], test: &[Batch], short: bool) -> Output {
-    let (mut compared, mut ops) = (Compared::default(), OpsDiff::default());
+    let (mut compared, mut ops) = (HtaDiffTable::default(), OpsDiff::default());
     for device_type in DEVICE_TYPES {
         for (name, [control, test]) in sides(base, test, device_type, short) {
             let diff = test.0 - control.0;
@@ -211,7 +211,7 @@ pub fn compare(base: &[Batch], test: &[Batch], short: bool) -> Output {
         }
     }
     let tables = vec![compared.finish(), ops.finish()];
-    let views = [Compared::SPEC, OpsDiff::SPEC].iter().map(|s| view(s, &tables)).collect();
+    let views = [HtaDiffTable::SPEC, OpsDiff::SPEC].iter().map(|s| view(s, &tables)).collect();
     Output { tables, views, ..Output::default() }
 }
 

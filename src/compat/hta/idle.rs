@@ -1,7 +1,7 @@
 //! HTA's `get_idle_time_breakdown`, per stream.
 
 use crate::hta::NAME;
-use crate::hta::loader::{NO_ROWS, Row, load};
+use crate::hta::loader::{HtaRow, NO_ROWS, load};
 use crate::shown::concatenated;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
@@ -25,9 +25,9 @@ table! {
 /// HTA counts gaps shorter than this as kernel waits, us.
 const KERNEL_WAIT_BELOW: i64 = 30;
 
-pub(crate) struct Idle;
+pub(crate) struct HtaIdle;
 
-impl Analysis for Idle {
+impl Analysis for HtaIdle {
     fn about(&self) -> About {
         head!(Some(NAME), "idle", "HTA's idle time by cause", [IdleTimes])
     }
@@ -42,7 +42,7 @@ impl Analysis for Idle {
 }
 
 fn idle(trace: &RankTrace) -> Partial {
-    let rows: Vec<Row> = load(trace)
+    let rows: Vec<HtaRow> = load(trace)
         .into_iter()
         .filter(|r| {
             let gpu = trace.classes[r.id as usize].is_gpu();
@@ -52,7 +52,7 @@ fn idle(trace: &RankTrace) -> Partial {
         .collect();
     // Collect the streams in the order of their first row.
     let mut places: HashMap<i64, usize> = HashMap::new();
-    let mut streams: Vec<(i64, Vec<Row>)> = Vec::new();
+    let mut streams: Vec<(i64, Vec<HtaRow>)> = Vec::new();
     for r in &rows {
         let place = *places.entry(r.stream).or_insert(streams.len());
         match streams.get_mut(place) {

@@ -2,7 +2,7 @@
 
 use crate::hta::NAME;
 use crate::hta::groups::merge;
-use crate::hta::loader::{Kind, NO_ROWS, Row, load};
+use crate::hta::loader::{HtaClass, HtaRow, NO_ROWS, load};
 use crate::hta::statistics::rounded_percent;
 use crate::shown::{concatenated, view};
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
@@ -43,12 +43,12 @@ table! {
     }
 }
 
-const TYPES: [(Kind, &str); 3] =
-    [(Kind::Computation, "COMPUTATION"), (Kind::Communication, "COMMUNICATION"), (Kind::Memory, "MEMORY")];
+const TYPES: [(HtaClass, &str); 3] =
+    [(HtaClass::Computation, "COMPUTATION"), (HtaClass::Communication, "COMMUNICATION"), (HtaClass::Memory, "MEMORY")];
 
-pub(crate) struct Kernels;
+pub(crate) struct HtaKernels;
 
-impl Analysis for Kernels {
+impl Analysis for HtaKernels {
     fn about(&self) -> About {
         About {
             kept_tables: &[TypeSums::SPEC],
@@ -92,12 +92,12 @@ fn kernels(trace: &RankTrace) -> Partial {
     Partial { rank: trace.rank, tables, reason: rows.is_empty().then_some(NO_ROWS) }
 }
 
-fn names(trace: &RankTrace, rows: &[Row]) -> Batch {
-    let mut by_name: BTreeMap<&str, (Kind, Vec<i64>)> = BTreeMap::new();
-    for r in rows.iter().filter(|r| r.kind != Kind::Other) {
+fn names(trace: &RankTrace, rows: &[HtaRow]) -> Batch {
+    let mut by_name: BTreeMap<&str, (HtaClass, Vec<i64>)> = BTreeMap::new();
+    for r in rows.iter().filter(|r| r.kind != HtaClass::Other) {
         by_name.entry(trace.name(r.id)).or_insert((r.kind, Vec::new())).1.push(r.dur);
     }
-    let label = |kind: Kind| TYPES.iter().find(|t| t.0 == kind).map_or("OTHER", |t| t.1);
+    let label = |kind: HtaClass| TYPES.iter().find(|t| t.0 == kind).map_or("OTHER", |t| t.1);
     let mut all: Vec<_> = by_name.into_iter().map(|(n, (k, d))| (label(k), n, d)).collect();
     all.sort_by_key(|(kind, name, durs)| (*kind, -durs.iter().sum::<i64>(), *name));
     let mut table = KernelNames::default();

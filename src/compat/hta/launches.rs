@@ -4,7 +4,7 @@
 //! and graph launches are therefore missing, as in HTA. Times are whole microseconds. A delay below 0 is set to 0.
 
 use crate::hta::NAME;
-use crate::hta::loader::{Row, load_all};
+use crate::hta::loader::{HtaRow, load_all};
 use crate::shown::concatenated;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 
 table! {
     /// HTA's `get_cuda_kernel_launch_stats`: one row per launch and GPU row.
-    pub(crate) struct LaunchStats, LaunchStatsRow = "compat_hta_cuda_kernel_launch_stats" by "rank, correlation" {
+    pub(crate) struct HtaLaunchStats, HtaLaunchStatsRow = "compat_hta_cuda_kernel_launch_stats" by "rank, correlation" {
         rank: u32, "", "rank";
         correlation: i64, "", "correlation id";
         cpu_duration: i64, "us", "length of the call";
@@ -45,13 +45,13 @@ const NAMES: [&str; 5] = [
     "runFunction - job_prep_and_submit_for_execution",
 ];
 
-pub(crate) struct Launches;
+pub(crate) struct HtaLaunches;
 
-impl Analysis for Launches {
+impl Analysis for HtaLaunches {
     fn about(&self) -> About {
         About {
             settings: &[RUNTIME_OUTLIER, DELAY_OUTLIER],
-            ..head!(Some(NAME), "launches", "HTA's launch calls", [LaunchStats, LaunchOutliers])
+            ..head!(Some(NAME), "launches", "HTA's launch calls", [HtaLaunchStats, LaunchOutliers])
         }
     }
 
@@ -71,11 +71,11 @@ fn launches(trace: &RankTrace, give: &mut RowEmitter, runtime_outlier: Ns, delay
     let is_launch = |id: u32| wanted.contains(&Some(trace.columns.name(id as usize)));
     let ids: HashSet<i64> =
         rows.iter().filter(|r| r.correlation != -1 && is_launch(r.row.id)).map(|r| r.correlation).collect();
-    let mut gpu: HashMap<i64, Vec<Row>> = HashMap::new();
+    let mut gpu: HashMap<i64, Vec<HtaRow>> = HashMap::new();
     for r in rows.iter().filter(|r| r.row.stream != -1 && ids.contains(&r.correlation)) {
         gpu.entry(r.correlation).or_default().push(r.row);
     }
-    let mut table = LaunchStats::default();
+    let mut table = HtaLaunchStats::default();
     let mut counts = [0u64; 4];
     let mut hosts: Vec<_> = rows.iter().filter(|r| r.row.stream == -1 && gpu.contains_key(&r.correlation)).collect();
     hosts.sort_by_key(|r| r.correlation);
@@ -86,7 +86,7 @@ fn launches(trace: &RankTrace, give: &mut RowEmitter, runtime_outlier: Ns, delay
             counts[1] += u64::from(row.dur < host.row.dur);
             counts[2] += u64::from(host.row.dur > runtime_outlier / 1000);
             counts[3] += u64::from(launch_delay > delay_outlier / 1000);
-            table.push(LaunchStatsRow {
+            table.push(HtaLaunchStatsRow {
                 rank: trace.rank,
                 correlation: host.correlation,
                 cpu_duration: host.row.dur,

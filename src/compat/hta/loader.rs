@@ -10,19 +10,19 @@ pub(super) const NO_ROWS: &str = "no GPU row";
 
 /// A row of HTA's loaded table. Times are in whole microseconds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct HtaRow {
     pub(crate) id: u32,
     pub(crate) ts: i64,
     pub(crate) dur: i64,
     pub(crate) stream: i64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: HtaClass,
     /// Start of the launch call, if there is one.
     pub(crate) partner_ts: Option<i64>,
     /// The launch call, if there is one.
     pub(crate) partner: Option<u32>,
 }
 
-impl Row {
+impl HtaRow {
     pub(crate) fn end(&self) -> i64 {
         self.ts + self.dur
     }
@@ -30,22 +30,22 @@ impl Row {
 
 /// Class by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum HtaClass {
     Computation,
     Communication,
     Memory,
     Other,
 }
 
-fn kind_of(name: &str) -> Kind {
+fn kind_of(name: &str) -> HtaClass {
     if name.starts_with("nccl") && name.contains("Kernel") {
-        Kind::Communication
+        HtaClass::Communication
     } else if ["Memcpy", "Memset", "dma"].iter().any(|p| name.starts_with(p)) {
-        Kind::Memory
+        HtaClass::Memory
     } else if name.contains("Memcpy") || name.contains("Sync") {
-        Kind::Other
+        HtaClass::Other
     } else {
-        Kind::Computation
+        HtaClass::Computation
     }
 }
 
@@ -65,8 +65,8 @@ pub(super) fn microseconds(ns: i64) -> f64 {
 
 /// A row with the values that join it to other rows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Loaded {
-    pub(crate) row: Row,
+pub(super) struct LoadedRow {
+    pub(crate) row: HtaRow,
     /// Correlation id; -1 if there is none.
     pub(crate) correlation: i64,
     /// The row is on the GPU side: it has a stream and a correlation, or is named `Event Sync` or `Context Sync`.
@@ -75,17 +75,17 @@ pub(super) struct Loaded {
 }
 
 /// Loads all rows as HTA does, in the order of the file, before any is left out.
-pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
+pub(super) fn all_rows(trace: &RankTrace) -> Vec<LoadedRow> {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
     let usable: Vec<bool> = c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
     let fractional = c.has_fraction;
     let (mut streams, mut correlations) = (c.args.cursor(Arg::Stream), c.args.cursor(Arg::Correlation));
-    let kinds: Vec<Kind> = c.strings.iter().map(|(_, t)| kind_of(t)).collect();
+    let kinds: Vec<HtaClass> = c.strings.iter().map(|(_, t)| kind_of(t)).collect();
     let sync = ["Event Sync", "Context Sync"].map(|n| c.strings.lookup(n.as_bytes()));
     let mut quoted = c.args.quoted_ids.iter().copied().peekable();
 
-    let mut rows: Vec<Loaded> = Vec::new();
+    let mut rows: Vec<LoadedRow> = Vec::new();
     for id in 0..c.len() {
         let row = id as u32;
         let mut stream = streams.get(row).map_or(-1, |v| v as i64);
@@ -112,9 +112,9 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
         };
         let name = c.name(id);
         let linked = (stream >= 0 && correlation >= 0) || sync.contains(&Some(name));
-        let kind = kinds.get(name.0 as usize).copied().unwrap_or(Kind::Computation);
-        rows.push(Loaded {
-            row: Row { id: row, ts, dur: end - ts, stream, kind, partner_ts: None, partner: None },
+        let kind = kinds.get(name.0 as usize).copied().unwrap_or(HtaClass::Computation);
+        rows.push(LoadedRow {
+            row: HtaRow { id: row, ts, dur: end - ts, stream, kind, partner_ts: None, partner: None },
             correlation,
             linked,
             name,
@@ -133,17 +133,17 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<Loaded> {
 }
 
 /// The GPU rows (rows with a stream) that HTA's analyses use, in the order of the file.
-pub(super) fn load(trace: &RankTrace) -> Vec<Row> {
+pub(super) fn load(trace: &RankTrace) -> Vec<HtaRow> {
     load_all(trace).into_iter().map(|r| r.row).filter(|r| r.stream != -1).collect()
 }
 
 /// All rows that HTA's analyses use, in the order of the file.
-pub(super) fn load_all(trace: &RankTrace) -> Vec<Loaded> {
+pub(super) fn load_all(trace: &RankTrace) -> Vec<LoadedRow> {
     let mut rows = all_rows(trace);
     let is_step: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
     // With two steps or more, HTA drops the rows that start with the last step or later, and the rows that they
     // launched.
-    let named_step = |r: &&Loaded| is_step.get(r.name.0 as usize).copied().unwrap_or(false);
+    let named_step = |r: &&LoadedRow| is_step.get(r.name.0 as usize).copied().unwrap_or(false);
     let mut steps: Vec<StrId> = rows.iter().filter(named_step).map(|r| r.name).collect();
     steps.sort_unstable();
     steps.dedup();
@@ -188,10 +188,10 @@ mod tests {
 
     #[test]
     fn classes_are_told_by_the_start_of_the_name() {
-        assert_eq!(kind_of("ncclKernel_AllReduce_RING_LL_Sum_float(...)"), Kind::Communication);
-        assert_eq!(kind_of("ncclDevKernel_AllReduce"), Kind::Communication);
-        assert_eq!(kind_of("Memcpy HtoD (Pageable -> Device)"), Kind::Memory);
-        assert_eq!(kind_of("Stream Sync"), Kind::Other);
-        assert_eq!(kind_of("multimem_all_reduce"), Kind::Computation);
+        assert_eq!(kind_of("ncclKernel_AllReduce_RING_LL_Sum_float(...)"), HtaClass::Communication);
+        assert_eq!(kind_of("ncclDevKernel_AllReduce"), HtaClass::Communication);
+        assert_eq!(kind_of("Memcpy HtoD (Pageable -> Device)"), HtaClass::Memory);
+        assert_eq!(kind_of("Stream Sync"), HtaClass::Other);
+        assert_eq!(kind_of("multimem_all_reduce"), HtaClass::Computation);
     }
 }

@@ -1,7 +1,7 @@
 //! HTA's `get_comm_comp_overlap`.
 
 use crate::hta::NAME;
-use crate::hta::loader::{Kind, NO_ROWS, load};
+use crate::hta::loader::{HtaClass, NO_ROWS, load};
 use crate::hta::statistics::rounded_percent;
 use crate::shown::concatenated;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
@@ -19,9 +19,9 @@ table! {
     }
 }
 
-pub(crate) struct Overlap;
+pub(crate) struct HtaOverlap;
 
-impl Analysis for Overlap {
+impl Analysis for HtaOverlap {
     fn about(&self) -> About {
         head!(Some(NAME), "overlap", "HTA's overlap of communication and compute", [CommComp])
     }
@@ -37,11 +37,11 @@ impl Analysis for Overlap {
 
 fn overlap(trace: &RankTrace) -> Partial {
     let rows = load(trace);
-    let union = |kind: Kind| {
+    let union = |kind: HtaClass| {
         let spans = rows.iter().filter(|r| r.kind == kind).map(|r| Span::new(r.ts, r.end()));
         Union::new(spans)
     };
-    let (compute, communication) = (union(Kind::Computation), union(Kind::Communication));
+    let (compute, communication) = (union(HtaClass::Computation), union(HtaClass::Communication));
     let mut table = CommComp::default();
     let overlap = rounded_percent(compute.and(&communication).len(), communication.len(), 2);
     table.push(CommCompRow { rank: trace.rank, overlap });

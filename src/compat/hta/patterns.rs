@@ -12,7 +12,7 @@
 //! ```
 
 use crate::hta::NAME;
-use crate::hta::loader::{Loaded, load_all};
+use crate::hta::loader::{LoadedRow, load_all};
 use crate::shown::concatenated;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
@@ -38,9 +38,9 @@ table! {
 /// The default of `--op` is the first of these that is part of a name in the trace.
 const OPERATORS: [&str; 6] = ["aten::linear", "aten::conv2d", "aten::addmm", "aten::mm", "aten::add", "aten::"];
 
-pub(crate) struct Patterns;
+pub(crate) struct HtaPatterns;
 
-impl Analysis for Patterns {
+impl Analysis for HtaPatterns {
     fn about(&self) -> About {
         About {
             settings: &[OP, MIN_LENGTH],
@@ -94,7 +94,7 @@ fn sequences(trace: &RankTrace, options: &Options) -> Partial {
 
 /// A row on a stack, or a kernel, whose depth is that of its launch plus one.
 #[derive(Debug, Clone, Default)]
-struct Node {
+struct StackedRow {
     parent: Option<usize>,
     /// -1 for rows that are on no stack.
     depth: i64,
@@ -108,9 +108,9 @@ fn patterns(trace: &RankTrace, operator: &str, least: u64) -> BTreeMap<String, [
     let mut rows = load_all(trace);
     rows.dedup_by_key(|r| r.row.id);
     let contains: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains(operator)).collect();
-    let is_asked = |r: &Loaded| contains.get(r.name.0 as usize) == Some(&true);
+    let is_asked = |r: &LoadedRow| contains.get(r.name.0 as usize) == Some(&true);
     let threads = threads(trace, &rows);
-    let mut nodes = vec![Node { depth: -1, ..Node::default() }; rows.len()];
+    let mut nodes = vec![StackedRow { depth: -1, ..StackedRow::default() }; rows.len()];
     // Parents come before their children.
     let mut order: Vec<usize> = Vec::new();
     for thread in threads.values() {
@@ -148,7 +148,7 @@ fn patterns(trace: &RankTrace, operator: &str, least: u64) -> BTreeMap<String, [
 }
 
 /// Host rows by thread. HTA takes threads whose process or thread number is 0 for devices.
-fn threads(trace: &RankTrace, rows: &[Loaded]) -> BTreeMap<u32, Vec<usize>> {
+fn threads(trace: &RankTrace, rows: &[LoadedRow]) -> BTreeMap<u32, Vec<usize>> {
     let mut threads: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, r) in rows.iter().enumerate().filter(|(_, r)| r.row.stream == -1) {
         let lane = trace.columns.lane[r.row.id as usize];
@@ -161,7 +161,7 @@ fn threads(trace: &RankTrace, rows: &[Loaded]) -> BTreeMap<u32, Vec<usize>> {
 }
 
 /// Builds one thread's stack: each start pushes a row, each end pops the innermost open row, whichever it is.
-fn stack(rows: &[Loaded], thread: &[usize], nodes: &mut [Node], order: &mut Vec<usize>) {
+fn stack(rows: &[LoadedRow], thread: &[usize], nodes: &mut [StackedRow], order: &mut Vec<usize>) {
     let mut edges: Vec<(i64, usize, bool)> = Vec::with_capacity(2 * thread.len());
     for &i in thread {
         let r = &rows[i].row;
@@ -196,7 +196,7 @@ fn stack(rows: &[Loaded], thread: &[usize], nodes: &mut [Node], order: &mut Vec<
 }
 
 /// Depth of a row. The depths of its parents on its own thread, if any, must be known.
-fn depth(nodes: &[Node], i: usize) -> i64 {
+fn depth(nodes: &[StackedRow], i: usize) -> i64 {
     let mut above = 0;
     let mut at = nodes[i].parent;
     while let Some(p) = at {
@@ -211,7 +211,7 @@ fn depth(nodes: &[Node], i: usize) -> i64 {
 
 /// Makes the outermost rows of the autograd thread children of the annotations of the thread with steps, if there is
 /// exactly one thread of each kind.
-fn link_backward(trace: &RankTrace, rows: &[Loaded], threads: &BTreeMap<u32, Vec<usize>>, nodes: &mut [Node]) {
+fn link_backward(trace: &RankTrace, rows: &[LoadedRow], threads: &BTreeMap<u32, Vec<usize>>, nodes: &mut [StackedRow]) {
     let starts = |i: &usize, text: &str| trace.text(rows[*i].name).starts_with(text);
     let is_main = |t: &&Vec<usize>| t.iter().any(|i| starts(i, "ProfilerStep#"));
     let is_backward =
@@ -233,7 +233,7 @@ fn link_backward(trace: &RankTrace, rows: &[Loaded], threads: &BTreeMap<u32, Vec
 }
 
 /// Collects for each root the kernels launched below it. All roots have the same depth, so none contains another.
-fn collect_kernels(rows: &[Loaded], by_id: &HashMap<u32, usize>, roots: &[usize], nodes: &mut [Node]) {
+fn collect_kernels(rows: &[LoadedRow], by_id: &HashMap<u32, usize>, roots: &[usize], nodes: &mut [StackedRow]) {
     let mut is_root = vec![false; nodes.len()];
     roots.iter().for_each(|&i| is_root[i] = true);
     // The root at or above each row, if it has been determined.

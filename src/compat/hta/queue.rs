@@ -61,16 +61,16 @@ const LAUNCHES: [&str; 11] = [
 
 /// An increase or decrease of the queue length. At equal times increases come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Point {
+struct QueuePoint {
     ts: i64,
     is_down: bool,
     /// Row of the GPU event.
     row: u32,
 }
 
-pub(crate) struct Queue;
+pub(crate) struct HtaQueue;
 
-impl Analysis for Queue {
+impl Analysis for HtaQueue {
     fn about(&self) -> About {
         head!(Some(NAME), "queue", "HTA's queue length", [QueueSummary, QueueSeries])
     }
@@ -92,7 +92,7 @@ fn queue(trace: &RankTrace, give: &mut RowEmitter) -> Partial {
     for (i, r) in rows.iter().enumerate().filter(|(_, r)| r.row.stream != -1) {
         gpu.entry(r.correlation).or_default().push(i);
     }
-    let mut streams: BTreeMap<i64, Vec<Point>> = BTreeMap::new();
+    let mut streams: BTreeMap<i64, Vec<QueuePoint>> = BTreeMap::new();
     let mut launched: HashSet<i64> = HashSet::new();
     let is_launch = |name: hta_trace::strings::StrId| named.contains(&name.0);
     for call in rows.iter().filter(|r| !r.linked && r.correlation != -1 && is_launch(r.name)) {
@@ -103,12 +103,12 @@ fn queue(trace: &RankTrace, give: &mut RowEmitter) -> Partial {
         }
         for &i in own {
             launched.insert(call.correlation);
-            let point = Point { ts: call.row.ts, is_down: false, row: rows[i].row.id };
+            let point = QueuePoint { ts: call.row.ts, is_down: false, row: rows[i].row.id };
             streams.entry(rows[i].row.stream).or_default().push(point);
         }
     }
     for r in rows.iter().filter(|r| r.row.stream != -1 && launched.contains(&r.correlation)) {
-        streams.entry(r.row.stream).or_default().push(Point { ts: r.row.ts, is_down: true, row: r.row.id });
+        streams.entry(r.row.stream).or_default().push(QueuePoint { ts: r.row.ts, is_down: true, row: r.row.id });
     }
     let first = rows.iter().map(|r| r.row.ts).min().unwrap_or(0);
     let (mut summary, mut series) = (QueueSummary::default(), QueueSeries::default());

@@ -3,7 +3,7 @@
 use crate::nsys::names::operation;
 use crate::nsys::process::thread_of;
 use crate::nsys::ranges::{LaunchesByThread, ranges};
-use crate::nsys::samples::{Collector, Key, Label, Quantity};
+use crate::nsys::samples::{Collector, Quantity, SampleText, SummaryKey};
 use hashbrown::{HashMap, HashSet};
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
@@ -15,8 +15,8 @@ pub(crate) const API: &str = "CUDA_API";
 pub(crate) const KERNEL: &str = "CUDA_KERNEL";
 pub(crate) const MEMORY: &str = "MEMORY_OPER";
 
-fn label(id: StrId) -> Label {
-    Label::Recorded(id)
+fn label(id: StrId) -> SampleText {
+    SampleText::Recorded(id)
 }
 
 fn runtime_calls(trace: &RankTrace) -> impl Iterator<Item = u32> {
@@ -26,7 +26,7 @@ fn runtime_calls(trace: &RankTrace) -> impl Iterator<Item = u32> {
 /// Calls by name.
 pub(crate) fn api(trace: &RankTrace, out: &mut Collector) {
     for row in runtime_calls(trace) {
-        let key = Key::of(label(trace.columns.name(row as usize)));
+        let key = SummaryKey::of(label(trace.columns.name(row as usize)));
         out.add(key, Quantity::Time, trace.span(row).len());
     }
 }
@@ -38,7 +38,7 @@ fn kernels_of(trace: &RankTrace) -> impl Iterator<Item = &Activity> {
 /// Kernels by name.
 pub(crate) fn kernels(trace: &RankTrace, out: &mut Collector) {
     for a in kernels_of(trace) {
-        out.add(Key::of(label(a.name)), Quantity::Time, a.span.len());
+        out.add(SummaryKey::of(label(a.name)), Quantity::Time, a.span.len());
     }
 }
 
@@ -47,30 +47,30 @@ pub(crate) fn kernels_by_grid(trace: &RankTrace, out: &mut Collector) {
     let args = &trace.columns.args;
     for a in kernels_of(trace) {
         let shape = |arg| args.text(arg, a.row).map(label);
-        let key = Key { grid: shape(Arg::Grid), block: shape(Arg::Block), ..Key::of(label(a.name)) };
+        let key = SummaryKey { grid: shape(Arg::Grid), block: shape(Arg::Block), ..SummaryKey::of(label(a.name)) };
         out.add(key, Quantity::Time, a.span.len());
     }
 }
 
 /// Operations of copies and sets by their names.
 #[derive(Default)]
-struct Operations(HashMap<StrId, &'static str>);
+struct NamedOperations(HashMap<StrId, &'static str>);
 
-impl Operations {
-    fn of(&mut self, trace: &RankTrace, a: &Activity) -> Label {
-        Label::Known(self.0.entry(a.name).or_insert_with(|| operation(trace.text(a.name))))
+impl NamedOperations {
+    fn of(&mut self, trace: &RankTrace, a: &Activity) -> SampleText {
+        SampleText::Known(self.0.entry(a.name).or_insert_with(|| operation(trace.text(a.name))))
     }
 }
 
 fn memory_operations(trace: &RankTrace, out: &mut Collector, quantity: Quantity) {
-    let mut operations = Operations::default();
+    let mut operations = NamedOperations::default();
     for a in trace.activities.iter().filter(|a| a.class != Class::Kernel) {
         let value = match quantity {
             Quantity::Bytes => trace.columns.args.int(Arg::Bytes, a.row),
             _ => Some(a.span.len()),
         };
         if let Some(value) = value {
-            out.add(Key::of(operations.of(trace, a)), quantity, value);
+            out.add(SummaryKey::of(operations.of(trace, a)), quantity, value);
         }
     }
 }
@@ -87,11 +87,11 @@ pub(crate) fn memory_sizes(trace: &RankTrace, out: &mut Collector) {
 
 /// Kernels, copies and sets.
 pub(crate) fn gpu(trace: &RankTrace, out: &mut Collector) {
-    let mut operations = Operations::default();
+    let mut operations = NamedOperations::default();
     for a in &trace.activities {
         let key = match a.class {
-            Class::Kernel => Key { category: Some(Label::Known(KERNEL)), ..Key::of(label(a.name)) },
-            _ => Key { category: Some(Label::Known(MEMORY)), ..Key::of(operations.of(trace, a)) },
+            Class::Kernel => SummaryKey { category: Some(SampleText::Known(KERNEL)), ..SummaryKey::of(label(a.name)) },
+            _ => SummaryKey { category: Some(SampleText::Known(MEMORY)), ..SummaryKey::of(operations.of(trace, a)) },
         };
         out.add(key, Quantity::Time, a.span.len());
     }
@@ -102,7 +102,7 @@ pub(crate) fn api_and_gpu(trace: &RankTrace, out: &mut Collector) {
     gpu(trace, out);
     for row in runtime_calls(trace) {
         let name = label(trace.columns.name(row as usize));
-        let key = Key { category: Some(Label::Known(API)), ..Key::of(name) };
+        let key = SummaryKey { category: Some(SampleText::Known(API)), ..SummaryKey::of(name) };
         out.add(key, Quantity::Time, trace.span(row).len());
     }
 }
@@ -118,12 +118,12 @@ pub(crate) fn executions(trace: &RankTrace, out: &mut Collector) {
     for a in kernels_of(trace) {
         let Some(row) = a.launch() else { continue };
         let (process, thread) = thread_of(trace, row);
-        let key = Key {
+        let key = SummaryKey {
             process: process.map(label),
             thread: thread.map(label),
             device: a.device(),
             kernel: Some(label(a.name)),
-            ..Key::of(label(trace.columns.name(row as usize)))
+            ..SummaryKey::of(label(trace.columns.name(row as usize)))
         };
         let call = trace.span(row);
         out.add(key, Quantity::Time, call.end.max(a.span.end).saturating_sub(call.start));
@@ -139,7 +139,7 @@ pub(crate) fn executions(trace: &RankTrace, out: &mut Collector) {
 pub(crate) fn range_times(trace: &RankTrace, out: &mut Collector) {
     for range in ranges(trace) {
         let name = label(trace.columns.name(range.row as usize));
-        let key = Key { style: Some(Label::Known(range.style())), ..Key::of(name) };
+        let key = SummaryKey { style: Some(SampleText::Known(range.style())), ..SummaryKey::of(name) };
         out.add(key, Quantity::Time, range.span.len());
     }
 }
@@ -150,7 +150,7 @@ pub(crate) fn projections(trace: &RankTrace, out: &mut Collector) {
     for range in ranges(trace).iter().filter(|r| !r.is_start_end) {
         let Some(projection) = launches.projection(range) else { continue };
         let name = label(trace.columns.name(range.row as usize));
-        let key = Key { style: Some(Label::Known(range.style())), ..Key::of(name) };
+        let key = SummaryKey { style: Some(SampleText::Known(range.style())), ..SummaryKey::of(name) };
         out.add(key, Quantity::Time, projection.span.len());
         out.add(key, Quantity::Range, range.span.len());
         out.add(key, Quantity::Operations, i64::try_from(projection.operations).unwrap_or(i64::MAX));
@@ -164,12 +164,12 @@ pub(crate) fn range_kernels(trace: &RankTrace, out: &mut Collector) {
     let launches = LaunchesByThread::new(trace);
     for range in ranges(trace).iter().filter(|r| !r.is_start_end) {
         let (process, thread) = thread_of(trace, range.row);
-        let key = |kernel: StrId| Key {
+        let key = |kernel: StrId| SummaryKey {
             process: process.map(label),
             thread: thread.map(label),
-            style: Some(Label::Known(range.style())),
+            style: Some(SampleText::Known(range.style())),
             kernel: Some(label(kernel)),
-            ..Key::of(label(trace.columns.name(range.row as usize)))
+            ..SummaryKey::of(label(trace.columns.name(range.row as usize)))
         };
         let mut seen = HashSet::new();
         for a in launches.inside(range).filter(|a| a.class == Class::Kernel) {

@@ -13,7 +13,7 @@ use hta_trace::strings::StrId;
 
 table! {
     /// Events of a report; columns that it does not use are null.
-    pub struct Events, EventRow = "nsys_events" by "rank, start_ns" {
+    pub struct NsysEvents, NsysEventRow = "nsys_events" by "rank, start_ns" {
         rank;
         start_ns: i64, "ns", "start, after the time that the file counts from";
         length_ns: i64, "ns", "length";
@@ -43,8 +43,8 @@ table! {
 }
 
 /// A row of this name and time.
-pub(crate) fn event<'a>(rank: u32, name: &'a str, start_ns: i64, length_ns: i64) -> EventRow<'a> {
-    EventRow {
+pub(crate) fn event<'a>(rank: u32, name: &'a str, start_ns: i64, length_ns: i64) -> NsysEventRow<'a> {
+    NsysEventRow {
         rank,
         start_ns,
         length_ns,
@@ -93,7 +93,7 @@ pub(crate) fn waiting_calls(trace: &RankTrace, give: &mut Emit) {
 
 fn calls(trace: &RankTrace, keep: fn(&str) -> bool, give: &mut Emit) {
     let names = trace.thread_names();
-    let mut table = Events::default();
+    let mut table = NsysEvents::default();
     for row in (0..trace.columns.len() as u32).filter(|r| trace.classes.get(*r as usize) == Some(&Class::Runtime)) {
         let (name, span) = (trace.name(row), trace.span(row));
         if !keep(name) {
@@ -101,7 +101,7 @@ fn calls(trace: &RankTrace, keep: fn(&str) -> bool, give: &mut Emit) {
         }
         let lane = trace.columns.lane.get(row as usize);
         let (process, thread) = thread_of(trace, row);
-        table.push(EventRow {
+        table.push(NsysEventRow {
             correlation: trace.columns.args.uint(Arg::Correlation, row),
             process: process.map(|p| trace.text(p)),
             thread: thread.map(|t| trace.text(t)),
@@ -147,7 +147,7 @@ fn blocking(trace: &RankTrace, class: Class, give: &mut Emit) {
 fn activities(trace: &RankTrace, keep: impl Fn(&Activity, Option<&str>) -> bool, give: &mut Emit) {
     let args = &trace.columns.args;
     let of_rank = process(trace);
-    let mut table = Events::default();
+    let mut table = NsysEvents::default();
     for a in &trace.activities {
         let api = a.launch().map(|call| trace.name(call));
         if !keep(a, api) {
@@ -157,7 +157,7 @@ fn activities(trace: &RankTrace, keep: impl Fn(&Activity, Option<&str>) -> bool,
         let (source, target) = if a.class == Class::Kernel { (None, None) } else { memory_kinds(name) };
         let process = a.launch().and_then(|call| thread_of(trace, call).0).or(of_rank);
         let text = |id: Option<StrId>| id.map(|t| trace.text(t));
-        table.push(EventRow {
+        table.push(NsysEventRow {
             correlation: args.uint(Arg::Correlation, a.row),
             process: text(process),
             device: a.device(),
@@ -185,10 +185,10 @@ fn activities(trace: &RankTrace, keep: impl Fn(&Activity, Option<&str>) -> bool,
 
 /// Ranges that are pushed and popped.
 pub(crate) fn nested_ranges(trace: &RankTrace, give: &mut Emit) {
-    let mut table = Events::default();
+    let mut table = NsysEvents::default();
     for (id, range) in (0u64..).zip(ranges(trace)).filter(|(_, r)| !r.is_start_end) {
         let (process, thread) = thread_of(trace, range.row);
-        table.push(EventRow {
+        table.push(NsysEventRow {
             process: process.map(|p| trace.text(p)),
             thread: thread.map(|t| trace.text(t)),
             children_ns: Some(range.children_ns),

@@ -1,6 +1,6 @@
 //! The printed rows of the reports with a row for each event.
 
-use crate::nsys::events::{EventRow, Events, dimension};
+use crate::nsys::events::{NsysEventRow, NsysEvents, dimension};
 use crate::nsys::sums::megabytes;
 use hta_analysis::api::{Align, View};
 use hta_base::table::schema::{Batch, Table};
@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// A column: heading, alignment and cell.
-type Column = (&'static str, Align, fn(&EventRow) -> Option<String>);
+type ListingColumn = (&'static str, Align, fn(&NsysEventRow) -> Option<String>);
 
 fn text(cell: Option<&str>) -> Option<String> {
     cell.map(str::to_string)
@@ -19,23 +19,23 @@ fn number<T: ToString>(cell: Option<T>) -> Option<String> {
 }
 
 /// What no input has: the file does not say it, or hta does not read it.
-fn unknown(_: &EventRow) -> Option<String> {
+fn unknown(_: &NsysEventRow) -> Option<String> {
     None
 }
 
-const START: Column = ("Start (ns)", Align::Right, |r| Some(r.start_ns.to_string()));
-const DURATION: Column = ("Duration (ns)", Align::Right, |r| Some(r.length_ns.to_string()));
-const SOURCE: Column = ("Src Kind", Align::Left, |r| text(r.source));
-const TARGET: Column = ("Dst Kind", Align::Left, |r| text(r.target));
-const BYTES: Column = ("Bytes (MB)", Align::Right, |r| r.size_bytes.map(|b| megabytes(i128::from(b))));
-const PID: Column = ("PID", Align::Right, |r| text(r.process));
-const TID: Column = ("TID", Align::Right, |r| text(r.thread));
-const DEVICE: Column = ("Device ID", Align::Right, |r| number(r.device));
-const CONTEXT: Column = ("Context ID", Align::Right, |r| number(r.context));
-const STREAM: Column = ("Stream ID", Align::Right, |r| number(r.stream));
-const API: Column = ("API Name", Align::Left, |r| text(r.api));
+const START: ListingColumn = ("Start (ns)", Align::Right, |r| Some(r.start_ns.to_string()));
+const DURATION: ListingColumn = ("Duration (ns)", Align::Right, |r| Some(r.length_ns.to_string()));
+const SOURCE: ListingColumn = ("Src Kind", Align::Left, |r| text(r.source));
+const TARGET: ListingColumn = ("Dst Kind", Align::Left, |r| text(r.target));
+const BYTES: ListingColumn = ("Bytes (MB)", Align::Right, |r| r.size_bytes.map(|b| megabytes(i128::from(b))));
+const PID: ListingColumn = ("PID", Align::Right, |r| text(r.process));
+const TID: ListingColumn = ("TID", Align::Right, |r| text(r.thread));
+const DEVICE: ListingColumn = ("Device ID", Align::Right, |r| number(r.device));
+const CONTEXT: ListingColumn = ("Context ID", Align::Right, |r| number(r.context));
+const STREAM: ListingColumn = ("Stream ID", Align::Right, |r| number(r.stream));
+const API: ListingColumn = ("API Name", Align::Left, |r| text(r.api));
 
-const API_TRACE: &[Column] = &[
+const API_TRACE: &[ListingColumn] = &[
     START,
     DURATION,
     ("Name", Align::Left, |r| Some(r.name.to_string())),
@@ -47,7 +47,7 @@ const API_TRACE: &[Column] = &[
     ("Thread Name", Align::Left, |r| text(r.thread_name)),
 ];
 
-const GPU_TRACE: &[Column] = &[
+const GPU_TRACE: &[ListingColumn] = &[
     START,
     DURATION,
     ("CorrId", Align::Right, |r| number(r.correlation)),
@@ -77,28 +77,28 @@ const GPU_TRACE: &[Column] = &[
     ("Name", Align::Left, |r| Some(r.name.to_string())),
 ];
 
-const COPIES: &[Column] = &[DURATION, START, SOURCE, TARGET, BYTES, PID, DEVICE, CONTEXT, STREAM, API];
+const COPIES: &[ListingColumn] = &[DURATION, START, SOURCE, TARGET, BYTES, PID, DEVICE, CONTEXT, STREAM, API];
 
-const SETS: &[Column] =
+const SETS: &[ListingColumn] =
     &[DURATION, START, ("Memory Kind", Align::Left, |r| text(r.source)), BYTES, PID, DEVICE, CONTEXT, STREAM, API];
 
-const WAITS: &[Column] = &[DURATION, START, PID, TID, ("API Name", Align::Left, |r| Some(r.name.to_string()))];
+const WAITS: &[ListingColumn] = &[DURATION, START, PID, TID, ("API Name", Align::Left, |r| Some(r.name.to_string()))];
 
-const GAPS: &[Column] = &[DURATION, START, PID, DEVICE, CONTEXT];
+const GAPS: &[ListingColumn] = &[DURATION, START, PID, DEVICE, CONTEXT];
 
-const USE: &[Column] = &[("In-Use (%)", Align::Right, in_use), DURATION, START, PID, DEVICE, CONTEXT];
+const USE: &[ListingColumn] = &[("In-Use (%)", Align::Right, in_use), DURATION, START, PID, DEVICE, CONTEXT];
 
-fn in_use(row: &EventRow) -> Option<String> {
+fn in_use(row: &NsysEventRow) -> Option<String> {
     let busy = row.busy_ns.filter(|_| row.length_ns > 0)?;
     Some(format!("{:.1}", 100.0 * busy as f64 / row.length_ns as f64))
 }
 
-fn all(batches: &[Batch]) -> Vec<EventRow<'_>> {
-    batches.iter().flat_map(Events::rows).collect()
+fn all(batches: &[Batch]) -> Vec<NsysEventRow<'_>> {
+    batches.iter().flat_map(NsysEvents::rows).collect()
 }
 
-fn view(title: &str, columns: &[Column], rows: &[EventRow]) -> View {
-    let cells = |row: &EventRow| columns.iter().map(|c| (c.2)(row).unwrap_or_default()).collect();
+fn view(title: &str, columns: &[ListingColumn], rows: &[NsysEventRow]) -> View {
+    let cells = |row: &NsysEventRow| columns.iter().map(|c| (c.2)(row).unwrap_or_default()).collect();
     View {
         title: title.to_string(),
         columns: columns.iter().map(|c| (c.0, c.1)).collect(),
@@ -108,14 +108,14 @@ fn view(title: &str, columns: &[Column], rows: &[EventRow]) -> View {
 }
 
 /// Rows in order of time.
-fn by_start(batches: &[Batch]) -> Vec<EventRow<'_>> {
+fn by_start(batches: &[Batch]) -> Vec<NsysEventRow<'_>> {
     let mut rows = all(batches);
     rows.sort_by_key(|r| (r.start_ns, r.rank));
     rows
 }
 
 /// Rows from the longest to the shortest.
-fn by_length(batches: &[Batch]) -> Vec<EventRow<'_>> {
+fn by_length(batches: &[Batch]) -> Vec<NsysEventRow<'_>> {
     let mut rows = by_start(batches);
     rows.sort_by_key(|r| Reverse(r.length_ns));
     rows
@@ -155,7 +155,7 @@ pub(crate) fn gaps(title: &str, batches: &[Batch]) -> View {
 /// Parts with little use, the least used first.
 pub(crate) fn little_use(title: &str, batches: &[Batch]) -> View {
     let mut rows = by_start(batches);
-    let share = |r: &EventRow| i128::from(r.busy_ns.unwrap_or(0)) * 1_000_000 / i128::from(r.length_ns.max(1));
+    let share = |r: &NsysEventRow| i128::from(r.busy_ns.unwrap_or(0)) * 1_000_000 / i128::from(r.length_ns.max(1));
     rows.sort_by_key(share);
     numbered(view(title, USE, &rows))
 }
@@ -189,7 +189,7 @@ pub(crate) fn nested_ranges(title: &str, batches: &[Batch]) -> View {
         .iter()
         .filter_map(|r| Some((*numbers.get(&(r.rank, r.id?))?, *numbers.get(&(r.rank, r.parent?))?)))
         .collect();
-    let cells = |(r, id): (&EventRow, u64)| {
+    let cells = |(r, id): (&NsysEventRow, u64)| {
         let mut stack: Vec<String> = std::iter::successors(Some(id), |n| parents.get(n).copied())
             .take(DEEPEST)
             .map(|n| format!(":{n}"))

@@ -15,7 +15,7 @@ mod samples;
 mod sums;
 mod usage;
 
-pub use events::Events;
+pub use events::NsysEvents;
 pub use reports::{REPORTS, Report, find};
 
 /// The page of `hta explain nsys-stats`.

@@ -1,7 +1,7 @@
 //! The reports, each an analysis of its own.
 
 use crate::nsys::collect;
-use crate::nsys::events::{self, Events};
+use crate::nsys::events::{self, NsysEvents};
 use crate::nsys::listing;
 use crate::nsys::samples::{Collector, Samples};
 use crate::nsys::sums;
@@ -12,7 +12,7 @@ use hta_base::table::schema::Batch;
 use hta_trace::rank_trace::RankTrace;
 
 /// How a report is made.
-enum Method {
+enum ReportMethod {
     /// Ranks leave the values of each row, and the rows of all ranks are summed.
     Sums(fn(&RankTrace, &mut Collector), fn(&str, &[Partial]) -> View),
     /// Ranks give a row for each event.
@@ -24,7 +24,7 @@ pub struct Report {
     pub name: &'static str,
     /// One line on what it lists.
     pub about: &'static str,
-    method: Method,
+    method: ReportMethod,
 }
 
 const fn sums(
@@ -33,7 +33,7 @@ const fn sums(
     map: fn(&RankTrace, &mut Collector),
     view: fn(&str, &[Partial]) -> View,
 ) -> Report {
-    Report { name, about, method: Method::Sums(map, view) }
+    Report { name, about, method: ReportMethod::Sums(map, view) }
 }
 
 const fn listed(
@@ -42,7 +42,7 @@ const fn listed(
     map: fn(&RankTrace, &mut events::Emit),
     view: fn(&str, &[Batch]) -> View,
 ) -> Report {
-    Report { name, about, method: Method::Events(map, view) }
+    Report { name, about, method: ReportMethod::Events(map, view) }
 }
 
 /// All reports: those of `nsys stats`, then the rules of `nsys analyze`.
@@ -103,8 +103,8 @@ impl Report {
     /// The printed rows of a report with a row for each event; `None` of a sum.
     pub fn listing(&self, batches: &[Batch]) -> Option<View> {
         match self.method {
-            Method::Sums(..) => None,
-            Method::Events(_, view) => Some(view(self.about, batches)),
+            ReportMethod::Sums(..) => None,
+            ReportMethod::Events(_, view) => Some(view(self.about, batches)),
         }
     }
 }
@@ -116,8 +116,8 @@ impl Analysis for Report {
             title: self.about,
             explain: crate::nsys::PAGE,
             tables: match self.method {
-                Method::Sums(..) => &[Samples::SPEC],
-                Method::Events(..) => &[Events::SPEC],
+                ReportMethod::Sums(..) => &[Samples::SPEC],
+                ReportMethod::Events(..) => &[NsysEvents::SPEC],
             },
             definitions: Some("nsys"),
             takes_steps: false,
@@ -131,12 +131,12 @@ impl Analysis for Report {
 
     fn map(&self, trace: &RankTrace, _: &Options, give: &mut RowEmitter) -> Partial {
         let tables = match self.method {
-            Method::Sums(collect, _) => {
+            ReportMethod::Sums(collect, _) => {
                 let mut values = Collector::default();
                 collect(trace, &mut values);
                 vec![values.finish(trace)]
             }
-            Method::Events(map, _) => {
+            ReportMethod::Events(map, _) => {
                 map(trace, give);
                 Vec::new()
             }
@@ -146,8 +146,8 @@ impl Analysis for Report {
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
         match self.method {
-            Method::Sums(_, view) => Output { views: vec![view(self.about, partials)], ..Output::default() },
-            Method::Events(..) => Output::default(),
+            ReportMethod::Sums(_, view) => Output { views: vec![view(self.about, partials)], ..Output::default() },
+            ReportMethod::Events(..) => Output::default(),
         }
     }
 }

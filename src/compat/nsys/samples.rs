@@ -81,35 +81,35 @@ impl Quantity {
 
 /// A text of the trace, or of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Label {
+pub(crate) enum SampleText {
     Recorded(StrId),
     Known(&'static str),
 }
 
-impl From<StrId> for Label {
+impl From<StrId> for SampleText {
     fn from(id: StrId) -> Self {
         Self::Recorded(id)
     }
 }
 
-impl From<&'static str> for Label {
+impl From<&'static str> for SampleText {
     fn from(text: &'static str) -> Self {
         Self::Known(text)
     }
 }
 
-impl Label {
+impl SampleText {
     fn text(self, trace: &RankTrace) -> &str {
         match self {
-            Label::Recorded(id) => trace.text(id),
-            Label::Known(text) => text,
+            SampleText::Recorded(id) => trace.text(id),
+            SampleText::Known(text) => text,
         }
     }
 }
 
 /// What the rows of a summary are for; fields that a summary does not use are empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key<T> {
+pub(crate) struct SummaryKey<T> {
     pub(crate) process: Option<T>,
     pub(crate) thread: Option<T>,
     pub(crate) device: Option<i64>,
@@ -121,7 +121,7 @@ pub(crate) struct Key<T> {
     pub(crate) kernel: Option<T>,
 }
 
-impl<T> Key<T> {
+impl<T> SummaryKey<T> {
     pub fn of(name: impl Into<T>) -> Self {
         Self {
             process: None,
@@ -137,10 +137,10 @@ impl<T> Key<T> {
     }
 }
 
-impl Key<Label> {
-    fn text(self, trace: &RankTrace) -> Key<&str> {
-        let text = |label: Option<Label>| label.map(|l| l.text(trace));
-        Key {
+impl SummaryKey<SampleText> {
+    fn text(self, trace: &RankTrace) -> SummaryKey<&str> {
+        let text = |label: Option<SampleText>| label.map(|l| l.text(trace));
+        SummaryKey {
             process: text(self.process),
             thread: text(self.thread),
             device: self.device,
@@ -156,10 +156,10 @@ impl Key<Label> {
 
 /// Collects the values of a rank.
 #[derive(Debug, Default)]
-pub(crate) struct Collector(HashMap<(Key<Label>, Quantity), Vec<i64>>);
+pub(crate) struct Collector(HashMap<(SummaryKey<SampleText>, Quantity), Vec<i64>>);
 
 impl Collector {
-    pub(crate) fn add(&mut self, key: Key<Label>, quantity: Quantity, value: i64) {
+    pub(crate) fn add(&mut self, key: SummaryKey<SampleText>, quantity: Quantity, value: i64) {
         self.0.entry((key, quantity)).or_default().push(value);
     }
 
@@ -193,8 +193,8 @@ impl Collector {
 }
 
 /// The key of a row.
-pub(crate) fn key<'a>(row: &SampleRow<'a>) -> Key<&'a str> {
-    Key {
+pub(crate) fn key<'a>(row: &SampleRow<'a>) -> SummaryKey<&'a str> {
+    SummaryKey {
         process: row.process,
         thread: row.thread,
         device: row.device,

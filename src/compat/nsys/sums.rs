@@ -2,19 +2,19 @@
 
 use crate::nsys::distribution::Distribution;
 use crate::nsys::names::shown_dimensions;
-use crate::nsys::samples::{Key, Quantity, Samples, key};
+use crate::nsys::samples::{Quantity, Samples, SummaryKey, key};
 use hta_analysis::api::{Align, Partial, View, rows};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-type Columns = Vec<(&'static str, Align)>;
+type SumColumns = Vec<(&'static str, Align)>;
 
 /// The values of one row.
-type Values = BTreeMap<Quantity, Distribution>;
+type RowValues = BTreeMap<Quantity, Distribution>;
 
 /// The rows of a summary with their values, the largest total first.
-fn groups(partials: &[Partial], by: Quantity) -> Vec<(Key<&str>, Values)> {
-    let mut groups: BTreeMap<Key<&str>, Values> = BTreeMap::new();
+fn groups(partials: &[Partial], by: Quantity) -> Vec<(SummaryKey<&str>, RowValues)> {
+    let mut groups: BTreeMap<SummaryKey<&str>, RowValues> = BTreeMap::new();
     for row in rows::<Samples>(partials) {
         if let Some(quantity) = Quantity::named(row.quantity) {
             let values = groups.entry(key(&row)).or_default().entry(quantity).or_default();
@@ -45,7 +45,7 @@ fn share(part: i128, all: i128) -> String {
 }
 
 /// A key column of a summary: heading and cell.
-type KeyColumn = (&'static str, fn(&Key<&str>) -> String);
+type SumKeyColumn = (&'static str, fn(&SummaryKey<&str>) -> String);
 
 /// The text of a range as nsys prints it: behind the colon is the text, before it the domain, which is not read.
 fn range_text(name: &str) -> String {
@@ -53,17 +53,17 @@ fn range_text(name: &str) -> String {
 }
 
 /// A summary of times: share, total, count, spread, then what the row is for.
-fn times(title: &str, partials: &[Partial], count: &'static str, keys: &[KeyColumn]) -> View {
+fn times(title: &str, partials: &[Partial], count: &'static str, keys: &[SumKeyColumn]) -> View {
     let groups = groups(partials, Quantity::Time);
     let nothing = Distribution::default();
-    let of = |values: &Values| values.get(&Quantity::Time).unwrap_or(&nothing).clone();
+    let of = |values: &RowValues| values.get(&Quantity::Time).unwrap_or(&nothing).clone();
     let all: i128 = groups.iter().map(|(_, values)| of(values).total()).sum();
-    let mut columns: Columns =
+    let mut columns: SumColumns =
         ["Time (%)", "Total Time (ns)", count, "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"]
             .map(|heading| (heading, Align::Right))
             .to_vec();
     columns.extend(keys.iter().map(|k| (k.0, Align::Left)));
-    let row = |(key, values): &(Key<&str>, Values)| {
+    let row = |(key, values): &(SummaryKey<&str>, RowValues)| {
         let d = of(values);
         let mut row = vec![share(d.total(), all), d.total().to_string(), d.count().to_string()];
         row.extend(spread(&d));
@@ -73,13 +73,13 @@ fn times(title: &str, partials: &[Partial], count: &'static str, keys: &[KeyColu
     View { title: title.to_string(), columns, rows: groups.iter().map(row).collect(), notes: Vec::new() }
 }
 
-const NAME: KeyColumn = ("Name", |k| k.name.to_string());
-const OPERATION: KeyColumn = ("Operation", |k| k.name.to_string());
-const CATEGORY: KeyColumn = ("Category", |k| k.category.unwrap_or_default().to_string());
-const GRID: KeyColumn = ("GridXYZ", |k| shown_dimensions(k.grid));
-const BLOCK: KeyColumn = ("BlockXYZ", |k| shown_dimensions(k.block));
-const STYLE: KeyColumn = ("Style", |k| k.style.unwrap_or_default().to_string());
-const RANGE: KeyColumn = ("Range", |k| range_text(k.name));
+const NAME: SumKeyColumn = ("Name", |k| k.name.to_string());
+const OPERATION: SumKeyColumn = ("Operation", |k| k.name.to_string());
+const CATEGORY: SumKeyColumn = ("Category", |k| k.category.unwrap_or_default().to_string());
+const GRID: SumKeyColumn = ("GridXYZ", |k| shown_dimensions(k.grid));
+const BLOCK: SumKeyColumn = ("BlockXYZ", |k| shown_dimensions(k.block));
+const STYLE: SumKeyColumn = ("Style", |k| k.style.unwrap_or_default().to_string());
+const RANGE: SumKeyColumn = ("Range", |k| range_text(k.name));
 
 pub(crate) fn api(title: &str, partials: &[Partial]) -> View {
     times(title, partials, "Num Calls", &[NAME])
@@ -116,9 +116,9 @@ pub(crate) fn memory_sizes(title: &str, partials: &[Partial]) -> View {
     let ratio = |v: Option<f64>| v.map_or_else(String::new, |v| format!("{:.6}", v / 1e6));
     let exact = |v: Option<i64>| v.map_or_else(String::new, |v| megabytes(i128::from(v)));
     let headings = ["Total (MB)", "Count", "Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)"];
-    let mut columns: Columns = headings.map(|heading| (heading, Align::Right)).to_vec();
+    let mut columns: SumColumns = headings.map(|heading| (heading, Align::Right)).to_vec();
     columns.push(("Operation", Align::Left));
-    let row = |(key, values): (Key<&str>, Values)| {
+    let row = |(key, values): (SummaryKey<&str>, RowValues)| {
         let d = values.get(&Quantity::Bytes).cloned().unwrap_or_default();
         vec![
             megabytes(d.total()),
@@ -163,9 +163,9 @@ pub(crate) fn executions(title: &str, partials: &[Partial]) -> View {
         "KMax (ns)",
         "KStdDev (ns)",
     ];
-    let mut columns: Columns = HEADINGS.map(|heading| (heading, Align::Right)).to_vec();
+    let mut columns: SumColumns = HEADINGS.map(|heading| (heading, Align::Right)).to_vec();
     columns.extend([("API Name", Align::Left), ("Kernel Name", Align::Left)]);
-    let row = |(key, values): (Key<&str>, Values)| {
+    let row = |(key, values): (SummaryKey<&str>, RowValues)| {
         let of = |quantity| values.get(&quantity).cloned().unwrap_or_default();
         let text = |t: Option<&str>| t.unwrap_or_default().to_string();
         let mut row = vec![
@@ -200,9 +200,9 @@ pub(crate) fn projections(title: &str, partials: &[Partial]) -> View {
         "Avg Range Lvl",
         "Avg Num Child",
     ];
-    let mut columns: Columns = vec![("Range", Align::Left), ("Style", Align::Left)];
+    let mut columns: SumColumns = vec![("Range", Align::Left), ("Style", Align::Left)];
     columns.extend(HEADINGS.map(|heading| (heading, Align::Right)));
-    let row = |(key, values): (Key<&str>, Values)| {
+    let row = |(key, values): (SummaryKey<&str>, RowValues)| {
         let of = |quantity| values.get(&quantity).cloned().unwrap_or_default();
         let projected = of(Quantity::Time);
         let mut row = vec![
@@ -234,10 +234,10 @@ pub(crate) fn range_kernels(title: &str, partials: &[Partial]) -> View {
         "Max (ns)",
         "StdDev (ns)",
     ];
-    let mut columns: Columns = vec![("NVTX Range", Align::Left), ("Style", Align::Left)];
+    let mut columns: SumColumns = vec![("NVTX Range", Align::Left), ("Style", Align::Left)];
     columns.extend(HEADINGS.map(|heading| (heading, Align::Right)));
     columns.push(("Kernel Name", Align::Left));
-    let row = |(key, values): (Key<&str>, Values)| {
+    let row = |(key, values): (SummaryKey<&str>, RowValues)| {
         let of = |quantity| values.get(&quantity).cloned().unwrap_or_default();
         let text = |t: Option<&str>| t.unwrap_or_default().to_string();
         let d = of(Quantity::Time);

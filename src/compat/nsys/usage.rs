@@ -5,7 +5,7 @@
 //!   chunks   |     |     |     |     |     |     |         equal parts; busy time of each
 //! ```
 
-use crate::nsys::events::{Emit, EventRow, Events, event};
+use crate::nsys::events::{Emit, NsysEventRow, NsysEvents, event};
 use crate::nsys::process::process;
 use hta_base::units::{Ns, Span};
 use hta_trace::activity::Activity;
@@ -27,20 +27,20 @@ const LEAST_GAP: Ns = 100_000;
 const STEP_SHARE: Ns = 100;
 
 /// A device's activities as separate busy spans, and its context if there is only one.
-struct Busy {
+struct DeviceUsage {
     spans: Vec<Span>,
     contexts: BTreeSet<u64>,
 }
 
-impl Busy {
+impl DeviceUsage {
     fn context(&self) -> Option<u64> {
         self.contexts.first().copied().filter(|_| self.contexts.len() == 1)
     }
 }
 
-fn by_device(trace: &RankTrace) -> BTreeMap<Option<i64>, Busy> {
-    let mut out: BTreeMap<Option<i64>, Busy> = BTreeMap::new();
-    let add = |busy: &mut Busy, a: &Activity| {
+fn by_device(trace: &RankTrace) -> BTreeMap<Option<i64>, DeviceUsage> {
+    let mut out: BTreeMap<Option<i64>, DeviceUsage> = BTreeMap::new();
+    let add = |busy: &mut DeviceUsage, a: &Activity| {
         busy.contexts.extend(trace.columns.args.uint(Arg::Context, a.row));
         match busy.spans.last_mut() {
             // Activities are in order of start.
@@ -49,7 +49,7 @@ fn by_device(trace: &RankTrace) -> BTreeMap<Option<i64>, Busy> {
         }
     };
     for a in &trace.activities {
-        let empty = || Busy { spans: Vec::new(), contexts: BTreeSet::new() };
+        let empty = || DeviceUsage { spans: Vec::new(), contexts: BTreeSet::new() };
         add(out.entry(a.device()).or_insert_with(empty), a);
     }
     out
@@ -66,8 +66,8 @@ fn least_gap(trace: &RankTrace) -> Ns {
     (mean / STEP_SHARE).max(LEAST_GAP)
 }
 
-fn row<'a>(trace: &'a RankTrace, of: &Busy, device: Option<i64>, span: Span) -> EventRow<'a> {
-    EventRow {
+fn row<'a>(trace: &'a RankTrace, of: &DeviceUsage, device: Option<i64>, span: Span) -> NsysEventRow<'a> {
+    NsysEventRow {
         process: process(trace).map(|p| trace.text(p)),
         device,
         context: of.context(),
@@ -78,7 +78,7 @@ fn row<'a>(trace: &'a RankTrace, of: &Busy, device: Option<i64>, span: Span) -> 
 /// Gaps of each device between its first and its last activity.
 pub(crate) fn gaps(trace: &RankTrace, give: &mut Emit) {
     let least = least_gap(trace);
-    let mut table = Events::default();
+    let mut table = NsysEvents::default();
     for (device, busy) in by_device(trace) {
         for pair in busy.spans.windows(2) {
             let [before, after] = pair else { continue };
@@ -93,7 +93,7 @@ pub(crate) fn gaps(trace: &RankTrace, give: &mut Emit) {
 
 /// Equal parts of each device's recording in which it is busy for less than half of the time.
 pub(crate) fn little_use(trace: &RankTrace, give: &mut Emit) {
-    let mut table = Events::default();
+    let mut table = NsysEvents::default();
     for (device, busy) in by_device(trace) {
         let (Some(first), Some(last)) = (busy.spans.first(), busy.spans.last()) else { continue };
         let all = Span::new(first.start, last.end);
@@ -103,7 +103,7 @@ pub(crate) fn little_use(trace: &RankTrace, give: &mut Emit) {
             let inside = busy.spans.iter().skip(from).take_while(|s| s.start < chunk.end);
             let worked: Ns = inside.map(|s| s.intersect(chunk).len()).sum();
             if i128::from(worked) * 100 < i128::from(chunk.len()) * i128::from(LITTLE_PCT) {
-                table.push(EventRow { busy_ns: Some(worked), ..row(trace, &busy, device, chunk) });
+                table.push(NsysEventRow { busy_ns: Some(worked), ..row(trace, &busy, device, chunk) });
             }
         }
     }

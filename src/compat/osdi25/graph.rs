@@ -25,7 +25,7 @@ impl fmt::Display for Worker {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum OpKind {
     ForwardCompute,
     BackwardCompute,
     ForwardSend,
@@ -42,10 +42,10 @@ pub(crate) enum Kind {
     Optimizer,
 }
 
-use Kind::*;
+use OpKind::*;
 
 /// Each kind in the order of the enum, with its name in a timeline and the name under which its share is published.
-pub(super) const KINDS: [(Kind, &str, &str); 14] = [
+pub(super) const KINDS: [(OpKind, &str, &str); 14] = [
     (ForwardCompute, "forward-compute", "forward-compute"),
     (BackwardCompute, "backward-compute", "backward-compute"),
     (ForwardSend, "forward-send", "forward-pp-comm"),
@@ -62,8 +62,8 @@ pub(super) const KINDS: [(Kind, &str, &str); 14] = [
     (Optimizer, "optimizer", "optimizer"),
 ];
 
-impl Kind {
-    pub(crate) fn parse(name: &str) -> Option<Kind> {
+impl OpKind {
+    pub(crate) fn parse(name: &str) -> Option<OpKind> {
         KINDS.iter().find(|k| k.1 == name).map(|k| k.0)
     }
 
@@ -84,7 +84,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
     pub(crate) worker: Worker,
-    pub(crate) kind: Kind,
+    pub(crate) kind: OpKind,
     pub(crate) step: i64,
     pub(crate) ts: i64,
     /// Duration. For a joined operation, only the part after the arrival of its last member.
@@ -92,16 +92,16 @@ pub(crate) struct Op {
 }
 
 /// The workers, stages, ranks and kinds of operations that every step of the job must contain.
-pub(super) struct Job {
+pub(super) struct PublishedJob {
     pub(super) workers: BTreeSet<Worker>,
     pub(super) stages: BTreeSet<u32>,
     pub(super) dp_ranks: BTreeSet<u32>,
     pub(super) last_stage: u32,
-    pub(super) kinds: BTreeSet<Kind>,
+    pub(super) kinds: BTreeSet<OpKind>,
 }
 
-impl Job {
-    pub(super) fn of(ops: &[Op]) -> Result<Job, String> {
+impl PublishedJob {
+    pub(super) fn of(ops: &[Op]) -> Result<PublishedJob, String> {
         let workers: BTreeSet<Worker> = ops.iter().map(|op| op.worker).collect();
         let stages: BTreeSet<u32> = workers.iter().map(|w| w.pp).collect();
         let dp_ranks: BTreeSet<u32> = workers.iter().map(|w| w.dp).collect();
@@ -112,12 +112,12 @@ impl Job {
             let found = workers.len();
             return Err(format!("found {found} workers, expected {dp} data x {pp} pipeline x {tp} tensor ranks"));
         }
-        Ok(Job { workers, stages, dp_ranks, last_stage, kinds: ops.iter().map(|op| op.kind).collect() })
+        Ok(PublishedJob { workers, stages, dp_ranks, last_stage, kinds: ops.iter().map(|op| op.kind).collect() })
     }
 
     /// Number of operations of `kind` that a worker needs in a step of `microbatches`, given that `found` were
     /// recorded.
-    fn needed(&self, kind: Kind, stage: u32, microbatches: usize, found: usize) -> usize {
+    fn needed(&self, kind: OpKind, stage: u32, microbatches: usize, found: usize) -> usize {
         let (first, last) = (stage == 0, stage == self.last_stage);
         match kind {
             ForwardCompute | BackwardCompute => microbatches,
@@ -132,7 +132,7 @@ impl Job {
     }
 }
 
-pub(super) struct Graph {
+pub(super) struct StepGraph {
     /// Sorted by start. The other fields contain indices into this list.
     pub(super) ops: Vec<Op>,
     waits_for: Vec<Vec<usize>>,
@@ -140,12 +140,12 @@ pub(super) struct Graph {
     order: Vec<Vec<usize>>,
 }
 
-impl Graph {
+impl StepGraph {
     /// Builds the graph and sorts the joined groups by Kahn's algorithm: a group is ready when everything that any
     /// member waits for is done.
-    pub(super) fn of(mut ops: Vec<Op>, job: &Job) -> Result<Graph, String> {
+    pub(super) fn of(mut ops: Vec<Op>, job: &PublishedJob) -> Result<StepGraph, String> {
         ops.sort_by_key(|op| op.ts);
-        let lanes = Lanes::of(&ops);
+        let lanes = WorkerLanes::of(&ops);
         lanes.check_complete(job)?;
         let overlapped = job.kinds.contains(&SeparateGradsAllReduce);
         let mut waits_for = vec![Vec::new(); ops.len()];
@@ -174,7 +174,7 @@ impl Graph {
             }
         }
         match joined.iter().flatten().min() {
-            None => Ok(Graph { ops, waits_for, order }),
+            None => Ok(StepGraph { ops, waits_for, order }),
             Some(&op) => {
                 let (stuck, all) = (joined.iter().map(Vec::len).sum::<usize>(), ops.len());
                 let (name, worker) = (ops[op].kind.name(), ops[op].worker);
@@ -202,22 +202,22 @@ impl Graph {
 }
 
 /// The operations of a step by worker and kind, as indices sorted by start.
-struct Lanes(BTreeMap<(Worker, Kind), Vec<usize>>);
+struct WorkerLanes(BTreeMap<(Worker, OpKind), Vec<usize>>);
 
-impl Lanes {
-    fn of(ops: &[Op]) -> Lanes {
-        let mut lanes: BTreeMap<(Worker, Kind), Vec<usize>> = BTreeMap::new();
+impl WorkerLanes {
+    fn of(ops: &[Op]) -> WorkerLanes {
+        let mut lanes: BTreeMap<(Worker, OpKind), Vec<usize>> = BTreeMap::new();
         for (i, op) in ops.iter().enumerate() {
             lanes.entry((op.worker, op.kind)).or_default().push(i);
         }
-        Lanes(lanes)
+        WorkerLanes(lanes)
     }
 
-    fn get(&self, worker: Worker, kind: Kind) -> &[usize] {
+    fn get(&self, worker: Worker, kind: OpKind) -> &[usize] {
         self.0.get(&(worker, kind)).map_or(&[], Vec::as_slice)
     }
 
-    fn check_complete(&self, job: &Job) -> Result<(), String> {
+    fn check_complete(&self, job: &PublishedJob) -> Result<(), String> {
         for &worker in &job.workers {
             let microbatches = self.get(Worker { pp: 0, ..worker }, ForwardCompute).len().max(1);
             for (kind, name, _) in KINDS {
@@ -270,7 +270,7 @@ impl Lanes {
             chain(&mut [posted].into_iter().chain(lane(BackwardRecv).first()));
         }
         chain(&mut lane(ParamsAllGather).iter().chain(forward.first()));
-        let tails: &[&[Kind]] = match overlapped {
+        let tails: &[&[OpKind]] = match overlapped {
             false => &[&[Gc, LayernormGradsAllReduce, EmbeddingGradsAllReduce, GradsReduceScatter]],
             true => &[
                 &[Gc, LayernormGradsAllReduce, EmbeddingGradsAllReduce, SeparateGradsAllReduce],

@@ -20,7 +20,7 @@
 //! the shares of the others less than 1, and repairing it gains more than the total: M_S is above 1. Communication must
 //! already be cut to its transfer part (end - last arrival), otherwise waits would count twice.
 
-use crate::osdi25::graph::{Graph, Job, KINDS, Op, Worker};
+use crate::osdi25::graph::{KINDS, Op, PublishedJob, StepGraph, Worker};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
@@ -32,9 +32,9 @@ pub(crate) struct Published {
     pub(crate) ideal_ns: f64,
     pub(crate) steps: Vec<StepTime>,
     /// Sorted by slowdown, largest first, like `by_dp_rank` and `by_op_type`.
-    pub(crate) by_stage: Vec<Share<u32>>,
-    pub(crate) by_dp_rank: Vec<Share<u32>>,
-    pub(crate) by_op_type: Vec<Share<&'static str>>,
+    pub(crate) by_stage: Vec<SlowdownShare<u32>>,
+    pub(crate) by_dp_rank: Vec<SlowdownShare<u32>>,
+    pub(crate) by_op_type: Vec<SlowdownShare<&'static str>>,
     /// `None` if the original step is as fast as the ideal one, so that there is nothing to repair.
     pub(crate) m_s: Option<f64>,
     pub(crate) m_w: Option<f64>,
@@ -43,7 +43,7 @@ pub(crate) struct Published {
     pub(crate) workers: usize,
     /// Number of operations in the replayed steps.
     pub(crate) ops: usize,
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<UnreplayedStep>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,32 +56,32 @@ pub(crate) struct StepTime {
 }
 
 #[derive(Clone, Debug)]
-pub struct Share<K> {
+pub struct SlowdownShare<K> {
     pub(crate) of: K,
     pub(crate) slowdown: f64,
 }
 
 /// A step that cannot be replayed, and the reason.
 #[derive(Clone, Debug)]
-pub(crate) struct LeftOut {
+pub(crate) struct UnreplayedStep {
     pub(crate) step: i64,
     pub(crate) reason: String,
 }
 
 pub(crate) fn analyse(ops: &[Op]) -> Result<Published, String> {
-    let job = Job::of(ops)?;
+    let job = PublishedJob::of(ops)?;
     let mut by_step: BTreeMap<i64, Vec<Op>> = BTreeMap::new();
     for op in ops {
         by_step.entry(op.step).or_default().push(*op);
     }
     let (mut graphs, mut left_out) = (Vec::new(), Vec::new());
     for (step, ops) in by_step {
-        match Graph::of(ops, &job) {
+        match StepGraph::of(ops, &job) {
             Ok(graph) => graphs.push((step, graph)),
-            Err(reason) => left_out.push(LeftOut { step, reason }),
+            Err(reason) => left_out.push(UnreplayedStep { step, reason }),
         }
     }
-    if let (true, Some(LeftOut { step, reason })) = (graphs.is_empty(), left_out.first()) {
+    if let (true, Some(UnreplayedStep { step, reason })) = (graphs.is_empty(), left_out.first()) {
         return Err(format!("none of {} steps can be replayed, step {step}: {reason}", left_out.len()));
     }
 
@@ -160,8 +160,8 @@ fn usual_durations<'a>(ops: impl Iterator<Item = &'a Op>) -> [f64; KINDS.len()] 
     usual
 }
 
-fn decompose<K: Copy>(groups: &BTreeSet<K>, share: impl Fn(&K) -> f64) -> Vec<Share<K>> {
-    let with_share = |of: &K| Share { of: *of, slowdown: share(of) };
+fn decompose<K: Copy>(groups: &BTreeSet<K>, share: impl Fn(&K) -> f64) -> Vec<SlowdownShare<K>> {
+    let with_share = |of: &K| SlowdownShare { of: *of, slowdown: share(of) };
     let mut shares: Vec<_> = groups.iter().map(with_share).collect();
     shares.sort_by(|a, b| b.slowdown.total_cmp(&a.slowdown));
     shares
@@ -169,8 +169,12 @@ fn decompose<K: Copy>(groups: &BTreeSet<K>, share: impl Fn(&K) -> f64) -> Vec<Sh
 
 /// The slowest 3 % of the workers. A worker is as slow as the smaller of its rank's and its stage's share, so no worker
 /// is replayed separately. Equally slow workers are sorted by stage, then rank.
-fn slowest(workers: &BTreeSet<Worker>, by_dp_rank: &[Share<u32>], by_stage: &[Share<u32>]) -> Vec<Worker> {
-    let of = |shares: &[Share<u32>], key| shares.iter().find(|s| s.of == key).map_or(0.0, |s| s.slowdown);
+fn slowest(
+    workers: &BTreeSet<Worker>,
+    by_dp_rank: &[SlowdownShare<u32>],
+    by_stage: &[SlowdownShare<u32>],
+) -> Vec<Worker> {
+    let of = |shares: &[SlowdownShare<u32>], key| shares.iter().find(|s| s.of == key).map_or(0.0, |s| s.slowdown);
     let mut ranked: Vec<(f64, Worker)> =
         workers.iter().map(|w| (of(by_dp_rank, w.dp).min(of(by_stage, w.pp)), *w)).collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1.pp, a.1.dp, a.1.tp).cmp(&(b.1.pp, b.1.dp, b.1.tp))));
@@ -180,8 +184,8 @@ fn slowest(workers: &BTreeSet<Worker>, by_dp_rank: &[Share<u32>], by_stage: &[Sh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::osdi25::graph::Kind;
-    use crate::osdi25::graph::Kind::*;
+    use crate::osdi25::graph::OpKind;
+    use crate::osdi25::graph::OpKind::*;
 
     /// A job with two ranks of two stages and two microbatches. Forwards take 10 (14 on the last stage of rank 1),
     /// backwards take 20:
@@ -225,7 +229,7 @@ mod tests {
         ops
     }
 
-    fn slowdown<K: PartialEq>(shares: &[Share<K>], of: K) -> Option<f64> {
+    fn slowdown<K: PartialEq>(shares: &[SlowdownShare<K>], of: K) -> Option<f64> {
         shares.iter().find(|s| s.of == of).map(|s| s.slowdown)
     }
 
@@ -346,8 +350,8 @@ mod tests {
     #[test]
     fn every_kind_is_found_by_its_name_and_listed_at_its_place() {
         for (i, (kind, name, _)) in KINDS.into_iter().enumerate() {
-            assert_eq!((kind as usize, Kind::parse(name), kind.name()), (i, Some(kind), name));
+            assert_eq!((kind as usize, OpKind::parse(name), kind.name()), (i, Some(kind), name));
         }
-        assert_eq!(Kind::parse("forward"), None);
+        assert_eq!(OpKind::parse("forward"), None);
     }
 }

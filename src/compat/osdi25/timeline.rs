@@ -4,7 +4,7 @@
 //! like `PP rank 0, TP rank 0, compute`, an event's name is its type, and its argument `step` is its step.
 //! Communication is already cut to its transfer. The operations are stored as a table of the rank's partial.
 
-use crate::osdi25::graph::{Kind, Op, Worker};
+use crate::osdi25::graph::{Op, OpKind, Worker};
 use hta_analysis::api::Partial;
 use hta_base::table;
 use hta_base::table::checked::InvalidCell;
@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 
 table! {
     /// One row per operation of the timeline.
-    pub(super) struct Operations, OperationRow = "what_if_operations" by "position" {
+    pub(super) struct PublishedOperations, OperationRow = "what_if_operations" by "position" {
         dp_rank: u32, "", "data-parallel rank";
         pp_rank: u32, "", "pipeline rank";
         tp_rank: u32, "", "tensor-parallel rank";
@@ -29,7 +29,7 @@ table! {
 /// All events that are operations of a known kind with a step and a worker.
 pub(super) fn operations(trace: &RankTrace) -> Vec<Op> {
     let c = &trace.columns;
-    let kinds: Vec<Option<Kind>> = c.strings.iter().map(|(_, t)| Kind::parse(t)).collect();
+    let kinds: Vec<Option<OpKind>> = c.strings.iter().map(|(_, t)| OpKind::parse(t)).collect();
     let mut places: HashMap<u32, (u32, u32)> = HashMap::new();
     for name in &c.lane_names {
         if let Some(place) = place(c.strings.get(name.text)) {
@@ -59,7 +59,7 @@ pub(super) fn steps(ops: &[Op]) -> Vec<(u32, Option<i64>)> {
 pub(super) fn table(ops: &[Op], filter: Option<&StepFilter>) -> Batch {
     let keeps = |(index, label): &(u32, Option<i64>)| filter.is_none_or(|f| f.keeps(*index, *label));
     let chosen: BTreeSet<Option<i64>> = steps(ops).into_iter().filter(keeps).map(|s| s.1).collect();
-    let mut table = Operations::default();
+    let mut table = PublishedOperations::default();
     for op in ops.iter().filter(|op| chosen.contains(&Some(op.step))) {
         let Op { worker: Worker { dp, pp, tp }, kind, step, ts, dur } = *op;
         let (dp_rank, pp_rank, tp_rank, kind) = (dp, pp, tp, kind.name());
@@ -74,11 +74,12 @@ pub(super) fn table(ops: &[Op], filter: Option<&StepFilter>) -> Batch {
 /// When the table was not made by [`table`].
 pub(super) fn read(partial: &Partial) -> Result<Vec<Op>, InvalidCell> {
     let op = |(i, r): (usize, OperationRow)| {
-        let kind = Kind::parse(r.kind).ok_or_else(|| InvalidCell::unknown::<Operations>(i, "kind", r.kind))?;
+        let kind =
+            OpKind::parse(r.kind).ok_or_else(|| InvalidCell::unknown::<PublishedOperations>(i, "kind", r.kind))?;
         let worker = Worker { dp: r.dp_rank, pp: r.pp_rank, tp: r.tp_rank };
         Ok(Op { worker, kind, step: r.step, ts: r.ts_ns, dur: r.dur_ns })
     };
-    partial.rows::<Operations>().enumerate().map(op).collect()
+    partial.rows::<PublishedOperations>().enumerate().map(op).collect()
 }
 
 /// Pipeline and tensor-parallel rank from a thread name like `PP rank 0, TP rank 1, compute`.

@@ -8,12 +8,12 @@ use hta_analysis::what_if::{RELIABLE_PCT, WhatIfRow, WhatIfs};
 use hta_base::units::{Ns, fmt_ns, fmt_pct};
 use hta_trace::rank_trace::RankTrace;
 
-pub(crate) struct WhatIf;
+pub(crate) struct PublishedWhatIf;
 
-impl Analysis for WhatIf {
+impl Analysis for PublishedWhatIf {
     fn about(&self) -> About {
         About {
-            kept_tables: &[timeline::Operations::SPEC],
+            kept_tables: &[timeline::PublishedOperations::SPEC],
             // A timeline contains operations instead of events that hta knows.
             needs_known_events: false,
             ..head!(

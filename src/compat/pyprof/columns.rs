@@ -3,7 +3,7 @@
 use crate::pyprof::PyProfRow;
 
 /// A column of PyProf.
-pub struct Column {
+pub struct PyProfColumn {
     /// Name in `--cols`.
     pub(crate) name: &'static str,
     /// Heading.
@@ -15,27 +15,27 @@ pub struct Column {
 }
 
 /// PyProf's columns in its order.
-pub(crate) const COLUMNS: [Column; 20] = [
-    Column { name: "idx", heading: "Idx", width: 7, cell: |r| Some(r.idx.to_string()) },
-    Column { name: "seq", heading: "SeqId", width: 7, cell: |r| r.seq.map(str::to_string) },
-    Column { name: "altseq", heading: "AltSeqId", width: 7, cell: |r| r.altseq.map(str::to_string) },
-    Column { name: "tid", heading: "TId", width: 12, cell: |r| r.tid.map(str::to_string) },
-    Column { name: "layer", heading: "Layer", width: 10, cell: |r| r.layer.map(str::to_string) },
-    Column { name: "trace", heading: "Trace", width: 25, cell: |r| r.trace.map(str::to_string) },
-    Column { name: "dir", heading: "Direction", width: 5, cell: |r| r.dir.map(str::to_string) },
-    Column { name: "sub", heading: "Sub", width: 3, cell: |r| Some(r.sub.to_string()) },
-    Column { name: "mod", heading: "Module", width: 15, cell: |r| r.r#mod.map(str::to_string) },
-    Column { name: "op", heading: "Op", width: 15, cell: |r| r.op.map(str::to_string) },
-    Column { name: "kernel", heading: "Kernel", width: 0, cell: |r| Some(r.kernel.to_string()) },
-    Column { name: "params", heading: "Params", width: 0, cell: |r| r.params.map(str::to_string) },
-    Column { name: "sil", heading: "Sil(ns)", width: 10, cell: |r| Some(r.sil.to_string()) },
-    Column { name: "tc", heading: "TC", width: 2, cell: |r| Some(r.tc.to_string()) },
-    Column { name: "device", heading: "Device", width: 3, cell: |r| r.device.map(|d| d.to_string()) },
-    Column { name: "stream", heading: "Stream", width: 3, cell: |r| r.stream.map(|s| s.to_string()) },
-    Column { name: "grid", heading: "Grid", width: 12, cell: |r| r.grid.map(str::to_string) },
-    Column { name: "block", heading: "Block", width: 12, cell: |r| r.block.map(str::to_string) },
-    Column { name: "flops", heading: "FLOPs", width: 12, cell: |r| r.flops.map(|f| f.to_string()) },
-    Column { name: "bytes", heading: "Bytes", width: 12, cell: |r| r.bytes.map(|b| b.to_string()) },
+pub(crate) const COLUMNS: [PyProfColumn; 20] = [
+    PyProfColumn { name: "idx", heading: "Idx", width: 7, cell: |r| Some(r.idx.to_string()) },
+    PyProfColumn { name: "seq", heading: "SeqId", width: 7, cell: |r| r.seq.map(str::to_string) },
+    PyProfColumn { name: "altseq", heading: "AltSeqId", width: 7, cell: |r| r.altseq.map(str::to_string) },
+    PyProfColumn { name: "tid", heading: "TId", width: 12, cell: |r| r.tid.map(str::to_string) },
+    PyProfColumn { name: "layer", heading: "Layer", width: 10, cell: |r| r.layer.map(str::to_string) },
+    PyProfColumn { name: "trace", heading: "Trace", width: 25, cell: |r| r.trace.map(str::to_string) },
+    PyProfColumn { name: "dir", heading: "Direction", width: 5, cell: |r| r.dir.map(str::to_string) },
+    PyProfColumn { name: "sub", heading: "Sub", width: 3, cell: |r| Some(r.sub.to_string()) },
+    PyProfColumn { name: "mod", heading: "Module", width: 15, cell: |r| r.r#mod.map(str::to_string) },
+    PyProfColumn { name: "op", heading: "Op", width: 15, cell: |r| r.op.map(str::to_string) },
+    PyProfColumn { name: "kernel", heading: "Kernel", width: 0, cell: |r| Some(r.kernel.to_string()) },
+    PyProfColumn { name: "params", heading: "Params", width: 0, cell: |r| r.params.map(str::to_string) },
+    PyProfColumn { name: "sil", heading: "Sil(ns)", width: 10, cell: |r| Some(r.sil.to_string()) },
+    PyProfColumn { name: "tc", heading: "TC", width: 2, cell: |r| Some(r.tc.to_string()) },
+    PyProfColumn { name: "device", heading: "Device", width: 3, cell: |r| r.device.map(|d| d.to_string()) },
+    PyProfColumn { name: "stream", heading: "Stream", width: 3, cell: |r| r.stream.map(|s| s.to_string()) },
+    PyProfColumn { name: "grid", heading: "Grid", width: 12, cell: |r| r.grid.map(str::to_string) },
+    PyProfColumn { name: "block", heading: "Block", width: 12, cell: |r| r.block.map(str::to_string) },
+    PyProfColumn { name: "flops", heading: "FLOPs", width: 12, cell: |r| r.flops.map(|f| f.to_string()) },
+    PyProfColumn { name: "bytes", heading: "Bytes", width: 12, cell: |r| r.bytes.map(|b| b.to_string()) },
 ];
 
 /// The columns that PyProf prints by default.
@@ -48,12 +48,12 @@ pub(crate) const UNKNOWN: &str = "na";
 ///
 /// # Errors
 /// The first name that is none.
-pub fn chosen(names: &str) -> Result<Vec<&'static Column>, String> {
+pub fn chosen(names: &str) -> Result<Vec<&'static PyProfColumn>, String> {
     let find = |name: &str| COLUMNS.iter().find(|c| c.name == name.trim()).ok_or_else(|| name.trim().to_string());
     names.split(',').map(find).collect()
 }
 
-fn cells(row: &PyProfRow, columns: &[&Column]) -> Vec<String> {
+fn cells(row: &PyProfRow, columns: &[&PyProfColumn]) -> Vec<String> {
     columns.iter().map(|c| (c.cell)(row).unwrap_or_else(|| UNKNOWN.to_string())).collect()
 }
 
@@ -63,11 +63,11 @@ fn quoted(cells: impl Iterator<Item = String>) -> String {
     cells.join(",") + "\n"
 }
 
-pub fn csv_header(columns: &[&Column]) -> String {
+pub fn csv_header(columns: &[&PyProfColumn]) -> String {
     quoted(columns.iter().map(|c| c.heading.to_string()))
 }
 
-pub fn csv_line(row: &PyProfRow, columns: &[&Column]) -> String {
+pub fn csv_line(row: &PyProfRow, columns: &[&PyProfColumn]) -> String {
     quoted(cells(row, columns).into_iter())
 }
 
@@ -77,7 +77,7 @@ pub struct Widths(Vec<Option<usize>>);
 impl Widths {
     /// # Errors
     /// The least width that the columns need.
-    pub fn new(columns: &[&Column], line: Option<usize>) -> Result<Self, usize> {
+    pub fn new(columns: &[&PyProfColumn], line: Option<usize>) -> Result<Self, usize> {
         let Some(line) = line else { return Ok(Self(vec![None; columns.len()])) };
         let shared = columns.iter().filter(|c| c.width == 0).count();
         let fixed: usize = columns.iter().map(|c| c.width).sum::<usize>() + columns.len().saturating_sub(1);
@@ -88,8 +88,8 @@ impl Widths {
         Ok(Self(columns.iter().map(|c| Some(if c.width == 0 { each } else { c.width })).collect()))
     }
 
-    fn line(&self, columns: &[&Column], cells: Vec<String>) -> String {
-        let cell = |((cell, column), width): ((String, &&Column), &Option<usize>)| match width {
+    fn line(&self, columns: &[&PyProfColumn], cells: Vec<String>) -> String {
+        let cell = |((cell, column), width): ((String, &&PyProfColumn), &Option<usize>)| match width {
             None => format!("{cell:<width$}", width = column.width),
             Some(width) => {
                 let cut: String = cell.chars().take(*width).collect();
@@ -100,11 +100,11 @@ impl Widths {
         line.join(" ").trim_end().to_string() + "\n"
     }
 
-    pub fn header(&self, columns: &[&Column]) -> String {
+    pub fn header(&self, columns: &[&PyProfColumn]) -> String {
         self.line(columns, columns.iter().map(|c| c.heading.to_string()).collect())
     }
 
-    pub fn row(&self, row: &PyProfRow, columns: &[&Column]) -> String {
+    pub fn row(&self, row: &PyProfRow, columns: &[&PyProfColumn]) -> String {
         self.line(columns, cells(row, columns))
     }
 }

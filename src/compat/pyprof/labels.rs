@@ -32,7 +32,7 @@ pub enum Labels {
 
 /// The labels of one kernel; `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Label<'a> {
+pub(crate) struct KernelLabel<'a> {
     pub(crate) module: Option<&'a str>,
     pub(crate) function: Option<&'a str>,
     pub(crate) direction: Option<&'static str>,
@@ -55,25 +55,25 @@ impl<'a> Labeller<'a> {
     }
 
     /// The labels of the next kernel in order of start, from its operator and its short name without parameters.
-    pub(crate) fn label(&mut self, op: Option<u32>, kernel: &str) -> Label<'a> {
-        let Some(op) = op else { return Label::default() };
+    pub(crate) fn label(&mut self, op: Option<u32>, kernel: &str) -> KernelLabel<'a> {
+        let Some(op) = op else { return KernelLabel::default() };
         match self.labels {
             Labels::Hta => self.innermost(op),
             Labels::Pyprof => self.as_pyprof(op, kernel),
         }
     }
 
-    fn innermost(&self, op: u32) -> Label<'a> {
+    fn innermost(&self, op: u32) -> KernelLabel<'a> {
         let name = self.trace.name(op);
         let (module, function) = match python_call(name).or_else(|| name.rsplit_once("::")) {
             Some((module, function)) => (Some(module), function),
             None => (None, name),
         };
         let direction = Some(Direction::in_pyprof(self.directions.at(op)));
-        Label { module, function: Some(function), direction, is_matrix: None }
+        KernelLabel { module, function: Some(function), direction, is_matrix: None }
     }
 
-    fn as_pyprof(&mut self, op: u32, kernel: &str) -> Label<'a> {
+    fn as_pyprof(&mut self, op: u32, kernel: &str) -> KernelLabel<'a> {
         let trace = self.trace;
         let around = || trace.stacks.outward(op).filter(|r| trace.classes.get(*r as usize) == Some(&Class::HostOp));
         let names: Vec<&'a str> = around().map(|r| trace.name(r)).filter(|n| python_call(n).is_none()).collect();
@@ -89,12 +89,12 @@ impl<'a> Labeller<'a> {
         }
         let direction = Some(if is_backward { "bprop" } else { "fprop" });
         let Some(name) = call.map(|c| trace.text(c)) else {
-            return Label { direction, function: unmarked(&names), ..Label::default() };
+            return KernelLabel { direction, function: unmarked(&names), ..KernelLabel::default() };
         };
         let (module, function) = python_call(name).unwrap_or(("", name));
         let function = if function == "linear" && is_bias(kernel) { "bias" } else { function };
         let is_matrix = function != "bias" && model(name).is_some_and(|m| m.family().is_matrix());
-        Label { module: Some(module), function: Some(function), direction, is_matrix: Some(is_matrix) }
+        KernelLabel { module: Some(module), function: Some(function), direction, is_matrix: Some(is_matrix) }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Not reproduced: the plugin moves the borders of steps in traces whose runtime calls have category `Runtime` (2021).
 
-use crate::tensorboard::shortest::{Operator, Range, Worker, operator_bytes, steps_of};
+use crate::tensorboard::shortest::{CollectiveOperator, PluginRange, PluginWorker, operator_bytes, steps_of};
 use hta_base::units::Span;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
@@ -21,7 +21,7 @@ fn is_collective(name: &str) -> bool {
     name.split_once(':').is_some_and(|(backend, kind)| ["nccl", "gloo"].contains(&backend) && KINDS.contains(&kind))
 }
 
-pub(crate) fn worker(trace: &RankTrace) -> Worker {
+pub(crate) fn worker(trace: &RankTrace) -> PluginWorker {
     let c = &trace.columns;
     let category: Vec<String> = c.categories.iter().map(|k| c.strings.get(k.text).to_lowercase()).collect();
     let cat = |row: usize| category.get(usize::from(c.cat[row])).map_or("", String::as_str);
@@ -36,9 +36,9 @@ pub(crate) fn worker(trace: &RankTrace) -> Worker {
     for &r in &rows {
         by_id.insert(c.args.uint(Arg::ExternalId, r as u32), r);
     }
-    let mut communication: Vec<Range> = rows.iter().map(|&r| range(r)).collect();
-    let mut kernels: HashMap<u64, Vec<Range>> = HashMap::new();
-    let mut compute: Vec<Range> = Vec::new();
+    let mut communication: Vec<PluginRange> = rows.iter().map(|&r| range(r)).collect();
+    let mut kernels: HashMap<u64, Vec<PluginRange>> = HashMap::new();
+    let mut compute: Vec<PluginRange> = Vec::new();
     for row in (0..c.len()).filter(|&r| trace.classes[r] == Class::Kernel) {
         match c.args.uint(Arg::ExternalId, row as u32).filter(|id| by_id.contains_key(&Some(*id))) {
             Some(id) => {
@@ -58,12 +58,12 @@ pub(crate) fn worker(trace: &RankTrace) -> Worker {
         compute = operators.iter().filter(work).map(|&r| range(r)).collect();
     }
     let steps = steps(trace, &operators, &cat);
-    let mut found: Vec<Operator> = by_id
+    let mut found: Vec<CollectiveOperator> = by_id
         .into_iter()
         .map(|(id, r)| {
             let name = trace.name(r as u32).to_string();
             let own = if name.starts_with("nccl:") { id.and_then(|id| kernels.remove(&id)) } else { None };
-            Operator {
+            CollectiveOperator {
                 name,
                 span: range(r),
                 kernels: own.unwrap_or_default(),
@@ -72,15 +72,15 @@ pub(crate) fn worker(trace: &RankTrace) -> Worker {
             }
         })
         .collect();
-    let spans: Vec<Range> = found.iter().map(|o| o.span).collect();
+    let spans: Vec<PluginRange> = found.iter().map(|o| o.span).collect();
     for (o, step) in found.iter_mut().zip(steps_of(&spans, &steps)) {
         o.step = step;
     }
-    Worker { operators: found, steps, compute: union(compute), communication: union(communication) }
+    PluginWorker { operators: found, steps, compute: union(compute), communication: union(communication) }
 }
 
 /// Merges ranges that touch or overlap. The computation of the overlap needs only their union.
-fn union(ranges: Vec<Range>) -> Vec<Range> {
+fn union(ranges: Vec<PluginRange>) -> Vec<PluginRange> {
     let joined = Union::new(ranges.into_iter().map(|(a, b)| Span::new(a, b)));
     joined.spans().iter().map(|s| (s.start, s.end)).collect()
 }

@@ -32,7 +32,7 @@
 //!
 //! To match the plugin, the caller selects events as follows (only events of `ph` X; categories in upper or lower
 //! case):
-//! - Collective operators: category `cpu_op`, `Operator`, `python`, `user_annotation` or `gpu_user_annotation`, and a
+//! - Collective operators: category `cpu_op`, `CollectiveOperator`, `python`, `user_annotation` or `gpu_user_annotation`, and a
 //!   name that is *equal to* `nccl:` or `gloo:` followed by one of broadcast, reduce, all_reduce, all_gather,
 //!   reduce_scatter. The plugin ignores all others (`nccl:_all_gather_base`, `nccl:send`, `nccl:all_to_all`, `mpi:`,
 //!   `ucc:`). There is one operator per `External id`: a later one (by ts) with the same id replaces an earlier one;
@@ -55,7 +55,7 @@
 //!   to the end of the previous step (the first start: to the end of device work that was launched outside every step
 //!   and was done before the step's own), both only if that is later. Then trailing steps without device work are
 //!   dropped, and after that the last step if it launched less than 80 % of what the previous one did. **Without any
-//!   `ProfilerStep`** there is one step named "0": from the first start to the last end over `cpu_op`, `Operator` and
+//!   `ProfilerStep`** there is one step named "0": from the first start to the last end over `cpu_op`, `CollectiveOperator` and
 //!   `python` events. Without such events there is no step (the plugin shows -1.8e19). "all" is not a step: see above.
 //! - Bytes ([`operator_bytes`]): over `Input Dims`, product of the dimensions x size of the same-numbered `Input type`,
 //!   summed over all inputs. This is not the message size: both input and output of an all-gather count.
@@ -80,40 +80,40 @@
 //! the plugin's golden results.
 
 /// Start and end, ns.
-pub(crate) type Range = (i64, i64);
+pub(crate) type PluginRange = (i64, i64);
 
 /// Limit of times, 146 years before and after the origin, so that no length overflows.
 const FAR: i64 = 1 << 62;
 
 /// One collective host range with its kernels.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Operator {
+pub(crate) struct CollectiveOperator {
     /// Name as recorded, e.g. `nccl:all_reduce`.
     pub(crate) name: String,
-    pub(crate) span: Range,
+    pub(crate) span: PluginRange,
     /// Kernels with the same external id; empty for gloo.
-    pub(crate) kernels: Vec<Range>,
+    pub(crate) kernels: Vec<PluginRange>,
     /// See [`operator_bytes`].
     pub(crate) bytes: i64,
-    /// Index into [`Worker::steps`]; see [`steps_of`].
+    /// Index into [`PluginWorker::steps`]; see [`steps_of`].
     pub(crate) step: Option<usize>,
 }
 
 /// The ranges of one worker (rank).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Worker {
-    pub(crate) operators: Vec<Operator>,
+pub(crate) struct PluginWorker {
+    pub(crate) operators: Vec<CollectiveOperator>,
     /// Name, start, end.
     pub(crate) steps: Vec<(String, i64, i64)>,
     /// Ranges of computation for the overlap; may overlap each other.
-    pub(crate) compute: Vec<Range>,
+    pub(crate) compute: Vec<PluginRange>,
     /// Ranges of communication for the overlap; may overlap each other.
-    pub(crate) communication: Vec<Range>,
+    pub(crate) communication: Vec<PluginRange>,
 }
 
 /// A row of `steps_to_overlap`, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Overlap {
+pub(crate) struct PluginOverlap {
     pub(crate) compute_only: i64,
     pub(crate) overlap: i64,
     pub(crate) communication_only: i64,
@@ -122,14 +122,14 @@ pub(crate) struct Overlap {
 
 /// A row of `steps_to_wait`, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Wait {
+pub(crate) struct PluginWait {
     pub(crate) transfer: i64,
     pub(crate) synchronizing: i64,
 }
 
 /// A row of `comm_ops`. The plugin divides these sums by `calls` and rounds half to even.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct CommOpTotals {
     pub(crate) name: String,
     pub(crate) calls: i64,
     pub(crate) bytes: i64,
@@ -140,22 +140,22 @@ pub(crate) struct Totals {
 /// The view of one worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WorkerView {
-    /// One row per step, in the order of [`Worker::steps`].
-    pub(crate) overlap: Vec<Overlap>,
+    /// One row per step, in the order of [`PluginWorker::steps`].
+    pub(crate) overlap: Vec<PluginOverlap>,
     /// The mean over the steps: the plugin's "all".
-    pub(crate) overlap_all: Overlap,
+    pub(crate) overlap_all: PluginOverlap,
     /// Only steps with operators, in the order of their first operator. Steps with the same name are merged under the
     /// first of them. `None`: the operators outside every step.
-    pub(crate) wait: Vec<(Option<usize>, Wait)>,
+    pub(crate) wait: Vec<(Option<usize>, PluginWait)>,
     /// The mean over the rows of `wait`: the plugin's "all".
-    pub(crate) wait_all: Wait,
+    pub(crate) wait_all: PluginWait,
     /// In the order of first appearance.
-    pub(crate) operators: Vec<Totals>,
+    pub(crate) operators: Vec<CommOpTotals>,
 }
 
 /// The distributed view.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct View {
+pub(crate) struct DistributedView {
     /// One per worker, in the given order.
     pub(crate) workers: Vec<WorkerView>,
     /// Number of positions at which the workers' operators have different names, which suggests that matching by
@@ -168,7 +168,7 @@ pub(crate) struct View {
 /// # Errors
 /// When there is no worker, a worker has no operators, numbers of operators or ranges differ, a range ends before it
 /// starts, a time is too far from its origin, a step does not exist, or a sum of bytes exceeds i64.
-pub(crate) fn shortest(workers: &[Worker]) -> Result<View, String> {
+pub(crate) fn shortest(workers: &[PluginWorker]) -> Result<DistributedView, String> {
     if workers.is_empty() {
         return Err("no worker".to_string());
     }
@@ -202,7 +202,7 @@ pub(crate) fn shortest(workers: &[Worker]) -> Result<View, String> {
         }
     }
     let views = workers.iter().zip(&all).map(|(w, of)| view(w, of));
-    Ok(View { workers: views.collect::<Result<_, _>>()?, names_differ })
+    Ok(DistributedView { workers: views.collect::<Result<_, _>>()?, names_differ })
 }
 
 /// Assigns steps as the plugin does; the result is parallel to `spans`.
@@ -211,7 +211,7 @@ pub(crate) fn shortest(workers: &[Worker]) -> Result<View, String> {
 /// becomes current only when a span starts at or after the end of the current one. A span belongs to a step if it lies
 /// completely inside. So a span that crosses the end of its step has no step, and steps that overlap or are out of
 /// order lose operators.
-pub(crate) fn steps_of(spans: &[Range], steps: &[(String, i64, i64)]) -> Vec<Option<usize>> {
+pub(crate) fn steps_of(spans: &[PluginRange], steps: &[(String, i64, i64)]) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|i| (spans[*i].0, std::cmp::Reverse(spans[*i].1)));
     let mut result = vec![None; spans.len()];
@@ -256,13 +256,13 @@ pub(crate) fn operator_bytes(shapes: &[Vec<i64>], types: &[&str]) -> Option<i64>
 
 /// An operator with its sorted ranges, and the transfer part of each range.
 struct Ranked<'a> {
-    operator: &'a Operator,
-    ranges: Vec<Range>,
-    transfers: Vec<Range>,
+    operator: &'a CollectiveOperator,
+    ranges: Vec<PluginRange>,
+    transfers: Vec<PluginRange>,
 }
 
-fn ranked(operators: &[Operator]) -> Vec<Ranked<'_>> {
-    let longer_first = |r: &Range| (r.0, std::cmp::Reverse(r.1));
+fn ranked(operators: &[CollectiveOperator]) -> Vec<Ranked<'_>> {
+    let longer_first = |r: &PluginRange| (r.0, std::cmp::Reverse(r.1));
     let mut all: Vec<Ranked<'_>> = operators
         .iter()
         .map(|operator| {
@@ -276,9 +276,9 @@ fn ranked(operators: &[Operator]) -> Vec<Ranked<'_>> {
     all
 }
 
-fn check(index: usize, worker: &Worker) -> Result<(), String> {
-    let usable = |(a, b): Range| a <= b && a > -FAR && b < FAR;
-    let refuse = |what: String, (a, b): Range| Err(format!("worker {index}: {what} has the range {a} to {b}"));
+fn check(index: usize, worker: &PluginWorker) -> Result<(), String> {
+    let usable = |(a, b): PluginRange| a <= b && a > -FAR && b < FAR;
+    let refuse = |what: String, (a, b): PluginRange| Err(format!("worker {index}: {what} has the range {a} to {b}"));
     for (k, operator) in worker.operators.iter().enumerate() {
         let ranges = std::iter::once(&operator.span).chain(&operator.kernels);
         if let Some(bad) = ranges.copied().find(|r| !usable(*r)) {
@@ -300,16 +300,16 @@ fn check(index: usize, worker: &Worker) -> Result<(), String> {
     Ok(())
 }
 
-fn view(worker: &Worker, operators: &[Ranked<'_>]) -> Result<WorkerView, String> {
+fn view(worker: &PluginWorker, operators: &[Ranked<'_>]) -> Result<WorkerView, String> {
     let (compute, communication) = (union(worker.compute.clone()), union(worker.communication.clone()));
     let both = common(&compute, &communication);
-    let overlap: Vec<Overlap> = worker
+    let overlap: Vec<PluginOverlap> = worker
         .steps
         .iter()
         .map(|(_, start, end)| {
-            let inside = |ranges: &[Range]| covered(ranges, (*start, *end));
+            let inside = |ranges: &[PluginRange]| covered(ranges, (*start, *end));
             let (compute, communication, overlap) = (inside(&compute), inside(&communication), inside(&both));
-            Overlap {
+            PluginOverlap {
                 compute_only: compute - overlap,
                 overlap,
                 communication_only: communication - overlap,
@@ -317,8 +317,8 @@ fn view(worker: &Worker, operators: &[Ranked<'_>]) -> Result<WorkerView, String>
             }
         })
         .collect();
-    let mean = |part: fn(&Overlap) -> i64| whole_mean(overlap.iter().map(part));
-    let overlap_all = Overlap {
+    let mean = |part: fn(&PluginOverlap) -> i64| whole_mean(overlap.iter().map(part));
+    let overlap_all = PluginOverlap {
         compute_only: mean(|o| o.compute_only),
         overlap: mean(|o| o.overlap),
         communication_only: mean(|o| o.communication_only),
@@ -326,14 +326,14 @@ fn view(worker: &Worker, operators: &[Ranked<'_>]) -> Result<WorkerView, String>
     };
 
     let first_of_name = |step: usize| worker.steps.iter().position(|s| s.0 == worker.steps[step].0);
-    let wait: Vec<(Option<usize>, Wait)> = grouped(operators, |o| o.step.and_then(first_of_name))
+    let wait: Vec<(Option<usize>, PluginWait)> = grouped(operators, |o| o.step.and_then(first_of_name))
         .into_iter()
         .map(|(step, of)| {
             let (latency, transfer) = lengths(&of);
-            (step, Wait { transfer, synchronizing: latency - transfer })
+            (step, PluginWait { transfer, synchronizing: latency - transfer })
         })
         .collect();
-    let wait_all = Wait {
+    let wait_all = PluginWait {
         transfer: whole_mean(wait.iter().map(|w| w.1.transfer)),
         synchronizing: whole_mean(wait.iter().map(|w| w.1.synchronizing)),
     };
@@ -342,7 +342,7 @@ fn view(worker: &Worker, operators: &[Ranked<'_>]) -> Result<WorkerView, String>
         let (latency, transfer) = lengths(&of);
         let bytes = of.iter().try_fold(0_i64, |sum, r| sum.checked_add(r.operator.bytes));
         let bytes = bytes.ok_or_else(|| format!("bytes of {name} beyond what fits"))?;
-        Ok(Totals { name: name.to_string(), calls: of.len() as i64, bytes, latency, transfer })
+        Ok(CommOpTotals { name: name.to_string(), calls: of.len() as i64, bytes, latency, transfer })
     });
     Ok(WorkerView { overlap, overlap_all, wait, wait_all, operators: totals.collect::<Result<_, String>>()? })
 }
@@ -350,7 +350,7 @@ fn view(worker: &Worker, operators: &[Ranked<'_>]) -> Result<WorkerView, String>
 /// Groups by `key`, in the order of first appearance.
 fn grouped<'a, 'b, K: Ord + Copy>(
     operators: &'a [Ranked<'b>],
-    key: impl Fn(&'b Operator) -> K,
+    key: impl Fn(&'b CollectiveOperator) -> K,
 ) -> Vec<(K, Vec<&'a Ranked<'b>>)> {
     let mut places = std::collections::BTreeMap::new();
     let mut groups: Vec<(K, Vec<&Ranked<'_>>)> = Vec::new();
@@ -369,7 +369,7 @@ fn grouped<'a, 'b, K: Ord + Copy>(
 fn lengths(operators: &[&Ranked<'_>]) -> (i64, i64) {
     let latency = union(operators.iter().flat_map(|r| &r.ranges).copied().collect());
     let transfer = union(operators.iter().flat_map(|r| &r.transfers).copied().collect());
-    let length = |ranges: Vec<Range>| ranges.iter().map(|(a, b)| b - a).sum();
+    let length = |ranges: Vec<PluginRange>| ranges.iter().map(|(a, b)| b - a).sum();
     (length(latency), length(transfer))
 }
 
@@ -381,9 +381,9 @@ fn whole_mean(values: impl Iterator<Item = i64>) -> i64 {
 }
 
 /// The union as disjoint ranges, sorted by start.
-fn union(mut ranges: Vec<Range>) -> Vec<Range> {
+fn union(mut ranges: Vec<PluginRange>) -> Vec<PluginRange> {
     ranges.sort_unstable();
-    let mut merged: Vec<Range> = Vec::new();
+    let mut merged: Vec<PluginRange> = Vec::new();
     for (start, end) in ranges {
         match merged.last_mut() {
             Some(last) if start <= last.1 => last.1 = last.1.max(end),
@@ -394,7 +394,7 @@ fn union(mut ranges: Vec<Range>) -> Vec<Range> {
 }
 
 /// The intersection of two unions.
-fn common(left: &[Range], right: &[Range]) -> Vec<Range> {
+fn common(left: &[PluginRange], right: &[PluginRange]) -> Vec<PluginRange> {
     let (mut i, mut j, mut result) = (0, 0, Vec::new());
     while let (Some(a), Some(b)) = (left.get(i), right.get(j)) {
         let (start, end) = (a.0.max(b.0), a.1.min(b.1));
@@ -411,7 +411,7 @@ fn common(left: &[Range], right: &[Range]) -> Vec<Range> {
 }
 
 /// Length of a union inside a window.
-fn covered(ranges: &[Range], (start, end): Range) -> i64 {
+fn covered(ranges: &[PluginRange], (start, end): PluginRange) -> i64 {
     let first = ranges.partition_point(|r| r.1 <= start);
     ranges[first..].iter().take_while(|r| r.0 < end).map(|r| r.1.min(end) - r.0.max(start)).sum()
 }

@@ -1,6 +1,6 @@
 //! The TensorBoard plugin's distributed view as tables.
 
-use crate::tensorboard::shortest::{Overlap, Wait, Worker, shortest};
+use crate::tensorboard::shortest::{PluginOverlap, PluginWait, PluginWorker, shortest};
 use crate::tensorboard::{select, worker};
 use hta_analysis::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use hta_analysis::job::Job;
@@ -14,7 +14,7 @@ table! {
     /// The plugin's view of one step. compute_only + overlap + communication_only + other = length of the step.
     /// transfer + synchronizing is a separate sum, the latency. The transfer of a range is the length of the shortest
     /// of the matched ranges of all ranks.
-    pub(crate) struct Steps, StepRow = "sync_shortest" by "rank, step in time; `all` last" {
+    pub(crate) struct PluginSteps, PluginStepRow = "sync_shortest" by "rank, step in time; `all` last" {
         rank;
         step: Option<Text>, "", "number of the step; all: truncated mean over steps; null: outside every step";
         compute_only_ns: Option<i64>, "ns", "compute without communication";
@@ -28,7 +28,7 @@ table! {
 
 table! {
     /// The plugin's collective operators of one rank by name.
-    pub struct Operators, OperatorRow = "collective_shortest" by "rank, first appearance" {
+    pub struct PluginOperators, PluginOperatorRow = "collective_shortest" by "rank, first appearance" {
         rank;
         name: Text, "", "operator";
         count: i64, "", "calls";
@@ -41,9 +41,9 @@ table! {
     }
 }
 
-pub(crate) struct Sync;
+pub(crate) struct PluginSync;
 
-impl Analysis for Sync {
+impl Analysis for PluginSync {
     fn about(&self) -> About {
         About {
             kept_tables: worker::TABLES,
@@ -52,7 +52,7 @@ impl Analysis for Sync {
                 None,
                 "sync",
                 "waiting by the shortest duration, as the TensorBoard plugin has it",
-                [Steps, Operators]
+                [PluginSteps, PluginOperators]
             )
         }
     }
@@ -68,8 +68,8 @@ impl Analysis for Sync {
 
 fn reduce(partials: &[Partial]) -> Output {
     // Partials hold the tables that `map` made. An invalid one counts as a worker without operators.
-    let workers: Vec<Worker> = partials.iter().map(|p| worker::worker(p).unwrap_or_default()).collect();
-    let (mut steps, mut operators) = (Steps::default(), Operators::default());
+    let workers: Vec<PluginWorker> = partials.iter().map(|p| worker::worker(p).unwrap_or_default()).collect();
+    let (mut steps, mut operators) = (PluginSteps::default(), PluginOperators::default());
     let mut view = View {
         title: "Waiting by the shortest duration, as the TensorBoard plugin has it".to_string(),
         columns: vec![
@@ -108,8 +108,8 @@ fn reduce(partials: &[Partial]) -> Output {
                 view.notes.push(format!("{operators} {have} on other ranks: matching by position is wrong"));
             }
             for ((partial, worker), seen) in partials.iter().zip(&workers).zip(&found.workers) {
-                let mut push = |step: Option<&str>, o: Option<Overlap>, w: Option<Wait>| {
-                    steps.push(StepRow {
+                let mut push = |step: Option<&str>, o: Option<PluginOverlap>, w: Option<PluginWait>| {
+                    steps.push(PluginStepRow {
                         rank: partial.rank,
                         step,
                         compute_only_ns: o.map(|o| o.compute_only),
@@ -141,7 +141,7 @@ fn reduce(partials: &[Partial]) -> Output {
                 push(Some("all"), Some(seen.overlap_all), Some(seen.wait_all));
                 for t in &seen.operators {
                     let mean = |sum: i64| ratio(sum, t.calls).unwrap_or(0.0);
-                    operators.push(OperatorRow {
+                    operators.push(PluginOperatorRow {
                         rank: partial.rank,
                         name: &t.name,
                         count: t.calls,

@@ -28,9 +28,9 @@ table! {
     }
 }
 
-pub(crate) struct Breakdown;
+pub(crate) struct TraceLensBreakdown;
 
-impl Analysis for Breakdown {
+impl Analysis for TraceLensBreakdown {
     fn about(&self) -> About {
         head!(Some(NAME), "breakdown", "TraceLens' GPU timeline", [GpuTimeline])
     }

@@ -2,7 +2,7 @@
 
 use crate::mcp::answer::{Page, Refusal, Told, clip};
 use crate::mcp::rows::literal;
-use crate::mcp::tools::{CURSOR, Call, SOURCE, listed, max_bytes};
+use crate::mcp::tools::{CURSOR, SOURCE, ToolCall, listed, max_bytes};
 use hta_analysis::diagnosis::kind::CauseKind;
 use hta_base::units::{fmt_ns, fmt_pct};
 use rmcp::schemars;
@@ -21,12 +21,12 @@ pub struct OfPaged {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Causes {
-    causes: Vec<Cause>,
+pub struct ToldCauses {
+    causes: Vec<CauseItem>,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Cause {
+pub struct CauseItem {
     /// The same in every run that has this cause
     finding_id: String,
     kind: String,
@@ -50,7 +50,7 @@ pub struct Cause {
 /// Most causes that are read.
 const MOST_CAUSES: usize = 10_000;
 
-pub async fn causes(call: &Call<'_>, of: OfPaged) -> Result<Told<Causes>, Refusal> {
+pub async fn causes(call: &ToolCall<'_>, of: OfPaged) -> Result<Told<ToldCauses>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let sql = format!(
@@ -63,7 +63,7 @@ pub async fn causes(call: &Call<'_>, of: OfPaged) -> Result<Told<Causes>, Refusa
     let cause = |i: usize| {
         let cell = |column: &str| clip(rows.text(i, column), most);
         let reason = rows.get(i, "trust_reason").as_str().map(|r| clip(r, most));
-        let cause = Cause {
+        let cause = CauseItem {
             finding_id: cell("finding_id"),
             kind: cell("kind"),
             ranks: cell("rank_label"),
@@ -77,7 +77,7 @@ pub async fn causes(call: &Call<'_>, of: OfPaged) -> Result<Told<Causes>, Refusa
         };
         let gain = cause.recoverable_ns.map(fmt_ns).unwrap_or_default();
         let share = fmt_pct(cause.recoverable_pct);
-        let Cause { finding_id, ranks, confidence, trust, sentence, .. } = &cause;
+        let CauseItem { finding_id, ranks, confidence, trust, sentence, .. } = &cause;
         let line = format!(
             "{finding_id}: {sentence} ({ranks}; gain {gain} over all steps, {share}; confidence {confidence}, trust {trust})"
         );
@@ -89,5 +89,5 @@ pub async fn causes(call: &Call<'_>, of: OfPaged) -> Result<Told<Causes>, Refusa
         n => format!("{n} causes, the most important first"),
     };
     let (text, causes, cursor) = listed(&page, &head, (0..rows.len()).map(cause).collect());
-    Ok(Told { text, answer: Causes { causes }, cursor })
+    Ok(Told { text, answer: ToldCauses { causes }, cursor })
 }

@@ -1,14 +1,14 @@
 //! Two runs, before and after, from their results: time of a step and its parts, and causes.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
-use crate::mcp::rows::Rows;
-use crate::mcp::source::Source;
+use crate::mcp::rows::ToldRows;
+use crate::mcp::source::AskedSource;
 use crate::mcp::tools::summary;
-use crate::mcp::tools::{CURSOR, Call, max_bytes};
+use crate::mcp::tools::{CURSOR, ToolCall, max_bytes};
 use hta_analysis::diagnosis::kind::CauseKind;
 use hta_base::units::{fmt_ns, fmt_pct};
 use hta_read::files::Location;
-use hta_results::diff::causes::State;
+use hta_results::diff::causes::CauseState;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,9 +29,9 @@ pub struct Two {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Compared {
+pub struct ComparedRuns {
     /// Per step: `step` is the longest device of a step, the others are means over devices; ns
-    per_step: Vec<Change>,
+    per_step: Vec<PartChange>,
     /// Causes that are gone, new or changed first
     causes: Vec<CauseChange>,
     /// Why the runs may not be alike
@@ -39,7 +39,7 @@ pub struct Compared {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Change {
+pub struct PartChange {
     part: String,
     base_ns: f64,
     test_ns: f64,
@@ -70,13 +70,13 @@ const PARTS: [(&str, &str, bool); 7] = [
 ];
 
 /// What is compared of a run.
-struct Side {
+struct ComparedSide {
     summary: Value,
     causes: BTreeMap<String, (Option<f64>, String)>,
 }
 
-impl Side {
-    async fn read(call: &Call<'_>, source: &Source, folder: &Location) -> Result<Self, Refusal> {
+impl ComparedSide {
+    async fn read(call: &ToolCall<'_>, source: &AskedSource, folder: &Location) -> Result<Self, Refusal> {
         let summary = summary::read(folder, &source.id).await?;
         let sql =
             "SELECT finding_id, kind, trust, trust_reason, recoverable_pct, sentence FROM findings ORDER BY position";
@@ -104,9 +104,9 @@ impl Side {
 }
 
 /// Causes that give something, with their gain and sentence.
-fn causes(rows: &Rows) -> BTreeMap<String, (Option<f64>, String)> {
+fn causes(rows: &ToldRows) -> BTreeMap<String, (Option<f64>, String)> {
     let is_cause = |i: &usize| {
-        rows.text(*i, "trust") != "withheld" && rows.get(*i, "recoverable_pct").as_f64() >= Some(State::LEAST)
+        rows.text(*i, "trust") != "withheld" && rows.get(*i, "recoverable_pct").as_f64() >= Some(CauseState::LEAST)
     };
     let cause = |i: usize| {
         let gain = rows.get(i, "recoverable_pct").as_f64();
@@ -115,19 +115,19 @@ fn causes(rows: &Rows) -> BTreeMap<String, (Option<f64>, String)> {
     (0..rows.len()).filter(is_cause).map(cause).collect()
 }
 
-pub async fn compare(call: &Call<'_>, of: Two) -> Result<Told<Compared>, Refusal> {
+pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (base_source, base_folder) = call.results(Some(&of.base)).await?;
     let (test_source, test_folder) = call.results(Some(&of.test)).await?;
-    let base = Side::read(call, &base_source, &base_folder).await?;
-    let test = Side::read(call, &test_source, &test_folder).await?;
+    let base = ComparedSide::read(call, &base_source, &base_folder).await?;
+    let test = ComparedSide::read(call, &test_source, &test_folder).await?;
     let change = |(key, part, over_devices): &(&str, &str, bool)| {
         let (base_ns, test_ns) = (base.per_step(key, *over_devices)?, test.per_step(key, *over_devices)?);
         let delta_pct = (base_ns > 0.0).then(|| (test_ns - base_ns) * 100.0 / base_ns);
         let is_there = base_ns != 0.0 || test_ns != 0.0;
-        is_there.then(|| Change { part: part.to_string(), base_ns, test_ns, delta_pct })
+        is_there.then(|| PartChange { part: part.to_string(), base_ns, test_ns, delta_pct })
     };
-    let per_step: Vec<Change> = PARTS.iter().filter_map(change).collect();
+    let per_step: Vec<PartChange> = PARTS.iter().filter_map(change).collect();
     if per_step.first().is_none_or(|c| c.part != "step") {
         return Err(Refusal::cannot_answer("a run has no steps with a diagnosis")
             .hint("mark steps (profiler.step()), or compare the traces: hta diff BASE TEST"));
@@ -146,25 +146,25 @@ pub async fn compare(call: &Call<'_>, of: Two) -> Result<Told<Compared>, Refusal
     let filled = page.fill(head.len() + content, changes(&base, &test, page.text_bytes()));
     let none = if filled.items.is_empty() { "\nno cause on either side gives 1 % of the time" } else { "" };
     let text = format!("{head}{none}\n{}", filled.lines);
-    Ok(Told { text, answer: Compared { per_step, causes: filled.items, warnings }, cursor: filled.cursor })
+    Ok(Told { text, answer: ComparedRuns { per_step, causes: filled.items, warnings }, cursor: filled.cursor })
 }
 
-fn line(change: &Change) -> String {
+fn line(change: &PartChange) -> String {
     let (base, test) = (fmt_ns(change.base_ns.round() as i64), fmt_ns(change.test_ns.round() as i64));
     let delta = change.delta_pct.map_or("new".to_string(), |d| format!("{d:+.1} %"));
     let what = if change.part == "step" { "a step".to_string() } else { format!("{} in a step", change.part) };
     format!("{what}: {base} -> {test} ({delta})")
 }
 
-fn changes(base: &Side, test: &Side, most: usize) -> Vec<(String, CauseChange)> {
+fn changes(base: &ComparedSide, test: &ComparedSide, most: usize) -> Vec<(String, CauseChange)> {
     let ids: BTreeSet<&String> = base.causes.keys().chain(test.causes.keys()).collect();
-    let mut out: Vec<(State, &String, CauseChange)> = ids
+    let mut out: Vec<(CauseState, &String, CauseChange)> = ids
         .into_iter()
         .filter_map(|id| {
             let (before, after) = (base.causes.get(id), test.causes.get(id));
             let (_, sentence) = after.or(before)?;
             let (base_pct, test_pct) = (before.and_then(|c| c.0), after.and_then(|c| c.0));
-            let state = State::of(base_pct, test_pct);
+            let state = CauseState::of(base_pct, test_pct);
             let sentence = clip(sentence, most);
             let name = state.name().to_string();
             Some((state, id, CauseChange { state: name, finding_id: id.clone(), base_pct, test_pct, sentence }))

@@ -2,11 +2,11 @@
 
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::source::apart;
-use crate::mcp::tools::{CURSOR, Call, SOURCE, listed, max_bytes};
+use crate::mcp::tools::{CURSOR, SOURCE, ToolCall, listed, max_bytes};
 use hta_results::output::visible;
 use hta_results::sql::catalog;
 use hta_results::sql::catalog::QUERIES;
-use hta_results::sql::results::Results;
+use hta_results::sql::results::ResultTables;
 use hta_results::sql::{QueryError, answer::unit};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -17,7 +17,7 @@ use std::path::Path;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Tables {
+pub struct TablesOf {
     #[schemars(description = SOURCE)]
     source: Option<String>,
     #[schemars(description = CURSOR)]
@@ -28,11 +28,11 @@ pub struct Tables {
 
 #[derive(Serialize, JsonSchema)]
 pub struct TableList {
-    tables: Vec<Table>,
+    tables: Vec<ToldTable>,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Table {
+pub struct ToldTable {
     name: String,
     row_count: u64,
     /// What a row is
@@ -53,13 +53,13 @@ fn first_sentence(text: &str) -> &str {
     text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
 }
 
-pub async fn tables(call: &Call<'_>, of: Tables) -> Result<Told<TableList>, Refusal> {
+pub async fn tables(call: &ToolCall<'_>, of: TablesOf) -> Result<Told<TableList>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let failed = |e: QueryError| unreadable(&e, &folder, &source.id);
     let place = folder.clone();
     let read = apart(move || {
-        let results = Results::open(&place)?;
+        let results = ResultTables::open(&place)?;
         let with_schema = |name: String| results.schema(&name).map(|(schema, row_count)| (name, schema, row_count));
         results.names().into_iter().map(with_schema).collect::<Result<Vec<_>, _>>()
     });
@@ -68,7 +68,7 @@ pub async fn tables(call: &Call<'_>, of: Tables) -> Result<Told<TableList>, Refu
         let about = schema.metadata().get("description").map(|d| first_sentence(d.trim())).unwrap_or_default();
         let about = clip(about, page.text_bytes());
         let rows = if row_count == 1 { "row" } else { "rows" };
-        items.push((format!("{name}: {row_count} {rows}; {about}"), Table { name, row_count, about }));
+        items.push((format!("{name}: {row_count} {rows}; {about}"), ToldTable { name, row_count, about }));
     }
     let head = format!("{} tables; `schema` has their columns", items.len());
     let (text, tables, cursor) = listed(&page, &head, items);
@@ -94,11 +94,11 @@ pub struct Schema {
     row_count: u64,
     /// Order of the rows
     sorted_by: String,
-    columns: Vec<Column>,
+    columns: Vec<ToldColumn>,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Column {
+pub struct ToldColumn {
     name: String,
     /// integer, number, text or boolean
     kind: String,
@@ -108,17 +108,17 @@ pub struct Column {
     meaning: String,
 }
 
-pub async fn schema(call: &Call<'_>, of: SchemaOf) -> Result<Told<Schema>, Refusal> {
+pub async fn schema(call: &ToolCall<'_>, of: SchemaOf) -> Result<Told<Schema>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let failed = |e: QueryError| unreadable(&e, &folder, &source.id);
     let (place, table) = (folder.clone(), of.table.clone());
-    let read = apart(move || Results::open(&place).and_then(|r| r.schema(&table)));
+    let read = apart(move || ResultTables::open(&place).and_then(|r| r.schema(&table)));
     let (schema, row_count) = read.await?.map_err(failed)?;
     let meta = |key: &str| schema.metadata().get(key).map(String::as_str).unwrap_or_default();
     let items = schema.fields().iter().map(|field| {
         let meta = |key: &str| field.metadata().get(key).map(String::as_str).unwrap_or_default();
-        let column = Column {
+        let column = ToldColumn {
             name: field.name().clone(),
             kind: kind(field.data_type()).to_string(),
             unit: meta("unit").to_string(),
@@ -149,7 +149,7 @@ fn kind(of: &arrow_schema::DataType) -> &'static str {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Queries {
+pub struct QueriesOf {
     #[schemars(description = CURSOR)]
     cursor: Option<String>,
     #[schemars(description = max_bytes())]
@@ -158,19 +158,19 @@ pub struct Queries {
 
 #[derive(Serialize, JsonSchema)]
 pub struct QueryList {
-    queries: Vec<Named>,
+    queries: Vec<NamedQuery>,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Named {
+pub struct NamedQuery {
     name: String,
     title: String,
 }
 
-pub async fn queries(_: &Call<'_>, of: Queries) -> Result<Told<QueryList>, Refusal> {
+pub async fn queries(_: &ToolCall<'_>, of: QueriesOf) -> Result<Told<QueryList>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let items = QUERIES.iter().map(|q| {
-        let named = Named { name: q.name.to_string(), title: q.title().to_string() };
+        let named = NamedQuery { name: q.name.to_string(), title: q.title().to_string() };
         (format!("{}: {}", named.name, named.title), named)
     });
     let head = format!("{} queries; `sql` runs one by name, `explain` documents it", QUERIES.len());
@@ -214,7 +214,7 @@ const ROWS: (u32, u32) = (100, 1000);
 /// Most rows of an answer that a cursor can reach.
 const DEEPEST: usize = 100_000;
 
-pub async fn sql(call: &Call<'_>, of: Sql) -> Result<Told<Answered>, Refusal> {
+pub async fn sql(call: &ToolCall<'_>, of: Sql) -> Result<Told<Answered>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let limit = of.limit.unwrap_or(ROWS.0);
     if !(1..=ROWS.1).contains(&limit) {

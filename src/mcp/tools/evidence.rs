@@ -1,8 +1,8 @@
 //! What supports a cause, and what to do about it.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip};
-use crate::mcp::rows::{Rows, literal};
-use crate::mcp::tools::{CURSOR, Call, SOURCE, max_bytes};
+use crate::mcp::rows::{ToldRows, literal};
+use crate::mcp::tools::{CURSOR, SOURCE, ToolCall, max_bytes};
 use hta_results::output::visible;
 use hta_results::sql::nearest::nearest;
 use rmcp::schemars;
@@ -23,7 +23,7 @@ pub struct EvidenceOf {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Evidence {
+pub struct ToldEvidence {
     finding_id: String,
     sentence: String,
     /// What to do
@@ -34,11 +34,11 @@ pub struct Evidence {
     trust: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     trust_reason: Option<String>,
-    evidence: Vec<Number>,
+    evidence: Vec<ToldNumber>,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Number {
+pub struct ToldNumber {
     /// A number with its words
     words: String,
     /// Selects the rows in which it stands
@@ -48,7 +48,7 @@ pub struct Number {
 /// Most numbers that are read.
 const MOST_NUMBERS: usize = 10_000;
 
-pub async fn evidence(call: &Call<'_>, of: EvidenceOf) -> Result<Told<Evidence>, Refusal> {
+pub async fn evidence(call: &ToolCall<'_>, of: EvidenceOf) -> Result<Told<ToldEvidence>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let id = literal(&of.finding_id);
@@ -69,7 +69,7 @@ pub async fn evidence(call: &Call<'_>, of: EvidenceOf) -> Result<Told<Evidence>,
         format!("SELECT evidence_table, filter, words FROM finding_evidence WHERE finding_id = {id} ORDER BY position");
     let numbers = call.rows(&source, &folder, &sql, MOST_NUMBERS).await?;
     let cell = |column: &str| clip(found.text(0, column), page.text_bytes());
-    let mut answer = Evidence {
+    let mut answer = ToldEvidence {
         finding_id: clip(&of.finding_id, 80),
         sentence: cell("sentence"),
         action: cell("action"),
@@ -87,9 +87,9 @@ pub async fn evidence(call: &Call<'_>, of: EvidenceOf) -> Result<Told<Evidence>,
     Ok(Told { text: format!("{head}\n{}", filled.lines), answer, cursor: filled.cursor })
 }
 
-fn number(rows: &Rows, i: usize, most: usize) -> (String, Number) {
+fn number(rows: &ToldRows, i: usize, most: usize) -> (String, ToldNumber) {
     let (table, filter) = (rows.text(i, "evidence_table"), rows.text(i, "filter"));
     let filter = if filter.is_empty() { String::new() } else { format!(" WHERE {filter}") };
-    let number = Number { words: clip(rows.text(i, "words"), most), sql: format!("SELECT * FROM {table}{filter}") };
+    let number = ToldNumber { words: clip(rows.text(i, "words"), most), sql: format!("SELECT * FROM {table}{filter}") };
     (format!("- {}: {}", number.words, number.sql), number)
 }

@@ -11,8 +11,8 @@ mod summary;
 mod verdict;
 
 use crate::mcp::answer::{Answer, BYTES, BYTES_RANGE, Page, Refusal, clip, json_bytes, result};
-use crate::mcp::rows::{Rows, ask};
-use crate::mcp::source::{Source, Sources};
+use crate::mcp::rows::{ToldRows, ask};
+use crate::mcp::source::{AskedSource, AskedSources};
 use hta_read::files::Location;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, JsonObject, ProgressNotificationParam, Tool, ToolAnnotations};
@@ -33,7 +33,7 @@ fn max_bytes() -> String {
     format!("Size of the answer, {} to {} bytes (default: {BYTES})", BYTES_RANGE.start(), BYTES_RANGE.end())
 }
 
-type Running<'a> = Pin<Box<dyn Future<Output = CallToolResult> + Send + 'a>>;
+type RunningCall<'a> = Pin<Box<dyn Future<Output = CallToolResult> + Send + 'a>>;
 
 /// A tool as it is declared.
 pub struct ToolSpec {
@@ -41,7 +41,7 @@ pub struct ToolSpec {
     title: &'static str,
     about: &'static str,
     pub declare: fn(&ToolSpec) -> Tool,
-    pub call: for<'a> fn(Call<'a>) -> Running<'a>,
+    pub call: for<'a> fn(ToolCall<'a>) -> RunningCall<'a>,
 }
 
 /// A tool with these types of arguments and answer.
@@ -67,32 +67,32 @@ macro_rules! tool {
 
 /// All tools, in the order in which an assistant needs them.
 pub const TOOLS: &[ToolSpec] = &[
-    tool!("sources", "What can be asked about", sources::List => sources::Listed, sources::sources,
+    tool!("sources", "What can be asked about", sources::List => sources::SourceList, sources::sources,
         "Lists the results folders and traces that this server knows, with the id that other tools take as `source`."),
-    tool!("verdict", "Diagnosis in two lines", verdict::Of => verdict::Verdict, verdict::verdict,
+    tool!("verdict", "Diagnosis in two lines", verdict::Of => verdict::ToldVerdict, verdict::verdict,
         "Start here. What costs most in the job and what its repair gives, how the time of the devices divides, and \
          what is wrong with the recording. `cannot_answer` if the recording does not allow a diagnosis. Traces are \
          analysed at their first use, which can take minutes."),
-    tool!("causes", "Causes of lost time", causes::OfPaged => causes::Causes, causes::causes,
+    tool!("causes", "Causes of lost time", causes::OfPaged => causes::ToldCauses, causes::causes,
         "All causes of lost time and memory trouble, the most important first: id, ranks, gain of a repair, confidence \
          (A measured, B by interpretation, C only a bound) and trust. Withheld ones must not be reported as causes."),
-    tool!("evidence", "Evidence and advice of one cause", evidence::EvidenceOf => evidence::Evidence, evidence::evidence,
+    tool!("evidence", "Evidence and advice of one cause", evidence::EvidenceOf => evidence::ToldEvidence, evidence::evidence,
         "What supports a cause and what to do about it: numbers in words, each with the SQL that selects the rows in \
          which they stand. Takes a `finding_id` of `causes`."),
-    tool!("tables", "Tables of a source", data::Tables => data::TableList, data::tables,
+    tool!("tables", "Tables of a source", data::TablesOf => data::TableList, data::tables,
         "Names the tables that `sql` can read, with what a row is and how many there are."),
     tool!("schema", "Columns of a table", data::SchemaOf => data::Schema, data::schema,
         "Columns of one table with type, unit and meaning, and the order of its rows. Read it before writing SQL."),
-    tool!("queries", "Ready SQL queries", data::Queries => data::QueryList, data::queries,
+    tool!("queries", "Ready SQL queries", data::QueriesOf => data::QueryList, data::queries,
         "Lists documented queries that `sql` runs by name, such as top_kernels or late_ranks."),
     tool!("sql", "Run a SELECT", data::Sql => data::Answered, data::sql,
         "Runs one SELECT (or a query by name) over the tables of a source. Reads only; limits on time and rows. Use \
          ORDER BY with a key that leaves no ties, and aggregate instead of fetching many rows."),
-    tool!("explain", "What a word, table or analysis means", pages::Name => pages::Text, pages::explain,
+    tool!("explain", "What a word, table or analysis means", pages::PageOf => pages::PageText, pages::explain,
         "Definitions, formulas, columns with units, and when a number misleads; without a name the list of names."),
-    tool!("compare", "Two runs, before and after", compare::Two => compare::Compared, compare::compare,
+    tool!("compare", "Two runs, before and after", compare::Two => compare::ComparedRuns, compare::compare,
         "How the time of a step and its parts changed from `base` to `test`, and which causes are gone, new or changed."),
-    tool!("overlay", "Link that shows ranks in Perfetto", overlay::Drawn => overlay::Link, overlay::overlay,
+    tool!("overlay", "Link that shows ranks in Perfetto", overlay::DrawnRanks => overlay::OverlayLink, overlay::overlay,
         "Makes a link that opens the timeline of some ranks in the Perfetto page, with counters, late ranks and on wish \
          the critical path. Needs traces. The link works once, in a browser on this machine."),
 ];
@@ -107,8 +107,8 @@ fn declare<A: JsonSchema + 'static, T: JsonSchema + 'static>(spec: &ToolSpec) ->
 }
 
 /// A call of a tool.
-pub struct Call<'a> {
-    sources: &'a Sources,
+pub struct ToolCall<'a> {
+    sources: &'a AskedSources,
     arguments: JsonObject,
     context: RequestContext<RoleServer>,
 }
@@ -116,8 +116,8 @@ pub struct Call<'a> {
 /// Pause between two notices of progress.
 const NOTICE: Duration = Duration::from_secs(2);
 
-impl<'a> Call<'a> {
-    pub fn new(sources: &'a Sources, arguments: JsonObject, context: RequestContext<RoleServer>) -> Self {
+impl<'a> ToolCall<'a> {
+    pub fn new(sources: &'a AskedSources, arguments: JsonObject, context: RequestContext<RoleServer>) -> Self {
         Self { sources, arguments, context }
     }
 
@@ -128,7 +128,7 @@ impl<'a> Call<'a> {
 
     /// The source with this name and its results folder. Traces are analysed first, with notices of progress for a
     /// client that asks for them.
-    async fn results(&self, name: Option<&str>) -> Result<(Arc<Source>, Location), Refusal> {
+    async fn results(&self, name: Option<&str>) -> Result<(Arc<AskedSource>, Location), Refusal> {
         let source = self.sources.find(name)?;
         let folder = {
             let work = self.sources.results(&source);
@@ -156,7 +156,7 @@ impl<'a> Call<'a> {
     }
 
     /// The first `most` rows of a statement over a source.
-    async fn rows(&self, source: &Source, folder: &Location, sql: &str, most: usize) -> Result<Rows, Refusal> {
+    async fn rows(&self, source: &AskedSource, folder: &Location, sql: &str, most: usize) -> Result<ToldRows, Refusal> {
         let _turn = self.sources.turn().await;
         ask(folder, &source.id, sql, most, (&self.sources.limits(), &self.sources.setup.store)).await
     }

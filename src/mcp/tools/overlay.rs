@@ -1,11 +1,11 @@
 //! A link that opens the timeline of some ranks in the Perfetto page.
 
 use crate::mcp::answer::{Refusal, Told, clip};
-use crate::mcp::source::Kind;
-use crate::mcp::tools::{Call, SOURCE};
+use crate::mcp::source::SourceKind;
+use crate::mcp::tools::{SOURCE, ToolCall};
 use crate::mcp::worker;
 use crate::mcp::worker::{WorkerError, error_of};
-use crate::overlay::serve::Server;
+use crate::overlay::serve::OverlayServer;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Drawn {
+pub struct DrawnRanks {
     /// Ranks to draw, e.g. 0,3,8-9; all ranks are compared
     ranks: String,
     /// Draw the critical path of the median step, too
@@ -24,7 +24,7 @@ pub struct Drawn {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Link {
+pub struct OverlayLink {
     url: String,
     /// Time for which it works, unless it is opened before, s
     open_for_s: u64,
@@ -35,9 +35,9 @@ pub struct Link {
 /// Time for which the link works.
 const WAIT: Duration = Duration::from_secs(600);
 
-pub async fn overlay(call: &Call<'_>, of: Drawn) -> Result<Told<Link>, Refusal> {
+pub async fn overlay(call: &ToolCall<'_>, of: DrawnRanks) -> Result<Told<OverlayLink>, Refusal> {
     let source = call.sources.find(of.source.as_deref())?;
-    if source.kind != Kind::Traces {
+    if source.kind != SourceKind::Traces {
         return Err(Refusal::cannot_answer(format!("`{}` holds results, and a timeline needs the traces", source.id))
             .hint("start the server with the traces, or tell the user: hta overlay TRACES --open"));
     }
@@ -48,7 +48,7 @@ pub async fn overlay(call: &Call<'_>, of: Drawn) -> Result<Told<Link>, Refusal> 
     }
     call.sources.check_files(&source)?;
     let out = call.sources.scratch().join("overlay.json.gz");
-    let server = Server::bind(&out).map_err(|e| {
+    let server = OverlayServer::bind(&out).map_err(|e| {
         Refusal::cannot_answer(e.to_string())
             .hint("the last link may still wait to be opened; else end the other program that uses this port")
     })?;
@@ -78,5 +78,5 @@ pub async fn overlay(call: &Call<'_>, of: Drawn) -> Result<Told<Link>, Refusal> 
     let path = if of.critical_path == Some(true) { " --critical-path" } else { "" };
     let command = format!("hta overlay {} --draw {}{path} --open", clip(&source.shown, 300), of.ranks);
     let text = format!("open in a browser on this machine within {} s: {url}", WAIT.as_secs());
-    Ok(Told { text, answer: Link { url, open_for_s: WAIT.as_secs(), command }, cursor: None })
+    Ok(Told { text, answer: OverlayLink { url, open_for_s: WAIT.as_secs(), command }, cursor: None })
 }

@@ -1,7 +1,7 @@
 //! The pages of `hta explain`, in parts.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip};
-use crate::mcp::tools::{CURSOR, Call, listed, max_bytes};
+use crate::mcp::tools::{CURSOR, ToolCall, listed, max_bytes};
 use hta_results::sql::nearest::nearest;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Name {
+pub struct PageOf {
     /// An analysis, a table, a query or a topic; without it the names are listed
     name: Option<String>,
     /// Begin at the first line that contains this text, e.g. a column
@@ -21,20 +21,20 @@ pub struct Name {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Text {
+pub struct PageText {
     /// Name of the page; none for the list of names
     name: Option<String>,
     lines: Vec<String>,
 }
 
-pub async fn explain(call: &Call<'_>, of: Name) -> Result<Told<Text>, Refusal> {
+pub async fn explain(call: &ToolCall<'_>, of: PageOf) -> Result<Told<PageText>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (names, page_of) = (call.sources.setup.names, call.sources.setup.explain);
     let Some(name) = of.name else {
         let all = names();
         let items = all.iter().map(|(name, title)| both(format!("{name}: {title}"))).collect();
         let (text, lines, cursor) = listed(&page, &format!("{} pages", all.len()), items);
-        return Ok(Told { text, answer: Text { name: None, lines }, cursor });
+        return Ok(Told { text, answer: PageText { name: None, lines }, cursor });
     };
     let text = page_of(&name).map_err(|_| {
         let known = names();
@@ -55,7 +55,7 @@ pub async fn explain(call: &Call<'_>, of: Name) -> Result<Told<Text>, Refusal> {
     };
     let page = page.starting(first);
     let filled = page.fill(0, lines.iter().map(|l| both(l.to_string())));
-    let answer = Text { name: Some(name), lines: filled.items };
+    let answer = PageText { name: Some(name), lines: filled.items };
     Ok(Told { text: filled.lines, answer, cursor: filled.cursor })
 }
 

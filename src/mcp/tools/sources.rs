@@ -1,7 +1,7 @@
 //! What can be asked about.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip};
-use crate::mcp::tools::{CURSOR, Call, listed, max_bytes};
+use crate::mcp::tools::{CURSOR, ToolCall, listed, max_bytes};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,12 +16,12 @@ pub struct List {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Listed {
-    sources: Vec<Known>,
+pub struct SourceList {
+    sources: Vec<ToldSource>,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Known {
+pub struct ToldSource {
     /// Pass it to other tools as `source`
     id: String,
     /// results: a folder of `hta analyze`; traces: analysed at first use
@@ -31,11 +31,11 @@ pub struct Known {
     is_ready: bool,
 }
 
-pub async fn sources(call: &Call<'_>, of: List) -> Result<Told<Listed>, Refusal> {
+pub async fn sources(call: &ToolCall<'_>, of: List) -> Result<Told<SourceList>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let all = call.sources.list();
     let items = all.iter().map(|s| {
-        let known = Known {
+        let known = ToldSource {
             id: s.id.clone(),
             kind: s.kind.name().to_string(),
             path: clip(&s.shown, page.text_bytes()),
@@ -45,5 +45,5 @@ pub async fn sources(call: &Call<'_>, of: List) -> Result<Told<Listed>, Refusal>
         (format!("{} ({}{when})", known.id, known.kind), known)
     });
     let (text, sources, cursor) = listed(&page, &format!("{} sources", all.len()), items.collect());
-    Ok(Told { text, answer: Listed { sources }, cursor })
+    Ok(Told { text, answer: SourceList { sources }, cursor })
 }

@@ -2,9 +2,9 @@
 
 use crate::mcp::answer::{Refusal, Told, clip};
 use crate::mcp::rows::literal;
-use crate::mcp::source::Source;
+use crate::mcp::source::AskedSource;
 use crate::mcp::tools::summary::{self, list, text, texts};
-use crate::mcp::tools::{Call, SOURCE};
+use crate::mcp::tools::{SOURCE, ToolCall};
 use hta_analysis::diagnosis::kind::CauseKind;
 use hta_read::files::Location;
 use hta_results::output::visible;
@@ -21,7 +21,7 @@ pub struct Of {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Verdict {
+pub struct ToldVerdict {
     /// The first cause with its gain; then efficiency, next causes and trust
     lines: Vec<String>,
     /// The most important causes; `causes` has all
@@ -37,9 +37,9 @@ pub struct Verdict {
     /// Share of the devices' time that is useful compute, percent
     useful_pct: Option<f64>,
     /// Where the devices' time goes, summed over devices and steps, ns
-    parts_ns: Vec<Part>,
+    parts_ns: Vec<ToldPart>,
     /// Losses and warnings of the recording
-    problems: Vec<Problem>,
+    problems: Vec<ToldProblem>,
     notes: Vec<String>,
     /// What the recording does not carry in full; all else is ok
     trust: Vec<Graded>,
@@ -63,13 +63,13 @@ pub struct Brief {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Part {
+pub struct ToldPart {
     part: String,
     time_ns: i64,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Problem {
+pub struct ToldProblem {
     /// Name of a counter; `explain` of `health` has their meanings
     counter: String,
     severity: String,
@@ -92,7 +92,7 @@ const PARTS: [(&str, &str); 6] = [
     ("idle_ns", "idle"),
 ];
 
-pub async fn verdict(call: &Call<'_>, of: Of) -> Result<Told<Verdict>, Refusal> {
+pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, Refusal> {
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let summary = summary::read(&folder, &source.id).await?;
     let verdict = summary.get("verdict").filter(|v| v.is_object()).ok_or_else(|| {
@@ -114,9 +114,9 @@ pub async fn verdict(call: &Call<'_>, of: Of) -> Result<Told<Verdict>, Refusal> 
     let problems = list(summary.get("health")).iter().filter(|h| text(h, "severity") != "info").take(MOST);
     let part = |(key, part): &(&str, &str)| {
         let time_ns = totals.get(key).and_then(Value::as_i64).filter(|t| *t != 0)?;
-        Some(Part { part: part.to_string(), time_ns })
+        Some(ToldPart { part: part.to_string(), time_ns })
     };
-    let answer = Verdict {
+    let answer = ToldVerdict {
         lines,
         causes: causes.collect(),
         ranks: clip(text(&summary, "ranks"), 60),
@@ -128,7 +128,7 @@ pub async fn verdict(call: &Call<'_>, of: Of) -> Result<Told<Verdict>, Refusal> 
         useful_pct: totals.get("parallel_efficiency").and_then(Value::as_f64).map(|v| v * 100.0),
         parts_ns: PARTS.iter().filter_map(part).collect(),
         problems: problems
-            .map(|h| Problem {
+            .map(|h| ToldProblem {
                 counter: clip(text(h, "counter"), 40),
                 severity: clip(text(h, "severity"), 10),
                 count: h.get("count").and_then(Value::as_u64).unwrap_or(0),
@@ -166,7 +166,7 @@ fn graded(summary: &Value) -> Vec<Graded> {
 }
 
 /// The reason for which a source has no diagnosis, if it has none.
-async fn withheld(call: &Call<'_>, source: &Source, folder: &Location) -> Result<Option<String>, Refusal> {
+async fn withheld(call: &ToolCall<'_>, source: &AskedSource, folder: &Location) -> Result<Option<String>, Refusal> {
     let kind = literal(CauseKind::InputIncomplete.name());
     let sql = format!("SELECT trust_reason FROM findings WHERE kind = {kind} AND trust = 'withheld' ORDER BY position");
     let rows = call.rows(source, folder, &sql, 1).await?;

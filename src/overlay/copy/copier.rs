@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Process {
+pub struct CopiedProcess {
     /// Position among the processes of the file, in order of first event.
     pub order: u32,
     pub name: Option<String>,
@@ -34,7 +34,7 @@ pub struct Survey {
     pub events: u64,
     /// Number of these that are complete events (phase X).
     pub complete: u64,
-    pub processes: BTreeMap<String, Process>,
+    pub processes: BTreeMap<String, CopiedProcess>,
     /// Largest flow id that viewers can represent exactly.
     pub largest_id: u64,
     /// First start of a complete event, ns on the file's axis.
@@ -53,7 +53,7 @@ const EXACT: u64 = 1 << 52;
 /// New values for the fields that change.
 #[derive(Default)]
 pub struct Rewrite {
-    pub processes: Option<Processes>,
+    pub processes: Option<CopiedProcesses>,
     pub ids: Option<FlowIds>,
     pub time: Retime,
     /// Whether top-level members are copied as well as events.
@@ -62,7 +62,7 @@ pub struct Rewrite {
 
 /// New process ids, and process names that contain the rank.
 #[derive(Debug, Clone, Default)]
-pub struct Processes {
+pub struct CopiedProcesses {
     /// New process ids, by old `pid` as text.
     pub ids: BTreeMap<String, u64>,
     /// Prefix of each process name, e.g. `rank 3: `.
@@ -71,7 +71,7 @@ pub struct Processes {
     pub sort: BTreeMap<String, u64>,
 }
 
-impl Processes {
+impl CopiedProcesses {
     /// Name of a process in the copy.
     pub fn name(&self, name: &str, pid: &str) -> String {
         let name = if name.is_empty() { "process" } else { name };
@@ -159,7 +159,7 @@ impl Copier {
         }
         let pid = text(token, e.buf);
         let order = self.survey.processes.len() as u32;
-        self.survey.processes.entry(pid.clone()).or_insert_with(|| Process { order, ..Process::default() });
+        self.survey.processes.entry(pid.clone()).or_insert_with(|| CopiedProcess { order, ..CopiedProcess::default() });
         pid
     }
 

@@ -8,7 +8,7 @@ use hta_read::kineto::number::{Fraction, FractionShapes, micros_to_ns};
 use std::io::Write;
 
 /// Converts a time of the file to a time of the copy, both in ns.
-pub type Clock = Box<dyn Fn(Ns) -> Ns + Send + Sync>;
+pub type ClockMap = Box<dyn Fn(Ns) -> Ns + Send + Sync>;
 
 /// How the times of a file change.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub enum Retime {
     Shift(Ns),
     /// Each time is converted, and each duration follows from its converted start and end. Used for a clock that
     /// drifts, and for unpadded fractions ([`Fraction::Unpadded`]), which are written in full.
-    Map { clock: Clock, fraction: Fraction },
+    Map { clock: ClockMap, fraction: Fraction },
 }
 
 impl Retime {

@@ -12,7 +12,7 @@ const HEADS: usize = 1 << 10;
 
 /// An object, as it was when it was first seen.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(super) struct StoreObject {
     pub(crate) address: Address,
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) meta: ObjectMeta,
@@ -21,17 +21,17 @@ pub(super) struct Object {
 }
 
 /// An object with its first bytes, if they are still kept.
-pub(super) type SeenObject = (Arc<Object>, Bytes);
+pub(super) type SeenObject = (Arc<StoreObject>, Bytes);
 
 /// The objects that were seen.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownObjects {
     objects: BTreeMap<PathBuf, SeenObject>,
     /// The paths of those whose first bytes are kept, the oldest first.
     with_head: VecDeque<PathBuf>,
 }
 
-impl Known {
+impl KnownObjects {
     pub(crate) fn get(&self, path: &Path) -> Option<SeenObject> {
         self.objects.get(path).cloned()
     }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn of_many_objects_only_the_last_keep_their_first_bytes() {
-        let mut known = Known::default();
+        let mut known = KnownObjects::default();
         let path = |i: usize| PathBuf::from(format!("s3://bucket/rank_{i}.json"));
         let count = HEADS + 3;
         for i in 0..count {
@@ -71,7 +71,7 @@ mod tests {
             let meta = ObjectMeta { location: Key::from("rank"), last_modified, size: 1, e_tag: None, version: None };
             let address = Address::of(&path(i), &Queries::default()).unwrap();
             let store = Arc::new(InMemory::new());
-            let object = Arc::new(Object { address, store, meta, has_ranges: true });
+            let object = Arc::new(StoreObject { address, store, meta, has_ranges: true });
             known.add(&path(i), (Arc::clone(&object), Bytes::from_static(b"{")));
             known.add(&path(i), (object, Bytes::from_static(b"[")));
         }

@@ -68,7 +68,7 @@ pub(super) fn below<'a>(folder: &str, key: &'a str) -> Option<&'a str> {
 
 /// How much of a list was read.
 #[derive(Debug, Clone, Copy, Default)]
-struct Progress {
+struct ListProgress {
     pages: u32,
     bytes: u64,
 }
@@ -81,7 +81,7 @@ pub(super) struct Lists {
     root: String,
     unreadable: UnreadableKeys,
     /// By the name of the next page.
-    open: Mutex<BTreeMap<String, Progress>>,
+    open: Mutex<BTreeMap<String, ListProgress>>,
 }
 
 impl HttpService for Lists {
@@ -120,15 +120,15 @@ impl HttpService for Lists {
 }
 
 /// Counts a page of a list; `open` are lists that go on, by the name of their next page.
-fn count(open: &mut BTreeMap<String, Progress>, asked: Option<String>, page: &[u8]) -> Result<(), HttpError> {
+fn count(open: &mut BTreeMap<String, ListProgress>, asked: Option<String>, page: &[u8]) -> Result<(), HttpError> {
     let text = String::from_utf8_lossy(page);
     let next = NEXT.iter().find_map(|name| inner(&text, name)).map(unescaped).filter(|n| !n.is_empty());
-    let Progress { pages, bytes } = asked.as_ref().and_then(|name| open.remove(name)).unwrap_or_default();
+    let ListProgress { pages, bytes } = asked.as_ref().and_then(|name| open.remove(name)).unwrap_or_default();
     let Some(next) = next else { return Ok(()) };
     if asked.as_ref() == Some(&next) {
         return Err(refused("the store's list does not end: a page names itself as the next one".to_string()));
     }
-    let read = Progress { pages: pages + 1, bytes: bytes + page.len() as u64 };
+    let read = ListProgress { pages: pages + 1, bytes: bytes + page.len() as u64 };
     if read.pages >= MOST_PAGES || read.bytes >= LONGEST_LIST {
         let (pages, size) = (read.pages, read.bytes >> 20);
         return Err(refused(format!("the store's list does not end: {pages} pages ({size} MiB) were read")));

@@ -12,7 +12,7 @@
 
 use super::address::Address;
 use super::fault::{Fault, TRIES, has_no_ranges, is_beyond_end, pause, whole_answer};
-use super::known::{Object, SeenObject};
+use super::known::{SeenObject, StoreObject};
 use super::location::Location;
 use super::scheme::Service;
 use super::stores::runtime;
@@ -58,7 +58,7 @@ impl Location {
     }
 }
 
-async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<(Object, Bytes), Fault> {
+async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<(StoreObject, Bytes), Fault> {
     let part = GetOptions { range: Some(GetRange::Bounded(0..HEAD)), ..GetOptions::default() };
     let mut failures = 0;
     loop {
@@ -70,7 +70,7 @@ async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<(Object, 
                 if meta.size > 0 {
                     return Err(e.into());
                 }
-                return Ok((Object { address, store, meta, has_ranges: true }, Bytes::new()));
+                return Ok((StoreObject { address, store, meta, has_ranges: true }, Bytes::new()));
             }
             found => (found, true),
         };
@@ -81,7 +81,7 @@ async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<(Object, 
             false => Some(Bytes::new()),
         };
         match head {
-            Some(head) => return Ok((Object { address, store, meta, has_ranges }, head)),
+            Some(head) => return Ok((StoreObject { address, store, meta, has_ranges }, head)),
             None if failures < TRIES => failures += 1,
             None => return Err(Fault::ends_early(0, meta.size)),
         }
@@ -100,7 +100,7 @@ async fn whole(answer: GetResult, length: u64) -> Option<Bytes> {
     Some(bytes.into())
 }
 
-impl Object {
+impl StoreObject {
     pub(crate) fn size(&self) -> u64 {
         self.meta.size
     }
@@ -176,7 +176,7 @@ impl Object {
 
 /// A stream of the bytes of an object from some place on.
 pub(super) struct ObjectStream {
-    object: Arc<Object>,
+    object: Arc<StoreObject>,
     at: u64,
     frame: Bytes,
     /// Frames on their way, once more than the head was needed.
@@ -232,13 +232,13 @@ const BLOCKS: usize = 8;
 
 /// An object that is read at any place. What is read lately is kept in blocks, because a table is read page by page.
 #[derive(Debug, Clone)]
-pub struct Blocks {
-    pub(super) object: Arc<Object>,
+pub struct ObjectBlocks {
+    pub(super) object: Arc<StoreObject>,
     head: Bytes,
     kept: Arc<Mutex<VecDeque<(u64, Bytes)>>>,
 }
 
-impl Blocks {
+impl ObjectBlocks {
     pub(super) fn new((object, head): SeenObject) -> Self {
         Self { object, head, kept: Arc::default() }
     }

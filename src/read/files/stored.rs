@@ -1,7 +1,7 @@
 //! A file or object that is read at any place, as the Parquet reader needs it.
 
 use super::location::Location;
-use super::object::Blocks;
+use super::object::ObjectBlocks;
 use bytes::{Buf, Bytes};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
@@ -12,7 +12,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 #[derive(Debug)]
 pub enum Stored {
     File(File),
-    Object(Blocks),
+    Object(ObjectBlocks),
 }
 
 impl Stored {
@@ -20,7 +20,7 @@ impl Stored {
     /// When it does not exist or cannot be read.
     pub fn open(at: &Location) -> io::Result<Self> {
         match at.is_remote() {
-            true => Ok(Self::Object(Blocks::new(at.object()?))),
+            true => Ok(Self::Object(ObjectBlocks::new(at.object()?))),
             false => Ok(Self::File(File::open(at)?)),
         }
     }
@@ -79,7 +79,7 @@ impl ChunkReader for Stored {
 /// Reads on from some place.
 pub enum StoredReader {
     File(BufReader<File>),
-    Object { blocks: Blocks, at: u64, left: Bytes },
+    Object { blocks: ObjectBlocks, at: u64, left: Bytes },
 }
 
 impl StoredReader {

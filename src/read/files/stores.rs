@@ -5,7 +5,7 @@
 
 use super::address::Address;
 use super::fault::{Fault, RETRIES};
-use super::known::Known;
+use super::known::KnownObjects;
 use super::lists::UnreadableKeys;
 use super::net::Connector;
 use super::scheme::Service;
@@ -47,7 +47,7 @@ impl Default for StoreOptions {
 #[derive(Clone, Default)]
 pub struct Stores {
     connections: Arc<Connections>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownObjects>>,
 }
 
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl Stores {
         Self { connections: Arc::clone(&self.connections), known: Arc::default() }
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, KnownObjects> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

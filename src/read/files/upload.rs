@@ -38,16 +38,16 @@ static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// A running upload, as [`abandon_uploads`] knows it.
-struct Running;
+struct RunningUpload;
 
-impl Running {
+impl RunningUpload {
     fn begin() -> Self {
         *RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Self
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningUpload {
     fn drop(&mut self) {
         *RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         RUNNING.1.notify_all();
@@ -74,8 +74,8 @@ impl Location {
     pub fn upload(&self, from: &Path, files: &[String], earlier: &[String], proof: &str) -> Result<(), Fault> {
         let address = self.writable()?;
         let store = self.stores().store_of(&address)?;
-        let _running = Running::begin();
-        let writing = Writing { from, store: &store, to: &address };
+        let _running = RunningUpload::begin();
+        let writing = UploadWriting { from, store: &store, to: &address };
         let result = runtime()?.block_on(writing.all(files, earlier, proof));
         let mut known = self.stores().known();
         files.iter().chain(earlier).for_each(|name| known.forget(&self.join(name)));
@@ -113,13 +113,13 @@ fn is_unsigned() -> bool {
     value.is_some_and(|v| v == "true")
 }
 
-struct Writing<'a> {
+struct UploadWriting<'a> {
     from: &'a Path,
     store: &'a Arc<dyn ObjectStore>,
     to: &'a Address,
 }
 
-impl Writing<'_> {
+impl UploadWriting<'_> {
     fn key(&self, name: &str) -> Key {
         name.split('/').fold(self.to.key.clone(), |key, part| key.join(part))
     }

@@ -19,7 +19,7 @@ use memchr::memmem;
 
 /// Why a file is not analysed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum KinetoRefusal {
     /// Empty, or only white space.
     Empty,
     /// Not a trace: what it is instead, and advice.
@@ -37,7 +37,7 @@ pub enum Refusal {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DocumentState {
     Start,
     /// Between the keys of the top-level object.
     TopLevel,
@@ -71,7 +71,7 @@ pub(crate) enum EventsEnd {
 pub struct Document {
     pub reader: EventReader,
     pub meta: Meta,
-    state: State,
+    state: DocumentState,
     /// Offset of the buffer's first byte in the decompressed file.
     offset: u64,
     trailing_counted: bool,
@@ -102,7 +102,7 @@ impl Document {
         Self {
             reader: EventReader::new(options),
             meta: Meta::default(),
-            state: State::Start,
+            state: DocumentState::Start,
             offset: 0,
             trailing_counted: false,
             trailing_events_counted: false,
@@ -129,7 +129,7 @@ impl Document {
 
     /// Whether the position is inside the event array, between events.
     pub(crate) fn in_events(&self) -> bool {
-        matches!(self.state, State::Events { .. })
+        matches!(self.state, DocumentState::Events { .. })
     }
 
     /// Memory of what has been read, in addition to `buffers` bytes of text.
@@ -150,33 +150,33 @@ impl Document {
         if self.later_documents == 0 {
             self.root_is_array = root_is_array;
         }
-        self.state = State::Events { root_is_array };
+        self.state = DocumentState::Events { root_is_array };
         if let Some(sink) = &mut self.reader.sink {
             sink.events_begin(root_is_array);
         }
     }
 
     /// Reads what is complete in `buf` and returns the number of bytes consumed. `eof`: nothing follows.
-    pub fn feed(&mut self, buf: &[u8], eof: bool) -> Result<usize, Refusal> {
+    pub fn feed(&mut self, buf: &[u8], eof: bool) -> Result<usize, KinetoRefusal> {
         let mut c = Cursor::new(buf, 0);
         loop {
             let before = c.pos;
             let step = match self.state {
-                State::Start => self.start(&mut c, eof)?,
-                State::TopLevel => self.top_level(&mut c, eof)?,
-                State::Events { root_is_array } => {
+                DocumentState::Start => self.start(&mut c, eof)?,
+                DocumentState::TopLevel => self.top_level(&mut c, eof)?,
+                DocumentState::Events { root_is_array } => {
                     let end = self.reader.events(&mut c, self.offset, eof, None)?;
                     match end {
-                        EventsEnd::Closed if root_is_array => self.state = State::Done,
-                        EventsEnd::Closed => self.state = State::TopLevel,
+                        EventsEnd::Closed if root_is_array => self.state = DocumentState::Done,
+                        EventsEnd::Closed => self.state = DocumentState::TopLevel,
                         EventsEnd::NeedMore | EventsEnd::Stopped => {}
                     }
                     end == EventsEnd::Closed
                 }
-                State::Done => self.after_the_end(&mut c, eof)?,
+                DocumentState::Done => self.after_the_end(&mut c, eof)?,
             };
             if !step {
-                if eof && c.pos == before && self.state != State::Done {
+                if eof && c.pos == before && self.state != DocumentState::Done {
                     // Position of the truncated part, whether or not the comma before it was read.
                     let cut = buf[c.pos..].iter().position(|b| *b > b' ' && *b != b',');
                     self.truncated(cut.map_or(buf.len(), |i| c.pos + i));
@@ -189,12 +189,12 @@ impl Document {
     }
 
     /// Reads the last bytes of the file. `cut`: the source has already reported that it was cut.
-    pub fn feed_last(&mut self, mut buf: &[u8], cut: bool) -> Result<(), Refusal> {
+    pub fn feed_last(&mut self, mut buf: &[u8], cut: bool) -> Result<(), KinetoRefusal> {
         self.source_cut = cut;
         loop {
             let used = self.feed(buf, true)?;
             buf = &buf[used..];
-            if self.state == State::Done && buf.is_empty() || self.state == State::Start {
+            if self.state == DocumentState::Done && buf.is_empty() || self.state == DocumentState::Start {
                 return Ok(());
             }
         }
@@ -205,8 +205,8 @@ impl Document {
         self.offset += bytes;
         if closed {
             self.state = match self.state {
-                State::Events { root_is_array: true } => State::Done,
-                _ => State::TopLevel,
+                DocumentState::Events { root_is_array: true } => DocumentState::Done,
+                _ => DocumentState::TopLevel,
             };
         }
     }
@@ -217,9 +217,9 @@ impl Document {
     }
 
     /// Checks at the end of the file that it contained events.
-    pub fn finish(&mut self) -> Result<(), Refusal> {
-        if self.state == State::Start {
-            return Err(Refusal::Empty);
+    pub fn finish(&mut self) -> Result<(), KinetoRefusal> {
+        if self.state == DocumentState::Start {
+            return Err(KinetoRefusal::Empty);
         }
         if self.event_arrays == 0 {
             return Err(self.what_it_is());
@@ -235,10 +235,10 @@ impl Document {
             self.reader.columns.health.hit(Counter::Truncated, self.offset + pos as u64);
         }
         self.cut = true;
-        self.state = State::Done;
+        self.state = DocumentState::Done;
     }
 
-    fn start(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
+    fn start(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, KinetoRefusal> {
         // The kind of file can be recognized only from several bytes.
         if !eof && c.buf.len() < HEAD {
             return Ok(false);
@@ -252,23 +252,23 @@ impl Document {
             return Err(refusal);
         }
         let Ok(first) = c.peek() else {
-            return if eof { Err(Refusal::Empty) } else { Ok(false) };
+            return if eof { Err(KinetoRefusal::Empty) } else { Ok(false) };
         };
         match first {
-            b'{' => self.state = State::TopLevel,
+            b'{' => self.state = DocumentState::TopLevel,
             b'[' => {
                 let mut ahead = Cursor::new(c.buf, c.pos + 1);
                 match ahead.peek() {
                     Ok(b'{') => {}
-                    Ok(b']') => return Err(Refusal::NoEvents),
+                    Ok(b']') => return Err(KinetoRefusal::NoEvents),
                     Ok(b'[') => {
-                        return Err(Refusal::OtherFormat {
+                        return Err(KinetoRefusal::OtherFormat {
                             what: "a list of lists (a memory timeline)",
                             hint: "give the Kineto trace that `export_chrome_trace` wrote beside it",
                         });
                     }
                     Ok(_) => return Err(NOT_EVENTS),
-                    Err(_) if eof => return Err(Refusal::NoEvents),
+                    Err(_) if eof => return Err(KinetoRefusal::NoEvents),
                     Err(_) => return Ok(false),
                 }
                 self.reader.columns.health.hit(Counter::RootArray, self.offset);
@@ -281,7 +281,7 @@ impl Document {
     }
 
     /// Reads one top-level key with its value. `false`: more bytes are needed.
-    fn top_level(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
+    fn top_level(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, KinetoRefusal> {
         let (before, schemas) = (c.pos, self.schemas);
         match self.top_level_key(c) {
             Ok(()) => self.known_foreign().map_or(Ok(true), Err),
@@ -292,7 +292,7 @@ impl Document {
             Err(TokenError::Incomplete) => {
                 c.pos = before;
                 if self.interleaved_in(&c.buf[before..]) {
-                    return Err(Refusal::Interleaved { byte: self.offset + before as u64 });
+                    return Err(KinetoRefusal::Interleaved { byte: self.offset + before as u64 });
                 }
                 self.truncated(before);
                 c.pos = c.buf.len();
@@ -324,7 +324,7 @@ impl Document {
         }
         .and_then(|more| {
             if self.seen_schema_twice() || self.is_of_another_trace() {
-                Err(Refusal::Interleaved { byte: self.offset + before as u64 })
+                Err(KinetoRefusal::Interleaved { byte: self.offset + before as u64 })
             } else {
                 Ok(more)
             }
@@ -339,7 +339,7 @@ impl Document {
             }
             b'}' => {
                 c.pos += 1;
-                self.state = State::Done;
+                self.state = DocumentState::Done;
                 return Ok(());
             }
             b'"' => {}
@@ -407,7 +407,7 @@ impl Document {
         self.event_arrays > 0 && memmem::find(rest, SECOND_TRACE).is_some() && self.schemas > 0
     }
 
-    fn after_the_end(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, Refusal> {
+    fn after_the_end(&mut self, c: &mut Cursor, eof: bool) -> Result<bool, KinetoRefusal> {
         let is_blank = |b: &u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
         if let Some(i) = c.buf[c.pos..].iter().position(|b| !is_blank(b)) {
             let at = self.offset + (c.pos + i) as u64;
@@ -422,7 +422,7 @@ impl Document {
                 }
             }
             if let Some(second) = memmem::find(&c.buf[c.pos..], SECOND_TRACE) {
-                return Err(Refusal::Interleaved { byte: self.offset + (c.pos + second) as u64 });
+                return Err(KinetoRefusal::Interleaved { byte: self.offset + (c.pos + second) as u64 });
             }
             if !self.trailing_counted {
                 self.reader.columns.health.hit(Counter::TrailingData, at);
@@ -459,13 +459,13 @@ impl Document {
         if is_list {
             self.enter_events(true)
         } else {
-            self.state = State::TopLevel
+            self.state = DocumentState::TopLevel
         }
         AfterDocument::Document
     }
 
     /// Recognizes other kinds of files by a key, before the whole file is read.
-    fn known_foreign(&self) -> Option<Refusal> {
+    fn known_foreign(&self) -> Option<KinetoRefusal> {
         if self.event_arrays > 0 {
             return None;
         }
@@ -475,36 +475,36 @@ impl Document {
         }
     }
 
-    fn what_it_is(&self) -> Refusal {
+    fn what_it_is(&self) -> KinetoRefusal {
         let has = |key: &str| self.telling.contains(&key);
         if has("nodes") {
-            return Refusal::OtherFormat {
+            return KinetoRefusal::OtherFormat {
                 what: "a PyTorch execution trace (`nodes`)",
                 hint: "give the Kineto trace that was recorded with it",
             };
         }
         if has("rocprofiler-sdk-tool") {
-            return Refusal::OtherFormat {
+            return KinetoRefusal::OtherFormat {
                 what: "a rocprofv3 file",
                 hint: "record with `torch.profiler` and export a Chrome trace",
             };
         }
         if has("traceEvents") {
-            return Refusal::NoEvents;
+            return KinetoRefusal::NoEvents;
         }
         if has("profiles") {
-            return Refusal::OtherFormat { what: SPEEDSCOPE.what, hint: SPEEDSCOPE.hint };
+            return KinetoRefusal::OtherFormat { what: SPEEDSCOPE.what, hint: SPEEDSCOPE.hint };
         }
         if self.cut && ["schemaVersion", "deviceProperties", "distributedInfo"].into_iter().any(has) {
-            return Refusal::CutBeforeEvents;
+            return KinetoRefusal::CutBeforeEvents;
         }
         if self.cut {
-            return Refusal::NotATrace {
+            return KinetoRefusal::NotATrace {
                 what: "the start of a JSON file, cut before any `traceEvents`",
                 hint: "the file may still be being written, or its disk was full: record it again",
             };
         }
-        Refusal::NotATrace { what: "JSON without `traceEvents`", hint: EXPORT_HINT }
+        KinetoRefusal::NotATrace { what: "JSON without `traceEvents`", hint: EXPORT_HINT }
     }
 }
 
@@ -526,11 +526,12 @@ const SECOND_TRACE: &[u8] = b"\"schemaVersion\"";
 const HEAD: usize = 512;
 
 const EXPORT_HINT: &str = "hta reads what `torch.profiler`'s `export_chrome_trace` writes";
-const NOT_JSON: Refusal = Refusal::NotATrace { what: "not JSON", hint: EXPORT_HINT };
-const NOT_EVENTS: Refusal = Refusal::NotATrace { what: "a JSON list that holds no events", hint: EXPORT_HINT };
+const NOT_JSON: KinetoRefusal = KinetoRefusal::NotATrace { what: "not JSON", hint: EXPORT_HINT };
+const NOT_EVENTS: KinetoRefusal =
+    KinetoRefusal::NotATrace { what: "a JSON list that holds no events", hint: EXPORT_HINT };
 
 /// Recognizes other kinds of files, and damaged traces, by their first bytes.
-fn foreign_magic(head: &[u8]) -> Option<Refusal> {
+fn foreign_magic(head: &[u8]) -> Option<KinetoRefusal> {
     let (what, hint) = match head {
         [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => (
             "an SQLite database, where only JSON can be used",
@@ -545,11 +546,11 @@ fn foreign_magic(head: &[u8]) -> Option<Refusal> {
         _ if head.get(257..262) == Some(b"ustar") => ("a tar archive", "unpack it and give the traces inside"),
         _ => return damaged_magic(head),
     };
-    Some(Refusal::OtherFormat { what, hint })
+    Some(KinetoRefusal::OtherFormat { what, hint })
 }
 
 /// Recognizes traces that were written or copied wrongly, by their first bytes.
-fn damaged_magic(head: &[u8]) -> Option<Refusal> {
+fn damaged_magic(head: &[u8]) -> Option<KinetoRefusal> {
     let (what, hint) = match head {
         [0x1f, 0x8b, ..] => ("a gzip file inside another packed one", "it was packed twice: unpack it once"),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
@@ -564,7 +565,7 @@ fn damaged_magic(head: &[u8]) -> Option<Refusal> {
         _ if head.iter().take(64).any(|b| *b < 9) => ("a binary file", EXPORT_HINT),
         _ => return None,
     };
-    Some(Refusal::NotATrace { what, hint })
+    Some(KinetoRefusal::NotATrace { what, hint })
 }
 
 impl EventReader {
@@ -576,7 +577,7 @@ impl EventReader {
         offset: u64,
         eof: bool,
         stop: Option<usize>,
-    ) -> Result<EventsEnd, Refusal> {
+    ) -> Result<EventsEnd, KinetoRefusal> {
         let mut comma: Option<usize> = None;
         loop {
             let before = c.pos;
@@ -649,12 +650,12 @@ impl EventReader {
         halt: TokenError,
         offset: u64,
         eof: bool,
-    ) -> Result<Option<usize>, Refusal> {
+    ) -> Result<Option<usize>, KinetoRefusal> {
         let at = offset + start as u64;
         let next = next_event(c.buf, start + 1);
         if next.is_none() && (!eof || halt == TokenError::Incomplete) {
             if eof && memmem::find(&c.buf[start..], SECOND_TRACE).is_some() {
-                return Err(Refusal::Interleaved { byte: at });
+                return Err(KinetoRefusal::Interleaved { byte: at });
             }
             return Ok(None);
         }
@@ -662,7 +663,7 @@ impl EventReader {
         let limit = next.or_else(|| array_end(c.buf, start)).unwrap_or(c.buf.len());
         let damaged = &c.buf[..limit];
         if memmem::find(&damaged[start..], SECOND_TRACE).is_some() {
-            return Err(Refusal::Interleaved { byte: at });
+            return Err(KinetoRefusal::Interleaved { byte: at });
         }
         if damaged[start] == b'{' {
             let mut again = Cursor::new(damaged, start);

@@ -13,7 +13,7 @@ use crate::kineto::part::takes;
 use crate::kineto::recent::LookupCache;
 use crate::kineto::scratch::Scratch;
 use crate::kineto::sink::{Accepted, EventSink};
-use crate::kineto::text::{Texts, compact, decode};
+use crate::kineto::text::{PieceTexts, compact, decode};
 use crate::marked_operator::MarkedOperator;
 use crate::options::LoadOptions;
 use hta_base::health::{Counter, Health};
@@ -132,7 +132,7 @@ pub struct EventReader {
     options: LoadOptions,
     wanted: Vec<bool>,
     gaps: Gaps,
-    texts: Texts,
+    texts: PieceTexts,
     recent_lanes: LookupCache<2>,
     recent_cats: LookupCache<1>,
     /// How fractions of times are interpreted.
@@ -160,7 +160,7 @@ impl EventReader {
             options,
             wanted,
             gaps,
-            texts: Texts::default(),
+            texts: PieceTexts::default(),
             recent_lanes: LookupCache::default(),
             recent_cats: LookupCache::default(),
             fraction: Fraction::default(),

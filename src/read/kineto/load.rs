@@ -1,6 +1,6 @@
 //! Reads one Kineto file: decompresses and parses it, and parses it again if its fractions are unpadded.
 
-use super::document::{Document, Refusal};
+use super::document::{Document, KinetoRefusal};
 use super::number::{Fraction, FractionVerdict};
 use super::part::settle;
 use super::pieces::read_pieces;
@@ -77,36 +77,37 @@ fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &R
         document.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
     }
     document.finish().map_err(|r| match r {
-        Refusal::NoEvents => {
+        KinetoRefusal::NoEvents => {
             ReadError::NoEvents { file: input.shown.clone(), health: Box::new(document.reader.columns.health.clone()) }
         }
         other => refused_by(input, other, &document.reader.columns.health),
     })?;
-    room.hold(MemoryUse { is_whole: true, ..document.held(0) }).map_err(|e| refused(input, Refusal::OutOfMemory(e)))?;
+    room.hold(MemoryUse { is_whole: true, ..document.held(0) })
+        .map_err(|e| refused(input, KinetoRefusal::OutOfMemory(e)))?;
     Ok(document)
 }
 
 /// The error for a refusal, unless the source has already reported a reason.
-pub fn refused_by(input: &Input, refusal: Refusal, health: &Health) -> ReadError {
+pub fn refused_by(input: &Input, refusal: KinetoRefusal, health: &Health) -> ReadError {
     let said = health.iter().find(|(counter, _)| *counter == Counter::Truncated).map(|(_, tally)| &tally.example);
     match said {
-        Some(reason) if refusal == Refusal::Empty && !reason.is_empty() => {
+        Some(reason) if refusal == KinetoRefusal::Empty && !reason.is_empty() => {
             ReadError::Damaged { file: input.shown.clone(), reason: reason.clone() }
         }
         _ => refused(input, refusal),
     }
 }
 
-pub fn refused(input: &Input, refusal: Refusal) -> ReadError {
+pub fn refused(input: &Input, refusal: KinetoRefusal) -> ReadError {
     let file = input.shown.clone();
     match refusal {
-        Refusal::Empty => ReadError::Empty { file },
-        Refusal::NotATrace { what, hint } => ReadError::NotATrace { file, what, hint, is_known: false },
-        Refusal::OtherFormat { what, hint } => ReadError::NotATrace { file, what, hint, is_known: true },
-        Refusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
-        Refusal::CutBeforeEvents => ReadError::Cut { file },
-        Refusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
-        Refusal::OutOfMemory(OutOfMemory { limit }) => {
+        KinetoRefusal::Empty => ReadError::Empty { file },
+        KinetoRefusal::NotATrace { what, hint } => ReadError::NotATrace { file, what, hint, is_known: false },
+        KinetoRefusal::OtherFormat { what, hint } => ReadError::NotATrace { file, what, hint, is_known: true },
+        KinetoRefusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
+        KinetoRefusal::CutBeforeEvents => ReadError::Cut { file },
+        KinetoRefusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
+        KinetoRefusal::OutOfMemory(OutOfMemory { limit }) => {
             let needs = Some(estimate(input)).filter(|n| *n > limit.bytes);
             ReadError::TooLarge { file, needs, limit }
         }
@@ -126,7 +127,7 @@ pub fn drained(
     block: usize,
     room: &dyn MemoryGate,
     drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
-) -> io::Result<Result<(), Refusal>> {
+) -> io::Result<Result<(), KinetoRefusal>> {
     Ok(blocks(document, source, block, false, room, drain)?.map(|_| ()))
 }
 
@@ -137,7 +138,7 @@ fn stream(
     block: usize,
     stop_at_events: bool,
     room: &dyn MemoryGate,
-) -> io::Result<Result<Streamed, Refusal>> {
+) -> io::Result<Result<Streamed, KinetoRefusal>> {
     blocks(document, source, block, stop_at_events, room, &mut |_| Ok(()))
 }
 
@@ -148,7 +149,7 @@ fn blocks(
     stop_at_events: bool,
     room: &dyn MemoryGate,
     drain: &mut dyn FnMut(&mut Document) -> io::Result<()>,
-) -> io::Result<Result<Streamed, Refusal>> {
+) -> io::Result<Result<Streamed, KinetoRefusal>> {
     let mut buf = vec![0; block.max(1)];
     let mut filled = 0;
     loop {
@@ -183,7 +184,7 @@ fn blocks(
         let is_full = filled == buf.len();
         let text = if is_full { 2 * buf.len() } else { buf.len() } as u64 + looked_back_on(source, document);
         if let Err(e) = room.hold(document.held(text)) {
-            return Ok(Err(Refusal::OutOfMemory(e)));
+            return Ok(Err(KinetoRefusal::OutOfMemory(e)));
         }
         if is_full {
             // A single value is larger than the buffer.

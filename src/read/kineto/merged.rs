@@ -54,11 +54,11 @@ pub(super) fn parts(input: Input, start: &FileStart) -> Vec<Input> {
     let found = if is_likely { Scan::of(&input).and_then(|scan| scan.found()) } else { None };
     match found {
         None => vec![input],
-        Some(Found::Mixed(why)) => {
+        Some(ScanEnd::Mixed(why)) => {
             let process = Some(ProcessPart { key: PartKey::Mixed(why), index: 0, count: 1, rows: None });
             vec![Input { process, ..input }]
         }
-        Some(Found::Ranks(ranks)) => {
+        Some(ScanEnd::Ranks(ranks)) => {
             let count = ranks.len() as u64;
             let part = |(index, (rank, (mark, rows))): (u64, (u32, (RankMark, u64)))| Input {
                 shown: format!("{} (rank {rank})", input.shown),
@@ -76,7 +76,7 @@ pub(crate) fn rows(input: &Input) -> Option<u64> {
 }
 
 /// What a scan tells.
-enum Found {
+enum ScanEnd {
     /// The ranks, each with its mark and its number of rows.
     Ranks(BTreeMap<u32, (RankMark, u64)>),
     /// Several ranks that cannot be told apart: why.
@@ -109,12 +109,12 @@ impl Scan {
         is_bounded.then_some(scan)
     }
 
-    fn found(self) -> Option<Found> {
+    fn found(self) -> Option<ScanEnd> {
         let per_mille = |marked: u64| (marked * 1000).checked_div(self.all).unwrap_or(0);
         let sum = |of: &mut dyn Iterator<Item = u64>| per_mille(of.sum());
         let mixed = |ranks: usize, what: &str, share: u64| {
             let share = format!("{}.{} %", share / 10, share % 10);
-            Some(Found::Mixed(format!("a merged file of {ranks} ranks, and {what} only {share} of its rows")))
+            Some(ScanEnd::Mixed(format!("a merged file of {ranks} ranks, and {what} only {share} of its rows")))
         };
         if self.labels.len() > 1 {
             let names: Vec<&str> = self.labels.keys().map(|l| l.trim_matches(['[', ']', ' '])).collect();
@@ -123,7 +123,7 @@ impl Scan {
                 Some(ranks) if share >= MARKED_PER_MILLE => {
                     let of =
                         |(rank, (label, rows)): (u32, (&String, &u64))| (rank, (RankMark::Label(label.clone()), *rows));
-                    Some(Found::Ranks(ranks.into_iter().zip(&self.labels).map(of).collect()))
+                    Some(ScanEnd::Ranks(ranks.into_iter().zip(&self.labels).map(of).collect()))
                 }
                 _ => mixed(names.len(), "labels as `[TP00]` name the rank of", share),
             };
@@ -134,7 +134,7 @@ impl Scan {
                 return mixed(self.arguments.len(), "the argument `rank` names the rank of", share);
             }
             let of = |(rank, rows): (u32, u64)| (rank, (RankMark::Argument, rows));
-            return Some(Found::Ranks(self.arguments.into_iter().map(of).collect()));
+            return Some(ScanEnd::Ranks(self.arguments.into_iter().map(of).collect()));
         }
         let mut ranks: BTreeMap<u32, (BTreeSet<String>, u64)> = BTreeMap::new();
         for (pid, rank) in &self.names {
@@ -151,7 +151,7 @@ impl Scan {
             return mixed(ranks.len(), "the names of processes name the rank of", share);
         }
         let of = |(rank, (pids, rows))| (rank, (RankMark::Processes(pids), rows));
-        Some(Found::Ranks(ranks.into_iter().map(of).collect()))
+        Some(ScanEnd::Ranks(ranks.into_iter().map(of).collect()))
     }
 }
 
@@ -225,7 +225,7 @@ impl MemoryGate for SmallValues {
 mod tests {
     use super::*;
 
-    fn found(events: &[&str]) -> Option<Found> {
+    fn found(events: &[&str]) -> Option<ScanEnd> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.json");
         std::fs::write(&path, format!("{{\"traceEvents\": [{}]}}", events.join(","))).unwrap();
@@ -241,12 +241,12 @@ mod tests {
     #[test]
     fn a_mark_on_every_row_tells_the_ranks_apart_and_a_mark_on_some_rows_does_not() {
         let (a, b) = (row("\"[TP00] 1\"", ""), row("\"[TP01] 1\"", ""));
-        let Some(Found::Ranks(ranks)) = found(&[&a, &b, &b]) else { panic!("labels on all rows") };
+        let Some(ScanEnd::Ranks(ranks)) = found(&[&a, &b, &b]) else { panic!("labels on all rows") };
         assert_eq!(ranks.iter().map(|(rank, (_, rows))| (*rank, *rows)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
-        let Some(Found::Mixed(why)) = found(&[&a, &b, &row("7", "")]) else { panic!("a row without a label") };
+        let Some(ScanEnd::Mixed(why)) = found(&[&a, &b, &row("7", "")]) else { panic!("a row without a label") };
         assert!(why.contains("2 ranks") && why.contains("66.6 %"), "{why}");
         let (a, b) = (row("1", "\"rank\": 4, \"pid_raw\": 1"), row("100000001", "\"rank\": 5"));
-        assert!(matches!(found(&[&a, &b]), Some(Found::Ranks(r)) if r.keys().eq(&[4, 5])));
+        assert!(matches!(found(&[&a, &b]), Some(ScanEnd::Ranks(r)) if r.keys().eq(&[4, 5])));
     }
 
     #[test]

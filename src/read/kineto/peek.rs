@@ -1,6 +1,6 @@
 //! What the head of a file says: whether it is a trace, and its rank if that precedes the events.
 
-use super::document::{Document, Refusal};
+use super::document::{Document, KinetoRefusal};
 use super::load::refused;
 use crate::error::ReadError;
 use crate::format::FileStart;
@@ -26,7 +26,7 @@ pub(super) fn peek(input: &Input, start: &FileStart) -> Result<Option<u32>, Read
     };
     match seen {
         Ok(()) => Ok(document.meta.rank),
-        Err(Refusal::NoEvents) => Ok(None),
+        Err(KinetoRefusal::NoEvents) => Ok(None),
         Err(other) => Err(refused(input, other)),
     }
 }

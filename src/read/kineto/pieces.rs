@@ -15,20 +15,20 @@ mod queue;
 
 use crate::input::PartKey;
 use crate::kineto::cursor::Cursor;
-use crate::kineto::document::{Document, EventsEnd, Refusal, next_event};
+use crate::kineto::document::{Document, EventsEnd, KinetoRefusal, next_event};
 use crate::kineto::event::EventReader;
 use crate::kineto::gaps::Gaps;
 use crate::kineto::number::Fraction;
 use crate::options::LoadOptions;
 use crate::room::MemoryGate;
-use crate::source::{ByteCount, Range};
-use queue::{Next, PieceResult, Queue};
+use crate::source::{ByteCount, FileRange};
+use queue::{Next, PieceQueue, PieceResult};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The result of reading a piece: its columns, where it started and stopped, and how.
-struct Piece {
+struct ReadPiece {
     reader: EventReader,
     start: u64,
     end: u64,
@@ -48,13 +48,13 @@ pub(crate) fn read_pieces(
     options: LoadOptions,
     count: &ByteCount,
     room: &dyn MemoryGate,
-) -> io::Result<Result<u64, Refusal>> {
+) -> io::Result<Result<u64, KinetoRefusal>> {
     let from = document.offset();
     let threads = rayon::current_num_threads().max(1);
     let pieces = usize::try_from(size.saturating_sub(from).div_ceil(piece_len as u64)).map_err(io::Error::other)?;
     let ahead = AHEAD * threads;
     let text = (ahead * (piece_len + far(piece_len))) as u64;
-    let queue = Queue::new(pieces, ahead);
+    let queue = PieceQueue::new(pieces, ahead);
     let fraction = document.reader.fraction;
     let part = document.reader.part.clone();
     let worker = || PieceReader { queue: &queue, fraction, part: part.clone(), buf: Vec::new(), gaps: Gaps::default() };
@@ -81,7 +81,7 @@ pub(crate) fn read_pieces(
                         return Ok(Ok(at));
                     }
                     if let Err(e) = room.hold(document.held(text)) {
-                        return Ok(Err(Refusal::OutOfMemory(e)));
+                        return Ok(Err(KinetoRefusal::OutOfMemory(e)));
                     }
                 }
                 Next::End => return Ok(Ok(at)),
@@ -95,7 +95,7 @@ pub(crate) fn read_pieces(
 }
 
 /// Appends a piece. `false`: the rest of the file must be read in order.
-fn join(document: &mut Document, at: &mut u64, piece: Option<Box<Piece>>) -> bool {
+fn join(document: &mut Document, at: &mut u64, piece: Option<Box<ReadPiece>>) -> bool {
     // If the piece is missing, its guess was not where the previous one stopped.
     let Some(piece) = piece.filter(|p| p.start == *at) else { return false };
     document.reader.append(piece.reader);
@@ -117,7 +117,7 @@ fn far(piece_len: usize) -> usize {
 
 /// A thread that reads pieces. It reuses its buffer and learned gaps, because fresh memory and learning again are slow.
 struct PieceReader<'a> {
-    queue: &'a Queue,
+    queue: &'a PieceQueue,
     fraction: Fraction,
     part: Option<Arc<PartKey>>,
     buf: Vec<u8>,
@@ -142,7 +142,7 @@ impl PieceReader<'_> {
         options: LoadOptions,
         count: &ByteCount,
     ) -> PieceResult {
-        let mut range = Range::open(path, start, count)?;
+        let mut range = FileRange::open(path, start, count)?;
         let mut filled = range.read_up_to(len + OVERRUN, 0, &mut self.buf)?;
         // Compute the next piece's guess in the same way as that piece does.
         let guess = |buf: &[u8]| buf.get(len..).and_then(|next| next_event(next, 1)).map(|i| len + i);
@@ -168,6 +168,6 @@ impl PieceReader<'_> {
         self.gaps = reader.take_gaps();
         let Ok(how) = how else { return Ok(None) };
         let (start, end) = (start + begin as u64, start + c.pos as u64);
-        Ok(Some(Box::new(Piece { reader, start, end, how })))
+        Ok(Some(Box::new(ReadPiece { reader, start, end, how })))
     }
 }

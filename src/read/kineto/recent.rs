@@ -4,14 +4,14 @@
 /// Number of cached texts.
 const KEPT: usize = 8;
 
-struct Entry<const N: usize> {
+struct RecentEntry<const N: usize> {
     texts: [Vec<u8>; N],
     meaning: u32,
 }
 
 /// Numbers for the last texts, where `N` texts as written in the file form one key.
 pub(crate) struct LookupCache<const N: usize> {
-    entries: Vec<Entry<N>>,
+    entries: Vec<RecentEntry<N>>,
     /// The slot of the oldest entry, which is replaced next.
     next: usize,
 }
@@ -30,7 +30,7 @@ impl<const N: usize> LookupCache<N> {
 
     pub(crate) fn remember(&mut self, texts: [&[u8]; N], meaning: u32) {
         if self.entries.len() < KEPT {
-            self.entries.push(Entry { texts: std::array::from_fn(|_| Vec::new()), meaning });
+            self.entries.push(RecentEntry { texts: std::array::from_fn(|_| Vec::new()), meaning });
         }
         if let Some(oldest) = self.entries.get_mut(self.next) {
             for (kept, text) in oldest.texts.iter_mut().zip(texts) {

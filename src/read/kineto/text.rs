@@ -9,12 +9,12 @@ use std::collections::HashSet;
 
 /// Interns the texts of one piece of a file.
 #[derive(Default)]
-pub(crate) struct Texts {
+pub(crate) struct PieceTexts {
     /// Texts that contain control characters: each occurrence is counted, not only the first.
     odd: HashSet<StrId>,
 }
 
-impl Texts {
+impl PieceTexts {
     /// The interned text of a token; for a bare one, the raw text.
     #[inline]
     pub(crate) fn intern(&mut self, token: Token, buf: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {

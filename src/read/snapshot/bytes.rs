@@ -8,7 +8,7 @@ use crate::source::{Source, SourceError};
 const BLOCK: usize = 256 << 10;
 
 /// A stream with a block of look-ahead.
-pub(crate) struct Bytes {
+pub(crate) struct PickleBytes {
     source: Box<dyn Source>,
     block: Vec<u8>,
     /// Next byte in `block`, and end of the valid ones.
@@ -23,7 +23,7 @@ pub(crate) struct Bytes {
     is_done: bool,
 }
 
-impl Bytes {
+impl PickleBytes {
     pub(crate) fn new(source: Box<dyn Source>) -> Self {
         Self { source, block: vec![0; BLOCK], at: 0, end: 0, base: 0, long: Vec::new(), damage: None, is_done: false }
     }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 /// Rows that are taken: the end of each range by its start. Rows are taken in the order of the file, so that this is one
 /// range in all but odd files.
 #[derive(Debug, Default)]
-pub struct Claims(BTreeMap<u32, u32>);
+pub struct RowClaims(BTreeMap<u32, u32>);
 
-impl Claims {
+impl RowClaims {
     /// Takes these rows; false if one of them is taken.
     pub(crate) fn claim(&mut self, first: u32, len: u32) -> bool {
         let end = first.saturating_add(len);
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn rows_are_taken_once() {
-        let mut claims = Claims::default();
+        let mut claims = RowClaims::default();
         assert!(claims.claim(0, 10) && claims.claim(10, 5) && claims.claim(20, 2));
         assert!(!claims.claim(0, 1) && !claims.claim(14, 2) && !claims.claim(21, 1) && !claims.claim(18, 10));
         assert!(claims.claim(15, 5) && !claims.claim(15, 5) && claims.claim(22, 1));

@@ -3,7 +3,7 @@
 //! A list of entries, blocks or segments is only a range of rows. A list of frames is a list of numbers until it is
 //! used as a stack, and then the number of that stack. Everything else (settings, the dict at the top) is kept as it is.
 
-use super::store::{StackId, Stacks};
+use super::store::{SnapshotStacks, StackId};
 use hta_trace::strings::StrId;
 
 /// What a row is of.
@@ -121,7 +121,7 @@ pub(crate) enum Unfit {
 
 /// A list that something else has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shared;
+pub(crate) struct SharedList;
 
 /// All containers of a file.
 #[derive(Default)]
@@ -294,7 +294,7 @@ impl Containers {
     }
 
     /// The stack that a list of frames is; `None` if it is something else.
-    pub(crate) fn stack(&mut self, list: Value, stacks: &mut Stacks) -> Option<StackId> {
+    pub(crate) fn stack(&mut self, list: Value, stacks: &mut SnapshotStacks) -> Option<StackId> {
         match self.object(list)? {
             Object::EmptyList => Some(StackId::NONE),
             Object::Stack(stack) => Some(stack),
@@ -319,13 +319,13 @@ impl Containers {
     }
 
     /// Takes the values of a list of anything but frames; an error if another place has taken them.
-    pub(crate) fn take(&mut self, list: Value) -> Result<Vec<Value>, Shared> {
+    pub(crate) fn take(&mut self, list: Value) -> Result<Vec<Value>, SharedList> {
         let values = match self.object(list) {
             Some(Object::Rows { kind, first, len }) => vec![Value::Rows { kind, first, len }],
             Some(Object::Items(place)) => {
                 self.items.get_mut(place as usize).map(|i| std::mem::take(&mut i.values)).unwrap_or_default()
             }
-            Some(Object::Taken) => return Err(Shared),
+            Some(Object::Taken) => return Err(SharedList),
             _ => return Ok(Vec::new()),
         };
         self.close(list, Object::Taken);

@@ -1,12 +1,12 @@
 //! Loads a memory snapshot: runs the pickle and takes what lies at its top apart.
 
-use super::bytes::Bytes;
-use super::container::{Containers, Object, RowKind, Shared, Value};
+use super::bytes::PickleBytes;
+use super::container::{Containers, Object, RowKind, SharedList, Value};
 use super::error::{Problem, SnapshotError};
 use super::keys;
 use super::kind::open_pickle;
-use super::machine::Machine;
-use super::rows::Rows;
+use super::machine::PickleMachine;
+use super::rows::SnapshotRowList;
 use super::store::{DeviceHistory, Generation, Segment, Snapshot};
 use crate::files::Location;
 use crate::source::{ByteCount, Source};
@@ -41,7 +41,7 @@ pub fn load_snapshot(
 /// # Errors
 /// As [`load_snapshot`].
 pub fn read_snapshot(source: Box<dyn Source>, limit: Option<MemoryLimit>) -> Result<Snapshot, Problem> {
-    let mut machine = Machine::new(Bytes::new(source), limit);
+    let mut machine = PickleMachine::new(PickleBytes::new(source), limit);
     match machine.run() {
         Ok(top) => whole(machine, top),
         Err(Problem::Cut { expected, byte }) => rest_of_cut(machine, expected, byte),
@@ -51,7 +51,7 @@ pub fn read_snapshot(source: Box<dyn Source>, limit: Option<MemoryLimit>) -> Res
 
 /// The parts of a snapshot as values.
 #[derive(Default)]
-struct Parts {
+struct SnapshotParts {
     segments: Option<Value>,
     traces: Vec<Value>,
     settings: Option<Value>,
@@ -59,28 +59,30 @@ struct Parts {
     host_traces: Vec<Value>,
 }
 
-fn whole(mut machine: Machine, top: Value) -> Result<Snapshot, Problem> {
+fn whole(mut machine: PickleMachine, top: Value) -> Result<Snapshot, Problem> {
     let c = &mut machine.containers;
     let top = c.resolved(top);
     if c.get(top, keys::ENTRIES).is_some() && c.get(top, keys::PG_CONFIG).is_some() {
         return Err(Problem::FlightRecorder);
     }
     let parts = match c.object(top) {
-        Some(Object::Map(_)) if c.get(top, keys::SEGMENTS).is_some() => Parts {
+        Some(Object::Map(_)) if c.get(top, keys::SEGMENTS).is_some() => SnapshotParts {
             segments: c.get(top, keys::SEGMENTS),
             traces: c.get(top, keys::DEVICE_TRACES).and_then(|v| c.take(v).ok()).unwrap_or_default(),
             settings: c.get(top, keys::ALLOCATOR_SETTINGS),
             host_segments: c.get(top, keys::HOST_SEGMENTS),
             host_traces: c.get(top, keys::HOST_TRACES).and_then(|v| c.take(v).ok()).unwrap_or_default(),
         },
-        Some(Object::Rows { kind: RowKind::Segment, .. }) => Parts { segments: Some(top), ..Parts::default() },
+        Some(Object::Rows { kind: RowKind::Segment, .. }) => {
+            SnapshotParts { segments: Some(top), ..SnapshotParts::default() }
+        }
         _ => return Err(Problem::Other { what: "a Python pickle of another kind, without `segments`" }),
     };
     assemble(machine, parts)
 }
 
 /// A cut file can be used if its segments are complete: then the key after them was read.
-fn rest_of_cut(mut machine: Machine, expected: &'static str, byte: u64) -> Result<Snapshot, Problem> {
+fn rest_of_cut(mut machine: PickleMachine, expected: &'static str, byte: u64) -> Result<Snapshot, Problem> {
     if let [top] = machine.stack[..]
         && machine.containers.get(top, keys::SEGMENTS).is_some()
     {
@@ -94,7 +96,7 @@ fn rest_of_cut(mut machine: Machine, expected: &'static str, byte: u64) -> Resul
         None => Problem::Cut { expected, byte },
     };
     let mut stack = std::mem::take(&mut machine.stack).into_iter().skip(1).peekable();
-    let mut parts = Parts::default();
+    let mut parts = SnapshotParts::default();
     while let Some(key) = stack.next() {
         let Some(value) = stack.next() else { break };
         match key {
@@ -120,9 +122,9 @@ fn rest_of_cut(mut machine: Machine, expected: &'static str, byte: u64) -> Resul
     assemble(machine, parts)
 }
 
-fn assemble(machine: Machine, parts: Parts) -> Result<Snapshot, Problem> {
+fn assemble(machine: PickleMachine, parts: SnapshotParts) -> Result<Snapshot, Problem> {
     let read = machine.bytes.offset();
-    let Machine { containers: mut c, mut rows, .. } = machine;
+    let PickleMachine { containers: mut c, mut rows, .. } = machine;
     let segments = segments_of(parts.segments, &mut c, &mut rows);
     let host_segments = segments_of(parts.host_segments, &mut c, &mut rows);
     let mut histories: Vec<DeviceHistory> = Vec::new();
@@ -192,7 +194,7 @@ fn assemble(machine: Machine, parts: Parts) -> Result<Snapshot, Problem> {
 }
 
 /// The segments of a list.
-fn segments_of(list: Option<Value>, c: &mut Containers, rows: &mut Rows) -> Vec<Segment> {
+fn segments_of(list: Option<Value>, c: &mut Containers, rows: &mut SnapshotRowList) -> Vec<Segment> {
     let mut all = Vec::new();
     for range in claimed(list, RowKind::Segment, c, rows) {
         all.extend_from_slice(rows.segments.get(range.start as usize..range.end as usize).unwrap_or_default());
@@ -201,16 +203,16 @@ fn segments_of(list: Option<Value>, c: &mut Containers, rows: &mut Rows) -> Vec<
 }
 
 /// The entries of a device's list.
-fn runs(list: Value, c: &mut Containers, rows: &mut Rows) -> Vec<Range<u32>> {
+fn runs(list: Value, c: &mut Containers, rows: &mut SnapshotRowList) -> Vec<Range<u32>> {
     claimed(Some(list), RowKind::Entry, c, rows)
 }
 
 /// The rows of a list, or rows by themselves, that no other place has.
-fn claimed(list: Option<Value>, of: RowKind, c: &mut Containers, rows: &mut Rows) -> Vec<Range<u32>> {
+fn claimed(list: Option<Value>, of: RowKind, c: &mut Containers, rows: &mut SnapshotRowList) -> Vec<Range<u32>> {
     let values = match list {
         None => Vec::new(),
         Some(alone @ Value::Rows { .. }) => vec![alone],
-        Some(list) => c.take(list).unwrap_or_else(|Shared| {
+        Some(list) => c.take(list).unwrap_or_else(|SharedList| {
             rows.shared(None);
             Vec::new()
         }),

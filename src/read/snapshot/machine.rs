@@ -4,11 +4,11 @@
 //! one value. So the stack stays small whether the writer fills lists in batches, as Python does, or at once, as
 //! PyTorch's own writer does.
 
-use super::bytes::Bytes;
+use super::bytes::PickleBytes;
 use super::container::{Containers, DEEPEST, Object, Unfit, Value};
 use super::error::Problem;
 use super::opcode::{op, refused_name};
-use super::rows::Rows;
+use super::rows::SnapshotRowList;
 use hta_base::units::MemoryLimit;
 use hta_trace::strings::StrId;
 
@@ -49,8 +49,8 @@ impl Memo {
     }
 }
 
-pub(crate) struct Machine {
-    pub(crate) bytes: Bytes,
+pub(crate) struct PickleMachine {
+    pub(crate) bytes: PickleBytes,
     pub(crate) stack: Vec<Value>,
     /// Heights of the stack at which marks were set.
     marks: Vec<usize>,
@@ -59,12 +59,12 @@ pub(crate) struct Machine {
     /// a container before it is filled, PyTorch's own writer after.
     made: Option<Memo>,
     pub(crate) containers: Containers,
-    pub(crate) rows: Rows,
+    pub(crate) rows: SnapshotRowList,
     limit: Option<MemoryLimit>,
 }
 
-impl Machine {
-    pub(crate) fn new(bytes: Bytes, limit: Option<MemoryLimit>) -> Self {
+impl PickleMachine {
+    pub(crate) fn new(bytes: PickleBytes, limit: Option<MemoryLimit>) -> Self {
         Self {
             bytes,
             stack: Vec::new(),
@@ -72,7 +72,7 @@ impl Machine {
             memo: Vec::new(),
             made: None,
             containers: Containers::default(),
-            rows: Rows::new(),
+            rows: SnapshotRowList::new(),
             limit,
         }
     }

@@ -24,11 +24,11 @@ pub use error::{Problem, SnapshotError};
 pub use kind::{MemoryFile, memory_file};
 pub use load::{load_snapshot, read_snapshot};
 pub use store::{
-    Action, Annotation, Block, BlockState, DeviceHistory, Entry, Frame, Generation, Overflow, Segment, Snapshot,
-    StackId, Stacks,
+    Action, Annotation, BlockState, DeviceHistory, Entry, Frame, Generation, MemoryBlock, Overflow, Segment, Snapshot,
+    SnapshotStacks, StackId,
 };
 pub use timeline::{
-    CATEGORIES, MemoryTimeline, Sizes, TimelineAction, TimelineRow, is_timeline, load_timeline, read_timeline,
+    CATEGORIES, MemoryTimeline, MemoryTimelineRow, Sizes, TimelineAction, is_timeline, load_timeline, read_timeline,
 };
 
 /// Whether a file that begins with these bytes is a pickle of a protocol that snapshots use.

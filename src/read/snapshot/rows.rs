@@ -1,11 +1,11 @@
 //! Turns a dict that closes into what its keys say it is: an entry, frame, block, segment or annotation, as a row of
 //! columns.
 
-use super::claims::Claims;
-use super::container::{Containers, Object, RowKind, Shared, Value};
+use super::claims::RowClaims;
+use super::container::{Containers, Object, RowKind, SharedList, Value};
 use super::json::Budget;
 use super::keys;
-use super::store::{Action, Annotation, Block, BlockState, Entry, Frame, Segment, StackId, Stacks};
+use super::store::{Action, Annotation, BlockState, Entry, Frame, MemoryBlock, Segment, SnapshotStacks, StackId};
 use hashbrown::HashMap;
 use hta_base::health::{Counter, Health};
 use hta_trace::strings::{Interner, StrId};
@@ -24,11 +24,11 @@ pub(crate) struct Past {
 }
 
 /// All rows of a file.
-pub(crate) struct Rows {
+pub(crate) struct SnapshotRowList {
     pub(crate) texts: Interner,
-    pub(crate) stacks: Stacks,
+    pub(crate) stacks: SnapshotStacks,
     pub(crate) entries: Vec<Entry>,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<MemoryBlock>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) annotations: Vec<Annotation>,
     pub(crate) pasts: Vec<Past>,
@@ -37,7 +37,7 @@ pub(crate) struct Rows {
     stream_places: HashMap<i64, u16>,
     pub(crate) json: Budget,
     /// Entries, blocks and segments that a device or segment has.
-    claims: [Claims; 3],
+    claims: [RowClaims; 3],
     pub(crate) health: Health,
     /// What tells the generations apart.
     pub(crate) has_time: bool,
@@ -48,11 +48,11 @@ pub(crate) struct Rows {
     last_stream: u16,
 }
 
-impl Rows {
+impl SnapshotRowList {
     pub(crate) fn new() -> Self {
         Self {
             texts: keys::interner(),
-            stacks: Stacks::default(),
+            stacks: SnapshotStacks::default(),
             entries: Vec::new(),
             blocks: Vec::new(),
             segments: Vec::new(),
@@ -73,7 +73,7 @@ impl Rows {
 
     pub(crate) fn held_bytes(&self) -> u64 {
         (self.entries.len() * size_of::<Entry>()
-            + self.blocks.len() * size_of::<Block>()
+            + self.blocks.len() * size_of::<MemoryBlock>()
             + self.segments.len() * size_of::<Segment>()
             + self.annotations.len() * size_of::<Annotation>()
             + self.pasts.len() * size_of::<Past>()) as u64
@@ -276,8 +276,9 @@ impl Rows {
         Object::Frame(self.stacks.frame(frame))
     }
 
-    fn block(&mut self, pairs: &[Value], c: &mut Containers, byte: u64) -> Block {
-        let mut block = Block { address: 0, bytes: 0, requested: 0, state: BlockState::Unknown, stack: StackId::NONE };
+    fn block(&mut self, pairs: &[Value], c: &mut Containers, byte: u64) -> MemoryBlock {
+        let mut block =
+            MemoryBlock { address: 0, bytes: 0, requested: 0, state: BlockState::Unknown, stack: StackId::NONE };
         let (mut requested, mut past) = (None, None);
         for (key, value) in pairs_of(pairs) {
             match key.text().unwrap_or_default() {
@@ -360,7 +361,7 @@ impl Rows {
                 keys::FRAMES => segment.stack = self.stack(value, c, byte),
                 keys::BLOCKS => match c.take(value) {
                     Ok(values) => (segment.first_block, segment.block_count) = self.block_range(&values, byte),
-                    Err(Shared) => self.shared(Some(byte)),
+                    Err(SharedList) => self.shared(Some(byte)),
                 },
                 _ => {}
             }
@@ -382,7 +383,7 @@ impl Rows {
                         continue;
                     }
                     let range = *first as usize..(*first as usize).saturating_add(*len as usize);
-                    let copied: Vec<Block> = self.blocks.get(range).unwrap_or_default().to_vec();
+                    let copied: Vec<MemoryBlock> = self.blocks.get(range).unwrap_or_default().to_vec();
                     self.blocks.extend(copied);
                 }
                 _ => self.unusable(byte),

@@ -105,7 +105,7 @@ pub enum BlockState {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Block {
+pub struct MemoryBlock {
     pub address: u64,
     pub bytes: i64,
     /// Bytes that the program asked for; of an inactive block a left-over value.
@@ -178,7 +178,7 @@ impl DeviceHistory {
 
 /// Frames and stacks, each kept once.
 #[derive(Default)]
-pub struct Stacks {
+pub struct SnapshotStacks {
     frames: Vec<Frame>,
     frame_table: HashTable<u32>,
     /// Frames of all stacks, and the end of each stack among them.
@@ -188,7 +188,7 @@ pub struct Stacks {
     hasher: DefaultHashBuilder,
 }
 
-impl Stacks {
+impl SnapshotStacks {
     pub(super) fn frame(&mut self, frame: Frame) -> u32 {
         let key = |f: &Frame| (f.file.0, f.function.0, f.line);
         let (frames, hasher) = (&self.frames, &self.hasher);
@@ -280,12 +280,12 @@ pub enum Generation {
 pub struct Snapshot {
     pub generation: Generation,
     pub texts: Interner,
-    pub stacks: Stacks,
+    pub stacks: SnapshotStacks,
     /// Segments of the devices, in the order of the file.
     pub segments: Vec<Segment>,
     /// Segments of pinned memory of the host.
     pub host_segments: Vec<Segment>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<MemoryBlock>,
     pub(super) entries: Vec<Entry>,
     /// One a device, in the order of the file; devices without entries are left out.
     pub histories: Vec<DeviceHistory>,
@@ -298,7 +298,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    pub fn blocks(&self, segment: &Segment) -> &[Block] {
+    pub fn blocks(&self, segment: &Segment) -> &[MemoryBlock] {
         let first = segment.first_block as usize;
         self.blocks.get(first..first + segment.block_count as usize).unwrap_or_default()
     }

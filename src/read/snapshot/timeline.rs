@@ -3,7 +3,7 @@
 //! The raw form is a list of `[time ns, action, bytes, category]`; the other is `[times us, sizes]`, where a row of sizes
 //! is a 0 and the bytes of the eight categories. Neither names its device.
 
-use super::bytes::Bytes;
+use super::bytes::PickleBytes;
 use super::error::{Problem, SnapshotError};
 use crate::files::Location;
 use crate::source::{ByteCount, Source, open, packing};
@@ -29,7 +29,7 @@ pub enum TimelineAction {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct TimelineRow {
+pub struct MemoryTimelineRow {
     /// `None`: before the recording.
     pub ts_ns: Option<i64>,
     pub action: TimelineAction,
@@ -41,7 +41,7 @@ pub struct TimelineRow {
 /// A memory timeline. Rows are in the order of the file.
 #[derive(Default)]
 pub struct MemoryTimeline {
-    pub rows: Vec<TimelineRow>,
+    pub rows: Vec<MemoryTimelineRow>,
     pub health: Health,
 }
 
@@ -88,7 +88,7 @@ pub fn load_timeline(
 /// As [`load_timeline`].
 pub fn read_timeline(source: Box<dyn Source>, limit: Option<MemoryLimit>) -> Result<MemoryTimeline, Problem> {
     let reader = Reader {
-        tokens: Tokens { bytes: Bytes::new(source), ahead: None },
+        tokens: ListTokens { bytes: PickleBytes::new(source), ahead: None },
         limit,
         timeline: MemoryTimeline::default(),
         first: Vec::new(),
@@ -101,24 +101,24 @@ pub fn read_timeline(source: Box<dyn Source>, limit: Option<MemoryLimit>) -> Res
 }
 
 /// A number as it is written, and as an integer.
-type Number = (f64, i64);
+type WrittenNumber = (f64, i64);
 
-enum Token {
+enum ListToken {
     Open,
     Close,
-    Number(Number),
+    Number(WrittenNumber),
     End,
 }
 
 /// The tokens of lists of numbers.
-struct Tokens {
-    bytes: Bytes,
+struct ListTokens {
+    bytes: PickleBytes,
     /// The byte behind a number.
     ahead: Option<u8>,
 }
 
-impl Tokens {
-    fn next(&mut self) -> Result<Token, Problem> {
+impl ListTokens {
+    fn next(&mut self) -> Result<ListToken, Problem> {
         let mut text: Vec<u8> = Vec::new();
         loop {
             let at = self.bytes.offset();
@@ -137,27 +137,27 @@ impl Tokens {
                     self.ahead = byte;
                     let text = std::str::from_utf8(&text).unwrap_or_default();
                     let value: f64 = text.parse().map_err(|_| malformed("a number", text, at))?;
-                    return Ok(Token::Number((value, text.parse().unwrap_or(value.round() as i64))));
+                    return Ok(ListToken::Number((value, text.parse().unwrap_or(value.round() as i64))));
                 }
-                Some(b'[') => return Ok(Token::Open),
-                Some(b']') => return Ok(Token::Close),
+                Some(b'[') => return Ok(ListToken::Open),
+                Some(b']') => return Ok(ListToken::Close),
                 Some(b',') => {}
                 Some(b) if b.is_ascii_whitespace() => {}
                 Some(b) => {
                     return Err(malformed("lists of numbers", format!("`{}`", (b as char).escape_default()), at));
                 }
-                None => return Ok(Token::End),
+                None => return Ok(ListToken::End),
             }
         }
     }
 }
 
 struct Reader {
-    tokens: Tokens,
+    tokens: ListTokens,
     limit: Option<MemoryLimit>,
     timeline: MemoryTimeline,
     /// The first inner list: a row, or all times. What follows tells.
-    first: Vec<Number>,
+    first: Vec<WrittenNumber>,
     is_raw: Option<bool>,
     size_rows: usize,
     /// The sizes of the row before.
@@ -169,15 +169,15 @@ struct Reader {
 impl Reader {
     fn run(mut self) -> Result<MemoryTimeline, Problem> {
         let (mut depth, mut lists) = (0, 0u64);
-        let mut list: Vec<Number> = Vec::new();
+        let mut list: Vec<WrittenNumber> = Vec::new();
         loop {
             let token = self.tokens.next()?;
             let at = self.tokens.bytes.offset();
             self.check_memory(list.len())?;
             match token {
-                Token::Number(n) if depth == 2 || depth == 3 => list.push(n),
-                Token::Number(_) => return Err(malformed("lists of numbers", "a number beside them", at)),
-                Token::Open => {
+                ListToken::Number(n) if depth == 2 || depth == 3 => list.push(n),
+                ListToken::Number(_) => return Err(malformed("lists of numbers", "a number beside them", at)),
+                ListToken::Open => {
                     depth += 1;
                     if depth > DEEPEST || !list.is_empty() {
                         return Err(malformed("a memory timeline", "lists inside each other", at));
@@ -189,11 +189,11 @@ impl Reader {
                         self.is_raw = Some(false);
                     }
                 }
-                Token::Close if depth == 3 => {
+                ListToken::Close if depth == 3 => {
                     self.sizes(&std::mem::take(&mut list), at)?;
                     depth = 2;
                 }
-                Token::Close if depth == 2 => {
+                ListToken::Close if depth == 2 => {
                     if lists == 0 {
                         self.first = std::mem::take(&mut list);
                     } else if self.is_raw != Some(false) {
@@ -203,12 +203,12 @@ impl Reader {
                     lists += 1;
                     depth = 1;
                 }
-                Token::Close if depth == 1 => {
+                ListToken::Close if depth == 1 => {
                     self.take_first(at)?;
                     return Ok(self.timeline);
                 }
-                Token::Close => return Err(malformed("a memory timeline", "`]`", at)),
-                Token::End => {
+                ListToken::Close => return Err(malformed("a memory timeline", "`]`", at)),
+                ListToken::End => {
                     if self.tokens.bytes.damage.is_none() && lists < 2 {
                         return Err(Problem::Cut { expected: "rows of a memory timeline", byte: at });
                     }
@@ -223,8 +223,8 @@ impl Reader {
     }
 
     fn check_memory(&self, list: usize) -> Result<(), Problem> {
-        let numbers = (self.first.len() + list) * size_of::<Number>();
-        let held = self.timeline.rows.len() * size_of::<TimelineRow>() + numbers;
+        let numbers = (self.first.len() + list) * size_of::<WrittenNumber>();
+        let held = self.timeline.rows.len() * size_of::<MemoryTimelineRow>() + numbers;
         match self.limit {
             Some(limit) if held as u64 > limit.bytes => Err(Problem::TooLarge { limit }),
             _ => Ok(()),
@@ -256,7 +256,7 @@ impl Reader {
     }
 
     /// A row `[time ns, action, bytes, category]`.
-    fn row(&mut self, list: &[Number], at: u64) -> Result<(), Problem> {
+    fn row(&mut self, list: &[WrittenNumber], at: u64) -> Result<(), Problem> {
         let [(_, t), (_, action), (_, delta), (_, category)] = list else {
             return Err(malformed("rows of four numbers", format!("{}", list.len()), at));
         };
@@ -274,13 +274,13 @@ impl Reader {
         if self.fits(*delta, at) {
             let ts_ns = (*t >= 0 && action != TimelineAction::Preexisting).then_some(*t);
             let category = category.unwrap_or(CATEGORIES.len() as u8 - 1);
-            self.timeline.rows.push(TimelineRow { ts_ns, action, delta: *delta, category });
+            self.timeline.rows.push(MemoryTimelineRow { ts_ns, action, delta: *delta, category });
         }
         Ok(())
     }
 
     /// A row of sizes: a 0 and the level of each category.
-    fn sizes(&mut self, list: &[Number], at: u64) -> Result<(), Problem> {
+    fn sizes(&mut self, list: &[WrittenNumber], at: u64) -> Result<(), Problem> {
         let Some((us, exact)) = self.first.get(self.size_rows).copied() else {
             return Err(malformed("as many times as rows of sizes", "more sizes", at));
         };
@@ -293,7 +293,7 @@ impl Reader {
             let before = self.levels.get(usize::from(category)).copied().unwrap_or(0);
             let delta = level.saturating_sub(before);
             if delta != 0 && self.fits(delta, at) {
-                self.timeline.rows.push(TimelineRow { ts_ns, action: TimelineAction::Level, delta, category });
+                self.timeline.rows.push(MemoryTimelineRow { ts_ns, action: TimelineAction::Level, delta, category });
                 if let Some(slot) = self.levels.get_mut(usize::from(category)) {
                     *slot = *level;
                 }

@@ -7,7 +7,7 @@ const LIST: &str = include_str!("../../../data/cupti_callbacks.toml");
 
 /// The two interfaces, which count on their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Api {
+pub(crate) enum CallbackApi {
     Runtime,
     Driver,
 }
@@ -22,11 +22,11 @@ struct Callbacks {
 static CALLBACKS: LazyLock<Callbacks> = LazyLock::new(|| toml::from_str(LIST).unwrap_or_default());
 
 /// The function behind a callback id.
-pub(crate) fn function(api: Api, callback: i64) -> Option<&'static str> {
+pub(crate) fn function(api: CallbackApi, callback: i64) -> Option<&'static str> {
     let callbacks = &*CALLBACKS;
     let list = match api {
-        Api::Runtime => &callbacks.runtime,
-        Api::Driver => &callbacks.driver,
+        CallbackApi::Runtime => &callbacks.runtime,
+        CallbackApi::Driver => &callbacks.driver,
     };
     list.get(&callback.to_string()).map(String::as_str)
 }
@@ -45,7 +45,7 @@ mod tests {
         let mut names: Vec<&String> = list.runtime.values().collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|w| w[0] != w[1]), "a name stands twice");
-        assert_eq!(function(Api::Runtime, 211), Some("cudaLaunchKernel"));
-        assert_eq!(function(Api::Driver, 211), None);
+        assert_eq!(function(CallbackApi::Runtime, 211), Some("cudaLaunchKernel"));
+        assert_eq!(function(CallbackApi::Driver, 211), None);
     }
 }

@@ -10,8 +10,8 @@
 
 use super::database::{Database, Only, int, text};
 use super::gpu_names::{copy_name, set_name, wait_name};
-use super::ranges::{Ranges, Said};
-use super::rows::{GpuWork, Place, Rows};
+use super::ranges::{Said, SqliteRanges};
+use super::rows::{GpuWork, RowPlace, Rows};
 use crate::error::ReadError;
 use crate::input::{Input, PartKey};
 use crate::reading::{Reading, Unsettled};
@@ -68,7 +68,7 @@ const OUTER_CALL: i64 = 67;
 
 /// The processes of an export, in order of their ids.
 #[derive(Debug, Default)]
-pub(crate) struct Processes {
+pub(crate) struct NsysProcesses {
     /// Those with GPU work, and beside them those that launched work of which nothing is recorded.
     pub(crate) ranks: Vec<i64>,
     /// Those that only called the API.
@@ -77,13 +77,13 @@ pub(crate) struct Processes {
 
 /// # Errors
 /// When the file is damaged.
-pub(crate) fn processes(database: &Database) -> Result<Processes, ReadError> {
+pub(crate) fn processes(database: &Database) -> Result<NsysProcesses, ReadError> {
     let (mut working, mut launching, mut calling) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for table in WORK {
         database.each(table, ["globalPid"], |row| working.extend(int(row, 0).map(process_of)))?;
     }
     if working.is_empty() {
-        return Ok(Processes::default());
+        return Ok(NsysProcesses::default());
     }
     let mut launches: HashSet<i64> = HashSet::new();
     database.each("StringIds", ["id", "value"], |row| {
@@ -98,7 +98,7 @@ pub(crate) fn processes(database: &Database) -> Result<Processes, ReadError> {
     })?;
     let ranks: BTreeSet<i64> = working.union(&launching).copied().collect();
     let idle = calling.difference(&ranks).copied().collect();
-    Ok(Processes { ranks: ranks.into_iter().collect(), idle })
+    Ok(NsysProcesses { ranks: ranks.into_iter().collect(), idle })
 }
 
 /// The process of a globalPid or globalTid.
@@ -197,8 +197,8 @@ impl Export<'_> {
 }
 
 /// Where a thread's rows are.
-fn place(id: i64) -> Place {
-    Place::Thread { process: pid(process_of(id)), thread: thread_of(id) }
+fn place(id: i64) -> RowPlace {
+    RowPlace::Thread { process: pid(process_of(id)), thread: thread_of(id) }
 }
 
 /// Columns that all tables of GPU work begin with here.
@@ -304,7 +304,7 @@ fn waits(database: &Database, export: &mut Export) -> Result<(), ReadError> {
 }
 
 /// A call of the API.
-struct CallRow {
+struct NsysCall {
     span: (Option<i64>, Option<i64>),
     is_driver: bool,
     thread: i64,
@@ -313,7 +313,7 @@ struct CallRow {
 }
 
 fn calls(database: &Database, export: &mut Export) -> Result<(), ReadError> {
-    let mut outer: Vec<CallRow> = Vec::new();
+    let mut outer: Vec<NsysCall> = Vec::new();
     let mut inner: HashSet<(i64, Option<i64>)> = HashSet::new();
     let mut shown: HashMap<StrId, StrId> = HashMap::new();
     let columns = ["start", "end", "eventClass", "globalTid", "correlationId", "nameId"];
@@ -327,7 +327,7 @@ fn calls(database: &Database, export: &mut Export) -> Result<(), ReadError> {
         });
         let class = int(r, 2);
         let is_driver = class == Some(1);
-        let call = CallRow { span: (int(r, 0), int(r, 1)), is_driver, thread, correlation: int(r, 4), name };
+        let call = NsysCall { span: (int(r, 0), int(r, 1)), is_driver, thread, correlation: int(r, 4), name };
         if class == Some(OUTER_CALL) {
             outer.push(call);
         } else {
@@ -345,7 +345,7 @@ fn calls(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     Ok(())
 }
 
-impl CallRow {
+impl NsysCall {
     fn push(&self, rows: &mut Rows) {
         rows.call(self.is_driver, self.name, self.span, &place(self.thread), self.correlation);
     }
@@ -362,7 +362,7 @@ fn without_version(name: &str) -> &str {
 fn ranges(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     /// Types of ranges: pushed and popped; started and ended; the same with a registered text.
     const TYPES: [i64; 4] = [59, 60, 70, 71];
-    let mut ranges = Ranges::new(&export.rows);
+    let mut ranges = SqliteRanges::new(&export.rows);
     let columns = ["start", "end", "eventType", "globalTid", "text", "textId"];
     database.each_with(RANGES, columns, export.only("globalTid"), |r| {
         let Some(thread) = int(r, 3).filter(|id| export.is_mine(Some(*id))) else { return };

@@ -9,11 +9,11 @@
 //!
 //! One file is of one process, and so one rank. Every table exists in every file, mostly empty.
 
-use super::callbacks::{Api, function};
+use super::callbacks::{CallbackApi, function};
 use super::database::{Database, blob, int};
 use super::gpu_names::{copy_name, cupti_memory, set_name, wait_name};
-use super::ranges::{Ranges, Said};
-use super::rows::{GpuWork, Place, Rows};
+use super::ranges::{Said, SqliteRanges};
+use super::rows::{GpuWork, RowPlace, Rows};
 use crate::error::ReadError;
 use crate::input::Input;
 use crate::reading::{Reading, Unsettled};
@@ -66,8 +66,8 @@ pub(crate) fn load(database: &Database, input: &Input, how: &Reading) -> Result<
     copies(database, &mut rows)?;
     sets(database, &mut rows)?;
     waits(database, &contexts, &mut rows)?;
-    calls(database, RUNTIME, Api::Runtime, &mut rows)?;
-    calls(database, DRIVER, Api::Driver, &mut rows)?;
+    calls(database, RUNTIME, CallbackApi::Runtime, &mut rows)?;
+    calls(database, DRIVER, CallbackApi::Driver, &mut rows)?;
     overhead(database, &mut rows)?;
     markers(database, &mut rows)?;
     let meta = meta(database, &rows)?;
@@ -189,7 +189,7 @@ fn thread(id: i64) -> i64 {
     id & 0xffff_ffff
 }
 
-fn calls(database: &Database, table: &str, api: Api, rows: &mut Rows) -> Result<(), ReadError> {
+fn calls(database: &Database, table: &str, api: CallbackApi, rows: &mut Rows) -> Result<(), ReadError> {
     let mut names: HashMap<i64, StrId> = HashMap::new();
     let columns = ["start", "end", "cbid", "processId", "threadId", "correlationId"];
     database.each(table, columns, |r| {
@@ -202,8 +202,8 @@ fn calls(database: &Database, table: &str, api: Api, rows: &mut Rows) -> Result<
             let name = known.map_or_else(|| format!("cbid {callback}"), str::to_string);
             rows.columns.strings.intern(&name)
         });
-        let place = Place::Thread { process: int(r, 3).unwrap_or(0), thread: thread(int(r, 4).unwrap_or(0)) };
-        rows.call(api == Api::Driver, name, (int(r, 0), int(r, 1)), &place, int(r, 5));
+        let place = RowPlace::Thread { process: int(r, 3).unwrap_or(0), thread: thread(int(r, 4).unwrap_or(0)) };
+        rows.call(api == CallbackApi::Driver, name, (int(r, 0), int(r, 1)), &place, int(r, 5));
     })
 }
 
@@ -234,7 +234,7 @@ fn overhead(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
         };
         let name = rows.columns.strings.intern(name);
         let (process, thread) = object(int(r, 3), blob(r, 4)).unwrap_or((0, 0));
-        rows.push("overhead", name, (int(r, 0), int(r, 1)), &Place::Thread { process, thread });
+        rows.push("overhead", name, (int(r, 0), int(r, 1)), &RowPlace::Thread { process, thread });
     })
 }
 
@@ -249,11 +249,11 @@ fn markers(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
     /// Bits of the flags.
     const START: i64 = 2;
     const END: i64 = 4;
-    let mut ranges = Ranges::new(rows);
+    let mut ranges = SqliteRanges::new(rows);
     let mut started: HashMap<i64, Started> = HashMap::new();
     let mut add = |rows: &mut Rows, start: Started, end: Option<i64>, is_nested: bool| {
         let (process, thread) = start.object.unwrap_or((0, 0));
-        let place = Place::Thread { process, thread };
+        let place = RowPlace::Thread { process, thread };
         ranges.add(rows, Said::Interned(start.name), (start.time, end), place, is_nested);
     };
     let columns = ["flags", "timestamp", "id", "objectKind", "objectId", "name"];

@@ -13,7 +13,7 @@
 //! ```
 
 use super::nvtx::{Meaning, meaning};
-use super::rows::{Place, RecordedSpan, Rows};
+use super::rows::{RecordedSpan, RowPlace, Rows};
 use crate::marked_operator::{FORWARD_THREAD, is_backward_name, is_backward_node};
 use hta_base::health::Counter;
 use hta_trace::args::Arg;
@@ -28,7 +28,7 @@ pub(crate) enum Said<'a> {
     Interned(StrId),
 }
 
-struct Range {
+struct SqliteRange {
     start: i64,
     end: i64,
     /// Process and thread.
@@ -36,17 +36,17 @@ struct Range {
     /// Whether it is pushed and popped on one thread. Others are in no tree of operators.
     is_nested: bool,
     is_open: bool,
-    kind: Kind,
+    kind: RangeKind,
 }
 
-enum Kind {
+enum RangeKind {
     Annotation(StrId),
-    Operator(Operator),
+    Operator(MarkedRange),
     /// The call stack of what is inside.
     Stack(StrId),
 }
 
-struct Operator {
+struct MarkedRange {
     name: StrId,
     sequence: Option<i64>,
     record: Option<u64>,
@@ -66,7 +66,7 @@ enum SaysBackward {
     Nothing,
 }
 
-/// Arguments in the order of [`Operator::inputs`].
+/// Arguments in the order of [`MarkedRange::inputs`].
 const INPUTS: [Arg; 3] = [Arg::InputDims, Arg::InputType, Arg::ConcreteInputs];
 
 /// Kind of a range that may end on another thread than it has started on.
@@ -75,18 +75,18 @@ const START_END: &str = "StartEnd";
 /// Ranges after which memory is asked for again.
 const RANGES_BETWEEN_CHECKS: usize = 1 << 14;
 
-pub(crate) struct Ranges {
-    ranges: Vec<Range>,
+pub(crate) struct SqliteRanges {
+    ranges: Vec<SqliteRange>,
     end_of_capture: Option<i64>,
 }
 
-impl Ranges {
+impl SqliteRanges {
     /// Ranges that are still open end with what was read before.
     pub(crate) fn new(rows: &Rows) -> Self {
         Self { ranges: Vec::new(), end_of_capture: rows.last_end() }
     }
 
-    pub(crate) fn add(&mut self, rows: &mut Rows, said: Said, span: RecordedSpan, place: Place, is_nested: bool) {
+    pub(crate) fn add(&mut self, rows: &mut Rows, said: Said, span: RecordedSpan, place: RowPlace, is_nested: bool) {
         let is_open = span.1.is_none();
         let end = span.1.or_else(|| Some(self.end_of_capture?.max(span.0?)));
         if rows.how.options.device_only {
@@ -100,17 +100,17 @@ impl Ranges {
             return;
         };
         let thread = match place {
-            Place::Thread { process, thread } => (process, thread),
-            Place::Stream { device, stream } => (device, stream),
+            RowPlace::Thread { process, thread } => (process, thread),
+            RowPlace::Stream { device, stream } => (device, stream),
         };
         if self.ranges.len().is_multiple_of(RANGES_BETWEEN_CHECKS) {
-            rows.hold_beside((self.ranges.capacity() * size_of::<Range>()) as u64);
+            rows.hold_beside((self.ranges.capacity() * size_of::<SqliteRange>()) as u64);
         }
         if rows.is_refused() {
             return;
         }
         let kind = kind(rows, &said, is_nested);
-        self.ranges.push(Range { start, end, thread, is_nested, is_open, kind });
+        self.ranges.push(SqliteRange { start, end, thread, is_nested, is_open, kind });
     }
 
     pub(crate) fn push_into(self, rows: &mut Rows) {
@@ -120,14 +120,14 @@ impl Ranges {
         let around = Surroundings::of(&self.ranges);
         for (range, (stack, is_first)) in self.ranges.iter().zip(&around.of_range) {
             let (category, name) = match &range.kind {
-                Kind::Annotation(name) => ("user_annotation", *name),
-                Kind::Operator(op) => ("cpu_op", op.name),
-                Kind::Stack(_) => {
+                RangeKind::Annotation(name) => ("user_annotation", *name),
+                RangeKind::Operator(op) => ("cpu_op", op.name),
+                RangeKind::Stack(_) => {
                     rows.columns.reach(range.start, range.end.max(range.start));
                     continue;
                 }
             };
-            let place = Place::Thread { process: range.thread.0, thread: range.thread.1 };
+            let place = RowPlace::Thread { process: range.thread.0, thread: range.thread.1 };
             let span = (Some(range.start), Some(range.end));
             let Some(row) = rows.push(category, name, span, &place) else { continue };
             if range.is_open {
@@ -136,7 +136,7 @@ impl Ranges {
             if !range.is_nested && rows.how.options.event_args {
                 rows.text(row, Arg::Kind, START_END);
             }
-            let Kind::Operator(op) = &range.kind else { continue };
+            let RangeKind::Operator(op) = &range.kind else { continue };
             rows.int(row, Arg::SeqNumber, op.sequence);
             let is_on_autograd = *is_first && around.autograd_threads.get(&range.thread) == Some(&true);
             let is_backward = match op.backward {
@@ -157,7 +157,7 @@ impl Ranges {
     }
 }
 
-fn kind(rows: &mut Rows, said: &Said, is_nested: bool) -> Kind {
+fn kind(rows: &mut Rows, said: &Said, is_nested: bool) -> RangeKind {
     let interned;
     let text = match said {
         Said::Text(text) => *text,
@@ -172,15 +172,15 @@ fn kind(rows: &mut Rows, said: &Said, is_nested: bool) -> Kind {
     let whole_texts = rows.how.options.whole_range_texts;
     let mut intern = |text: &str| rows.columns.strings.intern(text);
     match found {
-        Meaning::Annotation(name) => Kind::Annotation(intern(name)),
-        Meaning::Module(name) => Kind::Annotation(intern(&name)),
-        Meaning::Stack(frames) => Kind::Stack(intern(&frames)),
+        Meaning::Annotation(name) => RangeKind::Annotation(intern(name)),
+        Meaning::Module(name) => RangeKind::Annotation(intern(&name)),
+        Meaning::Stack(frames) => RangeKind::Stack(intern(&frames)),
         Meaning::Damaged => {
             let name = intern(text);
             rows.columns.health.add(Counter::MarkerDamaged, 1, None, text);
-            Kind::Annotation(name)
+            RangeKind::Annotation(name)
         }
-        Meaning::Call(call) => Kind::Operator(Operator {
+        Meaning::Call(call) => RangeKind::Operator(MarkedRange {
             name: intern(if whole_texts { text } else { &call.name }),
             sequence: None,
             record: None,
@@ -198,7 +198,7 @@ fn kind(rows: &mut Rows, said: &Said, is_nested: bool) -> Kind {
                 name if is_backward_name(name) => SaysBackward::Function,
                 _ => SaysBackward::Nothing,
             };
-            Kind::Operator(Operator {
+            RangeKind::Operator(MarkedRange {
                 name: intern(if whole_texts { text } else { &name }),
                 sequence: marked.sequence,
                 record: marked.record,
@@ -219,7 +219,7 @@ struct Surroundings {
 }
 
 /// A range that is open while others are looked at.
-struct Open {
+struct OpenRange {
     end: i64,
     stack: Option<StrId>,
     is_in_operator: bool,
@@ -227,26 +227,26 @@ struct Open {
 }
 
 impl Surroundings {
-    fn of(ranges: &[Range]) -> Self {
+    fn of(ranges: &[SqliteRange]) -> Self {
         let mut order: Vec<usize> = (0..ranges.len()).filter(|i| ranges[*i].is_nested).collect();
         order.sort_by_key(|i| (ranges[*i].thread, ranges[*i].start, Reverse(ranges[*i].end), *i));
         let mut of_range = vec![(None, true); ranges.len()];
         let mut autograd_threads = BTreeMap::new();
         for thread in order.chunk_by(|a, b| ranges[*a].thread == ranges[*b].thread) {
             let (mut has_node, mut has_forward) = (false, false);
-            let mut open: Vec<Open> = Vec::new();
+            let mut open: Vec<OpenRange> = Vec::new();
             for &i in thread {
                 let range = &ranges[i];
                 while open.pop_if(|o| o.end <= range.start).is_some() {}
                 let (stack, is_in_operator, is_in_backward) =
                     open.last().map_or((None, false, false), |o| (o.stack, o.is_in_operator, o.is_in_backward));
                 of_range[i] = (stack, !is_in_operator);
-                let mut inside = Open { end: range.end, stack, is_in_operator, is_in_backward };
+                let mut inside = OpenRange { end: range.end, stack, is_in_operator, is_in_backward };
                 match &range.kind {
-                    Kind::Annotation(_) => {}
+                    RangeKind::Annotation(_) => {}
                     // PyProf marks the calls of the program, which autograd's threads do not run.
-                    Kind::Stack(frames) => (has_forward, inside.stack) = (true, Some(*frames)),
-                    Kind::Operator(op) => {
+                    RangeKind::Stack(frames) => (has_forward, inside.stack) = (true, Some(*frames)),
+                    RangeKind::Operator(op) => {
                         let is_node = op.backward == SaysBackward::Node;
                         has_node |= is_node;
                         has_forward |= op.is_of_pyprof || op.sequence.is_some() && !is_node && !is_in_backward;

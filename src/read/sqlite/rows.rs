@@ -18,7 +18,7 @@ pub(crate) type RecordedSpan = (Option<i64>, Option<i64>);
 
 /// Where a row runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum RowPlace {
     Stream { device: i64, stream: i64 },
     Thread { process: i64, thread: i64 },
 }
@@ -102,7 +102,7 @@ impl<'a> Rows<'a> {
         category: &'static str,
         name: StrId,
         span: RecordedSpan,
-        place: &Place,
+        place: &RowPlace,
     ) -> Option<u32> {
         let c = &mut self.columns;
         let Some((start, end)) = span.0.zip(span.1) else {
@@ -123,8 +123,8 @@ impl<'a> Rows<'a> {
         }
         let c = &mut self.columns;
         let (pid, tid) = match place {
-            Place::Stream { device, stream } => (*device, *stream),
-            Place::Thread { process, thread } => (*process, *thread),
+            RowPlace::Stream { device, stream } => (*device, *stream),
+            RowPlace::Thread { process, thread } => (*process, *thread),
         };
         let lane = *self.lanes.entry((pid, tid)).or_insert_with(|| {
             let [pid, tid] = [pid, tid].map(|id| c.strings.intern(&id.to_string()));
@@ -165,7 +165,7 @@ impl<'a> Rows<'a> {
 
     /// Adds a row of GPU work with what all have.
     pub(crate) fn work(&mut self, category: &'static str, name: StrId, work: &GpuWork) -> Option<u32> {
-        let place = Place::Stream { device: work.device.unwrap_or(0), stream: work.stream.unwrap_or(0) };
+        let place = RowPlace::Stream { device: work.device.unwrap_or(0), stream: work.stream.unwrap_or(0) };
         let row = self.push(category, name, work.span, &place)?;
         self.int(row, Arg::Device, work.device);
         self.int(row, Arg::Stream, work.stream);
@@ -191,7 +191,7 @@ impl<'a> Rows<'a> {
         is_driver: bool,
         name: StrId,
         span: RecordedSpan,
-        place: &Place,
+        place: &RowPlace,
         correlation: Option<i64>,
     ) {
         let category = if is_driver { "cuda_driver" } else { "cuda_runtime" };

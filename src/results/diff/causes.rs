@@ -33,33 +33,33 @@ const WIDTH: usize = 40;
 
 /// What became of a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum CauseState {
     Gone,
     New,
     Changed,
     Same,
 }
 
-impl State {
+impl CauseState {
     /// Causes with a smaller gain on a side are not there, percent of the time.
     pub const LEAST: f64 = 1.0;
 
     pub fn name(self) -> &'static str {
         match self {
-            State::Gone => "gone",
-            State::New => "new",
-            State::Changed => "changed",
-            State::Same => "same",
+            CauseState::Gone => "gone",
+            CauseState::New => "new",
+            CauseState::Changed => "changed",
+            CauseState::Same => "same",
         }
     }
 
     /// Of a cause with these gains, percent of the time; null: not there.
-    pub fn of(base: Option<f64>, test: Option<f64>) -> State {
+    pub fn of(base: Option<f64>, test: Option<f64>) -> CauseState {
         match (base, test) {
-            (Some(_), None) => State::Gone,
-            (None, _) => State::New,
-            (Some(base), Some(test)) if (test - base).abs() > POINTS.max(base * PCT / 100.0) => State::Changed,
-            _ => State::Same,
+            (Some(_), None) => CauseState::Gone,
+            (None, _) => CauseState::New,
+            (Some(base), Some(test)) if (test - base).abs() > POINTS.max(base * PCT / 100.0) => CauseState::Changed,
+            _ => CauseState::Same,
         }
     }
 }
@@ -67,8 +67,9 @@ impl State {
 /// The causes of a side, from its table `findings`.
 fn causes<'a>(tables: &'a [Batch]) -> BTreeMap<&'a str, FindingRow<'a>> {
     let found = tables.iter().filter(|b| b.spec.name == Findings::SPEC.name);
-    let rows =
-        found.flat_map(Findings::rows).filter(|r| r.trust != "withheld" && r.recoverable_pct >= Some(State::LEAST));
+    let rows = found
+        .flat_map(Findings::rows)
+        .filter(|r| r.trust != "withheld" && r.recoverable_pct >= Some(CauseState::LEAST));
     rows.map(|r| (r.finding_id, r)).collect()
 }
 
@@ -83,11 +84,11 @@ pub fn compare(base: &[Batch], test: &[Batch]) -> (Batch, View) {
     let (base, test) = (causes(base), causes(test));
     let ids = base.keys().chain(test.keys()).collect::<std::collections::BTreeSet<_>>();
     let gain = |of: Option<&FindingRow>| of.and_then(|r| r.recoverable_pct);
-    let mut rows: Vec<(State, &str, Option<&FindingRow>, Option<&FindingRow>)> = ids
+    let mut rows: Vec<(CauseState, &str, Option<&FindingRow>, Option<&FindingRow>)> = ids
         .into_iter()
         .map(|id| {
             let (before, after) = (base.get(id), test.get(id));
-            (State::of(gain(before), gain(after)), *id, before, after)
+            (CauseState::of(gain(before), gain(after)), *id, before, after)
         })
         .collect();
     rows.sort_by_key(|(state, id, ..)| (*state, *id));
@@ -125,14 +126,14 @@ pub fn compare(base: &[Batch], test: &[Batch]) -> (Batch, View) {
 
 #[cfg(test)]
 mod tests {
-    use super::State;
+    use super::CauseState;
 
     #[test]
     fn small_changes_of_a_gain_are_none() {
-        assert_eq!(State::of(Some(10.0), None), State::Gone);
-        assert_eq!(State::of(None, Some(1.0)), State::New);
-        assert_eq!(State::of(Some(10.0), Some(11.5)), State::Same);
-        assert_eq!(State::of(Some(10.0), Some(12.5)), State::Changed);
-        assert_eq!(State::of(Some(1.0), Some(1.9)), State::Same);
+        assert_eq!(CauseState::of(Some(10.0), None), CauseState::Gone);
+        assert_eq!(CauseState::of(None, Some(1.0)), CauseState::New);
+        assert_eq!(CauseState::of(Some(10.0), Some(11.5)), CauseState::Same);
+        assert_eq!(CauseState::of(Some(10.0), Some(12.5)), CauseState::Changed);
+        assert_eq!(CauseState::of(Some(1.0), Some(1.9)), CauseState::Same);
     }
 }

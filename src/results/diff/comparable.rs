@@ -1,7 +1,7 @@
 //! Whether two sets can be compared: what makes their steps different work, and what makes the comparison less exact.
 
 use crate::diff::population::Population;
-use crate::diff::set::{Basis, MappedRank, Side};
+use crate::diff::set::{Basis, SetRank, WorkSide};
 use hta_analysis::diagnosis::kind::CauseKind;
 use hta_analysis::diagnosis::{FindingRow, Findings};
 use hta_base::table::schema::{Batch, Table};
@@ -21,7 +21,7 @@ const OVERHEAD_POINTS: f64 = 5.0;
 
 /// What differs between two sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Differences {
+pub struct SetDifferences {
     /// Reasons for which a step of one set is other work than a step of the other.
     pub refusals: Vec<String>,
     /// Reasons for which part of a change may not come from the program.
@@ -36,8 +36,8 @@ pub fn withheld(tables: &[Batch]) -> Option<String> {
 }
 
 /// Compares what was recorded. `withheld` are the reasons for which the sets have no diagnosis, base and test.
-pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> Differences {
-    let mut out = Differences::default();
+pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDifferences {
+    let mut out = SetDifferences::default();
     let worlds = values(p, |r| r.world.map(|w| w.to_string()));
     out.refusals.extend(told("world sizes", &worlds));
     let have_steps = sides(p).map(|ranks| ranks.iter().all(|r| r.windows.iter().any(|w| w.step.is_some())));
@@ -91,7 +91,7 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> Differ
     out.warnings
         .extend(told("drivers and runtimes", &values(p, |r| r.versions.clone())).filter(|_| !p.has_two_recorders()));
     let overhead = sides(p).map(|ranks| {
-        let sum = |of: fn(&MappedRank) -> Ns| ranks.iter().map(|r| of(r)).sum::<Ns>();
+        let sum = |of: fn(&SetRank) -> Ns| ranks.iter().map(|r| of(r)).sum::<Ns>();
         percent(sum(|r| r.overhead), sum(|r| r.recorded)).unwrap_or(0.0)
     });
     if (overhead[0] - overhead[1]).abs() > OVERHEAD_POINTS {
@@ -105,12 +105,12 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> Differ
     out
 }
 
-fn sides<'a>(p: &Population<'a>) -> [Vec<&'a MappedRank>; 2] {
+fn sides<'a>(p: &Population<'a>) -> [Vec<&'a SetRank>; 2] {
     [&p.base, &p.test].map(|side| side.ranks.iter().map(|r| r.rank).collect())
 }
 
 /// The values of both sides.
-fn values(p: &Population, of: impl Fn(&MappedRank) -> Option<String>) -> [BTreeSet<String>; 2] {
+fn values(p: &Population, of: impl Fn(&SetRank) -> Option<String>) -> [BTreeSet<String>; 2] {
     sides(p).map(|ranks| ranks.into_iter().filter_map(&of).collect())
 }
 
@@ -139,7 +139,7 @@ fn similarity(p: &Population) -> Option<f64> {
             let counts_here = |step: &Option<u32>| if of_captures { step.is_none() } else { of.steps.contains(step) };
             for cell in of.rank.cells.iter().filter(|c| counts_here(&c.step)) {
                 let Some(key) = of.rank.keys.get(cell.key as usize) else { continue };
-                if key.side == Side::Host && &*key.class == "operator" {
+                if key.side == WorkSide::Host && &*key.class == "operator" {
                     *counts.entry(&key.name).or_default() += cell.count as f64;
                 }
             }

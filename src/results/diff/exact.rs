@@ -12,12 +12,12 @@ const LIMIT: i128 = 1 << 40;
 
 /// The fraction `num / den`. `den` is never 0, and positive in figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fraction {
+pub(crate) struct ExactFraction {
     pub(crate) num: i128,
     pub(crate) den: i128,
 }
 
-impl Fraction {
+impl ExactFraction {
     pub(crate) fn value(self) -> f64 {
         let g = gcd(self.num.unsigned_abs(), self.den.unsigned_abs()).max(1);
         // The gcd of two numbers of 127 bits fits into an `i128`.
@@ -25,13 +25,13 @@ impl Fraction {
         (self.num / g) as f64 / (self.den / g) as f64
     }
 
-    pub(crate) fn minus(self, base: Fraction) -> Fraction {
+    pub(crate) fn minus(self, base: ExactFraction) -> ExactFraction {
         let num = self.num.saturating_mul(base.den).saturating_sub(base.num.saturating_mul(self.den));
-        Fraction { num, den: self.den.saturating_mul(base.den) }
+        ExactFraction { num, den: self.den.saturating_mul(base.den) }
     }
 
     /// Percentage of `whole`, computed from integers; `None` if `whole` is 0.
-    pub(crate) fn percent_of(self, whole: Fraction) -> Option<f64> {
+    pub(crate) fn percent_of(self, whole: ExactFraction) -> Option<f64> {
         if whole.num == 0 {
             return None;
         }
@@ -41,7 +41,11 @@ impl Fraction {
         } else {
             self.num.checked_mul(whole.den).zip(whole.num.checked_mul(self.den))
         };
-        Some(100.0 * fraction.map_or_else(|| self.value() / whole.value(), |(num, den)| Fraction { num, den }.value()))
+        Some(
+            100.0
+                * fraction
+                    .map_or_else(|| self.value() / whole.value(), |(num, den)| ExactFraction { num, den }.value()),
+        )
     }
 }
 
@@ -80,8 +84,8 @@ impl Weights {
     }
 
     /// The mean for a sum of weighted totals.
-    pub(crate) fn mean(&self, num: i128) -> Fraction {
-        Fraction { num, den: self.den }
+    pub(crate) fn mean(&self, num: i128) -> ExactFraction {
+        ExactFraction { num, den: self.den }
     }
 
     /// The weighted total of the rank at index `rank`.
@@ -120,7 +124,7 @@ pub(crate) fn standard_error(base: Noise, test: Noise) -> Option<f64> {
 }
 
 /// Whether a change exceeds the noise; `None` if the noise is unknown.
-pub(crate) fn is_significant(delta: Fraction, error: Option<f64>) -> Option<bool> {
+pub(crate) fn is_significant(delta: ExactFraction, error: Option<f64>) -> Option<bool> {
     error.map(|e| delta.value().abs() > STANDARD_ERRORS * e)
 }
 
@@ -151,7 +155,7 @@ mod tests {
         let (base, test) = (Noise::of(&[10.0, 12.0, 11.0]), Noise::of(&[13.0, 12.0, 14.0]));
         // Both have standard deviation 1, so the error is sqrt(2 / 3) = 0.816.
         let error = standard_error(base, test);
-        let whole = |num| Fraction { num, den: 1 };
+        let whole = |num| ExactFraction { num, den: 1 };
         assert_eq!(is_significant(whole(2), error), Some(false));
         assert_eq!(is_significant(whole(3), error), Some(true));
         assert_eq!(standard_error(base, Noise::of(&[1.0, 2.0])), None);
@@ -160,9 +164,9 @@ mod tests {
 
     #[test]
     fn a_difference_of_fractions_is_a_fraction() {
-        let d = Fraction { num: 7, den: 2 }.minus(Fraction { num: 10, den: 3 });
+        let d = ExactFraction { num: 7, den: 2 }.minus(ExactFraction { num: 10, den: 3 });
         assert_eq!((d.num, d.den), (1, 6));
-        assert_eq!(d.percent_of(Fraction { num: 1, den: 3 }), Some(50.0));
-        assert_eq!(d.percent_of(Fraction { num: 0, den: 3 }), None);
+        assert_eq!(d.percent_of(ExactFraction { num: 1, den: 3 }), Some(50.0));
+        assert_eq!(d.percent_of(ExactFraction { num: 0, den: 3 }), None);
     }
 }

@@ -70,13 +70,13 @@ const OBSERVATIONS: usize = 3;
 
 /// What iterations must have in common to be compared: phase, the engine's word if the phase is not known, batch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kind {
+pub(crate) struct ComparedKind {
     phase: Option<String>,
     mode: Option<String>,
     requests: Option<u64>,
 }
 
-impl Kind {
+impl ComparedKind {
     fn shown(&self) -> (String, String) {
         let phase = self.phase.as_deref().or(self.mode.as_deref()).unwrap_or("-").to_string();
         (phase, self.requests.map_or("-".to_string(), |n| n.to_string()))
@@ -93,7 +93,7 @@ impl Kind {
 pub struct CountedIteration {
     pub(crate) rank: u32,
     step: u32,
-    kind: Kind,
+    kind: ComparedKind,
     /// `None` without a next one.
     period: Option<Ns>,
     window: Ns,
@@ -113,7 +113,11 @@ pub fn counted(tables: &[Batch]) -> Vec<CountedIteration> {
             CountedIteration {
                 rank: r.rank,
                 step: r.step,
-                kind: Kind { phase: r.phase.map(str::to_string), mode: mode.map(str::to_string), requests: r.requests },
+                kind: ComparedKind {
+                    phase: r.phase.map(str::to_string),
+                    mode: mode.map(str::to_string),
+                    requests: r.requests,
+                },
                 period: r.gap_ns.map(|_| r.period_ns),
                 window: r.dur_ns,
                 busy: r.window_busy_ns,
@@ -127,16 +131,16 @@ pub fn counted(tables: &[Batch]) -> Vec<CountedIteration> {
 
 /// A figure of one side.
 #[derive(Debug, Clone, Copy)]
-struct Mean {
+struct FigureMean {
     value: f64,
     noise: Noise,
 }
 
 /// A figure before and after; `None` where a side does not have it.
 #[derive(Debug, Clone, Copy)]
-struct Change([Option<Mean>; 2]);
+struct FigureChange([Option<FigureMean>; 2]);
 
-impl Change {
+impl FigureChange {
     fn values(&self) -> [Option<f64>; 2] {
         self.0.map(|mean| mean.map(|m| m.value))
     }
@@ -163,25 +167,25 @@ impl Change {
 
 /// What is compared of one phase and batch.
 struct KindChange {
-    kind: Kind,
+    kind: ComparedKind,
     counts: [u64; 2],
     basis: &'static str,
-    period: Change,
-    window: Change,
-    busy_pct: Change,
-    gap_idle: Change,
-    host_exposed: Change,
-    tokens_per_s: Change,
+    period: FigureChange,
+    window: FigureChange,
+    busy_pct: FigureChange,
+    gap_idle: FigureChange,
+    host_exposed: FigureChange,
+    tokens_per_s: FigureChange,
     /// Length of all its windows on both sides.
     time: Ns,
 }
 
 impl KindChange {
-    fn new(kind: Kind, sides: [Vec<&CountedIteration>; 2]) -> Self {
+    fn new(kind: ComparedKind, sides: [Vec<&CountedIteration>; 2]) -> Self {
         let has_period = |side: &Vec<&CountedIteration>| side.is_empty() || side.iter().any(|i| i.period.is_some());
         let by_period = sides.iter().all(has_period);
         let time = |i: &CountedIteration| if by_period { i.period } else { Some(i.window) };
-        let change = |of: &dyn Fn(&CountedIteration) -> Option<f64>| Change([0, 1].map(|s| mean(&sides[s], of)));
+        let change = |of: &dyn Fn(&CountedIteration) -> Option<f64>| FigureChange([0, 1].map(|s| mean(&sides[s], of)));
         let ns = |ns: Ns| ns as f64;
         Self {
             kind,
@@ -210,7 +214,7 @@ impl KindChange {
 }
 
 /// The mean of a figure over iterations, each the mean over its ranks; `None` if none has it.
-fn mean(side: &[&CountedIteration], of: &dyn Fn(&CountedIteration) -> Option<f64>) -> Option<Mean> {
+fn mean(side: &[&CountedIteration], of: &dyn Fn(&CountedIteration) -> Option<f64>) -> Option<FigureMean> {
     let mut by_step: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for (step, value) in side.iter().filter_map(|i| Some((i.step, of(i)?))) {
         let sum = by_step.entry(step).or_default();
@@ -219,7 +223,7 @@ fn mean(side: &[&CountedIteration], of: &dyn Fn(&CountedIteration) -> Option<f64
     }
     let values: Vec<f64> = by_step.into_values().map(|(sum, n)| sum / n).collect();
     (!values.is_empty())
-        .then(|| Mean { value: values.iter().sum::<f64>() / values.len() as f64, noise: Noise::of(&values) })
+        .then(|| FigureMean { value: values.iter().sum::<f64>() / values.len() as f64, noise: Noise::of(&values) })
 }
 
 /// The comparison of two sets of iterations.
@@ -231,8 +235,8 @@ impl IterationChanges {
         if base.is_empty() || test.is_empty() {
             return None;
         }
-        let kinds: BTreeSet<Kind> = base.iter().chain(test).map(|i| i.kind.clone()).collect();
-        let change = |kind: Kind| {
+        let kinds: BTreeSet<ComparedKind> = base.iter().chain(test).map(|i| i.kind.clone()).collect();
+        let change = |kind: ComparedKind| {
             let sides = [base, test].map(|side| side.iter().copied().filter(|i| i.kind == kind).collect());
             KindChange::new(kind, sides)
         };
@@ -242,7 +246,7 @@ impl IterationChanges {
     pub(crate) fn table(&self) -> Batch {
         let mut table = DiffIterations::default();
         for k in &self.0 {
-            let of = |change: &Change| (change.values(), change.delta(), change.error(), change.is_significant());
+            let of = |change: &FigureChange| (change.values(), change.delta(), change.error(), change.is_significant());
             let ([base_period_ns, test_period_ns], delta_period_ns, period_std_error_ns, is_period_significant) =
                 of(&k.period);
             let ([base_window_ns, test_window_ns], delta_window_ns, window_std_error_ns, is_window_significant) =
@@ -326,12 +330,12 @@ impl IterationChanges {
             let mut head = vec![phase, batch, counts];
             let rate = if k.basis == "window" { "<= tokens/s" } else { "tokens/s" };
             for (name, change, shown) in [
-                (k.basis, &k.period, Shown::Time),
-                ("window", &k.window, Shown::Time),
-                ("GPU busy", &k.busy_pct, Shown::Share),
-                ("gap idle", &k.gap_idle, Shown::Time),
-                ("bubble", &k.host_exposed, Shown::Time),
-                (rate, &k.tokens_per_s, Shown::Rate),
+                (k.basis, &k.period, FigureFormat::Time),
+                ("window", &k.window, FigureFormat::Time),
+                ("GPU busy", &k.busy_pct, FigureFormat::Share),
+                ("gap idle", &k.gap_idle, FigureFormat::Time),
+                ("bubble", &k.host_exposed, FigureFormat::Time),
+                (rate, &k.tokens_per_s, FigureFormat::Rate),
             ] {
                 let [base, test] = change.values();
                 let is_twice = name == "window"
@@ -381,14 +385,14 @@ impl IterationChanges {
         let all = self.by_time();
         let changed = all.iter().filter(|k| k.period.is_significant() == Some(true));
         let sentence = |k: &&&KindChange| {
-            let [base, test] = k.period.values().map(|v| Shown::Time.value(v));
+            let [base, test] = k.period.values().map(|v| FigureFormat::Time.value(v));
             let rate = match k.tokens_per_s.values() {
                 [Some(b), Some(t)] => format!("; {b:.1} -> {t:.1} tokens/s"),
                 _ => String::new(),
             };
             let slower = if k.period.delta() > Some(0.0) { "slower" } else { "faster" };
             let words = k.kind.words();
-            let change = Shown::Time.change(&k.period);
+            let change = FigureFormat::Time.change(&k.period);
             format!(
                 "Iterations `{words}` are {slower}: {} {base} -> {test} ({change}), beyond the noise{rate}",
                 k.basis
@@ -427,36 +431,36 @@ impl IterationChanges {
 
 /// How a figure is printed.
 #[derive(Clone, Copy)]
-enum Shown {
+enum FigureFormat {
     Time,
     Share,
     Rate,
 }
 
-impl Shown {
+impl FigureFormat {
     fn value(self, value: Option<f64>) -> String {
         match (value, self) {
             (None, _) => "-".to_string(),
-            (Some(v), Shown::Time) => fmt_ns(v.round() as Ns),
-            (Some(v), Shown::Share) => fmt_pct(Some(v)),
-            (Some(v), Shown::Rate) => format!("{v:.1}"),
+            (Some(v), FigureFormat::Time) => fmt_ns(v.round() as Ns),
+            (Some(v), FigureFormat::Share) => fmt_pct(Some(v)),
+            (Some(v), FigureFormat::Rate) => format!("{v:.1}"),
         }
     }
 
-    fn change(self, change: &Change) -> String {
+    fn change(self, change: &FigureChange) -> String {
         match (change.delta(), change.delta_pct(), self) {
             (None, ..) => "-".to_string(),
-            (Some(delta), _, Shown::Share) => format!("{delta:+.1} pts"),
+            (Some(delta), _, FigureFormat::Share) => format!("{delta:+.1} pts"),
             (_, Some(pct), _) => format!("{pct:+.1} %"),
-            (Some(delta), None, Shown::Time) => {
+            (Some(delta), None, FigureFormat::Time) => {
                 format!("{}{}", if delta > 0.0 { "+" } else { "" }, fmt_ns(delta.round() as Ns))
             }
-            (Some(delta), None, Shown::Rate) => format!("{delta:+.1}"),
+            (Some(delta), None, FigureFormat::Rate) => format!("{delta:+.1}"),
         }
     }
 }
 
-fn surety(change: &Change) -> &'static str {
+fn surety(change: &FigureChange) -> &'static str {
     match (change.delta(), change.is_significant()) {
         (None | Some(0.0), _) => "",
         (_, Some(true)) => "beyond",

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 
 table! {
     /// One rank of a set.
-    pub(crate) struct MappedRanks, MappedRankRow = "diff_map_ranks" by "rank" {
+    pub(crate) struct DiffRanks, DiffRankRow = "diff_map_ranks" by "rank" {
         rank;
         recorder: Text, "", "program that recorded the file";
         world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file";
@@ -94,11 +94,11 @@ pub(crate) fn map(trace: &RankTrace, options: &Options) -> Partial {
         _ => Default::default(),
     };
     let module = |row: u32| Some(paths[*modules.get(&row)? as usize].as_str());
-    let mut ranks = MappedRanks::default();
+    let mut ranks = DiffRanks::default();
     let device = trace.devices.iter().find_map(|d| trace.meta.devices.iter().find(|m| Some(m.id) == d.device));
     let versions = recorders::versions(&trace.meta);
     let how = recorders::row(trace, versions.as_deref());
-    ranks.push(MappedRankRow {
+    ranks.push(DiffRankRow {
         rank: trace.rank,
         recorder: how.recorder,
         world_size: trace.meta.world_size,
@@ -114,7 +114,7 @@ pub(crate) fn map(trace: &RankTrace, options: &Options) -> Partial {
         period: trace.steps.period.map(|p| p.every).filter(|_| options.model.steps.is_none()),
     });
     let keep: Vec<bool> = trace.steps.steps.iter().map(chosen).collect();
-    let mut cells = Cells::default();
+    let mut cells = SumsByStep::default();
     gpu(trace, options, module, &keep, &mut cells);
     host(trace, has_steps, &keep, &mut cells);
     let (keys, cells) = cells.finish();
@@ -172,14 +172,14 @@ impl CellSums {
 
 /// Sums by key and step.
 #[derive(Default)]
-struct Cells {
+struct SumsByStep {
     /// Key: side, class, name, owner.
     keys: Vec<(&'static str, &'static str, String, Option<String>)>,
     captures: Vec<CellSums>,
     steps: HashMap<(u32, u32), CellSums>,
 }
 
-impl Cells {
+impl SumsByStep {
     fn key(&mut self, side: &'static str, class: &'static str, name: &str, owner: Option<&str>) -> u32 {
         self.keys.push((side, class, name.to_string(), owner.map(str::to_string)));
         self.captures.push(CellSums::default());
@@ -223,7 +223,7 @@ fn gpu<'a>(
     options: &Options,
     module: impl Fn(u32) -> Option<&'a str>,
     keep: &[bool],
-    cells: &mut Cells,
+    cells: &mut SumsByStep,
 ) {
     let by = options.settings.text(&BY).unwrap_or_default();
     let categories = (by == "category").then(|| KernelWorks::of(trace));
@@ -268,7 +268,7 @@ fn gpu<'a>(
     }
 }
 
-fn host(trace: &RankTrace, has_steps: bool, keep: &[bool], cells: &mut Cells) {
+fn host(trace: &RankTrace, has_steps: bool, keep: &[bool], cells: &mut SumsByStep) {
     let c = &trace.columns;
     // A step's own annotation is left out: it is the step itself, and its name contains a number.
     let steps: BTreeSet<StrId> = trace.steps.steps.iter().filter(|_| has_steps).map(|s| s.name).collect();

@@ -28,7 +28,7 @@ mod summary;
 pub mod threshold;
 
 pub use population::PopulationError;
-pub use report::{Compared, compare, compared};
+pub use report::{DiffBasis, compare, compared};
 pub use set::Set;
 
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
@@ -63,7 +63,7 @@ table! {
 
 table! {
     /// What GPU activities and host events of one name cost on both sides, per full step, mean over the ranks compared.
-    pub(crate) struct Names, NameRow = "diff_by_name" by "absolute delta_ns_per_step descending, side, class, name" {
+    pub(crate) struct DiffNames, DiffNameRow = "diff_by_name" by "absolute delta_ns_per_step descending, side, class, name" {
         side: Text, "", "gpu: activities, by the step of their launch; host: events that start in the step";
         class: Text, "", "compute, communication, memory; operator, runtime_call, annotation, python, collective";
         name: Text, "", "full name (--short-names: short names, as in kernels_by_name); gpu with --by: category, operator or module";
@@ -90,7 +90,7 @@ table! {
 
 table! {
     /// Every step of both sides, also those that do not count.
-    pub(crate) struct Steps, StepRow = "diff_steps" by "set, rank, device, step" {
+    pub(crate) struct DiffSteps, DiffStepRow = "diff_steps" by "set, rank, device, step" {
         set: Text, "", "base or test";
         rank; device;
         scope: Text, "", "step; capture: the whole recording, for sets without steps";
@@ -137,8 +137,8 @@ impl Analysis for Diff {
             explain: PAGE,
             tables: &[
                 Summaries::SPEC,
-                Names::SPEC,
-                Steps::SPEC,
+                DiffNames::SPEC,
+                DiffSteps::SPEC,
                 causes::DiffCauses::SPEC,
                 iterations::DiffIterations::SPEC,
             ],

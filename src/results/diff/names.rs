@@ -1,10 +1,10 @@
 //! `diff_by_name`: compares names on both sides, with their contributions to the change.
 
-use crate::diff::exact::{Fraction, Noise};
-use crate::diff::population::{Chosen, Population};
-use crate::diff::set::{CellKey, Side};
-use crate::diff::summary::{Figure, Metric, MetricPair, pair};
-use crate::diff::{NameRow, Names};
+use crate::diff::exact::{ExactFraction, Noise};
+use crate::diff::population::{ChosenRanks, Population};
+use crate::diff::set::{CellKey, WorkSide};
+use crate::diff::summary::{Metric, MetricPair, NoisyFigure, pair};
+use crate::diff::{DiffNameRow, DiffNames};
 use hta_base::table::schema::Batch;
 use hta_trace::kernel::short_name;
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Selects what identifies a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum DiffKey {
     Name,
     ShortName,
     /// GPU rows are identified by category, operator or module, whichever the mapper recorded.
@@ -25,7 +25,7 @@ pub(crate) enum By {
 /// Identifies a row: side, class, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NameKey {
-    pub(crate) side: Side,
+    pub(crate) side: WorkSide,
     pub(crate) class: Arc<str>,
     pub(crate) name: Arc<str>,
 }
@@ -36,16 +36,16 @@ pub(crate) struct NameChange {
     pub(crate) label: NameKey,
     pub(crate) ns: MetricPair,
     /// Values of base and test, here and in the fields below.
-    pub(crate) count: [Fraction; 2],
-    pub(crate) own: [Fraction; 2],
+    pub(crate) count: [ExactFraction; 2],
+    pub(crate) own: [ExactFraction; 2],
 }
 
 impl NameChange {
-    pub(crate) fn count_delta(&self) -> Fraction {
+    pub(crate) fn count_delta(&self) -> ExactFraction {
         self.count[1].minus(self.count[0])
     }
 
-    pub(crate) fn own_delta(&self) -> Fraction {
+    pub(crate) fn own_delta(&self) -> ExactFraction {
         self.own[1].minus(self.own[0])
     }
 
@@ -70,20 +70,20 @@ impl NameChange {
     }
 
     /// The group of rows to which its self time belongs.
-    pub(crate) fn tree(&self) -> Tree {
+    pub(crate) fn tree(&self) -> DiffTree {
         match (self.label.side, &*self.label.class) {
-            (Side::Gpu, _) => Tree::Gpu,
-            (_, "annotation") => Tree::Annotations,
-            (_, "python") => Tree::Python,
-            (_, "collective") => Tree::Collectives,
-            _ => Tree::Operators,
+            (WorkSide::Gpu, _) => DiffTree::Gpu,
+            (_, "annotation") => DiffTree::Annotations,
+            (_, "python") => DiffTree::Python,
+            (_, "collective") => DiffTree::Collectives,
+            _ => DiffTree::Operators,
         }
     }
 }
 
 /// Groups of rows whose self times add up to a total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Tree {
+pub(crate) enum DiffTree {
     Gpu,
     Operators,
     Annotations,
@@ -92,7 +92,7 @@ pub(crate) enum Tree {
 }
 
 /// The rows of both sides, largest change first.
-pub fn compare(p: &Population, by: By) -> Vec<NameChange> {
+pub fn compare(p: &Population, by: DiffKey) -> Vec<NameChange> {
     let mut ids: HashMap<NameKey, usize> = HashMap::new();
     let mut labels: Vec<NameKey> = Vec::new();
     let sides = [&p.base, &p.test].map(|side| sums(side, by, &mut ids, &mut labels));
@@ -107,7 +107,7 @@ pub fn compare(p: &Population, by: By) -> Vec<NameChange> {
                 let steps = [&p.base, &p.test][side].samples.len();
                 let mut samples = sums.samples.clone();
                 samples.resize(steps, 0.0);
-                Figure { mean: mean(side, sums.ns), noise: Noise::of(&samples) }
+                NoisyFigure { mean: mean(side, sums.ns), noise: Noise::of(&samples) }
             };
             NameChange {
                 label,
@@ -118,7 +118,7 @@ pub fn compare(p: &Population, by: By) -> Vec<NameChange> {
         })
         // Leave out names that occur only outside steps, and what only one of two recorders sees.
         .filter(|n| n.count.iter().any(|c| c.num != 0))
-        .filter(|n| n.label.side == Side::Gpu || !one_sided.contains_key(&*n.label.class))
+        .filter(|n| n.label.side == WorkSide::Gpu || !one_sided.contains_key(&*n.label.class))
         .collect();
     // All changes have the same denominator, so numerators can be compared.
     rows.sort_by(|a, b| {
@@ -137,7 +137,12 @@ struct NameSums {
     samples: Vec<f64>,
 }
 
-fn sums(side: &Chosen, by: By, ids: &mut HashMap<NameKey, usize>, labels: &mut Vec<NameKey>) -> Vec<NameSums> {
+fn sums(
+    side: &ChosenRanks,
+    by: DiffKey,
+    ids: &mut HashMap<NameKey, usize>,
+    labels: &mut Vec<NameKey>,
+) -> Vec<NameSums> {
     let places = side.places();
     let mut out: Vec<NameSums> = Vec::new();
     for (i, of) in side.ranks.iter().enumerate() {
@@ -171,38 +176,38 @@ fn sums(side: &Chosen, by: By, ids: &mut HashMap<NameKey, usize>, labels: &mut V
     out
 }
 
-fn label(key: &CellKey, by: By) -> NameKey {
+fn label(key: &CellKey, by: DiffKey) -> NameKey {
     let short = |k: &CellKey| Arc::from(short_name(&k.name));
     let name = match (by, &key.owner) {
-        (By::Owner { .. }, Some(owner)) => owner.clone(),
-        (By::ShortName | By::Owner { short: true }, _) => short(key),
+        (DiffKey::Owner { .. }, Some(owner)) => owner.clone(),
+        (DiffKey::ShortName | DiffKey::Owner { short: true }, _) => short(key),
         _ => key.name.clone(),
     };
     NameKey { side: key.side, class: key.class.clone(), name }
 }
 
 /// The total change of self time, by tree.
-pub(crate) fn trees(rows: &[NameChange]) -> BTreeMap<Tree, Fraction> {
-    let mut all: BTreeMap<Tree, Fraction> = BTreeMap::new();
+pub(crate) fn trees(rows: &[NameChange]) -> BTreeMap<DiffTree, ExactFraction> {
+    let mut all: BTreeMap<DiffTree, ExactFraction> = BTreeMap::new();
     for n in rows {
         let delta = n.own_delta();
-        let sum = all.entry(n.tree()).or_insert(Fraction { num: 0, den: delta.den });
+        let sum = all.entry(n.tree()).or_insert(ExactFraction { num: 0, den: delta.den });
         sum.num = sum.num.saturating_add(delta.num);
     }
     all
 }
 
 /// Percentage of a row in the change of its tree.
-pub(crate) fn share(n: &NameChange, trees: &BTreeMap<Tree, Fraction>) -> Option<f64> {
+pub(crate) fn share(n: &NameChange, trees: &BTreeMap<DiffTree, ExactFraction>) -> Option<f64> {
     trees.get(&n.tree()).and_then(|whole| n.own_delta().percent_of(*whole))
 }
 
 pub(crate) fn table(p: &Population, rows: &[NameChange]) -> Batch {
     let step = pair(p, Metric::StepTime).base.mean;
     let trees = trees(rows);
-    let mut table = Names::default();
+    let mut table = DiffNames::default();
     for n in rows {
-        table.push(NameRow {
+        table.push(DiffNameRow {
             side: n.label.side.name(),
             class: &n.label.class,
             name: &n.label.name,

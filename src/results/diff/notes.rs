@@ -1,14 +1,14 @@
 //! Notes of the report: which ranks and steps were compared, and what else differs between the sets.
 
 use crate::diff::BY;
-use crate::diff::comparable::Differences;
-use crate::diff::population::{Chosen, Population};
+use crate::diff::comparable::SetDifferences;
+use crate::diff::population::{ChosenRanks, Population};
 use hta_analysis::api::Options;
 use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::rank_list;
 use std::collections::BTreeSet;
 
-pub(crate) fn notes(p: &Population, found: &Differences, options: &Options) -> Vec<String> {
+pub(crate) fn notes(p: &Population, found: &SetDifferences, options: &Options) -> Vec<String> {
     let mut notes = of_population(p);
     notes.extend(found.refusals.iter().chain(&found.warnings).cloned());
     if options.settings.text(&BY) == Some("module")
@@ -74,7 +74,7 @@ fn rank_noun(ranks: &[u32]) -> String {
 }
 
 /// Whose windows the steps of a side have, if they are not the host's.
-fn windows_of(side: &Chosen) -> &'static str {
+fn windows_of(side: &ChosenRanks) -> &'static str {
     let on_device = side.ranks.iter().filter(|r| r.rank.is_on_device).count();
     match on_device {
         0 => "",
@@ -84,13 +84,13 @@ fn windows_of(side: &Chosen) -> &'static str {
 }
 
 /// That steps of accumulated gradients are compared as whole periods.
-fn periods_of(side: &Chosen) -> String {
+fn periods_of(side: &ChosenRanks) -> String {
     let every = side.ranks.iter().filter_map(|r| r.rank.period).max();
     every.map_or_else(String::new, |k| format!(", of which every {k} are a unit"))
 }
 
 /// The number of steps on which a side's figures are based.
-fn counted(side: &Chosen, by_step: bool) -> String {
+fn counted(side: &ChosenRanks, by_step: bool) -> String {
     let steps: BTreeSet<usize> = side.ranks.iter().map(|r| r.steps.len()).collect();
     match (by_step, steps.first(), side.ranks.len()) {
         (false, ..) => "the whole capture".to_string(),

@@ -7,7 +7,7 @@
 
 use crate::diff::exact::Weights;
 use crate::diff::iterations::CountedIteration;
-use crate::diff::set::{MappedRank, Set, Side, StepWindow};
+use crate::diff::set::{Set, SetRank, WindowOfDevice, WorkSide};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,15 +29,15 @@ impl PopulationError {
 
 /// The two sides, and how their ranks and steps were selected.
 pub(crate) struct Population<'a> {
-    pub(crate) base: Chosen<'a>,
-    pub(crate) test: Chosen<'a>,
+    pub(crate) base: ChosenRanks<'a>,
+    pub(crate) test: ChosenRanks<'a>,
     /// Whether the sides have the same ranks; if not, all ranks of both are used.
     pub(crate) same_ranks: bool,
     /// Whether steps are compared; if not, whole captures.
     pub(crate) by_step: bool,
 }
 
-pub(crate) struct Chosen<'a> {
+pub(crate) struct ChosenRanks<'a> {
     pub(crate) set: &'a Set,
     pub(crate) ranks: Vec<ComparedRank<'a>>,
     /// Weights for the mean over ranks of a rank's work per step.
@@ -54,7 +54,7 @@ pub(crate) struct Chosen<'a> {
 
 /// A rank with the steps that are compared.
 pub(crate) struct ComparedRank<'a> {
-    pub(crate) rank: &'a MappedRank,
+    pub(crate) rank: &'a SetRank,
     pub(crate) steps: BTreeSet<Option<u32>>,
     /// Number of devices: windows per step, at least 1.
     pub(crate) devices: usize,
@@ -74,15 +74,15 @@ impl<'a> Population<'a> {
         }
         let shared: BTreeSet<u32> = in_base.intersection(&in_test).copied().collect();
         let same_ranks = !shared.is_empty();
-        let of = |set: &'a Set, present: &BTreeSet<u32>| -> Vec<&'a MappedRank> {
+        let of = |set: &'a Set, present: &BTreeSet<u32>| -> Vec<&'a SetRank> {
             let wanted = if same_ranks { &shared } else { present };
             set.ranks.iter().filter(|r| wanted.contains(&r.rank)).collect()
         };
         let (base_ranks, test_ranks) = (of(base, &in_base), of(test, &in_test));
         let by_step = base_ranks.iter().chain(&test_ranks).all(|r| has_steps(r));
         Ok(Self {
-            base: Chosen::new(base, &base_ranks, by_step, narrowed),
-            test: Chosen::new(test, &test_ranks, by_step, narrowed),
+            base: ChosenRanks::new(base, &base_ranks, by_step, narrowed),
+            test: ChosenRanks::new(test, &test_ranks, by_step, narrowed),
             same_ranks,
             by_step,
         })
@@ -90,7 +90,7 @@ impl<'a> Population<'a> {
 
     /// Whether the sides are of different recorders, which see different parts of a program.
     pub(crate) fn has_two_recorders(&self) -> bool {
-        let of = |side: &Chosen| side.ranks.iter().map(|r| r.rank.recorder).collect::<BTreeSet<_>>();
+        let of = |side: &ChosenRanks| side.ranks.iter().map(|r| r.rank.recorder).collect::<BTreeSet<_>>();
         of(&self.base) != of(&self.test)
     }
 
@@ -100,9 +100,9 @@ impl<'a> Population<'a> {
         if !self.has_two_recorders() {
             return BTreeMap::new();
         }
-        let classes = |side: &Chosen<'a>| -> BTreeSet<&'a str> {
+        let classes = |side: &ChosenRanks<'a>| -> BTreeSet<&'a str> {
             let keys = side.ranks.iter().flat_map(|r| &r.rank.keys);
-            keys.filter(|k| k.side == Side::Host).map(|k| &*k.class).collect()
+            keys.filter(|k| k.side == WorkSide::Host).map(|k| &*k.class).collect()
         };
         let (base, test) = (classes(&self.base), classes(&self.test));
         let only_base = base.difference(&test).map(|class| (*class, "base"));
@@ -131,7 +131,7 @@ impl<'a> Population<'a> {
     }
 }
 
-fn has_steps(rank: &MappedRank) -> bool {
+fn has_steps(rank: &SetRank) -> bool {
     rank.windows.iter().any(|w| w.step.is_some())
 }
 
@@ -147,8 +147,8 @@ fn whole_periods(steps: BTreeSet<Option<u32>>, period: Option<u32>) -> BTreeSet<
     if is_whole { steps.into_iter().skip(left_out).collect() } else { steps }
 }
 
-impl<'a> Chosen<'a> {
-    fn new(set: &'a Set, ranks: &[&'a MappedRank], by_step: bool, narrowed: bool) -> Self {
+impl<'a> ChosenRanks<'a> {
+    fn new(set: &'a Set, ranks: &[&'a SetRank], by_step: bool, narrowed: bool) -> Self {
         let mut counts_partial = false;
         let ranks: Vec<ComparedRank> = ranks
             .iter()
@@ -189,7 +189,7 @@ impl<'a> Chosen<'a> {
     }
 
     /// The compared windows, each with the index of its rank.
-    pub(crate) fn windows(&self) -> impl Iterator<Item = (usize, &'a StepWindow)> {
+    pub(crate) fn windows(&self) -> impl Iterator<Item = (usize, &'a WindowOfDevice)> {
         self.ranks
             .iter()
             .enumerate()

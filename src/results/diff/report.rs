@@ -1,15 +1,15 @@
 //! The report of a diff: the step before and after, what the change consists of, and its significance.
 
-use crate::diff::comparable::{Differences, differences};
-use crate::diff::exact::Fraction;
+use crate::diff::comparable::{SetDifferences, differences};
+use crate::diff::exact::ExactFraction;
 use crate::diff::iterations::{DiffIterations, IterationChanges};
-use crate::diff::names::{By, NameChange, NameKey, compare as compare_names, share, trees};
+use crate::diff::names::{DiffKey, NameChange, NameKey, compare as compare_names, share, trees};
 use crate::diff::notes::{notes, of_population};
 use crate::diff::population::{Population, PopulationError};
-use crate::diff::set::{Set, Side};
+use crate::diff::set::{Set, WorkSide};
 use crate::diff::summary::{Metric, MetricPair, pair};
-use crate::diff::threshold::{Threshold, Verdict, noise};
-use crate::diff::{BY, Names, STEM, Summaries, names, summary};
+use crate::diff::threshold::{Threshold, ThresholdVerdict, noise};
+use crate::diff::{BY, DiffNames, STEM, Summaries, names, summary};
 use hta_analysis::api::{Align, Certainty, Observation, Options, Output, View};
 use hta_analysis::settings::SHORT_NAMES;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct};
@@ -37,19 +37,19 @@ pub fn compare(
     thresholds: &[Threshold],
     forced: bool,
     options: &Options,
-) -> Result<(Output, Vec<Verdict>), PopulationError> {
+) -> Result<(Output, Vec<ThresholdVerdict>), PopulationError> {
     let p = Population::choose(base, test, options.model.steps.is_some())?;
     let mut found = found(&p, options);
     if !forced && !found.refusals.is_empty() {
         return Err(PopulationError::Different { reasons: found.refusals });
     }
-    let verdicts: Vec<Verdict> = thresholds.iter().map(|t| t.judge(&p)).collect();
+    let verdicts: Vec<ThresholdVerdict> = thresholds.iter().map(|t| t.judge(&p)).collect();
     // Recorders write the same name differently.
     let short = options.settings.flag(&SHORT_NAMES) || p.has_two_recorders();
     let by = match options.settings.text(&BY) {
-        None | Some("name") if short => By::ShortName,
-        None | Some("name") => By::Name,
-        Some(_) => By::Owner { short },
+        None | Some("name") if short => DiffKey::ShortName,
+        None | Some("name") => DiffKey::Name,
+        Some(_) => DiffKey::Owner { short },
     };
     let rows = compare_names(&p, by);
     let mut tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p)];
@@ -66,28 +66,28 @@ pub fn compare(
         views.insert(1, judged(&verdicts));
     }
     views.extend(iterations.map(|changes| changes.view(options.top)));
-    views.extend(named(&p, &rows, Side::Gpu, options));
-    views.extend(named(&p, &rows, Side::Host, options));
+    views.extend(named(&p, &rows, WorkSide::Gpu, options));
+    views.extend(named(&p, &rows, WorkSide::Host, options));
     Ok((Output { tables, observations: seen, views, ..Output::default() }, verdicts))
 }
 
 /// What two sets are compared by.
-pub struct Compared {
+pub struct DiffBasis {
     /// Ranks and steps, in sentences.
     pub(crate) population: Vec<String>,
-    pub(crate) differences: Differences,
+    pub(crate) differences: SetDifferences,
 }
 
 /// Says what [`compare`] compares, and what differs besides the figures.
 ///
 /// # Errors
 /// When a set has none of the selected steps.
-pub fn compared(base: &Set, test: &Set, options: &Options) -> Result<Compared, PopulationError> {
+pub fn compared(base: &Set, test: &Set, options: &Options) -> Result<DiffBasis, PopulationError> {
     let p = Population::choose(base, test, options.model.steps.is_some())?;
-    Ok(Compared { population: of_population(&p), differences: found(&p, options) })
+    Ok(DiffBasis { population: of_population(&p), differences: found(&p, options) })
 }
 
-fn found(p: &Population, options: &Options) -> Differences {
+fn found(p: &Population, options: &Options) -> SetDifferences {
     let mut found = differences(p, [&p.base, &p.test].map(|side| side.set.withheld.as_deref()));
     if p.has_two_recorders() && !options.settings.flag(&SHORT_NAMES) {
         found
@@ -97,11 +97,11 @@ fn found(p: &Population, options: &Options) -> Differences {
     found
 }
 
-fn ns(x: Fraction) -> Ns {
+fn ns(x: ExactFraction) -> Ns {
     x.value().round() as Ns
 }
 
-fn signed(x: Fraction) -> String {
+fn signed(x: ExactFraction) -> String {
     format!("{}{}", if x.num > 0 { "+" } else { "" }, fmt_ns(ns(x)))
 }
 
@@ -115,10 +115,10 @@ fn signed_pct(x: Option<f64>) -> String {
 ///   base  100 ms  ####################======---.........
 ///   test  112 ms  ########################=====--............
 /// ```
-fn head(p: &Population, found: &Differences, options: &Options) -> View {
+fn head(p: &Population, found: &SetDifferences, options: &Options) -> View {
     let step = pair(p, Metric::StepTime);
     let longest = step.base.mean.value().max(step.test.mean.value());
-    let row = |name: &str, side: fn(&MetricPair) -> Fraction| -> Vec<String> {
+    let row = |name: &str, side: fn(&MetricPair) -> ExactFraction| -> Vec<String> {
         vec![name.to_string(), fmt_ns(ns(side(&step))), bar(p, side, longest)]
     };
     View {
@@ -129,7 +129,7 @@ fn head(p: &Population, found: &Differences, options: &Options) -> View {
     }
 }
 
-fn bar(p: &Population, side: fn(&MetricPair) -> Fraction, longest: f64) -> String {
+fn bar(p: &Population, side: fn(&MetricPair) -> ExactFraction, longest: f64) -> String {
     let marks = ['#', '=', '-', '.'];
     let (mut out, mut sum) = (String::new(), 0.0);
     for (metric, mark) in Metric::PARTS.into_iter().zip(marks) {
@@ -142,9 +142,10 @@ fn bar(p: &Population, side: fn(&MetricPair) -> Fraction, longest: f64) -> Strin
     out
 }
 
-fn judged(verdicts: &[Verdict]) -> View {
-    let row =
-        |v: &Verdict| vec![v.text.clone(), if v.is_crossed { "crossed" } else { "ok" }.to_string(), v.found.clone()];
+fn judged(verdicts: &[ThresholdVerdict]) -> View {
+    let row = |v: &ThresholdVerdict| {
+        vec![v.text.clone(), if v.is_crossed { "crossed" } else { "ok" }.to_string(), v.found.clone()]
+    };
     let unknown = verdicts.iter().filter(|v| v.is_unknown);
     View {
         title: "Thresholds".to_string(),
@@ -225,7 +226,7 @@ fn kind(n: &NameChange) -> &'static str {
 }
 
 /// The names that changed most on one side. On the host they are compared by self time, because host rows are nested.
-fn named(p: &Population, rows: &[NameChange], side: Side, options: &Options) -> Option<View> {
+fn named(p: &Population, rows: &[NameChange], side: WorkSide, options: &Options) -> Option<View> {
     let trees = trees(rows);
     let own = |n: &NameChange| n.own_delta();
     let mut changed: Vec<&NameChange> = rows.iter().filter(|n| n.label.side == side).collect();
@@ -243,12 +244,12 @@ fn named(p: &Population, rows: &[NameChange], side: Side, options: &Options) -> 
         .map(|n| {
             vec![
                 kind(n).to_string(),
-                if side == Side::Gpu { short(&n.label) } else { n.label.name.to_string() },
+                if side == WorkSide::Gpu { short(&n.label) } else { n.label.name.to_string() },
                 fmt_ns(ns(n.own[0])),
                 fmt_ns(ns(n.own[1])),
                 signed(own(n)),
                 fmt_pct(share(n, &trees)),
-                if side == Side::Gpu { mark(n).to_string() } else { String::new() },
+                if side == WorkSide::Gpu { mark(n).to_string() } else { String::new() },
             ]
         })
         .collect();
@@ -266,7 +267,11 @@ fn named(p: &Population, rows: &[NameChange], side: Side, options: &Options) -> 
         format!("of {of}: {}", counts.join(", "))
     }];
     if changed.len() > options.top {
-        notes.push(format!("{} in the table {}", plural(changed.len() - options.top, "more name"), Names::SPEC.name));
+        notes.push(format!(
+            "{} in the table {}",
+            plural(changed.len() - options.top, "more name"),
+            DiffNames::SPEC.name
+        ));
     }
     let mut columns = vec![
         ("", Align::Left),
@@ -277,7 +282,7 @@ fn named(p: &Population, rows: &[NameChange], side: Side, options: &Options) -> 
         ("share", Align::Right),
     ];
     let title = match side {
-        Side::Gpu => {
+        WorkSide::Gpu => {
             columns.push(("", Align::Left));
             notes.push("share: of the change of all GPU time; what runs at once counts twice".to_string());
             if shown.iter().any(|r| r.last().is_some_and(|m| m == WITHIN)) {
@@ -285,7 +290,7 @@ fn named(p: &Population, rows: &[NameChange], side: Side, options: &Options) -> 
             }
             format!("GPU time by {}, per {}", options.settings.text(&BY).unwrap_or("name"), p.scope())
         }
-        Side::Host => {
+        WorkSide::Host => {
             notes.push("without what an event encloses; share: of the change of its call tree".to_string());
             format!("Host time by name, per {}", p.scope())
         }
@@ -308,7 +313,7 @@ fn of_whole(what: &str, step: &MetricPair) -> String {
 fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observation> {
     let step = pair(p, Metric::StepTime);
     let delta = step.delta();
-    let observation = |cost: Fraction, certainty, sentence, table| Observation {
+    let observation = |cost: ExactFraction, certainty, sentence, table| Observation {
         analysis: STEM,
         ranks: Vec::new(),
         steps: Vec::new(),
@@ -349,7 +354,7 @@ fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observation> {
     }
     let notable = rows
         .iter()
-        .filter(|n| n.label.side == Side::Gpu && n.ns.is_significant() != Some(false))
+        .filter(|n| n.label.side == WorkSide::Gpu && n.ns.is_significant() != Some(false))
         .filter(|n| n.ns.delta().percent_of(step.base.mean).is_some_and(|s| s.abs() >= FINDING_MIN_PCT));
     for n in notable.take(NAMED_FINDINGS) {
         let of_step = n.ns.delta().percent_of(step.base.mean);
@@ -372,7 +377,7 @@ fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observation> {
                 signed(n.ns.delta()),
                 signed_pct(of_step)
             ),
-            Names::SPEC.name,
+            DiffNames::SPEC.name,
         ));
     }
     all

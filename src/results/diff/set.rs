@@ -1,8 +1,8 @@
 //! One set of traces after mapping: ranks with their steps, and their sums by name.
 
 use crate::diff::iterations::CountedIteration;
+use crate::diff::map::{DiffRankRow, DiffRanks, MappedStepRow, MappedSteps};
 use crate::diff::map::{MappedCellRow, MappedCells, MappedKeyRow, MappedKeys};
-use crate::diff::map::{MappedRankRow, MappedRanks, MappedStepRow, MappedSteps};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::Ns;
 use hta_trace::meta::Recorder;
@@ -19,13 +19,13 @@ pub struct Set {
     pub iterations: Vec<CountedIteration>,
     /// Host events are known for whole captures only, not by step: results keep no more of them.
     pub has_hosts_of_captures: bool,
-    pub ranks: Vec<MappedRank>,
+    pub ranks: Vec<SetRank>,
     /// Ranks of whose devices one side has recorded nothing, or a part only.
     pub left_out: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct MappedRank {
+pub struct SetRank {
     pub rank: u32,
     pub(crate) recorder: Recorder,
     pub(crate) world: Option<u32>,
@@ -46,14 +46,14 @@ pub struct MappedRank {
     /// Every how many steps one launches more.
     pub(crate) period: Option<u32>,
     /// Sorted by device, then step.
-    pub(crate) windows: Vec<StepWindow>,
+    pub(crate) windows: Vec<WindowOfDevice>,
     pub(crate) keys: Vec<CellKey>,
-    pub(crate) cells: Vec<Cell>,
+    pub(crate) cells: Vec<KeyedStep>,
 }
 
 /// A step of one device, or the whole capture if there is no index.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct StepWindow {
+pub(crate) struct WindowOfDevice {
     pub(crate) device: Option<i64>,
     pub(crate) basis: Basis,
     pub(crate) step: Option<u32>,
@@ -94,16 +94,16 @@ impl Basis {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Side {
+pub(crate) enum WorkSide {
     Gpu,
     Host,
 }
 
-impl Side {
+impl WorkSide {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Side::Gpu => "gpu",
-            Side::Host => "host",
+            WorkSide::Gpu => "gpu",
+            WorkSide::Host => "host",
         }
     }
 }
@@ -111,14 +111,14 @@ impl Side {
 /// Identifies sums of events.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CellKey {
-    pub(crate) side: Side,
+    pub(crate) side: WorkSide,
     pub(crate) class: Arc<str>,
     pub(crate) name: Arc<str>,
     pub(crate) owner: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Cell {
+pub struct KeyedStep {
     /// Index into the keys.
     pub(crate) key: u32,
     /// `None` for the capture.
@@ -140,11 +140,11 @@ impl Set {
 
     /// Reads the tables that [`crate::diff::Diff`] passed on, rank by rank.
     pub fn read(shown: &str, tables: &[Batch]) -> Self {
-        let mut ranks: Vec<MappedRank> = Vec::new();
-        let mut texts = Texts::default();
+        let mut ranks: Vec<SetRank> = Vec::new();
+        let mut texts = SetTexts::default();
         for batch in tables {
-            if batch.spec.name == MappedRanks::SPEC.name {
-                ranks.extend(MappedRanks::rows(batch).map(rank));
+            if batch.spec.name == DiffRanks::SPEC.name {
+                ranks.extend(DiffRanks::rows(batch).map(rank));
             }
             let Some(last) = ranks.last_mut() else { continue };
             match batch.spec.name {
@@ -165,8 +165,8 @@ pub(crate) fn recorder(name: &str) -> Recorder {
     Recorder::ALL.into_iter().find(|r| r.name() == name).unwrap_or_default()
 }
 
-fn rank(row: MappedRankRow) -> MappedRank {
-    MappedRank {
+fn rank(row: DiffRankRow) -> SetRank {
+    SetRank {
         rank: row.rank,
         recorder: recorder(row.recorder),
         world: row.world_size,
@@ -180,12 +180,12 @@ fn rank(row: MappedRankRow) -> MappedRank {
         is_on_device: row.is_on_device,
         is_missed: row.is_missed,
         period: row.period,
-        ..MappedRank::default()
+        ..SetRank::default()
     }
 }
 
-fn window(row: MappedStepRow) -> StepWindow {
-    StepWindow {
+fn window(row: MappedStepRow) -> WindowOfDevice {
+    WindowOfDevice {
         device: row.device,
         basis: Basis::of(row.basis),
         step: row.step,
@@ -204,9 +204,9 @@ fn window(row: MappedStepRow) -> StepWindow {
 
 /// Interned texts, because the ranks of a job share names.
 #[derive(Default)]
-pub(crate) struct Texts(HashSet<Arc<str>>);
+pub(crate) struct SetTexts(HashSet<Arc<str>>);
 
-impl Texts {
+impl SetTexts {
     pub(crate) fn one(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.0.get(text) {
             return Arc::clone(known);
@@ -217,15 +217,15 @@ impl Texts {
     }
 }
 
-fn key(row: MappedKeyRow, texts: &mut Texts) -> CellKey {
+fn key(row: MappedKeyRow, texts: &mut SetTexts) -> CellKey {
     CellKey {
-        side: if row.side == Side::Gpu.name() { Side::Gpu } else { Side::Host },
+        side: if row.side == WorkSide::Gpu.name() { WorkSide::Gpu } else { WorkSide::Host },
         class: texts.one(row.class),
         name: texts.one(row.name),
         owner: row.owner.map(|owner| texts.one(owner)),
     }
 }
 
-fn cell(row: MappedCellRow) -> Cell {
-    Cell { key: row.key, step: row.step, count: row.count, ns: row.sum_ns, own: row.self_ns }
+fn cell(row: MappedCellRow) -> KeyedStep {
+    KeyedStep { key: row.key, step: row.step, count: row.count, ns: row.sum_ns, own: row.self_ns }
 }

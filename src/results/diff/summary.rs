@@ -1,9 +1,9 @@
 //! `diff_summary` and `diff_steps`: the step time and its parts.
 
-use crate::diff::exact::{Fraction, Noise, is_significant, standard_error};
-use crate::diff::population::{Chosen, Population};
-use crate::diff::set::{Set, Side, StepWindow};
-use crate::diff::{StepRow, Steps, Summaries, SummaryRow};
+use crate::diff::exact::{ExactFraction, Noise, is_significant, standard_error};
+use crate::diff::population::{ChosenRanks, Population};
+use crate::diff::set::{Set, WindowOfDevice, WorkSide};
+use crate::diff::{DiffStepRow, DiffSteps, Summaries, SummaryRow};
 use hta_base::table::schema::Batch;
 use hta_base::units::Ns;
 
@@ -61,7 +61,7 @@ impl Metric {
         self.is_part() || self == Metric::StepTime
     }
 
-    fn of(self, w: &StepWindow) -> Ns {
+    fn of(self, w: &WindowOfDevice) -> Ns {
         match self {
             Metric::StepTime => w.dur,
             Metric::Compute => w.compute,
@@ -78,25 +78,25 @@ impl Metric {
 
 /// One side's value of a metric, with the noise of its steps.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Figure {
-    pub(crate) mean: Fraction,
+pub(crate) struct NoisyFigure {
+    pub(crate) mean: ExactFraction,
     pub(crate) noise: Noise,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MetricPair {
-    pub(crate) base: Figure,
-    pub(crate) test: Figure,
+    pub(crate) base: NoisyFigure,
+    pub(crate) test: NoisyFigure,
 }
 
 impl MetricPair {
-    pub(crate) fn delta(&self) -> Fraction {
+    pub(crate) fn delta(&self) -> ExactFraction {
         self.test.mean.minus(self.base.mean)
     }
 
     pub(crate) fn delta_pct(&self) -> Option<f64> {
         // Percentage of base, computed from fractions, so exact up to the final division.
-        self.delta().percent_of(Fraction {
+        self.delta().percent_of(ExactFraction {
             num: self.base.mean.num.saturating_mul(self.test.mean.den),
             den: self.base.mean.den.saturating_mul(self.test.mean.den),
         })
@@ -115,9 +115,9 @@ pub(crate) fn pair(p: &Population, metric: Metric) -> MetricPair {
     MetricPair { base: figure(&p.base, metric), test: figure(&p.test, metric) }
 }
 
-fn figure(side: &Chosen, metric: Metric) -> Figure {
+fn figure(side: &ChosenRanks, metric: Metric) -> NoisyFigure {
     if metric == Metric::GpuSum {
-        return sum_of(side, |key| key.side == Side::Gpu, |cell| cell.ns);
+        return sum_of(side, |key| key.side == WorkSide::Gpu, |cell| cell.ns);
     }
     let places = side.places();
     let mut samples = vec![0.0; places.len()];
@@ -129,15 +129,15 @@ fn figure(side: &Chosen, metric: Metric) -> Figure {
             samples[*place] += ns as f64 / (ranks * side.ranks[rank].devices) as f64;
         }
     }
-    Figure { mean: side.by_device.mean(num), noise: Noise::of(&samples) }
+    NoisyFigure { mean: side.by_device.mean(num), noise: Noise::of(&samples) }
 }
 
 /// Sums one value over the cells whose key satisfies `keep`.
 pub(crate) fn sum_of(
-    side: &Chosen,
+    side: &ChosenRanks,
     keep: impl Fn(&crate::diff::set::CellKey) -> bool,
-    value: impl Fn(&crate::diff::set::Cell) -> i64,
-) -> Figure {
+    value: impl Fn(&crate::diff::set::KeyedStep) -> i64,
+) -> NoisyFigure {
     let places = side.places();
     let mut samples = vec![0.0; places.len()];
     let mut num = 0;
@@ -152,7 +152,7 @@ pub(crate) fn sum_of(
             }
         }
     }
-    Figure { mean: side.by_rank.mean(num), noise: Noise::of(&samples) }
+    NoisyFigure { mean: side.by_rank.mean(num), noise: Noise::of(&samples) }
 }
 
 pub(crate) fn table(p: &Population) -> Batch {
@@ -184,18 +184,18 @@ pub(crate) fn table(p: &Population) -> Batch {
 
 /// All windows of both sets, including those that are not compared.
 pub(crate) fn steps(p: &Population) -> Batch {
-    let mut table = Steps::default();
+    let mut table = DiffSteps::default();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {
         push_steps(&mut table, name, side.set, side, p.by_step);
     }
     table.finish()
 }
 
-fn push_steps(table: &mut Steps, name: &str, set: &Set, side: &Chosen, by_step: bool) {
+fn push_steps(table: &mut DiffSteps, name: &str, set: &Set, side: &ChosenRanks, by_step: bool) {
     for rank in &set.ranks {
         let counted = side.ranks.iter().find(|of| of.rank.rank == rank.rank);
         for w in rank.windows.iter().filter(|w| w.step.is_some() == by_step) {
-            table.push(StepRow {
+            table.push(DiffStepRow {
                 set: name,
                 rank: rank.rank,
                 device: w.device,

@@ -14,9 +14,9 @@
 //! The operator is the last one in the text, because names of kernels may contain `<` and `>`. Changes are compared in
 //! integers; if base is 0, any increase exceeds every percentage.
 
-use crate::diff::exact::{Fraction, STANDARD_ERRORS};
+use crate::diff::exact::{ExactFraction, STANDARD_ERRORS};
 use crate::diff::population::Population;
-use crate::diff::set::{CellKey, Side};
+use crate::diff::set::{CellKey, WorkSide};
 use crate::diff::summary::{Metric, MetricPair, pair, sum_of};
 use hta_base::units::{Ns, fmt_ns};
 use hta_trace::kernel::short_name;
@@ -27,8 +27,8 @@ use std::cmp::Ordering;
 pub struct Threshold {
     pub(crate) text: String,
     what: What,
-    op: Op,
-    limit: Limit,
+    op: Comparison,
+    limit: ThresholdLimit,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,40 +41,41 @@ enum What {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Op {
+enum Comparison {
     More,
     AtLeast,
     Less,
     AtMost,
 }
 
-impl Op {
-    const ALL: [(&'static str, Op); 4] = [(">=", Op::AtLeast), ("<=", Op::AtMost), (">", Op::More), ("<", Op::Less)];
+impl Comparison {
+    const ALL: [(&'static str, Comparison); 4] =
+        [(">=", Comparison::AtLeast), ("<=", Comparison::AtMost), (">", Comparison::More), ("<", Comparison::Less)];
 
     fn holds(self, found: Ordering) -> bool {
         match self {
-            Op::More => found == Ordering::Greater,
-            Op::AtLeast => found != Ordering::Less,
-            Op::Less => found == Ordering::Less,
-            Op::AtMost => found != Ordering::Greater,
+            Comparison::More => found == Ordering::Greater,
+            Comparison::AtLeast => found != Ordering::Less,
+            Comparison::Less => found == Ordering::Less,
+            Comparison::AtMost => found != Ordering::Greater,
         }
     }
 }
 
 /// Limits in millionths of a percent, of a nanosecond, or of one (for counts).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Limit {
+enum ThresholdLimit {
     Percent(i128),
     Change(i128),
     Value(i128),
 }
 
-/// Units of a [`Limit`] per one.
+/// Units of a [`ThresholdLimit`] per one.
 const MILLION: i128 = 1_000_000;
 
 /// The result of a condition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct ThresholdVerdict {
     pub(crate) text: String,
     pub is_crossed: bool,
     /// The values, e.g. `100 ms -> 112 ms (+12.0 %, +12.0 ms)`.
@@ -86,7 +87,7 @@ pub struct Verdict {
     pub is_unknown: bool,
 }
 
-impl Verdict {
+impl ThresholdVerdict {
     /// The message for the user.
     pub fn sentence(&self) -> String {
         let state = if self.is_crossed { "crossed" } else { "not crossed" };
@@ -103,30 +104,30 @@ impl Threshold {
     pub fn parse(text: &str) -> Result<Self, String> {
         let (left, op, right) = split(text).ok_or_else(|| expected("METRIC, then >, >=, < or <=, then VALUE"))?;
         let what = What::parse(left)?;
-        let limit = Limit::parse(right, matches!(what, What::Count(_)))?;
+        let limit = ThresholdLimit::parse(right, matches!(what, What::Count(_)))?;
         Ok(Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), what, op, limit })
     }
 
     /// Evaluates the condition.
-    pub(crate) fn judge(&self, p: &Population) -> Verdict {
+    pub(crate) fn judge(&self, p: &Population) -> ThresholdVerdict {
         let pair = self.what.pair(p);
         let (base, test, delta) = (pair.base.mean, pair.test.mean, pair.delta());
         let found = match self.limit {
-            Limit::Value(limit) => compare(test.num, limit, test.den),
-            Limit::Change(limit) => compare(delta.num, limit, delta.den),
+            ThresholdLimit::Value(limit) => compare(test.num, limit, test.den),
+            ThresholdLimit::Change(limit) => compare(delta.num, limit, delta.den),
             // Compares delta / base with the limit; the denominators cancel.
-            Limit::Percent(limit) if base.num > 0 => {
+            ThresholdLimit::Percent(limit) if base.num > 0 => {
                 compare(delta.num.saturating_mul(100), limit, base.num.saturating_mul(test.den))
             }
             // If base is 0, an increase exceeds every percentage; 0 to 0 is no change.
-            Limit::Percent(_) if delta.num > 0 => Ordering::Greater,
-            Limit::Percent(limit) => 0.cmp(&limit),
+            ThresholdLimit::Percent(_) if delta.num > 0 => Ordering::Greater,
+            ThresholdLimit::Percent(limit) => 0.cmp(&limit),
         };
         let is_count = matches!(self.what, What::Count(_));
-        let show = |x: Fraction| if is_count { count(x.value()) } else { fmt_ns(x.value().round() as Ns) };
+        let show = |x: ExactFraction| if is_count { count(x.value()) } else { fmt_ns(x.value().round() as Ns) };
         let pct = pair.delta_pct().map_or_else(String::new, |p| format!("{p:+.1} %, "));
         let plus = if delta.num > 0 { "+" } else { "" };
-        Verdict {
+        ThresholdVerdict {
             text: self.text.clone(),
             is_crossed: self.op.holds(found),
             found: format!("{} -> {} per {} ({pct}{plus}{})", show(base), show(test), p.scope(), show(delta)),
@@ -169,9 +170,9 @@ pub(crate) fn noise(pair: &MetricPair) -> String {
 }
 
 /// Splits at the last comparison operator of the text.
-fn split(text: &str) -> Option<(&str, Op, &str)> {
+fn split(text: &str) -> Option<(&str, Comparison, &str)> {
     let at = text.rfind(['<', '>'])?;
-    let (sign, op) = Op::ALL.into_iter().find(|(sign, _)| text[at..].starts_with(sign))?;
+    let (sign, op) = Comparison::ALL.into_iter().find(|(sign, _)| text[at..].starts_with(sign))?;
     let (left, right) = (text[..at].trim(), text[at + sign.len()..].trim());
     (!left.is_empty() && !right.is_empty()).then_some((left, op, right))
 }
@@ -212,10 +213,10 @@ impl What {
         let named = |name: &str| &*key.name == name || is_short(&short_name(&key.name), name);
         match self {
             What::Summary(_) => false,
-            What::Kernel(name) => key.side == Side::Gpu && named(name),
-            What::Operator(name) => key.side == Side::Host && &*key.class == "operator" && named(name),
+            What::Kernel(name) => key.side == WorkSide::Gpu && named(name),
+            What::Operator(name) => key.side == WorkSide::Host && &*key.class == "operator" && named(name),
             What::Pattern(pattern) => {
-                key.side == Side::Gpu && (glob(pattern, &key.name) || glob(pattern, &short_name(&key.name)))
+                key.side == WorkSide::Gpu && (glob(pattern, &key.name) || glob(pattern, &short_name(&key.name)))
             }
             What::Count(name) => named(name),
         }
@@ -229,7 +230,7 @@ impl What {
         }
     }
 
-    fn sums(&self, p: &Population, value: impl Fn(&crate::diff::set::Cell) -> i64) -> MetricPair {
+    fn sums(&self, p: &Population, value: impl Fn(&crate::diff::set::KeyedStep) -> i64) -> MetricPair {
         let side = |side| sum_of(side, |key| self.fits(key), &value);
         MetricPair { base: side(&p.base), test: side(&p.test) }
     }
@@ -268,7 +269,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-impl Limit {
+impl ThresholdLimit {
     fn parse(text: &str, is_count: bool) -> Result<Self, String> {
         let units = if is_count { "a number (4, +1, -2)" } else { "a time with its unit (120ms, +2ms, -100us)" };
         let bad = || {
@@ -281,7 +282,7 @@ impl Limit {
         let millionths = millionths(number).ok_or_else(bad)?;
         let is_signed = number.starts_with(['+', '-']);
         let scale = match (unit, is_count) {
-            ("%", _) if is_signed => return Ok(Limit::Percent(millionths)),
+            ("%", _) if is_signed => return Ok(ThresholdLimit::Percent(millionths)),
             ("", true) | ("ns", false) => 1,
             ("us", false) => 1_000,
             ("ms", false) => 1_000_000,
@@ -289,7 +290,7 @@ impl Limit {
             _ => return Err(bad()),
         };
         let limit = millionths.saturating_mul(scale);
-        Ok(if is_signed { Limit::Change(limit) } else { Limit::Value(limit) })
+        Ok(if is_signed { ThresholdLimit::Change(limit) } else { ThresholdLimit::Value(limit) })
     }
 }
 
@@ -313,7 +314,7 @@ fn millionths(text: &str) -> Option<i128> {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> (What, Op, Limit) {
+    fn parsed(text: &str) -> (What, Comparison, ThresholdLimit) {
         let t = Threshold::parse(text).unwrap();
         (t.what, t.op, t.limit)
     }
@@ -321,12 +322,24 @@ mod tests {
     #[test]
     fn conditions_are_read() {
         let step = What::Summary(Metric::StepTime);
-        assert_eq!(parsed("step_time > +5%"), (step.clone(), Op::More, Limit::Percent(5 * MILLION)));
-        assert_eq!(parsed("step_time>=-0.5%"), (step.clone(), Op::AtLeast, Limit::Percent(-MILLION / 2)));
-        assert_eq!(parsed("step_time <= 120 ms"), (step, Op::AtMost, Limit::Value(120_000_000 * MILLION)));
+        assert_eq!(parsed("step_time > +5%"), (step.clone(), Comparison::More, ThresholdLimit::Percent(5 * MILLION)));
+        assert_eq!(
+            parsed("step_time>=-0.5%"),
+            (step.clone(), Comparison::AtLeast, ThresholdLimit::Percent(-MILLION / 2))
+        );
+        assert_eq!(
+            parsed("step_time <= 120 ms"),
+            (step, Comparison::AtMost, ThresholdLimit::Value(120_000_000 * MILLION))
+        );
         let kernel = What::Kernel("void f<4, g<int> >(int*)".to_string());
-        assert_eq!(parsed("kernel:void f<4, g<int> >(int*) > +2us"), (kernel, Op::More, Limit::Change(2000 * MILLION)));
-        assert_eq!(parsed("count:cudaMalloc > 0"), (What::Count("cudaMalloc".to_string()), Op::More, Limit::Value(0)));
+        assert_eq!(
+            parsed("kernel:void f<4, g<int> >(int*) > +2us"),
+            (kernel, Comparison::More, ThresholdLimit::Change(2000 * MILLION))
+        );
+        assert_eq!(
+            parsed("count:cudaMalloc > 0"),
+            (What::Count("cudaMalloc".to_string()), Comparison::More, ThresholdLimit::Value(0))
+        );
     }
 
     #[test]

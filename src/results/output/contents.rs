@@ -45,12 +45,12 @@ impl ContentsError {
 }
 
 /// A complete output.
-pub struct Contents {
+pub struct FolderContents {
     folder: Location,
     names: Vec<String>,
 }
 
-impl Contents {
+impl FolderContents {
     /// Looks which files an output has. It is one of the first of `layouts` whose proof is there.
     ///
     /// # Errors
@@ -176,10 +176,10 @@ mod tests {
             std::fs::write(path, name).unwrap();
         };
         ["tables/kernels.parquet", "tables/thesis.parquet", "notes.txt", "report.txt"].into_iter().for_each(write);
-        let refused = Contents::of(dir.path(), &[&RESULTS]).map(|_| ()).unwrap_err();
+        let refused = FolderContents::of(dir.path(), &[&RESULTS]).map(|_| ()).unwrap_err();
         assert!(refused.to_string().ends_with("found neither summary.json nor partial.json in it"), "{refused}");
         write("summary.json");
-        let contents = Contents::of(dir.path(), &[&RESULTS]).unwrap();
+        let contents = FolderContents::of(dir.path(), &[&RESULTS]).unwrap();
         assert_eq!(contents.names(), ["report.txt", "summary.json", "tables/kernels.parquet"]);
         let mut text = String::new();
         contents.open("tables/kernels.parquet").unwrap().read_to_string(&mut text).unwrap();

@@ -90,7 +90,7 @@ pub fn schema(with_rest: bool) -> SchemaRef {
 /// When the file cannot be written.
 pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> {
     let mut file = RowGroups::new(File::create(path)?, schema(with_rest))?;
-    let events = Events::new(trace);
+    let events = OrderedEvents::new(trace);
     for first in (0..trace.columns.len()).step_by(GROUP) {
         let rows = first..trace.columns.len().min(first + GROUP);
         file.write(|i| vec![events.column(i, rows.clone())])?;
@@ -105,13 +105,13 @@ pub fn write(path: &Path, trace: &RankTrace, with_rest: bool) -> io::Result<()> 
 pub fn rows(trace: &RankTrace, keep: impl Fn(&str) -> bool) -> Result<RecordBatch, ArrowError> {
     let schema = schema(false);
     let wanted: Vec<usize> = (0..schema.fields().len()).filter(|&i| keep(schema.field(i).name())).collect();
-    let events = Events::new(trace);
+    let events = OrderedEvents::new(trace);
     let columns = wanted.iter().map(|&i| events.column(i, 0..trace.columns.len())).collect();
     RecordBatch::try_new(Arc::new(schema.project(&wanted)?), columns)
 }
 
 /// The events of a rank in the order of the table.
-struct Events<'a> {
+struct OrderedEvents<'a> {
     trace: &'a RankTrace,
     /// Rows of the trace in the order of the table.
     order: ScalarBuffer<u32>,
@@ -126,7 +126,7 @@ struct Events<'a> {
 /// Marks events that are not activities.
 const NONE: u32 = u32::MAX;
 
-impl<'a> Events<'a> {
+impl<'a> OrderedEvents<'a> {
     fn new(trace: &'a RankTrace) -> Self {
         let c = &trace.columns;
         let mut order: Vec<u32> = (0..c.len() as u32).collect();

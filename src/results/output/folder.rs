@@ -5,7 +5,7 @@ use crate::output::html::Results;
 use crate::output::json;
 pub use crate::output::place::FolderError;
 use crate::output::place::OutputPlace;
-use crate::output::tables::{Groups, Tables, failed};
+use crate::output::tables::{FolderTables, RowGrouping, failed};
 use crate::output::unfinished::UnfinishedFolder;
 use crate::run::{Outcome, RowSink};
 use crate::store::Spool;
@@ -19,8 +19,8 @@ use std::sync::{RwLock, RwLockReadGuard};
 
 pub struct Folder {
     place: OutputPlace,
-    groups: Groups,
-    tables: RwLock<Tables>,
+    groups: RowGrouping,
+    tables: RwLock<FolderTables>,
     /// `None`: no events are written. Otherwise whether they include arguments without a column.
     events: Option<bool>,
     /// Dropped last: removing the folder needs file handles, and the open tables may use all of them.
@@ -33,20 +33,20 @@ impl Folder {
     /// # Errors
     /// When the folder cannot be written.
     pub fn create(place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
-        Self::create_by(Groups::ByWeight, place, events)
+        Self::create_by(RowGrouping::ByWeight, place, events)
     }
 
     /// Starts a result with the given kind of row groups.
     ///
     /// # Errors
     /// As [`Folder::create`].
-    pub fn create_by(groups: Groups, place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
+    pub fn create_by(groups: RowGrouping, place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
         let io = |error: io::Error| place.io(error);
         let work = UnfinishedFolder::create(&place).map_err(io)?;
         if events.is_some() {
             fs::create_dir_all(work.path().join("events")).map_err(io)?;
         }
-        let tables = RwLock::new(Tables::create(&work.path().join("tables"), groups).map_err(io)?);
+        let tables = RwLock::new(FolderTables::create(&work.path().join("tables"), groups).map_err(io)?);
         Ok(Self { place, groups, tables, events, work })
     }
 
@@ -85,7 +85,7 @@ impl Folder {
         fs::write(self.work.path().join(name), text)
     }
 
-    fn tables(&self) -> io::Result<RwLockReadGuard<'_, Tables>> {
+    fn tables(&self) -> io::Result<RwLockReadGuard<'_, FolderTables>> {
         self.tables.read().map_err(|_| failed())
     }
 
@@ -148,7 +148,7 @@ impl RowSink for Folder {
     fn void(&self) -> io::Result<()> {
         let mut tables = self.tables.write().map_err(|_| failed())?;
         fs::remove_dir_all(self.work.path().join("tables"))?;
-        *tables = Tables::create(&self.work.path().join("tables"), self.groups)?;
+        *tables = FolderTables::create(&self.work.path().join("tables"), self.groups)?;
         if self.events.is_some() {
             fs::remove_dir_all(self.work.path().join("events"))?;
             fs::create_dir_all(self.work.path().join("events"))?;

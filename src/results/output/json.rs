@@ -20,20 +20,23 @@ const MOST_REFUSED: usize = 100;
 /// The summary of a run. Its size does not depend on the number of ranks; details are in the tables.
 pub(crate) fn summary(outcome: &Outcome) -> Value {
     #[derive(Default)]
-    struct Kind<'a> {
+    struct CounterSummary<'a> {
         count: u64,
         ranks: BTreeSet<u32>,
         first_file: &'a str,
         example: &'a str,
     }
     // Counters of the set and (true) of its ranks.
-    let mut kinds: BTreeMap<(bool, Counter), Kind> = BTreeMap::new();
+    let mut kinds: BTreeMap<(bool, Counter), CounterSummary> = BTreeMap::new();
     for (counter, tally) in outcome.set_health.iter() {
-        kinds.insert((false, counter), Kind { count: tally.count, example: &tally.example, ..Kind::default() });
+        kinds.insert(
+            (false, counter),
+            CounterSummary { count: tally.count, example: &tally.example, ..CounterSummary::default() },
+        );
     }
     for (rank, file, health) in &outcome.rank_health {
         for (counter, tally) in health.iter() {
-            let first = || Kind { first_file: file, example: &tally.example, ..Kind::default() };
+            let first = || CounterSummary { first_file: file, example: &tally.example, ..CounterSummary::default() };
             let kind = kinds.entry((true, counter)).or_insert_with(first);
             kind.count += tally.count;
             kind.ranks.insert(*rank);
@@ -87,12 +90,12 @@ fn trust(outcome: &Outcome) -> Value {
 }
 
 /// A cell; without a column where tables have no columns of its type.
-struct Cell<'a> {
+struct JsonCell<'a> {
     column: Option<Column<'a>>,
     row: usize,
 }
 
-impl Serialize for Cell<'_> {
+impl Serialize for JsonCell<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let row = self.row;
         match &self.column {
@@ -109,7 +112,7 @@ impl Serialize for Cell<'_> {
 /// The value of a cell.
 pub fn cell(array: &ArrayRef, row: usize) -> Value {
     // Serializing a cell cannot fail.
-    serde_json::to_value(Cell { column: Column::new(array), row }).unwrap_or(Value::Null)
+    serde_json::to_value(JsonCell { column: Column::new(array), row }).unwrap_or(Value::Null)
 }
 
 /// Rows of a batch as JSON objects.

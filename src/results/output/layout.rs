@@ -51,11 +51,11 @@ pub fn is_table_file(name: &str) -> bool {
 /// Whether `hta` wrote this `summary.json`. It may be long, so it is read as a stream.
 fn is_summary(file: &Location) -> bool {
     #[derive(Deserialize)]
-    struct Summary {
+    struct SummaryFile {
         #[serde(rename = "hta_version")]
         _version: String,
     }
-    file.open().is_ok_and(|f| serde_json::from_reader::<_, Summary>(BufReader::with_capacity(1 << 16, f)).is_ok())
+    file.open().is_ok_and(|f| serde_json::from_reader::<_, SummaryFile>(BufReader::with_capacity(1 << 16, f)).is_ok())
 }
 
 /// The content of a folder, compared with a layout.

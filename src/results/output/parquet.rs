@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use arrow_array::types::Int64Type;
     use arrow_select::concat::concat_batches;
-    use hta_testkit::every::{AllColumnTypes, Row, batch};
+    use hta_testkit::every::{AllColumnTypes, AnyRow, batch};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use parquet::file::statistics::Statistics;
     use proptest::prelude::*;
@@ -210,7 +210,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn a_reader_finds_schema_bounds_and_rows(
-            lists in prop::collection::vec(prop::collection::vec(any::<Row>(), 1..90), 0..4),
+            lists in prop::collection::vec(prop::collection::vec(any::<AnyRow>(), 1..90), 0..4),
         ) {
             let batches: Vec<Batch> = lists.iter().map(|l| batch(l)).collect();
             let mut file = tempfile::tempfile().unwrap();
@@ -233,7 +233,7 @@ mod tests {
 
         #[test]
         fn bytes_depend_on_rows_and_not_on_batches(
-            lists in prop::collection::vec(prop::collection::vec(any::<Row>(), 1..90), 1..6),
+            lists in prop::collection::vec(prop::collection::vec(any::<AnyRow>(), 1..90), 1..6),
         ) {
             let bytes = |batches: &[Batch]| {
                 let mut bytes = Vec::new();

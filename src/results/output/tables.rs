@@ -28,7 +28,7 @@ const WAITING: usize = 8;
 
 /// What a row group of a table contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Groups {
+pub enum RowGrouping {
     /// One rank.
     ByRank,
     /// One large rank, or several small ones.
@@ -36,7 +36,7 @@ pub enum Groups {
 }
 
 /// One table that grows rank by rank.
-struct Growing {
+struct GrowingTable {
     spec: &'static TableSpec,
     file: RowGroups<File>,
     /// Rows of the next row group. A batch contains all rows of a rank, or a long piece of them, and is never divided.
@@ -45,11 +45,11 @@ struct Growing {
     written_bytes: usize,
 }
 
-impl Growing {
-    fn push(&mut self, rows: &RecordBatch, groups: Groups) -> io::Result<()> {
+impl GrowingTable {
+    fn push(&mut self, rows: &RecordBatch, groups: RowGrouping) -> io::Result<()> {
         let enough = match groups {
-            Groups::ByRank => 0,
-            Groups::ByWeight => GROUP_BYTES.max((self.written_bytes * GROUP_NOTES).isqrt()),
+            RowGrouping::ByRank => 0,
+            RowGrouping::ByWeight => GROUP_BYTES.max((self.written_bytes * GROUP_NOTES).isqrt()),
         };
         self.waiting_bytes += rows.columns().iter().map(|c| weight(c)).sum::<usize>();
         self.waiting.push(rows.clone());
@@ -101,17 +101,17 @@ fn bytes_of_texts(column: &dyn Array) -> usize {
 }
 
 /// A folder of tables that grow rank by rank. Several threads may write different tables at once.
-pub(crate) struct Tables {
+pub(crate) struct FolderTables {
     folder: PathBuf,
     /// Tables by name; `None` if the table is complete.
-    open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<Growing>>>>>,
-    groups: Groups,
+    open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<GrowingTable>>>>>,
+    groups: RowGrouping,
 }
 
-impl Tables {
+impl FolderTables {
     /// # Errors
     /// When the folder cannot be created.
-    pub(crate) fn create(folder: &Path, groups: Groups) -> io::Result<Self> {
+    pub(crate) fn create(folder: &Path, groups: RowGrouping) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), groups })
     }
@@ -137,14 +137,14 @@ impl Tables {
         self.table(spec).map(|_| ())
     }
 
-    fn table(&self, spec: &'static TableSpec) -> io::Result<Option<Arc<Mutex<Growing>>>> {
+    fn table(&self, spec: &'static TableSpec) -> io::Result<Option<Arc<Mutex<GrowingTable>>>> {
         let mut open = self.open.lock().map_err(|_| failed())?;
         match open.entry(spec.name) {
             Entry::Occupied(open) => Ok(open.get().clone()),
             Entry::Vacant(slot) => {
                 let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
                 let file = RowGroups::new(file, spec.schema())?;
-                let table = Growing { spec, file, waiting: Vec::new(), waiting_bytes: 0, written_bytes: 0 };
+                let table = GrowingTable { spec, file, waiting: Vec::new(), waiting_bytes: 0, written_bytes: 0 };
                 Ok(slot.insert(Some(Arc::new(Mutex::new(table)))).clone())
             }
         }
@@ -170,7 +170,7 @@ impl Tables {
     }
 }
 
-fn close(table: Arc<Mutex<Growing>>) -> io::Result<()> {
+fn close(table: Arc<Mutex<GrowingTable>>) -> io::Result<()> {
     Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?.finish()
 }
 
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn rows_of_many_ranks_are_one_group_until_they_weigh_enough_and_a_closed_table_takes_no_more() {
         let folder = tempfile::tempdir().unwrap();
-        let tables = Tables::create(folder.path(), Groups::ByWeight).unwrap();
+        let tables = FolderTables::create(folder.path(), RowGrouping::ByWeight).unwrap();
         let row = |rank: u32| (rank, None, Some(1), None, None, Some(format!("host {}", rank % 3)));
         let rank = |rank: u32| batch(&vec![row(rank); 100]);
         (0..300).for_each(|r| tables.append(&rank(r)).unwrap());

@@ -7,7 +7,7 @@ use hta_analysis::api::{self, Observation, Output, View};
 use hta_analysis::inventory::{self, record_edges};
 use hta_analysis::inventory::{KernelRules, RankRow, Ranks};
 use hta_analysis::verdict::JobVerdict;
-use hta_base::health::{Counter, Severity, Tally};
+use hta_base::health::{Counter, CounterTally, Severity};
 use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{counted, plural};
 use hta_base::wording::ranks::{rank_list, ranks_named};
@@ -318,7 +318,7 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize, is_full: bool) {
             error => lines.push(("refused", error.to_string())),
         }
     }
-    let mut merged: BTreeMap<(std::cmp::Reverse<Severity>, Counter), (Vec<u32>, Tally)> = BTreeMap::new();
+    let mut merged: BTreeMap<(std::cmp::Reverse<Severity>, Counter), (Vec<u32>, CounterTally)> = BTreeMap::new();
     for (rank, _, health) in &outcome.rank_health {
         for (counter, tally) in health.iter() {
             let key = (std::cmp::Reverse(counter.spec().severity), counter);

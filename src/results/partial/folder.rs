@@ -3,9 +3,9 @@
 use crate::output::folder::Folder;
 use crate::output::place::{Layout, is_events_file, is_table_file};
 use crate::partial::error::PartialError;
-use crate::partial::manifest::{Listed, Manifest, NAME, checksum};
-use crate::partial::options::Recorded;
-use crate::partial::state::{State, read, spec_of, state, write_state};
+use crate::partial::manifest::{ListedFile, Manifest, NAME, checksum};
+use crate::partial::options::RecordedOptions;
+use crate::partial::state::{PartialState, read, spec_of, state, write_state};
 use crate::run::MappedSet;
 use crate::store::{PartialStore, StateTable, bytes};
 use flate2::Crc;
@@ -31,7 +31,7 @@ pub(super) const EVENTS: &str = "events";
 ///
 /// # Errors
 /// When a file cannot be read or written.
-pub fn leave(folder: &Folder, set: &MappedSet, options: Recorded) -> io::Result<()> {
+pub fn leave(folder: &Folder, set: &MappedSet, options: RecordedOptions) -> io::Result<()> {
     folder.close()?;
     let root = folder.work();
     fs::create_dir_all(root.join(STATE))?;
@@ -40,14 +40,14 @@ pub fn leave(folder: &Folder, set: &MappedSet, options: Recorded) -> io::Result<
         let bytes = bytes(of, spec, rows).map_err(io::Error::other)?;
         let name = format!("{STATE}/{of}.{}.parquet", spec.name);
         fs::write(root.join(&name), &bytes)?;
-        files.push(Listed { name, bytes: bytes.len() as u64, sum: checksum(&bytes) });
+        files.push(ListedFile { name, bytes: bytes.len() as u64, sum: checksum(&bytes) });
         Ok(())
     })?;
     for below in [TABLES, EVENTS] {
         for path in entries(&root.join(below))? {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             let (bytes, sum) = (fs::metadata(&path)?.len(), file_sum(&path.into())?);
-            files.push(Listed { name: format!("{below}/{name}"), bytes, sum });
+            files.push(ListedFile { name: format!("{below}/{name}"), bytes, sum });
         }
     }
     fs::write(root.join(NAME), Manifest { options, files }.text())
@@ -94,14 +94,14 @@ fn file_sum(file: &Location) -> io::Result<u32> {
 
 /// A partial that was opened. The results of its ranks are in a store; its row tables and events are still in its
 /// folder.
-pub struct Partial {
+pub struct PartialFolder {
     pub(crate) path: Location,
-    pub(crate) options: Recorded,
-    pub(crate) state: State,
+    pub(crate) options: RecordedOptions,
+    pub(crate) state: PartialState,
     pub(super) manifest: Manifest,
 }
 
-impl Partial {
+impl PartialFolder {
     /// The name of the partial in messages.
     pub fn shown(&self) -> String {
         self.path.display().to_string()
@@ -113,7 +113,7 @@ impl Partial {
 /// # Errors
 /// When the folder is not a partial, has another version or is damaged, or when it cannot be read or the results cannot
 /// be spooled.
-pub fn open(path: &Location, store: &PartialStore) -> Result<Partial, PartialError> {
+pub fn open(path: &Location, store: &PartialStore) -> Result<PartialFolder, PartialError> {
     let shown = path.display().to_string();
     let foreign = |found: &str| PartialError::Foreign { path: shown.clone(), found: found.to_string() };
     let manifest = path.join(NAME);
@@ -142,7 +142,7 @@ pub fn open(path: &Location, store: &PartialStore) -> Result<Partial, PartialErr
         }
     }
     manifest.files.par_iter().try_for_each(|f| whole(path, f))?;
-    let listed: Vec<&Listed> = manifest.below(STATE).collect();
+    let listed: Vec<&ListedFile> = manifest.below(STATE).collect();
     let stored = listed.par_iter().map(|f| table(path, f)).collect::<Result<Vec<_>, _>>()?;
     let mut state = state(stored).map_err(|flaw| PartialError::Flawed {
         path: shown.clone(),
@@ -152,7 +152,7 @@ pub fn open(path: &Location, store: &PartialStore) -> Result<Partial, PartialErr
     own_events(&shown, &manifest, &state)?;
     let spooled = state.move_into(store);
     spooled.map_err(|source| PartialError::Write { path: "what the ranks left".to_string(), source })?;
-    Ok(Partial { path: path.clone(), options: manifest.options.clone(), state, manifest })
+    Ok(PartialFolder { path: path.clone(), options: manifest.options.clone(), state, manifest })
 }
 
 fn damaged(path: &str, file: &str, expected: impl ToString, found: impl ToString) -> PartialError {
@@ -162,7 +162,7 @@ fn damaged(path: &str, file: &str, expected: impl ToString, found: impl ToString
 
 /// Checks that there are only events files of this partial's ranks, each once. Merging puts the files of all partials
 /// into one folder, where any other name could collide with the file of another partial.
-fn own_events(shown: &str, manifest: &Manifest, state: &State) -> Result<(), PartialError> {
+fn own_events(shown: &str, manifest: &Manifest, state: &PartialState) -> Result<(), PartialError> {
     let ranks: BTreeSet<String> = state.ranks.iter().map(|d| format!("{EVENTS}/rank={:05}.parquet", d.rank)).collect();
     let mut seen = BTreeSet::new();
     for file in manifest.below(EVENTS) {
@@ -177,7 +177,7 @@ fn own_events(shown: &str, manifest: &Manifest, state: &State) -> Result<(), Par
 }
 
 /// Checks that a file is unchanged since the partial was made.
-fn whole(root: &Location, file: &Listed) -> Result<(), PartialError> {
+fn whole(root: &Location, file: &ListedFile) -> Result<(), PartialError> {
     let path = root.join(&file.name);
     let shown = || root.display().to_string();
     let damaged = |expected, found| PartialError::Damaged { path: shown(), file: file.name.clone(), expected, found };
@@ -203,7 +203,7 @@ fn whole(root: &Location, file: &Listed) -> Result<(), PartialError> {
     Ok(())
 }
 
-fn table(root: &Location, file: &Listed) -> Result<StateTable, PartialError> {
+fn table(root: &Location, file: &ListedFile) -> Result<StateTable, PartialError> {
     let path = root.join(&file.name);
     let mut bytes = Vec::new();
     let whole = path.open().and_then(|mut file| file.read_to_end(&mut bytes));

@@ -17,7 +17,7 @@ pub const NAME: &str = "partial.json";
 
 /// A file of a partial.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedFile {
     /// Path relative to the partial's folder, with `/`.
     pub(crate) name: String,
     /// Length, bytes.
@@ -31,7 +31,7 @@ pub(crate) struct Listed {
 pub(crate) struct Manifest {
     /// Values by option; options are named as on the command line.
     pub(crate) options: BTreeMap<String, String>,
-    pub(crate) files: Vec<Listed>,
+    pub(crate) files: Vec<ListedFile>,
 }
 
 /// CRC-32 of some bytes.
@@ -44,7 +44,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
 impl Manifest {
     /// The text of the file.
     pub(crate) fn text(&self) -> String {
-        let file = |f: &Listed| json!({ "name": f.name, "bytes": f.bytes, "crc32": f.sum });
+        let file = |f: &ListedFile| json!({ "name": f.name, "bytes": f.bytes, "crc32": f.sum });
         let body = json!({ "options": self.options, "files": self.files.iter().map(file).collect::<Vec<_>>() });
         let all = json!({
             "format": FORMAT, "version": VERSION, "hta_version": PROGRAM,
@@ -97,13 +97,13 @@ impl Manifest {
         }
         let options = body.get("options").and_then(Value::as_object).map_or_else(BTreeMap::new, texts);
         let list = body.get("files").and_then(Value::as_array);
-        let files: Option<Vec<Listed>> = list.map_or(Some(Vec::new()), |l| l.iter().map(listed).collect());
+        let files: Option<Vec<ListedFile>> = list.map_or(Some(Vec::new()), |l| l.iter().map(listed).collect());
         let files = files.ok_or_else(|| damaged("a list of files", "other values".to_string()))?;
         Ok(Self { options, files })
     }
 
     /// The files of one folder of the partial.
-    pub(crate) fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a Listed> {
+    pub(crate) fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a ListedFile> {
         self.files.iter().filter(move |f| f.name.split_once('/').is_some_and(|(head, _)| head == folder))
     }
 }
@@ -112,7 +112,7 @@ fn texts(map: &Map<String, Value>) -> BTreeMap<String, String> {
     map.iter().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_string()))).collect()
 }
 
-fn listed(file: &Value) -> Option<Listed> {
+fn listed(file: &Value) -> Option<ListedFile> {
     let name = file.get("name")?.as_str()?;
     let (folder, own) = name.split_once('/')?;
     // Never accept a path that leaves the partial's folder.
@@ -121,7 +121,7 @@ fn listed(file: &Value) -> Option<Listed> {
         return None;
     }
     let sum = u32::try_from(file.get("crc32")?.as_u64()?).ok()?;
-    Some(Listed { name: name.to_string(), bytes: file.get("bytes")?.as_u64()?, sum })
+    Some(ListedFile { name: name.to_string(), bytes: file.get("bytes")?.as_u64()?, sum })
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
 
     fn sample() -> Manifest {
         let options = BTreeMap::from([("--top".to_string(), "16".to_string())]);
-        let files = vec![Listed { name: "state/a.parquet".to_string(), bytes: 7, sum: u32::MAX }];
+        let files = vec![ListedFile { name: "state/a.parquet".to_string(), bytes: 7, sum: u32::MAX }];
         Manifest { options, files }
     }
 

@@ -4,11 +4,11 @@
 //! can depend on the other names. Every rank must be the same as in its partial.
 
 use crate::partial::error::PartialError;
-use crate::partial::folder::Partial;
-use crate::partial::options::Recorded;
+use crate::partial::folder::PartialFolder;
+use crate::partial::options::RecordedOptions;
 use crate::partial::shares;
 use crate::partial::state::{Fate, Seen};
-use crate::run::{Claims, MappedRank, MappedSet, Refused, RunError, Task, duplicate};
+use crate::run::{MappedSet, RankClaims, RankResults, Refused, RunError, Task, duplicate};
 use crate::store::PartialStore;
 use hta_read::discover::natural_key;
 use hta_read::error::ReadError;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The joined partials.
 pub struct Merged {
     pub set: MappedSet,
-    pub options: Recorded,
+    pub options: RecordedOptions,
 }
 
 /// Why partials cannot be joined.
@@ -44,11 +44,11 @@ struct Given {
 ///
 /// # Errors
 /// When the options differ, a rank is in two partials, or a file gets another rank now that all files are known.
-pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, MergeError> {
+pub fn merge(partials: &mut [PartialFolder], store: PartialStore) -> Result<Merged, MergeError> {
     let options = same_options(partials)?;
     leave_out_front_ends(partials);
     each_rank_once(partials)?;
-    let mut ranks: Vec<MappedRank> = Vec::new();
+    let mut ranks: Vec<RankResults> = Vec::new();
     let mut given: Vec<Given> = Vec::new();
     for (of, p) in partials.iter_mut().enumerate() {
         let sources: BTreeMap<u32, RankSource> = p.state.ranks.iter().map(|d| (d.rank, d.source)).collect();
@@ -66,7 +66,7 @@ pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, Me
     let given = in_order(given);
     let inputs: Vec<_> = given.iter().map(|g| g.seen.input.clone()).collect();
     let head = |g: &Given| if let Fate::RefusedAtHead(e) = &g.seen.fate { Some(e.clone()) } else { None };
-    let claims = Claims {
+    let claims = RankClaims {
         ranks: given.iter().map(|g| g.seen.claim).collect(),
         refused: given.iter().map(head).collect(),
         // Partials do not say it; each part was checked when it was made.
@@ -89,7 +89,7 @@ pub fn merge(partials: &mut [Partial], store: PartialStore) -> Result<Merged, Me
 }
 
 /// Leaves out front ends that were mapped because each was alone in its partial, if there are other files.
-fn leave_out_front_ends(partials: &mut [Partial]) {
+fn leave_out_front_ends(partials: &mut [PartialFolder]) {
     let is_read = |seen: &&Seen| matches!(seen.fate, Fate::Mapped(_) | Fate::Refused(_));
     if partials.iter().flat_map(|p| &p.state.files).filter(is_read).count() < 2 {
         return;
@@ -104,13 +104,13 @@ fn leave_out_front_ends(partials: &mut [Partial]) {
 }
 
 /// The options of all partials, with the shares that they hold together.
-fn same_options(partials: &[Partial]) -> Result<Recorded, PartialError> {
-    let Some((first, others)) = partials.split_first() else { return Ok(Recorded::new()) };
+fn same_options(partials: &[PartialFolder]) -> Result<RecordedOptions, PartialError> {
+    let Some((first, others)) = partials.split_first() else { return Ok(RecordedOptions::new()) };
     for other in others {
         let names = first.options.keys().chain(other.options.keys());
         let names: BTreeSet<&String> = names.filter(|name| *name != shares::OPTION).collect();
         if let Some(name) = names.into_iter().find(|n| first.options.get(*n) != other.options.get(*n)) {
-            let shown = |p: &Partial| match p.options.get(name) {
+            let shown = |p: &PartialFolder| match p.options.get(name) {
                 None => "not given".to_string(),
                 Some(text) if text.len() > 60 || text.contains('\n') => format!("a text of {} bytes", text.len()),
                 Some(text) => format!("`{text}`"),
@@ -130,8 +130,8 @@ fn same_options(partials: &[Partial]) -> Result<Recorded, PartialError> {
     Ok(options)
 }
 
-fn each_rank_once(partials: &[Partial]) -> Result<(), PartialError> {
-    let mut seen: BTreeMap<u32, (&Partial, &MappedRank)> = BTreeMap::new();
+fn each_rank_once(partials: &[PartialFolder]) -> Result<(), PartialError> {
+    let mut seen: BTreeMap<u32, (&PartialFolder, &RankResults)> = BTreeMap::new();
     for p in partials {
         for d in &p.state.ranks {
             if let Some((other, done)) = seen.insert(d.rank, (p, d)) {
@@ -183,14 +183,14 @@ fn is_same_refusal(fate: &Fate, error: &ReadError) -> bool {
     }
 }
 
-fn as_in_its_partial(partials: &[Partial], given: &[Given], task: &Task) -> Result<(), PartialError> {
+fn as_in_its_partial(partials: &[PartialFolder], given: &[Given], task: &Task) -> Result<(), PartialError> {
     let Some(Given { seen, of, source }) = given.get(task.input) else { return Ok(()) };
     let Fate::Mapped(rank) = seen.fate else { return Ok(()) };
     if (rank, *source) == (task.rank, Some(task.source)) {
         return Ok(());
     }
     Err(PartialError::RankDiffers {
-        path: partials.get(*of).map_or_else(String::new, Partial::shown),
+        path: partials.get(*of).map_or_else(String::new, PartialFolder::shown),
         file: seen.input.shown.clone(),
         expected: rank,
         found: match task.source {

@@ -31,9 +31,9 @@ mod tables;
 
 pub use crate::store::VERSION;
 pub use error::PartialError;
-pub use folder::{LAYOUT, Partial, leave, open};
+pub use folder::{LAYOUT, PartialFolder, leave, open};
 pub use merge::{MergeError, Merged, merge};
-pub use options::{OptionTexts, RULES, Recorded, Restored, record, restore};
+pub use options::{OptionTexts, RULES, RecordedOptions, Restored, record, restore};
 pub use rows::stream;
 pub use shares::{check_complete, record_share};
-pub use state::{State, read, state as assemble};
+pub use state::{PartialState, read, state as assemble};

@@ -6,13 +6,13 @@ use hta_analysis::job::ClockMode;
 use hta_compat::Compat;
 use hta_trace::flops::peaks::Peaks;
 use hta_trace::rank_trace::{ModelOptions, StepFilter};
-use hta_trace::rules::Rules;
+use hta_trace::rules::ClassRules;
 use hta_trace::step::StepWindow;
 use regex::Regex;
 use std::collections::BTreeMap;
 
 /// Values of options by their name on the command line.
-pub type Recorded = BTreeMap<String, String>;
+pub type RecordedOptions = BTreeMap<String, String>;
 
 /// The options whose files are recorded with their texts.
 pub const RULES: &str = "--rules";
@@ -34,7 +34,8 @@ impl OptionTexts {
     /// When a text cannot be parsed: its option, and the reason.
     pub fn apply(&self, options: &mut Options) -> Result<(), (&'static str, String)> {
         if let Some(text) = &self.rules {
-            options.model.rules = Rules::parse(text).map_err(|reason| (RULES, reason))?.before(Rules::builtin());
+            options.model.rules =
+                ClassRules::parse(text).map_err(|reason| (RULES, reason))?.before(ClassRules::builtin());
         }
         if let Some(text) = &self.peaks {
             options.peaks = Peaks::parse(text).map_err(|reason| (PEAKS, reason))?.before(Peaks::builtin());
@@ -50,7 +51,7 @@ pub fn record(
     texts: &OptionTexts,
     skipped: Option<&str>,
     events: Option<bool>,
-) -> Recorded {
+) -> RecordedOptions {
     let flag = |on: bool| on.then(|| "yes".to_string());
     let across = &options.across;
     let groups = serde_json::Value::from(across.groups.clone()).to_string();
@@ -109,7 +110,7 @@ pub struct Restored {
 ///
 /// # Errors
 /// When the text of an option is not valid: the option and its text.
-pub fn restore(recorded: &Recorded) -> Result<Restored, (String, String)> {
+pub fn restore(recorded: &RecordedOptions) -> Result<Restored, (String, String)> {
     let given = |name: &str| recorded.get(name).map(String::as_str);
     let bad = |name: &str| (name.to_string(), given(name).unwrap_or("nothing").to_string());
     let flag = |name: &str| given(name) == Some("yes");
@@ -188,6 +189,6 @@ mod tests {
             recorded.insert(name.to_string(), value.to_string());
             assert_eq!(restore(&recorded).map(|_| ()).unwrap_err(), (name.to_string(), value.to_string()));
         }
-        assert!(restore(&Recorded::new()).is_err());
+        assert!(restore(&RecordedOptions::new()).is_err());
     }
 }

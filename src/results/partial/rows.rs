@@ -2,7 +2,7 @@
 //! unchanged.
 
 use crate::partial::error::PartialError;
-use crate::partial::folder::{EVENTS, Partial, TABLES};
+use crate::partial::folder::{EVENTS, PartialFolder, TABLES};
 use crate::partial::state::spec_of;
 use crate::run::RowSink;
 use crate::store::{Damage, contained, sound};
@@ -29,7 +29,7 @@ const RANK: &str = "rank";
 const DENSEST: u64 = 1 << 12;
 
 /// The file of one table in one partial.
-struct Source {
+struct TableSource {
     partial: String,
     name: String,
     path: Location,
@@ -42,8 +42,8 @@ struct Source {
 ///
 /// # Errors
 /// When a table has other columns or no rank, rows cannot be written, or events cannot be linked or copied.
-pub fn stream(partials: &[Partial], sink: &dyn RowSink, events: Option<&Path>) -> Result<(), PartialError> {
-    let mut tables: BTreeMap<&str, Vec<&Partial>> = BTreeMap::new();
+pub fn stream(partials: &[PartialFolder], sink: &dyn RowSink, events: Option<&Path>) -> Result<(), PartialError> {
+    let mut tables: BTreeMap<&str, Vec<&PartialFolder>> = BTreeMap::new();
     for p in partials {
         for f in p.manifest.below(TABLES) {
             tables.entry(&f.name).or_default().push(p);
@@ -51,7 +51,7 @@ pub fn stream(partials: &[Partial], sink: &dyn RowSink, events: Option<&Path>) -
     }
     tables.into_iter().collect::<Vec<_>>().into_par_iter().with_max_len(1).try_for_each(|(name, of)| {
         // What the files of one table say of their row groups takes more memory than their rows, so it is dropped with it.
-        let open = |p: &&Partial| source(p, name).map_err(|d| damaged(p.shown(), name.to_string(), d));
+        let open = |p: &&PartialFolder| source(p, name).map_err(|d| damaged(p.shown(), name.to_string(), d));
         let (specs, sources): (Vec<_>, Vec<_>) =
             of.iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         specs.first().copied().map_or(Ok(()), |spec| rows(spec, &sources, sink))
@@ -84,7 +84,7 @@ fn declared(name: &str) -> Option<&'static TableSpec> {
     stems.filter_map(|of| spec_of(of, name)).map(|(_, spec)| spec).next()
 }
 
-fn source(p: &Partial, name: &str) -> Result<(&'static TableSpec, Source), Damage> {
+fn source(p: &PartialFolder, name: &str) -> Result<(&'static TableSpec, TableSource), Damage> {
     let table = name.rsplit('/').next().and_then(|n| n.strip_suffix(".parquet")).unwrap_or_default();
     let spec = declared(table).ok_or_else(|| Damage::new("a known table", format!("`{table}`")))?;
     let path = p.path.join(name);
@@ -104,7 +104,7 @@ fn source(p: &Partial, name: &str) -> Result<(&'static TableSpec, Source), Damag
         let at = at.ok_or_else(|| Damage::new("a column `rank`", "none"))?;
         let groups = (0..groups.len()).map(|g| first_rank(&file, &metadata, g, at));
         let ranks = groups.collect::<Result<Vec<_>, _>>()?;
-        Ok((spec, Source { partial: p.shown(), name: name.to_string(), path, metadata, ranks }))
+        Ok((spec, TableSource { partial: p.shown(), name: name.to_string(), path, metadata, ranks }))
     })
 }
 
@@ -119,8 +119,9 @@ fn first_rank(file: &Stored, metadata: &ArrowReaderMetadata, group: usize, colum
     rank.ok_or_else(|| Damage::new("row groups with a rank", "one without"))
 }
 
-fn rows(spec: &'static TableSpec, sources: &[Source], sink: &dyn RowSink) -> Result<(), PartialError> {
-    let of_source = |(i, s): (usize, &Source)| s.ranks.iter().enumerate().map(|(g, r)| (*r, i, g)).collect::<Vec<_>>();
+fn rows(spec: &'static TableSpec, sources: &[TableSource], sink: &dyn RowSink) -> Result<(), PartialError> {
+    let of_source =
+        |(i, s): (usize, &TableSource)| s.ranks.iter().enumerate().map(|(g, r)| (*r, i, g)).collect::<Vec<_>>();
     let mut groups: Vec<(u32, usize, usize)> = sources.iter().enumerate().flat_map(of_source).collect();
     // Each rank is in only one partial, so its row groups keep their order.
     groups.sort_unstable();
@@ -139,7 +140,7 @@ fn rows(spec: &'static TableSpec, sources: &[Source], sink: &dyn RowSink) -> Res
     Ok(())
 }
 
-fn row_group(spec: &TableSpec, source: &Source, group: usize, rank: u32) -> Result<RecordBatch, Damage> {
+fn row_group(spec: &TableSpec, source: &TableSource, group: usize, rank: u32) -> Result<RecordBatch, Damage> {
     let file = Stored::open(&source.path).map_err(|e| Damage::new("a file", e))?;
     let count = source.metadata.metadata().row_groups().get(group).map_or(0, |g| g.num_rows());
     let count = usize::try_from(count).map_err(|e| Damage::new("a number of rows", e))?;

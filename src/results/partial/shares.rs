@@ -2,9 +2,9 @@
 //! of them is an error and not a result with fewer ranks.
 
 use crate::partial::error::PartialError;
-use crate::partial::folder::Partial;
-use crate::partial::options::Recorded;
-use crate::run::Share;
+use crate::partial::folder::PartialFolder;
+use crate::partial::options::RecordedOptions;
+use crate::run::RunShare;
 use hta_base::wording::ranks::rank_list;
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 pub(super) const OPTION: &str = "--share";
 
 /// Records the share of a partial.
-pub fn record_share(options: &mut Recorded, share: Option<Share>) {
+pub fn record_share(options: &mut RecordedOptions, share: Option<RunShare>) {
     if let Some(share) = share {
         options.insert(OPTION.to_string(), share.to_string());
     }
 }
 
 /// The shares that partials hold.
-struct Held {
+struct HeldShares {
     indices: BTreeSet<usize>,
     count: usize,
 }
@@ -28,7 +28,7 @@ struct Held {
 ///
 /// # Errors
 /// When only some were made with `--share`, or with another number of shares.
-pub(super) fn joined(partials: &[Partial]) -> Result<Option<String>, PartialError> {
+pub(super) fn joined(partials: &[PartialFolder]) -> Result<Option<String>, PartialError> {
     Ok(held(partials)?.map(|held| held.text()))
 }
 
@@ -36,7 +36,7 @@ pub(super) fn joined(partials: &[Partial]) -> Result<Option<String>, PartialErro
 ///
 /// # Errors
 /// When one is, or as `joined`.
-pub fn check_complete(partials: &[Partial]) -> Result<(), PartialError> {
+pub fn check_complete(partials: &[PartialFolder]) -> Result<(), PartialError> {
     let Some(held) = held(partials)? else { return Ok(()) };
     let missing: Vec<u32> = (0..held.count).filter(|i| !held.indices.contains(i)).map(|i| i as u32).collect();
     match missing.as_slice() {
@@ -45,7 +45,7 @@ pub fn check_complete(partials: &[Partial]) -> Result<(), PartialError> {
     }
 }
 
-fn held(partials: &[Partial]) -> Result<Option<Held>, PartialError> {
+fn held(partials: &[PartialFolder]) -> Result<Option<HeldShares>, PartialError> {
     let Some((first, others)) = partials.split_first() else { return Ok(None) };
     let mut all = shares_of(first)?;
     for other in others {
@@ -54,7 +54,8 @@ fn held(partials: &[Partial]) -> Result<Option<Held>, PartialError> {
             (None, None) => {}
             (Some(all), Some(more)) if all.count == more.count => all.indices.extend(more.indices),
             _ => {
-                let shown = |p: &Partial| p.options.get(OPTION).map_or("not given".to_string(), |t| format!("`{t}`"));
+                let shown =
+                    |p: &PartialFolder| p.options.get(OPTION).map_or("not given".to_string(), |t| format!("`{t}`"));
                 return Err(PartialError::Options {
                     first: first.shown(),
                     second: other.shown(),
@@ -67,9 +68,9 @@ fn held(partials: &[Partial]) -> Result<Option<Held>, PartialError> {
     Ok(all)
 }
 
-fn shares_of(partial: &Partial) -> Result<Option<Held>, PartialError> {
+fn shares_of(partial: &PartialFolder) -> Result<Option<HeldShares>, PartialError> {
     let Some(text) = partial.options.get(OPTION) else { return Ok(None) };
-    Held::parse(text).map(Some).ok_or_else(|| PartialError::Damaged {
+    HeldShares::parse(text).map(Some).ok_or_else(|| PartialError::Damaged {
         path: partial.shown(),
         file: "partial.json".to_string(),
         expected: format!("a value of {OPTION}"),
@@ -77,11 +78,11 @@ fn shares_of(partial: &Partial) -> Result<Option<Held>, PartialError> {
     })
 }
 
-impl Held {
-    /// Reads `3/16`, or what [`Held::text`] writes for several: `0,1,7/16`.
+impl HeldShares {
+    /// Reads `3/16`, or what [`HeldShares::text`] writes for several: `0,1,7/16`.
     fn parse(text: &str) -> Option<Self> {
         let (list, count) = text.split_once('/')?;
-        let index = |k: &str| Share::parse(&format!("{k}/{count}")).map(|share| share.index).ok();
+        let index = |k: &str| RunShare::parse(&format!("{k}/{count}")).map(|share| share.index).ok();
         Some(Self { indices: list.split(',').map(index).collect::<Option<_>>()?, count: count.parse().ok()? })
     }
 
@@ -98,10 +99,10 @@ mod tests {
     #[test]
     fn several_shares_are_read_as_they_are_written() {
         for text in ["3/16", "0,1,7/16", "0,2,4/5"] {
-            assert_eq!(Held::parse(text).map(|h| h.text()), Some(text.to_string()));
+            assert_eq!(HeldShares::parse(text).map(|h| h.text()), Some(text.to_string()));
         }
         for bad in ["", "3", "0,16/16", "x/4", "1,/4", "1/"] {
-            assert!(Held::parse(bad).is_none(), "{bad}");
+            assert!(HeldShares::parse(bad).is_none(), "{bad}");
         }
     }
 }

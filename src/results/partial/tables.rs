@@ -24,7 +24,7 @@ table! {
 
 table! {
     /// One row per rank.
-    pub(crate) struct MappedRanks, MappedRankRow = "set_ranks" by "rank" {
+    pub(crate) struct PartialRanks, PartialRankRow = "set_ranks" by "rank" {
         rank;
         rank_source: Text, "", "source of the rank: file, name or position";
         file: Text, "", "name of its file in messages";
@@ -60,7 +60,7 @@ table! {
 
 table! {
     /// One row per rank, analysis and table.
-    pub(crate) struct Contents, ContentRow = "set_contents" by "rank, order of the run" {
+    pub(crate) struct PartialContents, ContentRow = "set_contents" by "rank, order of the run" {
         analysis: Text, "", "stem, `inventory` or `part`";
         table as "table": Text, "", "name of the table";
         row_count: u64, "", "number of rows";
@@ -68,4 +68,5 @@ table! {
 }
 
 /// Every table of this module.
-pub const TABLES: &[&TableSpec] = &[Files::SPEC, MappedRanks::SPEC, Tallies::SPEC, Partials::SPEC, Contents::SPEC];
+pub const TABLES: &[&TableSpec] =
+    &[Files::SPEC, PartialRanks::SPEC, Tallies::SPEC, Partials::SPEC, PartialContents::SPEC];

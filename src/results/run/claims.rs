@@ -18,7 +18,7 @@ pub struct Task {
 }
 
 /// What is known of the files before they are read completely.
-pub struct Claims {
+pub struct RankClaims {
     /// `distributedInfo.rank` of each file, if it precedes the events or has been found since.
     pub ranks: Vec<Option<u32>>,
     /// Files that are not traces.
@@ -27,7 +27,7 @@ pub struct Claims {
     pub(crate) recorders: Vec<Option<Recorder>>,
 }
 
-impl Claims {
+impl RankClaims {
     /// Reads the heads of all files.
     pub fn peek(inputs: &[Input]) -> Self {
         let peeked: Vec<_> = inputs.par_iter().map(peek).collect();
@@ -83,7 +83,7 @@ impl Claims {
     }
 }
 
-impl Claims {
+impl RankClaims {
     /// The files as processes of their own, numbered in natural order, whatever ranks they claim.
     ///
     /// # Errors

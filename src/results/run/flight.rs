@@ -23,13 +23,13 @@ use std::time::Duration;
 pub(super) struct Admission<'a, T> {
     limit: Option<MemoryLimit>,
     order: &'a InOrder<'a>,
-    state: Mutex<State<T>>,
+    state: Mutex<FlightState<T>>,
     changed: Condvar,
     /// Memory of what the ranks that are done have left, bytes.
     kept: &'a (dyn Fn() -> u64 + Sync),
 }
 
-struct State<T> {
+struct FlightState<T> {
     waiting: BTreeSet<usize>,
     /// Memory that each rank needs, bytes: the estimate, or more once it is known.
     needs: Vec<u64>,
@@ -56,7 +56,7 @@ impl<'a, T: Send> Admission<'a, T> {
     ) -> Self {
         let most = limit.map_or(u64::MAX, |l| l.bytes);
         let needs: Vec<u64> = estimates.into_iter().map(|n| n.min(most)).collect();
-        let state = State {
+        let state = FlightState {
             waiting: (0..needs.len()).collect(),
             needs,
             flying: BTreeMap::new(),
@@ -82,7 +82,7 @@ impl<'a, T: Send> Admission<'a, T> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).results.into_values().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, FlightState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,7 +110,7 @@ impl<'a, T: Send> Admission<'a, T> {
         }
     }
 
-    fn fits(&self, state: &mut State<T>, rank: usize) -> bool {
+    fn fits(&self, state: &mut FlightState<T>, rank: usize) -> bool {
         let Some(limit) = self.limit else { return true };
         let needs = state.needs.get(rank).copied().unwrap_or(0);
         loop {
@@ -126,7 +126,7 @@ impl<'a, T: Send> Admission<'a, T> {
     }
 
     /// Drops the rows of the last landed rank that waits for its turn; that rank is mapped again.
-    fn drop_rows(&self, state: &mut State<T>) -> bool {
+    fn drop_rows(&self, state: &mut FlightState<T>) -> bool {
         let Some(last) = self.order.forget_last() else { return false };
         state.results.remove(&last);
         state.waiting.insert(last);

@@ -19,9 +19,9 @@ mod which_capture;
 mod withhold;
 
 pub use captures::{CaptureError, read_captures};
-pub use claims::{Claims, Task, duplicate};
+pub use claims::{RankClaims, Task, duplicate};
 pub use reduce::reduce;
-pub use share::Share;
+pub use share::RunShare;
 pub use which_capture::{WhichCapture, by_process as captures_by_process};
 
 use crate::store::{PartialStore, Spool, StoredPartial};
@@ -213,7 +213,7 @@ pub enum RunError {
 }
 
 /// The results of mapping one rank.
-pub struct MappedRank {
+pub struct RankResults {
     pub rank: u32,
     pub(crate) source: RankSource,
     pub(crate) file: String,
@@ -238,11 +238,11 @@ pub struct MappedRank {
 pub struct MappedSet {
     /// The input files, in natural order.
     pub(crate) inputs: Vec<Input>,
-    pub(crate) claims: Claims,
+    pub(crate) claims: RankClaims,
     /// Files that were read or tried, in order of rank.
     pub(crate) tasks: Vec<Task>,
     /// Ranks that were mapped, in order of rank.
-    pub ranks: Vec<MappedRank>,
+    pub ranks: Vec<RankResults>,
     /// Their partials.
     pub(crate) store: PartialStore,
     /// Files that are no traces, in order of the files; then those that turned out unreadable, in order of rank.
@@ -269,7 +269,7 @@ pub enum Extent {
     /// Processes of one server that are no ranks of one job: each is analysed by itself.
     Processes,
     /// Other processes map the other ranks, but all see the same files: ranks and peers are those of the whole.
-    Share(Share),
+    Share(RunShare),
 }
 
 /// Maps and reduces a set of files.
@@ -324,7 +324,7 @@ pub fn map(
     sink: &dyn RowSink,
     progress: &dyn Progress,
 ) -> Result<MappedSet, RunError> {
-    let mut claims = Claims::peek(request.inputs);
+    let mut claims = RankClaims::peek(request.inputs);
     if !request.analyses.iter().any(|a| a.about().needs_known_events) {
         claims.take_idle_processes(request.inputs);
     }
@@ -359,7 +359,7 @@ pub fn map(
 }
 
 enum Attempt {
-    Finished(Vec<MappedRank>, Vec<Refused>, PartialStore),
+    Finished(Vec<RankResults>, Vec<Refused>, PartialStore),
     Claimed(usize, u32),
 }
 
@@ -372,7 +372,7 @@ pub fn stored_size(input: &Input) -> u64 {
 fn attempt(
     request: &Request,
     (extent, is_beside): (Extent, bool),
-    claims: &Claims,
+    claims: &RankClaims,
     tasks: &[Task],
     sink: &dyn RowSink,
     progress: &dyn Progress,
@@ -405,7 +405,7 @@ fn attempt(
     let store = PartialStore::new(sink.spool());
     // as long as the run goes on, and once more when it is read back
     let kept = || 2 * store.held_bytes() as u64;
-    let results: Vec<Result<MappedRank, Failure>> =
+    let results: Vec<Result<RankResults, Failure>> =
         Admission::new(needs, memory, &order, &kept).run(progress, |i, room| {
             // of the last ranks, one may be at work when the others are done: their threads help
             let is_last = threads > 1 && i + threads >= tasks.len();

@@ -21,7 +21,7 @@ use hta_trace::meta::RankSource;
 use std::collections::BTreeSet;
 
 /// A process, as its file shows it.
-struct Process {
+struct ShownProcess {
     /// What it claims in the file.
     rank: Option<u32>,
     host: Option<String>,
@@ -29,9 +29,9 @@ struct Process {
     recorded: Span,
 }
 
-impl Process {
+impl ShownProcess {
     /// One process cannot be recorded twice at a time.
-    fn is_other_than(&self, other: &Process) -> bool {
+    fn is_other_than(&self, other: &ShownProcess) -> bool {
         let at_once = self.recorded.intersect(other.recorded);
         self.host != other.host || self.pids.is_disjoint(&other.pids) || !at_once.is_empty()
     }
@@ -39,7 +39,7 @@ impl Process {
 
 /// Reads the files one by one, until one shows that they are not of such a server.
 pub(crate) fn of_one_server(request: &Request) -> bool {
-    let mut known: Vec<Process> = Vec::new();
+    let mut known: Vec<ShownProcess> = Vec::new();
     let options = LoadOptions { memory: request.load.memory, ..LoadOptions::default() };
     for input in request.inputs {
         let Ok(loaded) = load(input, options, Spread::AllCores, &ByteCount::default()) else { continue };
@@ -56,7 +56,7 @@ pub(crate) fn of_one_server(request: &Request) -> bool {
         let lanes: BTreeSet<u32> = calls.filter_map(|r| c.lane.get(r).copied()).collect();
         let pids =
             lanes.iter().filter_map(|l| c.lanes.get(*l as usize)).map(|l| trace.text(l.pid).to_string()).collect();
-        let process = Process { rank, host, pids, recorded: trace.recorded };
+        let process = ShownProcess { rank, host, pids, recorded: trace.recorded };
         if known.iter().any(|k| k.rank == process.rank && !process.is_other_than(k)) {
             return false;
         }

@@ -1,6 +1,6 @@
 //! Processing of one rank: reads its trace, maps it with every analysis, and drops it.
 
-use crate::run::{Extent, MappedRank, Request, RowSink, Task};
+use crate::run::{Extent, RankResults, Request, RowSink, Task};
 use crate::store::{INVENTORY, PartialStore, StoredPartial};
 use hta_analysis::api::Analysis;
 use hta_analysis::filters;
@@ -53,7 +53,7 @@ pub(super) fn one(
     how: &RankContext,
     sink: &dyn RowSink,
     give: &(dyn Fn(Batch) + Sync),
-) -> Result<MappedRank, Failure> {
+) -> Result<RankResults, Failure> {
     let input = &request.inputs[task.input];
     let loaded = load_within(input, request.load, how.spread, how.count, how.room);
     let mut loaded = loaded.map_err(Failure::Read)?;
@@ -130,7 +130,7 @@ pub(super) fn one(
     let job = JobOptions { model: &options.model, kernel_wait_max: options.kernel_wait_max, has_peers };
     let part = joins.then(|| how.store.put_part(RankSummary::new(&trace, job)));
     let part = part.transpose().map_err(unspooled)?;
-    Ok(MappedRank {
+    Ok(RankResults {
         rank: trace.rank,
         source,
         part,

@@ -8,7 +8,7 @@ use hta_analysis::filters;
 use hta_analysis::inventory;
 use hta_analysis::job::{Clock, Job, RankSummary};
 use hta_analysis::recording::Recording;
-use hta_analysis::recording::belong::{self, Origin};
+use hta_analysis::recording::belong::{self, FileOrigin};
 use hta_analysis::recording::facts::Recordings;
 use hta_base::health::{Counter, Health};
 use hta_base::table::schema::{Batch, Table};
@@ -37,7 +37,7 @@ pub fn reduce(
     let has_peers = tasks.len() > 1 && tasks.iter().all(|t| t.source != RankSource::Process);
     let is_judged = has_peers && !options.across.by_position;
     if is_judged {
-        let origins: Vec<Origin> = recordings.iter().flat_map(Recordings::rows).map(Origin::from).collect();
+        let origins: Vec<FileOrigin> = recordings.iter().flat_map(Recordings::rows).map(FileOrigin::from).collect();
         belong::check(&origins)?;
     }
     if filters::has_any(options) {

@@ -14,12 +14,12 @@ const MOST: usize = 1 << 20;
 
 /// Share `index` of `count`, counted from 0 as the variables of schedulers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct RunShare {
     pub(crate) index: usize,
     pub(crate) count: usize,
 }
 
-impl Share {
+impl RunShare {
     /// Reads `K/N`.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Share {
     }
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for RunShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.index, self.count)
     }
@@ -64,7 +64,7 @@ mod tests {
     fn shares(sizes: &[u64], count: usize) -> Vec<Vec<usize>> {
         let task = |input| Task { input, rank: input as u32, source: RankSource::Name };
         let tasks: Vec<Task> = (0..sizes.len()).map(task).collect();
-        let of = |index| Share { index, count }.inputs(&tasks, |t| sizes[t.input]).into_iter().collect();
+        let of = |index| RunShare { index, count }.inputs(&tasks, |t| sizes[t.input]).into_iter().collect();
         (0..count).map(of).collect()
     }
 
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn a_share_is_written_as_it_is_read() {
-        assert_eq!(Share::parse("3/16").map(|s| s.to_string()), Ok("3/16".to_string()));
+        assert_eq!(RunShare::parse("3/16").map(|s| s.to_string()), Ok("3/16".to_string()));
         for bad in ["", "3", "16/16", "-1/4", "0/0", "1/x", "0/9999999999"] {
-            assert!(Share::parse(bad).is_err(), "{bad}");
+            assert!(RunShare::parse(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which of the files are captures of one process, and which of them is asked for.
 
-use hta_analysis::recording::belong::{Origin, captures};
+use hta_analysis::recording::belong::{FileOrigin, captures};
 use hta_analysis::recording::facts::{Recordings, of_rank};
 use hta_base::table::schema::{Batch, Table};
 use hta_read::error::SetError;
@@ -71,7 +71,7 @@ pub fn by_process(inputs: &[Input], options: LoadOptions) -> Vec<Vec<Input>> {
         known.push(input);
         rows.push(of_rank(&trace));
     }
-    let origins: Vec<Origin> = rows.iter().flat_map(Recordings::rows).map(Origin::from).collect();
+    let origins: Vec<FileOrigin> = rows.iter().flat_map(Recordings::rows).map(FileOrigin::from).collect();
     let of =
         |positions: Vec<usize>| positions.into_iter().filter_map(|at| known.get(at).map(|i| (*i).clone())).collect();
     captures(&origins).into_iter().map(of).collect()

@@ -52,19 +52,19 @@ pub(crate) fn withhold(
 }
 
 /// Ranks that are left out of what is said about all.
-struct LeftOut<'a> {
+struct LeftOutRanks<'a> {
     ranks: BTreeSet<u32>,
     why: Option<&'a Limit>,
 }
 
-fn left_out<'a>(recording: &'a Recording, needs: &[Capability]) -> LeftOut<'a> {
+fn left_out<'a>(recording: &'a Recording, needs: &[Capability]) -> LeftOutRanks<'a> {
     let ranks = recording.left_out();
     let lost = |l: &&Limit| {
         let is_left_out = l.rank.is_some_and(|rank| ranks.contains(&rank));
         is_left_out && l.grade == Grade::Withheld && needs.contains(&l.capability)
     };
     let limits: Vec<&Limit> = recording.limits().iter().filter(lost).collect();
-    LeftOut { ranks: limits.iter().filter_map(|l| l.rank).collect(), why: limits.first().copied() }
+    LeftOutRanks { ranks: limits.iter().filter_map(|l| l.rank).collect(), why: limits.first().copied() }
 }
 
 /// Whether nothing is wrong but that the recording is short: what an analysis counts in it is true, although it says

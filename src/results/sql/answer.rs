@@ -21,11 +21,11 @@ use std::io;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct QueryAnswer {
     rows: RecordBatch,
 }
 
-impl Answer {
+impl QueryAnswer {
     /// # Errors
     /// When a column has a type that no Parquet file of hta has.
     pub(crate) fn new(frame: &DataFrame) -> Result<Self, QueryError> {
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
     use polars::prelude::{NamedFrom, Series};
 
-    fn answer() -> Answer {
+    fn answer() -> QueryAnswer {
         let columns = vec![
             Column::from(Series::new("name".into(), ["a \"b\"", "kernel<int, 3>"])),
             Column::from(Series::new("sum_ns".into(), [Some(1_500_000i64), None])),
@@ -288,7 +288,7 @@ mod tests {
             Column::from(Series::new("count".into(), [4_000u32, 1])),
             Column::from(Series::new("is_slow".into(), [true, false])),
         ];
-        Answer::new(&DataFrame::new_infer_height(columns).unwrap()).unwrap()
+        QueryAnswer::new(&DataFrame::new_infer_height(columns).unwrap()).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! same input, the rows of a statement that groups or joins and has no order are sorted here.
 
 use crate::sql::QueryError;
-use crate::sql::answer::Answer;
+use crate::sql::answer::QueryAnswer;
 use crate::sql::nearest::nearest;
 use crate::sql::statement::{Statement, plain};
 use polars::prelude::{DataFrame, IntoLazy, PolarsError, SortMultipleOptions};
@@ -33,7 +33,7 @@ pub fn run(
     statement: &Statement,
     tables: Vec<(String, DataFrame)>,
     columns: impl Fn(&str) -> Vec<String>,
-) -> Result<Answer, QueryError> {
+) -> Result<QueryAnswer, QueryError> {
     let names: Vec<String> = tables.iter().map(|t| t.0.clone()).collect();
     let mut context = SQLContext::new();
     for (name, frame) in tables {
@@ -46,7 +46,7 @@ pub fn run(
         Ok(Err(e)) => return Err(explained(&e, statement, &names, columns)),
         Err(_) => return Err(QueryError::Sql { reason: "it uses something that this engine lacks".to_string() }),
     };
-    Answer::new(&in_order(frame, statement).map_err(|e| QueryError::Sql { reason: plain(&e) })?)
+    QueryAnswer::new(&in_order(frame, statement).map_err(|e| QueryError::Sql { reason: plain(&e) })?)
 }
 
 fn in_order(frame: DataFrame, statement: &Statement) -> Result<DataFrame, PolarsError> {

@@ -4,7 +4,7 @@
 use crate::output::events;
 use crate::run::{Outcome, RowSink};
 use crate::sql::QueryError;
-use crate::sql::load::Growing;
+use crate::sql::load::GrowingFrame;
 use crate::sql::results::{EVENTS, no_table};
 use crate::sql::statement::Statement;
 use arrow_array::RecordBatch;
@@ -40,17 +40,17 @@ pub fn columns(table: &str) -> Vec<String> {
 
 /// The tables that a statement needs from traces, and the rows collected for them.
 pub struct Live {
-    wanted: Vec<Table>,
-    kept: Mutex<Kept>,
+    wanted: Vec<LiveTable>,
+    kept: Mutex<KeptRowsOfRun>,
 }
 
-struct Table {
+struct LiveTable {
     name: String,
     columns: Vec<String>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptRowsOfRun {
     /// Rows by table, in order of rank.
     rows: BTreeMap<String, Vec<RecordBatch>>,
     /// Events by rank, because ranks arrive in any order.
@@ -68,13 +68,13 @@ impl Live {
             }
             let all: Vec<&str> = all.iter().map(String::as_str).collect();
             let columns = statement.columns(&all).into_iter().map(str::to_string).collect();
-            Ok(Table { name: name.clone(), columns })
+            Ok(LiveTable { name: name.clone(), columns })
         };
         let wanted = statement.tables.iter().map(table).collect::<Result<_, _>>()?;
         Ok(Self { wanted, kept: Mutex::default() })
     }
 
-    fn find(&self, name: &str) -> Option<&Table> {
+    fn find(&self, name: &str) -> Option<&LiveTable> {
         self.wanted.iter().find(|t| t.name == name)
     }
 
@@ -96,7 +96,7 @@ impl Live {
 
     /// The tables with rows per event that the analyses have to make.
     pub fn rows_wanted(&self) -> Wanted {
-        let made = |t: &Table| declared().find(|s| s.name == t.name).map(|s| s.name);
+        let made = |t: &LiveTable| declared().find(|s| s.name == t.name).map(|s| s.name);
         match self.wanted.iter().filter_map(made).collect::<Vec<_>>().as_slice() {
             [one] => Wanted::Only(one),
             _ => Wanted::All,
@@ -126,7 +126,7 @@ impl Live {
             };
             let fields = schema.fields().iter().filter(|f| table.columns.contains(f.name()));
             let kinds = fields.map(|f| (f.name().as_str(), f.data_type()));
-            let mut growing = Growing::new(&format!("the table {}", table.name), kinds)?;
+            let mut growing = GrowingFrame::new(&format!("the table {}", table.name), kinds)?;
             for batch in rows {
                 growing.push(&batch)?;
             }
@@ -135,7 +135,7 @@ impl Live {
         Ok(tables)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptRowsOfRun> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,7 +148,7 @@ impl Live {
     }
 }
 
-impl Table {
+impl LiveTable {
     /// The needed columns of a batch; `None` if it has no rows.
     fn pick(&self, rows: &RecordBatch) -> Option<RecordBatch> {
         let fields = rows.schema_ref().fields();
@@ -177,7 +177,7 @@ impl RowSink for Live {
     }
 
     fn void(&self) -> io::Result<()> {
-        *self.kept() = Kept::default();
+        *self.kept() = KeptRowsOfRun::default();
         Ok(())
     }
 }

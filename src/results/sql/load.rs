@@ -18,10 +18,10 @@ use polars::prelude::{Column, DataFrame, PolarsError};
 use std::sync::Arc;
 
 /// A Polars table that is built batch by batch.
-pub(crate) struct Growing {
+pub(crate) struct GrowingFrame {
     /// Source of the rows, for error messages.
     place: String,
-    columns: Vec<Chunks>,
+    columns: Vec<ColumnChunks>,
     /// Size of the values, bytes.
     bytes: u64,
     /// Largest allowed number of bytes.
@@ -29,7 +29,7 @@ pub(crate) struct Growing {
 }
 
 /// One column: one array per batch.
-struct Chunks {
+struct ColumnChunks {
     name: String,
     /// The type of all arrays.
     kind: Kind,
@@ -39,7 +39,7 @@ struct Chunks {
 /// Mean number of rows per batch below which batches are joined, because Polars works chunk by chunk.
 const SMALL: usize = 1 << 14;
 
-impl Growing {
+impl GrowingFrame {
     /// A table with these columns.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Growing {
                 _ if is_text(kind) => Kind::Utf8View,
                 other => return Err(odd(place, name, other)),
             };
-            Ok(Chunks { name: name.to_string(), kind, arrays: Vec::new() })
+            Ok(ColumnChunks { name: name.to_string(), kind, arrays: Vec::new() })
         });
         Ok(Self { place: place.to_string(), columns: columns.collect::<Result<_, _>>()?, bytes: 0, limit: None })
     }
@@ -101,7 +101,7 @@ impl Growing {
     pub(crate) fn finish(self) -> Result<DataFrame, QueryError> {
         let unreadable = |reason: String| QueryError::Unreadable { path: self.place.clone(), reason };
         let refused = |e: PolarsError| unreadable(crate::sql::statement::plain(&e));
-        let columns = self.columns.into_iter().map(|Chunks { name, mut kind, mut arrays }| {
+        let columns = self.columns.into_iter().map(|ColumnChunks { name, mut kind, mut arrays }| {
             if kind == Kind::UInt64 && arrays.iter().all(|a| fits(a.as_primitive())) {
                 kind = Kind::Int64;
                 arrays = arrays.iter().map(|a| Arc::new(signed(a.as_primitive())) as ArrayRef).collect();
@@ -181,7 +181,7 @@ mod tests {
 
     fn frame(batches: &[RecordBatch]) -> Result<DataFrame, QueryError> {
         let schema = batches[0].schema();
-        let mut table = Growing::new("t", schema.fields().iter().map(|f| (f.name().as_str(), f.data_type())))?;
+        let mut table = GrowingFrame::new("t", schema.fields().iter().map(|f| (f.name().as_str(), f.data_type())))?;
         batches.iter().try_for_each(|b| table.push(b))?;
         table.finish()
     }

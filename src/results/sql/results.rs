@@ -1,7 +1,7 @@
 //! Tables of a results folder as `hta analyze` writes it: `tables/<name>.parquet`, `events/rank=N.parquet`.
 
 use crate::sql::QueryError;
-use crate::sql::load::{Growing, NUMBER_BYTES, TEXT_BYTES, is_text};
+use crate::sql::load::{GrowingFrame, NUMBER_BYTES, TEXT_BYTES, is_text};
 use crate::sql::nearest::nearest;
 use crate::sql::pages::{Unpacked, unpacked};
 use crate::sql::statement::Statement;
@@ -35,13 +35,13 @@ const OWN_BYTES: u64 = 64 << 20;
 const TIMES_TABLES: u64 = 2;
 
 #[derive(Debug)]
-pub struct Results {
+pub struct ResultTables {
     folder: Location,
     /// Sorted names of the tables, with their files.
     tables: Vec<(String, Vec<Location>)>,
 }
 
-impl Results {
+impl ResultTables {
     /// Whether a folder is a results folder.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Results {
         self.load_within(statement, None)
     }
 
-    /// Like [`Results::load`], within a memory limit.
+    /// Like [`ResultTables::load`], within a memory limit.
     ///
     /// # Errors
     /// When the tables need more memory.
@@ -152,7 +152,7 @@ impl Results {
         statement: &Statement,
         room: Option<MemoryLimit>,
     ) -> Result<(u64, DataFrame), QueryError> {
-        let mut table: Option<Growing> = None;
+        let mut table: Option<GrowingFrame> = None;
         let files = self.files(name)?;
         for file in files {
             let known = metadata(file)?;
@@ -164,7 +164,7 @@ impl Results {
                 none => {
                     let kinds = schema.fields().iter().filter(|f| needed.contains(&f.name().as_str()));
                     let kinds = kinds.map(|f| (f.name().as_str(), f.data_type()));
-                    none.insert(Growing::new(&file.display().to_string(), kinds)?.within(room))
+                    none.insert(GrowingFrame::new(&file.display().to_string(), kinds)?.within(room))
                 }
             };
             let at_once = match room {
@@ -276,7 +276,7 @@ fn read(
     known: ArrowReaderMetadata,
     needed: &[&str],
     at_once: usize,
-    into: &mut Growing,
+    into: &mut GrowingFrame,
 ) -> Result<(), QueryError> {
     let file = Stored::open(path).map_err(|e| unread(path, e))?;
     contained(path, || {

@@ -36,21 +36,21 @@ impl Statement {
         if found > DEEPEST {
             return Err(QueryError::TooDeep { found, limit: DEEPEST });
         }
-        let parts: Vec<&[Token]> = tokens.split(|t| *t == Token::Mark(';')).filter(|p| !p.is_empty()).collect();
+        let parts: Vec<&[SqlToken]> = tokens.split(|t| *t == SqlToken::Mark(';')).filter(|p| !p.is_empty()).collect();
         let only = match parts.as_slice() {
             [] => return Err(QueryError::NotOneSelect { found: "nothing".to_string() }),
             [one] => *one,
             many => return Err(QueryError::NotOneSelect { found: format!("{} statements", many.len()) }),
         };
-        match only.iter().find(|t| **t != Token::Mark('(')) {
-            Some(Token::Word(w)) if w == "select" || w == "with" => {}
-            Some(Token::Word(w)) => return Err(QueryError::NotOneSelect { found: w.to_uppercase() }),
+        match only.iter().find(|t| **t != SqlToken::Mark('(')) {
+            Some(SqlToken::Word(w)) if w == "select" || w == "with" => {}
+            Some(SqlToken::Word(w)) => return Err(QueryError::NotOneSelect { found: w.to_uppercase() }),
             _ => return Err(QueryError::NotOneSelect { found: "something else".to_string() }),
         }
         let named = extract_table_identifiers(text, false, true).map_err(|e| QueryError::Sql { reason: plain(&e) })?;
         let own = defined(only);
         let tables: BTreeSet<String> = named.into_iter().filter(|t| !own.contains(&t.to_lowercase())).collect();
-        let has = |words: &[&str]| only.iter().any(|t| matches!(t, Token::Word(w) if words.contains(&w.as_str())));
+        let has = |words: &[&str]| only.iter().any(|t| matches!(t, SqlToken::Word(w) if words.contains(&w.as_str())));
         Ok(Self {
             text: with_points(text),
             tables,
@@ -59,7 +59,7 @@ impl Statement {
             is_ordered: has(&["order"]),
             makes_rows: has(&["group", "distinct", "join", "union", "intersect", "except"]),
             is_limited: has(&["limit", "fetch"]),
-            words: only.iter().filter_map(Token::word).map(str::to_lowercase).collect(),
+            words: only.iter().filter_map(SqlToken::word).map(str::to_lowercase).collect(),
         })
     }
 
@@ -137,13 +137,13 @@ impl ParenthesisDepth {
 
 /// Upper bound for the depth of a statement's tree. `a OR b OR c` is `(a OR b) OR c`, so every operator of a chain is a
 /// level, as are parentheses, joined tables, and parts after WITH, each of which can read the previous one.
-fn depth(tokens: &[Token]) -> usize {
+fn depth(tokens: &[SqlToken]) -> usize {
     let mut outer = Vec::new();
     let mut level = ParenthesisDepth::default();
     for (i, token) in tokens.iter().enumerate() {
-        let is = |words: &[&str]| matches!(token, Token::Word(w) if words.contains(&w.as_str()));
+        let is = |words: &[&str]| matches!(token, SqlToken::Word(w) if words.contains(&w.as_str()));
         match token {
-            Token::Mark('(') => {
+            SqlToken::Mark('(') => {
                 let before = i.checked_sub(1).and_then(|b| tokens.get(b));
                 let is_part = before.is_some_and(|t| t.is("as"));
                 outer.push(std::mem::replace(
@@ -151,15 +151,15 @@ fn depth(tokens: &[Token]) -> usize {
                     ParenthesisDepth { is_part, joins: 1, ..ParenthesisDepth::default() },
                 ));
             }
-            Token::Mark(')') => {
+            SqlToken::Mark(')') => {
                 if let Some(around) = outer.pop() {
                     let inner = std::mem::replace(&mut level, around);
                     level.close(inner);
                 }
             }
-            Token::Mark(',' | ';') => level.next_expression(),
-            Token::Mark('.' | ']') => {}
-            Token::Mark(_) => level.operators += 1,
+            SqlToken::Mark(',' | ';') => level.next_expression(),
+            SqlToken::Mark('.' | ']') => {}
+            SqlToken::Mark(_) => level.operators += 1,
             _ if is(&LOGIC) => {
                 level.next_condition();
                 level.logic += 1;
@@ -193,7 +193,7 @@ fn shortened(reason: &str) -> String {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
+enum SqlToken {
     /// A word that is not in quotes, in lower case.
     Word(String),
     /// A name in quotes, unchanged.
@@ -203,21 +203,21 @@ enum Token {
     Mark(char),
 }
 
-impl Token {
+impl SqlToken {
     fn word(&self) -> Option<&str> {
         match self {
-            Token::Word(w) | Token::Name(w) => Some(w),
+            SqlToken::Word(w) | SqlToken::Name(w) => Some(w),
             _ => None,
         }
     }
 
     fn is(&self, word: &str) -> bool {
-        matches!(self, Token::Word(w) if w == word)
+        matches!(self, SqlToken::Word(w) if w == word)
     }
 }
 
 /// Splits a text into words, names, texts, numbers and marks, without comments.
-fn cut(text: &str) -> Vec<Token> {
+fn cut(text: &str) -> Vec<SqlToken> {
     let mut tokens = Vec::new();
     walk(text, |token, _| tokens.extend(token));
     tokens
@@ -228,7 +228,8 @@ fn with_points(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     walk(text, |token, piece| {
         let exponent = piece.find(['e', 'E']).filter(|at| piece[..*at].bytes().all(|b| b.is_ascii_digit()));
-        match exponent.filter(|at| token == Some(Token::Number) && piece[at + 1..].bytes().all(|b| b.is_ascii_digit()))
+        match exponent
+            .filter(|at| token == Some(SqlToken::Number) && piece[at + 1..].bytes().all(|b| b.is_ascii_digit()))
         {
             Some(at) => out.extend([&piece[..at], ".0", &piece[at..]]),
             None => out.push_str(piece),
@@ -238,7 +239,7 @@ fn with_points(text: &str) -> String {
 }
 
 /// Calls `take` with each piece of a text, and with its token; blanks and comments have none.
-fn walk<'a>(text: &'a str, mut take: impl FnMut(Option<Token>, &'a str)) {
+fn walk<'a>(text: &'a str, mut take: impl FnMut(Option<SqlToken>, &'a str)) {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let until = |end: &str| rest.find(end).map_or(rest.len(), |i| i + end.len());
@@ -248,17 +249,17 @@ fn walk<'a>(text: &'a str, mut take: impl FnMut(Option<Token>, &'a str)) {
             _ if rest.starts_with("/*") => (None, until("*/")),
             '\'' | '"' | '`' => {
                 let (inside, len) = quoted(rest, c);
-                (Some(if c == '\'' { Token::Text } else { Token::Name(inside) }), len)
+                (Some(if c == '\'' { SqlToken::Text } else { SqlToken::Name(inside) }), len)
             }
             _ if c.is_whitespace() => (None, run(&char::is_whitespace)),
             _ if c.is_ascii_digit() => {
-                (Some(Token::Number), run(&|c| c.is_ascii_alphanumeric() || c == '.' || c == '_'))
+                (Some(SqlToken::Number), run(&|c| c.is_ascii_alphanumeric() || c == '.' || c == '_'))
             }
             _ if c.is_alphabetic() || c == '_' => {
                 let len = run(&|c| c.is_alphanumeric() || c == '_');
-                (Some(Token::Word(rest[..len].to_lowercase())), len)
+                (Some(SqlToken::Word(rest[..len].to_lowercase())), len)
             }
-            _ => (Some(Token::Mark(c)), c.len_utf8()),
+            _ => (Some(SqlToken::Mark(c)), c.len_utf8()),
         };
         take(token, &rest[..len]);
         rest = &rest[len..];
@@ -283,34 +284,34 @@ fn quoted(text: &str, quote: char) -> (String, usize) {
 }
 
 /// Names that a statement defines: `name AS (`, `name (columns) AS (`.
-fn defined(tokens: &[Token]) -> BTreeSet<String> {
+fn defined(tokens: &[SqlToken]) -> BTreeSet<String> {
     let mut own = BTreeSet::new();
     for (i, pair) in tokens.windows(2).enumerate() {
-        if !(pair[0].is("as") && pair[1] == Token::Mark('(')) {
+        if !(pair[0].is("as") && pair[1] == SqlToken::Mark('(')) {
             continue;
         }
         let mut before = &tokens[..i];
-        if before.last() == Some(&Token::Mark(')')) {
-            let open = before.iter().rposition(|t| *t == Token::Mark('(')).unwrap_or_default();
+        if before.last() == Some(&SqlToken::Mark(')')) {
+            let open = before.iter().rposition(|t| *t == SqlToken::Mark('(')).unwrap_or_default();
             before = &before[..open];
         }
-        own.extend(before.last().and_then(Token::word).map(str::to_lowercase));
+        own.extend(before.last().and_then(SqlToken::word).map(str::to_lowercase));
     }
     own
 }
 
 /// Whether the statement contains a `*` for columns or `COLUMNS(...)`, as opposed to a product or `COUNT(*)`.
-fn is_wild(tokens: &[Token]) -> bool {
+fn is_wild(tokens: &[SqlToken]) -> bool {
     tokens.iter().enumerate().any(|(i, token)| {
         let (before, after) = (i.checked_sub(1).and_then(|b| tokens.get(b)), tokens.get(i + 1));
         match token {
-            Token::Word(w) if w == "columns" => after == Some(&Token::Mark('(')),
-            Token::Mark('*') => match before {
-                Some(Token::Mark('(')) => {
+            SqlToken::Word(w) if w == "columns" => after == Some(&SqlToken::Mark('(')),
+            SqlToken::Mark('*') => match before {
+                Some(SqlToken::Mark('(')) => {
                     let counted = i.checked_sub(2).and_then(|c| tokens.get(c)).is_some_and(|t| t.is("count"));
-                    !(counted && after == Some(&Token::Mark(')')))
+                    !(counted && after == Some(&SqlToken::Mark(')')))
                 }
-                Some(Token::Mark(',' | '.')) | None => true,
+                Some(SqlToken::Mark(',' | '.')) | None => true,
                 Some(t) => ["select", "distinct", "all"].iter().any(|w| t.is(w)),
             },
             _ => false,

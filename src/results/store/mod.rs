@@ -4,5 +4,5 @@
 mod partials;
 mod state_table;
 
-pub use partials::{INVENTORY, PART, PartialStore, Place, Spool, StoredPartial};
-pub use state_table::{Damage, Known, PROGRAM, RANK, RankRows, StateTable, VERSION, bytes, contained, read, sound};
+pub use partials::{INVENTORY, PART, PartialStore, Spool, StoredPartial, StoredRows};
+pub use state_table::{Damage, FindTable, PROGRAM, RANK, RankRows, StateTable, VERSION, bytes, contained, read, sound};

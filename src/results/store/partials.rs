@@ -67,11 +67,11 @@ pub struct PartialStore {
 }
 
 /// What a table belongs to, and its name.
-type Key = (&'static str, &'static str);
+type StoredTable = (&'static str, &'static str);
 
 #[derive(Debug, Default)]
 struct Inner {
-    tables: BTreeMap<Key, Table>,
+    tables: BTreeMap<StoredTable, StoreTable>,
     /// Memory of all rows that are not spooled, bytes.
     held_bytes: usize,
     file: Option<File>,
@@ -80,16 +80,16 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Table {
+struct StoreTable {
     spec: &'static TableSpec,
     row_count: usize,
-    spooled: Vec<Piece>,
-    held: Vec<Held>,
+    spooled: Vec<SpooledPiece>,
+    held: Vec<HeldRows>,
 }
 
 /// Rows in the file.
 #[derive(Debug, Clone)]
-struct Piece {
+struct SpooledPiece {
     /// Range of rows of the table.
     rows: Range<usize>,
     start: u64,
@@ -98,7 +98,7 @@ struct Piece {
 
 /// Rows in memory.
 #[derive(Debug)]
-struct Held {
+struct HeldRows {
     /// Range of rows of the table.
     rows: Range<usize>,
     /// Rank of each row.
@@ -109,7 +109,7 @@ struct Held {
 
 /// The rows of a table that belong to a partial.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct StoredRows {
     pub(crate) spec: &'static TableSpec,
     pub(crate) first_row: usize,
     pub(crate) row_count: usize,
@@ -122,7 +122,7 @@ pub struct StoredPartial {
     pub(crate) of: &'static str,
     pub(crate) rank: u32,
     pub(crate) reason: Option<&'static str>,
-    pub(crate) tables: Vec<Place>,
+    pub(crate) tables: Vec<StoredRows>,
 }
 
 impl PartialStore {
@@ -152,7 +152,7 @@ impl PartialStore {
             StateTable { of, spec, ranks, rows }
         });
         let first_rows = self.add(tables)?;
-        let place = |((spec, row_count), first_row)| Place { spec, first_row, row_count };
+        let place = |((spec, row_count), first_row)| StoredRows { spec, first_row, row_count };
         let tables = counts.into_iter().zip(first_rows).map(place).collect();
         Ok(StoredPartial { of, rank, reason, tables })
     }
@@ -187,7 +187,7 @@ impl PartialStore {
     /// # Errors
     /// When spooled rows cannot be read back.
     pub fn open(&self, partials: &[&StoredPartial]) -> io::Result<Vec<Partial>> {
-        let mut wanted: BTreeMap<Key, Range<usize>> = BTreeMap::new();
+        let mut wanted: BTreeMap<StoredTable, Range<usize>> = BTreeMap::new();
         for (key, rows) in partials.iter().flat_map(|p| p.tables.iter().map(|place| (p.key(place), place.rows()))) {
             let all = wanted.entry(key).or_insert_with(|| rows.clone());
             *all = all.start.min(rows.start)..all.end.max(rows.end);
@@ -195,7 +195,7 @@ impl PartialStore {
         let chunks = wanted.into_iter().map(|(key, rows)| Ok((key, self.chunks(key, &rows)?)));
         let chunks = chunks.collect::<io::Result<BTreeMap<_, _>>>()?;
         let open = |p: &StoredPartial| {
-            let table = |place: &Place| {
+            let table = |place: &StoredRows| {
                 let chunks = chunks.get(&p.key(place)).map_or(&[][..], Vec::as_slice);
                 place.of(chunks).map(|rows| Batch { spec: place.spec, rows })
             };
@@ -254,12 +254,12 @@ impl PartialStore {
     }
 
     /// The chunks of a table that overlap a range of rows, each with the index of its first row.
-    fn chunks(&self, key: Key, wanted: &Range<usize>) -> io::Result<Vec<(usize, RecordBatch)>> {
+    fn chunks(&self, key: StoredTable, wanted: &Range<usize>) -> io::Result<Vec<(usize, RecordBatch)>> {
         let overlaps = |rows: &Range<usize>| rows.start < wanted.end && wanted.start < rows.end;
         let (spec, pieces, held) = {
             let inner = self.lock();
             let Some(table) = inner.tables.get(&key) else { return Ok(Vec::new()) };
-            let pieces: Vec<Piece> = table.spooled.iter().filter(|p| overlaps(&p.rows)).cloned().collect();
+            let pieces: Vec<SpooledPiece> = table.spooled.iter().filter(|p| overlaps(&p.rows)).cloned().collect();
             let held = table.held.iter().filter(|h| overlaps(&h.rows)).map(|h| (h.rows.start, h.batch.clone()));
             (table.spec, pieces, held.collect::<Vec<_>>())
         };
@@ -276,12 +276,12 @@ impl PartialStore {
 }
 
 impl StoredPartial {
-    fn key(&self, place: &Place) -> Key {
+    fn key(&self, place: &StoredRows) -> StoredTable {
         (self.of, place.spec.name)
     }
 }
 
-impl Place {
+impl StoredRows {
     fn rows(&self) -> Range<usize> {
         self.first_row..self.first_row + self.row_count
     }
@@ -304,7 +304,7 @@ impl Inner {
     /// Adds rows to a table. Returns the index of the first one.
     fn add(&mut self, rows: StateTable) -> Result<usize, ArrowError> {
         let StateTable { of, spec, ranks, rows } = rows;
-        let empty = || Table { spec, row_count: 0, spooled: Vec::new(), held: Vec::new() };
+        let empty = || StoreTable { spec, row_count: 0, spooled: Vec::new(), held: Vec::new() };
         let table = self.tables.entry((of, spec.name)).or_insert_with(empty);
         let first_row = table.row_count;
         if !ranks.is_empty() {
@@ -328,14 +328,14 @@ impl Inner {
             let rows: Vec<RankRows> = held.into_iter().map(|h| RankRows { ranks: h.ranks, rows: h.batch }).collect();
             let bytes = bytes(of, table.spec, &rows).map_err(io::Error::other)?;
             file.write_all(&bytes)?;
-            table.spooled.push(Piece { rows: first..table.row_count, start: self.end, length: bytes.len() });
+            table.spooled.push(SpooledPiece { rows: first..table.row_count, start: self.end, length: bytes.len() });
             self.end += bytes.len() as u64;
         }
         self.held_bytes = 0;
         Ok(())
     }
 
-    fn read(&mut self, piece: &Piece) -> io::Result<Vec<u8>> {
+    fn read(&mut self, piece: &SpooledPiece) -> io::Result<Vec<u8>> {
         let file = self.file.as_mut().ok_or_else(|| io::Error::other("nothing was spooled"))?;
         let mut bytes = vec![0; piece.length];
         file.seek(SeekFrom::Start(piece.start))?;
@@ -344,7 +344,7 @@ impl Inner {
     }
 }
 
-impl Table {
+impl StoreTable {
     fn held_bytes(&self) -> usize {
         self.held.iter().map(|h| h.bytes).sum()
     }
@@ -352,20 +352,20 @@ impl Table {
     fn push(&mut self, ranks: Vec<u32>, batch: RecordBatch) -> Result<(), ArrowError> {
         let first_row = self.row_count;
         self.row_count += ranks.len();
-        self.held.push(Held::new(first_row, ranks, batch));
+        self.held.push(HeldRows::new(first_row, ranks, batch));
         let small = self.held.iter().rev().take_while(|h| h.bytes < SMALL).count();
         if small >= TOGETHER {
             let last = self.held.split_off(self.held.len() - small);
             let first_row = last.first().map_or(first_row, |h| h.rows.start);
             let batch = concat_batches(&self.spec.schema(), last.iter().map(|h| &h.batch))?;
             let ranks = last.into_iter().flat_map(|h| h.ranks).collect();
-            self.held.push(Held::new(first_row, ranks, batch));
+            self.held.push(HeldRows::new(first_row, ranks, batch));
         }
         Ok(())
     }
 }
 
-impl Held {
+impl HeldRows {
     fn new(first_row: usize, ranks: Vec<u32>, batch: RecordBatch) -> Self {
         // A batch can be a slice of a larger one, so count only the memory of the slice.
         let values = |c: &dyn Array| c.to_data().get_slice_memory_size().unwrap_or(0);
@@ -378,10 +378,10 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hta_testkit::every::{AllColumnTypes, Row, batch};
+    use hta_testkit::every::{AllColumnTypes, AnyRow, batch};
     use proptest::prelude::*;
 
-    fn partial(rank: u32, rows: &[Row]) -> Partial {
+    fn partial(rank: u32, rows: &[AnyRow]) -> Partial {
         Partial { rank, tables: vec![batch(rows), batch(&[]), batch(&rows[rows.len() / 2..])], reason: None }
     }
 
@@ -401,7 +401,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn what_is_opened_is_what_was_put(
-            ranks in prop::collection::vec(prop::collection::vec(any::<Row>(), 0..40), 1..30),
+            ranks in prop::collection::vec(prop::collection::vec(any::<AnyRow>(), 0..40), 1..30),
             above in prop::sample::select(vec![0, 1 << 12, 1 << 14, usize::MAX]),
         ) {
             let store = store(above);

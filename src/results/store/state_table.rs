@@ -55,7 +55,7 @@ pub struct RankRows {
 
 /// Looks up a table by owner and name. Returns both the static owner and the declaration, or `None` if there is no such
 /// table.
-pub type Known<'a> = &'a dyn Fn(&str, &str) -> Option<(&'static str, &'static TableSpec)>;
+pub type FindTable<'a> = &'a dyn Fn(&str, &str) -> Option<(&'static str, &'static TableSpec)>;
 
 /// The reason why bytes are not a valid table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -121,7 +121,7 @@ pub fn bytes(of: &str, spec: &TableSpec, rows: &[RankRows]) -> Result<Vec<u8>, P
 ///
 /// # Errors
 /// When the bytes are not such a table, or it has another version.
-pub fn read(bytes: Vec<u8>, known: Known) -> Result<StateTable, Damage> {
+pub fn read(bytes: Vec<u8>, known: FindTable) -> Result<StateTable, Damage> {
     contained(|| table(bytes, known))
 }
 
@@ -137,7 +137,7 @@ fn memory<B: From<Vec<u8>>>(_: impl Fn(&File, u64, usize) -> Result<B, ParquetEr
     B::from(bytes)
 }
 
-fn table(bytes: Vec<u8>, known: Known) -> Result<StateTable, Damage> {
+fn table(bytes: Vec<u8>, known: FindTable) -> Result<StateTable, Damage> {
     let length = bytes.len();
     let input = memory(<File as ChunkReader>::get_bytes, bytes);
     let builder = ParquetRecordBatchReaderBuilder::try_new(input.clone())?;

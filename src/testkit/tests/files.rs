@@ -43,7 +43,7 @@ fn metadata_and_base_stand_where_they_are_asked_to() {
         let events = at("traceEvents");
         [at("schemaVersion") < events, at("distributedInfo") < events, at("baseTimeNanoseconds") < events]
     };
-    let base = Format { base: Side::After, ..Format::default() };
+    let base = Format { base: MetadataSide::After, ..Format::default() };
     assert_eq!(order(&Format::default()), [true, true, true]);
     assert_eq!(order(&base), [true, true, false]);
     assert_eq!(order(&Format { metadata: Placement::Both, ..Format::default() }), [true, false, true]);
@@ -53,13 +53,13 @@ fn metadata_and_base_stand_where_they_are_asked_to() {
 #[test]
 fn root_layout_ids_and_times_are_still_json() {
     let t = one_kernel();
-    let array = in_format(&t, Format { root: Root::Array, layout: Layout::Compact, ..Format::default() });
+    let array = in_format(&t, Format { root: Root::Array, layout: WhiteSpace::Compact, ..Format::default() });
     assert_eq!(array.as_array().map(Vec::len), Some(t.event_count()));
     let file = in_format(&t, Format { ids: Ids::Text, times: Times::Text, ..Format::default() });
     let kernel = named(&file, "sgemm");
     assert_eq!((&kernel["tid"], &kernel["dur"]), (&"stream 7".into(), &"60.000".into()));
     assert_eq!(named(&file, "aten::mm")["tid"], "1");
-    let compact = t.to_bytes(&Format { layout: Layout::Compact, ..Format::default() });
+    let compact = t.to_bytes(&Format { layout: WhiteSpace::Compact, ..Format::default() });
     assert!(!compact.contains(&b'\n'));
     assert_eq!(events(&parse(&compact)), events(&parse(t.to_json().as_bytes())));
 }
@@ -68,7 +68,7 @@ fn root_layout_ids_and_times_are_still_json() {
 fn legacy_categories_are_capitalised() {
     let mut t = one_kernel();
     t.thread(1).step(5, us(0)..us(200));
-    let file = in_format(&t, Format { categories: Categories::Legacy, ..Format::default() });
+    let file = in_format(&t, Format { categories: CategorySpelling::Legacy, ..Format::default() });
     let kernel = named(&file, "sgemm");
     assert_eq!((&kernel["cat"], &kernel["args"]["external id"]), (&"Kernel".into(), &1.into()));
     assert_eq!(named(&file, "ProfilerStep#5")["cat"], "Operator");
@@ -112,7 +112,7 @@ fn shuffling_keeps_the_events_and_a_seed_repeats_itself() {
     for n in 0..50 {
         t.thread(1).op(&format!("op {n}"), us(n)..us(n + 1));
     }
-    let with = |shuffle| t.to_bytes(&Format { shuffle, layout: Layout::Compact, ..Format::default() });
+    let with = |shuffle| t.to_bytes(&Format { shuffle, layout: WhiteSpace::Compact, ..Format::default() });
     assert_eq!(with(Some(1)), with(Some(1)));
     assert_ne!(with(Some(1)), with(Some(2)));
     let sorted = |bytes: Vec<u8>| {

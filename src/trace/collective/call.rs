@@ -6,7 +6,7 @@ use hta_base::units::{Ns, Span};
 
 /// One rank's part in one collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct CollectiveCall {
     /// Row of the kernel, or of the range on the host.
     pub event: u32,
     /// Start of the launch call or of the `c10d::*` operator, ns; the start of the range if neither is recorded.
@@ -38,7 +38,7 @@ pub struct Call {
     pub on_host: bool,
 }
 
-impl Call {
+impl CollectiveCall {
     /// When the rank arrived, ns.
     pub fn arrival(&self) -> Ns {
         if self.on_host { self.submit } else { self.span.start }
@@ -56,7 +56,7 @@ pub struct Message {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RankCalls {
-    pub calls: Vec<Call>,
+    pub calls: Vec<CollectiveCall>,
     pub groups: Vec<LocalGroup>,
     /// Sorted by call.
     pub edges: Vec<Message>,
@@ -68,7 +68,12 @@ pub struct RankCalls {
 
 impl RankCalls {
     /// `calls` must be in order of submission.
-    pub fn from_lists(calls: Vec<Call>, groups: Vec<LocalGroup>, edges: Vec<Message>, dtypes: Vec<String>) -> Self {
+    pub fn from_lists(
+        calls: Vec<CollectiveCall>,
+        groups: Vec<LocalGroup>,
+        edges: Vec<Message>,
+        dtypes: Vec<String>,
+    ) -> Self {
         let mut by_event: Vec<u32> = (0..calls.len() as u32).collect();
         by_event.sort_by_key(|i| calls[*i as usize].event);
         let by_event = by_event.into_boxed_slice();
@@ -76,7 +81,7 @@ impl RankCalls {
     }
 
     /// The call that belongs to an event.
-    pub fn of_event(&self, row: u32) -> Option<&Call> {
+    pub fn of_event(&self, row: u32) -> Option<&CollectiveCall> {
         self.index_of(row).and_then(|i| self.calls.get(i as usize))
     }
 
@@ -94,7 +99,7 @@ impl RankCalls {
     }
 
     /// The element type of a call, if known.
-    pub fn dtype(&self, call: &Call) -> Option<&str> {
+    pub fn dtype(&self, call: &CollectiveCall) -> Option<&str> {
         self.dtypes.get(usize::from(call.dtype)).map(String::as_str).filter(|d| !d.is_empty())
     }
 }

@@ -9,13 +9,13 @@
 //! ```
 
 use crate::flops::dtype::Dtype;
-use crate::flops::inputs::{Inputs, Tensor};
+use crate::flops::inputs::{InputsOfCall, Tensor};
 use crate::flops::quantity::{product, sum};
 use crate::flops::{Family, Work};
 
 /// How the dimensions of the inputs are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum DimensionOrder {
     /// Batch, heads, sequence, size of a head.
     HeadsFirst,
     /// Batch, sequence, heads, size of a head; without batch for sequences of different lengths behind each other.
@@ -43,11 +43,11 @@ pub(crate) enum Sliding {
 }
 
 /// Keys before and after a query's own that it meets; `None`: all on that side.
-type Sides = [Option<u64>; 2];
+type KeysMet = [Option<u64>; 2];
 
 impl Sliding {
     /// The window of a call; `None` if what is recorded is no number.
-    fn of(self, inputs: &Inputs) -> Option<Sides> {
+    fn of(self, inputs: &InputsOfCall) -> Option<KeysMet> {
         // A number below 0 is no limit.
         let side = |at: usize| match inputs.concrete(at) {
             None | Some("None") => Some(None),
@@ -64,10 +64,10 @@ impl Sliding {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Positions {
+pub struct AttentionPositions {
     /// Query; key and value follow.
     pub(crate) query: usize,
-    pub(crate) layout: Layout,
+    pub(crate) layout: DimensionOrder,
     pub(crate) causal: Causal,
     /// Starts of the sequences of queries and keys, and their greatest lengths, where sequences may differ.
     pub(crate) lengths: Option<[usize; 4]>,
@@ -84,10 +84,10 @@ struct Shape {
 }
 
 /// The shape; `None` if sequences have different lengths, which are not recorded.
-fn shape(inputs: &Inputs, tensor: &Tensor, at: Positions, side: usize) -> Option<Shape> {
+fn shape(inputs: &InputsOfCall, tensor: &Tensor, at: AttentionPositions, side: usize) -> Option<Shape> {
     match (tensor.dims.as_slice(), at.layout) {
-        ([batch, heads, sequence, size], Layout::HeadsFirst)
-        | ([batch, sequence, heads, size], Layout::SequenceFirst) => {
+        ([batch, heads, sequence, size], DimensionOrder::HeadsFirst)
+        | ([batch, sequence, heads, size], DimensionOrder::SequenceFirst) => {
             // Sequences behind each other, with a batch of one.
             let starts = at.lengths.and_then(|l| inputs.tensor(l[side]));
             if let Some(count) = starts.and_then(|t| t.dim(0)?.checked_sub(1)).filter(|n| *n != *batch) {
@@ -95,7 +95,7 @@ fn shape(inputs: &Inputs, tensor: &Tensor, at: Positions, side: usize) -> Option
             }
             Some(Shape { batch: *batch, sequence: *sequence, heads: *heads, size: *size })
         }
-        ([total, heads, size], Layout::SequenceFirst) => {
+        ([total, heads, size], DimensionOrder::SequenceFirst) => {
             let count = inputs.tensor(at.lengths?[side])?.dim(0)?.checked_sub(1)?;
             equal_lengths(inputs, at, side, count, *total, *heads, *size)
         }
@@ -105,8 +105,8 @@ fn shape(inputs: &Inputs, tensor: &Tensor, at: Positions, side: usize) -> Option
 
 /// Sequences behind each other: known only if all are as long as the longest.
 fn equal_lengths(
-    inputs: &Inputs,
-    at: Positions,
+    inputs: &InputsOfCall,
+    at: AttentionPositions,
     side: usize,
     count: u64,
     total: u64,
@@ -136,7 +136,7 @@ fn pairs(queries: u64, keys: u64, is_causal: bool) -> Option<u64> {
 ///                                           . # # . .   f(c) = sum over i of i + c, within 0 and keys, so
 ///                                           . . # # .   pairs = f(keys - queries + right + 1) - f(keys - queries - left)
 /// ```
-fn pairs_in_window(queries: u64, keys: u64, [left, right]: Sides, from_start: bool) -> Option<u64> {
+fn pairs_in_window(queries: u64, keys: u64, [left, right]: KeysMet, from_start: bool) -> Option<u64> {
     let (n, k) = (i128::from(queries), i128::from(keys));
     let shift = if from_start { 0 } else { k - n };
     let sum_up_to = |c: i128| -> Option<i128> {
@@ -149,7 +149,7 @@ fn pairs_in_window(queries: u64, keys: u64, [left, right]: Sides, from_start: bo
     u64::try_from(above - below).ok()
 }
 
-pub(crate) fn work(inputs: &Inputs, at: Positions) -> Option<Work> {
+pub(crate) fn work(inputs: &InputsOfCall, at: AttentionPositions) -> Option<Work> {
     let tensor = |i: usize| inputs.tensor(at.query + i);
     let (q, k, v) = (tensor(0)?, tensor(1)?, tensor(2)?);
     let number = q.dtype.and_then(Dtype::number);

@@ -7,13 +7,13 @@
 //! ```
 
 use crate::flops::dtype::Dtype;
-use crate::flops::inputs::{Inputs, Tensor};
+use crate::flops::inputs::{InputsOfCall, Tensor};
 use crate::flops::quantity::{product, sum};
 use crate::flops::{Family, Work};
 
 /// Positions of the parameters of a forward convolution; input and weight stand at 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Positions {
+pub struct ConvolutionPositions {
     pub(crate) bias: Option<usize>,
     pub(crate) stride: usize,
     /// Numbers, or the words `same` and `valid`.
@@ -39,7 +39,13 @@ fn per_dim(values: Option<Vec<i64>>, dims: usize, default: i64) -> Option<Vec<i6
 }
 
 /// Spatial sizes of the output.
-fn output(inputs: &Inputs, at: Positions, x: &Tensor, w: &Tensor, is_transposed: bool) -> Option<Vec<u64>> {
+fn output(
+    inputs: &InputsOfCall,
+    at: ConvolutionPositions,
+    x: &Tensor,
+    w: &Tensor,
+    is_transposed: bool,
+) -> Option<Vec<u64>> {
     let (sizes, window) = (x.dims.get(2..)?, w.dims.get(2..)?);
     let n = sizes.len();
     if window.len() != n {
@@ -73,7 +79,7 @@ fn output(inputs: &Inputs, at: Positions, x: &Tensor, w: &Tensor, is_transposed:
     (0..n).map(size).collect()
 }
 
-pub(crate) fn forward(inputs: &Inputs, at: Positions) -> Option<Work> {
+pub(crate) fn forward(inputs: &InputsOfCall, at: ConvolutionPositions) -> Option<Work> {
     let (x, w) = (inputs.tensor(0)?, inputs.tensor(1)?);
     let is_transposed = at.transposed.and_then(|i| inputs.flag(i)).unwrap_or(false);
     let sizes = product(&output(inputs, at, x, w, is_transposed)?)?;
@@ -97,7 +103,7 @@ pub(crate) fn forward(inputs: &Inputs, at: Positions) -> Option<Work> {
 }
 
 /// `aten::convolution_backward`: gradient, input, weight; the mask says which gradients are wanted.
-pub(crate) fn backward(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn backward(inputs: &InputsOfCall) -> Option<Work> {
     let (dy, x, w) = (inputs.tensor(0)?, inputs.tensor(1)?, inputs.tensor(2)?);
     let is_transposed = inputs.flag(7).unwrap_or(false);
     let window = product(w.dims.get(2..)?)?;

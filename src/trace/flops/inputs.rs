@@ -5,14 +5,14 @@ use crate::flops::quantity::product;
 
 /// The inputs of one call, by position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inputs {
-    inputs: Vec<Input>,
+pub struct InputsOfCall {
+    inputs: Vec<CallInput>,
     /// Scalar arguments as text, by position; empty for tensors.
     concrete: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Input {
+enum CallInput {
     Tensor(Tensor),
     List(Vec<Vec<u64>>),
     /// A scalar, a list of scalars, or nothing.
@@ -62,7 +62,7 @@ impl Tensor {
     }
 }
 
-impl Inputs {
+impl InputsOfCall {
     /// Reads the JSON texts of `Input Dims`, `Input type`, `Input Strides` and `Concrete Inputs`. `None` if shapes or
     /// types are missing, or cannot be read.
     pub fn parse(dims: &str, types: &str, strides: Option<&str>, concrete: Option<&str>) -> Option<Self> {
@@ -73,18 +73,18 @@ impl Inputs {
         let mut inputs = Vec::with_capacity(dims.len());
         for (i, (dims, ty)) in dims.into_iter().zip(types).enumerate() {
             inputs.push(match (dims, ty.as_str()) {
-                (_, "" | "Scalar" | "ScalarList" | "GenericList") => Input::Other,
-                (Dims::List(list), _) => Input::List(list),
-                (Dims::Deep(_), _) => Input::Other,
+                (_, "" | "Scalar" | "ScalarList" | "GenericList") => CallInput::Other,
+                (Dims::List(list), _) => CallInput::List(list),
+                (Dims::Deep(_), _) => CallInput::Other,
                 // The shapes of a list may be missing.
-                (Dims::Plain(_), "TensorList") => Input::List(Vec::new()),
+                (Dims::Plain(_), "TensorList") => CallInput::List(Vec::new()),
                 (Dims::Plain(dims), ty) => {
                     let dims = dims.into_iter().map(|d| u64::try_from(d).ok()).collect::<Option<_>>()?;
                     let strides = match strides.get(i) {
                         Some(Dims::Plain(strides)) => strides.clone(),
                         _ => Vec::new(),
                     };
-                    Input::Tensor(Tensor { dims, strides, dtype: Dtype::named(ty) })
+                    CallInput::Tensor(Tensor { dims, strides, dtype: Dtype::named(ty) })
                 }
             });
         }
@@ -93,7 +93,7 @@ impl Inputs {
 
     /// Some inputs at new positions, each by its position here; `None` is nothing. Scalars are left out.
     pub(crate) fn placed(&self, from: &[Option<usize>]) -> Self {
-        let input = |at: &Option<usize>| at.and_then(|at| self.inputs.get(at)).cloned().unwrap_or(Input::Other);
+        let input = |at: &Option<usize>| at.and_then(|at| self.inputs.get(at)).cloned().unwrap_or(CallInput::Other);
         Self { inputs: from.iter().map(input).collect(), concrete: Vec::new() }
     }
 
@@ -105,8 +105,8 @@ impl Inputs {
     /// The tensor at a position; `None` if there is something else.
     pub fn tensor(&self, at: usize) -> Option<&Tensor> {
         match self.inputs.get(at)? {
-            Input::Tensor(tensor) => Some(tensor),
-            Input::List(_) | Input::Other => None,
+            CallInput::Tensor(tensor) => Some(tensor),
+            CallInput::List(_) | CallInput::Other => None,
         }
     }
 
@@ -118,7 +118,7 @@ impl Inputs {
     /// Total number of elements of the list of tensors at a position; `None` if its shapes are not recorded.
     pub(crate) fn list_elements(&self, at: usize) -> Option<u64> {
         match self.inputs.get(at)? {
-            Input::List(list) if !list.is_empty() => {
+            CallInput::List(list) if !list.is_empty() => {
                 list.iter().try_fold(0u64, |all, dims| all.checked_add(product(dims)?))
             }
             _ => None,

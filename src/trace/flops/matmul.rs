@@ -1,7 +1,7 @@
 //! Products of matrices and vectors: m x k times k x n is 2mnk operations.
 
 use crate::flops::dtype::Dtype;
-use crate::flops::inputs::{Inputs, Tensor};
+use crate::flops::inputs::{InputsOfCall, Tensor};
 use crate::flops::quantity::{product, sum};
 use crate::flops::{Family, Work};
 
@@ -31,7 +31,7 @@ impl Positions {
 }
 
 /// A product, batched or not, with broadcast batch dimensions.
-pub(crate) fn product_of(inputs: &Inputs, at: Positions) -> Option<Work> {
+pub(crate) fn product_of(inputs: &InputsOfCall, at: Positions) -> Option<Work> {
     let (a, b) = (inputs.tensor(at.a)?, inputs.tensor(at.b)?);
     // A vector is a matrix of one row, or of one column.
     let (m, k) = match a.dims.as_slice() {
@@ -72,7 +72,7 @@ pub(crate) fn product_of(inputs: &Inputs, at: Positions) -> Option<Work> {
 ///   [G,M,K] x [G,K,N]   2 G M K N
 ///   [M,T] x [T,N]       2 M T N      gradient of the weights: [G,M,N]
 /// ```
-pub(crate) fn grouped(inputs: &Inputs, a: usize, b: usize, offsets: usize) -> Option<Work> {
+pub(crate) fn grouped(inputs: &InputsOfCall, a: usize, b: usize, offsets: usize) -> Option<Work> {
     let groups = inputs.tensor(offsets).and_then(|t| t.dim(0)).unwrap_or(1);
     let (a, b) = (inputs.tensor(a)?, inputs.tensor(b)?);
     let (work, results) = match (a.dims.as_slice(), b.dims.as_slice()) {

@@ -18,7 +18,7 @@ mod quantity;
 pub mod roofline;
 
 pub use dtype::{Dtype, Number};
-pub use inputs::Inputs;
+pub use inputs::InputsOfCall;
 pub use models::{Model, has_model};
 pub use python_calls::{python_call, work_behind, work_inside};
 

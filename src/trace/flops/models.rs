@@ -1,10 +1,10 @@
 //! Which model each operator has.
 
-use crate::flops::attention::{self, Causal, Layout, Sliding};
+use crate::flops::attention::{self, Causal, DimensionOrder, Sliding};
 use crate::flops::elementwise_operators::{
     BROADCASTING, BROADCASTING_TO_BOOL, REDUCTIONS, THREE_INPUTS, UNARY, UNARY_TO_BOOL,
 };
-use crate::flops::inputs::{Inputs, Tensor};
+use crate::flops::inputs::{InputsOfCall, Tensor};
 use crate::flops::matmul::{self, Positions};
 use crate::flops::pointwise::{self, Norm, Reduced};
 use crate::flops::quantity::product;
@@ -18,9 +18,9 @@ pub enum Model {
     Product(matmul::Positions),
     /// Products in groups: both factors, and the ends of the groups.
     GroupedProduct([usize; 3]),
-    Convolution(convolution::Positions),
+    Convolution(convolution::ConvolutionPositions),
     ConvolutionBackward,
-    Attention(attention::Positions),
+    Attention(attention::AttentionPositions),
     Norm(Norm),
     LayerNorm,
     Softmax,
@@ -62,7 +62,7 @@ impl Model {
     }
 
     /// The work of one call. What its inputs do not say is `None`.
-    pub fn work(self, inputs: &Inputs) -> Work {
+    pub fn work(self, inputs: &InputsOfCall) -> Work {
         let known = match self {
             Model::Product(at) => matmul::product_of(inputs, at),
             Model::GroupedProduct([a, b, offsets]) => matmul::grouped(inputs, a, b, offsets),
@@ -99,7 +99,7 @@ impl Model {
 }
 
 /// Layer normalization writes its statistics for each group of normalized elements.
-fn layer_norm(inputs: &Inputs) -> Option<Work> {
+fn layer_norm(inputs: &InputsOfCall) -> Option<Work> {
     let work = pointwise::norm(inputs, norm_at(0, Some(2), Some(3), [8, 6]));
     let normalized = inputs.ints(1)?.iter().map(|n| u64::try_from(*n).ok()).collect::<Option<Vec<u64>>>()?;
     let of_one = product(&normalized).filter(|n| *n > 0)?;
@@ -113,19 +113,27 @@ const fn norm_at(input: usize, weight: Option<usize>, bias: Option<usize>, per_e
 
 const fn convolution_at(bias: Option<usize>, [stride, padding, dilation, groups]: [usize; 4]) -> Model {
     let (transposed, output_padding) = (None, None);
-    Model::Convolution(convolution::Positions { bias, stride, padding, dilation, transposed, output_padding, groups })
+    Model::Convolution(convolution::ConvolutionPositions {
+        bias,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+    })
 }
 
-const fn attention_at(query: usize, layout: Layout, causal: &'static [usize], is_backward: bool) -> Model {
+const fn attention_at(query: usize, layout: DimensionOrder, causal: &'static [usize], is_backward: bool) -> Model {
     let causal = Causal::Flag(causal);
     let sliding = Sliding::None;
-    Model::Attention(attention::Positions { query, layout, causal, lengths: None, sliding, is_backward })
+    Model::Attention(attention::AttentionPositions { query, layout, causal, lengths: None, sliding, is_backward })
 }
 
 /// Attention over sequences that may have different lengths.
 const fn varying(model: Model, lengths: [usize; 4]) -> Model {
     match model {
-        Model::Attention(at) => Model::Attention(attention::Positions { lengths: Some(lengths), ..at }),
+        Model::Attention(at) => Model::Attention(attention::AttentionPositions { lengths: Some(lengths), ..at }),
         other => other,
     }
 }
@@ -133,7 +141,9 @@ const fn varying(model: Model, lengths: [usize; 4]) -> Model {
 /// Attention with a window that slides: keys before and after the query's own.
 const fn sliding(model: Model, sides: [usize; 2]) -> Model {
     match model {
-        Model::Attention(at) => Model::Attention(attention::Positions { sliding: Sliding::Sides(sides), ..at }),
+        Model::Attention(at) => {
+            Model::Attention(attention::AttentionPositions { sliding: Sliding::Sides(sides), ..at })
+        }
         other => other,
     }
 }
@@ -141,17 +151,17 @@ const fn sliding(model: Model, sides: [usize; 2]) -> Model {
 /// Models by the full name of the operator. Positions follow the schemas in PyTorch's `native_functions.yaml` and
 /// `derivatives.yaml`, and those of flash-attention, vLLM and SGLang.
 fn named() -> Vec<(&'static str, Model)> {
-    use Layout::{HeadsFirst, SequenceFirst};
+    use DimensionOrder::{HeadsFirst, SequenceFirst};
     use Model::{Attention, Convolution, GroupedProduct, LayerNorm, Norm, Product};
     let backward = |norm: pointwise::Norm| Norm(pointwise::Norm { is_backward: true, ..norm });
     let trained = |norm: pointwise::Norm, training| Norm(pointwise::Norm { training: Some(training), ..norm });
     let efficient = |query, lengths, mask, window, is_backward| {
         let (layout, causal, sliding) = (SequenceFirst, Causal::MaskType(mask), Sliding::Last(window));
-        Attention(attention::Positions { query, layout, causal, lengths: Some(lengths), sliding, is_backward })
+        Attention(attention::AttentionPositions { query, layout, causal, lengths: Some(lengths), sliding, is_backward })
     };
     let flash =
         |query, causal, sides, is_backward| sliding(attention_at(query, SequenceFirst, causal, is_backward), sides);
-    let general = Convolution(convolution::Positions {
+    let general = Convolution(convolution::ConvolutionPositions {
         bias: Some(2),
         stride: 3,
         padding: 4,
@@ -303,7 +313,7 @@ mod tests {
     /// FLOPs and bytes of an operator whose inputs have these shapes, types and scalars.
     fn work(name: &str, dims: &str, types: &[&str], concrete: &[&str]) -> (Option<u64>, Option<u64>) {
         let texts = [types, concrete].map(|t| serde_json::to_string(t).unwrap());
-        let inputs = Inputs::parse(dims, &texts[0], None, Some(&texts[1])).unwrap();
+        let inputs = InputsOfCall::parse(dims, &texts[0], None, Some(&texts[1])).unwrap();
         let work = operator_model(name).unwrap().work(&inputs);
         (work.flops, work.bytes)
     }
@@ -474,7 +484,7 @@ mod tests {
     #[test]
     fn a_repeated_element_is_read_once() {
         let types = serde_json::to_string(&["float", "float", "Scalar"]).unwrap();
-        let inputs = Inputs::parse("[[8,10],[8,10],[]]", &types, Some("[[10,1],[0,1],[]]"), None).unwrap();
+        let inputs = InputsOfCall::parse("[[8,10],[8,10],[]]", &types, Some("[[10,1],[0,1],[]]"), None).unwrap();
         assert_eq!(operator_model("aten::copy_").unwrap().work(&inputs).bytes, Some(4 * (80 + 10)));
     }
 
@@ -498,7 +508,7 @@ mod tests {
             };
             let concrete = serde_json::to_string(&numbers.iter().map(scalar).collect::<Vec<_>>()).unwrap();
             let dims = serde_json::to_string(&dims).unwrap();
-            let inputs = Inputs::parse(&dims, &types, Some(&dims), Some(&concrete)).unwrap_or_default();
+            let inputs = InputsOfCall::parse(&dims, &types, Some(&dims), Some(&concrete)).unwrap_or_default();
             operator_model(name).unwrap().work(&inputs);
         }
     }

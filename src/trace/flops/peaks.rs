@@ -24,7 +24,7 @@ pub struct DevicePeaks {
     memory_gb: Option<[f64; 2]>,
     /// Multiprocessors or compute units.
     units: Option<u32>,
-    tflops: Rates,
+    tflops: DenseRates,
     /// Peak bandwidth of the device's memory, GB/s (1e9 bytes).
     pub bandwidth_gb_per_s: f64,
     /// Public tables disagree.
@@ -38,7 +38,7 @@ pub struct DevicePeaks {
 /// Dense rates, TFLOP/s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Rates {
+struct DenseRates {
     fp64: Option<f64>,
     fp64_matrix: Option<f64>,
     fp32: Option<f64>,
@@ -54,7 +54,7 @@ struct Rates {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct PeaksFile {
     #[serde(default)]
     device: Vec<DevicePeaks>,
 }
@@ -73,7 +73,7 @@ impl Peaks {
     /// # Errors
     /// Says what is wrong with the file.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
+        let file: PeaksFile = toml::from_str(text).map_err(|e| e.to_string())?;
         for d in &file.device {
             let r = d.tflops;
             let rates = [r.fp64, r.fp64_matrix, r.fp32, r.fp32_matrix, r.tf32, r.fp16, r.fp16_vector, r.bf16, r.fp8];

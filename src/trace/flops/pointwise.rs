@@ -2,7 +2,7 @@
 //! reductions, look-ups, copies and optimizers.
 
 use crate::flops::dtype::Dtype;
-use crate::flops::inputs::{Inputs, Tensor};
+use crate::flops::inputs::{InputsOfCall, Tensor};
 use crate::flops::matmul::broadcast;
 use crate::flops::quantity::{product, sum};
 use crate::flops::{Family, Work};
@@ -32,7 +32,7 @@ pub struct Norm {
     pub(crate) is_backward: bool,
 }
 
-pub(crate) fn norm(inputs: &Inputs, at: Norm) -> Option<Work> {
+pub(crate) fn norm(inputs: &InputsOfCall, at: Norm) -> Option<Work> {
     let x = inputs.tensor(at.input)?;
     let weight = at.weight.and_then(|i| inputs.tensor(i));
     let is_inference = at.training.is_some_and(|i| inputs.flag(i) == Some(false));
@@ -56,7 +56,7 @@ pub(crate) fn with_statistics(work: Option<Work>, groups: Option<u64>) -> Option
     Some(Work { bytes: sum([work.bytes, groups.and_then(|n| product(&[2, n, STATISTIC]))]), ..work })
 }
 
-pub(crate) fn softmax(inputs: &Inputs, is_backward: bool) -> Option<Work> {
+pub(crate) fn softmax(inputs: &InputsOfCall, is_backward: bool) -> Option<Work> {
     let x = inputs.tensor(0)?;
     let elements = x.elements()?;
     let flops = product(&[if is_backward { 4 } else { 5 }, elements]);
@@ -68,27 +68,27 @@ pub(crate) fn softmax(inputs: &Inputs, is_backward: bool) -> Option<Work> {
 }
 
 /// One input tensor, one result of its shape.
-pub(crate) fn unary(inputs: &Inputs, per_element: u64, gives_bool: bool) -> Option<Work> {
+pub(crate) fn unary(inputs: &InputsOfCall, per_element: u64, gives_bool: bool) -> Option<Work> {
     let x = inputs.tensor(0)?;
     let written = if gives_bool { x.elements() } else { dense(x) };
     work(Family::Elementwise, x, product(&[per_element, x.elements()?]), sum([x.bytes(), written]))
 }
 
 /// Dropout writes a mask of one byte per element.
-pub(crate) fn dropout(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn dropout(inputs: &InputsOfCall) -> Option<Work> {
     let x = inputs.tensor(0)?;
     work(Family::Elementwise, x, product(&[2, x.elements()?]), sum([x.bytes(), dense(x), x.elements()]))
 }
 
 /// The backward pass of dropout reads the gradient and the mask.
-pub(crate) fn dropout_backward(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn dropout_backward(inputs: &InputsOfCall) -> Option<Work> {
     let (x, mask) = (inputs.tensor(0)?, inputs.tensor(1)?);
     work(Family::Elementwise, x, x.elements(), sum([x.bytes(), mask.elements(), dense(x)]))
 }
 
 /// The first `count` inputs broadcast to one result; further ones are options or a place for the result. Numbers are arguments of the kernel and move no bytes: they are
 /// recorded as `double` or `long` without dimensions, and only the first input may be a tensor like that.
-pub(crate) fn broadcasting(inputs: &Inputs, count: usize, per_element: u64, gives_bool: bool) -> Option<Work> {
+pub(crate) fn broadcasting(inputs: &InputsOfCall, count: usize, per_element: u64, gives_bool: bool) -> Option<Work> {
     let is_number =
         |i: usize, t: &Tensor| i > 0 && t.dims.is_empty() && matches!(t.dtype, Some(Dtype::Float64 | Dtype::Int64));
     let of = inputs.tensors().take_while(|(i, _)| *i < count).filter(|(i, t)| !is_number(*i, t));
@@ -120,7 +120,7 @@ pub enum Reduced {
 }
 
 /// A reduction over the dimensions at a position, or all.
-pub(crate) fn reduction(inputs: &Inputs, per_element: u64, dims_at: usize, gives: Reduced) -> Option<Work> {
+pub(crate) fn reduction(inputs: &InputsOfCall, per_element: u64, dims_at: usize, gives: Reduced) -> Option<Work> {
     let x = inputs.tensor(0)?;
     let elements = x.elements()?;
     let dims = inputs.ints(dims_at).or_else(|| inputs.int(dims_at).map(|d| vec![d]));
@@ -145,27 +145,27 @@ pub(crate) fn reduction(inputs: &Inputs, per_element: u64, dims_at: usize, gives
 }
 
 /// `aten::embedding`: a row of the table for each index.
-pub(crate) fn embedding(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn embedding(inputs: &InputsOfCall) -> Option<Work> {
     let (table, index) = (inputs.tensor(0)?, inputs.tensor(1)?);
     let out = product(&[index.elements()?, table.dim(-1)?, table.size()?]);
     work(Family::Gather, table, Some(0), sum([index.bytes(), out, out]))
 }
 
 /// `aten::embedding_dense_backward`: rows of gradients are added to the table.
-pub(crate) fn embedding_backward(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn embedding_backward(inputs: &InputsOfCall) -> Option<Work> {
     let (dy, index) = (inputs.tensor(0)?, inputs.tensor(1)?);
     work(Family::Gather, dy, Some(0), sum([index.bytes(), dense(dy).and_then(|b| product(&[3, b]))]))
 }
 
 /// `aten::gather`: an element for each index.
-pub(crate) fn gather(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn gather(inputs: &InputsOfCall) -> Option<Work> {
     let (x, index) = (inputs.tensor(0)?, inputs.tensor(2)?);
     let out = index.elements().and_then(|e| product(&[e, x.size()?]));
     work(Family::Gather, x, Some(0), sum([index.bytes(), out, out]))
 }
 
 /// `aten::index_select`: a slice along a dimension for each index.
-pub(crate) fn index_select(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn index_select(inputs: &InputsOfCall) -> Option<Work> {
     let (x, index) = (inputs.tensor(0)?, inputs.tensor(2)?);
     let along = x.dim(inputs.int(1)?).filter(|n| *n > 0)?;
     let out = product(&[x.elements()? / along, index.elements()?, x.size()?]);
@@ -173,31 +173,31 @@ pub(crate) fn index_select(inputs: &Inputs) -> Option<Work> {
 }
 
 /// `aten::copy_`: the second input is read, the first is written.
-pub(crate) fn copy(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn copy(inputs: &InputsOfCall) -> Option<Work> {
     let (to, from) = (inputs.tensor(0)?, inputs.tensor(1)?);
     work(Family::Copy, to, Some(0), sum([from.bytes(), dense(to)]))
 }
 
 /// One input is read, and the same is written.
-pub fn duplicate(inputs: &Inputs) -> Option<Work> {
+pub fn duplicate(inputs: &InputsOfCall) -> Option<Work> {
     let x = inputs.tensor(0)?;
     work(Family::Copy, x, Some(0), sum([x.bytes(), dense(x)]))
 }
 
 /// The first input is written.
-pub(crate) fn fill(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn fill(inputs: &InputsOfCall) -> Option<Work> {
     let x = inputs.tensor(0)?;
     work(Family::Copy, x, Some(0), dense(x))
 }
 
 /// A list of tensors is read, and written behind each other. The list has no element types.
-pub(crate) fn cat(inputs: &Inputs) -> Option<Work> {
+pub(crate) fn cat(inputs: &InputsOfCall) -> Option<Work> {
     inputs.list_elements(0)?;
     Some(Work { family: Family::Copy, flops: Some(0), bytes: None, number: None })
 }
 
 /// Optimizers over lists of tensors, which have no element types.
-pub(crate) fn optimizer(inputs: &Inputs, per_element: u64) -> Option<Work> {
+pub(crate) fn optimizer(inputs: &InputsOfCall, per_element: u64) -> Option<Work> {
     let flops = product(&[per_element, inputs.list_elements(0)?]);
     Some(Work { family: Family::Optimizer, flops, bytes: None, number: None })
 }

@@ -2,7 +2,7 @@
 //! that run inside them, or in their backward pass, without recorded inputs.
 
 use crate::flops::Work;
-use crate::flops::inputs::Inputs;
+use crate::flops::inputs::InputsOfCall;
 use crate::flops::models::{Model, aten_model};
 
 /// Modules whose functions PyProf marks; the longer of two stands first.
@@ -44,14 +44,14 @@ fn special(method: &str) -> Option<&str> {
 /// The work of an operator without recorded inputs inside a marked call, if it does what the call does.
 ///
 /// `own` is the model of the operator; `name` and `inputs` are those of the call.
-pub fn work_inside(own: Model, name: &str, inputs: &Inputs) -> Option<Work> {
+pub fn work_inside(own: Model, name: &str, inputs: &InputsOfCall) -> Option<Work> {
     let model = python_model(name).filter(|m| m.family() == own.family())?;
     Some(model.work(inputs))
 }
 
 /// The work of an operator that runs in the backward pass of a marked call. A product of the backward pass is as large
 /// as that of the forward pass; other functions have the gradient at first, which has the shape of the input.
-pub fn work_behind(own: Model, is_backward_function: bool, name: &str, inputs: &Inputs) -> Option<Work> {
+pub fn work_behind(own: Model, is_backward_function: bool, name: &str, inputs: &InputsOfCall) -> Option<Work> {
     let model = python_model(name).filter(|m| m.family() == own.family())?;
     let like_forward = [Some(0), Some(0)];
     Some(match (own, model) {
@@ -78,9 +78,9 @@ mod tests {
     use super::*;
     use crate::flops::model;
 
-    fn inputs(dims: &str, types: &[&str]) -> Inputs {
+    fn inputs(dims: &str, types: &[&str]) -> InputsOfCall {
         let types = serde_json::to_string(types).unwrap();
-        Inputs::parse(dims, &types, None, Some(r#"["","[5]"]"#)).unwrap()
+        InputsOfCall::parse(dims, &types, None, Some(r#"["","[5]"]"#)).unwrap()
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
         let of = |op: &str, call: &str| work_inside(model(op).unwrap(), call, &product).and_then(|w| w.flops);
         assert_eq!(of("aten::mm", "Tensor.matmul"), Some(48));
         assert_eq!(of("aten::contiguous", "Tensor.matmul"), None);
-        let behind = |op: &str, call: &str, of: &Inputs| {
+        let behind = |op: &str, call: &str, of: &InputsOfCall| {
             work_behind(model(op).unwrap(), op.ends_with("_backward"), call, of).and_then(|w| w.flops)
         };
         assert_eq!(behind("aten::mm", "Tensor.matmul", &product), Some(48));

@@ -62,7 +62,7 @@ pub struct CallPeaks {
 
 /// Rates of a load; what is unknown is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Rates {
+pub struct LoadRates {
     /// 1e12 operations per second.
     pub tflops_per_s: Option<f64>,
     /// 1e12 bytes per second.
@@ -113,9 +113,9 @@ impl Load {
     }
 
     /// Rates over the time in which the kernels of the calls ran.
-    pub fn rates(&self, busy: Ns) -> Rates {
+    pub fn rates(&self, busy: Ns) -> LoadRates {
         if busy <= 0 || self.count == 0 {
-            return Rates::default();
+            return LoadRates::default();
         }
         let seconds = busy as f64 / 1e9;
         let peak_flops_pct = self.at_peak_s.filter(|_| self.flops() != Some(0)).map(|s| 100.0 * s / seconds);
@@ -130,7 +130,7 @@ impl Load {
                 _ => Bound::Memory,
             }
         });
-        Rates {
+        LoadRates {
             tflops_per_s: self.flops().map(|f| f as f64 / seconds / 1e12),
             tb_per_s: self.bytes().map(|b| b as f64 / seconds / 1e12),
             flops_per_byte: self.flops().zip(self.bytes().filter(|b| *b > 0)).map(|(f, b)| f as f64 / b as f64),
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!((rounded([rates.tflops_per_s, rates.tb_per_s]), rates.bound), ([Some(0.001), None], None));
         load.add(1_000, Some(1), CallPeaks::default());
         assert_eq!(load.rates(1_000).peak_flops_pct, None);
-        assert_eq!(Load::default().rates(1_000), Rates::default());
-        assert_eq!(load.rates(0), Rates::default());
+        assert_eq!(Load::default().rates(1_000), LoadRates::default());
+        assert_eq!(load.rates(0), LoadRates::default());
     }
 }

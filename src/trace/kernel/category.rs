@@ -117,7 +117,7 @@ impl Reason {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawRule {
+pub(super) struct RawCategoryRule {
     pub(crate) category: String,
     #[serde(default)]
     sub: String,
@@ -132,29 +132,29 @@ pub(super) struct RawRule {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
-    rule: Vec<RawRule>,
-    op: Vec<RawRule>,
+pub(super) struct CategoryFile {
+    rule: Vec<RawCategoryRule>,
+    op: Vec<RawCategoryRule>,
     /// Those of [`serving`](super::serving).
-    pub(crate) serving: Vec<RawRule>,
+    pub(crate) serving: Vec<RawCategoryRule>,
 }
 
 /// The file of rules.
-pub(super) fn file() -> Result<File, String> {
+pub(super) fn file() -> Result<CategoryFile, String> {
     toml::from_str(RULES).map_err(|e| e.to_string())
 }
 
-struct Table {
+struct CategoryTable {
     set: RegexSet,
     categories: Vec<(Category, String)>,
 }
 
-impl Table {
-    fn new(rules: &[RawRule]) -> Result<Self, String> {
+impl CategoryTable {
+    fn new(rules: &[RawCategoryRule]) -> Result<Self, String> {
         let patterns = rules.iter().map(|r| &r.name);
         // Names are ASCII for the most part, and classes of letters of ASCII are ready many times sooner.
         let set = RegexSetBuilder::new(patterns).case_insensitive(true).unicode(false).build();
-        let category = |r: &RawRule| Category::named(&r.category).map(|c| (c, r.sub.clone()));
+        let category = |r: &RawCategoryRule| Category::named(&r.category).map(|c| (c, r.sub.clone()));
         let categories = rules.iter().map(|r| category(r).ok_or_else(|| format!("no category `{}`", r.category)));
         Ok(Self { set: set.map_err(|e| e.to_string())?, categories: categories.collect::<Result<_, _>>()? })
     }
@@ -166,32 +166,32 @@ impl Table {
 }
 
 /// The rules, compiled when first needed.
-struct Rules {
-    names: Table,
-    ops: Table,
+struct CategoryRules {
+    names: CategoryTable,
+    ops: CategoryTable,
     wrapper: Regex,
     /// Kernels of which the operators around decide: index of the rule for matrix products.
     matrix: Option<usize>,
 }
 
-fn rules() -> Option<&'static Rules> {
-    static MADE: OnceLock<Option<Rules>> = OnceLock::new();
+fn rules() -> Option<&'static CategoryRules> {
+    static MADE: OnceLock<Option<CategoryRules>> = OnceLock::new();
     // The file is part of the program; a test reads it.
     MADE.get_or_init(|| read().ok()).as_ref()
 }
 
-fn read() -> Result<Rules, String> {
+fn read() -> Result<CategoryRules, String> {
     let file = file()?;
     let wrapper =
         RegexBuilder::new(WRAPPER).unicode(false).case_insensitive(true).build().map_err(|e| e.to_string())?;
     // Of the two rules for matrix products the second is that of libraries.
     let matrix = file.rule.iter().rposition(|r| r.category == Category::Gemm.name());
-    Ok(Rules { names: Table::new(&file.rule)?, ops: Table::new(&file.op)?, wrapper, matrix })
+    Ok(CategoryRules { names: CategoryTable::new(&file.rule)?, ops: CategoryTable::new(&file.op)?, wrapper, matrix })
 }
 
 /// What the name of a kernel says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ByName {
+pub struct NameCategory {
     /// `None` if no rule matches.
     pub category: Option<Category>,
     /// Sub-category; empty for most.
@@ -203,14 +203,18 @@ pub struct ByName {
 }
 
 /// The category by a kernel's name alone.
-pub fn by_name(name: &str) -> ByName {
+pub fn by_name(name: &str) -> NameCategory {
     let full = demangled(name);
     let plain = normalized(&full);
     let head = head(&plain);
     let base = base(head);
     let arguments = argument_paths(head);
-    let mut out =
-        ByName { category: None, sub: "", is_matrix: false, is_multi_tensor: name.contains("multi_tensor_apply") };
+    let mut out = NameCategory {
+        category: None,
+        sub: "",
+        is_matrix: false,
+        is_multi_tensor: name.contains("multi_tensor_apply"),
+    };
     let Some(rules) = rules() else { return out };
     let of_base = [last_two(&base), &base];
     let short = || arguments.iter().map(|path| last_two(path));

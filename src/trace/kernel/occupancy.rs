@@ -31,7 +31,7 @@ const RESERVED: u64 = 1024;
 
 /// How a kernel was launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Launched {
+pub struct LaunchShape {
     pub blocks: u64,
     pub threads_per_block: u64,
     pub registers_per_thread: u64,
@@ -81,7 +81,7 @@ impl Occupancy {
 
 /// The limits of a device; `None` if some are not recorded, or for devices of other vendors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct DeviceLimits {
     multiprocessors: u64,
     threads: u64,
     registers: u64,
@@ -90,7 +90,7 @@ pub struct Limits {
     reserved: u64,
 }
 
-impl Limits {
+impl DeviceLimits {
     pub fn of(device: &Device) -> Option<Self> {
         if device.warp_size != Some(WARP as u32) {
             return None;
@@ -112,7 +112,7 @@ impl Limits {
     }
 
     /// `None` for a launch that does not fit on the device.
-    pub fn occupancy(&self, launched: Launched) -> Option<Occupancy> {
+    pub fn occupancy(&self, launched: LaunchShape) -> Option<Occupancy> {
         let warps = launched.threads_per_block.div_ceil(WARP);
         if warps == 0 || launched.blocks == 0 {
             return None;
@@ -150,8 +150,8 @@ impl Limits {
 mod tests {
     use super::*;
 
-    fn a100() -> Limits {
-        Limits::of(&Device {
+    fn a100() -> DeviceLimits {
+        DeviceLimits::of(&Device {
             sm_count: Some(108),
             compute_capability: Some("8.0".to_string()),
             warp_size: Some(32),
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn the_least_limit_counts() {
         let launched = |blocks, threads_per_block, registers_per_thread, shared_memory| {
-            let launched = Launched { blocks, threads_per_block, registers_per_thread, shared_memory };
+            let launched = LaunchShape { blocks, threads_per_block, registers_per_thread, shared_memory };
             a100().occupancy(launched).map(|o| (o.active_blocks, o.limiter))
         };
         // 64 warps fit: 16 blocks of 4.
@@ -182,12 +182,12 @@ mod tests {
 
     #[test]
     fn a_small_grid_fills_part_of_one_wave() {
-        let launched = Launched { blocks: 54, threads_per_block: 256, registers_per_thread: 32, shared_memory: 0 };
+        let launched = LaunchShape { blocks: 54, threads_per_block: 256, registers_per_thread: 32, shared_memory: 0 };
         let o = a100().occupancy(launched).unwrap();
         // Half a block of 8 warps per multiprocessor, of 64 warps.
         assert_eq!((o.pct, o.active_blocks), (6.25, 8));
         assert_eq!((o.waves, o.tail()), (0.0625, 0.0625));
-        let full = a100().occupancy(Launched { blocks: 108 * 8 * 3, ..launched }).unwrap();
+        let full = a100().occupancy(LaunchShape { blocks: 108 * 8 * 3, ..launched }).unwrap();
         assert_eq!((full.pct, full.waves, full.tail()), (100.0, 3.0, 1.0));
     }
 }

@@ -2,7 +2,7 @@
 //! the choice of tokens. Finer than [`Category`](crate::kernel::category::Category) where engines have kernels of their
 //! own, and coarser elsewhere. The rules are `[[serving]]` in `data/kernel_categories.toml`.
 
-use crate::kernel::category::{RawRule, file};
+use crate::kernel::category::{RawCategoryRule, file};
 use regex::{RegexSet, RegexSetBuilder};
 use std::sync::OnceLock;
 
@@ -11,9 +11,9 @@ pub const COMMUNICATION: &str = "communication";
 const OTHER: &str = "other";
 
 /// Patterns, and the categories for which they stand.
-type Rules = (RegexSet, Vec<RawRule>);
+type ServingPatterns = (RegexSet, Vec<RawCategoryRule>);
 
-fn read() -> Result<Rules, String> {
+fn read() -> Result<ServingPatterns, String> {
     let rules = file()?.serving;
     let set = RegexSetBuilder::new(rules.iter().map(|r| &r.name)).case_insensitive(true).build();
     Ok((set.map_err(|e| e.to_string())?, rules))
@@ -21,7 +21,7 @@ fn read() -> Result<Rules, String> {
 
 /// The category of a kernel, copy or set by its name: the first rule that matches, in any case of letters, decides.
 pub fn serving_category(name: &str) -> &'static str {
-    static MADE: OnceLock<Option<Rules>> = OnceLock::new();
+    static MADE: OnceLock<Option<ServingPatterns>> = OnceLock::new();
     // The file is part of the program; a test reads it.
     let Some((set, rules)) = MADE.get_or_init(|| read().ok()) else { return OTHER };
     let first = set.matches(name).iter().next();

@@ -30,7 +30,7 @@ impl TensorCores {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawRule {
+struct RawTensorRule {
     uses: Uses,
     name: String,
     #[serde(default)]
@@ -55,32 +55,32 @@ enum Uses {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    rule: Vec<RawRule>,
+struct TensorCoresFile {
+    rule: Vec<RawTensorRule>,
 }
 
-struct Rule {
+struct TensorRule {
     uses: TensorCores,
     name: Regex,
     since: Option<[u32; 2]>,
 }
 
-fn read() -> Result<Vec<Rule>, String> {
-    let file: File = toml::from_str(RULES).map_err(|e| e.to_string())?;
-    let rule = |r: &RawRule| {
+fn read() -> Result<Vec<TensorRule>, String> {
+    let file: TensorCoresFile = toml::from_str(RULES).map_err(|e| e.to_string())?;
+    let rule = |r: &RawTensorRule| {
         let regex = RegexBuilder::new(&r.name).unicode(false).case_insensitive(r.ignore_case).build();
         let uses = match r.uses {
             Uses::Yes => TensorCores::Yes,
             Uses::No => TensorCores::No,
             Uses::Unknown => TensorCores::Unknown,
         };
-        Ok(Rule { uses, name: regex.map_err(|e| e.to_string())?, since: r.since })
+        Ok(TensorRule { uses, name: regex.map_err(|e| e.to_string())?, since: r.since })
     };
     file.rule.iter().map(rule).collect()
 }
 
-fn rules() -> &'static [Rule] {
-    static MADE: OnceLock<Vec<Rule>> = OnceLock::new();
+fn rules() -> &'static [TensorRule] {
+    static MADE: OnceLock<Vec<TensorRule>> = OnceLock::new();
     // The file is part of the program; a test reads it.
     MADE.get_or_init(|| read().unwrap_or_default())
 }
@@ -97,7 +97,7 @@ pub fn by_name(name: &str, capability: Option<[u32; 2]>) -> TensorCores {
     if capability.is_some_and(|c| c < [7, 0]) {
         return TensorCores::No;
     }
-    let fits = |r: &&Rule| {
+    let fits = |r: &&TensorRule| {
         let is_old = r.since.zip(capability).is_some_and(|(since, c)| c < since);
         !is_old && r.name.is_match(name.as_bytes())
     };
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn every_rule_matches_its_examples_first() {
-        let file: File = toml::from_str(RULES).unwrap();
+        let file: TensorCoresFile = toml::from_str(RULES).unwrap();
         let rules = read().unwrap();
         for (i, raw) in file.rule.iter().enumerate() {
             assert!(!raw.examples.is_empty(), "rule `{}` has no example", raw.name);

@@ -16,7 +16,7 @@
 
 use crate::repeat::MinimumSize;
 use crate::repeat::lcp::SuffixArrayWithLcp;
-use crate::repeat::runs::Run;
+use crate::repeat::runs::RepeatRun;
 
 /// A string, given by its places: the suffixes `[from, until)` of the suffix array begin with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ impl Candidate {
 pub(crate) fn candidates(
     text: &[u32],
     sorted: &SuffixArrayWithLcp,
-    runs: Vec<Run>,
+    runs: Vec<RepeatRun>,
     least: MinimumSize,
 ) -> Vec<Candidate> {
     let repeats = maximal_repeats(text, sorted, least.length);
@@ -80,7 +80,7 @@ fn maximal_repeats(text: &[u32], sorted: &SuffixArrayWithLcp, least: u32) -> Vec
 }
 
 /// Roots of the periodic ones among `repeats`; marks these as loops.
-fn roots(repeats: &[Candidate], mut runs: Vec<Run>, is_loop: &mut [bool]) -> Vec<Candidate> {
+fn roots(repeats: &[Candidate], mut runs: Vec<RepeatRun>, is_loop: &mut [bool]) -> Vec<Candidate> {
     let mut roots = Vec::new();
     // The list is in order of end, inner ones first; read from its end, outer ones open first.
     let mut next = repeats.len();

@@ -1,6 +1,6 @@
 //! Finds which pattern is part of which.
 
-use crate::repeat::occurrences::Repeats;
+use crate::repeat::occurrences::FoundRepeats;
 use crate::repeat::prefixes::Prefixes;
 
 /// Limit for the number of positions visited, per position of the text.
@@ -12,7 +12,7 @@ const STEPS: u64 = 1 << 22;
 /// One occurrence of a pattern is walked: every pattern that begins and ends inside it is part of it. A pattern that is
 /// part of a higher-ranked one contains nothing that the other does not, and is not walked. The walk is bounded for
 /// texts that are constructed to be slow; patterns beyond the bound have no parent.
-pub fn parents(all: &Repeats, ranking: &[u32]) -> Vec<Option<u32>> {
+pub fn parents(all: &FoundRepeats, ranking: &[u32]) -> Vec<Option<u32>> {
     let strings: Vec<_> = all.patterns.iter().map(|p| p.at).collect();
     let prefixes = Prefixes::new(&all.sorted, &strings);
     let mut parent: Vec<Option<u32>> = vec![None; all.patterns.len()];

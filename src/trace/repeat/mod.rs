@@ -32,7 +32,7 @@ mod suffix_array;
 mod tests;
 
 pub use contained::parents;
-pub use occurrences::Repeats;
+pub use occurrences::FoundRepeats;
 
 /// Requirements for a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct MinimumSize {
 }
 
 /// The patterns of a text, in a deterministic order. `weights` has one entry per position.
-pub fn repeats(text: &[u32], weights: &[i64], least: MinimumSize) -> Repeats {
+pub fn repeats(text: &[u32], weights: &[i64], least: MinimumSize) -> FoundRepeats {
     let suffixes = suffix_array::suffix_array(text);
     let sorted = lcp::SuffixArrayWithLcp::new(text, suffixes);
     let runs = runs::runs(text, &sorted, least.length);

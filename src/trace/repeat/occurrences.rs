@@ -16,7 +16,7 @@
 use crate::repeat::MinimumSize;
 use crate::repeat::candidates::Candidate;
 use crate::repeat::lcp::SuffixArrayWithLcp;
-use crate::repeat::pattern::Pattern;
+use crate::repeat::pattern::RepeatPattern;
 use crate::repeat::prefixes::Prefixes;
 use crate::repeat::rotation::one_of_rotations;
 use std::cmp::Reverse;
@@ -25,8 +25,8 @@ use std::cmp::Reverse;
 const PLACES_PER_POSITION: u64 = 64;
 const PLACES: u64 = 1 << 22;
 
-pub struct Repeats {
-    pub patterns: Vec<Pattern>,
+pub struct FoundRepeats {
+    pub patterns: Vec<RepeatPattern>,
     /// Starts of taken occurrences, pattern by pattern.
     positions: Vec<u32>,
     pub(super) sorted: SuffixArrayWithLcp,
@@ -35,9 +35,9 @@ pub struct Repeats {
     pub(crate) left_out: usize,
 }
 
-impl Repeats {
+impl FoundRepeats {
     /// Starts of the pattern's taken occurrences, in order.
-    pub fn taken(&self, pattern: &Pattern) -> &[u32] {
+    pub fn taken(&self, pattern: &RepeatPattern) -> &[u32] {
         &self.positions[pattern.from as usize..][..pattern.count as usize]
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn occurrences(
     sorted: SuffixArrayWithLcp,
     mut candidates: Vec<Candidate>,
     least: MinimumSize,
-) -> Repeats {
+) -> FoundRepeats {
     let _left_out = keep_within_bound(text.len(), &mut candidates);
     let mut before = Vec::with_capacity(weights.len() + 1);
     let mut sum = 0i64;
@@ -57,8 +57,8 @@ pub(crate) fn occurrences(
         sum += w;
         before.push(sum);
     }
-    let mut patterns: Vec<Pattern> =
-        candidates.iter().map(|&at| Pattern { at, first: 0, count: 0, weight: 0, from: 0 }).collect();
+    let mut patterns: Vec<RepeatPattern> =
+        candidates.iter().map(|&at| RepeatPattern { at, first: 0, count: 0, weight: 0, from: 0 }).collect();
     let walked = walk(&sorted, &candidates, |w: &mut FirstWalkStats, length, i| {
         if w.count == 0 {
             w.first = i;
@@ -89,7 +89,7 @@ pub(crate) fn occurrences(
             *slot += 1;
         },
     );
-    Repeats {
+    FoundRepeats {
         patterns,
         positions,
         sorted,

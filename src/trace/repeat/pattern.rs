@@ -3,7 +3,7 @@
 use crate::repeat::candidates::Candidate;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pattern {
+pub struct RepeatPattern {
     pub(super) at: Candidate,
     /// Start of the first occurrence.
     pub first: u32,
@@ -15,7 +15,7 @@ pub struct Pattern {
     pub(super) from: u32,
 }
 
-impl Pattern {
+impl RepeatPattern {
     /// Number of symbols.
     pub fn length(&self) -> u32 {
         self.at.length

@@ -12,13 +12,13 @@ const NONE: u32 = u32::MAX;
 
 /// A forest of strings; the parent of each is the longest other string with which it begins.
 pub(crate) struct Prefixes {
-    nodes: Vec<Node>,
+    nodes: Vec<PrefixNode>,
     /// By index in the suffix array, the longest string with which the suffix begins.
     longest: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Node {
+struct PrefixNode {
     length: u32,
     shorter: u32,
     /// A string further up the chain, chosen so that any length can be found in a logarithmic number of steps.
@@ -31,7 +31,7 @@ impl Prefixes {
         let mut order: Vec<u32> = (0..strings.len() as u32).collect();
         let of = |k: u32| &strings[k as usize];
         order.sort_unstable_by_key(|&k| (of(k).from, Reverse(of(k).until), of(k).length));
-        let mut nodes = vec![Node { length: 0, shorter: NONE, jump: NONE, depth: 0 }; strings.len()];
+        let mut nodes = vec![PrefixNode { length: 0, shorter: NONE, jump: NONE, depth: 0 }; strings.len()];
         let mut longest = vec![NONE; sorted.len()];
         let mut open: Vec<u32> = Vec::new();
         let mut next = order.into_iter().peekable();
@@ -77,12 +77,12 @@ impl Prefixes {
 }
 
 /// A child node. Its jump pointer goes twice as far if the two jumps before it have equal length (Myers).
-fn below(nodes: &[Node], length: u32, shorter: Option<u32>) -> Node {
-    let Some(up) = shorter else { return Node { length, shorter: NONE, jump: NONE, depth: 1 } };
+fn below(nodes: &[PrefixNode], length: u32, shorter: Option<u32>) -> PrefixNode {
+    let Some(up) = shorter else { return PrefixNode { length, shorter: NONE, jump: NONE, depth: 1 } };
     let depth = |k: u32| if k == NONE { 0 } else { nodes[k as usize].depth };
     let parent = &nodes[up as usize];
     let first = parent.depth - depth(parent.jump);
     let second = if parent.jump == NONE { NONE } else { nodes[parent.jump as usize].jump };
     let same = parent.jump != NONE && first == depth(parent.jump) - depth(second);
-    Node { length, shorter: up, jump: if same { second } else { up }, depth: parent.depth + 1 }
+    PrefixNode { length, shorter: up, jump: if same { second } else { up }, depth: parent.depth + 1 }
 }

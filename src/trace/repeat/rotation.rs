@@ -4,11 +4,11 @@
 //! pairs of neighbouring symbols (the last and the first count as neighbours). Only patterns that agree in both are
 //! rotated to their smallest rotation and compared.
 
-use crate::repeat::pattern::Pattern;
+use crate::repeat::pattern::RepeatPattern;
 use std::cmp::Reverse;
 
 /// Keeps from each set of rotations the one with most weight; ties: the first.
-pub(crate) fn one_of_rotations(text: &[u32], patterns: &mut Vec<Pattern>) {
+pub(crate) fn one_of_rotations(text: &[u32], patterns: &mut Vec<RepeatPattern>) {
     let pair = |a: u32, b: u32| mix(u64::from(a) << 32 | u64::from(b));
     let mut before = Vec::with_capacity(text.len());
     let mut sum = 0u64;
@@ -17,7 +17,7 @@ pub(crate) fn one_of_rotations(text: &[u32], patterns: &mut Vec<Pattern>) {
         sum = sum.wrapping_add(pair(w[0], w[1]));
         before.push(sum);
     }
-    let print = |p: &Pattern| {
+    let print = |p: &RepeatPattern| {
         let (from, last) = (p.first as usize, p.first as usize + p.length() as usize - 1);
         before[last].wrapping_sub(before[from]).wrapping_add(pair(text[last], text[from]))
     };

@@ -13,7 +13,7 @@ use crate::repeat::lcp::SuffixArrayWithLcp;
 
 /// A run, identified by the rank of the suffix at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Run {
+pub(crate) struct RepeatRun {
     pub(crate) rank: u32,
     pub(crate) length: u32,
     /// The smallest period, at most half the length.
@@ -21,7 +21,7 @@ pub(crate) struct Run {
 }
 
 /// Runs of at least `least` symbols, in order of rank; some occur twice.
-pub(crate) fn runs(text: &[u32], sorted: &SuffixArrayWithLcp, least: u32) -> Vec<Run> {
+pub(crate) fn runs(text: &[u32], sorted: &SuffixArrayWithLcp, least: u32) -> Vec<RepeatRun> {
     let mut all = Vec::new();
     next_where(&sorted.rank, |next, own| next < own, |i, j| all.extend(run(text, sorted, i, j)));
     next_where(&sorted.rank, |next, own| next > own, |i, j| all.extend(run(text, sorted, i, j)));
@@ -43,7 +43,7 @@ fn next_where(rank: &[u32], so: impl Fn(u32, u32) -> bool, mut found: impl FnMut
 }
 
 /// The run whose first root is the Lyndon word `[i, j)`, if there is one.
-fn run(text: &[u32], sorted: &SuffixArrayWithLcp, i: usize, j: usize) -> Option<Run> {
+fn run(text: &[u32], sorted: &SuffixArrayWithLcp, i: usize, j: usize) -> Option<RepeatRun> {
     if text[i] != text[j] {
         return None;
     }
@@ -51,7 +51,7 @@ fn run(text: &[u32], sorted: &SuffixArrayWithLcp, i: usize, j: usize) -> Option<
     let right = sorted.agree(text, i, j);
     let left = agree_before(text, sorted, i, j);
     // With a whole round before it, this is not the first root of the run.
-    (left < period && left + right >= period).then(|| Run {
+    (left < period && left + right >= period).then(|| RepeatRun {
         rank: sorted.rank[i - left],
         length: (left + period + right) as u32,
         period: period as u32,

@@ -1,6 +1,6 @@
 //! Comparison with a slow search that follows the definitions literally.
 
-use super::pattern::Pattern;
+use super::pattern::RepeatPattern;
 use crate::repeat::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +71,7 @@ fn slow(text: &[u32], weights: &[i64], least: MinimumSize) -> Found {
 
 fn fast(text: &[u32], weights: &[i64], least: MinimumSize) -> Found {
     let all = repeats(text, weights, least);
-    let word = |p: &Pattern| text[p.first as usize..][..p.length() as usize].to_vec();
+    let word = |p: &RepeatPattern| text[p.first as usize..][..p.length() as usize].to_vec();
     let mut ranking: Vec<u32> = (0..all.patterns.len() as u32).collect();
     ranking.sort_by_key(|&k| {
         let p = &all.patterns[k as usize];
@@ -176,7 +176,7 @@ fn changed_copies(n: usize) -> Vec<u32> {
     (0..side).flat_map(copy).collect()
 }
 
-fn run_all(text: &[u32]) -> Repeats {
+fn run_all(text: &[u32]) -> FoundRepeats {
     let all = repeats(text, &vec![1; text.len()], MinimumSize { length: 3, count: 3 });
     let ranking: Vec<u32> = (0..all.patterns.len() as u32).collect();
     assert_eq!(parents(&all, &ranking).len(), ranking.len());

@@ -4,13 +4,13 @@
 
 #![no_main]
 
-use hta::read::kineto::document::{Document, Refusal};
+use hta::read::kineto::document::{Document, KinetoRefusal};
 use hta::read::options::LoadOptions;
 use hta_fuzz::Seen;
 use libfuzzer_sys::fuzz_target;
 
 /// Reads like a stream: bytes that were not consumed are passed again with the next block.
-fn feed(blocks: &mut dyn Iterator<Item = &[u8]>) -> Result<Seen, Refusal> {
+fn feed(blocks: &mut dyn Iterator<Item = &[u8]>) -> Result<Seen, KinetoRefusal> {
     let mut document = Document::new(LoadOptions { event_args: true, rest_args: true, ..LoadOptions::default() });
     let mut buf: Vec<u8> = Vec::new();
     for block in blocks {

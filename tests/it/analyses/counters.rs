@@ -2,7 +2,7 @@
 
 use crate::run::{Answer, Record, answer, options, rank_trace};
 use hta::analysis::api::Options;
-use hta::analysis::counters::series::{Counter, bucket_width, series};
+use hta::analysis::counters::series::{DeviceCounter, bucket_width, series};
 use hta::units::Span;
 use hta_testkit::{Format, TraceBuilder, us};
 use proptest::prelude::*;
@@ -137,7 +137,7 @@ fn a_counter_without_its_inputs_is_left_out_with_a_reason() {
     let mut t = TraceBuilder::new().rank(0);
     t.unlinked().kernel("k", 7, us(0)..us(10));
     let (_folder, path) = write(&t);
-    let found = series(&rank_trace(&path, 0), &Counter::ALL, None);
+    let found = series(&rank_trace(&path, 0), &DeviceCounter::ALL, None);
     let names: Vec<&str> = found.series.iter().map(|s| s.counter.name()).collect();
     assert_eq!(names, ["gpu_utilization_ratio"]);
     let missing: Vec<(&str, &str)> = found.missing.iter().map(|(c, why)| (c.name(), *why)).collect();
@@ -151,8 +151,8 @@ fn a_counter_without_its_inputs_is_left_out_with_a_reason() {
     let mut t = TraceBuilder::new().rank(0);
     t.thread(1).op("aten::mm", us(0)..us(9));
     let (_folder, path) = write(&t);
-    let cpu_only = series(&rank_trace(&path, 0), &[Counter::SmEfficiency], None);
-    assert_eq!((cpu_only.series.len(), cpu_only.missing), (0, vec![(Counter::SmEfficiency, "no GPU activity")]));
+    let cpu_only = series(&rank_trace(&path, 0), &[DeviceCounter::SmEfficiency], None);
+    assert_eq!((cpu_only.series.len(), cpu_only.missing), (0, vec![(DeviceCounter::SmEfficiency, "no GPU activity")]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::plan::{ORIGIN, Plan, plans};
 use crate::run::{Answer, Record, answer, options, rank_trace};
-use hta::analysis::critical_path::{Edge, Segment, path};
+use hta::analysis::critical_path::{Edge, PathSegment, path};
 use hta::trace::rank_trace::RankTrace;
 use hta::units::Span;
 use hta_testkit::{Call, Collective, Format, SyncKind, TraceBuilder, us};
@@ -24,7 +24,7 @@ fn builder() -> TraceBuilder {
 pub fn chain(t: &TraceBuilder, from: i64, to: i64) -> Vec<(i64, i64, &'static str, &'static str)> {
     let at = |ns: i64| (ns - ORIGIN) / us(1);
     let window = Span::new(ORIGIN + us(from), ORIGIN + us(to));
-    let shown = |s: &Segment| (at(s.span.start), at(s.span.end), s.class.name(), s.edge.name());
+    let shown = |s: &PathSegment| (at(s.span.start), at(s.span.end), s.class.name(), s.edge.name());
     path(&traced(t), window).iter().map(shown).collect()
 }
 
@@ -293,11 +293,11 @@ pub fn tiles(what: &str, answer: &Answer) {
 /// The properties of a segment that another activity must not change: span, class, edge, event, source.
 type Fact = (Span, &'static str, Edge, Option<u32>, Option<u32>);
 
-fn facts(path: &[Segment]) -> Vec<Fact> {
+fn facts(path: &[PathSegment]) -> Vec<Fact> {
     path.iter().map(|s| (s.span, s.class.name(), s.edge, s.event, s.source)).collect()
 }
 
-pub fn tile(path: &[Segment], window: Span) -> bool {
+pub fn tile(path: &[PathSegment], window: Span) -> bool {
     let ends = path.iter().map(|s| s.span.end).collect::<Vec<_>>();
     let starts = path.iter().skip(1).map(|s| s.span.start);
     path.iter().all(|s| !s.span.is_empty())
@@ -306,8 +306,8 @@ pub fn tile(path: &[Segment], window: Span) -> bool {
         && ends.iter().copied().zip(starts).all(|(a, b)| a == b)
 }
 
-pub fn work_is_inside_its_event(trace: &RankTrace, path: &[Segment]) -> bool {
-    let inside = |s: &Segment| {
+pub fn work_is_inside_its_event(trace: &RankTrace, path: &[PathSegment]) -> bool {
+    let inside = |s: &PathSegment| {
         let event = trace.span(s.event.expect("work has an event"));
         event.start <= s.span.start && s.span.end <= event.end
     };
@@ -400,7 +400,7 @@ proptest! {
         prop_assume!(t.event_count() > 0);
         let trace = traced(&t);
         let before = path(&trace, trace.capture);
-        let gpu: Vec<&Segment> = before.iter().filter(|s| s.edge == Edge::Gpu && s.span.len() > 2).collect();
+        let gpu: Vec<&PathSegment> = before.iter().filter(|s| s.edge == Edge::Gpu && s.span.len() > 2).collect();
         if gpu.is_empty() {
             return Ok(());
         }
@@ -417,8 +417,8 @@ proptest! {
         let (t, later) = (waiting(&plan, &waits, ORIGIN), waiting(&plan, &waits, ORIGIN + shift));
         prop_assume!(t.event_count() > 0);
         let (a, b) = (traced(&t), traced(&later));
-        let moved = |s: Segment| Segment { span: Span::new(s.span.start + shift, s.span.end + shift), ..s };
-        let first: Vec<Segment> = path(&a, a.capture).into_iter().map(moved).collect();
+        let moved = |s: PathSegment| PathSegment { span: Span::new(s.span.start + shift, s.span.end + shift), ..s };
+        let first: Vec<PathSegment> = path(&a, a.capture).into_iter().map(moved).collect();
         prop_assert_eq!(facts(&first), facts(&path(&b, b.capture)));
     }
 }

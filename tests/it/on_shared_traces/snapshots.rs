@@ -5,7 +5,7 @@ use crate::snapshots::{replayed, table};
 use hta::health::Counter;
 use hta::read::snapshot::{Generation, Snapshot, load_snapshot};
 use hta::read::source::ByteCount;
-use hta::snapshot::content::{Key, allocated, parts};
+use hta::snapshot::content::{ContentKey, allocated, parts};
 use hta::snapshot::device::DeviceMemory;
 use hta::snapshot::events::{EventKind, events};
 use hta::snapshot::history::Until;
@@ -27,7 +27,7 @@ fn load(name: &str) -> Option<Snapshot> {
 /// Parts of what holds the memory: key, allocations, bytes.
 type Parts<'a> = Vec<(&'a str, u64, i64)>;
 
-fn at_peak(device: &DeviceMemory, sites: &Sites, by: Key) -> Vec<(String, u64, i64)> {
+fn at_peak(device: &DeviceMemory, sites: &Sites, by: ContentKey) -> Vec<(String, u64, i64)> {
     let rows = DeviceRows { rank: 0, device, sites, steps: None };
     let (_, held) = rows.held(MemoryMoment::Peak).expect("a peak");
     let peak = device.replay.as_ref().expect("a history").peak.bytes;
@@ -44,7 +44,7 @@ fn of(parts: &[(String, u64, i64)], key: &str) -> (u64, i64) {
     parts.iter().find(|p| p.0 == key).map_or((0, 0), |p| (p.1, p.2))
 }
 
-fn all_allocated(device: &DeviceMemory, sites: &Sites, by: Key) -> Vec<(String, u64, i64)> {
+fn all_allocated(device: &DeviceMemory, sites: &Sites, by: ContentKey) -> Vec<(String, u64, i64)> {
     allocated(device, sites, by).into_iter().map(|p| (p.key, p.count, p.bytes)).collect()
 }
 
@@ -154,7 +154,7 @@ mod on_shared_traces {
             let sites = Sites::new(&snapshot);
             let (devices, _) = replayed(&snapshot, Until::Completed);
             let device = devices.iter().find(|d| d.device == Some(number)).expect("the device");
-            let parts = at_peak(device, &sites, Key::Line);
+            let parts = at_peak(device, &sites, ContentKey::Line);
             let (kept, state) = (format!("memory_leaks_demo.py:{kept}"), format!("memory_leaks_demo.py:{state}"));
             let expected = [
                 (state.as_str(), 484, 282_342_776),
@@ -167,7 +167,7 @@ mod on_shared_traces {
         let Some(snapshot) = load(DEVICES) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
-        let parts = at_peak(&devices[1], &sites, Key::Line);
+        let parts = at_peak(&devices[1], &sites, ContentKey::Line);
         assert_eq!(of(&parts, "memory_leaks_demo.py:14"), (484, 282_342_776));
         assert_eq!(of(&parts, "memory_leaks_demo.py:26"), (320, 94_326_992));
     }
@@ -177,7 +177,7 @@ mod on_shared_traces {
         let Some(snapshot) = load(INFERENCE) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
-        let parts = at_peak(&devices[0], &sites, Key::Line);
+        let parts = at_peak(&devices[0], &sites, ContentKey::Line);
         let expected = [
             ("[before window] still alive", 223, 1_701_310_464),
             ("model.py:532", 2, 16_777_216),
@@ -187,7 +187,7 @@ mod on_shared_traces {
         let Some(snapshot) = load(TRAINING) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
-        let parts = at_peak(&devices[0], &sites, Key::Line);
+        let parts = at_peak(&devices[0], &sites, ContentKey::Line);
         assert_eq!(of(&parts, "[before window] freed later"), (438, 3_385_466_880));
         assert_eq!(of(&parts, "[before window] still alive"), (226, 1_709_854_720));
         assert_eq!(of(&parts, "optimizer.py:80"), (3, 122_880_000));
@@ -211,7 +211,7 @@ mod on_shared_traces {
         let Some(snapshot) = load(TRAINING) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
-        let phases = all_allocated(&devices[0], &sites, Key::Phase);
+        let phases = all_allocated(&devices[0], &sites, ContentKey::Phase);
         let expected = [
             ("optimizer", 3_066, 23_698_268_160),
             ("backward", 2_169, 7_816_585_313),
@@ -219,11 +219,11 @@ mod on_shared_traces {
             ("other", 11, 81_932_296),
         ];
         assert_eq!(first(&phases, 9), expected);
-        let nodes = all_allocated(&devices[0], &sites, Key::Node);
+        let nodes = all_allocated(&devices[0], &sites, ContentKey::Node);
         assert_eq!(of(&nodes, "BmmBackward0"), (434, 2_408_644_608));
         assert_eq!(of(&nodes, "AccumulateGrad"), (169, 1_651_572_736));
         assert_eq!(of(&nodes, "MulBackward0"), (484, 1_417_674_752));
-        let lines = all_allocated(&devices[0], &sites, Key::Line);
+        let lines = all_allocated(&devices[0], &sites, ContentKey::Line);
         assert_eq!(lines.iter().map(|p| p.2).sum::<i64>(), 34_448_091_337);
         let expected = [("optimizer.py:77", 876, 6_770_933_760), ("optimizer.py:80", 876, 6_770_933_760)];
         assert_eq!(first(&lines, 2), expected);
@@ -233,7 +233,7 @@ mod on_shared_traces {
         let Some(snapshot) = load(EXPANDABLE) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
-        let phases = all_allocated(&devices[0], &sites, Key::Phase);
+        let phases = all_allocated(&devices[0], &sites, ContentKey::Phase);
         let expected = [
             ("forward", 834, 3_061_107_852),
             ("unknown", 1_137, 1_087_800_192),
@@ -241,14 +241,14 @@ mod on_shared_traces {
             ("other", 12, 127_972_548),
         ];
         assert_eq!(first(&phases, 9), expected);
-        let lines = all_allocated(&devices[0], &sites, Key::Line);
+        let lines = all_allocated(&devices[0], &sites, ContentKey::Line);
         assert_eq!((lines.len(), lines.iter().map(|p| p.2).sum::<i64>()), (7, 4_747_481_944));
         assert_eq!(first(&lines, 1), [("memory_leaks_demo.py:16", 813, 3_061_102_968)]);
 
         let Some(snapshot) = load(INFERENCE) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
-        let phases = all_allocated(&devices[0], &sites, Key::Phase);
+        let phases = all_allocated(&devices[0], &sites, ContentKey::Phase);
         assert_eq!(phases.iter().map(|p| p.0.as_str()).collect::<Vec<_>>(), ["forward"]);
     }
 

@@ -3,7 +3,7 @@
 
 use super::pickle::{Py, Writer, at, dumps, entry, segment, snapshot};
 use super::{parsed, replayed};
-use hta::snapshot::content::{Key, parts};
+use hta::snapshot::content::{ContentKey, parts};
 use hta::snapshot::history::Until;
 use hta::snapshot::rows::DeviceRows;
 use hta::snapshot::site::Sites;
@@ -76,7 +76,7 @@ proptest! {
             for (moment, level) in [(MemoryMoment::Peak, replay.peak.bytes), (MemoryMoment::End, replay.level(Some(replay.levels.len() as u32 - 1)))] {
                 let (_, held) = rows.held(moment).unwrap();
                 prop_assert_eq!(held.iter().map(|h| h.bytes).sum::<i64>(), level);
-                for by in Key::ALL {
+                for by in ContentKey::ALL {
                     let parts = parts(late_device, &sites, held.iter().copied(), by);
                     prop_assert_eq!(parts.iter().map(|p| p.bytes).sum::<i64>(), level);
                     prop_assert_eq!(parts.iter().map(|p| p.count).sum::<u64>(), held.len() as u64);

@@ -1,16 +1,22 @@
 //! Finds the activity for which a blocking call waited.
 
 use super::gpu::GpuNodes;
-use super::sync::{AwaitedTarget, BlockingCall, Moment, SyncRow, Syncs};
+use super::sync::{AwaitedTarget, BlockingCall, SyncEvent, SyncEvents, ThreadMoment};
 use hta_base::units::Ns;
 use hta_trace::rank_trace::RankTrace;
 use std::cmp::Reverse;
 
-impl Syncs {
+impl SyncEvents {
     /// The blocking call on a thread that is over at the moment `at` (calls that continue are cut at the end of the
     /// window), with the activity that it waited for. Among several calls, the one whose activity ended last. Calls in
     /// `but` are ignored.
-    pub(crate) fn awaited(&self, trace: &RankTrace, gpu: &GpuNodes, at: Moment, but: &[u32]) -> Option<(u32, u32)> {
+    pub(crate) fn awaited(
+        &self,
+        trace: &RankTrace,
+        gpu: &GpuNodes,
+        at: ThreadMoment,
+        but: &[u32],
+    ) -> Option<(u32, u32)> {
         let calls = self.calls.get(&at.lane)?;
         let from = calls.partition_point(|c| c.end < at.t);
         let start = |c: &BlockingCall| trace.columns.ts[c.row as usize];
@@ -33,10 +39,10 @@ impl Syncs {
                 let own = trace.launches().of(call.row).iter().copied().filter(inside);
                 own.max_by_key(|&j| (gpu.end(j), Reverse(trace.activities[j as usize].row)))
             }
-            (AwaitedTarget::Stream, Some(SyncRow { device: Some(_), stream: stream @ Some(_), .. })) => {
+            (AwaitedTarget::Stream, Some(SyncEvent { device: Some(_), stream: stream @ Some(_), .. })) => {
                 gpu.last_launched((device, *stream), start).filter(inside)
             }
-            (AwaitedTarget::Event, Some(SyncRow { device: Some(_), on: on @ Some(_), record: Some(record), .. })) => {
+            (AwaitedTarget::Event, Some(SyncEvent { device: Some(_), on: on @ Some(_), record: Some(record), .. })) => {
                 gpu.last_launched((device, *on), *record).filter(inside)
             }
             _ => gpu.last_of_device(device, start, start, until),

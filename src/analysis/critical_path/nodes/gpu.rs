@@ -9,7 +9,7 @@
 //! Ends and starts at the same instant are ordered like the activities (start, then row), so that activities of length
 //! 0 cannot form a cycle.
 
-use crate::critical_path::nodes::sync::{StreamKey, Syncs};
+use crate::critical_path::nodes::sync::{StreamKey, SyncEvents};
 use crate::critical_path::segment::Edge;
 use hta_base::units::{Ns, Span};
 use hta_trace::rank_trace::RankTrace;
@@ -47,7 +47,7 @@ pub enum EdgeOrigin {
 }
 
 #[derive(Default)]
-struct Stream {
+struct PathStream {
     /// Activities by end; at equal ends the lowest row last.
     by_end: Vec<u32>,
     /// Start of the launch call and activity, sorted; unlinked ones first.
@@ -67,7 +67,7 @@ struct Awaited {
 /// The activities of a rank, indexed for the walk.
 pub struct GpuNodes<'a> {
     trace: &'a RankTrace,
-    streams: BTreeMap<StreamKey, Stream>,
+    streams: BTreeMap<StreamKey, PathStream>,
     /// Activities of all devices by end; at equal ends the lowest row last.
     by_end: Vec<u32>,
     /// By launching thread: start of the launch call and the communication activity, in order.
@@ -75,13 +75,13 @@ pub struct GpuNodes<'a> {
 }
 
 impl<'a> GpuNodes<'a> {
-    pub(crate) fn new(trace: &'a RankTrace, syncs: &Syncs) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace, syncs: &SyncEvents) -> Self {
         let mut by_end: Vec<u32> = (0..trace.activities.len() as u32).collect();
         by_end.sort_unstable_by_key(|&i| {
             let a = &trace.activities[i as usize];
             (a.span.end, Reverse(a.row))
         });
-        let mut streams: BTreeMap<StreamKey, Stream> = BTreeMap::new();
+        let mut streams: BTreeMap<StreamKey, PathStream> = BTreeMap::new();
         for &i in &by_end {
             let a = &trace.activities[i as usize];
             let stream = streams.entry((a.device(), a.stream())).or_default();

@@ -38,7 +38,7 @@ pub(crate) struct WorkEnd {
 
 /// A stretch with one innermost event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct HostStretch {
     pub(crate) span: Span,
     pub(crate) class: PathClass,
     pub(crate) row: Option<u32>,
@@ -84,7 +84,7 @@ impl<'a> HostNodes<'a> {
     }
 
     /// The stretch of work that lasts until `t`.
-    pub(crate) fn work_before(&self, lane: u32, t: Ns) -> Option<Stretch> {
+    pub(crate) fn work_before(&self, lane: u32, t: Ns) -> Option<HostStretch> {
         let work = self.working.get(&lane)?.spans();
         let i = work.partition_point(|s| s.start < t).checked_sub(1)?;
         let within = work[i];
@@ -93,7 +93,7 @@ impl<'a> HostNodes<'a> {
         }
         let piece = self.piece_before(lane, t)?;
         let (class, row) = self.class(&piece, true);
-        Some(Stretch { span: Span::new(piece.span.start.max(within.start), t), class, row: Some(row) })
+        Some(HostStretch { span: Span::new(piece.span.start.max(within.start), t), class, row: Some(row) })
     }
 
     /// The end of work that a silent thread's next work at `t` follows: its own last end, or after a long silence that
@@ -144,9 +144,9 @@ impl<'a> HostNodes<'a> {
     }
 
     /// What a thread did during silence, latest first. The stretches cover `span` completely.
-    pub(crate) fn silence(&self, lane: u32, span: Span) -> Vec<Stretch> {
+    pub(crate) fn silence(&self, lane: u32, span: Span) -> Vec<HostStretch> {
         let untracked =
-            |start, end| Stretch { span: Span::new(start, end), class: PathClass::HostUntracked, row: None };
+            |start, end| HostStretch { span: Span::new(start, end), class: PathClass::HostUntracked, row: None };
         let mut out = Vec::new();
         let mut at = span.end;
         let pieces = self.trace.thread(lane).into_iter().flat_map(|p| p.before(span.end));
@@ -156,7 +156,7 @@ impl<'a> HostNodes<'a> {
                 out.push(untracked(part.end, at));
             }
             let (class, row) = self.class(&piece, false);
-            out.push(Stretch { span: part, class, row: Some(row) });
+            out.push(HostStretch { span: part, class, row: Some(row) });
             at = part.start;
         }
         if at > span.start {

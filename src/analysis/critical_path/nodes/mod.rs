@@ -8,4 +8,4 @@ mod sync;
 
 pub use gpu::{EdgeOrigin, GpuNodes};
 pub use host::HostNodes;
-pub use sync::{Moment, Syncs};
+pub use sync::{SyncEvents, ThreadMoment};

@@ -25,7 +25,7 @@ const STREAM_WAIT: &str = "Stream Wait Event";
 
 /// A wait of a stream for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wait {
+pub(crate) struct StreamWait {
     /// When the wait was submitted, ns.
     pub(crate) call: Ns,
     /// The stream on which the event was recorded.
@@ -36,7 +36,7 @@ pub(crate) struct Wait {
 
 /// A moment of a thread, in a window that ends at `until`.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct ThreadMoment {
     pub(crate) lane: u32,
     pub(crate) t: Ns,
     pub(crate) until: Ns,
@@ -44,7 +44,7 @@ pub struct Moment {
 
 /// A synchronisation row.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SyncRow {
+pub(super) struct SyncEvent {
     pub(super) correlation: u64,
     pub(super) device: Option<i64>,
     pub(super) stream: Option<i64>,
@@ -72,16 +72,16 @@ pub(super) struct BlockingCall {
 
 /// The blocking calls and synchronisation rows of a rank.
 #[derive(Default)]
-pub struct Syncs {
+pub struct SyncEvents {
     /// By thread, in order of end.
     pub(super) calls: BTreeMap<u32, Vec<BlockingCall>>,
     /// Sorted by correlation.
-    rows: Vec<SyncRow>,
+    rows: Vec<SyncEvent>,
     /// By waiting stream, in order of call.
-    waits: BTreeMap<StreamKey, Vec<Wait>>,
+    waits: BTreeMap<StreamKey, Vec<StreamWait>>,
 }
 
-impl Syncs {
+impl SyncEvents {
     pub(crate) fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
         let mut me = Self::default();
@@ -112,7 +112,7 @@ impl Syncs {
         let calls = calls(trace, rows.iter().flat_map(|&r| [own(r), record(r)]).flatten().collect());
         let start = |id: u64| calls.get(&id).map(|row| c.ts[*row as usize]);
         for row in rows {
-            let sync = SyncRow {
+            let sync = SyncEvent {
                 correlation: own(row).unwrap_or(u64::MAX),
                 device: int(Arg::Device, row),
                 stream: stream(Arg::Stream, row),
@@ -125,7 +125,7 @@ impl Syncs {
             }
             if let (Some(_), Some(_), Some(record)) = (sync.stream, sync.on, sync.record) {
                 let call = own(row).and_then(start).unwrap_or(c.ts[row as usize]);
-                let wait = Wait { call, on: (sync.device, sync.on), record };
+                let wait = StreamWait { call, on: (sync.device, sync.on), record };
                 me.waits.entry((sync.device, sync.stream)).or_default().push(wait);
             }
         }
@@ -135,11 +135,11 @@ impl Syncs {
     }
 
     /// Waits by waiting stream, each stream's in order of call.
-    pub fn waits(&self) -> impl Iterator<Item = (&StreamKey, &[Wait])> {
+    pub fn waits(&self) -> impl Iterator<Item = (&StreamKey, &[StreamWait])> {
         self.waits.iter().map(|(key, waits)| (key, waits.as_slice()))
     }
 
-    pub(super) fn of_call(&self, trace: &RankTrace, call: u32) -> Option<&SyncRow> {
+    pub(super) fn of_call(&self, trace: &RankTrace, call: u32) -> Option<&SyncEvent> {
         let id = trace.columns.args.uint(Arg::Correlation, call)?;
         let i = self.rows.partition_point(|r| r.correlation < id);
         self.rows.get(i).filter(|r| r.correlation == id)

@@ -41,7 +41,7 @@ impl BlockPart {
 
 /// One or more pieces of a device's time that follow one another. `L` says what a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block<L> {
+pub struct TimelineBlock<L> {
     pub start: Ns,
     /// Time by part, in the order of [`BlockPart::ALL`]; its sum is the block's length, ns.
     pub times: [Ns; 4],
@@ -51,7 +51,7 @@ pub struct Block<L> {
     pub longest: (Ns, BlockPart, L),
 }
 
-impl<L: Copy> Block<L> {
+impl<L: Copy> TimelineBlock<L> {
     /// A block of one piece.
     pub(crate) fn of_piece(start: Ns, len: Ns, part: BlockPart, label: L) -> Self {
         let mut times = [0; 4];
@@ -76,12 +76,12 @@ impl<L: Copy> Block<L> {
 
 /// Merges neighbours until there are at most `most` blocks (at least one). The resolution, below which neighbours share a
 /// block, is doubled until that is so.
-pub fn merge<L: Copy>(mut blocks: Vec<Block<L>>, most: usize) -> Vec<Block<L>> {
+pub fn merge<L: Copy>(mut blocks: Vec<TimelineBlock<L>>, most: usize) -> Vec<TimelineBlock<L>> {
     let most = most.max(1);
-    let whole: Ns = blocks.iter().map(Block::duration).sum();
+    let whole: Ns = blocks.iter().map(TimelineBlock::duration).sum();
     let mut least = (whole / (4 * most as Ns)).max(1);
     while blocks.len() > most {
-        let mut joined: Vec<Block<L>> = Vec::with_capacity(blocks.len() / 2);
+        let mut joined: Vec<TimelineBlock<L>> = Vec::with_capacity(blocks.len() / 2);
         for block in &blocks {
             match joined.last_mut() {
                 Some(last) if last.duration() < least && block.duration() < least => last.join(block),
@@ -100,11 +100,11 @@ mod tests {
     use proptest::prelude::*;
 
     /// Blocks of one piece each, from 0 on, labelled by their position.
-    fn line(pieces: &[(Ns, usize)]) -> Vec<Block<usize>> {
+    fn line(pieces: &[(Ns, usize)]) -> Vec<TimelineBlock<usize>> {
         let mut at = 0;
         let mut out = Vec::new();
         for (i, (len, part)) in pieces.iter().enumerate() {
-            out.push(Block::of_piece(at, *len, BlockPart::ALL[*part], i));
+            out.push(TimelineBlock::of_piece(at, *len, BlockPart::ALL[*part], i));
             at += len;
         }
         out
@@ -130,7 +130,7 @@ mod tests {
             let merged = merge(blocks.clone(), most);
             prop_assert!(merged.len() <= most.max(1));
             for part in 0..4 {
-                let sum = |of: &[Block<usize>]| of.iter().map(|b| b.times[part]).sum::<Ns>();
+                let sum = |of: &[TimelineBlock<usize>]| of.iter().map(|b| b.times[part]).sum::<Ns>();
                 prop_assert_eq!(sum(&merged), sum(&blocks));
             }
             prop_assert_eq!(merged.iter().map(|b| b.count as usize).sum::<usize>(), pieces.len());

@@ -7,12 +7,12 @@
 mod block;
 mod waits;
 
-pub use block::{Block, BlockPart, merge};
-pub use waits::{Waits, waits};
+pub use block::{BlockPart, TimelineBlock, merge};
+pub use waits::{TimelineWaits, waits};
 
 use crate::copies::copy::Copy;
 use crate::diagnosis::kind::CauseKind;
-use crate::diagnosis::piece::Piece;
+use crate::diagnosis::piece::LostPiece;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
@@ -56,20 +56,26 @@ const LONGEST: usize = 8;
 
 /// What a piece is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Label {
+struct PieceLabel {
     name: StrId,
     cause: Option<CauseKind>,
 }
 
 /// A device's idle time and exposed copies, by the cause that owns them.
-pub(crate) struct Owned<'a> {
+pub(crate) struct OwnedIdle<'a> {
     /// In order of time; they cover all idle time of the device's capture.
-    pub(crate) idle: &'a [Piece],
+    pub(crate) idle: &'a [LostPiece],
     pub(crate) ways: &'a [(Copy, Option<CauseKind>)],
 }
 
 /// Adds the blocks of a device. `windows` are those of the account.
-pub(crate) fn push(table: &mut TimelineTable, trace: &RankTrace, work: &DeviceWork, owned: &Owned, windows: &[Window]) {
+pub(crate) fn push(
+    table: &mut TimelineTable,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    owned: &OwnedIdle,
+    windows: &[Window],
+) {
     let chosen = chosen(trace, windows);
     let most = BLOCKS / (trace.devices.len() * chosen.len()).max(1);
     let pieces = pieces(trace, work, owned);
@@ -79,7 +85,7 @@ pub(crate) fn push(table: &mut TimelineTable, trace: &RankTrace, work: &DeviceWo
             let near = pieces[first..].iter().take_while(|(p, ..)| p.start < span.end);
             near.map(|(p, part, label)| (p.intersect(*span), *part, *label))
         });
-        let blocks = inside.map(|(p, part, label)| Block::of_piece(p.start, p.len(), part, label)).collect();
+        let blocks = inside.map(|(p, part, label)| TimelineBlock::of_piece(p.start, p.len(), part, label)).collect();
         for b in merge(blocks, most) {
             let (longest_ns, part, label) = b.longest;
             let [compute_ns, communication_ns, memory_ns, idle_ns] = b.times;
@@ -138,7 +144,7 @@ fn kept(lengths: &[Ns]) -> Vec<usize> {
 }
 
 /// The time of a device by what runs, in order, without overlap.
-fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &Owned) -> Vec<(Span, BlockPart, Label)> {
+fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &OwnedIdle) -> Vec<(Span, BlockPart, PieceLabel)> {
     let compute = work.timeline.when(WorkClass::Compute);
     let communication = work.timeline.when(WorkClass::Communication);
     let above = Union::new(compute.spans().iter().chain(communication.spans()).copied());
@@ -146,7 +152,7 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &Owned) -> Vec<(Span, Blo
     let ways: HashMap<u32, CauseKind> =
         owned.ways.iter().filter_map(|(c, kind)| Some((c.activity, (*kind)?))).collect();
     let host = if work.is_gpu { Vec::new() } else { host_runs(trace) };
-    let mut out: Vec<(Span, BlockPart, Label)> = Vec::new();
+    let mut out: Vec<(Span, BlockPart, PieceLabel)> = Vec::new();
     for (class, part, hidden) in [
         (WorkClass::Compute, BlockPart::Compute, &none),
         (WorkClass::Communication, BlockPart::Communication, &compute),
@@ -159,7 +165,7 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &Owned) -> Vec<(Span, Blo
         };
         for run in runs {
             let cause = run.activity.filter(|_| part == BlockPart::Memory).and_then(|i| ways.get(&i).copied());
-            let label = Label { name: run.name, cause };
+            let label = PieceLabel { name: run.name, cause };
             // Calls of a runtime inside an operator of a CPU-only rank are no work.
             let of_run = match work.is_gpu {
                 true => vec![run.span],
@@ -170,7 +176,7 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &Owned) -> Vec<(Span, Blo
     }
     out.extend(owned.idle.iter().map(|p| {
         let name = if p.detail == StrId::EMPTY { p.key } else { p.detail };
-        (p.span, BlockPart::Idle, Label { name, cause: Some(p.kind) })
+        (p.span, BlockPart::Idle, PieceLabel { name, cause: Some(p.kind) })
     }));
     out.sort_by_key(|(span, ..)| span.start);
     out
@@ -178,7 +184,7 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &Owned) -> Vec<(Span, Blo
 
 /// Work of a device, or an operator, call or communication range of a CPU-only rank.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct WorkRun {
     span: Span,
     class: WorkClass,
     name: StrId,
@@ -187,32 +193,32 @@ struct Run {
 }
 
 /// What runs on a device, by start.
-fn device_runs<'a>(trace: &'a RankTrace, work: &'a DeviceWork) -> impl Iterator<Item = Run> + 'a {
+fn device_runs<'a>(trace: &'a RankTrace, work: &'a DeviceWork) -> impl Iterator<Item = WorkRun> + 'a {
     work.activities.iter().map(|&i| {
         let a = &trace.activities[i as usize];
-        Run { span: a.span, class: a.work, name: a.name, activity: Some(i) }
+        WorkRun { span: a.span, class: a.work, name: a.name, activity: Some(i) }
     })
 }
 
 /// What runs on the host of a CPU-only rank, by start; of what starts together the longest first, which holds the others.
-fn host_runs(trace: &RankTrace) -> Vec<Run> {
+fn host_runs(trace: &RankTrace) -> Vec<WorkRun> {
     let run = |(row, class): (u32, WorkClass)| {
         let row = row as usize;
-        Run { span: trace.columns.span(row), class, name: trace.columns.name(row), activity: None }
+        WorkRun { span: trace.columns.span(row), class, name: trace.columns.name(row), activity: None }
     };
-    let mut out: Vec<Run> = trace.host_work_rows().map(run).collect();
+    let mut out: Vec<WorkRun> = trace.host_work_rows().map(run).collect();
     out.sort_by_key(|r| (r.span.start, Reverse(r.span.end)));
     out
 }
 
 /// When a class runs, cut by what runs: of several the one that started first.
-fn first_running(runs: impl Iterator<Item = Run>, class: WorkClass) -> Vec<Run> {
+fn first_running(runs: impl Iterator<Item = WorkRun>, class: WorkClass) -> Vec<WorkRun> {
     let mut out = Vec::new();
     let mut at = Ns::MIN;
     for run in runs.filter(|r| r.class == class) {
         let free = Span::new(run.span.start.max(at), run.span.end);
         if !free.is_empty() {
-            out.push(Run { span: free, ..run });
+            out.push(WorkRun { span: free, ..run });
             at = run.span.end;
         }
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 table! {
     /// The longest waits of a device for other ranks in a step, in exposed communication. They end when the late rank arrives. Of many steps only the longest and some between them are kept.
-    pub struct Waits, WaitRow = "timeline_waits" by "rank, device, step, ts_ns" {
+    pub struct TimelineWaits, WaitRow = "timeline_waits" by "rank, device, step, ts_ns" {
         rank; device;
         step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
@@ -31,7 +31,7 @@ const ALL: usize = 32_768;
 const OF_STEP: (usize, usize) = (12, 256);
 
 /// A wait of a device.
-struct Wait {
+struct DeviceWait {
     span: Span,
     member: Member,
     late: Member,
@@ -39,19 +39,19 @@ struct Wait {
 
 /// The table of the waits.
 pub fn waits(job: &Job, account: &JobAccount) -> Batch {
-    let mut table = Waits::default();
+    let mut table = TimelineWaits::default();
     let lengths: Vec<Ns> = account.steps.iter().map(|s| s.time).collect();
     let steps: Vec<&JobStep> = kept(&lengths).into_iter().filter_map(|i| account.steps.get(i)).collect();
     let cells: usize = steps.iter().map(|s| s.windows.len()).sum();
     let most = (ALL / cells.max(1)).clamp(OF_STEP.0, OF_STEP.1);
     let mut latest = Latest { job, of: BTreeMap::new() };
     let lanes = lanes(job);
-    let mut rows: Vec<(u32, Option<i64>, Option<StepKey>, Wait)> = Vec::new();
+    let mut rows: Vec<(u32, Option<i64>, Option<StepKey>, DeviceWait)> = Vec::new();
     for step in steps {
         for ((part, device), spans) in &step.windows {
             let Some(lane) = lanes.get(&(*part, *device)) else { continue };
             let all = spans.iter().flat_map(|span| of_window(&mut latest, *part, *lane, *span));
-            let mut all: Vec<Wait> = all.collect();
+            let mut all: Vec<DeviceWait> = all.collect();
             all.sort_by_key(|w| (Reverse(w.span.len()), w.span.start));
             all.truncate(most);
             rows.extend(all.into_iter().map(|w| (*part, *device, step.key, w)));
@@ -87,7 +87,7 @@ fn lanes(job: &Job) -> BTreeMap<(u32, Option<i64>), usize> {
     lanes
 }
 
-fn of_window(latest: &mut Latest, part: u32, lane: usize, window: Span) -> Vec<Wait> {
+fn of_window(latest: &mut Latest, part: u32, lane: usize, window: Span) -> Vec<DeviceWait> {
     let job = latest.job;
     let p = &job.parts[part as usize];
     let exposed = &p.lanes[lane].exposed;
@@ -98,7 +98,7 @@ fn of_window(latest: &mut Latest, part: u32, lane: usize, window: Span) -> Vec<W
     let waits = divide(&spans, &runs).into_iter().filter(|piece| piece.what == ExposedKind::Sync);
     let wait = |piece: ExposedPiece| {
         let member = Member { part, call: piece.call? };
-        Some(Wait { span: piece.span, member, late: latest.before(member)? })
+        Some(DeviceWait { span: piece.span, member, late: latest.before(member)? })
     };
     waits.filter_map(wait).collect()
 }

@@ -62,9 +62,9 @@ fn with_wrapper(trace: &RankTrace, row: u32) -> u32 {
     parent.filter(|&p| trace.name(p).starts_with(WRAPPER)).unwrap_or(row)
 }
 
-type Found = (Vec<(u32, u32)>, u64, Option<&'static str>);
+type BackwardPairs = (Vec<(u32, u32)>, u64, Option<&'static str>);
 
-fn by_flow(trace: &RankTrace) -> Found {
+fn by_flow(trace: &RankTrace) -> BackwardPairs {
     let c = &trace.columns;
     let mut starts: Vec<(u64, Ns, u32)> = c.flows.iter().filter(|f| f.is_start).map(|f| (f.id, f.ts, f.lane)).collect();
     starts.sort_unstable();
@@ -129,7 +129,7 @@ impl OpsByPlace {
     }
 }
 
-fn by_sequence(trace: &RankTrace) -> Found {
+fn by_sequence(trace: &RankTrace) -> BackwardPairs {
     let c = &trace.columns;
     let mut threads = c.args.cursor(Arg::FwdThread);
     // Forward operators by (thread, number), with start and row; backward ones by the number of their forward thread.

@@ -20,12 +20,12 @@ use std::sync::Arc;
 /// The calls of a rank, made by the first that asks.
 pub(crate) struct CallForest<'a> {
     pub(crate) trace: &'a RankTrace,
-    calls: Arc<Calls>,
+    calls: Arc<HostCalls>,
 }
 
 impl<'a> CallForest<'a> {
     pub(crate) fn new(trace: &'a RankTrace) -> Self {
-        Self { trace, calls: trace.shared(Calls::new) }
+        Self { trace, calls: trace.shared(HostCalls::new) }
     }
 
     /// For operators: duration without operators and calls inside, ns; for calls 0.
@@ -40,15 +40,15 @@ impl<'a> CallForest<'a> {
 }
 
 impl Deref for CallForest<'_> {
-    type Target = Calls;
+    type Target = HostCalls;
 
-    fn deref(&self) -> &Calls {
+    fn deref(&self) -> &HostCalls {
         &self.calls
     }
 }
 
 /// Operators and API calls with their times. Vectors are indexed by position in the forest.
-pub(crate) struct Calls {
+pub(crate) struct HostCalls {
     pub(crate) forest: Forest,
     pub(crate) below: WorkBelow,
     /// Per activity: whether it overlaps no other.
@@ -66,7 +66,7 @@ pub(crate) struct Calls {
     bwd_gpu_ns: Vec<Ns>,
 }
 
-impl Calls {
+impl HostCalls {
     fn new(trace: &RankTrace) -> Self {
         let rows: Vec<u32> = (0..trace.classes.len() as u32)
             .filter(|&r| matches!(trace.classes[r as usize], Class::HostOp | Class::Runtime))

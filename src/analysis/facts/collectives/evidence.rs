@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Facts about a call, each from the strongest source that has it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Evidence {
+pub(crate) struct CallEvidence {
     pub(crate) kind: Option<CollectiveKind>,
     pub(crate) group: LocalGroup,
     pub(crate) seq: Option<u64>,
@@ -25,7 +25,7 @@ pub(crate) struct Evidence {
     pub(crate) rank_arg: Option<u32>,
 }
 
-impl Evidence {
+impl CallEvidence {
     /// Adds the facts of one event that are not known yet.
     pub(crate) fn add(&mut self, trace: &RankTrace, row: u32) {
         let args = &trace.columns.args;
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_size_of_a_gather_is_the_whole_output() {
-        let mut e = Evidence { shape_elements: Some(10), dtype: Some("Half".into()), ..Evidence::default() };
+        let mut e = CallEvidence { shape_elements: Some(10), dtype: Some("Half".into()), ..CallEvidence::default() };
         e.group.size = Some(4);
         assert_eq!(e.bytes(CollectiveKind::AllGather), Some(80));
         assert_eq!(e.bytes(CollectiveKind::AllReduce), Some(20));

@@ -1,11 +1,11 @@
 //! Collects the calls of a rank.
 
 use hashbrown::HashMap;
-use hta_trace::collective::{Call, LocalGroup, Message, RankCalls};
+use hta_trace::collective::{CollectiveCall, LocalGroup, Message, RankCalls};
 
 #[derive(Default)]
 pub(super) struct CallCollector {
-    pub(crate) calls: Vec<(Call, Vec<Message>)>,
+    pub(crate) calls: Vec<(CollectiveCall, Vec<Message>)>,
     groups: Vec<LocalGroup>,
     group_ids: HashMap<LocalGroup, u32>,
     dtypes: Vec<String>,

@@ -1,6 +1,6 @@
 //! Calls on a device: communication kernels, described by the operators that launched them.
 
-use crate::facts::collectives::evidence::{Evidence, kind_in};
+use crate::facts::collectives::evidence::{CallEvidence, kind_in};
 use crate::facts::collectives::found::CallCollector;
 use hta_base::units::Ns;
 use hta_trace::activity::Activity;
@@ -9,7 +9,7 @@ use hta_trace::category::Class;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::collective::dtype::{dtype_in_kernel, dtype_name};
 use hta_trace::collective::group::{HeaderGroups, Members};
-use hta_trace::collective::{Call, Message};
+use hta_trace::collective::{CollectiveCall, Message};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let header = HeaderGroups::new(&trace.meta);
     let marks = BackendAnnotations::new(trace);
-    let mut messages = Messages::new(trace);
+    let mut messages = RecordedMessages::new(trace);
     let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| a.work == WorkClass::Communication).collect();
     // In order of launch, so that each kernel takes the messages recorded since the previous one.
     kernels.sort_by_key(|a| (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row));
     for a in kernels {
-        let mut e = Evidence::default();
+        let mut e = CallEvidence::default();
         e.add(trace, a.row);
         let launch = a.launch().map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize], l));
         let chain = operators(trace, a);
@@ -73,7 +73,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let (root, rank_arg) = (e.root(kind), e.rank_arg);
         let group = found.group(e.group);
         let dtype = found.dtype(e.dtype.as_deref().unwrap_or_default());
-        let call = Call {
+        let call = CollectiveCall {
             event: a.row,
             submit: launch.map_or(a.span.start, |(at, _, _)| at),
             thread: launch.map(|(_, lane, _)| lane),
@@ -157,12 +157,12 @@ struct TimedMessage {
 
 /// Sends and receives that operators recorded, per thread in order of time. A coalesced kernel is launched after them
 /// and carries those that no other kernel has taken.
-struct Messages {
+struct RecordedMessages {
     by_lane: BTreeMap<u32, Vec<TimedMessage>>,
     taken: BTreeMap<u32, Ns>,
 }
 
-impl Messages {
+impl RecordedMessages {
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
         let mut by_lane: BTreeMap<u32, Vec<TimedMessage>> = BTreeMap::new();
@@ -175,7 +175,7 @@ impl Messages {
         rows.dedup();
         rows.retain(|&r| c.name(r as usize) == name && trace.classes[r as usize] == Class::HostOp);
         for row in rows {
-            let mut e = Evidence::default();
+            let mut e = CallEvidence::default();
             e.add(trace, row);
             let (src, dst) = match (e.kind, e.src, e.dst) {
                 (Some(CollectiveKind::Send), _, Some(to)) => (trace.rank, to),

@@ -9,11 +9,11 @@
 //! The k-th range of a kind belongs to the k-th operator of that kind (of that kind and size, if both have sizes). A
 //! range never starts before its operator; if the operator was not recorded, the range has none.
 
-use crate::facts::collectives::evidence::{Evidence, kind_in};
+use crate::facts::collectives::evidence::{CallEvidence, kind_in};
 use crate::facts::collectives::found::CallCollector;
 use hta_base::units::Ns;
 use hta_trace::category::Class;
-use hta_trace::collective::Call;
+use hta_trace::collective::CollectiveCall;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::collective::group::HeaderGroups;
 use hta_trace::rank_trace::RankTrace;
@@ -22,10 +22,10 @@ use std::collections::BTreeMap;
 /// Prefixes of the back ends that work on the host.
 const PREFIXES: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
 
-struct Range {
+struct CollectiveRange {
     row: u32,
     kind: CollectiveKind,
-    evidence: Evidence,
+    evidence: CallEvidence,
 }
 
 pub fn find(trace: &RankTrace, found: &mut CallCollector) {
@@ -44,7 +44,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     if names.iter().all(|(range, _)| range.is_none()) {
         return;
     }
-    let (mut ranges, mut ops): (Vec<Range>, Vec<Range>) = (Vec::new(), Vec::new());
+    let (mut ranges, mut ops): (Vec<CollectiveRange>, Vec<CollectiveRange>) = (Vec::new(), Vec::new());
     for (row, class) in trace.classes.iter().enumerate() {
         let (range, op) = names.get(c.name(row).0 as usize).copied().unwrap_or_default();
         let (list, kind) = match (class, range, op) {
@@ -52,11 +52,11 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             (Class::HostOp, _, Some(kind)) => (&mut ops, kind),
             _ => continue,
         };
-        let mut evidence = Evidence::default();
+        let mut evidence = CallEvidence::default();
         evidence.add(trace, row as u32);
-        list.push(Range { row: row as u32, kind, evidence });
+        list.push(CollectiveRange { row: row as u32, kind, evidence });
     }
-    let by_start = |r: &Range| (c.ts[r.row as usize], r.row);
+    let by_start = |r: &CollectiveRange| (c.ts[r.row as usize], r.row);
     ranges.sort_by_key(by_start);
     ops.sort_by_key(by_start);
     let submission = pair(trace, &ranges, &ops);
@@ -64,7 +64,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let workers = workers(trace, &ranges);
     let header = HeaderGroups::new(&trace.meta);
     for (range, op) in ranges.into_iter().zip(submission) {
-        let Range { row, kind, evidence: mut e } = range;
+        let CollectiveRange { row, kind, evidence: mut e } = range;
         if let Some(op) = op {
             e.add(trace, op);
         }
@@ -82,7 +82,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let (root, rank_arg) = (e.root(kind), e.rank_arg);
         let group = found.group(e.group);
         let dtype = found.dtype(e.dtype.as_deref().unwrap_or_default());
-        let call = Call {
+        let call = CollectiveCall {
             event: row,
             submit,
             thread: op.map(|o| c.lane[o as usize]),
@@ -112,7 +112,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
 /// Gloo creates two threads for every group, in the order of the groups. Ranges do not name their group, so with
 /// several groups the threads distinguish them. The default group has no threads if it is not used. Which ranks belong
 /// to such a group is not known here: `infer` finds out from the ends of calls.
-fn workers(trace: &RankTrace, ranges: &[Range]) -> BTreeMap<u32, (u64, u32)> {
+fn workers(trace: &RankTrace, ranges: &[CollectiveRange]) -> BTreeMap<u32, (u64, u32)> {
     let groups = &trace.meta.groups;
     let mut lanes: Vec<(Option<i64>, u32)> = ranges
         .iter()
@@ -163,11 +163,13 @@ fn is_capture(trace: &RankTrace) -> bool {
 
 /// Assigns to each range its operator: the first of the same kind (and number of elements) that is not taken and did
 /// not start later.
-fn pair(trace: &RankTrace, ranges: &[Range], ops: &[Range]) -> Vec<Option<u32>> {
+fn pair(trace: &RankTrace, ranges: &[CollectiveRange], ops: &[CollectiveRange]) -> Vec<Option<u32>> {
     // Use sizes only if all ranges and operators of the kind have them.
     let sized = |kind: CollectiveKind| {
-        let all = |list: &[Range]| list.iter().filter(|r| r.kind == kind).all(|r| r.evidence.shape_elements.is_some());
-        let set = |list: &[Range]| {
+        let all = |list: &[CollectiveRange]| {
+            list.iter().filter(|r| r.kind == kind).all(|r| r.evidence.shape_elements.is_some())
+        };
+        let set = |list: &[CollectiveRange]| {
             let mut n: Vec<_> = list.iter().filter(|r| r.kind == kind).map(|r| r.evidence.shape_elements).collect();
             n.sort_unstable();
             n.dedup();
@@ -176,7 +178,8 @@ fn pair(trace: &RankTrace, ranges: &[Range], ops: &[Range]) -> Vec<Option<u32>> 
         all(ranges) && all(ops) && set(ranges) == set(ops)
     };
     let with_size: BTreeMap<CollectiveKind, bool> = ranges.iter().map(|r| (r.kind, sized(r.kind))).collect();
-    let key = |r: &Range| (r.kind, r.evidence.shape_elements.filter(|_| with_size.get(&r.kind) == Some(&true)));
+    let key =
+        |r: &CollectiveRange| (r.kind, r.evidence.shape_elements.filter(|_| with_size.get(&r.kind) == Some(&true)));
     let mut waiting: BTreeMap<_, std::collections::VecDeque<u32>> = BTreeMap::new();
     for op in ops {
         waiting.entry(key(op)).or_default().push_back(op.row);

@@ -2,7 +2,7 @@
 
 use crate::facts::calls::CallForest;
 use crate::facts::counted_work::CountedWorks;
-use crate::facts::lines::{Level, Lines};
+use crate::facts::lines::{LineLevel, Lines};
 use crate::facts::modules::{InModules, around};
 use hashbrown::HashMap;
 use hta_base::units::Span;
@@ -28,7 +28,7 @@ pub fn capture_file(trace: &RankTrace, rank: Option<u32>) -> CaptureFile {
     let mut graphs = calls(trace);
     graphs.sort_by_key(|g| g.span.start);
     let rows: Vec<u32> = graphs.iter().flat_map(|g| g.rows.iter().map(|(row, _)| *row)).collect();
-    let operators = Operators::new(trace, &rows);
+    let operators = CapturedOperators::new(trace, &rows);
     for graph in graphs {
         let name = graph.name(trace);
         let call = |(row, kind): &(u32, CallKind)| CapturedCall {
@@ -67,13 +67,13 @@ enum CallKind {
 }
 
 /// One capture: its thread, its time, and the calls that it records in order of time.
-struct Recorded {
+struct RecordedCapture {
     lane: u32,
     span: Span,
     rows: Vec<(u32, CallKind)>,
 }
 
-impl Recorded {
+impl RecordedCapture {
     /// Name of the innermost range of its thread around it.
     fn name<'a>(&self, trace: &'a RankTrace) -> Option<&'a str> {
         let c = &trace.columns;
@@ -91,7 +91,7 @@ impl Recorded {
 }
 
 /// The calls of each capture.
-fn calls(trace: &RankTrace) -> Vec<Recorded> {
+fn calls(trace: &RankTrace) -> Vec<RecordedCapture> {
     let c = &trace.columns;
     let mut by_lane: BTreeMap<u32, Vec<u32>> =
         trace.stream_captures.iter().map(|(lane, _)| (lane, Vec::new())).collect();
@@ -107,7 +107,7 @@ fn calls(trace: &RankTrace) -> Vec<Recorded> {
         for span in spans {
             let first = rows.partition_point(|r| c.ts[*r as usize] < span.start);
             let inside = rows.iter().skip(first).take_while(|r| c.ts[**r as usize] < span.end);
-            let mut graph = Recorded { lane, span: *span, rows: Vec::new() };
+            let mut graph = RecordedCapture { lane, span: *span, rows: Vec::new() };
             let mut until = span.start;
             for &row in inside {
                 let Some(kind) = call_kind(trace, row) else { continue };
@@ -148,7 +148,7 @@ fn call_kind(trace: &RankTrace, row: u32) -> Option<CallKind> {
 }
 
 /// The operators around captured calls, and those around them.
-struct Operators<'a> {
+struct CapturedOperators<'a> {
     trace: &'a RankTrace,
     calls: CallForest<'a>,
     modules: InModules,
@@ -160,7 +160,7 @@ struct Operators<'a> {
     positions: Vec<u32>,
 }
 
-impl<'a> Operators<'a> {
+impl<'a> CapturedOperators<'a> {
     fn new(trace: &'a RankTrace, rows: &[u32]) -> Self {
         let calls = CallForest::new(trace);
         let mut found: BTreeSet<u32> = BTreeSet::new();
@@ -200,7 +200,7 @@ impl<'a> Operators<'a> {
                 trace.stacks.outward(frame).take(FRAMES).map(|f| trace.name(f)).collect::<Vec<_>>().join(";")
             });
             let site = self.lines.site(self.lines.at(c.lane[row as usize], c.ts[row as usize]));
-            let line = (site.level != Level::None).then(|| site.text());
+            let line = (site.level != LineLevel::None).then(|| site.text());
             out.push(CapturedOperator {
                 name: texts.intern(trace.name(row)),
                 outer: outer.and_then(|p| self.index.get(&p)).copied(),

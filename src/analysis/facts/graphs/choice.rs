@@ -21,13 +21,13 @@ const LEAST_PCT: usize = 95;
 const LENGTH_PCT: usize = 5;
 
 /// A capture that a replay may come from.
-pub(crate) struct Candidate {
+pub(crate) struct CaptureCandidate {
     pub(crate) symbols: Vec<Symbol>,
     /// Requests for which its kernels are launched.
     pub(crate) padded_batch: Option<u64>,
 }
 
-impl Candidate {
+impl CaptureCandidate {
     fn is_nameless(&self) -> bool {
         self.symbols.contains(&Symbol::Kernel(None))
     }
@@ -78,13 +78,13 @@ pub(crate) enum Fit {
 
 /// All captures that are offered to a rank.
 pub(crate) struct Candidates {
-    pub(crate) all: Vec<Candidate>,
+    pub(crate) all: Vec<CaptureCandidate>,
     /// Indices by content without directions.
     by_content: HashMap<Vec<Symbol>, Vec<u32>>,
 }
 
 impl Candidates {
-    pub(crate) fn new(all: Vec<Candidate>) -> Self {
+    pub(crate) fn new(all: Vec<CaptureCandidate>) -> Self {
         let mut by_content: HashMap<Vec<Symbol>, Vec<u32>> = HashMap::new();
         for (candidate, i) in all.iter().zip(0..) {
             let key = candidate.symbols.iter().map(|s| s.without_direction()).collect();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn candidates(of: &[&[u32]]) -> Candidates {
-        Candidates::new(of.iter().map(|k| Candidate { symbols: kernels(k), padded_batch: None }).collect())
+        Candidates::new(of.iter().map(|k| CaptureCandidate { symbols: kernels(k), padded_batch: None }).collect())
     }
 
     fn upto(n: u32) -> Vec<u32> {
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn captures_without_names_fit_by_count_only_if_nothing_else_can() {
-        let nameless = |n: usize| Candidate { symbols: vec![Symbol::Kernel(None); n], padded_batch: None };
+        let nameless = |n: usize| CaptureCandidate { symbols: vec![Symbol::Kernel(None); n], padded_batch: None };
         let with_copy = |n: usize| {
             let mut c = nameless(n);
             c.symbols[1] = Symbol::Copy(None);
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn of_several_the_batch_and_then_the_place_decide() {
-        let sized = |batch| Candidate { symbols: kernels(&[1]), padded_batch: batch };
+        let sized = |batch| CaptureCandidate { symbols: kernels(&[1]), padded_batch: batch };
         let c = Candidates::new(vec![sized(Some(8)), sized(Some(16)), sized(Some(16)), sized(None)]);
         let all = [0, 1, 2, 3];
         assert_eq!(one_of(&all, &c, Some(5), (0, 1)), Some(0));

@@ -4,7 +4,7 @@
 //! those of the trace. One alignment serves all replays of the same content.
 
 use super::capture_file::capture_file;
-use super::choice::{Candidate, Candidates, Fit, Partners, Reject, one_of};
+use super::choice::{Candidates, CaptureCandidate, Fit, Partners, Reject, one_of};
 use super::symbols::{Symbol, Symbols};
 use crate::facts::iterations::Iterations;
 use hashbrown::HashMap;
@@ -66,7 +66,7 @@ impl Match {
 }
 
 /// One launch of a graph.
-pub(crate) struct Replay {
+pub(crate) struct GraphReplay {
     /// Row of the launch call.
     pub(crate) call: u32,
     /// Indices of its activities, in the order of the graph.
@@ -77,7 +77,7 @@ pub(crate) struct Replay {
 }
 
 /// A captured graph; `operator` of its calls is an index into [`GraphNodes::operators`].
-pub(crate) struct Graph {
+pub(crate) struct GraphCalls {
     /// File of the capture.
     pub(crate) file: String,
     /// Whether the trace itself captured it.
@@ -98,7 +98,7 @@ pub enum OperatorCall {
 
 /// Where an activity is in its replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct ReplayPlace {
     pub(crate) replay: u32,
     /// Place in the order of the graph.
     pub(crate) index: u32,
@@ -110,10 +110,10 @@ pub(crate) struct Node {
 /// The replays of a rank. Texts of captures are read with [`RankTrace::text`], as all others.
 #[derive(Default)]
 pub struct GraphNodes {
-    pub(crate) replays: Vec<Replay>,
+    pub(crate) replays: Vec<GraphReplay>,
     /// The distinct contents of replays.
     pub(crate) sequences: Vec<Vec<Symbol>>,
-    pub(crate) graphs: Vec<Graph>,
+    pub(crate) graphs: Vec<GraphCalls>,
     /// Outer before inner; those of one capture together.
     pub(crate) operators: Vec<CapturedOperator>,
     /// Graphs and calls that the trace itself captured.
@@ -152,7 +152,7 @@ impl GraphNodes {
         (file, is_own): (&CaptureFile, bool),
         symbols: &mut Symbols,
         texts: &mut AddedTexts,
-        candidates: &mut Vec<Candidate>,
+        candidates: &mut Vec<CaptureCandidate>,
     ) {
         let mut known: HashMap<StrId, StrId> = HashMap::new();
         let mut text = |id: StrId| *known.entry(id).or_insert_with(|| texts.id(file.texts.get(id)));
@@ -172,9 +172,10 @@ impl GraphNodes {
         for g in &file.graphs {
             let name = |id| file.texts.get(id);
             let symbol = |c: &CapturedCall| symbols.of(c.kind, c.name.map(name), name);
-            candidates.push(Candidate { symbols: g.calls.iter().map(symbol).collect(), padded_batch: g.padded_batch });
+            candidates
+                .push(CaptureCandidate { symbols: g.calls.iter().map(symbol).collect(), padded_batch: g.padded_batch });
             let call = |c: &CapturedCall| CapturedCall { operator: c.operator.map(|i| first + i), ..*c };
-            self.graphs.push(Graph {
+            self.graphs.push(GraphCalls {
                 file: file.file.clone(),
                 is_own,
                 name: g.name.map(&mut text),
@@ -231,12 +232,12 @@ impl GraphNodes {
                 Fit::ByCount(i) => Match::ByCount(*i),
                 Fit::Rejected(why, closest) => Match::None(*why, *closest),
             };
-            self.replays.push(Replay { call, nodes, sequence, found });
+            self.replays.push(GraphReplay { call, nodes, sequence, found });
         }
     }
 
     /// Where an activity is in its replay; `None` if it is not in a graph.
-    pub(crate) fn node(&self, activity: u32) -> Option<Node> {
+    pub(crate) fn node(&self, activity: u32) -> Option<ReplayPlace> {
         let (replay, index) = (*self.places.get(activity as usize)?)?;
         let found = &self.replays.get(replay as usize)?.found;
         let (graph, source) = found.capture();
@@ -248,7 +249,7 @@ impl GraphNodes {
         let captured = captured.and_then(|(graph, call)| graph.calls.get(call as usize));
         let operator = captured.and_then(|c| c.operator);
         let source = if operator.is_some() { source } else { OpSource::None };
-        Some(Node { replay, index, source, operator })
+        Some(ReplayPlace { replay, index, source, operator })
     }
 
     /// The call that owns an activity: of a captured operator in a graph that has a name, else of the operator around the
@@ -338,7 +339,7 @@ impl AddedTexts<'_> {
 }
 
 /// The id of the graph of a replay, where the recorder writes it.
-pub(crate) fn graph_id(trace: &RankTrace, replay: &Replay) -> Option<u64> {
+pub(crate) fn graph_id(trace: &RankTrace, replay: &GraphReplay) -> Option<u64> {
     let first = replay.nodes.first().and_then(|i| trace.activities.get(*i as usize))?;
     trace.columns.args.uint(Arg::GraphId, first.row).filter(|id| *id != 0)
 }

@@ -45,7 +45,7 @@ pub(crate) const NO_USER_CODE: LineId = LineId(1);
 
 /// How exactly a row says where time went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Level {
+pub(crate) enum LineLevel {
     /// A line, from which a call was made.
     Line,
     /// A function, with the line of its definition.
@@ -54,13 +54,13 @@ pub(crate) enum Level {
     None,
 }
 
-impl Level {
+impl LineLevel {
     /// As in the tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Level::Line => "line",
-            Level::Function => "function",
-            Level::None => "none",
+            LineLevel::Line => "line",
+            LineLevel::Function => "function",
+            LineLevel::None => "none",
         }
     }
 }
@@ -73,12 +73,12 @@ pub(crate) struct Site {
     pub(crate) line: Option<u32>,
     /// `None` for a line.
     pub(crate) function: Option<String>,
-    pub(crate) level: Level,
+    pub(crate) level: LineLevel,
 }
 
 impl Site {
     fn without(text: &str) -> Self {
-        Self { file: text.to_string(), line: None, function: None, level: Level::None }
+        Self { file: text.to_string(), line: None, function: None, level: LineLevel::None }
     }
 
     /// `train.py:12` for a line, `train.py(10): train` for a function.
@@ -104,7 +104,7 @@ pub(crate) enum FrameKind {
 
 /// One Python frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
+pub struct PythonFrame {
     pub(crate) kind: FrameKind,
     /// To which the instants belong at which this frame is the innermost.
     pub line: LineId,
@@ -123,7 +123,7 @@ pub(crate) struct Lines {
     /// Rows of the frames, ascending.
     rows: Vec<u32>,
     /// Frames in the order of `rows`.
-    frames: Vec<Frame>,
+    frames: Vec<PythonFrame>,
     /// The innermost frame at every instant, by lane.
     innermost: BTreeMap<u32, InnermostTimeline>,
 }
@@ -141,7 +141,7 @@ impl Lines {
             by_lane.entry(trace.columns.lane[row as usize]).or_default().push(row);
             rows.push(row);
         }
-        let none = Frame {
+        let none = PythonFrame {
             kind: FrameKind::Library,
             line: NO_USER_CODE,
             function: NO_USER_CODE,
@@ -185,12 +185,12 @@ impl Lines {
     }
 
     /// The frame at a row.
-    pub(crate) fn frame(&self, row: u32) -> Option<&Frame> {
+    pub(crate) fn frame(&self, row: u32) -> Option<&PythonFrame> {
         self.frames.get(self.rows.binary_search(&row).ok()?)
     }
 
     /// All frames with their rows, in order of row.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = (u32, &Frame)> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = (u32, &PythonFrame)> {
         self.rows.iter().copied().zip(&self.frames)
     }
 
@@ -215,14 +215,14 @@ struct Maker<'a> {
     places: HashMap<StrId, Option<LineId>>,
     known: HashMap<Site, LineId>,
     rows: Vec<u32>,
-    frames: Vec<Frame>,
+    frames: Vec<PythonFrame>,
 }
 
 impl Maker<'_> {
     /// Places the frames of one thread, which are sorted outer first.
     fn nest(&mut self, rows: &[u32]) {
         let mut called = self.trace.columns.args.cursor(Arg::CallFrom);
-        let mut open: Vec<(Ns, u32, Frame)> = Vec::new();
+        let mut open: Vec<(Ns, u32, PythonFrame)> = Vec::new();
         for &row in rows {
             let span = self.trace.span(row);
             while open.last().is_some_and(|(end, ..)| *end <= span.start) {
@@ -238,7 +238,7 @@ impl Maker<'_> {
         }
     }
 
-    fn frame(&mut self, name: StrId, from: Option<StrId>, outer: Option<(u32, Frame)>) -> Frame {
+    fn frame(&mut self, name: StrId, from: Option<StrId>, outer: Option<(u32, PythonFrame)>) -> PythonFrame {
         let (kind, own) = self.named(name);
         let caller = outer.map(|(_, frame)| frame);
         let called_at = match caller.filter(|c| c.kind == FrameKind::User) {
@@ -250,7 +250,7 @@ impl Maker<'_> {
             (_, Some(caller)) => (called_at.unwrap_or(caller.line), caller.function),
             (_, None) => (NO_USER_CODE, NO_USER_CODE),
         };
-        Frame { kind, line, function, called_at, outer: outer.map(|(row, _)| row) }
+        PythonFrame { kind, line, function, called_at, outer: outer.map(|(row, _)| row) }
     }
 
     fn named(&mut self, name: StrId) -> (FrameKind, LineId) {
@@ -262,7 +262,7 @@ impl Maker<'_> {
             None if is_built_in(text) => (FrameKind::BuiltIn, NO_USER_CODE),
             Some(f) if self.code.holds(f.file) => {
                 let (file, function) = (f.file.to_string(), Some(f.function.to_string()));
-                (FrameKind::User, self.add(Site { file, line: Some(f.line), function, level: Level::Function }))
+                (FrameKind::User, self.add(Site { file, line: Some(f.line), function, level: LineLevel::Function }))
             }
             _ => (FrameKind::Library, NO_USER_CODE),
         };
@@ -278,7 +278,7 @@ impl Maker<'_> {
             file: file.to_string(),
             line: Some(line),
             function: None,
-            level: Level::Line,
+            level: LineLevel::Line,
         });
         let found = place.map(|site| self.add(site));
         self.places.insert(text, found);

@@ -10,7 +10,7 @@ const LIBRARY_CODE: &str = include_str!("../../../../data/library_code.toml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct UserCodeFile {
     paths: String,
     packages: Vec<String>,
     standard_library: Vec<String>,
@@ -25,7 +25,7 @@ struct LibraryCode {
 fn built_in() -> &'static LibraryCode {
     static CODE: OnceLock<LibraryCode> = OnceLock::new();
     CODE.get_or_init(|| {
-        let file: File = toml::from_str(LIBRARY_CODE).expect("a test reads the built-in list");
+        let file: UserCodeFile = toml::from_str(LIBRARY_CODE).expect("a test reads the built-in list");
         LibraryCode {
             paths: Regex::new(&file.paths).expect("a test reads the built-in list"),
             names: file.packages.into_iter().chain(file.standard_library).collect(),

@@ -12,7 +12,7 @@ use crate::job::local;
 use crate::job::local::{KernelOrigin, Local};
 use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
 use hta_base::units::{Ns, Span};
-use hta_trace::collective::{Call, RankCalls};
+use hta_trace::collective::{CollectiveCall, RankCalls};
 use hta_trace::device::DeviceWork;
 use hta_trace::meta::TimeEra;
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
@@ -56,7 +56,7 @@ impl PartWindow {
 
 /// A device of the rank, or its host if collectives run there.
 #[derive(Debug, Clone, Default)]
-pub struct Lane {
+pub struct PartLane {
     pub(crate) device: Option<i64>,
     pub(crate) is_gpu: bool,
     /// Communication without concurrent compute, as sorted and disjoint spans.
@@ -80,7 +80,7 @@ pub struct RankSummary {
     pub(crate) calls: RankCalls,
     /// One entry per call.
     pub(crate) readiness: Vec<Readiness>,
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) lanes: Vec<PartLane>,
     /// The calls of each lane, by start.
     order: Vec<CallsByStart>,
     pub(crate) origins: BTreeMap<StrId, KernelOrigin>,
@@ -110,7 +110,7 @@ impl RankSummary {
             trace.devices.iter().map(|w| lane(trace, w, options.model)).collect()
         } else {
             let hosts = HostNames::of(trace);
-            let mut lanes: Vec<Lane> = Vec::new();
+            let mut lanes: Vec<PartLane> = Vec::new();
             for work in &trace.devices {
                 let cuts = cuts(trace, &calls, &readiness, |c| !work.is_gpu || (c.device == work.device && !c.on_host));
                 let local = if work.is_gpu {
@@ -118,12 +118,12 @@ impl RankSummary {
                 } else {
                     local::of_host(trace, cuts, &hosts, &mut names)
                 };
-                lanes.push(Lane { local, ..lane(trace, work, options.model) });
+                lanes.push(PartLane { local, ..lane(trace, work, options.model) });
             }
             if host_lane {
                 let cuts = cuts(trace, &calls, &readiness, |c| c.on_host);
                 let local = local::of_host(trace, cuts, &hosts, &mut names);
-                lanes.push(Lane { local, ..Lane::default() });
+                lanes.push(PartLane { local, ..PartLane::default() });
             }
             lanes
         };
@@ -173,7 +173,7 @@ impl RankSummary {
     }
 
     /// The step of a call.
-    pub(crate) fn step_of(&self, call: &Call) -> Option<&PartStep> {
+    pub(crate) fn step_of(&self, call: &CollectiveCall) -> Option<&PartStep> {
         self.steps.get(call.step? as usize)
     }
 
@@ -224,7 +224,7 @@ struct CallsByStart {
     reach: Vec<Ns>,
 }
 
-fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<CallsByStart> {
+fn orders(calls: &RankCalls, lanes: &[PartLane]) -> Vec<CallsByStart> {
     let mut out: Vec<CallsByStart> = vec![CallsByStart::default(); lanes.len()];
     for (i, c) in calls.calls.iter().enumerate() {
         let lane = lanes.iter().position(|l| l.is_gpu != c.on_host && (c.on_host || l.device == c.device));
@@ -247,7 +247,7 @@ fn orders(calls: &RankCalls, lanes: &[Lane]) -> Vec<CallsByStart> {
     out
 }
 
-fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
+fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> PartLane {
     let exposed = work.timeline.when(WorkClass::Communication).minus(&work.timeline.when(WorkClass::Compute));
     let on_device = trace.account_windows(work, model).into_iter().filter(|w| w.scope == Scope::DeviceStep);
     let windows = trace.windows(work, model).into_iter().chain(on_device).map(|w| {
@@ -265,7 +265,7 @@ fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
             exposed_memory: s.exposed_memory(),
         }
     });
-    Lane {
+    PartLane {
         device: work.device,
         is_gpu: work.is_gpu,
         exposed: exposed.spans().to_vec(),
@@ -276,7 +276,12 @@ fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> Lane {
 
 /// Times at which local work is cut: where the rank was ready for the lane's calls, where these ended, the starts of
 /// steps, and the start and end of the capture.
-fn cuts(trace: &RankTrace, calls: &RankCalls, readiness: &[Readiness], on_lane: impl Fn(&Call) -> bool) -> Vec<Ns> {
+fn cuts(
+    trace: &RankTrace,
+    calls: &RankCalls,
+    readiness: &[Readiness],
+    on_lane: impl Fn(&CollectiveCall) -> bool,
+) -> Vec<Ns> {
     let mut cuts = vec![trace.capture.start, trace.capture.end];
     cuts.extend(trace.steps.steps.iter().map(|s| s.window.start));
     for (c, r) in calls.calls.iter().zip(readiness).filter(|(c, _)| on_lane(c)) {

@@ -3,12 +3,12 @@
 
 use crate::job::local::{KernelOrigin, Local, LocalEntry, TimeUse};
 use crate::job::part::tables::*;
-use crate::job::part::{Lane, PartStep, PartWindow, RankSummary, Readiness, orders};
+use crate::job::part::{PartLane, PartStep, PartWindow, RankSummary, Readiness, orders};
 use crate::job::ready::HostWait;
 use hta_base::table::checked::{InvalidCell, below};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, Span};
-use hta_trace::collective::{Call, CollectiveKind, LocalGroup, Members as LocalMembers, Message, RankCalls};
+use hta_trace::collective::{CollectiveCall, CollectiveKind, LocalGroup, Members as LocalMembers, Message, RankCalls};
 use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::window::Scope;
@@ -22,7 +22,7 @@ impl RankSummary {
     /// # Errors
     /// The first invalid cell.
     pub fn from_tables(tables: &[Batch]) -> Result<Self, InvalidCell> {
-        let names = interner::<Names>(rows::<Names>(tables)?.map(|(_, r)| r.name))?;
+        let names = interner::<PartNames>(rows::<PartNames>(tables)?.map(|(_, r)| r.name))?;
         let (calls, readiness) = calls(tables)?;
         let lanes = lanes(tables, names.len())?;
         let heads: Vec<HeadRow> = rows::<Heads>(tables)?.map(|(_, r)| r).collect();
@@ -38,7 +38,7 @@ impl RankSummary {
             is_left_out: false,
             capture: Span::new(head.capture_start_ns, head.capture_end_ns),
             step_rule: rule.ok_or_else(|| InvalidCell::unknown::<Heads>(0, "step_rule", head.step_rule))?,
-            steps: rows::<Steps>(tables)?.map(|(_, r)| step(r)).collect(),
+            steps: rows::<PartSteps>(tables)?.map(|(_, r)| step(r)).collect(),
             readiness,
             order: orders(&calls, &lanes),
             calls,
@@ -67,7 +67,7 @@ fn interner<'a, T: Table>(texts: impl Iterator<Item = &'a str>) -> Result<Intern
     Ok(names)
 }
 
-fn step(r: StepRow) -> PartStep {
+fn step(r: PartStepRow) -> PartStep {
     PartStep { index: r.step, label: r.step_label, window: Span::new(r.start_ns, r.end_ns), is_partial: r.is_partial }
 }
 
@@ -75,18 +75,19 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
     let groups = groups(tables)?;
     let dtypes: Vec<String> = rows::<Dtypes>(tables)?.map(|(_, r)| r.dtype.to_string()).collect();
     let (mut all, mut readiness) = (Vec::new(), Vec::new());
-    for (i, r) in rows::<Calls>(tables)? {
-        all.push(Call {
+    for (i, r) in rows::<PartCallTable>(tables)? {
+        all.push(CollectiveCall {
             event: r.event_id,
             submit: r.submit_ns,
             thread: r.thread,
             span: Span::new(r.start_ns, r.end_ns),
             released: r.released_ns,
-            kind: CollectiveKind::named(r.kind).ok_or_else(|| InvalidCell::unknown::<Calls>(i, "kind", r.kind))?,
-            group: below::<Calls>(i, "process_group", r.process_group, groups.len())?,
+            kind: CollectiveKind::named(r.kind)
+                .ok_or_else(|| InvalidCell::unknown::<PartCallTable>(i, "kind", r.kind))?,
+            group: below::<PartCallTable>(i, "process_group", r.process_group, groups.len())?,
             seq: r.seq,
             bytes: r.size_bytes,
-            dtype: below::<Calls>(i, "dtype", r.dtype, dtypes.len().min(1 << 16))? as u16,
+            dtype: below::<PartCallTable>(i, "dtype", r.dtype, dtypes.len().min(1 << 16))? as u16,
             root: r.root,
             rank_arg: r.rank_arg,
             step: r.step,
@@ -111,7 +112,7 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
 
 fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, InvalidCell> {
     let (mut groups, mut listed): (Vec<LocalGroup>, Vec<Option<Vec<u32>>>) = (Vec::new(), Vec::new());
-    for (_, r) in rows::<Groups>(tables)? {
+    for (_, r) in rows::<PartGroups>(tables)? {
         groups.push(LocalGroup {
             name: r.name.map(str::to_string),
             desc: r.description.map(str::to_string),
@@ -122,20 +123,20 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, InvalidCell> {
         });
         listed.push(r.has_members.then(Vec::new));
     }
-    for (i, r) in rows::<Members>(tables)? {
-        let at = below::<Members>(i, "process_group", r.process_group, groups.len())? as usize;
+    for (i, r) in rows::<PartMembers>(tables)? {
+        let at = below::<PartMembers>(i, "process_group", r.process_group, groups.len())? as usize;
         if r.is_head {
             groups[at].head.push(r.member);
             continue;
         }
         let known =
-            || InvalidCell::new::<Members>(i, "process_group", "a group whose members are known", r.process_group);
+            || InvalidCell::new::<PartMembers>(i, "process_group", "a group whose members are known", r.process_group);
         let list = listed[at].as_mut().ok_or_else(known)?;
         if r.count == 1 {
             list.push(r.member);
         } else {
             let regular = LocalMembers::regular(r.member, r.stride, r.count).filter(|_| groups[at].members.is_none());
-            let irregular = || InvalidCell::new::<Members>(i, "count", "ranks at equal distances", r.count);
+            let irregular = || InvalidCell::new::<PartMembers>(i, "count", "ranks at equal distances", r.count);
             groups[at].members = Some(regular.ok_or_else(irregular)?);
         }
     }
@@ -147,9 +148,9 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, InvalidCell> {
     Ok(groups)
 }
 
-fn lanes(tables: &[Batch], names: usize) -> Result<Vec<Lane>, InvalidCell> {
-    let lane = |r: LaneRow| Lane { device: r.device, is_gpu: r.is_gpu, ..Lane::default() };
-    let mut lanes: Vec<Lane> = rows::<Lanes>(tables)?.map(|(_, r)| lane(r)).collect();
+fn lanes(tables: &[Batch], names: usize) -> Result<Vec<PartLane>, InvalidCell> {
+    let lane = |r: LaneRow| PartLane { device: r.device, is_gpu: r.is_gpu, ..PartLane::default() };
+    let mut lanes: Vec<PartLane> = rows::<PartLanes>(tables)?.map(|(_, r)| lane(r)).collect();
     for (i, r) in rows::<Exposed>(tables)? {
         let lane = below::<Exposed>(i, "lane", r.lane, lanes.len())?;
         lanes[lane as usize].exposed.push(Span::new(r.start_ns, r.end_ns));
@@ -170,10 +171,10 @@ fn lanes(tables: &[Batch], names: usize) -> Result<Vec<Lane>, InvalidCell> {
 
 fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, InvalidCell> {
     let mut out = Vec::new();
-    for (i, r) in rows::<Windows>(tables)? {
+    for (i, r) in rows::<PartWindows>(tables)? {
         let scope = SCOPES.into_iter().find(|s| s.name() == r.scope);
         let window = PartWindow {
-            scope: scope.ok_or_else(|| InvalidCell::unknown::<Windows>(i, "scope", r.scope))?,
+            scope: scope.ok_or_else(|| InvalidCell::unknown::<PartWindows>(i, "scope", r.scope))?,
             step: r.step,
             label: r.step_label,
             is_partial: r.is_partial,
@@ -183,7 +184,7 @@ fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, Inv
             exposed: r.exposed_ns,
             exposed_memory: r.exposed_memory_ns,
         };
-        out.push((below::<Windows>(i, "lane", r.lane, lanes)?, window));
+        out.push((below::<PartWindows>(i, "lane", r.lane, lanes)?, window));
     }
     for (i, r) in rows::<WindowSpans>(tables)? {
         let window = below::<WindowSpans>(i, "window", r.window, out.len())?;

@@ -19,7 +19,7 @@ table! {
 
 table! {
     /// One row per step.
-    pub(crate) struct Steps, StepRow = "part_steps" by "step" {
+    pub(crate) struct PartSteps, PartStepRow = "part_steps" by "step" {
         step: u32, "", "step";
         step_label;
         start_ns: i64, "ns", "start of its window";
@@ -30,7 +30,7 @@ table! {
 
 table! {
     /// One row per process group as the rank names it.
-    pub(crate) struct Groups, GroupRow = "part_groups" by "position" {
+    pub(crate) struct PartGroups, GroupRow = "part_groups" by "position" {
         name: Option<Text>, "", "name";
         description: Option<Text>, "", "description";
         size: Option<u32>, "ranks", "members";
@@ -41,7 +41,7 @@ table! {
 
 table! {
     /// One row per member of a process group, or one for all where they are at equal distances.
-    pub struct Members, MemberRow = "part_members" by "position" {
+    pub struct PartMembers, MemberRow = "part_members" by "position" {
         process_group: u32, "", "position of the group";
         is_head: bool, "", "of a list that is cut";
         member: u32, "", "rank; the first of several";
@@ -59,7 +59,7 @@ table! {
 
 table! {
     /// One row per call of a collective.
-    pub(crate) struct Calls, CallRow = "part_calls" by "submission" {
+    pub(crate) struct PartCallTable, PartCallRow = "part_calls" by "submission" {
         event_id: u32, "", "the kernel, or the range on the host";
         submit_ns: i64, "ns", "when it was submitted";
         thread: Option<u32>, "", "lane of the submitting thread";
@@ -97,7 +97,7 @@ table! {
 
 table! {
     /// One row per device, or host where collectives run there.
-    pub(crate) struct Lanes, LaneRow = "part_lanes" by "position" {
+    pub(crate) struct PartLanes, LaneRow = "part_lanes" by "position" {
         device;
         is_gpu: bool, "", "a device";
     }
@@ -114,7 +114,7 @@ table! {
 
 table! {
     /// One row per window of a lane.
-    pub(crate) struct Windows, WindowRow = "part_windows" by "lane" {
+    pub(crate) struct PartWindows, WindowRow = "part_windows" by "lane" {
         lane: u32, "", "position of the lane";
         scope;
         step: Option<u32>, "", "step";
@@ -168,7 +168,7 @@ table! {
 
 table! {
     /// One row per name of the local work; the empty one, which is number 0, is left out.
-    pub(crate) struct Names, NameRow = "part_names" by "position" {
+    pub(crate) struct PartNames, PartNameRow = "part_names" by "position" {
         name: Text, "", "name";
     }
 }
@@ -176,18 +176,18 @@ table! {
 /// All tables of a summary.
 pub const TABLES: &[&TableSpec] = &[
     Heads::SPEC,
-    Steps::SPEC,
-    Groups::SPEC,
-    Members::SPEC,
+    PartSteps::SPEC,
+    PartGroups::SPEC,
+    PartMembers::SPEC,
     Dtypes::SPEC,
-    Calls::SPEC,
+    PartCallTable::SPEC,
     Edges::SPEC,
-    Lanes::SPEC,
+    PartLanes::SPEC,
     Exposed::SPEC,
-    Windows::SPEC,
+    PartWindows::SPEC,
     WindowSpans::SPEC,
     Cuts::SPEC,
     Entries::SPEC,
     Origins::SPEC,
-    Names::SPEC,
+    PartNames::SPEC,
 ];

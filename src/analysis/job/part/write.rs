@@ -1,9 +1,9 @@
 //! Converts a [`RankSummary`] to tables.
 
 use crate::job::part::tables::*;
-use crate::job::part::{Lane, RankSummary, Readiness};
+use crate::job::part::{PartLane, RankSummary, Readiness};
 use hta_base::table::schema::Batch;
-use hta_trace::collective::{Call, Members as LocalMembers, RankCalls};
+use hta_trace::collective::{CollectiveCall, Members as LocalMembers, RankCalls};
 use hta_trace::strings::Interner;
 
 impl RankSummary {
@@ -12,8 +12,8 @@ impl RankSummary {
         let (groups, members) = groups(&self.calls);
         let (windows, spans) = windows(&self.lanes);
         let (cuts, entries) = local(&self.lanes);
-        let mut names = Names::default();
-        own_texts(&self.names).for_each(|name| names.push(NameRow { name }));
+        let mut names = PartNames::default();
+        own_texts(&self.names).for_each(|name| names.push(PartNameRow { name }));
         vec![
             self.head(),
             self.step_table(),
@@ -48,9 +48,9 @@ impl RankSummary {
     }
 
     fn step_table(&self) -> Batch {
-        let mut table = Steps::default();
+        let mut table = PartSteps::default();
         for s in &self.steps {
-            table.push(StepRow {
+            table.push(PartStepRow {
                 step: s.index,
                 step_label: s.label,
                 start_ns: s.window.start,
@@ -62,9 +62,9 @@ impl RankSummary {
     }
 
     fn call_table(&self) -> Batch {
-        let mut table = Calls::default();
-        let row = |(c, r): (&Call, &Readiness)| {
-            table.push(CallRow {
+        let mut table = PartCallTable::default();
+        let row = |(c, r): (&CollectiveCall, &Readiness)| {
+            table.push(PartCallRow {
                 event_id: c.event,
                 submit_ns: c.submit,
                 thread: c.thread,
@@ -109,7 +109,7 @@ fn own_texts(names: &Interner) -> impl Iterator<Item = &str> {
 }
 
 fn groups(calls: &RankCalls) -> (Batch, Batch) {
-    let (mut groups, mut members) = (Groups::default(), Members::default());
+    let (mut groups, mut members) = (PartGroups::default(), PartMembers::default());
     for (i, g) in calls.groups.iter().enumerate() {
         groups.push(GroupRow {
             name: g.name.as_deref(),
@@ -145,13 +145,13 @@ fn edges(calls: &RankCalls) -> Batch {
     table.finish()
 }
 
-fn lanes(lanes: &[Lane]) -> Batch {
-    let mut table = Lanes::default();
+fn lanes(lanes: &[PartLane]) -> Batch {
+    let mut table = PartLanes::default();
     lanes.iter().for_each(|l| table.push(LaneRow { device: l.device, is_gpu: l.is_gpu }));
     table.finish()
 }
 
-fn exposed(lanes: &[Lane]) -> Batch {
+fn exposed(lanes: &[PartLane]) -> Batch {
     let mut table = Exposed::default();
     for (lane, l) in (0u32..).zip(lanes) {
         for s in &l.exposed {
@@ -161,8 +161,8 @@ fn exposed(lanes: &[Lane]) -> Batch {
     table.finish()
 }
 
-fn windows(lanes: &[Lane]) -> (Batch, Batch) {
-    let (mut windows, mut spans) = (Windows::default(), WindowSpans::default());
+fn windows(lanes: &[PartLane]) -> (Batch, Batch) {
+    let (mut windows, mut spans) = (PartWindows::default(), WindowSpans::default());
     let mut position = 0;
     for (lane, l) in (0u32..).zip(lanes) {
         for w in &l.windows {
@@ -186,7 +186,7 @@ fn windows(lanes: &[Lane]) -> (Batch, Batch) {
     (windows.finish(), spans.finish())
 }
 
-fn local(lanes: &[Lane]) -> (Batch, Batch) {
+fn local(lanes: &[PartLane]) -> (Batch, Batch) {
     let (mut cuts, mut entries) = (Cuts::default(), Entries::default());
     for (lane, l) in (0u32..).zip(lanes) {
         let (times, pieces) = l.local.pieces();

@@ -1,6 +1,6 @@
 //! The host's part of a replay: what each submission follows, and whether the device waited for it.
 
-use crate::job::replay::{HostBase, HostPart, Node};
+use crate::job::replay::{HostBase, HostPart, ReplayNode};
 use crate::job::window::start_without_meeting;
 use crate::job::{Job, TimeUse};
 use hta_base::units::{Ns, Span};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 const BOUND_MIN: Ns = 20_000;
 
 /// Adds the host's parts to the nodes of a lane of a device, whose numbers are `node_of` by call.
-pub(super) fn host_parts(job: &Job, part: u32, lane: usize, node_of: &HashMap<usize, u32>, nodes: &mut [Node]) {
+pub(super) fn host_parts(job: &Job, part: u32, lane: usize, node_of: &HashMap<usize, u32>, nodes: &mut [ReplayNode]) {
     let p = &job.parts[part as usize];
     let on = |t: Ns| job.aligned(part, t);
     let mut order: Vec<usize> = (0..nodes.len()).collect();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Times of the job in a replay, from its start to its last end, ns. Each is at least the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReplayLimits {
     /// As measured.
     pub(crate) replayed: Ns,
     /// Every transfer takes no time.
@@ -17,7 +17,7 @@ pub struct Limits {
     pub(crate) instant_hosts: Ns,
 }
 
-impl Limits {
+impl ReplayLimits {
     /// The same, when no device can be faster than its own compute.
     pub(crate) fn at_least(self, compute: Ns) -> Self {
         let instant_hosts = self.instant_hosts.max(compute);
@@ -29,7 +29,7 @@ impl Limits {
 impl Replay {
     /// The limits of the whole job and those of its steps. `None` if a rank has no device, because there is no host
     /// beside its work.
-    pub(crate) fn limits(&self) -> Option<(Limits, Vec<Limits>)> {
+    pub(crate) fn limits(&self) -> Option<(ReplayLimits, Vec<ReplayLimits>)> {
         let compute: Vec<Ns> = self.nodes.iter().map(|n| n.host.map(|h| h.compute)).collect::<Option<_>>()?;
         let measured = |i: usize| self.times_of(i);
         let only_compute = |i: usize| NodeTimes { local: compute[i], busy: compute[i], host: 0, lag: 0, saved: 0 };
@@ -38,7 +38,8 @@ impl Replay {
         let nothing = Assumed { is_network_instant: true, without_hosts: true, starts_together: true };
         let ends = self.ends(only_compute, nothing);
         let hosts = self.times(|i| ends[i]);
-        let limits = |(replayed, (instant_network, instant_hosts))| Limits { replayed, instant_network, instant_hosts };
+        let limits =
+            |(replayed, (instant_network, instant_hosts))| ReplayLimits { replayed, instant_network, instant_hosts };
         let of_steps = replayed.steps().into_iter().zip(network.steps().into_iter().zip(hosts.steps()));
         let all = limits((replayed.total(), (network.total(), hosts.total())));
         Some((all, of_steps.map(limits).collect()))

@@ -32,7 +32,7 @@ mod removed;
 mod replayed;
 mod usual;
 
-pub use limits::Limits;
+pub use limits::ReplayLimits;
 pub use removed::{Removed, is_host_use};
 pub use replayed::{RELIABLE_PCT, ReplayedJob};
 
@@ -41,7 +41,7 @@ use crate::job::window::{LocalWindow, WindowStart, start_without_meeting};
 use crate::job::{Instance, Job, Member, is_queued_behind};
 use hosts::host_parts;
 use hta_base::units::{Ns, Span};
-use hta_trace::collective::Call;
+use hta_trace::collective::CollectiveCall;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Copy)]
@@ -121,7 +121,7 @@ enum EndDependency {
     Instances(u32, u32),
 }
 
-struct Node {
+struct ReplayNode {
     member: Member,
     /// Index of the lane of its part.
     lane: u32,
@@ -153,7 +153,7 @@ enum NodeEvent {
 }
 
 pub(crate) struct Replay {
-    nodes: Vec<Node>,
+    nodes: Vec<ReplayNode>,
     /// All events, in order of measured time.
     order: Vec<(u32, NodeEvent)>,
     /// Instances that ends need.
@@ -512,7 +512,7 @@ fn one_instance(job: &Job, i: &Instance, id: u32, me: Member, ids: &HashMap<Memb
 }
 
 /// Nodes of one part, in the order in which it was ready for its calls.
-fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
+fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<ReplayNode>) {
     let p = &job.parts[part as usize];
     let calls = &p.calls.calls;
     let on = |t: Ns| job.aligned(part, t);
@@ -539,7 +539,7 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
             let member = Member { part, call: i as u32 };
             let behind = before_on_stream.get(&i).copied();
             let start = behind.map_or(on(t), |q| on(t.max(calls[q].span.end)));
-            nodes.push(Node {
+            nodes.push(ReplayNode {
                 member,
                 lane: lane as u32,
                 base,
@@ -563,7 +563,7 @@ fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<Node>) {
 }
 
 /// For each call of a device the previous one on its stream, if the call started right after that one's end.
-fn before_on_stream(calls: &[Call], order: &[usize]) -> HashMap<usize, usize> {
+fn before_on_stream(calls: &[CollectiveCall], order: &[usize]) -> HashMap<usize, usize> {
     let mut by_start: Vec<usize> = order.iter().copied().filter(|i| !calls[*i].on_host).collect();
     by_start.sort_by_key(|&i| (calls[i].stream, calls[i].span.start, i));
     let is_queued = |w: &&[usize]| is_queued_behind(&calls[w[0]], &calls[w[1]]);

@@ -1,6 +1,6 @@
 //! The order in which the events of a replay are computed.
 
-use crate::job::replay::{Base, EndDependency, HostBase, Node, NodeEvent, Replay};
+use crate::job::replay::{Base, EndDependency, HostBase, NodeEvent, Replay, ReplayNode};
 use hta_base::units::Ns;
 
 impl Replay {
@@ -12,7 +12,7 @@ impl Replay {
         const SUBMIT: usize = NodeEvent::Submit as usize;
         const READY: usize = NodeEvent::Ready as usize;
         const START: usize = NodeEvent::Start as usize;
-        let measured = |n: &Node| {
+        let measured = |n: &ReplayNode| {
             // Not before its base, which may end slightly later within the tolerance.
             [n.end, n.host.map_or(n.ready, |h| h.submit), n.ready.max(n.ready - n.local), n.start]
         };

@@ -1,7 +1,7 @@
 //! The replay of a job, made once: every gain of a repair is what it says when exactly that is removed.
 
 use crate::job::delay::StepKey;
-use crate::job::replay::{Limits, Removed, Replay, StepEnds};
+use crate::job::replay::{Removed, Replay, ReplayLimits, StepEnds};
 use crate::job::{Job, Member};
 use hta_base::units::{Ns, percent};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl ReplayedJob {
     }
 
     /// The job and its steps without network, and without hosts.
-    pub(crate) fn limits(&self) -> Option<(Limits, Vec<(StepKey, Limits)>)> {
+    pub(crate) fn limits(&self) -> Option<(ReplayLimits, Vec<(StepKey, ReplayLimits)>)> {
         let (all, of_steps) = self.replay.limits()?;
         Some((all, self.replay.steps.iter().copied().zip(of_steps).collect()))
     }

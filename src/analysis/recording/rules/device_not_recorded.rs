@@ -1,7 +1,7 @@
 //! Work was launched on the device of a rank, but none of it is recorded. Nothing is told about this device, and the rank
 //! is in no share, mean or sum. Lengths of steps are those of its host, which may run ahead of the device.
 
-use crate::facts::vendor::Vendor;
+use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::{NOT_RECORDED, RecordingRow};
 use crate::recording::limit::Limit;
@@ -18,9 +18,9 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
 
 fn limit(r: &RecordingRow) -> Limit {
     let count = fmt_count(r.launch_count);
-    let activity = match Vendor::named(r.vendor) {
-        Vendor::Nvidia => "ProfilerActivity.CUDA, and check that no other tool uses CUPTI at the same time",
-        Vendor::Amd => "ProfilerActivity.CUDA, and check that no other tool uses roctracer or rocprofiler",
+    let activity = match DeviceVendor::named(r.vendor) {
+        DeviceVendor::Nvidia => "ProfilerActivity.CUDA, and check that no other tool uses CUPTI at the same time",
+        DeviceVendor::Amd => "ProfilerActivity.CUDA, and check that no other tool uses roctracer or rocprofiler",
         _ => "the activity of the device (such as ProfilerActivity.XPU)",
     };
     Limit {

@@ -31,7 +31,7 @@ pub struct Recorded<'a, 'r> {
     pub(crate) job: &'a Job,
 }
 
-pub struct Rule {
+pub struct RecordingRule {
     pub name: &'static str,
     /// Text of its file.
     source: &'static str,
@@ -39,7 +39,7 @@ pub struct Rule {
     pub(crate) find: fn(&Recorded) -> Vec<Limit>,
 }
 
-impl Rule {
+impl RecordingRule {
     /// What it means, in Markdown.
     pub fn text(&self) -> String {
         let head = self.source.lines().map_while(|l| l.strip_prefix("//!"));
@@ -50,7 +50,7 @@ impl Rule {
 macro_rules! rules {
     ($($name:ident),+ $(,)?) => {
         /// The rules. Where several limit the same, the reason of an earlier one is said.
-        pub const RULES: &[Rule] = &[$(Rule {
+        pub const RULES: &[RecordingRule] = &[$(RecordingRule {
             name: stringify!($name),
             source: include_str!(concat!(stringify!($name), ".rs")),
             find: $name::find,

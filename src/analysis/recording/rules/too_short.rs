@@ -1,7 +1,7 @@
 //! Fewer than 100 GPU activities are recorded of every rank, which take less than 10 ms together: too little for a
 //! statement about a job.
 
-use crate::facts::vendor::Vendor;
+use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::NOT_RECORDED;
 use crate::recording::limit::Limit;
@@ -21,7 +21,7 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
     let Some(most) = most.filter(|r| {
         r.activity_count < LEAST
             && r.gpu_sum_ns < LEAST_NS
-            && r.vendor != Vendor::Host.name()
+            && r.vendor != DeviceVendor::Host.name()
             && r.device_state != NOT_RECORDED
     }) else {
         return Vec::new();

@@ -19,10 +19,10 @@
 //!
 //! Surprising:
 //! - Since 2.19, NCCL names its kernels `ncclDevKernel_*`: then there is no candidate, and HTA raises an exception. So
-//!   for every trace of recent years the faithful result is [`Refused::NoKernel`]. With [`Choice::prefix`], a caller
+//!   for every trace of recent years the faithful result is [`HtaException::NoKernel`]. With [`Choice::prefix`], a caller
 //!   can select the kernels that HTA means.
 //! - HTA orders ranks with equal points by numpy's unstable sort: the order of its list, and at the cut even the set of
-//!   ranks, depends on the machine. Here the lowest of them comes first; [`Stragglers::tied`] says that a tie decides
+//!   ranks, depends on the machine. Here the lowest of them comes first; [`HeuristicStragglers::tied`] says that a tie decides
 //!   which ranks are named.
 //! - The last step is dropped by the start of the last row named `ProfilerStep*`. A GPU-side annotation of the last
 //!   step starts later than the host's, so if there are such annotations, a part of the last step is kept: it counts as
@@ -46,7 +46,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// An event with a duration and a category other than `Trace`.
 #[derive(Debug, Clone)]
-pub(crate) struct Row<'a> {
+pub(crate) struct HeuristicEvent<'a> {
     /// Position in `traceEvents`, counting rows that are left out. Only whether it is 0 matters.
     pub(crate) id: u32,
     pub(crate) name: &'a str,
@@ -66,7 +66,7 @@ pub(crate) struct Rank<'a> {
     /// True if any `ts` in the file is written with a fraction (also as `12.0`). Times are then rounded, see `load`.
     pub(crate) fractional: bool,
     /// In file order.
-    pub(crate) rows: Vec<Row<'a>>,
+    pub(crate) rows: Vec<HeuristicEvent<'a>>,
 }
 
 /// Arguments of `get_potential_stragglers`, and one argument of `TraceAnalysis`.
@@ -90,7 +90,7 @@ impl Default for Choice {
 
 /// HTA's result (`ranks`), and the values that lead to it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Stragglers {
+pub(crate) struct HeuristicStragglers {
     /// Ranks with the most points first; of equal points, the lowest rank first.
     pub(crate) ranks: Vec<i64>,
     /// True if the first rank that is left out has as many points as the last one that is named.
@@ -119,7 +119,7 @@ pub(crate) struct Start {
 
 /// The cases in which HTA raises an exception.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum HtaException {
     /// A name starts with `ProfilerStep` but has no `#` and number after it (`AttributeError` while loading).
     StepName(String),
     /// None of the chosen steps exists (`ValueError: invalid value for argument`).
@@ -133,24 +133,24 @@ pub(crate) enum Refused {
     TooFew { step: i64, ranks: usize, asked: usize },
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for HtaException {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Refused::StepName(name) => write!(f, "no step number in \"{name}\""),
-            Refused::NoStep { asked: None, .. } => write!(f, "no profiler step"),
-            Refused::NoStep { asked: Some(asked), available } => {
+            HtaException::StepName(name) => write!(f, "no step number in \"{name}\""),
+            HtaException::NoStep { asked: None, .. } => write!(f, "no profiler step"),
+            HtaException::NoStep { asked: Some(asked), available } => {
                 write!(f, "none of the profiler steps {asked:?} is among {available:?}")
             }
-            Refused::NoKernel => write!(f, "no communication kernel of 1 % of a step"),
-            Refused::NoSpread => write!(f, "no communication kernel on two ranks in one step"),
-            Refused::TooFew { step, ranks, asked } => {
+            HtaException::NoKernel => write!(f, "no communication kernel of 1 % of a step"),
+            HtaException::NoSpread => write!(f, "no communication kernel on two ranks in one step"),
+            HtaException::TooFew { step, ranks, asked } => {
                 write!(f, "{asked} candidates asked for, but step {step} has {ranks} ranks to choose from")
             }
         }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for HtaException {}
 
 /// Step -> rank -> start and length.
 type ByStep = BTreeMap<i64, BTreeMap<i64, (f64, f64)>>;
@@ -158,8 +158,8 @@ type ByStep = BTreeMap<i64, BTreeMap<i64, (f64, f64)>>;
 /// Computes HTA's result.
 ///
 /// # Errors
-/// When HTA raises an exception; see [`Refused`].
-pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<Stragglers, Refused> {
+/// When HTA raises an exception; see [`HtaException`].
+pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<HeuristicStragglers, HtaException> {
     let loaded = load(ranks, options.include_last)?;
     let available = &loaded.steps;
     let chosen: BTreeSet<i64> = match &options.steps {
@@ -168,11 +168,11 @@ pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Resu
     };
     if chosen.is_empty() {
         let available = available.iter().copied().collect();
-        return Err(Refused::NoStep { asked: options.steps.clone(), available });
+        return Err(HtaException::NoStep { asked: options.steps.clone(), available });
     }
 
     let selected = || {
-        let in_chosen = |r: &&Loaded<'_>| r.step.is_some_and(|s| chosen.contains(&s));
+        let in_chosen = |r: &&HeuristicRow<'_>| r.step.is_some_and(|s| chosen.contains(&s));
         loaded.ranks.iter().flat_map(move |(rank, rows)| rows.iter().filter(in_chosen).map(move |r| (*rank, r)))
     };
     let steps: BTreeSet<i64> = selected().filter_map(|(_, r)| r.step).collect();
@@ -203,8 +203,8 @@ pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Resu
     }
     let key = match widest {
         Some((key, _)) => key,
-        None if last_of.is_empty() => return Err(Refused::NoKernel),
-        None => return Err(Refused::NoSpread),
+        None if last_of.is_empty() => return Err(HtaException::NoKernel),
+        None => return Err(HtaException::NoSpread),
     };
 
     let asked = usize::try_from(options.candidates.max(1)).unwrap_or(usize::MAX);
@@ -215,7 +215,7 @@ pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Resu
         let mut latest: Vec<f64> = of_step.values().map(|(ts, _)| normalized(*ts)).collect();
         latest.sort_by(|a, b| b.total_cmp(a));
         let Some(threshold) = latest.get(asked - 1) else {
-            return Err(Refused::TooFew { step: *step, ranks: of_step.len(), asked });
+            return Err(HtaException::TooFew { step: *step, ranks: of_step.len(), asked });
         };
         for (rank, (ts, dur)) in of_step {
             let late = normalized(*ts) >= *threshold;
@@ -229,7 +229,7 @@ pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Resu
     // The sort is stable, so of equal points the lowest rank comes first.
     let mut ordered = points.clone();
     ordered.sort_by_key(|(_, points)| Reverse(*points));
-    Ok(Stragglers {
+    Ok(HeuristicStragglers {
         ranks: ordered.iter().take(asked).map(|p| p.0).collect(),
         tied: ordered.get(asked).is_some_and(|next| next.1 == ordered[asked - 1].1),
         stream: key.0,
@@ -241,7 +241,7 @@ pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Resu
 }
 
 /// A row of HTA's table. Times are in microseconds from the first event of all ranks.
-struct Loaded<'a> {
+struct HeuristicRow<'a> {
     name: &'a str,
     ts: f64,
     dur: f64,
@@ -249,11 +249,11 @@ struct Loaded<'a> {
     step: Option<i64>,
 }
 
-struct Table<'a> {
+struct HeuristicTable<'a> {
     /// Numbers of the steps whose own row is kept.
     steps: BTreeSet<i64>,
     /// Rows of each rank, in file order.
-    ranks: BTreeMap<i64, Vec<Loaded<'a>>>,
+    ranks: BTreeMap<i64, Vec<HeuristicRow<'a>>>,
 }
 
 /// Loads rows like HTA's loader, as far as it matters here.
@@ -267,7 +267,7 @@ struct Table<'a> {
 /// - If all ranks together have two or more names that contain `ProfilerStep`, then in each rank a row that is not a
 ///   device row is kept if it starts before the last such step row, and a device row is kept if some other row that is
 ///   kept has its correlation.
-fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<Table<'a>, Refused> {
+fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<HeuristicTable<'a>, HtaException> {
     let mut files: BTreeMap<i64, &Rank<'a>> = BTreeMap::new();
     for file in ranks {
         files.insert(file.rank, file);
@@ -275,13 +275,13 @@ fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<Table<'a>, Refused
     let is_step: HashSet<&str> =
         files.values().flat_map(|f| &f.rows).map(|r| r.name).filter(|n| n.contains("ProfilerStep")).collect();
 
-    let mut read: BTreeMap<i64, Vec<(Loaded<'a>, bool, i64)>> = BTreeMap::new();
+    let mut read: BTreeMap<i64, Vec<(HeuristicRow<'a>, bool, i64)>> = BTreeMap::new();
     for (rank, file) in &files {
         read.insert(*rank, rows_with_steps(file)?);
     }
     let origin = read.values().flatten().map(|(r, _, _)| r.ts).fold(f64::INFINITY, f64::min);
 
-    let mut table = Table { steps: BTreeSet::new(), ranks: BTreeMap::new() };
+    let mut table = HeuristicTable { steps: BTreeSet::new(), ranks: BTreeMap::new() };
     for (rank, mut rows) in read {
         let step_rows = || rows.iter().filter(|(r, device, _)| !device && is_step.contains(r.name));
         let last_start = step_rows().map(|(r, _, _)| r.ts - origin).fold(f64::NAN, f64::max);
@@ -292,7 +292,7 @@ fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<Table<'a>, Refused
         }
         if is_step.len() >= 2 {
             // A rank without steps loses all rows, because no number is less than NaN.
-            let stays = |r: &Loaded<'_>| if include_last { r.ts <= last_end } else { r.ts < last_start };
+            let stays = |r: &HeuristicRow<'_>| if include_last { r.ts <= last_end } else { r.ts < last_start };
             let kept: HashSet<i64> = rows
                 .iter()
                 .filter(|(r, device, _)| !device && stays(r))
@@ -300,7 +300,7 @@ fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<Table<'a>, Refused
                 .collect();
             rows.retain(|(r, device, correlation)| if *device { kept.contains(correlation) } else { stays(r) });
         }
-        let rows: Vec<Loaded<'a>> = rows.into_iter().map(|(r, _, _)| r).collect();
+        let rows: Vec<HeuristicRow<'a>> = rows.into_iter().map(|(r, _, _)| r).collect();
         for r in rows.iter().filter(|r| r.name.starts_with("ProfilerStep")) {
             table.steps.insert(step_number(r.name)?);
         }
@@ -310,7 +310,7 @@ fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<Table<'a>, Refused
 }
 
 /// The rows of a file with their steps. For each row also whether it is a device row, and its correlation.
-fn rows_with_steps<'a>(file: &Rank<'a>) -> Result<Vec<(Loaded<'a>, bool, i64)>, Refused> {
+fn rows_with_steps<'a>(file: &Rank<'a>) -> Result<Vec<(HeuristicRow<'a>, bool, i64)>, HtaException> {
     let times: Vec<(f64, f64)> = file
         .rows
         .iter()
@@ -324,8 +324,9 @@ fn rows_with_steps<'a>(file: &Rank<'a>) -> Result<Vec<(Loaded<'a>, bool, i64)>, 
         steps.push((*ts, ts + dur, step_number(r.name)?));
     }
     let step_at = |ts: f64| steps.iter().rev().find(|s| s.0 <= ts && ts < s.1).map(|s| s.2);
-    let is_device =
-        |r: &Row<'_>| (r.stream >= 0 && r.correlation >= 0) || r.name == "Event Sync" || r.name == "Context Sync";
+    let is_device = |r: &HeuristicEvent<'_>| {
+        (r.stream >= 0 && r.correlation >= 0) || r.name == "Event Sync" || r.name == "Context Sync"
+    };
 
     // The last launch with a correlation is used. Event 0 and events on a stream do not count as launches.
     let mut launches: HashMap<i64, Option<i64>> = HashMap::new();
@@ -340,19 +341,19 @@ fn rows_with_steps<'a>(file: &Rank<'a>) -> Result<Vec<(Loaded<'a>, bool, i64)>, 
             _ if device => launches.get(&r.correlation).copied().flatten(),
             _ => None,
         };
-        (Loaded { name: r.name, ts: *ts, dur: *dur, stream: r.stream, step }, device, r.correlation)
+        (HeuristicRow { name: r.name, ts: *ts, dur: *dur, stream: r.stream, step }, device, r.correlation)
     });
     Ok(rows.collect())
 }
 
 /// The step number, such as 15 in `ProfilerStep#15` or `ProfilerStep # 15`.
-fn step_number(name: &str) -> Result<i64, Refused> {
+fn step_number(name: &str) -> Result<i64, HtaException> {
     let digits = name
         .strip_prefix("ProfilerStep")
         .and_then(|rest| rest.trim_start().strip_prefix('#'))
         .map(|rest| rest.trim_start())
         .map(|rest| &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())]);
-    digits.and_then(|d| d.parse().ok()).ok_or_else(|| Refused::StepName(name.to_string()))
+    digits.and_then(|d| d.parse().ok()).ok_or_else(|| HtaException::StepName(name.to_string()))
 }
 
 /// Sample standard deviation, summed like in pandas (Welford); NaN for a single value. NaN values are ignored.

@@ -22,12 +22,12 @@ table! {
     }
 }
 
-pub(crate) struct Stragglers;
+pub(crate) struct HtaStragglers;
 
-impl Analysis for Stragglers {
+impl Analysis for HtaStragglers {
     fn about(&self) -> About {
         About {
-            kept_tables: &[rows::Events::SPEC],
+            kept_tables: &[rows::StragglerEvents::SPEC],
             // HTA does not compare clocks. The ranks are joined only to compute the clocks in the table `ranks`, as for hta's
             // own `stragglers`.
             joins_ranks: true,

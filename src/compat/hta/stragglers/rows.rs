@@ -1,6 +1,6 @@
 //! The rows of a rank that HTA's straggler heuristic reads, as a table of the rank's partial.
 
-use crate::hta::stragglers::heuristic::{Rank, Row};
+use crate::hta::stragglers::heuristic::{HeuristicEvent, Rank};
 use hta_analysis::api::Partial;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 table! {
     /// Input of HTA's straggler heuristic: one row per event.
-    pub(super) struct Events, EventRow = "compat_hta_straggler_events" by "event_id" {
+    pub(super) struct StragglerEvents, StragglerEventRow = "compat_hta_straggler_events" by "event_id" {
         event_id: u32, "", "the event, as in `events`";
         name: Text, "", "name";
         ts_ns: i64, "ns", "start as in the file, without its base time";
@@ -27,7 +27,7 @@ pub(super) fn rows(trace: &RankTrace) -> Batch {
     let base = trace.meta.base_ns.unwrap_or(0);
     let quoted: HashSet<(u32, Arg)> = c.args.quoted_ids.iter().copied().collect();
     let (mut stream, mut correlation) = (c.args.cursor(Arg::Stream), c.args.cursor(Arg::Correlation));
-    let mut table = Events::default();
+    let mut table = StragglerEvents::default();
     for row in 0..c.len() {
         let event_id = row as u32;
         let (stream, correlation) = (stream.get(event_id), correlation.get(event_id));
@@ -36,7 +36,7 @@ pub(super) fn rows(trace: &RankTrace) -> Batch {
             continue;
         }
         let number = |v: Option<u64>, arg| v.filter(|_| !quoted.contains(&(event_id, arg))).map_or(-1, |v| v as i64);
-        table.push(EventRow {
+        table.push(StragglerEventRow {
             event_id,
             name: trace.text(c.name(row)),
             ts_ns: c.ts[row] - base,
@@ -51,11 +51,18 @@ pub(super) fn rows(trace: &RankTrace) -> Batch {
 
 /// Reads the rows of a rank back from its partial. Returns `None` if the partial has no table of [`rows`].
 pub(super) fn rank(partial: &Partial) -> Option<Rank<'_>> {
-    let table = partial.table(Events::SPEC)?;
-    let fractional = Events::rows(table).next().is_some_and(|r| r.is_fractional);
-    Some(Rank { rank: i64::from(partial.rank), fractional, rows: Events::rows(table).map(row).collect() })
+    let table = partial.table(StragglerEvents::SPEC)?;
+    let fractional = StragglerEvents::rows(table).next().is_some_and(|r| r.is_fractional);
+    Some(Rank { rank: i64::from(partial.rank), fractional, rows: StragglerEvents::rows(table).map(row).collect() })
 }
 
-fn row(r: EventRow<'_>) -> Row<'_> {
-    Row { id: r.event_id, name: r.name, ts: r.ts_ns, dur: r.dur_ns, stream: r.stream, correlation: r.correlation }
+fn row(r: StragglerEventRow<'_>) -> HeuristicEvent<'_> {
+    HeuristicEvent {
+        id: r.event_id,
+        name: r.name,
+        ts: r.ts_ns,
+        dur: r.dur_ns,
+        stream: r.stream,
+        correlation: r.correlation,
+    }
 }

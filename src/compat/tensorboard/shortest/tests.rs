@@ -16,31 +16,31 @@ fn rounded_mean(sum: i64, count: i64) -> i64 {
     down + i64::from(up)
 }
 
-fn operator(name: &str, span: Range, kernels: &[Range], elements: i64) -> Operator {
+fn operator(name: &str, span: PluginRange, kernels: &[PluginRange], elements: i64) -> CollectiveOperator {
     let bytes = operator_bytes(&[vec![elements]], &["float"]).unwrap();
-    Operator { name: name.to_string(), span, kernels: kernels.to_vec(), bytes, step: Some(0) }
+    CollectiveOperator { name: name.to_string(), span, kernels: kernels.to_vec(), bytes, step: Some(0) }
 }
 
-fn worker(end: i64, operators: Vec<Operator>, compute: &[Range]) -> Worker {
+fn worker(end: i64, operators: Vec<CollectiveOperator>, compute: &[PluginRange]) -> PluginWorker {
     let communication = operators.iter().flat_map(|o| std::iter::once(o.span).chain(o.kernels.clone())).collect();
-    Worker { operators, steps: vec![("0".to_string(), 0, end)], compute: compute.to_vec(), communication }
+    PluginWorker { operators, steps: vec![("0".to_string(), 0, end)], compute: compute.to_vec(), communication }
 }
 
 fn overlap(view: &WorkerView) -> [[i64; 4]; 2] {
-    let row = |o: Overlap| [o.compute_only, o.overlap, o.communication_only, o.other];
+    let row = |o: PluginOverlap| [o.compute_only, o.overlap, o.communication_only, o.other];
     [row(view.overlap[0]), row(view.overlap_all)]
 }
 
 fn wait(view: &WorkerView) -> [[i64; 2]; 2] {
     assert_eq!(view.wait.len(), 1);
     assert_eq!(view.wait[0].0, Some(0));
-    let row = |w: Wait| [w.transfer, w.synchronizing];
+    let row = |w: PluginWait| [w.transfer, w.synchronizing];
     [row(view.wait[0].1), row(view.wait_all)]
 }
 
 /// [name, calls, bytes, mean bytes, latency, mean latency, transfer, mean transfer], as in the golden results.
 fn rows(view: &WorkerView) -> Vec<(&str, [i64; 7])> {
-    let row = |t: &Totals| {
+    let row = |t: &CommOpTotals| {
         let mean = |sum| rounded_mean(sum, t.calls);
         [t.calls, t.bytes, mean(t.bytes), t.latency, mean(t.latency), t.transfer, mean(t.transfer)]
     };
@@ -94,8 +94,8 @@ fn nccl_golden() {
 }
 
 /// The host ranges of the two gloo data sets. They are out of order, because they are recorded per thread.
-fn gloo(compute: [&[Range]; 2]) -> [Worker; 2] {
-    let operators = |broadcast: [Range; 3], all_reduce: [Range; 2]| {
+fn gloo(compute: [&[PluginRange]; 2]) -> [PluginWorker; 2] {
+    let operators = |broadcast: [PluginRange; 3], all_reduce: [PluginRange; 2]| {
         let all = all_reduce.into_iter().map(|r| operator("gloo:all_reduce", r, &[], ALL_REDUCE));
         all.chain(broadcast.into_iter().map(|r| operator("gloo:broadcast", r, &[], BROADCAST))).collect()
     };
@@ -105,7 +105,7 @@ fn gloo(compute: [&[Range]; 2]) -> [Worker; 2] {
     ]
 }
 
-fn assert_gloo(view: &View) {
+fn assert_gloo(view: &DistributedView) {
     let [a, b] = [&view.workers[0], &view.workers[1]];
     assert_eq!(wait(a), [[75, 34]; 2]);
     assert_eq!(wait(b), [[78, 20]; 2]);
@@ -163,8 +163,10 @@ fn transfer_is_the_union_of_the_last_parts() {
 
 #[test]
 fn disagreement_is_said() {
-    let one =
-        |n: usize| Worker { operators: vec![operator("gloo:reduce", (0, 1), &[], 1); n], ..worker(1, vec![], &[]) };
+    let one = |n: usize| PluginWorker {
+        operators: vec![operator("gloo:reduce", (0, 1), &[], 1); n],
+        ..worker(1, vec![], &[])
+    };
     let err = shortest(&[one(3), one(3), one(2)]).unwrap_err();
     assert_eq!(err, "numbers of collective operators differ: 3 (worker 0), 3 (worker 1), 2 (worker 2)");
     assert_eq!(shortest(&[one(1), one(0)]).unwrap_err(), "worker 1 has no collective operator");
@@ -176,7 +178,7 @@ fn disagreement_is_said() {
 
 #[test]
 fn bad_ranges_are_refused() {
-    let of = |r: Range| worker(9, vec![operator("gloo:reduce", r, &[], 1)], &[]);
+    let of = |r: PluginRange| worker(9, vec![operator("gloo:reduce", r, &[], 1)], &[]);
     for bad in [(2, 1), (i64::MIN, 0), (0, i64::MAX)] {
         assert!(shortest(&[of(bad)]).unwrap_err().starts_with("worker 0: operator 0 (gloo:reduce) has the range"));
     }
@@ -187,7 +189,7 @@ fn bad_ranges_are_refused() {
     inverted.compute = vec![(5, 4)];
     assert!(shortest(&[inverted]).unwrap_err().contains("compute"));
     let mut heavy = of((0, 1));
-    heavy.operators.push(Operator { bytes: i64::MAX, ..heavy.operators[0].clone() });
+    heavy.operators.push(CollectiveOperator { bytes: i64::MAX, ..heavy.operators[0].clone() });
     assert!(shortest(&[heavy]).unwrap_err().contains("bytes"));
 }
 
@@ -204,7 +206,7 @@ fn steps_and_their_mean() {
     let spans = [(1, 3), (9, 11), (12, 13), (26, 29), (40, 41)];
     assert_eq!(steps_of(&spans, &w.steps), [Some(0), None, Some(1), Some(2), None]);
     for (span, step) in spans.iter().zip(steps_of(&spans, &w.steps)) {
-        w.operators.push(Operator { step, ..operator("gloo:reduce", *span, &[], 1) });
+        w.operators.push(CollectiveOperator { step, ..operator("gloo:reduce", *span, &[], 1) });
         w.communication.push(*span);
     }
     let view = shortest(&[w.clone(), w]).unwrap();
@@ -212,12 +214,12 @@ fn steps_and_their_mean() {
     // The two operators outside every step form a group; the two steps named 7 are merged.
     let transfers: Vec<_> = v.wait.iter().map(|(s, w)| (*s, w.transfer)).collect();
     assert_eq!(transfers, [(Some(0), 5), (None, 3), (Some(1), 1)]);
-    assert_eq!(v.wait_all, Wait { transfer: 3, synchronizing: 0 });
-    assert_eq!(v.overlap[0], Overlap { compute_only: 3, overlap: 2, communication_only: 1, other: 4 });
-    assert_eq!(v.overlap[1], Overlap { compute_only: 1, overlap: 0, communication_only: 2, other: 12 });
-    assert_eq!(v.overlap[2], Overlap { compute_only: 0, overlap: 0, communication_only: 3, other: 2 });
+    assert_eq!(v.wait_all, PluginWait { transfer: 3, synchronizing: 0 });
+    assert_eq!(v.overlap[0], PluginOverlap { compute_only: 3, overlap: 2, communication_only: 1, other: 4 });
+    assert_eq!(v.overlap[1], PluginOverlap { compute_only: 1, overlap: 0, communication_only: 2, other: 12 });
+    assert_eq!(v.overlap[2], PluginOverlap { compute_only: 0, overlap: 0, communication_only: 3, other: 2 });
     // 4 / 3, 2 / 3, 6 / 3, 18 / 3, truncated.
-    assert_eq!(v.overlap_all, Overlap { compute_only: 1, overlap: 0, communication_only: 2, other: 6 });
+    assert_eq!(v.overlap_all, PluginOverlap { compute_only: 1, overlap: 0, communication_only: 2, other: 6 });
 }
 
 #[test]

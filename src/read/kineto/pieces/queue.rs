@@ -4,13 +4,13 @@
 //! the current one, and then leave. They must not wait, because a waiting helper might block the work of another rank
 //! on its stack, for which the first thread may be waiting (for memory, for example).
 
-use crate::kineto::pieces::Piece;
+use crate::kineto::pieces::ReadPiece;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Condvar, Mutex};
 
 /// The result of reading a piece; `None` if it did not begin at its guess.
-pub(crate) type PieceResult = io::Result<Option<Box<Piece>>>;
+pub(crate) type PieceResult = io::Result<Option<Box<ReadPiece>>>;
 
 /// What the thread that loads the file does next.
 pub(crate) enum Next {
@@ -23,8 +23,8 @@ pub(crate) enum Next {
     Failed,
 }
 
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct PieceQueue {
+    state: Mutex<PieceQueueState>,
     /// Notified when a piece is finished.
     finished: Condvar,
     /// Number of pieces that may be taken and not yet appended.
@@ -33,7 +33,7 @@ pub(crate) struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct PieceQueueState {
     taken: usize,
     joined: usize,
     /// Finished pieces that are not yet appended.
@@ -43,15 +43,15 @@ struct State {
     has_failed: bool,
 }
 
-impl State {
-    fn take(&mut self, queue: &Queue) -> Option<usize> {
+impl PieceQueueState {
+    fn take(&mut self, queue: &PieceQueue) -> Option<usize> {
         let is_there = !self.is_over && self.taken < queue.pieces && self.taken < self.joined + queue.ahead;
         self.taken += usize::from(is_there);
         is_there.then(|| self.taken - 1)
     }
 }
 
-impl Queue {
+impl PieceQueue {
     pub(crate) fn new(pieces: usize, ahead: usize) -> Self {
         Self { state: Mutex::default(), finished: Condvar::new(), ahead, pieces }
     }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn helpers_go_when_nothing_near_is_left_and_pieces_are_handed_out_in_order() {
-        let queue = Queue::new(5, 2);
+        let queue = PieceQueue::new(5, 2);
         assert_eq!(queue.hire(8), 2);
         assert_eq!((queue.help(), queue.help()), (Some(0), Some(1)));
         // The third piece is too far ahead, and helpers do not wait.

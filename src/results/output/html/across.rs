@@ -1,12 +1,12 @@
 //! Sections that compare ranks: stragglers, bandwidth of collectives, and the estimated gain of repairs.
 
-use crate::output::html::axis::{Axis, Step};
+use crate::output::html::axis::{PageAxis, PageStep};
 use crate::output::html::breakdown::{Heat, SIDE};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section, missing};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
-use hta_analysis::stragglers::tables::{Causes, Delays, Findings};
+use hta_analysis::stragglers::tables::{Delays, StragglerCauses, StragglerTable};
 use hta_analysis::what_if::WhatIfs;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;
@@ -25,14 +25,14 @@ columns! {
 }
 
 columns! {
-    Verdict of Findings {
+    Verdict of StragglerTable {
         pattern: Text, ranks: Text, gain_per_step_ns: i64, gain_pct: Option<f64>, steps: Text, late_step_count: u32,
         behind_ranks: Option<Text>, cause: Option<Text>, cause_name: Option<Text>, cause_ns: Option<i64>,
     }
 }
 
 columns! {
-    Cause of Causes {
+    Cause of StragglerCauses {
         delta_ns: i64, rank, step, step_label, cause: Text, name: Option<Text>, op: Option<Text>, frame: Option<Text>,
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> 
     let (mut all_ranks, mut all_steps) = (BTreeSet::new(), BTreeSet::new());
     let there = results.read::<Delay>(|r| {
         all_ranks.insert(r.rank);
-        all_steps.extend(Step::new(r.step, r.step_label));
+        all_steps.extend(PageStep::new(r.step, r.step_label));
     })?;
     if all_steps.is_empty() {
         return Ok(Section::without(match (there, ranks) {
@@ -77,10 +77,10 @@ pub(crate) fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> 
             }
         }));
     }
-    let (ranks, steps) = (Axis::new(&all_ranks, SIDE), Axis::new(&all_steps, SIDE));
+    let (ranks, steps) = (PageAxis::new(&all_ranks, SIDE), PageAxis::new(&all_steps, SIDE));
     let mut heat = Heat::<4>::new(&ranks, &steps);
     results.read::<Delay>(|r| {
-        if let (Some(step), None) = (Step::new(r.step, r.step_label), r.process_group) {
+        if let (Some(step), None) = (PageStep::new(r.step, r.step_label), r.process_group) {
             heat.add(&ranks, &steps, r.rank, &step, [r.gain_ns, r.excess_ns, r.imposed_wait_ns, r.wait_ns]);
         }
     })?;
@@ -140,7 +140,7 @@ fn verdicts(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> 
 }
 
 fn causes(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    type Listed = (i64, u32, Option<Step>, [Option<String>; 4]);
+    type Listed = (i64, u32, Option<PageStep>, [Option<String>; 4]);
     let mut found: Vec<Listed> = Vec::new();
     let (mut left, mut left_ns) = (0, 0);
     let mut drop_small = |found: &mut Vec<Listed>, most: usize| {
@@ -152,7 +152,7 @@ fn causes(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     };
     results.read::<Cause>(|r| {
         let names = [Some(r.cause), r.name, r.op, r.frame].map(|n| n.map(str::to_string));
-        found.push((r.delta_ns, r.rank, Step::new(r.step, r.step_label), names));
+        found.push((r.delta_ns, r.rank, PageStep::new(r.step, r.step_label), names));
         if found.len() > 64 * MOST_VERDICTS {
             drop_small(&mut found, MOST_VERDICTS);
         }

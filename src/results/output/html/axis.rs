@@ -5,27 +5,27 @@ use std::hash::Hash;
 
 /// Identifies a step across ranks, by its label or else by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Step {
+pub(crate) enum PageStep {
     Label(i64),
     Index(u32),
 }
 
-impl Step {
+impl PageStep {
     pub(crate) fn new(index: Option<u32>, label: Option<i64>) -> Option<Self> {
-        label.map(Step::Label).or(index.map(Step::Index))
+        label.map(PageStep::Label).or(index.map(PageStep::Index))
     }
 }
 
-impl std::fmt::Display for Step {
+impl std::fmt::Display for PageStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Step::Label(n) => write!(f, "{n}"),
-            Step::Index(n) => write!(f, "@{n}"),
+            PageStep::Label(n) => write!(f, "{n}"),
+            PageStep::Index(n) => write!(f, "@{n}"),
         }
     }
 }
 
-pub(crate) struct Axis<T> {
+pub(crate) struct PageAxis<T> {
     places: HashMap<T, usize>,
     /// First and last item of each place.
     ends: Vec<(T, T)>,
@@ -33,7 +33,7 @@ pub(crate) struct Axis<T> {
     pub(crate) joined: usize,
 }
 
-impl<T: Copy + Ord + Hash + std::fmt::Display> Axis<T> {
+impl<T: Copy + Ord + Hash + std::fmt::Display> PageAxis<T> {
     /// An axis with at most `most` places.
     pub(crate) fn new(all: &BTreeSet<T>, most: usize) -> Self {
         let joined = all.len().div_ceil(most.max(1)).max(1);
@@ -73,12 +73,12 @@ mod tests {
 
     #[test]
     fn consecutive_ranks_share_a_place_when_there_are_too_many() {
-        let axis = Axis::new(&(0..10u32).collect(), 4);
+        let axis = PageAxis::new(&(0..10u32).collect(), 4);
         assert_eq!((axis.len(), axis.joined), (4, 3));
         assert_eq!(axis.label(0), "0-2");
         assert_eq!(axis.label(3), "9");
         assert_eq!(axis.place(&5), Some(1));
-        let few = Axis::new(&(0..3u32).collect(), 4);
+        let few = PageAxis::new(&(0..3u32).collect(), 4);
         assert_eq!((few.len(), few.joined, few.label(2)), (3, 1, "2".to_string()));
     }
 }

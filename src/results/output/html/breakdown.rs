@@ -1,7 +1,7 @@
 //! The sections on the time breakdown by rank and by step, and the lanes that other sections use. A lane is one device
 //! of one rank. Its figures are sums over its full steps, or over its span if it has no full step.
 
-use crate::output::html::axis::{Axis, Step};
+use crate::output::html::axis::{PageAxis, PageStep};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
@@ -40,7 +40,7 @@ impl Window<'_> {
 
 /// One device of one rank.
 #[derive(Debug, Clone, Default)]
-pub struct Lane {
+pub struct PageLane {
     /// Number of full steps; if 0, the span is used.
     pub(crate) full: u32,
     partial: u32,
@@ -50,7 +50,7 @@ pub struct Lane {
     capture: Option<(i64, i64)>,
 }
 
-impl Lane {
+impl PageLane {
     /// Number of windows in its sums.
     pub(crate) fn windows(&self) -> u32 {
         self.full.max(1)
@@ -69,15 +69,15 @@ impl Lane {
 
 /// All lanes, and their steps.
 #[derive(Default)]
-pub(crate) struct Lanes {
-    pub(crate) lanes: BTreeMap<LaneKey, Lane>,
+pub(crate) struct PageLanes {
+    pub(crate) lanes: BTreeMap<LaneKey, PageLane>,
     pub(crate) ranks: BTreeSet<u32>,
-    steps: BTreeMap<Step, StepSums>,
+    steps: BTreeMap<PageStep, StepSums>,
     is_cpu: bool,
     is_gpu: bool,
 }
 
-impl Lanes {
+impl PageLanes {
     /// Whether a row of a table with windows belongs to the windows that are used for its lane.
     pub(crate) fn counts(&self, lane: &LaneKey, scope: &str, is_partial: Option<bool>) -> bool {
         let full = self.lanes.get(lane).is_some_and(|l| l.full > 0);
@@ -85,7 +85,7 @@ impl Lanes {
     }
 
     /// The lanes that are listed, those with the least compute first.
-    pub(crate) fn listed(&self) -> Vec<(&LaneKey, &Lane)> {
+    pub(crate) fn listed(&self) -> Vec<(&LaneKey, &PageLane)> {
         let mut all: Vec<_> = self.lanes.iter().collect();
         all.sort_by_key(|(key, lane)| (Reverse(lane.without_compute()), **key));
         all.truncate(MOST_LANES);
@@ -111,8 +111,8 @@ fn add(to: &mut WindowParts, parts: &WindowParts) {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
-    let mut all = Lanes::default();
+pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError> {
+    let mut all = PageLanes::default();
     let there = results.read::<Window>(|w| {
         let key = (w.rank, w.device);
         let lane = all.lanes.entry(key).or_default();
@@ -129,7 +129,7 @@ pub(crate) fn lanes(results: &Results) -> Result<Option<Lanes>, ResultsError> {
             // report uses it too.
             "step" if lane.capture == Some((w.ts_ns, w.dur_ns)) => {}
             "step" => {
-                let Some(step) = Step::new(w.step, w.step_label) else { return };
+                let Some(step) = PageStep::new(w.step, w.step_label) else { return };
                 let none = || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
                 let step = all.steps.entry(step).or_insert_with(none);
                 if w.is_partial == Some(true) {
@@ -171,7 +171,7 @@ pub(crate) const LANE: [Heading; 3] = [
 ];
 
 /// Cells of the columns that identify a lane.
-pub(crate) fn lane_cells(key: &LaneKey, lane: &Lane) -> [Cell; 3] {
+pub(crate) fn lane_cells(key: &LaneKey, lane: &PageLane) -> [Cell; 3] {
     [key.0.into(), key.1.into(), lane.windows().into()]
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn lane_cells(key: &LaneKey, lane: &Lane) -> [Cell; 3] {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<Section, ResultsError> {
     let listed = lanes.listed();
     let headings: Vec<Heading> = LANE.iter().chain(&PARTS).copied().collect();
     let mut by_lane = Grid::new("temporal_breakdown", &headings);
@@ -226,14 +226,14 @@ pub(crate) fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Re
     if lanes.steps.is_empty() {
         return Ok(section);
     }
-    let axis = Axis::new(&lanes.steps.keys().copied().collect(), MOST_STEPS);
+    let axis = PageAxis::new(&lanes.steps.keys().copied().collect(), MOST_STEPS);
     let section = section.with("steps", by_step(lanes, &axis, texts));
     let (cells, lengths) = by_window(results, lanes, texts)?;
     let section = section.with("cells", cells);
     Ok(if lanes.ranks.len() > 1 { section.with("lengths", lengths) } else { section })
 }
 
-fn by_step(lanes: &Lanes, axis: &Axis<Step>, texts: &mut Texts) -> Grid {
+fn by_step(lanes: &PageLanes, axis: &PageAxis<PageStep>, texts: &mut Texts) -> Grid {
     let mut headings: Vec<Heading> = vec![
         ("step", "step", CellType::Text, "number in the step's name; @n: its place in time"),
         ("windows", "ranks", CellType::Count, "full steps that the sums are over, one for each device of a rank"),
@@ -282,10 +282,10 @@ fn by_step(lanes: &Lanes, axis: &Axis<Step>, texts: &mut Texts) -> Grid {
 }
 
 /// Grids of single windows by lane, and of step times by rank.
-fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Grid, Grid), ResultsError> {
+fn by_window(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<(Grid, Grid), ResultsError> {
     let longest = lanes.lanes.values().map(|l| (l.full + l.partial) as usize).max().unwrap_or(0).max(1);
     let room = (MOST_CELLS / longest).max(1);
-    let mut worst: Vec<(&LaneKey, &Lane)> = lanes.lanes.iter().collect();
+    let mut worst: Vec<(&LaneKey, &PageLane)> = lanes.lanes.iter().collect();
     worst.sort_by_key(|(key, lane)| (Reverse(lane.without_compute()), **key));
     let chosen: BTreeSet<LaneKey> = worst.iter().take(room).map(|(k, _)| **k).collect();
 
@@ -302,11 +302,12 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
     ];
     headings.extend(PARTS);
     let mut cells = Grid::new("temporal_breakdown", &headings);
-    let (ranks, steps) = (Axis::new(&lanes.ranks, SIDE), Axis::new(&lanes.steps.keys().copied().collect(), SIDE));
+    let (ranks, steps) =
+        (PageAxis::new(&lanes.ranks, SIDE), PageAxis::new(&lanes.steps.keys().copied().collect(), SIDE));
     let mut lengths = Heat::<1>::new(&ranks, &steps);
     let (mut left, mut left_parts) = (0, [0; 5]);
     results.read::<Window>(|w| {
-        let (Some(step), "step") = (Step::new(w.step, w.step_label), w.scope) else { return };
+        let (Some(step), "step") = (PageStep::new(w.step, w.step_label), w.scope) else { return };
         let (key, found) = ((w.rank, w.device), w.parts());
         if lanes.lanes.get(&key).is_some_and(|l| l.capture == Some((w.ts_ns, w.dur_ns))) {
             return;
@@ -343,26 +344,33 @@ fn by_window(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<(Gri
 /// Values by rank and step; the largest counts if several share a place.
 pub(crate) struct Heat<const N: usize> {
     width: usize,
-    cells: Vec<Option<Place<N>>>,
+    cells: Vec<Option<LaneSums<N>>>,
 }
 
 #[derive(Clone)]
-struct Place<const N: usize> {
+struct LaneSums<const N: usize> {
     count: u32,
     sums: [i64; N],
     most: (i64, u32),
 }
 
 impl<const N: usize> Heat<N> {
-    pub(crate) fn new(ranks: &Axis<u32>, steps: &Axis<Step>) -> Self {
+    pub(crate) fn new(ranks: &PageAxis<u32>, steps: &PageAxis<PageStep>) -> Self {
         Self { width: steps.len(), cells: vec![None; ranks.len() * steps.len()] }
     }
 
     /// Adds the values of a rank in a step. The first value decides which rank is named for a place.
-    pub(crate) fn add(&mut self, ranks: &Axis<u32>, steps: &Axis<Step>, rank: u32, step: &Step, values: [i64; N]) {
+    pub(crate) fn add(
+        &mut self,
+        ranks: &PageAxis<u32>,
+        steps: &PageAxis<PageStep>,
+        rank: u32,
+        step: &PageStep,
+        values: [i64; N],
+    ) {
         let (Some(y), Some(x)) = (ranks.place(&rank), steps.place(step)) else { return };
         let Some(place) = self.cells.get_mut(y * self.width + x) else { return };
-        let place = place.get_or_insert(Place { count: 0, sums: [0; N], most: (i64::MIN, rank) });
+        let place = place.get_or_insert(LaneSums { count: 0, sums: [0; N], most: (i64::MIN, rank) });
         place.count += 1;
         place.sums.iter_mut().zip(values).for_each(|(a, b)| *a += b);
         place.most = place.most.max((values.first().copied().unwrap_or(0), rank));
@@ -372,8 +380,8 @@ impl<const N: usize> Heat<N> {
         self,
         table: &'static str,
         values: &[Heading],
-        ranks: &Axis<u32>,
-        steps: &Axis<Step>,
+        ranks: &PageAxis<u32>,
+        steps: &PageAxis<PageStep>,
         texts: &mut Texts,
     ) -> Grid {
         let mut headings: Vec<Heading> = vec![

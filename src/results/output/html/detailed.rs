@@ -1,6 +1,6 @@
 //! Ranks that a section shows one by one where there is no room for all.
 
-use crate::output::html::overview::Ranks;
+use crate::output::html::overview::PageRanks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::Findings;
 use hta_base::table::schema::Text;
@@ -14,7 +14,7 @@ columns! {
 ///
 /// # Errors
 /// When the table of causes is damaged.
-pub(crate) fn detailed_ranks(results: &Results, ranks: &Ranks, most: usize) -> Result<Vec<u32>, ResultsError> {
+pub(crate) fn detailed_ranks(results: &Results, ranks: &PageRanks, most: usize) -> Result<Vec<u32>, ResultsError> {
     let all: Vec<u32> = ranks.captures.keys().copied().collect();
     if all.len() <= most {
         return Ok(all);

@@ -15,7 +15,7 @@
 
 use crate::output::html::detailed::detailed_ranks;
 use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
-use crate::output::html::overview::Ranks;
+use crate::output::html::overview::PageRanks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use hta_analysis::ops::flame::{Flame, OTHER, SMALL};
@@ -41,7 +41,7 @@ columns! {
 
 /// A tree whose nodes are matched by their names.
 #[derive(Default)]
-struct Tree {
+struct NamedTree {
     names: StackTree<(StrId, StrId)>,
     nodes: Vec<FlameNode>,
     /// By number of a row of the rank that is being read: its node.
@@ -49,7 +49,7 @@ struct Tree {
     rank: Option<u32>,
 }
 
-impl Tree {
+impl NamedTree {
     /// Adds a row of a rank. Rows come by rank, parents first.
     fn add(&mut self, r: &Node, interner: &mut Interner) {
         if self.rank != Some(r.rank) {
@@ -105,11 +105,11 @@ impl Tree {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
     let chosen = detailed_ranks(results, ranks, MOST_RANKS)?;
     let mut interner = Interner::default();
-    let mut all = Tree::default();
-    let mut single: Vec<(u32, Tree)> = chosen.iter().map(|rank| (*rank, Tree::default())).collect();
+    let mut all = NamedTree::default();
+    let mut single: Vec<(u32, NamedTree)> = chosen.iter().map(|rank| (*rank, NamedTree::default())).collect();
     let there = results.read::<Node>(|r| {
         all.add(&r, &mut interner);
         if let Some((_, tree)) = single.iter_mut().find(|(rank, _)| *rank == r.rank) {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn nodes_of_ranks_with_the_same_path_are_one() {
         let mut interner = Interner::default();
-        let mut tree = Tree::default();
+        let mut tree = NamedTree::default();
         let row = |rank, parent, name, host_self_ns| Node {
             rank,
             parent,

@@ -159,8 +159,8 @@ impl Grid {
 
 impl Serialize for Grid {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        struct Columns<'a>(&'a Heading, &'a [Cell], Option<&'a [Cell]>);
-        impl Serialize for Columns<'_> {
+        struct GridColumns<'a>(&'a Heading, &'a [Cell], Option<&'a [Cell]>);
+        impl Serialize for GridColumns<'_> {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 let (name, title, kind, doc) = self.0;
                 let mut map = to.serialize_map(None)?;
@@ -176,8 +176,8 @@ impl Serialize for Grid {
             }
         }
         let base = |i: usize| self.base.get(i).and_then(Option::as_deref);
-        let columns: Vec<Columns> =
-            self.columns.iter().enumerate().map(|(i, (h, cells))| Columns(h, cells, base(i))).collect();
+        let columns: Vec<GridColumns> =
+            self.columns.iter().enumerate().map(|(i, (h, cells))| GridColumns(h, cells, base(i))).collect();
         let mut grid = to.serialize_struct("Grid", 6)?;
         grid.serialize_field("table", self.table)?;
         grid.serialize_field("rows", &self.len())?;

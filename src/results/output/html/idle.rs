@@ -1,6 +1,6 @@
 //! The section on idle time: by cause, and by what the host did while the device waited for it.
 
-use crate::output::html::breakdown::{LANE, LaneKey, Lanes, lane_cells};
+use crate::output::html::breakdown::{LANE, LaneKey, PageLanes, lane_cells};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section, missing};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
@@ -37,14 +37,14 @@ columns! {
 }
 
 /// Idle time, host wait, kernel wait and other, ns.
-type Causes = [i64; 4];
+type LaneIdle = [i64; 4];
 
 /// The section on idle time.
 ///
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn section(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut causes: BTreeMap<LaneKey, Causes> = BTreeMap::new();
+pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut causes: BTreeMap<LaneKey, LaneIdle> = BTreeMap::new();
     let there = results.read::<Window>(|w| {
         let lane = (w.rank, w.device);
         if w.stream.is_none() && lanes.counts(&lane, w.scope, w.is_partial) {

@@ -1,7 +1,7 @@
 //! The section on iterations of an inference engine over time, by phase.
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
-use crate::output::html::overview::Ranks;
+use crate::output::html::overview::PageRanks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use hta_analysis::iterations::tables::IterationsTable;
@@ -19,7 +19,7 @@ columns! {
 
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut count = 0usize;
     let there = results.read::<Iteration>(|_| count += 1)?;
     if count == 0 {

@@ -2,7 +2,7 @@
 //! peak, and the steps.
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
-use crate::output::html::overview::Ranks;
+use crate::output::html::overview::PageRanks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use hta_analysis::memory::tables::{MemoryContent, MemoryCurve, MemoryPeaks, MemorySteps};
@@ -46,8 +46,8 @@ columns! {
 }
 
 /// A peak of the capture, as it is listed.
-struct Listed {
-    place: Place,
+struct ListedPeak {
+    place: PageDevice,
     peak: i64,
     base: i64,
     total: Option<i64>,
@@ -61,13 +61,13 @@ struct Listed {
 
 /// A device of a rank.
 #[derive(Clone, PartialEq, Eq)]
-struct Place {
+struct PageDevice {
     rank: u32,
     device_type: String,
     device: Option<i64>,
 }
 
-impl Place {
+impl PageDevice {
     fn is(&self, rank: u32, device_type: &str, device: Option<i64>) -> bool {
         self.rank == rank && self.device == device && self.device_type == device_type
     }
@@ -81,13 +81,13 @@ impl Place {
 ///
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut listed: Vec<Listed> = Vec::new();
+pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut listed: Vec<ListedPeak> = Vec::new();
     let there = results.read::<Peak>(|r| {
         if r.scope == "capture" {
             let texts = [r.phase, r.trigger_op, r.trigger_site].map(|t| t.map(str::to_string));
-            listed.push(Listed {
-                place: Place { rank: r.rank, device_type: r.device_type.to_string(), device: r.device },
+            listed.push(ListedPeak {
+                place: PageDevice { rank: r.rank, device_type: r.device_type.to_string(), device: r.device },
                 peak: r.peak_bytes,
                 base: r.base_bytes.unwrap_or(0),
                 total: r.device_total_bytes.filter(|total| *total > 0),
@@ -100,7 +100,7 @@ pub(crate) fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Re
             });
         }
     })?;
-    let share = |l: &Listed| l.total.map(|total| i128::from(l.peak) * (1 << 20) / i128::from(total));
+    let share = |l: &ListedPeak| l.total.map(|total| i128::from(l.peak) * (1 << 20) / i128::from(total));
     listed.sort_by_key(|l| (Reverse(share(l)), l.place.device.is_none(), Reverse(l.peak), l.place.rank));
     let Some(first) = listed.first() else {
         let none = "No memory was recorded: profile_memory=True records it.";
@@ -127,7 +127,7 @@ pub(crate) fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Re
     Ok(section)
 }
 
-fn peaks(listed: &[Listed], start: i64, texts: &mut Texts) -> Grid {
+fn peaks(listed: &[ListedPeak], start: i64, texts: &mut Texts) -> Grid {
     let mut grid = Grid::new(
         "memory_peaks",
         &[
@@ -167,7 +167,7 @@ fn peaks(listed: &[Listed], start: i64, texts: &mut Texts) -> Grid {
 }
 
 /// The lowest and highest level of each stretch of time. A level holds until the next record.
-fn curve(results: &Results, of: &Listed, start: i64, length: i64) -> Result<Grid, ResultsError> {
+fn curve(results: &Results, of: &ListedPeak, start: i64, length: i64) -> Result<Grid, ResultsError> {
     let width = (length.max(1) as u64).div_ceil(STRETCHES as u64) as i64;
     let used = (length / width.max(1) + 1).clamp(1, STRETCHES);
     let mut ends: Vec<Option<(i64, i64)>> = vec![None; used as usize];
@@ -209,7 +209,7 @@ fn curve(results: &Results, of: &Listed, start: i64, length: i64) -> Result<Grid
 }
 
 /// What holds the peak, by each kind of holder.
-fn content(results: &Results, of: &Listed, texts: &mut Texts) -> Result<Grid, ResultsError> {
+fn content(results: &Results, of: &ListedPeak, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new(
         "memory_content",
         &[
@@ -237,7 +237,7 @@ fn content(results: &Results, of: &Listed, texts: &mut Texts) -> Result<Grid, Re
     Ok(grid)
 }
 
-fn steps(results: &Results, of: &Listed, start: i64) -> Result<Grid, ResultsError> {
+fn steps(results: &Results, of: &ListedPeak, start: i64) -> Result<Grid, ResultsError> {
     let mut starts: Vec<(Option<u32>, i64)> = Vec::new();
     results.read::<Peak>(|r| {
         if r.scope == "step" && of.place.is(r.rank, r.device_type, r.device) {

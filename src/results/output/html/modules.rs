@@ -10,7 +10,7 @@
 
 use crate::output::html::detailed::detailed_ranks;
 use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
-use crate::output::html::overview::Ranks;
+use crate::output::html::overview::PageRanks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use hta_analysis::ops::modules::ModulesTable;
@@ -34,7 +34,7 @@ columns! {
 
 /// What the modules of one path take.
 #[derive(Default)]
-struct Sums {
+struct ModuleSums {
     name: String,
     /// Path of the module around it; empty for an outermost one.
     around: String,
@@ -47,7 +47,7 @@ struct Sums {
     last_rank: Option<u32>,
 }
 
-impl Sums {
+impl ModuleSums {
     fn gpu(&self) -> i64 {
         self.forward[2] + self.backward.map_or(0, |b| b[0])
     }
@@ -55,14 +55,14 @@ impl Sums {
 
 /// The modules of all ranks, or of one.
 #[derive(Default)]
-struct Tree(BTreeMap<String, Sums>);
+struct ModuleTree(BTreeMap<String, ModuleSums>);
 
-impl Tree {
+impl ModuleTree {
     fn add(&mut self, r: &Module) {
         if !self.0.contains_key(r.path) {
             // The name of a module may have a slash.
             let around = r.path.strip_suffix(r.name).and_then(|p| p.strip_suffix('/')).unwrap_or_default();
-            let fresh = Sums { name: r.name.to_string(), around: around.to_string(), ..Sums::default() };
+            let fresh = ModuleSums { name: r.name.to_string(), around: around.to_string(), ..ModuleSums::default() };
             self.0.insert(r.path.to_string(), fresh);
         }
         let Some(sums) = self.0.get_mut(r.path) else { return };
@@ -146,10 +146,10 @@ impl Tree {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn section(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut single: Vec<(u32, Tree)> =
-        detailed_ranks(results, ranks, MOST_RANKS)?.into_iter().map(|rank| (rank, Tree::default())).collect();
-    let mut all = Tree::default();
+pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut single: Vec<(u32, ModuleTree)> =
+        detailed_ranks(results, ranks, MOST_RANKS)?.into_iter().map(|rank| (rank, ModuleTree::default())).collect();
+    let mut all = ModuleTree::default();
     let there = results.read::<Module>(|r| {
         all.add(&r);
         if let Some((_, tree)) = single.iter_mut().find(|(rank, _)| *rank == r.rank) {
@@ -221,8 +221,8 @@ mod tests {
     ///       act  gpu  1
     ///     head   gpu  8
     /// ```
-    fn tree() -> Tree {
-        let mut tree = Tree::default();
+    fn tree() -> ModuleTree {
+        let mut tree = ModuleTree::default();
         for rank in 0..2 {
             for m in [
                 module(rank, "net", "net", [50, 5], Some(10)),

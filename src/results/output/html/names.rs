@@ -8,7 +8,7 @@ use crate::output::html::work;
 use hta_analysis::ops::anomalies::Anomalies;
 use hta_analysis::ops::call_tree::CallTree;
 use hta_analysis::ops::operators::Operators;
-use hta_analysis::patterns::tables::Repeats;
+use hta_analysis::patterns::tables::RepeatsTable;
 use hta_base::table::schema::Text;
 
 /// Largest number of names listed in each table.
@@ -19,7 +19,7 @@ const MOST_SEQUENCES: usize = 80;
 const SEQUENCE: usize = 12;
 
 columns! {
-    Pattern of Repeats {
+    Pattern of RepeatsTable {
         rank, length: u32, names: Text, gpu_ns: i64, count: u64, gap_ns: i64, idle_ns: i64, extent_ns: i64,
     }
 }

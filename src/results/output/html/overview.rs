@@ -53,7 +53,7 @@ columns! {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn record_note(results: &Results, ranks: &Ranks) -> Result<Option<String>, ResultsError> {
+pub(crate) fn record_note(results: &Results, ranks: &PageRanks) -> Result<Option<String>, ResultsError> {
     let (mut noted, mut lost) = (Vec::new(), BTreeMap::new());
     results.read::<Recorded>(|r| {
         if r.device_state != RECORDED {
@@ -106,14 +106,14 @@ pub(crate) struct Capture {
 }
 
 #[derive(Default)]
-pub struct Ranks {
+pub struct PageRanks {
     pub(crate) set: SetSummary,
     /// Captures of the ranks, on the common clock.
     pub(crate) captures: BTreeMap<u32, Capture>,
     pub(crate) offsets: BTreeMap<u32, i64>,
 }
 
-impl Ranks {
+impl PageRanks {
     /// Whether all ranks were recorded at the same time, so that one time axis can show them.
     pub(crate) fn are_together(&self) -> bool {
         let first = self.captures.values().map(|c| c.first).max();
@@ -125,8 +125,8 @@ impl Ranks {
 ///
 /// # Errors
 /// When the table is damaged.
-pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(Ranks, Section), ResultsError> {
-    let mut all = Ranks::default();
+pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(PageRanks, Section), ResultsError> {
+    let mut all = PageRanks::default();
     let mut grid = Grid::new(
         "ranks",
         &[

@@ -1,7 +1,7 @@
 //! Assembles the page: the data as JSON from which no name can break out, embedded in our HTML, style and scripts.
 
 use crate::output::html::against::Against;
-use crate::output::html::breakdown::Lanes;
+use crate::output::html::breakdown::PageLanes;
 use crate::output::html::grid::{Section, Sections};
 use crate::output::html::overview::SetSummary;
 use crate::output::html::results::{Results, ResultsError};
@@ -145,17 +145,17 @@ fn gather_all(
 ) -> Result<(Gathered, Option<Baseline>, PageTexts), ResultsError> {
     let mut texts = PageTexts::default();
     let Some(against) = against else {
-        return Ok((gather(results, |_| Kept::Shown, Room::WHOLE, &mut texts)?, None, texts));
+        return Ok((gather(results, |_| KeptSection::Shown, Room::WHOLE, &mut texts)?, None, texts));
     };
-    let mut gathered = gather(results, |_| Kept::Shown, Room::FIRST, &mut texts)?;
+    let mut gathered = gather(results, |_| KeptSection::Shown, Room::FIRST, &mut texts)?;
     let mut own = Texts::default();
     let mut compared = against.section(&mut own)?;
     compared.place_texts(&texts.add(own));
     gathered.sections.push(("compare", compared));
     let kept = |name: &str| match (COMPARED.contains(&name), beside::has_keys(name)) {
-        (true, _) => Kept::Shown,
-        (false, true) => Kept::Beside,
-        (false, false) => Kept::Not,
+        (true, _) => KeptSection::Shown,
+        (false, true) => KeptSection::Beside,
+        (false, false) => KeptSection::Not,
     };
     let Gathered { set, mut sections } = gather(against.base(), kept, Room::SECOND, &mut texts)?;
     beside::add(&mut gathered.sections, &sections);
@@ -166,7 +166,7 @@ fn gather_all(
 
 /// What the page has of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum KeptSection {
     /// All of it.
     Shown,
     /// Figures beside those of another run: its texts are those that the page has already.
@@ -177,7 +177,7 @@ enum Kept {
 /// Gathers the sections that `kept` selects, and adds the texts of those that are shown to those of the page.
 fn gather(
     results: &Results,
-    kept: impl Fn(&str) -> Kept,
+    kept: impl Fn(&str) -> KeptSection,
     room: Room,
     shown: &mut PageTexts,
 ) -> Result<Gathered, ResultsError> {
@@ -188,7 +188,7 @@ fn gather(
         Err(ResultsError::Column { .. }) if room == Room::SECOND => None,
         lanes => lanes?,
     };
-    let in_lanes = |section: fn(&Results, &Lanes, &mut Texts) -> Made, texts: &mut Texts| match &lanes {
+    let in_lanes = |section: fn(&Results, &PageLanes, &mut Texts) -> Made, texts: &mut Texts| match &lanes {
         Some(lanes) => section(results, lanes, texts),
         None => Ok(Section::without(NO_WINDOWS)),
     };
@@ -225,14 +225,15 @@ fn gather(
         };
         Ok((name, section, texts))
     };
-    let parts: Vec<(&str, SectionBuilder)> = parts.into_iter().filter(|(name, _)| kept(name) != Kept::Not).collect();
+    let parts: Vec<(&str, SectionBuilder)> =
+        parts.into_iter().filter(|(name, _)| kept(name) != KeptSection::Not).collect();
     let mut sections = Vec::with_capacity(parts.len() + 1);
     let made: Vec<Result<(&str, Section, Texts), ResultsError>> =
         parts.into_par_iter().with_max_len(1).map(one).collect();
     inventory.place_texts(&shown.add(of_ranks));
     for made in made {
         let (name, mut section, texts) = made?;
-        let places = if kept(name) == Kept::Shown { shown.add(texts) } else { shown.find(&texts) };
+        let places = if kept(name) == KeptSection::Shown { shown.add(texts) } else { shown.find(&texts) };
         section.place_texts(&places);
         sections.push((name, section));
     }

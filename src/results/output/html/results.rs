@@ -2,7 +2,7 @@
 //! not depend on the size of the job.
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use hta_base::table::schema::{Batch, Cell, TableSpec};
+use hta_base::table::schema::{Batch, ColumnType, TableSpec};
 use hta_base::table::typed::Values;
 use hta_read::files::{Location, Stored};
 use parquet::arrow::ProjectionMask;
@@ -165,7 +165,10 @@ pub trait Picked {
 }
 
 /// A column by its name and declared type.
-pub(crate) fn column<'a, C: Cell>(batch: &'a RecordBatch, name: &'static str) -> Result<C::Column<'a>, &'static str> {
+pub(crate) fn column<'a, C: ColumnType>(
+    batch: &'a RecordBatch,
+    name: &'static str,
+) -> Result<C::Column<'a>, &'static str> {
     let array = batch.column_by_name(name).filter(|c| C::NULLABLE || c.null_count() == 0);
     array.and_then(C::Column::of).ok_or(name)
 }
@@ -175,7 +178,7 @@ pub(crate) fn column<'a, C: Cell>(batch: &'a RecordBatch, name: &'static str) ->
 macro_rules! columns {
     ($row:ident of $table:ty { $($col:ident $(: $ty:ty)?),+ $(,)? }) => {
         #[derive(Clone, Copy)]
-        pub struct $row<'a> { $($col: <hta_base::column!(ty $col $(: $ty)?) as hta_base::table::schema::Cell>::In<'a>,)+ }
+        pub struct $row<'a> { $($col: <hta_base::column!(ty $col $(: $ty)?) as hta_base::table::schema::ColumnType>::In<'a>,)+ }
 
         impl $crate::output::html::results::Picked for $row<'static> {
             const TABLE: &'static str = <$table>::SPEC.name;
@@ -196,8 +199,8 @@ macro_rules! columns {
         }
 
         // This compiles only if the table declares these columns with these types.
-        const _: for<'a> fn(hta_base::table::schema::Columns<'a, $table>) = |table| {
-            $(let _: <hta_base::column!(ty $col $(: $ty)?) as hta_base::table::schema::Cell>::Column<'_> = table.$col;)+
+        const _: for<'a> fn(hta_base::table::schema::ColumnsOf<'a, $table>) = |table| {
+            $(let _: <hta_base::column!(ty $col $(: $ty)?) as hta_base::table::schema::ColumnType>::Column<'_> = table.$col;)+
         };
     };
 }

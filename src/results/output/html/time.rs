@@ -1,9 +1,9 @@
 //! Sections over time: utilization of the devices, and the critical path of the steps.
 
-use crate::output::html::axis::{Axis, Step};
-use crate::output::html::breakdown::{LaneKey, Lanes};
+use crate::output::html::axis::{PageAxis, PageStep};
+use crate::output::html::breakdown::{LaneKey, PageLanes};
 use crate::output::html::grid::{CellType, Grid, Heading, Section, missing};
-use crate::output::html::overview::Ranks;
+use crate::output::html::overview::PageRanks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
@@ -39,13 +39,13 @@ columns! {
 
 /// A running mean over time.
 #[derive(Clone, Copy, Default)]
-struct Mean {
+struct TimeMean {
     /// Sum of value times duration.
     sum: f64,
     length: i64,
 }
 
-impl Mean {
+impl TimeMean {
     fn add(&mut self, value: f64, length: i64) {
         self.sum += value * length as f64;
         self.length += length;
@@ -61,7 +61,7 @@ impl Mean {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn utilization(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
     let together = ranks.are_together();
     let captures = ranks.captures.values();
     let origin = if together { captures.clone().map(|c| c.first).min().unwrap_or(0) } else { 0 };
@@ -77,15 +77,15 @@ pub(crate) fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -
         offset + if together { origin } else { first }
     };
     let all: BTreeSet<u32> = ranks.captures.keys().copied().collect();
-    let axis = Axis::new(&all, MOST_ROWS);
-    let mut busy: BTreeMap<usize, Vec<Mean>> = BTreeMap::new();
+    let axis = PageAxis::new(&all, MOST_ROWS);
+    let mut busy: BTreeMap<usize, Vec<TimeMean>> = BTreeMap::new();
     let (mut of_all, mut occupancy) = (
-        [vec![Mean::default(); STRETCHES as usize], vec![Mean::default(); STRETCHES as usize]],
-        vec![Mean::default(); STRETCHES as usize],
+        [vec![TimeMean::default(); STRETCHES as usize], vec![TimeMean::default(); STRETCHES as usize]],
+        vec![TimeMean::default(); STRETCHES as usize],
     );
     let mut extremes: Vec<Option<(f64, f64)>> = vec![None; STRETCHES as usize];
-    let mut lane: (Option<LaneKey>, Vec<Mean>) = (None, Vec::new());
-    let finish = |lane: &mut (Option<LaneKey>, Vec<Mean>), extremes: &mut Vec<Option<(f64, f64)>>| {
+    let mut lane: (Option<LaneKey>, Vec<TimeMean>) = (None, Vec::new());
+    let finish = |lane: &mut (Option<LaneKey>, Vec<TimeMean>), extremes: &mut Vec<Option<(f64, f64)>>| {
         for (e, mean) in extremes.iter_mut().zip(std::mem::take(&mut lane.1)) {
             if let Some(v) = mean.value() {
                 *e = Some(e.map_or((v, v), |(a, b)| (a.min(v), b.max(v))));
@@ -100,7 +100,7 @@ pub(crate) fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -
         let start = r.ts_ns - start_of(r.rank);
         if counter == "gpu_utilization_ratio" && lane.0 != Some((r.rank, r.device)) {
             finish(&mut lane, &mut extremes);
-            lane = (Some((r.rank, r.device)), vec![Mean::default(); STRETCHES as usize]);
+            lane = (Some((r.rank, r.device)), vec![TimeMean::default(); STRETCHES as usize]);
         }
         for at in (start / width).max(0)..=((start + dur - 1) / width).min(STRETCHES - 1) {
             let part = (start + dur).min((at + 1) * width) - start.max(at * width);
@@ -108,13 +108,13 @@ pub(crate) fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -
             if part <= 0 {
                 continue;
             }
-            let add = |means: &mut Vec<Mean>| means.get_mut(i).into_iter().for_each(|m| m.add(value, part));
+            let add = |means: &mut Vec<TimeMean>| means.get_mut(i).into_iter().for_each(|m| m.add(value, part));
             match counter {
                 "gpu_utilization_ratio" => {
                     add(&mut of_all[0]);
                     add(&mut lane.1);
                     if let Some(place) = axis.place(&r.rank) {
-                        add(busy.entry(place).or_insert_with(|| vec![Mean::default(); STRETCHES as usize]));
+                        add(busy.entry(place).or_insert_with(|| vec![TimeMean::default(); STRETCHES as usize]));
                     }
                 }
                 "sm_efficiency_ratio" => add(&mut of_all[1]),
@@ -187,9 +187,9 @@ pub(crate) fn utilization(results: &Results, ranks: &Ranks, texts: &mut Texts) -
 
 /// When each step ran: from the first start to the last end on the ranks, on the axis of the utilization.
 fn steps_in_time(results: &Results, start_of: impl Fn(u32) -> i64, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut extents: BTreeMap<Step, (i64, i64)> = BTreeMap::new();
+    let mut extents: BTreeMap<PageStep, (i64, i64)> = BTreeMap::new();
     results.read::<StepWindow>(|r| {
-        let Some(step) = Step::new(r.step, r.step_label).filter(|_| r.scope != "span") else { return };
+        let Some(step) = PageStep::new(r.step, r.step_label).filter(|_| r.scope != "span") else { return };
         let start = r.ts_ns - start_of(r.rank);
         let extent = extents.entry(step).or_insert((start, start + r.dur_ns));
         *extent = (extent.0.min(start), extent.1.max(start + r.dur_ns));
@@ -216,7 +216,7 @@ fn steps_in_time(results: &Results, start_of: impl Fn(u32) -> i64, texts: &mut T
 /// When the table is damaged.
 pub(crate) fn critical_path(
     results: &Results,
-    lanes: Option<&Lanes>,
+    lanes: Option<&PageLanes>,
     texts: &mut Texts,
 ) -> Result<Section, ResultsError> {
     let mut classes: Tally<2, 4> = Tally::default();

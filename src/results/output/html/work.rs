@@ -66,7 +66,7 @@ pub(crate) fn categories(results: &Results, texts: &mut Texts) -> Result<Grid, R
 
 /// One operator in the roofline.
 #[derive(Default)]
-struct Point {
+struct RooflinePoint {
     busy: i64,
     count: u64,
     flops: f64,
@@ -80,7 +80,7 @@ struct Point {
 /// # Errors
 /// When the table is damaged.
 pub(crate) fn roofline(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut points: BTreeMap<String, Point> = BTreeMap::new();
+    let mut points: BTreeMap<String, RooflinePoint> = BTreeMap::new();
     results.read::<Worked>(|r| {
         let known = r.flops.zip(r.bytes).filter(|(f, b)| *f > 0 && *b > 0 && r.work_busy_ns > 0 && r.scope != "step");
         if let Some((flops, bytes)) = known {
@@ -132,7 +132,7 @@ pub(crate) fn roofline(results: &Results, texts: &mut Texts) -> Result<Grid, Res
 /// When the table is damaged.
 pub(crate) fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     #[derive(Default)]
-    struct Device {
+    struct RooflineDevice {
         name: String,
         number: String,
         peaks: [Option<f64>; 2],
@@ -142,7 +142,7 @@ pub(crate) fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, 
         used: f64,
         covered: f64,
     }
-    let mut all: BTreeMap<(bool, u32, Option<i64>), Device> = BTreeMap::new();
+    let mut all: BTreeMap<(bool, u32, Option<i64>), RooflineDevice> = BTreeMap::new();
     results.read::<Utilization>(|r| {
         if r.matrix_flops == 0 || !matches!(r.scope, "step" | "span") {
             return;

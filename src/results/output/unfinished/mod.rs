@@ -30,16 +30,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const MOST_TRIES: usize = 1000;
 
 /// Outputs of this process.
-struct Writing {
+struct WrittenOutputs {
     /// Unfinished folders and files.
     open: BTreeSet<PathBuf>,
     /// The last output that was completed.
     placed: Option<PathBuf>,
 }
 
-static WRITING: Mutex<Writing> = Mutex::new(Writing { open: BTreeSet::new(), placed: None });
+static WRITING: Mutex<WrittenOutputs> = Mutex::new(WrittenOutputs { open: BTreeSet::new(), placed: None });
 
-fn writing() -> MutexGuard<'static, Writing> {
+fn writing() -> MutexGuard<'static, WrittenOutputs> {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -2,9 +2,9 @@
 
 use crate::partial::constant::constant;
 use crate::partial::state::{ERAS, SET, SOURCES, spec_of};
-use crate::partial::tables::{Contents, FileRow, Files, MappedRanks, PartialRow, Partials, Tallies};
-use crate::run::MappedRank;
-use crate::store::{INVENTORY, PART, PartialStore, Place, RANK, StateTable, StoredPartial};
+use crate::partial::tables::{FileRow, Files, PartialContents, PartialRanks, PartialRow, Partials, Tallies};
+use crate::run::RankResults;
+use crate::store::{INVENTORY, PART, PartialStore, RANK, StateTable, StoredPartial, StoredRows};
 use arrow_array::RecordBatch;
 use hta_analysis::job::RankSummary;
 use hta_analysis::registry::ANALYSES;
@@ -65,14 +65,14 @@ pub struct Seen {
 }
 
 /// Files and ranks of one partial.
-pub struct State {
+pub struct PartialState {
     pub files: Vec<Seen>,
     /// In order of rank. Their places refer to rows of `tables` until these are moved into a store.
-    pub ranks: Vec<MappedRank>,
+    pub ranks: Vec<RankResults>,
     tables: Vec<StateTable>,
 }
 
-impl State {
+impl PartialState {
     /// Moves the tables of the ranks into a store.
     ///
     /// # Errors
@@ -96,33 +96,33 @@ impl State {
 ///
 /// # Errors
 /// The first invalid cell.
-pub fn state(stored: Vec<StateTable>) -> Result<State, InvalidCell> {
-    let mut tables = Tables(stored.into_iter().map(|s| ((s.of, s.spec.name), (s, 0))).collect());
-    let of_rows = tables.0.get(&(SET, MappedRanks::SPEC.name)).map_or(Vec::new(), |(s, _)| s.ranks.clone());
-    let list = tables.rest(MappedRanks::SPEC)?;
-    let mut ranks: Vec<MappedRank> = Vec::new();
-    for (i, row) in MappedRanks::rows(&list).enumerate() {
+pub fn state(stored: Vec<StateTable>) -> Result<PartialState, InvalidCell> {
+    let mut tables = TakenTables(stored.into_iter().map(|s| ((s.of, s.spec.name), (s, 0))).collect());
+    let of_rows = tables.0.get(&(SET, PartialRanks::SPEC.name)).map_or(Vec::new(), |(s, _)| s.ranks.clone());
+    let list = tables.rest(PartialRanks::SPEC)?;
+    let mut ranks: Vec<RankResults> = Vec::new();
+    for (i, row) in PartialRanks::rows(&list).enumerate() {
         let rank = row.rank;
         if let Some(before) = ranks.last().filter(|d| d.rank >= rank) {
-            return Err(InvalidCell::new::<MappedRanks>(i, "rank", format!("a rank above {}", before.rank), rank));
+            return Err(InvalidCell::new::<PartialRanks>(i, "rank", format!("a rank above {}", before.rank), rank));
         }
         if of_rows.get(i) != Some(&rank) {
-            return Err(InvalidCell::new::<MappedRanks>(i, RANK, rank, "another rank"));
+            return Err(InvalidCell::new::<PartialRanks>(i, RANK, rank, "another rank"));
         }
         let source = SOURCES.into_iter().find(|s| s.name() == row.rank_source);
         let era = ERAS.into_iter().find(|e| e.name() == row.time_era);
         let (partials, part) = tables.partials(rank, row.has_part)?;
         let mut partials = partials.into_iter();
         let inventory = partials.next();
-        ranks.push(MappedRank {
+        ranks.push(RankResults {
             rank,
-            source: source.ok_or_else(|| InvalidCell::unknown::<MappedRanks>(i, "rank_source", row.rank_source))?,
+            source: source.ok_or_else(|| InvalidCell::unknown::<PartialRanks>(i, "rank_source", row.rank_source))?,
             file: row.file.to_string(),
             partials: partials.collect(),
-            inventory: inventory.ok_or_else(|| InvalidCell::new::<MappedRanks>(i, "rank", "its inventory", "none"))?,
+            inventory: inventory.ok_or_else(|| InvalidCell::new::<PartialRanks>(i, "rank", "its inventory", "none"))?,
             part,
             health: tables.health(rank, row.defect_count as usize)?,
-            era: era.ok_or_else(|| InvalidCell::unknown::<MappedRanks>(i, "time_era", row.time_era))?,
+            era: era.ok_or_else(|| InvalidCell::unknown::<PartialRanks>(i, "time_era", row.time_era))?,
             base: row.base_ns,
             world: row.world_size,
             unpacked: row.unpacked_bytes,
@@ -131,7 +131,7 @@ pub fn state(stored: Vec<StateTable>) -> Result<State, InvalidCell> {
     }
     let files = seen(&tables.rest(Files::SPEC)?, &ranks)?;
     tables.all_taken()?;
-    Ok(State { files, ranks, tables: tables.0.into_values().map(|(table, _)| table).collect() })
+    Ok(PartialState { files, ranks, tables: tables.0.into_values().map(|(table, _)| table).collect() })
 }
 
 fn check_part(rank: u32, tables: &[Batch]) -> Result<(), InvalidCell> {
@@ -144,7 +144,7 @@ fn check_part(rank: u32, tables: &[Batch]) -> Result<(), InvalidCell> {
     Ok(())
 }
 
-fn seen(list: &Batch, ranks: &[MappedRank]) -> Result<Vec<Seen>, InvalidCell> {
+fn seen(list: &Batch, ranks: &[RankResults]) -> Result<Vec<Seen>, InvalidCell> {
     let mut mapped = BTreeSet::new();
     let mut out = Vec::new();
     for (i, row) in Files::rows(list).enumerate() {
@@ -178,9 +178,9 @@ fn seen(list: &Batch, ranks: &[MappedRank]) -> Result<Vec<Seen>, InvalidCell> {
 }
 
 /// Tables, each with the number of its rows that have been taken.
-struct Tables(BTreeMap<(&'static str, &'static str), (StateTable, usize)>);
+struct TakenTables(BTreeMap<(&'static str, &'static str), (StateTable, usize)>);
 
-impl Tables {
+impl TakenTables {
     /// Takes the next `count` rows of a table. All must be of `rank`.
     fn take(
         &mut self,
@@ -188,10 +188,10 @@ impl Tables {
         spec: &'static TableSpec,
         rank: u32,
         count: usize,
-    ) -> Result<(Place, Batch), InvalidCell> {
+    ) -> Result<(StoredRows, Batch), InvalidCell> {
         let none = Batch { spec, rows: RecordBatch::new_empty(spec.schema()) };
         if count == 0 {
-            return Ok((Place { spec, first_row: 0, row_count: 0 }, none));
+            return Ok((StoredRows { spec, first_row: 0, row_count: 0 }, none));
         }
         let invalid = |row, found: &str| {
             let (expected, found) = (format!("{count} rows of rank {rank}"), found.to_string());
@@ -205,7 +205,7 @@ impl Tables {
         };
         *at = end;
         let rows = stored.rows.slice(first_row, count);
-        Ok((Place { spec, first_row, row_count: count }, Batch { spec, rows }))
+        Ok((StoredRows { spec, first_row, row_count: count }, Batch { spec, rows }))
     }
 
     /// Checks that every row has been taken.
@@ -265,7 +265,8 @@ impl Tables {
             out.push(StoredPartial { of, rank: row.own_rank, tables, reason: row.reason.map(why).transpose()? });
         }
         let taken = contents.iter().filter(|c| c.0 == PART).map(|(of, spec, n)| self.take(of, spec, rank, *n));
-        let (tables, batches): (Vec<Place>, Vec<Batch>) = taken.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let (tables, batches): (Vec<StoredRows>, Vec<Batch>) =
+            taken.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         if !has_part {
             return Ok((out, None));
         }
@@ -274,17 +275,18 @@ impl Tables {
     }
 
     fn contents(&mut self, rank: u32) -> Result<Vec<(&'static str, &'static TableSpec, usize)>, InvalidCell> {
-        let list = self.of_set(Contents::SPEC, rank)?;
+        let list = self.of_set(PartialContents::SPEC, rank)?;
         let mut out = Vec::new();
-        for (i, row) in Contents::rows(&list).enumerate() {
+        for (i, row) in PartialContents::rows(&list).enumerate() {
             let known = spec_of(row.analysis, row.table);
-            let unknown = || InvalidCell::new::<Contents>(i, "table", "a known table", format!("`{}`", row.table));
+            let unknown =
+                || InvalidCell::new::<PartialContents>(i, "table", "a known table", format!("`{}`", row.table));
             let (of, spec) = known.ok_or_else(unknown)?;
             let count = usize::try_from(row.row_count);
             out.push((
                 of,
                 spec,
-                count.map_err(|e| InvalidCell::new::<Contents>(i, "row_count", "a number of rows", e))?,
+                count.map_err(|e| InvalidCell::new::<PartialContents>(i, "row_count", "a number of rows", e))?,
             ));
         }
         Ok(out)

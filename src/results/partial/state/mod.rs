@@ -3,7 +3,7 @@
 mod from_tables;
 mod write;
 
-pub use from_tables::{Fate, Seen, State, state};
+pub use from_tables::{Fate, PartialState, Seen, state};
 pub use write::write_state;
 
 use crate::partial::tables::TABLES;

@@ -2,9 +2,9 @@
 
 use crate::partial::state::{SET, spec_of};
 use crate::partial::tables::{
-    ContentRow, Contents, FileRow, Files, MappedRankRow, MappedRanks, PartialRow, Partials, Tallies, TallyRow,
+    ContentRow, FileRow, Files, PartialContents, PartialRankRow, PartialRanks, PartialRow, Partials, Tallies, TallyRow,
 };
-use crate::run::{MappedRank, MappedSet};
+use crate::run::{MappedSet, RankResults};
 use crate::store::{PartialStore, RankRows, StoredPartial};
 use hta_analysis::registry::ANALYSES;
 use hta_base::health::Health;
@@ -19,10 +19,10 @@ use std::io;
 /// # Errors
 /// When an analysis does not declare one of its tables, rows cannot be read back, or `each` fails.
 pub fn write_state(set: &MappedSet, each: &mut EachTable) -> io::Result<()> {
-    let mut own = Tables::default();
+    let mut own = StateTables::default();
     own.push(SET, 0, files(set))?;
     for d in &set.ranks {
-        let (mut partials, mut contents) = (Partials::default(), Contents::default());
+        let (mut partials, mut contents) = (Partials::default(), PartialContents::default());
         for p in std::iter::once(&d.inventory).chain(&d.partials) {
             let table_count = p.tables.len() as u32;
             partials.push(PartialRow { analysis: p.of, own_rank: p.rank, reason: p.reason, table_count });
@@ -47,7 +47,7 @@ pub fn write_state(set: &MappedSet, each: &mut EachTable) -> io::Result<()> {
 /// Receives a table over all ranks: what it belongs to, its declaration and its rows.
 pub(crate) type EachTable<'a> = dyn FnMut(&'static str, &'static TableSpec, &[RankRows]) -> io::Result<()> + 'a;
 
-fn list(contents: &mut Contents, partial: &StoredPartial) {
+fn list(contents: &mut PartialContents, partial: &StoredPartial) {
     for place in &partial.tables {
         contents.push(ContentRow { analysis: partial.of, table: place.spec.name, row_count: place.row_count as u64 });
     }
@@ -61,7 +61,7 @@ fn of_all_ranks<'a>(
 ) -> io::Result<()> {
     let (ranks, stored): (Vec<u32>, Vec<&StoredPartial>) =
         partials.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
-    let mut tables = Tables::default();
+    let mut tables = StateTables::default();
     for ((rank, stored), partial) in ranks.into_iter().zip(&stored).zip(store.open(&stored)?) {
         partial.tables.into_iter().try_for_each(|batch| tables.push(stored.of, rank, batch))?;
     }
@@ -70,9 +70,9 @@ fn of_all_ranks<'a>(
 
 /// Tables over several ranks, by what they belong to and by name.
 #[derive(Default)]
-struct Tables(BTreeMap<(&'static str, &'static str), (&'static TableSpec, Vec<RankRows>)>);
+struct StateTables(BTreeMap<(&'static str, &'static str), (&'static TableSpec, Vec<RankRows>)>);
 
-impl Tables {
+impl StateTables {
     fn push(&mut self, of: &'static str, rank: u32, batch: Batch) -> io::Result<()> {
         let name = batch.spec.name;
         let known = spec_of(of, name);
@@ -90,9 +90,9 @@ impl Tables {
     }
 }
 
-fn rank(d: &MappedRank) -> Batch {
-    let mut table = MappedRanks::default();
-    table.push(MappedRankRow {
+fn rank(d: &RankResults) -> Batch {
+    let mut table = PartialRanks::default();
+    table.push(PartialRankRow {
         rank: d.rank,
         rank_source: d.source.name(),
         file: &d.file,

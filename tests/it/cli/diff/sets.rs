@@ -3,7 +3,7 @@
 use crate::run::{Keep, Quiet, Record, options, rows_of};
 use hta::analysis::api::{Observation, Options, View};
 use hta::compat::{Compat, chosen};
-use hta::diff::threshold::{Threshold, Verdict};
+use hta::diff::threshold::{Threshold, ThresholdVerdict};
 use hta::diff::{DIFF, Set, compare};
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
@@ -18,7 +18,7 @@ pub struct Compared {
     pub tables: Vec<Batch>,
     pub observations: Vec<Observation>,
     pub views: Vec<View>,
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<ThresholdVerdict>,
 }
 
 impl Compared {

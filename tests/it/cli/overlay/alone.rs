@@ -4,14 +4,14 @@ use super::{Asked, is_added, members, raw_events, text};
 use crate::robustness::invariants::traces_below;
 use crate::run::{answer, options};
 use crate::shared;
-use hta::analysis::counters::series::{Counter, series};
+use hta::analysis::counters::series::{DeviceCounter, series};
 use hta::read::input::Input;
 use hta::read::load::load;
 use hta::read::options::LoadOptions;
 use hta::read::reading::Spread;
 use hta::read::source::ByteCount;
 use hta::trace::meta::RankSource;
-use hta_testkit::{Era, Format, Layout, Placement, Root, Side, TraceBuilder, us};
+use hta_testkit::{Era, Format, MetadataSide, Placement, Root, TraceBuilder, WhiteSpace, us};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -75,9 +75,9 @@ fn every_byte_of_every_event_stays_in_every_format() {
             formats.push(Format { era, metadata, ..Format::default() });
         }
     }
-    formats.push(Format { base: Side::After, ..Format::default() });
+    formats.push(Format { base: MetadataSide::After, ..Format::default() });
     formats.push(Format { root: Root::Array, era: Era::Decimal, ..Format::default() });
-    formats.push(Format { layout: Layout::Pretty, ..Format::default() });
+    formats.push(Format { layout: WhiteSpace::Pretty, ..Format::default() });
     for (i, format) in formats.iter().enumerate() {
         let path = dir.path().join(format!("rank_{i}.json"));
         std::fs::write(&path, one_rank().to_bytes(format)).unwrap();
@@ -101,7 +101,7 @@ pub fn check_counters(files: &[PathBuf]) -> usize {
             let options = LoadOptions { device_only, ..LoadOptions::default() };
             let l = load(&input, options, spread, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
             let trace = l.into_trace(0, RankSource::File, input.shown, &crate::run::options().model);
-            (trace.capture, series(&trace, &Counter::ALL, None))
+            (trace.capture, series(&trace, &DeviceCounter::ALL, None))
         };
         let (all, few) = (of(false, Spread::Inline), of(true, Spread::Inline));
         assert_eq!(all, few, "{file:?}");

@@ -9,8 +9,8 @@ pub mod valid;
 
 use crate::run::{Quiet, options};
 use hta::analysis::api::Options;
-use hta::analysis::counters::series::Counter;
-use hta::overlay::{Output, OverlayError, OverlayRequest, Passes, Summary, Target, overlay};
+use hta::analysis::counters::series::DeviceCounter;
+use hta::overlay::{OverlayError, OverlayOutput, OverlayRequest, OverlaySummary, Passes, Target, overlay};
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
 use serde_json::value::RawValue;
@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 pub struct Asked {
     pub options: Options,
     pub draw: Vec<(u32, u32)>,
-    pub counters: &'static [Counter],
+    pub counters: &'static [DeviceCounter],
     pub critical_path: bool,
     pub compares: bool,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { options: options(), draw: vec![], counters: &Counter::ALL, critical_path: true, compares: true }
+        Self { options: options(), draw: vec![], counters: &DeviceCounter::ALL, critical_path: true, compares: true }
     }
 }
 
@@ -39,9 +39,9 @@ impl Asked {
         Self { counters: &[], critical_path: false, compares: false, ..Self::default() }
     }
 
-    pub fn write(&self, from: &[PathBuf], to: &Path) -> Result<Summary, OverlayError> {
+    pub fn write(&self, from: &[PathBuf], to: &Path) -> Result<OverlaySummary, OverlayError> {
         let inputs = discover(from).expect("the traces are there");
-        let mut out = Output::create(&Target::File { path: to.to_path_buf(), force: true }, &inputs)?;
+        let mut out = OverlayOutput::create(&Target::File { path: to.to_path_buf(), force: true }, &inputs)?;
         let request = OverlayRequest {
             inputs: &inputs,
             ranks: &[],

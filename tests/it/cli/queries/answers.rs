@@ -6,19 +6,19 @@ use crate::shared::samples;
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
 use hta::run::{Request, run};
-use hta::sql::answer::Answer;
+use hta::sql::answer::QueryAnswer;
 use hta::sql::catalog::{QUERIES, find};
 use hta::sql::engine;
 use hta::sql::live;
 use hta::sql::live::Live;
-use hta::sql::results::Results;
+use hta::sql::results::ResultTables;
 use hta::sql::statement::Statement;
 use hta_testkit::{TraceBuilder, us};
 use polars::prelude::DataFrame;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-fn named(sample: &str, query: &str) -> Answer {
+fn named(sample: &str, query: &str) -> QueryAnswer {
     answer(sample, find(query).expect("a query of the catalog"))
 }
 
@@ -40,7 +40,7 @@ fn read(sample: &str, statement: &Statement) -> Vec<(String, DataFrame)> {
 fn tables_of_traces_are_those_that_analyze_leaves() {
     for sample in SAMPLES {
         let all = Statement::new(&format!("SELECT * FROM {}", live::names().join(", "))).expect("a SELECT");
-        let left = Results::open(results(sample)).expect("results").load(&all).expect("tables");
+        let left = ResultTables::open(results(sample)).expect("results").load(&all).expect("tables");
         let live: BTreeMap<String, DataFrame> = read(sample, &all).into_iter().collect();
         assert_eq!(left.len(), live.len());
         for (name, frame) in left {
@@ -226,7 +226,7 @@ fn frames_that_wait_on_threads_that_launch_nothing_come_last() {
         .expect("hta runs");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let statement = Statement::new(find("python_functions").expect("a query").text).expect("a SELECT");
-    let results = Results::open(&out).expect("results");
+    let results = ResultTables::open(&out).expect("results");
     let tables = results.load(&statement).expect("tables");
     let answer = engine::run(&statement, tables, |t| results.columns(t).unwrap_or_default()).expect("an answer");
     let rows: Vec<(Value, Value, Value)> = (0..answer.len())

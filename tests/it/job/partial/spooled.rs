@@ -6,7 +6,7 @@ use hta::analysis::api::{Analysis, Output};
 use hta::output::folder::Folder;
 use hta::output::inputs::Inputs;
 use hta::output::place::{Layout, OutputPlace, RESULTS};
-use hta::output::tables::Groups;
+use hta::output::tables::RowGrouping;
 use hta::partial::{LAYOUT, OptionTexts, leave, record};
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
@@ -51,7 +51,7 @@ fn left(set: &str, extent: Extent, threads: usize, above: usize) -> Files {
     let out = dir.path().join("out");
     let is_part = extent == Extent::Part;
     let layout: &'static Layout = if is_part { &LAYOUT } else { &RESULTS };
-    let groups = if is_part { Groups::ByRank } else { Groups::ByWeight };
+    let groups = if is_part { RowGrouping::ByRank } else { RowGrouping::ByWeight };
     let place = OutputPlace::find(layout, &out, &Inputs::default(), false).expect("an empty place");
     let sink = Spooling { folder: Folder::create_by(groups, place, None).expect("a folder"), above };
     let (inputs, options) = (discover(&[samples().join(set)]).expect("traces"), options());

@@ -4,7 +4,7 @@ use super::job::Kind;
 use super::simulate::{Call, Key, Row, Simulated};
 use crate::run::{Answer, answer, options};
 use hta::analysis::api::Options;
-use hta_testkit::{Call as Api, Collective, Detail, Format, Layout, SyncKind, TraceBuilder, us};
+use hta_testkit::{Call as Api, Collective, Detail, Format, SyncKind, TraceBuilder, WhiteSpace, us};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -129,7 +129,7 @@ impl Recording {
         let ranks = (0..job.world).filter(|r| !self.absent.contains(r));
         let write = |rank: u32| {
             let path = folder.join(format!("rank_{rank}.json"));
-            let format = Format { layout: Layout::Compact, ..Format::default() };
+            let format = Format { layout: WhiteSpace::Compact, ..Format::default() };
             std::fs::write(&path, self.trace(job, rank).to_bytes(&format)).expect("a temporary file can be written");
             path
         };

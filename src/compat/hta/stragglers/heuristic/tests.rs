@@ -12,7 +12,7 @@ fn read(text: &str) -> Vec<Rank<'_>> {
         match f.as_slice() {
             [] => {}
             ["rank", ..] => ranks.push(Rank { rank: n(1), fractional: n(2) == 1, rows: Vec::new() }),
-            _ => ranks.last_mut().unwrap().rows.push(Row {
+            _ => ranks.last_mut().unwrap().rows.push(HeuristicEvent {
                 id: n(0) as u32,
                 name: f[1],
                 ts: n(2),
@@ -42,7 +42,7 @@ fn megatron(name: &str) -> Vec<Rank<'_>> {
         (625_836, 6909),
         (625_832, 6912),
     ];
-    let row = |id, name, ts: i64, dur: i64, stream, correlation| Row {
+    let row = |id, name, ts: i64, dur: i64, stream, correlation| HeuristicEvent {
         id,
         name,
         ts: (1_706_850_122_846_000 + ts) * 1000,
@@ -66,7 +66,7 @@ fn megatron(name: &str) -> Vec<Rank<'_>> {
 #[test]
 fn todays_kernel_names_have_no_candidate() {
     let ranks = megatron("ncclDevKernel_AllReduce_Sum_f32_RING_LL");
-    assert_eq!(potential_stragglers(&ranks, &options(2)), Err(Refused::NoKernel));
+    assert_eq!(potential_stragglers(&ranks, &options(2)), Err(HtaException::NoKernel));
     let meant = Choice { prefix: "ncclDevKernel", ..options(2) };
     assert_eq!(potential_stragglers(&ranks, &meant).unwrap().ranks, [2, 5]);
 }
@@ -74,7 +74,7 @@ fn todays_kernel_names_have_no_candidate() {
 /// Groups a list of ranks by points, in its order: the points, the number of ranks and the ranks as a set. HTA's order
 /// of equal points depends on the machine, so the set is empty if the list has only some of the ranks with these
 /// points.
-fn by_points(found: &Stragglers, list: &[i64]) -> Vec<(i64, usize, BTreeSet<i64>)> {
+fn by_points(found: &HeuristicStragglers, list: &[i64]) -> Vec<(i64, usize, BTreeSet<i64>)> {
     let points: BTreeMap<i64, i64> = found.points.iter().copied().collect();
     let chunks = list.chunk_by(|a, b| points[a] == points[b]);
     let group = |chunk: &[i64]| {
@@ -111,9 +111,9 @@ fn megatron_as_hta_has_it() {
     let three = potential_stragglers(&ranks, &options(3)).unwrap();
     assert_eq!((three.ranks.as_slice(), three.tied), ([2, 3, 4].as_slice(), true));
     let nine = potential_stragglers(&ranks, &options(9));
-    assert_eq!(nine, Err(Refused::TooFew { step: 3, ranks: 8, asked: 9 }));
+    assert_eq!(nine, Err(HtaException::TooFew { step: 3, ranks: 8, asked: 9 }));
     let lone = potential_stragglers(&ranks[..1], &options(1));
-    assert_eq!(lone, Err(Refused::NoSpread));
+    assert_eq!(lone, Err(HtaException::NoSpread));
 }
 
 /// Two ranks with fractional times, a GPU-side annotation because of which step 7 is kept in part, and a launch by
@@ -165,10 +165,10 @@ fn loader_and_choice() {
     ];
     assert_eq!(starts, expected);
     assert_eq!((found.mean_step_us, found.ranks.as_slice(), found.tied), (100.0, [0].as_slice(), false));
-    assert_eq!(potential_stragglers(&ranks, &options(2)), Err(Refused::TooFew { step: 7, ranks: 1, asked: 2 }));
+    assert_eq!(potential_stragglers(&ranks, &options(2)), Err(HtaException::TooFew { step: 7, ranks: 1, asked: 2 }));
     let of_steps = |steps: &[i64]| Choice { steps: Some(steps.to_vec()), ..options(1) };
     assert_eq!(potential_stragglers(&ranks, &of_steps(&[6, 99])).unwrap().ranks, [1]);
-    let none = Refused::NoStep { asked: Some(vec![99]), available: vec![5, 6, 7] };
+    let none = HtaException::NoStep { asked: Some(vec![99]), available: vec![5, 6, 7] };
     assert_eq!(potential_stragglers(&ranks, &of_steps(&[99])), Err(none));
     let all = potential_stragglers(&ranks, &Choice { include_last: true, ..options(2) }).unwrap();
     assert_eq!((all.starts.len(), all.ranks.as_slice(), all.mean_step_us), (6, [0, 1].as_slice(), 320.0 / 3.0));
@@ -185,11 +185,11 @@ fn a_short_kernel_becomes_shorter_than_nothing() {
 #[test]
 fn steps_are_needed_and_numbered() {
     let without = read("rank 0 0\n1 aten::mm 0 5000 -1 -1");
-    let none = Refused::NoStep { asked: None, available: vec![] };
+    let none = HtaException::NoStep { asked: None, available: vec![] };
     assert_eq!(potential_stragglers(&without, &options(2)), Err(none));
     assert_eq!(potential_stragglers(&[], &options(2)).unwrap_err().to_string(), "no profiler step");
     let odd = read("rank 0 0\n1 ProfilerStep* 0 5000 -1 -1");
-    assert_eq!(potential_stragglers(&odd, &options(2)), Err(Refused::StepName("ProfilerStep*".to_string())));
+    assert_eq!(potential_stragglers(&odd, &options(2)), Err(HtaException::StepName("ProfilerStep*".to_string())));
     assert_eq!(step_number("ProfilerStep # 12 "), Ok(12));
 }
 

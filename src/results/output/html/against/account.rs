@@ -1,8 +1,8 @@
 //! The account of time and the efficiency of two runs.
 
 use crate::diff::exact::Noise;
-use crate::output::html::against::figure::{Better, Figure, HEADINGS, Named, Unit, push};
-use crate::output::html::axis::Step;
+use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
+use crate::output::html::axis::PageStep;
 use crate::output::html::grid::Grid;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
@@ -37,20 +37,20 @@ const PARTS: [(&str, &str, Better); 7] = [
 ];
 
 /// A run without a number or an index of a step has one window for each device.
-type StepKey = Option<Step>;
+type PageStepKey = Option<PageStep>;
 
 /// Sums of one run by part and owner.
 #[derive(Default)]
-struct Account {
-    sums: BTreeMap<(String, Option<String>), BTreeMap<StepKey, i64>>,
-    devices: BTreeMap<StepKey, BTreeSet<(u32, Option<i64>)>>,
+struct PartSums {
+    sums: BTreeMap<(String, Option<String>), BTreeMap<PageStepKey, i64>>,
+    devices: BTreeMap<PageStepKey, BTreeSet<(u32, Option<i64>)>>,
 }
 
-impl Account {
+impl PartSums {
     fn read(results: &Results) -> Result<Self, ResultsError> {
         let mut all = Self::default();
         results.read::<Owned>(|r| {
-            let step = Step::new(r.step, r.step_label);
+            let step = PageStep::new(r.step, r.step_label);
             all.devices.entry(step).or_default().insert((r.rank, r.device));
             let key = (r.part.to_string(), r.cause.map(str::to_string));
             *all.sums.entry(key).or_default().entry(step).or_default() += r.time_ns;
@@ -59,8 +59,8 @@ impl Account {
     }
 
     /// The mean, for a device and step, of the rows that `keep` keeps.
-    fn figure(&self, keep: impl Fn(&str, Option<&str>) -> bool) -> Figure {
-        let mut sums: BTreeMap<StepKey, i64> = BTreeMap::new();
+    fn figure(&self, keep: impl Fn(&str, Option<&str>) -> bool) -> RunFigure {
+        let mut sums: BTreeMap<PageStepKey, i64> = BTreeMap::new();
         let mut is_there = false;
         for ((part, cause), of) in &self.sums {
             if keep(part, cause.as_deref()) {
@@ -69,9 +69,9 @@ impl Account {
             }
         }
         let windows = self.devices.iter().map(|(step, devices)| (*step, devices.len() as u64)).collect();
-        let figure = Figure::mean(&sums, &windows);
+        let figure = RunFigure::mean(&sums, &windows);
         // What a run with an account does not have took no time.
-        if is_there || !self.devices.is_empty() { figure } else { Figure::of_run(None) }
+        if is_there || !self.devices.is_empty() { figure } else { RunFigure::of_run(None) }
     }
 
     fn owners(&self, part: &str) -> BTreeSet<&str> {
@@ -79,8 +79,8 @@ impl Account {
     }
 }
 
-fn named<'a>(group: &'a str, name: &'a str, better: Better) -> Named<'a> {
-    Named { group, name, unit: Unit::Ns, better, sample: "step" }
+fn named<'a>(group: &'a str, name: &'a str, better: Better) -> FigureName<'a> {
+    FigureName { group, name, unit: Unit::Ns, better, sample: "step" }
 }
 
 /// The account of time: what a step of a device consists of, and what owns the lost time.
@@ -89,11 +89,11 @@ fn named<'a>(group: &'a str, name: &'a str, better: Better) -> Named<'a> {
 /// When a table is damaged.
 pub(crate) fn account(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new("time_account", &HEADINGS);
-    let (this, base) = (Account::read(this)?, Account::read(base)?);
-    let whole = |of: &Account| of.figure(|_, _| true);
+    let (this, base) = (PartSums::read(this)?, PartSums::read(base)?);
+    let whole = |of: &PartSums| of.figure(|_, _| true);
     push(&mut grid, texts, named("", "a step of a device", Better::Less), whole(&this), whole(&base));
     for (part, name, better) in PARTS {
-        let of = |account: &Account| account.figure(|p, _| p == part);
+        let of = |account: &PartSums| account.figure(|p, _| p == part);
         let (a, b) = (of(&this), of(&base));
         if a.value.unwrap_or(0.0) == 0.0 && b.value.unwrap_or(0.0) == 0.0 {
             continue;
@@ -101,7 +101,7 @@ pub(crate) fn account(this: &Results, base: &Results, texts: &mut Texts) -> Resu
         push(&mut grid, texts, named("", name, better), a, b);
         let owners: BTreeSet<&str> = this.owners(part).union(&base.owners(part)).copied().collect();
         for owner in owners {
-            let of = |account: &Account| account.figure(|p, c| p == part && c == Some(owner));
+            let of = |account: &PartSums| account.figure(|p, c| p == part && c == Some(owner));
             let shown = owner.replace('_', " ");
             push(&mut grid, texts, named(name, &shown, better), of(&this), of(&base));
         }
@@ -153,11 +153,11 @@ pub(crate) fn efficiency(this: &Results, base: &Results, texts: &mut Texts) -> R
     let (this, base) = (factors(this)?, factors(base)?);
     for (i, (group, name)) in FACTORS.iter().enumerate() {
         let at = |of: &FactorValues| of.get(i).copied().flatten();
-        let figure = |(job, steps): &(Option<FactorValues>, Vec<FactorValues>)| Figure {
+        let figure = |(job, steps): &(Option<FactorValues>, Vec<FactorValues>)| RunFigure {
             value: job.as_ref().and_then(at),
             noise: Noise::of(&steps.iter().filter_map(at).collect::<Vec<_>>()),
         };
-        let what = Named { group, name, unit: Unit::Ratio, better: Better::More, sample: "step" };
+        let what = FigureName { group, name, unit: Unit::Ratio, better: Better::More, sample: "step" };
         push(&mut grid, texts, what, figure(&this), figure(&base));
     }
     Ok(grid)

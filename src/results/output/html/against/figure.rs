@@ -50,13 +50,13 @@ impl Better {
 
 /// One run's value.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Figure {
+pub(crate) struct RunFigure {
     pub(crate) value: Option<f64>,
     /// Over steps; no step where the figure is not of steps.
     pub(crate) noise: Noise,
 }
 
-impl Figure {
+impl RunFigure {
     /// A figure of the whole run.
     pub(crate) fn of_run(value: Option<f64>) -> Self {
         Self { value, noise: Noise::of(&[]) }
@@ -89,7 +89,7 @@ pub(crate) fn surety(delta: Option<f64>, significant: Option<bool>, steps: usize
 
 /// The name of a figure, and what it belongs to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Named<'a> {
+pub(crate) struct FigureName<'a> {
     /// Name of the figure above, of which it is a part; empty for one that stands alone.
     pub(crate) group: &'a str,
     pub(crate) name: &'a str,
@@ -112,7 +112,7 @@ pub(crate) const HEADINGS: [Heading; 9] = [
 ];
 
 /// Adds a figure of both runs; none if both lack it.
-pub(crate) fn push(grid: &mut Grid, texts: &mut Texts, what: Named, this: Figure, base: Figure) {
+pub(crate) fn push(grid: &mut Grid, texts: &mut Texts, what: FigureName, this: RunFigure, base: RunFigure) {
     if this.value.is_none() && base.value.is_none() {
         return;
     }

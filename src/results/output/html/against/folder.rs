@@ -6,8 +6,8 @@
 use crate::diff::Set;
 use crate::diff::comparable::withheld;
 use crate::diff::iterations::counted;
-use crate::diff::set::{Basis, Cell, CellKey, MappedRank, Side, StepWindow, Texts, recorder};
-use crate::output::html::against::tables::{Known, known};
+use crate::diff::set::{Basis, CellKey, KeyedStep, SetRank, SetTexts, WindowOfDevice, WorkSide, recorder};
+use crate::output::html::against::tables::{Readable, known};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::trust;
 use hta_analysis::breakdown::Breakdowns;
@@ -51,7 +51,7 @@ columns! {
 }
 
 /// The steps of a folder as a set, its causes, and what cannot be known of it.
-pub(crate) struct Folder {
+pub(crate) struct ComparedFolder {
     pub(crate) set: Set,
     /// The table `findings`; `None` where the folder has none.
     pub(crate) findings: Option<Vec<Batch>>,
@@ -62,9 +62,9 @@ pub(crate) struct Folder {
 ///
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn folder(results: &Results, shown: &str, name: &str) -> Result<Folder, ResultsError> {
+pub(crate) fn folder(results: &Results, shown: &str, name: &str) -> Result<ComparedFolder, ResultsError> {
     let mut notes = Vec::new();
-    let mut ranks: BTreeMap<u32, MappedRank> = BTreeMap::new();
+    let mut ranks: BTreeMap<u32, SetRank> = BTreeMap::new();
     let mut without_steps: BTreeSet<u32> = BTreeSet::new();
     results.read::<Rank>(|r| {
         if r.step_rule == StepRule::Capture.name() {
@@ -72,7 +72,7 @@ pub(crate) fn folder(results: &Results, shown: &str, name: &str) -> Result<Folde
         }
         let (world, device_name) = (r.world_size, r.device_name.map(str::to_string));
         let is_on_device = r.step_window == "device";
-        let rank = MappedRank { rank: r.rank, world, device_name, is_on_device, ..MappedRank::default() };
+        let rank = SetRank { rank: r.rank, world, device_name, is_on_device, ..SetRank::default() };
         ranks.insert(r.rank, rank);
     })?;
     let how = known(results.read::<Recorded>(|r| {
@@ -82,7 +82,7 @@ pub(crate) fn folder(results: &Results, shown: &str, name: &str) -> Result<Folde
         (rank.has_frames, rank.has_shapes) = (Some(r.has_frames), r.has_shapes);
         (rank.recorded, rank.overhead) = (r.recorded_ns, r.overhead_ns);
     }))?;
-    if let Known::Not(why) = how {
+    if let Readable::Not(why) = how {
         notes.push(format!("{name}: whether drivers, stacks and shapes are the same is not known: {why}"));
     }
     let windows = known(results.read::<Window>(|w| {
@@ -92,15 +92,15 @@ pub(crate) fn folder(results: &Results, shown: &str, name: &str) -> Result<Folde
             rank.windows.push(window(&w, is_step));
         }
     }))?;
-    if let Known::Not(why) = &windows {
+    if let Readable::Not(why) = &windows {
         notes.push(format!("{name}: steps and kernels cannot be compared: {why}"));
     }
     // A rank of which nothing ran has no window, and says nothing about a step.
     ranks.retain(|_, rank| !rank.windows.is_empty());
-    if ranks.is_empty() && matches!(windows, Known::Yes) {
+    if ranks.is_empty() && matches!(windows, Readable::Yes) {
         notes.push(format!("{name}: steps and kernels cannot be compared: nothing ran"));
     }
-    let mut cells = Cells::default();
+    let mut cells = FolderKeys::default();
     let kernels = known(results.read::<Kernel>(|k| {
         let (Some(rank), step) = (ranks.get_mut(&k.rank), k.step) else { return };
         let step = match k.scope {
@@ -108,10 +108,10 @@ pub(crate) fn folder(results: &Results, shown: &str, name: &str) -> Result<Folde
             "step" if !without_steps.contains(&k.rank) && step.is_some() => step,
             _ => return,
         };
-        let cell = Cell { key: 0, step, count: whole(k.count), ns: k.sum_ns, own: k.sum_ns };
-        cells.add(rank, (Side::Gpu, k.class, k.name, Some(k.category)), cell);
+        let cell = KeyedStep { key: 0, step, count: whole(k.count), ns: k.sum_ns, own: k.sum_ns };
+        cells.add(rank, (WorkSide::Gpu, k.class, k.name, Some(k.category)), cell);
     }))?;
-    if let Known::Not(why) = kernels {
+    if let Readable::Not(why) = kernels {
         notes.push(format!("{name}: kernels cannot be compared: {why}"));
     }
     let operators = known(results.read::<Operator>(|o| {
@@ -119,10 +119,10 @@ pub(crate) fn folder(results: &Results, shown: &str, name: &str) -> Result<Folde
         let Some(rank) = ranks.get_mut(&o.rank).filter(|_| o.scope == "capture" && !o.name.starts_with('[')) else {
             return;
         };
-        let cell = Cell { key: 0, step: None, count: whole(o.count), ns: o.host_ns, own: o.host_self_ns };
-        cells.add(rank, (Side::Host, "operator", o.name, None), cell);
+        let cell = KeyedStep { key: 0, step: None, count: whole(o.count), ns: o.host_ns, own: o.host_self_ns };
+        cells.add(rank, (WorkSide::Host, "operator", o.name, None), cell);
     }))?;
-    if let Known::Not(why) = operators {
+    if let Readable::Not(why) = operators {
         notes.push(format!("{name}: whether both ran the same program is not known: {why}"));
     }
     let findings = match results.batches(Findings::SPEC) {
@@ -152,15 +152,15 @@ pub(crate) fn folder(results: &Results, shown: &str, name: &str) -> Result<Folde
         ranks,
         left_out: trust::left_out(results)?,
     };
-    Ok(Folder { set, findings, notes })
+    Ok(ComparedFolder { set, findings, notes })
 }
 
 fn whole(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn window(w: &Window, is_step: bool) -> StepWindow {
-    StepWindow {
+fn window(w: &Window, is_step: bool) -> WindowOfDevice {
+    WindowOfDevice {
         device: w.device,
         basis: Basis::of(w.basis),
         step: w.step.filter(|_| is_step),
@@ -178,17 +178,17 @@ fn window(w: &Window, is_step: bool) -> StepWindow {
 }
 
 /// Side, class, name and owner.
-type Key<'a> = (Side, &'a str, &'a str, Option<&'a str>);
+type FolderKey<'a> = (WorkSide, &'a str, &'a str, Option<&'a str>);
 
 /// Gives the cells of ranks their keys.
 #[derive(Default)]
-struct Cells {
-    texts: Texts,
+struct FolderKeys {
+    texts: SetTexts,
     keys: HashMap<(u32, CellKey), u32>,
 }
 
-impl Cells {
-    fn add(&mut self, rank: &mut MappedRank, (side, class, name, owner): Key, cell: Cell) {
+impl FolderKeys {
+    fn add(&mut self, rank: &mut SetRank, (side, class, name, owner): FolderKey, cell: KeyedStep) {
         let mut text = |of: &str| -> Arc<str> { self.texts.one(of) };
         let key = CellKey { side, class: text(class), name: text(name), owner: owner.map(&mut text) };
         let keys = &mut rank.keys;
@@ -196,6 +196,6 @@ impl Cells {
             keys.push(key.clone());
             (keys.len() - 1) as u32
         });
-        rank.cells.push(Cell { key, ..cell });
+        rank.cells.push(KeyedStep { key, ..cell });
     }
 }

@@ -20,13 +20,13 @@ mod tables;
 mod totals;
 
 use crate::diff::causes;
-use crate::diff::comparable::Differences;
+use crate::diff::comparable::SetDifferences;
 use crate::diff::set::Set;
-use crate::diff::{BY, Compared, compare, compared};
+use crate::diff::{BY, DiffBasis, compare, compared};
 use crate::output::html::grid::{CellType, Grid, Section};
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::Texts;
-use folder::{Folder, folder};
+use folder::{ComparedFolder, folder};
 use hta_analysis::api::{Options, Output};
 use hta_base::table::schema::Batch;
 
@@ -43,7 +43,7 @@ pub struct Against {
     categories: Vec<Batch>,
     causes: Option<Batch>,
     population: Vec<String>,
-    pub differences: Differences,
+    pub differences: SetDifferences,
     /// What cannot be compared, and why.
     pub notes: Vec<String>,
 }
@@ -55,8 +55,9 @@ impl Against {
     /// When a table is damaged.
     pub fn read(this: Results, base: Results, options: &mut Options) -> Result<Self, ResultsError> {
         let shown = [&this, &base].map(|r| r.folder().display().to_string());
-        let Folder { set: this_set, findings: this_found, notes } = folder(&this, &shown[0], "this run")?;
-        let Folder { set: base_set, findings: base_found, notes: base_notes } = folder(&base, &shown[1], "baseline")?;
+        let ComparedFolder { set: this_set, findings: this_found, notes } = folder(&this, &shown[0], "this run")?;
+        let ComparedFolder { set: base_set, findings: base_found, notes: base_notes } =
+            folder(&base, &shown[1], "baseline")?;
         let left_out = [this_set.left_out.as_slice(), &base_set.left_out].concat();
         let mut sets = [this_set, base_set];
         sets.iter_mut().for_each(|set| set.without(&left_out));
@@ -69,7 +70,7 @@ impl Against {
             categories: Vec::new(),
             causes: None,
             population: Vec::new(),
-            differences: Differences::default(),
+            differences: SetDifferences::default(),
             notes: notes.into_iter().chain(base_notes).collect(),
         };
         against.diff(options);
@@ -89,7 +90,7 @@ impl Against {
     fn diff(&mut self, options: &mut Options) {
         let [this, base] = &self.sets;
         // A set without ranks has a note already.
-        let Ok(Compared { population, differences }) = compared(base, this, options) else { return };
+        let Ok(DiffBasis { population, differences }) = compared(base, this, options) else { return };
         (self.population, self.differences) = (population, differences);
         // Runs of different work are compared, too: what differs stands above the figures.
         self.output = compare(base, this, &[], true, options).ok().map(|(output, _)| output);

@@ -2,9 +2,9 @@
 
 use crate::diff::causes::DiffCauses;
 use crate::diff::set::Set;
-use crate::diff::{Names, Summaries, SummaryRow};
+use crate::diff::{DiffNames, Summaries, SummaryRow};
 use crate::output::html::against::figure::{Better, HEADINGS, Unit, surety};
-use crate::output::html::axis::Step;
+use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{Cell, CellType, Grid, Heading};
 use crate::output::html::texts::Texts;
 use hta_base::table::schema::{Batch, Table};
@@ -87,10 +87,10 @@ pub(crate) fn steps(this: &Set, base: &Set, texts: &mut Texts) -> Grid {
 }
 
 /// Step, mean length, and number of windows that are partial.
-fn lengths(set: &Set) -> Vec<(Step, f64, usize)> {
-    let mut sums: BTreeMap<Step, (i64, usize, usize)> = BTreeMap::new();
+fn lengths(set: &Set) -> Vec<(PageStep, f64, usize)> {
+    let mut sums: BTreeMap<PageStep, (i64, usize, usize)> = BTreeMap::new();
     for w in set.ranks.iter().flat_map(|r| &r.windows).filter(|w| w.step.is_some()) {
-        let Some(step) = Step::new(w.step, w.label) else { continue };
+        let Some(step) = PageStep::new(w.step, w.label) else { continue };
         let sum = sums.entry(step).or_default();
         sum.0 += w.dur;
         sum.1 += 1;
@@ -121,7 +121,7 @@ pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid 
     let headings: Vec<Heading> = head.into_iter().chain(SUMS).collect();
     let mut grid = Grid::new(source, &headings);
     // The largest change first, as the table is sorted.
-    let rows: Vec<_> = of(tables, Names::SPEC.name).flat_map(Names::rows).filter(|r| r.side == "gpu").collect();
+    let rows: Vec<_> = of(tables, DiffNames::SPEC.name).flat_map(DiffNames::rows).filter(|r| r.side == "gpu").collect();
     let (least, sample) = of(tables, Summaries::SPEC.name).flat_map(Summaries::rows).next().map_or((0, "step"), least);
     let ratio = |pct: Option<f64>| Cell::from(pct.map(|pct| pct / 100.0));
     for r in rows.iter().take(MOST_NAMES) {

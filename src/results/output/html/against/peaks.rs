@@ -1,7 +1,7 @@
 //! Peaks of memory of two runs.
 
-use crate::output::html::against::figure::{Better, Figure, HEADINGS, Named, Unit, push};
-use crate::output::html::axis::Step;
+use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
+use crate::output::html::axis::PageStep;
 use crate::output::html::grid::Grid;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
@@ -18,15 +18,15 @@ columns! {
 
 /// Peaks of the devices of one type, as one source has them.
 #[derive(Default)]
-struct Peaks {
+struct PeaksOfType {
     highest: Option<i64>,
     reserved: Option<i64>,
-    by_step: BTreeMap<Step, i64>,
-    windows: BTreeMap<Step, u64>,
+    by_step: BTreeMap<PageStep, i64>,
+    windows: BTreeMap<PageStep, u64>,
     is_relative: bool,
 }
 
-type ByKind = BTreeMap<(String, String), Peaks>;
+type ByKind = BTreeMap<(String, String), PeaksOfType>;
 
 fn peaks(results: &Results) -> Result<ByKind, ResultsError> {
     let mut all = ByKind::new();
@@ -38,7 +38,7 @@ fn peaks(results: &Results) -> Result<ByKind, ResultsError> {
         if r.scope == "capture" {
             of.highest = of.highest.max(Some(r.peak_bytes));
             of.reserved = of.reserved.max(r.reserved_bytes);
-        } else if let Some(step) = Step::new(r.step, r.step_label) {
+        } else if let Some(step) = PageStep::new(r.step, r.step_label) {
             *of.by_step.entry(step).or_default() += r.peak_bytes;
             *of.windows.entry(step).or_default() += 1;
         }
@@ -57,14 +57,14 @@ pub(crate) fn memory(this: &Results, base: &Results, texts: &mut Texts) -> Resul
         let relative = both.iter().flatten().any(|of| of.is_relative);
         let above = if relative { ", above what was held at the start" } else { "" };
         let whole = format!("peak of {device} memory ({source}){above}");
-        let named = |group, name| Named { group, name, unit: Unit::Bytes, better: Better::Less, sample: "step" };
-        let pair = |of: &dyn Fn(&Peaks) -> Figure| both.map(|side| side.map_or(Figure::of_run(None), of));
-        let run = |bytes: Option<i64>| Figure::of_run(bytes.map(|b| b as f64));
+        let named = |group, name| FigureName { group, name, unit: Unit::Bytes, better: Better::Less, sample: "step" };
+        let pair = |of: &dyn Fn(&PeaksOfType) -> RunFigure| both.map(|side| side.map_or(RunFigure::of_run(None), of));
+        let run = |bytes: Option<i64>| RunFigure::of_run(bytes.map(|b| b as f64));
         let [a, b] = pair(&|of| run(of.highest));
         push(&mut grid, texts, named("", &whole), a, b);
         let [a, b] = pair(&|of| run(of.reserved));
         push(&mut grid, texts, named(&whole, "reserved at that moment"), a, b);
-        let [a, b] = pair(&|of| Figure::mean(&of.by_step, &of.windows));
+        let [a, b] = pair(&|of| RunFigure::mean(&of.by_step, &of.windows));
         push(&mut grid, texts, named(&whole, "mean of the peaks of steps"), a, b);
     }
     Ok(grid)

@@ -1,7 +1,7 @@
 //! Iterations of an inference engine in two runs, by phase and batch.
 
 use crate::diff::exact::Noise;
-use crate::output::html::against::figure::{Better, Figure, HEADINGS, Named, Unit, push};
+use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
 use crate::output::html::grid::Grid;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
@@ -28,9 +28,9 @@ columns! {
 }
 
 /// Phase or the engine's word for it, and number of requests.
-type Kind = (String, Option<u64>);
+type IterationKindName = (String, Option<u64>);
 
-fn kind(phase: Option<&str>, mode: Option<&str>, requests: Option<u64>) -> Kind {
+fn kind(phase: Option<&str>, mode: Option<&str>, requests: Option<u64>) -> IterationKindName {
     (phase.or(mode).unwrap_or("unknown phase").replace('_', " "), requests)
 }
 
@@ -49,8 +49,8 @@ struct OfKind {
     window_of: BTreeMap<u32, Vec<i64>>,
 }
 
-fn phases(results: &Results) -> Result<BTreeMap<Kind, OfKind>, ResultsError> {
-    let mut all: BTreeMap<Kind, OfKind> = BTreeMap::new();
+fn phases(results: &Results) -> Result<BTreeMap<IterationKindName, OfKind>, ResultsError> {
+    let mut all: BTreeMap<IterationKindName, OfKind> = BTreeMap::new();
     results.read::<Phase>(|r| {
         let of = all.entry(kind(r.phase, r.mode, r.requests)).or_default();
         of.counted += r.counted;
@@ -79,12 +79,12 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
 }
 
 /// The mean over ranks of their medians, with the noise of the iterations.
-fn timed(medians: &[i64], samples: &BTreeMap<u32, Vec<i64>>) -> Figure {
+fn timed(medians: &[i64], samples: &BTreeMap<u32, Vec<i64>>) -> RunFigure {
     let of_ranks = |values: &Vec<i64>| mean(values.iter().map(|ns| *ns as f64));
     let samples: Vec<f64> = samples.values().filter_map(of_ranks).collect();
     // The median of iterations that are all partial has no noise that could be told: it counts as one.
     let noise = Noise::of(if samples.is_empty() { &[0.0] } else { &samples });
-    Figure { value: mean(medians.iter().map(|ns| *ns as f64)), noise }
+    RunFigure { value: mean(medians.iter().map(|ns| *ns as f64)), noise }
 }
 
 /// # Errors
@@ -92,7 +92,7 @@ fn timed(medians: &[i64], samples: &BTreeMap<u32, Vec<i64>>) -> Figure {
 pub(crate) fn serving(this: &Results, base: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut grid = Grid::new("iteration_phases", &HEADINGS);
     let (this, base) = (phases(this)?, phases(base)?);
-    let kinds: BTreeSet<&Kind> = this.keys().chain(base.keys()).collect();
+    let kinds: BTreeSet<&IterationKindName> = this.keys().chain(base.keys()).collect();
     for kind in kinds.iter().take(MOST) {
         let batch = match kind.1 {
             Some(1) => ", 1 request".to_string(),
@@ -100,22 +100,22 @@ pub(crate) fn serving(this: &Results, base: &Results, texts: &mut Texts) -> Resu
             None => String::new(),
         };
         let whole = format!("{}{batch}", kind.0);
-        let pair = |of: &dyn Fn(&OfKind) -> Figure| {
-            [this.get(*kind), base.get(*kind)].map(|side| side.map_or(Figure::of_run(None), of))
+        let pair = |of: &dyn Fn(&OfKind) -> RunFigure| {
+            [this.get(*kind), base.get(*kind)].map(|side| side.map_or(RunFigure::of_run(None), of))
         };
-        let mut add = |group: &str, name: &str, unit, better, of: &dyn Fn(&OfKind) -> Figure| {
+        let mut add = |group: &str, name: &str, unit, better, of: &dyn Fn(&OfKind) -> RunFigure| {
             let [a, b] = pair(of);
-            push(&mut grid, texts, Named { group, name, unit, better, sample: "iteration" }, a, b);
+            push(&mut grid, texts, FigureName { group, name, unit, better, sample: "iteration" }, a, b);
         };
         add("", &whole, Unit::Ns, Better::Less, &|of| timed(&of.periods, &of.period_of));
         add(&whole, "work on the device", Unit::Ns, Better::Less, &|of| timed(&of.windows, &of.window_of));
         add(&whole, "busy share of it", Unit::Ratio, Better::More, &|of| {
-            Figure::of_run((of.window > 0).then(|| of.busy as f64 / of.window as f64))
+            RunFigure::of_run((of.window > 0).then(|| of.busy as f64 / of.window as f64))
         });
         add(&whole, "tokens per second", Unit::Number, Better::More, &|of| {
-            Figure::of_run(mean(of.rates.iter().copied()))
+            RunFigure::of_run(mean(of.rates.iter().copied()))
         });
-        add(&whole, "iterations", Unit::Count, Better::Neither, &|of| Figure::of_run(Some(of.counted as f64)));
+        add(&whole, "iterations", Unit::Count, Better::Neither, &|of| RunFigure::of_run(Some(of.counted as f64)));
     }
     if kinds.len() > MOST {
         grid.notes.push(format!("{MOST} of {} phases and batches are shown; `iteration_phases` has all.", kinds.len()));

@@ -3,7 +3,7 @@
 use crate::output::html::results::ResultsError;
 
 /// Whether a table could be read.
-pub enum Known {
+pub enum Readable {
     Yes,
     /// Why not, as the end of a sentence.
     Not(String),
@@ -13,13 +13,15 @@ pub enum Known {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn known(read: Result<bool, ResultsError>) -> Result<Known, ResultsError> {
+pub(crate) fn known(read: Result<bool, ResultsError>) -> Result<Readable, ResultsError> {
     match read {
-        Ok(true) => Ok(Known::Yes),
-        Ok(false) => Ok(Known::Not("its table is not among these results".to_string())),
+        Ok(true) => Ok(Readable::Yes),
+        Ok(false) => Ok(Readable::Not("its table is not among these results".to_string())),
         Err(ResultsError::Column { path, column, .. }) => {
             let table = path.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(".parquet").to_string();
-            Ok(Known::Not(format!("the table `{table}` is of another version of hta, without the column `{column}`")))
+            Ok(Readable::Not(format!(
+                "the table `{table}` is of another version of hta, without the column `{column}`"
+            )))
         }
         Err(e) => Err(e),
     }

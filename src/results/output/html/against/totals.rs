@@ -1,6 +1,6 @@
 //! What two runs are: folders, versions, devices, and totals.
 
-use crate::output::html::against::figure::{Better, Figure, HEADINGS, Named, Unit, push};
+use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
 use crate::output::html::grid::{CellType, Grid};
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
@@ -20,7 +20,7 @@ columns! {
 
 /// The totals of one run.
 #[derive(Default)]
-struct Totals {
+struct RunTotals {
     ranks: Vec<u32>,
     world: Option<u32>,
     devices: BTreeSet<String>,
@@ -32,8 +32,8 @@ struct Totals {
     longest_ns: i64,
 }
 
-fn totals(results: &Results) -> Result<Totals, ResultsError> {
-    let mut all = Totals::default();
+fn totals(results: &Results) -> Result<RunTotals, ResultsError> {
+    let mut all = RunTotals::default();
     results.read::<Rank>(|r| {
         all.ranks.push(r.rank);
         all.world = all.world.max(r.world_size);
@@ -51,11 +51,11 @@ fn totals(results: &Results) -> Result<Totals, ResultsError> {
 /// The version of `hta` that made a folder; empty where `summary.json` does not say.
 fn version(results: &Results) -> String {
     #[derive(Deserialize)]
-    struct Summary {
+    struct SummaryVersion {
         hta_version: String,
     }
     let summary = results.folder().join("summary.json").open().ok();
-    let read = summary.and_then(|f| serde_json::from_reader::<_, Summary>(BufReader::new(f)).ok());
+    let read = summary.and_then(|f| serde_json::from_reader::<_, SummaryVersion>(BufReader::new(f)).ok());
     read.map(|s| s.hta_version).unwrap_or_default()
 }
 
@@ -89,9 +89,9 @@ pub(crate) fn runs(both: [(&Results, &str); 2], texts: &mut Texts) -> Result<(Gr
     }
     let mut grid = Grid::new("ranks", &HEADINGS);
     let [this, base] = found.as_slice() else { return Ok((runs, grid)) };
-    let mut add = |name: &str, unit: Unit, of: &dyn Fn(&Totals) -> Option<f64>| {
-        let what = Named { group: "", name, unit, better: Better::Neither, sample: "" };
-        push(&mut grid, texts, what, Figure::of_run(of(this)), Figure::of_run(of(base)));
+    let mut add = |name: &str, unit: Unit, of: &dyn Fn(&RunTotals) -> Option<f64>| {
+        let what = FigureName { group: "", name, unit, better: Better::Neither, sample: "" };
+        push(&mut grid, texts, what, RunFigure::of_run(of(this)), RunFigure::of_run(of(base)));
     };
     add("ranks", Unit::Count, &|t| Some(t.ranks.len() as f64));
     add("ranks of the job", Unit::Count, &|t| t.world.map(f64::from));

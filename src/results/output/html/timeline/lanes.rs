@@ -1,14 +1,14 @@
 //! Blocks of every device in the steps that are shown, merged to what the page has room for. The longest step gets half
 //! of the room; of the others as many are shown as can be told apart. Ranks that causes name get more room than others.
 
-use crate::output::html::axis::Step;
+use crate::output::html::axis::PageStep;
 use crate::output::html::breakdown::LaneKey;
 use crate::output::html::grid::{Cell, CellType, Grid};
-use crate::output::html::overview::Ranks;
+use crate::output::html::overview::PageRanks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use hta_analysis::diagnosis::TimeAccount;
-use hta_analysis::diagnosis::timeline::{Block, BlockPart, TimelineTable, merge};
+use hta_analysis::diagnosis::timeline::{BlockPart, TimelineBlock, TimelineTable, merge};
 use hta_analysis::inventory;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;
@@ -50,11 +50,11 @@ pub(crate) struct LaneWindow {
 }
 
 /// A step of the job; `None`: the recorded span.
-pub(crate) type Key = Option<Step>;
+pub(crate) type ShownStepKey = Option<PageStep>;
 
 /// A step that is shown.
 pub(crate) struct ShownStep {
-    pub(crate) key: Key,
+    pub(crate) key: ShownStepKey,
     /// The longest window of a device, ns.
     pub(crate) length: i64,
     /// First start of the devices, on the common clock.
@@ -63,12 +63,12 @@ pub(crate) struct ShownStep {
     most: (usize, usize),
 }
 
-pub(crate) struct Lanes {
+pub(crate) struct TimelineLanes {
     /// The longest first.
     pub(crate) steps: Vec<ShownStep>,
-    windows: BTreeMap<(Key, LaneKey), LaneWindow>,
+    windows: BTreeMap<(ShownStepKey, LaneKey), LaneWindow>,
     /// Rows of the grid of lanes.
-    rows: BTreeMap<(Key, LaneKey), usize>,
+    rows: BTreeMap<(ShownStepKey, LaneKey), usize>,
     offsets: BTreeMap<u32, i64>,
     /// Whether the ranks share a clock; otherwise each begins at its own start.
     pub(crate) are_together: bool,
@@ -84,13 +84,13 @@ pub(crate) struct Lanes {
 /// When the table is damaged.
 pub(crate) fn lanes(
     results: &Results,
-    ranks: &Ranks,
+    ranks: &PageRanks,
     room: usize,
     named: impl Iterator<Item = u32>,
-) -> Result<Option<Lanes>, ResultsError> {
-    let mut windows: BTreeMap<(Key, LaneKey), LaneWindow> = BTreeMap::new();
+) -> Result<Option<TimelineLanes>, ResultsError> {
+    let mut windows: BTreeMap<(ShownStepKey, LaneKey), LaneWindow> = BTreeMap::new();
     let there = results.read::<Extent>(|r| {
-        let key = (Step::new(r.step, r.step_label), (r.rank, r.device));
+        let key = (PageStep::new(r.step, r.step_label), (r.rank, r.device));
         let window = windows.entry(key).or_insert(LaneWindow { start: r.ts_ns, len: 0 });
         window.len += r.dur_ns;
     })?;
@@ -99,7 +99,7 @@ pub(crate) fn lanes(
     }
     let are_together = ranks.are_together();
     let offset = |rank: u32| ranks.offsets.get(&rank).copied().unwrap_or(0);
-    let mut steps: BTreeMap<Key, (usize, ShownStep)> = BTreeMap::new();
+    let mut steps: BTreeMap<ShownStepKey, (usize, ShownStep)> = BTreeMap::new();
     for ((key, (rank, _)), window) in &windows {
         let origin = window.start - offset(*rank);
         let none = || (0, ShownStep { key: *key, length: 0, origin, most: (1, 1) });
@@ -121,14 +121,15 @@ pub(crate) fn lanes(
         }
         named
     });
-    let lanes_of_named = |key: Key| windows.keys().filter(|(k, (rank, _))| *k == key && named.contains(rank)).count();
+    let lanes_of_named =
+        |key: ShownStepKey| windows.keys().filter(|(k, (rank, _))| *k == key && named.contains(rank)).count();
     let shown = steps.into_iter().take(1 + others).enumerate();
     let steps: Vec<ShownStep> = shown
         .map(|(i, (lanes, step))| ShownStep { most: shares(rooms[i.min(1)], lanes, lanes_of_named(step.key)), ..step })
         .collect();
     windows.retain(|(key, _), _| steps.iter().any(|s| s.key == *key));
     let rows = windows.keys().enumerate().map(|(i, key)| (*key, i)).collect();
-    Ok(Some(Lanes { steps, windows, rows, offsets: ranks.offsets.clone(), are_together, left, named }))
+    Ok(Some(TimelineLanes { steps, windows, rows, offsets: ranks.offsets.clone(), are_together, left, named }))
 }
 
 /// Divides the room of a step among its lanes: how many blocks a lane gets, and one of a rank that causes name.
@@ -140,12 +141,12 @@ fn shares(room: usize, lanes: usize, named: usize) -> (usize, usize) {
 }
 
 /// What the longest piece of a block is: its cause and name, as cells.
-type Label = (Cell, Cell);
+type BlockLabel = (Cell, Cell);
 
 /// The blocks of each lane in each step.
-type Blocks = BTreeMap<(Key, LaneKey), Vec<Block<Label>>>;
+type LaneBlocks = BTreeMap<(ShownStepKey, LaneKey), Vec<TimelineBlock<BlockLabel>>>;
 
-impl Lanes {
+impl TimelineLanes {
     pub(crate) fn is_empty(&self) -> bool {
         self.windows.is_empty()
     }
@@ -155,18 +156,18 @@ impl Lanes {
         self.windows.keys().map(|(_, (rank, _))| *rank)
     }
 
-    pub(crate) fn window(&self, lane: LaneKey, step: Key) -> Option<LaneWindow> {
+    pub(crate) fn window(&self, lane: LaneKey, step: ShownStepKey) -> Option<LaneWindow> {
         self.windows.get(&(step, lane)).copied()
     }
 
     /// The first device of a rank in a step.
-    pub(crate) fn first_of(&self, rank: u32, step: Key) -> Option<LaneKey> {
+    pub(crate) fn first_of(&self, rank: u32, step: ShownStepKey) -> Option<LaneKey> {
         let from = (step, (rank, None));
         self.windows.range(from..).next().map(|((_, lane), _)| *lane).filter(|(r, _)| *r == rank)
     }
 
     /// The row of a lane, and a time of its rank after the start of the step.
-    pub(crate) fn place(&self, lane: LaneKey, step: Key, ts: i64) -> Option<(usize, i64)> {
+    pub(crate) fn place(&self, lane: LaneKey, step: ShownStepKey, ts: i64) -> Option<(usize, i64)> {
         let row = self.rows.get(&(step, lane))?;
         let origin = match self.are_together {
             true => self.steps.iter().find(|s| s.key == step)?.origin + self.offsets.get(&lane.0).copied().unwrap_or(0),
@@ -281,10 +282,10 @@ impl Lanes {
     }
 
     /// Exposed communication of each lane that waits for other ranks, and that has no match, ns.
-    fn account(&self, results: &Results) -> Result<BTreeMap<(Key, LaneKey), [i64; 2]>, ResultsError> {
-        let mut out: BTreeMap<(Key, LaneKey), [i64; 2]> = BTreeMap::new();
+    fn account(&self, results: &Results) -> Result<BTreeMap<(ShownStepKey, LaneKey), [i64; 2]>, ResultsError> {
+        let mut out: BTreeMap<(ShownStepKey, LaneKey), [i64; 2]> = BTreeMap::new();
         results.read::<Accounted>(|r| {
-            let key = (Step::new(r.step, r.step_label), (r.rank, r.device));
+            let key = (PageStep::new(r.step, r.step_label), (r.rank, r.device));
             if !self.windows.contains_key(&key) {
                 return;
             }
@@ -298,28 +299,28 @@ impl Lanes {
         Ok(out)
     }
 
-    fn blocks(&self, results: &Results, texts: &mut Texts) -> Result<Blocks, ResultsError> {
-        let mut all = Blocks::new();
-        let most = |(key, (rank, _)): (Key, LaneKey)| {
+    fn blocks(&self, results: &Results, texts: &mut Texts) -> Result<LaneBlocks, ResultsError> {
+        let mut all = LaneBlocks::new();
+        let most = |(key, (rank, _)): (ShownStepKey, LaneKey)| {
             let (most, of_named) = self.steps.iter().find(|s| s.key == key)?.most;
             Some(if self.named.contains(&rank) { of_named } else { most })
         };
         // Rows of a lane follow one another, so each lane is merged when the next one begins.
-        let mut last: Option<(Key, LaneKey)> = None;
-        let close = |all: &mut Blocks, of: Option<(Key, LaneKey)>| {
+        let mut last: Option<(ShownStepKey, LaneKey)> = None;
+        let close = |all: &mut LaneBlocks, of: Option<(ShownStepKey, LaneKey)>| {
             if let Some((blocks, most)) = of.and_then(|of| Some((all.get_mut(&of)?, most(of)?))) {
                 *blocks = merge(std::mem::take(blocks), most);
             }
         };
         results.read::<Row>(|r| {
-            let key = (Step::new(r.step, r.step_label), (r.rank, r.device));
+            let key = (PageStep::new(r.step, r.step_label), (r.rank, r.device));
             let Some(part) = BlockPart::named(r.part).filter(|_| self.windows.contains_key(&key)) else { return };
             if last != Some(key) {
                 close(&mut all, last.replace(key));
             }
             let times = [r.compute_ns, r.communication_ns, r.memory_ns, r.idle_ns];
             let label = (texts.of(r.cause), texts.of(r.name));
-            let block = Block { start: r.ts_ns, times, count: r.count, longest: (r.longest_ns, part, label) };
+            let block = TimelineBlock { start: r.ts_ns, times, count: r.count, longest: (r.longest_ns, part, label) };
             all.entry(key).or_default().push(block);
         })?;
         close(&mut all, last);

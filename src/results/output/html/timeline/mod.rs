@@ -4,15 +4,15 @@
 mod lanes;
 mod tracks;
 
-use crate::output::html::axis::Step;
+use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{CellType, Grid, Section, missing};
-use crate::output::html::overview::Ranks;
+use crate::output::html::overview::PageRanks;
 use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
 use hta_analysis::diagnosis::Findings;
-use hta_analysis::diagnosis::timeline::Waits;
+use hta_analysis::diagnosis::timeline::TimelineWaits;
 use hta_base::table::schema::Text;
-use lanes::{BLOCKS, Lanes, lanes};
+use lanes::{BLOCKS, TimelineLanes, lanes};
 use std::cmp::Reverse;
 
 /// Largest number of ranks of one cause that are shown in detail.
@@ -21,7 +21,7 @@ const OF_CAUSE: usize = 8;
 const WAITS: usize = 4_000;
 
 columns! {
-    Wait of Waits { rank, device, step: Option<u32>, step_label, ts_ns: i64, dur_ns: i64, kind: Text, late_rank: u32 }
+    Wait of TimelineWaits { rank, device, step: Option<u32>, step_label, ts_ns: i64, dur_ns: i64, kind: Text, late_rank: u32 }
 }
 
 columns! {
@@ -48,7 +48,7 @@ impl Room {
 /// When a table is damaged.
 pub(crate) fn section(
     results: &Results,
-    ranks: &Ranks,
+    ranks: &PageRanks,
     room: Room,
     texts: &mut Texts,
 ) -> Result<Section, ResultsError> {
@@ -78,10 +78,10 @@ pub(crate) fn section(
 }
 
 /// The longest waits of the steps that are shown.
-fn waits(results: &Results, lanes: &Lanes, texts: &mut Texts) -> Result<Grid, ResultsError> {
+fn waits(results: &Results, lanes: &TimelineLanes, texts: &mut Texts) -> Result<Grid, ResultsError> {
     let mut all: Vec<(usize, i64, i64, u32, String)> = Vec::new();
     results.read::<Wait>(|w| {
-        let step = Step::new(w.step, w.step_label);
+        let step = PageStep::new(w.step, w.step_label);
         if let Some((lane, start)) = lanes.place((w.rank, w.device), step, w.ts_ns) {
             all.push((lane, start, w.dur_ns, w.late_rank, w.kind.to_string()));
         }

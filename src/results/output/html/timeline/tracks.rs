@@ -1,11 +1,11 @@
 //! Spans of streams and threads for the ranks of the first causes, from the events of the results. The shortest spans are
 //! left out where there are too many, and counted.
 
-use crate::output::html::axis::Step;
+use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{CellType, Grid};
 use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::Texts;
-use crate::output::html::timeline::lanes::{Key, Lanes};
+use crate::output::html::timeline::lanes::{ShownStepKey, TimelineLanes};
 use arrow_array::RecordBatch;
 use hta_base::table::column::Column;
 use hta_base::wording::counts::counted;
@@ -31,7 +31,7 @@ const HOST: [&str; 5] = ["operator", "annotation", "runtime_call", "python", "co
 /// A stream or thread: whether it is a stream, device or process, stream or thread.
 type TrackKey = (bool, String, String);
 
-struct Span {
+struct TrackSpan {
     track: usize,
     start: i64,
     dur: i64,
@@ -42,10 +42,10 @@ struct Span {
 
 /// Spans of a rank in a window.
 #[derive(Default)]
-struct Found {
+struct SpansInWindow {
     tracks: BTreeMap<TrackKey, (usize, String)>,
     names: BTreeMap<String, u32>,
-    spans: Vec<Span>,
+    spans: Vec<TrackSpan>,
 }
 
 /// The grids of tracks and their spans; empty without causes.
@@ -54,7 +54,7 @@ struct Found {
 /// When a file of events is damaged.
 pub(crate) fn grids(
     results: &Results,
-    lanes: &Lanes,
+    lanes: &TimelineLanes,
     causes: Option<&[(Vec<u32>, Vec<String>)]>,
     texts: &mut Texts,
 ) -> Result<Vec<(&'static str, Grid)>, ResultsError> {
@@ -83,7 +83,7 @@ pub(crate) fn grids(
         let Some(lane) = lanes.first_of(rank, step) else { continue };
         let Some(window) = lanes.window(lane, step) else { continue };
         let (from, until) = (window.start - window.len / BEFORE, window.start + window.len);
-        let mut found = Found::default();
+        let mut found = SpansInWindow::default();
         if !results.read_events(rank, &COLUMNS, |batch| found.add(batch, from, until))? {
             without += 1;
             continue;
@@ -108,16 +108,16 @@ pub(crate) fn grids(
 }
 
 /// Ranks and steps that have tracks: those of the first causes; the longest step where a cause names none that is shown.
-fn pairs(lanes: &Lanes, causes: &[(Vec<u32>, Vec<String>)]) -> Vec<(u32, Key)> {
+fn pairs(lanes: &TimelineLanes, causes: &[(Vec<u32>, Vec<String>)]) -> Vec<(u32, ShownStepKey)> {
     let shown = |label: &String| {
         let step = label
             .strip_prefix('@')
-            .map_or_else(|| label.parse().ok().map(Step::Label), |index| index.parse().ok().map(Step::Index));
+            .map_or_else(|| label.parse().ok().map(PageStep::Label), |index| index.parse().ok().map(PageStep::Index));
         step.filter(|step| lanes.steps.iter().any(|s| s.key == Some(*step)))
     };
     let Some(longest) = lanes.steps.first().map(|s| s.key) else { return Vec::new() };
     let first = lanes.ranks().next();
-    let mut out: Vec<(u32, Key)> = Vec::new();
+    let mut out: Vec<(u32, ShownStepKey)> = Vec::new();
     for (ranks, labels) in causes {
         let step = labels.iter().find_map(shown).map_or(longest, Some);
         for rank in ranks.iter().take(OF_CAUSE) {
@@ -133,7 +133,7 @@ fn pairs(lanes: &Lanes, causes: &[(Vec<u32>, Vec<String>)]) -> Vec<(u32, Key)> {
     out
 }
 
-impl Found {
+impl SpansInWindow {
     /// Adds the events of a batch that overlap a stretch of time.
     fn add(&mut self, batch: &RecordBatch, from: i64, until: i64) {
         let of = |name: &str| batch.column_by_name(name).and_then(Column::new);
@@ -163,7 +163,7 @@ impl Found {
                 }
             };
             let (start, end) = (start.max(from), (start + len).min(until));
-            self.spans.push(Span { track, start, dur: end - start, depth: 0, name: id, class });
+            self.spans.push(TrackSpan { track, start, dur: end - start, depth: 0, name: id, class });
         }
     }
 
@@ -187,7 +187,7 @@ impl Found {
 
     /// The tracks with most spans, streams first, each with its longest spans in order of time and the number of those
     /// left out.
-    fn chosen(&self) -> Vec<(TrackKey, String, Vec<&Span>, usize)> {
+    fn chosen(&self) -> Vec<(TrackKey, String, Vec<&TrackSpan>, usize)> {
         let mut counts = vec![0usize; self.tracks.len()];
         self.spans.iter().for_each(|s| counts[s.track] += 1);
         let mut out = Vec::new();
@@ -201,13 +201,13 @@ impl Found {
             tracks.sort_by_key(|(_, track, _)| (Reverse(counts[*track]), *track));
             tracks.truncate(TRACKS);
             let kept: BTreeSet<usize> = tracks.iter().map(|(_, track, _)| *track).collect();
-            let mut spans: Vec<&Span> = self.spans.iter().filter(|s| kept.contains(&s.track)).collect();
+            let mut spans: Vec<&TrackSpan> = self.spans.iter().filter(|s| kept.contains(&s.track)).collect();
             spans.sort_by_key(|s| (Reverse(s.dur), s.start, s.depth));
             spans.truncate(SPANS);
             spans.sort_by_key(|s| (s.start, s.depth));
             tracks.sort_by_key(|(key, ..)| *key);
             for (key, track, thread) in tracks {
-                let own: Vec<&Span> = spans.iter().copied().filter(|s| s.track == track).collect();
+                let own: Vec<&TrackSpan> = spans.iter().copied().filter(|s| s.track == track).collect();
                 let label = match (on_stream, thread.is_empty()) {
                     (true, _) => format!("stream {}", key.2),
                     (false, true) => format!("thread {}", key.2),
@@ -230,11 +230,11 @@ mod tests {
         // frame     [0......................100)
         // operator     [10.......50)  [60..80)
         // call             [20.30)
-        let mut found = Found::default();
+        let mut found = SpansInWindow::default();
         found.tracks.insert((false, String::new(), "1".to_string()), (0, String::new()));
         found.tracks.insert((true, String::new(), "7".to_string()), (1, String::new()));
         let span =
-            |track, start, end: i64| Span { track, start, dur: end - start, depth: 0, name: 0, class: "operator" };
+            |track, start, end: i64| TrackSpan { track, start, dur: end - start, depth: 0, name: 0, class: "operator" };
         found.spans =
             vec![span(0, 20, 30), span(0, 60, 80), span(0, 0, 100), span(1, 5, 40), span(1, 10, 20), span(0, 10, 50)];
         found.nest();
