@@ -21,8 +21,14 @@ except ImportError:
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def is_own(source):
+    """Whether a crate is of this workspace: `cargo tree` gives the folder of such a crate as its source."""
+    folder = Path(source.removeprefix("(").removesuffix(")"))
+    return folder.is_absolute() and folder.resolve().is_relative_to(ROOT)
+
+
 def built():
-    """Name, version, source (empty: crates.io) and licence of each crate that is built, for any platform."""
+    """Name, version, source (empty: crates.io) and licence of each crate of others that is built, for any platform."""
     command = ["cargo", "tree", "--locked", "--target", "all", "--edges", "normal,build", "--prefix", "none"]
     told = subprocess.run([*command, "--format", "{p}\t{l}"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     found = set()
@@ -30,7 +36,7 @@ def built():
         package, licence = line.removesuffix(" (*)").split("\t")
         name, version, *rest = package.split(" ", 2)
         source = " ".join(r for r in rest if r != "(proc-macro)")
-        if name != "hta":
+        if not is_own(source):
             found.add((name, version.removeprefix("v"), source, licence.removesuffix(" (*)")))
     return sorted(found)
 
