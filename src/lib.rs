@@ -34,6 +34,7 @@
 //!   [`diagnosis`], causes and verdict; [`registry`], the list of analyses.
 //! - `hta-compat`: [`compat`], answers in the definitions of other tools and of a paper, each an analysis of its own.
 //! - `hta-results`: [`store`], what ranks leave; [`run`], the pipeline from files to answers within a memory limit;
+//!   [`results`], the tables of a run;
 //!   [`diff`], comparison of two sets of traces; [`output`], text, Parquet, JSON and HTML; [`partial`]s on disk, and their
 //!   merge; [`sql`], queries over the tables.
 //! - `hta`: [`overlay`], traces with counters and marks added; [`mcp`], a server for assistants; [`cli`], arguments,
@@ -81,5 +82,5 @@ pub use hta_analysis::{self as analysis, diagnosis, job, recording, registry, sn
 pub use hta_base::{health, table, units};
 pub use hta_compat as compat;
 pub use hta_read::{self as read, error, files};
-pub use hta_results::{diff, output, partial, run, sql, store};
+pub use hta_results::{diff, output, partial, results, run, sql, store};
 pub use hta_trace::{self as trace, flops, kernel};

@@ -18,15 +18,15 @@ use hta_read::error::SetError;
 use hta_read::files::{Location, Stores};
 use hta_results::output::inputs::{InputClash, Inputs};
 use hta_results::output::visible;
+use hta_results::results::Results;
 use hta_results::run::{Request, run as run_pipeline};
 use hta_results::sql::answer::QueryAnswer;
 use hta_results::sql::catalog;
 use hta_results::sql::catalog::Query;
 use hta_results::sql::live;
 use hta_results::sql::live::Live;
-use hta_results::sql::results::ResultTables;
 use hta_results::sql::statement::Statement;
-use hta_results::sql::{QueryError, engine};
+use hta_results::sql::{QueryError, engine, results};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -173,7 +173,7 @@ impl QueryArgs {
             (None, [], false) => Location::from(RESULTS_FOLDER),
             (None, [one], false) => {
                 let folder = Location::new(one, stores);
-                match may_be_folder(one) && ResultTables::is_one(&folder)? {
+                match may_be_folder(one) && Results::is_one(&folder)? {
                     true => folder,
                     false => return Ok(QuerySource::Traces),
                 }
@@ -213,9 +213,9 @@ impl QueryArgs {
         let mut guarded = Inputs::default();
         guarded.add_results(folder);
         self.allow(guarded)?;
-        let results = ResultTables::open(folder)?;
-        let tables = results.load_within(statement, limit)?;
-        Ok(engine::run(statement, tables, |t| results.columns(t).unwrap_or_default())?)
+        let found = Results::open(folder)?;
+        let tables = results::load(&found, statement, limit)?;
+        Ok(engine::run(statement, tables, |t| found.columns(t))?)
     }
 
     /// Returns no answer if `--strict` is given and the input has a loss.

@@ -6,9 +6,10 @@ use clap::{Args, ValueEnum};
 use hta_analysis::api::Options;
 use hta_read::files::{Location, Stores};
 use hta_results::output::folder::Folder;
-use hta_results::output::html::{Against, Editor, PageOptions, Results, ResultsError, write};
+use hta_results::output::html::{Against, Editor, PageOptions, write};
 use hta_results::output::inputs::Inputs;
 use hta_results::output::{text, unfinished};
+use hta_results::results::{Results, ResultsError};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -67,9 +68,8 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let folder = Location::new(&args.results, stores);
     let base = args.against.as_ref().map(|base| Location::new(base, stores));
-    for folder in std::iter::once(&folder).chain(&base) {
-        check(folder)?;
-    }
+    let results = Results::open(&folder)?;
+    let base = base.map(Results::open).transpose()?;
     let name = if args.against.is_some() { "compare.html" } else { "report.html" };
     let page_of_folder = args.results.join(name);
     let out = args.out.clone().unwrap_or_else(|| page_of_folder.clone());
@@ -85,9 +85,8 @@ pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
         }
         guarded.allow_file(&out)?;
     }
-    let results = Results::new(&folder);
     let options = &mut Options::default();
-    let against = base.map(|base| Against::read(Results::new(&folder), Results::new(base), options)).transpose()?;
+    let against = base.map(|base| Against::read(Results::open(&folder)?, base, options)).transpose()?;
     let mut page = Vec::new();
     write(&results, against.as_ref(), &args.html.options(), &mut page)?;
     if let Some(against) = &against {
@@ -104,24 +103,6 @@ pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
     }
     print_text(&format!("report: {}\n", out.display()))?;
     Ok(Exit::Done)
-}
-
-/// Checks that a folder holds results.
-fn check(folder: &Location) -> Result<(), ResultsError> {
-    let cannot_read = |source| ResultsError::Io { path: folder.display().to_string(), source };
-    let found = if !folder.join("tables").is_folder().map_err(cannot_read)? {
-        let is_there = folder.is_folder().map_err(cannot_read)? || folder.exists();
-        if is_there { "no folder `tables` in it" } else { "nothing there" }
-    } else if !folder.join("summary.json").is_file().map_err(cannot_read)? {
-        "no summary.json in it"
-    } else {
-        return Ok(());
-    };
-    Err(ResultsError::Damaged {
-        path: folder.display().to_string(),
-        expected: "a results folder".to_string(),
-        found: found.to_string(),
-    })
 }
 
 /// Says on standard error what makes a step of one run other work than a step of the other, and what is not compared.

@@ -8,7 +8,7 @@ use hta_read::discover::files;
 use hta_read::error::SetError;
 use hta_read::files::{ContentVersion, Fault, Location};
 use hta_results::output::unfinished::ScratchFolder;
-use hta_results::sql::results::ResultTables;
+use hta_results::results::Results;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -380,7 +380,7 @@ fn new_id(path: &Path, known: &BTreeMap<String, Arc<AskedSource>>) -> String {
 
 /// Whether a folder on the disk holds results. One that cannot be looked into does not.
 fn is_results(path: &Location) -> bool {
-    ResultTables::is_one(path).unwrap_or(false)
+    Results::is_one(path).unwrap_or(false)
 }
 
 #[cfg(test)]

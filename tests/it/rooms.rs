@@ -17,7 +17,7 @@ const ORDER: [(&str, &[&str]); 7] = [
     ("read", &["files", "error", "*"]),
     ("analysis", &["facts", "job", "recording", "*", "snapshot", "diagnosis", "registry"]),
     ("compat", &["*"]),
-    ("results", &["diff", "store", "run", "output", "partial", "sql"]),
+    ("results", &["results", "diff", "store", "run", "output", "partial", "sql"]),
     ("hta", &["overlay", "mcp", "cli"]),
 ];
 

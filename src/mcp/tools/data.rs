@@ -4,10 +4,10 @@ use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::source::apart;
 use crate::mcp::tools::{CURSOR, SOURCE, ToolCall, listed, max_bytes};
 use hta_results::output::visible;
+use hta_results::results::Results;
 use hta_results::sql::catalog;
 use hta_results::sql::catalog::QUERIES;
-use hta_results::sql::results::ResultTables;
-use hta_results::sql::{QueryError, answer::unit};
+use hta_results::sql::{QueryError, answer::unit, results};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,9 +59,9 @@ pub async fn tables(call: &ToolCall<'_>, of: TablesOf) -> Result<Told<TableList>
     let failed = |e: QueryError| unreadable(&e, &folder, &source.id);
     let place = folder.clone();
     let read = apart(move || {
-        let results = ResultTables::open(&place)?;
-        let with_schema = |name: String| results.schema(&name).map(|(schema, row_count)| (name, schema, row_count));
-        results.names().into_iter().map(with_schema).collect::<Result<Vec<_>, _>>()
+        let found = Results::open(&place)?;
+        let with_schema = |name: String| Ok(results::schema(&found, &name).map(|(s, row_count)| (name, s, row_count))?);
+        found.names()?.into_iter().map(with_schema).collect::<Result<Vec<_>, QueryError>>()
     });
     let mut items = Vec::new();
     for (name, schema, row_count) in read.await?.map_err(failed)? {
@@ -113,7 +113,7 @@ pub async fn schema(call: &ToolCall<'_>, of: SchemaOf) -> Result<Told<Schema>, R
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let failed = |e: QueryError| unreadable(&e, &folder, &source.id);
     let (place, table) = (folder.clone(), of.table.clone());
-    let read = apart(move || ResultTables::open(&place).and_then(|r| r.schema(&table)));
+    let read = apart(move || results::schema(&Results::open(&place)?, &table));
     let (schema, row_count) = read.await?.map_err(failed)?;
     let meta = |key: &str| schema.metadata().get(key).map(String::as_str).unwrap_or_default();
     let items = schema.fields().iter().map(|field| {

@@ -1,12 +1,12 @@
 //! The output folder. It is written beside its place and moved there when complete, so a killed run leaves no partial
 //! result.
 
-use crate::output::html::Results;
 use crate::output::json;
 pub use crate::output::place::FolderError;
 use crate::output::place::OutputPlace;
 use crate::output::tables::{FolderTables, RowGrouping, failed};
 use crate::output::unfinished::UnfinishedFolder;
+use crate::results::Results;
 use crate::run::{Outcome, RowSink};
 use crate::store::Spool;
 use hta_analysis::api::{Analysis, Output};

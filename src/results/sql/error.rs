@@ -1,8 +1,8 @@
 //! Errors of statements, and of the tables that they read.
 
 use crate::output::columns::wrap;
+use crate::results::ResultsError;
 use hta_base::units::{MemoryLimit, fmt_bytes};
-use hta_read::files::Fault;
 
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
@@ -27,16 +27,14 @@ pub enum QueryError {
     NoEvents { place: String },
     #[error("cannot read {path}: {reason}")]
     Unreadable { path: String, reason: String },
-    #[error("cannot read {path}: {fault}")]
-    Store { path: String, fault: Fault },
+    #[error(transparent)]
+    Results(#[from] ResultsError),
     #[error("cannot read {path}: the statement needs more than {} of memory for its tables", fmt_bytes(.limit.bytes))]
     TooLarge { path: String, limit: MemoryLimit },
     #[error(
         "cannot run the statement: expected at most {limit} operators and parentheses in one another, found {found}"
     )]
     TooDeep { found: usize, limit: usize },
-    #[error("cannot find results: expected a folder with `tables`, as `hta analyze` leaves it, found {found}")]
-    NoResults { found: String },
     #[error("cannot write the column `{name}`: expected numbers, text or true and false, found {found}")]
     Kind { name: String, found: String },
     #[error("cannot use {option}: expected traces, found the results in {place}")]
@@ -71,9 +69,6 @@ impl QueryError {
             Self::NoEvents { .. } => {
                 Some("analyze again without --no-events, or give the traces: hta query ... TRACE".into())
             }
-            Self::NoResults { .. } => {
-                Some("run `hta analyze` first, or give results or traces: hta query ... hta-out, or TRACE".into())
-            }
             Self::Kind { .. } => Some("turn it into text: CAST(... AS VARCHAR)".into()),
             Self::OnlyForTraces { .. } => {
                 Some("what was analyzed is chosen with WHERE, or give the traces instead of the results".into())
@@ -85,7 +80,7 @@ impl QueryError {
                     .into(),
             }),
             Self::TooDeep { .. } => Some("write a long chain of `x = 1 OR x = 2` as `x IN (1, 2)`".into()),
-            Self::Store { fault, .. } => fault.hint.map(String::from),
+            Self::Results(e) => e.hint().map(String::from),
             Self::Unreadable { .. } => None,
         }
     }

@@ -2,10 +2,11 @@
 //! columns that it needs are kept, in memory. Rows and their order are those of `hta analyze`.
 
 use crate::output::events;
+use crate::results::EVENTS;
 use crate::run::{Outcome, RowSink};
 use crate::sql::QueryError;
 use crate::sql::load::GrowingFrame;
-use crate::sql::results::{EVENTS, no_table};
+use crate::sql::results::no_table;
 use crate::sql::statement::Statement;
 use arrow_array::RecordBatch;
 use hta_analysis::api::{Analysis, Output, Wanted};

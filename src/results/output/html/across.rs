@@ -3,8 +3,8 @@
 use crate::output::html::axis::{PageAxis, PageStep};
 use crate::output::html::breakdown::{Heat, SIDE};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section, missing};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
 use hta_analysis::stragglers::tables::{Delays, StragglerCauses, StragglerTable};
 use hta_analysis::what_if::WhatIfs;

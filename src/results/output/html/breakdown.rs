@@ -3,8 +3,8 @@
 
 use crate::output::html::axis::{PageAxis, PageStep};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::breakdown::Breakdowns;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;

@@ -2,8 +2,8 @@
 
 use crate::output::html::grid::{Cell, CellType, Grid, Section};
 use crate::output::html::places;
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use hta_base::table::schema::Text;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Ranks that a section shows one by one where there is no room for all.
 
 use crate::output::html::overview::PageRanks;
-use crate::output::html::results::{Results, ResultsError, columns};
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::Findings;
 use hta_base::table::schema::Text;
 

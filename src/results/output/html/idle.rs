@@ -2,9 +2,9 @@
 
 use crate::output::html::breakdown::{LANE, LaneKey, PageLanes, lane_cells};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section, missing};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::idle::{IdleHost, Idles};
 use hta_base::table::schema::Text;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,8 +2,8 @@
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::iterations::tables::IterationsTable;
 use hta_base::table::schema::Text;
 

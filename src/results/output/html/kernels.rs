@@ -3,10 +3,10 @@
 
 use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
 use crate::output::html::names::{MOST_NAMES, of_ranks};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
 use crate::output::html::work;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::kernels::KernelsByName;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;

@@ -1,9 +1,9 @@
 //! The section on source lines: host time of each line of user code over all ranks, and the GPU work launched there.
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::lines::LinesTable;
 use hta_base::table::schema::Text;
 

@@ -3,8 +3,8 @@
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::memory::tables::{MemoryContent, MemoryCurve, MemoryPeaks, MemorySteps};
 use hta_base::table::schema::Text;
 use hta_base::units::ratio;

@@ -26,7 +26,6 @@ mod names;
 mod overview;
 mod page;
 mod places;
-mod results;
 mod tally;
 mod texts;
 mod time;
@@ -36,4 +35,3 @@ mod work;
 
 pub use against::Against;
 pub use page::{Editor, PageOptions, write};
-pub use results::{Results, ResultsError};

@@ -11,8 +11,8 @@
 use crate::output::html::detailed::detailed_ranks;
 use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::ops::modules::ModulesTable;
 use hta_base::table::schema::Text;
 use hta_base::wording::counts::plural;

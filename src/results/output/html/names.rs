@@ -1,10 +1,10 @@
 //! Sections by name over all ranks: repeated sequences, operators, calls that wait, Python functions.
 
 use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::{KeySums, Tally};
 use crate::output::html::texts::Texts;
 use crate::output::html::work;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::ops::anomalies::Anomalies;
 use hta_analysis::ops::call_tree::CallTree;
 use hta_analysis::ops::operators::Operators;

@@ -1,9 +1,9 @@
 //! Sections on the input, and on its problems.
 
 use crate::output::html::grid::{Cell, CellType, Grid, Section};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::inventory;
 use hta_analysis::inventory::HealthTable;
 use hta_analysis::inventory::record_edges::{self, Noted, RecordEdgeTable};

@@ -4,13 +4,13 @@ use crate::output::html::against::Against;
 use crate::output::html::breakdown::PageLanes;
 use crate::output::html::grid::{Section, Sections};
 use crate::output::html::overview::SetSummary;
-use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
 use crate::output::html::{
     across, beside, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview, time,
     timeline, trust,
 };
+use crate::results::{Results, ResultsError};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::ser::Formatter;

@@ -1,8 +1,8 @@
 //! The map of a large job: what each rank cost the others, by host and place on the host, the most expensive host first.
 
 use crate::output::html::grid::{Cell, CellType, Grid};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::grouping::places;
 use hta_analysis::efficiency::DelayCosts;
 use hta_analysis::inventory;

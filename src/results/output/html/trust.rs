@@ -1,6 +1,6 @@
 //! What the recording of a run does not carry, from the tables `trust` and `recordings`.
 
-use crate::output::html::results::{Results, ResultsError, columns};
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::recording::capability::{Capability, Grade};
 use hta_analysis::recording::facts::Recordings;
 use hta_analysis::recording::limit::TrustTable;

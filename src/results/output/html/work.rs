@@ -2,8 +2,8 @@
 //! utilization of each device.
 
 use crate::output::html::grid::{CellType, Grid};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::kernels::KernelCategories;
 use hta_analysis::ops::mfu::Mfu;
 use hta_analysis::ops::operators::Operators;

@@ -5,13 +5,14 @@ use crate::run::{Quiet, options};
 use crate::shared::samples;
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
+use hta::results::Results;
 use hta::run::{Request, run};
 use hta::sql::answer::QueryAnswer;
 use hta::sql::catalog::{QUERIES, find};
 use hta::sql::engine;
 use hta::sql::live;
 use hta::sql::live::Live;
-use hta::sql::results::ResultTables;
+use hta::sql::results::load;
 use hta::sql::statement::Statement;
 use hta_testkit::{TraceBuilder, us};
 use polars::prelude::DataFrame;
@@ -40,7 +41,7 @@ fn read(sample: &str, statement: &Statement) -> Vec<(String, DataFrame)> {
 fn tables_of_traces_are_those_that_analyze_leaves() {
     for sample in SAMPLES {
         let all = Statement::new(&format!("SELECT * FROM {}", live::names().join(", "))).expect("a SELECT");
-        let left = ResultTables::open(results(sample)).expect("results").load(&all).expect("tables");
+        let left = load(&Results::open(results(sample)).expect("results"), &all, None).expect("tables");
         let live: BTreeMap<String, DataFrame> = read(sample, &all).into_iter().collect();
         assert_eq!(left.len(), live.len());
         for (name, frame) in left {
@@ -226,9 +227,9 @@ fn frames_that_wait_on_threads_that_launch_nothing_come_last() {
         .expect("hta runs");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let statement = Statement::new(find("python_functions").expect("a query").text).expect("a SELECT");
-    let results = ResultTables::open(&out).expect("results");
-    let tables = results.load(&statement).expect("tables");
-    let answer = engine::run(&statement, tables, |t| results.columns(t).unwrap_or_default()).expect("an answer");
+    let results = Results::open(&out).expect("results");
+    let tables = load(&results, &statement, None).expect("tables");
+    let answer = engine::run(&statement, tables, |t| results.columns(t)).expect("an answer");
     let rows: Vec<(Value, Value, Value)> = (0..answer.len())
         .map(|r| (answer.value("name", r), answer.value("idle_thread", r), answer.value("self_ns", r)))
         .collect();

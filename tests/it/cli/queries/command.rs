@@ -169,7 +169,9 @@ fn results_that_are_missing_damaged_or_without_events_are_told() {
     let errors = text(&run.stderr);
     assert_eq!(run.status.code(), Some(2));
     assert!(
-        errors.contains("cannot find results: ") && errors.contains("hta-out") && errors.contains("hint: "),
+        errors.contains("expected a results folder, found nothing there")
+            && errors.contains("hta-out")
+            && errors.contains("hint: "),
         "{errors}"
     );
 

@@ -6,10 +6,11 @@ mod command;
 #[cfg(target_os = "linux")]
 mod limits;
 
+use hta::results::Results;
 use hta::sql::answer::QueryAnswer;
 use hta::sql::catalog::Query;
 use hta::sql::engine;
-use hta::sql::results::ResultTables;
+use hta::sql::results::load;
 use hta::sql::statement::Statement;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,10 +45,9 @@ fn results(sample: &str) -> PathBuf {
 /// The answer to a statement on the results of a sample.
 fn ask(sample: &str, text: &str) -> QueryAnswer {
     let statement = Statement::new(text).unwrap_or_else(|e| panic!("{e}: {text}"));
-    let results = ResultTables::open(results(sample)).unwrap_or_else(|e| panic!("{e}"));
-    let tables = results.load(&statement).unwrap_or_else(|e| panic!("{e}: {text}"));
-    engine::run(&statement, tables, |t| results.columns(t).unwrap_or_default())
-        .unwrap_or_else(|e| panic!("{sample}: {e}: {text}"))
+    let results = Results::open(results(sample)).unwrap_or_else(|e| panic!("{e}"));
+    let tables = load(&results, &statement, None).unwrap_or_else(|e| panic!("{e}: {text}"));
+    engine::run(&statement, tables, |t| results.columns(t)).unwrap_or_else(|e| panic!("{sample}: {e}: {text}"))
 }
 
 /// The answer to a query of the catalog.

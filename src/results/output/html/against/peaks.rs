@@ -3,8 +3,8 @@
 use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
 use crate::output::html::axis::PageStep;
 use crate::output::html::grid::Grid;
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::memory::tables::MemoryPeaks;
 use hta_base::table::schema::Text;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Tables that a results folder may lack: because the run made only some, or because another version of `hta` did.
 
-use crate::output::html::results::ResultsError;
+use crate::results::ResultsError;
 
 /// Whether a table could be read.
 pub enum Readable {

@@ -2,8 +2,8 @@
 
 use crate::output::html::against::figure::{Better, FigureName, HEADINGS, RunFigure, Unit, push};
 use crate::output::html::grid::{CellType, Grid};
-use crate::output::html::results::{Results, ResultsError, columns};
 use crate::output::html::texts::Texts;
+use crate::results::{Results, ResultsError, columns};
 use hta_analysis::inventory;
 use hta_base::table::schema::Text;
 use hta_base::wording::ranks::rank_list;

@@ -3,9 +3,9 @@
 
 use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{CellType, Grid};
-use crate::output::html::results::{Results, ResultsError};
 use crate::output::html::texts::Texts;
 use crate::output::html::timeline::lanes::{ShownStepKey, TimelineLanes};
+use crate::results::{Results, ResultsError};
 use arrow_array::RecordBatch;
 use hta_base::table::column::Column;
 use hta_base::wording::counts::counted;

@@ -1,0 +1,43 @@
+//! Why results cannot be read or written.
+
+use hta_read::files::Fault;
+use std::io;
+use std::path::Path;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    #[error("cannot open {path}: expected a results folder, found {found}")]
+    NoResults { path: String, found: String },
+    #[error("cannot read {path}: expected {expected}, found {found}")]
+    Damaged { path: String, expected: String, found: String },
+    /// A column is missing or of another type: the table is of another version, or damaged.
+    #[error("cannot read {path}: expected a column `{column}` as `hta explain` declares it, found {found}")]
+    Column { path: String, column: String, found: String },
+    #[error("cannot read {path}: {source}")]
+    Io { path: String, source: io::Error },
+    #[error("cannot write {path}: {source}")]
+    Write { path: String, source: io::Error },
+}
+
+impl ResultsError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            ResultsError::Io { source, .. } if Fault::of(source).is_some() => Fault::of(source).and_then(|f| f.hint),
+            ResultsError::Write { .. } => None,
+            _ => Some("give a folder that `hta analyze` or `hta merge` has left, or run it again"),
+        }
+    }
+
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        ResultsError::Io { path: path.display().to_string(), source }
+    }
+
+    pub(crate) fn column(path: &Path, name: &str, found: impl ToString) -> Self {
+        ResultsError::Column { path: path.display().to_string(), column: name.to_string(), found: found.to_string() }
+    }
+
+    pub(crate) fn damaged(path: &Path, expected: &str, found: impl ToString) -> Self {
+        let (expected, found) = (expected.to_string(), found.to_string());
+        ResultsError::Damaged { path: path.display().to_string(), expected, found }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a run leaves: its tables, in a folder on disk or in a store. Everything behind reducing reads them here: page,
+//! comparison, SQL, the server for assistants, and commands that are given results instead of traces.
+//!
+//! `tables/<name>.parquet` holds a table, `events/rank=N.parquet` the events of a rank, and `summary.json`, which is
+//! written last, is the proof that the results are complete. Rows are read a few thousand at a time and only with the
+//! columns that are needed, so that memory does not depend on the size of the job.
+
+mod columns;
+mod error;
+pub(crate) mod parquet_file;
+
+pub(crate) use columns::{Picked, column, columns};
+pub use error::ResultsError;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::SchemaRef;
+use hta_base::table::schema::{Batch, TableSpec};
+use hta_read::files::Location;
+use parquet_file::{batches, footer};
+use std::io;
+use std::sync::OnceLock;
+
+/// The table that consists of several files.
+pub const EVENTS: &str = "events";
+
+/// The file that is written last.
+const PROOF: &str = "summary.json";
+
+/// The tables of a run.
+#[derive(Debug)]
+pub struct Results {
+    folder: Location,
+    /// Sorted names of the tables, with their files, once someone asked.
+    files: OnceLock<Vec<(String, Vec<Location>)>>,
+}
+
+impl Results {
+    /// Results in a folder of which it is known that it has some.
+    pub(crate) fn new(folder: impl Into<Location>) -> Self {
+        Self { folder: folder.into(), files: OnceLock::new() }
+    }
+
+    /// Whether a folder is a results folder.
+    ///
+    /// # Errors
+    /// When a store cannot be asked.
+    pub fn is_one(folder: &Location) -> Result<bool, ResultsError> {
+        folder.join("tables").is_folder().map_err(|e| ResultsError::io(folder, e))
+    }
+
+    /// # Errors
+    /// When the folder holds no results, or incomplete ones, or a store cannot be asked.
+    pub fn open(folder: impl Into<Location>) -> Result<Self, ResultsError> {
+        let folder = folder.into();
+        let unread = |e: io::Error| ResultsError::io(&folder, e);
+        let found = if !Self::is_one(&folder)? {
+            let is_there = folder.is_folder().map_err(unread)? || (!folder.is_remote() && folder.exists());
+            if is_there { "no folder `tables` in it" } else { "nothing there" }.to_string()
+        } else if !folder.join(PROOF).is_file().map_err(unread)? {
+            format!("no {PROOF} in it")
+        } else {
+            return Ok(Self::new(folder));
+        };
+        Err(ResultsError::NoResults { path: folder.display().to_string(), found })
+    }
+
+    pub fn folder(&self) -> &Location {
+        &self.folder
+    }
+
+    /// Sorted names of the tables, with their files.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub(crate) fn files(&self) -> Result<&[(String, Vec<Location>)], ResultsError> {
+        if let Some(files) = self.files.get() {
+            return Ok(files);
+        }
+        let mut files: Vec<(String, Vec<Location>)> = Vec::new();
+        for path in self.listed("tables")? {
+            if let Some(name) = path.file_stem().and_then(|n| n.to_str()) {
+                files.push((name.to_string(), vec![path.clone()]));
+            }
+        }
+        let events = self.listed(EVENTS)?;
+        if !events.is_empty() {
+            files.push((EVENTS.to_string(), events));
+        }
+        files.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(self.files.get_or_init(|| files))
+    }
+
+    /// The Parquet files of a folder of the results, sorted by name.
+    fn listed(&self, name: &str) -> Result<Vec<Location>, ResultsError> {
+        let folder = self.folder.join(name);
+        let names = folder.is_folder().and_then(|there| if there { folder.names() } else { Ok(Vec::new()) });
+        let names = names.map_err(|e| ResultsError::io(&folder, e))?;
+        Ok(names.iter().filter(|name| name.ends_with(".parquet")).map(|name| folder.join(name)).collect())
+    }
+
+    /// Names of the tables, sorted.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn names(&self) -> Result<Vec<String>, ResultsError> {
+        Ok(self.files()?.iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    /// The schema of a table, with the meanings of its columns, and the number of its rows. `None` if there is no such
+    /// table.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn schema(&self, table: &str) -> Result<Option<(SchemaRef, u64)>, ResultsError> {
+        let Some((_, files)) = self.files()?.iter().find(|t| t.0 == table) else { return Ok(None) };
+        let all = files.iter().map(footer).collect::<Result<Vec<_>, _>>()?;
+        let rows = all.iter().map(|m| u64::try_from(m.metadata().file_metadata().num_rows()).unwrap_or(0));
+        let rows = rows.fold(0u64, u64::saturating_add);
+        Ok(all.first().map(|m| (SchemaRef::clone(m.schema()), rows)))
+    }
+
+    /// The columns of a table; none if it cannot be read.
+    pub fn columns(&self, table: &str) -> Vec<String> {
+        let schema = self.schema(table).ok().flatten();
+        schema.iter().flat_map(|(s, _)| s.fields().iter().map(|f| f.name().clone())).collect()
+    }
+
+    fn table(&self, name: &str) -> Location {
+        self.folder.join("tables").join(format!("{name}.parquet"))
+    }
+
+    /// Passes all rows of a table in order to `each`, with the declared columns. Returns `false` if there is no such
+    /// table.
+    ///
+    /// # Errors
+    /// When the file is not a Parquet table, or lacks a column.
+    pub(crate) fn read<P: Picked>(&self, mut each: impl FnMut(P::Row<'_>)) -> Result<bool, ResultsError> {
+        let path = self.table(P::TABLE);
+        batches(&path, P::COLUMNS, |batch| {
+            P::give(batch, &mut each).map_err(|name| {
+                let found = batch.column_by_name(name).map_or("none".to_string(), |c| c.data_type().to_string());
+                ResultsError::column(&path, name, found)
+            })
+        })
+    }
+
+    /// A whole table with all of its columns. `None` if there is no such table.
+    ///
+    /// # Errors
+    /// When the file is not a Parquet table, or lacks a column.
+    pub fn batches(&self, spec: &'static TableSpec) -> Result<Option<Vec<Batch>>, ResultsError> {
+        let path = self.table(spec.name);
+        let names: Vec<&'static str> = spec.columns.iter().map(|c| c.name).collect();
+        let mut out = Vec::new();
+        let there = batches(&path, &names, |batch| {
+            let schema = spec.schema();
+            let mut columns = Vec::with_capacity(names.len());
+            for (name, field) in names.iter().zip(schema.fields()) {
+                let array = batch.column_by_name(name).ok_or_else(|| ResultsError::column(&path, name, "none"))?;
+                if array.data_type() != field.data_type() || (!field.is_nullable() && array.null_count() > 0) {
+                    return Err(ResultsError::column(&path, name, array.data_type()));
+                }
+                columns.push(ArrayRef::clone(array));
+            }
+            let rows = RecordBatch::try_new(schema, columns)
+                .map_err(|e| ResultsError::damaged(&path, "the columns that `hta explain` declares", e))?;
+            out.push(Batch { spec, rows });
+            Ok(())
+        })?;
+        Ok(there.then_some(out))
+    }
+
+    /// Passes the events of a rank in order to `each`, some columns of them. Returns `false` if the results have no
+    /// events of the rank.
+    ///
+    /// # Errors
+    /// When the file is not a Parquet table, or lacks a column.
+    pub(crate) fn read_events(
+        &self,
+        rank: u32,
+        columns: &[&'static str],
+        mut each: impl FnMut(&RecordBatch),
+    ) -> Result<bool, ResultsError> {
+        let path = self.folder.join(EVENTS).join(format!("rank={rank:05}.parquet"));
+        batches(&path, columns, |batch| {
+            each(batch);
+            Ok(())
+        })
+    }
+}
