@@ -368,12 +368,21 @@ def _new_name() -> str:
     return f"hta-ray-{uuid.uuid4().hex[:12]}"
 
 
+def _new_folder_in(base: str) -> str:
+    """A new folder in another one, which a task that ends at this moment may remove because it is empty."""
+    while True:
+        os.makedirs(base, mode=0o700, exist_ok=True)
+        try:
+            return tempfile.mkdtemp(dir=base)
+        except FileNotFoundError:
+            continue
+
+
 @contextmanager
 def _workspace(job: _Job) -> Iterator[str]:
     """A folder of one attempt of a task. That of a killed worker is removed when the run ends."""
     base = os.path.join(tempfile.gettempdir(), job.name)
-    os.makedirs(base, mode=0o700, exist_ok=True)
-    folder = tempfile.mkdtemp(dir=base)
+    folder = _new_folder_in(base)
     try:
         yield folder
     finally:

@@ -264,6 +264,22 @@ def test_ranks_that_no_task_has_taken_are_told(tmp_path: Path, monkeypatch: pyte
         hta_engine.ray.analyze(SAMPLES / "gpu_counters")
 
 
+def test_a_folder_of_the_run_that_another_task_removes_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, makedirs, removed = tmp_path / "run", os.makedirs, []
+
+    def made_and_removed_once(path: str, mode: int, exist_ok: bool) -> None:
+        makedirs(path, mode, exist_ok)
+        if not removed:
+            os.rmdir(path)
+            removed.append(path)
+
+    monkeypatch.setattr(os, "makedirs", made_and_removed_once)
+    folder = hta_engine.ray._new_folder_in(str(base))
+    assert removed == [str(base)] and Path(folder).parent == base and os.path.isdir(folder)
+
+
 def test_another_version_on_a_machine_is_told() -> None:
     job = hta_engine.ray._Job("0.0.1", ["x"], [], True, 1, os.getcwd(), "x", None, [])
     with pytest.raises(hta_engine.WrongProgram, match=r"expected hta-engine 0\.0\.1 as on the driver"):
