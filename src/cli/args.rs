@@ -6,7 +6,8 @@ use crate::cli::strict::StrictArg;
 use crate::cli::threads::ThreadsArg;
 use crate::cli::traces::{TracePaths, Traces, read_text};
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
-use clap::{Args, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, ValueEnum};
 use hta_analysis::api::{AcrossOptions, Analysis, KERNEL_WAIT_MAX, Options, STRAGGLER_MIN_PCT, TOP};
 use hta_analysis::job::ClockMode;
 use hta_analysis::settings::regex;
@@ -19,6 +20,7 @@ use hta_read::files::{Location, Stores};
 use hta_read::options::LoadOptions;
 use hta_results::output::inputs::Inputs;
 use hta_results::partial::{OptionTexts, RULES};
+use hta_results::results::ResultsError;
 use hta_results::run::{CaptureError, read_captures};
 use hta_trace::graph_capture::Captures;
 use hta_trace::rank_trace::{ModelOptions, StepFilter};
@@ -169,6 +171,25 @@ impl TraceArgs {
 /// The files of `--rules` and `--peaks`, with what they hold.
 const KERNEL_RULES: &str = "kernel rules";
 const DEVICE_PEAKS: &str = "device peaks";
+
+/// Options of reading traces that results take, too.
+const FOR_RESULTS: [&str; 3] = ["top", "threads", "memory_limit"];
+
+/// Refuses options that choose or read traces, because results hold what was analysed. `own` are further options of the
+/// command that only traces take.
+///
+/// # Errors
+/// When one is given.
+pub fn refuse_for_results(matches: &ArgMatches, own: &[&str], results: &Location) -> Result<(), ResultsError> {
+    let readers = AcrossArgs::augment_args(CommonArgs::augment_args(Command::new("traces")));
+    let of_traces = readers.get_arguments().map(|arg| arg.get_id().as_str()).filter(|id| !FOR_RESULTS.contains(id));
+    // A command need not have all of them.
+    let has = |id: &&str| matches.try_contains_id(id).is_ok();
+    let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let Some(id) = of_traces.chain(own.iter().copied()).filter(has).find(given) else { return Ok(()) };
+    let (option, place) = (format!("--{}", id.replace('_', "-")), results.display().to_string());
+    Err(ResultsError::OnlyForTraces { option, place })
+}
 
 /// Options of the analyses, including those that compare ranks.
 pub fn options(common: &CommonArgs, across: &AcrossArgs, stores: &Stores) -> anyhow::Result<Options> {

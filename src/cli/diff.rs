@@ -1,8 +1,10 @@
-//! `hta diff BASE TEST`: compares two sets of traces and checks thresholds, or two sets of memory snapshots.
+//! `hta diff BASE TEST`: compares two runs and checks thresholds, from their traces or from their results; or two sets of
+//! memory snapshots.
 
 use crate::cli::analysis::{enter, with_settings, with_tables};
-use crate::cli::args::CommonArgs;
+use crate::cli::args::{CommonArgs, refuse_for_results};
 use crate::cli::exit::Exit;
+use crate::cli::kept_rows::KeptRows;
 use crate::cli::output::{note, warn, width};
 use crate::cli::progress::Bar;
 use crate::cli::snapshots;
@@ -10,9 +12,8 @@ use crate::cli::table::OutputArgs;
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use hta_analysis::api::{Analysis, Options, Output};
-use hta_analysis::diagnosis::DiagnosisOf;
 use hta_analysis::filters;
-use hta_analysis::iterations::IterationsOf;
+use hta_analysis::inventory::host_by_name::HostByName;
 use hta_analysis::settings::SHORT_NAMES;
 use hta_base::table::schema::Batch;
 use hta_compat as compat;
@@ -22,18 +23,19 @@ use hta_read::error::SetError;
 use hta_read::files::{Location, Stores};
 use hta_read::input::Input;
 use hta_results::diff::threshold::{Threshold, ThresholdVerdict};
-use hta_results::diff::{DIFF, Set, causes, comparable, compare, iterations};
+use hta_results::diff::{BY, ComparedRun, DIFF, KEYS_OF_TRACES, RunPair, analyses};
 use hta_results::output::inputs::Inputs;
 use hta_results::output::text;
-use hta_results::run::{NoRows, Outcome, Request, run as run_pipeline};
-use std::path::{Path, PathBuf};
+use hta_results::results::Results;
+use hta_results::run::{Outcome, Request, run as run_pipeline};
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// Traces or memory snapshots before: a file, a folder (one level deep) or a pattern in quotes
+    /// Before: traces or memory snapshots (a file, a folder, one level deep, or a pattern in quotes), or a results folder
     #[arg(value_name = "BASE")]
     base: PathBuf,
-    /// Traces or memory snapshots after
+    /// After, likewise
     #[arg(value_name = "TEST")]
     test: PathBuf,
     /// Exit with code 3 if this holds, e.g. 'step_time > +5%' (`hta explain diff`); may be given several times
@@ -49,7 +51,7 @@ pub struct DiffArgs {
 }
 
 pub fn command() -> Command {
-    let command = Command::new(DIFF.stem()).about("Compare two sets of traces, before and after");
+    let command = Command::new(DIFF.stem()).about("Compare two runs, before and after, from their traces or results");
     with_tables(with_settings(DiffArgs::augment_args(command), DIFF.about().settings), DIFF)
 }
 
@@ -65,54 +67,48 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     }
     let mut options = args.common.options(stores)?;
     let tool = args.common.compat(&[DIFF])?;
-    // Causes and iterations of both sides are compared, too, in hta's own definitions.
-    let mut analyses = compat::chosen(tool, &[DIFF]);
-    if tool.is_none() {
-        analyses.extend([&DiagnosisOf as &'static dyn Analysis, &IterationsOf]);
-    }
+    let analyses = if tool.is_some() { compat::chosen(tool, &[DIFF]) } else { analyses() };
     enter(DIFF.about().settings, matches, &mut options)?;
     filters::refuse_unused(&analyses, &options)?;
     let declared: Vec<_> = analyses.iter().take(1).flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&declared)?;
     let thresholds = thresholds(&args.fail_if, tool)?;
     // Find the files of both sets first, so that an error in the second set shows before the first is read.
-    let (base_inputs, test_inputs) = (find("base", &base_path)?, find("test", &test_path)?);
-    let mut guarded = Inputs::of_traces(&base_inputs);
-    guarded.add_all(&Inputs::of_traces(&test_inputs));
+    let sides = [find("base", &base_path)?, find("test", &test_path)?];
+    let mut guarded = Inputs::default();
+    for side in &sides {
+        side.guard(&mut guarded);
+        if let DiffSide::Results(results) = side {
+            let by = options.settings.text(&BY).is_some_and(|by| KEYS_OF_TRACES.contains(&by)).then_some("by");
+            refuse_for_results(matches, by.as_slice(), results.folder())?;
+        }
+    }
     args.common.guard(&mut guarded);
     args.output.allow(&guarded)?;
-    let mut base = read(args, "base", &base_inputs, &analyses, &options)?;
-    let mut test = read(args, "test", &test_inputs, &analyses, &options)?;
-    let has_loss = base.has_loss() || test.has_loss();
+    let read = |name, side| ReadSide::read(args, name, side, &analyses, &options);
+    let [base, test] = sides;
+    let (base, test) = (read("base", base)?, read("test", test)?);
+    let has_loss = base.has_loss || test.has_loss;
     let strict = args.common.strict;
-    if strict.refuses_loss(has_loss) || strict.refuses_withheld(&base) || strict.refuses_withheld(&test) {
+    let withheld = || [&base, &test].into_iter().filter_map(|side| side.outcome.as_ref());
+    if strict.refuses_loss(has_loss) || withheld().any(|outcome| strict.refuses_withheld(outcome)) {
         return Ok(Exit::Nothing);
     }
-    let short = options.settings.flag(&SHORT_NAMES);
-    let (output, verdicts) = match tool {
-        Some(_) => (compat::hta::diff::compare(handed(&base), handed(&test), short), Vec::new()),
-        None => {
-            let (table, view) = causes::compare(diagnosed(&base), diagnosed(&test));
-            let set = |path: &Path, outcome: &mut Outcome| {
-                let read = Set::read(&path.display().to_string(), handed(outcome));
-                let withheld = comparable::withheld(diagnosed(outcome));
-                let iterations = iterations::counted(iterated(outcome));
-                outcome.outputs.clear();
-                Set { withheld, iterations, ..read }
-            };
-            let left_out: [Vec<u32>; 2] = [&base, &test].map(|o| o.recording.left_out().into_iter().collect());
-            let mut sets = (set(&args.base, &mut base), set(&args.test, &mut test));
-            sets.0.without(&left_out.concat());
-            sets.1.without(&left_out.concat());
-            let (mut output, verdicts) = compare(&sets.0, &sets.1, &thresholds, args.force, &options)?;
-            output.tables.push(table);
-            output.views.push(view);
-            (output, verdicts)
+    let (output, verdicts) = match (tool, &base.outcome, &test.outcome) {
+        (Some(_), Some(base), Some(test)) => {
+            let short = options.settings.flag(&SHORT_NAMES);
+            (compat::hta::diff::compare(handed(base), handed(test), short), Vec::new())
+        }
+        _ => {
+            let run = |side: &ReadSide, name| ComparedRun::read(&side.results, name, &options);
+            let pair = RunPair::new(run(&base, "base")?, run(&test, "test")?);
+            pair.notes().for_each(|line| note(&format!("hta: {line}")));
+            pair.compare(&thresholds, args.force, &options)?
         }
     };
     write(args, table, &output)?;
     if args.output.is_text() {
-        for line in [&base, &test].into_iter().flat_map(text::loss_lines) {
+        for line in [&base, &test].into_iter().filter_map(|side| side.outcome.as_ref()).flat_map(text::loss_lines) {
             note(&line);
         }
     }
@@ -135,43 +131,67 @@ fn thresholds(texts: &[String], compat: Option<Compat>) -> Result<Vec<Threshold>
     texts.iter().map(|t| Threshold::parse(t).map_err(|reason| bad(t, reason))).collect()
 }
 
-fn find(name: &str, path: &Location) -> anyhow::Result<Vec<Input>> {
-    discover(std::slice::from_ref(path)).with_context(|| of_set(name))
+/// A set as it was given.
+enum DiffSide {
+    Traces(Location, Vec<Input>),
+    Results(Results),
+}
+
+fn find(name: &str, path: &Location) -> anyhow::Result<DiffSide> {
+    if let Some(results) = Results::found(path).with_context(|| of_set(name))? {
+        return Ok(DiffSide::Results(results));
+    }
+    let inputs = discover(std::slice::from_ref(path)).with_context(|| of_set(name))?;
+    Ok(DiffSide::Traces(path.clone(), inputs))
+}
+
+impl DiffSide {
+    /// Adds its files to those that must not be overwritten.
+    fn guard(&self, guarded: &mut Inputs) {
+        match self {
+            DiffSide::Traces(_, inputs) => guarded.add_all(&Inputs::of_traces(inputs)),
+            DiffSide::Results(results) => guarded.add_results(results.folder()),
+        }
+    }
 }
 
 fn of_set(name: &str) -> String {
     format!("cannot use the {name} set")
 }
 
-fn read(
-    args: &DiffArgs,
-    name: &str,
-    inputs: &[Input],
-    analyses: &[&'static dyn Analysis],
-    options: &Options,
-) -> anyhow::Result<Outcome> {
-    let request =
-        Request { inputs, analyses, options, load: args.common.load(false, false), ranks: args.common.ranks.ranges() };
-    let run = || run_pipeline(&request, &NoRows, &Bar::default());
-    let outcome = args.common.threads.run(run)?.with_context(|| of_set(name))?;
-    filters::check_pattern(&outcome.inventory).with_context(|| of_set(name))?;
-    warn(&outcome.refused);
-    Ok(outcome)
+/// A set as it is compared.
+struct ReadSide {
+    results: Results,
+    has_loss: bool,
+    /// Of traces, the run on them.
+    outcome: Option<Outcome>,
 }
 
-/// The tables of an analysis of a set; none if it did not run, because the set is of several jobs.
-fn tables_of<'a>(outcome: &'a Outcome, stem: &str) -> &'a [Batch] {
-    outcome.outputs.iter().find(|(a, _)| a.stem() == stem).map_or(&[], |(_, output)| &output.tables)
-}
-
-/// The tables of the diagnosis of a set.
-fn diagnosed(outcome: &Outcome) -> &[Batch] {
-    tables_of(outcome, DiagnosisOf.about().stem)
-}
-
-/// The tables of the iterations of a set.
-fn iterated(outcome: &Outcome) -> &[Batch] {
-    tables_of(outcome, IterationsOf.about().stem)
+impl ReadSide {
+    fn read(
+        args: &DiffArgs,
+        name: &str,
+        side: DiffSide,
+        analyses: &[&'static dyn Analysis],
+        options: &Options,
+    ) -> anyhow::Result<Self> {
+        let (place, inputs) = match side {
+            DiffSide::Results(results) => {
+                let has_loss = results.has_loss().with_context(|| of_set(name))?;
+                return Ok(Self { results, has_loss, outcome: None });
+            }
+            DiffSide::Traces(place, inputs) => (place, inputs),
+        };
+        let (load, ranks) = (args.common.load(false, false), args.common.ranks.ranges());
+        let request = Request { inputs: &inputs, analyses, options, load, ranks };
+        let kept = KeptRows::of(HostByName::SPEC);
+        let run = || run_pipeline(&request, &kept, &Bar::default());
+        let outcome = args.common.threads.run(run)?.with_context(|| of_set(name))?;
+        filters::check_pattern(&outcome.inventory).with_context(|| of_set(name))?;
+        warn(&outcome.refused);
+        let results = outcome.results(place, kept.take());
+        Ok(Self { results, has_loss: outcome.has_loss(), outcome: Some(outcome) })
+    }
 }
 
 /// The tables that the mapper made of a set.

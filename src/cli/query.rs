@@ -1,6 +1,6 @@
 //! `hta query`: runs a query of the catalog or the user's own statement, on results or on traces.
 
-use crate::cli::args::{AcrossArgs, CommonArgs, options};
+use crate::cli::args::{AcrossArgs, CommonArgs, options, refuse_for_results};
 use crate::cli::exit::Exit;
 use crate::cli::memory;
 use crate::cli::output::{note, warn, width};
@@ -10,7 +10,6 @@ use crate::cli::table::{CsvArgs, OutArg};
 use crate::cli::traces::{CANNOT_READ_STDIN, RankDirArg, read_text, text_of, traces};
 use crate::cli::watch::{Watch, WatchLimits};
 use anyhow::Context;
-use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use hta_analysis::filters;
 use hta_base::units::MemoryLimit;
@@ -81,9 +80,6 @@ pub const AFTER_HELP: &str = "\
 
 `hta explain NAME` documents a query, `hta explain query` says how to write one. Text shows --top rows, the other \
 formats all. Options that select and read traces (--ranks, --steps, --clock and so on) apply to traces only.";
-
-/// Options of reading traces that a query on results uses, too.
-const FOR_ANY: [&str; 3] = ["top", "threads", "memory_limit"];
 
 pub fn command() -> Command {
     let about = "Run a query of the catalog, or your own SQL, on results or on traces";
@@ -203,13 +199,7 @@ impl QueryArgs {
         limit: Option<MemoryLimit>,
         matches: &ArgMatches,
     ) -> anyhow::Result<QueryAnswer> {
-        let readers = AcrossArgs::augment_args(CommonArgs::augment_args(Command::new("traces")));
-        let mut ids = readers.get_arguments().map(|arg| arg.get_id().as_str());
-        let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine) && !FOR_ANY.contains(id);
-        if let Some(id) = ids.find(given) {
-            let option = format!("--{}", id.replace('_', "-"));
-            return Err(QueryError::OnlyForTraces { option, place: folder.display().to_string() }.into());
-        }
+        refuse_for_results(matches, &[], folder).map_err(QueryError::from)?;
         let mut guarded = Inputs::default();
         guarded.add_results(folder);
         self.allow(guarded)?;

@@ -1,6 +1,7 @@
 //! The tables that every run writes, whatever its analyses: ranks, how they were recorded, health, edges of the
-//! recordings, kernels. (Steps are an analysis.)
+//! recordings, kernels, host events by name. (Steps are an analysis.)
 
+pub mod host_by_name;
 mod kernels;
 pub mod record_edges;
 pub mod recorders;
@@ -8,6 +9,7 @@ pub mod recorders;
 use crate::api::{Options, Partial, RowEmitter, rows};
 use crate::facts::machine::LaunchShapes;
 use crate::facts::serving_mode::ServingMode;
+use crate::inventory::host_by_name::HostByName;
 use crate::inventory::kernels::KernelsTable;
 use crate::inventory::record_edges::RecordEdgeTable;
 use crate::inventory::recorders::Recorders;
@@ -98,10 +100,12 @@ pub const TABLES: &[&TableSpec] = &[
     RecordEdgeTable::SPEC,
     KernelRules::SPEC,
     KernelsTable::SPEC,
+    HostByName::SPEC,
 ];
 
 pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
     kernels::rows(trace, options, give);
+    host_by_name::rows(trace, options, give);
     let mut tables =
         vec![rank(trace), recorder(trace), of_rank(trace), health(trace), kernel_rules(trace, &options.model)];
     tables.extend(record_edges::map(trace, options.model.hidden_min));

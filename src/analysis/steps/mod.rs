@@ -9,7 +9,7 @@ mod differ;
 mod join;
 pub(crate) mod judge;
 mod report;
-mod tables;
+pub mod tables;
 mod words;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};

@@ -5,7 +5,7 @@ use hta_base::table::schema::Text;
 
 table! {
     /// One row per step of a rank. `dur_ns` is the length of its window, which --step-window chooses.
-    pub(crate) struct StepsTable, StepRow = "steps" by "rank, step" {
+    pub struct StepsTable, StepRow = "steps" by "rank, step" {
         rank;
         step: u32, "", "index in time";
         step_label;
@@ -29,7 +29,7 @@ table! {
 
 table! {
     /// How long the steps of a rank are, and how much they vary; over full steps, over all when none is full.
-    pub(crate) struct StepSummary, StepSummaryRow = "step_summary" by "rank" {
+    pub struct StepSummary, StepSummaryRow = "step_summary" by "rank" {
         rank;
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";

@@ -129,22 +129,19 @@ fn told(what: &str, [base, test]: &[BTreeSet<String>; 2]) -> Option<String> {
 }
 
 /// Overlap of the operators of a step, percent: the smaller of the two counts of each name, over the larger. Without
-/// steps, or where host events are not known by step, of the shares of the names, because captures differ in length.
-/// `None` if a side has too few names.
+/// steps, of the shares of the names, because captures differ in length. `None` if a side has too few names.
 fn similarity(p: &Population) -> Option<f64> {
-    let of_captures = [&p.base, &p.test].iter().any(|side| side.set.has_hosts_of_captures);
     let counts = [&p.base, &p.test].map(|side| {
         let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
         for of in &side.ranks {
-            let counts_here = |step: &Option<u32>| if of_captures { step.is_none() } else { of.steps.contains(step) };
-            for cell in of.rank.cells.iter().filter(|c| counts_here(&c.step)) {
+            for cell in of.rank.cells.iter().filter(|c| of.steps.contains(&c.step)) {
                 let Some(key) = of.rank.keys.get(cell.key as usize) else { continue };
                 if key.side == WorkSide::Host && &*key.class == "operator" {
                     *counts.entry(&key.name).or_default() += cell.count as f64;
                 }
             }
         }
-        let of_all: f64 = if p.by_step && !of_captures { side.step_count() as f64 } else { counts.values().sum() };
+        let of_all: f64 = if p.by_step { side.step_count() as f64 } else { counts.values().sum() };
         counts.values_mut().for_each(|n| *n /= of_all.max(1.0));
         counts
     });

@@ -1,13 +1,15 @@
 //! `hta diff`: compares two sets of traces, before and after a change: the time of a step on each side, and what the
 //! difference consists of.
 //!
-//! The diff is not in the registry of analyses, because it reduces two sets. But it is built in the same way: [`Diff`]
-//! maps each rank in the pipeline and passes the bounded partials on, and [`compare`] reduces two such sets.
+//! Two runs are compared by their results, whether these are in a folder, in a store, or in memory because the traces
+//! were just analysed: one function for `hta diff`, the page of two runs and the server for assistants. [`Diff`], which
+//! declares the tables and options, is no analysis of the registry, because it compares two sets. It maps only what no
+//! results hold: GPU time by operator or module.
 //!
 //! ```text
-//!   base/  --pipeline(Diff)-->  Set  \
-//!                                     compare -> tables, observations, views, thresholds
-//!   test/  --pipeline(Diff)-->  Set  /
+//!   base/  --analyses-->  Results  --ComparedRun-->  Set  \
+//!                                                          RunPair::compare -> tables, observations, views, thresholds
+//!   test/  --analyses-->  Results  --ComparedRun-->  Set  /
 //! ```
 //!
 //! Every figure is per full step, as a mean over the compared ranks. It remains a fraction of integers (see `exact`)
@@ -18,21 +20,26 @@ pub mod causes;
 pub mod comparable;
 pub(crate) mod exact;
 pub mod iterations;
-mod map;
 mod names;
 mod notes;
+mod owners;
+mod pair;
 mod population;
+mod read_set;
 mod report;
 pub(crate) mod set;
 mod summary;
 pub mod threshold;
 
+pub use owners::KEYS_OF_TRACES;
+pub use pair::RunPair;
 pub use population::PopulationError;
-pub use report::{DiffBasis, compare, compared};
-pub use set::Set;
+pub use read_set::ComparedRun;
+pub(crate) use report::DiffBasis;
 
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
+use hta_analysis::registry::find;
 use hta_analysis::settings::SHORT_NAMES;
 use hta_analysis::settings::{Setting, ValueType};
 use hta_base::table;
@@ -126,6 +133,14 @@ pub const PAGE: &str = include_str!("page.md");
 /// The mapper of `hta diff`, which also declares its tables and options.
 pub(crate) struct Diff;
 
+/// The analyses whose tables are compared.
+const NEEDED: [&str; 5] = ["breakdown", "steps", "kernels", "diagnosis", "iterations"];
+
+/// What is to be run on traces that are compared. The rows of `host_by_name` are to be kept.
+pub fn analyses() -> Vec<&'static dyn Analysis> {
+    std::iter::once(DIFF).chain(NEEDED.into_iter().filter_map(find)).collect()
+}
+
 /// The instance that the pipeline runs.
 pub static DIFF: &dyn Analysis = &Diff;
 
@@ -148,7 +163,7 @@ impl Analysis for Diff {
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
-        map::map(trace, options)
+        Partial { rank: trace.rank, tables: owners::map(trace, options).into_iter().collect(), reason: None }
     }
 
     /// Passes the partials on unchanged, because only two sets together can be reduced.

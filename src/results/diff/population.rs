@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum PopulationError {
     #[error("cannot compare: none of the steps asked for is in {0}")]
     NoSteps(String),
+    /// The results lack what is compared.
+    #[error("cannot compare: {0}")]
+    NoTable(String),
     #[error("cannot compare: a step of base is other work than a step of test\n  {}", reasons.join("\n  "))]
     Different { reasons: Vec<String> },
 }
@@ -22,6 +25,7 @@ impl PopulationError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             PopulationError::NoSteps(_) => None,
+            PopulationError::NoTable(_) => Some("analyze it again with all analyses, or give its traces"),
             PopulationError::Different { .. } => Some("--force compares them nevertheless"),
         }
     }

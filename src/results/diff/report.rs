@@ -31,7 +31,7 @@ const NAMED_FINDINGS: usize = 3;
 ///
 /// # Errors
 /// When a set has none of the selected steps, or a step of one is different work than a step of the other.
-pub fn compare(
+pub(crate) fn compare(
     base: &Set,
     test: &Set,
     thresholds: &[Threshold],
@@ -72,7 +72,7 @@ pub fn compare(
 }
 
 /// What two sets are compared by.
-pub struct DiffBasis {
+pub(crate) struct DiffBasis {
     /// Ranks and steps, in sentences.
     pub(crate) population: Vec<String>,
     pub(crate) differences: SetDifferences,
@@ -82,7 +82,7 @@ pub struct DiffBasis {
 ///
 /// # Errors
 /// When a set has none of the selected steps.
-pub fn compared(base: &Set, test: &Set, options: &Options) -> Result<DiffBasis, PopulationError> {
+pub(crate) fn compared(base: &Set, test: &Set, options: &Options) -> Result<DiffBasis, PopulationError> {
     let p = Population::choose(base, test, options.model.steps.is_some())?;
     Ok(DiffBasis { population: of_population(&p), differences: found(&p, options) })
 }

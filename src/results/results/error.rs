@@ -13,6 +13,8 @@ pub enum ResultsError {
     /// A column is missing or of another type: the table is of another version, or damaged.
     #[error("cannot read {path}: expected a column `{column}` as `hta explain` declares it, found {found}")]
     Column { path: String, column: String, found: String },
+    #[error("cannot use {option}: expected traces, found the results in {place}")]
+    OnlyForTraces { option: String, place: String },
     #[error("cannot read {path}: {source}")]
     Io { path: String, source: io::Error },
     #[error("cannot write {path}: {source}")]
@@ -23,6 +25,7 @@ impl ResultsError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ResultsError::Io { source, .. } if Fault::of(source).is_some() => Fault::of(source).and_then(|f| f.hint),
+            ResultsError::OnlyForTraces { .. } => Some("leave it out, or give the traces instead of the results"),
             ResultsError::Write { .. } => None,
             _ => Some("give a folder that `hta analyze` or `hta merge` has left, or run it again"),
         }

@@ -1,5 +1,5 @@
-//! What a run leaves: its tables, in a folder on disk or in a store. Everything behind reducing reads them here: page,
-//! comparison, SQL, the server for assistants, and commands that are given results instead of traces.
+//! What a run leaves: its tables, in memory, in a folder on disk or in a store. Everything behind reducing reads them
+//! here: page, comparison, SQL, the server for assistants, and commands that are given results instead of traces.
 //!
 //! `tables/<name>.parquet` holds a table, `events/rank=N.parquet` the events of a rank, and `summary.json`, which is
 //! written last, is the proof that the results are complete. Rows are read a few thousand at a time and only with the
@@ -14,9 +14,12 @@ pub use error::ResultsError;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
-use hta_base::table::schema::{Batch, TableSpec};
+use hta_analysis::inventory::HealthTable;
+use hta_base::health::Severity;
+use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_read::files::Location;
 use parquet_file::{batches, footer};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
 
@@ -26,10 +29,19 @@ pub const EVENTS: &str = "events";
 /// The file that is written last.
 const PROOF: &str = "summary.json";
 
+columns! {
+    Defect of HealthTable { severity: Text }
+}
+
 /// The tables of a run.
 #[derive(Debug)]
 pub struct Results {
+    /// Where they are; of tables in memory, what was analysed.
     folder: Location,
+    /// Tables in memory, by name.
+    memory: BTreeMap<&'static str, Vec<Batch>>,
+    /// Whether a table that is not in memory is looked for in the folder.
+    has_files: bool,
     /// Sorted names of the tables, with their files, once someone asked.
     files: OnceLock<Vec<(String, Vec<Location>)>>,
 }
@@ -37,7 +49,28 @@ pub struct Results {
 impl Results {
     /// Results in a folder of which it is known that it has some.
     pub(crate) fn new(folder: impl Into<Location>) -> Self {
-        Self { folder: folder.into(), files: OnceLock::new() }
+        Self { folder: folder.into(), memory: BTreeMap::new(), has_files: true, files: OnceLock::new() }
+    }
+
+    /// Tables in memory, of a run on what is at `place`.
+    pub fn in_memory(place: impl Into<Location>, tables: impl IntoIterator<Item = Batch>) -> Self {
+        let mut memory: BTreeMap<&'static str, Vec<Batch>> = BTreeMap::new();
+        for table in tables {
+            memory.entry(table.spec.name).or_default().push(table);
+        }
+        Self { folder: place.into(), memory, has_files: false, files: OnceLock::new() }
+    }
+
+    /// The results at a place that may hold traces instead.
+    ///
+    /// # Errors
+    /// When a store cannot be asked.
+    pub fn found(place: &Location) -> Result<Option<Self>, ResultsError> {
+        // A server of files lists none, so it has no folder of results.
+        let is_listed = !place.to_string_lossy().starts_with("http");
+        let unread = |e: io::Error| ResultsError::io(place, e);
+        let is_complete = is_listed && Self::is_one(place)? && place.join(PROOF).is_file().map_err(unread)?;
+        Ok(is_complete.then(|| Self::new(place)))
     }
 
     /// Whether a folder is a results folder.
@@ -136,12 +169,28 @@ impl Results {
     /// When the file is not a Parquet table, or lacks a column.
     pub(crate) fn read<P: Picked>(&self, mut each: impl FnMut(P::Row<'_>)) -> Result<bool, ResultsError> {
         let path = self.table(P::TABLE);
-        batches(&path, P::COLUMNS, |batch| {
+        let mut give = |batch: &RecordBatch| {
             P::give(batch, &mut each).map_err(|name| {
                 let found = batch.column_by_name(name).map_or("none".to_string(), |c| c.data_type().to_string());
                 ResultsError::column(&path, name, found)
             })
-        })
+        };
+        match self.memory.get(P::TABLE) {
+            Some(kept) => kept.iter().try_for_each(|batch| give(&batch.rows)).map(|()| true),
+            None if self.has_files => batches(&path, P::COLUMNS, give),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether some input of the run could not be used, as its table `health` says.
+    ///
+    /// # Errors
+    /// When the table is damaged.
+    pub fn has_loss(&self) -> Result<bool, ResultsError> {
+        let mut has_loss = false;
+        let lost = [Severity::Loss, Severity::Fatal].map(Severity::name);
+        self.read::<Defect>(|defect| has_loss |= lost.contains(&defect.severity))?;
+        Ok(has_loss)
     }
 
     /// A whole table with all of its columns. `None` if there is no such table.
@@ -149,6 +198,12 @@ impl Results {
     /// # Errors
     /// When the file is not a Parquet table, or lacks a column.
     pub fn batches(&self, spec: &'static TableSpec) -> Result<Option<Vec<Batch>>, ResultsError> {
+        if let Some(kept) = self.memory.get(spec.name) {
+            return Ok(Some(kept.clone()));
+        }
+        if !self.has_files {
+            return Ok(None);
+        }
         let path = self.table(spec.name);
         let names: Vec<&'static str> = spec.columns.iter().map(|c| c.name).collect();
         let mut out = Vec::new();

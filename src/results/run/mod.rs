@@ -24,6 +24,7 @@ pub use reduce::reduce;
 pub use share::RunShare;
 pub use which_capture::{WhichCapture, by_process as captures_by_process};
 
+use crate::results::Results;
 use crate::store::{PartialStore, Spool, StoredPartial};
 use flight::Admission;
 use hta_analysis::api::{Analysis, Options, Output, Partial};
@@ -35,6 +36,7 @@ use hta_analysis::recording::limit::Limit;
 use hta_base::health::{Counter, Health};
 use hta_base::table::schema::Batch;
 use hta_read::error::{IDLE_PROCESS, ReadError, SetError};
+use hta_read::files::Location;
 use hta_read::input::Input;
 use hta_read::load::load;
 use hta_read::options::LoadOptions;
@@ -189,6 +191,13 @@ impl Outcome {
             });
         }
         table.finish()
+    }
+
+    /// The tables of the run as results in memory: those that the sink has left here, and the rows that it has kept.
+    pub fn results(&self, place: impl Into<Location>, rows: Vec<Batch>) -> Results {
+        let tables = self.outputs.iter().flat_map(|(_, output)| &output.tables);
+        let tables = self.inventory.iter().flat_map(|p| &p.tables).chain(tables).cloned();
+        Results::in_memory(place, tables.chain(rows))
     }
 
     pub fn ranks(&self) -> Vec<u32> {

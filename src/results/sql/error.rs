@@ -37,8 +37,6 @@ pub enum QueryError {
     TooDeep { found: usize, limit: usize },
     #[error("cannot write the column `{name}`: expected numbers, text or true and false, found {found}")]
     Kind { name: String, found: String },
-    #[error("cannot use {option}: expected traces, found the results in {place}")]
-    OnlyForTraces { option: String, place: String },
 }
 
 /// Width of hints that list names, columns.
@@ -70,7 +68,7 @@ impl QueryError {
                 Some("analyze again without --no-events, or give the traces: hta query ... TRACE".into())
             }
             Self::Kind { .. } => Some("turn it into text: CAST(... AS VARCHAR)".into()),
-            Self::OnlyForTraces { .. } => {
+            Self::Results(ResultsError::OnlyForTraces { .. }) => {
                 Some("what was analyzed is chosen with WHERE, or give the traces instead of the results".into())
             }
             Self::TooLarge { limit, .. } => Some(match limit.given {

@@ -1,6 +1,7 @@
 //! Object stores: the same results as from files and in files, whatever goes wrong on the way, or an error by name; and no
 //! secrets in anything that is shown or written.
 
+mod compared;
 mod contents;
 mod lists;
 mod reading;

@@ -1,20 +1,14 @@
-//! What the recording of a run does not carry, from the tables `trust` and `recordings`.
+//! What the recording of a run does not carry, from the table `trust`.
 
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::recording::capability::{Capability, Grade};
-use hta_analysis::recording::facts::Recordings;
+use hta_analysis::recording::capability::Grade;
 use hta_analysis::recording::limit::TrustTable;
 use hta_base::table::schema::Text;
-use std::collections::BTreeSet;
 
 columns! {
     Limited of TrustTable {
-        rank: Option<u32>, capability: Text, grade: Text, sentence: Text, next: Text,
+        capability: Text, grade: Text, sentence: Text, next: Text,
     }
-}
-
-columns! {
-    Recorded of Recordings { rank }
 }
 
 /// Largest number of reasons that a page names.
@@ -43,21 +37,4 @@ pub(crate) fn notes(results: &Results) -> Result<Vec<String>, ResultsError> {
     let mut out: Vec<String> = reasons.into_iter().take(MOST).map(line).collect();
     out.extend((more > 0).then(|| format!("{more} more reasons are in the table trust")));
     Ok(out)
-}
-
-/// Ranks of whose devices nothing, or only a part, is recorded; none where that is so of all ranks.
-///
-/// # Errors
-/// When a table is damaged.
-pub(crate) fn left_out(results: &Results) -> Result<Vec<u32>, ResultsError> {
-    let (mut lost, mut all) = (BTreeSet::new(), BTreeSet::new());
-    results.read::<Recorded>(|r| {
-        all.insert(r.rank);
-    })?;
-    results.read::<Limited>(|r| {
-        if r.capability == Capability::DeviceTime.name() && r.grade == Grade::Withheld.name() {
-            lost.extend(r.rank);
-        }
-    })?;
-    Ok(if lost == all { Vec::new() } else { lost.into_iter().collect() })
 }

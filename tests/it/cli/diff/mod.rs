@@ -5,4 +5,5 @@ pub mod invariants;
 mod iterations;
 mod planted;
 mod refused;
+mod results;
 pub mod sets;

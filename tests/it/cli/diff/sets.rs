@@ -4,9 +4,10 @@ use crate::run::{Keep, Quiet, Record, options, rows_of};
 use hta::analysis::api::{Observation, Options, View};
 use hta::compat::{Compat, chosen};
 use hta::diff::threshold::{Threshold, ThresholdVerdict};
-use hta::diff::{DIFF, Set, compare};
+use hta::diff::{ComparedRun, DIFF, RunPair, analyses};
 use hta::read::discover::discover;
 use hta::read::options::LoadOptions;
+use hta::results::Results;
 use hta::run::{Request, run};
 use hta::table::schema::Batch;
 use hta_testkit::{TraceBuilder, us};
@@ -58,12 +59,16 @@ pub fn with(settings: &[(&str, &str)]) -> Options {
     options
 }
 
-/// The mapper's tables for a set.
-pub fn handed(paths: &[PathBuf], options: &Options) -> Vec<Batch> {
-    handed_by(None, paths, options)
+/// The tables that are compared.
+fn results(shown: &str, paths: &[PathBuf], options: &Options) -> Results {
+    let inputs = discover(paths).unwrap_or_else(|e| panic!("{e}"));
+    let (load, sink) = (LoadOptions { event_args: false, ..LoadOptions::default() }, Keep::default());
+    let request = Request { inputs: &inputs, analyses: &analyses(), options, load, ranks: &[] };
+    let outcome = run(&request, &sink, &Quiet).unwrap_or_else(|e| panic!("{paths:?}: {e}"));
+    outcome.results(shown, sink.0.into_inner().expect("no thread panicked"))
 }
 
-/// The same, in other definitions.
+/// The mapper's tables for a set, in other definitions.
 pub fn handed_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Vec<Batch> {
     let inputs = discover(paths).unwrap_or_else(|e| panic!("{e}"));
     let load = LoadOptions { event_args: false, ..LoadOptions::default() };
@@ -73,10 +78,11 @@ pub fn handed_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Ve
 }
 
 pub fn diff_with(base: &[PathBuf], test: &[PathBuf], options: &Options, fail_if: &[&str]) -> Compared {
-    let set = |shown, paths| Set::read(shown, &handed(paths, options));
+    let set = |shown, paths| ComparedRun::read(&results(shown, paths, options), shown, options).expect("tables");
     let thresholds: Vec<Threshold> = fail_if.iter().map(|t| Threshold::parse(t).expect("a condition")).collect();
-    let (output, verdicts) = compare(&set("before", base), &set("after", test), &thresholds, true, options)
-        .unwrap_or_else(|e| panic!("{e}"));
+    let pair = RunPair::new(set("before", base), set("after", test));
+    assert_eq!(pair.notes().count(), 0);
+    let (output, verdicts) = pair.compare(&thresholds, true, options).unwrap_or_else(|e| panic!("{e}"));
     Compared { tables: output.tables, observations: output.observations, views: output.views, verdicts }
 }
 

@@ -234,7 +234,7 @@ fn runs_of_different_work_are_compared_and_the_page_says_why_they_should_not_be(
 fn what_a_baseline_lacks_is_said_and_the_rest_compared() {
     let jobs = Jobs::new(TEST, BASE);
     let base = jobs.dir.path().join("base");
-    for table in ["recorders", "kernels_by_name", "operators", "time_account"] {
+    for table in ["recorders", "kernels_by_name", "host_by_name", "time_account"] {
         std::fs::remove_file(base.join(format!("tables/{table}.parquet"))).expect("the table is there");
     }
     let Answer { page, stderr, .. } = jobs.answer();

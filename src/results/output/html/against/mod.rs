@@ -4,29 +4,24 @@
 //! `hta diff` does with the traces; the other figures are means over steps whose noise is that of the steps.
 //!
 //! ```text
-//!   tables of A  --folder-->  Set  \
-//!                                   diff::compare -> parts, names, causes   \
-//!   tables of B  --folder-->  Set  /                                         Section of the page
+//!   tables of A  --ComparedRun-->  \
+//!                                   RunPair::compare -> parts, names, causes \
+//!   tables of B  --ComparedRun-->  /                                          Section of the page
 //!   tables of A and B  ------------ account, efficiency, memory, serving -> /
 //! ```
 
 mod account;
 mod figure;
-mod folder;
 mod names;
 mod peaks;
 mod serving;
-mod tables;
 mod totals;
 
-use crate::diff::causes;
 use crate::diff::comparable::SetDifferences;
-use crate::diff::set::Set;
-use crate::diff::{BY, DiffBasis, compare, compared};
+use crate::diff::{BY, ComparedRun, DiffBasis, RunPair};
 use crate::output::html::grid::{CellType, Grid, Section};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError};
-use folder::{ComparedFolder, folder};
 use hta_analysis::api::{Options, Output};
 use hta_base::table::schema::Batch;
 
@@ -36,7 +31,7 @@ pub struct Against {
     base: Results,
     /// The folders as the user wrote them.
     shown: [String; 2],
-    sets: [Set; 2],
+    pair: RunPair,
     /// What `hta diff` would say; `None` where the tables that it takes are missing.
     pub output: Option<Output>,
     /// The same by category of kernels.
@@ -49,34 +44,31 @@ pub struct Against {
 }
 
 impl Against {
-    /// Compares two folders. `options` are those of `hta diff` without arguments.
+    /// Compares two runs. `options` are those of `hta diff` without arguments.
     ///
     /// # Errors
     /// When a table is damaged.
     pub fn read(this: Results, base: Results, options: &mut Options) -> Result<Self, ResultsError> {
         let shown = [&this, &base].map(|r| r.folder().display().to_string());
-        let ComparedFolder { set: this_set, findings: this_found, notes } = folder(&this, &shown[0], "this run")?;
-        let ComparedFolder { set: base_set, findings: base_found, notes: base_notes } =
-            folder(&base, &shown[1], "baseline")?;
-        let left_out = [this_set.left_out.as_slice(), &base_set.left_out].concat();
-        let mut sets = [this_set, base_set];
-        sets.iter_mut().for_each(|set| set.without(&left_out));
+        let test = ComparedRun::read(&this, "this run", options)?;
+        let pair = RunPair::new(ComparedRun::read(&base, "baseline", options)?, test);
         let mut against = Self {
             this,
             base,
             shown,
-            sets,
             output: None,
             categories: Vec::new(),
             causes: None,
             population: Vec::new(),
             differences: SetDifferences::default(),
-            notes: notes.into_iter().chain(base_notes).collect(),
+            notes: pair.notes().cloned().collect(),
+            pair,
         };
         against.diff(options);
-        if let Some((this, base)) = this_found.zip(base_found) {
-            let (table, view) = causes::compare(&base, &this);
-            against.output.get_or_insert_default().views.push(view);
+        if let Some((table, view)) = against.pair.causes() {
+            if against.output.is_none() {
+                against.output.get_or_insert_default().views.push(view);
+            }
             against.causes = Some(table);
         }
         Ok(against)
@@ -88,14 +80,13 @@ impl Against {
     }
 
     fn diff(&mut self, options: &mut Options) {
-        let [this, base] = &self.sets;
         // A set without ranks has a note already.
-        let Ok(DiffBasis { population, differences }) = compared(base, this, options) else { return };
+        let Ok(DiffBasis { population, differences }) = self.pair.basis(options) else { return };
         (self.population, self.differences) = (population, differences);
         // Runs of different work are compared, too: what differs stands above the figures.
-        self.output = compare(base, this, &[], true, options).ok().map(|(output, _)| output);
+        self.output = self.pair.compare(&[], true, options).ok().map(|(output, _)| output);
         if options.settings.set(&BY, "category").is_ok() {
-            self.categories = compare(base, this, &[], true, options).map_or(Vec::new(), |(output, _)| output.tables);
+            self.categories = self.pair.compare(&[], true, options).map_or(Vec::new(), |(output, _)| output.tables);
         }
     }
 
@@ -124,7 +115,7 @@ impl Against {
         if let Some(output) = &self.output {
             let tables = output.tables.as_slice();
             add("parts", names::parts(tables, texts));
-            add("steps", names::steps(&self.sets[0], &self.sets[1], texts));
+            add("steps", names::steps(self.pair.sets(), texts));
             add("kernels", names::names(tables, "kernels_by_name", texts));
             add("categories", names::names(&self.categories, "kernel_categories", texts));
         }

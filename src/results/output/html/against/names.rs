@@ -53,7 +53,7 @@ fn least(r: SummaryRow<'_>) -> (usize, &str) {
 }
 
 /// The lengths of the steps of both runs in order, each the mean over ranks and devices.
-pub(crate) fn steps(this: &Set, base: &Set, texts: &mut Texts) -> Grid {
+pub(crate) fn steps([base, this]: [&Set; 2], texts: &mut Texts) -> Grid {
     let mut grid = Grid::new(
         "temporal_breakdown",
         &[

@@ -1,0 +1,72 @@
+//! Two runs, each read from its results, and what compares them.
+
+use crate::diff::causes;
+use crate::diff::population::PopulationError;
+use crate::diff::read_set::ComparedRun;
+use crate::diff::report::{DiffBasis, compare, compared};
+use crate::diff::set::Set;
+use crate::diff::threshold::{Threshold, ThresholdVerdict};
+use hta_analysis::api::{Options, Output, View};
+use hta_base::table::schema::Batch;
+
+#[derive(Debug)]
+pub struct RunPair {
+    base: ComparedRun,
+    test: ComparedRun,
+}
+
+impl RunPair {
+    /// Leaves ranks of which one run cannot tell out of both.
+    pub fn new(mut base: ComparedRun, mut test: ComparedRun) -> Self {
+        let left_out = [base.set.left_out.as_slice(), &test.set.left_out].concat();
+        [&mut base, &mut test].into_iter().for_each(|run| run.set.without(&left_out));
+        Self { base, test }
+    }
+
+    /// Base and test.
+    pub(crate) fn sets(&self) -> [&Set; 2] {
+        [&self.base.set, &self.test.set]
+    }
+
+    /// What cannot be compared, and why.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        self.base.notes.iter().chain(&self.test.notes)
+    }
+
+    /// The causes of both; `None` where one of them has no diagnosis.
+    pub(crate) fn causes(&self) -> Option<(Batch, View)> {
+        Some(causes::compare(self.base.findings.as_deref()?, self.test.findings.as_deref()?))
+    }
+
+    /// What they are compared by.
+    ///
+    /// # Errors
+    /// When one has none of the selected steps.
+    pub(crate) fn basis(&self, options: &Options) -> Result<DiffBasis, PopulationError> {
+        compared(&self.base.set, &self.test.set, options)
+    }
+
+    /// Compares them: tables, observations, views, and the verdicts on thresholds. `forced`: also runs whose steps are
+    /// different work.
+    ///
+    /// # Errors
+    /// When one has none of the selected steps, lacks what is compared, or a step of one is different work than a step
+    /// of the other.
+    pub fn compare(
+        &self,
+        thresholds: &[Threshold],
+        forced: bool,
+        options: &Options,
+    ) -> Result<(Output, Vec<ThresholdVerdict>), PopulationError> {
+        let lacking = [&self.base, &self.test].into_iter().find(|run| run.set.ranks.is_empty());
+        if let Some(why) = lacking.and_then(|run| run.notes.first()) {
+            return Err(PopulationError::NoTable(why.clone()));
+        }
+        let (mut output, verdicts) = compare(&self.base.set, &self.test.set, thresholds, forced, options)?;
+        if let Some((table, view)) = self.causes() {
+            output.tables.push(table);
+            output.views.push(view);
+        }
+        Ok((output, verdicts))
+    }
+}
