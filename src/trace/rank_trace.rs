@@ -21,7 +21,7 @@ use crate::record_edges::{HIDDEN_MIN, RecordEdges};
 use crate::rules::ClassRules;
 use crate::shared::SharedFacts;
 use crate::stack::{Frames, StackForest};
-use crate::step::{StepRule, StepWindow, Steps, find};
+use crate::step::{Step, StepRule, StepWindow, Steps, find};
 use crate::step_window::{device_windows, finish, periods};
 use crate::stream_capture::StreamCaptures;
 use crate::strings::{StrId, TraceTexts};
@@ -49,6 +49,13 @@ pub struct ModelOptions {
     pub hidden_min: Ns,
     /// Captured graphs whose operators name the kernels of replays.
     pub graph_captures: Arc<Captures>,
+}
+
+impl ModelOptions {
+    /// Whether a step is selected.
+    pub fn selects(&self, step: &Step) -> bool {
+        self.steps.as_ref().is_none_or(|f| f.keeps(step.index, step.label))
+    }
 }
 
 impl Default for ModelOptions {
@@ -273,7 +280,11 @@ impl RankTrace {
 
     /// The windows of one device for which analyses report.
     pub fn windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
-        let chosen = |s: &crate::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
+        self.windows_of(work, |step| options.selects(step))
+    }
+
+    /// The windows of one device with the chosen steps; without `outside` unless all are.
+    pub fn windows_of(&self, work: &DeviceWork, chosen: impl Fn(&Step) -> bool) -> Vec<Window> {
         let mut all = windows(work.span, work.capture, &self.steps.steps, chosen);
         // A step that the lead or the lost tail covers completely has no window on this device.
         all.retain(|w| w.scope != Scope::Step || !self.is_cut_away(work, w.len()));

@@ -37,6 +37,8 @@ pub struct Window {
     /// Index of the step.
     pub step: Option<u32>,
     pub label: Option<i64>,
+    /// Of a step: whether it is cut by the capture, or has far less work than the others.
+    pub is_partial: Option<bool>,
     /// Disjoint and in order.
     pub parts: Vec<Span>,
 }
@@ -59,7 +61,7 @@ impl Window {
 /// All windows of a device (or of a CPU-only rank) whose work spans `span`. If `chosen` selects steps, `outside` is
 /// left out, because it would not be the remaining time.
 pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl Fn(&Step) -> bool) -> Vec<Window> {
-    let whole = |scope, part| Window { scope, step: None, label: None, parts: vec![part] };
+    let whole = |scope, part| Window { scope, step: None, label: None, is_partial: None, parts: vec![part] };
     let mut all = Vec::with_capacity(steps.len() + 3);
     all.extend(span.map(|s| whole(Scope::Span, s)));
     all.push(whole(Scope::Capture, capture));
@@ -75,7 +77,12 @@ pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl F
         }
         at = at.max(window.end);
         if chosen(step) {
-            all.push(Window { scope: Scope::Step, step: Some(step.index), label: step.label, parts: vec![window] });
+            all.push(Window {
+                step: Some(step.index),
+                label: step.label,
+                is_partial: Some(step.is_partial),
+                ..whole(Scope::Step, window)
+            });
         } else {
             every = false;
         }
@@ -84,7 +91,7 @@ pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl F
         if capture.end > at || outside.is_empty() {
             outside.push(Span::new(at.min(capture.end), capture.end));
         }
-        all.push(Window { scope: Scope::Outside, step: None, label: None, parts: outside });
+        all.push(Window { parts: outside, ..whole(Scope::Outside, capture) });
     }
     all
 }

@@ -147,7 +147,7 @@ fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
                     scope: w.scope.name(),
                     step: w.step,
                     step_label: w.label,
-                    is_partial: scopes.is_partial(w),
+                    is_partial: w.is_partial,
                     ts_ns: w.start(),
                     dur_ns: w.len(),
                     side: r.key.map_or("none", |k| k.0.name()),

@@ -1,6 +1,7 @@
 //! Temporal breakdown: what each device was doing at each instant.
 
 use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
+use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
 use crate::population::{SelectedRows, groups, reasons, several_devices};
 use crate::recording::capability::Capability;
@@ -53,33 +54,31 @@ impl Analysis for Breakdown {
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         let mut table = Breakdowns::default();
-        for work in &trace.devices {
-            for w in trace.windows(work, &options.model) {
-                let s = work.timeline.shares_in_all(&w.parts);
-                let dur = w.len();
+        for (work, windows) in WindowAccounts::of(trace).by_device(trace, &options.model) {
+            for w in windows {
+                let (s, dur) = (w.shares, w.len());
                 let pct = |ns| percent(ns, dur);
-                let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
                 table.push(BreakdownRow {
                     rank: trace.rank,
                     device: work.device,
                     scope: w.scope.name(),
                     step: w.step,
                     step_label: w.label,
-                    is_partial: step.map(|s| s.is_partial),
+                    is_partial: w.is_partial,
                     ts_ns: w.start(),
                     dur_ns: dur,
                     basis: if work.is_gpu { "gpu" } else { "cpu" },
                     compute_ns: s.compute(),
                     exposed_communication_ns: s.exposed_communication(),
                     exposed_memory_ns: s.exposed_memory(),
-                    idle_ns: dur - s.busy(),
+                    idle_ns: w.idle(),
                     communication_ns: s.communication(),
                     memory_ns: s.memory(),
                     busy_ns: s.busy(),
                     compute_pct: pct(s.compute()),
                     exposed_communication_pct: pct(s.exposed_communication()),
                     exposed_memory_pct: pct(s.exposed_memory()),
-                    idle_pct: pct(dur - s.busy()),
+                    idle_pct: pct(w.idle()),
                     communication_pct: pct(s.communication()),
                     memory_pct: pct(s.memory()),
                     busy_pct: pct(s.busy()),

@@ -100,7 +100,6 @@ pub(crate) fn push(
         }
     }
     for w in &windows {
-        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
         for (rule, f) in &found {
             let (count, size_bytes) = f.starts_in(&w.parts);
             let len_in = |u: &Union| w.parts.iter().map(|p| u.len_in(*p)).sum::<Ns>();
@@ -110,7 +109,7 @@ pub(crate) fn push(
                 scope: w.scope.name(),
                 step: w.step,
                 step_label: w.label,
-                is_partial: step.map(|s| s.is_partial),
+                is_partial: w.is_partial,
                 ts_ns: w.start(),
                 dur_ns: w.len(),
                 rule: rule.name(),

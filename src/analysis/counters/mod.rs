@@ -114,6 +114,7 @@ struct MeanWindow {
     name: &'static str,
     step: Option<u32>,
     label: Option<i64>,
+    is_partial: Option<bool>,
     parts: Vec<Span>,
 }
 
@@ -121,11 +122,13 @@ fn scopes(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Vec<MeanWi
     let windows = trace.windows(work, &options.model);
     let steps = || windows.iter().filter(|w| w.step.is_some()).flat_map(|w| &w.parts);
     let all = steps().map(|p| p.start).min().zip(steps().map(|p| p.end).max()).map(|(a, b)| vec![Span::new(a, b)]);
-    let whole = all.into_iter().map(|parts| MeanWindow { name: STEPS, step: None, label: None, parts });
+    let whole =
+        all.into_iter().map(|parts| MeanWindow { name: STEPS, step: None, label: None, is_partial: None, parts });
     let each = windows.iter().map(|w| MeanWindow {
         name: w.scope.name(),
         step: w.step,
         label: w.label,
+        is_partial: w.is_partial,
         parts: w.parts.clone(),
     });
     whole.chain(each).collect()
@@ -137,9 +140,8 @@ fn push_means<'a>(
     work: &DeviceWork,
     of_scopes: impl Iterator<Item = (&'a MeanWindow, KernelLoad)>,
 ) {
-    for (&MeanWindow { name: scope, step, label: step_label, ref parts }, l) in of_scopes {
+    for (&MeanWindow { name: scope, step, label: step_label, is_partial, ref parts }, l) in of_scopes {
         let dur_ns = parts.iter().map(|p| p.len()).sum();
-        let is_partial = step.and_then(|i: u32| trace.steps.steps.get(i as usize)).map(|s| s.is_partial);
         table.push(CounterMeanRow {
             rank: trace.rank,
             device: work.device,

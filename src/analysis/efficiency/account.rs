@@ -118,7 +118,7 @@ impl StepLength {
 
 fn all_steps(job: &Job) -> Vec<StepAccount> {
     let is_told = |part: u32| !job.parts[part as usize].is_left_out;
-    let rows: Vec<_> = sync::rows(job).into_iter().filter(|r| r.group.is_none() && is_told(r.part)).collect();
+    let rows: Vec<_> = sync::rows(job, false).into_iter().filter(|r| is_told(r.part)).collect();
     let places: BTreeSet<PartDevice> = rows.iter().map(|r| (r.part, r.lane.device)).collect();
     let on_device: BTreeSet<PartDevice> =
         rows.iter().filter(|r| r.window.scope == Scope::DeviceStep).map(|r| (r.part, r.lane.device)).collect();

@@ -24,3 +24,4 @@ pub mod serving_mode;
 pub(crate) mod shared_streams;
 pub(crate) mod step_scopes;
 pub(crate) mod vendor;
+pub(crate) mod windows;

@@ -21,8 +21,7 @@ pub(crate) struct StepScopes<'a> {
 impl<'a> StepScopes<'a> {
     pub(crate) fn new(trace: &'a RankTrace, options: &ModelOptions) -> Self {
         let steps = &trace.steps.steps;
-        let chosen = |s: &hta_trace::step::Step| options.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
-        let windows = windows(None, trace.capture, steps, chosen);
+        let windows = windows(None, trace.capture, steps, |s| options.selects(s));
         let place = |want: &dyn Fn(&Window) -> bool| windows.iter().position(want);
         let outside = place(&|w| w.scope == Scope::Outside);
         let mut of_step = vec![None; steps.len()];
@@ -37,11 +36,6 @@ impl<'a> StepScopes<'a> {
     /// The capture first, then the steps in order, then `outside`.
     pub(crate) fn windows(&self) -> &[Window] {
         &self.windows
-    }
-
-    /// Whether a window is a partial step; `None` if it is not a step.
-    pub(crate) fn is_partial(&self, window: &Window) -> Option<bool> {
-        window.step.and_then(|s| self.trace.steps.steps.get(s as usize)).map(|s| s.is_partial)
     }
 
     /// The step of a host event that starts at `t`.

@@ -192,8 +192,7 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
     for some in trace.windows(work, &options.model).chunks(AT_ONCE) {
         let splits: Vec<Split> = some.par_iter().with_max_len(1).map(|w| idle.split(&w.parts)).collect();
         for (w, Split { sums, host }) in some.iter().zip(splits) {
-            let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
-            let is_partial = step.map(|s| s.is_partial);
+            let is_partial = w.is_partial;
             let row = (w.scope, w.step, w.label, is_partial, w.start(), w.len());
             push_idle(&mut out.idle, trace.rank, work.device, None, row, sums);
             for used in host {

@@ -45,7 +45,7 @@ impl Analysis for IterationsOf {
         let iterations = Iterations::of(trace);
         let mut table = IterationsTable::default();
         let (mut of_phases, mut categories) = (IterationPhases::default(), IterationCategories::default());
-        let is_chosen = |s: &Step| options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
+        let is_chosen = |s: &Step| options.model.selects(s);
         for work in trace.devices.iter().filter(|d| d.is_gpu) {
             let all: Vec<ChosenIteration> = measure(trace, work, &iterations)
                 .into_iter()

@@ -9,6 +9,7 @@ pub use by_name::{KernelsByName, KernelsByNameRow};
 pub use categories::KernelCategories;
 
 use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
+use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
 use crate::population::reasons;
 use crate::recording::capability::Capability;
@@ -156,9 +157,9 @@ impl Analysis for Kernels {
 
 fn classes(trace: &RankTrace, options: &Options) -> Batch {
     let mut table = KernelClasses::default();
-    for work in &trace.devices {
-        for w in trace.windows(work, &options.model) {
-            let s = work.timeline.shares_in_all(&w.parts);
+    for (work, windows) in WindowAccounts::of(trace).by_device(trace, &options.model) {
+        for w in windows {
+            let s = w.shares;
             for set in WorkClassSet::SETS {
                 table.push(KernelClassRow {
                     rank: trace.rank,
@@ -207,7 +208,7 @@ fn scopes<'a>(trace: &'a RankTrace, options: &Options) -> Vec<ScopeActivities<'a
         }
         for ((scope, step), activities) in scopes {
             let step = step.and_then(|s| trace.steps.steps.get(s as usize));
-            if step.is_none_or(|s| options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label))) {
+            if step.is_none_or(|s| options.model.selects(s)) {
                 out.push((work, scope, step, activities));
             }
         }

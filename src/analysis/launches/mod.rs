@@ -215,7 +215,7 @@ fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'
     let mut table = LaunchStats::default();
     for (window, group) in rows {
         let Some(w) = scopes.windows().get(window) else { continue };
-        push_stats(&mut table, trace.rank, w, scopes.is_partial(w), &group);
+        push_stats(&mut table, trace.rank, w, w.is_partial, &group);
     }
     table.finish()
 }
@@ -316,7 +316,7 @@ fn unlinked(trace: &RankTrace, scopes: &StepScopes) -> Batch {
                     scope: w.scope.name(),
                     step: w.step,
                     step_label: w.label,
-                    is_partial: scopes.is_partial(w),
+                    is_partial: w.is_partial,
                     ts_ns: w.start(),
                     dur_ns: w.len(),
                     class: class.name(),

@@ -19,8 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps that are marked in the trace and selected.
 pub(crate) fn shown<'a>(trace: &'a RankTrace, options: &'a Options) -> impl Iterator<Item = &'a Step> {
-    let filter = options.model.steps.as_ref();
-    marked(trace).iter().filter(move |s| filter.is_none_or(|f| f.keeps(s.index, s.label)))
+    marked(trace).iter().filter(|s| options.model.selects(s))
 }
 
 /// Steps that are marked in the trace.

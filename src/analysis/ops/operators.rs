@@ -320,7 +320,7 @@ impl OperatorGroups<'_> {
         let mut table = Operators::default();
         for (when, who, g) in &groups {
             let step = when.1.and_then(|s| trace.steps.steps.get(s as usize));
-            if step.is_some_and(|s| options.model.steps.as_ref().is_some_and(|f| !f.keeps(s.index, s.label))) {
+            if step.is_some_and(|s| !options.model.selects(s)) {
                 continue;
             }
             let cells = self.texts.cells(trace, who);

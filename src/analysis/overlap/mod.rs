@@ -3,6 +3,7 @@
 use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::facts::collectives::collectives;
 use crate::facts::shared_streams::{CANNOT_OVERLAP_PCT, communication_beside_compute};
+use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
 use crate::population::{groups, reasons, several_devices};
 use crate::recording::capability::Capability;
@@ -64,22 +65,21 @@ impl Analysis for Overlap {
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let mut table = Overlaps::default();
         let mut found = false;
-        for work in &trace.devices {
+        for (work, windows) in WindowAccounts::of(trace).by_device(trace, &options.model) {
             if work.timeline.when(WorkClass::Communication).is_empty() {
                 continue;
             }
             found = true;
             let beside = communication_beside_compute(trace, work);
-            for w in trace.windows(work, &options.model) {
-                let s = work.timeline.shares_in_all(&w.parts);
-                let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+            for w in windows {
+                let s = w.shares;
                 table.push(OverlapRow {
                     rank: trace.rank,
                     device: work.device,
                     scope: w.scope.name(),
                     step: w.step,
                     step_label: w.label,
-                    is_partial: step.map(|s| s.is_partial),
+                    is_partial: w.is_partial,
                     ts_ns: w.start(),
                     dur_ns: w.len(),
                     communication_ns: s.communication(),

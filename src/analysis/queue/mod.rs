@@ -4,6 +4,7 @@ mod report;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::queue_lengths::{QueuedLaunch, StreamQueue, queues};
+use crate::facts::windows::{WindowAccount, WindowAccounts};
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
@@ -97,10 +98,10 @@ impl Analysis for QueueLength {
         let mut of_device: HashMap<Option<i64>, Vec<&StreamQueue>> = HashMap::new();
         queues.iter().for_each(|q| of_device.entry(q.device).or_default().push(q));
         let (mut stats, mut devices) = (QueueStats::default(), DeviceQueues::default());
-        for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        let accounts = WindowAccounts::of(trace);
+        for (work, windows) in accounts.by_device(trace, &options.model).filter(|(work, _)| work.is_gpu) {
             let own = of_device.get(&work.device).into_iter().flatten();
             let own: Vec<MeasuredQueue> = own.map(|q| MeasuredQueue::new(trace, q, full)).collect();
-            let windows = trace.windows(work, &options.model);
             for m in &own {
                 windows.iter().for_each(|w| m.push(&mut stats, trace, w, full));
             }
@@ -176,7 +177,6 @@ impl<'a> MeasuredQueue<'a> {
             launches += 1;
             found_empty += u64::from(e.found == 0);
         }
-        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
         table.push(QueueStatRow {
             rank: trace.rank,
             device: self.queue.device,
@@ -184,7 +184,7 @@ impl<'a> MeasuredQueue<'a> {
             scope: w.scope.name(),
             step: w.step,
             step_label: w.label,
-            is_partial: step.map(|s| s.is_partial),
+            is_partial: w.is_partial,
             ts_ns: parts.first().map_or(0, |p| p.start),
             dur_ns: dur,
             launch_count: launches,
@@ -208,10 +208,9 @@ fn push_device(
     trace: &RankTrace,
     work: &DeviceWork,
     own: &[MeasuredQueue],
-    w: &Window,
+    w: &WindowAccount,
     full: u64,
 ) {
-    let shares = work.timeline.shares_in_all(&w.parts);
     let blocked = Union::new(own.iter().flat_map(|m| m.blocked.spans().iter().copied()));
     let mut row = DeviceQueueRow {
         rank: trace.rank,
@@ -219,7 +218,7 @@ fn push_device(
         scope: w.scope.name(),
         step: w.step,
         step_label: w.label,
-        is_partial: w.step.and_then(|i| trace.steps.steps.get(i as usize)).map(|s| s.is_partial),
+        is_partial: w.is_partial,
         ts_ns: w.start(),
         dur_ns: w.len(),
         launch_count: 0,
@@ -228,8 +227,8 @@ fn push_device(
         full_call_count: 0,
         full_call_ns: 0,
         other_call_ns: 0,
-        kernel_ns: shares.compute() + shares.exposed_communication(),
-        idle_ns: w.len() - shares.busy(),
+        kernel_ns: w.shares.compute() + w.shares.exposed_communication(),
+        idle_ns: w.idle(),
     };
     for (e, call) in own.iter().flat_map(|m| m.entered(w)) {
         row.launch_count += 1;

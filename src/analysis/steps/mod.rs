@@ -39,12 +39,7 @@ impl Analysis for StepTimes {
     }
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
-        let chosen: Vec<&Step> = trace
-            .steps
-            .steps
-            .iter()
-            .filter(|s| options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label)))
-            .collect();
+        let chosen: Vec<&Step> = trace.steps.steps.iter().filter(|s| options.model.selects(s)).collect();
         let durations: Vec<(u32, Ns, bool)> = chosen.iter().map(|s| (s.index, s.window.len(), s.is_partial)).collect();
         let mut judged = StepJudge::new(&durations, trace.steps.period);
         if is_mixed(trace, &chosen) {

@@ -75,7 +75,7 @@ impl Analysis for Sync {
 
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
         let shown = GroupSelection::new(job, options);
-        let rows = rows(job);
+        let rows = rows(job, true);
         let mut table = Syncs::default();
         let is_shown = |r: &&SyncWindow| r.group.is_none_or(|g| shown.has(g)) && r.window.scope != Scope::DeviceStep;
         for r in rows.iter().filter(is_shown) {
@@ -141,8 +141,8 @@ struct DividedLane {
     hidden: Union,
 }
 
-/// All windows of all lanes that have collectives, for all groups together and for each.
-pub(crate) fn rows(job: &Job) -> Vec<SyncWindow<'_>> {
+/// All windows of all lanes that have collectives, for all groups together, and `by_group` also for each.
+pub(crate) fn rows(job: &Job, by_group: bool) -> Vec<SyncWindow<'_>> {
     let mut out = Vec::new();
     for (part, p) in job.parts.iter().enumerate() {
         let part = part as u32;
@@ -160,7 +160,7 @@ pub(crate) fn rows(job: &Job) -> Vec<SyncWindow<'_>> {
                 .collect();
             let all: Vec<CallSpan> = runs.iter().map(|r| r.1).collect();
             let mut of_groups: BTreeMap<u32, Vec<CallSpan>> = BTreeMap::new();
-            for (group, run) in runs.iter().filter_map(|(group, run)| Some(((*group)?, *run))) {
+            for (group, run) in runs.iter().filter_map(|(group, run)| Some(((*group).filter(|_| by_group)?, *run))) {
                 of_groups.entry(group).or_default().push(run);
             }
             let exposed = Union::new(lane.exposed.iter().copied());

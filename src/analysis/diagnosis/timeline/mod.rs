@@ -117,11 +117,7 @@ fn chosen<'a>(trace: &RankTrace, windows: &'a [Window]) -> Vec<&'a Window> {
     if steps.is_empty() || is_unmarked {
         return windows.iter().filter(|w| w.scope == Scope::Span).collect();
     }
-    let is_full = |w: &&Window| {
-        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
-        step.is_some_and(|s| !s.is_partial)
-    };
-    let full: Vec<&Window> = steps.iter().copied().filter(is_full).collect();
+    let full: Vec<&Window> = steps.iter().copied().filter(|w| w.is_partial == Some(false)).collect();
     let steps = if full.is_empty() { steps } else { full };
     let lengths: Vec<Ns> = steps.iter().map(|w| w.len()).collect();
     kept(&lengths).into_iter().filter_map(|i| steps.get(i).copied()).collect()

@@ -8,6 +8,7 @@ pub use tables::TABLES;
 
 use crate::facts::collectives::collectives;
 use crate::facts::host_activity::HostNames;
+use crate::facts::windows::{WindowAccount, WindowAccounts};
 use crate::job::local;
 use crate::job::local::{KernelOrigin, Local};
 use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
@@ -106,19 +107,21 @@ impl RankSummary {
         let host_lane = calls.calls.iter().any(|c| c.on_host) && !trace.is_cpu_only();
         let is_compared = options.has_peers && !calls.calls.is_empty();
         let readiness = if is_compared { readiness(trace, &calls) } else { alone(&calls) };
+        let accounts = WindowAccounts::of(trace);
+        let of_devices = accounts.by_device(trace, options.model);
         let lanes = if !is_compared {
-            trace.devices.iter().map(|w| lane(trace, w, options.model)).collect()
+            of_devices.map(|(work, windows)| lane(trace, work, &windows, options.model)).collect()
         } else {
             let hosts = HostNames::of(trace);
             let mut lanes: Vec<PartLane> = Vec::new();
-            for work in &trace.devices {
+            for (work, windows) in of_devices {
                 let cuts = cuts(trace, &calls, &readiness, |c| !work.is_gpu || (c.device == work.device && !c.on_host));
                 let local = if work.is_gpu {
                     local::of_device(trace, work, cuts, options.kernel_wait_max, &hosts, &mut names)
                 } else {
                     local::of_host(trace, cuts, &hosts, &mut names)
                 };
-                lanes.push(PartLane { local, ..lane(trace, work, options.model) });
+                lanes.push(PartLane { local, ..lane(trace, work, &windows, options.model) });
             }
             if host_lane {
                 let cuts = cuts(trace, &calls, &readiness, |c| c.on_host);
@@ -247,18 +250,18 @@ fn orders(calls: &RankCalls, lanes: &[PartLane]) -> Vec<CallsByStart> {
     out
 }
 
-fn lane(trace: &RankTrace, work: &DeviceWork, model: &ModelOptions) -> PartLane {
+fn lane(trace: &RankTrace, work: &DeviceWork, windows: &[&WindowAccount], model: &ModelOptions) -> PartLane {
     let exposed = work.timeline.when(WorkClass::Communication).minus(&work.timeline.when(WorkClass::Compute));
     let on_device = trace.account_windows(work, model).into_iter().filter(|w| w.scope == Scope::DeviceStep);
-    let windows = trace.windows(work, model).into_iter().chain(on_device).map(|w| {
-        let s = work.timeline.shares_in_all(&w.parts);
-        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
+    let on_device: Vec<WindowAccount> = on_device.map(|w| WindowAccount::new(work, w)).collect();
+    let windows = windows.iter().copied().chain(&on_device).map(|w| {
+        let s = w.shares;
         PartWindow {
             scope: w.scope,
             step: w.step,
             label: w.label,
-            is_partial: step.map(|s| s.is_partial),
-            spans: w.parts,
+            is_partial: w.is_partial,
+            spans: w.parts.clone(),
             compute_only: s.compute() - s.overlap(),
             overlapped: s.overlap(),
             exposed: s.exposed_communication(),
