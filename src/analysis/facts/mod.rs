@@ -1,5 +1,6 @@
 //! Facts about one rank that several analyses need: computed by the first that asks, and shared.
 
+pub mod by_owner;
 pub(crate) mod calls;
 pub(crate) mod collectives;
 pub(crate) mod counted_work;
@@ -22,6 +23,6 @@ pub(crate) mod optimizer_steps;
 pub(crate) mod queue_lengths;
 pub mod serving_mode;
 pub(crate) mod shared_streams;
-pub(crate) mod step_scopes;
+pub mod step_scopes;
 pub(crate) mod vendor;
 pub(crate) mod windows;

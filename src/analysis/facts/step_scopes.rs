@@ -6,11 +6,11 @@
 
 use hta_base::units::Ns;
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
-use hta_trace::step::StepRule;
+use hta_trace::step::{Step, StepRule};
 use hta_trace::window::{Scope, Window, windows};
 
 /// The windows of a rank, with an assignment of events to them.
-pub(crate) struct StepScopes<'a> {
+pub struct StepScopes<'a> {
     trace: &'a RankTrace,
     windows: Vec<Window>,
     /// Index into `windows` of each step.
@@ -19,11 +19,20 @@ pub(crate) struct StepScopes<'a> {
 }
 
 impl<'a> StepScopes<'a> {
-    pub(crate) fn new(trace: &'a RankTrace, options: &ModelOptions) -> Self {
+    /// The windows with the selected steps; without `outside` unless all are selected.
+    pub fn new(trace: &'a RankTrace, options: &ModelOptions) -> Self {
+        Self::with(trace, |s| options.selects(s))
+    }
+
+    /// The windows with all steps, whichever are selected.
+    pub(crate) fn every(trace: &'a RankTrace) -> Self {
+        Self::with(trace, |_| true)
+    }
+
+    fn with(trace: &'a RankTrace, chosen: impl Fn(&Step) -> bool) -> Self {
         let steps = &trace.steps.steps;
-        let windows = windows(None, trace.capture, steps, |s| options.selects(s));
-        let place = |want: &dyn Fn(&Window) -> bool| windows.iter().position(want);
-        let outside = place(&|w| w.scope == Scope::Outside);
+        let windows = windows(None, trace.capture, steps, chosen);
+        let outside = windows.iter().position(|w| w.scope == Scope::Outside);
         let mut of_step = vec![None; steps.len()];
         for (i, w) in windows.iter().enumerate() {
             if let Some(slot) = w.step.and_then(|s| of_step.get_mut(s as usize)) {
@@ -33,13 +42,28 @@ impl<'a> StepScopes<'a> {
         Self { trace, windows, of_step, outside }
     }
 
+    /// The same, or the capture alone if nothing is asked by step.
+    pub fn if_by_step(mut self, by_step: bool) -> Self {
+        if !by_step {
+            self.windows.truncate(1);
+            self.of_step.clear();
+            self.outside = None;
+        }
+        self
+    }
+
     /// The capture first, then the steps in order, then `outside`.
-    pub(crate) fn windows(&self) -> &[Window] {
+    pub fn windows(&self) -> &[Window] {
         &self.windows
     }
 
+    /// The step of a window.
+    pub(crate) fn step(&self, window: &Window) -> Option<&'a Step> {
+        window.step.and_then(|i| self.trace.steps.steps.get(i as usize))
+    }
+
     /// The step of a host event that starts at `t`.
-    pub(crate) fn step_at(&self, t: Ns) -> Option<u32> {
+    pub fn step_at(&self, t: Ns) -> Option<u32> {
         match self.trace.steps.rule {
             // The single step covers everything, including the last instant.
             StepRule::Capture => self.trace.steps.steps.first().map(|s| s.index),
@@ -48,7 +72,7 @@ impl<'a> StepScopes<'a> {
     }
 
     /// Indices of the windows that contain something of this step (or of no step).
-    pub fn of(&self, step: Option<u32>) -> impl Iterator<Item = usize> + use<> {
+    pub fn of(&self, step: Option<u32>) -> impl Iterator<Item = usize> + Clone + use<> {
         let own = match step {
             Some(s) => self.of_step.get(s as usize).copied().flatten(),
             None => self.outside,

@@ -13,6 +13,7 @@ pub(crate) mod keys;
 pub mod mfu;
 pub mod modules;
 mod observations;
+mod operator_sums;
 pub mod operators;
 mod views;
 

@@ -15,9 +15,9 @@
 //! time whose last cover is not before the node: a prefix sum. That takes `O(log n)` per activity and node at any
 //! depth. Activities that do not overlap any other (most of them) are simply summed.
 
+use crate::facts::calls::last_cover::LastCover;
 use hta_base::units::{Ns, Span};
 use hta_trace::activity::Activity;
-use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 /// No position, and no other index.
@@ -251,63 +251,6 @@ impl WorkBelow {
     pub(crate) fn within(&self, from: u32, until: u32) -> &[(u32, u32)] {
         let start = self.launched.partition_point(|l| l.0 < from);
         &self.launched[start..start + self.launched[start..].partition_point(|l| l.0 < until)]
-    }
-}
-
-/// For every instant the last position whose work covers it, with sums by position.
-struct LastCover {
-    /// Disjoint pieces: start, with end and position.
-    pieces: BTreeMap<Ns, (Ns, u32)>,
-    /// Covered time by position, as a Fenwick tree.
-    sums: Vec<Ns>,
-    total: Ns,
-}
-
-impl LastCover {
-    fn new(positions: usize) -> Self {
-        Self { pieces: BTreeMap::new(), sums: vec![0; positions + 1], total: 0 }
-    }
-
-    fn put(&mut self, span: Span, position: u32) {
-        if span.is_empty() {
-            return;
-        }
-        // Cut the piece that reaches into the span at the span's start.
-        if let Some((&start, &(end, at))) = self.pieces.range(..span.start).next_back()
-            && end > span.start
-        {
-            self.pieces.insert(start, (span.start, at));
-            self.pieces.insert(span.start, (end, at));
-        }
-        while let Some((&start, &(end, at))) = self.pieces.range(span.start..span.end).next() {
-            self.pieces.remove(&start);
-            self.add(at, start - end.min(span.end));
-            if end > span.end {
-                self.pieces.insert(span.end, (end, at));
-            }
-        }
-        self.pieces.insert(span.start, (span.end, position));
-        self.add(position, span.len());
-    }
-
-    fn add(&mut self, position: u32, ns: Ns) {
-        self.total += ns;
-        let mut i = position as usize + 1;
-        while let Some(sum) = self.sums.get_mut(i) {
-            *sum += ns;
-            i += i & i.wrapping_neg();
-        }
-    }
-
-    /// Time whose last cover is `position` or later.
-    fn since(&self, position: u32) -> Ns {
-        let mut before = 0;
-        let mut i = position as usize;
-        while i > 0 {
-            before += self.sums[i];
-            i &= i - 1;
-        }
-        self.total - before
     }
 }
 

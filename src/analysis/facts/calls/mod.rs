@@ -4,7 +4,9 @@
 //! it outlasts that operator so that the tree makes it a sibling.
 
 mod backward;
+mod busy;
 pub(crate) mod forest;
+mod last_cover;
 
 use crate::facts::calls::backward::Backward;
 use crate::facts::calls::forest::{Forest, NOWHERE, WorkBelow, alone};

@@ -1,0 +1,51 @@
+//! Lengths of unions of what operators and calls launched. Activities that overlap no other, which are most, are summed.
+
+use crate::facts::calls::CallForest;
+use hta_base::units::{Ns, Span};
+use hta_trace::interval::Union;
+
+impl CallForest<'_> {
+    /// Length of the union of activities, ns.
+    pub(crate) fn busy(&self, activities: impl Iterator<Item = u32>) -> Ns {
+        let mut alone = 0;
+        let mut crowded: Vec<Span> = Vec::new();
+        for i in activities {
+            let span = self.trace.activities[i as usize].span;
+            match self.alone[i as usize] {
+                true => alone += span.len(),
+                false => crowded.push(span),
+            }
+        }
+        alone + Union::new(crowded).len()
+    }
+
+    /// What was launched at or below some positions, none of which is below another.
+    pub(crate) fn launched_below(&self, instances: &[u32]) -> impl Iterator<Item = u32> {
+        let within = |p: &u32| self.below.within(*p, self.forest.end[*p as usize]);
+        instances.iter().flat_map(within).map(|l| l.1)
+    }
+
+    /// Length of the union of the same. The union of each instance is known; only those whose work overlaps in time are
+    /// united again.
+    pub(crate) fn busy_below(&self, instances: &[u32]) -> Ns {
+        let extent = |p: u32| self.below.at(p).extent;
+        let mut sorted: Vec<u32> = instances.to_vec();
+        sorted.sort_unstable_by_key(|&p| (extent(p).start, extent(p).end));
+        let mut total = 0;
+        let mut from = 0;
+        while from < sorted.len() {
+            let mut end = extent(sorted[from]).end;
+            let mut until = from + 1;
+            while until < sorted.len() && extent(sorted[until]).start < end {
+                end = end.max(extent(sorted[until]).end);
+                until += 1;
+            }
+            total += match &sorted[from..until] {
+                [one] => self.below.at(*one).busy_ns,
+                several => self.busy(self.launched_below(several)),
+            };
+            from = until;
+        }
+        total
+    }
+}
