@@ -9,6 +9,7 @@ mod report;
 
 use crate::annotations::annotated::{Annotated, AnnotationSide, NamedRanges};
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::facts::by_owner::ByOwner;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::recording::capability::Capability;
@@ -121,56 +122,51 @@ struct AnnotationRow<'a> {
     shares: TimePerSet,
 }
 
-/// By index of the device, index of the window, and key.
-type MembersByWindow = BTreeMap<(usize, usize), BTreeMap<AnnotationKey, RangeMembers>>;
+/// The ranges and activities of each row, by index of the device and key.
+type RowMembers = ByOwner<(usize, AnnotationKey), RangeMembers>;
 
 fn table(trace: &RankTrace, options: &Options, annotated: &Annotated) -> Batch {
     let scopes = StepScopes::new(trace, &options.model);
     let devices = Devices::new(trace, annotated);
     let working = working(trace, annotated);
-    let mut places = share_out(trace, annotated, &scopes, &devices);
+    let members = share_out(trace, annotated, &scopes, &devices).into_rows();
+    let mut rows: Vec<(Option<i64>, usize, AnnotationRow)> =
+        members.map(|(w, (d, key), m)| (devices.all[d], w, row(trace, key, &m, &working))).collect();
+    rows.sort_by_key(|(device, window, r)| {
+        (*device, *window, Reverse(r.gpu), Reverse(r.ranges.sum), r.name, r.key.map(|k| k.0))
+    });
     let marks = step_marks(trace);
     let mut table = UserAnnotations::default();
-    let mut order: Vec<(usize, &Option<i64>)> = devices.all.iter().enumerate().collect();
-    order.sort_by_key(|(_, device)| **device);
-    for (d, device) in order {
-        for (i, w) in scopes.windows().iter().enumerate() {
-            let Some(members) = places.remove(&(d, i)) else { continue };
-            let mut rows: Vec<AnnotationRow> =
-                members.into_iter().map(|(key, m)| row(trace, key, &m, &working)).collect();
-            rows.sort_by_key(|r| (Reverse(r.gpu), Reverse(r.ranges.sum), r.name, r.key.map(|k| k.0)));
-            for r in rows {
-                let some = |ns: Ns| (r.ranges.count > 0).then_some(ns);
-                table.push(UserAnnotationRow {
-                    rank: trace.rank,
-                    device: *device,
-                    scope: w.scope.name(),
-                    step: w.step,
-                    step_label: w.label,
-                    is_partial: w.is_partial,
-                    ts_ns: w.start(),
-                    dur_ns: w.len(),
-                    side: r.key.map_or("none", |k| k.0.name()),
-                    name: r.name,
-                    is_step: r.key.is_some_and(|k| marks.contains(&k.1)),
-                    range_count: r.ranges.count,
-                    range_sum_ns: r.ranges.sum,
-                    range_mean_ns: (r.ranges.count > 0).then_some(r.ranges.mean),
-                    range_min_ns: some(r.ranges.min),
-                    range_max_ns: some(r.ranges.max),
-                    range_p50_ns: some(r.ranges.p50),
-                    range_p95_ns: some(r.ranges.p95),
-                    working_ns: r.working,
-                    activity_count: r.activities,
-                    gpu_ns: r.gpu,
-                    gpu_self_ns: r.own,
-                    busy_ns: r.shares.busy(),
-                    compute_ns: r.shares.compute(),
-                    communication_ns: r.shares.communication(),
-                    memory_ns: r.shares.memory(),
-                });
-            }
-        }
+    for (device, window, r) in rows {
+        let (w, some) = (&scopes.windows()[window], |ns: Ns| (r.ranges.count > 0).then_some(ns));
+        table.push(UserAnnotationRow {
+            rank: trace.rank,
+            device,
+            scope: w.scope.name(),
+            step: w.step,
+            step_label: w.label,
+            is_partial: w.is_partial,
+            ts_ns: w.start(),
+            dur_ns: w.len(),
+            side: r.key.map_or("none", |k| k.0.name()),
+            name: r.name,
+            is_step: r.key.is_some_and(|k| marks.contains(&k.1)),
+            range_count: r.ranges.count,
+            range_sum_ns: r.ranges.sum,
+            range_mean_ns: (r.ranges.count > 0).then_some(r.ranges.mean),
+            range_min_ns: some(r.ranges.min),
+            range_max_ns: some(r.ranges.max),
+            range_p50_ns: some(r.ranges.p50),
+            range_p95_ns: some(r.ranges.p95),
+            working_ns: r.working,
+            activity_count: r.activities,
+            gpu_ns: r.gpu,
+            gpu_self_ns: r.own,
+            busy_ns: r.shares.busy(),
+            compute_ns: r.shares.compute(),
+            communication_ns: r.shares.communication(),
+            memory_ns: r.shares.memory(),
+        });
     }
     table.finish()
 }
@@ -229,54 +225,43 @@ fn device_of(trace: &RankTrace, of_lane: &BTreeMap<u32, Option<i64>>, range: u32
     of_lane.get(&lane).copied().unwrap_or_else(number)
 }
 
-/// Ranges and activities by device, window and name.
-fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devices: &Devices) -> MembersByWindow {
+/// Charges the names on each device with their ranges and activities.
+fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devices: &Devices) -> RowMembers {
     let of_lane = lane_devices(trace);
-    let mut places = MembersByWindow::new();
-    let mut add = |device: usize, step: Option<u32>, key: AnnotationKey, change: &dyn Fn(&mut RangeMembers)| {
-        for window in scopes.of(step) {
-            change(places.entry((device, window)).or_default().entry(key).or_default());
-        }
-    };
+    let mut members = RowMembers::default();
     for (&(side, name), NamedRanges { ranges, activities }) in &annotated.names {
         let key = Some((side, name));
         for &range in ranges {
-            let step = scopes.step_at(trace.columns.ts[range as usize]);
-            let on: Vec<usize> = match side {
-                AnnotationSide::Host => (0..devices.working).collect(),
-                AnnotationSide::Gpu => devices.place(device_of(trace, &of_lane, range)).into_iter().collect(),
+            let on = match side {
+                AnnotationSide::Host => 0..devices.working,
+                AnnotationSide::Gpu => devices.place(device_of(trace, &of_lane, range)).map_or(0..0, |d| d..d + 1),
             };
-            on.into_iter().for_each(|d| add(d, step, key, &|m| m.ranges.push(range)));
+            let windows = scopes.of(scopes.step_at(trace.columns.ts[range as usize]));
+            on.for_each(|d| members.charge(windows.clone(), (d, key), |m| m.ranges.push(range)));
         }
         for &i in activities {
             let a = &trace.activities[i as usize];
             let own = if annotated.own[i as usize] == key { a.span.len() } else { 0 };
             let Some(d) = devices.place(a.device()) else { continue };
-            add(d, a.step(), key, &|m| {
+            members.charge(scopes.of(a.step()), (d, key), |m| {
                 m.activities.push(i);
                 m.own_ns += own;
             });
         }
     }
-    // Activities without annotation: each window of a device has this row, even if it is empty.
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
         let Some(d) = devices.place(work.device) else { continue };
-        for window in 0..scopes.windows().len() {
-            places.entry((d, window)).or_default().entry(None).or_default();
-        }
-        let mut add = |step: Option<u32>, i: u32, ns: Ns| {
-            for window in scopes.of(step) {
-                let rest = places.entry((d, window)).or_default().entry(None).or_default();
-                rest.activities.push(i);
-                rest.own_ns += ns;
-            }
-        };
+        // Activities without annotation: each window of a device has this row, even if it is empty.
+        members.charge(0..scopes.windows().len(), (d, None), |_| {});
         for &i in work.activities.iter().filter(|&&i| annotated.own[i as usize].is_none()) {
             let a = &trace.activities[i as usize];
-            add(a.step(), i, a.span.len());
+            members.charge(scopes.of(a.step()), (d, None), |m| {
+                m.activities.push(i);
+                m.own_ns += a.span.len();
+            });
         }
     }
-    places
+    members
 }
 
 fn row<'a>(

@@ -8,8 +8,9 @@ use crate::facts::kernel_work::{KernelWork, KernelWorks};
 use crate::facts::machine::{LaunchShapes, RankMachine};
 use crate::facts::modules::modules_by_row;
 use crate::facts::operator_work::OperatorWorks;
+use crate::facts::step_scopes::StepScopes;
 use crate::kernels::callers::Callers;
-use crate::kernels::{BY, ScopeActivities};
+use crate::kernels::{BY, by_key, scope_name, sums};
 use crate::ops::keys::UNLINKED;
 use crate::summary::Summary;
 use hashbrown::HashMap;
@@ -19,12 +20,14 @@ use hta_base::units::{Ns, percent};
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
+use hta_trace::device::DeviceWork;
 use hta_trace::flops::roofline::{Bound, CallPeaks, Load};
 use hta_trace::kernel::occupancy::{Limiter, Occupancy};
 use hta_trace::kernel::{kernel_id, short_name};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
+use hta_trace::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -152,7 +155,7 @@ struct NameTexts<'a> {
     short: HashMap<StrId, String>,
 }
 
-pub(crate) fn table(trace: &RankTrace, options: &Options, scopes: &[ScopeActivities]) -> Batch {
+pub(crate) fn table(trace: &RankTrace, options: &Options, scopes: &StepScopes) -> Batch {
     let asked = |key| options.settings.has(&BY, key);
     let keys = SelectedKeys {
         op: asked("op"),
@@ -177,8 +180,8 @@ pub(crate) fn table(trace: &RankTrace, options: &Options, scopes: &[ScopeActivit
         short: HashMap::new(),
     };
     let mut table = KernelsByName::default();
-    for of_scope in scopes {
-        names.push(&mut table, of_scope);
+    for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        names.device(&mut table, scopes, work);
     }
     table.finish()
 }
@@ -250,101 +253,111 @@ impl NameTexts<'_> {
         }
     }
 
-    fn push(&mut self, table: &mut KernelsByName, (work, scope, step, activities): &ScopeActivities) {
+    /// The rows of a device.
+    fn device(&mut self, table: &mut KernelsByName, scopes: &StepScopes, work: &DeviceWork) {
         let trace = self.trace;
-        let span = |i: &u32| trace.activities[*i as usize].span;
-        let mut groups: HashMap<KernelKey, Vec<u32>> = HashMap::new();
-        for &i in activities {
-            groups.entry(self.key(i, &trace.activities[i as usize], self.kernels.at(i))).or_default().push(i);
-        }
-        let all: Ns = activities.iter().map(|i| span(i).len()).sum();
-        let summed =
-            |(k, rows): (KernelKey, Vec<u32>)| (k, Summary::new(rows.iter().map(|i| span(i).len()).collect()), rows);
-        let mut rows: Vec<(KernelKey, Summary, Vec<u32>)> = groups.into_iter().map(summed).collect();
-        // Sort by the text of names, so that ids (the order of the file) do not affect the output.
-        rows.sort_by(|a, b| {
-            (b.1.sum, trace.text(a.0.name), a.0.kind)
-                .cmp(&(a.1.sum, trace.text(b.0.name), b.0.kind))
-                .then(a.2.cmp(&b.2))
+        let groups = by_key(trace, work, (scopes, self.options), |i| {
+            self.key(i, &trace.activities[i as usize], self.kernels.at(i))
         });
-        let mut cumulated = 0;
-        for (k, s, members) in rows {
-            cumulated += s.sum;
-            let name = trace.text(k.name);
-            let streams: BTreeSet<_> = members.iter().map(|&i| trace.activities[i as usize].stream()).collect();
-            let occupied = self.occupied(&members);
-            let (load, worked) = self.load(&members);
-            let rates = load.rates(worked);
-            let main = self.callers.main(&members);
-            table.push(KernelsByNameRow {
-                rank: trace.rank,
-                device: work.device,
-                scope: scope.name(),
-                step: step.map(|s| s.index),
-                step_label: step.and_then(|s| s.label),
-                class: k.work.name(),
-                class_reason: self.options.model.rules.reason(k.rule),
-                kind: k.kind,
-                name,
-                short_name: self.short.entry(k.name).or_insert_with(|| short_name(name)),
-                kernel_id: &kernel_id(name),
-                category: k.does.category.name(),
-                category_reason: k.does.reason.name(),
-                tensor_cores: k.does.tensor_cores.name(),
-                op: k.op.map(|o| match o {
-                    Owner::Op(name) => trace.text(name),
-                    Owner::Unlinked => UNLINKED,
-                }),
-                input_dims: k.input.map(|t| trace.text(t)),
-                direction: k.direction.map(Direction::name),
-                module: k.module.and_then(|m| match m {
-                    ModuleKey::Of(m) => self.modules.1.get(m as usize).map(String::as_str),
-                    ModuleKey::Captured(path) => Some(trace.text(path)),
-                }),
-                main_op: main.op.map(|(name, _)| name),
-                main_op_ns: main.op.map(|(_, ns)| ns),
-                main_input_dims: main.inputs.map(|(dims, _)| dims),
-                main_input_ns: main.inputs.map(|(_, ns)| ns),
-                grid: k.grid.map(|o| trace.text(o)),
-                block: k.block.map(|o| trace.text(o)),
-                registers_per_thread: k.registers,
-                shared_memory_bytes: k.shared_memory,
-                stream: k.stream,
-                count: s.count,
-                sum_ns: s.sum,
-                mean_ns: s.mean,
-                min_ns: s.min,
-                max_ns: s.max,
-                std_ns: s.std,
-                p50_ns: s.p50,
-                p95_ns: s.p95,
-                time_pct: percent(s.sum, all),
-                cum_pct: percent(cumulated, all),
-                stream_count: streams.len() as u32,
-                first_ts_ns: members.iter().map(|i| span(i).start).min().unwrap_or(0),
-                blocks_per_sm: occupied.blocks.filter(|b| b.1 > 0).map(|(sum, ns)| sum / ns as f64),
-                occupancy_pct: occupied.mean(occupied.occupancy),
-                occupancy_known_pct: if k.work == WorkClass::Memory { None } else { percent(occupied.known, s.sum) },
-                waves: occupied.mean(occupied.waves),
-                tail: occupied.mean(occupied.tail),
-                occupancy_limiter: occupied
-                    .limiters
-                    .iter()
-                    .max_by_key(|(_, ns)| **ns)
-                    .map(|(limiter, _)| limiter.name()),
-                work_count: load.count,
-                work_ns: worked,
-                flops: load.flops(),
-                bytes: load.bytes(),
-                tflops_per_s: rates.tflops_per_s,
-                tb_per_s: rates.tb_per_s,
-                flops_per_byte: rates.flops_per_byte,
-                peak_flops_pct: rates.peak_flops_pct,
-                peak_bandwidth_pct: rates.peak_bandwidth_pct,
-                roofline_pct: rates.roofline_pct,
-                bound: rates.bound.map(Bound::name),
-            });
+        let all = sums(trace, scopes, &groups);
+        let summed = |(window, key, members): (usize, KernelKey, Vec<u32>)| {
+            let times = members.iter().map(|i| trace.activities[*i as usize].span.len()).collect();
+            (window, key, Summary::new(times), members)
+        };
+        let mut rows: Vec<(usize, KernelKey, Summary, Vec<u32>)> = groups.into_iter().map(summed).collect();
+        // Sort by the text of names, so that ids (the order of the file) do not affect the output.
+        rows.sort_by(|(a_window, a, a_times, x), (b_window, b, b_times, y)| {
+            (a_window, b_times.sum, trace.text(a.name), a.kind)
+                .cmp(&(b_window, a_times.sum, trace.text(b.name), b.kind))
+                .then_with(|| x.cmp(y))
+        });
+        let mut cumulated = vec![0; all.len()];
+        for (window, key, times, members) in &rows {
+            cumulated[*window] += times.sum;
+            let w = (&scopes.windows()[*window], cumulated[*window], all[*window]);
+            self.push(table, work.device, w, (key, times, members));
         }
+    }
+
+    /// Adds a row of a window, with the time of the rows so far and of all.
+    fn push(
+        &mut self,
+        table: &mut KernelsByName,
+        device: Option<i64>,
+        (w, cumulated, all): (&Window, Ns, Ns),
+        (k, s, members): (&KernelKey, &Summary, &[u32]),
+    ) {
+        let trace = self.trace;
+        let name = trace.text(k.name);
+        let streams: BTreeSet<_> = members.iter().map(|&i| trace.activities[i as usize].stream()).collect();
+        let occupied = self.occupied(members);
+        let (load, worked) = self.load(members);
+        let rates = load.rates(worked);
+        let main = self.callers.main(members);
+        table.push(KernelsByNameRow {
+            rank: trace.rank,
+            device,
+            scope: scope_name(w),
+            step: w.step,
+            step_label: w.label,
+            class: k.work.name(),
+            class_reason: self.options.model.rules.reason(k.rule),
+            kind: k.kind,
+            name,
+            short_name: self.short.entry(k.name).or_insert_with(|| short_name(name)),
+            kernel_id: &kernel_id(name),
+            category: k.does.category.name(),
+            category_reason: k.does.reason.name(),
+            tensor_cores: k.does.tensor_cores.name(),
+            op: k.op.map(|o| match o {
+                Owner::Op(name) => trace.text(name),
+                Owner::Unlinked => UNLINKED,
+            }),
+            input_dims: k.input.map(|t| trace.text(t)),
+            direction: k.direction.map(Direction::name),
+            module: k.module.and_then(|m| match m {
+                ModuleKey::Of(m) => self.modules.1.get(m as usize).map(String::as_str),
+                ModuleKey::Captured(path) => Some(trace.text(path)),
+            }),
+            main_op: main.op.map(|(name, _)| name),
+            main_op_ns: main.op.map(|(_, ns)| ns),
+            main_input_dims: main.inputs.map(|(dims, _)| dims),
+            main_input_ns: main.inputs.map(|(_, ns)| ns),
+            grid: k.grid.map(|o| trace.text(o)),
+            block: k.block.map(|o| trace.text(o)),
+            registers_per_thread: k.registers,
+            shared_memory_bytes: k.shared_memory,
+            stream: k.stream,
+            count: s.count,
+            sum_ns: s.sum,
+            mean_ns: s.mean,
+            min_ns: s.min,
+            max_ns: s.max,
+            std_ns: s.std,
+            p50_ns: s.p50,
+            p95_ns: s.p95,
+            time_pct: percent(s.sum, all),
+            cum_pct: percent(cumulated, all),
+            stream_count: streams.len() as u32,
+            first_ts_ns: members.iter().map(|i| trace.activities[*i as usize].span.start).min().unwrap_or(0),
+            blocks_per_sm: occupied.blocks.filter(|b| b.1 > 0).map(|(sum, ns)| sum / ns as f64),
+            occupancy_pct: occupied.mean(occupied.occupancy),
+            occupancy_known_pct: if k.work == WorkClass::Memory { None } else { percent(occupied.known, s.sum) },
+            waves: occupied.mean(occupied.waves),
+            tail: occupied.mean(occupied.tail),
+            occupancy_limiter: occupied.limiters.iter().max_by_key(|(_, ns)| **ns).map(|(limiter, _)| limiter.name()),
+            work_count: load.count,
+            work_ns: worked,
+            flops: load.flops(),
+            bytes: load.bytes(),
+            tflops_per_s: rates.tflops_per_s,
+            tb_per_s: rates.tb_per_s,
+            flops_per_byte: rates.flops_per_byte,
+            peak_flops_pct: rates.peak_flops_pct,
+            peak_bandwidth_pct: rates.peak_bandwidth_pct,
+            roofline_pct: rates.roofline_pct,
+            bound: rates.bound.map(Bound::name),
+        });
     }
 
     fn occupied(&mut self, activities: &[u32]) -> Occupied {

@@ -1,8 +1,9 @@
 //! GPU time by what kernels do.
 
-use crate::api::{Align, Partial, View, rows};
+use crate::api::{Align, Options, Partial, View, rows};
 use crate::facts::kernel_work::KernelWorks;
-use crate::kernels::ScopeActivities;
+use crate::facts::step_scopes::StepScopes;
+use crate::kernels::{by_key, scope_name, sums};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
@@ -30,31 +31,29 @@ table! {
 /// Share of the time of the span whose kernels some rule must know, percent; below it the report says so.
 const KNOWN_PCT: f64 = 98.0;
 
-pub(crate) fn table(trace: &RankTrace, scopes: &[ScopeActivities]) -> Batch {
+pub(crate) fn table(trace: &RankTrace, scopes: &StepScopes, options: &Options) -> Batch {
     let works = KernelWorks::of(trace);
     let mut table = KernelCategories::default();
-    for (work, scope, step, activities) in scopes {
-        let mut by_category: BTreeMap<(Category, &str), Vec<u32>> = BTreeMap::new();
-        for &i in activities {
-            let of = works.at(i);
-            by_category.entry((of.category, of.sub)).or_default().push(i);
-        }
-        let span = |i: &u32| trace.activities[*i as usize].span;
-        let all: Ns = activities.iter().map(|i| span(i).len()).sum();
-        for ((category, sub_category), of) in by_category {
+    for work in trace.devices.iter().filter(|w| w.is_gpu) {
+        let category = |i| (works.at(i).category, works.at(i).sub);
+        let mut groups = by_key(trace, work, (scopes, options), category);
+        groups.sort_by_key(|(window, key, _)| (*window, *key));
+        let all = sums(trace, scopes, &groups);
+        for (window, (category, sub_category), of) in &groups {
+            let (w, span) = (&scopes.windows()[*window], |i: &u32| trace.activities[*i as usize].span);
             let sum_ns = of.iter().map(|i| span(i).len()).sum();
             table.push(KernelCategoryRow {
                 rank: trace.rank,
                 device: work.device,
-                scope: scope.name(),
-                step: step.map(|s| s.index),
-                step_label: step.and_then(|s| s.label),
+                scope: scope_name(w),
+                step: w.step,
+                step_label: w.label,
                 category: category.name(),
                 sub_category,
                 count: of.len() as u64,
                 sum_ns,
                 busy_ns: Union::new(of.iter().map(span)).len(),
-                time_pct: percent(sum_ns, all),
+                time_pct: percent(sum_ns, all[*window]),
             });
         }
     }

@@ -9,6 +9,8 @@ pub use by_name::{KernelsByName, KernelsByNameRow};
 pub use categories::KernelCategories;
 
 use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
+use crate::facts::by_owner::ByOwner;
+use crate::facts::step_scopes::StepScopes;
 use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
 use crate::population::reasons;
@@ -21,10 +23,9 @@ use hta_base::wording::counts::{counted, plural};
 use hta_base::wording::names::clip;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::step::Step;
 use hta_trace::timeline::{WorkClass, WorkClassSet};
-use hta_trace::window::Scope;
-use std::collections::BTreeMap;
+use hta_trace::window::{Scope, Window};
+use std::hash::Hash;
 use totals::{NameTotal, top_names};
 
 table! {
@@ -81,9 +82,12 @@ impl Analysis for Kernels {
 
     fn map(&self, trace: &RankTrace, options: &Options, _: &mut RowEmitter) -> Partial {
         let reason = trace.is_cpu_only().then_some("no GPU activity");
-        let scopes = scopes(trace, options);
-        let tables =
-            vec![classes(trace, options), categories::table(trace, &scopes), by_name::table(trace, options, &scopes)];
+        let scopes = StepScopes::every(trace);
+        let tables = vec![
+            classes(trace, options),
+            categories::table(trace, &scopes, options),
+            by_name::table(trace, options, &scopes),
+        ];
         Partial { rank: trace.rank, tables, reason }
     }
 
@@ -190,30 +194,33 @@ fn dimensions(text: &str) -> String {
     all.get(..=last).map_or_else(|| text.to_string(), |shown| shown.join("x"))
 }
 
-/// Activities of a device in a scope: all, those launched in a step, or the rest.
-type ScopeActivities<'a> = (&'a DeviceWork, Scope, Option<&'a Step>, Vec<u32>);
-
-/// The activities of the devices by scope, without steps that were not asked for.
-fn scopes<'a>(trace: &'a RankTrace, options: &Options) -> Vec<ScopeActivities<'a>> {
-    let mut out = Vec::new();
-    for work in trace.devices.iter().filter(|w| w.is_gpu) {
-        let mut scopes: BTreeMap<(Scope, Option<u32>), Vec<u32>> = BTreeMap::new();
-        scopes.insert((Scope::Span, None), work.activities.clone());
-        if !trace.steps.steps.is_empty() {
-            for &i in &work.activities {
-                let step = trace.activities[i as usize].step();
-                let scope = if step.is_some() { Scope::Step } else { Scope::Outside };
-                scopes.entry((scope, step)).or_default().push(i);
-            }
-        }
-        for ((scope, step), activities) in scopes {
-            let step = step.and_then(|s| trace.steps.steps.get(s as usize));
-            if step.is_none_or(|s| options.model.selects(s)) {
-                out.push((work, scope, step, activities));
-            }
-        }
+/// The activities of a device by window and key, without steps that were not asked for. The first window has all.
+fn by_key<K: Copy + Eq + Hash>(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    (scopes, options): (&StepScopes, &Options),
+    mut key: impl FnMut(u32) -> K,
+) -> Vec<(usize, K, Vec<u32>)> {
+    let mut groups: ByOwner<K, Vec<u32>> = ByOwner::default();
+    for &i in &work.activities {
+        groups.charge(scopes.of(trace.activities[i as usize].step()), key(i), |of| of.push(i));
     }
-    out
+    let step = |window: usize| scopes.windows().get(window).and_then(|w| scopes.step(w));
+    groups.into_rows().filter(|(window, ..)| step(*window).is_none_or(|s| options.model.selects(s))).collect()
+}
+
+/// The name of a window: of the first that of the span of the device.
+fn scope_name(window: &Window) -> &'static str {
+    if window.scope == Scope::Capture { Scope::Span.name() } else { window.scope.name() }
+}
+
+/// The durations of the activities of each window, ns.
+fn sums<K>(trace: &RankTrace, scopes: &StepScopes, groups: &[(usize, K, Vec<u32>)]) -> Vec<Ns> {
+    let mut sums = vec![0; scopes.windows().len()];
+    for (window, _, of) in groups {
+        sums[*window] += of.iter().map(|i| trace.activities[*i as usize].span.len()).sum::<Ns>();
+    }
+    sums
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod calls;
 mod report;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::facts::by_owner::ByOwner;
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::launches::calls::{LaunchCall, launch_calls};
@@ -20,7 +21,6 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
 use hta_trace::window::Window;
-use std::collections::BTreeMap;
 
 table! {
     /// Launch calls by API. In column names `cpu` is the call itself, `latency` call start to first start, `delay` call
@@ -199,18 +199,16 @@ fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall], give: &mut
 }
 
 fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'a>], limits: OutlierLimits) -> Batch {
-    let mut groups: BTreeMap<(usize, StrId), Vec<&LaunchCall>> = BTreeMap::new();
+    let mut groups: ByOwner<StrId, Vec<&LaunchCall>> = ByOwner::default();
     for call in calls {
-        for window in scopes.of(scopes.step_at(call.span.start)) {
-            groups.entry((window, call.api)).or_default().push(call);
-        }
+        groups.charge(scopes.of(scopes.step_at(call.span.start)), call.api, |of| of.push(call));
     }
-    let group = |((window, api), calls): ((usize, StrId), Vec<&'a LaunchCall<'a>>)| {
+    let group = |(window, api, calls): (usize, StrId, Vec<&'a LaunchCall<'a>>)| {
         let api = trace.text(api);
         let cpu = Summary::new(calls.iter().map(|c| c.cpu_ns()).collect());
         (window, ApiCalls { api, calls, cpu, limits })
     };
-    let mut rows: Vec<(usize, ApiCalls)> = groups.into_iter().map(group).collect();
+    let mut rows: Vec<(usize, ApiCalls)> = groups.into_rows().map(group).collect();
     rows.sort_by_key(|(window, g)| (*window, std::cmp::Reverse(g.cpu.sum), g.api));
     let mut table = LaunchStats::default();
     for (window, group) in rows {

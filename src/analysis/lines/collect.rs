@@ -9,6 +9,7 @@
 //! ```
 
 use crate::copies::copy::copies;
+use crate::facts::by_owner::ByOwner;
 use crate::facts::calls::CallForest;
 use crate::facts::host_activity::HostNames;
 use crate::facts::lines::{Charging, FrameKind, Lines};
@@ -40,13 +41,17 @@ pub(crate) struct LineSums {
     pub(crate) d2h_bytes: i64,
 }
 
-/// Identifies a row: index of the window, group, and whether its threads are idle.
-pub(crate) type RowKey = (usize, LineGroup, bool);
+/// To whom something is charged: the group of a row, and whether its threads are idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct LineOwner {
+    pub(crate) group: LineGroup,
+    pub(crate) is_idle: bool,
+}
 
-/// The rows of a rank.
-pub(crate) struct CollectedLines {
-    pub(crate) rows: HashMap<RowKey, LineSums>,
-    pub(crate) has_memory: bool,
+impl LineOwner {
+    fn working(group: LineGroup) -> Self {
+        Self { group, is_idle: false }
+    }
 }
 
 pub(crate) struct Collect<'a> {
@@ -55,26 +60,22 @@ pub(crate) struct Collect<'a> {
     grouping: &'a Grouping<'a>,
     charging: Charging<'a>,
     scopes: &'a StepScopes<'a>,
-    /// Number of windows that have rows; the first is the capture.
-    windows: usize,
-    rows: HashMap<RowKey, LineSums>,
+    sums: ByOwner<LineOwner, LineSums>,
 }
 
 impl<'a> Collect<'a> {
-    /// `by_step`: also for the windows of the steps.
     pub(crate) fn new(
         calls: &'a CallForest<'a>,
         lines: &'a Lines,
         grouping: &'a Grouping<'a>,
         scopes: &'a StepScopes<'a>,
-        by_step: bool,
     ) -> Self {
-        let windows = if by_step { scopes.windows().len() } else { 1 };
         let charging = Charging::new(calls, lines);
-        Self { calls, lines, grouping, charging, scopes, windows, rows: HashMap::new() }
+        Self { calls, lines, grouping, charging, scopes, sums: ByOwner::default() }
     }
 
-    pub(crate) fn all(mut self) -> CollectedLines {
+    /// The sums of a rank, and whether its file records memory.
+    pub(crate) fn all(mut self) -> (ByOwner<LineOwner, LineSums>, bool) {
         let idle = idle_threads(self.calls, self.lines);
         self.host(&idle);
         self.frames(&idle);
@@ -83,17 +84,12 @@ impl<'a> Collect<'a> {
         self.backward();
         self.copies();
         let has_memory = self.memory();
-        CollectedLines { rows: self.rows, has_memory }
+        (self.sums, has_memory)
     }
 
-    fn row(&mut self, window: usize, group: LineGroup, idle: bool) -> &mut LineSums {
-        self.rows.entry((window, group, idle)).or_default()
-    }
-
-    /// The windows to which something of a step belongs.
-    fn windows_of(&self, step: Option<u32>) -> impl Iterator<Item = usize> + use<> {
-        let most = self.windows;
-        self.scopes.of(step).filter(move |w| *w < most)
+    /// Charges a group with something that happens in a step.
+    fn charge(&mut self, step: Option<u32>, group: LineGroup, change: impl FnMut(&mut LineSums)) {
+        self.sums.charge(self.scopes.of(step), LineOwner::working(group), change);
     }
 
     /// The row that is charged with what happens at an instant, in the operator or call at a position; and whether it
@@ -104,15 +100,15 @@ impl<'a> Collect<'a> {
     }
 
     /// Adds the parts of a piece of time to the windows in which they lie; the capture has all of it.
-    fn add_time(&mut self, span: Span, group: LineGroup, idle: bool, add: impl Fn(&mut LineSums, Ns)) {
-        add(self.row(0, group, idle), span.len());
-        for window in 1..self.windows {
-            let parts = self.scopes.windows().get(window).map(|w| w.parts.as_slice()).unwrap_or_default();
-            let first = parts.partition_point(|p| p.end <= span.start);
-            let inside = parts.iter().skip(first).take_while(|p| p.start < span.end);
+    fn add_time(&mut self, span: Span, owner: LineOwner, add: impl Fn(&mut LineSums, Ns)) {
+        let id = self.sums.id(owner);
+        add(self.sums.at(0, id), span.len());
+        for (window, w) in self.scopes.windows().iter().enumerate().skip(1) {
+            let first = w.parts.partition_point(|p| p.end <= span.start);
+            let inside = w.parts.iter().skip(first).take_while(|p| p.start < span.end);
             let ns: Ns = inside.map(|p| p.intersect(span).len()).sum();
             if ns > 0 {
-                add(self.row(window, group, idle), ns);
+                add(self.sums.at(window, id), ns);
             }
         }
     }
@@ -125,17 +121,17 @@ impl<'a> Collect<'a> {
             let native = self.innermost(*lane, |class| matches!(class, Class::HostOp | Class::Runtime | Class::Python));
             let mut natives = native.from(Ns::MIN).peekable();
             for piece in innermost.from(Ns::MIN) {
-                let group = self.grouping.of_frame(piece.row);
-                self.add_time(piece.span, group, is_idle, |sums, ns| sums.host_self += ns);
+                let owner = LineOwner { group: self.grouping.of_frame(piece.row), is_idle };
+                self.add_time(piece.span, owner, |sums, ns| sums.host_self += ns);
                 if lines.frame(piece.row).is_some_and(|f| f.kind == FrameKind::BuiltIn) {
-                    self.add_time(piece.span, group, is_idle, |sums, ns| sums.native += ns);
+                    self.add_time(piece.span, owner, |sums, ns| sums.native += ns);
                     continue;
                 }
                 while natives.next_if(|n| n.span.end <= piece.span.start).is_some() {}
                 while let Some(n) = natives.peek().copied().filter(|n| n.span.start < piece.span.end) {
                     if self.calls.trace.classes[n.row as usize] != Class::Python {
                         let span = n.span.intersect(piece.span);
-                        self.add_time(span, group, is_idle, |sums, ns| sums.native += ns);
+                        self.add_time(span, owner, |sums, ns| sums.native += ns);
                     }
                     if n.span.end > piece.span.end {
                         break;
@@ -162,14 +158,13 @@ impl<'a> Collect<'a> {
                 let span = trace.span(row);
                 let step = self.scopes.step_at(span.start);
                 for group in self.grouping.called(row) {
-                    for window in self.windows_of(step) {
-                        self.row(window, group, is_idle).calls += 1;
-                    }
+                    let owner = LineOwner { group, is_idle };
+                    self.sums.charge(self.scopes.of(step), owner, |sums| sums.calls += 1);
                     let until = until.entry(group).or_insert(Ns::MIN);
                     let rest = Span::new(span.start.max(*until), span.end);
                     *until = span.end.max(*until);
                     if rest.start < rest.end {
-                        self.add_time(rest, group, is_idle, |sums, ns| sums.host_total += ns);
+                        self.add_time(rest, owner, |sums, ns| sums.host_total += ns);
                     }
                 }
             }
@@ -189,9 +184,7 @@ impl<'a> Collect<'a> {
             until = calls.forest.end[p as usize];
             let span = trace.span(row);
             let group = self.grouping.at(trace.columns.lane[row as usize], span.start);
-            for window in self.windows_of(self.scopes.step_at(span.start)) {
-                self.row(window, group, false).blocked += span.len();
-            }
+            self.charge(self.scopes.step_at(span.start), group, |sums| sums.blocked += span.len());
         }
     }
 
@@ -200,20 +193,15 @@ impl<'a> Collect<'a> {
         for (call, of) in trace.launches().iter() {
             let (lane, start) = (trace.columns.lane[call as usize], trace.span(call).start);
             let (group, is_backward) = self.charged(lane, start, self.calls.forest.position(call));
-            for window in self.windows_of(self.scopes.step_at(start)) {
-                self.row(window, group, false).launches += 1;
-            }
+            self.charge(self.scopes.step_at(start), group, |sums| sums.launches += 1);
             for &i in of {
-                for window in self.windows_of(trace.activities[i as usize].step()) {
-                    let row = self.row(window, group, false);
-                    if is_backward { &mut row.backward } else { &mut row.launched }.push(i);
-                }
+                self.charge(trace.activities[i as usize].step(), group, |sums| {
+                    if is_backward { &mut sums.backward } else { &mut sums.launched }.push(i);
+                });
             }
         }
         for &i in &trace.launches().unlinked {
-            for window in self.windows_of(trace.activities[i as usize].step()) {
-                self.row(window, UNLINKED, false).launched.push(i);
-            }
+            self.charge(trace.activities[i as usize].step(), UNLINKED, |sums| sums.launched.push(i));
         }
     }
 
@@ -228,9 +216,7 @@ impl<'a> Collect<'a> {
             until = calls.forest.end[p as usize];
             let start = calls.start(p);
             let (group, _) = self.charged(calls.trace.columns.lane[backward as usize], start, Some(p));
-            for window in self.windows_of(self.scopes.step_at(start)) {
-                self.row(window, group, false).bwd_host += calls.host_ns[p as usize];
-            }
+            self.charge(self.scopes.step_at(start), group, |sums| sums.bwd_host += calls.host_ns[p as usize]);
         }
     }
 
@@ -242,14 +228,11 @@ impl<'a> Collect<'a> {
                 let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
                 let (lane, start) = (trace.columns.lane[call as usize], trace.span(call).start);
                 let (group, _) = self.charged(lane, start, self.calls.forest.position(call));
-                for window in self.windows_of(trace.activities[copy.activity as usize].step()) {
-                    let row = self.row(window, group, false);
-                    match copy.direction {
-                        "HtoD" => row.h2d_bytes = row.h2d_bytes.saturating_add(bytes),
-                        "DtoH" => row.d2h_bytes = row.d2h_bytes.saturating_add(bytes),
-                        _ => {}
-                    }
-                }
+                self.charge(trace.activities[copy.activity as usize].step(), group, |sums| match copy.direction {
+                    "HtoD" => sums.h2d_bytes = sums.h2d_bytes.saturating_add(bytes),
+                    "DtoH" => sums.d2h_bytes = sums.d2h_bytes.saturating_add(bytes),
+                    _ => {}
+                });
             }
         }
     }
@@ -265,11 +248,10 @@ impl<'a> Collect<'a> {
             let open = ops.get(&record.lane).and_then(|ops| ops.from(record.ts).next());
             let op = open.filter(|piece| piece.span.holds(record.ts)).and_then(|piece| forest.position(piece.row));
             let (group, _) = self.charged(record.lane, record.ts, op);
-            for window in self.windows_of(self.scopes.step_at(record.ts)) {
-                let row = self.row(window, group, false);
-                row.alloc_bytes = row.alloc_bytes.saturating_add(record.bytes.max(0));
-                row.net_bytes = row.net_bytes.saturating_add(record.bytes);
-            }
+            self.charge(self.scopes.step_at(record.ts), group, |sums| {
+                sums.alloc_bytes = sums.alloc_bytes.saturating_add(record.bytes.max(0));
+                sums.net_bytes = sums.net_bytes.saturating_add(record.bytes);
+            });
         }
         !records.is_empty()
     }

@@ -21,7 +21,7 @@ use crate::facts::direction::{Direction, Directions};
 use crate::facts::lines::{LineLevel, Lines, UserCode};
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
-use crate::lines::collect::{Collect, LineSums, RowKey, idle_threads};
+use crate::lines::collect::{Collect, LineOwner, LineSums, idle_threads};
 use crate::lines::grouping::{GroupCells, Grouping, LineBy};
 use crate::lines::tables::{LineRow, LineTotalRow};
 use crate::recording::capability::Capability;
@@ -198,26 +198,24 @@ fn framed_ops(calls: &CallForest, lines: &Lines) -> (u64, u64) {
 
 fn table(calls: &CallForest, lines: &Lines, grouping: &Grouping, options: &Options) -> Batch {
     let trace = calls.trace;
-    let scopes = StepScopes::new(trace, &options.model);
-    let by_step = options.model.steps.is_some();
-    let collected = Collect::new(calls, lines, grouping, &scopes, by_step).all();
-    let mut rows: Vec<(RowKey, LineSums, GroupCells)> =
-        collected.rows.into_iter().map(|(key, sums)| (key, sums, grouping.cells(key.1))).collect();
+    let scopes = StepScopes::new(trace, &options.model).if_by_step(options.model.steps.is_some());
+    let (sums, has_memory) = Collect::new(calls, lines, grouping, &scopes).all();
+    let cells =
+        |(window, owner, sums): (usize, LineOwner, LineSums)| (window, owner, sums, grouping.cells(owner.group));
+    let mut rows: Vec<(usize, LineOwner, LineSums, GroupCells)> = sums.into_rows().map(cells).collect();
     let gpu = |of: &[u32]| -> Ns { of.iter().map(|&i| trace.activities[i as usize].span.len()).sum() };
-    rows.sort_by_cached_key(|((window, _, idle), s, cells)| {
-        (*window, *idle, Reverse(s.host_self), Reverse(gpu(&s.launched)), cells.clone())
+    rows.sort_by_cached_key(|(window, owner, s, cells)| {
+        (*window, owner.is_idle, Reverse(s.host_self), Reverse(gpu(&s.launched)), cells.clone())
     });
     let busy = |of: &[u32]| Union::new(of.iter().map(|&i| trace.activities[i as usize].span)).len();
     let has_backward = !calls.backward.nodes.is_empty();
     let mut all: Vec<Ns> = vec![0; scopes.windows().len()];
-    for ((window, ..), sums, _) in rows.iter().filter(|((_, _, is_idle), ..)| !is_idle) {
-        if let Some(sum) = all.get_mut(*window) {
-            *sum += sums.host_self;
-        }
+    for (window, _, sums, _) in rows.iter().filter(|(_, owner, ..)| !owner.is_idle) {
+        all[*window] += sums.host_self;
     }
     let mut table = LinesTable::default();
-    for ((window, _, is_idle_thread), s, cells) in &rows {
-        let Some(w) = scopes.windows().get(*window) else { continue };
+    for (window, owner, s, cells) in &rows {
+        let w = &scopes.windows()[*window];
         table.push(LineRow {
             rank: trace.rank,
             scope: w.scope.name(),
@@ -228,7 +226,7 @@ fn table(calls: &CallForest, lines: &Lines, grouping: &Grouping, options: &Optio
             function: cells.function.as_deref(),
             module: cells.module.as_deref(),
             level: cells.level,
-            is_idle_thread: *is_idle_thread,
+            is_idle_thread: owner.is_idle,
             calls: s.calls,
             host_self_ns: s.host_self,
             host_total_ns: s.host_total,
@@ -241,11 +239,11 @@ fn table(calls: &CallForest, lines: &Lines, grouping: &Grouping, options: &Optio
             bwd_gpu_busy_ns: has_backward.then(|| busy(&s.backward)),
             bwd_host_ns: has_backward.then_some(s.bwd_host),
             launches: s.launches,
-            alloc_bytes: collected.has_memory.then_some(s.alloc_bytes),
-            net_bytes: collected.has_memory.then_some(s.net_bytes),
+            alloc_bytes: has_memory.then_some(s.alloc_bytes),
+            net_bytes: has_memory.then_some(s.net_bytes),
             h2d_bytes: s.h2d_bytes,
             d2h_bytes: s.d2h_bytes,
-            self_pct: percent(s.host_self, all.get(*window).copied().unwrap_or(0)).filter(|_| !is_idle_thread),
+            self_pct: percent(s.host_self, all[*window]).filter(|_| !owner.is_idle),
         });
     }
     table.finish()
