@@ -38,41 +38,11 @@ table! {
 
 pub(crate) fn table(calls: &CallForest, found: &InModules) -> Batch {
     let (trace, modules) = (calls.trace, &found.modules);
-    let n = modules.modules.len();
     // Here module indices are used as rows; a parent has a lower index than its child.
-    let rows: Vec<u32> = (0..n as u32).collect();
-    let forest = Forest::new(n, &rows, |m| modules.modules[m as usize].parent);
-    let at = |m: u32| forest.position(m).map(|p| p as usize);
+    let rows: Vec<u32> = (0..modules.modules.len() as u32).collect();
+    let forest = Forest::new(rows.len(), &rows, |m| modules.modules[m as usize].parent);
     let captured = Captured::new(trace);
-    let launched = calls.below.launched.iter().filter(|l| !captured.holds(l.1));
-    let launched = launched.filter_map(|&(p, i)| Some((at(found.of(p)?)? as u32, i)));
-    let below = WorkBelow::new(&forest, launched.collect(), &trace.activities, &calls.alone);
-    let mut own_gpu = vec![0; n];
-    for &(p, i) in &below.launched {
-        own_gpu[p as usize] += trace.activities[i as usize].span.len();
-    }
-    let (mut count, mut ops) = (vec![0u64; n], vec![0u64; n]);
-    let (mut host, mut host_self) = (vec![0 as Ns; n], vec![0 as Ns; n]);
-    for &(row, module) in &modules.calls {
-        let Some(p) = at(module) else { continue };
-        let ns = trace.columns.dur[row as usize];
-        count[p] += 1;
-        host[p] += ns;
-        host_self[p] += ns;
-        let outer = modules.modules[module as usize].parent.and_then(at);
-        if let Some(outer) = outer.filter(|_| modules.is_called_on_its_callers_thread(trace, row)) {
-            host_self[outer] -= ns;
-        }
-    }
-    for p in (0..calls.forest.len()).filter(|&p| calls.is_op(p as u32)) {
-        if let Some(m) = found.of(p as u32).and_then(at) {
-            ops[m] += 1;
-        }
-    }
-    let (bwd_gpu_self, mut bwd_host) = backward(calls, found, at, n);
-    let mut bwd_gpu = bwd_gpu_self.clone();
-    forest.add_up(&mut bwd_gpu);
-    forest.add_up(&mut bwd_host);
+    let sums = ModuleSums::new(calls, found, &forest, &captured);
     let paths = found.paths(calls);
     let mut of_captures: BTreeMap<&str, &InCaptured> = captured.by_path.iter().map(|(path, s)| (*path, s)).collect();
     // Of several modules with one path the first has what was captured.
@@ -84,12 +54,12 @@ pub(crate) fn table(calls: &CallForest, found: &InModules) -> Batch {
     let nothing = InCaptured::default();
     let mut table = ModulesTable::default();
     for (path, module, captured) in order {
-        let p = module.and_then(at);
+        let p = module.and_then(|m| forest.position(m)).map(|p| p as usize);
         let captured = captured.unwrap_or(&nothing);
-        let own = p.map(|p| below.at(p as u32));
+        let own = p.map(|p| sums.below.at(p as u32));
         let at = |values: &[Ns]| p.and_then(|p| values.get(p)).copied().unwrap_or(0);
         let busy = || {
-            let within = p.map_or(&[][..], |p| below.within(p as u32, forest.end[p]));
+            let within = p.map_or(&[][..], |p| sums.below.within(p as u32, forest.end[p]));
             let all = within.iter().map(|l| l.1).chain(captured.activities.iter().copied());
             Union::new(all.map(|i| trace.activities[i as usize].span)).len()
         };
@@ -104,20 +74,70 @@ pub(crate) fn table(calls: &CallForest, found: &InModules) -> Batch {
                 Some(m) => modules.modules[m as usize].depth,
                 None => path.matches('/').count() as u32,
             },
-            count: p.map_or(0, |p| count[p]),
-            op_count: p.map_or(0, |p| ops[p]) + captured.operators,
-            host_ns: at(&host),
-            host_self_ns: at(&host_self),
+            count: p.map_or(0, |p| sums.count[p]),
+            op_count: p.map_or(0, |p| sums.ops[p]) + captured.operators,
+            host_ns: at(&sums.host),
+            host_self_ns: at(&sums.host_self),
             gpu_ns: own.map_or(0, |o| o.sum_ns) + captured.sum,
-            gpu_self_ns: at(&own_gpu) + captured.own,
+            gpu_self_ns: at(&sums.own_gpu) + captured.own,
             gpu_busy_ns: if captured.activities.is_empty() { own.map_or(0, |o| o.busy_ns) } else { busy() },
             activity_count: own.map_or(0, |o| u64::from(o.count)) + captured.activities.len() as u64,
-            bwd_gpu_ns: joined.then(|| at(&bwd_gpu)),
-            bwd_gpu_self_ns: joined.then(|| at(&bwd_gpu_self)),
-            bwd_host_ns: joined.then(|| at(&bwd_host)),
+            bwd_gpu_ns: joined.then(|| at(&sums.bwd_gpu)),
+            bwd_gpu_self_ns: joined.then(|| at(&sums.bwd_gpu_self)),
+            bwd_host_ns: joined.then(|| at(&sums.bwd_host)),
         });
     }
     table.finish()
+}
+
+/// Sums of the modules of a rank by position in their forest.
+struct ModuleSums {
+    below: WorkBelow,
+    own_gpu: Vec<Ns>,
+    count: Vec<u64>,
+    ops: Vec<u64>,
+    host: Vec<Ns>,
+    host_self: Vec<Ns>,
+    bwd_gpu: Vec<Ns>,
+    bwd_gpu_self: Vec<Ns>,
+    bwd_host: Vec<Ns>,
+}
+
+impl ModuleSums {
+    fn new(calls: &CallForest, found: &InModules, forest: &Forest, captured: &Captured) -> Self {
+        let (trace, modules, n) = (calls.trace, &found.modules, forest.len());
+        let at = |m: u32| forest.position(m).map(|p| p as usize);
+        let launched = calls.below.launched.iter().filter(|l| !captured.holds(l.1));
+        let launched = launched.filter_map(|&(p, i)| Some((forest.position(found.of(p)?)?, i)));
+        let below = WorkBelow::new(forest, launched.collect(), &trace.activities, &calls.alone);
+        let mut own_gpu = vec![0; n];
+        for &(p, i) in &below.launched {
+            own_gpu[p as usize] += trace.activities[i as usize].span.len();
+        }
+        let (mut count, mut ops) = (vec![0u64; n], vec![0u64; n]);
+        let (mut host, mut host_self) = (vec![0 as Ns; n], vec![0 as Ns; n]);
+        for &(row, module) in &modules.calls {
+            let Some(p) = at(module) else { continue };
+            let ns = trace.columns.dur[row as usize];
+            count[p] += 1;
+            host[p] += ns;
+            host_self[p] += ns;
+            let outer = modules.modules[module as usize].parent.and_then(at);
+            if let Some(outer) = outer.filter(|_| modules.is_called_on_its_callers_thread(trace, row)) {
+                host_self[outer] -= ns;
+            }
+        }
+        for p in (0..calls.forest.len() as u32).filter(|&p| calls.is_op(p)) {
+            if let Some(m) = found.of(p).and_then(at) {
+                ops[m] += 1;
+            }
+        }
+        let (bwd_gpu_self, mut bwd_host) = backward(calls, found, at, n);
+        let mut bwd_gpu = bwd_gpu_self.clone();
+        forest.add_up(&mut bwd_gpu);
+        forest.add_up(&mut bwd_host);
+        Self { below, own_gpu, count, ops, host, host_self, bwd_gpu, bwd_gpu_self, bwd_host }
+    }
 }
 
 /// What a module of a capture launched in replays, nested modules included.
