@@ -11,7 +11,7 @@ use crate::diagnosis::host::{AssignedHost, HostSide};
 use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::diagnosis::serving;
-use crate::facts::gaps::{Classifier, GapCause, busiest_launcher};
+use crate::facts::gaps::{Classifier, GapCause};
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
@@ -81,8 +81,8 @@ pub(crate) fn push(
     (windows, kernel_wait_max): (&[Window], Ns),
     (lost, times): (&mut LostTime, &mut LostHostTime),
 ) -> Vec<LostPiece> {
-    let thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
-    let mut idle = idle_pieces(trace, work, host, thread, kernel_wait_max);
+    let classifier = Classifier::of_device(trace, work, kernel_wait_max);
+    let (thread, mut idle) = (classifier.default_thread, idle_pieces(&classifier, work, host));
     if trace.steps.are_iterations() {
         idle = serving::by_part_of_iteration(trace, work, idle);
     }
@@ -98,14 +98,7 @@ pub(crate) fn push(
 }
 
 /// The gaps of a device, cut by owner.
-fn idle_pieces(
-    trace: &RankTrace,
-    work: &DeviceWork,
-    host: &HostSide,
-    default_thread: Option<u32>,
-    kernel_wait_max: Ns,
-) -> Vec<LostPiece> {
-    let classifier = Classifier { trace, activities: &work.activities, kernel_wait_max, default_thread };
+fn idle_pieces(classifier: &Classifier, work: &DeviceWork, host: &HostSide) -> Vec<LostPiece> {
     let mut out: Vec<LostPiece> = Vec::new();
     let mut frames: HashMap<u32, StrId> = HashMap::new();
     for span in work.timeline.busy().gaps_in(work.capture) {
@@ -114,7 +107,7 @@ fn idle_pieces(
         host.each(gap.thread, Span::new(span.start, gap.host_until), |span, a| {
             let AssignedHost { kind, key, row } = a;
             let is_code = kind == CauseKind::HostPython;
-            let detail = *frames.entry(row).or_insert_with(|| frame_of(trace, row));
+            let detail = *frames.entry(row).or_insert_with(|| frame_of(classifier.trace, row));
             let piece = LostPiece { span, kind, key, detail, row: if is_code { row } else { u32::MAX } };
             last = Some(piece);
             out.push(piece);

@@ -83,7 +83,13 @@ pub(crate) struct Classifier<'a> {
     pub(crate) default_thread: Option<u32>,
 }
 
-impl Classifier<'_> {
+impl<'a> Classifier<'a> {
+    /// The classifier of the gaps of a device.
+    pub(crate) fn of_device(trace: &'a RankTrace, work: &'a DeviceWork, kernel_wait_max: Ns) -> Self {
+        let default_thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
+        Self { trace, activities: &work.activities, kernel_wait_max, default_thread }
+    }
+
     pub fn classify(&self, span: Span) -> Gap {
         let t = self.trace;
         let start = |i: &u32| t.activities[*i as usize].span.start;
@@ -107,7 +113,7 @@ impl Classifier<'_> {
 }
 
 /// The thread that launches most of a device's activities (ties: the first).
-pub(crate) fn busiest_launcher(trace: &RankTrace, work: &DeviceWork) -> Option<u32> {
+fn busiest_launcher(trace: &RankTrace, work: &DeviceWork) -> Option<u32> {
     let mut launches: BTreeMap<u32, u64> = BTreeMap::new();
     for &i in &work.activities {
         if let Some(l) = trace.activities[i as usize].launch() {

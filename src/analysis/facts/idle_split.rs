@@ -3,7 +3,7 @@
 //! Gaps are classified once, over the whole capture, and then cut at windows. So all analyses get the same parts for
 //! the same window, and the parts of the steps and of the time outside them add up to the capture's.
 
-use crate::facts::gaps::{Classifier, Gap, IdleSums, busiest_launcher};
+use crate::facts::gaps::{Classifier, Gap, IdleSums};
 use crate::facts::host_activity::HostNames;
 use crate::facts::host_sums::HostSums;
 use hashbrown::HashMap;
@@ -82,8 +82,8 @@ impl<'a> DeviceIdle<'a> {
         names: &HostNames,
         within: &[Span],
     ) -> Self {
-        let default_thread = if work.is_gpu { busiest_launcher(trace, work) } else { trace.main_thread() };
-        let classifier = Classifier { trace, activities: &work.activities, kernel_wait_max, default_thread };
+        let classifier = Classifier::of_device(trace, work, kernel_wait_max);
+        let default_thread = classifier.default_thread;
         let busy = work.timeline.busy();
         let asked = |gap: &Span| {
             let i = within.partition_point(|w| w.end <= gap.start);

@@ -15,7 +15,7 @@
 //! event. Communication without compute is not stored here but in `Lane::exposed`, because only the joined job knows
 //! which part of it was waiting. So entries and exposed communication sum to the piece.
 
-use crate::facts::gaps::{Classifier, GapCause, busiest_launcher};
+use crate::facts::gaps::{Classifier, GapCause};
 use crate::facts::host_activity::HostNames;
 use hta_base::units::{Ns, Span};
 use hta_trace::activity::Activity;
@@ -25,7 +25,7 @@ use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::{Interner, StrId};
-use hta_trace::thread::{innermost_at, sort_outer_first};
+use hta_trace::thread::innermost_at;
 use hta_trace::timeline::WorkClass;
 use hta_trace::varint;
 use std::collections::{BTreeMap, HashMap};
@@ -310,8 +310,7 @@ pub(crate) fn of_device(
         at = at.max(a.span.end);
     }
     let whole = Span::new(cuts.first().copied().unwrap_or(0), cuts.last().copied().unwrap_or(0));
-    let default_thread = busiest_launcher(trace, work);
-    let classifier = Classifier { trace, activities: &work.activities, kernel_wait_max, default_thread };
+    let classifier = Classifier::of_device(trace, work, kernel_wait_max);
     for span in work.timeline.busy().gaps_in(whole) {
         let gap = classifier.classify(span);
         host_uses(trace, hosts, gap.thread, Span::new(span.start, gap.host_until), names, &mut stretches);
@@ -421,19 +420,15 @@ pub(crate) fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId
 }
 
 /// For each query `(time, tag)` of a thread, the Python frame with file and line that was running, by tag.
-fn frames_at(trace: &RankTrace, queries: BTreeMap<u32, Vec<(Ns, u32)>>) -> HashMap<u32, u32> {
+fn frames_at(trace: &RankTrace, mut queries: BTreeMap<u32, Vec<(Ns, u32)>>) -> HashMap<u32, u32> {
     let mut found = HashMap::new();
     let c = &trace.columns;
-    let mut rows: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for row in (0..c.len()).filter(|&r| trace.classes[r] == Class::Python && queries.contains_key(&c.lane[r])) {
-        rows.entry(c.lane[row]).or_default().push(row as u32);
-    }
-    for (lane, mut queries) in queries {
-        let Some(rows) = rows.get_mut(&lane) else { continue };
-        rows.retain(|&r| trace.name(r).contains(".py("));
-        sort_outer_first(rows, c);
+    let is_code = |row: u32| trace.classes[row as usize] == Class::Python && trace.name(row).contains(".py(");
+    for (lane, all) in trace.host_rows() {
+        let Some(queries) = queries.get_mut(lane) else { continue };
+        let rows: Vec<u32> = all.iter().copied().filter(|row| is_code(*row)).collect();
         queries.sort_unstable();
-        innermost_at(rows, c, &queries, |tag, row| {
+        innermost_at(&rows, c, queries, |tag, row| {
             if let Some(row) = row {
                 found.insert(tag, row);
             }
