@@ -365,6 +365,15 @@ impl RankTrace {
         &self.hosts
     }
 
+    /// The same of the events that `keeps` wants.
+    pub fn host_rows_where(&self, keeps: impl Fn(u32) -> bool) -> impl Iterator<Item = (u32, Vec<u32>)> {
+        let kept = move |(lane, rows): &(u32, Vec<u32>)| {
+            let kept: Vec<u32> = rows.iter().copied().filter(|row| keeps(*row)).collect();
+            (!kept.is_empty()).then_some((*lane, kept))
+        };
+        self.hosts.iter().filter_map(kept)
+    }
+
     /// Shared data of several analyses, identified by its type; computed when first requested.
     pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.shared.get(|| make(self))

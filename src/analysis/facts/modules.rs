@@ -11,8 +11,8 @@ use hta_base::units::Ns;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
-use hta_trace::thread::{innermost_at, sort_outer_first};
-use std::collections::{BTreeMap, HashMap};
+use hta_trace::thread::innermost_at;
+use std::collections::{HashMap, HashSet};
 
 /// Prefix of the names of module frames.
 const MODULE: &str = "nn.Module: ";
@@ -28,30 +28,23 @@ const MOST_LEVELS: u32 = 64;
 
 /// The innermost frame (of `class`) open on the thread of each row when it starts.
 pub fn around(trace: &RankTrace, rows: &[u32], class: Class) -> Vec<Option<u32>> {
-    let frames = (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == class);
-    around_of(trace, rows, frames)
+    around_of(trace, rows, |row| trace.classes[row as usize] == class)
 }
 
-/// The innermost of some frames that is open on the thread of each row when it starts.
-fn around_of(trace: &RankTrace, rows: &[u32], of: impl Iterator<Item = u32>) -> Vec<Option<u32>> {
+/// The innermost of some host events that is open on the thread of each row when it starts.
+fn around_of(trace: &RankTrace, rows: &[u32], is_frame: impl Fn(u32) -> bool) -> Vec<Option<u32>> {
     let c = &trace.columns;
-    let mut frames: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for row in of {
-        frames.entry(c.lane[row as usize]).or_default().push(row);
-    }
     let mut around = vec![None; rows.len()];
-    if frames.is_empty() {
-        return around;
-    }
-    let mut asked: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
-    for (i, &row) in rows.iter().enumerate() {
-        asked.entry(c.lane[row as usize]).or_default().push((c.ts[row as usize], i as u32));
-    }
-    for (lane, mut queries) in asked {
-        let Some(rows) = frames.get_mut(&lane) else { continue };
-        sort_outer_first(rows, c);
+    let mut asked: HashMap<u32, Vec<(Ns, u32)>> = HashMap::new();
+    for (lane, frames) in trace.host_rows_where(is_frame) {
+        if asked.is_empty() {
+            for (i, &row) in rows.iter().enumerate() {
+                asked.entry(c.lane[row as usize]).or_default().push((c.ts[row as usize], i as u32));
+            }
+        }
+        let Some(queries) = asked.get_mut(&lane) else { continue };
         queries.sort_unstable();
-        innermost_at(rows, c, &queries, |i, frame| around[i as usize] = frame);
+        innermost_at(&frames, c, queries, |i, frame| around[i as usize] = frame);
     }
     around
 }
@@ -205,7 +198,10 @@ impl InModules {
             false => {
                 let rows = &calls.forest.rows;
                 let frames = match modules.are_ranges {
-                    true => around_of(calls.trace, rows, modules.calls.iter().map(|(row, _)| *row)),
+                    true => {
+                        let ranges: HashSet<u32> = modules.calls.iter().map(|(row, _)| *row).collect();
+                        around_of(calls.trace, rows, |row| ranges.contains(&row))
+                    }
                     false => around(calls.trace, rows, Class::Python),
                 };
                 frames.into_iter().map(|f| modules.of(f).unwrap_or(NOWHERE)).collect()

@@ -19,8 +19,8 @@ use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::memory::MemoryRecordKind;
-use hta_trace::thread::{InnermostTimeline, sort_outer_first};
-use std::collections::{BTreeMap, BTreeSet};
+use hta_trace::thread::InnermostTimeline;
+use std::collections::BTreeSet;
 
 /// One row while it is collected.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +58,7 @@ pub(crate) struct Collect<'a> {
     calls: &'a CallForest<'a>,
     lines: &'a Lines,
     grouping: &'a Grouping<'a>,
-    charging: Charging<'a>,
+    charging: &'a Charging<'a>,
     scopes: &'a StepScopes<'a>,
     sums: ByOwner<LineOwner, LineSums>,
 }
@@ -68,9 +68,9 @@ impl<'a> Collect<'a> {
         calls: &'a CallForest<'a>,
         lines: &'a Lines,
         grouping: &'a Grouping<'a>,
+        charging: &'a Charging<'a>,
         scopes: &'a StepScopes<'a>,
     ) -> Self {
-        let charging = Charging::new(calls, lines);
         Self { calls, lines, grouping, charging, scopes, sums: ByOwner::default() }
     }
 
@@ -92,11 +92,9 @@ impl<'a> Collect<'a> {
         self.sums.charge(self.scopes.of(step), LineOwner::working(group), change);
     }
 
-    /// The row that is charged with what happens at an instant, in the operator or call at a position; and whether it
-    /// is for its backward pass.
-    fn charged(&self, lane: u32, t: Ns, position: Option<u32>) -> (LineGroup, bool) {
-        let charge = self.charging.of(lane, t, position);
-        (self.grouping.of_charge(&charge), charge.is_backward)
+    /// The row that is charged with what happens at an instant, in the operator or call at a position.
+    fn charged(&self, lane: u32, t: Ns, position: Option<u32>) -> LineGroup {
+        self.grouping.of_charge(&self.charging.of(lane, t, position))
     }
 
     /// Adds the parts of a piece of time to the windows in which they lie; the capture has all of it.
@@ -145,12 +143,7 @@ impl<'a> Collect<'a> {
     /// Calls, and the time in which any of them is open.
     fn frames(&mut self, idle: &HashSet<u32>) {
         let trace = self.calls.trace;
-        let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for (row, _) in self.lines.frames() {
-            by_lane.entry(trace.columns.lane[row as usize]).or_default().push(row);
-        }
-        for (lane, mut rows) in by_lane {
-            sort_outer_first(&mut rows, &trace.columns);
+        for (lane, rows) in trace.host_rows_where(|row| trace.classes[row as usize] == Class::Python) {
             let is_idle = idle.contains(&lane);
             // Calls of a row may be inside one another: where the last of them ends.
             let mut until: HashMap<LineGroup, Ns> = HashMap::new();
@@ -190,13 +183,13 @@ impl<'a> Collect<'a> {
 
     fn gpu(&mut self) {
         let trace = self.calls.trace;
-        for (call, of) in trace.launches().iter() {
-            let (lane, start) = (trace.columns.lane[call as usize], trace.span(call).start);
-            let (group, is_backward) = self.charged(lane, start, self.calls.forest.position(call));
-            self.charge(self.scopes.step_at(start), group, |sums| sums.launches += 1);
-            for &i in of {
+        let charging = self.charging;
+        for launch in charging.launches(self.calls) {
+            let group = self.grouping.of_charge(&launch.charge);
+            self.charge(self.scopes.step_at(launch.start), group, |sums| sums.launches += 1);
+            for &i in launch.activities {
                 self.charge(trace.activities[i as usize].step(), group, |sums| {
-                    if is_backward { &mut sums.backward } else { &mut sums.launched }.push(i);
+                    if launch.charge.is_backward { &mut sums.backward } else { &mut sums.launched }.push(i);
                 });
             }
         }
@@ -215,7 +208,7 @@ impl<'a> Collect<'a> {
             let Some(p) = calls.forest.position(backward).filter(|p| *p >= until) else { continue };
             until = calls.forest.end[p as usize];
             let start = calls.start(p);
-            let (group, _) = self.charged(calls.trace.columns.lane[backward as usize], start, Some(p));
+            let group = self.charged(calls.trace.columns.lane[backward as usize], start, Some(p));
             self.charge(self.scopes.step_at(start), group, |sums| sums.bwd_host += calls.host_ns[p as usize]);
         }
     }
@@ -227,7 +220,7 @@ impl<'a> Collect<'a> {
                 let (Some(call), Some(bytes)) = (copy.call, copy.bytes) else { continue };
                 let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
                 let (lane, start) = (trace.columns.lane[call as usize], trace.span(call).start);
-                let (group, _) = self.charged(lane, start, self.calls.forest.position(call));
+                let group = self.charged(lane, start, self.calls.forest.position(call));
                 self.charge(trace.activities[copy.activity as usize].step(), group, |sums| match copy.direction {
                     "HtoD" => sums.h2d_bytes = sums.h2d_bytes.saturating_add(bytes),
                     "DtoH" => sums.d2h_bytes = sums.d2h_bytes.saturating_add(bytes),
@@ -247,7 +240,7 @@ impl<'a> Collect<'a> {
         for record in records.iter().filter(|r| r.kind == MemoryRecordKind::Change) {
             let open = ops.get(&record.lane).and_then(|ops| ops.from(record.ts).next());
             let op = open.filter(|piece| piece.span.holds(record.ts)).and_then(|piece| forest.position(piece.row));
-            let (group, _) = self.charged(record.lane, record.ts, op);
+            let group = self.charged(record.lane, record.ts, op);
             self.charge(self.scopes.step_at(record.ts), group, |sums| {
                 sums.alloc_bytes = sums.alloc_bytes.saturating_add(record.bytes.max(0));
                 sums.net_bytes = sums.net_bytes.saturating_add(record.bytes);

@@ -18,7 +18,7 @@ pub use tables::{LineTotals, LinesTable};
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::calls::CallForest;
 use crate::facts::direction::{Direction, Directions};
-use crate::facts::lines::{LineLevel, Lines, UserCode};
+use crate::facts::lines::{Charging, LineLevel, Lines, UserCode};
 use crate::facts::step_scopes::StepScopes;
 use crate::job::Job;
 use crate::lines::collect::{Collect, LineOwner, LineSums, idle_threads};
@@ -199,7 +199,8 @@ fn framed_ops(calls: &CallForest, lines: &Lines) -> (u64, u64) {
 fn table(calls: &CallForest, lines: &Lines, grouping: &Grouping, options: &Options) -> Batch {
     let trace = calls.trace;
     let scopes = StepScopes::new(trace, &options.model).if_by_step(options.model.steps.is_some());
-    let (sums, has_memory) = Collect::new(calls, lines, grouping, &scopes).all();
+    let charging = Charging::new(calls, lines);
+    let (sums, has_memory) = Collect::new(calls, lines, grouping, &charging, &scopes).all();
     let cells =
         |(window, owner, sums): (usize, LineOwner, LineSums)| (window, owner, sums, grouping.cells(owner.group));
     let mut rows: Vec<(usize, LineOwner, LineSums, GroupCells)> = sums.into_rows().map(cells).collect();

@@ -16,18 +16,15 @@
 //! nodes are summed below their parent, so the table has a bounded number of rows per rank.
 
 use crate::facts::calls::CallForest;
-use crate::facts::lines::{Charging, FrameKind, LineId, LineLevel, Lines, NO_PYTHON, NO_USER_CODE};
-use crate::ops::folded::{innermost_events, threads};
+use crate::facts::lines::{Charging, LineLevel, Lines};
 use crate::ops::keys::UNLINKED;
-use crate::stacks::{FlameNode, StackTree, keep_largest};
+use crate::stacks::{FlameNode, StackFold, StackName, keep_largest};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
-use hta_base::units::Ns;
 use hta_trace::kernel::short_name;
 use hta_trace::strings::StrId;
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 
 table! {
     /// Call trees for flame graphs: user code, operators, API calls and kernels of all threads of a rank as one tree. Times are those of a row itself, without the rows below it.
@@ -52,38 +49,20 @@ pub const OTHER: &str = "other";
 /// Largest number of nodes of a rank that are named.
 const MOST: usize = 2_000;
 
-/// A name in a stack of one rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum FlameName {
-    Line(LineId),
-    Operator(StrId),
-    Call(StrId),
-    Kernel(StrId),
-    Unlinked,
-    /// Threads that run no operator and make no call.
-    IdleThreads,
-}
-
 /// The tree of a rank.
 pub(crate) fn table(calls: &CallForest) -> Batch {
     let trace = calls.trace;
-    let mut busy = HashSet::new();
-    busy.extend(calls.forest.rows.iter().map(|&row| trace.columns.lane[row as usize]));
-    let mut making = Making {
-        calls,
-        lines: Lines::of(trace),
-        busy,
-        tree: StackTree::default(),
-        values: Vec::new(),
-        frames: HashMap::new(),
-        events: vec![None; calls.forest.len()],
-    };
-    making.host();
-    making.gpu();
-    let Making { tree, values, lines, .. } = making;
-    let (parents, names): (Vec<Option<u32>>, Vec<FlameName>) = tree.nodes().unzip();
+    let lines = Lines::of(trace);
+    let user_code = UserCodeNodes::new(calls, &lines);
+    let mut fold = StackFold::new(calls);
+    fold.host_time(|fold, lane, row, position| match position {
+        Some(p) => user_code.event(fold, p),
+        None => user_code.frame(fold, lane, Some(row)),
+    });
+    gpu(&mut fold, &user_code);
+    let (parents, names): (Vec<Option<u32>>, Vec<StackName>) = fold.tree.nodes().unzip();
     let labels: Vec<NodeLabel> = names.iter().map(|name| label(calls, &lines, *name)).collect();
-    let values = |i: u32| values.get(i as usize).copied().unwrap_or_default();
+    let values = |i: u32| fold.tree.values(i);
     let order = outer_first(&parents, |a, b| {
         labels[a as usize].cmp(&labels[b as usize]).then_with(|| values(b).cmp(&values(a)))
     });
@@ -119,18 +98,18 @@ pub(crate) fn table(calls: &CallForest) -> Batch {
 /// Kind and name of a node.
 type NodeLabel = (&'static str, String);
 
-fn label(calls: &CallForest, lines: &Lines, name: FlameName) -> NodeLabel {
+fn label(calls: &CallForest, lines: &Lines, name: StackName) -> NodeLabel {
     let text = |id: StrId| calls.trace.text(id);
     match name {
-        FlameName::Line(id) => {
+        StackName::Line(id) => {
             let site = lines.site(id);
             (if site.level == LineLevel::None { OTHER } else { site.level.name() }, site.text())
         }
-        FlameName::Operator(id) => ("operator", text(id).to_string()),
-        FlameName::Call(id) => ("runtime_call", text(id).to_string()),
-        FlameName::Kernel(id) => ("kernel", short_name(text(id))),
-        FlameName::Unlinked => (OTHER, UNLINKED.to_string()),
-        FlameName::IdleThreads => (OTHER, "[threads without operators]".to_string()),
+        StackName::Operator(id) => ("operator", text(id).to_string()),
+        StackName::Call(id) => ("runtime_call", text(id).to_string()),
+        StackName::Kernel(id) => ("kernel", short_name(text(id))),
+        StackName::IdleThreads => (OTHER, "[threads without operators]".to_string()),
+        _ => (OTHER, UNLINKED.to_string()),
     }
 }
 
@@ -156,121 +135,49 @@ fn outer_first(parents: &[Option<u32>], order: impl Fn(u32, u32) -> Ordering) ->
     all
 }
 
-struct Making<'a> {
-    calls: &'a CallForest<'a>,
-    lines: Arc<Lines>,
+/// The nodes of user code, and of the operators and calls in it.
+struct UserCodeNodes<'a> {
+    lines: &'a Lines,
     /// Lanes of the threads with operators or calls.
     busy: HashSet<u32>,
-    tree: StackTree<FlameName>,
-    /// By node: host time, GPU time, and GPU time of the backward pass.
-    values: Vec<[Ns; 3]>,
-    /// Node of each Python frame by row, created when needed; `None` for library code that no user code called.
-    frames: HashMap<u32, Option<u32>>,
-    /// Node of each operator and call by position, created when needed.
-    events: Vec<Option<u32>>,
 }
 
-impl Making<'_> {
-    fn add(&mut self, node: u32, value: usize, ns: Ns) {
-        let at = node as usize;
-        if self.values.len() <= at {
-            self.values.resize(at + 1, [0; 3]);
-        }
-        if let Some(sum) = self.values.get_mut(at).and_then(|v| v.get_mut(value)) {
-            *sum = sum.saturating_add(ns);
-        }
+impl<'a> UserCodeNodes<'a> {
+    fn new(calls: &CallForest, lines: &'a Lines) -> Self {
+        let busy = calls.forest.rows.iter().map(|&row| calls.trace.columns.lane[row as usize]).collect();
+        Self { lines, busy }
     }
 
     /// Node of the instants of a thread at which a frame is the innermost; `None` for no frame.
-    fn frame(&mut self, lane: u32, row: Option<u32>) -> u32 {
-        let mut path = Vec::new();
-        let mut at = row;
-        while let Some(r) = at.filter(|r| !self.frames.contains_key(r)) {
-            path.push(r);
-            at = self.lines.frame(r).and_then(|f| f.outer);
-        }
-        let above = if self.busy.contains(&lane) { None } else { Some(self.tree.below(None, FlameName::IdleThreads)) };
-        let mut node = at.and_then(|r| self.frames.get(&r).copied().flatten());
-        while let Some(r) = path.pop() {
-            let Some(frame) = self.lines.frame(r).copied() else { continue };
-            if let Some(line) = frame.called_at {
-                node = Some(self.tree.below(node.or(above), FlameName::Line(line)));
-            }
-            if frame.kind == FrameKind::User {
-                node = Some(self.tree.below(node.or(above), FlameName::Line(frame.function)));
-            }
-            self.frames.insert(r, node);
-        }
-        let outside = if row.is_some() { NO_USER_CODE } else { NO_PYTHON };
-        node.unwrap_or_else(|| self.tree.below(above, FlameName::Line(outside)))
+    fn frame(&self, fold: &mut StackFold, lane: u32, row: Option<u32>) -> u32 {
+        let is_busy = self.busy.contains(&lane);
+        let above = (!is_busy).then(|| fold.tree.below(None, StackName::IdleThreads));
+        fold.user_code(self.lines, lane, above, row)
     }
 
     /// Node of an operator or call.
-    fn event(&mut self, position: u32) -> u32 {
-        let calls = self.calls;
-        let mut path = Vec::new();
-        let mut at = Some(position);
-        let mut root = position;
-        while let Some(p) = at.filter(|&p| self.events[p as usize].is_none()) {
-            path.push(p);
-            root = p;
-            at = calls.forest.parent(p);
-        }
-        let mut node = match at.and_then(|p| self.events[p as usize]) {
-            Some(known) => known,
-            None => {
-                let lane = calls.trace.columns.lane[calls.row(root) as usize];
-                self.frame(lane, self.lines.frame_at(lane, calls.start(root)))
-            }
+    fn event(&self, fold: &mut StackFold, position: u32) -> u32 {
+        let name = |is_op, name| Some(if is_op { StackName::Operator(name) } else { StackName::Call(name) });
+        fold.event(position, name, |fold, root| {
+            let lane = fold.calls.trace.columns.lane[fold.calls.row(root) as usize];
+            self.frame(fold, lane, self.lines.frame_at(lane, fold.calls.start(root)))
+        })
+    }
+}
+
+fn gpu(fold: &mut StackFold, user_code: &UserCodeNodes) {
+    let (calls, lines) = (fold.calls, user_code.lines);
+    for launch in Charging::new(calls, lines).launches(calls) {
+        let charge = launch.charge;
+        let operator = match charge.forward {
+            Some(row) => calls.forest.position(row),
+            None => launch.position.and_then(|p| calls.op(p)),
         };
-        while let Some(p) = path.pop() {
-            let name = calls.trace.columns.name(calls.row(p) as usize);
-            let name = if calls.is_op(p) { FlameName::Operator(name) } else { FlameName::Call(name) };
-            node = self.tree.below(Some(node), name);
-            self.events[p as usize] = Some(node);
-        }
-        node
+        let node = match operator {
+            Some(p) => user_code.event(fold, p),
+            None => user_code.frame(fold, charge.lane, lines.frame_at(charge.lane, charge.t)),
+        };
+        fold.activities(node, launch.activities, StackName::Kernel, if charge.is_backward { 2 } else { 1 });
     }
-
-    fn host(&mut self) {
-        let trace = self.calls.trace;
-        for (lane, rows) in threads(trace) {
-            innermost_events(trace, &rows, |row, ns| {
-                let node = match self.calls.forest.position(row) {
-                    Some(p) => self.event(p),
-                    None => self.frame(lane, Some(row)),
-                };
-                self.add(node, 0, ns);
-            });
-        }
-    }
-
-    fn gpu(&mut self) {
-        let (trace, lines) = (self.calls.trace, self.lines.clone());
-        let charging = Charging::new(self.calls, &lines);
-        for (call, of) in trace.launches().iter() {
-            let (lane, start) = (trace.columns.lane[call as usize], trace.span(call).start);
-            let position = self.calls.forest.position(call);
-            let charge = charging.of(lane, start, position);
-            let operator = match charge.forward {
-                Some(row) => self.calls.forest.position(row),
-                None => position.and_then(|p| self.calls.op(p)),
-            };
-            let node = match operator {
-                Some(p) => self.event(p),
-                None => self.frame(charge.lane, lines.frame_at(charge.lane, charge.t)),
-            };
-            for &i in of {
-                let a = &trace.activities[i as usize];
-                let node = self.tree.below(Some(node), FlameName::Kernel(a.name));
-                self.add(node, if charge.is_backward { 2 } else { 1 }, a.span.len());
-            }
-        }
-        for &i in &trace.launches().unlinked {
-            let a = &trace.activities[i as usize];
-            let unlinked = self.tree.below(None, FlameName::Unlinked);
-            let node = self.tree.below(Some(unlinked), FlameName::Kernel(a.name));
-            self.add(node, 1, a.span.len());
-        }
-    }
+    fold.unlinked(None, StackName::Kernel, 1);
 }

@@ -1,10 +1,13 @@
 //! Stacks with values, for flame graphs: a tree of names for each thread or device of a rank, as a table that
 //! partials keep, and its two formats, folded text and speedscope. Values are ns of threads, and bytes of devices.
 
+mod fold;
 mod folded;
+mod host_time;
 mod largest;
 mod speedscope;
 
+pub(crate) use fold::{StackFold, StackName};
 pub use folded::folded;
 pub use largest::{FlameNode, keep_largest};
 
@@ -99,7 +102,7 @@ struct StackNode<N> {
     parent: Option<u32>,
     name: N,
     depth: u32,
-    value: i64,
+    values: [i64; 3],
 }
 
 impl<N> Default for StackTree<N> {
@@ -116,14 +119,19 @@ impl<N: Copy + Eq + Hash> StackTree<N> {
             return parent;
         }
         *self.known.entry((parent, name)).or_insert_with(|| {
-            self.nodes.push(StackNode { parent, name, depth, value: 0 });
+            self.nodes.push(StackNode { parent, name, depth, values: [0; 3] });
             (self.nodes.len() - 1) as u32
         })
     }
 
     pub(crate) fn add(&mut self, node: u32, value: i64) {
-        if let Some(node) = self.nodes.get_mut(node as usize) {
-            node.value = node.value.saturating_add(value);
+        self.add_to(node, 0, value);
+    }
+
+    /// Adds to one of the three values of a node.
+    pub(crate) fn add_to(&mut self, node: u32, which: usize, value: i64) {
+        if let Some(sum) = self.nodes.get_mut(node as usize).and_then(|node| node.values.get_mut(which)) {
+            *sum = sum.saturating_add(value);
         }
     }
 
@@ -132,11 +140,16 @@ impl<N: Copy + Eq + Hash> StackTree<N> {
         self.nodes.iter().map(|node| (node.parent, node.name))
     }
 
-    /// The table of the nodes; `name` gives their texts.
+    /// The values of a node.
+    pub(crate) fn values(&self, node: u32) -> [i64; 3] {
+        self.nodes.get(node as usize).map_or([0; 3], |node| node.values)
+    }
+
+    /// The table of the nodes with their first values; `name` gives their texts.
     pub(crate) fn table(&self, name: impl Fn(N) -> String) -> Batch {
         let mut table = StackNodes::default();
-        for StackNode { parent, name: own, value, .. } in &self.nodes {
-            table.push(StackNodeRow { parent: *parent, name: &name(*own), value: *value });
+        for StackNode { parent, name: own, values, .. } in &self.nodes {
+            table.push(StackNodeRow { parent: *parent, name: &name(*own), value: values[0] });
         }
         table.finish()
     }

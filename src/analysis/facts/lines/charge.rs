@@ -30,6 +30,16 @@ pub struct Charge {
     pub(crate) forward: Option<u32>,
 }
 
+/// A launch call, and who is charged with what it launched.
+pub(crate) struct ChargedLaunch<'a> {
+    pub(crate) charge: Charge,
+    /// Of the call in the forest of calls.
+    pub(crate) position: Option<u32>,
+    /// Start of the call, ns.
+    pub(crate) start: Ns,
+    pub(crate) activities: &'a [u32],
+}
+
 /// Charges of one rank.
 pub struct Charging<'a> {
     lines: &'a Lines,
@@ -60,6 +70,16 @@ impl<'a> Charging<'a> {
             }
         }
         Self { lines, forward, places }
+    }
+
+    /// All launch calls.
+    pub(crate) fn launches<'c>(&'c self, calls: &'c CallForest) -> impl Iterator<Item = ChargedLaunch<'c>> {
+        let trace = calls.trace;
+        trace.launches().iter().map(move |(call, activities)| {
+            let (position, start) = (calls.forest.position(call), trace.columns.ts[call as usize]);
+            let charge = self.of(trace.columns.lane[call as usize], start, position);
+            ChargedLaunch { charge, position, start, activities }
+        })
     }
 
     /// What is charged with something that happens at an instant of a thread, in the operator or call at a position.

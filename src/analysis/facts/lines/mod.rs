@@ -30,7 +30,7 @@ use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
-use hta_trace::thread::{InnermostTimeline, sort_outer_first};
+use hta_trace::thread::InnermostTimeline;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -135,12 +135,8 @@ impl Lines {
     }
 
     pub(crate) fn new(trace: &RankTrace, code: &UserCode) -> Self {
-        let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let mut rows = Vec::new();
-        for row in (0..trace.classes.len() as u32).filter(|r| trace.classes[*r as usize] == Class::Python) {
-            by_lane.entry(trace.columns.lane[row as usize]).or_default().push(row);
-            rows.push(row);
-        }
+        let is_frame = |row: u32| trace.classes[row as usize] == Class::Python;
+        let rows: Vec<u32> = (0..trace.classes.len() as u32).filter(|row| is_frame(*row)).collect();
         let none = PythonFrame {
             kind: FrameKind::Library,
             line: NO_USER_CODE,
@@ -159,8 +155,7 @@ impl Lines {
             rows,
         };
         let mut innermost = BTreeMap::new();
-        for (lane, mut of_lane) in by_lane {
-            sort_outer_first(&mut of_lane, &trace.columns);
+        for (lane, of_lane) in trace.host_rows_where(is_frame) {
             maker.nest(&of_lane);
             innermost.insert(lane, InnermostTimeline::new(&of_lane, &trace.columns, |_| false));
         }
@@ -187,11 +182,6 @@ impl Lines {
     /// The frame at a row.
     pub(crate) fn frame(&self, row: u32) -> Option<&PythonFrame> {
         self.frames.get(self.rows.binary_search(&row).ok()?)
-    }
-
-    /// All frames with their rows, in order of row.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = (u32, &PythonFrame)> {
-        self.rows.iter().copied().zip(&self.frames)
     }
 
     /// Threads with frames: their lanes, and the innermost frame at every instant.
