@@ -2,7 +2,8 @@
 //! so that two runs can be compared by their results alone.
 
 use crate::api::{Options, RowEmitter};
-use hashbrown::HashMap;
+use crate::facts::by_owner::ByOwner;
+use crate::facts::step_scopes::StepScopes;
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
 use hta_base::units::Ns;
@@ -10,6 +11,7 @@ use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
 use hta_trace::strings::StrId;
+use hta_trace::window::Scope;
 use std::collections::BTreeSet;
 
 table! {
@@ -39,47 +41,40 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
         return;
     }
     let c = &trace.columns;
-    let steps = if trace.steps.rule == StepRule::Capture { &[][..] } else { &trace.steps.steps[..] };
+    let has_steps = trace.steps.rule != StepRule::Capture;
     // A step's own annotation is left out: it is the step itself, and its name contains a number.
-    let marks: BTreeSet<StrId> = steps.iter().map(|s| s.name).collect();
-    let chosen = |s| options.model.steps.as_ref().is_none_or(|f| f.keeps(s, steps[s as usize].label));
-    let kept: Vec<bool> = (0..steps.len() as u32).map(chosen).collect();
-    let mut keys: HashMap<(Class, StrId), u32> = HashMap::new();
-    let mut names: Vec<(Class, StrId)> = Vec::new();
-    let mut sums: HashMap<(u32, Option<u32>), EventSums> = HashMap::new();
+    let marks: BTreeSet<StrId> = trace.steps.steps.iter().filter(|_| has_steps).map(|s| s.name).collect();
+    let scopes = StepScopes::new(trace, &options.model).if_by_step(has_steps);
+    let mut sums: ByOwner<(Class, StrId), EventSums> = ByOwner::default();
     for (row, class) in trace.classes.iter().enumerate().filter(|(_, k)| k.is_host()) {
         let name = c.name(row);
         if *class == Class::Annotation && marks.contains(&name) {
             continue;
         }
-        let key = *keys.entry((*class, name)).or_insert_with(|| {
-            names.push((*class, name));
-            (names.len() - 1) as u32
-        });
-        let step = trace.steps.at(c.ts[row]).filter(|s| kept.get(*s as usize) == Some(&true));
-        for scope in [Some(None), step.map(Some)].into_iter().flatten() {
-            let sum = sums.entry((key, scope)).or_default();
+        let own = trace.stacks.self_ns(row as u32).unwrap_or(c.dur[row]);
+        sums.charge(scopes.of(trace.steps.at(c.ts[row])), (*class, name), |sum| {
             sum.count += 1;
             sum.ns += c.dur[row];
-            sum.own += trace.stacks.self_ns(row as u32).unwrap_or(c.dur[row]);
-        }
+            sum.own += own;
+        });
     }
     // By text, so that the rows do not depend on ids in the file.
-    let mut order: Vec<((&str, &str), Option<u32>, EventSums)> = sums
-        .into_iter()
-        .map(|((key, step), sum)| {
-            let (class, name) = names[key as usize];
-            ((class.name(), trace.text(name)), step, sum)
-        })
-        .collect();
-    order.sort_unstable_by_key(|(key, step, _)| (*key, *step));
+    let row = |(window, (class, name), sum): (usize, (Class, StrId), EventSums)| {
+        ((class.name(), trace.text(name)), window, sum)
+    };
+    let mut order: Vec<((&str, &str), usize, EventSums)> = sums.into_rows().map(row).collect();
+    order.sort_unstable_by_key(|(key, window, _)| (*key, *window));
     let mut table = HostByName::default();
-    for ((class, name), step, sum) in order {
+    for ((class, name), window, sum) in order {
+        let w = &scopes.windows()[window];
+        if w.scope == Scope::Outside {
+            continue;
+        }
         table.push(HostByNameRow {
             rank: trace.rank,
-            scope: if step.is_some() { "step" } else { "capture" },
-            step,
-            step_label: step.and_then(|s| steps.get(s as usize)?.label),
+            scope: w.scope.name(),
+            step: w.step,
+            step_label: w.label,
             class,
             name,
             count: sum.count,

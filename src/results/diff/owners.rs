@@ -3,15 +3,18 @@
 use crate::diff::BY;
 use hashbrown::HashMap;
 use hta_analysis::api::Options;
+use hta_analysis::facts::by_owner::ByOwner;
 use hta_analysis::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use hta_analysis::facts::modules::modules_by_row;
+use hta_analysis::facts::step_scopes::StepScopes;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::Ns;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::step::{Step, StepRule};
+use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::timeline::WorkClass;
+use hta_trace::window::Scope;
 use std::sync::Arc;
 
 table! {
@@ -40,22 +43,18 @@ pub const KEYS_OF_TRACES: [&str; 3] = ["op", "op,shape", "module"];
 pub(crate) fn map(trace: &RankTrace, options: &Options) -> Option<Batch> {
     let by = options.settings.text(&BY).filter(|by| KEYS_OF_TRACES.contains(by))?;
     let has_steps = trace.steps.rule != StepRule::Capture;
-    let chosen = |s: &Step| has_steps && options.model.steps.as_ref().is_none_or(|f| f.keeps(s.index, s.label));
-    let kept: Vec<bool> = trace.steps.steps.iter().map(chosen).collect();
+    let scopes = StepScopes::new(trace, &options.model).if_by_step(has_steps);
     let mut owners = Owners::new(trace, by);
-    let mut sums: HashMap<(WorkClass, StrId, StrId, Option<u32>), (u64, Ns)> = HashMap::new();
+    let mut sums: ByOwner<(WorkClass, StrId, StrId), (u64, Ns)> = ByOwner::default();
     for (i, a) in (0..).zip(&trace.activities) {
         let owner = owners.of(i, a.launch());
-        let step = a.step().filter(|s| kept.get(*s as usize) == Some(&true));
-        for scope in [Some(None), step.map(Some)].into_iter().flatten() {
-            let sum = sums.entry((a.work, a.name, owner, scope)).or_default();
-            *sum = (sum.0 + 1, sum.1 + a.span.len());
-        }
+        sums.charge(scopes.of(a.step()), (a.work, a.name, owner), |sum| *sum = (sum.0 + 1, sum.1 + a.span.len()));
     }
-    let text = |((work, name, owner, step), sum): ((WorkClass, StrId, StrId, Option<u32>), (u64, Ns))| {
-        ((work.name(), trace.text(name), owners.texts.get(owner), step), sum)
+    let text = |(window, (work, name, owner), sum): (usize, (WorkClass, StrId, StrId), (u64, Ns))| {
+        let w = scopes.windows().get(window).filter(|w| w.scope != Scope::Outside)?;
+        Some(((work.name(), trace.text(name), owners.texts.get(owner), w.step), sum))
     };
-    let mut rows: Vec<_> = sums.into_iter().map(text).collect();
+    let mut rows: Vec<_> = sums.into_rows().filter_map(text).collect();
     rows.sort_unstable_by_key(|(key, _)| *key);
     let mut table = GpuByOwner::default();
     let has_modules = !owners.paths.is_empty();
