@@ -58,7 +58,7 @@ pub(crate) fn summaries<'a>(job: &'a Job, shown: &GroupSelection) -> BTreeMap<Su
             continue;
         }
         let Some(last) = members.get(a.last_member as usize) else { continue };
-        let transfer = job.call(*last).span.len() - job.outcome(*last).map_or(0, |o| o.wait);
+        let transfer = job.transfer_ns(*last).unwrap_or_else(|| job.call(*last).span.len());
         if transfer > 0 {
             sum.transfers.push(transfer);
         } else {

@@ -2,9 +2,9 @@
 //! known about each part.
 
 use crate::api::{Partial, rows};
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::KernelRepairs;
-use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::lost::{LostHostTime, LostTime};
 use crate::efficiency::account::{Account, Factors, PartDevice, Parts, StepAccount, steps};
 use crate::job::Job;

@@ -1,10 +1,11 @@
 //! A cause: what it owns, what its repair gives, and its words.
 
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
+use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::RankScope;
-use crate::diagnosis::kind::{CauseKind, Confidence};
 use crate::diagnosis::trust::Trust;
 use hta_base::units::Ns;
 
@@ -69,8 +70,7 @@ impl Cause {
 
     /// Weight in the ranking: within one grade, gains decide.
     pub(crate) fn rank_weight(&self) -> f64 {
-        // What cannot be divided into waiting and transfer for lack of ranks is no estimate, but a fact.
-        let weight = if self.kind == CauseKind::CommUnmatched { 1.0 } else { self.confidence.weight() };
+        let weight = if self.kind.rule().is_fact { 1.0 } else { self.confidence.weight() };
         self.gain as f64 * weight
     }
 }

@@ -1,6 +1,6 @@
 //! `--fail-if 'cause(KIND) > 5%'`: conditions on the gain of causes under which a run fails.
 
-use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::CauseKind;
 use crate::verdict::JobVerdict;
 use hta_base::units::fmt_pct;
 

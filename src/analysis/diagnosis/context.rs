@@ -1,10 +1,10 @@
 //! What is known of a job when its causes are made, and the parts that all causes have.
 
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::Topology;
-use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::repair::Repairs;
 use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::job::Job;
@@ -77,7 +77,7 @@ impl Context<'_> {
             bytes: None,
             gain,
             basis: GainBasis::Bound,
-            confidence: kind.confidence(),
+            confidence: kind.rule().confidence,
             p_value: None,
             trust: Trust::Ok,
             sentence: String::new(),

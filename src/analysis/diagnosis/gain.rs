@@ -9,8 +9,8 @@
 //!   H  host time of the launching thread outside calls that wait, less the cause
 //! ```
 
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{CellOfStep, JobAccount, JobStep, TimePart};
-use crate::diagnosis::kind::CauseKind;
 use crate::efficiency::account::PartDevice;
 use hta_base::units::Ns;
 use std::collections::BTreeMap;
@@ -18,36 +18,31 @@ use std::collections::BTreeMap;
 /// Owned time by step, place and part, ns.
 pub(crate) type OwnedTime = BTreeMap<(usize, PartDevice, TimePart), Ns>;
 
-/// The gain over all steps if a cause on the host, or a way of copying, is repaired on all its ranks, ns.
-pub(crate) fn of_host(account: &JobAccount, kind: CauseKind, owned: &OwnedTime) -> Ns {
+/// The gain over all steps if a cause on the host, or a way of copying, is repaired on all its ranks, ns. `saves` is the
+/// host time that this saves, from the time that the host does it and the idle time that the cause owns; a step becomes
+/// shorter by no more than what a device owns in `parts`.
+pub(crate) fn of_host(
+    account: &JobAccount,
+    kind: CauseKind,
+    owned: &OwnedTime,
+    saves: fn(Ns, Ns) -> Ns,
+    parts: &[TimePart],
+) -> Ns {
     let of = |step: usize, place: PartDevice, part: TimePart| owned.get(&(step, place, part)).copied().unwrap_or(0);
     let mut gain = 0;
     for (s, step) in account.steps.iter().enumerate() {
         let stays = |place: PartDevice, c: &CellOfStep| {
             let device =
                 c.parts.useful + c.parts.transfer + c.parts.unmatched + c.parts.copies - of(s, place, TimePart::Copies);
-            let host = c.host_time() - repaired_host(c, kind, of(s, place, TimePart::Idle));
+            let idle = of(s, place, TimePart::Idle).min(c.host_time());
+            let host = c.host_time() - saves(c.host_of(kind), idle);
             device.max(host)
         };
         let longest = step.cells.iter().map(|(place, c)| stays(*place, c)).max().unwrap_or(step.time);
-        // What others wait for behind it is no time of its own: only pauses come one after the other on many ranks.
-        let own = [TimePart::Idle, TimePart::Copies, TimePart::Synchronizing];
-        let parts = if matches!(kind, CauseKind::HostPause | CauseKind::HostLock) { &own[..] } else { &own[..2] };
         let most = step.cells.keys().map(|p| parts.iter().map(|part| of(s, *p, *part)).sum::<Ns>()).max().unwrap_or(0);
         gain += (step.time - longest).clamp(0, most);
     }
     gain
-}
-
-/// Host time that goes with the cause, ns.
-fn repaired_host(cell: &CellOfStep, kind: CauseKind, idle: Ns) -> Ns {
-    match kind {
-        // What follows the call is done anyway, but no more while the device waits.
-        CauseKind::HostSync => idle.min(cell.host_time()),
-        // Operators that are not launched one by one take no time on the host.
-        CauseKind::HostDispatch => cell.host_of(kind),
-        _ => cell.host_of(kind).max(idle.min(cell.host_time())),
-    }
 }
 
 /// The gain over all steps if some of what every device does went away, ns: `saved` per cell. A step does not become

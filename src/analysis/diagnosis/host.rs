@@ -2,10 +2,9 @@
 //! stretches of code outside operators.
 
 use crate::copies::copy::Copy;
-use crate::diagnosis::kind::CauseKind;
-use crate::facts::host_activity::{HostNames, HostUse};
-use hta_base::table;
-use hta_base::table::schema::{Batch, Text};
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::pauses::{self, Pause};
+use crate::facts::host_activity::{ALLOCATION_LONG, HostNames, HostUse};
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
@@ -13,24 +12,8 @@ use hta_trace::launch::is_graph_launch;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-
-table! {
-    /// Events of launching threads that stood still: self time beyond the median of their name.
-    pub(crate) struct HostPauses, HostPauseRow = "host_pauses" by "rank, ts_ns, event_id" {
-        rank;
-        event_id: u32, "", "event, as in events";
-        name: Text, "", "name of the event";
-        ts_ns: i64, "ns", "start of the event";
-        dur_ns: i64, "ns", "its length";
-        excess_ns: i64, "ns", "self time beyond the median of the name";
-    }
-}
-
-/// Largest number of pauses of a rank in the table.
-const PAUSES: usize = 1_000;
 
 /// Code outside operators counts as a stretch of its own from this length on; below it is the ordinary time between two
 /// operators, ns.
@@ -39,36 +22,11 @@ pub(crate) const CODE_MIN: Ns = 200_000;
 /// A stretch of code this long is a cause of its own even after a call that waited for the device, ns.
 const CODE_LONG: Ns = 1_000_000;
 
-/// A call that allocates or frees memory in shorter time than this did not wait for a collective, ns.
-const ALLOCATION_LONG: Ns = 100_000;
-
-/// A pause is an event whose self time exceeds the median of its name by this, ns,
-const PAUSE_MIN: Ns = 1_000_000;
-/// and is at least this many times the median.
-const PAUSE_TIMES: Ns = 20;
-/// Fewest names with pauses from which the host as a whole stands still, and not the events of one name.
-const PAUSE_NAMES: usize = 3;
-/// Smallest share of the recorded time that pauses take, percent.
-const PAUSE_PCT: Ns = 2;
-/// Share of the pauses, in time, that lie in one name, or behind another thread if a lock is the reason, percent.
-const LOCK_PCT: Ns = 80;
-/// Fewest events of another thread during a pause that show that it runs, and is not blocked itself.
-const RUNNING_EVENTS: usize = 3;
 /// A launch call at the first use of its kernel that lasts this long loads it, ns.
 const FIRST_USE_MIN: Ns = 1_000_000;
 
 /// Number of launches after which a queue counts as filled again.
 const REFILL: usize = 2;
-
-/// An event that stood still.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pause {
-    pub(crate) row: u32,
-    pub(crate) lane: u32,
-    pub(crate) span: Span,
-    /// Self time beyond the median of the name, ns.
-    pub(crate) excess: Ns,
-}
 
 /// Stretch after a call that waited until the device had nothing left to do.
 #[derive(Debug, Clone, Copy)]
@@ -79,15 +37,14 @@ struct AfterWait {
 
 pub(crate) struct HostSide<'a> {
     pub(crate) trace: &'a RankTrace,
-    names: Arc<HostNames>,
+    pub(crate) names: Arc<HostNames>,
     main: Option<u32>,
     /// The threads that launch work, and the main thread.
-    launching: BTreeSet<u32>,
+    pub(crate) launching: BTreeSet<u32>,
     /// Pauses, in order of time.
     pub(crate) pauses: Vec<Pause>,
-    /// Kind of the pauses, if they are a cause, and the event of another thread that runs meanwhile, or the name in which
-    /// most of them lie.
-    pub(crate) pause_kind: Option<(CauseKind, StrId)>,
+    /// Kind of the pauses, if they are a cause, and the name that it is about.
+    pause_kind: Option<(CauseKind, StrId)>,
     paused: HashSet<u32>,
     /// Calls that load a kernel at its first use.
     first_uses: HashSet<u32>,
@@ -111,6 +68,28 @@ pub(crate) struct AssignedHost {
     pub(crate) key: StrId,
     /// The event that was innermost; `u32::MAX` if none.
     pub(crate) row: u32,
+}
+
+/// A stretch of a host thread while a device idles.
+pub(crate) struct HostMoment<'u> {
+    lane: Option<u32>,
+    pub(crate) used: &'u HostUse,
+    span: Span,
+    /// The innermost event, `u32::MAX` if none is open, and its name.
+    pub(crate) row: u32,
+    name: StrId,
+}
+
+impl HostMoment<'_> {
+    /// Its name and event.
+    pub(crate) fn own(&self) -> (StrId, u32) {
+        (self.name, self.row)
+    }
+
+    /// The same if the host does this.
+    pub(crate) fn own_if(&self, activity: &str) -> Option<(StrId, u32)> {
+        (self.used.activity == activity).then(|| self.own())
+    }
 }
 
 impl<'a> HostSide<'a> {
@@ -154,32 +133,17 @@ impl<'a> HostSide<'a> {
             me.long_code.insert(lane, at_least(CODE_LONG));
         }
         let excused: HashSet<u32> = waits.iter().chain(&behind).chain(&me.first_uses).copied().collect();
-        me.pauses = pauses(trace, &lanes, &excused);
-        me.pause_kind = me.judge_pauses();
+        me.pauses = pauses::find(trace, &lanes, &excused);
+        me.pause_kind = pauses::long_enough(trace, &me.pauses).and_then(|total| me.owner_of_pauses(total));
         if me.pause_kind.is_some() {
             me.paused = me.pauses.iter().map(|p| p.row).collect();
         }
         me
     }
 
-    /// The longest pauses, in order of time.
-    pub(crate) fn pauses_table(&self) -> Batch {
-        let mut longest: Vec<&Pause> = self.pauses.iter().collect();
-        longest.sort_by_key(|p| (Reverse(p.excess), p.row));
-        longest.truncate(PAUSES);
-        longest.sort_by_key(|p| (p.span.start, p.row));
-        let mut table = HostPauses::default();
-        for p in longest {
-            table.push(HostPauseRow {
-                rank: self.trace.rank,
-                event_id: p.row,
-                name: self.trace.name(p.row),
-                ts_ns: p.span.start,
-                dur_ns: p.span.len(),
-                excess_ns: p.excess,
-            });
-        }
-        table.finish()
+    /// The kind that owns the pauses, of so many ns, and the name that it is about.
+    fn owner_of_pauses(&self, total: Ns) -> Option<(CauseKind, StrId)> {
+        CauseKind::all_lost().rev().find_map(|(kind, rule)| Some((kind, rule.of_pauses?(self, total)?)))
     }
 
     /// Time of a thread outside operators and calls.
@@ -191,63 +155,6 @@ impl<'a> HostSide<'a> {
             }
         });
         Union::new(spans)
-    }
-
-    /// Whether the pauses are a cause, and which.
-    fn judge_pauses(&self) -> Option<(CauseKind, StrId)> {
-        let total: Ns = self.pauses.iter().map(|p| p.excess).sum();
-        if total * 100 < self.trace.capture.len() * PAUSE_PCT {
-            return None;
-        }
-        let mut by_name: BTreeMap<StrId, Ns> = BTreeMap::new();
-        for p in &self.pauses {
-            *by_name.entry(self.trace.columns.name(p.row as usize)).or_default() += p.excess;
-        }
-        let (name, most) = by_name.iter().max_by_key(|(_, ns)| **ns).map(|(n, ns)| (*n, *ns))?;
-        if let Some(other) = self.holder(total) {
-            return Some((CauseKind::HostLock, other));
-        }
-        let is_one = most * 100 >= total * LOCK_PCT;
-        (is_one || by_name.len() >= PAUSE_NAMES)
-            .then_some((CauseKind::HostPause, if is_one { name } else { StrId::EMPTY }))
-    }
-
-    /// The event of another thread that runs through most of the pauses. A thread in one event all the time may be
-    /// blocked, as in a read of a pipe, and then holds nothing: only one whose events change is known to run.
-    fn holder(&self, total: Ns) -> Option<StrId> {
-        let mut held = 0;
-        let mut by_name: BTreeMap<StrId, Ns> = BTreeMap::new();
-        for p in &self.pauses {
-            let mut best: Option<(Ns, BTreeMap<StrId, Ns>)> = None;
-            for (lane, _) in self.trace.threads().iter().filter(|(lane, _)| !self.launching.contains(lane)) {
-                let mut works: BTreeMap<StrId, Ns> = BTreeMap::new();
-                let mut events: HashSet<u32> = HashSet::new();
-                self.names.each_use(self.trace, Some(*lane), p.span, |u| {
-                    if let Some(row) = u.row.filter(|_| !matches!(u.activity, "sync_call" | "communication_operator")) {
-                        *works.entry(self.trace.columns.name(row as usize)).or_default() += u.span.len();
-                        events.insert(row);
-                    }
-                });
-                if events.len() < RUNNING_EVENTS {
-                    continue;
-                }
-                let time: Ns = works.values().sum();
-                if best.as_ref().is_none_or(|(most, _)| time > *most) {
-                    best = Some((time, works));
-                }
-            }
-            let Some((time, works)) = best else { continue };
-            if time * 100 >= p.span.len() * LOCK_PCT {
-                held += p.excess;
-                works.into_iter().for_each(|(name, ns)| *by_name.entry(name).or_default() += ns);
-            }
-        }
-        let name = by_name.into_iter().max_by_key(|(_, ns)| *ns)?.0;
-        // A thread that only waits, as those of a pool do, holds nothing.
-        let waits = ["wait", "select", "poll", "sleep", "accept", "acquire", "get"];
-        let text = self.trace.text(name);
-        let only_waits = waits.iter().any(|w| text.ends_with(w) || text.contains(&format!("{w} of ")));
-        (held * 100 >= total * LOCK_PCT && !only_waits).then_some(name)
     }
 
     /// Divides a span of a thread by the cause that it is assigned to if a device idles meanwhile.
@@ -277,52 +184,55 @@ impl<'a> HostSide<'a> {
         }
     }
 
-    fn assigned(&self, lane: Option<u32>, u: &HostUse, span: Span) -> AssignedHost {
-        let row = u.row.unwrap_or(u32::MAX);
-        let name = u.row.map_or(StrId::EMPTY, |r| self.trace.columns.name(r as usize));
-        let to = |kind, key| AssignedHost { kind, key, row };
+    fn assigned(&self, lane: Option<u32>, used: &HostUse, span: Span) -> AssignedHost {
+        let row = used.row.unwrap_or(u32::MAX);
+        let name = used.row.map_or(StrId::EMPTY, |r| self.trace.columns.name(r as usize));
         // Before its first event and after its last one nothing is known of a thread: it may well wait for the device.
         let is_known = |of: &Span| of.start < span.end && span.start < of.end;
-        if u.row.is_none() && !lane.and_then(|l| self.known.get(&l)).is_some_and(is_known) {
-            return to(CauseKind::NotExplained, StrId::EMPTY);
+        if used.row.is_none() && !lane.and_then(|l| self.known.get(&l)).is_some_and(is_known) {
+            return AssignedHost { kind: CauseKind::NotExplained, key: StrId::EMPTY, row };
         }
-        if u.activity == "data_loader" {
-            return to(CauseKind::DataLoader, name);
-        }
-        if u.activity == "allocation_call" {
-            return to(CauseKind::HostAlloc, name);
-        }
-        if self.first_uses.contains(&row) {
-            return to(CauseKind::WarmUp, name);
-        }
-        if let Some((kind, key)) = self.pause_kind.filter(|_| self.paused.contains(&row)) {
-            return to(kind, key);
-        }
-        let is_in = |of: &BTreeMap<u32, Union>| {
-            lane.and_then(|l| of.get(&l)).is_some_and(|spans| spans.len_in(span) > 0) && is_code(u)
-        };
-        if is_in(&self.long_code) {
-            return to(CauseKind::HostPython, StrId::EMPTY);
-        }
-        let waits = lane.and_then(|l| self.after_waits.get(&l)).map_or(&[][..], Vec::as_slice);
-        let after = waits.get(waits.partition_point(|w| w.span.end <= span.start));
-        if let Some(wait) = after.filter(|w| w.span.start <= span.start) {
-            return AssignedHost { kind: CauseKind::HostSync, key: self.caller(wait.call), row: wait.call };
-        }
-        if u.activity == "sync_call" {
-            return to(CauseKind::HostSync, u.row.map_or(StrId::EMPTY, |r| self.caller(r)));
-        }
-        if let Some(kind) = self.copy_calls.get(&row) {
-            return to(*kind, name);
-        }
-        if is_in(&self.code) {
-            return to(CauseKind::HostPython, StrId::EMPTY);
-        }
-        to(CauseKind::HostDispatch, name)
+        let moment = HostMoment { lane, used, span, row, name };
+        let owned = CauseKind::all_lost().find_map(|(kind, rule)| Some((kind, (rule.of_host)(self, &moment)?)));
+        let (kind, (key, row)) = owned.unwrap_or((CauseKind::NotExplained, (StrId::EMPTY, row)));
+        AssignedHost { kind, key, row }
+    }
+
+    /// Whether the thread runs code that is neither an operator nor a call, for at least `CODE_MIN` at a stretch.
+    pub(crate) fn is_code(&self, m: &HostMoment) -> bool {
+        is_in(&self.code, m)
+    }
+
+    /// The same for at least `CODE_LONG`.
+    pub(crate) fn is_long_code(&self, m: &HostMoment) -> bool {
+        is_in(&self.long_code, m)
+    }
+
+    /// The call, if the moment is behind one that waited until the device had nothing left to do.
+    pub(crate) fn call_waited_behind(&self, m: &HostMoment) -> Option<u32> {
+        let waits = m.lane.and_then(|l| self.after_waits.get(&l))?;
+        let after = waits.get(waits.partition_point(|w| w.span.end <= m.span.start))?;
+        (after.span.start <= m.span.start).then_some(after.call)
+    }
+
+    /// Whether the event is a launch call that loads its kernel.
+    pub(crate) fn is_first_use(&self, m: &HostMoment) -> bool {
+        self.first_uses.contains(&m.row)
+    }
+
+    /// The moment itself, if the event is the call of a copy of this kind.
+    pub(crate) fn in_copy(&self, m: &HostMoment, kind: CauseKind) -> Option<(StrId, u32)> {
+        (self.copy_calls.get(&m.row) == Some(&kind)).then(|| m.own())
+    }
+
+    /// What the pauses are about, if the event is one of them and this kind owns them.
+    pub(crate) fn paused(&self, m: &HostMoment, kind: CauseKind) -> Option<StrId> {
+        let (owner, key) = self.pause_kind?;
+        (owner == kind && self.paused.contains(&m.row)).then_some(key)
     }
 
     /// Name of the outermost operator around a call, or the call's own.
-    fn caller(&self, call: u32) -> StrId {
+    pub(crate) fn caller(&self, call: u32) -> StrId {
         let class = |row: &u32| self.trace.classes[*row as usize];
         let is_inside = |row: &u32| matches!(class(row), Class::HostOp | Class::Runtime);
         let around = self.trace.stacks.outward(call).skip(1).take_while(is_inside);
@@ -342,12 +252,15 @@ fn is_code(u: &HostUse) -> bool {
     matches!(u.activity, "python" | "annotation" | "untracked")
 }
 
+/// Whether the moment is in such code of its thread.
+fn is_in(code: &BTreeMap<u32, Union>, m: &HostMoment) -> bool {
+    m.lane.and_then(|l| code.get(&l)).is_some_and(|spans| spans.len_in(m.span) > 0) && is_code(m.used)
+}
+
 /// Calls that wait for the device: synchronizing calls, and calls that return when their copy is done.
 fn waiting_calls(trace: &RankTrace, names: &HostNames, copies: &[(Copy, Option<CauseKind>)]) -> Vec<u32> {
     let of_copies = copies.iter().filter(|(c, _)| c.blocks == Some(true)).filter_map(|(c, _)| c.call);
-    let is_sync = |row: &u32| names.activity(trace, *row) == "sync_call";
-    let runtime = trace.host_rows().iter().flat_map(|(_, rows)| rows.iter().copied());
-    let syncs = runtime.filter(|r| trace.classes[*r as usize] == Class::Runtime).filter(is_sync);
+    let syncs = names.calls(trace).filter(|(_, activity)| *activity == "sync_call").map(|(row, _)| row);
     let mut all: Vec<u32> = of_copies.chain(syncs).collect();
     all.sort_unstable_by_key(|r| (trace.span(*r).start, *r));
     all.dedup();
@@ -364,12 +277,11 @@ fn behind_collectives(trace: &RankTrace, names: &HostNames) -> Vec<u32> {
     let is_behind = |row: &u32| {
         let span = trace.span(*row);
         span.len() >= ALLOCATION_LONG
-            && names.activity(trace, *row) == "allocation_call"
             && communication.len_in(span) * 2 >= span.len()
             && compute.len_in(span) * 10 <= span.len()
     };
-    let runtime = trace.host_rows().iter().flat_map(|(_, rows)| rows.iter().copied());
-    runtime.filter(|r| trace.classes[*r as usize] == Class::Runtime).filter(is_behind).collect()
+    let allocations = names.calls(trace).filter(|(_, activity)| *activity == "allocation_call").map(|(row, _)| row);
+    allocations.filter(is_behind).collect()
 }
 
 /// The stretches after calls that waited for the last work of the device: from the call's start until two launches
@@ -410,41 +322,4 @@ fn first_uses(trace: &RankTrace) -> HashSet<u32> {
     let is_load =
         |row: &u32| trace.stacks.self_ns(*row).unwrap_or(0) >= FIRST_USE_MIN && !is_graph_launch(trace.name(*row));
     first.filter_map(|a| a.launch()).filter(is_load).collect()
-}
-
-/// Events of the threads that stood still, in order of time. The first event of a name is none, because it may have to
-/// load code.
-fn pauses(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32>) -> Vec<Pause> {
-    let mut by_name: BTreeMap<StrId, Vec<(u32, u32)>> = BTreeMap::new();
-    for (lane, rows) in trace.host_rows().iter().filter(|(lane, _)| lanes.contains(lane)) {
-        for &row in rows {
-            // A frame that takes long runs code of its own.
-            let is_kind = matches!(trace.classes[row as usize], Class::HostOp | Class::Runtime);
-            if is_kind && !waits.contains(&row) {
-                by_name.entry(trace.columns.name(row as usize)).or_default().push((row, *lane));
-            }
-        }
-    }
-    let own = |row: u32| trace.stacks.self_ns(row).unwrap_or(0);
-    let mut out = Vec::new();
-    for rows in by_name.values() {
-        let longest = rows.iter().map(|(r, _)| own(*r)).max().unwrap_or(0);
-        if longest < PAUSE_MIN {
-            continue;
-        }
-        let mut times: Vec<Ns> = rows.iter().map(|(r, _)| own(*r)).collect();
-        times.sort_unstable();
-        let middle = times[(times.len() - 1) / 2];
-        // Where most events of a name stand still, the fastest ones show how long it takes.
-        let median = if middle < PAUSE_MIN { middle } else { times[(times.len() - 1) / 10] };
-        let first = rows.iter().map(|(r, _)| trace.span(*r).start).min();
-        for &(row, lane) in rows {
-            let (self_time, span) = (own(row), trace.span(row));
-            if self_time - median >= PAUSE_MIN && self_time >= PAUSE_TIMES * median && Some(span.start) != first {
-                out.push(Pause { row, lane, span, excess: self_time - median });
-            }
-        }
-    }
-    out.sort_unstable_by_key(|p| (p.span.start, p.row));
-    out
 }

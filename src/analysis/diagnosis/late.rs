@@ -1,18 +1,17 @@
 //! Stragglers as causes: ranks that the test names, with the reason for which they are late.
 
 use crate::api::Options;
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::kind::CauseKind;
+use crate::job::Job;
 use crate::job::cause::DelayCause;
-use crate::job::delay::{StepKey, step_of};
-use crate::job::{Job, Member, TimeUse};
+use crate::job::delay::StepKey;
 use crate::stragglers::{
     Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, reasons, when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::plural;
 use hta_base::wording::ranks::ranks_named;
-use hta_trace::collective::CollectiveKind;
 use std::collections::BTreeMap;
 
 /// One straggler, or several ranks that are late together or in turn.
@@ -21,7 +20,7 @@ pub(crate) struct LateRank {
     pub(crate) index: usize,
     pub(crate) kind: CauseKind,
     /// What its host does longer than those of the others; its time belongs to the straggler.
-    pub(crate) host_kinds: &'static [CauseKind],
+    pub(crate) host_kinds: Vec<CauseKind>,
     pub(crate) key: String,
     pub(crate) ranks: Vec<u32>,
     pub(crate) steps: Vec<String>,
@@ -31,6 +30,15 @@ pub(crate) struct LateRank {
     pub(crate) sentence: String,
     pub(crate) action: String,
     pub(crate) evidence: Vec<Evidence>,
+}
+
+/// What tells why ranks are late.
+pub(crate) struct LateFacts<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) straggler: &'a Straggler,
+    /// The cause of most of the excess.
+    pub(crate) main: Option<DelayCause>,
+    pub(crate) ranks: &'a [u32],
 }
 
 #[derive(Debug, Clone, Default)]
@@ -109,22 +117,14 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[
         Pattern::Together => format!("{who} {is} late together {when}"),
         _ => format!("{who} {is} late {when}"),
     };
-    let tokens = match main {
-        Some(DelayCause::SlowKernel | DelayCause::OtherKernels) => excess_of_tokens(job, s),
-        _ => None,
-    };
-    if let Some(ratio) = tokens {
-        sentence = format!("{sentence}, with {ratio:.2} times the mean data in all_to_all (a hot expert)");
-    }
+    let facts = LateFacts { job, straggler: s, main, ranks: &ranks };
+    let found = CauseKind::all_late().rev().find_map(|(kind, rule)| Some((kind, (rule.words)(&facts)?)));
+    let (kind, (detail, action)) = found.unwrap_or((CauseKind::NotExplained, Default::default()));
+    sentence.push_str(&detail);
     let is_known = total > 0 && s.pattern != Pattern::Rotating;
     if let Some(because) = is_known.then(|| because(job, s, &causes, total)).flatten() {
         sentence = format!("{sentence}: {because}");
     }
-    let kind = match main {
-        Some(DelayCause::OtherKernels) => CauseKind::Imbalance,
-        _ if tokens.is_some() => CauseKind::Imbalance,
-        _ => CauseKind::Straggler,
-    };
     let key = causes.first().map_or("", |c| c.cause.name()).to_string();
     let steps = if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
     let filter = format!("rank IN ({})", ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", "));
@@ -141,10 +141,7 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[
         kind,
         host_kinds: host_kinds(main),
         key,
-        action: match tokens {
-            Some(_) => "balance the tokens of the experts: load-balancing loss, capacity, placement".to_string(),
-            None => action(main, &ranks),
-        },
+        action,
         ranks,
         steps,
         gain: s.gain,
@@ -154,38 +151,6 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[
     }
 }
 
-/// How many times as much data as the mean rank a late rank has in some all-to-all of each of its steps, if that is
-/// clearly more.
-fn excess_of_tokens(job: &Job, s: &Straggler) -> Option<f64> {
-    const LEAST: f64 = 1.2;
-    // By step, group, place among the calls of the group, and whether the part is late: the sizes.
-    let mut sizes: BTreeMap<(StepKey, u32, u32), [Vec<i64>; 2]> = BTreeMap::new();
-    for (part, p) in (0u32..).zip(&job.parts) {
-        let mut place: BTreeMap<(StepKey, u32), u32> = BTreeMap::new();
-        for (call, c) in (0u32..).zip(&p.calls.calls).filter(|(_, c)| c.kind == CollectiveKind::AllToAll) {
-            let (step, group) = (step_of(job, Member { part, call }), job.matched.group_of(part, c.group));
-            let (Some(step), Some(group), Some(bytes)) = (step, group, c.bytes) else { continue };
-            let at = place.entry((step, group)).or_default();
-            let of = sizes.entry((step, group, *at)).or_default();
-            *at += 1;
-            if let Some(list) = of.get_mut(usize::from(s.is_late(part, Some(step)))) {
-                list.push(bytes);
-            }
-        }
-    }
-    // The largest ratio of each step, and the least of these.
-    let mut by_step: BTreeMap<StepKey, f64> = BTreeMap::new();
-    for ((step, ..), [others, late]) in &sizes {
-        let all: i128 = others.iter().chain(late).map(|b| i128::from(*b)).sum();
-        if let Some(own) = late.iter().min().filter(|_| all > 0 && !others.is_empty()) {
-            let mean = all as f64 / (others.len() + late.len()) as f64;
-            let most = by_step.entry(*step).or_default();
-            *most = most.max(*own as f64 / mean);
-        }
-    }
-    by_step.into_values().min_by(f64::total_cmp).filter(|ratio| *ratio >= LEAST)
-}
-
 /// The cause of most of a straggler's excess.
 fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<DelayCause> {
     let (causes, total) = reasons(s, why);
@@ -193,38 +158,9 @@ fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<DelayCause> {
 }
 
 /// Kinds of causes that describe what a late host does.
-fn host_kinds(main: Option<DelayCause>) -> &'static [CauseKind] {
-    let Some(DelayCause::Host(what) | DelayCause::MoreHost(what)) = main else { return &[] };
-    match what {
-        TimeUse::DataLoader => &[CauseKind::DataLoader],
-        TimeUse::AllocationCall => &[CauseKind::HostAlloc],
-        TimeUse::SyncCall => &[CauseKind::HostSync],
-        TimeUse::Python | TimeUse::Annotation | TimeUse::Untracked => &[CauseKind::HostPython],
-        TimeUse::KernelWait | TimeUse::OtherWait | TimeUse::UnlinkedWait => &[],
-        _ => &[CauseKind::HostDispatch, CauseKind::WarmUp, CauseKind::HostPause, CauseKind::HostLock],
-    }
-}
-
-fn action(main: Option<DelayCause>, ranks: &[u32]) -> String {
-    let who = ranks_named(ranks);
-    match main {
-        Some(DelayCause::SlowDevice) => {
-            format!("check clocks, power and temperature of the device of {who}, or swap the node")
-        }
-        Some(DelayCause::SlowKernel) => format!(
-            "compare the inputs of this kernel on {who} with those of the others: shape, data, and the code that launches it"
-        ),
-        Some(DelayCause::OtherKernels) => {
-            "balance the work: sequence lengths, experts, embedding tables, stages".to_string()
-        }
-        Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
-            format!("look at the host of {who}: the code named here runs longer there only")
-        }
-        Some(DelayCause::Copies) => {
-            format!("look at the copies of {who}: pinned memory, and the place of the process on its node")
-        }
-        _ => format!("compare {who} with another rank: hta diff, and hta stragglers for the causes by step"),
-    }
+fn host_kinds(main: Option<DelayCause>) -> Vec<CauseKind> {
+    let Some(DelayCause::Host(what) | DelayCause::MoreHost(what)) = main else { return Vec::new() };
+    CauseKind::all_lost().filter(|(_, rule)| rule.late_by.contains(&what)).map(|(kind, _)| kind).collect()
 }
 
 fn capital(text: &str) -> String {

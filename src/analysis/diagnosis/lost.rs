@@ -6,9 +6,9 @@
 //!   assigned          LLLLLLLL DDDDDDDD DD          the wait from launch to start belongs to what came before it
 //! ```
 
-use crate::copies::copy::{Api, Copy, copies};
+use crate::copies::copy::{Copy, copies};
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::host::{AssignedHost, HostSide};
-use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::diagnosis::serving;
 use crate::facts::gaps::{Classifier, GapCause};
@@ -56,19 +56,10 @@ const FRAME_PCT: Ns = 50;
 /// Share of the largest such frame that a frame inside it must hold to be nearly the same, percent.
 const NEAR_PCT: Ns = 90;
 
-/// The ways of copying that are causes, in the order in which they own time.
-fn way(c: &Copy) -> Option<CauseKind> {
-    match c.api {
-        _ if c.is_pageable() => Some(CauseKind::CopyPageable),
-        Api::SyncCopy | Api::SyncSet => Some(CauseKind::CopySync),
-        _ if c.is_small() => Some(CauseKind::CopySmall),
-        _ => None,
-    }
-}
-
 /// All copies of a rank's devices, with their cause.
 pub(crate) fn ways(trace: &RankTrace) -> Vec<(Copy, Option<CauseKind>)> {
     let all = trace.devices.iter().filter(|w| w.is_gpu).flat_map(|w| copies(trace, w));
+    let way = |c: &Copy| CauseKind::all_lost().find(|(_, rule)| (rule.of_copy)(c)).map(|(kind, _)| kind);
     all.map(|c| (c, way(&c))).collect()
 }
 

@@ -1,10 +1,10 @@
 //! Assigns every piece of lost time to a cause.
 
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{CellOfStep, JobAccount, Lost, TimePart};
-use crate::diagnosis::advice;
 use crate::diagnosis::gain::OwnedTime;
-use crate::diagnosis::kind::CauseKind;
 use crate::diagnosis::late::LateRanks;
+use crate::diagnosis::rule::CauseFamily;
 use crate::diagnosis::transfer;
 use crate::efficiency::account::PartDevice;
 use crate::efficiency::delay_cost;
@@ -77,10 +77,9 @@ fn assign_communication(job: &Job, account: &JobAccount, all: &mut BTreeMap<Caus
 
 /// The key of the cause that a piece of lost time belongs to.
 fn key_of(lost: &Lost) -> &str {
-    match lost.kind {
-        CauseKind::HostSync | CauseKind::HostPython | CauseKind::HostPause | CauseKind::HostLock => &lost.key,
-        CauseKind::DataLoader => advice::loader(&lost.key),
-        kind if kind.is_of_transfer() => &lost.key,
+    match &lost.kind.rule().family {
+        CauseFamily::Lost(rule) => (rule.key)(&lost.key),
+        CauseFamily::Transfer(_) => &lost.key,
         _ => "",
     }
 }

@@ -1,6 +1,6 @@
 //! A piece of a device's lost time, and the code it is in.
 
-use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::CauseKind;
 use hta_base::units::Span;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;

@@ -7,8 +7,7 @@
 use crate::api::{Partial, rows};
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::gain::OwnedTime;
-use crate::diagnosis::host::HostPauses;
-use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::pauses::HostPauses;
 use crate::efficiency::account::StepLength;
 use crate::job::replay::{Removed, ReplayedJob, is_host_use};
 use crate::job::{Job, LocalEntry, TimeUse};
@@ -34,16 +33,20 @@ impl Repairs {
         Self { replayed, length: StepLength::of(job), pauses }
     }
 
-    /// The gain if what a cause on the host, or a way of copying, owns itself goes away, ns. `None` without a reliable
-    /// replay.
-    pub(crate) fn of_lost(&self, job: &Job, kind: CauseKind, owned: &OwnedTime) -> Option<Ns> {
+    /// The gain if the idle time and copies that a cause owns itself go away, ns; the idle time where the local work of a
+    /// rank has one of the `uses`. `None` without a reliable replay.
+    pub(crate) fn of_idle(&self, job: &Job, owned: &OwnedTime, uses: Option<&[TimeUse]>) -> Option<Ns> {
         let replayed = self.replayed.as_ref()?;
         let mut removed = Removed::default();
-        if matches!(kind, CauseKind::HostPause | CauseKind::HostLock) {
-            self.pauses(job, replayed, &mut removed);
-        } else {
-            idle(job, replayed, kind, owned, &mut removed);
-        }
+        idle(job, replayed, uses, owned, &mut removed);
+        Some(replayed.gain_without(&removed, &self.length.keys))
+    }
+
+    /// The same if all pauses go away.
+    pub(crate) fn of_pauses(&self, job: &Job) -> Option<Ns> {
+        let replayed = self.replayed.as_ref()?;
+        let mut removed = Removed::default();
+        self.pauses(job, replayed, &mut removed);
         Some(replayed.gain_without(&removed, &self.length.keys))
     }
 
@@ -74,25 +77,8 @@ impl Repairs {
     }
 }
 
-/// Uses of an idle device that a cause is about; `None` if it may be any.
-fn uses(kind: CauseKind) -> Option<&'static [TimeUse]> {
-    match kind {
-        CauseKind::DataLoader => Some(&[TimeUse::DataLoader]),
-        CauseKind::HostAlloc => Some(&[TimeUse::AllocationCall]),
-        CauseKind::HostPython => Some(&[TimeUse::Python, TimeUse::Annotation, TimeUse::Untracked]),
-        CauseKind::HostDispatch => Some(&[
-            TimeUse::Operator,
-            TimeUse::CommunicationOperator,
-            TimeUse::LaunchCall,
-            TimeUse::RuntimeCall,
-            TimeUse::KernelWait,
-        ]),
-        _ => None,
-    }
-}
-
 /// Removes owned idle time and copies where the local work of the rank has them.
-fn idle(job: &Job, replayed: &ReplayedJob, kind: CauseKind, owned: &OwnedTime, removed: &mut Removed) {
+fn idle(job: &Job, replayed: &ReplayedJob, uses: Option<&[TimeUse]>, owned: &OwnedTime, removed: &mut Removed) {
     let mut sums: BTreeMap<(u32, Option<i64>, TimePart), Ns> = BTreeMap::new();
     for ((_, (part, device), time_part), ns) in owned {
         if matches!(time_part, TimePart::Idle | TimePart::Copies) {
@@ -114,7 +100,7 @@ fn idle(job: &Job, replayed: &ReplayedJob, kind: CauseKind, owned: &OwnedTime, r
             let all = of.iter().sum::<Ns>() + tail;
             (of, tail, all)
         };
-        let named = |e: &LocalEntry| uses(kind).is_none_or(|of| of.contains(&e.what));
+        let named = |e: &LocalEntry| uses.is_none_or(|of| of.contains(&e.what));
         let (of, tail, all) = match time_part {
             TimePart::Copies => sums_of(&|e| e.what == TimeUse::Copy),
             _ => {

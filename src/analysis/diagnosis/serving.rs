@@ -9,7 +9,7 @@
 //!   p graph_preparation, l graph_launch, g iteration_gap, . as in other traces
 //! ```
 
-use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::facts::host_activity::HostNames;
 use crate::facts::iterations::{Iterations, on_device};
@@ -54,20 +54,11 @@ fn parts(trace: &RankTrace, work: &DeviceWork, iterations: &Iterations) -> Vec<(
     let all = on_device(trace, work, iterations);
     let mut out = Vec::new();
     for (k, of) in all.iter().enumerate() {
-        if let Some(first) = of.first_graph_call(trace) {
-            out.push((Span::new(of.window.start, first.min(of.window.end)), CauseKind::GraphPreparation));
-        }
-        let mut at = of.window.start;
-        for row in &of.graph_calls {
-            // Calls of several threads may overlap.
-            let call = trace.span(*row).intersect(Span::new(at, of.window.end));
-            out.push((call, CauseKind::GraphLaunch));
-            at = at.max(call.end);
-        }
-        if let Some(next) = all.get(k + 1) {
-            out.push((Span::new(of.window.end, next.window.start), CauseKind::IterationGap));
+        for (kind, rule) in CauseKind::all_lost() {
+            out.extend((rule.of_iteration)(trace, of, all.get(k + 1)).into_iter().map(|part| (part, kind)));
         }
     }
     out.retain(|(part, _)| !part.is_empty());
+    out.sort_by_key(|(part, _)| part.start);
     out
 }

@@ -1,10 +1,10 @@
 //! How far findings can be trusted, and what else of the recording words depend on.
 
-use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::CauseKind;
 use crate::facts::shared_streams::CANNOT_OVERLAP_PCT;
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::Recording;
-use crate::recording::capability::{Capability, Grade};
+use crate::recording::capability::Grade;
 use crate::recording::facts::RecordingRow;
 use hta_base::units::percent;
 use std::sync::Arc;
@@ -101,29 +101,15 @@ impl RecordingTrust {
 
     /// The grade of a cause in a job of so many steps.
     pub(crate) fn of_cause(&self, kind: CauseKind, steps: usize) -> Trust {
-        let is_lasting = matches!(kind, CauseKind::HostPause | CauseKind::HostLock | CauseKind::Straggler);
-        match self.recording.worst(needs(kind)) {
+        let rule = kind.rule();
+        match self.recording.worst(rule.needs) {
             Some(l) if l.grade == Grade::Withheld => Trust::Withheld(l.sentence.clone()),
             Some(l) => Trust::Downgraded(l.sentence.clone()),
-            None if is_lasting && steps == 1 => Trust::Downgraded("one step: cannot tell whether it lasts".to_string()),
+            None if rule.must_last && steps == 1 => {
+                Trust::Downgraded("one step: cannot tell whether it lasts".to_string())
+            }
             None => Trust::Ok,
         }
-    }
-}
-
-/// What a cause of a kind rests on.
-fn needs(kind: CauseKind) -> &'static [Capability] {
-    use Capability::{DeviceTime, Host, Idle, Memory, Ranks, Steps, Transfer};
-    match kind {
-        CauseKind::DataLoader | CauseKind::CopyPageable | CauseKind::CopySync | CauseKind::CopySmall => &[Idle],
-        kind if kind.is_on_host() => &[Idle, Host],
-        kind if kind.is_kernel_mix() => &[DeviceTime],
-        kind if kind.is_of_memory() => &[Memory],
-        CauseKind::Straggler | CauseKind::Imbalance => &[Ranks],
-        CauseKind::StepOutlier => &[Steps],
-        // It says itself which ranks are missing.
-        CauseKind::CommUnmatched => &[DeviceTime],
-        _ => &[Transfer],
     }
 }
 

@@ -1,9 +1,9 @@
 //! The verdict: two lines for a chat, and the causes with evidence and action.
 
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::Cause;
-use crate::diagnosis::causes::Diagnosis;
-use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::diagnose::Diagnosis;
 use crate::diagnosis::trust::Trust;
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
@@ -34,7 +34,7 @@ pub(crate) fn finding_id(cause: &Cause) -> String {
 
 /// Whether a cause is in the verdict.
 pub(crate) fn is_listed(cause: &Cause, account: &JobAccount) -> bool {
-    if cause.kind.is_of_memory() {
+    if cause.kind.memory().is_some() {
         return true;
     }
     let is_large = percent(cause.gain, account.time).is_some_and(|p| p >= LISTED_PCT);
@@ -51,8 +51,9 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
     }
     let listed: Vec<&Cause> = found.causes.iter().filter(|c| is_listed(c, account)).collect();
     // Causes about memory gain no time, and are told beside the largest ones that do.
-    let (of_memory, of_time): (Vec<&Cause>, Vec<&Cause>) = listed.iter().copied().partition(|c| c.kind.is_of_memory());
-    let shown = |c: &&&Cause| c.kind.is_of_memory() || of_time.iter().take(CAUSES).any(|t| std::ptr::eq(*t, **c));
+    let (of_memory, of_time): (Vec<&Cause>, Vec<&Cause>) =
+        listed.iter().copied().partition(|c| c.kind.memory().is_some());
+    let shown = |c: &&&Cause| c.kind.memory().is_some() || of_time.iter().take(CAUSES).any(|t| std::ptr::eq(*t, **c));
     let causes: Vec<ToldCause> = listed.iter().filter(shown).map(|c| told(c, account)).collect();
     let withheld =
         found.causes.iter().filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
@@ -188,7 +189,7 @@ fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
 
 /// For example `5.50 ms of 19.3 ms (28.4 %, sure)`.
 fn gain(cause: &Cause, account: &JobAccount) -> String {
-    if cause.kind == CauseKind::InputIncomplete || cause.kind.is_of_memory() {
+    if cause.kind == CauseKind::InputIncomplete || cause.kind.memory().is_some() {
         return String::new();
     }
     let steps = account.steps.len().max(1) as Ns;
@@ -245,7 +246,7 @@ fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
         .iter()
         .skip(1)
         .take(2)
-        .map(|c| match (c.kind.name().replace('_', " "), c.kind.is_of_memory()) {
+        .map(|c| match (c.kind.name().replace('_', " "), c.kind.memory().is_some()) {
             (kind, true) => kind,
             (kind, false) => format!("{kind} ({})", fmt_pct(percent(c.gain, account.time))),
         })

@@ -1,10 +1,13 @@
 //! Describes what a host thread was doing at any time: the kind of its innermost open event.
 
-use hta_base::units::Span;
+use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::launch::is_launch_call;
 use hta_trace::rank_trace::{RankTrace, is_host_communication};
 use std::sync::Arc;
+
+/// A call that allocates or frees memory in shorter time than this did not wait for a collective, ns.
+pub(crate) const ALLOCATION_LONG: Ns = 100_000;
 
 /// A stretch of host time with one innermost event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +98,13 @@ impl HostNames {
         if at < window.end {
             take(untracked(at, window.end));
         }
+    }
+
+    /// Runtime and driver calls with their kind, thread by thread.
+    pub(crate) fn calls<'a>(&'a self, trace: &'a RankTrace) -> impl Iterator<Item = (u32, &'static str)> + 'a {
+        let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows.iter().copied());
+        let calls = rows.filter(|row| trace.classes[*row as usize] == Class::Runtime);
+        calls.map(|row| (row, self.activity(trace, row)))
     }
 
     /// Names of the event of a use and, for a built-in function, of the frame that called it.

@@ -2,6 +2,7 @@
 
 use crate::job::clock::{Clock, ClockMode, align};
 use crate::job::exposed::CallSpan;
+use crate::job::groups::Group;
 use crate::job::matching::{Instance, Matched, Member, collectives, messages};
 use crate::job::meeting::meeting_points;
 use crate::job::origin;
@@ -58,6 +59,11 @@ impl Job {
         &self.matched.instances
     }
 
+    /// The group of a call of a part.
+    pub(crate) fn group_of(&self, part: u32, call: &CollectiveCall) -> Option<&Group> {
+        self.matched.groups.get(self.matched.group_of(part, call.group)? as usize)
+    }
+
     pub(crate) fn members(&self, i: &Instance) -> &[Member] {
         self.matched.members(i)
     }
@@ -110,6 +116,11 @@ impl Job {
     /// Waiting and transfer of a call, if times of its instance are possible and its members end together.
     pub(crate) fn transfer_of(&self, m: Member) -> Option<CallWait> {
         self.outcome(m).filter(|o| !o.is_impossible && !self.is_stray(o.instance))
+    }
+
+    /// What a call does beyond waiting for others, ns; `None` where that is not known.
+    pub(crate) fn transfer_ns(&self, m: Member) -> Option<Ns> {
+        Some(self.call(m).span.len() - self.outcome(m)?.wait)
     }
 
     /// When a rank was ready for a call, on its own clock.

@@ -19,9 +19,8 @@
 //! could have started earlier (it was launched, and the previous one had ended), or the host was in a blocking call
 //! across the end and launched it afterwards. A rank *runs on* if it computes across the end.
 
-use crate::facts::host_activity::HostNames;
+use crate::facts::host_activity::{ALLOCATION_LONG, HostNames};
 use hta_base::units::{Ns, Span};
-use hta_trace::category::Class;
 use hta_trace::collective::{CollectiveCall, RankCalls};
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
@@ -37,9 +36,6 @@ const QUEUE_GAP: Ns = 2_000;
 
 /// An activity launched to an idle device starts within this time after the start of its launch call, ns.
 const LAUNCH_LATENCY: Ns = 20_000;
-
-/// A call that allocates or frees memory in shorter time than this did not wait for a collective, ns.
-const ALLOCATION_LONG: Ns = 100_000;
 
 /// A call in which a thread waited for the end of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,21 +262,19 @@ fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking
     let is_free: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("Free")).collect();
     let mut ended: Vec<Span> = collectives.iter().filter(|c| !c.on_host).map(|c| c.span).collect();
     ended.sort_unstable_by_key(|s| (s.end, s.start));
-    let blocks = |row: u32| {
+    let blocks = |row: u32, activity: &str| {
         let span = c.span(row as usize);
-        trace.classes[row as usize] == Class::Runtime
-            && match names.activity(trace, row) {
-                "sync_call" => true,
-                "allocation_call" => span.len() >= ALLOCATION_LONG && is_behind_collective(span, &ended),
-                _ => is_copy.get(c.name(row as usize).0 as usize) == Some(&true) && span.len() >= LAUNCH_LATENCY,
-            }
+        match activity {
+            "sync_call" => true,
+            "allocation_call" => span.len() >= ALLOCATION_LONG && is_behind_collective(span, &ended),
+            _ => is_copy.get(c.name(row as usize).0 as usize) == Some(&true) && span.len() >= LAUNCH_LATENCY,
+        }
     };
-    let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows).copied();
     let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
     let mut found_no_memory: BTreeMap<u32, Ns> = BTreeMap::new();
-    for row in rows.filter(|r| trace.classes[*r as usize] == Class::Runtime) {
+    for (row, activity) in names.calls(trace) {
         let (lane, span) = (c.lane[row as usize], c.span(row as usize));
-        let is_allocation = names.activity(trace, row) == "allocation_call";
+        let is_allocation = activity == "allocation_call";
         let frees = is_allocation && is_free.get(c.name(row as usize).0 as usize) == Some(&true);
         let of_lane = by_lane.entry(lane).or_default();
         // Calls inside of the one that found no memory come after it.
@@ -295,7 +289,7 @@ fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking
         if is_allocation && !frees {
             found_no_memory.insert(lane, span.end);
         }
-        of_lane.extend(blocks(row).then_some(span));
+        of_lane.extend(blocks(row, activity).then_some(span));
     }
     by_lane.values_mut().for_each(|calls| calls.sort_unstable_by_key(|s| (s.end, s.start)));
     let mut all: Vec<(Ns, Ns)> = by_lane.values().flatten().map(|s| (s.end, s.start)).collect();

@@ -3,7 +3,7 @@
 use crate::mcp::answer::{Page, Refusal, Told, clip};
 use crate::mcp::rows::literal;
 use crate::mcp::tools::{CURSOR, SOURCE, ToolCall, listed, max_bytes};
-use hta_analysis::diagnosis::kind::CauseKind;
+use hta_analysis::diagnosis::CauseKind;
 use hta_base::units::{fmt_ns, fmt_pct};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;

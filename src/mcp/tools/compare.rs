@@ -5,7 +5,7 @@ use crate::mcp::rows::ToldRows;
 use crate::mcp::source::AskedSource;
 use crate::mcp::tools::summary;
 use crate::mcp::tools::{CURSOR, ToolCall, max_bytes};
-use hta_analysis::diagnosis::kind::CauseKind;
+use hta_analysis::diagnosis::CauseKind;
 use hta_base::units::{fmt_ns, fmt_pct};
 use hta_read::files::Location;
 use hta_results::diff::causes::CauseState;

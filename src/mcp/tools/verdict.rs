@@ -5,7 +5,7 @@ use crate::mcp::rows::literal;
 use crate::mcp::source::AskedSource;
 use crate::mcp::tools::summary::{self, list, text, texts};
 use crate::mcp::tools::{SOURCE, ToolCall};
-use hta_analysis::diagnosis::kind::CauseKind;
+use hta_analysis::diagnosis::CauseKind;
 use hta_read::files::Location;
 use hta_results::output::visible;
 use rmcp::schemars;

@@ -2,7 +2,7 @@
 
 use crate::diff::population::Population;
 use crate::diff::set::{Basis, SetRank, WorkSide};
-use hta_analysis::diagnosis::kind::CauseKind;
+use hta_analysis::diagnosis::CauseKind;
 use hta_analysis::diagnosis::{FindingRow, Findings};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_pct, percent};

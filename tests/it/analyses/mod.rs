@@ -1,6 +1,7 @@
 //! Each analysis on traces whose numbers are known.
 
 pub mod annotations;
+pub mod causes;
 pub mod copies;
 pub mod counters;
 pub mod critical_path;

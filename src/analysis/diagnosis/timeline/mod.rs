@@ -11,7 +11,7 @@ pub use block::{BlockPart, TimelineBlock, merge};
 pub use waits::{TimelineWaits, waits};
 
 use crate::copies::copy::Copy;
-use crate::diagnosis::kind::CauseKind;
+use crate::diagnosis::CauseKind;
 use crate::diagnosis::piece::LostPiece;
 use hta_base::table;
 use hta_base::table::schema::Text;

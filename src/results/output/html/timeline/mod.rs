@@ -9,8 +9,8 @@ use crate::output::html::grid::{CellType, Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::diagnosis::Findings;
 use hta_analysis::diagnosis::timeline::TimelineWaits;
+use hta_analysis::diagnosis::{CauseKind, Findings};
 use hta_base::table::schema::Text;
 use lanes::{BLOCKS, TimelineLanes, lanes};
 use std::cmp::Reverse;
@@ -68,13 +68,26 @@ pub(crate) fn section(
     for (name, grid) in lanes.grids(results, texts)? {
         section = section.with(name, grid);
     }
-    section = section.with("waits", waits(results, &lanes, texts)?);
+    section = section.with("waits", waits(results, &lanes, texts)?).with("tints", tints(texts));
     let causes = room.has_tracks.then_some(causes.as_slice());
     for (name, grid) in tracks::grids(results, &lanes, causes, texts)? {
         section = section.with(name, grid);
     }
     section.notes.extend(lanes.notes());
     Ok(section)
+}
+
+/// The colours of causes.
+fn tints(texts: &mut Texts) -> Grid {
+    let columns = [
+        ("cause", "cause", CellType::Text, "kind of a cause that owns blocks"),
+        ("tint", "colour", CellType::Id, "its colour, as that of a kind of span"),
+    ];
+    let mut grid = Grid::new("findings", &columns);
+    for (kind, tint) in CauseKind::ALL.iter().filter_map(|kind| Some((kind, kind.tint()?))) {
+        grid.push([texts.cell(kind.name()), u32::from(tint).into()]);
+    }
+    grid
 }
 
 /// The longest waits of the steps that are shown.

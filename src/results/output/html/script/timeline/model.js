@@ -6,24 +6,20 @@ export const LANE_PARTS = ["compute", "exposed communication", "exposed copies",
 export const PART_KEYS = ["compute", "communication", "memory", "idle"];
 /** What is drawn apart of exposed communication: its waiting for other ranks. */
 export const WAITING = 4;
-// causes that own idle time or copies, with their colours: what is also a kind of span has its colour
-export const CAUSE_TINTS = new Map([
-  ["data_loader", 0], ["host_sync", 8], ["host_python", 4], ["host_dispatch", 2], ["host_pause", 3], ["host_lock", 3],
-  ["host_alloc", 3], ["copy_pageable", 7], ["copy_sync", 7], ["copy_small", 7], ["iteration_gap", 5],
-  ["graph_preparation", 1], ["graph_launch", 1],
-]);
 /** Most levels of nested spans of a track that are shown. */
 const MOST_LEVELS = 14;
 
 /** The model of a section's grids. Times are from the start of the step. */
 export class LaneModel {
-  constructor({ steps, lanes, blocks, merged, waits, tracks, spans }) {
+  constructor({ steps, lanes, blocks, merged, waits, tints, tracks, spans }) {
     this.durs = Float64Array.from(blocks.of("dur_ns"));
     this.parts = Uint8Array.from(blocks.of("part"));
     this.starts = new Float64Array(blocks.rows);
     this.waiting = new Float64Array(blocks.rows);
     this.names = blocks.of("name");
     this.causes = blocks.of("cause");
+    // causes that own idle time or copies, with their colours: what is also a kind of span has its colour
+    this.tints = new Map(tints.list().map((row) => [row("cause"), row("tint")]));
     // a block of several short pieces has its times in a row of `merged`
     this.rowOf = Int32Array.from(blocks.of("merged"), (v) => (v === null ? -1 : v));
     this.sums = PART_KEYS.map((key) => merged.of(`${key}_ns`));

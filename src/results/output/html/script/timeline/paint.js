@@ -6,7 +6,7 @@ import { make } from "page/dom.js";
 import { axisUnit, between, count, short, words } from "page/format.js";
 import { colour, isNarrow, kinds } from "page/theme.js";
 import { AXIS, LEVEL } from "page/timeline/geometry.js";
-import { CAUSE_TINTS, LANE_PARTS, PART_KEYS, WAITING } from "page/timeline/model.js";
+import { LANE_PARTS, PART_KEYS, WAITING } from "page/timeline/model.js";
 
 /** The parts of a block from top to bottom: waiting for other ranks is beside the transfer. */
 const STACKED = [0, 1, WAITING, 2, 3];
@@ -127,7 +127,7 @@ export class Painter extends Brush {
       this.fill(tints.parts[part], left, top, width, height);
       if (waiting > 0) this.waitsOf(lane, b, top, height);
     }
-    const kind = CAUSE_TINTS.get(model.causes[b]);
+    const kind = model.tints.get(model.causes[b]);
     const foot = height < 20 ? 3 : 5;
     if (kind !== undefined && width > 2) this.fill(tints.kinds[kind], left, top + height - foot, width, foot);
     if (width > 46 && height >= 14) {

@@ -8,7 +8,7 @@ import { count, exact, listOf, names, ns, plural, words } from "page/format.js";
 import { chooseStep, stepFollowers } from "page/section.js";
 import { linked, rowsCommand, sentence } from "page/source.js";
 import { markCauses } from "page/timeline/cause_places.js";
-import { CAUSE_TINTS, LANE_PARTS, LaneModel, PART_KEYS } from "page/timeline/model.js";
+import { LANE_PARTS, LaneModel, PART_KEYS } from "page/timeline/model.js";
 import { makeTimeline } from "page/timeline/timeline.js";
 
 /** The causes of the diagnosis as the time axis needs them. */
@@ -154,7 +154,7 @@ function legend(model) {
   const used = new Set(model.causes);
   const ofKind = (at, text) => legendKey(`var(--kind-${at})`, text);
   const causes = new Map();
-  for (const [kind, at] of CAUSE_TINTS) if (used.has(kind)) causes.set(at, [...(causes.get(at) || []), words(kind)]);
+  for (const [kind, at] of model.tints) if (used.has(kind)) causes.set(at, [...(causes.get(at) || []), words(kind)]);
   return make("div", { class: "legend", role: "group", "aria-label": "colours" },
     ...LANE_PARTS.map((text, p) => legendKey(`var(--${PART_KEYS[p]})`, text)),
     legendKey(HATCHED, "waits for a late rank"),

@@ -11,9 +11,6 @@ use hta_base::wording::ranks::{rank_list, ranks_named};
 use hta_trace::collective::{CollectiveKind, Members};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What causes of slow groups are called in transfers.
-pub(crate) const KEY: &str = "slow groups";
-
 /// A group is slow below this share of the median of its family; a call, of the 90th percentile of its class.
 const SLOW: f64 = 0.7;
 /// Fewest groups of a family, and fewest calls of a class.
@@ -42,7 +39,7 @@ type Links<'a> = Vec<(f64, &'a CallRates, TransferLink)>;
 fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
     let (call, outcome) = (job.call(m), job.transfer_of(m)?);
     let bytes = call.bytes.filter(|b| *b >= BYTES_MIN)?;
-    let transfer = call.span.len() - outcome.wait;
+    let transfer = job.transfer_ns(m)?;
     let instance = job.instances().get(outcome.instance as usize)?;
     let pair = || match job.members(instance) {
         [a, b] => {
@@ -115,7 +112,7 @@ impl SlowGroups {
                 let Some(kind) = calls.first().map(|(_, m)| job.call(*m).kind) else { continue };
                 slow.push(Slow { link: *link, kind, rate: *rate, usual });
                 for (own, m) in *calls {
-                    let saved = (transfer(job, *m) as f64 * (1.0 - own / usual)) as Ns;
+                    let saved = (job.transfer_ns(*m).unwrap_or(0) as f64 * (1.0 - own / usual)) as Ns;
                     if saved > 0 {
                         out.saved.insert((m.part, m.call), saved);
                     }
@@ -129,7 +126,7 @@ impl SlowGroups {
     /// Share of a call's transfer that it would not take at the rate of the family.
     pub(crate) fn share(&self, job: &Job, m: Member) -> Option<f64> {
         let saved = self.saved.get(&(m.part, m.call))?;
-        let transfer = transfer(job, m);
+        let transfer = job.transfer_ns(m)?;
         (transfer > 0).then(|| *saved as f64 / transfer as f64)
     }
 
@@ -178,11 +175,6 @@ impl SlowGroups {
             ranks_named(&self.ranks)
         );
     }
-}
-
-/// Transfer of a call, ns.
-fn transfer(job: &Job, m: Member) -> Ns {
-    job.outcome(m).map_or(0, |o| job.call(m).span.len() - o.wait)
 }
 
 /// The smallest rate that at least 90 % of the calls do not exceed.

@@ -1,0 +1,41 @@
+//! `data_loader`: the device idles while the launching thread is in a data loader's `__next__`.
+
+use crate::diagnosis::lost_words::LostWords;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::job::TimeUse;
+use crate::recording::capability::Capability;
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "data_loader",
+    needs: &[Capability::Idle],
+    evidence: "I while the launching thread is in a DataLoader's __next__",
+    owns: "that I",
+    shown_by: "tests/data/causes/data_loader.json.gz",
+    family: CauseFamily::Lost(LostRule {
+        of_host: |_, m| m.own_if("data_loader"),
+        key: loader,
+        uses: Some(&[TimeUse::DataLoader]),
+        late_by: &[TimeUse::DataLoader],
+        // An engine has no loader of data. Without a device it is told, too, because it has a name.
+        is_told: |w| !w.trust.is_serving,
+        words,
+        tint: Some(0),
+        ..LostRule::HOST
+    }),
+    ..CauseRule::DEFAULT
+};
+
+const SINGLE: &str = "single process";
+
+/// The class of a data loader, from the name of the range around `__next__`.
+fn loader(name: &str) -> &str {
+    if name.contains("SingleProcess") { SINGLE } else { "worker processes" }
+}
+
+fn words(w: &LostWords) -> (String, String) {
+    let (how, action) = match w.key {
+        SINGLE => (" (num_workers = 0)", "load in the background: DataLoader(num_workers > 0), with pin_memory"),
+        _ => ("", "more or faster workers (num_workers, prefetch_factor), pin_memory, cheaper decoding"),
+    };
+    (format!("The {} waits for the data loader{how}{}: {}", w.device(), w.who(), w.idle()), action.to_string())
+}

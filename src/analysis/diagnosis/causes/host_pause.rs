@@ -1,0 +1,69 @@
+//! `host_pause`: host threads stand still inside events of many names, or in some events of one name.
+
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::host::HostSide;
+use crate::diagnosis::lost_words::{LostWords, shown};
+use crate::diagnosis::pauses::MOST_PCT;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule};
+use hta_base::units::{Ns, fmt_ns};
+use hta_trace::strings::StrId;
+use std::collections::BTreeMap;
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "host_pause",
+    confidence: Confidence::Interpreted,
+    must_last: true,
+    evidence: "events whose self time exceeds the median of their name by 1 ms and 20 times, in 3 names or more, or \
+               80 % of it in one name, together 2 % of the time",
+    owns: "I, S behind it",
+    shown_by: "tests/data/causes/host_lock.json.gz",
+    family: CauseFamily::Lost(LostRule {
+        of_host: |host, m| Some((host.paused(m, CauseKind::HostPause)?, m.row)),
+        of_pauses: Some(name_of_most),
+        key: |key| key,
+        late_by: LAUNCHING,
+        words,
+        finish: |context, cause| context.add_pauses(cause),
+        tint: Some(3),
+        ..LostRule::HOST
+    }),
+    ..CauseRule::HOST
+};
+
+/// Fewest names with pauses from which the host as a whole stands still, and not the events of one name.
+const PAUSE_NAMES: usize = 3;
+
+/// The name in which most of the pauses lie; empty if they lie in many.
+fn name_of_most(host: &HostSide, total: Ns) -> Option<StrId> {
+    let mut by_name: BTreeMap<StrId, Ns> = BTreeMap::new();
+    for p in &host.pauses {
+        *by_name.entry(host.trace.columns.name(p.row as usize)).or_default() += p.excess;
+    }
+    let (name, most) = by_name.iter().max_by_key(|(_, ns)| **ns).map(|(n, ns)| (*n, *ns))?;
+    if most * 100 >= total * MOST_PCT {
+        return Some(name);
+    }
+    (by_name.len() >= PAUSE_NAMES).then_some(StrId::EMPTY)
+}
+
+fn words(w: &LostWords) -> (String, String) {
+    let (who, idle) = (w.who(), w.idle());
+    if !w.key.is_empty() {
+        return (
+            format!("Single calls of {} stand still{who}, far beyond their usual length: {idle}", shown(w.key)),
+            "look at what these calls wait for (hta query on host_pauses lists them): tuning for a new shape, a lock, \
+             page faults, another process on the same cores"
+                .to_string(),
+        );
+    }
+    (
+        format!(
+            "Host threads stand still{who}, in whatever operator they are in: {idle}; behind it a rank waits {}",
+            fmt_ns(w.waits)
+        ),
+        "find what stops the process: CPU quota (throttling has a period of 100 ms), too few cores, no pinning, garbage \
+         collection (gc.freeze(), or collect on all ranks at once)"
+            .to_string(),
+    )
+}

@@ -1,0 +1,54 @@
+//! `host_sync`: the device idles after a call that waited for it, until two launches are queued again.
+
+use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::host::{HostMoment, HostSide};
+use crate::diagnosis::lost_words::{LostWords, NAME};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::job::TimeUse;
+use hta_base::wording::names::clip;
+use hta_trace::strings::StrId;
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "host_sync",
+    confidence: Confidence::Interpreted,
+    evidence: "I after a call that waited until the device was done, until two launches have begun again",
+    owns: "I, S behind it",
+    shown_by: "tests/data/causes/host_sync.json.gz",
+    family: CauseFamily::Lost(LostRule {
+        of_host: call,
+        key: |key| key,
+        late_by: &[TimeUse::SyncCall],
+        // What follows the call is done anyway, but no more while the device waits.
+        saves: |_, idle| idle,
+        words,
+        tint: Some(8),
+        ..LostRule::HOST
+    }),
+    ..CauseRule::HOST
+};
+
+/// The call that waited. A long stretch of code is a cause of its own.
+fn call(host: &HostSide, m: &HostMoment) -> Option<(StrId, u32)> {
+    if host.is_long_code(m) {
+        return None;
+    }
+    if let Some(call) = host.call_waited_behind(m) {
+        return Some((host.caller(call), call));
+    }
+    (m.used.activity == "sync_call").then(|| (m.used.row.map_or(StrId::EMPTY, |r| host.caller(r)), m.row))
+}
+
+fn words(w: &LostWords) -> (String, String) {
+    (
+        format!(
+            "The host waits for the {} in `{}`{}{} and launches too late afterwards: {}",
+            w.device(),
+            clip(w.key, NAME),
+            w.top_place(),
+            w.who(),
+            w.idle()
+        ),
+        "remove or defer this call: read results later or less often, non_blocking=True and an event for copies"
+            .to_string(),
+    )
+}

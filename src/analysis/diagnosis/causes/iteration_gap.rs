@@ -1,0 +1,28 @@
+//! `iteration_gap`: the device idles between two iterations of an inference engine.
+
+use crate::diagnosis::lost_words::LostWords;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use hta_base::units::Span;
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "iteration_gap",
+    evidence: "I between two iterations of an engine",
+    owns: "that I",
+    shown_by: "data/samples/serving",
+    family: CauseFamily::Lost(LostRule {
+        of_iteration: |_, of, next| next.map(|n| Span::new(of.window.end, n.window.start)).into_iter().collect(),
+        words,
+        tint: Some(5),
+        ..LostRule::ITERATION
+    }),
+    ..CauseRule::HOST
+};
+
+fn words(w: &LostWords) -> (String, String) {
+    (
+        format!("The GPU waits between iterations for the host{}, most in {}: {}", w.who(), w.top_name(), w.idle()),
+        "do this work while the GPU computes: overlapped (asynchronous) scheduling, less work on results and on the next \
+         batch between iterations"
+            .to_string(),
+    )
+}

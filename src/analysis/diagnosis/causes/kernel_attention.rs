@@ -1,0 +1,71 @@
+//! `kernel_attention`: attention made of softmax and batched matrix products.
+
+use crate::diagnosis::account::RepairTime;
+use crate::diagnosis::cause::GainBasis;
+use crate::diagnosis::compute::ComputeKernel;
+use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::kernel_facts::{KernelFacts, at_rate, chosen};
+use crate::diagnosis::kernel_mix::mix_category;
+use crate::diagnosis::mix_words::MixWords;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
+use hta_base::units::Ns;
+use hta_trace::flops::peaks::Units;
+use hta_trace::kernel::category::Category;
+use hta_trace::strings::StrId;
+use std::collections::HashMap;
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "kernel_attention",
+    confidence: Confidence::Bound,
+    evidence: "softmax and batched matrix products, 10 % of U, and no fused attention",
+    shown_by: "tests/data/causes/kernel_attention.json.gz",
+    family: CauseFamily::Kernels(KernelRule {
+        kernels,
+        least_pct: 10.0,
+        holds,
+        assumed_factor: 3.0,
+        basis: GainBasis::Roofline,
+        words,
+        new_time: "the products take FLOPs / matrix peak; softmax nothing",
+    }),
+    ..CauseRule::KERNELS
+};
+
+fn holds(context: &Context, repair: &RepairTime) -> bool {
+    let mix = context.account.mix();
+    let softmax = mix.get(Category::Softmax.name()).map_or(0, |m| m.time);
+    softmax > 0 && repair.time > softmax && !mix.contains_key(Category::Attention.name())
+}
+
+fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> Vec<(usize, Option<Ns>)> {
+    // By name of the operator: whether it multiplies batches of matrices.
+    let mut batched: HashMap<StrId, bool> = HashMap::new();
+    let trace = facts.trace;
+    let mut is_batched = |k: &ComputeKernel| {
+        let Some(op) = trace.activities[k.activity as usize].op() else { return false };
+        let is_bmm = || matches!(trace.name(op), "aten::bmm" | "aten::baddbmm" | "aten::baddbmm_");
+        *batched.entry(trace.columns.name(op as usize)).or_insert_with(is_bmm)
+    };
+    // The fused kernel keeps the scores on the chip.
+    chosen(kernels, |k| match is_batched(k) {
+        true => Some(of_product(facts, k)),
+        false => (mix_category(k.work) == Category::Softmax).then_some(Some(0)),
+    })
+}
+
+/// The kernel's share of its operator's FLOPs at the peak of matrix units, ns.
+fn of_product(facts: &KernelFacts, k: &ComputeKernel) -> Option<Ns> {
+    let a = &facts.trace.activities[k.activity as usize];
+    let (_, work) = facts.works.of_activity(facts.trace, k.activity)?;
+    let flops = facts.works.share(facts.trace, k.activity).flops?;
+    at_rate(flops, facts.machine.device(a.device())?.flops_per_s(work.number?, Units::Matrix)?)
+}
+
+fn words(w: &MixWords) -> (String, String) {
+    let (share, after) = (w.share(), w.after("at the peak the products take"));
+    (
+        format!("{share} of GPU time is attention made of softmax and batched matrix products{after}"),
+        "torch.nn.functional.scaled_dot_product_attention".to_string(),
+    )
+}

@@ -1,0 +1,61 @@
+//! `kernel_small`: kernels shorter than 10 us, on a device that is busy.
+
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::cause::GainBasis;
+use crate::diagnosis::compute::ComputeKernel;
+use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::kernel_facts::{KernelFacts, SMALL, at_rate, chosen};
+use crate::diagnosis::mix_words::MixWords;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
+use crate::facts::vendor::DeviceVendor;
+use hta_base::units::{Ns, percent};
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "kernel_small",
+    confidence: Confidence::Bound,
+    evidence: "kernels below 10 us, 30 % of U, while the device idles less than 10 %",
+    shown_by: "tests/data/causes/kernel_small.json.gz",
+    family: CauseFamily::Kernels(KernelRule {
+        kernels,
+        least_pct: 30.0,
+        holds: |context, _| is_busy(context),
+        assumed_factor: 2.0,
+        basis: GainBasis::Roofline,
+        words,
+        new_time: "FLOPs / peak or bytes / bandwidth, the longer of them",
+    }),
+    ..CauseRule::KERNELS
+};
+
+/// Share of idle time up to which small kernels are a cause, percent: on an idle device their launches are.
+const BUSY_PCT: f64 = 10.0;
+
+fn is_busy(context: &Context) -> bool {
+    let account = context.account;
+    percent(account.sum(TimePart::Idle), account.all()).is_some_and(|pct| pct < BUSY_PCT)
+}
+
+fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> Vec<(usize, Option<Ns>)> {
+    chosen(kernels, |k| (k.len < SMALL).then(|| at_peaks(facts, k)))
+}
+
+/// The kernel's share of its operator's work at the peaks of the device, ns.
+fn at_peaks(facts: &KernelFacts, k: &ComputeKernel) -> Option<Ns> {
+    let (call, work) = facts.works.of_activity(facts.trace, k.activity)?;
+    let amount = facts.works.share(facts.trace, k.activity);
+    let peaks = facts.machine.peaks(call, work);
+    let of_flops = if amount.flops? == 0 { Some(0) } else { at_rate(amount.flops?, peaks.flops_per_s?) };
+    Some(of_flops?.max(at_rate(amount.bytes?, peaks.bytes_per_s?)?))
+}
+
+fn words(w: &MixWords) -> (String, String) {
+    let (share, after) = (w.share(), w.after("at the peaks of the device their work takes"));
+    let action = match w.context.trust.vendor {
+        _ if w.context.trust.by_graph => "larger batches, fused kernels",
+        DeviceVendor::Amd => "larger batches, fused kernels, torch.compile or HIP graphs",
+        DeviceVendor::Nvidia => "larger batches, fused kernels, torch.compile or CUDA graphs",
+        _ => "larger batches, fused kernels",
+    };
+    (format!("{share} of GPU time is in kernels shorter than 10 us{after}"), action.to_string())
+}

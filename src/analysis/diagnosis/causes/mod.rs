@@ -1,0 +1,92 @@
+//! The causes, each in a file of its own: its name, when it holds and what it owns, what it says and advises, its words
+//! for the documentation, and the trace that has it. The list below is the only one.
+
+mod comm_unmatched;
+mod copy_pageable;
+mod copy_small;
+mod copy_sync;
+mod data_loader;
+mod graph_launch;
+mod graph_preparation;
+mod host_alloc;
+mod host_dispatch;
+mod host_lock;
+mod host_pause;
+mod host_python;
+mod host_sync;
+mod imbalance;
+mod input_incomplete;
+mod iteration_gap;
+mod kernel_attention;
+mod kernel_elementwise;
+mod kernel_layout;
+mod kernel_precision;
+mod kernel_small;
+mod memory_failed;
+mod memory_full;
+mod memory_leak;
+mod memory_retry;
+mod memory_unused;
+mod not_explained;
+mod pipeline_bubble;
+mod step_outlier;
+mod straggler;
+mod transfer_bandwidth;
+mod transfer_bare;
+mod transfer_queued;
+mod warm_up;
+
+use crate::diagnosis::rule::CauseRule;
+
+macro_rules! causes {
+    ($($id:ident $file:ident,)+) => {
+        /// What costs time. Earlier kinds take idle time first: specific before general, recorded before inferred.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum CauseKind { $($id),+ }
+
+        impl CauseKind {
+            pub const ALL: &'static [CauseKind] = &[$(CauseKind::$id),+];
+
+            pub(crate) fn rule(self) -> &'static CauseRule {
+                match self { $(CauseKind::$id => &$file::RULE),+ }
+            }
+        }
+    };
+}
+
+causes! {
+    Straggler straggler,
+    Imbalance imbalance,
+    DataLoader data_loader,
+    HostAlloc host_alloc,
+    WarmUp warm_up,
+    HostPause host_pause,
+    HostLock host_lock,
+    IterationGap iteration_gap,
+    GraphLaunch graph_launch,
+    GraphPreparation graph_preparation,
+    HostSync host_sync,
+    CopyPageable copy_pageable,
+    CopySync copy_sync,
+    CopySmall copy_small,
+    HostPython host_python,
+    HostDispatch host_dispatch,
+    CommUnmatched comm_unmatched,
+    TransferQueued transfer_queued,
+    TransferBandwidth transfer_bandwidth,
+    TransferBare transfer_bare,
+    PipelineBubble pipeline_bubble,
+    StepOutlier step_outlier,
+    KernelElementwise kernel_elementwise,
+    KernelAttention kernel_attention,
+    KernelLayout kernel_layout,
+    KernelPrecision kernel_precision,
+    KernelSmall kernel_small,
+    MemoryFailed memory_failed,
+    MemoryRetry memory_retry,
+    MemoryLeak memory_leak,
+    MemoryFull memory_full,
+    MemoryUnused memory_unused,
+    InputIncomplete input_incomplete,
+    NotExplained not_explained,
+}

@@ -1,0 +1,36 @@
+//! `straggler`: a rank works longer than the others in the same steps and makes them wait.
+
+use crate::diagnosis::late::LateFacts;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LateRule};
+use crate::job::cause::DelayCause;
+use hta_base::wording::ranks::ranks_named;
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "straggler",
+    must_last: true,
+    evidence: "the test of `hta explain stragglers`",
+    owns: "S, own excess",
+    shown_by: "data/samples/gpu_ddp8",
+    family: CauseFamily::Late(LateRule { words: |late| Some((String::new(), action(late))) }),
+    ..CauseRule::LATE
+};
+
+fn action(late: &LateFacts) -> String {
+    let who = ranks_named(late.ranks);
+    match late.main {
+        Some(DelayCause::SlowDevice) => {
+            format!("check clocks, power and temperature of the device of {who}, or swap the node")
+        }
+        Some(DelayCause::SlowKernel) => format!(
+            "compare the inputs of this kernel on {who} with those of the others: shape, data, and the code that \
+             launches it"
+        ),
+        Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
+            format!("look at the host of {who}: the code named here runs longer there only")
+        }
+        Some(DelayCause::Copies) => {
+            format!("look at the copies of {who}: pinned memory, and the place of the process on its node")
+        }
+        _ => format!("compare {who} with another rank: hta diff, and hta stragglers for the causes by step"),
+    }
+}

@@ -1,0 +1,70 @@
+//! `transfer_bandwidth`: exposed transfers with less than 0.7 times the group's own 90th percentile of bus bandwidth, or
+//! of a group with less than 0.7 times the median of the groups like it.
+
+mod slow_groups;
+
+use crate::diagnosis::context::Context;
+use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
+use crate::job::Member;
+use crate::job::exposed::ExposedKind;
+use hta_base::units::Ns;
+use slow_groups::SlowGroups;
+use std::collections::HashMap;
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "transfer_bandwidth",
+    evidence: "transfer of 1 MiB and more, with less than 0.7 of the 90th percentile of bandwidth of its group, kind and \
+               size (power of two), of 10 calls or more; or calls of a group below 0.7 of the median of at least 4 \
+               groups like it (description, number and distance of members): a link, or the network of the rank in all \
+               of them",
+    owns: "F beyond the percentile",
+    shown_by: "tests/it/job/planted/transfers.rs",
+    family: CauseFamily::Transfer(TransferRule {
+        takes,
+        known,
+        filter: |key| if key == SLOW_GROUPS { String::new() } else { format!("kind = '{key}'") },
+        words,
+        ..TransferRule::DEFAULT
+    }),
+    ..CauseRule::COMMUNICATION
+};
+
+/// What the cause is about if whole groups are slow.
+const SLOW_GROUPS: &str = "slow groups";
+
+fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
+    let slow = lane.job.shared(SlowGroups::of);
+    let mut shares: HashMap<u32, (f64, Option<&'static str>)> = HashMap::new();
+    let mut out = Vec::new();
+    for (piece, (p, left)) in lane.exposed.iter().zip(left).enumerate() {
+        let Some(call) = p.call.filter(|_| p.what == ExposedKind::Transfer) else { continue };
+        let member = Member { part: lane.part, call };
+        let share = || match slow.share(lane.job, member) {
+            Some(share) => (share, Some(SLOW_GROUPS)),
+            None => (slow.excess_share(lane.job, member), None),
+        };
+        let (share, key) = *shares.entry(call).or_insert_with(share);
+        out.push(TransferShare { piece, time: (*left as f64 * share) as Ns, key });
+    }
+    out
+}
+
+fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
+    let slow = (key == SLOW_GROUPS).then(|| context.job.shared(SlowGroups::of))?;
+    Some(KnownTransfers {
+        ranks: slow.ranks.clone(),
+        gain: context.repairs.of_transfers(&slow.saved),
+        sentence: slow.sentence.clone(),
+        action: slow.action.clone(),
+    })
+}
+
+fn words(w: &TransferWords) -> (String, String) {
+    let (calls, ranks, time) = (&w.calls, w.ranks, &w.time);
+    (
+        format!("Exposed {calls} transfer slower on {ranks} than the same calls usually do: {time} longer"),
+        "compare slow and fast calls in the table collectives: protocol, topology, network interface of the group"
+            .to_string(),
+    )
+}

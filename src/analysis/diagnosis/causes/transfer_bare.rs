@@ -1,0 +1,38 @@
+//! `transfer_bare`: exposed transfers with no compute to hide them.
+
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::gain;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, CommunicationRule};
+use crate::diagnosis::trust::RecordingTrust;
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "transfer_bare",
+    confidence: Confidence::Bound,
+    evidence: "other exposed transfer",
+    owns: "F",
+    shown_by: "data/samples/gpu_ddp8",
+    family: CauseFamily::Communication(CommunicationRule {
+        part: TimePart::Transfer,
+        least_pct: 0.0,
+        gain,
+        words,
+        noun: "transfer",
+    }),
+    ..CauseRule::COMMUNICATION
+};
+
+fn gain(context: &Context, owned: Ns) -> Ns {
+    let bound = gain::of_devices(context.account, |c| c.parts.transfer).min(owned);
+    context.repairs.of_network().map_or(bound, |all| bound.min(all))
+}
+
+fn words(each: Ns, step: Ns, trust: &RecordingTrust) -> (String, String) {
+    let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
+    (
+        format!("Exposed transfers take {}{per} ({share}) that no compute hides", fmt_ns(each)),
+        "overlap by splitting work, exchange less (precision, sharding), or compute more per exchange".to_string(),
+    )
+}

@@ -1,0 +1,26 @@
+//! `warm_up`: the device idles inside launch calls that load a kernel at its first use.
+
+use crate::diagnosis::lost_words::LostWords;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule};
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "warm_up",
+    evidence: "I inside launch calls of 1 ms and longer that use their kernel for the first time",
+    owns: "that I",
+    shown_by: "tests/it/analyses/graph_ops.rs",
+    family: CauseFamily::Lost(LostRule {
+        of_host: |host, m| host.is_first_use(m).then(|| m.own()),
+        late_by: LAUNCHING,
+        words,
+        ..LostRule::HOST
+    }),
+    ..CauseRule::HOST
+};
+
+fn words(w: &LostWords) -> (String, String) {
+    (
+        format!("Kernels are loaded at their first use{}: {} inside {}", w.who(), w.idle(), w.top_name()),
+        "record after a warm-up: run some iterations before the profiler starts, as schedule(warmup=...) does"
+            .to_string(),
+    )
+}

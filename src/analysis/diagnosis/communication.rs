@@ -1,0 +1,103 @@
+//! Causes of exposed communication that is not waiting for a late rank.
+
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::exposed_lane::TransferWords;
+use crate::diagnosis::gain::OwnedTime;
+use crate::diagnosis::owners::CollectedCause;
+use crate::diagnosis::rule::{CommunicationRule, TransferRule};
+use crate::efficiency::account::PartDevice;
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use std::cmp::Reverse;
+
+impl Context<'_> {
+    /// A cause in the communication itself.
+    pub(crate) fn transfer(
+        &self,
+        (kind, rule): (CauseKind, &TransferRule),
+        key: &str,
+        found: &CollectedCause,
+    ) -> Option<Cause> {
+        let part = rule.part;
+        let members = self.members_by(&found.owned, |_| true);
+        if members.is_empty() {
+            return None;
+        }
+        let known = (rule.known)(self, key);
+        let by_replay = known.as_ref().and_then(|known| known.gain);
+        let ranks = known.as_ref().map_or(members, |known| known.ranks.clone());
+        let gain = by_replay.unwrap_or_else(|| self.bound_of_transfer(part, &found.owned));
+        let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
+        let n = self.account.steps.len().max(1) as Ns * cause.ranks.len().max(1) as Ns;
+        let time = cause.owned_part(part) / n;
+        if let Some(known) = known {
+            (cause.sentence, cause.action) = (known.sentence, known.action);
+            cause.confidence = Confidence::Interpreted;
+        } else {
+            let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));
+            let group = largest.map_or("", |((_, group), _)| group);
+            let of_group = if group.is_empty() { String::new() } else { format!(" of group {group}") };
+            let share = fmt_pct(percent(time, self.account.step_time()));
+            let time = format!("{}{} ({share})", fmt_ns(time), self.trust.per_step());
+            let words = TransferWords { calls: format!("{key}{of_group}"), ranks: &cause.rank_label, time };
+            (cause.sentence, cause.action) = (rule.words)(&words);
+        }
+        if by_replay.is_some() {
+            cause.basis = GainBasis::Replay;
+        }
+        let count: u64 = found.names.values().map(|(_, count)| count).sum();
+        let each = self.trust.per_step_and_rank();
+        cause.evidence = vec![Evidence {
+            table: "collectives",
+            filter: (rule.filter)(key),
+            words: format!("{}{each} in {} exposed pieces of {key}", fmt_ns(time), fmt_count(count)),
+        }];
+        Some(cause)
+    }
+
+    /// A step is shorter by what every device saves, and by no more than all of the network.
+    fn bound_of_transfer(&self, part: TimePart, owned: &OwnedTime) -> Ns {
+        let of = |s: usize, place: &PartDevice| owned.get(&(s, *place, part)).copied().unwrap_or(0);
+        let steps = self.account.steps.iter().enumerate();
+        let bound = steps.map(|(s, step)| step.cells.keys().map(|place| of(s, place)).min().unwrap_or(0)).sum();
+        match self.repairs.of_network() {
+            Some(all) if part == TimePart::Transfer => all.min(bound),
+            _ => bound,
+        }
+    }
+
+    /// Causes of what others leave of exposed communication; `taken` is what these own.
+    pub(crate) fn communication(&self, taken: &OwnedTime) -> Vec<Cause> {
+        let all = CauseKind::all_communication();
+        all.filter_map(|(kind, rule)| self.left_communication(kind, rule, taken)).collect()
+    }
+
+    fn left_communication(&self, kind: CauseKind, rule: &CommunicationRule, taken: &OwnedTime) -> Option<Cause> {
+        let part = rule.part;
+        let left = self.account.cells().map(|(s, place, c)| {
+            let key = (s, place, part);
+            (key, part.of(&c.parts) - taken.get(&key).unwrap_or(&0))
+        });
+        let owned: OwnedTime = left.filter(|(_, ns)| *ns > 0).collect();
+        let sum: Ns = owned.values().sum();
+        let ranks = self.members(&owned);
+        let is_small = percent(sum, self.account.all()).is_none_or(|pct| pct < rule.least_pct);
+        if ranks.is_empty() || is_small {
+            return None;
+        }
+        let gain = (rule.gain)(self, sum);
+        let mut cause = self.cause(kind, "", ranks, owned, gain);
+        let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
+        (cause.sentence, cause.action) = (rule.words)(sum / n, self.account.step_time(), self.trust);
+        cause.evidence = vec![Evidence {
+            table: "sync",
+            filter: "process_group IS NULL".to_string(),
+            words: format!("exposed {}: {}{}", rule.noun, fmt_ns(sum / n), self.trust.per_step_and_rank()),
+        }];
+        Some(cause)
+    }
+}

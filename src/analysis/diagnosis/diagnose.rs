@@ -1,0 +1,122 @@
+//! Makes the causes of a job from what each owns: with gain, trust and words, the most important first.
+
+use crate::api::{Options, Partial, rows};
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::account::JobAccount;
+use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::gain::OwnedTime;
+use crate::diagnosis::grouping::Topology;
+use crate::diagnosis::host_operators;
+use crate::diagnosis::late;
+use crate::diagnosis::memory;
+use crate::diagnosis::mix_causes;
+use crate::diagnosis::owners::{CauseKey, CollectedCause, OPEN_PCT, owners};
+use crate::diagnosis::pauses::HostPauses;
+use crate::diagnosis::repair::Repairs;
+use crate::diagnosis::rule::{CauseFamily, LostPlace};
+use crate::diagnosis::trust::{RecordingTrust, Trust};
+use crate::facts::vendor::DeviceVendor;
+use crate::job::Job;
+use crate::recording::Recording;
+use hta_base::units::{Ns, percent};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// The account of a job with the owner of every piece, and the causes.
+pub(crate) struct Diagnosis {
+    pub(crate) account: JobAccount,
+    /// The best first.
+    pub(crate) causes: Vec<Cause>,
+    pub(crate) trust: RecordingTrust,
+    pub(crate) topology: Topology,
+    /// Own time of the operators of a job without devices by name, and of all others together under the empty name, ns.
+    pub(crate) operators: BTreeMap<String, Ns>,
+    /// Ranks that may be late by chance, in words.
+    pub(crate) unproven: Vec<String>,
+}
+
+pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis {
+    let account = JobAccount::new(job, partials);
+    let trust = RecordingTrust::of(Recording::of_job(job));
+    let topology = Topology::of(job);
+    let late = late::find(job, options);
+    let mut all = owners(job, &account, &late);
+    let pauses = pauses(partials);
+    let repairs = Repairs::new(job, partials);
+    let context =
+        Context { job, account: &account, trust: &trust, topology: &topology, pauses: &pauses, repairs: &repairs };
+    let mut causes: Vec<Cause> = late.stragglers.iter().map(|s| context.straggler(s, &mut all)).collect();
+    let mut in_transfer = OwnedTime::new();
+    for ((kind, key), found) in &all {
+        causes.extend(kind.lost().and_then(|rule| context.lost((*kind, rule), key, found)));
+        if let Some(rule) = kind.transfer() {
+            causes.extend(context.transfer((*kind, rule), key, found));
+            found.owned.iter().for_each(|(cell, ns)| *in_transfer.entry(*cell).or_default() += ns);
+        }
+    }
+    causes.extend(context.communication(&in_transfer));
+    causes.extend(mix_causes::causes(&context));
+    for kind in CauseKind::ALL {
+        if let CauseFamily::Job(find) = &kind.rule().family {
+            causes.extend(find(&context, &causes, &late));
+        }
+    }
+    let is_open = |c: &Cause| {
+        percent(c.gain, account.time).is_some_and(|p| p >= OPEN_PCT)
+            || percent(c.owned_sum(), account.all()).is_some_and(|p| p >= OPEN_PCT)
+    };
+    causes.retain(|c| c.kind == CauseKind::InputIncomplete || is_open(c));
+    causes.extend(memory::causes(&context, partials));
+    for c in &mut causes {
+        if c.kind != CauseKind::InputIncomplete && c.kind.memory().is_none() {
+            c.trust = trust.of_cause(c.kind, account.steps.len());
+        }
+        if matches!(c.trust, Trust::Downgraded(_)) {
+            c.confidence = Confidence::Bound;
+        }
+    }
+    let order = |c: &Cause| {
+        // A job whose requests for memory fail has no greater trouble.
+        let first = match c.kind {
+            CauseKind::MemoryFailed => 0,
+            CauseKind::InputIncomplete => 1,
+            _ => 2,
+        };
+        // Of an engine, the gap and its owner first.
+        let serving = if c.kind.is_at(LostPlace::Iteration) { c.kind as usize } else { usize::MAX };
+        (first, serving, Reverse(c.rank_weight().round() as i64), Reverse(c.owned_sum()), c.kind, c.key.clone())
+    };
+    causes.sort_by_key(order);
+    let operators = match trust.vendor {
+        DeviceVendor::Host => host_operators::sums(partials),
+        _ => BTreeMap::new(),
+    };
+    Diagnosis { account, causes, trust, topology, operators, unproven: late.unproven }
+}
+
+/// Number and sum of the pauses, by rank.
+fn pauses(partials: &[Partial]) -> BTreeMap<u32, (u64, Ns)> {
+    let mut out: BTreeMap<u32, (u64, Ns)> = BTreeMap::new();
+    for row in rows::<HostPauses>(partials) {
+        let sum = out.entry(row.rank).or_default();
+        sum.0 += 1;
+        sum.1 += row.excess_ns;
+    }
+    out
+}
+
+impl Context<'_> {
+    fn straggler(&self, s: &late::LateRank, all: &mut BTreeMap<CauseKey, CollectedCause>) -> Cause {
+        let found = all.remove(&(CauseKind::Straggler, s.index.to_string())).unwrap_or_default();
+        let mut cause = self.cause(s.kind, &s.key, s.ranks.clone(), found.owned, s.gain);
+        cause.basis = GainBasis::Replay;
+        cause.p_value = s.p_value;
+        cause.steps = s.steps.clone();
+        cause.sentence = s.sentence.clone();
+        cause.action = s.action.clone();
+        cause.evidence = s.evidence.clone();
+        cause
+    }
+}

@@ -1,0 +1,43 @@
+//! What causes in the communication itself are found by, and the numbers of their sentences.
+
+use crate::job::Job;
+use crate::job::exposed::ExposedPiece;
+use hta_base::units::Ns;
+
+/// The exposed communication of a device of a rank.
+pub(crate) struct ExposedLane<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) part: u32,
+    /// Its calls, in order of start.
+    pub(crate) calls: &'a [u32],
+    /// In order of time.
+    pub(crate) exposed: &'a [ExposedPiece],
+}
+
+/// What a cause takes of an exposed piece.
+pub(crate) struct TransferShare {
+    /// Index of the piece.
+    pub(crate) piece: usize,
+    pub(crate) time: Ns,
+    /// What the cause is about; `None`: the kind of the call.
+    pub(crate) key: Option<&'static str>,
+}
+
+/// What is known of transfers beyond the time that they take.
+pub(crate) struct KnownTransfers {
+    /// Whose transfers they are.
+    pub(crate) ranks: Vec<u32>,
+    /// The gain by a replay of the job, ns.
+    pub(crate) gain: Option<Ns>,
+    pub(crate) sentence: String,
+    pub(crate) action: String,
+}
+
+/// The numbers of a cause in the communication itself.
+pub(crate) struct TransferWords<'a> {
+    /// What is exposed, for example ` of group pipe`.
+    pub(crate) calls: String,
+    pub(crate) ranks: &'a str,
+    /// In words.
+    pub(crate) time: String,
+}

@@ -1,0 +1,195 @@
+//! Causes of idle time, of waiting behind it, and of exposed copies.
+
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::gain::{self, OwnedTime};
+use crate::diagnosis::lost_words::{LostWords, NamedTime, shown};
+use crate::diagnosis::owners::CollectedCause;
+use crate::diagnosis::rule::{LostPlace, LostRule};
+use crate::job::delay::StepKey;
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Share of a cause's time in less than half of the steps from which these are named, percent.
+const FEW_STEPS_PCT: Ns = 80;
+
+impl Context<'_> {
+    pub(crate) fn lost(
+        &self,
+        (kind, rule): (CauseKind, &LostRule),
+        key: &str,
+        found: &CollectedCause,
+    ) -> Option<Cause> {
+        let by_replay = match rule.of_pauses {
+            Some(_) => self.repairs.of_pauses(self.job),
+            None => self.repairs.of_idle(self.job, &found.owned, rule.uses),
+        };
+        // What others wait for behind it is no time of its own: only pauses come one after the other on many ranks.
+        let parts = [TimePart::Idle, TimePart::Copies, TimePart::Synchronizing];
+        let parts = if rule.of_pauses.is_some() { &parts[..] } else { &parts[..2] };
+        let bound = || gain::of_host(self.account, kind, &found.owned, rule.saves, parts);
+        let gain = by_replay.unwrap_or_else(bound);
+        let members = self.members(&found.owned);
+        let ranks = match self.sole_rank(&found.owned) {
+            Some(rank) if members.contains(&rank) => vec![rank],
+            _ if (rule.joins_alike)(key) => self.with_alike(kind, members),
+            _ => members,
+        };
+        if ranks.is_empty() {
+            return None;
+        }
+        let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
+        if by_replay.is_some() {
+            cause.basis = GainBasis::Replay;
+        } else if self.job.parts.len() > 1 && self.account.sum(TimePart::Synchronizing) > 0 {
+            // Without a replay nobody knows what the others do meanwhile.
+            cause.confidence = Confidence::Bound;
+        }
+        let rank_label = cause.rank_label.clone();
+        let words = self.lost_words(&cause, &rank_label, key, found);
+        if !(rule.is_told)(&words) {
+            return None;
+        }
+        (cause.sentence, cause.action) = (rule.words)(&words);
+        self.name_steps(&mut cause);
+        cause.evidence = self.evidence_of_lost(kind, rule, &words);
+        (rule.finish)(self, &mut cause);
+        Some(cause)
+    }
+
+    /// The numbers of a cause, with its three largest names.
+    fn lost_words<'a>(
+        &'a self,
+        cause: &Cause,
+        rank_label: &'a str,
+        key: &'a str,
+        found: &'a CollectedCause,
+    ) -> LostWords<'a> {
+        let mut names: Vec<_> = found.names.iter().collect();
+        names.sort_by_key(|(name, (ns, _))| (Reverse(*ns), (*name).clone()));
+        let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
+        let all: Ns = names.iter().map(|(_, (ns, _))| *ns).sum();
+        let named = names.into_iter().filter(|((name, _), _)| !name.is_empty());
+        let top = named.take(3).map(|((name, detail), (ns, count))| NamedTime {
+            name,
+            detail,
+            per_step: ns / n,
+            share: percent(*ns, all).unwrap_or(0.0),
+            count: *count,
+        });
+        let all_cells = self.account.steps.len().max(1) as Ns * i64::from(self.account.devices.max(1));
+        LostWords {
+            key,
+            rank_label,
+            idle: cause.owned_part(TimePart::Idle) / n,
+            copies: cause.owned_part(TimePart::Copies) / n,
+            waits: cause.owned_part(TimePart::Synchronizing) / all_cells,
+            idle_all: self.idle_of(&cause.ranks) / n,
+            step: self.account.step_time(),
+            gain_pct: percent(cause.gain, self.account.time),
+            top: top.collect(),
+            trust: self.trust,
+        }
+    }
+
+    fn evidence_of_lost(&self, kind: CauseKind, rule: &LostRule, words: &LostWords) -> Vec<Evidence> {
+        let has_steps = self.account.steps.iter().any(|s| s.key.is_some());
+        let scope = if has_steps { "scope = 'step'" } else { "scope = 'span'" };
+        let table = if rule.place == LostPlace::Copies { "memory_copy_rules" } else { "idle_host" };
+        let per = words.trust.per_step();
+        let whole = if words.trust.has_steps { "step" } else { "recording" };
+        let mut out = vec![Evidence {
+            table: "time_account",
+            filter: format!("cause = '{}'", kind.name()),
+            words: format!(
+                "idle {} of {}{per} ({} of the {whole})",
+                fmt_ns(words.idle),
+                fmt_ns(words.idle_all),
+                fmt_pct(percent(words.idle, words.step))
+            ),
+        }];
+        let is_named = (rule.names_parts)(words);
+        out.extend(words.top.iter().filter(|_| is_named).map(|n| Evidence {
+            table,
+            filter: scope.to_string(),
+            words: format!("{}{per} in {} ({} times)", fmt_ns(n.per_step), shown(n.name), fmt_count(n.count)),
+        }));
+        out
+    }
+
+    /// Adds the ranks whose hosts do the same for as long: their devices do not wait for it only because they wait for
+    /// the first ones.
+    fn with_alike(&self, kind: CauseKind, ranks: Vec<u32>) -> Vec<u32> {
+        if ranks.is_empty() {
+            return ranks;
+        }
+        let mut times: BTreeMap<u32, Ns> = BTreeMap::new();
+        for (_, (part, _), cell) in self.account.cells() {
+            *times.entry(self.rank(part)).or_default() += cell.host_of(kind);
+        }
+        let of = |rank: &u32| times.get(rank).copied().unwrap_or(0);
+        let least = ranks.iter().map(of).max().unwrap_or(0) / 2;
+        let is_alike = |rank: &u32| ranks.binary_search(rank).is_ok() || (least > 0 && of(rank) >= least);
+        times.keys().copied().filter(is_alike).collect()
+    }
+
+    /// Whether only the first iteration after the profiler started owns time. It is not how an engine runs.
+    pub(crate) fn is_only_of_first(&self, owned: &OwnedTime) -> bool {
+        let is_first = |s: &usize| self.account.steps.get(*s).is_some_and(|step| step.key == Some(StepKey::Index(0)));
+        self.trust.has_first_iteration && owned.iter().filter(|(_, ns)| **ns > 0).all(|((s, ..), _)| is_first(s))
+    }
+
+    /// Adds number and sum of the pauses of each rank of a cause, as ranges, to its evidence.
+    pub(crate) fn add_pauses(&self, cause: &mut Cause) {
+        let of_ranks = || cause.ranks.iter().filter_map(|r| self.pauses.get(r));
+        let (counts, sums) = (of_ranks().map(|(n, _)| *n), of_ranks().map(|(_, ns)| *ns));
+        let range = |least: String, most: String| if least == most { least } else { format!("{least} to {most}") };
+        let count = range(fmt_count(counts.clone().min().unwrap_or(0)), fmt_count(counts.max().unwrap_or(0)));
+        let sum = range(fmt_ns(sums.clone().min().unwrap_or(0)), fmt_ns(sums.max().unwrap_or(0)));
+        let words = format!("{count} pauses of 1 ms and more a rank, {sum} together");
+        let filter = "excess_ns >= 1000000".to_string();
+        cause.evidence.insert(0, Evidence { table: "host_pauses", filter, words });
+    }
+
+    /// Names the steps of a cause that lies in less than half of them.
+    fn name_steps(&self, cause: &mut Cause) {
+        let n = self.account.steps.len();
+        let mut by_step: Vec<(Ns, usize)> = vec![(0, 0); n];
+        by_step.iter_mut().enumerate().for_each(|(i, of)| of.1 = i);
+        for ((s, ..), ns) in &cause.owned {
+            by_step[*s].0 += ns;
+        }
+        by_step.sort_by_key(|(ns, s)| (Reverse(*ns), *s));
+        let most = &by_step[..(n.saturating_sub(1)) / 2];
+        let usual: Ns = by_step.iter().map(|(ns, _)| *ns).sum::<Ns>() / n.max(1) as Ns;
+        let mut steps: Vec<usize> = most.iter().filter(|(ns, _)| *ns > usual).map(|(_, s)| *s).collect();
+        steps.sort_unstable();
+        let inside: Ns = most.iter().filter(|(ns, _)| *ns > usual).map(|(ns, _)| ns).sum();
+        if steps.is_empty() || inside * 100 < cause.owned_sum() * FEW_STEPS_PCT {
+            return;
+        }
+        cause.steps = steps.iter().filter_map(|s| Some(self.account.steps.get(*s)?.key?.shown())).collect();
+        let list = cause.steps.join(", ");
+        let noun = if cause.steps.len() == 1 { "step" } else { "steps" };
+        cause.sentence.push_str(&format!(", nearly all in {noun} {list} ({} of {n})", cause.steps.len()));
+    }
+
+    /// Idle time of some ranks, over steps, ns.
+    fn idle_of(&self, ranks: &[u32]) -> Ns {
+        let is_of = |part: u32| ranks.binary_search(&self.rank(part)).is_ok();
+        self.account.cells().filter(|(_, (part, _), _)| is_of(*part)).map(|(_, _, c)| c.parts.idle).sum()
+    }
+
+    /// Number of devices of some ranks, at least one.
+    pub(crate) fn devices_of(&self, ranks: &[u32]) -> Ns {
+        let is_of = |part: u32| ranks.binary_search(&self.rank(part)).is_ok();
+        // Steps that not all devices have are no steps of the account.
+        let places = self.account.steps.first().map_or(0, |s| s.cells.keys().filter(|p| is_of(p.0)).count());
+        places.max(1) as Ns
+    }
+}

@@ -1,0 +1,106 @@
+//! Events of launching threads that stand still: far longer than others of their name.
+
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, Span};
+use hta_trace::category::Class;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+table! {
+    /// Events of launching threads that stood still: self time beyond the median of their name.
+    pub(crate) struct HostPauses, HostPauseRow = "host_pauses" by "rank, ts_ns, event_id" {
+        rank;
+        event_id: u32, "", "event, as in events";
+        name: Text, "", "name of the event";
+        ts_ns: i64, "ns", "start of the event";
+        dur_ns: i64, "ns", "its length";
+        excess_ns: i64, "ns", "self time beyond the median of the name";
+    }
+}
+
+/// Largest number of pauses of a rank in the table.
+const PAUSES: usize = 1_000;
+
+/// A pause is an event whose self time exceeds the median of its name by this, ns,
+const PAUSE_MIN: Ns = 1_000_000;
+/// and is at least this many times the median.
+const PAUSE_TIMES: Ns = 20;
+/// Smallest share of the recorded time that pauses take, percent.
+const PAUSE_PCT: Ns = 2;
+/// Share of the pauses, in time, that lie in one name, or behind another thread if a lock is the reason, percent.
+pub(crate) const MOST_PCT: Ns = 80;
+
+/// An event that stood still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pause {
+    pub(crate) row: u32,
+    pub(crate) span: Span,
+    /// Self time beyond the median of the name, ns.
+    pub(crate) excess: Ns,
+}
+
+/// The time of the pauses together if it is long enough for a cause, ns.
+pub(crate) fn long_enough(trace: &RankTrace, pauses: &[Pause]) -> Option<Ns> {
+    let total: Ns = pauses.iter().map(|p| p.excess).sum();
+    (total * 100 >= trace.capture.len() * PAUSE_PCT).then_some(total)
+}
+
+/// The longest pauses, in order of time.
+pub(crate) fn table(trace: &RankTrace, pauses: &[Pause]) -> Batch {
+    let mut longest: Vec<&Pause> = pauses.iter().collect();
+    longest.sort_by_key(|p| (Reverse(p.excess), p.row));
+    longest.truncate(PAUSES);
+    longest.sort_by_key(|p| (p.span.start, p.row));
+    let mut table = HostPauses::default();
+    for p in longest {
+        table.push(HostPauseRow {
+            rank: trace.rank,
+            event_id: p.row,
+            name: trace.name(p.row),
+            ts_ns: p.span.start,
+            dur_ns: p.span.len(),
+            excess_ns: p.excess,
+        });
+    }
+    table.finish()
+}
+
+/// Events of the threads that stood still, in order of time, but for those that wait for the device. The first event of
+/// a name is none, because it may have to load code.
+pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32>) -> Vec<Pause> {
+    let mut by_name: BTreeMap<StrId, Vec<u32>> = BTreeMap::new();
+    for (_, rows) in trace.host_rows().iter().filter(|(lane, _)| lanes.contains(lane)) {
+        for &row in rows {
+            // A frame that takes long runs code of its own.
+            let is_kind = matches!(trace.classes[row as usize], Class::HostOp | Class::Runtime);
+            if is_kind && !waits.contains(&row) {
+                by_name.entry(trace.columns.name(row as usize)).or_default().push(row);
+            }
+        }
+    }
+    let own = |row: u32| trace.stacks.self_ns(row).unwrap_or(0);
+    let mut out = Vec::new();
+    for rows in by_name.values() {
+        let longest = rows.iter().map(|r| own(*r)).max().unwrap_or(0);
+        if longest < PAUSE_MIN {
+            continue;
+        }
+        let mut times: Vec<Ns> = rows.iter().map(|r| own(*r)).collect();
+        times.sort_unstable();
+        let middle = times[(times.len() - 1) / 2];
+        // Where most events of a name stand still, the fastest ones show how long it takes.
+        let median = if middle < PAUSE_MIN { middle } else { times[(times.len() - 1) / 10] };
+        let first = rows.iter().map(|r| trace.span(*r).start).min();
+        for &row in rows {
+            let (self_time, span) = (own(row), trace.span(row));
+            if self_time - median >= PAUSE_MIN && self_time >= PAUSE_TIMES * median && Some(span.start) != first {
+                out.push(Pause { row, span, excess: self_time - median });
+            }
+        }
+    }
+    out.sort_unstable_by_key(|p| (p.span.start, p.row));
+    out
+}

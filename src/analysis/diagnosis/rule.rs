@@ -1,0 +1,290 @@
+//! What a cause declares. Causes of one family are found, sized and told in the same way, and differ in the fields of
+//! the family.
+
+use crate::copies::copy::Copy;
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::account::{RepairTime, TimePart};
+use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::compute::ComputeKernel;
+use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
+use crate::diagnosis::host::{HostMoment, HostSide};
+use crate::diagnosis::kernel_facts::KernelFacts;
+use crate::diagnosis::late::{LateFacts, LateRanks};
+use crate::diagnosis::lost_words::LostWords;
+use crate::diagnosis::mix_words::MixWords;
+use crate::diagnosis::threat::{MemoryFacts, Threat};
+use crate::diagnosis::trust::RecordingTrust;
+use crate::facts::iterations::DeviceIteration;
+use crate::facts::vendor::DeviceVendor;
+use crate::job::TimeUse;
+use crate::recording::capability::Capability;
+use hta_base::units::{Ns, Span};
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::strings::StrId;
+
+/// A cause.
+pub(crate) struct CauseRule {
+    /// As in the tables.
+    pub(crate) name: &'static str,
+    /// Confidence with the best evidence.
+    pub(crate) confidence: Confidence,
+    /// What it rests on.
+    pub(crate) needs: &'static [Capability],
+    /// Whether it matters only if it lasts, which one step cannot tell.
+    pub(crate) must_last: bool,
+    /// Whether it is a fact, however far its gain is only a bound.
+    pub(crate) is_fact: bool,
+    pub(crate) family: CauseFamily,
+    /// When it holds, and (next field) which time it owns, for the page of `hta explain`.
+    pub(crate) evidence: &'static str,
+    pub(crate) owns: &'static str,
+    /// A trace of this repository that has it, or the tests that make one; empty if only traces of third parties do.
+    pub(crate) shown_by: &'static str,
+}
+
+impl CauseRule {
+    pub(crate) const DEFAULT: CauseRule = CauseRule {
+        name: "",
+        confidence: Confidence::Measured,
+        needs: &[],
+        must_last: false,
+        is_fact: false,
+        family: CauseFamily::NoOwner,
+        evidence: "",
+        owns: "",
+        shown_by: "",
+    };
+    pub(crate) const LATE: CauseRule = CauseRule { needs: &[Capability::Ranks], ..CauseRule::DEFAULT };
+    pub(crate) const HOST: CauseRule = CauseRule { needs: &[Capability::Idle, Capability::Host], ..CauseRule::DEFAULT };
+    pub(crate) const COMMUNICATION: CauseRule = CauseRule { needs: &[Capability::Transfer], ..CauseRule::DEFAULT };
+    pub(crate) const KERNELS: CauseRule =
+        CauseRule { needs: &[Capability::DeviceTime], owns: "part of U", ..CauseRule::DEFAULT };
+    pub(crate) const MEMORY: CauseRule =
+        CauseRule { needs: &[Capability::Memory], owns: "nothing", ..CauseRule::DEFAULT };
+}
+
+pub(crate) enum CauseFamily {
+    /// A rank makes the others wait.
+    Late(LateRule),
+    /// Idle time of a device, waiting behind it, and exposed copies.
+    Lost(LostRule),
+    /// Exposed communication by the call that runs.
+    Transfer(TransferRule),
+    /// What the others leave of exposed communication.
+    Communication(CommunicationRule),
+    /// Useful time in a mix of kernels that could take less.
+    Kernels(KernelRule),
+    /// Memory, which owns no time.
+    Memory(MemoryRule),
+    /// What is seen in the job as a whole, after all other causes of time.
+    Job(fn(&Context, &[Cause], &LateRanks) -> Option<Cause>),
+    /// Time that nothing owns.
+    NoOwner,
+}
+
+/// Of the causes of this family the last one that holds is that of a late rank.
+pub(crate) struct LateRule {
+    /// What follows in the sentence when a rank is late, and what to do; `None` if the rank is not late for this cause.
+    pub(crate) words: fn(&LateFacts) -> Option<(String, String)>,
+}
+
+/// Where lost time comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LostPlace {
+    Host,
+    /// Iterations of an inference engine. These causes come first, in their order.
+    Iteration,
+    Copies,
+}
+
+pub(crate) struct LostRule {
+    pub(crate) place: LostPlace,
+    /// If a device idles in a moment of its host and the cause owns that: the name that the cause is about, and the event
+    /// that stands for it, `u32::MAX` for none. The first kind that takes a moment owns it.
+    pub(crate) of_host: fn(&HostSide, &HostMoment) -> Option<(StrId, u32)>,
+    /// Whether a copy is one of the cause. The first kind that takes it owns it.
+    pub(crate) of_copy: fn(&Copy) -> bool,
+    /// Stretches of an iteration of a device, up to the next one, in which idle time is of the cause.
+    pub(crate) of_iteration: fn(&RankTrace, &DeviceIteration, Option<&DeviceIteration>) -> Vec<Span>,
+    /// If the pauses of the launching threads, of so many ns, are of the cause: the name that it is about. The last kind
+    /// that takes them owns them.
+    pub(crate) of_pauses: Option<fn(&HostSide, Ns) -> Option<StrId>>,
+    /// What tells causes of this kind apart, from the name that a piece of lost time is about.
+    pub(crate) key: fn(&str) -> &str,
+    /// Uses of an idle device that a replay does without if the cause is repaired; `None`: any.
+    pub(crate) uses: Option<&'static [TimeUse]>,
+    /// Uses of an idle device that make a rank late which does the same for longer than others.
+    pub(crate) late_by: &'static [TimeUse],
+    /// Host time that a repair saves, from the time that the host does this, and the idle time that the cause owns, ns.
+    pub(crate) saves: fn(Ns, Ns) -> Ns,
+    /// Whether ranks belong to a cause of this key whose hosts do the same, but whose devices do not wait for it.
+    pub(crate) joins_alike: fn(&str) -> bool,
+    pub(crate) is_told: fn(&LostWords) -> bool,
+    /// The sentence, and what to do.
+    pub(crate) words: fn(&LostWords) -> (String, String),
+    /// Whether the largest names are evidence.
+    pub(crate) names_parts: fn(&LostWords) -> bool,
+    /// Changes what is particular about a cause that is told.
+    pub(crate) finish: fn(&Context, &mut Cause),
+    /// Its colour on the time axis of the page, one of those of kinds of spans.
+    pub(crate) tint: Option<u8>,
+}
+
+/// What a host does that launches work.
+pub(crate) const LAUNCHING: &[TimeUse] =
+    &[TimeUse::Operator, TimeUse::CommunicationOperator, TimeUse::LaunchCall, TimeUse::RuntimeCall];
+
+/// Smallest gain of a cause in the iterations of an inference engine, percent of the time of the job.
+const ITERATION_PCT: f64 = 5.0;
+
+impl LostRule {
+    pub(crate) const HOST: LostRule = LostRule {
+        place: LostPlace::Host,
+        of_host: |_, _| None,
+        of_copy: |_| false,
+        of_iteration: |_, _, _| Vec::new(),
+        of_pauses: None,
+        key: |_| "",
+        uses: None,
+        late_by: &[],
+        saves: |own, idle| own.max(idle),
+        joins_alike: |_| true,
+        // Without a device nothing waits for launches; only code that can be named is a cause.
+        is_told: |w| w.trust.vendor != DeviceVendor::Host,
+        words: |_| (String::new(), String::new()),
+        names_parts: |_| true,
+        finish: |_, _| {},
+        tint: None,
+    };
+    pub(crate) const ITERATION: LostRule = LostRule {
+        place: LostPlace::Iteration,
+        is_told: |w| w.trust.vendor != DeviceVendor::Host && w.gain_pct.is_some_and(|pct| pct >= ITERATION_PCT),
+        finish: |context, cause| {
+            if context.is_only_of_first(&cause.owned) {
+                cause.sentence.push_str(" (first iteration after the profiler started)");
+            }
+        },
+        ..LostRule::HOST
+    };
+    pub(crate) const COPIES: LostRule =
+        LostRule { place: LostPlace::Copies, joins_alike: |_| false, tint: Some(7), ..LostRule::HOST };
+}
+
+pub(crate) struct TransferRule {
+    /// The part of a step's time that it owns.
+    pub(crate) part: TimePart,
+    /// How much of the exposed pieces of a lane it takes, of which earlier kinds left so much, ns.
+    pub(crate) takes: fn(&ExposedLane, &[Ns]) -> Vec<TransferShare>,
+    /// What is known of the transfers of a key beyond the time that they take.
+    pub(crate) known: fn(&Context, &str) -> Option<KnownTransfers>,
+    /// The calls of a key in the table `collectives`, as a condition.
+    pub(crate) filter: fn(&str) -> String,
+    pub(crate) words: fn(&TransferWords) -> (String, String),
+}
+
+impl TransferRule {
+    pub(crate) const DEFAULT: TransferRule = TransferRule {
+        part: TimePart::Transfer,
+        takes: |_, _| Vec::new(),
+        known: |_, _| None,
+        filter: |key| format!("kind = '{key}'"),
+        words: |_| (String::new(), String::new()),
+    };
+}
+
+pub(crate) struct CommunicationRule {
+    pub(crate) part: TimePart,
+    /// Smallest share of the time of all devices, percent.
+    pub(crate) least_pct: f64,
+    /// The gain, from the time that the cause owns, ns.
+    pub(crate) gain: fn(&Context, Ns) -> Ns,
+    /// The sentence and what to do, from the time of a step and device, that of a step, and what was recorded.
+    pub(crate) words: fn(Ns, Ns, &RecordingTrust) -> (String, String),
+    /// What is exposed, in the evidence.
+    pub(crate) noun: &'static str,
+}
+
+pub(crate) struct KernelRule {
+    /// Kernels that the repair is about, by their place, with what each takes afterwards, ns; `None` if not known.
+    pub(crate) kernels: fn(&KernelFacts, &[ComputeKernel]) -> Vec<(usize, Option<Ns>)>,
+    /// Smallest share of compute time, percent.
+    pub(crate) least_pct: f64,
+    /// What else must be so.
+    pub(crate) holds: fn(&Context, &RepairTime) -> bool,
+    /// How many times as fast kernels become that cannot be compared with a peak.
+    pub(crate) assumed_factor: f64,
+    /// How the gain is found if the new times are known.
+    pub(crate) basis: GainBasis,
+    pub(crate) words: fn(&MixWords) -> (String, String),
+    /// What the kernels take afterwards, for the page of `hta explain`.
+    pub(crate) new_time: &'static str,
+}
+
+pub(crate) struct MemoryRule {
+    pub(crate) threats: fn(&MemoryFacts) -> Vec<Threat>,
+    pub(crate) action: &'static str,
+    /// Where the evidence stands: table, and (next field) the condition beside the device.
+    pub(crate) table: &'static str,
+    pub(crate) condition: &'static str,
+}
+
+macro_rules! families {
+    ($($(#[doc = $doc:literal])+ $family:ident $rule:ident: $one:ident, $all:ident;)+) => {
+        impl CauseKind {
+            $($(#[doc = $doc])+
+            pub(crate) fn $one(self) -> Option<&'static $rule> {
+                match &self.rule().family {
+                    CauseFamily::$family(rule) => Some(rule),
+                    _ => None,
+                }
+            }
+
+            pub(crate) fn $all() -> impl DoubleEndedIterator<Item = (CauseKind, &'static $rule)> {
+                Self::ALL.iter().filter_map(|kind| Some((*kind, kind.$one()?)))
+            })+
+        }
+    };
+}
+
+families! {
+    /// The rule of a cause of late ranks.
+    Late LateRule: late, all_late;
+    /// The rule of a cause of idle time or exposed copies.
+    Lost LostRule: lost, all_lost;
+    /// The rule of a cause in the communication itself.
+    Transfer TransferRule: transfer, all_transfer;
+    /// The rule of a cause of what is left of exposed communication.
+    Communication CommunicationRule: communication, all_communication;
+    /// The rule of a cause in the mix of kernels, which owns useful time.
+    Kernels KernelRule: kernels, all_kernels;
+    /// The rule of a cause about memory, which owns no time.
+    Memory MemoryRule: memory, all_memory;
+}
+
+impl CauseKind {
+    /// As in the tables.
+    pub fn name(self) -> &'static str {
+        self.rule().name
+    }
+
+    pub fn named(name: &str) -> Option<CauseKind> {
+        Self::ALL.iter().copied().find(|k| k.name() == name)
+    }
+
+    /// A trace of the repository that has such a cause, or the tests that make one; empty if there is none.
+    pub fn shown_by(self) -> &'static str {
+        self.rule().shown_by
+    }
+
+    /// The colour of such a cause on the time axis of the page; `None` if it has no place there.
+    pub fn tint(self) -> Option<u8> {
+        self.lost()?.tint
+    }
+
+    /// The place of the lost time of such a cause.
+    pub(crate) fn is_at(self, place: LostPlace) -> bool {
+        self.lost().is_some_and(|rule| rule.place == place)
+    }
+}

@@ -1,0 +1,198 @@
+//! The tables of the diagnosis.
+
+use crate::diagnosis::CauseKind;
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::cause::Cause;
+use crate::diagnosis::diagnose::Diagnosis;
+use crate::diagnosis::trust::Trust;
+use crate::diagnosis::verdict::finding_id;
+use crate::job::Job;
+use crate::job::delay::StepKey;
+use crate::verdict::JobVerdict;
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, percent};
+
+table! {
+    /// Causes of lost time and of trouble with memory, the most important first, and what no cause owns. A cause of lost time is a row from 1 % of the job's time on.
+    pub struct Findings, FindingRow = "findings" by "position" {
+        position: u32, "", "place in the order of importance, from 1";
+        finding_id: Text, "", "stable name of the cause: the same in every run that has it";
+        kind: Text, "", "kind of cause (see hta explain diagnosis)";
+        key: Text, "", "what it is about: a kernel, frame, call; empty if the kind says all";
+        scope: Text, "", "all, local_rank, host or rank";
+        ranks: Text, "", "its ranks, separated by commas";
+        rank_label: Text, "", "its ranks in words";
+        step_labels: Text, "", "its steps, separated by commas; empty: all";
+        recoverable_ns: i64, "ns", "gain over all steps if only this cause is repaired";
+        recoverable_pct: Option<f64>, "%", "of the job's time";
+        basis: Text, "", "replay, bound, roofline or assumed: how the gain was found";
+        owned_ns: i64, "ns", "lost time of all devices that it owns";
+        useful_ns: i64, "ns", "useful time of all devices that it owns (causes in the mix of kernels)";
+        share_pct: Option<f64>, "%", "owned time, of the time of all devices";
+        bytes: Option<i64>, "bytes", "memory that a cause about memory is about, on its worst rank: the largest failed request, growth of the median step, the peak, or what is unused; null for causes of time";
+        confidence: Text, "", "A measured, B by interpretation, C only a bound";
+        p_value: Option<f64>, "", "of the test for stragglers";
+        trust: Text, "", "ok, downgraded or withheld";
+        trust_reason: Option<Text>, "", "why it is not ok";
+        sentence: Text, "", "the cause in words";
+        action: Text, "", "what to do";
+    }
+}
+
+table! {
+    /// The diagnosis in two lines.
+    pub struct VerdictTable, VerdictRow = "verdict" by "line" {
+        line: u32, "", "1: the first cause with its gain; 2: efficiency, next causes, trust";
+        text: Text, "", "the line, at most 200 characters";
+    }
+}
+
+table! {
+    /// Numbers that support a cause, and the rows of other tables in which they stand.
+    pub struct FindingEvidence, FindingEvidenceRow = "finding_evidence" by "finding_id, position" {
+        finding_id: Text, "", "the cause, as in findings";
+        position: u32, "", "from 1";
+        evidence_table: Text, "", "table";
+        filter: Text, "", "condition for its rows, in SQL";
+        words: Text, "", "the number, in words";
+    }
+}
+
+table! {
+    /// The time of every device and step by part and owner. Over owners and parts, ns adds up to the step's time; over the parts but u, to what is lost.
+    pub struct TimeAccount, TimeAccountRow = "time_account" by "rank, device, step, part, cause" {
+        rank; device;
+        step: Option<u32>, "", "index of the step in time, for steps without a number";
+        step_label;
+        part: Text, "", "u useful, s synchronizing, f transfer, n unmatched, m exposed copies, i idle, d deficit";
+        cause: Option<Text>, "", "kind of the owner, or not_explained; null: useful time";
+        finding_id: Option<Text>, "", "the owner, as in findings; null if it is not a finding";
+        time_ns: i64, "ns", "time";
+    }
+}
+
+pub(super) fn lines(told: &JobVerdict) -> Batch {
+    let mut table = VerdictTable::default();
+    for (line, text) in (1u32..).zip(&told.lines).filter(|(_, text)| !text.is_empty()) {
+        table.push(VerdictRow { line, text });
+    }
+    table.finish()
+}
+
+pub(super) fn finding_tables(found: &Diagnosis) -> (Batch, Batch) {
+    let (mut table, mut evidence) = (Findings::default(), FindingEvidence::default());
+    let account = &found.account;
+    for (position, c) in (1u32..).zip(&found.causes) {
+        let id = finding_id(c);
+        let list: Vec<String> = c.ranks.iter().map(u32::to_string).collect();
+        table.push(FindingRow {
+            position,
+            finding_id: &id,
+            kind: c.kind.name(),
+            key: &c.key,
+            scope: c.scope.name(),
+            ranks: &list.join(","),
+            rank_label: &c.rank_label,
+            step_labels: &c.steps.join(","),
+            recoverable_ns: c.gain,
+            recoverable_pct: percent(c.gain, account.time),
+            basis: c.basis.name(),
+            owned_ns: c.owned_sum(),
+            useful_ns: c.useful,
+            share_pct: percent(c.owned_sum(), account.all()),
+            bytes: c.bytes,
+            confidence: c.confidence.name(),
+            p_value: c.p_value,
+            trust: c.trust.name(),
+            trust_reason: c.trust.reason(),
+            sentence: &c.sentence,
+            action: &c.action,
+        });
+        for (position, e) in (1u32..).zip(&c.evidence) {
+            evidence.push(FindingEvidenceRow {
+                finding_id: &id,
+                position,
+                evidence_table: e.table,
+                filter: &e.filter,
+                words: &e.words,
+            });
+        }
+    }
+    if !account.steps.is_empty() {
+        table.push(not_explained(found));
+    }
+    (table.finish(), evidence.finish())
+}
+
+/// The row of what no cause owns.
+fn not_explained(found: &Diagnosis) -> FindingRow<'static> {
+    let account = &found.account;
+    let lost = account.all() - account.sum(TimePart::Useful);
+    let owned: Ns = found.causes.iter().filter(|c| c.kind.kernels().is_none()).map(Cause::owned_sum).sum();
+    FindingRow {
+        position: found.causes.len() as u32 + 1,
+        finding_id: CauseKind::NotExplained.name(),
+        kind: CauseKind::NotExplained.name(),
+        key: "",
+        scope: "all",
+        ranks: "",
+        rank_label: "",
+        step_labels: "",
+        recoverable_ns: 0,
+        recoverable_pct: None,
+        basis: "bound",
+        owned_ns: lost - owned,
+        useful_ns: 0,
+        share_pct: percent(lost - owned, account.all()),
+        bytes: None,
+        confidence: CauseKind::NotExplained.rule().confidence.name(),
+        p_value: None,
+        trust: Trust::Ok.name(),
+        trust_reason: None,
+        sentence: "Lost time that no rule assigns to a cause",
+        action: "",
+    }
+}
+
+pub(super) fn time_account(found: &Diagnosis, job: &Job) -> Batch {
+    let mut table = TimeAccount::default();
+    let ids: Vec<String> = found.causes.iter().map(finding_id).collect();
+    // Rank, device, step and part; the cause that owns it.
+    type Piece = ((u32, Option<i64>, usize, TimePart), Option<usize>, Ns);
+    let mut rows: Vec<Piece> = Vec::new();
+    for (s, (part, device), cell) in found.account.cells() {
+        let rank = job.parts[part as usize].rank;
+        for time_part in TimePart::ALL {
+            let all = time_part.of(&cell.parts);
+            let place = (rank, device, s, time_part);
+            let mut rest = all;
+            for (i, c) in found.causes.iter().enumerate() {
+                let ns = c.owned.get(&(s, (part, device), time_part)).copied().unwrap_or(0);
+                if ns > 0 {
+                    rows.push((place, Some(i), ns));
+                    rest -= ns;
+                }
+            }
+            if rest != 0 || all == 0 && time_part == TimePart::Useful {
+                rows.push((place, None, rest));
+            }
+        }
+    }
+    rows.sort_by_key(|(place, cause, _)| (*place, *cause));
+    for ((rank, device, s, part), cause, ns) in rows {
+        let (step, step_label) = StepKey::cells(found.account.steps[s].key);
+        let owner = cause.map_or(CauseKind::NotExplained, |i| found.causes[i].kind);
+        table.push(TimeAccountRow {
+            rank,
+            device,
+            step,
+            step_label,
+            part: part.name(),
+            cause: (part != TimePart::Useful).then(|| owner.name()),
+            finding_id: cause.and_then(|i| ids.get(i)).map(String::as_str),
+            time_ns: ns,
+        });
+    }
+    table.finish()
+}
