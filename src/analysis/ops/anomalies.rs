@@ -67,17 +67,6 @@ impl Anomaly {
         }
     }
 
-    /// Advice for the user.
-    pub(crate) fn advice(self) -> &'static str {
-        match self {
-            Anomaly::Item => "keep the value on the GPU, or read it every few steps",
-            Anomaly::Nonzero => "masks and torch.where need no size on the host",
-            Anomaly::PageableCopy => "pin the memory and copy with non_blocking=True",
-            Anomaly::Synchronize => "see who asks for it, and whether the loop needs it",
-            Anomaly::Allocation => "the caching allocator should have its memory after the first step",
-        }
-    }
-
     fn of_op(name: &str) -> Option<Anomaly> {
         match name {
             "aten::item" | "aten::_local_scalar_dense" => Some(Anomaly::Item),

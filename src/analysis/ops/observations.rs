@@ -96,12 +96,11 @@ fn anomalies(partials: &[Partial]) -> Vec<(Ns, String)> {
         let name = most.map_or("", |s| s.key[1]);
         let part = if of_kind.len() == 1 { "" } else { "the largest part " };
         let sentence = format!(
-            "{}: {}, {part}`{name}`; {} of a step on the host ({}): {}",
+            "{}: {}, {part}`{name}`; {} of a step on the host ({})",
             kind.what(),
             per_step(count, steps),
             fmt_ns(host / steps),
-            fmt_pct(share),
-            kind.advice()
+            fmt_pct(share)
         );
         all.push((host, sentence));
     }
