@@ -30,7 +30,7 @@
 //! - `hta-read`: [`files`] on disk and objects in stores; [`mod@error`]s, which name the file and the place; [`read`],
 //!   trace files to columns, one folder per format. It can be used without the rest.
 //! - `hta-analysis`: facts about one rank that several analyses need; [`job`], ranks joined; [`recording`], what was
-//!   recorded and what may be said from it; [`analysis`], one folder per analysis; [`snapshot`], memory snapshots;
+//!   recorded and what may be said from it; [`analysis`], one folder per analysis, and in that of memory its dumps;
 //!   [`diagnosis`], causes and verdict; [`registry`], the list of analyses.
 //! - `hta-compat`: [`compat`], answers in the definitions of other tools and of a paper, each an analysis of its own.
 //! - `hta-results`: [`store`], what ranks leave; [`run`], the pipeline from files to answers within a memory limit;
@@ -78,7 +78,7 @@ pub mod cli;
 pub mod mcp;
 pub mod overlay;
 
-pub use hta_analysis::{self as analysis, diagnosis, job, recording, registry, snapshot};
+pub use hta_analysis::{self as analysis, diagnosis, job, memory::snapshot, recording, registry};
 pub use hta_base::{health, table, units};
 pub use hta_compat as compat;
 pub use hta_read::{self as read, error, files};

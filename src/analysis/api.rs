@@ -254,6 +254,8 @@ pub struct About {
     pub takes_groups: bool,
     /// What its sentences rest on. Where the recording does not carry it, they are left out, and the reason is printed.
     pub needs: &'static [Capability],
+    /// Whether it answers for dumps of memory, which have no events. Of a set of dumps no other analysis is asked.
+    pub reads_dumps: bool,
     /// Whether the analysis compares ranks. Ranks are joined only if an analysis needs it.
     pub joins_ranks: bool,
     /// True if the analysis uses the joined job when there is more than one rank.
@@ -276,6 +278,7 @@ impl About {
         takes_steps: true,
         takes_groups: false,
         needs: &[],
+        reads_dumps: false,
         joins_ranks: false,
         joins_peers: false,
     };

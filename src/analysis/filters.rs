@@ -107,11 +107,10 @@ fn notes(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Option
         let is_hit = is_hit.unwrap_or_else(|| there.iter().any(fits));
         out.push(FilterNote::new(setting.flag, text, is_hit, || there));
     }
-    for setting in [&memory::DEVICE, &memory::AT] {
+    for setting in memory::SELECTING.iter().filter(|setting| settings.is_given(setting)) {
         let Some(text) = settings.text(setting) else { continue };
-        if let Some(is_hit) = analyses.iter().find_map(|a| a.selects(trace, setting, text)) {
-            let there = || if setting == &memory::DEVICE { memory::devices_of(trace) } else { Vec::new() };
-            out.push(FilterNote::new(setting.flag, text, is_hit, there));
+        if let Some((is_hit, there)) = memory::selects(trace, setting, text) {
+            out.push(FilterNote::new(setting.flag, text, is_hit, || there));
         }
     }
     out
@@ -144,9 +143,9 @@ fn names(trace: &RankTrace, class: Class) -> Vec<String> {
 
 /// Whether any filter was given.
 pub fn has_any(options: &Options) -> bool {
-    let own =
-        [critical_path::ANNOTATION, annotations::MATCH, patterns::OP, patterns::OP_GLOB, memory::DEVICE, memory::AT];
-    options.model.steps.is_some() || own.iter().any(|s| options.settings.is_given(s))
+    let own = [critical_path::ANNOTATION, annotations::MATCH, patterns::OP, patterns::OP_GLOB];
+    let mut own = own.iter().chain(&memory::SELECTING);
+    options.model.steps.is_some() || own.any(|s| options.settings.is_given(s))
 }
 
 /// Checks the notes of all ranks. Inventories are read one by one until each filter has selected something.
@@ -204,6 +203,10 @@ fn nothing(option: &str, value: String, there: &[String]) -> SetError {
         "--match" => ("--match", "annotation"),
         "--op" => ("--op", "operator"),
         "--group" => ("--group", "process group"),
+        "--device" => ("--device", "device"),
+        "--at" => ("--at", "moment"),
+        "--by" => ("--by", "kind of holder"),
+        "--steps-by" => ("--steps-by", "annotation"),
         _ => ("--op-glob", "operator"),
     };
     let found = match (there, there.len() > LISTED) {

@@ -29,7 +29,6 @@ pub mod queue;
 pub mod recording;
 pub mod registry;
 pub mod settings;
-pub mod snapshot;
 pub mod stacks;
 pub mod steps;
 pub mod stragglers;

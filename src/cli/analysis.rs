@@ -12,13 +12,15 @@ use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use hta_analysis::api::{Analysis, Options, Output, Wanted};
 use hta_analysis::filters;
+use hta_analysis::memory;
 use hta_analysis::ops::COLUMNS;
 use hta_analysis::registry::find;
 use hta_analysis::settings::{Setting, ValueType};
 use hta_base::table::schema::{Batch, TableSpec};
 use hta_compat as compat;
 use hta_read::error::SetError;
-use hta_read::files::{Location, Stores};
+use hta_read::files::Stores;
+use hta_read::input::Input;
 use hta_results::output::text;
 use hta_results::output::unfinished::write;
 use hta_results::run::{Request, RowSink, run as run_pipeline};
@@ -141,27 +143,12 @@ pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) 
     Ok(())
 }
 
-/// What other files than traces gave, to be written together with what the traces give.
-#[derive(Default)]
-pub struct Beside {
-    /// These files, which are no traces.
-    pub files: Vec<Location>,
-    /// Rows of the chosen table.
-    pub batches: Vec<Batch>,
-    /// The text report.
-    pub text: String,
-    pub exit: Exit,
-}
-
-pub fn run(stem: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
-    run_beside(stem, matches, Beside::default(), stores)
-}
-
-/// Runs an analysis on the traces among the inputs.
+/// Runs an analysis on the inputs. Of traces and dumps of memory one report follows the other, and the rows of one table
+/// are told apart by the column `source`.
 ///
 /// # Errors
-/// When an option cannot be used, no trace can be read or nothing can be written.
-pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside, stores: &Stores) -> anyhow::Result<Exit> {
+/// When an option cannot be used, nothing can be read or nothing can be written.
+pub fn run(stem: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let analysis = find(stem).with_context(|| format!("cannot find the analysis `{stem}`"))?;
     let args = &AnalysisArgs::from_arg_matches(matches)?;
     let mut options = args.traces.options(stores)?;
@@ -182,42 +169,55 @@ pub fn run_beside(stem: &str, matches: &ArgMatches, beside: Beside, stores: &Sto
     options.wanted = Wanted::Only(table.name);
     let mut traces = args.traces.traces(stores)?;
     args.capture.choose(&mut traces.inputs, args.traces.common.load(false, false))?;
-    traces.inputs.retain(|input| !beside.files.contains(&input.path));
     args.output.allow(&traces.guarded)?;
     for file in analyses.iter().flat_map(|a| a.about().settings).filter(|s| s.kind == ValueType::OutputFile) {
         let path = options.settings.text(file).map(Path::new);
         path.map_or(Ok(()), |path| traces.guarded.allow_file(path))?;
     }
-    let request = Request {
-        inputs: &traces.inputs,
-        analyses: &analyses,
-        options: &options,
-        load: args.traces.common.load(analyses.iter().any(|a| a.reads_event_args(&options)), false),
-        ranks: args.traces.common.ranks.ranges(),
-    };
-    let keep = PrintedRows { table, is_text: args.output.is_text(), rows: Mutex::default() };
-    let outcome = args.traces.common.threads.run(|| run_pipeline(&request, &keep, &Bar::default()))??;
-    filters::check_pattern(&outcome.inventory)?;
-    warn(&outcome.refused);
-    if args.traces.common.strict.refuses(&outcome) {
-        return Ok(Exit::Nothing);
+    let reads_dumps = analyses.iter().any(|a| a.about().reads_dumps);
+    let sets = if reads_dumps { traces.by_kind() } else { vec![std::mem::take(&mut traces.inputs)] };
+    if reads_dumps && !sets.iter().flatten().any(Input::is_dump) {
+        memory::refuse_without_dumps(&options.settings)?;
     }
-    let mut batches = beside.batches;
-    batches.extend(keep.rows.into_inner().unwrap_or_default());
-    let reduced = outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
-    batches.extend(reduced.cloned());
-    for file in outcome.outputs.iter().flat_map(|(_, o)| &o.files) {
-        write(Path::new(&file.path), file.text.as_bytes()).with_context(|| format!("cannot write {}", file.path))?;
+    if sets.len() > 1 {
+        memory::refuse_one_file(&options.settings)?;
     }
-    args.output.write(table, &batches, || match outcome.outputs.first().and_then(|(_, o)| o.raw.as_ref()) {
-        Some(raw) => beside.text + raw,
-        None if beside.text.is_empty() => text::one_analysis(&outcome, width()),
-        None => beside.text + "\n" + &text::one_analysis(&outcome, width()),
-    })?;
-    if args.output.is_text() {
-        for line in text::loss_lines(&outcome) {
-            note(&line);
+    let (mut batches, mut report, mut lost, mut exit) = (Vec::new(), String::new(), Vec::new(), Exit::Done);
+    for inputs in &sets {
+        let request = Request {
+            inputs,
+            analyses: &analyses,
+            options: &options,
+            load: args.traces.common.load(analyses.iter().any(|a| a.reads_event_args(&options)), false),
+            ranks: args.traces.common.ranks.ranges(),
+        };
+        let keep = PrintedRows { table, is_text: args.output.is_text(), rows: Mutex::default() };
+        let outcome = args.traces.common.threads.run(|| run_pipeline(&request, &keep, &Bar::default()))??;
+        filters::check_pattern(&outcome.inventory)?;
+        warn(&outcome.refused);
+        if args.traces.common.strict.refuses(&outcome) {
+            return Ok(Exit::Nothing);
+        }
+        batches.extend(keep.rows.into_inner().unwrap_or_default());
+        let reduced = outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
+        batches.extend(reduced.cloned());
+        for file in outcome.outputs.iter().flat_map(|(_, o)| &o.files) {
+            write(Path::new(&file.path), file.text.as_bytes())
+                .with_context(|| format!("cannot write {}", file.path))?;
+        }
+        if args.output.is_text() {
+            match outcome.outputs.first().and_then(|(_, o)| o.raw.as_ref()) {
+                Some(raw) => report.push_str(raw),
+                None if report.is_empty() => report = text::one_analysis(&outcome, width()),
+                None => report = report + "\n" + &text::one_analysis(&outcome, width()),
+            }
+            lost.extend(text::loss_lines(&outcome));
+        }
+        if outcome.has_loss() {
+            exit = Exit::Partly;
         }
     }
-    Ok(if outcome.has_loss() { Exit::Partly } else { beside.exit })
+    args.output.write(table, &batches, || report)?;
+    lost.iter().for_each(|line| note(line));
+    Ok(exit)
 }

@@ -7,15 +7,19 @@ use crate::cli::exit::Exit;
 use crate::cli::kept_rows::KeptRows;
 use crate::cli::output::{note, warn, width};
 use crate::cli::progress::Bar;
-use crate::cli::snapshots;
 use crate::cli::table::OutputArgs;
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use hta_analysis::api::{Analysis, Options, Output};
+use hta_analysis::api::{Analysis, Options, Output, Wanted};
 use hta_analysis::filters;
 use hta_analysis::inventory::host_by_name::HostByName;
+use hta_analysis::inventory::recorders::Recorders;
+use hta_analysis::memory::snapshot::compare::{compare as memory_diff, has_timelines};
+use hta_analysis::memory::snapshot::tables::{MemoryDevices, MemoryDiff};
+use hta_analysis::memory::tables::MemoryContent;
+use hta_analysis::registry;
 use hta_analysis::settings::SHORT_NAMES;
-use hta_base::table::schema::Batch;
+use hta_base::table::schema::{Batch, Table};
 use hta_compat as compat;
 use hta_compat::Compat;
 use hta_read::discover::discover;
@@ -26,8 +30,9 @@ use hta_results::diff::threshold::{Threshold, ThresholdVerdict};
 use hta_results::diff::{BY, ComparedRun, DIFF, KEYS_OF_TRACES, RunPair, analyses};
 use hta_results::output::inputs::Inputs;
 use hta_results::output::text;
-use hta_results::results::Results;
+use hta_results::results::{Results, ResultsError};
 use hta_results::run::{Outcome, Request, run as run_pipeline};
+use hta_trace::meta::Recorder;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -58,12 +63,20 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let args = &DiffArgs::from_arg_matches(matches)?;
     let [base_path, test_path] = [&args.base, &args.test].map(|path| Location::new(path, stores));
-    if let Some(sides) = snapshots::diff::sides(&base_path, &test_path)? {
-        if let Some(text) = args.fail_if.first() {
-            let reason = "conditions are for traces, not for memory snapshots".to_string();
-            return Err(SetError::Argument { option: "--fail-if", value: text.clone(), reason }.into());
+    // Find the files of both sets first, so that an error in the second set shows before the first is read.
+    let sides = [find("base", &base_path)?, find("test", &test_path)?];
+    let mut guarded = Inputs::default();
+    sides.iter().for_each(|side| side.guard(&mut guarded));
+    args.common.guard(&mut guarded);
+    args.output.allow(&guarded)?;
+    match [sides[0].is_of_dumps()?, sides[1].is_of_dumps()?] {
+        [false, false] => {}
+        [true, true] => return dumps(args, sides, matches, stores),
+        [is_dump, _] => {
+            let path = if is_dump { &test_path } else { &base_path };
+            let reason = "the other side is a memory snapshot: give two snapshots, or two sets of traces";
+            return Err(not_compared(path, reason).into());
         }
-        return snapshots::diff::run(&sides, &args.output, &args.common);
     }
     let mut options = args.common.options(stores)?;
     let tool = args.common.compat(&[DIFF])?;
@@ -73,18 +86,12 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let declared: Vec<_> = analyses.iter().take(1).flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&declared)?;
     let thresholds = thresholds(&args.fail_if, tool)?;
-    // Find the files of both sets first, so that an error in the second set shows before the first is read.
-    let sides = [find("base", &base_path)?, find("test", &test_path)?];
-    let mut guarded = Inputs::default();
     for side in &sides {
-        side.guard(&mut guarded);
         if let DiffSide::Results(results) = side {
             let by = options.settings.text(&BY).is_some_and(|by| KEYS_OF_TRACES.contains(&by)).then_some("by");
             refuse_for_results(matches, by.as_slice(), results.folder())?;
         }
     }
-    args.common.guard(&mut guarded);
-    args.output.allow(&guarded)?;
     let read = |name, side| ReadSide::read(args, name, side, &analyses, &options);
     let [base, test] = sides;
     let (base, test) = (read("base", base)?, read("test", test)?);
@@ -113,6 +120,50 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
         }
     }
     Ok(judge(&verdicts, has_loss))
+}
+
+fn not_compared(path: &Location, reason: &str) -> SetError {
+    SetError::Argument { option: "hta diff", value: path.display().to_string(), reason: reason.to_string() }
+}
+
+/// Compares the memory of two sets of snapshots.
+fn dumps(args: &DiffArgs, sides: [DiffSide; 2], matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
+    if let Some(text) = args.fail_if.first() {
+        let reason = "conditions are for traces, not for memory snapshots".to_string();
+        return Err(SetError::Argument { option: "--fail-if", value: text.clone(), reason }.into());
+    }
+    let table = args.output.table(&[MemoryDiff::SPEC])?;
+    let memory: Vec<&'static dyn Analysis> = registry::find("memory").into_iter().collect();
+    let mut options = args.common.options(stores)?;
+    options.wanted = Wanted::Only(MemoryDevices::SPEC.name);
+    for side in &sides {
+        if let DiffSide::Results(results) = side {
+            refuse_for_results(matches, &[], results.folder())?;
+        }
+    }
+    let [base, test] = sides;
+    let (base, test) = (
+        ReadSide::read(args, "base", base, &memory, &options)?,
+        ReadSide::read(args, "test", test, &memory, &options)?,
+    );
+    let has_loss = base.has_loss || test.has_loss;
+    if args.common.strict.refuses_loss(has_loss) {
+        return Ok(Exit::Nothing);
+    }
+    let held = |side: &ReadSide| -> Result<Vec<Batch>, ResultsError> {
+        let tables = [side.results.batches(MemoryDevices::SPEC)?, side.results.batches(MemoryContent::SPEC)?];
+        Ok(tables.into_iter().flatten().flatten().collect())
+    };
+    let (before, after) = (held(&base)?, held(&test)?);
+    if has_timelines(&before) || has_timelines(&after) {
+        let reason = "memory timelines are not compared, only snapshots (`hta memory` shows both)";
+        return Err(not_compared(base.results.folder(), reason).into());
+    }
+    write(args, table, &memory_diff(&before, &after, args.common.top))?;
+    for line in [&base, &test].into_iter().filter_map(|side| side.outcome.as_ref()).flat_map(text::loss_lines) {
+        note(&line);
+    }
+    Ok(Exit::of_loss(has_loss))
 }
 
 /// A crossed threshold takes precedence over a loss in the input, because it is what the user asked for.
@@ -146,6 +197,18 @@ fn find(name: &str, path: &Location) -> anyhow::Result<DiffSide> {
 }
 
 impl DiffSide {
+    /// Whether it is of dumps of memory, which have no events.
+    fn is_of_dumps(&self) -> Result<bool, ResultsError> {
+        Ok(match self {
+            DiffSide::Traces(_, inputs) => inputs.iter().all(Input::is_dump),
+            DiffSide::Results(results) => {
+                let recorders = results.batches(Recorders::SPEC)?.unwrap_or_default();
+                let mut rows = recorders.iter().flat_map(Recorders::rows);
+                rows.any(|row| row.recorder == Recorder::MemoryDump.name())
+            }
+        })
+    }
+
     /// Adds its files to those that must not be overwritten.
     fn guard(&self, guarded: &mut Inputs) {
         match self {

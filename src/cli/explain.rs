@@ -5,11 +5,11 @@ use crate::cli::output::print;
 use crate::cli::topics::TOPICS;
 use hta_analysis::api::Analysis;
 use hta_analysis::inventory;
+use hta_analysis::memory::snapshot::tables::{MemoryDiff, OWN_TABLES};
 use hta_analysis::recording::capability::Capability;
 use hta_analysis::recording::rules::RULES;
 use hta_analysis::registry::ANALYSES;
 use hta_analysis::settings::Setting;
-use hta_analysis::snapshot::tables::OWN_TABLES;
 use hta_base::health::COUNTERS;
 use hta_base::table::schema::TableSpec;
 use hta_compat as compat;
@@ -67,7 +67,7 @@ pub fn page(name: &str) -> Result<String, SetError> {
             "health" => counters(&mut out),
             "trust" => rules_of_trust(&mut out),
             "schema" => out = schema_page::page(),
-            "snapshots" => OWN_TABLES.iter().for_each(|spec| table(&mut out, spec)),
+            "snapshots" => OWN_TABLES.iter().chain([&MemoryDiff::SPEC]).for_each(|spec| table(&mut out, spec)),
             "diff" => {
                 settings(&mut out, DIFF.about().settings);
                 DIFF.tables().iter().for_each(|spec| table(&mut out, spec));
@@ -126,12 +126,7 @@ fn documented(out: &mut String, query: &Query) {
 
 fn tables() -> impl Iterator<Item = &'static TableSpec> {
     let of_analyses = ANALYSES.iter().flat_map(|a| a.tables().iter().copied());
-    inventory::TABLES
-        .iter()
-        .copied()
-        .chain(of_analyses)
-        .chain(DIFF.tables().iter().copied())
-        .chain(OWN_TABLES.iter().copied())
+    inventory::TABLES.iter().copied().chain(of_analyses).chain(DIFF.tables().iter().copied()).chain([MemoryDiff::SPEC])
 }
 
 fn settings(out: &mut String, of: &[Setting]) {

@@ -28,7 +28,6 @@ mod query;
 mod ranks;
 mod report;
 mod results;
-mod snapshots;
 mod stores;
 mod strict;
 mod table;
@@ -87,7 +86,6 @@ fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
         Some(("completions", m)) => completions::run(m),
         Some(("man", m)) => man::run(&parsed(m)?),
         Some(("explain", m)) => explain::run(m.get_one::<String>("name").map(String::as_str)),
-        Some(("memory", m)) => memory_of(m, stores),
         Some((stem, m)) => analysis::run(stem, m, stores),
         None => Ok(Exit::Nothing),
     }
@@ -95,19 +93,6 @@ fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
 
 fn parsed<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, clap::Error> {
     A::from_arg_matches(matches)
-}
-
-/// `hta memory`: of snapshots and timelines, of traces, or of both.
-fn memory_of(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
-    let snapshots::FoundInputs { memory, has_traces } = snapshots::inputs(matches, stores);
-    match (memory.is_empty(), has_traces) {
-        (false, false) => snapshots::run(matches, &memory),
-        (false, true) => snapshots::run_with_traces(matches, &memory, stores),
-        (true, _) => {
-            snapshots::refuse_for_traces(matches)?;
-            analysis::run("memory", matches, stores)
-        }
-    }
 }
 
 /// The whole command line, with a subcommand for every analysis of the registry.
@@ -155,6 +140,5 @@ pub fn command() -> Command {
                 .arg(known::arg("name", explain::names()).help("an analysis, query, table or topic; none lists them")),
         )
         .subcommand(completions::command());
-    // Traces and snapshots share the subcommand.
-    man::add(stores::with_options(root.mut_subcommand("memory", snapshots::with_options)))
+    man::add(stores::with_options(root))
 }

@@ -19,11 +19,6 @@ impl RanksArg {
     pub fn ranges(&self) -> &[(u32, u32)] {
         self.ranks.as_ref().map_or(&[], |r| &r.0)
     }
-
-    /// Whether a rank is asked for.
-    pub fn has(&self, rank: u32) -> bool {
-        self.ranks.as_ref().is_none_or(|all| all.0.iter().any(|(a, b)| (*a..=*b).contains(&rank)))
-    }
 }
 
 pub fn parse_ranks(text: &str) -> Result<RankRanges, String> {

@@ -1,6 +1,6 @@
 //! Topics of `hta explain` that are not analyses, tables or queries.
 
-use hta_analysis::snapshot;
+use hta_analysis::memory::snapshot;
 use hta_results::diff;
 
 const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds for CI";

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use clap::Args;
-use hta_read::discover::discover;
+use hta_read::discover::{discover_all, without_found_dumps};
 use hta_read::error::SetError;
 use hta_read::files::{Location, Stores};
 use hta_read::input::Input;
@@ -39,9 +39,20 @@ impl RankDirArg {
 /// The traces of the command line. Standard input is stored in a temporary file that lives as long as this value.
 pub struct Traces {
     pub inputs: Vec<Input>,
+    /// Dumps of memory that were found beside traces: only `hta memory` reads them, too.
+    pub dumps: Vec<Input>,
     /// Files that no output may overwrite: the traces and the other files that the command reads.
     pub guarded: Inputs,
     _spool: Option<UnfinishedFile>,
+}
+
+impl Traces {
+    /// The dumps of memory and the traces, each if there are any.
+    pub fn by_kind(&mut self) -> Vec<Vec<Input>> {
+        self.inputs.append(&mut self.dumps);
+        let (dumps, traces): (Vec<Input>, Vec<Input>) = self.inputs.drain(..).partition(Input::is_dump);
+        [dumps, traces].into_iter().filter(|inputs| !inputs.is_empty()).collect()
+    }
 }
 
 impl TracePaths {
@@ -71,14 +82,15 @@ pub fn traces(paths: &[PathBuf], rank_dir: &RankDirArg, stores: &Stores) -> anyh
         inputs.push(Input::named(file.path()).shown_as("<stdin>"));
     }
     if !found.is_empty() {
-        inputs.extend(discover(&found)?);
+        inputs.extend(discover_all(&found)?);
     }
+    let dumps = without_found_dumps(&mut inputs);
     let mut guarded = Inputs::of_traces(&inputs);
     // What is no file of a store by its own name is a folder or a pattern there.
     let is_own = |path: &Location| inputs.iter().any(|i| i.path == *path);
     let is_folder = |path: &&Location| path.is_dir() || path.is_remote() && !is_own(path);
     found.iter().filter(is_folder).for_each(|folder| guarded.add_folder(folder));
-    Ok(Traces { inputs, guarded, _spool: spool })
+    Ok(Traces { inputs, dumps, guarded, _spool: spool })
 }
 
 /// Copies standard input to a temporary file that only the user may read.

@@ -1,7 +1,6 @@
-//! A limit on the memory and the time of work that cannot say in advance what it needs: a statement of SQL, or tables of
-//! a memory snapshot. A thread looks at the process and ends it with a message and exit code 2.
+//! A limit on the memory and the time of work that cannot say in advance what it needs: a statement of SQL. A thread looks at the process and ends it with a message and exit code 2.
 //!
-//! What the program reads is asked for before it is taken (`read::room`, `read::snapshot`); this is for what comes after.
+//! What the program reads is asked for before it is taken (`read::room`); this is for what comes after.
 //!
 //! A single piece of memory may also be larger than what the system gives (`ulimit -v`). Rust then says `memory allocation
 //! of N bytes failed` and aborts; while a watch runs, the exit code is 2 then, too, and no core is dumped.
@@ -29,15 +28,6 @@ pub struct WatchLimits {
     pub time: Option<Duration>,
     /// Advice for memory and for time.
     pub hints: (&'static str, &'static str),
-}
-
-impl WatchLimits {
-    /// Of the tables of memory snapshots.
-    pub fn of_snapshots(memory: Option<MemoryLimit>) -> Self {
-        let doing = "analyse the memory snapshots".to_string();
-        let hints = ("raise --memory-limit, or ask for fewer files or for one table", "");
-        Self { doing, memory, time: None, hints }
-    }
 }
 
 /// Whether an abort of the process is for want of memory, as far as can be told.

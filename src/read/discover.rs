@@ -5,7 +5,7 @@ use crate::error::SetError;
 use crate::files::{Fault, Location};
 use crate::input::{Input, PartKey, ProcessPart, base_name};
 use crate::kineto::merged::rows;
-use crate::load::{parts, peek};
+use crate::load::{is_dump_file, parts, peek};
 use crate::sqlite::is_recorders_database;
 use hta_trace::meta::RankSource;
 use std::collections::BTreeSet;
@@ -15,14 +15,38 @@ use std::path::{Path, PathBuf};
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 5] = [".json", ".json.gz", ".json.zst", ".tmp", ".sqlite"];
 
+/// Endings of memory snapshots in stores, where a file is not opened to learn what it is.
+const DUMP_ENDINGS: [&str; 6] = [".pickle", ".pickle.gz", ".pickle.zst", ".pkl", ".pkl.gz", ".pkl.zst"];
+
 /// Endings of nvprof's databases, which other files have, too: those are read from a folder if a recorder made them.
 const SHARED_ENDINGS: [&str; 3] = [".sql", ".nvprof", ".nvvp"];
 
-/// The files of paths, folders (one level deep) and patterns, in natural order and without duplicates.
+/// The files of paths, folders (one level deep) and patterns, in natural order and without duplicates. Dumps of memory
+/// that were only found in a folder are left out where there are traces.
 ///
 /// # Errors
 /// When a path does not exist, a pattern matches nothing or cannot be read, or there are no files.
 pub fn discover<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<Input>, SetError> {
+    let mut inputs = discover_all(arguments)?;
+    without_found_dumps(&mut inputs);
+    Ok(inputs)
+}
+
+/// Takes out the dumps of memory that were only found in a folder, if there are traces.
+pub fn without_found_dumps(inputs: &mut Vec<Input>) -> Vec<Input> {
+    if inputs.iter().all(Input::is_dump) {
+        return Vec::new();
+    }
+    let (dumps, kept) = inputs.drain(..).partition(|input| input.is_dump() && !input.named);
+    *inputs = kept;
+    dumps
+}
+
+/// Like [`discover`], with the dumps of memory in any case.
+///
+/// # Errors
+/// As [`discover`].
+pub fn discover_all<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<Input>, SetError> {
     // An object of a store is one stream: what it holds is told when it is read.
     let split = |i: Input| if i.path.is_remote() && is_json(&i.path) { vec![i] } else { parts(i) };
     Ok(leave_out_copies(files(arguments)?.into_iter().flat_map(split).collect()))
@@ -123,7 +147,8 @@ fn in_store(url: &Location) -> Result<Vec<Input>, Fault> {
     if names.is_empty() && !url.is_folder().map_err(of_store)? {
         return nothing("no object or folder of this name");
     }
-    let is_read = |name: &&String| ENDINGS.iter().any(|e| name.to_lowercase().ends_with(e));
+    let endings = ENDINGS.iter().chain(&DUMP_ENDINGS);
+    let is_read = |name: &&String| endings.clone().any(|e| name.to_lowercase().ends_with(e));
     let folder = text.trim_end_matches('/');
     let found = names.iter().filter(is_read).map(|name| url.beside(format!("{folder}/{name}")));
     // Whatever these are, it is told that they cannot be read.
@@ -152,7 +177,7 @@ fn folder(dir: &Location) -> Result<Vec<Input>, SetError> {
         }
         let ends = |endings: &[&str]| endings.iter().any(|e| name.ends_with(e));
         let input = Input::found(dir.beside(path));
-        if ends(&ENDINGS) || ends(&SHARED_ENDINGS) && is_recorders_database(&input) {
+        if ends(&ENDINGS) || ends(&SHARED_ENDINGS) && is_recorders_database(&input) || is_dump_file(&input) {
             found.push(input);
         }
     }

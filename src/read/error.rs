@@ -49,6 +49,9 @@ pub enum ReadError {
     Cut { file: String },
     #[error("cannot read {file}: expected events, found {}", unusable(.health))]
     NoEvents { file: String, health: Box<Health> },
+    /// A memory snapshot or timeline: what is wrong with it.
+    #[error("cannot read {file}: {problem}")]
+    Dump { file: String, problem: String, hint: Option<&'static str> },
     #[error("cannot read {file}: two writers wrote to it, found a second trace at byte {byte}")]
     Interleaved { file: String, byte: u64 },
     #[error("cannot read {file}: it needs {} of memory, {}", needed(*.needs, *.limit), left(*.limit))]
@@ -94,6 +97,7 @@ impl ReadError {
                 Some("the clock of the recorder, or the unit in which times were written, is wrong")
             }
             ReadError::NoEvents { .. } => Some("the profiler was not active, or every event was damaged"),
+            ReadError::Dump { hint, .. } => *hint,
             ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
             ReadError::TooLarge { .. } => Some(
                 "raise --memory-limit, or leave Python frames out with --skip python_function; a small file that \

@@ -109,6 +109,11 @@ impl Input {
         self.seen.map_or_else(|| packing(&self.path), |seen| Ok(seen.packing))
     }
 
+    /// Whether it was seen to be a dump of memory, which has no events.
+    pub fn is_dump(&self) -> bool {
+        self.seen.is_some_and(|seen| seen.head.recorder == Recorder::MemoryDump)
+    }
+
     /// Whether the name marks the file as the trace of a rank.
     pub fn has_trace_name(&self) -> bool {
         has_trace_name(&self.path)

@@ -7,6 +7,7 @@ use super::options::LoadOptions;
 use super::reading::{Chunks, Loaded, Reading, Spread, Unsettled};
 use super::reports;
 use super::room::{FixedLimit, MemoryGate, Unbounded};
+use super::snapshot::MemoryDumps;
 use super::source::{ByteCount, Compression};
 use super::sqlite::Sqlite;
 use super::times::settle_times;
@@ -18,7 +19,7 @@ use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::recorders::{OtherRecorder, PACKED_DATABASE};
 
 /// All formats. The first one that recognizes a file reads it.
-pub(crate) const FORMATS: &[&dyn TraceFormat] = &[&Sqlite, &Kineto];
+pub(crate) const FORMATS: &[&dyn TraceFormat] = &[&Sqlite, &MemoryDumps, &Kineto];
 
 /// Number of decompressed bytes that [`TraceFormat::sniff`] sees at most.
 const SNIFFED: usize = 4 << 10;
@@ -82,7 +83,7 @@ fn read(input: &Input, how: &Reading) -> Result<Loaded, ReadError> {
         columns.health.note(Counter::Temporary, &input.shown);
     }
     settle_times(&mut columns, &mut meta);
-    if columns.is_empty() && columns.unloaded.is_none() {
+    if columns.is_empty() && columns.unloaded.is_none() && columns.dump.is_none() {
         let health = std::mem::take(&mut columns.recorded.health);
         return Err(ReadError::NoEvents { file: input.shown.clone(), health: Box::new(health) });
     }
@@ -134,6 +135,12 @@ pub fn peek(input: &Input) -> Result<FileHead, ReadError> {
     }
     let start = FileStart::read(input, FileStart::LONGEST)?;
     format_of(input, &start)?.peek(input, &start)
+}
+
+/// Whether a file, of whatever name, begins as a dump of memory does.
+pub(crate) fn is_dump_file(input: &Input) -> bool {
+    let is_file = std::fs::metadata(&input.path).is_ok_and(|found| found.is_file());
+    is_file && FileStart::read(input, SNIFFED).is_ok_and(|start| MemoryDumps.sniff(&start.bytes))
 }
 
 /// The inputs that a file stands for, with what its beginning says of each. What is wrong with the file is reported when it

@@ -9,6 +9,7 @@
 use crate::args::ArgColumns;
 use crate::category::{Class, classify};
 use crate::memory::MemoryRecord;
+use crate::memory_dump::MemoryDump;
 use crate::strings::{Interner, StrId, TraceTexts};
 use arrow_buffer::ScalarBuffer;
 use hashbrown::HashMap;
@@ -79,6 +80,8 @@ pub struct RecordedTrace {
     pub lane_names: Vec<LaneName>,
     /// Allocations and frees; in a finished trace by device and time.
     pub memory: Vec<MemoryRecord>,
+    /// Of a file about memory, which has no events.
+    pub dump: Option<MemoryDump>,
     /// Number of events by phase (`X`, `i`, `s`, ...).
     pub phases: BTreeMap<u8, u64>,
     /// Start of the record window: the `Iteration Start` mark, on the file's axis.

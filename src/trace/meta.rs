@@ -38,10 +38,12 @@ pub enum Recorder {
     Nsys,
     /// nvprof and the Visual Profiler.
     Nvprof,
+    /// The caching allocator and the memory timeline of torch.profiler, which record no events.
+    MemoryDump,
 }
 
 impl Recorder {
-    pub const ALL: [Recorder; 3] = [Recorder::Kineto, Recorder::Nsys, Recorder::Nvprof];
+    pub const ALL: [Recorder; 4] = [Recorder::Kineto, Recorder::Nsys, Recorder::Nvprof, Recorder::MemoryDump];
 
     /// Name in messages.
     pub fn name(self) -> &'static str {
@@ -49,6 +51,7 @@ impl Recorder {
             Recorder::Kineto => "Kineto",
             Recorder::Nsys => "Nsight Systems",
             Recorder::Nvprof => "nvprof",
+            Recorder::MemoryDump => "memory dump",
         }
     }
 }

@@ -52,6 +52,8 @@ recorders! {
         "give the trace that it was made from: nsys export --type sqlite FILE.nsys-rep";
     SNAPSHOT_DATABASE, "a memory snapshot of torch.cuda.memory as an SQLite database",
         "give the pickle that torch.cuda.memory._dump_snapshot wrote: hta memory FILE.pickle";
+    MEMORY_DUMP, "a memory snapshot or timeline, or another Python pickle",
+        "`hta memory` reads memory snapshots and timelines; traces are given by themselves";
     PACKED_DATABASE, "a packed SQLite database",
         "databases are read in place: unpack it with `gunzip` or `unzstd`, and give the database";
 }

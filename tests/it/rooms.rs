@@ -15,7 +15,7 @@ const ORDER: [(&str, &[&str]); 7] = [
     ("base", &["units", "health", "table", "wording"]),
     ("trace", &["*", "kernel", "flops"]),
     ("read", &["files", "error", "*"]),
-    ("analysis", &["facts", "job", "recording", "*", "snapshot", "diagnosis", "registry"]),
+    ("analysis", &["facts", "job", "recording", "*", "diagnosis", "registry"]),
     ("compat", &["*"]),
     ("results", &["results", "diff", "store", "run", "output", "partial", "sql"]),
     ("hta", &["overlay", "mcp", "cli"]),

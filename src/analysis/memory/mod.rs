@@ -12,6 +12,7 @@ mod operators;
 mod peaks;
 mod per_record;
 pub(crate) mod report;
+pub mod snapshot;
 mod steps;
 pub mod tables;
 
@@ -21,14 +22,19 @@ use crate::facts::lines::Lines;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::job::Job;
 use crate::memory::flame::HeldStacks;
+use crate::memory::holders::KINDS;
 use crate::memory::report::{device_name, is_of_device};
+use crate::memory::snapshot::tables::{
+    MemoryAllocated, MemoryBlocks, MemoryCategories, MemoryDevices, MemorySegments, MemorySentences, MemoryStacks,
+};
 use crate::memory::tables::{
     MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeaks, MemorySteps,
 };
 use crate::recording::capability::Capability;
-use crate::settings::{Setting, ValueType};
+use crate::settings::{Setting, Settings, ValueType};
 use crate::stacks::{StackNodes, StackUnit, folded, speedscope_file};
 use hta_base::table::schema::Batch;
+use hta_read::error::SetError;
 use hta_trace::memory::{MemoryRecord, by_device, device_type_name};
 use hta_trace::memory_moment::MemoryMoment;
 use hta_trace::rank_trace::RankTrace;
@@ -37,19 +43,21 @@ use std::sync::Arc;
 /// Column `source` of rows from traces.
 pub(crate) const TRACE: &str = "trace";
 
-const BY: Setting = Setting {
+pub(crate) const BY: Setting = Setting {
     stem: "memory",
     flag: "--by",
     value: "KEY",
-    help: "What holds the memory in the printed table: op, line, module or phase",
-    kind: ValueType::Choice(&["op", "line", "module", "phase"]),
+    help: "What holds the memory in the printed table: op, line, module or phase; of snapshots line (their default), \
+           stack, node (of autograd) or phase",
+    kind: ValueType::Choice(&["op", "line", "module", "phase", "stack", "node"]),
 };
 
 pub(crate) const AT: Setting = Setting {
     stem: "memory",
     flag: "--at",
     value: "MOMENT",
-    help: "When: peak, end, step:N (its peak), entry:N (after a record), or a time of the trace in ns",
+    help: "When: peak, end, step:N (its peak; no snapshot has steps), entry:N (after a record), or a time of the trace in ns, \
+           of snapshots since the epoch",
     kind: ValueType::Moment,
 };
 
@@ -57,11 +65,11 @@ pub(crate) const DEVICE: Setting = Setting {
     stem: "memory",
     flag: "--device",
     value: "DEVICE",
-    help: "Print only this device, e.g. cuda:0, or this type of device, e.g. cpu",
+    help: "Print only this device, e.g. cuda:0, or this type of device, e.g. cpu; of snapshots also in tables",
     kind: ValueType::Text,
 };
 
-const MIN_BYTES: Setting = Setting {
+pub(crate) const MIN_BYTES: Setting = Setting {
     stem: "memory",
     flag: "--min-bytes",
     value: "N",
@@ -84,6 +92,70 @@ const SPEEDSCOPE: Setting = Setting {
     help: "Write the stacks of allocations to a file for speedscope: those at the peak, or what --folded says",
     kind: ValueType::OutputFile,
 };
+
+pub(crate) const STEPS_BY: Setting = Setting {
+    stem: "memory",
+    flag: "--steps-by",
+    value: "NAME",
+    help: "Annotations that mark steps: what each step leaves behind is a leak (snapshots)",
+    kind: ValueType::Text,
+};
+
+pub(crate) const UNTIL: Setting = Setting {
+    stem: "memory",
+    flag: "--until",
+    value: "WHEN",
+    help: "When freed memory stops counting (snapshots): completed or requested",
+    kind: ValueType::Choice(&["completed", "requested"]),
+};
+
+/// Settings that choose among what an input holds.
+pub(crate) const SELECTING: [Setting; 4] = [DEVICE, AT, BY, STEPS_BY];
+
+/// Refuses settings that only dumps have, for inputs that are only traces.
+///
+/// # Errors
+/// When one is given.
+pub fn refuse_without_dumps(settings: &Settings) -> Result<(), SetError> {
+    let Some(given) = [STEPS_BY, UNTIL].into_iter().find(|s| settings.is_given(s)) else { return Ok(()) };
+    let reason = "it is for memory snapshots, and none is among the inputs".to_string();
+    let value = settings.text(&given).unwrap_or_default().to_string();
+    Err(SetError::Argument { option: given.flag, value, reason })
+}
+
+/// Refuses to write the stacks of traces and of dumps to one file.
+///
+/// # Errors
+/// When such a file is named.
+pub fn refuse_one_file(settings: &Settings) -> Result<(), SetError> {
+    let Some(path) = settings.text(&SPEEDSCOPE) else { return Ok(()) };
+    let reason = "snapshots and traces would write the same file: run `hta memory` on each kind".to_string();
+    Err(SetError::Argument { option: SPEEDSCOPE.flag, value: path.to_string(), reason })
+}
+
+/// Whether a setting selects something of a rank, and what it could; `None` if it does not select among what is there.
+pub(crate) fn selects(trace: &RankTrace, setting: &Setting, text: &str) -> Option<(bool, Vec<String>)> {
+    if let Some(dump) = &trace.columns.dump {
+        return snapshot::selects(dump, setting, text);
+    }
+    let records = &trace.columns.memory;
+    if *setting == DEVICE {
+        let is_of = |kind, device| is_of_device(&device_type_name(kind), device, text);
+        return Some((records.iter().any(|r| is_of(r.device_type, r.device)), devices_of(trace)));
+    }
+    if *setting == BY {
+        return Some((KINDS.contains(&text), KINDS.map(str::to_string).to_vec()));
+    }
+    let moment = MemoryMoment::parse(text).filter(|_| *setting == AT)?;
+    let of_devices = || by_device(records);
+    let is_there = match moment {
+        MemoryMoment::Peak | MemoryMoment::End => true,
+        MemoryMoment::Step(number) => steps::marked(trace).iter().any(|s| steps::is_numbered(s.index, s.label, number)),
+        MemoryMoment::Entry(entry) => of_devices().any(|of| of.len() as u64 > u64::from(entry)),
+        MemoryMoment::Time(ns) => of_devices().any(|of| of.first().is_some_and(|r| r.ts <= ns)),
+    };
+    Some((is_there, Vec::new()))
+}
 
 /// The tables of a rank whose size does not grow with the recording, made once for all that read them.
 pub(crate) struct RankMemory {
@@ -121,7 +193,7 @@ impl RankMemory {
 }
 
 /// Names of the devices with records.
-pub(crate) fn devices_of(trace: &RankTrace) -> Vec<String> {
+fn devices_of(trace: &RankTrace) -> Vec<String> {
     let name = |r: &MemoryRecord| device_name(&device_type_name(r.device_type), r.device);
     by_device(&trace.columns.memory).filter_map(|of| of.first().map(name)).collect()
 }
@@ -147,7 +219,7 @@ fn write_records(trace: &RankTrace, options: &Options, give: &mut RowEmitter) {
 }
 
 /// The stacks that are asked for.
-fn held_stacks(options: &Options) -> Option<HeldStacks> {
+pub(crate) fn held_stacks(options: &Options) -> Option<HeldStacks> {
     let of_file = options.settings.is_given(&SPEEDSCOPE).then_some(HeldStacks::Peak);
     HeldStacks::named(options.settings.text(&FOLDED)).or(of_file)
 }
@@ -169,33 +241,24 @@ impl Analysis for Memory {
                 MemoryEvents::SPEC,
                 MemoryCurve::SPEC,
                 MemoryAllocations::SPEC,
+                MemoryDevices::SPEC,
+                MemoryAllocated::SPEC,
+                MemorySegments::SPEC,
+                MemoryBlocks::SPEC,
+                MemoryStacks::SPEC,
             ],
-            kept_tables: &[StackNodes::SPEC],
-            settings: &[BY, AT, DEVICE, MIN_BYTES, FOLDED, SPEEDSCOPE],
+            kept_tables: &[StackNodes::SPEC, MemoryCategories::SPEC, MemorySentences::SPEC],
+            settings: &[BY, AT, DEVICE, MIN_BYTES, FOLDED, SPEEDSCOPE, STEPS_BY, UNTIL],
+            reads_dumps: true,
             needs: &[Capability::Memory],
             ..About::DEFAULT
         }
     }
 
-    fn selects(&self, trace: &RankTrace, setting: &Setting, text: &str) -> Option<bool> {
-        let records = &trace.columns.memory;
-        if *setting == DEVICE {
-            let is_of = |kind, device| is_of_device(&device_type_name(kind), device, text);
-            return Some(records.iter().any(|r| is_of(r.device_type, r.device)));
-        }
-        let moment = MemoryMoment::parse(text).filter(|_| *setting == AT)?;
-        let of_devices = || by_device(records);
-        Some(match moment {
-            MemoryMoment::Peak | MemoryMoment::End => true,
-            MemoryMoment::Step(number) => {
-                steps::marked(trace).iter().any(|s| steps::is_numbered(s.index, s.label, number))
-            }
-            MemoryMoment::Entry(entry) => of_devices().any(|of| of.len() as u64 > u64::from(entry)),
-            MemoryMoment::Time(ns) => of_devices().any(|of| of.first().is_some_and(|r| r.ts <= ns)),
-        })
-    }
-
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
+        if let Some(dump) = &trace.columns.dump {
+            return snapshot::map(trace.rank, dump, options, give);
+        }
         let mut partial = Partial { rank: trace.rank, tables: Vec::new(), reason: None };
         if trace.columns.memory.is_empty() {
             partial.reason = Some("no memory recorded (profile_memory=True records it)");
@@ -211,20 +274,12 @@ impl Analysis for Memory {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let specs = [
-            MemoryPeaks::SPEC,
-            MemoryContent::SPEC,
-            MemoryOperators::SPEC,
-            MemorySteps::SPEC,
-            MemoryLeaks::SPEC,
-            MemoryEvents::SPEC,
-        ];
-        let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         let title = held_stacks(options).map_or("", HeldStacks::title);
+        let answer = match snapshot::is_of_dumps(partials) {
+            true => snapshot::reduce(partials, options),
+            false => of_traces(self.about().stem, partials, options),
+        };
         Output {
-            tables: specs.into_iter().flat_map(of).collect(),
-            observations: findings::observations(self.about().stem, partials),
-            views: report::views(partials, options),
             raw: HeldStacks::named(options.settings.text(&FOLDED)).map(|_| folded(partials)),
             files: options
                 .settings
@@ -232,7 +287,26 @@ impl Analysis for Memory {
                 .map(|path| speedscope_file(path, title, StackUnit::Bytes, partials))
                 .into_iter()
                 .collect(),
-            ..Output::default()
+            ..answer
         }
+    }
+}
+
+/// The answer for the traces of all ranks.
+fn of_traces(stem: &'static str, partials: &[Partial], options: &Options) -> Output {
+    let specs = [
+        MemoryPeaks::SPEC,
+        MemoryContent::SPEC,
+        MemoryOperators::SPEC,
+        MemorySteps::SPEC,
+        MemoryLeaks::SPEC,
+        MemoryEvents::SPEC,
+    ];
+    let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
+    Output {
+        tables: specs.into_iter().flat_map(of).collect(),
+        observations: findings::observations(stem, partials),
+        views: report::views(partials, options),
+        ..Output::default()
     }
 }

@@ -3,7 +3,7 @@
 //! A list of entries, blocks or segments is only a range of rows. A list of frames is a list of numbers until it is
 //! used as a stack, and then the number of that stack. Everything else (settings, the dict at the top) is kept as it is.
 
-use super::store::{SnapshotStacks, StackId};
+use hta_trace::snapshot::{SnapshotStacks, StackId};
 use hta_trace::strings::StrId;
 
 /// What a row is of.

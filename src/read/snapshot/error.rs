@@ -1,42 +1,9 @@
 //! Why a memory snapshot or a memory timeline was not read.
 
+use crate::error::ReadError;
+use crate::room::OutOfMemory;
 use hta_base::units::{MemoryLimit, fmt_bytes};
 use thiserror::Error;
-
-/// A file that was refused, and what is wrong with it.
-#[derive(Debug, Error)]
-#[error("cannot read {file}: {problem}")]
-pub struct SnapshotError {
-    pub(crate) file: String,
-    #[source]
-    pub(crate) problem: Problem,
-}
-
-impl SnapshotError {
-    pub(crate) fn new(file: &str, problem: Problem) -> Self {
-        Self { file: file.to_string(), problem }
-    }
-
-    /// Advice for the user.
-    pub fn hint(&self) -> Option<&'static str> {
-        match &self.problem {
-            Problem::Io(_) => None,
-            Problem::Cut { .. } => Some("the file may still be being written, or its disk was full: dump it again"),
-            Problem::Packed(_) => Some("it was cut or damaged when it was written or copied: copy it again"),
-            Problem::Calls { .. } | Problem::Opcode { .. } => {
-                Some("hta reads a pickle as data and runs nothing; do not open this file with Python either")
-            }
-            Problem::Malformed { .. } | Problem::Exceeds { .. } => {
-                Some("`torch.cuda.memory._dump_snapshot(FILE)` writes a file that can be read")
-            }
-            Problem::FlightRecorder => Some(
-                "PyTorch's `torchfrtrace` reads such dumps; memory is dumped with `torch.cuda.memory._dump_snapshot`",
-            ),
-            Problem::Other { .. } => Some("`torch.cuda.memory._dump_snapshot(FILE)` writes a memory snapshot"),
-            Problem::TooLarge { .. } => Some("raise --memory-limit"),
-        }
-    }
-}
 
 /// What is wrong with a file. Bytes are offsets in the decompressed file.
 #[derive(Debug, Error)]
@@ -61,4 +28,42 @@ pub enum Problem {
     Other { what: &'static str },
     #[error("it needs more than {} of memory", fmt_bytes(limit.bytes))]
     TooLarge { limit: MemoryLimit },
+}
+
+impl Problem {
+    /// Advice for the user.
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Problem::Io(_) => None,
+            Problem::Cut { .. } => Some("the file may still be being written, or its disk was full: dump it again"),
+            Problem::Packed(_) => Some("it was cut or damaged when it was written or copied: copy it again"),
+            Problem::Calls { .. } | Problem::Opcode { .. } => {
+                Some("hta reads a pickle as data and runs nothing; do not open this file with Python either")
+            }
+            Problem::Malformed { .. } | Problem::Exceeds { .. } => {
+                Some("`torch.cuda.memory._dump_snapshot(FILE)` writes a file that can be read")
+            }
+            Problem::FlightRecorder => Some(
+                "PyTorch's `torchfrtrace` reads such dumps; memory is dumped with `torch.cuda.memory._dump_snapshot`",
+            ),
+            Problem::Other { .. } => Some("`torch.cuda.memory._dump_snapshot(FILE)` writes a memory snapshot"),
+            Problem::TooLarge { .. } => Some("raise --memory-limit"),
+        }
+    }
+
+    /// The same of a file, whose name is shown.
+    pub(super) fn of_file(self, file: &str) -> ReadError {
+        let hint = self.hint();
+        match self {
+            Problem::Io(error) => ReadError::io(file, error),
+            Problem::TooLarge { limit } => ReadError::TooLarge { file: file.to_string(), needs: None, limit },
+            problem => ReadError::Dump { file: file.to_string(), problem: problem.to_string(), hint },
+        }
+    }
+}
+
+impl From<OutOfMemory> for Problem {
+    fn from(OutOfMemory { limit }: OutOfMemory) -> Self {
+        Problem::TooLarge { limit }
+    }
 }

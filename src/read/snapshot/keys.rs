@@ -1,6 +1,7 @@
 //! The texts that a snapshot is known by: keys of its dicts, actions, states and stages. They are interned first, in
 //! this order, so that comparing one is comparing a number.
 
+use hta_trace::snapshot::Action;
 use hta_trace::strings::{Interner, StrId};
 
 macro_rules! known {
@@ -78,6 +79,23 @@ known! {
     OOM = "oom";
     SNAPSHOT = "snapshot";
     ANNOTATE = "annotate";
+}
+
+/// What an entry of the history says.
+pub(super) fn action(text: StrId) -> Action {
+    match text {
+        ALLOC => Action::Alloc,
+        FREE_REQUESTED => Action::FreeRequested,
+        FREE_COMPLETED => Action::FreeCompleted,
+        SEGMENT_ALLOC => Action::SegmentAlloc,
+        SEGMENT_FREE => Action::SegmentFree,
+        SEGMENT_MAP => Action::SegmentMap,
+        SEGMENT_UNMAP => Action::SegmentUnmap,
+        OOM => Action::Oom,
+        SNAPSHOT => Action::Snapshot,
+        ANNOTATE => Action::Annotate,
+        _ => Action::Other,
+    }
 }
 
 #[cfg(test)]

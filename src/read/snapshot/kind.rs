@@ -1,48 +1,87 @@
-//! What a file about memory is, by its first bytes.
+//! The format of files about memory: snapshots and timelines, told by their first bytes.
 
+use super::error::Problem;
 use super::is_pickle;
-use super::timeline::is_timeline;
+use super::load::read_snapshot;
+use super::timeline::{is_timeline, read_timeline};
 use super::viewer_page::{ViewerPage, text_start};
+use crate::error::ReadError;
 use crate::files::Location;
+use crate::format::{FileHead, FileStart, TraceFormat};
+use crate::input::Input;
+use crate::reading::{Reading, Unsettled};
+use crate::room::{MemoryGate, MemoryUse};
 use crate::source::{ByteCount, Source, SourceError, open, packing};
+use hta_base::health::Health;
+use hta_trace::events::ColumnsBuilder;
+use hta_trace::memory_dump::MemoryDump;
+use hta_trace::meta::{Meta, Recorder};
 use std::io;
 
 /// Number of decompressed bytes that are looked at.
 const LOOKED_AT: usize = 4 << 10;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryFile {
-    /// A pickle, or a page with one inside; whether it is a snapshot is known once it is read.
-    Snapshot,
-    Timeline,
-}
+/// The analysis of a dump holds about so many times what was read.
+const TIMES_READ: u64 = 2;
 
-/// The kind of a file; `None` if it is something else, a trace for example.
-///
-/// # Errors
-/// When it cannot be opened.
-pub fn memory_file(path: &Location) -> io::Result<Option<MemoryFile>> {
-    let mut source = open(path, packing(path)?, &ByteCount::default(), false)?;
-    let head = head(source.as_mut())?;
-    Ok(match () {
-        () if is_pickle(&head) || text_start(&head).is_some() => Some(MemoryFile::Snapshot),
-        () if is_timeline(&head) => Some(MemoryFile::Timeline),
-        () => None,
-    })
-}
+/// Dumps of memory, which hold no events: a pickle, or a page of the viewer with one inside, is a snapshot; a list of
+/// lists of numbers is a timeline.
+pub(crate) struct MemoryDumps;
 
-/// The pickle in a file: its bytes, or those inside a page of the viewer.
-///
-/// # Errors
-/// When it cannot be opened.
-pub(crate) fn open_pickle(path: &Location, count: &ByteCount) -> io::Result<Box<dyn Source>> {
-    let open = || open(path, packing(path)?, count, false);
-    let mut page = open()?;
-    let mut head = head(page.as_mut())?;
-    match text_start(&head) {
-        Some(start) => Ok(Box::new(ViewerPage::new(page, head.split_off(start)))),
-        None => open(),
+impl TraceFormat for MemoryDumps {
+    fn name(&self) -> &'static str {
+        Recorder::MemoryDump.name()
     }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        is_timeline(head) || is_pickle(head) || text_start(head).is_some()
+    }
+
+    fn peek(&self, _: &Input, _: &FileStart) -> Result<FileHead, ReadError> {
+        Ok(FileHead { rank: None, recorder: Recorder::MemoryDump })
+    }
+
+    fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
+        let mut dump = load_dump(&input.path, &input.shown, how.room, how.count)?;
+        let (health, unpacked_bytes) = match &mut dump {
+            MemoryDump::Snapshot(snapshot) => (&mut snapshot.health, snapshot.unpacked_bytes),
+            MemoryDump::Timeline(timeline) => (&mut timeline.health, timeline.unpacked_bytes),
+        };
+        let mut columns = ColumnsBuilder::default();
+        columns.health = std::mem::take::<Health>(health);
+        columns.dump = Some(dump);
+        let meta = Meta { recorder: Recorder::MemoryDump, base_ns: Some(0), ..Meta::default() };
+        Ok(Unsettled { columns, meta, unpacked_bytes })
+    }
+}
+
+/// Reads a dump, which may be packed. `shown` is its name in messages.
+///
+/// # Errors
+/// When it is no dump, is cut before something of it is complete, or takes more memory than `room` gives.
+pub fn load_dump(
+    file: impl Into<Location>,
+    shown: &str,
+    room: &dyn MemoryGate,
+    count: &ByteCount,
+) -> Result<MemoryDump, ReadError> {
+    read_dump(&file.into(), room, count).map_err(|problem| problem.of_file(shown))
+}
+
+fn read_dump(file: &Location, room: &dyn MemoryGate, count: &ByteCount) -> Result<MemoryDump, Problem> {
+    let open = || open(file, packing(file)?, count, false);
+    let mut source = open().map_err(Problem::Io)?;
+    let mut start = head(source.as_mut()).map_err(Problem::Io)?;
+    let dump = match text_start(&start) {
+        Some(at) => {
+            let page = ViewerPage::new(source, start.split_off(at));
+            MemoryDump::Snapshot(Box::new(read_snapshot(Box::new(page), room)?))
+        }
+        None if is_timeline(&start) => MemoryDump::Timeline(read_timeline(open().map_err(Problem::Io)?, room)?),
+        None => MemoryDump::Snapshot(Box::new(read_snapshot(open().map_err(Problem::Io)?, room)?)),
+    };
+    room.hold(MemoryUse { buffers: TIMES_READ * dump.held_bytes(), is_whole: true, ..MemoryUse::default() })?;
+    Ok(dump)
 }
 
 /// The first bytes of a file.

@@ -2,16 +2,14 @@
 
 use super::bytes::PickleBytes;
 use super::container::{Containers, Object, RowKind, SharedList, Value};
-use super::error::{Problem, SnapshotError};
+use super::error::Problem;
 use super::keys;
-use super::kind::open_pickle;
 use super::machine::PickleMachine;
 use super::rows::SnapshotRowList;
-use super::store::{DeviceHistory, Generation, Segment, Snapshot};
-use crate::files::Location;
-use crate::source::{ByteCount, Source};
+use crate::room::MemoryGate;
+use crate::source::Source;
 use hta_base::health::Counter;
-use hta_base::units::MemoryLimit;
+use hta_trace::snapshot::{DeviceHistory, Generation, Segment, Snapshot};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -21,27 +19,12 @@ const MOST_DEVICES: usize = 1 << 10;
 /// Longest name of a setting, characters.
 const LONGEST_NAME: usize = 1 << 10;
 
-/// Reads a snapshot from a file, which may be packed. `shown` is its name in messages.
-///
-/// # Errors
-/// When it is no snapshot, is cut before its segments are complete, or takes more memory than `limit`.
-pub fn load_snapshot(
-    file: impl Into<Location>,
-    shown: &str,
-    limit: Option<MemoryLimit>,
-    count: &ByteCount,
-) -> Result<Snapshot, SnapshotError> {
-    let of = |problem| SnapshotError::new(shown, problem);
-    let source = open_pickle(&file.into(), count).map_err(|e| of(Problem::Io(e)))?;
-    read_snapshot(source, limit).map_err(of)
-}
-
 /// Reads a snapshot from a stream.
 ///
 /// # Errors
-/// As [`load_snapshot`].
-pub fn read_snapshot(source: Box<dyn Source>, limit: Option<MemoryLimit>) -> Result<Snapshot, Problem> {
-    let mut machine = PickleMachine::new(PickleBytes::new(source), limit);
+/// When it is no snapshot, is cut before its segments are complete, or takes more memory than `room` gives.
+pub fn read_snapshot(source: Box<dyn Source>, room: &dyn MemoryGate) -> Result<Snapshot, Problem> {
+    let mut machine = PickleMachine::new(PickleBytes::new(source), room);
     match machine.run() {
         Ok(top) => whole(machine, top),
         Err(Problem::Cut { expected, byte }) => rest_of_cut(machine, expected, byte),
@@ -189,6 +172,7 @@ fn assemble(machine: PickleMachine, parts: SnapshotParts) -> Result<Snapshot, Pr
         annotations: rows.annotations,
         settings,
         streams: rows.streams,
+        unpacked_bytes: read,
         health: rows.health,
     })
 }

@@ -9,7 +9,7 @@ use super::container::{Containers, DEEPEST, Object, Unfit, Value};
 use super::error::Problem;
 use super::opcode::{op, refused_name};
 use super::rows::SnapshotRowList;
-use hta_base::units::MemoryLimit;
+use crate::room::{MemoryGate, MemoryUse};
 use hta_trace::strings::StrId;
 
 /// Longest text, bytes.
@@ -49,7 +49,7 @@ impl Memo {
     }
 }
 
-pub(crate) struct PickleMachine {
+pub(crate) struct PickleMachine<'a> {
     pub(crate) bytes: PickleBytes,
     pub(crate) stack: Vec<Value>,
     /// Heights of the stack at which marks were set.
@@ -60,11 +60,11 @@ pub(crate) struct PickleMachine {
     made: Option<Memo>,
     pub(crate) containers: Containers,
     pub(crate) rows: SnapshotRowList,
-    limit: Option<MemoryLimit>,
+    room: &'a dyn MemoryGate,
 }
 
-impl PickleMachine {
-    pub(crate) fn new(bytes: PickleBytes, limit: Option<MemoryLimit>) -> Self {
+impl<'a> PickleMachine<'a> {
+    pub(crate) fn new(bytes: PickleBytes, room: &'a dyn MemoryGate) -> Self {
         Self {
             bytes,
             stack: Vec::new(),
@@ -73,7 +73,7 @@ impl PickleMachine {
             made: None,
             containers: Containers::default(),
             rows: SnapshotRowList::new(),
-            limit,
+            room,
         }
     }
 
@@ -112,10 +112,7 @@ impl PickleMachine {
             + self.rows.held_bytes()
             + self.containers.held_bytes()
             + (self.memo.len() * size_of::<Memo>() + self.stack.len() * size_of::<Value>()) as u64;
-        match self.limit {
-            Some(limit) if held > limit.bytes => Err(Problem::TooLarge { limit }),
-            _ => Ok(()),
-        }
+        Ok(self.room.hold(MemoryUse { buffers: held, ..MemoryUse::default() })?)
     }
 
     fn step(&mut self, code: u8, byte: u64) -> Result<(), Problem> {

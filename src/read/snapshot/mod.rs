@@ -16,20 +16,14 @@ mod load;
 mod machine;
 mod opcode;
 mod rows;
-mod store;
 mod timeline;
 mod viewer_page;
 
-pub use error::{Problem, SnapshotError};
-pub use kind::{MemoryFile, memory_file};
-pub use load::{load_snapshot, read_snapshot};
-pub use store::{
-    Action, Annotation, BlockState, DeviceHistory, Entry, Frame, Generation, MemoryBlock, Overflow, Segment, Snapshot,
-    SnapshotStacks, StackId,
-};
-pub use timeline::{
-    CATEGORIES, MemoryTimeline, MemoryTimelineRow, Sizes, TimelineAction, is_timeline, load_timeline, read_timeline,
-};
+pub use error::Problem;
+pub(crate) use kind::MemoryDumps;
+pub use kind::load_dump;
+pub use load::read_snapshot;
+pub use timeline::{is_timeline, read_timeline};
 
 /// Whether a file that begins with these bytes is a pickle of a protocol that snapshots use.
 pub(crate) fn is_pickle(head: &[u8]) -> bool {

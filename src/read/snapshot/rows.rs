@@ -5,9 +5,11 @@ use super::claims::RowClaims;
 use super::container::{Containers, Object, RowKind, SharedList, Value};
 use super::json::Budget;
 use super::keys;
-use super::store::{Action, Annotation, BlockState, Entry, Frame, MemoryBlock, Segment, SnapshotStacks, StackId};
 use hashbrown::HashMap;
 use hta_base::health::{Counter, Health};
+use hta_trace::snapshot::{
+    Action, Annotation, BlockState, Entry, Frame, MemoryBlock, Segment, SnapshotStacks, StackId,
+};
 use hta_trace::strings::{Interner, StrId};
 
 /// The sum of all sizes of a file stays below this, so that no sum of sizes overflows.
@@ -193,7 +195,7 @@ impl SnapshotRowList {
         for (key, value) in pairs_of(pairs) {
             match key.text().unwrap_or_default() {
                 keys::ACTION => {
-                    entry.action = Action::of(value.text().unwrap_or_default());
+                    entry.action = keys::action(value.text().unwrap_or_default());
                     if entry.action == Action::Other {
                         let name = value.text().map_or("", |t| self.texts.get(t));
                         self.health.add(Counter::SnapshotActionUnknown, 1, Some(byte), name);

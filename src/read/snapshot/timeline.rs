@@ -4,46 +4,11 @@
 //! is a 0 and the bytes of the eight categories. Neither names its device.
 
 use super::bytes::PickleBytes;
-use super::error::{Problem, SnapshotError};
-use crate::files::Location;
-use crate::source::{ByteCount, Source, open, packing};
-use hta_base::health::{Counter, Health};
-use hta_base::units::MemoryLimit;
-
-/// Names of the categories, by the number that the file has.
-pub const CATEGORIES: [&str; 8] =
-    ["parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown"];
-
-/// Number of bytes by category.
-pub type Sizes = [i64; CATEGORIES.len()];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimelineAction {
-    Preexisting,
-    Create,
-    /// A tensor changes in place: a row with the old category and the bytes taken away, then one with the new.
-    NewVersion,
-    Destroy,
-    /// From a file that has only levels.
-    Level,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct MemoryTimelineRow {
-    /// `None`: before the recording.
-    pub ts_ns: Option<i64>,
-    pub action: TimelineAction,
-    /// Change of the level; positive for `Preexisting` and `Create`.
-    pub delta: i64,
-    pub category: u8,
-}
-
-/// A memory timeline. Rows are in the order of the file.
-#[derive(Default)]
-pub struct MemoryTimeline {
-    pub rows: Vec<MemoryTimelineRow>,
-    pub health: Health,
-}
+use super::error::Problem;
+use crate::room::{MemoryGate, MemoryUse};
+use crate::source::Source;
+use hta_base::health::Counter;
+use hta_trace::memory_timeline::{CATEGORIES, MemoryTimeline, MemoryTimelineRow, Sizes, TimelineAction};
 
 /// Whether a file that begins with these bytes is a memory timeline: a list of lists of numbers.
 pub fn is_timeline(head: &[u8]) -> bool {
@@ -59,37 +24,23 @@ pub fn is_timeline(head: &[u8]) -> bool {
 /// Deepest nesting of lists: `[times, [[..]]]`.
 const DEEPEST: usize = 3;
 
+/// Number of tokens after which the memory is checked.
+const CHECKED: u64 = 1 << 8;
+
 /// Longest number, bytes.
 const LONGEST: usize = 40;
 
 /// Largest level, so that sums do not overflow.
 const LARGEST_LEVEL: i64 = 1 << 61;
 
-/// Reads a timeline from a file, which may be packed.
-///
-/// # Errors
-/// When it is no memory timeline, or takes more memory than `limit`.
-pub fn load_timeline(
-    file: impl Into<Location>,
-    shown: &str,
-    limit: Option<MemoryLimit>,
-    count: &ByteCount,
-) -> Result<MemoryTimeline, SnapshotError> {
-    let of = |problem| SnapshotError::new(shown, problem);
-    let file = file.into();
-    let packed = packing(&file).map_err(|e| of(Problem::Io(e)))?;
-    let source = open(&file, packed, count, false).map_err(|e| of(Problem::Io(e)))?;
-    read_timeline(source, limit).map_err(of)
-}
-
 /// Reads a timeline from a stream.
 ///
 /// # Errors
-/// As [`load_timeline`].
-pub fn read_timeline(source: Box<dyn Source>, limit: Option<MemoryLimit>) -> Result<MemoryTimeline, Problem> {
+/// When it is no memory timeline, or takes more memory than `room` gives.
+pub fn read_timeline(source: Box<dyn Source>, room: &dyn MemoryGate) -> Result<MemoryTimeline, Problem> {
     let reader = Reader {
         tokens: ListTokens { bytes: PickleBytes::new(source), ahead: None },
-        limit,
+        room,
         timeline: MemoryTimeline::default(),
         first: Vec::new(),
         is_raw: None,
@@ -152,9 +103,9 @@ impl ListTokens {
     }
 }
 
-struct Reader {
+struct Reader<'a> {
     tokens: ListTokens,
-    limit: Option<MemoryLimit>,
+    room: &'a dyn MemoryGate,
     timeline: MemoryTimeline,
     /// The first inner list: a row, or all times. What follows tells.
     first: Vec<WrittenNumber>,
@@ -166,14 +117,18 @@ struct Reader {
     sum: i64,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn run(mut self) -> Result<MemoryTimeline, Problem> {
-        let (mut depth, mut lists) = (0, 0u64);
+        let (mut depth, mut lists, mut tokens) = (0, 0u64, 0u64);
         let mut list: Vec<WrittenNumber> = Vec::new();
         loop {
             let token = self.tokens.next()?;
             let at = self.tokens.bytes.offset();
-            self.check_memory(list.len())?;
+            tokens += 1;
+            if tokens.is_multiple_of(CHECKED) {
+                self.check_memory(list.len())?;
+            }
+            self.timeline.unpacked_bytes = at;
             match token {
                 ListToken::Number(n) if depth == 2 || depth == 3 => list.push(n),
                 ListToken::Number(_) => return Err(malformed("lists of numbers", "a number beside them", at)),
@@ -225,10 +180,7 @@ impl Reader {
     fn check_memory(&self, list: usize) -> Result<(), Problem> {
         let numbers = (self.first.len() + list) * size_of::<WrittenNumber>();
         let held = self.timeline.rows.len() * size_of::<MemoryTimelineRow>() + numbers;
-        match self.limit {
-            Some(limit) if held as u64 > limit.bytes => Err(Problem::TooLarge { limit }),
-            _ => Ok(()),
-        }
+        Ok(self.room.hold(MemoryUse { buffers: held as u64, ..MemoryUse::default() })?)
     }
 
     /// The first list was a row.

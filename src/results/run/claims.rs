@@ -7,6 +7,7 @@ use hta_read::error::{ReadError, SetError};
 use hta_read::input::{Input, PartKey};
 use hta_read::load::peek;
 use hta_trace::meta::{RankSource, Recorder};
+use hta_trace::recorders::{MEMORY_DUMP, OtherRecorder};
 use rayon::prelude::*;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,21 @@ impl RankClaims {
             }
         }
         Self { ranks, refused, recorders }
+    }
+
+    /// Refuses dumps of memory if they are not to be analysed, or are beside traces, whose ranks they would claim.
+    pub(crate) fn refuse_dumps(&mut self, inputs: &[Input], are_read: bool) {
+        let is_dump = |recorder: &Option<Recorder>| *recorder == Some(Recorder::MemoryDump);
+        if are_read && self.recorders.iter().flatten().all(|r| *r == Recorder::MemoryDump) {
+            return;
+        }
+        for ((refused, recorder), input) in self.refused.iter_mut().zip(&mut self.recorders).zip(inputs) {
+            if is_dump(recorder) {
+                let OtherRecorder { what, hint } = MEMORY_DUMP;
+                *refused = Some(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
+                *recorder = None;
+            }
+        }
     }
 
     /// Takes processes that launch nothing as well: what counts calls needs no ranks.

@@ -334,6 +334,7 @@ pub fn map(
     progress: &dyn Progress,
 ) -> Result<MappedSet, RunError> {
     let mut claims = RankClaims::peek(request.inputs);
+    claims.refuse_dumps(request.inputs, request.analyses.iter().any(|a| a.about().reads_dumps));
     if !request.analyses.iter().any(|a| a.about().needs_known_events) {
         claims.take_idle_processes(request.inputs);
     }

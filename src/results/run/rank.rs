@@ -2,7 +2,7 @@
 
 use crate::run::{Extent, RankResults, Request, RowSink, Task};
 use crate::store::{INVENTORY, PartialStore, StoredPartial};
-use hta_analysis::api::Analysis;
+use hta_analysis::api::{Analysis, Partial};
 use hta_analysis::filters;
 use hta_analysis::inventory;
 use hta_analysis::job::{JobOptions, RankSummary};
@@ -72,7 +72,8 @@ pub(super) fn one(
     }
     let (options, has_peers) = (request.options, how.is_beside && how.extent != Extent::Processes);
     let trace = loaded.into_trace(task.rank, source, input.shown.clone(), &options.model);
-    let needs_known = request.analyses.iter().any(|a| a.about().needs_known_events);
+    let is_dump = trace.columns.dump.is_some();
+    let needs_known = !is_dump && request.analyses.iter().any(|a| a.about().needs_known_events);
     // Alone it is analysed, and whether it is alone is known when the parts are merged.
     let is_front = is_front_end(&trace);
     let is_alone = is_front && how.is_alone && other_recorder(&trace).is_none();
@@ -104,7 +105,10 @@ pub(super) fn one(
     order.reverse();
     order.extend(short);
     let map = |(i, a): (usize, &&'static dyn Analysis)| {
-        let partial = a.map(&trace, options, &mut |rows| give(rows));
+        let partial = match is_dump && !a.about().reads_dumps {
+            true => Partial { rank: trace.rank, reason: Some("a dump of memory has no events"), ..Partial::default() },
+            false => a.map(&trace, options, &mut |rows| give(rows)),
+        };
         Ok((i, how.store.put(a.stem(), partial)?))
     };
     let write = || sink.trace(&trace).map_err(|e| Failure::Write("the events", e));
@@ -126,7 +130,8 @@ pub(super) fn one(
     let (inventory, mut made) = (inventory.map_err(unspooled)?, made.map_err(unspooled)?);
     made.sort_by_key(|(i, _)| *i);
     let partials = made.into_iter().map(|(_, partial)| partial).collect();
-    let joins = request.analyses.iter().any(|a| a.about().joins_ranks || (has_peers && a.about().joins_peers));
+    let joins = |a: &&'static dyn Analysis| a.about().joins_ranks || (has_peers && a.about().joins_peers);
+    let joins = !is_dump && request.analyses.iter().any(joins);
     let job = JobOptions { model: &options.model, kernel_wait_max: options.kernel_wait_max, has_peers };
     let part = joins.then(|| how.store.put_part(RankSummary::new(&trace, job)));
     let part = part.transpose().map_err(unspooled)?;

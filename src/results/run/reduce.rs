@@ -6,13 +6,14 @@ use crate::store::StoredPartial;
 use hta_analysis::api::{Analysis, Options, Output};
 use hta_analysis::filters;
 use hta_analysis::inventory;
+use hta_analysis::inventory::recorders::Recorders;
 use hta_analysis::job::{Clock, Job, RankSummary};
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::belong::{self, FileOrigin};
 use hta_analysis::recording::facts::Recordings;
 use hta_base::health::{Counter, Health};
 use hta_base::table::schema::{Batch, Table};
-use hta_trace::meta::{RankSource, TimeEra};
+use hta_trace::meta::{RankSource, Recorder, TimeEra};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
@@ -40,6 +41,7 @@ pub fn reduce(
         let origins: Vec<FileOrigin> = recordings.iter().flat_map(Recordings::rows).map(FileOrigin::from).collect();
         belong::check(&origins)?;
     }
+    let are_dumps = opened.iter().any(|p| p.rows::<Recorders>().any(|r| r.recorder == Recorder::MemoryDump.name()));
     if filters::has_any(options) {
         filters::check(opened.into_iter())?;
     }
@@ -103,7 +105,8 @@ pub fn reduce(
         reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
         Ok((analysis, output))
     };
-    let left: Vec<AnalysisPartials> = analyses.iter().copied().zip(per_analysis).collect();
+    let answers = |(analysis, _): &AnalysisPartials| !are_dumps || analysis.about().reads_dumps;
+    let left: Vec<AnalysisPartials> = analyses.iter().copied().zip(per_analysis).filter(answers).collect();
     let (job, mut outputs) = if inventory.len() < FEW {
         let job = join()?;
         let answers = left.into_par_iter().with_max_len(1).map(|left| answer(&job, left));

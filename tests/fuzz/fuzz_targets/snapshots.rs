@@ -3,6 +3,7 @@
 
 #![no_main]
 
+use hta::read::room::FixedLimit;
 use hta::read::snapshot::read_snapshot;
 use hta::read::source::{Source, SourceError};
 use hta::units::MemoryLimit;
@@ -20,7 +21,7 @@ impl Source for Whole {
 
 fuzz_target!(|data: &[u8]| {
     let limit = MemoryLimit { bytes: 64 << 20, given: true };
-    let Ok(snapshot) = read_snapshot(Box::new(Whole(Cursor::new(data.to_vec()))), Some(limit)) else { return };
+    let Ok(snapshot) = read_snapshot(Box::new(Whole(Cursor::new(data.to_vec()))), &FixedLimit(limit)) else { return };
     let entries: usize = snapshot.histories.iter().map(|h| h.len()).sum();
     let blocks: usize = snapshot.segments.iter().map(|s| snapshot.blocks(s).len()).sum();
     assert!(entries + blocks + snapshot.segments.len() <= data.len(), "{entries} entries, {blocks} blocks");

@@ -2,18 +2,20 @@
 
 use crate::shared;
 use crate::snapshots::timeline::*;
-use hta::read::snapshot::{CATEGORIES, load_timeline};
-use hta::read::source::ByteCount;
+use hta::read::load::load_trace;
 use hta::snapshot::timeline::Levels;
+use hta::trace::memory_dump::MemoryDump;
+use hta::trace::memory_timeline::CATEGORIES;
 use std::io::Read;
 
 #[test]
 fn levels_are_those_of_the_file_and_of_its_reference() {
     let Some(root) = shared::folder() else { return };
     let file = root.trace("hta/memory_analysis_memory_timeline.raw.gz");
-    let timeline = load_timeline(&file, "a timeline", None, &ByteCount::default()).expect("a timeline");
-    assert_eq!((timeline.rows.len(), timeline.health.has_loss()), (16_845, false));
-    let levels = Levels::new(&timeline);
+    let trace = load_trace(&file).expect("a timeline");
+    let Some(MemoryDump::Timeline(timeline)) = &trace.columns.dump else { panic!("a timeline") };
+    assert_eq!((timeline.rows.len(), trace.health.has_loss()), (16_845, false));
+    let levels = Levels::new(timeline);
     assert_eq!(levels.before, 332_060_904);
     let peaks = table(&levels, "memory_peaks");
     assert_eq!((peaks.int("peak_bytes", 0), peaks.int("seq", 0)), (Some(3_082_832_104), Some(1_639)));
@@ -47,8 +49,9 @@ fn levels_are_those_of_the_file_and_of_its_reference() {
 fn the_level_of_every_time_is_that_of_the_reference() {
     let Some(root) = shared::folder() else { return };
     let file = root.trace("hta/memory_analysis_memory_timeline.raw.gz");
-    let timeline = load_timeline(&file, "a timeline", None, &ByteCount::default()).expect("a timeline");
-    let curve = table(&Levels::new(&timeline), "memory_curve");
+    let trace = load_trace(&file).expect("a timeline");
+    let Some(MemoryDump::Timeline(timeline)) = &trace.columns.dump else { panic!("a timeline") };
+    let curve = table(&Levels::new(timeline), "memory_curve");
     let mut levels = std::collections::BTreeMap::new();
     for row in 0..curve.len() {
         levels.insert(curve.int("ts_ns", row).unwrap_or(0), curve.int("allocated_bytes", row));

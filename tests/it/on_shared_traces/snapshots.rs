@@ -3,7 +3,10 @@
 use crate::shared;
 use crate::snapshots::{replayed, table};
 use hta::health::Counter;
-use hta::read::snapshot::{Generation, Snapshot, load_snapshot};
+use hta::read::input::Input;
+use hta::read::load::load;
+use hta::read::options::LoadOptions;
+use hta::read::reading::Spread;
 use hta::read::source::ByteCount;
 use hta::snapshot::content::{ContentKey, allocated, parts};
 use hta::snapshot::device::DeviceMemory;
@@ -11,7 +14,9 @@ use hta::snapshot::events::{EventKind, events};
 use hta::snapshot::history::Until;
 use hta::snapshot::rows::DeviceRows;
 use hta::snapshot::site::Sites;
+use hta::trace::memory_dump::MemoryDump;
 use hta::trace::memory_moment::MemoryMoment;
+use hta::trace::snapshot::{Generation, Snapshot};
 
 const EXPANDABLE: &str = "snapshot_expandable.pkl";
 const EMPTY_CACHE: &str = "snapshot_with_empty_cache.pkl";
@@ -19,9 +24,13 @@ const DEVICES: &str = "snapshot_with_multi_devices.pkl";
 const INFERENCE: &str = "wedsonlin__medium_128_inference_memory_snapshot.pickle";
 const TRAINING: &str = "wedsonlin__medium_128_training_memory_snapshot.pickle";
 
-fn load(name: &str) -> Option<Snapshot> {
+fn read(name: &str) -> Option<Box<Snapshot>> {
     let file = shared::folder()?.trace(&format!("memory_snapshots/{name}"));
-    Some(load_snapshot(&file, name, None, &ByteCount::default()).expect("a snapshot"))
+    let loaded = load(&Input::named(file), LoadOptions::default(), Spread::Inline, &ByteCount::default());
+    match loaded.expect("a snapshot").columns.recorded.dump {
+        Some(MemoryDump::Snapshot(snapshot)) => Some(snapshot),
+        _ => panic!("{name} is no snapshot"),
+    }
 }
 
 /// Parts of what holds the memory: key, allocations, bytes.
@@ -57,7 +66,7 @@ mod on_shared_traces {
     type Levels = ([usize; 2], (usize, i64), i64, [i64; 2], (i64, Option<u32>));
 
     fn check(name: &str, number: i64, end: End, levels: Levels) {
-        let Some(snapshot) = load(name) else { return };
+        let Some(snapshot) = read(name) else { return };
         let (devices, health) = replayed(&snapshot, Until::Completed);
         let device = devices.iter().find(|d| d.device == Some(number)).expect("the device");
         let e = &device.end;
@@ -131,10 +140,10 @@ mod on_shared_traces {
     #[test]
     fn generations_are_told_by_what_the_entries_have() {
         for (name, generation) in [(EXPANDABLE, Generation::Untimed), (TRAINING, Generation::CompileContext)] {
-            let Some(snapshot) = load(name) else { return };
+            let Some(snapshot) = read(name) else { return };
             assert_eq!(snapshot.generation, generation);
         }
-        let Some(snapshot) = load(TRAINING) else { return };
+        let Some(snapshot) = read(TRAINING) else { return };
         assert_eq!(snapshot.settings.len(), 9);
         assert_eq!(snapshot.annotations.len(), 2);
         assert_eq!(
@@ -150,7 +159,7 @@ mod on_shared_traces {
     #[test]
     fn what_holds_the_peak_is_known_by_line() {
         for (name, kept, state, number) in [(EXPANDABLE, 12, 18, 0), (EMPTY_CACHE, 11, 17, 0), (DEVICES, 11, 17, 0)] {
-            let Some(snapshot) = load(name) else { return };
+            let Some(snapshot) = read(name) else { return };
             let sites = Sites::new(&snapshot);
             let (devices, _) = replayed(&snapshot, Until::Completed);
             let device = devices.iter().find(|d| d.device == Some(number)).expect("the device");
@@ -164,7 +173,7 @@ mod on_shared_traces {
             ];
             assert_eq!(first(&parts, 4), expected, "{name}");
         }
-        let Some(snapshot) = load(DEVICES) else { return };
+        let Some(snapshot) = read(DEVICES) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
         let parts = at_peak(&devices[1], &sites, ContentKey::Line);
@@ -174,7 +183,7 @@ mod on_shared_traces {
 
     #[test]
     fn what_was_there_before_is_told_apart_from_what_was_freed_later() {
-        let Some(snapshot) = load(INFERENCE) else { return };
+        let Some(snapshot) = read(INFERENCE) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
         let parts = at_peak(&devices[0], &sites, ContentKey::Line);
@@ -184,7 +193,7 @@ mod on_shared_traces {
             ("model.py:39", 2, 10_485_760),
         ];
         assert_eq!(first(&parts, 3), expected);
-        let Some(snapshot) = load(TRAINING) else { return };
+        let Some(snapshot) = read(TRAINING) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
         let parts = at_peak(&devices[0], &sites, ContentKey::Line);
@@ -208,7 +217,7 @@ mod on_shared_traces {
 
     #[test]
     fn allocations_are_known_by_phase_node_and_site() {
-        let Some(snapshot) = load(TRAINING) else { return };
+        let Some(snapshot) = read(TRAINING) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
         let phases = all_allocated(&devices[0], &sites, ContentKey::Phase);
@@ -230,7 +239,7 @@ mod on_shared_traces {
         // 33 lines of Python; the stacks without Python are one more, and here named by node.
         assert_eq!(lines.iter().filter(|p| p.0.contains(".py:")).count(), 33);
 
-        let Some(snapshot) = load(EXPANDABLE) else { return };
+        let Some(snapshot) = read(EXPANDABLE) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
         let phases = all_allocated(&devices[0], &sites, ContentKey::Phase);
@@ -245,7 +254,7 @@ mod on_shared_traces {
         assert_eq!((lines.len(), lines.iter().map(|p| p.2).sum::<i64>()), (7, 4_747_481_944));
         assert_eq!(first(&lines, 1), [("memory_leaks_demo.py:16", 813, 3_061_102_968)]);
 
-        let Some(snapshot) = load(INFERENCE) else { return };
+        let Some(snapshot) = read(INFERENCE) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
         let phases = all_allocated(&devices[0], &sites, ContentKey::Phase);
@@ -255,7 +264,7 @@ mod on_shared_traces {
     #[test]
     fn only_the_planted_leak_recurs() {
         for (name, planted) in [(EXPANDABLE, 12), (EMPTY_CACHE, 11), (DEVICES, 11), (INFERENCE, 0), (TRAINING, 0)] {
-            let Some(snapshot) = load(name) else { return };
+            let Some(snapshot) = read(name) else { return };
             let sites = Sites::new(&snapshot);
             let (devices, _) = replayed(&snapshot, Until::Completed);
             for device in &devices {
@@ -271,7 +280,7 @@ mod on_shared_traces {
                 assert_eq!(found, [(format!("memory_leaks_demo.py:{planted}").as_str(), 3, 3, 41_943_040)], "{name}");
             }
         }
-        let Some(snapshot) = load(EXPANDABLE) else { return };
+        let Some(snapshot) = read(EXPANDABLE) else { return };
         let sites = Sites::new(&snapshot);
         let (devices, _) = replayed(&snapshot, Until::Completed);
         let rows = table(&devices[0], &sites, "memory_allocations");
@@ -285,7 +294,7 @@ mod on_shared_traces {
     #[test]
     fn flushes_of_the_cache_are_named_by_their_frames() {
         for (name, counts, bytes) in [(EMPTY_CACHE, [14, 20, 20], Some(444_596_224)), (DEVICES, [4, 3, 3], None)] {
-            let Some(snapshot) = load(name) else { return };
+            let Some(snapshot) = read(name) else { return };
             let sites = Sites::new(&snapshot);
             let (devices, _) = replayed(&snapshot, Until::Completed);
             let all = events(&devices[0], &sites);

@@ -242,9 +242,7 @@ fn refusals_say_what_was_found() {
         ("trace_events_empty.json", "expected events, found none"),
         ("empty_array.json", "expected events, found none"),
         ("execution_trace.json", "PyTorch execution trace"),
-        ("memory_timeline.json", "memory timeline"),
         ("sqlite.json", "SQLite database"),
-        ("memory_snapshot.pickle", "Python pickle"),
         ("rocprof_results.json", "rocprofv3"),
         ("profile.xplane.pb", "a trace of TensorFlow or JAX (XLA)"),
     ] {

@@ -4,6 +4,7 @@
 use super::pickle::{Py, Writer, at, dumps, entry, segment, snapshot};
 use super::{LIMIT, parsed, source};
 use hta::health::Counter;
+use hta::read::room::FixedLimit;
 use hta::read::snapshot::{Problem, read_snapshot};
 use hta::snapshot::history::Until;
 use hta::units::MemoryLimit;
@@ -89,8 +90,8 @@ fn the_memory_limit_holds() {
     let entries = (0..40_000).map(|i| entry("alloc", i * 512, 512, i, at(i))).collect();
     let bytes = dumps(&snapshot(Vec::new(), vec![entries]), Writer::Python);
     let limit = MemoryLimit { bytes: 1 << 20, given: true };
-    assert!(matches!(read_snapshot(source(&bytes), Some(limit)), Err(Problem::TooLarge { .. })));
-    assert!(read_snapshot(source(&bytes), Some(LIMIT)).is_ok());
+    assert!(matches!(read_snapshot(source(&bytes), &FixedLimit(limit)), Err(Problem::TooLarge { .. })));
+    assert!(read_snapshot(source(&bytes), &FixedLimit(LIMIT)).is_ok());
 }
 
 #[test]
@@ -159,11 +160,7 @@ fn flipped_bits_make_no_panic() {
                         let (devices, _) = super::replayed(&s, until);
                         let sites = hta::snapshot::site::Sites::new(&s);
                         for device in &devices {
-                            let rows = hta::snapshot::rows::DeviceRows { rank: 0, device, sites: &sites, steps: None };
-                            for spec in hta::snapshot::rows::TABLES {
-                                let _ = rows.table(spec, None);
-                            }
-                            let _ = hta::snapshot::findings::findings(&rows);
+                            let _ = super::table(device, &sites, "memory_sentences");
                         }
                     }
                 }

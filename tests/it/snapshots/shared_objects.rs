@@ -3,7 +3,9 @@
 
 use super::source;
 use hta::health::Counter;
-use hta::read::snapshot::{Problem, Snapshot, read_snapshot};
+use hta::read::room::FixedLimit;
+use hta::read::snapshot::{Problem, read_snapshot};
+use hta::trace::snapshot::Snapshot;
 use hta::units::MemoryLimit;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -161,7 +163,7 @@ fn pairs(n: i32) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8], limit: u64) -> Result<Snapshot, Problem> {
-    read_snapshot(source(bytes), Some(MemoryLimit { bytes: limit, given: true }))
+    read_snapshot(source(bytes), &FixedLimit(MemoryLimit { bytes: limit, given: true }))
 }
 
 #[test]

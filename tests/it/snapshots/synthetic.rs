@@ -2,14 +2,12 @@
 //! last generation. Both writers give the same.
 
 use super::pickle::{Py, Writer, at, dumps, entry, frame, segment, snapshot};
-use super::{parsed, replayed, table};
+use super::{parsed, replayed, sentences, table};
 use hta::health::Counter;
-use hta::read::snapshot::{Generation, Snapshot};
 use hta::snapshot::events::{EventKind, events};
-use hta::snapshot::findings::findings;
 use hta::snapshot::history::Until;
-use hta::snapshot::rows::DeviceRows;
 use hta::snapshot::site::Sites;
+use hta::trace::snapshot::{Generation, Snapshot};
 
 const MIB: i64 = 1 << 20;
 const BASE: i64 = 0x7f00_0000_0000;
@@ -94,8 +92,8 @@ fn a_failed_request_is_told_first_with_what_was_free() {
         let (devices, _) = replayed(&s, Until::Completed);
         let oom = events(&devices[0], &sites).into_iter().find(|e| e.kind == EventKind::Oom).expect("the failure");
         assert_eq!((oom.bytes, oom.device_free, oom.reserved), (64 * MIB, Some(5 * MIB), 20 * MIB));
-        let told = findings(&DeviceRows { rank: 3, device: &devices[0], sites: &sites, steps: None });
-        let first = &told.first().expect("a finding").1.sentence;
+        let told = sentences(&devices[0], &sites);
+        let first = told.first().expect("a finding");
         assert!(first.contains("a request of 67.1 MB failed (entry 2) at train.py:3"), "{first}");
         assert!(first.contains("18.9 MB were requested before, 21.0 MB reserved, 5.24 MB were free"), "{first}");
         assert!(first.ends_with("most was held by train.py:2, 18.9 MB (see --at entry:2)"), "{first}");
@@ -125,10 +123,10 @@ fn a_flush_is_a_retry_unless_its_frames_say_otherwise() {
         let all = events(&devices[0], &sites);
         let replay = devices[0].replay.as_ref().expect("a history");
         assert_eq!([replay.reserved_before, replay.reserved_max], [3 * MIB, 3 * MIB]);
-        let told = findings(&DeviceRows { rank: 0, device: &devices[0], sites: &sites, steps: None });
+        let told = sentences(&devices[0], &sites);
         let flushes: Vec<_> =
             all.iter().filter(|e| e.count > 0).map(|e| (e.kind, e.bytes, e.count, e.is_followed)).collect();
-        (flushes, told.into_iter().map(|(_, o)| o.sentence).collect::<Vec<_>>().join("\n"))
+        (flushes, told.join("\n"))
     };
     let (found, told) = kinds(flush(&|| at(9)));
     assert_eq!(found, [(EventKind::Retry, 3 * MIB, 2, true)]);

@@ -2,17 +2,21 @@
 
 use super::source;
 use hta::health::Counter;
-use hta::read::snapshot::{MemoryTimeline, Problem, is_timeline, read_timeline};
-use hta::snapshot::timeline::{Levels, TIMELINE_TABLES};
+use hta::read::room::FixedLimit;
+use hta::read::snapshot::{Problem, is_timeline, read_timeline};
+use hta::snapshot::tables::DumpTables;
+use hta::snapshot::timeline::Levels;
 use hta::table::schema::Batch;
+use hta::trace::memory_timeline::MemoryTimeline;
 
 fn parsed(text: &str) -> Result<MemoryTimeline, Problem> {
-    read_timeline(source(text.as_bytes()), Some(super::LIMIT))
+    read_timeline(source(text.as_bytes()), &FixedLimit(super::LIMIT))
 }
 
 pub fn table(levels: &Levels, name: &str) -> Batch {
-    let spec = TIMELINE_TABLES.iter().find(|t| t.name == name).expect("a table of that name");
-    levels.table(spec, 0, None).expect("rows")
+    let mut tables = DumpTables::of(|_| true);
+    levels.add(&mut tables, 0, None);
+    super::named(tables, name)
 }
 
 #[test]

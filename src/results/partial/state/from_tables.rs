@@ -41,6 +41,10 @@ fn error_of(row: FileRow) -> Option<ReadError> {
             let limit = MemoryLimit { bytes: row.error_limit?, given: row.error_limit_given? };
             ReadError::TooLarge { file, needs: row.error_byte, limit }
         }
+        "dump" => {
+            let hint = row.error_hint.and_then(constant);
+            ReadError::Dump { file, problem: text?.to_string(), hint }
+        }
         "interleaved" => ReadError::Interleaved { file, byte: row.error_byte? },
         _ => return None,
     })

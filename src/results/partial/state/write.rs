@@ -179,6 +179,7 @@ fn error_parts(error: &ReadError) -> ErrorParts {
         ReadError::Cut { .. } => (Some("cut"), None, None, None),
         ReadError::NoEvents { .. } => (Some("no_events"), None, None, None),
         ReadError::TooLarge { needs, .. } => (Some("too_large"), None, None, *needs),
+        ReadError::Dump { problem, hint, .. } => (Some("dump"), Some(problem.clone()), *hint, None),
         ReadError::Interleaved { byte, .. } => (Some("interleaved"), None, None, Some(*byte)),
     }
 }

@@ -5,12 +5,16 @@ use super::content::{ContentKey, parts};
 use super::events::{EventKind, events};
 use super::history::HeldOrigin;
 use super::rows::DeviceRows;
-use super::summary::{DeviceSummary, Nearness};
-use crate::api::{Certainty, Observation};
-use hta_base::units::{fmt_bytes, fmt_count, fmt_pct, percent};
+use super::summary::{Nearness, name};
+use super::tables::{DumpTables, MemoryDeviceRow, MemoryDevices, MemorySentenceRow, MemorySentences, REDUCED};
+use crate::api::{Certainty, Observation, Partial, rows};
+use crate::memory::report::size;
+use crate::memory::tables::MemoryPeaks;
+use hta_base::units::{fmt_count, fmt_pct, percent};
 use hta_base::wording::counts::counted;
-use hta_read::snapshot::Overflow;
 use hta_trace::memory_moment::MemoryMoment;
+use hta_trace::snapshot::Overflow;
+use std::collections::BTreeSet;
 
 /// Share of the reserved memory above which split blocks are named, percent.
 const SPLIT_PCT: f64 = 10.0;
@@ -22,11 +26,6 @@ const ROUNDING_PCT: f64 = 5.0;
 const PEAK_DIFFERENCE_PCT: f64 = 10.0;
 /// Number of failed requests and of flushes that are named one by one.
 const NAMED: usize = 3;
-
-/// Bytes in a sentence.
-pub(crate) fn size(bytes: i64) -> String {
-    fmt_bytes(bytes.unsigned_abs())
-}
 
 fn observation(rank: u32, sentence: String, table: &'static str, certainty: Certainty) -> Observation {
     Observation {
@@ -43,7 +42,7 @@ fn observation(rank: u32, sentence: String, table: &'static str, certainty: Cert
 
 /// What a finding is about, the most important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+enum Subject {
     Oom,
     Leak,
     Retry,
@@ -57,16 +56,18 @@ pub enum Subject {
     Rounding,
 }
 
-/// A finding with what findings of several devices are sorted by: the subject, then the device nearest to its limit first.
-pub type Finding = ((Subject, Nearness), Observation);
-
-/// The findings of one device, the most important first.
-pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
-    let mut out = Vec::new();
-    let place = format!("rank {}, {}", rows.rank, rows.device.name());
-    let nearness = DeviceSummary::new(rows.rank, rows.device).nearness();
-    let mut tell = |subject: Subject, sentence: String, table, certainty| {
-        out.push(((subject, nearness), observation(rows.rank, format!("{place}: {sentence}"), table, certainty)));
+/// Adds what stands out on one device of a snapshot.
+pub fn tell(rows: &DeviceRows, tables: &mut DumpTables) {
+    let mut tell = |subject: Subject, sentence: String, evidence, certainty| {
+        tables.sentences.push(MemorySentenceRow {
+            rank: rows.rank,
+            device_type: rows.device.device_type(),
+            device: rows.device.device,
+            subject: subject as u32,
+            is_inferred: certainty == Certainty::Inferred,
+            sentence: &format!("rank {}, {}: {sentence}", rows.rank, rows.device.name()),
+            evidence,
+        });
     };
     let all = events(rows.device, rows.sites);
     let of = |kind: EventKind| all.iter().filter(move |e| e.kind == kind);
@@ -207,8 +208,24 @@ pub fn findings(rows: &DeviceRows) -> Vec<Finding> {
             Certainty::Measured,
         );
     }
-    out.sort_by_key(|(order, _)| *order);
-    out
+}
+
+/// What stands out on all devices: the most important first, then of the device nearest to its limit.
+pub(super) fn observations(partials: &[Partial]) -> Vec<Observation> {
+    let devices: Vec<MemoryDeviceRow> = rows::<MemoryDevices>(partials).collect();
+    let mut found: Vec<((u32, Option<Nearness>), Observation)> = Vec::new();
+    for told in rows::<MemorySentences>(partials) {
+        let of_device =
+            |d: &&MemoryDeviceRow| (d.rank, d.device_type, d.device) == (told.rank, told.device_type, told.device);
+        let order = (told.subject, devices.iter().find(of_device).map(Nearness::of));
+        let evidence = REDUCED.iter().map(|spec| spec.name).find(|name| *name == told.evidence);
+        let certainty = if told.is_inferred { Certainty::Inferred } else { Certainty::Measured };
+        let table = evidence.unwrap_or(MemoryPeaks::SPEC.name);
+        found.push((order, observation(told.rank, told.sentence.to_string(), table, certainty)));
+    }
+    found.extend(uneven(&devices));
+    found.sort_by_key(|(order, _)| *order);
+    found.into_iter().map(|(_, observation)| observation).collect()
 }
 
 fn times(n: usize) -> String {
@@ -284,20 +301,22 @@ fn peak(rows: &DeviceRows) -> Option<String> {
 }
 
 /// Ranks whose peak is not that of the others.
-pub fn uneven(devices: &[DeviceSummary]) -> Vec<Finding> {
-    let peaks: Vec<(&DeviceSummary, i64)> = devices.iter().filter_map(|d| Some((d, d.peak?))).collect();
-    let ranks: std::collections::BTreeSet<u32> = peaks.iter().map(|p| p.0.rank).collect();
+fn uneven(devices: &[MemoryDeviceRow]) -> Vec<((u32, Option<Nearness>), Observation)> {
+    let peaks: Vec<(&MemoryDeviceRow, i64)> = devices.iter().filter_map(|d| Some((d, d.peak_bytes?))).collect();
+    let ranks: BTreeSet<u32> = peaks.iter().map(|p| p.0.rank).collect();
     let mut sizes: Vec<i64> = peaks.iter().map(|p| p.1).collect();
     sizes.sort_unstable();
     let Some(median) = sizes.get(sizes.len() / 2).copied().filter(|_| ranks.len() > 2) else { return Vec::new() };
-    let differs =
-        |p: &&(&DeviceSummary, i64)| percent((p.1 - median).abs(), median).is_some_and(|d| d > PEAK_DIFFERENCE_PCT);
-    let tell = |(d, bytes): &(&DeviceSummary, i64)| {
-        let (rank, device) = (d.rank, &d.device);
+    let mut out = Vec::new();
+    for (d, bytes) in peaks {
+        if percent((bytes - median).abs(), median).is_none_or(|differs| differs <= PEAK_DIFFERENCE_PCT) {
+            continue;
+        }
+        let (rank, device) = (d.rank, name(d));
         let sentence =
-            format!("rank {rank}, {device}: its peak is {}, the median of the ranks {}", size(*bytes), size(median));
-        let order = (Subject::UnevenPeak, d.nearness());
-        (order, observation(rank, sentence, "memory_peaks", Certainty::Measured))
-    };
-    peaks.iter().filter(differs).map(tell).collect()
+            format!("rank {rank}, {device}: its peak is {}, the median of the ranks {}", size(bytes), size(median));
+        let order = (Subject::UnevenPeak as u32, Some(Nearness::of(d)));
+        out.push((order, observation(rank, sentence, MemoryPeaks::SPEC.name, Certainty::Measured)));
+    }
+    out
 }

@@ -1,6 +1,7 @@
 //! Fills the tables about memory from the devices of a snapshot.
 
-use super::content::{ContentKey, parts};
+use super::SnapshotChoice;
+use super::content::{ContentKey, allocated, parts};
 use super::device::DeviceMemory;
 use super::events::{AllocatorEvent, EventKind, events};
 use super::history::{HeldAllocation, HeldOrigin, reserved_delta};
@@ -8,32 +9,18 @@ use super::leak::{Falls, MarkedSteps, RECURRING};
 use super::moment::seq;
 use super::phase::UNKNOWN;
 use super::site::Sites;
-use super::tables::{MemoryBlocks, MemorySegments, MemoryStacks};
+use super::tables::{DumpTables, MemoryAllocated, MemoryAllocatedRow, MemoryDeviceRow, MemoryDevices};
 use crate::memory::tables::{
-    MemoryAllocations, MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryEventRow, MemoryEvents,
-    MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks,
+    MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryEventRow, MemoryEvents, MemoryLeakRow,
+    MemoryLeaks, MemoryPeakRow, MemoryPeaks,
 };
-use hta_base::table::schema::{Batch, TableSpec};
 use hta_base::units::percent;
-use hta_read::snapshot::{Action, BlockState, Entry, StackId};
 use hta_trace::memory_moment::MemoryMoment;
+use hta_trace::snapshot::{Action, BlockState, Entry, Generation, StackId};
 use std::collections::BTreeMap;
 
 /// Column `source` of everything from a snapshot.
 pub(crate) const SOURCE: &str = "snapshot";
-
-/// The tables of a snapshot; the first one is printed if none is named.
-pub const TABLES: &[&TableSpec] = &[
-    MemoryPeaks::SPEC,
-    MemoryContent::SPEC,
-    MemoryCurve::SPEC,
-    MemoryAllocations::SPEC,
-    MemoryLeaks::SPEC,
-    MemoryEvents::SPEC,
-    MemorySegments::SPEC,
-    MemoryBlocks::SPEC,
-    MemoryStacks::SPEC,
-];
 
 /// One device with what all tables need.
 pub struct DeviceRows<'a> {
@@ -55,6 +42,14 @@ pub(super) fn known(phase: &str) -> Option<&str> {
 
 pub(super) fn stack_number(stack: StackId) -> Option<u64> {
     (stack != StackId::NONE).then(|| u64::from(stack.0))
+}
+
+/// The kinds of holders that are listed, in order of their names.
+fn kinds(choice: &SnapshotChoice) -> impl Iterator<Item = ContentKey> {
+    let mut kinds = ContentKey::ALL;
+    kinds.sort_by_key(|k| k.name());
+    let by_stack = choice.by_stack;
+    kinds.into_iter().filter(move |by| *by != ContentKey::Stack || by_stack)
 }
 
 /// Survivors of a site.
@@ -80,26 +75,22 @@ impl<'a> DeviceRows<'a> {
         self.device.history.iter().flat_map(|h| self.device.snapshot.entries(h)).collect()
     }
 
-    /// The rows of one table.
-    pub fn table(&self, spec: &TableSpec, moment: Option<MemoryMoment>) -> Option<Batch> {
-        let name = spec.name;
-        let is = |of: &TableSpec| of.name == name;
-        match () {
-            () if is(MemoryPeaks::SPEC) => self.peaks(),
-            () if is(MemoryContent::SPEC) => Some(self.content(moment)),
-            () if is(MemoryCurve::SPEC) => self.curve(),
-            () if is(MemoryAllocations::SPEC) => self.allocations(),
-            () if is(MemoryLeaks::SPEC) => Some(self.leak_rows()),
-            () if is(MemoryEvents::SPEC) => Some(self.event_rows()),
-            () if is(MemorySegments::SPEC) => Some(self.segments()),
-            () if is(MemoryBlocks::SPEC) => Some(self.blocks()),
-            _ => None,
-        }
+    /// Adds the rows of the device to all tables.
+    pub fn add(&self, tables: &mut DumpTables, choice: &SnapshotChoice) {
+        self.add_peak(&mut tables.peaks);
+        self.add_content(&mut tables.content, choice);
+        self.add_leaks(&mut tables.leaks);
+        self.add_events(&mut tables.events);
+        self.add_allocated(&mut tables.allocated, choice);
+        self.add_device(&mut tables.devices);
+        self.add_segments(&mut tables.segments);
+        tables.curve.iter_mut().for_each(|table| self.add_curve(table));
+        tables.allocations.iter_mut().for_each(|table| self.add_allocations(table));
+        tables.blocks.iter_mut().for_each(|table| self.add_blocks(table));
     }
 
-    fn peaks(&self) -> Option<Batch> {
-        let replay = self.device.replay.as_ref()?;
-        let history = self.device.history?;
+    fn add_peak(&self, table: &mut MemoryPeaks) {
+        let (Some(replay), Some(history)) = (&self.device.replay, self.device.history) else { return };
         let entries = self.entries();
         let (mut reserved, mut reserved_at, mut unused_most) = (replay.reserved_before, replay.reserved_before, 0);
         for (i, (entry, level)) in entries.iter().zip(&replay.levels).enumerate() {
@@ -114,7 +105,6 @@ impl<'a> DeviceRows<'a> {
         let known_bytes: i64 = of_history().map(|h| h.bytes).sum();
         let trigger = replay.peak.seq.and_then(|s| entries.get(s as usize)).filter(|e| e.action == Action::Alloc);
         let facts = trigger.map(|e| self.sites.of(e.stack));
-        let mut table = MemoryPeaks::default();
         table.push(MemoryPeakRow {
             rank: self.rank,
             device_type: self.device.device_type(),
@@ -142,7 +132,6 @@ impl<'a> DeviceRows<'a> {
             before_bytes: Some(replay.peak.bytes - known_bytes),
             device_total_bytes: None,
         });
-        Some(table.finish())
     }
 
     /// Who is alive at a moment, and its name in column `at`.
@@ -159,7 +148,7 @@ impl<'a> DeviceRows<'a> {
         // Without a history, the blocks at the end are all that is known.
         let blocks = self.device.segments.iter().flat_map(|s| self.device.snapshot.blocks(s));
         let alive = blocks.filter(|b| matches!(b.state, BlockState::Allocated | BlockState::Pending));
-        let held = |b: &hta_read::snapshot::MemoryBlock| HeldAllocation {
+        let held = |b: &hta_trace::snapshot::MemoryBlock| HeldAllocation {
             origin: HeldOrigin::BeforeAlive,
             bytes: b.requested,
             stack: b.stack,
@@ -167,14 +156,11 @@ impl<'a> DeviceRows<'a> {
         Some((at, alive.map(held).collect()))
     }
 
-    fn content(&self, moment: Option<MemoryMoment>) -> Batch {
-        let mut table = MemoryContent::default();
-        let moments = moment.map_or(vec![MemoryMoment::End, MemoryMoment::Peak], |m| vec![m]);
+    fn add_content(&self, table: &mut MemoryContent, choice: &SnapshotChoice) {
+        let moments = choice.at.map_or(vec![MemoryMoment::End, MemoryMoment::Peak], |m| vec![m]);
         for (at, held) in moments.into_iter().filter_map(|m| self.held(m)) {
             let whole: i64 = held.iter().map(|h| h.bytes).sum();
-            let mut kinds = ContentKey::ALL;
-            kinds.sort_by_key(|k| k.name());
-            for by in kinds {
+            for by in kinds(choice) {
                 for part in parts(self.device, self.sites, held.iter().copied(), by) {
                     table.push(MemoryContentRow {
                         rank: self.rank,
@@ -192,12 +178,56 @@ impl<'a> DeviceRows<'a> {
                 }
             }
         }
-        table.finish()
     }
 
-    fn curve(&self) -> Option<Batch> {
-        let replay = self.device.replay.as_ref()?;
-        let mut table = MemoryCurve::default();
+    fn add_allocated(&self, table: &mut MemoryAllocated, choice: &SnapshotChoice) {
+        let is_listed = |by: &ContentKey| *by != ContentKey::Stack || choice.by == ContentKey::Stack;
+        for by in kinds(choice).filter(is_listed) {
+            for part in allocated(self.device, self.sites, by) {
+                table.push(MemoryAllocatedRow {
+                    rank: self.rank,
+                    device_type: self.device.device_type(),
+                    device: self.device.device,
+                    source: SOURCE,
+                    key_kind: by.name(),
+                    key: &part.key,
+                    count: part.count,
+                    bytes: part.bytes,
+                });
+            }
+        }
+    }
+
+    fn add_device(&self, table: &mut MemoryDevices) {
+        let (end, replay) = (&self.device.end, self.device.replay.as_ref());
+        let entries = self.entries();
+        table.push(MemoryDeviceRow {
+            rank: self.rank,
+            device_type: self.device.device_type(),
+            device: self.device.device,
+            source: SOURCE,
+            peak_bytes: replay.map(|r| r.peak.bytes),
+            base_bytes: replay.map(|r| r.before),
+            is_bound: self.device.overflow().is_some(),
+            entry_count: self.device.history.map(|h| h.len() as u64),
+            has_times: self.device.history.map(|_| self.device.snapshot.generation != Generation::Untimed),
+            failed_count: entries.iter().filter(|e| e.action == Action::Oom).count() as u64,
+            reserved_before_bytes: replay.map(|r| r.reserved_before),
+            reserved_max_bytes: replay.map(|r| r.reserved_max),
+            reserved_bytes: Some(end.reserved),
+            active_bytes: Some(end.active),
+            active_block_count: Some(end.active_blocks),
+            requested_bytes: Some(end.requested),
+            pending_bytes: Some(end.pending),
+            releasable_bytes: Some(end.releasable),
+            split_bytes: Some(end.split),
+            tail_bytes: Some(end.tails),
+            largest_free_bytes: Some(end.largest_inactive),
+        });
+    }
+
+    fn add_curve(&self, table: &mut MemoryCurve) {
+        let Some(replay) = &self.device.replay else { return };
         let (mut reserved, mut before) = (replay.reserved_before, replay.before);
         for ((seq, entry), level) in (0u64..).zip(self.entries()).zip(&replay.levels) {
             let change = reserved_delta(entry);
@@ -221,7 +251,6 @@ impl<'a> DeviceRows<'a> {
                 category: None,
             });
         }
-        Some(table.finish())
     }
 
     /// The survivors of each site, the most bytes first.
@@ -250,8 +279,7 @@ impl<'a> DeviceRows<'a> {
         leaks
     }
 
-    fn leak_rows(&self) -> Batch {
-        let mut table = MemoryLeaks::default();
+    fn add_leaks(&self, table: &mut MemoryLeaks) {
         for leak in self.leaks() {
             table.push(MemoryLeakRow {
                 rank: self.rank,
@@ -267,17 +295,15 @@ impl<'a> DeviceRows<'a> {
                 is_recurring: leak.is_recurring(),
             });
         }
-        table.finish()
     }
 
-    fn event_rows(&self) -> Batch {
+    fn add_events(&self, table: &mut MemoryEvents) {
         let mut rows: Vec<(Option<i64>, Option<AllocatorEvent>, &str)> = Vec::new();
         rows.extend(events(self.device, self.sites).into_iter().map(|e| (ns(e.time_us), Some(e), e.kind.name())));
-        let of_device = |a: &&hta_read::snapshot::Annotation| a.device.is_none() || a.device == self.device.device;
+        let of_device = |a: &&hta_trace::snapshot::Annotation| a.device.is_none() || a.device == self.device.device;
         let starts = self.device.snapshot.annotations.iter().filter(of_device).filter(|a| a.is_start);
         rows.extend(starts.map(|a| (ns(a.time_us), None, self.device.snapshot.texts.get(a.name))));
         rows.sort_by_key(|(ts, event, _)| (*ts, event.map(|e| e.seq)));
-        let mut table = MemoryEvents::default();
         for (ts_ns, event, name) in rows {
             table.push(MemoryEventRow {
                 rank: self.rank,
@@ -293,6 +319,5 @@ impl<'a> DeviceRows<'a> {
                 site: Some(event.map_or(name, |e| self.sites.site(e.stack))),
             });
         }
-        table.finish()
     }
 }

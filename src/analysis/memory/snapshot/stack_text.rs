@@ -2,7 +2,7 @@
 //! as in the viewer at pytorch.org/memory_viz.
 
 use super::site::NO_FRAMES;
-use hta_read::snapshot::{Frame, Snapshot, StackId};
+use hta_trace::snapshot::{Frame, Snapshot, StackId};
 
 /// Functions, by a part of their name, that say nothing about the program.
 const FUNCTIONS: [&str; 20] = [

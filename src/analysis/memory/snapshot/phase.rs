@@ -4,7 +4,7 @@
 //! Whether memory is a parameter, a gradient or an activation is stated by no snapshot, and is not guessed.
 
 use super::site::{StackFacts, StackPhase};
-use hta_read::snapshot::{Entry, Snapshot};
+use hta_trace::snapshot::{Entry, Snapshot};
 use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, BTreeSet};
 

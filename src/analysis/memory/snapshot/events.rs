@@ -5,7 +5,7 @@
 
 use super::device::DeviceMemory;
 use super::site::Sites;
-use hta_read::snapshot::{Action, Entry, StackId};
+use hta_trace::snapshot::{Action, Entry, StackId};
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

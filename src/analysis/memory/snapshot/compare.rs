@@ -1,12 +1,13 @@
 //! Compares two memory snapshots, device by device: the peak, and what holds it by line.
 
-use super::content::{ContentKey, ContentPart, parts};
-use super::device::DeviceMemory;
-use super::findings::size;
-use super::rows::DeviceRows;
-use super::site::Sites;
-use super::tables::{MemoryDiff, MemoryDiffRow};
+use super::content::{ContentKey, ContentPart};
+use super::device::device_words;
+use super::tables::{MemoryDeviceRow, MemoryDevices, MemoryDiff, MemoryDiffRow};
+use super::timeline::TIMELINE;
 use crate::api::{Align, Certainty, Observation, Output, View};
+use crate::memory::report::size;
+use crate::memory::tables::{MemoryContent, MemoryContentRow};
+use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{fmt_count, fmt_pct, percent};
 use hta_trace::memory_moment::MemoryMoment;
 use std::cmp::Reverse;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 const NAMED: usize = 2;
 
 /// What is compared of one device of a snapshot.
-pub struct ComparedDevice {
+struct ComparedDevice {
     rank: u32,
     device: Option<i64>,
     device_type: &'static str,
@@ -29,28 +30,43 @@ pub struct ComparedDevice {
     is_bound: bool,
 }
 
-impl ComparedDevice {
-    /// The peak of a device; without a history what is held at the end.
-    pub fn new(rank: u32, device: &DeviceMemory, sites: &Sites) -> Self {
-        let rows = DeviceRows { rank, device, sites, steps: None };
-        let moment = if device.replay.is_some() { MemoryMoment::Peak } else { MemoryMoment::End };
-        let held = rows.held(moment).map(|(_, held)| held).unwrap_or_default();
-        Self {
-            rank,
-            device: device.device,
-            device_type: device.device_type(),
-            name: device.name(),
+/// Whether the tables of dumps are of memory timelines, which are not compared.
+pub fn has_timelines(tables: &[Batch]) -> bool {
+    rows_of::<MemoryDevices>(tables).any(|device| device.source == TIMELINE)
+}
+
+fn rows_of<T: Table>(tables: &[Batch]) -> impl Iterator<Item = T::Row<'_>> {
+    tables.iter().filter(|b| b.spec.name == T::SPEC.name).flat_map(T::rows)
+}
+
+/// The devices in the tables of a set of snapshots: each at its peak; without a history at the end.
+fn compared(tables: &[Batch]) -> Vec<ComparedDevice> {
+    let device = |row: MemoryDeviceRow| {
+        let moment = if row.peak_bytes.is_some() { MemoryMoment::Peak } else { MemoryMoment::End };
+        let at = moment.name();
+        let is_held = |r: &MemoryContentRow| {
+            (r.rank, r.device_type, r.device) == (row.rank, row.device_type, row.device)
+                && r.key_kind == ContentKey::Line.name()
+                && r.moment == at
+        };
+        let held = rows_of::<MemoryContent>(tables).filter(is_held);
+        ComparedDevice {
+            rank: row.rank,
+            device: row.device,
+            device_type: if row.device.is_some() { "cuda" } else { "cpu" },
+            name: device_words(row.device),
             moment,
-            parts: parts(device, sites, held, ContentKey::Line),
-            reserved: device.replay.as_ref().map_or(device.end.reserved, |r| r.reserved_max),
-            is_bound: device.overflow().is_some(),
+            parts: held
+                .map(|r| ContentPart { key: r.key.to_string(), count: r.count.unwrap_or(0), bytes: r.bytes })
+                .collect(),
+            reserved: row.reserved_max_bytes.or(row.reserved_bytes).unwrap_or(0),
+            is_bound: row.is_bound,
         }
-    }
+    };
+    rows_of::<MemoryDevices>(tables).map(device).collect()
+}
 
-    pub fn rank(&self) -> u32 {
-        self.rank
-    }
-
+impl ComparedDevice {
     fn bytes(&self) -> i64 {
         self.parts.iter().map(|p| p.bytes).sum()
     }
@@ -86,11 +102,15 @@ fn lines<'a>(sides: [&'a ComparedDevice; 2]) -> Vec<LineChange<'a>> {
 }
 
 fn signed(bytes: i64) -> String {
-    format!("{}{}", if bytes < 0 { "-" } else { "+" }, size(bytes))
+    if bytes < 0 { size(bytes) } else { format!("+{}", size(bytes)) }
 }
 
-/// The comparison of two sets of snapshots. Devices that only one of them has are named.
-pub fn compare(base: &[ComparedDevice], test: &[ComparedDevice], top: usize) -> Output {
+/// The comparison of the tables of two sets of snapshots. Devices that only one of them has are named.
+pub fn compare(base: &[Batch], test: &[Batch], top: usize) -> Output {
+    compare_devices(&compared(base), &compared(test), top)
+}
+
+fn compare_devices(base: &[ComparedDevice], test: &[ComparedDevice], top: usize) -> Output {
     let key = |d: &ComparedDevice| (d.rank, d.device.is_none(), d.device);
     let mut notes: Vec<String> = Vec::new();
     let mut out = Output::default();
@@ -226,7 +246,7 @@ mod tests {
     fn the_line_whose_bytes_grow_is_named() {
         let base = [device(0, &[("a.py:1", 3_000), ("b.py:2", 1_000)], false), device(1, &[("a.py:1", 1)], false)];
         let test = [device(0, &[("a.py:1", 3_000), ("b.py:2", 5_000), ("c.py:3", 10)], false)];
-        let out = compare(&base, &test, 5);
+        let out = compare_devices(&base, &test, 5);
         let told: Vec<&str> = out.observations.iter().map(|o| o.sentence.as_str()).collect();
         assert_eq!(
             told,
@@ -240,10 +260,10 @@ mod tests {
     #[test]
     fn lines_that_cancel_out_are_not_most_of_the_change() {
         let (base, test) = ([device(0, &[("a.py:1", 3_000)], false)], [device(0, &[("b.py:2", 3_001)], false)]);
-        let out = compare(&base, &test, 5);
+        let out = compare_devices(&base, &test, 5);
         assert!(out.observations[0].sentence.contains("; most of it at b.py:2 +3.00 kB"));
         let test = [device(0, &[("b.py:2", 2_900), ("c.py:3", 200)], false)];
-        let out = compare(&base, &test, 5);
+        let out = compare_devices(&base, &test, 5);
         assert!(out.observations[0].sentence.contains("; changed most: a.py:1 -3.00 kB"));
     }
 
@@ -252,7 +272,7 @@ mod tests {
         let base = [device(0, &[("a.py:1", 3_000)], false)];
         let mut test = [device(0, &[("a.py:1", 1_000)], false)];
         test[0].moment = MemoryMoment::End;
-        let out = compare(&base, &test, 5);
+        let out = compare_devices(&base, &test, 5);
         assert!(out.observations.is_empty());
         assert!(out.views[0].notes[0].starts_with("rank 0, device 0: only one side has a history"));
     }
@@ -260,7 +280,7 @@ mod tests {
     #[test]
     fn a_peak_of_a_history_that_overflowed_is_at_least_what_is_left() {
         let (base, test) = ([device(0, &[("a.py:1", 1_000)], true)], [device(0, &[("a.py:1", 1_000)], false)]);
-        let out = compare(&base, &test, 5);
+        let out = compare_devices(&base, &test, 5);
         assert!(out.observations[0].sentence.contains("was at least 1.00 kB, is 1.00 kB (+0 B, 0.0 %); a history"));
     }
 }

@@ -3,19 +3,17 @@
 use super::history::{Ended, HistoryAllocation};
 use super::rows::{DeviceRows, SOURCE, known, ns, stack_number};
 use crate::memory::tables::{MemoryAllocationRow, MemoryAllocations};
-use hta_base::table::schema::Batch;
-use hta_read::snapshot::Entry;
+use hta_trace::snapshot::Entry;
 use std::collections::BTreeMap;
 
 impl DeviceRows<'_> {
     /// Every allocation: those from before the history, then those of the history.
-    pub(super) fn allocations(&self) -> Option<Batch> {
-        let (replay, history) = (self.device.replay.as_ref()?, self.device.history?);
+    pub(super) fn add_allocations(&self, table: &mut MemoryAllocations) {
+        let (Some(replay), Some(history)) = (&self.device.replay, self.device.history) else { return };
         let entries = self.entries();
         let at = |seq: u32| entries.get(seq as usize).copied();
         let blocks = self.device.segments.iter().flat_map(|s| self.device.snapshot.blocks(s));
         let blocks: BTreeMap<u64, i64> = blocks.map(|b| (b.address, b.bytes)).collect();
-        let mut table = MemoryAllocations::default();
         let row = self.nothing_known();
         let phase = |e: &Entry| known(self.device.phases.of(e, self.sites.of(e.stack)));
         for block in &replay.before_alive {
@@ -70,7 +68,6 @@ impl DeviceRows<'_> {
                 ..row
             });
         }
-        Some(table.finish())
     }
 
     /// The row of an allocation of the device of which nothing else is known.

@@ -4,7 +4,7 @@
 //! backward, is named by its autograd node or operator.
 
 use crate::facts::lines::UserCode;
-use hta_read::snapshot::{Frame, Snapshot, StackId};
+use hta_trace::snapshot::{Frame, Snapshot, StackId};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

@@ -3,10 +3,9 @@
 //! Bytes are `i64`, addresses `u64`, times microseconds since the epoch as in the file. The reader ensures that all
 //! sizes of a file together stay below 2^62, so sums of them cannot overflow.
 
-use super::keys;
+use crate::strings::{Interner, StrId};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use hta_base::health::Health;
-use hta_trace::strings::{Interner, StrId};
 use std::hash::BuildHasher;
 use std::ops::Range;
 
@@ -25,24 +24,6 @@ pub enum Action {
     Annotate,
     /// Written by a later version of PyTorch; in no sum.
     Other,
-}
-
-impl Action {
-    pub(super) fn of(text: StrId) -> Self {
-        match text {
-            keys::ALLOC => Self::Alloc,
-            keys::FREE_REQUESTED => Self::FreeRequested,
-            keys::FREE_COMPLETED => Self::FreeCompleted,
-            keys::SEGMENT_ALLOC => Self::SegmentAlloc,
-            keys::SEGMENT_FREE => Self::SegmentFree,
-            keys::SEGMENT_MAP => Self::SegmentMap,
-            keys::SEGMENT_UNMAP => Self::SegmentUnmap,
-            keys::OOM => Self::Oom,
-            keys::SNAPSHOT => Self::Snapshot,
-            keys::ANNOTATE => Self::Annotate,
-            _ => Self::Other,
-        }
-    }
 }
 
 /// Id of a stack of frames; [`StackId::NONE`] if none was recorded.
@@ -66,14 +47,14 @@ pub struct Entry {
     pub category: StrId,
     /// Other keys as JSON, or the empty text.
     pub other: StrId,
-    pub(super) stream: u16,
+    pub stream: u16,
     pub action: Action,
 }
 
 impl Entry {
     const NO_TIME: i64 = i64::MIN;
 
-    pub(super) fn new(action: Action) -> Self {
+    pub fn new(action: Action) -> Self {
         Self {
             addr: 0,
             size: 0,
@@ -86,7 +67,7 @@ impl Entry {
         }
     }
 
-    pub(super) fn set_time(&mut self, time_us: i64) {
+    pub fn set_time(&mut self, time_us: i64) {
         self.time_us = time_us;
     }
 
@@ -128,8 +109,8 @@ pub struct Segment {
     /// Two numbers; (0, 0) is the default pool.
     pub pool: (i64, i64),
     pub stack: StackId,
-    pub(super) first_block: u32,
-    pub(super) block_count: u32,
+    pub first_block: u32,
+    pub block_count: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -154,7 +135,7 @@ pub struct DeviceHistory {
     /// Whether it is pinned memory of the host.
     pub is_host: bool,
     /// Ranges of [`Snapshot::entries`], in order.
-    pub(super) runs: Vec<Range<u32>>,
+    pub runs: Vec<Range<u32>>,
 }
 
 /// How it is known that the first entries of a history are missing.
@@ -189,7 +170,7 @@ pub struct SnapshotStacks {
 }
 
 impl SnapshotStacks {
-    pub(super) fn frame(&mut self, frame: Frame) -> u32 {
+    pub fn frame(&mut self, frame: Frame) -> u32 {
         let key = |f: &Frame| (f.file.0, f.function.0, f.line);
         let (frames, hasher) = (&self.frames, &self.hasher);
         let hash = hasher.hash_one(key(&frame));
@@ -206,7 +187,7 @@ impl SnapshotStacks {
     }
 
     /// The stack of these frames, innermost first.
-    pub(super) fn stack(&mut self, of: &[u32]) -> StackId {
+    pub fn stack(&mut self, of: &[u32]) -> StackId {
         let hash = self.hasher.hash_one(of);
         let (members, ends, hasher) = (&self.members, &self.ends, &self.hasher);
         if let Some(id) = self.stack_table.find(hash, |i| members_of(members, ends, *i) == of) {
@@ -245,7 +226,7 @@ impl SnapshotStacks {
         members.iter().filter_map(|i| self.frames.get(*i as usize))
     }
 
-    pub(super) fn held_bytes(&self) -> u64 {
+    pub fn held_bytes(&self) -> u64 {
         let tables = self.frames.len() + self.ends.len();
         (self.frames.len() * size_of::<Frame>() + (self.members.len() + self.ends.len() + tables) * size_of::<u32>())
             as u64
@@ -285,14 +266,16 @@ pub struct Snapshot {
     pub segments: Vec<Segment>,
     /// Segments of pinned memory of the host.
     pub host_segments: Vec<Segment>,
-    pub(super) blocks: Vec<MemoryBlock>,
-    pub(super) entries: Vec<Entry>,
+    pub blocks: Vec<MemoryBlock>,
+    pub entries: Vec<Entry>,
     /// One a device, in the order of the file; devices without entries are left out.
     pub histories: Vec<DeviceHistory>,
     pub annotations: Vec<Annotation>,
     /// Name and value, as JSON, of each allocator setting.
     pub settings: Vec<(String, String)>,
-    pub(super) streams: Vec<i64>,
+    pub streams: Vec<i64>,
+    /// Size of the unpacked file, bytes.
+    pub unpacked_bytes: u64,
     /// Number of rows that could not be read as what their keys say.
     pub health: Health,
 }
@@ -317,6 +300,12 @@ impl Snapshot {
             Some("false") => None,
             _ => is_full.then_some(Overflow::Full),
         }
+    }
+
+    /// Memory of its rows and texts, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        let rows = self.entries.len() * size_of::<Entry>() + self.blocks.len() * size_of::<MemoryBlock>();
+        rows as u64 + self.stacks.held_bytes() + self.texts.held_bytes()
     }
 
     pub fn stream(&self, entry: &Entry) -> Option<i64> {

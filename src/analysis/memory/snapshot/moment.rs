@@ -1,7 +1,7 @@
 //! The place of a moment in the history of a snapshot.
 
-use hta_read::snapshot::Entry;
 use hta_trace::memory_moment::MemoryMoment;
+use hta_trace::snapshot::{Entry, Snapshot};
 
 /// The entry after which it is: `Some(None)` is before the first. `None` if the history has no such moment.
 pub(crate) fn seq<'a>(
@@ -30,4 +30,10 @@ pub(crate) fn seq<'a>(
             has_time.then_some(last)
         }
     }
+}
+
+/// Whether a history of the snapshot has the moment; the end is also known without one.
+pub(super) fn is_in(snapshot: &Snapshot, moment: MemoryMoment) -> bool {
+    let has = |history| seq(moment, None, snapshot.entries(history)).is_some();
+    moment == MemoryMoment::End || snapshot.histories.iter().any(has)
 }

@@ -3,8 +3,9 @@
 use super::end_state::{EndState, disagrees, end_state};
 use super::history::{ReplayedHistory, Until};
 use super::phase::Phases;
+use crate::memory::report::is_of_device;
 use hta_base::health::{Counter, Health};
-use hta_read::snapshot::{DeviceHistory, Overflow, Segment, Snapshot};
+use hta_trace::snapshot::{DeviceHistory, Overflow, Segment, Snapshot};
 use std::collections::BTreeSet;
 
 pub struct DeviceMemory<'a> {
@@ -24,42 +25,33 @@ impl DeviceMemory<'_> {
         self.snapshot.overflow(self.history?)
     }
 
-    /// The type of the device, as in tables. A snapshot does not say which accelerator it is of.
+    /// The type of the device, as in tables.
     pub fn device_type(&self) -> &'static str {
-        if self.device.is_some() { "cuda" } else { "cpu" }
+        type_of(self.device)
     }
 
     /// Name in sentences.
     pub fn name(&self) -> String {
-        self.device.map_or_else(|| "pinned host memory".to_string(), |d| format!("device {d}"))
+        device_words(self.device)
     }
 }
 
-/// Which devices are meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnlyDevice {
-    #[default]
-    Any,
-    Number(i64),
-    /// Pinned memory of the host.
-    Host,
+/// The type of a device, as in tables. A snapshot does not say which accelerator it is of.
+fn type_of(device: Option<i64>) -> &'static str {
+    if device.is_some() { "cuda" } else { "cpu" }
 }
 
-impl OnlyDevice {
-    fn takes(self, device: Option<i64>) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Number(number) => device == Some(number),
-            Self::Host => device.is_none(),
-        }
-    }
+/// Name of a device in sentences.
+pub(crate) fn device_words(device: Option<i64>) -> String {
+    device.map_or_else(|| "pinned host memory".to_string(), |d| format!("device {d}"))
 }
 
-/// The devices of a snapshot that have segments or a history, the host last. Counts what does not agree.
+/// The devices of a snapshot that have segments or a history, the host last: all, or the one that a text names. Counts
+/// what does not agree.
 pub fn devices<'a>(
     snapshot: &'a Snapshot,
     until: Until,
-    only: OnlyDevice,
+    only: Option<&str>,
     health: &mut Health,
 ) -> Vec<DeviceMemory<'a>> {
     let of_segments = snapshot.segments.iter().map(|s| s.device);
@@ -67,7 +59,8 @@ pub fn devices<'a>(
     let numbers: BTreeSet<i64> = of_segments.chain(of_histories).collect();
     let has_host = !snapshot.host_segments.is_empty() || snapshot.histories.iter().any(|h| h.is_host);
     let all = numbers.into_iter().map(Some).chain(has_host.then_some(None));
-    all.filter(|device| only.takes(*device)).map(|d| device(snapshot, d, until, health)).collect()
+    let is_asked = |d: &Option<i64>| only.is_none_or(|text| is_of_device(type_of(*d), *d, text));
+    all.filter(is_asked).map(|d| device(snapshot, d, until, health)).collect()
 }
 
 fn device<'a>(snapshot: &'a Snapshot, device: Option<i64>, until: Until, health: &mut Health) -> DeviceMemory<'a> {

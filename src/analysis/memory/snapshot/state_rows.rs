@@ -3,14 +3,12 @@
 use super::end_state::EndState;
 use super::rows::{DeviceRows, SOURCE, stack_number};
 use super::tables::{MemoryBlockRow, MemoryBlocks, MemorySegmentRow, MemorySegments, MemoryStackRow, MemoryStacks};
-use hta_base::table::schema::Batch;
-use hta_read::snapshot::{BlockState, Snapshot, StackId};
+use hta_trace::snapshot::{BlockState, Snapshot, StackId};
 
 impl DeviceRows<'_> {
-    pub(super) fn segments(&self) -> Batch {
+    pub(super) fn add_segments(&self, table: &mut MemorySegments) {
         let mut segments = self.device.segments.clone();
         segments.sort_by_key(|s| s.address);
-        let mut table = MemorySegments::default();
         for s in segments {
             let mut state = EndState::default();
             state.add(s, self.device.snapshot.blocks(s));
@@ -33,13 +31,11 @@ impl DeviceRows<'_> {
                 site: self.sites.site(s.stack),
             });
         }
-        table.finish()
     }
 
-    pub(super) fn blocks(&self) -> Batch {
+    pub(super) fn add_blocks(&self, table: &mut MemoryBlocks) {
         let mut segments = self.device.segments.clone();
         segments.sort_by_key(|s| s.address);
-        let mut table = MemoryBlocks::default();
         for s in segments {
             for b in self.device.snapshot.blocks(s) {
                 let is_free = matches!(b.state, BlockState::Inactive | BlockState::Unknown);
@@ -63,13 +59,11 @@ impl DeviceRows<'_> {
                 });
             }
         }
-        table.finish()
     }
 }
 
-/// All stacks of a snapshot.
-pub fn stacks(snapshot: &Snapshot, rank: u32) -> Batch {
-    let mut table = MemoryStacks::default();
+/// Adds all stacks of a snapshot.
+pub(super) fn add_stacks(table: &mut MemoryStacks, snapshot: &Snapshot, rank: u32) {
     for stack in 0..snapshot.stacks.len() as u32 {
         for (depth, frame) in (0u32..).zip(snapshot.stacks.frames(StackId(stack))) {
             table.push(MemoryStackRow {
@@ -82,5 +76,4 @@ pub fn stacks(snapshot: &Snapshot, rank: u32) -> Batch {
             });
         }
     }
-    table.finish()
 }

@@ -12,7 +12,7 @@
 //!
 //! If the user names annotations that mark steps, groups are the steps in which survivors were made.
 
-use hta_read::snapshot::Snapshot;
+use hta_trace::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::ops::Range;
 

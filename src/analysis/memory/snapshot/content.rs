@@ -4,12 +4,13 @@ use super::device::DeviceMemory;
 use super::history::{HeldAllocation, HeldOrigin};
 use super::site::Sites;
 use super::stack_text::folded;
-use hta_read::snapshot::Action;
+use hta_trace::snapshot::Action;
 use std::collections::BTreeMap;
 
 /// What memory is added up by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ContentKey {
+    #[default]
     Line,
     Stack,
     Node,

@@ -3,21 +3,16 @@
 //! A tensor that changes in place has two rows, the bytes taken away and added again. So the level is that after the last
 //! row of a time: within a time there is no dip and no peak.
 
-use super::findings::size;
-use crate::api::{Align, View};
+use super::tables::{DumpTables, MemoryCategories, MemoryCategoryRow, MemoryDeviceRow, MemoryDevices};
 use crate::memory::tables::{MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryPeakRow, MemoryPeaks};
-use hta_base::table::schema::{Batch, TableSpec};
-use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
-use hta_read::snapshot::{CATEGORIES, MemoryTimeline, Sizes, TimelineAction};
+use hta_base::units::percent;
 use hta_trace::memory_moment::MemoryMoment;
+use hta_trace::memory_timeline::{CATEGORIES, MemoryTimeline, Sizes, TimelineAction};
 
 /// Column `source` of everything from a timeline.
-const SOURCE: &str = "timeline";
+pub(crate) const TIMELINE: &str = "timeline";
 /// A timeline does not name its device.
 const DEVICE_TYPE: &str = "unknown";
-
-/// The tables of a timeline.
-pub const TIMELINE_TABLES: &[&TableSpec] = &[MemoryPeaks::SPEC, MemoryContent::SPEC, MemoryCurve::SPEC];
 
 /// The rows of one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +88,10 @@ impl Levels {
         }
     }
 
+    pub(super) fn has(&self, moment: MemoryMoment) -> bool {
+        self.at(moment).is_some()
+    }
+
     /// Bytes by category at a moment, the largest first.
     fn parts(&self, moment: MemoryMoment) -> Option<Vec<(&'static str, i64)>> {
         let levels = &self.at(moment)?.levels;
@@ -102,14 +101,13 @@ impl Levels {
         Some(parts)
     }
 
-    /// The rows of one table.
-    pub fn table(&self, spec: &TableSpec, rank: u32, moment: Option<MemoryMoment>) -> Option<Batch> {
-        match spec.name {
-            name if name == MemoryPeaks::SPEC.name => self.peaks(rank),
-            name if name == MemoryContent::SPEC.name => Some(self.content(rank, moment)),
-            name if name == MemoryCurve::SPEC.name => Some(self.curve(rank)),
-            _ => None,
-        }
+    /// Adds the rows of the timeline to all tables; what is printed is at `at`, or at the peak.
+    pub fn add(&self, tables: &mut DumpTables, rank: u32, at: Option<MemoryMoment>) {
+        self.add_peak(&mut tables.peaks, rank);
+        self.add_content(&mut tables.content, rank, at);
+        self.add_device(&mut tables.devices, rank);
+        self.add_categories(&mut tables.categories, rank, at.unwrap_or_default());
+        tables.curve.iter_mut().for_each(|table| self.add_curve(table, rank));
     }
 
     /// The highest level.
@@ -117,14 +115,13 @@ impl Levels {
         self.instants.get(self.peak).map_or(0, |i| total(&i.levels))
     }
 
-    fn peaks(&self, rank: u32) -> Option<Batch> {
-        let peak = self.instants.get(self.peak)?;
-        let mut table = MemoryPeaks::default();
+    fn add_peak(&self, table: &mut MemoryPeaks, rank: u32) {
+        let Some(peak) = self.instants.get(self.peak) else { return };
         table.push(MemoryPeakRow {
             rank,
             device_type: DEVICE_TYPE,
             device: None,
-            source: SOURCE,
+            source: TIMELINE,
             scope: "capture",
             step: None,
             step_label: None,
@@ -147,11 +144,9 @@ impl Levels {
             before_bytes: None,
             device_total_bytes: None,
         });
-        Some(table.finish())
     }
 
-    fn content(&self, rank: u32, moment: Option<MemoryMoment>) -> Batch {
-        let mut table = MemoryContent::default();
+    fn add_content(&self, table: &mut MemoryContent, rank: u32, moment: Option<MemoryMoment>) {
         for at in moment.map_or(vec![MemoryMoment::End, MemoryMoment::Peak], |m| vec![m]) {
             let parts = self.parts(at).unwrap_or_default();
             let whole: i64 = parts.iter().map(|p| p.1).sum();
@@ -160,7 +155,7 @@ impl Levels {
                     rank,
                     device_type: DEVICE_TYPE,
                     device: None,
-                    source: SOURCE,
+                    source: TIMELINE,
                     moment: &at.name(),
                     step: None,
                     key_kind: "category",
@@ -171,19 +166,61 @@ impl Levels {
                 });
             }
         }
-        table.finish()
+    }
+
+    /// The device in figures: a timeline has a history alone.
+    fn add_device(&self, table: &mut MemoryDevices, rank: u32) {
+        table.push(MemoryDeviceRow {
+            rank,
+            device_type: DEVICE_TYPE,
+            device: None,
+            source: TIMELINE,
+            peak_bytes: Some(self.peak_bytes()),
+            base_bytes: Some(self.before),
+            is_bound: false,
+            entry_count: None,
+            has_times: None,
+            failed_count: 0,
+            reserved_before_bytes: None,
+            reserved_max_bytes: None,
+            reserved_bytes: None,
+            active_bytes: None,
+            active_block_count: None,
+            requested_bytes: None,
+            pending_bytes: None,
+            releasable_bytes: None,
+            split_bytes: None,
+            tail_bytes: None,
+            largest_free_bytes: None,
+        });
+    }
+
+    /// The categories at a moment.
+    fn add_categories(&self, table: &mut MemoryCategories, rank: u32, moment: MemoryMoment) {
+        let (Some(instant), Some(parts)) = (self.at(moment), self.parts(moment)) else { return };
+        let first = self.instants.iter().find_map(|i| i.ts_ns);
+        let most = |name: &str| CATEGORIES.iter().zip(self.most).find(|(c, _)| **c == name).map_or(0, |(_, most)| most);
+        for (category, bytes) in parts {
+            table.push(MemoryCategoryRow {
+                rank,
+                seq: instant.seq,
+                since_ns: instant.ts_ns.zip(first).map(|(t, first)| t - first),
+                category,
+                bytes,
+                max_bytes: most(category),
+            });
+        }
     }
 
     /// One row for each category that changes at a time.
-    fn curve(&self, rank: u32) -> Batch {
-        let mut table = MemoryCurve::default();
+    fn add_curve(&self, table: &mut MemoryCurve, rank: u32) {
         for instant in &self.instants {
             for (category, delta) in CATEGORIES.into_iter().zip(instant.deltas).filter(|(_, delta)| *delta != 0) {
                 table.push(MemoryCurveRow {
                     rank,
                     device_type: DEVICE_TYPE,
                     device: None,
-                    source: SOURCE,
+                    source: TIMELINE,
                     seq: instant.seq,
                     ts_ns: instant.ts_ns,
                     delta_bytes: delta,
@@ -194,36 +231,5 @@ impl Levels {
                 });
             }
         }
-        table.finish()
-    }
-
-    /// The view of the report.
-    pub fn view(&self, rank: u32, moment: MemoryMoment) -> Option<View> {
-        let instant = self.at(moment)?;
-        let first = self.instants.iter().find_map(|i| i.ts_ns);
-        let since =
-            instant.ts_ns.zip(first).map_or_else(String::new, |(t, first)| format!(", {} in", fmt_ns(t - first)));
-        let parts = self.parts(moment)?;
-        let whole = total(&instant.levels);
-        let most = |name: &str| CATEGORIES.iter().zip(self.most).find(|(c, _)| **c == name).map_or(0, |(_, most)| most);
-        let row = |(name, bytes): &(&'static str, i64)| {
-            vec![name.to_string(), size(*bytes), fmt_pct(percent(*bytes, whole)), size(most(name))]
-        };
-        let when = moment.words();
-        Some(View {
-            title: format!(
-                "Memory {when}: {} (rank {rank}, timeline, row {}{since})",
-                size(whole),
-                fmt_count(instant.seq)
-            ),
-            columns: vec![
-                ("category", Align::Left),
-                ("bytes", Align::Right),
-                ("share", Align::Right),
-                ("most of it at any time", Align::Right),
-            ],
-            rows: parts.iter().map(row).collect(),
-            notes: vec![format!("before the recording: {}", size(self.before))],
-        })
     }
 }

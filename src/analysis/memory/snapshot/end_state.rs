@@ -6,7 +6,8 @@
 //!   expandable |####  .....>       so it does with the end of a segment that can grow
 //! ```
 
-use hta_read::snapshot::{BlockState, MemoryBlock, Segment, Snapshot};
+use super::tables::MemoryDeviceRow;
+use hta_trace::snapshot::{BlockState, MemoryBlock, Segment, Snapshot};
 
 /// Sums over segments, bytes. `reserved = active + pending + releasable + split`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,6 +35,23 @@ pub struct EndState {
 }
 
 impl EndState {
+    /// The sums of a row; zero where it has none.
+    pub(super) fn of(row: &MemoryDeviceRow) -> Self {
+        let bytes = |value: Option<i64>| value.unwrap_or(0);
+        Self {
+            active_blocks: row.active_block_count.unwrap_or(0),
+            reserved: bytes(row.reserved_bytes),
+            active: bytes(row.active_bytes),
+            requested: bytes(row.requested_bytes),
+            pending: bytes(row.pending_bytes),
+            releasable: bytes(row.releasable_bytes),
+            split: bytes(row.split_bytes),
+            tails: bytes(row.tail_bytes),
+            largest_inactive: bytes(row.largest_free_bytes),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn add(&mut self, segment: &Segment, blocks: &[MemoryBlock]) {
         self.segments += 1;
         self.large_segments += u64::from(segment.is_large == Some(true));

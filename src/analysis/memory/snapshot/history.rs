@@ -14,7 +14,7 @@
 use super::end_state::EndState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
-use hta_read::snapshot::{Action, BlockState, DeviceHistory, Entry, MemoryBlock, Segment, Snapshot, StackId};
+use hta_trace::snapshot::{Action, BlockState, DeviceHistory, Entry, MemoryBlock, Segment, Snapshot, StackId};
 
 /// When freed memory stops counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,6 +27,11 @@ pub enum Until {
 }
 
 impl Until {
+    /// What an option names.
+    pub(crate) fn named(text: Option<&str>) -> Self {
+        if text == Some("requested") { Self::Requested } else { Self::Completed }
+    }
+
     fn frees(self, action: Action) -> bool {
         action == if self == Until::Requested { Action::FreeRequested } else { Action::FreeCompleted }
     }
