@@ -10,9 +10,10 @@
 //!   [copy 1 ns)   1      aten::copy_         1                  1
 //! ```
 //!
-//! Owners are numbered, so a key is hashed once for what is charged and not again for each window, and sums are found
-//! by two numbers.
+//! Owners are numbered, so a key is hashed once for what is charged and not again for each window: the sums of the
+//! capture are found by the number of the owner, those of other windows by two numbers.
 
+use crate::facts::calls::forest::NOWHERE;
 use hashbrown::HashMap;
 use std::hash::Hash;
 
@@ -23,8 +24,9 @@ pub struct OwnerId(u32);
 /// Sums by window and owner.
 pub struct ByOwner<K, S> {
     ids: HashMap<K, OwnerId>,
-    owners: Vec<K>,
-    /// Index into `sums` by window and owner.
+    /// Each owner, with the index of its sums in the first window, in which nearly all of them are charged.
+    owners: Vec<(K, u32)>,
+    /// Index into `sums` by window and owner, of the other windows.
     places: HashMap<(u32, OwnerId), u32>,
     sums: Vec<(u32, OwnerId, S)>,
 }
@@ -41,7 +43,7 @@ impl<K: Copy + Eq + Hash, S: Default> ByOwner<K, S> {
         let new = OwnerId(self.owners.len() as u32);
         let id = *self.ids.entry(owner).or_insert(new);
         if id == new {
-            self.owners.push(owner);
+            self.owners.push((owner, NOWHERE));
         }
         id
     }
@@ -49,7 +51,13 @@ impl<K: Copy + Eq + Hash, S: Default> ByOwner<K, S> {
     /// The sums of an owner in a window.
     pub fn at(&mut self, window: usize, owner: OwnerId) -> &mut S {
         let new = self.sums.len() as u32;
-        let place = *self.places.entry((window as u32, owner)).or_insert(new);
+        let place = match self.owners.get_mut(owner.0 as usize) {
+            Some((_, first)) if window == 0 => {
+                *first = if *first == NOWHERE { new } else { *first };
+                *first
+            }
+            _ => *self.places.entry((window as u32, owner)).or_insert(new),
+        };
         if place == new {
             self.sums.push((window as u32, owner, S::default()));
         }
@@ -65,7 +73,7 @@ impl<K: Copy + Eq + Hash, S: Default> ByOwner<K, S> {
     /// Window, owner and sums, in the order in which they were first charged.
     pub fn into_rows(self) -> impl Iterator<Item = (usize, K, S)> {
         let Self { owners, sums, .. } = self;
-        sums.into_iter().map(move |(window, id, sums)| (window as usize, owners[id.0 as usize], sums))
+        sums.into_iter().map(move |(window, id, sums)| (window as usize, owners[id.0 as usize].0, sums))
     }
 }
 
