@@ -44,6 +44,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// A window of one part that is no step.
+    pub fn whole(scope: Scope, span: Span) -> Self {
+        Self { scope, step: None, label: None, is_partial: None, parts: vec![span] }
+    }
+
     pub fn len(&self) -> Ns {
         self.parts.iter().map(|p| p.len()).sum()
     }
@@ -61,10 +66,9 @@ impl Window {
 /// All windows of a device (or of a CPU-only rank) whose work spans `span`. If `chosen` selects steps, `outside` is
 /// left out, because it would not be the remaining time.
 pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl Fn(&Step) -> bool) -> Vec<Window> {
-    let whole = |scope, part| Window { scope, step: None, label: None, is_partial: None, parts: vec![part] };
     let mut all = Vec::with_capacity(steps.len() + 3);
-    all.extend(span.map(|s| whole(Scope::Span, s)));
-    all.push(whole(Scope::Capture, capture));
+    all.extend(span.map(|s| Window::whole(Scope::Span, s)));
+    all.push(Window::whole(Scope::Capture, capture));
     let mut outside = Vec::new();
     let mut at = capture.start;
     let mut every = true;
@@ -81,7 +85,7 @@ pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl F
                 step: Some(step.index),
                 label: step.label,
                 is_partial: Some(step.is_partial),
-                ..whole(Scope::Step, window)
+                ..Window::whole(Scope::Step, window)
             });
         } else {
             every = false;
@@ -91,7 +95,7 @@ pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl F
         if capture.end > at || outside.is_empty() {
             outside.push(Span::new(at.min(capture.end), capture.end));
         }
-        all.push(Window { parts: outside, ..whole(Scope::Outside, capture) });
+        all.push(Window { parts: outside, ..Window::whole(Scope::Outside, capture) });
     }
     all
 }

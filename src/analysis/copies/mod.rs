@@ -6,6 +6,7 @@ mod report;
 pub(crate) mod rules;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::facts::windows::ByLaunchStep;
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::windowed;
@@ -17,9 +18,8 @@ use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::step::Step;
 use hta_trace::timeline::WorkClass;
-use hta_trace::window::Scope;
+use hta_trace::window::{Scope, Window};
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {
@@ -132,43 +132,23 @@ type CopyKindKey = (&'static str, Option<&'static str>, Option<&'static str>);
 
 fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, options: &Options, all: &[Copy]) {
     let kernels = kernels_run(work);
+    let step = |c: &Copy| trace.activities[c.activity as usize].step();
+    let launched = ByLaunchStep::new(all.iter().map(|c| (step(c), c)));
     for w in trace.windows(work, &options.model).iter().filter(|w| w.scope != Scope::Capture) {
-        let of_window = |c: &&Copy| {
-            let step = trace.activities[c.activity as usize].step();
-            match w.scope {
-                Scope::Step => step == w.step,
-                Scope::Outside => step.is_none(),
-                Scope::Span | Scope::Capture | Scope::DeviceStep => true,
-            }
-        };
         let mut groups: BTreeMap<CopyKindKey, Vec<&Copy>> = BTreeMap::new();
-        for c in all.iter().filter(of_window) {
+        for c in launched.of(w) {
             groups.entry((c.direction, c.source, c.target)).or_default().push(c);
         }
-        let step = w.step.and_then(|i| trace.steps.steps.get(i as usize));
-        let (device, capture) = (work.device, work.capture);
-        let place = RowWindow { rank: trace.rank, device, capture, scope: w.scope, step, ts: w.start(), dur: w.len() };
         for (key, members) in groups {
-            push_group(table, trace, &place, key, &members, &kernels);
+            push_group(table, trace, (work, w), key, &members, &kernels);
         }
     }
-}
-
-/// The device and window of a row.
-struct RowWindow<'a> {
-    rank: u32,
-    device: Option<i64>,
-    capture: Span,
-    scope: Scope,
-    step: Option<&'a Step>,
-    ts: Ns,
-    dur: Ns,
 }
 
 fn push_group(
     table: &mut MemoryCopies,
     trace: &RankTrace,
-    place: &RowWindow,
+    (work, w): (&DeviceWork, &Window),
     key: CopyKindKey,
     of: &[&Copy],
     kernels: &Union,
@@ -182,14 +162,14 @@ fn push_group(
     // A graph launch may own several copies.
     let calls: BTreeSet<u32> = of.iter().filter_map(|c| c.call).collect();
     table.push(MemoryCopyRow {
-        rank: place.rank,
-        device: place.device,
-        scope: place.scope.name(),
-        step: place.step.map(|s| s.index),
-        step_label: place.step.and_then(|s| s.label),
-        is_partial: place.step.map(|s| s.is_partial),
-        ts_ns: place.ts,
-        dur_ns: place.dur,
+        rank: trace.rank,
+        device: work.device,
+        scope: w.scope.name(),
+        step: w.step,
+        step_label: w.label,
+        is_partial: w.is_partial,
+        ts_ns: w.start(),
+        dur_ns: w.len(),
         direction: key.0,
         source: key.1,
         target: key.2,
@@ -200,7 +180,7 @@ fn push_group(
         dur_sum_ns: of.iter().map(|c| c.span.len()).sum(),
         sized_dur_ns: sized_ns,
         busy_ns: busy.len(),
-        exposed_ns: busy.minus(kernels).len_in(place.capture),
+        exposed_ns: busy.minus(kernels).len_in(work.capture),
         bandwidth_gb_per_s: (sized_ns > 0).then(|| rate(bytes, sized_ns)),
         max_bandwidth_gb_per_s: sized.iter().filter(|s| s.1 > 0).map(|s| rate(s.0, s.1)).max_by(f64::total_cmp),
         async_count: count(&|c| c.api == Api::Async),

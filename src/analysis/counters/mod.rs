@@ -13,6 +13,7 @@ use hta_base::table::schema::{Table, Text};
 use hta_base::units::Span;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
+use hta_trace::window::{Scope, Window};
 use load::{KernelLoad, kernels, loads, multiprocessors};
 use series::{CounterSeries, DeviceCounter, DeviceLoad, RankCounters, bucket_width, buckets, series_of};
 
@@ -83,7 +84,7 @@ impl Analysis for CountersOf {
         let sms = multiprocessors(trace);
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
             let scopes = scopes(trace, work, options);
-            let asked = scopes.iter().map(|s| s.parts.as_slice()).chain(in_time.iter().map(std::slice::from_ref));
+            let asked = scopes.iter().map(|(_, w)| w.parts.as_slice()).chain(in_time.iter().map(std::slice::from_ref));
             let mut means_then_buckets = loads(&kernels(trace, work, &sms), &asked.collect::<Vec<_>>());
             let buckets = means_then_buckets.split_off(scopes.len());
             push_means(&mut means, trace, work, scopes.iter().zip(means_then_buckets));
@@ -109,47 +110,31 @@ impl Analysis for CountersOf {
 /// Scope of the window from the first step's start to the last step's end.
 const STEPS: &str = "steps";
 
-/// A window of the means.
-struct MeanWindow {
-    name: &'static str,
-    step: Option<u32>,
-    label: Option<i64>,
-    is_partial: Option<bool>,
-    parts: Vec<Span>,
-}
-
-fn scopes(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Vec<MeanWindow> {
+/// The windows of the means, with their names.
+fn scopes(trace: &RankTrace, work: &DeviceWork, options: &Options) -> Vec<(&'static str, Window)> {
     let windows = trace.windows(work, &options.model);
     let steps = || windows.iter().filter(|w| w.step.is_some()).flat_map(|w| &w.parts);
-    let all = steps().map(|p| p.start).min().zip(steps().map(|p| p.end).max()).map(|(a, b)| vec![Span::new(a, b)]);
-    let whole =
-        all.into_iter().map(|parts| MeanWindow { name: STEPS, step: None, label: None, is_partial: None, parts });
-    let each = windows.iter().map(|w| MeanWindow {
-        name: w.scope.name(),
-        step: w.step,
-        label: w.label,
-        is_partial: w.is_partial,
-        parts: w.parts.clone(),
-    });
-    whole.chain(each).collect()
+    let all = steps().map(|p| p.start).min().zip(steps().map(|p| p.end).max());
+    let whole = all.map(|(a, b)| (STEPS, Window::whole(Scope::Span, Span::new(a, b))));
+    whole.into_iter().chain(windows.into_iter().map(|w| (w.scope.name(), w))).collect()
 }
 
 fn push_means<'a>(
     table: &mut CounterMeans,
     trace: &RankTrace,
     work: &DeviceWork,
-    of_scopes: impl Iterator<Item = (&'a MeanWindow, KernelLoad)>,
+    of_scopes: impl Iterator<Item = (&'a (&'static str, Window), KernelLoad)>,
 ) {
-    for (&MeanWindow { name: scope, step, label: step_label, is_partial, ref parts }, l) in of_scopes {
-        let dur_ns = parts.iter().map(|p| p.len()).sum();
+    for ((scope, w), l) in of_scopes {
+        let dur_ns = w.len();
         table.push(CounterMeanRow {
             rank: trace.rank,
             device: work.device,
             scope,
-            step,
-            step_label,
-            is_partial,
-            ts_ns: parts.first().map_or(0, |p| p.start),
+            step: w.step,
+            step_label: w.label,
+            is_partial: w.is_partial,
+            ts_ns: w.start(),
             dur_ns,
             kernel_ns: l.kernel,
             gpu_utilization_ratio: l.utilization(dur_ns),

@@ -6,6 +6,7 @@ use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::timeline::TimePerSet;
 use hta_trace::window::{Scope, Window};
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -62,5 +63,30 @@ impl WindowAccounts {
             _ => step(w).is_none_or(|s| options.selects(s)),
         };
         trace.devices.iter().zip(&self.0).map(move |(work, of)| (work, of.iter().filter(is_chosen).collect()))
+    }
+}
+
+/// What a device did, by the step in which it was launched.
+pub(crate) struct ByLaunchStep<T> {
+    all: Vec<T>,
+    of_step: HashMap<Option<u32>, Vec<T>>,
+}
+
+impl<T: Copy> ByLaunchStep<T> {
+    pub(crate) fn new(launched: impl Iterator<Item = (Option<u32>, T)>) -> Self {
+        let mut by = Self { all: Vec::new(), of_step: HashMap::new() };
+        for (step, of) in launched {
+            by.all.push(of);
+            by.of_step.entry(step).or_default().push(of);
+        }
+        by
+    }
+
+    /// What was launched in a step or outside all steps; of another window everything.
+    pub(crate) fn of(&self, window: &Window) -> &[T] {
+        match window.scope {
+            Scope::Step | Scope::Outside => self.of_step.get(&window.step).map_or(&[], Vec::as_slice),
+            Scope::Span | Scope::Capture | Scope::DeviceStep => &self.all,
+        }
     }
 }

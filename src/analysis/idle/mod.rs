@@ -17,7 +17,7 @@ use hta_base::units::{Ns, Span, percent};
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::window::Scope;
+use hta_trace::window::{Scope, Window};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -192,9 +192,7 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
     for some in trace.windows(work, &options.model).chunks(AT_ONCE) {
         let splits: Vec<Split> = some.par_iter().with_max_len(1).map(|w| idle.split(&w.parts)).collect();
         for (w, Split { sums, host }) in some.iter().zip(splits) {
-            let is_partial = w.is_partial;
-            let row = (w.scope, w.step, w.label, is_partial, w.start(), w.len());
-            push_idle(&mut out.idle, trace.rank, work.device, None, row, sums);
+            push_idle(&mut out.idle, trace.rank, work.device, None, w, sums);
             for used in host {
                 out.host.push(IdleHostRow {
                     rank: trace.rank,
@@ -202,7 +200,7 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
                     scope: w.scope.name(),
                     step: w.step,
                     step_label: w.label,
-                    is_partial,
+                    is_partial: w.is_partial,
                     ts_ns: w.start(),
                     dur_ns: w.len(),
                     activity: idle.key(used.key).0,
@@ -221,20 +219,17 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
     streams(trace, work, options, &busy, default_thread, out);
 }
 
-type IdleWindow = (Scope, Option<u32>, Option<i64>, Option<bool>, Ns, Ns);
-
-fn push_idle(table: &mut Idles, rank: u32, device: Option<i64>, stream: Option<i64>, row: IdleWindow, s: IdleSums) {
-    let (scope, step, step_label, is_partial, ts_ns, dur_ns) = row;
+fn push_idle(table: &mut Idles, rank: u32, device: Option<i64>, stream: Option<i64>, w: &Window, s: IdleSums) {
     table.push(IdleRow {
         rank,
         device,
         stream,
-        scope: scope.name(),
-        step,
-        step_label,
-        is_partial,
-        ts_ns,
-        dur_ns,
+        scope: w.scope.name(),
+        step: w.step,
+        step_label: w.label,
+        is_partial: w.is_partial,
+        ts_ns: w.start(),
+        dur_ns: w.len(),
         gap_count: s.count,
         idle_ns: s.idle,
         host_wait_ns: s.host,
@@ -242,7 +237,7 @@ fn push_idle(table: &mut Idles, rank: u32, device: Option<i64>, stream: Option<i
         other_ns: s.other,
         unlinked_ns: s.unlinked,
         other_stream_busy_ns: s.other_stream_busy,
-        idle_pct: percent(s.idle, dur_ns),
+        idle_pct: percent(s.idle, w.len()),
     });
 }
 
@@ -283,7 +278,7 @@ fn streams(
             sums.other_stream_busy += others;
             out.gaps.push(gap, others);
         }
-        let row = (Scope::Span, None, None, None, window.start, window.len());
-        push_idle(&mut out.idle, trace.rank, work.device, Some(stream), row, sums);
+        let row = Window::whole(Scope::Span, window);
+        push_idle(&mut out.idle, trace.rank, work.device, Some(stream), &row, sums);
     }
 }

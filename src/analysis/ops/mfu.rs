@@ -12,6 +12,7 @@ use crate::facts::graphs::nodes::OperatorCall;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::RankMachine;
 use crate::facts::operator_work::OperatorWorks;
+use crate::facts::windows::ByLaunchStep;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{fmt_count, fmt_ns, fmt_pct, percent};
@@ -58,17 +59,10 @@ pub(crate) fn table(trace: &RankTrace, options: &Options) -> Batch {
     let machine = RankMachine::new(trace, &options.peaks);
     let mut table = Mfu::default();
     for work in trace.devices.iter().filter(|w| w.is_gpu) {
-        let mut by_step: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
-        for &i in &work.activities {
-            let step = trace.activities.get(i as usize).and_then(Activity::step);
-            by_step.entry(step).or_default().push(i);
-        }
+        let step = |i: u32| trace.activities.get(i as usize).and_then(Activity::step);
+        let launched = ByLaunchStep::new(work.activities.iter().map(|&i| (step(i), i)));
         for window in trace.windows(work, &options.model).iter().filter(|w| w.scope != Scope::Capture) {
-            let launched = match window.scope {
-                Scope::Step | Scope::Outside => by_step.get(&window.step).map_or(&[][..], Vec::as_slice),
-                _ => work.activities.as_slice(),
-            };
-            push(&mut table, trace, &machine, (work, launched), window);
+            push(&mut table, trace, &machine, (work, launched.of(window)), window);
         }
     }
     table.finish()
