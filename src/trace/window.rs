@@ -11,8 +11,8 @@ pub enum Scope {
     Capture,
     /// One step.
     Step,
-    /// One step on the device, where steps are otherwise cut by the host's annotation; only the account of the job uses
-    /// it.
+    /// One step on the device, where steps are otherwise cut by the host's annotation; only the account of
+    /// the job uses it.
     DeviceStep,
     /// The capture without the steps: one row.
     Outside,
@@ -63,8 +63,8 @@ impl Window {
     }
 }
 
-/// All windows of a device (or of a CPU-only rank) whose work spans `span`. If `chosen` selects steps, `outside` is
-/// left out, because it would not be the remaining time.
+/// All windows of a device (or of a CPU-only rank) whose work spans `span`. If `chosen` selects steps,
+/// `outside` is left out, because it would not be the remaining time.
 pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl Fn(&Step) -> bool) -> Vec<Window> {
     let mut all = Vec::with_capacity(steps.len() + 3);
     all.extend(span.map(|s| Window::whole(Scope::Span, s)));

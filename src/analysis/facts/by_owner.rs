@@ -1,7 +1,8 @@
 //! Time by owner: sums of what each owner is charged with, window by window.
 //!
-//! An owner is what an analysis divides time by: an operator, a source line, an annotation, a kernel. What is charged
-//! (a piece of host time, a call, an activity) belongs to the windows of its step ([`crate::facts::step_scopes`]):
+//! An owner is what an analysis divides time by: an operator, a source line, an annotation, a kernel. What
+//! is charged (a piece of host time, a call, an activity) belongs to the windows of its step
+//! ([`crate::facts::step_scopes`]):
 //!
 //! ```text
 //!   charged       step   owner        sums   capture   step 0   step 1
@@ -10,8 +11,8 @@
 //!   [copy 1 ns)   1      aten::copy_         1                  1
 //! ```
 //!
-//! Owners are numbered, so a key is hashed once for what is charged and not again for each window: the sums of the
-//! capture are found by the number of the owner, those of other windows by two numbers.
+//! Owners are numbered, so a key is hashed once for what is charged and not again for each window: the sums
+//! of the capture are found by the number of the owner, those of other windows by two numbers.
 
 use crate::facts::calls::forest::NOWHERE;
 use hashbrown::HashMap;

@@ -1,8 +1,8 @@
 //! Windows by what belongs to them as a whole: the capture, each step, and the time outside all steps.
 //!
-//! Analyses of calls or ranges do not cut them: a call belongs to the step whose host range contains its start, an
-//! activity to the step of its launch. So counts and sums of the steps and of `outside` add up to those of the capture,
-//! whatever the windows of the steps are.
+//! Analyses of calls or ranges do not cut them: a call belongs to the step whose host range contains its
+//! start, an activity to the step of its launch. So counts and sums of the steps and of `outside` add up to
+//! those of the capture, whatever the windows of the steps are.
 
 use hta_base::units::Ns;
 use hta_trace::rank_trace::{ModelOptions, RankTrace};

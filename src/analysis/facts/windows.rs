@@ -1,5 +1,5 @@
-//! The account of a window: for how long each set of classes of work ran on a device in it. Made once for all windows
-//! of a rank, and read by all who report by window.
+//! The account of a window: for how long each set of classes of work ran on a device in it. Made once for
+//! all windows of a rank, and read by all who report by window.
 
 use hta_base::units::Ns;
 use hta_trace::device::DeviceWork;

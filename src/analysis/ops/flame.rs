@@ -1,5 +1,5 @@
-//! The data of flame graphs: functions and lines of user code, the operators and API calls that run there, and the
-//! GPU work that these launch, as one tree of all threads of a rank.
+//! The data of flame graphs: functions and lines of user code, the operators and API calls that run there,
+//! and the GPU work that these launch, as one tree of all threads of a rank.
 //!
 //! ```text
 //!   train.py(10): train
@@ -11,9 +11,10 @@
 //!     AddmmBackward0          host time of the autograd thread
 //! ```
 //!
-//! Library code is left out ([`crate::facts::lines`]). Every instant of a thread counts for the innermost open event and
-//! every activity once, so host times add up to the time in which anything is open, and GPU times to all GPU work. Small
-//! nodes are summed below their parent, so the table has a bounded number of rows per rank.
+//! Library code is left out ([`crate::facts::lines`]). Every instant of a thread counts for the innermost
+//! open event and every activity once, so host times add up to the time in which anything is open, and GPU
+//! times to all GPU work. Small nodes are summed below their parent, so the table has a bounded number of
+//! rows per rank.
 
 use crate::facts::calls::CallForest;
 use crate::facts::lines::{Charging, LineLevel, Lines};
@@ -113,8 +114,8 @@ fn label(calls: &CallForest, lines: &Lines, name: StackName) -> NodeLabel {
     }
 }
 
-/// The nodes of a tree, each after the one above it and siblings in a given order, so that it does not depend on the order
-/// of the events in the file.
+/// The nodes of a tree, each after the one above it and siblings in a given order, so that it does not
+/// depend on the order of the events in the file.
 fn outer_first(parents: &[Option<u32>], order: impl Fn(u32, u32) -> Ordering) -> Vec<u32> {
     let mut below: Vec<Vec<u32>> = vec![Vec::new(); parents.len()];
     let mut open = Vec::new();

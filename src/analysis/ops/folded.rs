@@ -1,8 +1,9 @@
 //! Folded stacks for flame-graph tools: `root;...;leaf value`, one line per distinct stack, values in ns.
 //!
-//! Python frames are the outer part, by their recorded parents; operators and calls are nested below the frame that is
-//! open on their thread when the outermost of them starts. `self` gives every instant of a thread to the innermost open
-//! event, so values add up to the time in which anything is open, even if events overlap:
+//! Python frames are the outer part, by their recorded parents; operators and calls are nested below the
+//! frame that is open on their thread when the outermost of them starts. `self` gives every instant of a
+//! thread to the innermost open event, so values add up to the time in which anything is open, even if
+//! events overlap:
 //!
 //! ```text
 //!   frame      f...................             f          12
@@ -11,8 +12,8 @@
 //!                                               f;B         3
 //! ```
 //!
-//! A partial is a tree of names for each thread, bounded by the number of distinct stacks of a rank; it is converted to
-//! text at the end ([`crate::stacks`]).
+//! A partial is a tree of names for each thread, bounded by the number of distinct stacks of a rank; it is
+//! converted to text at the end ([`crate::stacks`]).
 
 use crate::facts::calls::CallForest;
 use crate::facts::graphs::nodes::GraphNodes;
@@ -44,8 +45,8 @@ pub(crate) fn fold(calls: &CallForest, weight: Weight) -> Batch {
     })
 }
 
-/// Node of an operator or call below the Python frame in which the outermost of them starts. If `only_ops` is set, calls
-/// are skipped, so that it may be the node of a thread.
+/// Node of an operator or call below the Python frame in which the outermost of them starts. If `only_ops`
+/// is set, calls are skipped, so that it may be the node of a thread.
 fn event(fold: &mut StackFold, around: &[Option<u32>], position: u32, only_ops: bool) -> u32 {
     let name = |is_op: bool, name: StrId| (is_op || !only_ops).then_some(StackName::Event(name));
     fold.event(position, name, |fold, root| {

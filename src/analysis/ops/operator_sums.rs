@@ -1,5 +1,5 @@
-//! Sums over the calls of operators, by window and owner: those that the host made, and those of captures that graphs
-//! replay.
+//! Sums over the calls of operators, by window and owner: those that the host made, and those of captures
+//! that graphs replay.
 
 use crate::facts::by_owner::{ByOwner, OwnerId};
 use crate::facts::calls::CallForest;

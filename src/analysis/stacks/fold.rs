@@ -1,7 +1,8 @@
-//! One rank's events as stacks: pieces of host time and activities are charged to the nodes of a tree of names.
+//! One rank's events as stacks: pieces of host time and activities are charged to the nodes of a tree of
+//! names.
 //!
-//! The node of a frame or call is below that of the frame or call around it. It is made when it is needed, and once, so
-//! the time does not depend on the depth of the stacks.
+//! The node of a frame or call is below that of the frame or call around it. It is made when it is needed,
+//! and once, so the time does not depend on the depth of the stacks.
 
 use crate::facts::calls::CallForest;
 use crate::facts::lines::{FrameKind, LineId, Lines, NO_PYTHON, NO_USER_CODE};
@@ -36,8 +37,8 @@ pub(crate) enum StackName {
 pub(crate) struct StackFold<'a> {
     pub(crate) calls: &'a CallForest<'a>,
     pub(crate) tree: StackTree<StackName>,
-    /// Node of each Python frame by thread and row; `None` for library code that no user code called. A caller may be on
-    /// another thread.
+    /// Node of each Python frame by thread and row; `None` for library code that no user code called. A
+    /// caller may be on another thread.
     frames: HashMap<(u32, u32), Option<u32>>,
     /// Node of each operator and call by position.
     events: Vec<Option<u32>>,
@@ -68,8 +69,8 @@ impl<'a> StackFold<'a> {
         node
     }
 
-    /// Node of the user code at the instants of a thread at which a frame is the innermost: functions, and the lines from
-    /// which they call. `above` is the root of these stacks.
+    /// Node of the user code at the instants of a thread at which a frame is the innermost: functions, and
+    /// the lines from which they call. `above` is the root of these stacks.
     pub(crate) fn user_code(&mut self, lines: &Lines, lane: u32, above: Option<u32>, row: Option<u32>) -> u32 {
         let known = |r| self.frames.get(&(lane, r)).copied();
         let (path, known) = outward(row, usize::MAX, known, |r| lines.frame(r).and_then(|f| f.outer));
@@ -86,8 +87,8 @@ impl<'a> StackFold<'a> {
         node.unwrap_or_else(|| self.tree.below(above, StackName::Line(outside)))
     }
 
-    /// Node of the operator or call at a position. `name` gives the name of an operator (true) or call, and none to leave
-    /// it out; `around` the node around the outermost one.
+    /// Node of the operator or call at a position. `name` gives the name of an operator (true) or call, and
+    /// none to leave it out; `around` the node around the outermost one.
     pub(crate) fn event(
         &mut self,
         position: u32,
@@ -108,8 +109,8 @@ impl<'a> StackFold<'a> {
         node
     }
 
-    /// Charges each piece of host time to the node that `node` gives for a lane, and a row with its position in the
-    /// forest of calls.
+    /// Charges each piece of host time to the node that `node` gives for a lane, and a row with its position
+    /// in the forest of calls.
     pub(crate) fn host_time(&mut self, mut node: impl FnMut(&mut Self, u32, u32, Option<u32>) -> u32) {
         each_host_piece(self.calls.trace, |lane, row, ns| {
             let position = self.calls.forest.position(row);

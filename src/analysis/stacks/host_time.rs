@@ -1,12 +1,12 @@
-//! The time of threads, by the innermost open event: every instant in which anything is open belongs to one event, even
-//! if events overlap.
+//! The time of threads, by the innermost open event: every instant in which anything is open belongs to one
+//! event, even if events overlap.
 
 use hta_base::units::Ns;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 
-/// Calls `give` with the innermost open operator, call or Python frame and its time, for all pieces of time of all
-/// threads; first with their lanes.
+/// Calls `give` with the innermost open operator, call or Python frame and its time, for all pieces of time
+/// of all threads; first with their lanes.
 pub(crate) fn each_host_piece(trace: &RankTrace, mut give: impl FnMut(u32, u32, Ns)) {
     let counts = |row: u32| matches!(trace.classes[row as usize], Class::HostOp | Class::Runtime | Class::Python);
     for (lane, rows) in trace.host_rows_where(counts) {
@@ -14,7 +14,8 @@ pub(crate) fn each_host_piece(trace: &RankTrace, mut give: impl FnMut(u32, u32, 
     }
 }
 
-/// Calls `give` with pieces of time and the innermost open event of one thread. `rows` must be sorted outer first.
+/// Calls `give` with pieces of time and the innermost open event of one thread. `rows` must be sorted outer
+/// first.
 fn innermost(rows: &[u32], span: impl Fn(u32) -> (Ns, Ns), mut give: impl FnMut(u32, Ns)) {
     let mut open: Vec<(u32, Ns)> = Vec::new();
     let mut at = Ns::MIN;

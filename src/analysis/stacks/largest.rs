@@ -17,9 +17,9 @@ pub struct FlameNode {
 /// Precision of shares: parts of the whole.
 const WHOLE: i128 = 1 << 40;
 
-/// The nodes with the largest share of any of the three sums, at most `most` of them, each with its index in `nodes`.
-/// What is left out is summed below its parent in one node without an index, so every sum stays what it was. Empty
-/// subtrees are dropped. Parents come first.
+/// The nodes with the largest share of any of the three sums, at most `most` of them, each with its index in
+/// `nodes`. What is left out is summed below its parent in one node without an index, so every sum stays
+/// what it was. Empty subtrees are dropped. Parents come first.
 pub fn keep_largest(nodes: &[FlameNode], most: usize) -> Vec<(Option<u32>, FlameNode)> {
     let parent = |i: usize| nodes.get(i).and_then(|n| n.parent).map(|p| p as usize).filter(|p| *p < i);
     let mut below: Vec<([i64; 3], u64)> = nodes.iter().map(|n| (n.values, named_or_merged(n))).collect();

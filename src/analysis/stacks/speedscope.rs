@@ -1,8 +1,8 @@
-//! Stacks in the file format of speedscope (<https://www.speedscope.app>): one sampled profile for each rank and thread
-//! (of memory: device).
+//! Stacks in the file format of speedscope (<https://www.speedscope.app>): one sampled profile for each rank
+//! and thread (of memory: device).
 //!
-//! A sample is a stack, root first, as indices into the frames, and its weight is the value of the stack, so weights of a
-//! profile add up to the time of its thread or the memory of its device.
+//! A sample is a stack, root first, as indices into the frames, and its weight is the value of the stack, so
+//! weights of a profile add up to the time of its thread or the memory of its device.
 
 use crate::api::Partial;
 use crate::facts::lines::source_place;

@@ -1,9 +1,9 @@
 //! Joins backward operators to their forward operators.
 //!
-//! If the file has `fwdbwd` flows, each end identifies an operator by thread and start. Otherwise operators are joined
-//! by sequence number: the forward operator is the one with thread number 0 that starts last, the backward operators
-//! have a thread number above 0. That number is the profiler's own, not a thread id, so the thread it means is
-//! inferred: the one that has most of its sequence numbers.
+//! If the file has `fwdbwd` flows, each end identifies an operator by thread and start. Otherwise operators
+//! are joined by sequence number: the forward operator is the one with thread number 0 that starts last, the
+//! backward operators have a thread number above 0. That number is the profiler's own, not a thread id, so
+//! the thread it means is inferred: the one that has most of its sequence numbers.
 
 use hashbrown::HashMap;
 use hta_base::units::Ns;
@@ -19,7 +19,8 @@ const WRAPPER: &str = "autograd::engine::evaluate_function";
 /// Backward operators with their forward operators.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Backward {
-    /// Pairs (row of the forward operator, row of the backward operator), sorted by the second, which is unique.
+    /// Pairs (row of the forward operator, row of the backward operator), sorted by the second, which is
+    /// unique.
     pub(crate) pairs: Vec<(u32, u32)>,
     /// The same, with the backward node itself instead of the operator that autograd puts around it.
     pub(crate) nodes: Vec<(u32, u32)>,
@@ -88,8 +89,8 @@ struct OpsByPlace {
     places: Vec<OpsAt>,
 }
 
-/// The operators of a thread that start at the same time. Those with a sequence number take precedence; of these the
-/// innermost is the forward operator of a flow, the outermost the backward one.
+/// The operators of a thread that start at the same time. Those with a sequence number take precedence; of
+/// these the innermost is the forward operator of a flow, the outermost the backward one.
 struct OpsAt {
     lane: u32,
     ts: Ns,
@@ -132,7 +133,8 @@ impl OpsByPlace {
 fn by_sequence(trace: &RankTrace) -> BackwardPairs {
     let c = &trace.columns;
     let mut threads = c.args.cursor(Arg::FwdThread);
-    // Forward operators by (thread, number), with start and row; backward ones by the number of their forward thread.
+    // Forward operators by (thread, number), with start and row; backward ones by the number of their
+    // forward thread.
     let mut forward: HashMap<(u32, u64), (Ns, u32)> = HashMap::new();
     let mut lanes: HashMap<u64, Vec<u32>> = HashMap::new();
     let mut backward: Vec<(u64, i64, u32)> = Vec::new();

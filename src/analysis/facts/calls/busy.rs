@@ -1,4 +1,5 @@
-//! Lengths of unions of what operators and calls launched. Activities that overlap no other, which are most, are summed.
+//! Lengths of unions of what operators and calls launched. Activities that overlap no other, which are most,
+//! are summed.
 
 use crate::facts::calls::CallForest;
 use hta_base::units::{Ns, Span};
@@ -25,8 +26,8 @@ impl CallForest<'_> {
         instances.iter().flat_map(within).map(|l| l.1)
     }
 
-    /// Length of the union of the same. The union of each instance is known; only those whose work overlaps in time are
-    /// united again.
+    /// Length of the union of the same. The union of each instance is known; only those whose work overlaps
+    /// in time are united again.
     pub(crate) fn busy_below(&self, instances: &[u32]) -> Ns {
         let extent = |p: u32| self.below.at(p).extent;
         let mut sorted: Vec<u32> = instances.to_vec();

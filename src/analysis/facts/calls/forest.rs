@@ -1,7 +1,7 @@
 //! A forest of events in preorder, with sums and unions over everything below each node.
 //!
-//! In preorder a node's subtree is one range of positions, so "the union of all GPU work launched below" is a union
-//! over a range, for every node:
+//! In preorder a node's subtree is one range of positions, so "the union of all GPU work launched below" is
+//! a union over a range, for every node:
 //!
 //! ```text
 //!   position   0    1    2    3         node 0 = [0, 4)   node 1 = [1, 3)
@@ -10,10 +10,11 @@
 //!   c2's work     [=======)             A busy 10
 //! ```
 //!
-//! Computing each union separately would be quadratic for deep stacks. Instead positions are processed in order, and
-//! for every instant the last position whose work covers it is stored. When the range of a node ends, its union is the
-//! time whose last cover is not before the node: a prefix sum. That takes `O(log n)` per activity and node at any
-//! depth. Activities that do not overlap any other (most of them) are simply summed.
+//! Computing each union separately would be quadratic for deep stacks. Instead positions are processed in
+//! order, and for every instant the last position whose work covers it is stored. When the range of a node
+//! ends, its union is the time whose last cover is not before the node: a prefix sum. That takes `O(log n)`
+//! per activity and node at any depth. Activities that do not overlap any other (most of them) are simply
+//! summed.
 
 use crate::facts::calls::last_cover::LastCover;
 use hta_base::units::{Ns, Span};
@@ -37,8 +38,8 @@ pub(crate) struct Forest {
 }
 
 impl Forest {
-    /// The forest of `rows` (all below `all`). A row whose parent is outside the forest becomes a root, and so does the
-    /// first row of a cycle of parents.
+    /// The forest of `rows` (all below `all`). A row whose parent is outside the forest becomes a root, and
+    /// so does the first row of a cycle of parents.
     pub(crate) fn new(all: usize, rows: &[u32], parent: impl Fn(u32) -> Option<u32>) -> Self {
         let mut index = vec![NOWHERE; all];
         for (i, &row) in rows.iter().enumerate() {
@@ -232,8 +233,8 @@ impl WorkBelow {
                 }
                 next += 1;
             }
-            // All nodes whose range ends before further work: a chain of ancestors, which have work because this one
-            // has.
+            // All nodes whose range ends before further work: a chain of ancestors, which have work because
+            // this one has.
             let following = nodes.get(k + 1).copied().unwrap_or(NOWHERE);
             let mut node = Some(p);
             while let Some(at) = node.filter(|&at| forest.end[at as usize] <= following) {

@@ -1,7 +1,7 @@
 //! The operators and API calls of one rank as one forest, with the host and GPU time of each.
 //!
-//! A GPU activity belongs to the call that launched it. A launch belongs to the operator in which it *starts*, even if
-//! it outlasts that operator so that the tree makes it a sibling.
+//! A GPU activity belongs to the call that launched it. A launch belongs to the operator in which it
+//! *starts*, even if it outlasts that operator so that the tree makes it a sibling.
 
 mod backward;
 mod busy;
@@ -64,7 +64,8 @@ pub(crate) struct HostCalls {
     /// Pairs (position of the operator, or else of the top-level call; activity), in order.
     pub(crate) own: Vec<(u32, u32)>,
     pub(crate) backward: Backward,
-    /// GPU time of the backward operators joined to operators at or below each position, ns; empty if there are none.
+    /// GPU time of the backward operators joined to operators at or below each position, ns; empty if there
+    /// are none.
     bwd_gpu_ns: Vec<Ns>,
 }
 
@@ -132,8 +133,8 @@ impl HostCalls {
     }
 }
 
-/// Launches whose operator by definition (open when they start) differs from their parent in the tree, with the
-/// operator to which they belong.
+/// Launches whose operator by definition (open when they start) differs from their parent in the tree, with
+/// the operator to which they belong.
 fn launches_that_outlast_their_operator(trace: &RankTrace) -> HashMap<u32, Option<u32>> {
     let c = &trace.columns;
     let mut moved: HashMap<u32, Option<u32>> = HashMap::new();
