@@ -7,8 +7,9 @@
 pub use super::input::FileHead;
 use super::input::Input;
 use super::reading::{Reading, Unsettled};
-use super::source::{Compression, SourceError, open_any};
+use super::source::{Compression, Source, SourceError, open_any};
 use crate::error::ReadError;
+use std::io;
 
 /// The first bytes of a file, decompressed.
 pub struct FileStart {
@@ -30,21 +31,27 @@ impl FileStart {
     pub fn read(input: &Input, most: usize) -> Result<Self, ReadError> {
         let io_error = |error| ReadError::io(&input.shown, error);
         let (packing, mut source) = open_any(&input.path).map_err(io_error)?;
-        let (mut bytes, mut filled, mut damage) = (vec![0; most], 0, None);
-        while filled < most {
-            match source.read(bytes.get_mut(filled..).unwrap_or_default()) {
-                Ok(0) => break,
-                Ok(n) => filled += n,
-                Err(SourceError::Io(error)) => return Err(io_error(error)),
-                Err(SourceError::Cut { reason, .. }) => {
-                    damage = (filled == 0).then_some(reason);
-                    break;
-                }
-            }
-        }
-        bytes.truncate(filled);
+        let (bytes, damage) = head(source.as_mut(), most).map_err(io_error)?;
         Ok(Self { packing, bytes, damage })
     }
+}
+
+/// The first bytes of a stream, `most` at most, and why there are none if the first is damaged.
+pub(crate) fn head(source: &mut dyn Source, most: usize) -> io::Result<(Vec<u8>, Option<String>)> {
+    let (mut bytes, mut filled, mut damage) = (vec![0; most], 0, None);
+    while filled < most {
+        match source.read(bytes.get_mut(filled..).unwrap_or_default()) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(SourceError::Io(error)) => return Err(error),
+            Err(SourceError::Cut { reason, .. }) => {
+                damage = (filled == 0).then_some(reason);
+                break;
+            }
+        }
+    }
+    bytes.truncate(filled);
+    Ok((bytes, damage))
 }
 
 /// A recorder's file format.

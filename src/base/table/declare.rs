@@ -74,7 +74,7 @@ macro_rules! table {
         $vis struct $name { $($col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::Builder,)+ }
 
         /// One row.
-        #[derive(Clone, Copy)]
+        #[derive(Clone, Copy, Default)]
         $vis struct $row<'a> {
             $(#[doc = $crate::column!(doc $col $(: $ty, $unit, $cdoc)?)] pub $col: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::In<'a>,)+
         }

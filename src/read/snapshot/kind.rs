@@ -7,16 +7,15 @@ use super::timeline::{is_timeline, read_timeline};
 use super::viewer_page::{ViewerPage, text_start};
 use crate::error::ReadError;
 use crate::files::Location;
-use crate::format::{FileHead, FileStart, TraceFormat};
+use crate::format::{FileHead, FileStart, TraceFormat, head};
 use crate::input::Input;
 use crate::reading::{Reading, Unsettled};
 use crate::room::{MemoryGate, MemoryUse};
-use crate::source::{ByteCount, Source, SourceError, open, packing};
+use crate::source::{ByteCount, open, packing};
 use hta_base::health::Health;
 use hta_trace::events::ColumnsBuilder;
 use hta_trace::memory_dump::MemoryDump;
 use hta_trace::meta::{Meta, Recorder};
-use std::io;
 
 /// Number of decompressed bytes that are looked at.
 const LOOKED_AT: usize = 4 << 10;
@@ -71,7 +70,7 @@ pub fn load_dump(
 fn read_dump(file: &Location, room: &dyn MemoryGate, count: &ByteCount) -> Result<MemoryDump, Problem> {
     let open = || open(file, packing(file)?, count, false);
     let mut source = open().map_err(Problem::Io)?;
-    let mut start = head(source.as_mut()).map_err(Problem::Io)?;
+    let (mut start, _) = head(source.as_mut(), LOOKED_AT).map_err(Problem::Io)?;
     let dump = match text_start(&start) {
         Some(at) => {
             let page = ViewerPage::new(source, start.split_off(at));
@@ -82,19 +81,4 @@ fn read_dump(file: &Location, room: &dyn MemoryGate, count: &ByteCount) -> Resul
     };
     room.hold(MemoryUse { buffers: TIMES_READ * dump.held_bytes(), is_whole: true, ..MemoryUse::default() })?;
     Ok(dump)
-}
-
-/// The first bytes of a file.
-fn head(source: &mut dyn Source) -> io::Result<Vec<u8>> {
-    let mut head = vec![0; LOOKED_AT];
-    let mut filled = 0;
-    while filled < head.len() {
-        match source.read(head.get_mut(filled..).unwrap_or_default()) {
-            Ok(0) | Err(SourceError::Cut { .. }) => break,
-            Ok(n) => filled += n,
-            Err(SourceError::Io(e)) => return Err(e),
-        }
-    }
-    head.truncate(filled);
-    Ok(head)
 }

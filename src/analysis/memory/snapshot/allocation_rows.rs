@@ -77,25 +77,8 @@ impl DeviceRows<'_> {
             device_type: self.device.device_type(),
             device: self.device.device,
             source: SOURCE,
-            seq: None,
-            free_seq: None,
-            ts_ns: None,
-            free_ts_ns: None,
-            lifetime_ns: None,
-            bytes: 0,
-            block_bytes: None,
-            address: None,
-            stream: None,
-            op: None,
-            site: None,
-            level: None,
-            module: None,
-            phase: None,
-            step: None,
-            free_phase: None,
-            free_step: None,
             ended: "live",
-            stack_id: None,
+            ..MemoryAllocationRow::default()
         }
     }
 }

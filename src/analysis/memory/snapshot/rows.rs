@@ -111,26 +111,19 @@ impl<'a> DeviceRows<'a> {
             device: self.device.device,
             source: SOURCE,
             scope: "capture",
-            step: None,
-            step_label: None,
             peak_bytes: replay.peak.bytes,
             base_bytes: Some(replay.before),
-            is_relative: false,
             reserved_bytes: Some(reserved_at),
             unused_max_bytes: Some(unused_most),
             seq: replay.peak.seq.map_or(0, u64::from),
             ts_ns: trigger.and_then(|e| ns(e.time_us())),
-            in_step_ns: None,
             phase: trigger.zip(facts).and_then(|(e, f)| known(self.device.phases.of(e, f))),
             trigger_bytes: trigger.map_or(0, |e| e.size),
-            trigger_op: None,
-            trigger_chain: None,
             trigger_site: facts.map(|f| self.sites.name(f.site)),
-            module: None,
             known_count: Some(of_history().count() as u64),
             known_bytes: Some(known_bytes),
             before_bytes: Some(replay.peak.bytes - known_bytes),
-            device_total_bytes: None,
+            ..MemoryPeakRow::default()
         });
     }
 

@@ -98,22 +98,9 @@ mod tests {
                 device: (!is_host).then_some(0),
                 source: "snapshot",
                 peak_bytes: Some(*peak),
-                base_bytes: None,
-                is_bound: false,
-                entry_count: None,
-                has_times: None,
                 failed_count: *failed,
-                reserved_before_bytes: None,
-                reserved_max_bytes: None,
                 reserved_bytes: Some(0),
-                active_bytes: None,
-                active_block_count: None,
-                requested_bytes: None,
-                pending_bytes: None,
-                releasable_bytes: None,
-                split_bytes: None,
-                tail_bytes: None,
-                largest_free_bytes: None,
+                ..MemoryDeviceRow::default()
             });
         }
         Partial { rank: 0, tables: vec![table.finish()], reason: None }

@@ -120,29 +120,14 @@ impl Levels {
         table.push(MemoryPeakRow {
             rank,
             device_type: DEVICE_TYPE,
-            device: None,
             source: TIMELINE,
             scope: "capture",
-            step: None,
-            step_label: None,
             peak_bytes: total(&peak.levels),
             base_bytes: Some(self.before),
-            is_relative: false,
-            reserved_bytes: None,
-            unused_max_bytes: None,
             seq: peak.seq,
             ts_ns: peak.ts_ns,
-            in_step_ns: None,
-            phase: None,
             trigger_bytes: peak.largest.map_or(0, |(bytes, _)| bytes),
-            trigger_op: None,
-            trigger_chain: None,
-            trigger_site: None,
-            module: None,
-            known_count: None,
-            known_bytes: None,
-            before_bytes: None,
-            device_total_bytes: None,
+            ..MemoryPeakRow::default()
         });
     }
 
@@ -173,25 +158,10 @@ impl Levels {
         table.push(MemoryDeviceRow {
             rank,
             device_type: DEVICE_TYPE,
-            device: None,
             source: TIMELINE,
             peak_bytes: Some(self.peak_bytes()),
             base_bytes: Some(self.before),
-            is_bound: false,
-            entry_count: None,
-            has_times: None,
-            failed_count: 0,
-            reserved_before_bytes: None,
-            reserved_max_bytes: None,
-            reserved_bytes: None,
-            active_bytes: None,
-            active_block_count: None,
-            requested_bytes: None,
-            pending_bytes: None,
-            releasable_bytes: None,
-            split_bytes: None,
-            tail_bytes: None,
-            largest_free_bytes: None,
+            ..MemoryDeviceRow::default()
         });
     }
 
