@@ -18,11 +18,12 @@ const ENDINGS: [&str; 5] = [".json", ".json.gz", ".json.zst", ".tmp", ".sqlite"]
 /// Endings of memory snapshots in stores, where a file is not opened to learn what it is.
 const DUMP_ENDINGS: [&str; 6] = [".pickle", ".pickle.gz", ".pickle.zst", ".pkl", ".pkl.gz", ".pkl.zst"];
 
-/// Endings of nvprof's databases, which other files have, too: those are read from a folder if a recorder made them.
+/// Endings of nvprof's databases, which other files have, too: those are read from a folder if a recorder
+/// made them.
 const SHARED_ENDINGS: [&str; 3] = [".sql", ".nvprof", ".nvvp"];
 
-/// The files of paths, folders (one level deep) and patterns, in natural order and without duplicates. Dumps of memory
-/// that were only found in a folder are left out where there are traces.
+/// The files of paths, folders (one level deep) and patterns, in natural order and without duplicates. Dumps
+/// of memory that were only found in a folder are left out where there are traces.
 ///
 /// # Errors
 /// When a path does not exist, a pattern matches nothing or cannot be read, or there are no files.

@@ -1,7 +1,8 @@
-//! A memory snapshot in columns: segments with their blocks, the history of each device, interned stacks, annotations.
+//! A memory snapshot in columns: segments with their blocks, the history of each device, interned stacks,
+//! annotations.
 //!
-//! Bytes are `i64`, addresses `u64`, times microseconds since the epoch as in the file. The reader ensures that all
-//! sizes of a file together stay below 2^62, so sums of them cannot overflow.
+//! Bytes are `i64`, addresses `u64`, times microseconds since the epoch as in the file. The reader ensures
+//! that all sizes of a file together stay below 2^62, so sums of them cannot overflow.
 
 use crate::strings::{Interner, StrId};
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -290,7 +291,8 @@ impl Snapshot {
         of.runs.iter().flat_map(|r| self.entries.get(r.start as usize..r.end as usize).unwrap_or_default())
     }
 
-    /// Whether a ring buffer dropped the first entries of a history: as the recorder says, or because it is full.
+    /// Whether a ring buffer dropped the first entries of a history: as the recorder says, or because it is
+    /// full.
     pub fn overflow(&self, history: &DeviceHistory) -> Option<Overflow> {
         let setting = |name: &str| self.settings.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
         let most = setting("trace_alloc_max_entries").and_then(|v| v.parse::<u64>().ok());

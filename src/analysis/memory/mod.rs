@@ -1,7 +1,8 @@
 //! Memory: levels over time, peaks and what holds them, allocations, and what outlives its step.
 //!
-//! The records of a rank's allocators become one [`device::RecordedDevice`] per device, and each table is made from that.
-//! Tables with a row per record are written while a rank is mapped; the others are bounded by names, steps and devices.
+//! The records of a rank's allocators become one [`device::RecordedDevice`] per device, and each table is
+//! made from that. Tables with a row per record are written while a rank is mapped; the others are bounded by
+//! names, steps and devices.
 
 mod allocator;
 mod device;
@@ -133,7 +134,8 @@ pub fn refuse_one_file(settings: &Settings) -> Result<(), SetError> {
     Err(SetError::Argument { option: SPEEDSCOPE.flag, value: path.to_string(), reason })
 }
 
-/// Whether a setting selects something of a rank, and what it could; `None` if it does not select among what is there.
+/// Whether a setting selects something of a rank, and what it could; `None` if it does not select among what
+/// is there.
 pub(crate) fn selects(trace: &RankTrace, setting: &Setting, text: &str) -> Option<(bool, Vec<String>)> {
     if let Some(dump) = &trace.columns.dump {
         return snapshot::selects(dump, setting, text);

@@ -1,5 +1,5 @@
-//! The bytes of a pickle, read block by block. An announced length is never trusted: a long text is collected as its
-//! bytes arrive.
+//! The bytes of a pickle, read block by block. An announced length is never trusted: a long text is collected
+//! as its bytes arrive.
 
 use super::error::Problem;
 use crate::source::{Source, SourceError};

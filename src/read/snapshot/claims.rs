@@ -1,13 +1,13 @@
 //! Which rows belong to something already: a block to a segment, an entry to a device.
 //!
-//! A pickle may name one object in many places. No allocator does so with rows, and a file of a few kilobytes could say
-//! that each of ten thousand segments has the same ten thousand blocks. So the first place has the rows, and the others
-//! are counted.
+//! A pickle may name one object in many places. No allocator does so with rows, and a file of a few kilobytes
+//! could say that each of ten thousand segments has the same ten thousand blocks. So the first place has the
+//! rows, and the others are counted.
 
 use std::collections::BTreeMap;
 
-/// Rows that are taken: the end of each range by its start. Rows are taken in the order of the file, so that this is one
-/// range in all but odd files.
+/// Rows that are taken: the end of each range by its start. Rows are taken in the order of the file, so that
+/// this is one range in all but odd files.
 #[derive(Debug, Default)]
 pub struct RowClaims(BTreeMap<u32, u32>);
 

@@ -1,7 +1,8 @@
 //! The values of a pickle while it is read: 16 bytes each, and handles instead of trees.
 //!
-//! A list of entries, blocks or segments is only a range of rows. A list of frames is a list of numbers until it is
-//! used as a stack, and then the number of that stack. Everything else (settings, the dict at the top) is kept as it is.
+//! A list of entries, blocks or segments is only a range of rows. A list of frames is a list of numbers until
+//! it is used as a stack, and then the number of that stack. Everything else (settings, the dict at the top)
+//! is kept as it is.
 
 use hta_trace::snapshot::{SnapshotStacks, StackId};
 use hta_trace::strings::StrId;

@@ -1,7 +1,7 @@
 //! Values of a pickle as JSON, for the keys that nothing here knows.
 //!
-//! A text of a pickle is written once and may be used a million times, so the JSON of all values together is held to the
-//! size of the file: [`Budget`].
+//! A text of a pickle is written once and may be used a million times, so the JSON of all values together is
+//! held to the size of the file: [`Budget`].
 
 use super::container::{Containers, DEEPEST, Object, Value};
 use hta_trace::strings::{Interner, StrId};

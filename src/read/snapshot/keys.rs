@@ -1,5 +1,5 @@
-//! The texts that a snapshot is known by: keys of its dicts, actions, states and stages. They are interned first, in
-//! this order, so that comparing one is comparing a number.
+//! The texts that a snapshot is known by: keys of its dicts, actions, states and stages. They are interned
+//! first, in this order, so that comparing one is comparing a number.
 
 use hta_trace::snapshot::Action;
 use hta_trace::strings::{Interner, StrId};

@@ -23,8 +23,8 @@ const LOOKED_AT: usize = 4 << 10;
 /// The analysis of a dump holds about so many times what was read.
 const TIMES_READ: u64 = 2;
 
-/// Dumps of memory, which hold no events: a pickle, or a page of the viewer with one inside, is a snapshot; a list of
-/// lists of numbers is a timeline.
+/// Dumps of memory, which hold no events: a pickle, or a page of the viewer with one inside, is a snapshot; a
+/// list of lists of numbers is a timeline.
 pub(crate) struct MemoryDumps;
 
 impl TraceFormat for MemoryDumps {

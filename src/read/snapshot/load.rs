@@ -13,7 +13,8 @@ use hta_trace::snapshot::{DeviceHistory, Generation, Segment, Snapshot};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Largest number of devices of a snapshot. A machine has some dozen at most, and each has a report of its own.
+/// Largest number of devices of a snapshot. A machine has some dozen at most, and each has a report of its
+/// own.
 const MOST_DEVICES: usize = 1 << 10;
 
 /// Longest name of a setting, characters.
@@ -88,7 +89,8 @@ fn rest_of_cut(mut machine: PickleMachine, expected: &'static str, byte: u64) ->
             Value::Text(keys::HOST_SEGMENTS) => parts.host_segments = Some(value),
             Value::Text(keys::DEVICE_TRACES) => {
                 parts.traces = machine.containers.take(value).unwrap_or_default();
-                // Lists of devices that were not yet put into the outer list, and entries not yet put into theirs.
+                // Lists of devices that were not yet put into the outer list, and entries not yet put into
+                // theirs.
                 parts.traces.extend(stack.by_ref().take_while(|v| !matches!(v, Value::Text(_))));
                 break;
             }

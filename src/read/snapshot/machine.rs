@@ -1,8 +1,8 @@
 //! The pickle machine: runs the closed list of opcodes in one pass over the file.
 //!
-//! A dict becomes a row as soon as its keys are complete, and rows of one kind that follow each other on the stack are
-//! one value. So the stack stays small whether the writer fills lists in batches, as Python does, or at once, as
-//! PyTorch's own writer does.
+//! A dict becomes a row as soon as its keys are complete, and rows of one kind that follow each other on the
+//! stack are one value. So the stack stays small whether the writer fills lists in batches, as Python does,
+//! or at once, as PyTorch's own writer does.
 
 use super::bytes::PickleBytes;
 use super::container::{Containers, DEEPEST, Object, Unfit, Value};
@@ -55,8 +55,8 @@ pub(crate) struct PickleMachine<'a> {
     /// Heights of the stack at which marks were set.
     marks: Vec<usize>,
     memo: Vec<Memo>,
-    /// The object that the last opcode made or completed, which is the only one that may go to the memo: Python remembers
-    /// a container before it is filled, PyTorch's own writer after.
+    /// The object that the last opcode made or completed, which is the only one that may go to the memo:
+    /// Python remembers a container before it is filled, PyTorch's own writer after.
     made: Option<Memo>,
     pub(crate) containers: Containers,
     pub(crate) rows: SnapshotRowList,
@@ -401,7 +401,8 @@ impl<'a> PickleMachine<'a> {
         Ok(())
     }
 
-    /// Stores the object that the last opcode made or completed. So the memo grows no faster than the objects do.
+    /// Stores the object that the last opcode made or completed. So the memo grows no faster than the objects
+    /// do.
     fn put(&mut self, made: Option<Memo>, at: usize, byte: u64) -> Result<(), Problem> {
         let Some(made) = made else {
             return Err(malformed("a text or container to remember", "something else", byte));

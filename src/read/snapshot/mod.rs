@@ -1,9 +1,11 @@
-//! Memory snapshots of PyTorch's caching allocator: a pickle reader of our own, and the columns that it fills.
+//! Memory snapshots of PyTorch's caching allocator: a pickle reader of our own, and the columns that it
+//! fills.
 //!
-//! A snapshot is untrusted input that Python would execute. This reader knows a closed list of opcodes, none of which can
-//! import or call anything, and refuses the others by name and place. It reads in one pass and block by block; a dict
-//! goes into columns as soon as it closes, and stacks are stored once, so a snapshot takes less memory than its file. A
-//! list of rows belongs to one place, whatever the file says, so that the memory follows the size of the file.
+//! A snapshot is untrusted input that Python would execute. This reader knows a closed list of opcodes, none
+//! of which can import or call anything, and refuses the others by name and place. It reads in one pass and
+//! block by block; a dict goes into columns as soon as it closes, and stacks are stored once, so a snapshot
+//! takes less memory than its file. A list of rows belongs to one place, whatever the file says, so that the
+//! memory follows the size of the file.
 
 mod bytes;
 mod claims;

@@ -1,7 +1,7 @@
 //! The opcodes of pickles: the closed list that is read, and the names of the others for messages.
 //!
-//! A memory snapshot consists of plain dicts, lists, tuples, texts and numbers. What could import a name, call a
-//! function or refer to something outside the file is refused.
+//! A memory snapshot consists of plain dicts, lists, tuples, texts and numbers. What could import a name,
+//! call a function or refer to something outside the file is refused.
 
 /// The opcodes that are read.
 pub(crate) mod op {

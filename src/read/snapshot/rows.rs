@@ -1,5 +1,5 @@
-//! Turns a dict that closes into what its keys say it is: an entry, frame, block, segment or annotation, as a row of
-//! columns.
+//! Turns a dict that closes into what its keys say it is: an entry, frame, block, segment or annotation, as a
+//! row of columns.
 
 use super::claims::RowClaims;
 use super::container::{Containers, Object, RowKind, SharedList, Value};
@@ -83,8 +83,8 @@ impl SnapshotRowList {
             + self.texts.held_bytes()
     }
 
-    /// Closes a dict with these keys and values, one after the other; `None` if it is none of the known kinds, or has
-    /// no room.
+    /// Closes a dict with these keys and values, one after the other; `None` if it is none of the known
+    /// kinds, or has no room.
     pub(crate) fn close(&mut self, pairs: &[Value], c: &mut Containers, byte: u64) -> Option<Object> {
         let mut keys = pairs.iter().step_by(2);
         let kind = keys.find_map(|key| match key.text()? {

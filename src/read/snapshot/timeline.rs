@@ -1,7 +1,8 @@
-//! Memory timelines of `torch.profiler`: what `export_memory_timeline` writes as `*.raw.json.gz` and `*.json`.
+//! Memory timelines of `torch.profiler`: what `export_memory_timeline` writes as `*.raw.json.gz` and
+//! `*.json`.
 //!
-//! The raw form is a list of `[time ns, action, bytes, category]`; the other is `[times us, sizes]`, where a row of sizes
-//! is a 0 and the bytes of the eight categories. Neither names its device.
+//! The raw form is a list of `[time ns, action, bytes, category]`; the other is `[times us, sizes]`, where a
+//! row of sizes is a 0 and the bytes of the eight categories. Neither names its device.
 
 use super::bytes::PickleBytes;
 use super::error::Problem;

@@ -1,5 +1,5 @@
-//! A snapshot inside a page of PyTorch's viewer, which `torch.cuda._memory_viz.trace_plot` writes: the pickle as base64
-//! text in a script.
+//! A snapshot inside a page of PyTorch's viewer, which `torch.cuda._memory_viz.trace_plot` writes: the pickle
+//! as base64 text in a script.
 
 use crate::source::{Source, SourceError};
 use base64::Engine;

@@ -50,7 +50,8 @@ impl RankClaims {
         Self { ranks, refused, recorders }
     }
 
-    /// Refuses dumps of memory if they are not to be analysed, or are beside traces, whose ranks they would claim.
+    /// Refuses dumps of memory if they are not to be analysed, or are beside traces, whose ranks they would
+    /// claim.
     pub(crate) fn refuse_dumps(&mut self, inputs: &[Input], are_read: bool) {
         let is_dump = |recorder: &Option<Recorder>| *recorder == Some(Recorder::MemoryDump);
         if are_read && self.recorders.iter().flatten().all(|r| *r == Recorder::MemoryDump) {
@@ -88,8 +89,8 @@ impl RankClaims {
             usable.iter().zip(assigned).map(|(&input, (rank, source))| Task { input, rank, source }).collect();
         tasks.sort_by_key(|j| (j.rank, j.input));
         for pair in tasks.windows(2) {
-            // A rank from a name may be wrong, and the file may give another one after its events. So only a clash of
-            // two ranks stored in the files is final here.
+            // A rank from a name may be wrong, and the file may give another one after its events. So only a
+            // clash of two ranks stored in the files is final here.
             if pair[0].rank == pair[1].rank && pair.iter().all(|j| j.source == RankSource::File) {
                 return Err(duplicate(all, &pair[0], &pair[1]));
             }

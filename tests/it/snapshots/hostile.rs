@@ -1,5 +1,5 @@
-//! Pickles that want to run something, and files that are cut, damaged or made to use memory: an error with the place, or
-//! the part that is complete; never a panic.
+//! Pickles that want to run something, and files that are cut, damaged or made to use memory: an error with
+//! the place, or the part that is complete; never a panic.
 
 use super::pickle::{Py, Writer, at, dumps, entry, segment, snapshot};
 use super::{LIMIT, parsed, source};

@@ -1,5 +1,5 @@
-//! What holds for any history: no level is negative, what holds the memory adds up to the peak, and a shorter history of
-//! the same work has the same levels.
+//! What holds for any history: no level is negative, what holds the memory adds up to the peak, and a shorter
+//! history of the same work has the same levels.
 
 use super::pickle::{Py, Writer, at, dumps, entry, segment, snapshot};
 use super::{parsed, replayed};
@@ -10,8 +10,8 @@ use hta::snapshot::site::Sites;
 use hta::trace::memory_moment::MemoryMoment;
 use proptest::prelude::*;
 
-/// What a program does: allocates a slot with a size, or frees it; the free is completed at once, or later by the other
-/// number.
+/// What a program does: allocates a slot with a size, or frees it; the free is completed at once, or later by
+/// the other number.
 fn work() -> impl Strategy<Value = Vec<(usize, i64, bool)>> {
     prop::collection::vec((0usize..8, 1i64..1000, any::<bool>()), 1..60)
 }

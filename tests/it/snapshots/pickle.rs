@@ -1,5 +1,5 @@
-//! A writer of pickles, in the manner of Python (protocol 4, everything remembered, lists in batches) and of PyTorch's own
-//! writer (protocol 2, lists at once).
+//! A writer of pickles, in the manner of Python (protocol 4, everything remembered, lists in batches) and of
+//! PyTorch's own writer (protocol 2, lists at once).
 
 /// A value of a pickle.
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
-//! Pickles that name one object in many places: memory and time go by the size of the file, and the first place has the
-//! rows. The same files are in `tests/fuzz/corpus/snapshots`, smaller.
+//! Pickles that name one object in many places: memory and time go by the size of the file, and the first
+//! place has the rows. The same files are in `tests/fuzz/corpus/snapshots`, smaller.
 
 use super::source;
 use hta::health::Counter;

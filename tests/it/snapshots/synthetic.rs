@@ -1,5 +1,5 @@
-//! What no real snapshot at hand has: failed requests, retries, pending blocks, pools, several streams, the first and the
-//! last generation. Both writers give the same.
+//! What no real snapshot at hand has: failed requests, retries, pending blocks, pools, several streams, the
+//! first and the last generation. Both writers give the same.
 
 use super::pickle::{Py, Writer, at, dumps, entry, frame, segment, snapshot};
 use super::{parsed, replayed, sentences, table};

@@ -1,4 +1,5 @@
-//! Rows of the table of allocations: what was there before the history, and every allocation of it with its end.
+//! Rows of the table of allocations: what was there before the history, and every allocation of it with its
+//! end.
 
 use super::history::{Ended, HistoryAllocation};
 use super::rows::{DeviceRows, SOURCE, known, ns, stack_number};

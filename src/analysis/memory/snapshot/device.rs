@@ -46,8 +46,8 @@ pub(crate) fn device_words(device: Option<i64>) -> String {
     device.map_or_else(|| "pinned host memory".to_string(), |d| format!("device {d}"))
 }
 
-/// The devices of a snapshot that have segments or a history, the host last: all, or the one that a text names. Counts
-/// what does not agree.
+/// The devices of a snapshot that have segments or a history, the host last: all, or the one that a text
+/// names. Counts what does not agree.
 pub fn devices<'a>(
     snapshot: &'a Snapshot,
     until: Until,

@@ -1,4 +1,5 @@
-//! The state of the allocator when the snapshot was taken: what is reserved, active, requested, and what is unused.
+//! The state of the allocator when the snapshot was taken: what is reserved, active, requested, and what is
+//! unused.
 //!
 //! ```text
 //!   segment  |##### a.|####  ..|   # requested  ' ' rounding  a another stream may still use it  . inactive

@@ -1,7 +1,8 @@
 //! What happened to the allocator: failed requests, memory taken from the device and given back, and why.
 //!
-//! Memory that is given back and taken again at once is either `torch.cuda.empty_cache()`, if the stack names it, or a
-//! retry: a request did not fit, so the allocator flushed its cache, waited for the device and asked again.
+//! Memory that is given back and taken again at once is either `torch.cuda.empty_cache()`, if the stack names
+//! it, or a retry: a request did not fit, so the allocator flushed its cache, waited for the device and asked
+//! again.
 
 use super::device::DeviceMemory;
 use super::site::Sites;

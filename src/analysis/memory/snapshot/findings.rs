@@ -1,5 +1,5 @@
-//! What stands out in a snapshot: the peak and what makes it, failed requests, flushes of the cache, leaks, and memory
-//! that is reserved but of no use.
+//! What stands out in a snapshot: the peak and what makes it, failed requests, flushes of the cache, leaks,
+//! and memory that is reserved but of no use.
 
 use super::content::{ContentKey, parts};
 use super::events::{EventKind, events};

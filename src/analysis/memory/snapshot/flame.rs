@@ -4,7 +4,8 @@ use super::content::ContentPart;
 use crate::stacks::StackTree;
 use std::collections::HashMap;
 
-/// Adds the parts of a device, whose keys are stacks, outermost frame first and joined by `;`, below names of their own.
+/// Adds the parts of a device, whose keys are stacks, outermost frame first and joined by `;`, below names of
+/// their own.
 pub(super) fn add_stacks(
     tree: &mut StackTree<usize>,
     names: &mut Vec<String>,

@@ -1,4 +1,5 @@
-//! The history of a device, replayed: the level before it, the level after every entry, and who is alive at a moment.
+//! The history of a device, replayed: the level before it, the level after every entry, and who is alive at a
+//! moment.
 //!
 //! ```text
 //!   entry        0      1      2      3          end state: blocks b, c

@@ -6,9 +6,9 @@
 //!   survivors  x      x      x
 //! ```
 //!
-//! Two survivors are in different groups if more than 5 % of the entries lie between them and the level falls in between
-//! by at least 30 % of its range. Three groups or more recur. Either rule alone also names the state of an optimizer or
-//! the activations that a model keeps.
+//! Two survivors are in different groups if more than 5 % of the entries lie between them and the level falls
+//! in between by at least 30 % of its range. Three groups or more recur. Either rule alone also names the
+//! state of an optimizer or the activations that a model keeps.
 //!
 //! If the user names annotations that mark steps, groups are the steps in which survivors were made.
 
@@ -112,8 +112,8 @@ impl MarkedSteps {
         self.starts.is_empty()
     }
 
-    /// Number of steps in which something was made at these times. What was made before the first step is not told apart
-    /// from it.
+    /// Number of steps in which something was made at these times. What was made before the first step is not
+    /// told apart from it.
     pub(crate) fn groups(&self, times_us: impl Iterator<Item = Option<i64>>) -> u64 {
         let step = |time: Option<i64>| time.map_or(0, |t| self.starts.partition_point(|s| *s <= t)).max(1);
         times_us.map(step).collect::<BTreeSet<usize>>().len() as u64

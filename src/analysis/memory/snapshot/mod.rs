@@ -1,9 +1,10 @@
-//! Dumps of memory: snapshots of the caching allocator, with what it held and its history, and memory timelines.
+//! Dumps of memory: snapshots of the caching allocator, with what it held and its history, and memory
+//! timelines.
 //!
-//! A dump is not a trace: it has no operators or steps, but blocks, segments and a stack for every allocation. It is
-//! answered in the tables of the analysis `memory` and some of its own. [`rows`] fills the tables of a device, [`report`]
-//! writes the text from them, [`findings`] says what stands out, and [`compare`] sets the tables of two sets of snapshots
-//! against each other.
+//! A dump is not a trace: it has no operators or steps, but blocks, segments and a stack for every
+//! allocation. It is answered in the tables of the analysis `memory` and some of its own. [`rows`] fills the
+//! tables of a device, [`report`] writes the text from them, [`findings`] says what stands out, and
+//! [`compare`] sets the tables of two sets of snapshots against each other.
 
 mod allocation_rows;
 mod choice;
@@ -89,7 +90,8 @@ fn add_snapshot(tables: &mut DumpTables, rank: u32, snapshot: &Snapshot, choice:
             Some(HeldStacks::Peak) => parts(&device, &sites, held(MemoryMoment::Peak), ContentKey::Stack),
             None => continue,
         };
-        // The root is the name of a profile; the text, which has all in one, tells ranks and devices apart by frames.
+        // The root is the name of a profile; the text, which has all in one, tells ranks and devices apart by
+        // frames.
         let above = [format!("{} of rank {rank}", device.name()), format!("rank {rank}"), device.name()];
         add_stacks(&mut tree, &mut names, above, &parts);
     }
@@ -116,7 +118,8 @@ pub(crate) fn is_of_dumps(partials: &[Partial]) -> bool {
 /// Largest number of names of annotations that are listed for a message.
 const MOST_NAMES: usize = 1_000;
 
-/// Whether a setting selects something of a dump, and what it could; `None` if it is no choice among what is there.
+/// Whether a setting selects something of a dump, and what it could; `None` if it is no choice among what is
+/// there.
 pub(crate) fn selects(dump: &MemoryDump, setting: &Setting, text: &str) -> Option<(bool, Vec<String>)> {
     let words = |all: &[&str]| all.iter().map(|w| (*w).to_string()).collect::<Vec<String>>();
     let snapshot = match dump {

@@ -1,5 +1,5 @@
-//! The phase in which an entry lies. The first rule that applies counts: the entry's own category, an annotation of the
-//! optimizer around its time, then what its stack says.
+//! The phase in which an entry lies. The first rule that applies counts: the entry's own category, an
+//! annotation of the optimizer around its time, then what its stack says.
 //!
 //! Whether memory is a parameter, a gradient or an activation is stated by no snapshot, and is not guessed.
 

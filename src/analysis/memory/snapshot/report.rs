@@ -1,5 +1,5 @@
-//! The text report of the devices of dumps: what holds the memory, what is reserved, who allocates, what happened, what
-//! stays.
+//! The text report of the devices of dumps: what holds the memory, what is reserved, who allocates, what
+//! happened, what stays.
 
 use super::choice::SnapshotChoice;
 use super::content::{ContentKey, ContentPart};

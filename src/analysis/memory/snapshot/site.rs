@@ -1,7 +1,7 @@
 //! Where an allocation was made: the site, autograd node and phase that a stack of frames names.
 //!
-//! The site is the innermost line of the user's code. A stack without Python frames, as of the thread that runs
-//! backward, is named by its autograd node or operator.
+//! The site is the innermost line of the user's code. A stack without Python frames, as of the thread that
+//! runs backward, is named by its autograd node or operator.
 
 use crate::facts::lines::UserCode;
 use hta_trace::snapshot::{Frame, Snapshot, StackId};

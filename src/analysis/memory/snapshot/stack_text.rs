@@ -1,5 +1,5 @@
-//! Stacks as text, for people and flame graphs: without the frames of the unwinder, the interpreter and the dispatcher,
-//! as in the viewer at pytorch.org/memory_viz.
+//! Stacks as text, for people and flame graphs: without the frames of the unwinder, the interpreter and the
+//! dispatcher, as in the viewer at pytorch.org/memory_viz.
 
 use super::site::NO_FRAMES;
 use hta_trace::snapshot::{Frame, Snapshot, StackId};

@@ -1,7 +1,7 @@
 //! Memory timelines of the profiler: level by category of tensor, in the tables of the analysis `memory`.
 //!
-//! A tensor that changes in place has two rows, the bytes taken away and added again. So the level is that after the last
-//! row of a time: within a time there is no dip and no peak.
+//! A tensor that changes in place has two rows, the bytes taken away and added again. So the level is that
+//! after the last row of a time: within a time there is no dip and no peak.
 
 use super::tables::{DumpTables, MemoryCategories, MemoryCategoryRow, MemoryDeviceRow, MemoryDevices};
 use crate::memory::tables::{MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryPeakRow, MemoryPeaks};
