@@ -1,6 +1,6 @@
 //! The subcommands of single analyses: each prints one table or the text report of its analysis on standard output.
 
-use crate::cli::args::TraceArgs;
+use crate::cli::args::{TraceArgs, refuse_for_results};
 use crate::cli::captures::CaptureArgs;
 use crate::cli::exit::Exit;
 use crate::cli::known;
@@ -21,9 +21,11 @@ use hta_compat as compat;
 use hta_read::error::SetError;
 use hta_read::files::Stores;
 use hta_read::input::Input;
+use hta_results::output::inputs::Inputs;
 use hta_results::output::text;
 use hta_results::output::unfinished::write;
-use hta_results::run::{Request, RowSink, run as run_pipeline};
+use hta_results::results::{Results, ResultsError};
+use hta_results::run::{Request, RowSink, from_results, run as run_pipeline};
 use hta_trace::rank_trace::RankTrace;
 use std::io;
 use std::path::Path;
@@ -143,6 +145,36 @@ pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) 
     Ok(())
 }
 
+/// Answers from the tables of results: the text that a run on the traces would print, or one table.
+fn on_results(
+    analysis: &'static dyn Analysis,
+    args: &AnalysisArgs,
+    matches: &ArgMatches,
+    results: &Results,
+    options: &Options,
+) -> anyhow::Result<Exit> {
+    let of_traces: Vec<&str> = analysis.about().settings.iter().map(Setting::name).chain([OF_CAPTURE]).collect();
+    refuse_for_results(matches, &of_traces, results.folder())?;
+    if let Some(tool) = args.output.columns_of() {
+        let (option, place) = (format!("--format {tool}"), results.folder().display().to_string());
+        return Err(ResultsError::OnlyForTraces { option, place }.into());
+    }
+    let table = args.output.table(analysis.tables())?;
+    let mut guarded = Inputs::default();
+    guarded.add_results(results.folder());
+    args.output.allow(&guarded)?;
+    let exit = Exit::of_loss(results.has_loss()?);
+    if args.output.is_text() {
+        let outcome = from_results(results, analysis, options)?;
+        let raw = outcome.outputs.first().and_then(|(_, output)| output.raw.clone());
+        args.output.write(table, &[], || raw.unwrap_or_else(|| text::one_analysis(&outcome, width())))?;
+    } else {
+        let batches = results.batches(table)?.ok_or_else(|| results.no_table(table))?;
+        args.output.write(table, &batches, String::new)?;
+    }
+    Ok(exit)
+}
+
 /// Runs an analysis on the inputs. Of traces and dumps of memory one report follows the other, and the rows of one table
 /// are told apart by the column `source`.
 ///
@@ -152,6 +184,9 @@ pub fn run(stem: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
     let analysis = find(stem).with_context(|| format!("cannot find the analysis `{stem}`"))?;
     let args = &AnalysisArgs::from_arg_matches(matches)?;
     let mut options = args.traces.options(stores)?;
+    if let Some(results) = args.traces.paths.results(stores) {
+        return on_results(analysis, args, matches, &results, &options);
+    }
     let tool = args.traces.common.compat(&[analysis])?;
     enter(analysis.about().settings, matches, &mut options)?;
     let by = tool.or_else(|| compat::of_method(analysis, &options.settings));

@@ -189,7 +189,7 @@ enum DiffSide {
 }
 
 fn find(name: &str, path: &Location) -> anyhow::Result<DiffSide> {
-    if let Some(results) = Results::found(path).with_context(|| of_set(name))? {
+    if let Some(results) = Results::found(path) {
         return Ok(DiffSide::Results(results));
     }
     let inputs = discover(std::slice::from_ref(path)).with_context(|| of_set(name))?;

@@ -8,6 +8,7 @@ use hta_read::files::{Location, Stores};
 use hta_read::input::Input;
 use hta_results::output::inputs::Inputs;
 use hta_results::output::unfinished::UnfinishedFile;
+use hta_results::results::Results;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,14 @@ impl Traces {
 }
 
 impl TracePaths {
+    /// The results that are given instead of traces.
+    pub fn results(&self, stores: &Stores) -> Option<Results> {
+        match self.traces.as_slice() {
+            [one] if !self.rank_dir.is_given() => Results::found(&Location::new(one, stores)),
+            _ => None,
+        }
+    }
+
     /// Resolves the paths to files.
     pub fn find(&self, stores: &Stores) -> anyhow::Result<Traces> {
         traces(&self.traces, &self.rank_dir, stores)

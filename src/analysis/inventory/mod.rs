@@ -5,6 +5,7 @@ pub mod host_by_name;
 mod kernels;
 pub mod record_edges;
 pub mod recorders;
+pub mod without_rows;
 
 use crate::api::{Options, Partial, RowEmitter, rows};
 use crate::facts::machine::LaunchShapes;
@@ -13,6 +14,7 @@ use crate::inventory::host_by_name::HostByName;
 use crate::inventory::kernels::KernelsTable;
 use crate::inventory::record_edges::RecordEdgeTable;
 use crate::inventory::recorders::Recorders;
+use crate::inventory::without_rows::WithoutRows;
 use crate::job::Clock;
 use crate::recording::belong::{FileOrigin, captures};
 use crate::recording::facts::{Recordings, of_rank};
@@ -90,7 +92,7 @@ table! {
     }
 }
 
-/// Every table of this module. Those of the health and of trust are made when all ranks are known.
+/// Every table of this module. Those of the health, of trust and of reasons are made when all ranks are known.
 pub const TABLES: &[&TableSpec] = &[
     Ranks::SPEC,
     Recorders::SPEC,
@@ -101,6 +103,7 @@ pub const TABLES: &[&TableSpec] = &[
     KernelRules::SPEC,
     KernelsTable::SPEC,
     HostByName::SPEC,
+    WithoutRows::SPEC,
 ];
 
 pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {

@@ -18,7 +18,6 @@
 //! rank that was taken from a file's name counts only if the name gives the same rank when the names of all files of
 //! the job are known. Merging checks this.
 
-mod constant;
 mod error;
 mod folder;
 mod manifest;

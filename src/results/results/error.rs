@@ -13,6 +13,10 @@ pub enum ResultsError {
     /// A column is missing or of another type: the table is of another version, or damaged.
     #[error("cannot read {path}: expected a column `{column}` as `hta explain` declares it, found {found}")]
     Column { path: String, column: String, found: String },
+    #[error("cannot read {path}: expected the table `{table}`, found none")]
+    NoTable { path: String, table: &'static str },
+    #[error("cannot print `{analysis}` from results: its text needs more than the tables in {place}")]
+    NoText { analysis: &'static str, place: String },
     #[error("cannot use {option}: expected traces, found the results in {place}")]
     OnlyForTraces { option: String, place: String },
     #[error("cannot read {path}: {source}")]
@@ -25,6 +29,10 @@ impl ResultsError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ResultsError::Io { source, .. } if Fault::of(source).is_some() => Fault::of(source).and_then(|f| f.hint),
+            ResultsError::NoTable { .. } => Some("analyze the traces again with all analyses, or give them instead"),
+            ResultsError::NoText { .. } => Some(
+                "give the traces; or print its tables (--format csv), or what the run said (hta files RESULTS report.txt)",
+            ),
             ResultsError::OnlyForTraces { .. } => Some("leave it out, or give the traces instead of the results"),
             ResultsError::Write { .. } => None,
             _ => Some("give a folder that `hta analyze` or `hta merge` has left, or run it again"),

@@ -6,6 +6,7 @@
 //! columns that are needed, so that memory does not depend on the size of the job.
 
 mod columns;
+pub(crate) mod constant;
 mod error;
 pub(crate) mod parquet_file;
 
@@ -28,6 +29,9 @@ pub const EVENTS: &str = "events";
 
 /// The file that is written last.
 const PROOF: &str = "summary.json";
+
+/// Endings of the names of traces.
+const TRACE_ENDINGS: [&str; 5] = ["json", "gz", "zst", "tmp", "sqlite"];
 
 columns! {
     Defect of HealthTable { severity: Text }
@@ -61,16 +65,13 @@ impl Results {
         Self { folder: place.into(), memory, has_files: false, files: OnceLock::new() }
     }
 
-    /// The results at a place that may hold traces instead.
-    ///
-    /// # Errors
-    /// When a store cannot be asked.
-    pub fn found(place: &Location) -> Result<Option<Self>, ResultsError> {
-        // A server of files lists none, so it has no folder of results.
-        let is_listed = !place.to_string_lossy().starts_with("http");
-        let unread = |e: io::Error| ResultsError::io(place, e);
-        let is_complete = is_listed && Self::is_one(place)? && place.join(PROOF).is_file().map_err(unread)?;
-        Ok(is_complete.then(|| Self::new(place)))
+    /// The results at a place that may hold traces instead. What cannot be asked is for the reader of traces to tell.
+    pub fn found(place: &Location) -> Option<Self> {
+        // A store is not asked for a folder where the name is that of a file, and a server of files lists none.
+        let is_file_name = place.extension().is_some_and(|ending| TRACE_ENDINGS.iter().any(|known| ending == *known));
+        let is_asked = !place.is_remote() || !is_file_name && !place.to_string_lossy().starts_with("http");
+        let is_complete = || Self::is_one(place).unwrap_or(false) && place.join(PROOF).is_file().unwrap_or(false);
+        (is_asked && is_complete()).then(|| Self::new(place))
     }
 
     /// Whether a folder is a results folder.
@@ -156,6 +157,11 @@ impl Results {
     pub fn columns(&self, table: &str) -> Vec<String> {
         let schema = self.schema(table).ok().flatten();
         schema.iter().flat_map(|(s, _)| s.fields().iter().map(|f| f.name().clone())).collect()
+    }
+
+    /// The error for a table that is missing.
+    pub fn no_table(&self, spec: &'static TableSpec) -> ResultsError {
+        ResultsError::NoTable { path: self.folder.display().to_string(), table: spec.name }
     }
 
     fn table(&self, name: &str) -> Location {

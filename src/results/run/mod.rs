@@ -10,6 +10,7 @@
 mod captures;
 mod claims;
 mod flight;
+mod from_results;
 mod order;
 mod processes;
 mod rank;
@@ -20,6 +21,7 @@ mod withhold;
 
 pub use captures::{CaptureError, read_captures};
 pub use claims::{RankClaims, Task, duplicate};
+pub use from_results::from_results;
 pub use reduce::reduce;
 pub use share::RunShare;
 pub use which_capture::{WhichCapture, by_process as captures_by_process};

@@ -3,10 +3,10 @@
 use crate::run::withhold::withhold;
 use crate::run::{MappedSet, Outcome, RowSink, RunError};
 use crate::store::StoredPartial;
-use hta_analysis::api::{Analysis, Options, Output};
+use hta_analysis::api::{Analysis, Options, Output, Partial};
 use hta_analysis::filters;
-use hta_analysis::inventory;
 use hta_analysis::inventory::recorders::Recorders;
+use hta_analysis::inventory::{self, without_rows};
 use hta_analysis::job::{Clock, Job, RankSummary};
 use hta_analysis::recording::Recording;
 use hta_analysis::recording::belong::{self, FileOrigin};
@@ -16,6 +16,7 @@ use hta_base::table::schema::{Batch, Table};
 use hta_trace::meta::{RankSource, Recorder, TimeEra};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 /// Number of ranks below which analyses are reduced in parallel. With more ranks they run one after the other, because
 /// the partials of one analysis at a time already fill memory.
@@ -94,10 +95,13 @@ pub fn reduce(
         filters::check_groups(&job, options)?;
         Ok(job)
     };
+    let reasons: Mutex<Vec<(u32, &str, &str)>> = Mutex::default();
     type AnalysisPartials = (&'static dyn Analysis, Vec<StoredPartial>);
     let answer = |job: &Job, (analysis, kept): AnalysisPartials| -> Result<(&'static dyn Analysis, Output), RunError> {
         // what an analysis left of all ranks is opened for it alone
         let partials = store.take(kept).map_err(RunError::ReadBack)?;
+        let told = partials.iter().filter_map(|p| Some((p.rank, analysis.stem(), p.reason?)));
+        reasons.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
         let mut output = analysis.reduce(&partials, job, options);
         withhold(&mut output, analysis, &partials, job, options);
         drop(partials);
@@ -139,11 +143,17 @@ pub fn reduce(
         }
     });
     if let Some(first) = inventory.first_mut() {
-        first.tables.push(recording.table());
+        let reasons = reasons.into_inner().unwrap_or_else(PoisonError::into_inner);
+        first.tables.extend([recording.table(), without_rows::table(reasons)]);
     }
-    if inventory::serves(&inventory) {
+    leave_out_for_serving(&inventory, &mut outputs);
+    Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks, recording })
+}
+
+/// Leaves out observations that do not hold where ranks serve requests.
+pub(crate) fn leave_out_for_serving(inventory: &[Partial], outputs: &mut [(&'static dyn Analysis, Output)]) {
+    if inventory::serves(inventory) {
         let holds = |analysis: &&'static dyn Analysis| analysis.about().observes_serving;
         outputs.iter_mut().filter(|(a, _)| !holds(a)).for_each(|(_, output)| output.observations.clear());
     }
-    Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks, recording })
 }

@@ -10,6 +10,7 @@ pub mod goldens;
 pub mod html;
 pub mod mcp;
 pub mod nsys_stats;
+pub mod of_results;
 pub mod one_analysis;
 pub mod only;
 pub mod other_columns;

@@ -31,7 +31,8 @@ fn the_tables_of_chosen_analyses_are_those_of_a_run_of_all() {
     for table in ["temporal_breakdown", "idle", "idle_gaps", "stragglers", "straggler_causes", "ranks", "health"] {
         assert!(chosen.contains(&format!("{table}.parquet")), "{table}");
     }
-    for table in &chosen {
+    // Which analyses lack rows is told of those that ran.
+    for table in chosen.iter().filter(|table| *table != "without_rows.parquet") {
         let read = |out: &Path| std::fs::read(out.join("tables").join(table)).expect("a table");
         assert!(read(&all) == read(&some), "{table}");
     }

@@ -25,6 +25,7 @@ fn results_in_a_store_are_compared_as_those_in_a_folder() {
     for sides in [["s3://runs/base", "s3://runs/test"], ["base", "s3://runs/test"]] {
         assert_eq!(compared(&["diff", sides[0], sides[1]]), local);
     }
+    assert_eq!(compared(&["kernels", "s3://runs/base"]), compared(&["kernels", "base"]));
     let (page, other) = (dir.path().join("page.html"), dir.path().join("other.html"));
     let report = |this: &str, base: &str, out: &std::path::Path| {
         let told = compared(&["report", this, "--against", base, "--out", &out.display().to_string()]);

@@ -1,8 +1,8 @@
 //! Reads a mapped set back from its tables. Any tables give a set or an error.
 
-use crate::partial::constant::constant;
 use crate::partial::state::{ERAS, SET, SOURCES, spec_of};
 use crate::partial::tables::{FileRow, Files, PartialContents, PartialRanks, PartialRow, Partials, Tallies};
+use crate::results::constant::constant;
 use crate::run::RankResults;
 use crate::store::{INVENTORY, PART, PartialStore, RANK, StateTable, StoredPartial, StoredRows};
 use arrow_array::RecordBatch;

@@ -1,4 +1,4 @@
-//! Restores texts that are constants of the program from a partial: why a rank has no rows, and what a file is instead
+//! Restores texts that are constants of the program from a partial or results: why a rank has no rows, and what a file is instead
 //! of a trace.
 
 use std::collections::BTreeSet;

@@ -1,0 +1,117 @@
+//! An analysis answered from results: the tables that a run has left are what its ranks left, so the analysis reduces
+//! them once more, to the same words.
+//!
+//! That holds for analyses that look at one rank after the other and keep nothing besides their tables. Of the others
+//! the tables can be had, but not the text.
+
+use crate::results::constant::constant;
+use crate::results::{Results, ResultsError, columns};
+use crate::run::Outcome;
+use crate::run::reduce::leave_out_for_serving;
+use crate::run::withhold::withhold;
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_select::concat::concat_batches;
+use hta_analysis::api::{Analysis, Options, Partial};
+use hta_analysis::inventory::record_edges::RecordEdgeTable;
+use hta_analysis::inventory::without_rows::WithoutRows;
+use hta_analysis::inventory::{KernelRules, Ranks};
+use hta_analysis::job::Job;
+use hta_analysis::recording::Recording;
+use hta_analysis::recording::facts::Recordings;
+use hta_base::health::Health;
+use hta_base::table::schema::{Batch, TableSpec, Text};
+use std::collections::BTreeMap;
+
+columns! {
+    Rank of Ranks { rank }
+}
+
+columns! {
+    Lacking of WithoutRows { rank, analysis: Text, reason: Text }
+}
+
+/// Whether the text of an analysis follows from its tables.
+fn has_text(analysis: &dyn Analysis) -> bool {
+    let about = analysis.about();
+    !about.joins_ranks && !about.joins_peers && about.kept_tables.is_empty()
+}
+
+/// What a run of this analysis alone would find.
+///
+/// # Errors
+/// When its text does not follow from tables, or a table is missing or damaged.
+pub fn from_results(
+    results: &Results,
+    analysis: &'static dyn Analysis,
+    options: &Options,
+) -> Result<Outcome, ResultsError> {
+    if !has_text(analysis) {
+        let place = results.folder().display().to_string();
+        return Err(ResultsError::NoText { analysis: analysis.stem(), place });
+    }
+    let mut partials: BTreeMap<u32, Partial> = BTreeMap::new();
+    results.read::<Rank>(|r| {
+        partials.insert(r.rank, Partial { rank: r.rank, ..Partial::default() });
+    })?;
+    let mut inventory = partials.clone();
+    for spec in [Ranks::SPEC, Recordings::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC] {
+        divide(results, spec, &mut inventory)?;
+    }
+    for spec in analysis.tables() {
+        divide(results, spec, &mut partials)?;
+    }
+    results.read::<Lacking>(|r| {
+        if let Some(partial) = partials.get_mut(&r.rank).filter(|_| r.analysis == analysis.stem()) {
+            partial.reason = constant(r.reason);
+        }
+    })?;
+    let [inventory, partials]: [Vec<Partial>; 2] = [inventory, partials].map(|of| of.into_values().collect());
+    let recordings = inventory.iter().filter_map(|p| p.table(Recordings::SPEC)).cloned().collect();
+    let nobody = Job::join(std::iter::empty(), options.across.clock);
+    Recording::of(recordings, &nobody).give_to(&nobody);
+    let mut output = analysis.reduce(&partials, &nobody, options);
+    withhold(&mut output, analysis, &partials, &nobody, options);
+    let mut outputs = vec![(analysis, output)];
+    leave_out_for_serving(&inventory, &mut outputs);
+    Ok(Outcome {
+        inventory,
+        outputs,
+        refused: Vec::new(),
+        set_health: Health::default(),
+        rank_health: Vec::new(),
+        unpacked_bytes: 0,
+        clocks: Vec::new(),
+        recording: Recording::of_job(&nobody),
+    })
+}
+
+/// Gives each rank its rows of a table. A table without ranks was made when all were known, and will be again.
+fn divide(
+    results: &Results,
+    spec: &'static TableSpec,
+    partials: &mut BTreeMap<u32, Partial>,
+) -> Result<(), ResultsError> {
+    if spec.columns.first().is_none_or(|c| c.name != "rank" || c.nullable) {
+        return Ok(());
+    }
+    let batches = results.batches(spec)?.ok_or_else(|| results.no_table(spec))?;
+    let mut rows: BTreeMap<u32, Vec<RecordBatch>> = BTreeMap::new();
+    for Batch { rows: all, .. } in &batches {
+        let Some(ranks) = all.columns().first().and_then(|c| c.as_primitive_opt::<UInt32Type>()) else { continue };
+        let mut from = 0;
+        for run in ranks.values().chunk_by(|a, b| a == b) {
+            rows.entry(run[0]).or_default().push(all.slice(from, run.len()));
+            from += run.len();
+        }
+    }
+    for (rank, own) in rows {
+        let Some(partial) = partials.get_mut(&rank) else { continue };
+        let path = results.folder();
+        let own = concat_batches(&spec.schema(), &own);
+        let own = own.map_err(|e| ResultsError::damaged(path, "the columns that `hta explain` declares", e))?;
+        partial.tables.push(Batch { spec, rows: own });
+    }
+    Ok(())
+}

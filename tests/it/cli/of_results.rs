@@ -1,0 +1,83 @@
+//! Commands of single analyses on results: what they print is what they print of the traces.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const SAMPLES: [&str; 7] =
+    ["cpu_single", "gloo_ddp4", "gpu_counters", "gpu_ddp8", "gpu_single", "serving", "serving_capture"];
+
+/// Analyses whose text follows from their tables.
+const WITH_TEXT: [&str; 12] = [
+    "breakdown",
+    "steps",
+    "iterations",
+    "graph-ops",
+    "overlap",
+    "idle",
+    "launches",
+    "copies",
+    "kernels",
+    "annotations",
+    "counters",
+    "cupti",
+];
+
+fn hta(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hta")).args(args).current_dir(ROOT).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn analysed(sample: &str, folder: &Path) -> (String, String) {
+    let traces = format!("data/samples/{sample}");
+    let results = folder.join(sample).display().to_string();
+    let made = hta(&["analyze", &traces, "--out", &results, "--no-html", "--no-events"]);
+    assert!(made.status.code().is_some_and(|c| c < 2), "{sample}: {}", text(&made.stderr));
+    (traces, results)
+}
+
+#[test]
+fn the_text_from_results_is_that_from_traces() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for sample in SAMPLES {
+        let (traces, results) = analysed(sample, folder.path());
+        for stem in WITH_TEXT {
+            for options in [&[][..], &["--top", "3"]] {
+                let [of, from] = [&traces, &results].map(|place| hta(&[&[stem, place], options].concat()));
+                assert_eq!(text(&from.stdout), text(&of.stdout), "{sample} {stem}: {}", text(&from.stderr));
+                assert_eq!(from.status.code(), of.status.code(), "{sample} {stem}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_come_from_results_of_every_analysis_and_what_they_lack_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (traces, results) = analysed("gpu_ddp8", folder.path());
+    for (stem, table) in
+        [("stragglers", "stragglers"), ("kernels", "kernels_by_name"), ("critical-path", "critical_path")]
+    {
+        let csv = |place: &str| hta(&[stem, place, "--table", table, "--format", "csv"]);
+        let (of, from) = (csv(&traces), csv(&results));
+        assert!(of.status.success(), "{}", text(&of.stderr));
+        assert_eq!(text(&from.stdout), text(&of.stdout), "{stem}: {}", text(&from.stderr));
+    }
+    for (args, word) in [
+        (&["stragglers", &results][..], "cannot print `stragglers` from results"),
+        (&["kernels", &results, "--by", "op"], "cannot use --by: expected traces, found the results in"),
+        (&["kernels", &results, "--ranks", "0"], "cannot use --ranks: expected traces"),
+        (&["kernels", &results, "--table", "nope", "--format", "csv"], "expected one of kernels_by_name"),
+    ] {
+        let run = hta(args);
+        let errors = text(&run.stderr);
+        assert_eq!((run.status.code(), run.stdout.is_empty()), (Some(2), true), "{args:?}: {errors}");
+        assert!(errors.contains(word), "{args:?}: {errors}");
+    }
+    std::fs::remove_file(folder.path().join("gpu_ddp8/tables/temporal_breakdown.parquet")).expect("the table");
+    let errors = text(&hta(&["breakdown", &results]).stderr);
+    assert!(errors.contains("expected the table `temporal_breakdown`, found none"), "{errors}");
+}
