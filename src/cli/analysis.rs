@@ -1,4 +1,5 @@
-//! The subcommands of single analyses: each prints one table or the text report of its analysis on standard output.
+//! The subcommands of single analyses: each prints one table or the text report of its analysis on standard
+//! output.
 
 use crate::cli::args::{TraceArgs, refuse_for_results};
 use crate::cli::captures::CaptureArgs;
@@ -88,8 +89,8 @@ pub fn command(analysis: &dyn Analysis) -> Command {
     with_tables(with_settings(command, analysis.about().settings), analysis)
 }
 
-/// Lets the shell complete `--table` with all tables of the analysis. Whether the chosen options allow the table is
-/// checked later, with a better error message.
+/// Lets the shell complete `--table` with all tables of the analysis. Whether the chosen options allow the
+/// table is checked later, with a better error message.
 pub fn with_tables(command: Command, analysis: &dyn Analysis) -> Command {
     let answers = compat::of(analysis.stem()).flat_map(|a| a.tables()).filter(|t| !analysis.tables().contains(t));
     let tables = analysis.tables().iter().chain(answers);
@@ -175,8 +176,8 @@ fn on_results(
     Ok(exit)
 }
 
-/// Runs an analysis on the inputs. Of traces and dumps of memory one report follows the other, and the rows of one table
-/// are told apart by the column `source`.
+/// Runs an analysis on the inputs. Of traces and dumps of memory one report follows the other, and the rows
+/// of one table are told apart by the column `source`.
 ///
 /// # Errors
 /// When an option cannot be used, nothing can be read or nothing can be written.

@@ -72,12 +72,13 @@ pub struct CommonArgs {
     /// Steps are annotations whose name matches this regular expression
     #[arg(long, value_name = "REGEX")]
     pub step_pattern: Option<String>,
-    /// Window of a step: its annotation (host), or until the work that it launched has ended (device); auto: device where
-    /// the device lags behind its host
+    /// Window of a step: its annotation (host), or until the work that it launched has ended (device); auto:
+    /// device where the device lags behind its host
     #[arg(long, default_value = StepWindow::default().name())]
     #[arg(value_parser = one_of(StepWindow::ALL, StepWindow::name))]
     pub step_window: StepWindow,
-    /// Shortest wait of a stream's first launched activity that is evidence of work from before the recording, us
+    /// Shortest wait of a stream's first launched activity that is evidence of work from before the
+    /// recording, us
     #[arg(long, value_name = "US", default_value_t = micros(HIDDEN_MIN))]
     pub hidden_min_us: u32,
     /// Leave out GPU activities without a launch record
@@ -86,8 +87,8 @@ pub struct CommonArgs {
     /// Answer in another tool's definitions
     #[arg(long, value_parser = one_of(Compat::TOOLS, Compat::name))]
     pub compat: Option<Compat>,
-    /// Trace in which the engine captured its graphs, or a folder of such traces: names the kernels of their replays; may
-    /// be given several times
+    /// Trace in which the engine captured its graphs, or a folder of such traces: names the kernels of their
+    /// replays; may be given several times
     #[arg(long, value_name = "FILE|FOLDER")]
     pub graph_capture: Vec<PathBuf>,
     /// File with kernel rules that take precedence over the built-in ones
@@ -175,8 +176,8 @@ const DEVICE_PEAKS: &str = "device peaks";
 /// Options of reading traces that results take, too.
 const FOR_RESULTS: [&str; 3] = ["top", "threads", "memory_limit"];
 
-/// Refuses options that choose or read traces, because results hold what was analysed. `own` are further options of the
-/// command that only traces take.
+/// Refuses options that choose or read traces, because results hold what was analysed. `own` are further
+/// options of the command that only traces take.
 ///
 /// # Errors
 /// When one is given.

@@ -1,4 +1,5 @@
-//! Whether two sets can be compared: what makes their steps different work, and what makes the comparison less exact.
+//! Whether two sets can be compared: what makes their steps different work, and what makes the comparison
+//! less exact.
 
 use crate::diff::population::Population;
 use crate::diff::set::{Basis, SetRank, WorkSide};
@@ -35,7 +36,8 @@ pub fn withheld(tables: &[Batch]) -> Option<String> {
     found.into_iter().find(incomplete).and_then(|r| r.trust_reason.map(str::to_string))
 }
 
-/// Compares what was recorded. `withheld` are the reasons for which the sets have no diagnosis, base and test.
+/// Compares what was recorded. `withheld` are the reasons for which the sets have no diagnosis, base and
+/// test.
 pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDifferences {
     let mut out = SetDifferences::default();
     let worlds = values(p, |r| r.world.map(|w| w.to_string()));
@@ -128,8 +130,9 @@ fn told(what: &str, [base, test]: &[BTreeSet<String>; 2]) -> Option<String> {
     differ.then(|| format!("{what} differ: {} before, {} after", list(base), list(test)))
 }
 
-/// Overlap of the operators of a step, percent: the smaller of the two counts of each name, over the larger. Without
-/// steps, of the shares of the names, because captures differ in length. `None` if a side has too few names.
+/// Overlap of the operators of a step, percent: the smaller of the two counts of each name, over the larger.
+/// Without steps, of the shares of the names, because captures differ in length. `None` if a side has too few
+/// names.
 fn similarity(p: &Population) -> Option<f64> {
     let counts = [&p.base, &p.test].map(|side| {
         let mut counts: BTreeMap<&str, f64> = BTreeMap::new();

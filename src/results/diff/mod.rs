@@ -1,10 +1,10 @@
-//! `hta diff`: compares two sets of traces, before and after a change: the time of a step on each side, and what the
-//! difference consists of.
+//! `hta diff`: compares two sets of traces, before and after a change: the time of a step on each side, and
+//! what the difference consists of.
 //!
-//! Two runs are compared by their results, whether these are in a folder, in a store, or in memory because the traces
-//! were just analysed: one function for `hta diff`, the page of two runs and the server for assistants. [`Diff`], which
-//! declares the tables and options, is no analysis of the registry, because it compares two sets. It maps only what no
-//! results hold: GPU time by operator or module.
+//! Two runs are compared by their results, whether these are in a folder, in a store, or in memory because
+//! the traces were just analysed: one function for `hta diff`, the page of two runs and the server for
+//! assistants. [`Diff`], which declares the tables and options, is no analysis of the registry, because it
+//! compares two sets. It maps only what no results hold: GPU time by operator or module.
 //!
 //! ```text
 //!   base/  --analyses-->  Results  --ComparedRun-->  Set  \
@@ -12,9 +12,9 @@
 //!   test/  --analyses-->  Results  --ComparedRun-->  Set  /
 //! ```
 //!
-//! Every figure is per full step, as a mean over the compared ranks. It remains a fraction of integers (see `exact`)
-//! until it is written to a row, so that parts sum to the change exactly. A host row includes nested events; the `self`
-//! columns exclude them.
+//! Every figure is per full step, as a mean over the compared ranks. It remains a fraction of integers (see
+//! `exact`) until it is written to a row, so that parts sum to the change exactly. A host row includes nested
+//! events; the `self` columns exclude them.
 
 pub mod causes;
 pub mod comparable;

@@ -1,4 +1,5 @@
-//! The mapper of a diff: GPU time by operator or module. No results hold it by step, so `--by` needs the traces.
+//! The mapper of a diff: GPU time by operator or module. No results hold it by step, so `--by` needs the
+//! traces.
 
 use crate::diff::BY;
 use hashbrown::HashMap;

@@ -46,12 +46,12 @@ impl RunPair {
         compared(&self.base.set, &self.test.set, options)
     }
 
-    /// Compares them: tables, observations, views, and the verdicts on thresholds. `forced`: also runs whose steps are
-    /// different work.
+    /// Compares them: tables, observations, views, and the verdicts on thresholds. `forced`: also runs whose
+    /// steps are different work.
     ///
     /// # Errors
-    /// When one has none of the selected steps, lacks what is compared, or a step of one is different work than a step
-    /// of the other.
+    /// When one has none of the selected steps, lacks what is compared, or a step of one is different work
+    /// than a step of the other.
     pub fn compare(
         &self,
         thresholds: &[Threshold],

@@ -136,8 +136,8 @@ struct SetReader<'a> {
 }
 
 impl SetReader<'_> {
-    /// Reads a table. A table or column that is missing, because the run made only some tables or another version of hta
-    /// made them, is a note that `what` cannot be known. Returns whether it could be read.
+    /// Reads a table. A table or column that is missing, because the run made only some tables or another
+    /// version of hta made them, is a note that `what` cannot be known. Returns whether it could be read.
     fn known<P: Picked>(
         &mut self,
         what: &str,

@@ -26,8 +26,8 @@ const FINDING_MIN_PCT: f64 = 1.0;
 /// Largest number of observations about names.
 const NAMED_FINDINGS: usize = 3;
 
-/// Compares two sets and makes tables, observations, views and the verdicts on thresholds. `forced`: also sets whose
-/// steps are different work.
+/// Compares two sets and makes tables, observations, views and the verdicts on thresholds. `forced`: also
+/// sets whose steps are different work.
 ///
 /// # Errors
 /// When a set has none of the selected steps, or a step of one is different work than a step of the other.
@@ -206,8 +206,8 @@ fn surety(pair: &MetricPair) -> &'static str {
 /// Marks a change that is within the noise.
 const WITHIN: &str = "~";
 
-/// Marks a GPU row whose change is within the noise. Host rows have no mark, because their noise is known only for the
-/// total time, not for the self time.
+/// Marks a GPU row whose change is within the noise. Host rows have no mark, because their noise is known
+/// only for the total time, not for the self time.
 fn mark(n: &NameChange) -> &'static str {
     if n.ns.delta().num != 0 && n.ns.is_significant() == Some(false) { WITHIN } else { "" }
 }
@@ -225,7 +225,8 @@ fn kind(n: &NameChange) -> &'static str {
     }
 }
 
-/// The names that changed most on one side. On the host they are compared by self time, because host rows are nested.
+/// The names that changed most on one side. On the host they are compared by self time, because host rows are
+/// nested.
 fn named(p: &Population, rows: &[NameChange], side: WorkSide, options: &Options) -> Option<View> {
     let trees = trees(rows);
     let own = |n: &NameChange| n.own_delta();

@@ -26,8 +26,8 @@ pub(crate) fn column<'a, C: ColumnType>(
     array.and_then(C::Column::of).ok_or(name)
 }
 
-/// Declares which columns of a table a reader takes, as a row with these cells. The types are those of the table; they
-/// are left out for key columns.
+/// Declares which columns of a table a reader takes, as a row with these cells. The types are those of the
+/// table; they are left out for key columns.
 macro_rules! columns {
     ($row:ident of $table:ty { $($col:ident $(: $ty:ty)?),+ $(,)? }) => {
         #[derive(Clone, Copy)]

@@ -1,5 +1,5 @@
-//! Restores texts that are constants of the program from a partial or results: why a rank has no rows, and what a file is instead
-//! of a trace.
+//! Restores texts that are constants of the program from a partial or results: why a rank has no rows, and
+//! what a file is instead of a trace.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex};
@@ -11,8 +11,8 @@ const MOST: usize = 512;
 
 static KNOWN: LazyLock<Mutex<BTreeSet<&'static str>>> = LazyLock::new(Mutex::default);
 
-/// Returns the text with a static lifetime. Returns `None` for texts that cannot be constants of the program, because
-/// they are too long or too many; so the leaked memory is bounded.
+/// Returns the text with a static lifetime. Returns `None` for texts that cannot be constants of the program,
+/// because they are too long or too many; so the leaked memory is bounded.
 pub(crate) fn constant(text: &str) -> Option<&'static str> {
     let mut known = KNOWN.lock().ok()?;
     if let Some(own) = known.get(text) {

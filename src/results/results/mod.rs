@@ -1,9 +1,10 @@
-//! What a run leaves: its tables, in memory, in a folder on disk or in a store. Everything behind reducing reads them
-//! here: page, comparison, SQL, the server for assistants, and commands that are given results instead of traces.
+//! What a run leaves: its tables, in memory, in a folder on disk or in a store. Everything behind reducing
+//! reads them here: page, comparison, SQL, the server for assistants, and commands that are given results
+//! instead of traces.
 //!
-//! `tables/<name>.parquet` holds a table, `events/rank=N.parquet` the events of a rank, and `summary.json`, which is
-//! written last, is the proof that the results are complete. Rows are read a few thousand at a time and only with the
-//! columns that are needed, so that memory does not depend on the size of the job.
+//! `tables/<name>.parquet` holds a table, `events/rank=N.parquet` the events of a rank, and `summary.json`,
+//! which is written last, is the proof that the results are complete. Rows are read a few thousand at a time
+//! and only with the columns that are needed, so that memory does not depend on the size of the job.
 
 mod columns;
 pub(crate) mod constant;
@@ -65,9 +66,11 @@ impl Results {
         Self { folder: place.into(), memory, has_files: false, files: OnceLock::new() }
     }
 
-    /// The results at a place that may hold traces instead. What cannot be asked is for the reader of traces to tell.
+    /// The results at a place that may hold traces instead. What cannot be asked is for the reader of traces
+    /// to tell.
     pub fn found(place: &Location) -> Option<Self> {
-        // A store is not asked for a folder where the name is that of a file, and a server of files lists none.
+        // A store is not asked for a folder where the name is that of a file, and a server of files lists
+        // none.
         let is_file_name = place.extension().is_some_and(|ending| TRACE_ENDINGS.iter().any(|known| ending == *known));
         let is_asked = !place.is_remote() || !is_file_name && !place.to_string_lossy().starts_with("http");
         let is_complete = || Self::is_one(place).unwrap_or(false) && place.join(PROOF).is_file().unwrap_or(false);
@@ -140,8 +143,8 @@ impl Results {
         Ok(self.files()?.iter().map(|(name, _)| name.clone()).collect())
     }
 
-    /// The schema of a table, with the meanings of its columns, and the number of its rows. `None` if there is no such
-    /// table.
+    /// The schema of a table, with the meanings of its columns, and the number of its rows. `None` if there
+    /// is no such table.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -168,8 +171,8 @@ impl Results {
         self.folder.join("tables").join(format!("{name}.parquet"))
     }
 
-    /// Passes all rows of a table in order to `each`, with the declared columns. Returns `false` if there is no such
-    /// table.
+    /// Passes all rows of a table in order to `each`, with the declared columns. Returns `false` if there is
+    /// no such table.
     ///
     /// # Errors
     /// When the file is not a Parquet table, or lacks a column.
@@ -231,8 +234,8 @@ impl Results {
         Ok(there.then_some(out))
     }
 
-    /// Passes the events of a rank in order to `each`, some columns of them. Returns `false` if the results have no
-    /// events of the rank.
+    /// Passes the events of a rank in order to `each`, some columns of them. Returns `false` if the results
+    /// have no events of the rank.
     ///
     /// # Errors
     /// When the file is not a Parquet table, or lacks a column.

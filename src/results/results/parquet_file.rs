@@ -1,5 +1,5 @@
-//! A Parquet file of results: what its footer says, and its rows in batches. Decoders do not expect malicious files, so
-//! their panics are reported as damage.
+//! A Parquet file of results: what its footer says, and its rows in batches. Decoders do not expect malicious
+//! files, so their panics are reported as damage.
 
 use crate::results::ResultsError;
 use arrow_array::RecordBatch;

@@ -1,8 +1,8 @@
-//! An analysis answered from results: the tables that a run has left are what its ranks left, so the analysis reduces
-//! them once more, to the same words.
+//! An analysis answered from results: the tables that a run has left are what its ranks left, so the analysis
+//! reduces them once more, to the same words.
 //!
-//! That holds for analyses that look at one rank after the other and keep nothing besides their tables. Of the others
-//! the tables can be had, but not the text.
+//! That holds for analyses that look at one rank after the other and keep nothing besides their tables. Of
+//! the others the tables can be had, but not the text.
 
 use crate::results::constant::constant;
 use crate::results::{Results, ResultsError, columns};
@@ -87,7 +87,8 @@ pub fn from_results(
     })
 }
 
-/// Gives each rank its rows of a table. A table without ranks was made when all were known, and will be again.
+/// Gives each rank its rows of a table. A table without ranks was made when all were known, and will be
+/// again.
 fn divide(
     results: &Results,
     spec: &'static TableSpec,

@@ -1,11 +1,11 @@
 //! The pipeline: finds the ranks, maps them in parallel, and reduces.
 //!
-//! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Tables with rows per event go to a
-//! [`RowSink`] in order of rank, whatever the order in which ranks finish; within one rank the order of tables is
-//! arbitrary.
+//! A rank's trace is loaded, mapped and dropped; only bounded partials are kept. Tables with rows per event
+//! go to a [`RowSink`] in order of rank, whatever the order in which ranks finish; within one rank the order
+//! of tables is arbitrary.
 //!
-//! [`run`] is [`map`] followed by [`reduce`] on a [`MappedSet`]. The ranks of a job may be mapped by several processes:
-//! `partial` writes and reads the sets, and `hta merge` reduces them by the same function.
+//! [`run`] is [`map`] followed by [`reduce`] on a [`MappedSet`]. The ranks of a job may be mapped by several
+//! processes: `partial` writes and reads the sets, and `hta merge` reduces them by the same function.
 
 mod captures;
 mod claims;
@@ -66,8 +66,8 @@ pub trait RowSink: Sync {
     /// When it cannot be written.
     fn trace(&self, trace: &RankTrace) -> io::Result<()>;
 
-    /// Takes the answer of an analysis as soon as it is made. The sink may move its tables out, so that those of all
-    /// analyses are never in memory together.
+    /// Takes the answer of an analysis as soon as it is made. The sink may move its tables out, so that those
+    /// of all analyses are never in memory together.
     ///
     /// # Errors
     /// When the tables cannot be written.
@@ -80,7 +80,8 @@ pub trait RowSink: Sync {
         Spool::default()
     }
 
-    /// All that was given so far is void: a file told another rank behind its events, and the set is numbered anew.
+    /// All that was given so far is void: a file told another rank behind its events, and the set is numbered
+    /// anew.
     ///
     /// # Errors
     /// When written data cannot be removed.
@@ -195,7 +196,8 @@ impl Outcome {
         table.finish()
     }
 
-    /// The tables of the run as results in memory: those that the sink has left here, and the rows that it has kept.
+    /// The tables of the run as results in memory: those that the sink has left here, and the rows that it
+    /// has kept.
     pub fn results(&self, place: impl Into<Location>, rows: Vec<Batch>) -> Results {
         let tables = self.outputs.iter().flat_map(|(_, output)| &output.tables);
         let tables = self.inventory.iter().flat_map(|p| &p.tables).chain(tables).cloned();
@@ -256,7 +258,8 @@ pub struct MappedSet {
     pub ranks: Vec<RankResults>,
     /// Their partials.
     pub(crate) store: PartialStore,
-    /// Files that are no traces, in order of the files; then those that turned out unreadable, in order of rank.
+    /// Files that are no traces, in order of the files; then those that turned out unreadable, in order of
+    /// rank.
     pub refused: Vec<Refused>,
 }
 
@@ -274,25 +277,27 @@ fn is_loss(refused: &[Refused]) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     Whole,
-    /// Other processes map the other ranks. So a rank must not follow from a file's position, each rank has peers, and
-    /// it is not an error if no file is readable.
+    /// Other processes map the other ranks. So a rank must not follow from a file's position, each rank has
+    /// peers, and it is not an error if no file is readable.
     Part,
     /// Processes of one server that are no ranks of one job: each is analysed by itself.
     Processes,
-    /// Other processes map the other ranks, but all see the same files: ranks and peers are those of the whole.
+    /// Other processes map the other ranks, but all see the same files: ranks and peers are those of the
+    /// whole.
     Share(RunShare),
 }
 
 /// Maps and reduces a set of files.
 ///
 /// # Errors
-/// When two files have the same rank, nothing is readable, or rows cannot be written. If only some files cannot be
-/// read, the outcome reports them.
+/// When two files have the same rank, nothing is readable, or rows cannot be written. If only some files
+/// cannot be read, the outcome reports them.
 pub fn run(request: &Request, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
     let whole = |request: &Request, extent| whole(request, extent, sink, progress);
     match whole(request, Extent::Whole) {
         Err(RunError::Set(clash @ SetError::DuplicateRank { .. })) => {
-            // Comparing processes of different jobs as ranks would be wrong; what looks at one by itself is right.
+            // Comparing processes of different jobs as ranks would be wrong; what looks at one by itself is
+            // right.
             let alone = looking_at_one(request.analyses);
             match !alone.is_empty() && processes::of_one_server(request) {
                 true => whole(&Request { analyses: &alone, ..*request }, Extent::Processes),
@@ -327,8 +332,8 @@ fn whole(request: &Request, extent: Extent, sink: &dyn RowSink, progress: &dyn P
 /// Maps the ranks of a set of files.
 ///
 /// # Errors
-/// When two files have the same rank, or rows cannot be written; for a part of a job, when a file does not give its
-/// rank.
+/// When two files have the same rank, or rows cannot be written; for a part of a job, when a file does not
+/// give its rank.
 pub fn map(
     request: &Request,
     extent: Extent,

@@ -1,5 +1,5 @@
-//! The tables that a statement reads, from a results folder: within a memory limit, and with the columns that the
-//! statement needs.
+//! The tables that a statement reads, from a results folder: within a memory limit, and with the columns that
+//! the statement needs.
 
 use crate::results::parquet_file::{contained, footer, no_parquet, opened};
 use crate::results::{EVENTS, Results};
@@ -17,7 +17,8 @@ use parquet::file::metadata::RowGroupMetaData;
 use polars::prelude::DataFrame;
 use std::sync::Arc;
 
-/// Rows that are decoded at a time, and become a chunk of a column: those of a row group, as `hta analyze` writes them.
+/// Rows that are decoded at a time, and become a chunk of a column: those of a row group, as `hta analyze`
+/// writes them.
 const AT_ONCE: usize = 1 << 20;
 /// The same where the pages of a row group are too large to be unpacked together.
 const FEW_AT_ONCE: usize = 1 << 15;
@@ -107,8 +108,8 @@ fn with_whole(error: QueryError, limit: Option<MemoryLimit>) -> QueryError {
     }
 }
 
-/// Number of rows of a file that can be decoded at a time within `room`. The file's own sizes cannot be trusted to be
-/// small: a few bytes can stand for a billion rows, or decompress to gigabytes.
+/// Number of rows of a file that can be decoded at a time within `room`. The file's own sizes cannot be
+/// trusted to be small: a few bytes can stand for a billion rows, or decompress to gigabytes.
 fn rows_at_once(
     path: &Location,
     known: &ArrowReaderMetadata,
