@@ -12,16 +12,15 @@
 --   mean_ns: host_ns / count
 --   gpu_ns: GPU work launched in them
 --   first_stack: operators around the first call, joined by ;
--- Tables: stack_anomalies
+-- Tables: stack_anomalies_over_ranks
 SELECT
     kind,
     name,
-    COUNT(DISTINCT rank) AS rank_count,
-    CAST(SUM(count) AS BIGINT) AS count,
-    CAST(SUM(host_ns) AS BIGINT) AS host_ns,
-    CAST(SUM(host_ns) AS DOUBLE) / SUM(count) AS mean_ns,
-    CAST(SUM(gpu_ns) AS BIGINT) AS gpu_ns,
-    MIN(first_stack) AS first_stack
-FROM stack_anomalies
-GROUP BY kind, name
+    rank_count,
+    count,
+    host_ns,
+    CAST(host_ns AS DOUBLE) / count AS mean_ns,
+    gpu_ns,
+    first_stack
+FROM stack_anomalies_over_ranks
 ORDER BY host_ns DESC, kind, name;

@@ -11,15 +11,7 @@
 --   gpu_ns: GPU work launched in it, nested modules included
 --   bwd_gpu_ns: GPU work of the backward pass of both
 --   host_ns: time on the host, nested modules included
--- Tables: modules
-SELECT
-    path,
-    COUNT(DISTINCT rank) AS rank_count,
-    CAST(SUM(count) AS BIGINT) AS count,
-    CAST(SUM(gpu_self_ns) AS BIGINT) AS gpu_self_ns,
-    CAST(SUM(gpu_ns) AS BIGINT) AS gpu_ns,
-    CAST(SUM(bwd_gpu_ns) AS BIGINT) AS bwd_gpu_ns,
-    CAST(SUM(host_ns) AS BIGINT) AS host_ns
-FROM modules
-GROUP BY path
+-- Tables: modules_over_ranks
+SELECT path, rank_count, count, gpu_self_ns, gpu_ns, bwd_gpu_ns, host_ns
+FROM modules_over_ranks
 ORDER BY gpu_self_ns DESC, gpu_ns DESC, host_ns DESC, path;

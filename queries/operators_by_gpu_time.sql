@@ -11,19 +11,7 @@
 --   gpu_ns: GPU work launched in it, nested operators included
 --   bwd_gpu_ns: GPU work of its backward pass
 --   host_ns: time on the host, nested operators included
--- Tables: operators
-WITH sums AS (
-    SELECT
-        name,
-        CAST(SUM(count) AS BIGINT) AS count,
-        CAST(SUM(gpu_self_ns) AS BIGINT) AS gpu_self_ns,
-        CAST(SUM(gpu_ns) AS BIGINT) AS gpu_ns,
-        CAST(SUM(bwd_gpu_ns) AS BIGINT) AS bwd_gpu_ns,
-        CAST(SUM(host_ns) AS BIGINT) AS host_ns
-    FROM operators
-    WHERE scope = 'capture'
-    GROUP BY name
-)
+-- Tables: operators_over_ranks
 SELECT
     name,
     count,
@@ -32,6 +20,6 @@ SELECT
     gpu_ns,
     bwd_gpu_ns,
     host_ns
-FROM sums
-WHERE gpu_ns > 0
+FROM operators_over_ranks
+WHERE scope = 'capture' AND gpu_ns > 0
 ORDER BY gpu_self_ns DESC, gpu_ns DESC, name;

@@ -11,26 +11,15 @@
 --   per_call_ns: host_self_ns / count
 --   api_ns: time in its own API calls (launches, copies, waits)
 --   gpu_self_ns: GPU work of its own launches
--- Tables: operators
-WITH sums AS (
-    SELECT
-        name,
-        CAST(SUM(count) AS BIGINT) AS count,
-        CAST(SUM(host_self_ns) AS BIGINT) AS host_self_ns,
-        CAST(SUM(host_api_ns) AS BIGINT) AS api_ns,
-        CAST(SUM(gpu_self_ns) AS BIGINT) AS gpu_self_ns
-    FROM operators
-    WHERE scope = 'capture'
-    GROUP BY name
-)
+-- Tables: operators_over_ranks
 SELECT
     name,
     count,
     host_self_ns,
     100 * CAST(host_self_ns AS DOUBLE) / NULLIF(SUM(host_self_ns) OVER (), 0) AS host_self_pct,
     CAST(host_self_ns AS DOUBLE) / NULLIF(count, 0) AS per_call_ns,
-    api_ns,
+    host_api_ns AS api_ns,
     gpu_self_ns
-FROM sums
-WHERE host_self_ns > 0 OR api_ns > 0
+FROM operators_over_ranks
+WHERE scope = 'capture' AND (host_self_ns > 0 OR host_api_ns > 0)
 ORDER BY host_self_ns DESC, api_ns DESC, name;

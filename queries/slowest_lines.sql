@@ -15,34 +15,19 @@
 --   gpu_ns: GPU work launched there
 --   bwd_gpu_ns: GPU work of its backward pass; null where no backward operators are joined
 --   call_count: calls made there
--- Tables: lines
-WITH sums AS (
-    SELECT
-        file,
-        line,
-        function,
-        COUNT(DISTINCT rank) AS rank_count,
-        CAST(SUM(host_self_ns) AS BIGINT) AS self_ns,
-        CAST(SUM(native_ns) AS BIGINT) AS native_ns,
-        CAST(SUM(blocked_ns) AS BIGINT) AS blocked_ns,
-        CAST(SUM(gpu_sum_ns) AS BIGINT) AS gpu_ns,
-        CAST(SUM(bwd_gpu_sum_ns) AS BIGINT) AS bwd_gpu_ns,
-        CAST(SUM(calls) AS BIGINT) AS call_count
-    FROM lines
-    WHERE scope = 'capture' AND NOT is_idle_thread
-    GROUP BY file, line, function
-)
+-- Tables: lines_over_ranks
 SELECT
     file,
     line,
     function,
     rank_count,
-    self_ns,
-    100 * CAST(self_ns AS DOUBLE) / NULLIF(SUM(self_ns) OVER (), 0) AS self_pct,
+    host_self_ns AS self_ns,
+    100 * CAST(host_self_ns AS DOUBLE) / NULLIF(SUM(host_self_ns) OVER (), 0) AS self_pct,
     native_ns,
     blocked_ns,
-    gpu_ns,
-    bwd_gpu_ns,
-    call_count
-FROM sums
+    gpu_sum_ns AS gpu_ns,
+    bwd_gpu_sum_ns AS bwd_gpu_ns,
+    calls AS call_count
+FROM lines_over_ranks
+WHERE scope = 'capture' AND NOT is_idle_thread
 ORDER BY self_ns DESC, gpu_ns DESC, file, line NULLS LAST, function NULLS LAST;

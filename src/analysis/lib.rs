@@ -22,6 +22,7 @@ pub mod launches;
 pub mod lines;
 pub mod memory;
 pub mod ops;
+pub mod over_ranks;
 pub mod overlap;
 pub mod patterns;
 pub mod population;

@@ -4,13 +4,13 @@ use crate::api::{Align, Options, Partial, View, rows};
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::step_scopes::StepScopes;
 use crate::kernels::{by_key, scope_name, sums};
+use crate::over_ranks::OverRanks;
 use hta_base::table;
-use hta_base::table::schema::{Batch, Text};
+use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_trace::interval::Union;
 use hta_trace::kernel::category::Category;
 use hta_trace::rank_trace::RankTrace;
-use std::collections::BTreeMap;
 
 table! {
     /// GPU time by what activities do. Each activity has one category, so sums add up to the time of all activities.
@@ -25,6 +25,19 @@ table! {
         sum_ns: i64, "ns", "sum of durations";
         busy_ns: i64, "ns", "time in which at least one of them runs";
         time_pct: Option<f64>, "%", "of the summed durations of the scope";
+    }
+}
+
+table! {
+    /// GPU time by what activities do, over all ranks and devices.
+    pub struct CategoriesOverRanks, CategoryOverRanksRow = "kernel_categories_over_ranks" by "scope, sum_ns descending, count descending, category" {
+        scope: Text, "", "span: all activities; step: those launched in a step; outside: the rest";
+        category: Text, "", "what they do, as in kernel_categories";
+        count: u64, "", "activities, on all ranks";
+        sum_ns: i64, "ns", "sum of their durations";
+        rank_count: u32, "", "ranks that have them";
+        max_rank: u32, "", "rank with most time; of several the lowest";
+        max_rank_ns: i64, "ns", "sum of durations on that rank";
     }
 }
 
@@ -60,18 +73,31 @@ pub(crate) fn table(trace: &RankTrace, scopes: &StepScopes, options: &Options) -
     table.finish()
 }
 
-/// Categories over all ranks and devices, largest first.
-pub(crate) fn view(partials: &[Partial], scope: &str) -> View {
-    let mut sums: BTreeMap<String, (u64, Ns)> = BTreeMap::new();
-    for r in rows::<KernelCategories>(partials).filter(|r| r.scope == scope) {
-        let sum = sums.entry(r.category.to_string()).or_default();
-        sum.0 += r.count;
-        sum.1 += r.sum_ns;
+pub(crate) fn over_ranks(partials: &[Partial]) -> Batch {
+    let mut all: OverRanks<&str, 2> = OverRanks::new();
+    for r in rows::<KernelCategories>(partials) {
+        all.add(r.scope, r.category, r.rank, [r.sum_ns, r.count as i64]);
     }
-    let all: Ns = sums.values().map(|(_, ns)| ns).sum();
-    let mut rows: Vec<(String, (u64, Ns))> = sums.into_iter().collect();
-    rows.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
-    let unknown = rows.iter().find(|(name, _)| name == Category::Unknown.name()).map_or(0, |(_, (_, ns))| *ns);
+    let mut table = CategoriesOverRanks::default();
+    for (scope, category, s) in all.rows() {
+        table.push(CategoryOverRanksRow {
+            scope,
+            category,
+            count: s.sums[1] as u64,
+            sum_ns: s.sums[0],
+            rank_count: s.rank_count,
+            max_rank: s.max.1,
+            max_rank_ns: s.max.0,
+        });
+    }
+    table.finish()
+}
+
+/// Categories over all ranks and devices, largest first.
+pub(crate) fn view(categories: &Batch, scope: &str) -> View {
+    let rows: Vec<_> = CategoriesOverRanks::rows(categories).filter(|r| r.scope == scope).collect();
+    let all: Ns = rows.iter().map(|r| r.sum_ns).sum();
+    let unknown = rows.iter().find(|r| r.category == Category::Unknown.name()).map_or(0, |r| r.sum_ns);
     let note = percent(all - unknown, all).filter(|known| *known < KNOWN_PCT).map(|known| {
         format!("{} of the time is of kernels that a rule knows (data/kernel_categories.toml)", fmt_pct(Some(known)))
     });
@@ -86,9 +112,10 @@ pub(crate) fn view(partials: &[Partial], scope: &str) -> View {
         ],
         rows: rows
             .into_iter()
-            .map(|(name, (count, ns))| {
-                let mean = ns / (count as Ns).max(1);
-                vec![name.replace('_', " "), fmt_count(count), fmt_ns(ns), fmt_ns(mean), fmt_pct(percent(ns, all))]
+            .map(|r| {
+                let mean = r.sum_ns / (r.count as Ns).max(1);
+                let (name, share) = (r.category.replace('_', " "), fmt_pct(percent(r.sum_ns, all)));
+                vec![name, fmt_count(r.count), fmt_ns(r.sum_ns), fmt_ns(mean), share]
             })
             .collect(),
         notes: note.into_iter().collect(),

@@ -1,27 +1,36 @@
 //! A source file with the time of its lines beside them.
 
 use crate::api::{Align, Options, Partial, View};
-use crate::lines::view::{LineTotal, summed};
+use crate::lines::view::{gpu_ns, printed};
 use crate::population::reasons;
+use hta_base::table::schema::Batch;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use std::collections::BTreeMap;
 
 /// Lines without numbers that are shown around one with numbers.
 const AROUND: u32 = 2;
 
+/// The numbers of one line of the file.
+#[derive(Default)]
+struct AnnotatedLine {
+    host_self: Ns,
+    host_total: Ns,
+    gpu: Ns,
+    blocked: Ns,
+}
+
 /// The table of a file. `text` is its content, `path` where the user has it.
-pub(crate) fn view(partials: &[Partial], options: &Options, path: &str, text: &str) -> View {
-    let totals = summed(partials, options);
-    let all: Ns = totals.iter().filter(|((idle, _), _)| !idle).map(|(_, t)| t.host_self).sum();
-    let mut of_file: BTreeMap<u32, LineTotal> = BTreeMap::new();
-    for ((_, key), t) in totals.iter().filter(|((_, key), _)| key.file.is_some_and(|file| is_file(file, path))) {
-        let Some(line) = key.line else { continue };
+pub(crate) fn view(partials: &[Partial], lines: &Batch, options: &Options, (path, text): (&str, &str)) -> View {
+    let all: Ns = printed(lines, options).filter(|r| !r.is_idle_thread).map(|r| r.host_self_ns).sum();
+    let mut of_file: BTreeMap<u32, AnnotatedLine> = BTreeMap::new();
+    for r in printed(lines, options).filter(|r| r.file.is_some_and(|file| is_file(file, path))) {
+        let Some(line) = r.line else { continue };
         let sum = of_file.entry(line).or_default();
         // Of a line that also defines a function, the numbers of both.
-        sum.host_self += t.host_self;
-        sum.host_total = sum.host_total.max(t.host_total);
-        sum.gpu += t.gpu + t.bwd_gpu;
-        sum.blocked += t.blocked;
+        sum.host_self += r.host_self_ns;
+        sum.host_total = sum.host_total.max(r.host_total_ns);
+        sum.gpu += gpu_ns(&r);
+        sum.blocked += r.blocked_ns;
     }
     let source: Vec<&str> = text.lines().collect();
     let beyond = of_file.keys().filter(|line| **line as usize > source.len()).count();

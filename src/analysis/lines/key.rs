@@ -1,12 +1,12 @@
 //! The line of a row, for people.
 
-use crate::lines::tables::LineRow;
+use crate::lines::tables::{LineOverRanksRow, LineRow};
 
 /// Largest width of a place in print, characters.
 const PLACE_WIDTH: usize = 36;
 
 /// The key cells of a line, as all ranks have them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LineKey<'a> {
     pub(crate) file: Option<&'a str>,
     pub(crate) line: Option<u32>,
@@ -16,6 +16,10 @@ pub(crate) struct LineKey<'a> {
 
 impl<'a> LineKey<'a> {
     pub(crate) fn new(row: &LineRow<'a>) -> Self {
+        Self { file: row.file, line: row.line, function: row.function, module: row.module }
+    }
+
+    pub(crate) fn over_ranks(row: &LineOverRanksRow<'a>) -> Self {
         Self { file: row.file, line: row.line, function: row.function, module: row.module }
     }
 

@@ -9,11 +9,12 @@ mod collect;
 mod grouping;
 mod key;
 mod observations;
+mod over_ranks;
 mod stacks;
 mod tables;
 mod view;
 
-pub use tables::{LineTotals, LinesTable};
+pub use tables::{LineTotals, LinesOverRanks, LinesTable};
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::calls::CallForest;
@@ -112,7 +113,7 @@ impl Analysis for LinesOf {
             stem: "lines",
             title: "time by source line: host, waiting, and the GPU work launched there",
             explain: include_str!("page.md"),
-            tables: &[LinesTable::SPEC, LineTotals::SPEC],
+            tables: &[LinesTable::SPEC, LineTotals::SPEC, LinesOverRanks::SPEC],
             kept_tables: &[StackNodes::SPEC],
             settings: &[BY, SORT, ALL_FRAMES, USER, LIBRARY, FOLDED, SPEEDSCOPE, ANNOTATE],
             is_long: true,
@@ -147,12 +148,13 @@ impl Analysis for LinesOf {
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         let settings = &options.settings;
         let title = weight(options).map_or("", Weight::title);
+        let lines = over_ranks::table(partials);
         let views = match settings.file(&ANNOTATE) {
-            Some((path, text)) => vec![annotate::view(partials, options, path, text)],
-            None => view::views(partials, options),
+            Some(file) => vec![annotate::view(partials, &lines, options, file)],
+            None => view::views(partials, &lines, options),
         };
         Output {
-            tables: [LinesTable::SPEC, LineTotals::SPEC].into_iter().flat_map(of).collect(),
+            tables: [LinesTable::SPEC, LineTotals::SPEC].into_iter().flat_map(of).chain([lines]).collect(),
             observations: observations::observations(self.about().stem, partials),
             views,
             raw: Weight::named(settings.text(&FOLDED)).map(|_| folded(partials)),

@@ -1,69 +1,47 @@
 //! The printed tables: lines summed over ranks, and the lines that differ most between ranks.
 
-use crate::api::{Align, Options, Partial, View, rows};
+use crate::api::{Align, Options, Partial, View};
 use crate::lines::key::{LineKey, shown};
 use crate::lines::observations::{LineSpread, differing};
-use crate::lines::tables::{LineTotals, LinesTable};
+use crate::lines::tables::{LineOverRanksRow, LineTotals, LinesOverRanks};
 use crate::lines::{BY, SORT};
 use crate::population::reasons;
 use crate::sums::more;
+use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
-/// A line, summed over ranks.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LineTotal {
-    pub(crate) host_self: Ns,
-    pub(crate) host_total: Ns,
-    pub(crate) native: Ns,
-    pub(crate) blocked: Ns,
-    pub(crate) gpu: Ns,
-    pub(crate) bwd_gpu: Ns,
-    pub(crate) alloc: i64,
-    pub(crate) calls: u64,
-}
-
-/// The lines of all ranks in the printed scope, by whether their threads are idle.
-pub(crate) fn summed<'a>(partials: &'a [Partial], options: &Options) -> BTreeMap<(bool, LineKey<'a>), LineTotal> {
+/// The lines of the printed scope.
+pub(crate) fn printed<'a>(lines: &'a Batch, options: &Options) -> impl Iterator<Item = LineOverRanksRow<'a>> {
     let scope = options.printed_scope("capture");
-    let mut totals: BTreeMap<(bool, LineKey), LineTotal> = BTreeMap::new();
-    for r in rows::<LinesTable>(partials).filter(|r| r.scope == scope) {
-        let t = totals.entry((r.is_idle_thread, LineKey::new(&r))).or_default();
-        t.host_self += r.host_self_ns;
-        t.host_total += r.host_total_ns;
-        t.native += r.native_ns;
-        t.blocked += r.blocked_ns;
-        t.gpu += r.gpu_sum_ns;
-        t.bwd_gpu += r.bwd_gpu_sum_ns.unwrap_or(0);
-        t.alloc = t.alloc.saturating_add(r.alloc_bytes.unwrap_or(0));
-        t.calls += r.calls;
-    }
-    totals
+    LinesOverRanks::rows(lines).filter(move |r| r.scope == scope)
 }
 
-pub(crate) fn views(partials: &[Partial], options: &Options) -> Vec<View> {
-    let mut views = vec![lines(partials, options)];
+/// GPU time, with that of the backward pass.
+pub(crate) fn gpu_ns(r: &LineOverRanksRow) -> Ns {
+    r.gpu_sum_ns + r.bwd_gpu_sum_ns.unwrap_or(0)
+}
+
+pub(crate) fn views(partials: &[Partial], lines: &Batch, options: &Options) -> Vec<View> {
+    let mut views = vec![line_view(partials, lines, options)];
     views.extend(spread(partials, options));
     views
 }
 
-fn lines(partials: &[Partial], options: &Options) -> View {
-    let totals = summed(partials, options);
-    let mut rows: Vec<(&(bool, LineKey), &LineTotal)> = totals.iter().collect();
+fn line_view(partials: &[Partial], lines: &Batch, options: &Options) -> View {
+    let mut rows: Vec<LineOverRanksRow> = printed(lines, options).collect();
     let sort = options.settings.text(&SORT).unwrap_or("self");
-    let value = |t: &LineTotal| match sort {
-        "total" => t.host_total,
-        "gpu" => t.gpu + t.bwd_gpu,
-        "blocked" => t.blocked,
-        "alloc" => t.alloc,
-        _ => t.host_self,
+    let value = |r: &LineOverRanksRow| match sort {
+        "total" => r.host_total_ns,
+        "gpu" => gpu_ns(r),
+        "blocked" => r.blocked_ns,
+        "alloc" => r.alloc_bytes.unwrap_or(0),
+        _ => r.host_self_ns,
     };
-    // Stable: equal rows stay in order of their keys.
-    rows.sort_by_key(|((idle, _), t)| (*idle, Reverse(value(t)), Reverse(t.host_self)));
-    let has = |of: fn(&LineTotal) -> i64| rows.iter().any(|(_, t)| of(t) != 0);
-    let has_gpu = has(|t| t.gpu + t.bwd_gpu);
+    rows.sort_by_key(|r| (r.is_idle_thread, Reverse(value(r)), Reverse(r.host_self_ns), LineKey::over_ranks(r)));
+    let has = |of: fn(&LineOverRanksRow) -> i64| rows.iter().any(|r| of(r) != 0);
+    let has_gpu = has(gpu_ns);
     // Places are long, so numbers of the GPU take the place of some of the host.
     let columns = [
         ("self", true),
@@ -71,12 +49,12 @@ fn lines(partials: &[Partial], options: &Options) -> View {
         ("native", !has_gpu),
         ("total", !has_gpu || sort == "total"),
         ("GPU", has_gpu),
-        ("GPU bwd", has(|t| t.bwd_gpu)),
-        ("blocked", has(|t| t.blocked)),
+        ("GPU bwd", has(|r| r.bwd_gpu_sum_ns.unwrap_or(0))),
+        ("blocked", has(|r| r.blocked_ns)),
         ("allocated", sort == "alloc"),
         ("calls", true),
     ];
-    let all: Ns = rows.iter().filter(|((idle, _), _)| !idle).map(|(_, t)| t.host_self).sum();
+    let all: Ns = rows.iter().filter(|r| !r.is_idle_thread).map(|r| r.host_self_ns).sum();
     let by = options.settings.text(&BY).unwrap_or("line");
     let mut view = View {
         title: format!("Host time by {by}, {}", plural(partials.len(), "rank")),
@@ -86,28 +64,28 @@ fn lines(partials: &[Partial], options: &Options) -> View {
     };
     view.columns.extend(columns.iter().filter(|c| c.1).map(|c| (c.0, Align::Right)));
     let time = |ns: Ns| if ns == 0 { "-".to_string() } else { fmt_ns(ns) };
-    for ((idle, key), t) in rows.iter().take(options.top) {
-        let (mark, share) = match *idle {
+    for r in rows.iter().take(options.top) {
+        let (mark, share) = match r.is_idle_thread {
             true => (" (idle)", "-".to_string()),
-            false => ("", fmt_pct(percent(t.host_self, all))),
+            false => ("", fmt_pct(percent(r.host_self_ns, all))),
         };
         let values = [
-            fmt_ns(t.host_self),
+            fmt_ns(r.host_self_ns),
             share,
-            time(t.native),
-            time(t.host_total),
-            time(t.gpu),
-            time(t.bwd_gpu),
-            time(t.blocked),
-            fmt_bytes(t.alloc.max(0) as u64),
-            if t.calls == 0 { "-".to_string() } else { fmt_count(t.calls) },
+            time(r.native_ns),
+            time(r.host_total_ns),
+            time(r.gpu_sum_ns),
+            time(r.bwd_gpu_sum_ns.unwrap_or(0)),
+            time(r.blocked_ns),
+            fmt_bytes(r.alloc_bytes.unwrap_or(0).max(0) as u64),
+            if r.calls == 0 { "-".to_string() } else { fmt_count(r.calls) },
         ];
-        let mut cells = vec![format!("{}{mark}", shown(&key.text()))];
+        let mut cells = vec![format!("{}{mark}", shown(&LineKey::over_ranks(r).text()))];
         cells.extend(columns.iter().zip(values).filter(|(c, _)| c.1).map(|(_, v)| v));
         view.rows.push(cells);
     }
     view.notes.extend(more(rows.len().saturating_sub(options.top), "row"));
-    let without: Vec<u32> = self::rows::<LineTotals>(partials).filter(|t| !t.has_lines).map(|t| t.rank).collect();
+    let without: Vec<u32> = crate::api::rows::<LineTotals>(partials).filter(|t| !t.has_lines).map(|t| t.rank).collect();
     if by == "line" && !without.is_empty() {
         view.notes.push(
             "the lines of calls are not recorded: rows are functions, with the line of their definition".to_string(),

@@ -5,6 +5,7 @@
 //! as a union.
 
 pub mod anomalies;
+pub mod anomalies_over_ranks;
 pub mod call_tree;
 pub mod flame;
 mod folded;
@@ -15,6 +16,7 @@ pub mod modules;
 mod observations;
 mod operator_sums;
 pub mod operators;
+pub mod over_ranks;
 mod views;
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
@@ -27,6 +29,7 @@ use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::stacks::{self, StackNodes, StackUnit, Weight};
 use anomalies::Anomalies;
+use anomalies_over_ranks::AnomaliesOverRanks;
 use call_tree::CallTree;
 use flame::Flame;
 use hta_base::table;
@@ -39,6 +42,7 @@ use keys::{CallKey, KeyTexts, Keys};
 use mfu::Mfu;
 use modules::ModulesTable;
 use operators::Operators;
+use over_ranks::{ModulesOverRanks, OperatorsOverRanks};
 
 table! {
     /// One row per rank: contents of its call trees, and events that could not be placed in them.
@@ -123,6 +127,9 @@ impl Analysis for Ops {
                 CallStacks::SPEC,
                 Flame::SPEC,
                 CallTree::SPEC,
+                OperatorsOverRanks::SPEC,
+                ModulesOverRanks::SPEC,
+                AnomaliesOverRanks::SPEC,
             ],
             kept_tables: &[StackNodes::SPEC],
             settings: &[BY, FOLDED, SPEEDSCOPE],
@@ -167,12 +174,17 @@ impl Analysis for Ops {
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         let specs = [Operators::SPEC, ModulesTable::SPEC, Mfu::SPEC, Anomalies::SPEC, CallStacks::SPEC, Flame::SPEC];
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
+        let all = OperatorTables {
+            operators: over_ranks::operators(partials),
+            modules: over_ranks::modules(partials),
+            anomalies: anomalies_over_ranks::table(partials),
+        };
         let folded = Weight::named(options.settings.text(&FOLDED));
         let title = weight(options).map_or("", Weight::title);
         Output {
-            tables: specs.into_iter().flat_map(of).collect(),
-            observations: observations::observations(self.about().stem, partials),
-            views: views::views(partials, options),
+            observations: observations::observations(partials, &all),
+            views: views::views(partials, &all, options),
+            tables: specs.into_iter().flat_map(of).chain([all.operators, all.modules, all.anomalies]).collect(),
             raw: folded.map(|_| stacks::folded(partials)).or_else(|| formats::text(partials, options)),
             files: options
                 .settings
@@ -183,6 +195,13 @@ impl Analysis for Ops {
             ..Output::default()
         }
     }
+}
+
+/// The tables over all ranks.
+struct OperatorTables {
+    operators: Batch,
+    modules: Batch,
+    anomalies: Batch,
 }
 
 /// The values of the stacks, if any are asked for.

@@ -1,12 +1,15 @@
 //! Observations: the operator and the module with most time, and calls that could be avoided.
 
-use crate::api::{Certainty, Observation, Partial, rows};
+use crate::api::{Certainty, Observation, Partial};
+use crate::ops::OperatorTables;
 use crate::ops::anomalies::{Anomalies, Anomaly};
+use crate::ops::anomalies_over_ranks::AnomaliesOverRanks;
 use crate::ops::modules::ModulesTable;
 use crate::ops::operators::Operators;
+use crate::ops::over_ranks::{ModuleOverRanksRow, ModulesOverRanks, OperatorsOverRanks};
 use crate::ops::views::{end_of_path, total};
 use crate::sums::sums;
-use hta_base::table::schema::TableSpec;
+use hta_base::table::schema::{Batch, Table, TableSpec};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{counted, plural};
 use hta_base::wording::names::clip;
@@ -19,9 +22,9 @@ const PART_MIN_PCT: f64 = 10.0;
 const ANOMALY_MIN_PCT: f64 = 1.0;
 
 /// All observations. None has a share of the step, because self time and waiting are not losses by themselves.
-pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Observation> {
+pub(crate) fn observations(partials: &[Partial], all_ranks: &OperatorTables) -> Vec<Observation> {
     let observation = |cost: Ns, sentence: String, table: &TableSpec| Observation {
-        analysis: stem,
+        analysis: "ops",
         ranks: Vec::new(),
         steps: Vec::new(),
         cost_ns_per_step: cost / total(partials, |r| r.step_count as i64).max(1),
@@ -31,15 +34,19 @@ pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Obse
         table: table.name,
     };
     let mut all = Vec::new();
-    all.extend(operator(partials).map(|(cost, text)| observation(cost, text, Operators::SPEC)));
-    all.extend(module(partials).map(|(cost, text)| observation(cost, text, ModulesTable::SPEC)));
-    all.extend(anomalies(partials).into_iter().map(|(cost, text)| observation(cost, text, Anomalies::SPEC)));
+    all.extend(operator(&all_ranks.operators).map(|(cost, text)| observation(cost, text, Operators::SPEC)));
+    all.extend(module(&all_ranks.modules, partials).map(|(cost, text)| observation(cost, text, ModulesTable::SPEC)));
+    all.extend(
+        anomalies(&all_ranks.anomalies, partials)
+            .into_iter()
+            .map(|(cost, text)| observation(cost, text, Anomalies::SPEC)),
+    );
     all
 }
 
 /// The operator with most self time: on the GPU if there is one.
-fn operator(partials: &[Partial]) -> Option<(Ns, String)> {
-    let of_capture = rows::<Operators>(partials).filter(|r| r.scope == "capture");
+fn operator(operators: &Batch) -> Option<(Ns, String)> {
+    let of_capture = OperatorsOverRanks::rows(operators).filter(|r| r.scope == "capture");
     let rows = sums(of_capture.map(|r| ([r.name], [r.gpu_self_ns, r.host_self_ns, r.count as i64])));
     let on_gpu = rows.iter().any(|s| s.values[0] > 0);
     let value = |v: &[i64; 3]| if on_gpu { v[0] } else { v[1] };
@@ -63,14 +70,14 @@ fn operator(partials: &[Partial]) -> Option<(Ns, String)> {
 }
 
 /// The module with most GPU self time, including backward.
-fn module(partials: &[Partial]) -> Option<(Ns, String)> {
-    let modules = rows::<ModulesTable>(partials);
-    let rows = sums(modules.map(|r| ([r.path], [r.gpu_self_ns, r.bwd_gpu_self_ns.unwrap_or(0)])));
-    let most = rows.iter().max_by_key(|s| (s.values[0] + s.values[1], std::cmp::Reverse(s.key[0])))?;
-    let [forward, backward] = most.values;
+fn module(modules: &Batch, partials: &[Partial]) -> Option<(Ns, String)> {
+    let backward = |r: &ModuleOverRanksRow| r.bwd_gpu_self_ns.unwrap_or(0);
+    let all = ModulesOverRanks::rows(modules);
+    let most = all.max_by_key(|r| (r.gpu_self_ns + backward(r), std::cmp::Reverse(r.path)))?;
+    let (forward, backward) = (most.gpu_self_ns, backward(&most));
     let share = percent(forward + backward, total(partials, |r| r.gpu_ns));
     share.filter(|s| *s >= PART_MIN_PCT)?;
-    let shown = end_of_path(most.key[0], 56);
+    let shown = end_of_path(most.path, 56);
     let sentence = format!(
         "`{shown}` is the module with most GPU time of its own: {} of all, {} forward and {} backward",
         fmt_pct(share),
@@ -81,19 +88,19 @@ fn module(partials: &[Partial]) -> Option<(Ns, String)> {
 }
 
 /// One sentence for each kind of call that takes enough of the step.
-fn anomalies(partials: &[Partial]) -> Vec<(Ns, String)> {
-    let rows = sums(rows::<Anomalies>(partials).map(|r| ([r.kind, r.name], [r.host_ns, r.count as i64])));
+fn anomalies(anomalies: &Batch, partials: &[Partial]) -> Vec<(Ns, String)> {
     let (steps, steps_ns) = (total(partials, |r| r.step_count as i64).max(1), total(partials, |r| r.steps_ns));
     let mut all = Vec::new();
     for kind in Anomaly::ALL {
-        let of_kind: Vec<_> = rows.iter().filter(|s| s.key[0] == kind.name()).collect();
-        let [host, count] = [0, 1].map(|i| of_kind.iter().map(|s| s.values[i]).sum::<i64>());
+        let of_kind: Vec<_> = AnomaliesOverRanks::rows(anomalies).filter(|r| r.kind == kind.name()).collect();
+        let host: Ns = of_kind.iter().map(|r| r.host_ns).sum();
+        let count = of_kind.iter().map(|r| r.count as i64).sum();
         let share = percent(host, steps_ns);
         if share.is_none_or(|s| s < ANOMALY_MIN_PCT) {
             continue;
         }
-        let most = of_kind.iter().max_by_key(|s| (s.values[0], std::cmp::Reverse(s.key)));
-        let name = most.map_or("", |s| s.key[1]);
+        let most = of_kind.iter().max_by_key(|r| (r.host_ns, std::cmp::Reverse(r.name)));
+        let name = most.map_or("", |r| r.name);
         let part = if of_kind.len() == 1 { "" } else { "the largest part " };
         let sentence = format!(
             "{}: {}, {part}`{name}`; {} of a step on the host ({})",

@@ -2,16 +2,15 @@
 
 use crate::api::{Align, Options, Partial, View, rows};
 use crate::facts::graphs::named::NamedNodes;
-use crate::ops::anomalies::Anomalies;
-use crate::ops::modules::ModulesTable;
-use crate::ops::operators::{OperatorRow, Operators};
-use crate::ops::{CallStackRow, CallStacks, mfu};
+use crate::ops::anomalies_over_ranks::{AnomaliesOverRanks, AnomalyOverRanksRow};
+use crate::ops::over_ranks::{ModuleOverRanksRow, ModulesOverRanks, OperatorOverRanksRow, OperatorsOverRanks};
+use crate::ops::{CallStackRow, CallStacks, OperatorTables, mfu};
 use crate::population::reasons;
-use crate::sums::{KeyedSums, more, sums};
+use crate::sums::more;
+use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct};
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// A column of `call_stacks`, summed over ranks.
 pub(crate) fn total(partials: &[Partial], column: fn(&CallStackRow) -> i64) -> i64 {
@@ -19,11 +18,11 @@ pub(crate) fn total(partials: &[Partial], column: fn(&CallStackRow) -> i64) -> i
 }
 
 /// All printed tables.
-pub(crate) fn views(partials: &[Partial], options: &Options) -> Vec<View> {
-    let mut views = vec![operators(partials, options)];
+pub(crate) fn views(partials: &[Partial], all: &OperatorTables, options: &Options) -> Vec<View> {
+    let mut views = vec![operator_view(partials, &all.operators, options)];
     views.extend(mfu::view(partials));
-    views.extend(modules(partials, options));
-    views.extend(anomalies(partials, options));
+    views.extend(module_view(partials, &all.modules, options));
+    views.extend(anomaly_view(&all.anomalies, options));
     views
 }
 
@@ -56,7 +55,7 @@ pub(crate) fn end_of_path(path: &str, width: usize) -> String {
 }
 
 /// A text key: heading, whether a path's end identifies it, and its value.
-type OperatorKeyColumn = (&'static str, bool, fn(&OperatorRow) -> Option<String>);
+type OperatorKeyColumn = (&'static str, bool, fn(&OperatorOverRanksRow) -> Option<String>);
 
 const KEYS: [OperatorKeyColumn; 8] = [
     ("shapes", false, |r| r.input_dims.map(str::to_string)),
@@ -69,45 +68,18 @@ const KEYS: [OperatorKeyColumn; 8] = [
     ("stack", false, |r| r.stack.map(|s| s.split(';').next().unwrap_or_default().to_string())),
 ];
 
-#[derive(Default)]
-struct Printed {
-    gpu_self: Ns,
-    host_self: Ns,
-    gpu: Ns,
-    host: Ns,
-    count: u64,
-    work_busy: Ns,
-    flops: Option<u64>,
-    /// Sums of work_busy_ns times the percentage, to average over ranks.
-    roofline: Option<f64>,
-}
-
-fn operators(partials: &[Partial], options: &Options) -> View {
+fn operator_view(partials: &[Partial], operators: &Batch, options: &Options) -> View {
     let scope = if options.model.steps.is_some() { "step" } else { "capture" };
-    let mut by_key: BTreeMap<(&str, Vec<Option<String>>), Printed> = BTreeMap::new();
-    for r in rows::<Operators>(partials).filter(|r| r.scope == scope) {
-        let sum = by_key.entry((r.name, KEYS.iter().map(|k| k.2(&r)).collect())).or_default();
-        sum.gpu_self += r.gpu_self_ns;
-        sum.host_self += r.host_self_ns;
-        sum.gpu += r.gpu_ns;
-        sum.host += r.host_ns;
-        sum.count += r.count;
-        if let Some(flops) = r.flops.filter(|f| *f > 0) {
-            sum.flops = Some(sum.flops.unwrap_or(0).saturating_add(flops));
-            sum.work_busy += r.work_busy_ns;
-        }
-        if let Some(pct) = r.roofline_pct {
-            sum.roofline = Some(sum.roofline.unwrap_or(0.0) + pct * r.work_busy_ns as f64);
-        }
-    }
-    let mut rows: Vec<_> = by_key.into_iter().collect();
-    // Stable sort: equal rows stay in order of their names.
-    rows.sort_by_key(|(_, s)| (Reverse(s.gpu_self), Reverse(s.host_self)));
-    let has_gpu = rows.iter().any(|(_, s)| s.gpu > 0);
-    let all: Ns = rows.iter().map(|(_, s)| if has_gpu { s.gpu_self } else { s.host_self }).sum();
-    let used: Vec<usize> = (0..KEYS.len()).filter(|i| rows.iter().any(|((_, k), _)| k[*i].is_some())).collect();
+    let of_scope = OperatorsOverRanks::rows(operators).filter(|r| r.scope == scope);
+    let mut rows: Vec<_> = of_scope.map(|r| (KEYS.iter().map(|k| k.2(&r)).collect::<Vec<_>>(), r)).collect();
+    rows.sort_by(|(a_keys, a), (b_keys, b)| {
+        (b.gpu_self_ns, b.host_self_ns, a.name, a_keys).cmp(&(a.gpu_self_ns, a.host_self_ns, b.name, b_keys))
+    });
+    let has_gpu = rows.iter().any(|(_, r)| r.gpu_ns > 0);
+    let all: Ns = rows.iter().map(|(_, r)| if has_gpu { r.gpu_self_ns } else { r.host_self_ns }).sum();
+    let used: Vec<usize> = (0..KEYS.len()).filter(|i| rows.iter().any(|(k, _)| k[*i].is_some())).collect();
     // Further keys take the place of the columns of work.
-    let has_rates = has_gpu && used.is_empty() && rows.iter().any(|(_, s)| s.flops.is_some());
+    let has_rates = has_gpu && used.is_empty() && rows.iter().any(|(_, r)| r.flops.is_some());
     let mut view = View {
         title: format!("Operators by own time, {}", plural(partials.len(), "rank")),
         columns: vec![("operator", Align::Left), ("count", Align::Right)],
@@ -128,27 +100,24 @@ fn operators(partials: &[Partial], options: &Options) -> View {
     }
     view.columns.extend(used.iter().map(|i| (KEYS[*i].0, Align::Left)));
     let mut has_impossible = false;
-    for ((name, keys), s) in rows.iter().take(options.top) {
-        let mut cells = vec![name.to_string(), fmt_count(s.count)];
+    for (keys, r) in rows.iter().take(options.top) {
+        let mut cells = vec![r.name.to_string(), fmt_count(r.count)];
         if has_gpu {
-            cells.extend([fmt_ns(s.gpu_self), fmt_pct(hta_base::units::percent(s.gpu_self, all))]);
+            cells.extend([fmt_ns(r.gpu_self_ns), fmt_pct(hta_base::units::percent(r.gpu_self_ns, all))]);
         }
         match has_rates {
             true => {
-                let rate = s.flops.filter(|_| s.work_busy > 0).map(|f| f as f64 / s.work_busy as f64 / 1e3);
-                let busy = s.work_busy.max(1) as f64;
-                cells.push(rate.map_or_else(|| "-".to_string(), |r| format!("{r:.2}")));
-                let attained = s.roofline.filter(|_| s.work_busy > 0).map(|r| r / busy);
-                let mark = if attained.is_some_and(|pct| pct > 100.0) { " !" } else { "" };
+                cells.push(r.tflops_per_s.map_or_else(|| "-".to_string(), |rate| format!("{rate:.2}")));
+                let mark = if r.roofline_pct.is_some_and(|pct| pct > 100.0) { " !" } else { "" };
                 has_impossible |= !mark.is_empty();
-                cells.push(format!("{}{mark}", fmt_pct(attained)));
+                cells.push(format!("{}{mark}", fmt_pct(r.roofline_pct)));
             }
-            false if has_gpu => cells.push(fmt_ns(s.gpu)),
+            false if has_gpu => cells.push(fmt_ns(r.gpu_ns)),
             false => {}
         }
-        cells.push(fmt_ns(s.host_self));
+        cells.push(fmt_ns(r.host_self_ns));
         if !has_rates {
-            cells.push(fmt_ns(s.host));
+            cells.push(fmt_ns(r.host_ns));
         }
         for i in &used {
             let text = keys[*i].clone().unwrap_or_default();
@@ -177,18 +146,15 @@ fn operators(partials: &[Partial], options: &Options) -> View {
     view
 }
 
-fn modules(partials: &[Partial], options: &Options) -> Option<View> {
-    let mut rows = sums(
-        rows::<ModulesTable>(partials)
-            .map(|r| ([r.path], [r.host_self_ns, r.count as i64, r.gpu_ns, r.bwd_gpu_ns.unwrap_or(0), r.host_ns])),
-    );
+fn module_view(partials: &[Partial], modules: &Batch, options: &Options) -> Option<View> {
+    let mut rows: Vec<_> = ModulesOverRanks::rows(modules).collect();
     if rows.is_empty() {
         return None;
     }
-    let gpu = |s: &KeyedSums<1, 5>| -> Ns { s.values[2] + s.values[3] };
-    let has_gpu = rows.iter().any(|s| gpu(s) > 0);
+    let gpu = |r: &ModuleOverRanksRow| -> Ns { r.gpu_ns + r.bwd_gpu_ns.unwrap_or(0) };
+    let has_gpu = rows.iter().any(|r| gpu(r) > 0);
     // Modules with most time first; a module precedes its parts.
-    rows.sort_by_key(|s| (Reverse(gpu(s)), Reverse(s.values[4])));
+    rows.sort_by(|a, b| (gpu(b), b.host_ns, a.path).cmp(&(gpu(a), a.host_ns, b.path)));
     let mut view = View {
         title: "Modules".to_string(),
         columns: vec![("module", Align::Left), ("calls", Align::Right)],
@@ -200,31 +166,28 @@ fn modules(partials: &[Partial], options: &Options) -> Option<View> {
         false => view.columns.push(("host self", Align::Right)),
     }
     view.columns.push(("host forward", Align::Right));
-    for s in rows.iter().take(options.top) {
-        let [host_self, count, forward, backward, host] = s.values;
-        let mut cells = vec![end_of_path(s.key[0], KEY_WIDTH), fmt_count(count as u64)];
+    for r in rows.iter().take(options.top) {
+        let mut cells = vec![end_of_path(r.path, KEY_WIDTH), fmt_count(r.count)];
         match has_gpu {
-            true => cells.extend([fmt_ns(forward), fmt_ns(backward)]),
-            false => cells.push(fmt_ns(host_self)),
+            true => cells.extend([fmt_ns(r.gpu_ns), fmt_ns(r.bwd_gpu_ns.unwrap_or(0))]),
+            false => cells.push(fmt_ns(r.host_self_ns)),
         }
-        cells.push(fmt_ns(host));
+        cells.push(fmt_ns(r.host_ns));
         view.rows.push(cells);
     }
     Some(view)
 }
 
-fn anomalies(partials: &[Partial], options: &Options) -> Option<View> {
-    let calls = rows::<Anomalies>(partials);
-    let mut rows = sums(calls.map(|r| ([r.kind, r.name], [r.host_ns, r.count as i64, r.step_count as i64])));
-    rows.sort_by_key(|s| Reverse(s.values[0]));
+fn anomaly_view(anomalies: &Batch, options: &Options) -> Option<View> {
+    let mut rows: Vec<_> = AnomaliesOverRanks::rows(anomalies).collect();
+    rows.sort_by_key(|r| (Reverse(r.host_ns), r.kind, r.name));
     if rows.is_empty() {
         return None;
     }
-    let cells = |s: &KeyedSums<2, 3>| {
-        let [host, count, steps] = s.values;
-        let mean = fmt_ns(host / count.max(1));
-        let [kind, name] = s.key.map(str::to_string);
-        vec![name, kind, fmt_count(count as u64), fmt_count(steps as u64), fmt_ns(host), mean]
+    let cells = |r: &AnomalyOverRanksRow| {
+        let mean = fmt_ns(r.host_ns / (r.count as i64).max(1));
+        let [kind, name] = [r.kind, r.name].map(str::to_string);
+        vec![name, kind, fmt_count(r.count), fmt_count(r.step_count), fmt_ns(r.host_ns), mean]
     };
     Some(View {
         title: "Calls that make host and GPU wait for each other".to_string(),

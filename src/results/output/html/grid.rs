@@ -124,6 +124,28 @@ impl Grid {
         }
     }
 
+    /// Adds the next row of a table in its order, unless there are `most`: then its sums count among those of the rows
+    /// that are not listed. Of a row, `cells` gives what stands before and behind the sums.
+    pub(crate) fn list<const K: usize, const N: usize>(
+        &mut self,
+        most: usize,
+        sums: [i64; N],
+        cells: impl FnOnce() -> ([Cell; K], Vec<Cell>),
+    ) {
+        if self.len() < most {
+            let (key, behind) = cells();
+            return self.push(key.into_iter().chain(sums.map(Cell::Int)).chain(behind));
+        }
+        let none = || [Cell::Nothing; K].into_iter().chain([Cell::Int(0); N]).collect();
+        let (rows, rest) = self.rest.get_or_insert_with(|| (0, none()));
+        *rows += 1;
+        for (cell, value) in rest.iter_mut().skip(K).zip(sums) {
+            if let Cell::Int(sum) = cell {
+                *sum = sum.saturating_add(value);
+            }
+        }
+    }
+
     /// Sets the number of rows that are not listed, and their sums.
     pub(crate) fn leave_out(&mut self, rows: usize, sums: Vec<Cell>) {
         if rows > 0 {

@@ -14,6 +14,7 @@ use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::ops::modules::ModulesTable;
+use hta_analysis::ops::over_ranks::ModulesOverRanks;
 use hta_base::table::schema::Text;
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
@@ -26,57 +27,75 @@ const MOST_OF_ONE: usize = 200;
 const MOST_RANKS: usize = 8;
 
 columns! {
-    Module of ModulesTable {
+    Module of ModulesOverRanks {
+        path: Text, name: Text, count: u64, host_ns: i64, host_self_ns: i64, gpu_ns: i64, gpu_self_ns: i64,
+        bwd_gpu_ns: Option<i64>, bwd_gpu_self_ns: Option<i64>, bwd_host_ns: Option<i64>, rank_count: u32,
+    }
+}
+
+columns! {
+    RankModule of ModulesTable {
         rank, path: Text, name: Text, count: u64, host_ns: i64, host_self_ns: i64, gpu_ns: i64, gpu_self_ns: i64,
         bwd_gpu_ns: Option<i64>, bwd_gpu_self_ns: Option<i64>, bwd_host_ns: Option<i64>,
     }
 }
 
+impl<'a> RankModule<'a> {
+    /// The module as one of all ranks.
+    fn alone(&self) -> Module<'a> {
+        Module {
+            path: self.path,
+            name: self.name,
+            count: self.count,
+            host_ns: self.host_ns,
+            host_self_ns: self.host_self_ns,
+            gpu_ns: self.gpu_ns,
+            gpu_self_ns: self.gpu_self_ns,
+            bwd_gpu_ns: self.bwd_gpu_ns,
+            bwd_gpu_self_ns: self.bwd_gpu_self_ns,
+            bwd_host_ns: self.bwd_host_ns,
+            rank_count: 1,
+        }
+    }
+}
+
 /// What the modules of one path take.
 #[derive(Default)]
-struct ModuleSums {
+struct ModuleTimes {
     name: String,
     /// Path of the module around it; empty for an outermost one.
     around: String,
     count: u64,
     /// Host time, own host time, GPU time, own GPU time.
     forward: [i64; 4],
-    /// GPU time, own GPU time, host time; `None` where no backward pass is joined.
-    backward: Option<[i64; 3]>,
-    ranks: usize,
-    last_rank: Option<u32>,
+    /// GPU time, own GPU time, host time; null where no backward pass is joined.
+    backward: [Option<i64>; 3],
+    ranks: u32,
 }
 
-impl ModuleSums {
+impl ModuleTimes {
     fn gpu(&self) -> i64 {
-        self.forward[2] + self.backward.map_or(0, |b| b[0])
+        self.forward[2] + self.backward[0].unwrap_or(0)
     }
 }
 
 /// The modules of all ranks, or of one.
 #[derive(Default)]
-struct ModuleTree(BTreeMap<String, ModuleSums>);
+struct ModuleTree(BTreeMap<String, ModuleTimes>);
 
 impl ModuleTree {
     fn add(&mut self, r: &Module) {
-        if !self.0.contains_key(r.path) {
-            // The name of a module may have a slash.
-            let around = r.path.strip_suffix(r.name).and_then(|p| p.strip_suffix('/')).unwrap_or_default();
-            let fresh = ModuleSums { name: r.name.to_string(), around: around.to_string(), ..ModuleSums::default() };
-            self.0.insert(r.path.to_string(), fresh);
-        }
-        let Some(sums) = self.0.get_mut(r.path) else { return };
-        sums.count += r.count;
-        let own = [r.host_ns, r.host_self_ns, r.gpu_ns, r.gpu_self_ns];
-        sums.forward.iter_mut().zip(own).for_each(|(sum, v)| *sum += v);
-        if let Some(gpu) = r.bwd_gpu_ns {
-            let own = [gpu, r.bwd_gpu_self_ns.unwrap_or(0), r.bwd_host_ns.unwrap_or(0)];
-            sums.backward.get_or_insert_default().iter_mut().zip(own).for_each(|(sum, v)| *sum += v);
-        }
-        if sums.last_rank != Some(r.rank) {
-            sums.last_rank = Some(r.rank);
-            sums.ranks += 1;
-        }
+        // The name of a module may have a slash.
+        let around = r.path.strip_suffix(r.name).and_then(|p| p.strip_suffix('/')).unwrap_or_default();
+        let times = ModuleTimes {
+            name: r.name.to_string(),
+            around: around.to_string(),
+            count: r.count,
+            forward: [r.host_ns, r.host_self_ns, r.gpu_ns, r.gpu_self_ns],
+            backward: [r.bwd_gpu_ns, r.bwd_gpu_self_ns, r.bwd_host_ns],
+            ranks: r.rank_count,
+        };
+        self.0.insert(r.path.to_string(), times);
     }
 
     /// The modules with most time, and those around them, each followed by what is inside.
@@ -118,23 +137,23 @@ impl ModuleTree {
         let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
         for path in &order {
             rows.insert(path, grid.len());
-            let Some(sums) = self.0.get(*path) else { continue };
+            let Some(times) = self.0.get(*path) else { continue };
             let parent = self.around(path).and_then(|around| rows.get(around)).copied();
-            let backward = |i: usize| Cell::from(sums.backward.and_then(|b| b.get(i).copied()));
-            let [host, host_self, gpu, gpu_self] = sums.forward.map(Cell::Int);
+            let [bwd_gpu, bwd_gpu_self, bwd_host] = times.backward.map(Cell::from);
+            let [host, host_self, gpu, gpu_self] = times.forward.map(Cell::Int);
             grid.push([
-                texts.cell(&sums.name),
+                texts.cell(&times.name),
                 rank.into(),
                 parent.into(),
                 gpu,
-                backward(0),
+                bwd_gpu,
                 host,
-                backward(2),
+                bwd_host,
                 gpu_self,
-                backward(1),
+                bwd_gpu_self,
                 host_self,
-                sums.count.into(),
-                sums.ranks.into(),
+                times.count.into(),
+                times.ranks.into(),
                 texts.cell(path),
             ]);
         }
@@ -150,15 +169,15 @@ pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -
     let mut single: Vec<(u32, ModuleTree)> =
         detailed_ranks(results, ranks, MOST_RANKS)?.into_iter().map(|rank| (rank, ModuleTree::default())).collect();
     let mut all = ModuleTree::default();
-    let there = results.read::<Module>(|r| {
-        all.add(&r);
+    let there = results.read::<Module>(|r| all.add(&r))?;
+    results.read::<RankModule>(|r| {
         if let Some((_, tree)) = single.iter_mut().find(|(rank, _)| *rank == r.rank) {
-            tree.add(&r);
+            tree.add(&r.alone());
         }
     })?;
     if all.0.is_empty() {
         let none = "No modules: the traces were recorded without modules (with_modules=True or with_stack=True).";
-        return Ok(Section::without(if there { none.to_string() } else { missing("modules") }));
+        return Ok(Section::without(if there { none.to_string() } else { missing("modules_over_ranks") }));
     }
     let mut grid = Grid::new(
         "modules",
@@ -199,9 +218,8 @@ pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -
 mod tests {
     use super::*;
 
-    fn module<'a>(rank: u32, path: &'a str, name: &'a str, [host, gpu]: [i64; 2], bwd: Option<i64>) -> Module<'a> {
+    fn module<'a>(path: &'a str, name: &'a str, [host, gpu]: [i64; 2], bwd: Option<i64>) -> Module<'a> {
         Module {
-            rank,
             path,
             name,
             count: 1,
@@ -212,35 +230,33 @@ mod tests {
             bwd_gpu_ns: bwd,
             bwd_gpu_self_ns: bwd.map(|_| 0),
             bwd_host_ns: bwd.map(|_| 0),
+            rank_count: 1,
         }
     }
 
     /// ```text
-    ///   net      gpu 10, backward 20        of two ranks
+    ///   net      gpu 10, backward 20
     ///     a/b    gpu  2, backward 9         a name with a slash
     ///       act  gpu  1
     ///     head   gpu  8
     /// ```
     fn tree() -> ModuleTree {
         let mut tree = ModuleTree::default();
-        for rank in 0..2 {
-            for m in [
-                module(rank, "net", "net", [50, 5], Some(10)),
-                module(rank, "net/head", "head", [1, 4], None),
-                module(rank, "net/a/b", "a/b", [9, 1], Some(9 * i64::from(rank))),
-            ] {
-                tree.add(&m);
-            }
+        for m in [
+            module("net", "net", [100, 10], Some(20)),
+            module("net/head", "head", [2, 8], None),
+            module("net/a/b", "a/b", [18, 2], Some(9)),
+            module("net/a/b/act", "act", [1, 1], None),
+        ] {
+            tree.add(&m);
         }
-        tree.add(&module(1, "net/a/b/act", "act", [1, 1], None));
         tree
     }
 
     #[test]
     fn a_module_is_followed_by_what_is_inside_the_largest_first() {
         assert_eq!(tree().order(9), ["net", "net/a/b", "net/a/b/act", "net/head"]);
-        let sums = &tree().0["net"];
-        assert_eq!((sums.gpu(), sums.forward[0], sums.count, sums.ranks), (30, 100, 2, 2));
+        assert_eq!(tree().0["net"].gpu(), 30);
     }
 
     #[test]
@@ -249,7 +265,7 @@ mod tests {
         assert_eq!(tree().order(2), ["net", "net/a/b"]);
         let mut odd = tree();
         // More than what is around it: work of another thread.
-        odd.add(&module(0, "net/head/deep", "deep", [1, 99], None));
+        odd.add(&module("net/head/deep", "deep", [1, 99], None));
         assert_eq!(odd.order(1), ["net", "net/head", "net/head/deep"]);
     }
 }

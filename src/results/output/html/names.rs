@@ -5,9 +5,9 @@ use crate::output::html::tally::{KeySums, Tally};
 use crate::output::html::texts::Texts;
 use crate::output::html::work;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::ops::anomalies::Anomalies;
+use hta_analysis::ops::anomalies_over_ranks::AnomaliesOverRanks;
 use hta_analysis::ops::call_tree::CallTree;
-use hta_analysis::ops::operators::Operators;
+use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_analysis::patterns::tables::RepeatsTable;
 use hta_base::table::schema::Text;
 
@@ -25,13 +25,16 @@ columns! {
 }
 
 columns! {
-    Operator of Operators {
-        rank, scope, name: Text, gpu_self_ns: i64, host_self_ns: i64, gpu_ns: i64, host_ns: i64, count: u64,
+    Operator of OperatorsOverRanks {
+        scope, name: Text, gpu_self_ns: i64, host_self_ns: i64, gpu_ns: i64, host_ns: i64, count: u64, rank_count: u32,
     }
 }
 
 columns! {
-    Wait of Anomalies { rank, kind: Text, name: Text, host_ns: i64, gpu_ns: i64, count: u64, first_stack: Text }
+    Wait of AnomaliesOverRanks {
+        kind: Text, name: Text, host_ns: i64, gpu_ns: i64, count: u64, first_stack: Text, rank_count: u32,
+        max_rank: u32, max_rank_ns: i64,
+    }
 }
 
 columns! {
@@ -98,19 +101,8 @@ pub(crate) fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, 
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn operators(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut operators: Tally<1, 5> = Tally::default();
-    let there = results.read::<Operator>(|r| {
-        if r.scope != "step" {
-            let values = [r.gpu_self_ns, r.host_self_ns, r.gpu_ns, r.host_ns, r.count as i64];
-            operators.add([r.name], r.rank, values);
-        }
-    })?;
-    if operators.is_empty() {
-        let none = "No operators were recorded.";
-        return Ok(Section::without(if there { none.to_string() } else { missing("operators") }));
-    }
     let mut grid = Grid::new(
-        "operators",
+        "operators_over_ranks",
         &[
             ("name", "operator", CellType::Text, "operator; [no operator]: API calls outside any"),
             ("gpu_self_ns", "own GPU time", CellType::Ns, "GPU work of its own API calls, over all ranks"),
@@ -121,7 +113,16 @@ pub(crate) fn operators(results: &Results, texts: &mut Texts) -> Result<Section,
             ("ranks", "ranks", CellType::Count, "ranks that have it"),
         ],
     );
-    operators.fill(&mut grid, texts, MOST_NAMES, |t, _| vec![t.ranks.into()]);
+    let there = results.read::<Operator>(|r| {
+        if r.scope == "capture" {
+            let sums = [r.gpu_self_ns, r.host_self_ns, r.gpu_ns, r.host_ns, r.count as i64];
+            grid.list(MOST_NAMES, sums, || ([texts.cell(r.name)], vec![r.rank_count.into()]));
+        }
+    })?;
+    if grid.len() == 0 {
+        let none = "No operators were recorded.";
+        return Ok(Section::without(if there { none.to_string() } else { missing("operators_over_ranks") }));
+    }
     let section = Section::default().with("operators", grid).with("waits", waits(results, texts)?);
     let section = section.with("roofline", work::roofline(results, texts)?);
     let section = section.with("mfu", work::utilization(results, texts)?);
@@ -129,12 +130,8 @@ pub(crate) fn operators(results: &Results, texts: &mut Texts) -> Result<Section,
 }
 
 fn waits(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut all: Tally<3, 3> = Tally::default();
-    results.read::<Wait>(|r| {
-        all.add([r.kind, r.name, r.first_stack], r.rank, [r.host_ns, r.gpu_ns, r.count as i64]);
-    })?;
     let mut grid = Grid::new(
-        "stack_anomalies",
+        "stack_anomalies_over_ranks",
         &[
             ("kind", "kind", CellType::Text, "item, nonzero, pageable_copy, synchronize or allocation"),
             ("name", "call", CellType::Text, "operator or API call"),
@@ -147,7 +144,12 @@ fn waits(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
             ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
-    all.fill(&mut grid, texts, MOST_SEQUENCES, of_ranks);
+    results.read::<Wait>(|r| {
+        grid.list(MOST_SEQUENCES, [r.host_ns, r.gpu_ns, r.count as i64], || {
+            let ranks = vec![r.rank_count.into(), r.max_rank_ns.into(), r.max_rank.into()];
+            ([r.kind, r.name, r.first_stack].map(|text| texts.cell(text)), ranks)
+        });
+    })?;
     Ok(grid)
 }
 

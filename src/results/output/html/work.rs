@@ -1,27 +1,26 @@
 //! What kernels and operators do and how far they are from what the device can do: categories, the roofline, and the
 //! utilization of each device.
 
-use crate::output::html::grid::{CellType, Grid};
+use crate::output::html::grid::{Cell, CellType, Grid};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::kernels::KernelCategories;
+use hta_analysis::kernels::CategoriesOverRanks;
 use hta_analysis::ops::mfu::Mfu;
-use hta_analysis::ops::operators::Operators;
+use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_base::table::schema::Text;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Largest number of operators in the roofline.
 const MOST: usize = 400;
 
 columns! {
-    Category of KernelCategories { rank, scope, category: Text, count: u64, sum_ns: i64 }
+    Category of CategoriesOverRanks { scope, category: Text, count: u64, sum_ns: i64, rank_count: u32 }
 }
 
 columns! {
-    Worked of Operators {
-        scope, name: Text, work_busy_ns: i64, work_count: u64, flops: Option<u64>, bytes: Option<u64>,
-        roofline_pct: Option<f64>, bound: Option<Text>,
+    Worked of OperatorsOverRanks {
+        scope, name: Text, work_busy_ns: i64, work_count: u64, tflops_per_s: Option<f64>, tb_per_s: Option<f64>,
+        flops_per_byte: Option<f64>, roofline_pct: Option<f64>, bound: Option<Text>,
     }
 }
 
@@ -38,17 +37,8 @@ columns! {
 /// # Errors
 /// When the table is damaged.
 pub(crate) fn categories(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut sums: BTreeMap<String, (i64, u64, BTreeSet<u32>)> = BTreeMap::new();
-    results.read::<Category>(|r| {
-        if r.scope == "span" {
-            let sum = sums.entry(r.category.replace('_', " ")).or_default();
-            sum.0 += r.sum_ns;
-            sum.1 += r.count;
-            sum.2.insert(r.rank);
-        }
-    })?;
     let mut grid = Grid::new(
-        "kernel_categories",
+        "kernel_categories_over_ranks",
         &[
             ("category", "category", CellType::Text, "what the kernels do; `hta explain kernels`"),
             ("sum_ns", "time", CellType::Ns, "sum of durations over all ranks; concurrent ones count twice"),
@@ -56,23 +46,13 @@ pub(crate) fn categories(results: &Results, texts: &mut Texts) -> Result<Grid, R
             ("ranks", "ranks", CellType::Count, "ranks that have them"),
         ],
     );
-    let mut rows: Vec<_> = sums.into_iter().collect();
-    rows.sort_by_key(|(_, sum)| Reverse(sum.0));
-    for (category, (ns, count, ranks)) in rows {
-        grid.push([texts.cell(&category), ns.into(), count.into(), ranks.len().into()]);
-    }
+    results.read::<Category>(|r| {
+        if r.scope == "span" {
+            let name = texts.cell(&r.category.replace('_', " "));
+            grid.push([name, r.sum_ns.into(), r.count.into(), r.rank_count.into()]);
+        }
+    })?;
     Ok(grid)
-}
-
-/// One operator in the roofline.
-#[derive(Default)]
-struct RooflinePoint {
-    busy: i64,
-    count: u64,
-    flops: f64,
-    bytes: f64,
-    attainable: f64,
-    bound: String,
 }
 
 /// Operators with known operations and bytes: how many operations per byte, and how fast.
@@ -80,21 +60,18 @@ struct RooflinePoint {
 /// # Errors
 /// When the table is damaged.
 pub(crate) fn roofline(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
-    let mut points: BTreeMap<String, RooflinePoint> = BTreeMap::new();
+    let mut rows: Vec<(i64, String, [Cell; 5], String)> = Vec::new();
     results.read::<Worked>(|r| {
-        let known = r.flops.zip(r.bytes).filter(|(f, b)| *f > 0 && *b > 0 && r.work_busy_ns > 0 && r.scope != "step");
-        if let Some((flops, bytes)) = known {
-            let point = points.entry(r.name.to_string()).or_default();
-            point.busy += r.work_busy_ns;
-            point.count += r.work_count;
-            point.flops += flops as f64;
-            point.bytes += bytes as f64;
-            point.attainable += r.roofline_pct.unwrap_or(f64::NAN) * r.work_busy_ns as f64;
-            point.bound = r.bound.unwrap_or_default().to_string();
+        let is_known = r.scope == "capture" && r.work_busy_ns > 0;
+        if let Some(intensity) = r.flops_per_byte.filter(|_| is_known) {
+            let count = r.work_count.into();
+            let attainable = r.roofline_pct.map(|pct| pct / 100.0).into();
+            let cells = [count, intensity.into(), r.tflops_per_s.into(), r.tb_per_s.into(), attainable];
+            rows.push((r.work_busy_ns, r.name.to_string(), cells, r.bound.unwrap_or_default().to_string()));
         }
     })?;
     let mut grid = Grid::new(
-        "operators",
+        "operators_over_ranks",
         &[
             ("name", "operator", CellType::Text, "operator"),
             ("busy_ns", "GPU time", CellType::Ns, "union of its own GPU work, over all ranks"),
@@ -106,21 +83,11 @@ pub(crate) fn roofline(results: &Results, texts: &mut Texts) -> Result<Grid, Res
             ("bound", "bound", CellType::Text, "compute, memory or latency"),
         ],
     );
-    let mut rows: Vec<_> = points.into_iter().collect();
-    rows.sort_by_key(|(_, p)| Reverse(p.busy));
+    rows.sort_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
     let left = rows.len().saturating_sub(MOST);
-    for (name, p) in rows.into_iter().take(MOST) {
-        let busy = p.busy as f64;
-        grid.push([
-            texts.cell(&name),
-            p.busy.into(),
-            p.count.into(),
-            (p.flops / p.bytes).into(),
-            (p.flops / busy / 1e3).into(),
-            (p.bytes / busy / 1e3).into(),
-            (p.attainable / busy / 100.0).into(),
-            texts.cell(&p.bound),
-        ]);
+    for (busy, name, cells, bound) in rows.into_iter().take(MOST) {
+        let ends = (texts.cell(&name), texts.cell(&bound));
+        grid.push([ends.0, busy.into()].into_iter().chain(cells).chain([ends.1]));
     }
     grid.leave_out(left, Vec::new());
     Ok(grid)

@@ -59,12 +59,12 @@ fn missing_tables_are_told_in_the_page_and_damaged_ones_by_an_error() {
     let out = dir.path().join("out");
     analyze("data/samples/gpu_ddp8", &out, &["--no-events"]);
     let tables = out.join("tables");
-    for table in ["kernels_by_name", "idle_host", "process_groups"] {
+    for table in ["kernels_over_ranks", "idle_host", "process_groups"] {
         std::fs::remove_file(tables.join(format!("{table}.parquet"))).expect("the table is there");
     }
     assert_eq!(hta(&["report", shown(&out)]).status.code(), Some(0));
     let page = Page::read(&out.join("report.html"));
-    assert!(page.reason("kernels").is_some_and(|r| r.contains("`kernels_by_name`")));
+    assert!(page.reason("kernels").is_some_and(|r| r.contains("`kernels_over_ranks`")));
     assert!(page.reason("idle").is_none() && page.reason("collectives").is_none());
 
     let damage = |table: &str, change: &dyn Fn(&mut Vec<u8>)| {
@@ -85,7 +85,7 @@ fn missing_tables_are_told_in_the_page_and_damaged_ones_by_an_error() {
     };
     damage("ranks", &|bytes| bytes.truncate(bytes.len() / 2));
     damage("repeats", &|bytes| bytes.clear());
-    damage("operators", &|bytes| bytes.extend_from_slice(b"more"));
+    damage("operators_over_ranks", &|bytes| bytes.extend_from_slice(b"more"));
     assert_eq!(
         Page::read(&out.join("report.html")).html,
         page.html,
