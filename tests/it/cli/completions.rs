@@ -91,6 +91,7 @@ fn bash_offers_commands_options_values_and_names() {
             &[
                 "memory",
                 "memory-limit",
+                "memory_allocated",
                 "memory_allocations",
                 "memory_bandwidth",
                 "memory_blocks",
@@ -99,6 +100,7 @@ fn bash_offers_commands_options_values_and_names() {
                 "memory_copies",
                 "memory_copy_rules",
                 "memory_curve",
+                "memory_devices",
                 "memory_diff",
                 "memory_events",
                 "memory_growth_by_step",

@@ -14,6 +14,14 @@ fn breakdown(answer: &Answer) -> Vec<Value> {
     answer.batches().filter(|b| tables.contains(&b.spec.name)).flat_map(records).collect()
 }
 
+fn is_dump(answer: &Answer) -> bool {
+    answer
+        .batches()
+        .filter(|b| b.spec.name == "recorders")
+        .flat_map(records)
+        .any(|row| row["recorder"] == "memory dump")
+}
+
 #[test]
 fn every_broken_file_gives_json_that_reads_the_same() {
     let broken = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken");
@@ -31,6 +39,12 @@ fn every_broken_file_gives_json_that_reads_the_same() {
         let (before, drawn) = match (before, drawn) {
             (Ok(b), Ok(d)) => (b, d),
             (Err(_), Err(_)) => {
+                assert!(!out.exists());
+                refused += 1;
+                continue;
+            }
+            // A dump of memory has no events to draw over, but is analysed.
+            (Ok(b), Err(_)) if is_dump(&b) => {
                 assert!(!out.exists());
                 refused += 1;
                 continue;
