@@ -76,6 +76,26 @@ pub(crate) fn add_work(sum: &mut Option<u64>, value: Option<u64>) {
     *sum = value.map(|v| sum.unwrap_or(0).saturating_add(v)).or(*sum);
 }
 
+/// What work did per second and byte, over ranks; null where the work is not known, or took no time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkRates {
+    pub(crate) tflops_per_s: Option<f64>,
+    pub(crate) tb_per_s: Option<f64>,
+    pub(crate) flops_per_byte: Option<f64>,
+}
+
+impl WorkRates {
+    /// Operations and bytes in so many ns.
+    pub(crate) fn new(flops: Option<u64>, bytes: Option<u64>, ns: i64) -> Self {
+        let rate = |work: Option<u64>| work.filter(|_| ns > 0).map(|v| v as f64 / ns as f64 / 1e3);
+        Self {
+            tflops_per_s: rate(flops),
+            tb_per_s: rate(bytes),
+            flops_per_byte: flops.zip(bytes.filter(|b| *b > 0)).map(|(f, b)| f as f64 / b as f64),
+        }
+    }
+}
+
 /// Time by text; few texts.
 #[derive(Debug, Default)]
 pub(crate) struct TextShares<'a>(Vec<(&'a str, i64)>);

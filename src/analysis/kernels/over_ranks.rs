@@ -2,7 +2,7 @@
 
 use crate::api::{Partial, rows};
 use crate::kernels::KernelsByName;
-use crate::over_ranks::{AttainedWork, OverRanks, TextShares, add_work};
+use crate::over_ranks::{AttainedWork, OverRanks, TextShares, WorkRates, add_work};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ pub(crate) fn table(partials: &[Partial]) -> Batch {
         let [registers_per_thread, shared_memory_bytes, stream] = numbers;
         let main = of.ops.largest();
         let dims = main.and_then(|(op, _)| of.inputs.get(op)).and_then(TextShares::largest);
-        let rate = |work: Option<u64>| work.filter(|_| work_ns > 0).map(|v| v as f64 / work_ns as f64 / 1e3);
+        let rates = WorkRates::new(of.flops, of.bytes, work_ns);
         table.push(KernelOverRanksRow {
             scope,
             category,
@@ -121,9 +121,9 @@ pub(crate) fn table(partials: &[Partial]) -> Batch {
             work_ns,
             flops: of.flops,
             bytes: of.bytes,
-            tflops_per_s: rate(of.flops),
-            tb_per_s: rate(of.bytes),
-            flops_per_byte: of.flops.zip(of.bytes.filter(|b| *b > 0)).map(|(f, b)| f as f64 / b as f64),
+            tflops_per_s: rates.tflops_per_s,
+            tb_per_s: rates.tb_per_s,
+            flops_per_byte: rates.flops_per_byte,
             roofline_pct: of.attained.pct(),
             bound: of.attained.bound(),
         });

@@ -3,7 +3,7 @@
 use crate::api::{Partial, rows};
 use crate::ops::modules::ModulesTable;
 use crate::ops::operators::Operators;
-use crate::over_ranks::{AttainedWork, OverRanks, add_known};
+use crate::over_ranks::{AttainedWork, OverRanks, WorkRates, add_known};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 
@@ -98,7 +98,7 @@ pub(crate) fn operators(partials: &[Partial]) -> Batch {
         let [input_dims, input_types, input_strides, concrete_inputs, module, direction, thread, stack] = keys;
         let of = &s.more;
         let (flops, bytes) = (Some(of.flops).filter(|f| *f > 0), of.bytes.flatten());
-        let rate = |work: Option<u64>| work.filter(|_| of.busy_ns > 0).map(|v| v as f64 / of.busy_ns as f64 / 1e3);
+        let rates = WorkRates::new(flops, bytes, of.busy_ns);
         table.push(OperatorOverRanksRow {
             scope,
             name,
@@ -124,9 +124,9 @@ pub(crate) fn operators(partials: &[Partial]) -> Batch {
             work_busy_ns: of.busy_ns,
             flops,
             bytes,
-            tflops_per_s: rate(flops),
-            tb_per_s: rate(bytes),
-            flops_per_byte: flops.zip(bytes.filter(|b| *b > 0)).map(|(f, b)| f as f64 / b as f64),
+            tflops_per_s: rates.tflops_per_s,
+            tb_per_s: rates.tb_per_s,
+            flops_per_byte: rates.flops_per_byte,
             roofline_pct: of.attained.pct(),
             bound: of.attained.bound(),
         });
