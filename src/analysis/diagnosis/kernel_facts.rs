@@ -24,11 +24,14 @@ impl<'a> KernelFacts<'a> {
     }
 }
 
+/// Kernels that a repair is about, by their place, with what each takes afterwards, ns; `None` if not known.
+pub(crate) type KernelsAfter = Vec<(usize, Option<Ns>)>;
+
 /// Kernels of which something is true, by their place, with what each takes after a repair.
 pub(crate) fn chosen(
     kernels: &[ComputeKernel],
     mut repair: impl FnMut(&ComputeKernel) -> Option<Option<Ns>>,
-) -> Vec<(usize, Option<Ns>)> {
+) -> KernelsAfter {
     kernels.iter().enumerate().filter_map(|(i, k)| Some((i, repair(k)?))).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
 use crate::diagnosis::host::{HostMoment, HostSide};
-use crate::diagnosis::kernel_facts::KernelFacts;
+use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter};
 use crate::diagnosis::late::{LateFacts, LateRanks};
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::mix_words::MixWords;
@@ -158,6 +158,14 @@ impl LostRule {
         finish: |_, _| {},
         tint: None,
     };
+    /// Of what makes host threads stand still.
+    pub(crate) const PAUSE: LostRule = LostRule {
+        key: |key| key,
+        late_by: LAUNCHING,
+        finish: |context, cause| context.add_pauses(cause),
+        tint: Some(3),
+        ..LostRule::HOST
+    };
     pub(crate) const ITERATION: LostRule = LostRule {
         place: LostPlace::Iteration,
         is_told: |w| w.trust.vendor != DeviceVendor::Host && w.gain_pct.is_some_and(|pct| pct >= ITERATION_PCT),
@@ -207,8 +215,8 @@ pub(crate) struct CommunicationRule {
 }
 
 pub(crate) struct KernelRule {
-    /// Kernels that the repair is about, by their place, with what each takes afterwards, ns; `None` if not known.
-    pub(crate) kernels: fn(&KernelFacts, &[ComputeKernel]) -> Vec<(usize, Option<Ns>)>,
+    /// Kernels that the repair is about.
+    pub(crate) kernels: fn(&KernelFacts, &[ComputeKernel]) -> KernelsAfter,
     /// Smallest share of compute time, percent.
     pub(crate) least_pct: f64,
     /// What else must be so.

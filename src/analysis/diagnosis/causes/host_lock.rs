@@ -5,7 +5,7 @@ use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::host::HostSide;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::pauses::MOST_PCT;
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
 use hta_base::units::{Ns, Span};
 use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, HashSet};
@@ -19,12 +19,8 @@ pub(super) const RULE: CauseRule = CauseRule {
     family: CauseFamily::Lost(LostRule {
         of_host: |host, m| Some((host.paused(m, CauseKind::HostLock)?, m.row)),
         of_pauses: Some(holder),
-        key: |key| key,
-        late_by: LAUNCHING,
         words,
-        finish: |context, cause| context.add_pauses(cause),
-        tint: Some(3),
-        ..LostRule::HOST
+        ..LostRule::PAUSE
     }),
     ..CauseRule::HOST
 };

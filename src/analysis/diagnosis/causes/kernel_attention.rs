@@ -5,7 +5,7 @@ use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::context::Context;
-use crate::diagnosis::kernel_facts::{KernelFacts, at_rate, chosen};
+use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, at_rate, chosen};
 use crate::diagnosis::kernel_mix::mix_category;
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
@@ -38,7 +38,7 @@ fn holds(context: &Context, repair: &RepairTime) -> bool {
     softmax > 0 && repair.time > softmax && !mix.contains_key(Category::Attention.name())
 }
 
-fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> Vec<(usize, Option<Ns>)> {
+fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
     // By name of the operator: whether it multiplies batches of matrices.
     let mut batched: HashMap<StrId, bool> = HashMap::new();
     let trace = facts.trace;

@@ -3,11 +3,11 @@
 use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::confidence::Confidence;
-use crate::diagnosis::kernel_facts::KernelFacts;
+use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter};
 use crate::diagnosis::kernel_mix::mix_category;
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
-use hta_base::units::{Ns, fmt_count};
+use hta_base::units::fmt_count;
 use hta_trace::kernel::category::Category;
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ fn is_fusible(category: Category) -> bool {
 }
 
 /// Kernels on elements by their index, with what each takes if every chain becomes one kernel.
-fn chained(facts: &KernelFacts, kernels: &[ComputeKernel]) -> Vec<(usize, Option<Ns>)> {
+fn chained(facts: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
     let mut chains: HashMap<Option<i64>, Vec<usize>> = HashMap::new();
     let mut out = Vec::new();
     let mut end = |chain: &mut Vec<usize>| {

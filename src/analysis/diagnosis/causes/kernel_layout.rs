@@ -2,11 +2,11 @@
 
 use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::compute::ComputeKernel;
-use crate::diagnosis::kernel_facts::{KernelFacts, chosen};
+use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, chosen};
 use crate::diagnosis::kernel_mix::mix_category;
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
-use hta_base::units::{Ns, fmt_count, percent};
+use hta_base::units::{fmt_count, percent};
 use hta_trace::kernel::category::Category;
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -29,7 +29,7 @@ pub(super) const RULE: CauseRule = CauseRule {
 /// make a network of convolutions.
 const CONVOLUTIONS_PCT: f64 = 10.0;
 
-fn kernels(_: &KernelFacts, kernels: &[ComputeKernel]) -> Vec<(usize, Option<Ns>)> {
+fn kernels(_: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
     chosen(kernels, |k| (mix_category(k.work) == Category::Layout).then_some(Some(0)))
 }
 

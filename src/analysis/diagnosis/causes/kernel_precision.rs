@@ -3,7 +3,7 @@
 use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::confidence::Confidence;
-use crate::diagnosis::kernel_facts::{KernelFacts, SMALL, at_rate, chosen};
+use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, SMALL, at_rate, chosen};
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
 use hta_base::units::Ns;
@@ -44,7 +44,7 @@ fn is_simt(name: &str) -> bool {
     (is_winograd || SIMT.iter().any(|p| lower.contains(p))) && !SHORTER.iter().any(|p| lower.contains(p))
 }
 
-fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> Vec<(usize, Option<Ns>)> {
+fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
     let mut by_name: HashMap<StrId, bool> = HashMap::new();
     let trace = facts.trace;
     let mut is_simt = |k: &ComputeKernel| {

@@ -5,7 +5,7 @@ use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::context::Context;
-use crate::diagnosis::kernel_facts::{KernelFacts, SMALL, at_rate, chosen};
+use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, SMALL, at_rate, chosen};
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
 use crate::facts::vendor::DeviceVendor;
@@ -36,7 +36,7 @@ fn is_busy(context: &Context) -> bool {
     percent(account.sum(TimePart::Idle), account.all()).is_some_and(|pct| pct < BUSY_PCT)
 }
 
-fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> Vec<(usize, Option<Ns>)> {
+fn kernels(facts: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
     chosen(kernels, |k| (k.len < SMALL).then(|| at_peaks(facts, k)))
 }
 
