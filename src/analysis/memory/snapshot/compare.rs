@@ -1,7 +1,7 @@
 //! Compares two memory snapshots, device by device: the peak, and what holds it by line.
 
 use super::content::{ContentKey, ContentPart};
-use super::device::device_words;
+use super::device::{device_words, type_of};
 use super::tables::{MemoryDeviceRow, MemoryDevices, MemoryDiff, MemoryDiffRow};
 use super::timeline::TIMELINE;
 use crate::api::{Align, Certainty, Observation, Output, View};
@@ -53,7 +53,7 @@ fn compared(tables: &[Batch]) -> Vec<ComparedDevice> {
         ComparedDevice {
             rank: row.rank,
             device: row.device,
-            device_type: if row.device.is_some() { "cuda" } else { "cpu" },
+            device_type: type_of(row.device),
             name: device_words(row.device),
             moment,
             parts: held

@@ -37,7 +37,7 @@ impl DeviceMemory<'_> {
 }
 
 /// The type of a device, as in tables. A snapshot does not say which accelerator it is of.
-fn type_of(device: Option<i64>) -> &'static str {
+pub(crate) fn type_of(device: Option<i64>) -> &'static str {
     if device.is_some() { "cuda" } else { "cpu" }
 }
 
@@ -54,13 +54,18 @@ pub fn devices<'a>(
     only: Option<&str>,
     health: &mut Health,
 ) -> Vec<DeviceMemory<'a>> {
+    device_numbers(snapshot, only).map(|d| device(snapshot, d, until, health)).collect()
+}
+
+/// The numbers of these devices; none is the host's.
+pub(crate) fn device_numbers(snapshot: &Snapshot, only: Option<&str>) -> impl Iterator<Item = Option<i64>> {
     let of_segments = snapshot.segments.iter().map(|s| s.device);
     let of_histories = snapshot.histories.iter().filter(|h| !h.is_host).map(|h| h.device);
     let numbers: BTreeSet<i64> = of_segments.chain(of_histories).collect();
     let has_host = !snapshot.host_segments.is_empty() || snapshot.histories.iter().any(|h| h.is_host);
     let all = numbers.into_iter().map(Some).chain(has_host.then_some(None));
-    let is_asked = |d: &Option<i64>| only.is_none_or(|text| is_of_device(type_of(*d), *d, text));
-    all.filter(is_asked).map(|d| device(snapshot, d, until, health)).collect()
+    let is_asked = move |d: &Option<i64>| only.is_none_or(|text| is_of_device(type_of(*d), *d, text));
+    all.filter(move |d| is_asked(d))
 }
 
 fn device<'a>(snapshot: &'a Snapshot, device: Option<i64>, until: Until, health: &mut Health) -> DeviceMemory<'a> {

@@ -33,7 +33,7 @@ pub use choice::SnapshotChoice;
 use crate::api::{Options, Output, Partial, RowEmitter};
 use crate::memory::flame::HeldStacks;
 use crate::memory::snapshot::content::{ContentKey, allocated, parts};
-use crate::memory::snapshot::device::devices;
+use crate::memory::snapshot::device::{device_numbers, device_words, devices};
 use crate::memory::snapshot::leak::MarkedSteps;
 use crate::memory::snapshot::rows::DeviceRows;
 use crate::memory::snapshot::site::Sites;
@@ -137,9 +137,8 @@ pub(crate) fn selects(dump: &MemoryDump, setting: &Setting, text: &str) -> Optio
         s if *s == AT => MemoryMoment::parse(text)
             .map(|moment| (moment::is_in(snapshot, moment), words(&["peak", "end", "entry:N", "ns since the epoch"]))),
         s if *s == DEVICE => {
-            let all = devices(snapshot, Default::default(), None, &mut Health::default());
-            let is_one = !devices(snapshot, Default::default(), Some(text), &mut Health::default()).is_empty();
-            Some((is_one, all.iter().map(|d| d.name()).collect()))
+            let is_one = device_numbers(snapshot, Some(text)).next().is_some();
+            Some((is_one, device_numbers(snapshot, None).map(device_words).collect()))
         }
         s if *s == STEPS_BY => {
             let mut names: Vec<&str> = snapshot.annotations.iter().map(|a| snapshot.texts.get(a.name)).collect();
