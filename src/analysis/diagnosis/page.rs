@@ -1,6 +1,7 @@
 //! The page of `hta explain`: its text, with what the causes say of themselves.
 
 use crate::diagnosis::CauseKind;
+use hta_base::wording::counts::wrapped;
 use std::sync::LazyLock;
 
 /// Widths of the columns of the tables, characters; the last but one with the gap after it.
@@ -46,19 +47,8 @@ fn rows(kind: &str, second: &[String], third: &[String]) -> String {
     out
 }
 
-/// Words in lines of at most so many characters.
+/// Lines of at most so many characters. The sign of a percentage stays beside its number.
 fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.replace(" %", "\u{a0}%").split(' ') {
-        // The sign stays beside its number.
-        let word = word.replace('\u{a0}', " ");
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(&word);
-            }
-            _ => lines.push(word),
-        }
-    }
-    lines
+    let joined = text.replace(" %", "\u{a0}%");
+    wrapped(joined.split(' ').map(|word| word.replace('\u{a0}', " ")), width)
 }

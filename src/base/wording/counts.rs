@@ -1,4 +1,4 @@
-//! Counts with their nouns, capital letters, and bars.
+//! Counts with their nouns, capital letters, lines of words, and bars.
 
 /// A count with its noun: `1 step`, `5 steps`.
 pub fn plural(n: usize, noun: &str) -> String {
@@ -14,6 +14,23 @@ pub fn counted(n: u64, noun: &str) -> String {
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
+}
+
+/// Words in lines of at most `width` characters, unless a word is longer.
+pub fn wrapped<T: AsRef<str>>(words: impl Iterator<Item = T>, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words {
+        let (word, Some(line)) = (word.as_ref(), lines.last_mut()) else { break };
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_string());
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines
 }
 
 /// Length of a full bar, characters.

@@ -2,6 +2,7 @@
 
 use crate::output::visible;
 use hta_analysis::api::{Align, View};
+use hta_base::wording::counts::wrapped;
 use hta_base::wording::names::{clip, marked};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,20 +100,7 @@ fn alike<'a>(rows: &'a [Vec<Cow<str>>], column: usize, width: usize) -> BTreeSet
 
 /// Breaks text at blanks into lines of at most `width` characters, unless a word is longer.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let Some(line) = lines.last_mut() else { break };
-        let word = visible::line(word);
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_string());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(&word);
-        }
-    }
-    lines
+    wrapped(text.split_whitespace().map(visible::line), width)
 }
 
 #[cfg(test)]
