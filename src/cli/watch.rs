@@ -1,4 +1,5 @@
-//! A limit on the memory and the time of work that cannot say in advance what it needs: a statement of SQL. A thread looks at the process and ends it with a message and exit code 2.
+//! A limit on the memory and the time of work that cannot say in advance what it needs: a statement of SQL. A thread
+//! looks at the process and ends it with a message and exit code 2.
 //!
 //! What the program reads is asked for before it is taken (`read::room`); this is for what comes after.
 //!

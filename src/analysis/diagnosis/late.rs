@@ -10,7 +10,7 @@ use crate::stragglers::{
     Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, reasons, when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
-use hta_base::wording::counts::plural;
+use hta_base::wording::counts::{capital, plural};
 use hta_base::wording::ranks::ranks_named;
 use std::collections::BTreeMap;
 
@@ -161,9 +161,4 @@ fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<DelayCause> {
 fn host_kinds(main: Option<DelayCause>) -> Vec<CauseKind> {
     let Some(DelayCause::Host(what) | DelayCause::MoreHost(what)) = main else { return Vec::new() };
     CauseKind::all_lost().filter(|(_, rule)| rule.late_by.contains(&what)).map(|(kind, _)| kind).collect()
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
 }

@@ -213,7 +213,7 @@ fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'
     let mut table = LaunchStats::default();
     for (window, group) in rows {
         let Some(w) = scopes.windows().get(window) else { continue };
-        push_stats(&mut table, trace.rank, w, w.is_partial, &group);
+        push_stats(&mut table, trace.rank, w, &group);
     }
     table.finish()
 }
@@ -226,7 +226,7 @@ struct ApiCalls<'a> {
     limits: OutlierLimits,
 }
 
-fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option<bool>, group: &ApiCalls) {
+fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, group: &ApiCalls) {
     let ApiCalls { api, calls, cpu, limits } = group;
     // Calls queued behind unrecorded work do not measure launching.
     let clean = || calls.iter().filter(|c| !c.behind_unrecorded);
@@ -242,7 +242,7 @@ fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, is_partial: Option
         scope: w.scope.name(),
         step: w.step,
         step_label: w.label,
-        is_partial,
+        is_partial: w.is_partial,
         ts_ns: w.start(),
         dur_ns: w.len(),
         api,

@@ -60,7 +60,7 @@ pub async fn tables(call: &ToolCall<'_>, of: TablesOf) -> Result<Told<TableList>
     let place = folder.clone();
     let read = apart(move || {
         let found = Results::open(&place)?;
-        let with_schema = |name: String| Ok(results::schema(&found, &name).map(|(s, row_count)| (name, s, row_count))?);
+        let with_schema = |name: String| results::schema(&found, &name).map(|(s, row_count)| (name, s, row_count));
         found.names()?.into_iter().map(with_schema).collect::<Result<Vec<_>, QueryError>>()
     });
     let mut items = Vec::new();
