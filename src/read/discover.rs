@@ -148,12 +148,16 @@ fn in_store(url: &Location) -> Result<Vec<Input>, Fault> {
     if names.is_empty() && !url.is_folder().map_err(of_store)? {
         return nothing("no object or folder of this name");
     }
-    let endings = ENDINGS.iter().chain(&DUMP_ENDINGS);
-    let is_read = |name: &&String| endings.clone().any(|e| name.to_lowercase().ends_with(e));
     let folder = text.trim_end_matches('/');
-    let found = names.iter().filter(is_read).map(|name| url.beside(format!("{folder}/{name}")));
+    let found = names.iter().filter(|name| has_known_ending(name)).map(|name| url.beside(format!("{folder}/{name}")));
     // Whatever these are, it is told that they cannot be read.
     Ok(found.chain(url.unreadable()).map(Input::found).collect())
+}
+
+/// Whether a name ends as those of traces and of memory snapshots do.
+pub fn has_known_ending(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ENDINGS.iter().chain(&DUMP_ENDINGS).any(|ending| name.ends_with(ending))
 }
 
 /// The fault of a store inside an error of reading.

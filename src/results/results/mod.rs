@@ -19,6 +19,7 @@ use arrow_schema::SchemaRef;
 use hta_analysis::inventory::HealthTable;
 use hta_base::health::Severity;
 use hta_base::table::schema::{Batch, TableSpec, Text};
+use hta_read::discover::has_known_ending;
 use hta_read::files::Location;
 use parquet_file::{batches, footer};
 use std::collections::BTreeMap;
@@ -30,9 +31,6 @@ pub const EVENTS: &str = "events";
 
 /// The file that is written last.
 const PROOF: &str = "summary.json";
-
-/// Endings of the names of traces.
-const TRACE_ENDINGS: [&str; 5] = ["json", "gz", "zst", "tmp", "sqlite"];
 
 columns! {
     Defect of HealthTable { severity: Text }
@@ -71,8 +69,8 @@ impl Results {
     pub fn found(place: &Location) -> Option<Self> {
         // A store is not asked for a folder where the name is that of a file, and a server of files lists
         // none.
-        let is_file_name = place.extension().is_some_and(|ending| TRACE_ENDINGS.iter().any(|known| ending == *known));
-        let is_asked = !place.is_remote() || !is_file_name && !place.to_string_lossy().starts_with("http");
+        let name = place.to_string_lossy();
+        let is_asked = !place.is_remote() || !has_known_ending(&name) && !name.starts_with("http");
         let is_complete = || Self::is_one(place).unwrap_or(false) && place.join(PROOF).is_file().unwrap_or(false);
         (is_asked && is_complete()).then(|| Self::new(place))
     }
