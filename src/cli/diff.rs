@@ -86,15 +86,9 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     let declared: Vec<_> = analyses.iter().take(1).flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&declared)?;
     let thresholds = thresholds(&args.fail_if, tool)?;
-    for side in &sides {
-        if let DiffSide::Results(results) = side {
-            let by = options.settings.text(&BY).is_some_and(|by| KEYS_OF_TRACES.contains(&by)).then_some("by");
-            refuse_for_results(matches, by.as_slice(), results.folder())?;
-        }
-    }
-    let read = |name, side| ReadSide::read(args, name, side, &analyses, &options);
-    let [base, test] = sides;
-    let (base, test) = (read("base", base)?, read("test", test)?);
+    let by = options.settings.text(&BY).is_some_and(|by| KEYS_OF_TRACES.contains(&by)).then_some("by");
+    refuse_of_traces(&sides, matches, by.as_slice())?;
+    let [base, test] = ReadSide::both(args, sides, &analyses, &options)?;
     let has_loss = base.has_loss || test.has_loss;
     let strict = args.common.strict;
     let withheld = || [&base, &test].into_iter().filter_map(|side| side.outcome.as_ref());
@@ -115,9 +109,7 @@ pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     };
     write(args, table, &output)?;
     if args.output.is_text() {
-        for line in [&base, &test].into_iter().filter_map(|side| side.outcome.as_ref()).flat_map(text::loss_lines) {
-            note(&line);
-        }
+        tell_losses([&base, &test]);
     }
     Ok(judge(&verdicts, has_loss))
 }
@@ -136,16 +128,8 @@ fn dumps(args: &DiffArgs, sides: [DiffSide; 2], matches: &ArgMatches, stores: &S
     let memory: Vec<&'static dyn Analysis> = registry::find("memory").into_iter().collect();
     let mut options = args.common.options(stores)?;
     options.wanted = Wanted::Only(MemoryDevices::SPEC.name);
-    for side in &sides {
-        if let DiffSide::Results(results) = side {
-            refuse_for_results(matches, &[], results.folder())?;
-        }
-    }
-    let [base, test] = sides;
-    let (base, test) = (
-        ReadSide::read(args, "base", base, &memory, &options)?,
-        ReadSide::read(args, "test", test, &memory, &options)?,
-    );
+    refuse_of_traces(&sides, matches, &[])?;
+    let [base, test] = ReadSide::both(args, sides, &memory, &options)?;
     let has_loss = base.has_loss || test.has_loss;
     if args.common.strict.refuses_loss(has_loss) {
         return Ok(Exit::Nothing);
@@ -160,10 +144,22 @@ fn dumps(args: &DiffArgs, sides: [DiffSide; 2], matches: &ArgMatches, stores: &S
         return Err(not_compared(base.results.folder(), reason).into());
     }
     write(args, table, &memory_diff(&before, &after, args.common.top))?;
-    for line in [&base, &test].into_iter().filter_map(|side| side.outcome.as_ref()).flat_map(text::loss_lines) {
-        note(&line);
-    }
+    tell_losses([&base, &test]);
     Ok(Exit::of_loss(has_loss))
+}
+
+/// Refuses options that only traces take, if a side is results.
+fn refuse_of_traces(sides: &[DiffSide], matches: &ArgMatches, own: &[&str]) -> Result<(), ResultsError> {
+    sides.iter().try_for_each(|side| match side {
+        DiffSide::Results(results) => refuse_for_results(matches, own, results.folder()),
+        DiffSide::Traces(..) => Ok(()),
+    })
+}
+
+/// Prints what was lost in the traces of the sides.
+fn tell_losses(sides: [&ReadSide; 2]) {
+    let lines = sides.into_iter().filter_map(|side| side.outcome.as_ref()).flat_map(text::loss_lines);
+    lines.for_each(|line| note(&line));
 }
 
 /// A crossed threshold takes precedence over a loss in the input, because it is what the user asked for.
@@ -231,6 +227,17 @@ struct ReadSide {
 }
 
 impl ReadSide {
+    /// Base and test.
+    fn both(
+        args: &DiffArgs,
+        [base, test]: [DiffSide; 2],
+        analyses: &[&'static dyn Analysis],
+        options: &Options,
+    ) -> anyhow::Result<[Self; 2]> {
+        let read = |name, side| Self::read(args, name, side, analyses, options);
+        Ok([read("base", base)?, read("test", test)?])
+    }
+
     fn read(
         args: &DiffArgs,
         name: &str,
