@@ -18,6 +18,13 @@ use crate::facts::calls::forest::NOWHERE;
 use hashbrown::HashMap;
 use std::hash::Hash;
 
+/// Owner of GPU work without a launch record.
+pub const UNLINKED: &str = "[unlinked]";
+/// Owner of what no operator did.
+pub const NO_OPERATOR: &str = "[no operator]";
+/// Owner of what is in no module.
+pub const NO_MODULE: &str = "[no module]";
+
 /// Number of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId(u32);

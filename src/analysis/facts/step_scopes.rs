@@ -20,13 +20,21 @@ pub struct StepScopes<'a> {
 
 impl<'a> StepScopes<'a> {
     /// The windows with the selected steps; without `outside` unless all are selected.
-    pub fn new(trace: &'a RankTrace, options: &ModelOptions) -> Self {
+    pub(crate) fn new(trace: &'a RankTrace, options: &ModelOptions) -> Self {
         Self::with(trace, |s| options.selects(s))
     }
 
     /// The windows with all steps, whichever are selected.
     pub(crate) fn every(trace: &'a RankTrace) -> Self {
         Self::with(trace, |_| true)
+    }
+
+    /// The capture, and the selected steps that are marked in the trace; what lies outside them has no window.
+    pub fn of_marked_steps(trace: &'a RankTrace, options: &ModelOptions) -> Self {
+        let mut scopes = Self::new(trace, options).if_by_step(trace.steps.rule != StepRule::Capture);
+        scopes.outside = None;
+        scopes.windows.retain(|w| w.scope != Scope::Outside);
+        scopes
     }
 
     fn with(trace: &'a RankTrace, chosen: impl Fn(&Step) -> bool) -> Self {
@@ -43,7 +51,7 @@ impl<'a> StepScopes<'a> {
     }
 
     /// The same, or the capture alone if nothing is asked by step.
-    pub fn if_by_step(mut self, by_step: bool) -> Self {
+    pub(crate) fn if_by_step(mut self, by_step: bool) -> Self {
         if !by_step {
             self.windows.truncate(1);
             self.of_step.clear();
@@ -57,13 +65,14 @@ impl<'a> StepScopes<'a> {
         &self.windows
     }
 
-    /// The step of a window.
-    pub(crate) fn step(&self, window: &Window) -> Option<&'a Step> {
-        window.step.and_then(|i| self.trace.steps.steps.get(i as usize))
+    /// Whether a window is asked for: it is no step, or a selected one.
+    pub(crate) fn is_asked(&self, window: &Window, options: &ModelOptions) -> bool {
+        let step = window.step.and_then(|i| self.trace.steps.steps.get(i as usize));
+        step.is_none_or(|step| options.selects(step))
     }
 
     /// The step of a host event that starts at `t`.
-    pub fn step_at(&self, t: Ns) -> Option<u32> {
+    pub(crate) fn step_at(&self, t: Ns) -> Option<u32> {
         match self.trace.steps.rule {
             // The single step covers everything, including the last instant.
             StepRule::Capture => self.trace.steps.steps.first().map(|s| s.index),

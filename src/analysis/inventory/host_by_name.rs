@@ -11,7 +11,6 @@ use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
 use hta_trace::strings::StrId;
-use hta_trace::window::Scope;
 use std::collections::BTreeSet;
 
 table! {
@@ -44,7 +43,7 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
     let has_steps = trace.steps.rule != StepRule::Capture;
     // A step's own annotation is left out: it is the step itself, and its name contains a number.
     let marks: BTreeSet<StrId> = trace.steps.steps.iter().filter(|_| has_steps).map(|s| s.name).collect();
-    let scopes = StepScopes::new(trace, &options.model).if_by_step(has_steps);
+    let scopes = StepScopes::of_marked_steps(trace, &options.model);
     let mut sums: ByOwner<(Class, StrId), EventSums> = ByOwner::default();
     for (row, class) in trace.classes.iter().enumerate().filter(|(_, k)| k.is_host()) {
         let name = c.name(row);
@@ -67,9 +66,6 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
     let mut table = HostByName::default();
     for ((class, name), window, sum) in order {
         let w = &scopes.windows()[window];
-        if w.scope == Scope::Outside {
-            continue;
-        }
         table.push(HostByNameRow {
             rank: trace.rank,
             scope: w.scope.name(),

@@ -1,6 +1,7 @@
 //! Kernels by name: durations, how they occupy the device, and the work that they do.
 
 use crate::api::Options;
+use crate::facts::by_owner::UNLINKED;
 use crate::facts::collectives::activity_kind;
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
@@ -11,7 +12,6 @@ use crate::facts::operator_work::OperatorWorks;
 use crate::facts::step_scopes::StepScopes;
 use crate::kernels::callers::Callers;
 use crate::kernels::{BY, by_key, scope_name, sums};
-use crate::ops::keys::UNLINKED;
 use crate::summary::Summary;
 use hashbrown::HashMap;
 use hta_base::table;

@@ -128,8 +128,7 @@ fn by_key<K: Copy + Eq + Hash>(
     for &i in &work.activities {
         groups.charge(scopes.of(trace.activities[i as usize].step()), key(i), |of| of.push(i));
     }
-    let step = |window: usize| scopes.windows().get(window).and_then(|w| scopes.step(w));
-    groups.into_rows().filter(|(window, ..)| step(*window).is_none_or(|s| options.model.selects(s))).collect()
+    groups.into_rows().filter(|(window, ..)| scopes.is_asked(&scopes.windows()[*window], &options.model)).collect()
 }
 
 /// The name of a window: of the first that of the span of the device.

@@ -1,5 +1,6 @@
 //! What a row of the table stands for: a line or function, a function, a file, or a module.
 
+use crate::facts::by_owner;
 use crate::facts::lines::{Charge, FrameKind, LineId, LineLevel, Lines, NO_PYTHON, NO_USER_CODE, Site};
 use crate::facts::modules::Modules;
 use hashbrown::HashMap;
@@ -35,9 +36,6 @@ pub struct LineGroup(u32);
 pub(crate) const UNLINKED: LineGroup = LineGroup(u32::MAX);
 const NO_FRAME: LineGroup = LineGroup(0);
 const NO_OWNER: LineGroup = LineGroup(1);
-
-/// Name of the row for what is in no module.
-pub(crate) const NO_MODULE: &str = "[no module]";
 
 /// The key cells of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,9 +131,9 @@ impl<'a> Grouping<'a> {
         let named = |text: &str| GroupCells { file: Some(text.to_string()), ..none.clone() };
         let index = group.0.wrapping_sub(NO_OWNER.0 + 1) as usize;
         match (group, self.by) {
-            (UNLINKED, _) => named("[unlinked]"),
+            (UNLINKED, _) => named(by_owner::UNLINKED),
             (NO_FRAME, _) => named(&self.lines.site(NO_PYTHON).file),
-            (NO_OWNER, LineBy::Module) => named(NO_MODULE),
+            (NO_OWNER, LineBy::Module) => named(by_owner::NO_MODULE),
             (NO_OWNER, _) => named(&self.lines.site(NO_USER_CODE).file),
             (_, LineBy::File) => {
                 GroupCells { level: "file", ..named(self.files.get(index).copied().unwrap_or_default()) }

@@ -6,10 +6,10 @@
 //!
 //! With `--by module` a stack is the path of modules instead.
 
+use crate::facts::by_owner::{NO_MODULE, UNLINKED};
 use crate::facts::calls::CallForest;
 use crate::facts::lines::{Charging, Lines};
 use crate::facts::modules::Modules;
-use crate::lines::grouping::NO_MODULE;
 use crate::stacks::{StackFold, StackName, Weight, thread_name};
 use hta_base::table::schema::Batch;
 use hta_base::units::Ns;
@@ -29,7 +29,7 @@ pub(crate) fn fold(calls: &CallForest, lines: &Lines, modules: Option<&Modules>,
         StackName::NoModule => NO_MODULE.to_string(),
         StackName::Kernel(id) => trace.text(id).to_string(),
         StackName::Backward => "[backward]".to_string(),
-        StackName::Unlinked => "[unlinked]".to_string(),
+        StackName::Unlinked => UNLINKED.to_string(),
         _ => String::new(),
     })
 }

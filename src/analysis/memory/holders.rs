@@ -10,6 +10,7 @@
 //!
 //! What was allocated before the recording is known only as a sum: the level minus what is alive.
 
+use crate::facts::by_owner::{NO_MODULE, NO_OPERATOR};
 use crate::facts::lines::LineId;
 use crate::facts::memory_places::{MemoryPhase, MemoryPlace, MemoryPlaces, ShownOperator};
 use crate::memory::device::RecordedDevice;
@@ -21,10 +22,6 @@ use std::collections::BTreeMap;
 
 /// Holder of what was allocated before the recording.
 pub(crate) const BEFORE: &str = "[before window]";
-/// Holder of what no operator allocated.
-pub(crate) const NO_OPERATOR: &str = "[no operator]";
-/// Holder of what was allocated outside any module.
-const NO_MODULE: &str = "[no module]";
 
 /// One holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,10 +3,10 @@
 //! A record counts once for each name around it, so an operator inside another one of its name adds nothing to the
 //! totals of the name.
 
+use crate::facts::by_owner::NO_OPERATOR;
 use crate::facts::memory_places::MemoryPlaces;
 use crate::memory::TRACE;
 use crate::memory::device::RecordedDevice;
-use crate::memory::holders::NO_OPERATOR;
 use crate::memory::tables::{MemoryOperatorRow, MemoryOperators};
 use hashbrown::HashMap;
 use hta_trace::category::Class;

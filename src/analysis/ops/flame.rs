@@ -16,9 +16,9 @@
 //! times to all GPU work. Small nodes are summed below their parent, so the table has a bounded number of
 //! rows per rank.
 
+use crate::facts::by_owner::UNLINKED;
 use crate::facts::calls::CallForest;
 use crate::facts::lines::{Charging, LineLevel, Lines};
-use crate::ops::keys::UNLINKED;
 use crate::stacks::{FlameNode, StackFold, StackName, keep_largest};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};

@@ -15,10 +15,10 @@
 //! A partial is a tree of names for each thread, bounded by the number of distinct stacks of a rank; it is
 //! converted to text at the end ([`crate::stacks`]).
 
+use crate::facts::by_owner::{NO_OPERATOR, UNLINKED};
 use crate::facts::calls::CallForest;
 use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::modules::around;
-use crate::ops::keys::{NO_OPERATOR, UNLINKED};
 use crate::stacks::{StackFold, StackName, Weight, thread_name};
 use hta_base::table::schema::Batch;
 use hta_trace::category::Class;

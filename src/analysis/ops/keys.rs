@@ -1,5 +1,6 @@
 //! What divides the rows of the table of operators besides their names (`--by`).
 
+use crate::facts::by_owner::{NO_OPERATOR, UNLINKED};
 use crate::facts::calls::CallForest;
 use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::GraphNodes;
@@ -11,11 +12,6 @@ use hta_trace::graph_capture::CapturedOperator;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::sync::Arc;
-
-/// Name for API calls outside any operator.
-pub(crate) const NO_OPERATOR: &str = "[no operator]";
-/// Name for GPU work without a launch record.
-pub(crate) const UNLINKED: &str = "[unlinked]";
 
 /// Python frames of a row with `--by stack`.
 const FRAMES: usize = 5;

@@ -89,7 +89,7 @@ pub(crate) fn table(calls: &CallForest, keys: &Keys, texts: &KeyTexts, options: 
     let mut table = Operators::default();
     for (window, who, cells, s) in &rows {
         let w = &scopes.windows()[*window];
-        if scopes.step(w).is_none_or(|step| options.model.selects(step)) {
+        if scopes.is_asked(w, &options.model) {
             push(&mut table, trace.rank, (w, all[*window]), (who, cells, s), &measure);
         }
     }

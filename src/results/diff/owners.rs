@@ -4,7 +4,7 @@
 use crate::diff::BY;
 use hashbrown::HashMap;
 use hta_analysis::api::Options;
-use hta_analysis::facts::by_owner::ByOwner;
+use hta_analysis::facts::by_owner::{ByOwner, NO_MODULE, NO_OPERATOR, UNLINKED};
 use hta_analysis::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use hta_analysis::facts::modules::modules_by_row;
 use hta_analysis::facts::step_scopes::StepScopes;
@@ -12,10 +12,8 @@ use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::Ns;
 use hta_trace::rank_trace::RankTrace;
-use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::timeline::WorkClass;
-use hta_trace::window::Scope;
 use std::sync::Arc;
 
 table! {
@@ -32,19 +30,13 @@ table! {
     }
 }
 
-/// Owner of activities whose launch was not recorded.
-const UNLINKED: &str = "[unlinked]";
-const NO_OPERATOR: &str = "[no operator]";
-const NO_MODULE: &str = "[no module]";
-
 /// The keys of `--by` that need the traces.
 pub const KEYS_OF_TRACES: [&str; 3] = ["op", "op,shape", "module"];
 
 /// The table of a rank; `None` if what was asked for is in the results.
 pub(crate) fn map(trace: &RankTrace, options: &Options) -> Option<Batch> {
     let by = options.settings.text(&BY).filter(|by| KEYS_OF_TRACES.contains(by))?;
-    let has_steps = trace.steps.rule != StepRule::Capture;
-    let scopes = StepScopes::new(trace, &options.model).if_by_step(has_steps);
+    let scopes = StepScopes::of_marked_steps(trace, &options.model);
     let mut owners = Owners::new(trace, by);
     let mut sums: ByOwner<(WorkClass, StrId, StrId), (u64, Ns)> = ByOwner::default();
     for (i, a) in (0..).zip(&trace.activities) {
@@ -52,10 +44,10 @@ pub(crate) fn map(trace: &RankTrace, options: &Options) -> Option<Batch> {
         sums.charge(scopes.of(a.step()), (a.work, a.name, owner), |sum| *sum = (sum.0 + 1, sum.1 + a.span.len()));
     }
     let text = |(window, (work, name, owner), sum): (usize, (WorkClass, StrId, StrId), (u64, Ns))| {
-        let w = scopes.windows().get(window).filter(|w| w.scope != Scope::Outside)?;
-        Some(((work.name(), trace.text(name), owners.texts.get(owner), w.step), sum))
+        let step = scopes.windows()[window].step;
+        ((work.name(), trace.text(name), owners.texts.get(owner), step), sum)
     };
-    let mut rows: Vec<_> = sums.into_rows().filter_map(text).collect();
+    let mut rows: Vec<_> = sums.into_rows().map(text).collect();
     rows.sort_unstable_by_key(|(key, _)| *key);
     let mut table = GpuByOwner::default();
     let has_modules = !owners.paths.is_empty();
