@@ -162,6 +162,7 @@ fn a_small_results_folder_that_unpacks_without_end_is_refused_within_the_limit()
         let dir = tempfile::tempdir().unwrap();
         let table = dir.path().join("tables/kernels.parquet");
         std::fs::create_dir(dir.path().join("tables")).unwrap();
+        std::fs::write(dir.path().join("summary.json"), r#"{"hta_version": "0.0.1"}"#).unwrap();
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_dictionary_page_size_limit(8 << 20)
