@@ -39,23 +39,23 @@ table! {
     pub struct CollectiveSummaries, CollectiveSummaryRow = "collective_summary" by "kind, size_bytes, dtype, process_group" {
         kind: Text, "", "kind; send_recv: a message from one rank to another";
         size_bytes: Option<i64>, "bytes", "size; the largest over members";
-        dtype: Option<Text>, "", "element type";
-        process_group: Text, "", "name and members of the group";
+        dtype: Option<Text>, "", "element type", "type";
+        process_group: Text, "", "name and members of the group", "group";
         member_count: u32, "ranks", "n, members of the group";
         count: u64, "", "instances";
         complete_count: u64, "", "instances that every member recorded, with possible times";
         timed_count: u64, "", "complete instances with a transfer time above 0";
         untimed_count: u64, "", "complete instances without one";
-        dur_sum_ns: i64, "ns", "length of all calls on all ranks";
+        dur_sum_ns: i64, "ns", "length of all calls on all ranks", "time";
         unmatched_sum_ns: i64, "ns", "length of the calls whose waiting is not known: unmatched, or a rank of the group is not recorded";
-        wait_sum_ns: Option<i64>, "ns", "waiting for other ranks; null if it is known of no call";
+        wait_sum_ns: Option<i64>, "ns", "waiting for other ranks; null if it is known of no call", "waiting";
         transfer_sum_ns: i64, "ns", "t, transfer time of the rank that came last, summed";
         transfer_mean_ns: Option<f64>, "ns", "mean of t";
-        transfer_p50_ns: Option<i64>, "ns", "median of t, nearest rank";
+        transfer_p50_ns: Option<i64>, "ns", "median of t, nearest rank", "transfer";
         transfer_p95_ns: Option<i64>, "ns", "95th percentile of t, nearest rank";
-        alg_bw_gb_per_s: Option<f64>, "GB/s", "sum(size) / sum(t), 1e9 bytes";
-        bus_bw_gb_per_s: Option<f64>, "GB/s", "alg_bw x f: 2(n-1)/n all-reduce; (n-1)/n all-gather, reduce-scatter, all-to-all; else 1";
-        start_skew_p50_ns: Option<i64>, "ns", "last minus first arrival, median";
+        alg_bw_gb_per_s: Option<f64>, "GB/s", "sum(size) / sum(t), 1e9 bytes", "algorithm bandwidth";
+        bus_bw_gb_per_s: Option<f64>, "GB/s", "alg_bw x f: 2(n-1)/n all-reduce; (n-1)/n all-gather, reduce-scatter, all-to-all; else 1", "bus bandwidth";
+        start_skew_p50_ns: Option<i64>, "ns", "last minus first arrival, median", "skew";
         start_skew_max_ns: Option<i64>, "ns", "the largest";
         end_skew_p50_ns: Option<i64>, "ns", "last minus first end, median";
         end_skew_max_ns: Option<i64>, "ns", "the largest";
@@ -82,8 +82,8 @@ table! {
 
 table! {
     /// Process groups of the job, and how many of their calls were matched.
-    pub struct ProcessGroups, ProcessGroupRow = "process_groups" by "rank of the first member, name" {
-        process_group: Text, "", "name and members, as in the other tables";
+    pub struct ProcessGroups, ProcessGroupRow = "process_groups" by "rank of the first member, name" key "process_group" {
+        process_group: Text, "", "name and members, as in the other tables", "group";
         name: Option<Text>, "", "name, as recorded";
         description: Option<Text>, "", "description, as recorded";
         members: Option<Text>, "", "member ranks; null: not known";

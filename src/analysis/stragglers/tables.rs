@@ -17,22 +17,22 @@ table! {
     pub struct StragglerTable, StragglerRow = "stragglers" by "hidden ones last, gain_sum_ns descending" {
         pattern: Text, "", "persistent, together, in_steps or rotating";
         ranks: Text, "", "ranks of the observation";
-        late_step_count: u32, "", "steps in which it is late";
+        late_step_count: u32, "", "steps in which it is late", "late in";
         step_count: u32, "", "steps with collectives";
         since_step: Option<Text>, "", "first of its steps, if it is late in most steps from there on";
         steps: Text, "", "its steps, with the rank for each where they change";
         gain_sum_ns: i64, "ns", "what its repair gives over all steps, by the replay of `what-if`; without a reliable one the sum of its delays";
         gain_per_step_ns: i64, "ns", "the same over all steps";
-        gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`";
+        gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`", "of the step";
         excess_sum_ns: i64, "ns", "how much longer it worked than the median of the others, over its steps";
         evidence: Text, "", "permutation, ahead_in_every_step or stands_out: why it is not chance";
         p_value: Option<f64>, "", "of the permutation test: how often chance makes some rank as late";
-        behind_ranks: Option<Text>, "", "ranks that hide it: it would be the straggler without them";
+        behind_ranks: Option<Text>, "", "ranks that hide it: it would be the straggler without them", "hidden behind";
         cause: Option<Text>, "", "largest difference from the typical rank";
-        cause_name: Option<Text>, "", "kernel, operator, Python function, ...";
+        cause_name: Option<Text>, "", "kernel, operator, Python function, ...", "name";
         cause_detail: Option<Text>, "", "launch shape, or the frame with file and line";
         cause_origin_rank: Option<u32>, "", "rank that it waited for, in another group";
-        cause_ns: Option<i64>, "ns", "that difference, over its steps";
+        cause_ns: Option<i64>, "ns", "that difference, over its steps", "costs";
     }
 }
 
@@ -67,10 +67,10 @@ table! {
         cause: Text, "", "slow_device, slow_kernel, other_kernels, copies, earlier_wait, earlier_transfer, unmatched_communication, or what the host did while the device idled";
         name: Option<Text>, "", "kernel, operator, function; null: the rest";
         detail: Option<Text>, "", "launch shape, or the frame with file and line";
-        op: Option<Text>, "", "operator that launches the kernel";
+        op: Option<Text>, "", "operator that launches the kernel", "operator";
         frame: Option<Text>, "", "Python line that launches the kernel";
         origin_rank: Option<u32>, "", "rank that it waited for, in another group";
-        delta_ns: i64, "ns", "time on this rank minus time on the typical one";
+        delta_ns: i64, "ns", "time on this rank minus time on the typical one", "adds";
         own_ns: i64, "ns", "time on this rank";
         typical_ns: i64, "ns", "time on the typical rank";
         own_count: i64, "", "starts on this rank";

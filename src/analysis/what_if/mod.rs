@@ -21,12 +21,12 @@ use std::collections::{BTreeMap, HashMap};
 
 table! {
     /// What a repair would gain. Row `all`: every local segment takes its usual time.
-    pub struct WhatIfs, WhatIfRow = "what_if" by "scope, gain_ns descending" {
-        scope: Text, "", "all, rank, ranks (late together), step or cause; with --method published also stage, dp_rank, op_type, m_s, m_w";
+    pub struct WhatIfs, WhatIfRow = "what_if" by "scope, gain_ns descending" key "scope, what" {
+        scope: Text, "", "all, rank, ranks (late together), step or cause; with --method published also stage, dp_rank, op_type, m_s, m_w", "repair of";
         what: Text, "", "what is repaired; with --method published: what keeps its own durations";
-        step_ns: Option<i64>, "ns", "mean step less the gain";
-        gain_ns: Option<i64>, "ns", "by how much the replay is shorter with the repair, mean of a step";
-        gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`";
+        step_ns: Option<i64>, "ns", "mean step less the gain", "step then";
+        gain_ns: Option<i64>, "ns", "by how much the replay is shorter with the repair, mean of a step", "gain per step";
+        gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`", "of the step";
         gain_device_only_ns: Option<i64>, "ns", "the same by a replay in which no host is ever late; null with --method published";
         share_of_slowdown_pct: Option<f64>, "%", "of the gain of repairing all, at most 100";
         slowdown: Option<f64>, "", "S: row `all` and `step`: replayed over ideal; --method published: replayed with its own durations over ideal";

@@ -13,13 +13,15 @@ macro_rules! column_name {
     };
 }
 
-/// Type, unit or meaning of a column: as declared, or predefined for a key column, which a table declares by its name
+/// Type, unit, meaning or heading of a column: as declared, or predefined for a key column, which a table declares by its name
 /// alone.
 #[macro_export]
 macro_rules! column {
     (ty $col:ident: $ty:ty $(, $unit:literal, $doc:literal)?) => { $ty };
     (unit $col:ident: $ty:ty, $unit:literal, $doc:literal) => { $unit };
     (doc $col:ident: $ty:ty, $unit:literal, $doc:literal) => { $doc };
+    (heading $col:ident: $ty:ty, $unit:literal, $doc:literal) => { "" };
+    (heading $col:ident: $ty:ty, $unit:literal, $doc:literal, $heading:literal) => { $heading };
     ($part:ident rank) => {
         $crate::column!($part rank: u32, "", "rank")
     };
@@ -51,6 +53,9 @@ macro_rules! column {
 
 /// Declares a table: its builder, its row type, its columns and its [`TableSpec`](crate::table::schema::TableSpec).
 ///
+/// Where the heading that follows from a column's name does not say enough, another one stands behind the meaning. Behind
+/// the order, `key "rank, step"` names the columns that tell rows of two runs apart, where the order does not.
+///
 /// ```ignore
 /// table! {
 ///     /// One row per step.
@@ -66,8 +71,8 @@ macro_rules! column {
 /// ```
 #[macro_export]
 macro_rules! table {
-    ($(#[doc = $doc:literal])+ $vis:vis struct $name:ident, $row:ident = $table:literal by $order:literal {
-        $($col:ident $(as $shown:literal)? $(: $ty:ty, $unit:literal, $cdoc:literal)?;)+
+    ($(#[doc = $doc:literal])+ $vis:vis struct $name:ident, $row:ident = $table:literal by $order:literal $(key $key:literal)? {
+        $($col:ident $(as $shown:literal)? $(: $ty:ty, $unit:literal, $cdoc:literal $(, $heading:literal)?)?;)+
     }) => {
         $(#[doc = $doc])+
         #[derive(Default)]
@@ -85,12 +90,14 @@ macro_rules! table {
                 name: $table,
                 doc: concat!($($doc),+),
                 order: $order,
+                key: concat!($($key)?),
                 columns: &[$($crate::table::schema::ColumnSpec {
                     name: $crate::column_name!($col $($shown)?),
                     kind: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::KIND,
                     nullable: <$crate::column!(ty $col $(: $ty, $unit, $cdoc)?) as $crate::table::schema::ColumnType>::NULLABLE,
                     unit: $crate::column!(unit $col $(: $ty, $unit, $cdoc)?),
                     doc: $crate::column!(doc $col $(: $ty, $unit, $cdoc)?),
+                    heading: $crate::column!(heading $col $(: $ty, $unit, $cdoc $(, $heading)?)?),
                 },)+],
             };
 

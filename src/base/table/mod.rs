@@ -4,5 +4,6 @@ pub mod cells;
 pub mod checked;
 pub mod column;
 pub mod declare;
+pub mod format;
 pub mod schema;
 pub mod typed;

@@ -20,6 +20,8 @@ pub struct ColumnSpec {
     /// Unit, or `""`.
     pub unit: &'static str,
     pub doc: &'static str,
+    /// Heading, or `""` for that of its name ([`ColumnSpec::title`]).
+    pub heading: &'static str,
 }
 
 impl ColumnSpec {
@@ -43,10 +45,22 @@ pub struct TableSpec {
     pub doc: &'static str,
     /// Key that rows are sorted by.
     pub order: &'static str,
+    /// Columns that tell its rows apart in every run, by which two runs stand beside each other; or `""`.
+    pub key: &'static str,
     pub columns: &'static [ColumnSpec],
 }
 
 impl TableSpec {
+    pub fn column_spec(&self, name: &str) -> Option<&'static ColumnSpec> {
+        self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// Names of the columns that tell its rows apart: the declared ones, or those that it is sorted by.
+    pub fn key(&self) -> impl Iterator<Item = &'static str> {
+        let names = if self.key.is_empty() { self.order } else { self.key };
+        names.split(", ").filter(|name| self.column_spec(name).is_some())
+    }
+
     /// The Arrow schema. It is created once and shared, because a job has many batches of each table.
     pub fn schema(&self) -> SchemaRef {
         type Made = Mutex<HashMap<(&'static str, usize), SchemaRef>>;

@@ -3,11 +3,12 @@
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
 use crate::mcp::source::apart;
 use crate::mcp::tools::{CURSOR, SOURCE, ToolCall, listed, max_bytes};
+use hta_base::table::format::unit;
 use hta_results::output::visible;
 use hta_results::results::Results;
 use hta_results::sql::catalog;
 use hta_results::sql::catalog::QUERIES;
-use hta_results::sql::{QueryError, answer::unit, results};
+use hta_results::sql::{QueryError, results};
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

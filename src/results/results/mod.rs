@@ -18,6 +18,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use hta_analysis::inventory::HealthTable;
 use hta_base::health::Severity;
+use hta_base::table::column::Column;
 use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_read::discover::has_known_ending;
 use hta_read::files::Location;
@@ -176,15 +177,24 @@ impl Results {
     /// When the file is not a Parquet table, or lacks a column.
     pub(crate) fn read<P: Picked>(&self, mut each: impl FnMut(P::Row<'_>)) -> Result<bool, ResultsError> {
         let path = self.table(P::TABLE);
-        let mut give = |batch: &RecordBatch| {
+        self.give(P::TABLE, P::COLUMNS, |batch| {
             P::give(batch, &mut each).map_err(|name| {
                 let found = batch.column_by_name(name).map_or("none".to_string(), |c| c.data_type().to_string());
                 ResultsError::column(&path, name, found)
             })
-        };
-        match self.memory.get(P::TABLE) {
+        })
+    }
+
+    /// Passes a table with some of its columns in batches, from memory or from its file.
+    fn give(
+        &self,
+        table: &str,
+        columns: &[&'static str],
+        mut give: impl FnMut(&RecordBatch) -> Result<(), ResultsError>,
+    ) -> Result<bool, ResultsError> {
+        match self.memory.get(table) {
             Some(kept) => kept.iter().try_for_each(|batch| give(&batch.rows)).map(|()| true),
-            None if self.has_files => batches(&path, P::COLUMNS, give),
+            None if self.has_files => batches(&self.table(table), columns, give),
             None => Ok(false),
         }
     }
@@ -198,6 +208,32 @@ impl Results {
         let lost = [Severity::Loss, Severity::Fatal].map(Severity::name);
         self.read::<Defect>(|defect| has_loss |= lost.contains(&defect.severity))?;
         Ok(has_loss)
+    }
+
+    /// Passes all rows of a table in order to `each`, with columns by their names. Returns `false` if there is no such
+    /// table.
+    ///
+    /// # Errors
+    /// When the file is not a Parquet table, or lacks a column.
+    pub(crate) fn read_columns(
+        &self,
+        spec: &'static TableSpec,
+        names: &[&'static str],
+        mut each: impl FnMut(&[Column<'_>], usize),
+    ) -> Result<bool, ResultsError> {
+        let (path, schema) = (self.table(spec.name), spec.schema());
+        self.give(spec.name, names, |batch| {
+            let mut columns = Vec::with_capacity(names.len());
+            for name in names {
+                let array = batch.column_by_name(name);
+                let found = array.map_or("none".to_string(), |a| a.data_type().to_string());
+                let declared = schema.field_with_name(name).ok();
+                let fits = array.filter(|a| declared.is_some_and(|f| f.data_type() == a.data_type()));
+                columns.push(fits.and_then(Column::new).ok_or_else(|| ResultsError::column(&path, name, found))?);
+            }
+            (0..batch.num_rows()).for_each(|row| each(&columns, row));
+            Ok(())
+        })
     }
 
     /// A whole table with all of its columns. `None` if there is no such table.

@@ -1,7 +1,7 @@
 //! The answer of a statement: rows of numbers, texts and booleans, and their output formats.
 //!
 //! CSV, JSON and Parquet hold the values as they are. In text, the suffix of a column's name decides how its numbers
-//! are shown: `_ns`, `_bytes`, `_pct`, `_gb_per_s`, `_ratio`. Points in time (`ts_ns`) remain numbers.
+//! are shown ([`CellType`]). Points in time (`ts_ns`) remain numbers.
 
 use crate::output::columns::{fits, grid};
 use crate::output::json::{CsvStyle, cell, csv_of};
@@ -12,7 +12,8 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, UInt64Array};
 use arrow_schema::{DataType as Kind, Field, Schema};
 use hta_analysis::api::Align;
-use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct};
+use hta_base::table::format::{CellType, heading, unit};
+use hta_base::units::fmt_count;
 use polars::prelude::{Column, DataFrame, DataType, PolarsError};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -98,7 +99,7 @@ impl QueryAnswer {
     pub fn text(&self, top: usize, notes: &[String], width: usize) -> String {
         let shown = self.len().min(top);
         let names = self.names();
-        let heads: Vec<String> = names.iter().map(|n| head(n)).collect();
+        let heads: Vec<String> = names.iter().map(|n| heading(n)).collect();
         let align = |n: &&str| if self.is_number(n) { Align::Right } else { Align::Left };
         let columns: Vec<(&str, Align)> = heads.iter().map(String::as_str).zip(names.iter().map(align)).collect();
         let set = |row: usize| {
@@ -190,49 +191,6 @@ fn ints(column: &Column) -> Result<ArrayRef, PolarsError> {
     Ok(Arc::new(column.i64()?.iter().collect::<Int64Array>()))
 }
 
-/// Unit of a column, derived from its name.
-pub fn unit(name: &str) -> Option<&'static str> {
-    let ends = |end: &str| name.ends_with(end);
-    match name {
-        _ if ends("_ns") => Some("ns"),
-        _ if ends("_bytes") => Some("bytes"),
-        _ if ends("_pct") => Some("%"),
-        _ if ends("_gb_per_s") => Some("GB/s"),
-        _ if ends("tb_per_s") => Some("TB/s"),
-        _ if ends("tflops_per_s") => Some("TFLOP/s"),
-        _ => None,
-    }
-}
-
-/// Suffixes of counts, with the plural of what they count.
-const NOUNS: [(&str, &str); 9] = [
-    ("rank", "ranks"),
-    ("step", "steps"),
-    ("event", "events"),
-    ("activity", "activities"),
-    ("member", "members"),
-    ("call", "calls"),
-    ("collective", "collectives"),
-    ("file", "files"),
-    ("range", "ranges"),
-];
-
-/// Heading of a column, without the unit that its cells show.
-fn head(name: &str) -> String {
-    let stem = match unit(name) {
-        Some("ns") if !is_instant(name) => name.strip_suffix("_ns"),
-        Some("bytes") => name.strip_suffix("_bytes"),
-        _ => name.strip_suffix("_count"),
-    };
-    let many = NOUNS.iter().find(|n| stem == Some(n.0) && name.ends_with("_count")).map(|n| n.1);
-    let stem = many.or(stem).unwrap_or(name);
-    let suffixes = ["_pct", "_gb_per_s", "tb_per_s", "tflops_per_s"];
-    match suffixes.into_iter().find_map(|s| name.strip_suffix(s)) {
-        Some(stem) => format!("{} {}", stem.replace('_', " "), unit(name).unwrap_or_default()).trim_start().to_string(),
-        None => stem.replace('_', " "),
-    }
-}
-
 /// Divides a heading into two lines that are as short as possible; a single word goes to the second line.
 fn halves(head: &str) -> (&str, &str) {
     let longer = |at: usize| at.max(head.len() - at - 1);
@@ -240,37 +198,22 @@ fn halves(head: &str) -> (&str, &str) {
     cut.map_or(("", head), |at| (&head[..at], &head[at + 1..]))
 }
 
-/// Whether a column holds points in time, which must not be shown as durations.
-fn is_instant(name: &str) -> bool {
-    name == "ts_ns" || name.ends_with("_ts_ns")
-}
-
 /// Times from here on are since 1970, whatever the column's name, ns.
-const EPOCH: u64 = 1_000_000_000_000_000;
+const EPOCH: f64 = 1e15;
 
 /// Formats a cell for people.
 fn person(name: &str, value: &Value) -> String {
-    let whole = || value.as_i64().or_else(|| value.as_f64().map(|v| v.round() as i64));
-    match (value, unit(name)) {
-        (Value::Null, _) => "-".to_string(),
-        (Value::String(text), _) => text.clone(),
-        (Value::Number(n), Some("ns")) => match whole() {
-            Some(v) if !is_instant(name) && v.unsigned_abs() < EPOCH => fmt_ns(v),
+    let cells = |kind: &str| CellType::of(name, unit(name).unwrap_or_default(), kind);
+    match value {
+        Value::Null => "-".to_string(),
+        Value::String(text) => text.clone(),
+        Value::Number(n) => match (n.as_i64(), n.as_f64()) {
+            (_, Some(v)) if cells("i64") == CellType::Ns && v.abs() >= EPOCH => n.to_string(),
+            (Some(v), _) => cells("i64").int(v),
+            (None, Some(v)) if n.is_f64() => cells("f64").float(v),
             _ => n.to_string(),
         },
-        (Value::Number(_), Some("bytes")) => match whole() {
-            Some(v) if v >= 0 => fmt_bytes(v.unsigned_abs()),
-            v => v.map(|v| v.to_string()).unwrap_or_default(),
-        },
-        (Value::Number(_), Some("%")) => fmt_pct(value.as_f64()),
-        (Value::Number(n), _) => match n.as_f64().filter(|_| n.is_f64()) {
-            Some(v) if v.abs() >= 100.0 => format!("{v:.0}"),
-            Some(v) if v.abs() >= 10.0 => format!("{v:.1}"),
-            Some(v) => format!("{v:.2}"),
-            None if name == "count" || name.ends_with("_count") => n.as_u64().map_or(n.to_string(), fmt_count),
-            None => n.to_string(),
-        },
-        (other, _) => other.to_string(),
+        other => other.to_string(),
     }
 }
 

@@ -10,52 +10,22 @@
 //! equal. A key that several rows have names none of them.
 
 use crate::output::html::grid::{Cell, Grid, Sections};
+use crate::output::html::sections::{GridEntry, compared};
 use std::collections::BTreeMap;
-
-/// Section, grid, and the columns that tell its rows apart.
-const KEYS: [(&str, &str, &[&str]); 27] = [
-    ("findings", "findings", &["id"]),
-    ("breakdown", "lanes", &["rank", "device"]),
-    ("breakdown", "steps", &["step"]),
-    ("breakdown", "cells", &["rank", "device", "step"]),
-    ("stragglers", "delays", &["ranks", "steps"]),
-    ("collectives", "sizes", &["kind", "size_bytes", "dtype", "process_group"]),
-    ("collectives", "groups", &["process_group"]),
-    ("idle", "lanes", &["rank", "device"]),
-    ("idle", "host", &["activity", "name"]),
-    ("kernels", "kernels", &["category", "class", "name"]),
-    ("kernels", "categories", &["category"]),
-    ("patterns", "sequences", &["names", "length"]),
-    ("critical-path", "classes", &["class", "window"]),
-    ("critical-path", "names", &["class", "window", "name"]),
-    ("memory", "peaks", &["rank", "device"]),
-    ("memory", "content", &["kind", "holder"]),
-    ("memory", "steps", &["step"]),
-    ("ops", "operators", &["name"]),
-    ("ops", "waits", &["kind", "name", "first_stack"]),
-    ("ops", "roofline", &["name"]),
-    ("ops", "mfu", &["rank", "device", "number"]),
-    ("ops", "python", &["name", "thread"]),
-    ("modules", "tree", &["rank", "path"]),
-    ("lines", "lines", &["name", "thread"]),
-    ("what-if", "repairs", &["scope", "what"]),
-    ("health", "problems", &["counter", "severity"]),
-    ("ranks", "ranks", &["rank"]),
-];
 
 /// Whether a section has tables that are compared.
 pub(crate) fn has_keys(section: &str) -> bool {
-    KEYS.iter().any(|(of, ..)| *of == section)
+    compared().any(|(of, _)| of.section == section)
 }
 
 /// Adds the figures of the baseline to the grids of this run. Texts of both must have the same indices.
 pub(crate) fn add(this: &mut Sections, base: &Sections) {
-    for (section, grid, key) in KEYS {
-        let of_base = base.iter().find(|(name, _)| *name == section).and_then(|(_, s)| s.grid(grid));
-        let of_this = this.iter_mut().find(|(name, _)| *name == section).and_then(|(_, s)| s.grid_mut(grid));
+    for (GridEntry { section, grid, .. }, key) in compared() {
+        let of_base = base.iter().find(|(name, _)| name == section).and_then(|(_, s)| s.grid(grid));
+        let of_this = this.iter_mut().find(|(name, _)| name == section).and_then(|(_, s)| s.grid_mut(grid));
         if let Some((this, base)) = of_this.zip(of_base) {
-            let places = places(this, base, key);
-            this.set_baseline(base, &places, key);
+            let places = places(this, base, &key);
+            this.set_baseline(base, &places, &key);
         }
     }
 }

@@ -3,40 +3,12 @@
 //!
 //! Times are integer nanoseconds, which the page formats. Points in time are relative to the first event of the set.
 
+pub(crate) use hta_base::table::format::CellType;
+use hta_base::table::schema::{ColumnSpec, TableSpec};
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+use std::borrow::Cow;
 
-/// Type of a column's cells, which determines their formatting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CellType {
-    Ns,
-    Count,
-    Bytes,
-    /// A ratio, shown in percent.
-    Ratio,
-    GbPerS,
-    /// A number without a unit of its own, with three digits.
-    Number,
-    /// A number that identifies something: a rank, a device.
-    Id,
-    Text,
-}
-
-impl CellType {
-    fn name(self) -> &'static str {
-        match self {
-            CellType::Ns => "ns",
-            CellType::Count => "count",
-            CellType::Bytes => "bytes",
-            CellType::Ratio => "ratio",
-            CellType::GbPerS => "gb_per_s",
-            CellType::Number => "number",
-            CellType::Id => "id",
-            CellType::Text => "text",
-        }
-    }
-}
-
-/// A column: name, heading, type, and meaning.
+/// A column that no table declares: name, heading, type, and meaning.
 pub(crate) type Heading = (&'static str, &'static str, CellType, &'static str);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,11 +67,34 @@ impl Serialize for Cell {
     }
 }
 
+/// A column of a grid, with its cells and the heading and meaning that its table declares.
+struct GridColumn {
+    name: &'static str,
+    title: Cow<'static, str>,
+    kind: CellType,
+    doc: &'static str,
+    cells: Vec<Cell>,
+}
+
+impl From<&Heading> for GridColumn {
+    fn from((name, title, kind, doc): &Heading) -> Self {
+        Self { name, title: Cow::Borrowed(title), kind: *kind, doc, cells: Vec::new() }
+    }
+}
+
+impl From<&ColumnSpec> for GridColumn {
+    fn from(spec: &ColumnSpec) -> Self {
+        Self { name: spec.name, title: spec.title(), kind: spec.cells(), doc: spec.doc, cells: Vec::new() }
+    }
+}
+
 /// A table of the page.
 pub(crate) struct Grid {
     /// The results table from which it is made.
     table: &'static str,
-    columns: Vec<(Heading, Vec<Cell>)>,
+    /// Its name for the reader; empty where the page does not show it as a table.
+    title: &'static str,
+    columns: Vec<GridColumn>,
     /// By column, the cells of a baseline for the same rows; empty without one.
     base: Vec<Option<Vec<Cell>>>,
     /// Whether the baseline has rows that its page does not list.
@@ -112,15 +107,32 @@ pub(crate) struct Grid {
 
 impl Grid {
     pub(crate) fn new(table: &'static str, headings: &[Heading]) -> Self {
-        let columns = headings.iter().map(|h| (*h, Vec::new())).collect();
-        Self { table, columns, base: Vec::new(), is_base_cut: false, rest: None, notes: Vec::new() }
+        Self::with_columns(table, headings.iter().map(GridColumn::from).collect())
+    }
+
+    /// A grid with columns of a table, as the table declares them.
+    pub(crate) fn of(spec: &TableSpec, names: &[&str]) -> Self {
+        Self::with_columns(
+            spec.name,
+            names.iter().filter_map(|name| spec.column_spec(name)).map(GridColumn::from).collect(),
+        )
+    }
+
+    fn with_columns(table: &'static str, columns: Vec<GridColumn>) -> Self {
+        let (base, rest, notes) = (Vec::new(), None, Vec::new());
+        Self { table, title: "", columns, base, is_base_cut: false, rest, notes }
+    }
+
+    /// Makes a column one of texts, where the page shows a name in place of the table's number.
+    pub(crate) fn set_text(&mut self, name: &str) {
+        self.columns.iter_mut().filter(|c| c.name == name).for_each(|c| c.kind = CellType::Text);
     }
 
     /// Adds a row with one cell per column.
     pub(crate) fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut cells = cells.into_iter();
-        for (_, column) in &mut self.columns {
-            column.push(cells.next().unwrap_or(Cell::Nothing));
+        for column in &mut self.columns {
+            column.cells.push(cells.next().unwrap_or(Cell::Nothing));
         }
     }
 
@@ -155,7 +167,7 @@ impl Grid {
 
     /// The cells of a column.
     pub(crate) fn cells(&self, name: &str) -> Option<&[Cell]> {
-        self.columns.iter().find(|((of, ..), _)| *of == name).map(|(_, cells)| cells.as_slice())
+        self.columns.iter().find(|c| c.name == name).map(|c| c.cells.as_slice())
     }
 
     /// Puts the figures of a baseline beside those of this grid: `places` has its row by row of this grid. Columns of the
@@ -164,9 +176,9 @@ impl Grid {
         if places.iter().all(Option::is_none) {
             return;
         }
-        let beside = |((name, _, kind, _), _): &(Heading, Vec<Cell>)| {
-            let cells =
-                base.cells(name).filter(|_| !key.contains(name) && !matches!(kind, CellType::Text | CellType::Id))?;
+        let beside = |c: &GridColumn| {
+            let is_figure = !key.contains(&c.name) && !matches!(c.kind, CellType::Text | CellType::Id);
+            let cells = base.cells(c.name).filter(|_| is_figure)?;
             let of_row = |place: &Option<usize>| place.and_then(|i| cells.get(i)).copied().unwrap_or(Cell::Nothing);
             Some(places.iter().map(of_row).collect())
         };
@@ -175,23 +187,22 @@ impl Grid {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.columns.first().map_or(0, |c| c.1.len())
+        self.columns.first().map_or(0, |c| c.cells.len())
     }
 }
 
 impl Serialize for Grid {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        struct GridColumns<'a>(&'a Heading, &'a [Cell], Option<&'a [Cell]>);
+        struct GridColumns<'a>(&'a GridColumn, Option<&'a [Cell]>);
         impl Serialize for GridColumns<'_> {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                let (name, title, kind, doc) = self.0;
                 let mut map = to.serialize_map(None)?;
-                map.serialize_entry("name", name)?;
-                map.serialize_entry("title", title)?;
-                map.serialize_entry("kind", kind.name())?;
-                map.serialize_entry("doc", doc)?;
-                map.serialize_entry("cells", self.1)?;
-                if let Some(base) = self.2 {
+                map.serialize_entry("name", self.0.name)?;
+                map.serialize_entry("title", &self.0.title)?;
+                map.serialize_entry("kind", self.0.kind.name())?;
+                map.serialize_entry("doc", self.0.doc)?;
+                map.serialize_entry("cells", &self.0.cells)?;
+                if let Some(base) = self.1 {
                     map.serialize_entry("base", base)?;
                 }
                 map.end()
@@ -199,9 +210,10 @@ impl Serialize for Grid {
         }
         let base = |i: usize| self.base.get(i).and_then(Option::as_deref);
         let columns: Vec<GridColumns> =
-            self.columns.iter().enumerate().map(|(i, (h, cells))| GridColumns(h, cells, base(i))).collect();
-        let mut grid = to.serialize_struct("Grid", 6)?;
+            self.columns.iter().enumerate().map(|(i, column)| GridColumns(column, base(i))).collect();
+        let mut grid = to.serialize_struct("Grid", 7)?;
         grid.serialize_field("table", self.table)?;
+        grid.serialize_field("title", self.title)?;
         grid.serialize_field("rows", &self.len())?;
         grid.serialize_field("columns", &columns)?;
         grid.serialize_field("rest", &self.rest)?;
@@ -241,6 +253,13 @@ impl Section {
         self.grids.iter().find(|(of, _)| *of == name).map(|(_, grid)| grid)
     }
 
+    /// Names a grid for the reader.
+    pub(crate) fn name(&mut self, grid: &str, title: &'static str) {
+        if let Some(grid) = self.grid_mut(grid) {
+            grid.title = title;
+        }
+    }
+
     pub(crate) fn grid_mut(&mut self, name: &str) -> Option<&mut Grid> {
         self.grids.iter_mut().find(|(of, _)| *of == name).map(|(_, grid)| grid)
     }
@@ -249,7 +268,7 @@ impl Section {
     pub(crate) fn place_texts(&mut self, places: &[u32]) {
         for (_, grid) in &mut self.grids {
             let rest = grid.rest.iter_mut().flat_map(|(_, sums)| sums);
-            for cell in grid.columns.iter_mut().flat_map(|(_, cells)| cells).chain(rest) {
+            for cell in grid.columns.iter_mut().flat_map(|c| &mut c.cells).chain(rest) {
                 if let Cell::Text(text) = cell {
                     *text = places.get(*text as usize).copied().unwrap_or(u32::MAX);
                 }

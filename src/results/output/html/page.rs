@@ -7,8 +7,8 @@ use crate::output::html::overview::SetSummary;
 use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
 use crate::output::html::{
-    across, beside, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview, time,
-    timeline, trust,
+    across, beside, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview,
+    sections, time, timeline, trust,
 };
 use crate::results::{Results, ResultsError};
 use rayon::prelude::*;
@@ -200,7 +200,7 @@ fn gather(
         ("health", &|texts| overview::health(results, texts)),
         ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
         ("stragglers", &|texts| across::stragglers(results, count, texts)),
-        ("collectives", &|texts| across::collectives(results, count, texts)),
+        ("collectives", &|_| across::collectives(results, count)),
         ("idle", &|texts| in_lanes(idle::section, texts)),
         ("kernels", &|texts| kernels::section(results, texts)),
         ("patterns", &|texts| names::patterns(results, texts)),
@@ -210,7 +210,7 @@ fn gather(
         ("ops", &|texts| names::operators(results, texts)),
         ("modules", &|texts| modules::section(results, &ranks, texts)),
         ("lines", &|texts| lines::section(results, texts)),
-        ("what-if", &|texts| across::what_if(results, texts)),
+        ("what-if", &|_| Ok(Section::default())),
         ("iterations", &|texts| iterations::section(results, &ranks, texts)),
         ("timeline", &|texts| timeline::section(results, &ranks, room, texts)),
         // Last, so that its many names are cut before those of other sections where names take much room.
@@ -218,7 +218,8 @@ fn gather(
     ];
     let one = |(name, make): (&'static str, SectionBuilder)| {
         let mut texts = Texts::default();
-        let section = match make(&mut texts) {
+        let made = make(&mut texts).and_then(|section| sections::complete(name, section, results, &mut texts));
+        let section = match made {
             // A baseline may be older than this program: what it lacks is not compared.
             Err(e @ ResultsError::Column { .. }) if room == Room::SECOND => Section::without(e.to_string()),
             made => made?,
@@ -237,7 +238,7 @@ fn gather(
         section.place_texts(&places);
         sections.push((name, section));
     }
-    sections.push(("ranks", inventory));
+    sections.push(("ranks", sections::complete("ranks", inventory, results, &mut Texts::default())?));
     Ok(Gathered { set: ranks.set, sections })
 }
 

@@ -2,10 +2,10 @@
 
 use super::{ROOT, SAMPLES, answer};
 use hta::registry::ANALYSES;
-use hta::sql::answer::unit;
 use hta::sql::catalog::{QUERIES, find};
 use hta::sql::live;
 use hta::sql::statement::Statement;
+use hta::table::format::unit;
 use std::collections::BTreeSet;
 use std::path::Path;
 

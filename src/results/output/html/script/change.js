@@ -32,7 +32,8 @@ export function besideNumber(column, i) {
   /** @type {any} */
   const delta = changeOf(column, i);
   const relative = () => (before === 0 ? signedBy(column.kind, delta) : signedBy("ratio", delta / Math.abs(before)));
-  const told = delta === null ? "" : delta === 0 ? "same" : column.kind === "ratio" ? points(delta) : relative();
+  const whole = { ratio: 1, percent: 100 }[column.kind];
+  const told = delta === null ? "" : delta === 0 ? "same" : whole ? points(delta / whole) : relative();
   const title = exact(column.kind, before) || null;
   return make("span", { class: "was", title }, `was ${shown(column.kind, before)}`, told ? `, ${told}` : "");
 }

@@ -9,11 +9,15 @@ import { short } from "page/format.js";
  */
 /** The cells of a row by the names of their columns. @typedef {(name: string) => any} Row */
 
-/** A table of the page; `rest`: number of rows that are not listed; `isBaseCut`: the same of the baseline's. */
+/**
+ * A table of the page; `title`: its name for the reader; `rest`: number of rows that are not listed; `isBaseCut`: the
+ * same of the baseline's.
+ */
 export class Grid {
   /** @param {string} table @param {Column[]} columns @param {any} more */
-  constructor(table, columns, { rest = 0, notes = [], isBaseCut = false } = {}) {
+  constructor(table, columns, { title = "", rest = 0, notes = [], isBaseCut = false } = {}) {
     this.table = table;
+    this.title = title;
     this.columns = columns;
     this.rest = rest;
     /** @type {string[]} */
@@ -48,7 +52,8 @@ function readGrid(raw) {
   const columns = raw.columns.map((c, i) => ({
     ...c, cells: c.kind === "text" ? c.cells.map(text) : c.cells, base: c.base || null, rest: raw.rest?.[1][i],
   }));
-  return new Grid(raw.table, columns, { rest: raw.rest?.[0], notes: raw.notes, isBaseCut: raw.is_base_cut === true });
+  const { title, notes } = raw;
+  return new Grid(raw.table, columns, { title, rest: raw.rest?.[0], notes, isBaseCut: raw.is_base_cut === true });
 }
 
 class Run {

@@ -45,6 +45,7 @@ export function shown(kind, v) {
     case "ns": return ns(v);
     case "bytes": return bytes(v);
     case "ratio": return percent(v);
+    case "percent": return percent(v / 100);
     case "gb_per_s": return significant(v);
     case "number": return Math.abs(v) >= 100 ? count(v) : String(Number(v.toPrecision(3)));
     case "count": return count(v);
@@ -59,6 +60,7 @@ export function exact(kind, v) {
     case "ns": return `${count(v)} ns`;
     case "bytes": return `${count(v)} bytes`;
     case "ratio": return `${100 * v} %`;
+    case "percent": return `${v} %`;
     case "gb_per_s": return `${v} GB/s`;
     case "number": return String(v);
     default: return "";

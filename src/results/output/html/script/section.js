@@ -5,7 +5,7 @@ import { run } from "page/data.js";
 import { addSelect, byId, make, makeButton, note } from "page/dom.js";
 import { axisUnit, count, exact, ns, percent, plain } from "page/format.js";
 import { sentence } from "page/source.js";
-import { tableToggle } from "page/table.js";
+import { makeTable, tableToggle } from "page/table.js";
 import { isNarrow } from "page/theme.js";
 
 /** What is done when all sections are there. @type {(() => void)[]} */
@@ -23,17 +23,25 @@ export function frame(id) {
   const grids = run.grids(id);
   const toggles = make("div", { class: "toggles" });
   const places = make("div");
+  const titles = new Set();
   return {
     body,
     grids,
-    table(grid, title) {
+    /** A button for a table; those of the section's grids that have a title follow at its end. */
+    table(grid, title = grid?.title) {
       if (!grid || grid.rows === 0) return;
+      titles.add(title);
       const { button, open } = tableToggle(grid, title, places);
       toggles.append(button);
       // of several grids of a table the first is the finest that names ranks
       const known = tablesShown.get(grid.table);
       const hasRanks = grid.of("rank").length > 0;
       if (!known || (!known.hasRanks && hasRanks)) tablesShown.set(grid.table, { open, hasRanks });
+    },
+    /** A table that is open from the start. */
+    openTable(grid) {
+      titles.add(grid.title);
+      body.append(makeTable(grid, grid.title).element);
     },
     heading: (text) => body.append(make("h3", {}, text)),
     note: (text) => body.append(note(...sentence(text))),
@@ -46,6 +54,7 @@ export function frame(id) {
       run.sections.get(id).notes.forEach(this.note);
       // `lengths` is drawn in another section, which says what is joined in it
       for (const [name, grid] of Object.entries(grids)) if (name !== "lengths") grid.notes.forEach(this.note);
+      Object.values(grids).filter((grid) => grid.title && !titles.has(grid.title)).forEach((grid) => this.table(grid));
       if (toggles.firstChild) body.append(toggles, places);
     },
   };

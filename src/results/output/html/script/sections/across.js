@@ -3,7 +3,7 @@
 import { addChart, heatMap, marks, nameBars, rowLabel } from "page/chart.js";
 import { run } from "page/data.js";
 import { addSelect } from "page/dom.js";
-import { exact, names, ns, plain, short } from "page/format.js";
+import { exact, names, ns, plain, plural, short } from "page/format.js";
 import { chooseStep, largestFirst, stepFollowers } from "page/section.js";
 import { colour, kinds } from "page/theme.js";
 
@@ -44,14 +44,12 @@ export function stragglersSection(f) {
   }, (point) => chooseStep(axis(chosen[2], "steps")[point.x]));
   stepFollowers.push([map, (label) => { shownStep = label; map.render(); }]);
   if (lengths && !delays) lengths.notes.forEach(f.note);
-  f.table(verdicts, "ranks that make the others wait");
-  f.table(causes, "why they are late");
-  f.table(delays, "delay by rank and step");
+  [verdicts, causes, delays].forEach((grid) => f.table(grid));
   f.table(lengths, "length of the step by rank and step");
 }
 
 export function collectivesSection(f) {
-  const { sizes, groups } = f.grids;
+  const { sizes } = f.grids;
   let by = "kind";
   const colours = [["kind", "by kind"], ["process_group", "by group"], ["dtype", "by element type"]];
   addSelect(f.controls(), "Colour", colours, (v) => { by = v; scatter.render(); });
@@ -81,8 +79,8 @@ export function collectivesSection(f) {
       says: `Scatter plot of bus bandwidth against size for ${rows.length} sizes of collectives`,
     };
   });
-  f.table(sizes, "collectives by kind and size");
-  f.table(groups, "how calls were matched");
+  const left = sizes.rows - rows.length;
+  if (left) f.note(`${plural(left, "row has", "rows have")} no known size or transfer: not in the chart.`);
 }
 
 export function whatIfSection(f) {
@@ -94,5 +92,4 @@ export function whatIfSection(f) {
     series: [{ name: "gain", value: (row) => row("gain_ns"), colour: tint }], hover: ["gain_ns", "gain_pct", "step_ns"],
     label: "gain per step", says: `Bars of the ${rows.length} repairs that give most`,
   }));
-  f.table(grid, "repairs");
 }

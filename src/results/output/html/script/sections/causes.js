@@ -97,6 +97,4 @@ export function findingsSection(f) {
     f.body.append(more);
   }
   if (places) placeMap(f, places);
-  f.table(grid, "causes");
-  f.table(places, "cost of ranks by host");
 }

@@ -2,7 +2,6 @@
 
 import { make } from "page/dom.js";
 import { plural } from "page/format.js";
-import { makeTable } from "page/table.js";
 
 export function healthSection(f) {
   const { problems, refused } = f.grids;
@@ -17,11 +16,10 @@ export function healthSection(f) {
   ].filter((text) => text);
   const isLoss = lost || refused.of("severity").includes("fatal");
   f.body.append(make("p", { class: isLoss ? "severity-loss" : "note" }, told.join(" ")));
-  if (lost || repaired) f.body.append(makeTable(problems, "problems by kind").element);
-  else f.table(problems, "problems by kind");
-  if (refused.rows) f.body.append(makeTable(refused, "files that were not analysed").element);
+  if (lost || repaired) f.openTable(problems);
+  if (refused.rows) f.openTable(refused);
 }
 
 export function ranksSection(f) {
-  f.body.append(makeTable(f.grids.ranks, "ranks").element);
+  f.openTable(f.grids.ranks);
 }

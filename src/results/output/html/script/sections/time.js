@@ -64,8 +64,6 @@ export function utilizationSection(f) {
     ofStep(label);
     followers.forEach((chart) => chart.render());
   }]);
-  f.table(stretches, "utilization over time");
-  f.table(map, "utilization by rank");
 }
 
 /** Classes of the path that have one colour: name, key of the colour or number of the kind, and what is of it. */
@@ -75,7 +73,7 @@ const PATH_GROUPS = /** @type {[string, string | number, RegExp][]} */ ([
 ]);
 
 export function criticalPathSection(f) {
-  const { classes, names: tops } = f.grids;
+  const { classes } = f.grids;
   const windows = classes.distinct("window").sort(names.compare);
   let window = windows[0];
   const choose = (wanted) => { window = wanted; chart.render(); };
@@ -105,8 +103,6 @@ export function criticalPathSection(f) {
     if (select) select.value = wanted;
     choose(wanted);
   }]);
-  f.table(classes, "the path by class");
-  f.table(tops, "names with most of the path");
 }
 
 export function iterationsSection(f) {
@@ -137,5 +133,4 @@ export function iterationsSection(f) {
     },
     says: `Iterations of rank ${rank} over time by phase: ${phases.map((p) => `${rowsOf(p).length} ${p}`).join(", ")}`,
   }), (p) => chooseStep(`@${rowsOf(phases[p.curveNumber])[p.pointNumber]("step")}`));
-  f.table(grid, "iterations");
 }
