@@ -9,20 +9,20 @@
 //! Both runs are shown by the same code, so a row of one stands for the same thing in the other where their keys are
 //! equal. A key that several rows have names none of them.
 
+use crate::output::html::entries::compared;
 use crate::output::html::grid::{Cell, Grid, Sections};
-use crate::output::html::sections::{GridEntry, compared};
 use std::collections::BTreeMap;
 
 /// Whether a section has tables that are compared.
 pub(crate) fn has_keys(section: &str) -> bool {
-    compared().any(|(of, _)| of.section == section)
+    compared().any(|(of, ..)| of == section)
 }
 
 /// Adds the figures of the baseline to the grids of this run. Texts of both must have the same indices.
 pub(crate) fn add(this: &mut Sections, base: &Sections) {
-    for (GridEntry { section, grid, .. }, key) in compared() {
-        let of_base = base.iter().find(|(name, _)| name == section).and_then(|(_, s)| s.grid(grid));
-        let of_this = this.iter_mut().find(|(name, _)| name == section).and_then(|(_, s)| s.grid_mut(grid));
+    for (section, grid, key) in compared() {
+        let of_base = base.iter().find(|(name, _)| *name == section).and_then(|(_, s)| s.grid(grid));
+        let of_this = this.iter_mut().find(|(name, _)| *name == section).and_then(|(_, s)| s.grid_mut(grid));
         if let Some((this, base)) = of_this.zip(of_base) {
             let places = places(this, base, &key);
             this.set_baseline(base, &places, &key);

@@ -1,8 +1,10 @@
 //! The first section: the verdict, and the causes with what they own, their evidence and what to do.
 
 use crate::output::html::grid::{Cell, CellType, Grid, Section};
+use crate::output::html::overview::{self, PageRanks};
 use crate::output::html::places;
 use crate::output::html::texts::Texts;
+use crate::output::html::trust;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use hta_base::table::schema::Text;
@@ -29,7 +31,9 @@ columns! {
 
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn section(results: &Results, notes: Vec<String>, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
+    let mut notes = trust::notes(results)?;
+    notes.extend(overview::record_note(results, ranks)?);
     let mut supports: BTreeMap<String, Vec<[String; 3]>> = BTreeMap::new();
     results.read::<Supports>(|r| {
         let row = [r.evidence_table, r.words, r.filter].map(str::to_string);

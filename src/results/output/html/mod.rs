@@ -14,6 +14,7 @@ mod beside;
 mod breakdown;
 mod causes;
 mod detailed;
+mod entries;
 mod flame;
 mod grid;
 mod idle;

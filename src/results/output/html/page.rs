@@ -1,15 +1,13 @@
 //! Assembles the page: the data as JSON from which no name can break out, embedded in our HTML, style and scripts.
 
 use crate::output::html::against::Against;
-use crate::output::html::breakdown::PageLanes;
+use crate::output::html::entries::{PageSource, SectionEntry};
 use crate::output::html::grid::{Section, Sections};
 use crate::output::html::overview::SetSummary;
+use crate::output::html::sections::SECTIONS;
 use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
-use crate::output::html::{
-    across, beside, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview,
-    sections, time, timeline, trust,
-};
+use crate::output::html::{beside, breakdown, overview};
 use crate::results::{Results, ResultsError};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -85,6 +83,8 @@ struct Data<'a> {
     editor: Editor,
     source_root: &'a str,
     set: SetSummary,
+    /// The sections in the order of the page, with their words.
+    contents: &'static [SectionEntry],
     sections: Sections,
     against: Option<Baseline>,
     texts: &'a [String],
@@ -99,8 +99,13 @@ struct Baseline {
     sections: Sections,
 }
 
+/// The sections that come with the ranks and with the baseline, and the one with the most names.
+const RANKS: &str = "ranks";
+const COMPARE: &str = "compare";
+const FLAME: &str = "flame";
+
 /// Sections that the page has of the results with which it compares. Of all others it has the figures only, beside its own.
-const COMPARED: [&str; 4] = ["findings", "breakdown", "timeline", "ranks"];
+const COMPARED: [&str; 4] = ["findings", "breakdown", "timeline", RANKS];
 
 /// Writes the page of a results folder, with the figures of a baseline where there is one.
 ///
@@ -123,6 +128,7 @@ pub fn write(
         editor: options.editor,
         source_root: options.source_root.as_deref().unwrap_or_default(),
         set,
+        contents: SECTIONS,
         sections,
         against,
         texts: texts.texts(),
@@ -134,7 +140,6 @@ pub fn write(
 /// The data of the page.
 struct Gathered {
     set: SetSummary,
-    /// Sections in the order of the page.
     sections: Sections,
 }
 
@@ -151,7 +156,7 @@ fn gather_all(
     let mut own = Texts::default();
     let mut compared = against.section(&mut own)?;
     compared.place_texts(&texts.add(own));
-    gathered.sections.push(("compare", compared));
+    gathered.sections.push((COMPARE, compared));
     let kept = |name: &str| match (COMPARED.contains(&name), beside::has_keys(name)) {
         (true, _) => KeptSection::Shown,
         (false, true) => KeptSection::Beside,
@@ -188,46 +193,20 @@ fn gather(
         Err(ResultsError::Column { .. }) if room == Room::SECOND => None,
         lanes => lanes?,
     };
-    let in_lanes = |section: fn(&Results, &PageLanes, &mut Texts) -> Made, texts: &mut Texts| match &lanes {
-        Some(lanes) => section(results, lanes, texts),
-        None => Ok(Section::without(NO_WINDOWS)),
-    };
-    let count = ranks.set.ranks;
-    let mut notes = trust::notes(results)?;
-    notes.extend(overview::record_note(results, &ranks)?);
-    let parts: [(&str, SectionBuilder); 18] = [
-        ("findings", &|texts| causes::section(results, notes.clone(), texts)),
-        ("health", &|texts| overview::health(results, texts)),
-        ("breakdown", &|texts| in_lanes(breakdown::section, texts)),
-        ("stragglers", &|texts| across::stragglers(results, count, texts)),
-        ("collectives", &|_| across::collectives(results, count)),
-        ("idle", &|texts| in_lanes(idle::section, texts)),
-        ("kernels", &|texts| kernels::section(results, texts)),
-        ("patterns", &|texts| names::patterns(results, texts)),
-        ("utilization", &|texts| time::utilization(results, &ranks, texts)),
-        ("critical-path", &|texts| time::critical_path(results, lanes.as_ref(), texts)),
-        ("memory", &|texts| memory::section(results, &ranks, texts)),
-        ("ops", &|texts| names::operators(results, texts)),
-        ("modules", &|texts| modules::section(results, &ranks, texts)),
-        ("lines", &|texts| lines::section(results, texts)),
-        ("what-if", &|_| Ok(Section::default())),
-        ("iterations", &|texts| iterations::section(results, &ranks, texts)),
-        ("timeline", &|texts| timeline::section(results, &ranks, room, texts)),
-        // Last, so that its many names are cut before those of other sections where names take much room.
-        ("flame", &|texts| flame::section(results, &ranks, texts)),
-    ];
-    let one = |(name, make): (&'static str, SectionBuilder)| {
+    let source = PageSource { results, ranks: &ranks, lanes, room };
+    let one = |entry: &'static SectionEntry| {
         let mut texts = Texts::default();
-        let made = make(&mut texts).and_then(|section| sections::complete(name, section, results, &mut texts));
-        let section = match made {
+        let section = match entry.made(&source, &mut texts) {
             // A baseline may be older than this program: what it lacks is not compared.
             Err(e @ ResultsError::Column { .. }) if room == Room::SECOND => Section::without(e.to_string()),
             made => made?,
         };
-        Ok((name, section, texts))
+        Ok((entry.id, section, texts))
     };
-    let parts: Vec<(&str, SectionBuilder)> =
-        parts.into_iter().filter(|(name, _)| kept(name) != KeptSection::Not).collect();
+    let is_made = |of: &&SectionEntry| of.id != RANKS && of.id != COMPARE && kept(of.id) != KeptSection::Not;
+    let mut parts: Vec<&SectionEntry> = SECTIONS.iter().filter(is_made).collect();
+    // Last, so that its many names are cut before those of other sections where names take much room.
+    parts.sort_by_key(|of| of.id == FLAME);
     let mut sections = Vec::with_capacity(parts.len() + 1);
     let made: Vec<Result<(&str, Section, Texts), ResultsError>> =
         parts.into_par_iter().with_max_len(1).map(one).collect();
@@ -238,17 +217,11 @@ fn gather(
         section.place_texts(&places);
         sections.push((name, section));
     }
-    sections.push(("ranks", sections::complete("ranks", inventory, results, &mut Texts::default())?));
+    if let Some(of) = SECTIONS.iter().find(|of| of.id == RANKS) {
+        sections.push((of.id, of.completed(inventory, results, &mut Texts::default())?));
+    }
     Ok(Gathered { set: ranks.set, sections })
 }
-
-/// A function that builds a section and its texts.
-type SectionBuilder<'a> = &'a (dyn Fn(&mut Texts) -> Made + Sync);
-
-type Made = Result<Section, ResultsError>;
-
-/// The reason why sections about lanes are empty.
-const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run with --compat or --only.";
 
 /// Placeholder of the data in the page.
 const DATA: &str = "{{data}}";

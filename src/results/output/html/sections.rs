@@ -1,221 +1,338 @@
-//! The grids of the page by section: their names for the reader, the columns that tell their rows apart, and, of
-//! those that show a table of the results as it is, which columns and rows.
+//! The sections of the page in their order: what the reader is told of them, what makes them, and their grids.
+//!
+//! A section is one entry here. Its grids that show a table as it is need nothing else; the script shows every grid
+//! that it has no chart for as a table. A section with charts has a function in `script/sections`, too.
 
-use crate::output::html::grid::{Section, missing};
+use crate::output::html::entries::{SectionEntry, made, table};
 use crate::output::html::listed::{Keep, Listed};
-use crate::output::html::texts::Texts;
-use crate::results::{Results, ResultsError};
+use crate::output::html::{
+    across, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview, time,
+    timeline,
+};
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
 use hta_analysis::stragglers::tables::{StragglerCauses, StragglerTable};
 use hta_analysis::what_if::WhatIfs;
 
-/// A grid of a section.
-#[derive(Debug)]
-pub(crate) struct GridEntry {
-    pub(crate) section: &'static str,
-    /// Its name in the data of the page.
-    pub(crate) grid: &'static str,
-    /// Its name for the reader; empty where the script of the section names it or shows no table of it.
-    title: &'static str,
-    made: GridSource,
-}
-
-#[derive(Debug)]
-enum GridSource {
-    /// The section makes it of several rows or tables. Columns tell its rows apart in two runs; none where these
-    /// are not put beside each other.
-    Section(&'static [&'static str]),
-    Table(Listed),
-}
-
-const fn made(
-    section: &'static str,
-    grid: &'static str,
-    title: &'static str,
-    key: &'static [&'static str],
-) -> GridEntry {
-    GridEntry { section, grid, title, made: GridSource::Section(key) }
-}
-
-const fn table(section: &'static str, grid: &'static str, title: &'static str, listed: Listed) -> GridEntry {
-    GridEntry { section, grid, title, made: GridSource::Table(listed) }
-}
-
-/// The grids of all sections.
-const GRIDS: &[GridEntry] = &[
-    made("findings", "findings", "causes", &["id"]),
-    made("findings", "places", "cost of ranks by host", &[]),
-    made("breakdown", "lanes", "", &["rank", "device"]),
-    made("breakdown", "steps", "", &["step"]),
-    made("breakdown", "cells", "", &["rank", "device", "step"]),
-    table(
-        "stragglers",
-        "verdicts",
-        "ranks that make the others wait",
-        Listed {
-            columns: &[
-                "pattern",
-                "ranks",
-                "gain_per_step_ns",
-                "gain_pct",
-                "steps",
-                "late_step_count",
-                "behind_ranks",
-                "cause",
-                "cause_name",
-                "cause_ns",
-            ],
-            ..Listed::of(StragglerTable::SPEC, 100)
-        },
-    ),
-    table(
-        "stragglers",
-        "causes",
-        "why they are late",
-        Listed {
-            columns: &["delta_ns", "rank", "step", "cause", "name", "op", "frame"],
-            by: "delta_ns",
-            sums: &["delta_ns"],
-            ..Listed::of(StragglerCauses::SPEC, 100)
-        },
-    ),
-    made("stragglers", "delays", "delay by rank and step", &["ranks", "steps"]),
-    table(
-        "collectives",
-        "sizes",
-        "collectives by kind and size",
-        Listed {
-            columns: &[
-                "kind",
-                "dtype",
-                "process_group",
-                "size_bytes",
-                "count",
-                "timed_count",
-                "dur_sum_ns",
-                "wait_sum_ns",
-                "transfer_p50_ns",
-                "start_skew_p50_ns",
-                "alg_bw_gb_per_s",
-                "bus_bw_gb_per_s",
-            ],
-            by: "dur_sum_ns",
-            sums: &["count", "timed_count", "dur_sum_ns", "wait_sum_ns"],
-            ..Listed::of(CollectiveSummaries::SPEC, 1_500)
-        },
-    ),
-    table(
-        "collectives",
-        "groups",
-        "how calls were matched",
-        Listed {
-            columns: &[
-                "process_group",
-                "member_count",
-                "present_count",
-                "matched_by",
-                "call_count",
-                "matched_count",
-                "collective_count",
-                "complete_count",
-            ],
-            sums: &["call_count", "matched_count", "collective_count", "complete_count"],
-            ..Listed::of(ProcessGroups::SPEC, 100)
-        },
-    ),
-    made("idle", "lanes", "", &["rank", "device"]),
-    made("idle", "host", "", &["activity", "name"]),
-    made("kernels", "kernels", "", &["category", "class", "name"]),
-    made("kernels", "categories", "", &["category"]),
-    made("patterns", "sequences", "", &["names", "length"]),
-    made("utilization", "stretches", "utilization over time", &[]),
-    made("utilization", "map", "utilization by rank", &[]),
-    made("critical-path", "classes", "the path by class", &["class", "window"]),
-    made("critical-path", "names", "names with most of the path", &["class", "window", "name"]),
-    made("memory", "peaks", "", &["rank", "device"]),
-    made("memory", "content", "", &["kind", "holder"]),
-    made("memory", "steps", "", &["step"]),
-    made("ops", "operators", "", &["name"]),
-    made("ops", "waits", "", &["kind", "name", "first_stack"]),
-    made("ops", "roofline", "", &["name"]),
-    made("ops", "mfu", "", &["rank", "device", "number"]),
-    made("ops", "python", "", &["name", "thread"]),
-    made("modules", "tree", "", &["rank", "path"]),
-    made("lines", "lines", "", &["name", "thread"]),
-    table(
-        "what-if",
-        "repairs",
-        "repairs",
-        Listed {
-            columns: &["scope", "what", "step_ns", "gain_ns", "gain_pct"],
-            keep: Keep::Positive("gain_ns"),
-            none: "No repair of a rank, step or cause would make the step shorter. With one rank, or without \
+pub(crate) const SECTIONS: &[SectionEntry] = &[
+    SectionEntry {
+        id: "findings",
+        name: "Diagnosis",
+        heading: "Verdict and causes",
+        about: "What costs time, the most important first. Each lost nanosecond belongs to one cause; the \
+            gain is what its repair alone would give. Gains of several causes do not add up.",
+        topics: &["diagnosis"],
+        make: Some(|of, texts| causes::section(of.results, of.ranks, texts)),
+        grids: &[made("findings", "causes", &["id"]), made("places", "cost of ranks by host", &[])],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "compare",
+        name: "Comparison",
+        heading: "Compared with the baseline",
+        about: "Figures of this run beside those of the baseline. A difference is told from noise where both \
+            have three steps or more.",
+        topics: &["diff"],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "timeline",
+        name: "Timeline",
+        heading: "A step on the time axis",
+        about: "What every device did at each moment of a step: compute, exposed communication, exposed \
+            copies, idle with its cause. Arrows lead from a rank that came late to those that waited for \
+            it; numbers are the causes above.",
+        topics: &["diagnosis"],
+        note: "Drag to move, Ctrl and wheel or pinch to zoom, double click to fill. A rank with ▸ unfolds to \
+            its streams and threads. Keys: arrows choose, + and - zoom, 0 whole step, Enter unfolds. Time \
+            from the start of the step, clocks aligned.",
+        make: Some(|of, texts| timeline::section(of.results, of.ranks, of.room, texts)),
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "health",
+        name: "Input",
+        heading: "Problems of the input",
+        about: "What was lost, repaired, or odd in the trace files, and files that were refused.",
+        topics: &["health"],
+        make: Some(|of, texts| overview::health(of.results, texts)),
+        grids: &[
+            made("problems", "problems by kind", &["counter", "severity"]),
+            made("refused", "files that were not analysed", &[]),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "iterations",
+        name: "Iterations",
+        heading: "Iterations over time",
+        about: "Each iteration of the inference engine by its phase: when it began on the device, and how \
+            long it took.",
+        topics: &["iterations"],
+        make: Some(|of, texts| iterations::section(of.results, of.ranks, texts)),
+        grids: &[made("iterations", "iterations", &[])],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "breakdown",
+        name: "Breakdown",
+        heading: "Where the time went",
+        about: "Each moment of a step is one of four: some compute runs; only communication (with or without \
+            copies); only copies or sets; nothing. The four sum to the window.",
+        topics: &["breakdown"],
+        make: Some(|of, texts| of.in_lanes(breakdown::section, texts)),
+        grids: &[
+            made("lanes", "", &["rank", "device"]),
+            made("steps", "", &["step"]),
+            made("cells", "", &["rank", "device", "step"]),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "stragglers",
+        name: "Stragglers",
+        heading: "Who makes the others wait",
+        about: "How late each rank came to its collectives, by step: what repairing that rank alone would \
+            give.",
+        topics: &["stragglers"],
+        make: Some(|of, texts| across::stragglers(of.results, of.ranks.set.ranks, texts)),
+        grids: &[
+            table(
+                "verdicts",
+                "ranks that make the others wait",
+                Listed {
+                    columns: &[
+                        "pattern",
+                        "ranks",
+                        "gain_per_step_ns",
+                        "gain_pct",
+                        "steps",
+                        "late_step_count",
+                        "behind_ranks",
+                        "cause",
+                        "cause_name",
+                        "cause_ns",
+                    ],
+                    ..Listed::of(StragglerTable::SPEC, 100)
+                },
+            ),
+            table(
+                "causes",
+                "why they are late",
+                Listed {
+                    columns: &["delta_ns", "rank", "step", "cause", "name", "op", "frame"],
+                    by: "delta_ns",
+                    sums: &["delta_ns"],
+                    ..Listed::of(StragglerCauses::SPEC, 100)
+                },
+            ),
+            made("delays", "delay by rank and step", &["ranks", "steps"]),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "collectives",
+        name: "Collectives",
+        heading: "Bandwidth of collectives",
+        about: "Bus bandwidth (nccl-tests) of the transfer alone, without the waiting, against the size; the \
+            larger the mark, the more time.",
+        topics: &["collectives"],
+        make: Some(|of, _| across::collectives(of.results, of.ranks.set.ranks)),
+        grids: &[
+            table(
+                "sizes",
+                "collectives by kind and size",
+                Listed {
+                    columns: &[
+                        "kind",
+                        "dtype",
+                        "process_group",
+                        "size_bytes",
+                        "count",
+                        "timed_count",
+                        "dur_sum_ns",
+                        "wait_sum_ns",
+                        "transfer_p50_ns",
+                        "start_skew_p50_ns",
+                        "alg_bw_gb_per_s",
+                        "bus_bw_gb_per_s",
+                    ],
+                    by: "dur_sum_ns",
+                    sums: &["count", "timed_count", "dur_sum_ns", "wait_sum_ns"],
+                    ..Listed::of(CollectiveSummaries::SPEC, 1_500)
+                },
+            ),
+            table(
+                "groups",
+                "how calls were matched",
+                Listed {
+                    columns: &[
+                        "process_group",
+                        "member_count",
+                        "present_count",
+                        "matched_by",
+                        "call_count",
+                        "matched_count",
+                        "collective_count",
+                        "complete_count",
+                    ],
+                    sums: &["call_count", "matched_count", "collective_count", "complete_count"],
+                    ..Listed::of(ProcessGroups::SPEC, 100)
+                },
+            ),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "idle",
+        name: "Idle",
+        heading: "Why devices idle",
+        about: "Idle time by what was waited for: the host had not submitted yet (and what it did \
+            meanwhile), the launch, or something that held the work back.",
+        topics: &["idle"],
+        make: Some(|of, texts| of.in_lanes(idle::section, texts)),
+        grids: &[made("lanes", "", &["rank", "device"]), made("host", "", &["activity", "name"])],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "kernels",
+        name: "Kernels",
+        heading: "Kernels with most time",
+        about: "Summed durations of kernels, copies and sets over all ranks: what they do, which operator \
+            launches them with which shapes, and how far they are from what the device can do.",
+        topics: &["kernels"],
+        make: Some(|of, texts| kernels::section(of.results, texts)),
+        grids: &[made("kernels", "", &["category", "class", "name"]), made("categories", "", &["category"])],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "patterns",
+        name: "Patterns",
+        heading: "Sequences that repeat",
+        about: "Runs of kernels that a stream repeats, with the gaps inside them: what to fuse, or to \
+            capture as a CUDA graph.",
+        topics: &["patterns"],
+        make: Some(|of, texts| names::patterns(of.results, texts)),
+        grids: &[made("sequences", "", &["names", "length"])],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "utilization",
+        name: "Utilization",
+        heading: "GPU utilization over time",
+        about: "Share of the time in which some kernel runs; it does not say how full the device is.",
+        topics: &["counters"],
+        make: Some(|of, texts| time::utilization(of.results, of.ranks, texts)),
+        grids: &[made("stretches", "utilization over time", &[]), made("map", "utilization by rank", &[])],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "critical-path",
+        name: "Critical path",
+        heading: "The critical path",
+        about: "The chain of work and waiting that a step's length is made of, by class: only what is on it \
+            can make the step shorter.",
+        topics: &["critical-path"],
+        make: Some(|of, texts| time::critical_path(of.results, of.lanes.as_ref(), texts)),
+        grids: &[
+            made("classes", "the path by class", &["class", "window"]),
+            made("names", "names with most of the path", &["class", "window", "name"]),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "memory",
+        name: "Memory",
+        heading: "Memory over time",
+        about: "How much is allocated, what holds it at the peak, and whether it grows from step to step.",
+        topics: &["memory"],
+        make: Some(|of, texts| memory::section(of.results, of.ranks, texts)),
+        grids: &[
+            made("peaks", "", &["rank", "device"]),
+            made("content", "", &["kind", "holder"]),
+            made("steps", "", &["step"]),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "ops",
+        name: "Operators",
+        heading: "Operators, Python",
+        about: "Own and total time on the host and of the GPU work launched; how fast the work ran against \
+            what the device can do; calls that make host and GPU wait; file and line where stacks were \
+            recorded.",
+        topics: &["ops"],
+        make: Some(|of, texts| names::operators(of.results, texts)),
+        grids: &[
+            made("operators", "", &["name"]),
+            made("waits", "", &["kind", "name", "first_stack"]),
+            made("roofline", "", &["name"]),
+            made("mfu", "", &["rank", "device", "number"]),
+            made("python", "", &["name", "thread"]),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "modules",
+        name: "Modules",
+        heading: "Modules of the model",
+        about: "The time of each module, forward and backward, on the GPU and on the host, of all ranks or \
+            of one.",
+        topics: &["ops"],
+        note: "Keys: up and down, right unfolds, left folds. A module stands with the time of all its calls; \
+            that of its backward pass is where autograd joins it (with sequence numbers or flows).",
+        make: Some(|of, texts| modules::section(of.results, of.ranks, texts)),
+        grids: &[made("tree", "", &["rank", "path"])],
+    },
+    SectionEntry {
+        id: "flame",
+        name: "Flame graph",
+        heading: "Flame graph",
+        about: "Calls on the host with the GPU work launched in them: the wider, the more time. Python, \
+            operators, API calls and kernels; choose the host's time, or that of the GPU forward and \
+            backward.",
+        topics: &["ops"],
+        note: "A click fills the width and shows all levels below; a click on the same bar, or on the line \
+            above it, leads out. Keys: arrows, Enter fills, Escape shows all. GPU work of the backward pass \
+            stands below the forward operator that it belongs to.",
+        make: Some(|of, texts| flame::section(of.results, of.ranks, texts)),
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "lines",
+        name: "Source lines",
+        heading: "Source lines",
+        about: "Time of the host by line of user code, and the GPU work that it launched.",
+        topics: &["lines"],
+        make: Some(|of, texts| lines::section(of.results, texts)),
+        grids: &[made("lines", "", &["name", "thread"])],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "what-if",
+        name: "What if",
+        heading: "What repairs would give",
+        about: "The step replayed with one rank, step or cause at its usual time.",
+        topics: &["what-if"],
+        grids: &[table(
+            "repairs",
+            "repairs",
+            Listed {
+                columns: &["scope", "what", "step_ns", "gain_ns", "gain_pct"],
+                keep: Keep::Positive("gain_ns"),
+                none: "No repair of a rank, step or cause would make the step shorter. With one rank, or without \
                    matched collectives, there is nothing to replay.",
-            ..Listed::of(WhatIfs::SPEC, 100)
-        },
-    ),
-    made("iterations", "iterations", "iterations", &[]),
-    made("health", "problems", "problems by kind", &["counter", "severity"]),
-    made("health", "refused", "files that were not analysed", &[]),
-    made("ranks", "ranks", "ranks", &["rank"]),
+                ..Listed::of(WhatIfs::SPEC, 100)
+            },
+        )],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "ranks",
+        name: "Ranks",
+        heading: "Ranks",
+        about: "What was read, rank by rank.",
+        topics: &["ranks", "clocks"],
+        grids: &[made("ranks", "ranks", &["rank"])],
+        ..SectionEntry::NONE
+    },
 ];
-
-/// The grids that stand beside those of another run, with the columns of their keys.
-pub(crate) fn compared() -> impl Iterator<Item = (&'static GridEntry, Vec<&'static str>)> {
-    let key = |entry: &GridEntry| match &entry.made {
-        GridSource::Section(key) => key.to_vec(),
-        GridSource::Table(listed) => listed.key(),
-    };
-    GRIDS.iter().map(move |entry| (entry, key(entry))).filter(|(_, key)| !key.is_empty())
-}
-
-/// Adds the grids that show a table as it is, and names all of them.
-///
-/// # Errors
-/// When a table is damaged.
-pub(crate) fn complete(
-    name: &str,
-    mut section: Section,
-    results: &Results,
-    texts: &mut Texts,
-) -> Result<Section, ResultsError> {
-    if section.empty.is_some() {
-        return Ok(section);
-    }
-    for entry in GRIDS.iter().filter(|entry| entry.section == name) {
-        if let GridSource::Table(listed) = &entry.made {
-            match listed.grid(results, texts)? {
-                None if !listed.none.is_empty() => section.empty = Some(missing(listed.table.name)),
-                Some(grid) if grid.len() == 0 && !listed.none.is_empty() => {
-                    section.empty = Some(listed.none.to_string());
-                }
-                made => section = section.with(entry.grid, made.unwrap_or_else(|| listed.no_rows())),
-            }
-        }
-        section.name(entry.grid, entry.title);
-    }
-    Ok(section)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grids_show_columns_that_their_tables_have() {
-        for GridEntry { grid, made, .. } in GRIDS {
-            let GridSource::Table(of) = made else { continue };
-            for name in of.columns.iter().chain(of.sums) {
-                assert!(of.table.column_spec(name).is_some() && of.columns.contains(name), "{grid}: {name}");
-            }
-            assert!(of.by.is_empty() || of.columns.contains(&of.by), "{grid} is sorted by what it does not show");
-        }
-    }
-
-    #[test]
-    fn a_grid_stands_once() {
-        let mut names: Vec<_> = GRIDS.iter().map(|entry| (entry.section, entry.grid)).collect();
-        names.sort_unstable();
-        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-    }
-}

@@ -14,20 +14,20 @@ import { findingsSection } from "page/sections/causes.js";
 import { kernelsSection, patternsSection } from "page/sections/kernels.js";
 import { memorySection } from "page/sections/memory.js";
 import { linesSection, modulesSection, opsSection } from "page/sections/operators.js";
-import { healthSection, ranksSection } from "page/sections/recording.js";
+import { healthSection } from "page/sections/recording.js";
 import { criticalPathSection, iterationsSection, utilizationSection } from "page/sections/time.js";
 import { settings } from "page/settings.js";
 import { resultsFolder } from "page/source.js";
 import { PARTS } from "page/theme.js";
 import { timelineSection } from "page/timeline/section.js";
 
-/** What shows each section of the page. Its charts and its tables are of the same grids. */
-const SECTIONS = {
+/** What shows a section with charts, which are of the same grids as its tables. Any other shows its grids as tables. */
+const CHARTS = {
   findings: findingsSection, compare: compareSection, timeline: timelineSection, health: healthSection,
   iterations: iterationsSection, breakdown: breakdownSection, stragglers: stragglersSection,
   collectives: collectivesSection, idle: idleSection, kernels: kernelsSection, patterns: patternsSection,
   utilization: utilizationSection, "critical-path": criticalPathSection, memory: memorySection, ops: opsSection,
-  modules: modulesSection, flame: flameSection, lines: linesSection, "what-if": whatIfSection, ranks: ranksSection,
+  modules: modulesSection, flame: flameSection, lines: linesSection, "what-if": whatIfSection,
 };
 
 /** What was recorded, when, and by which program the page was made. */
@@ -85,9 +85,20 @@ function tiles() {
 /** @returns {NodeListOf<HTMLElement>} */
 const sectionElements = () => document.querySelectorAll("main section");
 
+/** The frame of a section: its heading, what it shows, where its definitions are, and a note below. */
+function makeSection({ id, name, heading, about, topics, note }) {
+  const commands = topics.flatMap((topic) => [" ", make("code", {}, `hta explain ${topic}`)]);
+  return make("section", { id, "data-title": name }, make("h2", {}, heading),
+    make("p", { class: "what" }, about, ...commands), make("div", { class: "body" }),
+    note ? make("p", { class: "note", id: `${id}-keys` }, note) : null);
+}
+
+const showTables = (f) => Object.values(f.grids).filter((grid) => grid.rows > 0).forEach(f.openTable);
+
 function build() {
   const empty = [];
-  if (!baseline) byId("compare").remove();
+  const contents = data.contents.filter(({ id }) => run.sections.has(id));
+  byId("sections").replaceWith(...contents.map(makeSection));
   for (const element of sectionElements()) {
     const { id, dataset: { title } } = element;
     const reason = run.sections.get(id).empty;
@@ -101,7 +112,7 @@ function build() {
     byId("contents").append(make("a", { href: `#${id}` }, title));
     const f = frame(id);
     if (reason !== null) f.body.append(make("p", { class: "empty" }, reason));
-    SECTIONS[id](f);
+    (CHARTS[id] ?? showTables)(f);
     f.end();
   }
   if (empty.length) {

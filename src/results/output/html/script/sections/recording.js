@@ -1,4 +1,4 @@
-// What was recorded: what was lost or repaired, and the ranks.
+// What was recorded: what was lost or repaired.
 
 import { make } from "page/dom.js";
 import { plural } from "page/format.js";
@@ -18,8 +18,4 @@ export function healthSection(f) {
   f.body.append(make("p", { class: isLoss ? "severity-loss" : "note" }, told.join(" ")));
   if (lost || repaired) f.openTable(problems);
   if (refused.rows) f.openTable(refused);
-}
-
-export function ranksSection(f) {
-  f.openTable(f.grids.ranks);
 }

@@ -1,0 +1,169 @@
+//! What an entry of the list of sections is: a section of the page, with its grids.
+
+use crate::output::html::breakdown::PageLanes;
+use crate::output::html::grid::{Section, missing};
+use crate::output::html::listed::Listed;
+use crate::output::html::overview::PageRanks;
+use crate::output::html::sections::SECTIONS;
+use crate::output::html::texts::Texts;
+use crate::output::html::timeline::Room;
+use crate::results::{Results, ResultsError};
+use serde::Serialize;
+
+/// A section of the page.
+#[derive(Debug, Serialize)]
+pub(crate) struct SectionEntry {
+    /// Its name in the data and in addresses.
+    pub(crate) id: &'static str,
+    /// Its name in the list of contents.
+    pub(crate) name: &'static str,
+    pub(crate) heading: &'static str,
+    /// What it shows.
+    pub(crate) about: &'static str,
+    /// Topics of `hta explain` with its definitions.
+    pub(crate) topics: &'static [&'static str],
+    /// What is said below it; empty: nothing.
+    pub(crate) note: &'static str,
+    /// What makes it; `None` if it has nothing but grids that show a table as it is, or comes with the ranks or with
+    /// the baseline.
+    #[serde(skip)]
+    pub(crate) make: Option<SectionMaker>,
+    #[serde(skip)]
+    pub(crate) grids: &'static [GridEntry],
+}
+
+/// Makes a section and its texts.
+pub(crate) type SectionMaker = fn(&PageSource, &mut Texts) -> Result<Section, ResultsError>;
+
+/// What sections are made of.
+pub(crate) struct PageSource<'a> {
+    pub(crate) results: &'a Results,
+    pub(crate) ranks: &'a PageRanks,
+    pub(crate) lanes: Option<PageLanes>,
+    pub(crate) room: Room,
+}
+
+/// The reason why sections about lanes are empty.
+const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run \
+                          with --compat or --only.";
+
+impl PageSource<'_> {
+    /// A section about lanes.
+    pub(crate) fn in_lanes(
+        &self,
+        section: fn(&Results, &PageLanes, &mut Texts) -> Result<Section, ResultsError>,
+        texts: &mut Texts,
+    ) -> Result<Section, ResultsError> {
+        match &self.lanes {
+            Some(lanes) => section(self.results, lanes, texts),
+            None => Ok(Section::without(NO_WINDOWS)),
+        }
+    }
+}
+
+impl SectionEntry {
+    pub(crate) const NONE: SectionEntry =
+        SectionEntry { id: "", name: "", heading: "", about: "", topics: &[], note: "", make: None, grids: &[] };
+
+    /// The section with its texts.
+    ///
+    /// # Errors
+    /// When a table is damaged.
+    pub(crate) fn made(&self, of: &PageSource, texts: &mut Texts) -> Result<Section, ResultsError> {
+        let section = match self.make {
+            Some(make) => make(of, texts)?,
+            None => Section::default(),
+        };
+        self.completed(section, of.results, texts)
+    }
+
+    /// Adds the grids that show a table as it is, and names all of them.
+    ///
+    /// # Errors
+    /// When a table is damaged.
+    pub(crate) fn completed(
+        &self,
+        mut section: Section,
+        results: &Results,
+        texts: &mut Texts,
+    ) -> Result<Section, ResultsError> {
+        if section.empty.is_some() {
+            return Ok(section);
+        }
+        for entry in self.grids {
+            if let GridSource::Table(listed) = &entry.made {
+                match listed.grid(results, texts)? {
+                    None if !listed.none.is_empty() => section.empty = Some(missing(listed.table.name)),
+                    Some(grid) if grid.len() == 0 && !listed.none.is_empty() => {
+                        section.empty = Some(listed.none.to_string());
+                    }
+                    made => section = section.with(entry.grid, made.unwrap_or_else(|| listed.no_rows())),
+                }
+            }
+            section.name(entry.grid, entry.title);
+        }
+        Ok(section)
+    }
+}
+
+/// A grid of a section.
+#[derive(Debug)]
+pub(crate) struct GridEntry {
+    /// Its name in the data of the page.
+    pub(crate) grid: &'static str,
+    /// Its name for the reader; empty where the script of the section names it or shows no table of it.
+    title: &'static str,
+    made: GridSource,
+}
+
+#[derive(Debug)]
+enum GridSource {
+    /// The section makes it of several rows or tables. Columns tell its rows apart in two runs; none where these
+    /// are not put beside each other.
+    Section(&'static [&'static str]),
+    Table(Listed),
+}
+
+/// A grid that the section makes, with the columns that tell its rows apart.
+pub(crate) const fn made(grid: &'static str, title: &'static str, key: &'static [&'static str]) -> GridEntry {
+    GridEntry { grid, title, made: GridSource::Section(key) }
+}
+
+/// A grid that shows a table as it is.
+pub(crate) const fn table(grid: &'static str, title: &'static str, listed: Listed) -> GridEntry {
+    GridEntry { grid, title, made: GridSource::Table(listed) }
+}
+
+/// The grids that stand beside those of another run: section, grid and the columns of the key.
+pub(crate) fn compared() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>)> {
+    let key = |entry: &GridEntry| match &entry.made {
+        GridSource::Section(key) => key.to_vec(),
+        GridSource::Table(listed) => listed.key(),
+    };
+    let grids = SECTIONS.iter().flat_map(|section| section.grids.iter().map(|entry| (section.id, entry)));
+    grids.map(move |(section, entry)| (section, entry.grid, key(entry))).filter(|(.., key)| !key.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_show_columns_that_their_tables_have() {
+        for GridEntry { grid, made, .. } in SECTIONS.iter().flat_map(|section| section.grids) {
+            let GridSource::Table(of) = made else { continue };
+            for name in of.columns.iter().chain(of.sums) {
+                assert!(of.table.column_spec(name).is_some() && of.columns.contains(name), "{grid}: {name}");
+            }
+            assert!(of.by.is_empty() || of.columns.contains(&of.by), "{grid} is sorted by what it does not show");
+        }
+    }
+
+    #[test]
+    fn sections_and_grids_stand_once() {
+        let grids = SECTIONS.iter().flat_map(|of| of.grids.iter().map(|entry| (of.id, entry.grid)));
+        let mut names: Vec<_> = SECTIONS.iter().map(|of| (of.id, "")).chain(grids).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}
