@@ -5,7 +5,7 @@ use crate::overlay::serve::ServeError;
 use hta_results::diff::PopulationError;
 use hta_results::output::contents::ContentsError;
 use hta_results::output::folder::FolderError;
-use hta_results::output::inputs::InputClash;
+use hta_results::output::inputs::OutputRefused;
 use hta_results::output::visible;
 use hta_results::partial::{MergeError, PartialError};
 use hta_results::results::ResultsError;
@@ -118,8 +118,8 @@ fn message(error: &anyhow::Error) -> String {
     if let Some(e) = error.downcast_ref::<ContentsError>() {
         hint(&mut out, e.hint());
     }
-    if let Some(e) = error.downcast_ref::<InputClash>() {
-        hint(&mut out, Some(e.hint()));
+    if let Some(e) = error.downcast_ref::<OutputRefused>() {
+        hint(&mut out, Some(e.hint));
     }
     out
 }

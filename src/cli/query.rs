@@ -15,7 +15,7 @@ use hta_analysis::filters;
 use hta_base::units::MemoryLimit;
 use hta_read::error::SetError;
 use hta_read::files::{Location, Stores};
-use hta_results::output::inputs::{InputClash, Inputs};
+use hta_results::output::inputs::{Inputs, OutputRefused};
 use hta_results::output::visible;
 use hta_results::results::Results;
 use hta_results::run::{Request, run as run_pipeline};
@@ -155,7 +155,7 @@ impl QueryArgs {
     }
 
     /// Refuses to write to a file that is one of `inputs` or another input of the command.
-    fn allow(&self, mut inputs: Inputs) -> Result<(), InputClash> {
+    fn allow(&self, mut inputs: Inputs) -> Result<(), OutputRefused> {
         self.common.guard(&mut inputs);
         if self.query.to_lowercase().ends_with(".sql") {
             inputs.add_file(Path::new(&self.query));

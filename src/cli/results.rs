@@ -75,7 +75,7 @@ impl ResultsArgs {
         let place = OutputPlace::find(layout, Location::new(&self.out, stores), guarded, self.force)?;
         if let Some(why) = place.in_place() {
             let (folder, proof) = (place.shown(), place.proof());
-            note(&format!("hta: the results are moved into {folder} file by file, {proof} last: {}", why.reason()));
+            note(&format!("hta: the results are moved into {folder} file by file, {proof} last: {why}"));
         }
         Ok(place)
     }

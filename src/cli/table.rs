@@ -5,7 +5,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use hta_base::table::schema::{Batch, TableSpec};
 use hta_read::error::SetError;
-use hta_results::output::inputs::{InputClash, Inputs};
+use hta_results::output::inputs::{Inputs, OutputRefused};
 use hta_results::output::json::CsvStyle;
 use hta_results::output::unfinished::write;
 use hta_results::output::{json, parquet, visible};
@@ -54,7 +54,7 @@ impl OutArg {
     ///
     /// # Errors
     /// When it is one of the inputs.
-    pub fn allow(&self, inputs: &Inputs) -> Result<(), InputClash> {
+    pub fn allow(&self, inputs: &Inputs) -> Result<(), OutputRefused> {
         self.out.as_ref().map_or(Ok(()), |out| inputs.allow_file(out))
     }
 
@@ -146,7 +146,7 @@ impl OutputArgs {
     ///
     /// # Errors
     /// When it is one of the inputs.
-    pub fn allow(&self, inputs: &Inputs) -> Result<(), InputClash> {
+    pub fn allow(&self, inputs: &Inputs) -> Result<(), OutputRefused> {
         self.out.allow(inputs)
     }
 

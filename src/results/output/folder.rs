@@ -3,9 +3,8 @@
 
 use crate::output::json;
 pub use crate::output::place::FolderError;
-use crate::output::place::OutputPlace;
+use crate::output::place::{OutputPlace, UnfinishedFolder};
 use crate::output::tables::{FolderTables, RowGrouping, failed};
-use crate::output::unfinished::UnfinishedFolder;
 use crate::results::Results;
 use crate::run::{Outcome, RowSink};
 use crate::store::Spool;
@@ -42,7 +41,7 @@ impl Folder {
     /// As [`Folder::create`].
     pub fn create_by(groups: RowGrouping, place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
         let io = |error: io::Error| place.io(error);
-        let work = UnfinishedFolder::create(&place).map_err(io)?;
+        let work = place.unfinished().map_err(io)?;
         if events.is_some() {
             fs::create_dir_all(work.path().join("events")).map_err(io)?;
         }
@@ -115,7 +114,7 @@ impl Folder {
         self.close().map_err(|error| self.place.io(error))?;
         let Self { place, work, tables, .. } = self;
         drop(tables);
-        work.place(&place)
+        place.fill(work)
     }
 }
 

@@ -3,45 +3,44 @@
 //! Files and folders are compared by identity (device and inode), not by name, because links, different spellings of a
 //! path and bind mounts can lead to the same file.
 
-use crate::output::paths::destination;
+use crate::output::paths::{destination, parent};
 use hta_read::files::{is_remote, is_within};
 use hta_read::input::Input;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Why an output may not be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InputClash {
-    #[error("cannot write {path}: expected another file than the inputs, found the input `{input}`")]
-    IsInput { path: String, input: String },
-    #[error("cannot write to {path}: expected a folder without inputs, found `{input}` in it")]
-    HoldsInput { path: String, input: String },
-    #[error("cannot write to {path}: expected a folder outside of the inputs, found it in `{input}`")]
-    LiesInInput { path: String, input: String },
-}
-
-impl InputClash {
+#[error("cannot write {place}: expected {expected}, found {found}")]
+pub struct OutputRefused {
+    place: String,
+    expected: String,
+    found: String,
     /// Advice for the user.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            InputClash::IsInput { .. } => {
-                "inputs are never written to, not even with --force: choose another file with --out"
-            }
-            InputClash::HoldsInput { .. } | InputClash::LiesInInput { .. } => {
-                "inputs are never written to, not even with --force: choose a folder beside them with --out"
-            }
-        }
+    pub hint: &'static str,
+}
+
+impl OutputRefused {
+    pub(super) fn new(
+        place: String,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        hint: &'static str,
+    ) -> Self {
+        Self { place, expected: expected.into(), found: found.into(), hint }
     }
 
-    /// The same error with the name that the user gave the output.
-    pub(crate) fn called(mut self, name: &str) -> Self {
-        let (InputClash::IsInput { path, .. }
-        | InputClash::HoldsInput { path, .. }
-        | InputClash::LiesInInput { path, .. }) = &mut self;
-        *path = name.to_string();
-        self
+    fn holds(out: &str, input: &str) -> Self {
+        Self::new(format!("to {out}"), "a folder without inputs", format!("`{input}` in it"), BESIDE)
+    }
+
+    fn lies_in(out: &str, input: &str) -> Self {
+        Self::new(format!("to {out}"), "a folder outside of the inputs", format!("it in `{input}`"), BESIDE)
     }
 }
+
+const BESIDE: &str = "inputs are never written to, not even with --force: choose a folder beside them with --out";
 
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
@@ -91,73 +90,69 @@ impl Inputs {
     ///
     /// # Errors
     /// When `out`, after following links, is one of the files.
-    pub fn allow_file(&self, out: &Path) -> Result<(), InputClash> {
+    pub fn allow_file(&self, out: &Path) -> Result<(), OutputRefused> {
+        const HINT: &str = "inputs are never written to, not even with --force: choose another file with --out";
         // Files are not written to stores, and a file that does not exist is not an input.
         let Some(own) = Identity::of(out).filter(|_| !out.is_dir()) else { return Ok(()) };
-        match self.files.iter().find(|(file, _)| Identity::of(file).as_ref() == Some(&own)) {
-            Some((_, input)) => Err(InputClash::IsInput { path: out.display().to_string(), input: input.clone() }),
-            None => Ok(()),
-        }
+        let Some((_, input)) = self.files.iter().find(|(file, _)| Identity::of(file).as_ref() == Some(&own)) else {
+            return Ok(());
+        };
+        let found = format!("the input `{input}`");
+        Err(OutputRefused::new(out.display().to_string(), "another file than the inputs", found, HINT))
     }
 
     /// Checks that a folder of a store may be written at `out`. URLs are compared by their texts.
     ///
     /// # Errors
     /// When `out` is or contains one of the inputs, or lies in one of the folders.
-    pub(crate) fn allow_folder_of_store(&self, out: &Path) -> Result<(), InputClash> {
-        let path = || out.display().to_string();
-        let in_stores =
-            |all: &[(PathBuf, String)]| all.iter().filter(|(p, _)| is_remote(p)).cloned().collect::<Vec<_>>();
-        let (files, folders) = (in_stores(&self.files), in_stores(&self.folders));
-        if let Some((_, input)) = files.iter().chain(&folders).find(|(input, _)| is_within(input, out)) {
-            return Err(InputClash::HoldsInput { path: path(), input: input.clone() });
+    pub(super) fn allow_folder_of_store(&self, out: &Path) -> Result<(), OutputRefused> {
+        let shown = out.display().to_string();
+        let (mut held, mut holders) = (self.files.iter().chain(&self.folders), self.folders.iter());
+        if let Some((_, input)) = held.find(|(input, _)| is_remote(input) && is_within(input, out)) {
+            return Err(OutputRefused::holds(&shown, input));
         }
-        match folders.into_iter().find(|(folder, _)| is_within(out, folder)) {
-            Some((_, input)) => Err(InputClash::LiesInInput { path: path(), input }),
-            None => Ok(()),
-        }
+        let holder = holders.find(|(folder, _)| is_remote(folder) && is_within(out, folder));
+        holder.map_or(Ok(()), |(_, input)| Err(OutputRefused::lies_in(&shown, input)))
     }
 
-    /// Checks that a folder may be written at `out`.
+    /// Checks that a folder may be written at `out`, which the user calls `shown`.
     ///
     /// # Errors
     /// When `out`, after following links, is or contains one of the inputs, or lies in one of the folders.
-    pub(crate) fn allow_folder(&self, out: &Path) -> Result<(), InputClash> {
-        let shown = out.display().to_string();
-        let path = || shown.clone();
+    pub(super) fn allow_folder(&self, out: &Path, shown: &str) -> Result<(), OutputRefused> {
         let out = &destination(out);
         let above = existing_folders_above(out);
+        // If `out` is an input folder itself, it holds the input.
+        let mut own = None;
+        let mut outer = above.iter();
+        if out.is_dir() {
+            own = outer.next();
+        }
+        let outer: Vec<&Identity> = outer.collect();
         for (folder, input) in &self.folders {
-            // If `out` is the folder itself, that is reported as containing the input.
-            let lies_in = |id| above.iter().skip(usize::from(out.is_dir())).any(|a| *a == id);
-            if Identity::of(folder).is_some_and(lies_in) {
-                return Err(InputClash::LiesInInput { path: path(), input: input.clone() });
+            if Identity::of(folder).is_some_and(|id| outer.contains(&&id)) {
+                return Err(OutputRefused::lies_in(shown, input));
             }
         }
-        let Some(own) = Identity::of(out).filter(|_| out.is_dir()) else { return Ok(()) };
-        let mut known: BTreeMap<PathBuf, bool> = BTreeMap::new();
-        let mut is_in = |folder: PathBuf| {
-            *known.entry(folder).or_insert_with_key(|folder| existing_folders_above(folder).contains(&own))
-        };
-        let places = |(input, shown)| holders(input).into_iter().map(move |folder| (folder, shown));
-        let files = self.files.iter().map(|(p, s)| (p.as_path(), s)).flat_map(places);
-        let folders = self.folders.iter().map(|(p, s)| (p.clone(), s));
-        for (folder, input) in files.chain(folders) {
-            if is_in(folder) {
-                return Err(InputClash::HoldsInput { path: path(), input: input.clone() });
+        let Some(own) = own else { return Ok(()) };
+        // Many files lie in one folder.
+        let mut held: BTreeMap<PathBuf, &str> = BTreeMap::new();
+        for (file, input) in &self.files {
+            for folder in holders(file) {
+                held.entry(folder).or_insert(input);
             }
         }
-        Ok(())
+        held.extend(self.folders.iter().map(|(folder, input)| (folder.clone(), input.as_str())));
+        let found = held.into_iter().find(|(folder, _)| existing_folders_above(folder).contains(own));
+        found.map_or(Ok(()), |(_, input)| Err(OutputRefused::holds(shown, input)))
     }
 }
 
 /// The folders that contain a file: that of its path, and that of the file to which a link leads.
 fn holders(file: &Path) -> Vec<PathBuf> {
-    let parent =
-        |path: &Path| path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf();
-    let mut folders = vec![parent(file)];
+    let mut folders = vec![parent(file).to_path_buf()];
     if fs::symlink_metadata(file).is_ok_and(|m| m.is_symlink()) {
-        folders.extend(file.canonicalize().ok().as_deref().map(parent));
+        folders.extend(file.canonicalize().ok().map(|real| parent(&real).to_path_buf()));
     }
     folders
 }
@@ -222,15 +217,15 @@ mod tests {
         fs::write(root.join("logs/rank_0.json"), "{}").unwrap();
         let inputs = inputs(root);
         for holds in [".", "logs", "logs/", "other/../logs", "logs/."] {
-            let refused = inputs.allow_folder(&root.join(holds)).unwrap_err();
-            assert!(matches!(refused, InputClash::HoldsInput { .. }), "{holds}: {refused}");
+            let refused = inputs.allow_folder(&root.join(holds), "out").unwrap_err();
+            assert!(refused.to_string().ends_with("in it"), "{holds}: {refused}");
         }
         for lies_in in ["logs/new", "logs/below", "logs/new/deeper", "logs/below/new"] {
-            let refused = inputs.allow_folder(&root.join(lies_in)).unwrap_err();
-            assert!(matches!(refused, InputClash::LiesInInput { .. }), "{lies_in}: {refused}");
+            let refused = inputs.allow_folder(&root.join(lies_in), "out").unwrap_err();
+            assert!(refused.to_string().contains("found it in `"), "{lies_in}: {refused}");
         }
         for free in ["other", "new", "logs2", "other/new"] {
-            assert_eq!(inputs.allow_folder(&root.join(free)), Ok(()), "{free}");
+            assert_eq!(inputs.allow_folder(&root.join(free), "out"), Ok(()), "{free}");
         }
     }
 
@@ -253,7 +248,7 @@ mod tests {
         assert_eq!(inputs.allow_file(&root.join("store/b")), Ok(()));
         // The folder of the link, and that of the file to which it leads.
         for folder in ["logs", "store", "linked"] {
-            assert!(inputs.allow_folder(&root.join(folder)).is_err(), "{folder}");
+            assert!(inputs.allow_folder(&root.join(folder), "out").is_err(), "{folder}");
         }
     }
 }

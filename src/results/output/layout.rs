@@ -1,7 +1,7 @@
 //! The files of an output folder: which names are ours, what else a folder holds, and removing and moving them.
 
 use crate::output::captures::CapturesTable;
-use crate::output::paths::is_work_name;
+use crate::output::unfinished::is_results_name;
 use hta_analysis::inventory;
 use hta_analysis::registry::ANALYSES;
 use hta_compat as compat;
@@ -67,15 +67,8 @@ pub(super) struct FolderContent {
     pub(crate) ours: Option<String>,
     /// Something with one of our names that is not a regular file or folder, such as a link: what was expected and found.
     pub(crate) in_the_way: Option<(String, &'static str)>,
-    /// The file that proves completeness exists and is ours.
+    /// The file that proves completeness is there and ours, or an output is on its way here.
     pub(crate) is_proven: bool,
-}
-
-impl FolderContent {
-    /// Whether all names belong to the layout.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.foreign.is_none() && self.in_the_way.is_none()
-    }
 }
 
 impl Layout {
@@ -87,8 +80,8 @@ impl Layout {
         }
     }
 
-    /// What a folder holds. `proves`: whether to check the file that proves completeness.
-    pub(super) fn content(&self, folder: &Location, proves: bool) -> io::Result<FolderContent> {
+    /// What a folder holds.
+    pub(super) fn content(&self, folder: &Location) -> io::Result<FolderContent> {
         let entries: Vec<(String, &'static str)> = match folder.is_remote() {
             // A store has nothing but objects.
             true => folder.all_names()?.into_iter().map(|name| (name, "a file")).collect(),
@@ -103,15 +96,11 @@ impl Layout {
                     found.in_the_way.get_or_insert((format!("{expected} `{name}`"), kind));
                     continue;
                 }
-                found.is_proven |= proves && name == self.proof && (self.is_proven)(&folder.join(&name));
+                found.is_proven |= name == self.proof && (self.is_proven)(&folder.join(&name));
                 found.ours.get_or_insert(name);
-            } else if kind == "a folder" && is_work_name(&name) {
-                // A run that was killed while it moved its files here has left the rest of them.
-                let left = self.content(&folder.join(&name), proves)?;
-                found.is_proven |= left.is_proven;
-                if !left.is_ours() {
-                    found.foreign.get_or_insert(name);
-                }
+            } else if kind == "a folder" && is_results_name(&name) {
+                // A run that was killed while it moved its files here has left the rest of them, and the proof.
+                found.is_proven = true;
             } else {
                 found.foreign.get_or_insert(name);
             }

@@ -1,161 +1,177 @@
 //! Files and folders that are being written: under another name beside their place, and moved there when complete.
 //!
-//! They are moved ([`UnfinishedFolder::place`]), removed when dropped, or all removed when the user interrupts
-//! ([`abandon_all`]). A `kill -9` leaves them; then the next run to the same place removes them. To tell them from
-//! those of a running process, every run holds a lock (`flock`) on its folder or file: only unlocked ones are removed,
-//! and of these only files with our names. The process id in the name is no evidence, because in containers most
-//! processes have one of the same few ids.
-//!
-//! The output for a store is written to a temporary folder, which only the user may read, and uploaded from there.
+//! They are removed when dropped, or all when the user interrupts ([`abandon_all`]). A `kill -9` leaves them; then the
+//! next run that writes beside them removes them ([`claim`]).
 
-mod file;
-mod folder;
-mod lock;
-mod scratch;
+mod claim;
 
-pub use file::{UnfinishedFile, write};
-pub use folder::UnfinishedFolder;
-pub use scratch::ScratchFolder;
+pub use claim::abandon_all;
+pub(super) use claim::{EARLIER, OF_RESULTS, is_results_name, note_placed};
 
-use crate::output::paths::{entries, is_id};
-use hta_read::files::abandon_uploads;
-use lock::{OpenAndLock, locked};
-use std::collections::BTreeSet;
+use crate::output::paths::{destination, parent};
+use claim::Claim;
+use hta_read::files::is_remote;
 use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io::{self, Write};
+use std::path::Path;
+use tempfile::{NamedTempFile, TempDir};
 
-/// Number of other names that are tried.
-const MOST_TRIES: usize = 1000;
-
-/// Outputs of this process.
-struct WrittenOutputs {
-    /// Unfinished folders and files.
-    open: BTreeSet<PathBuf>,
-    /// The last output that was completed.
-    placed: Option<PathBuf>,
+pub struct UnfinishedFile {
+    file: NamedTempFile,
+    _claim: Claim,
 }
 
-static WRITING: Mutex<WrittenOutputs> = Mutex::new(WrittenOutputs { open: BTreeSet::new(), placed: None });
-
-fn writing() -> MutexGuard<'static, WrittenOutputs> {
-    WRITING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Removes all unfinished outputs of this process, and prevents other threads from starting or completing any. Called
-/// before the process exits. Returns the last output that was completed before.
-pub fn abandon_all() -> Option<PathBuf> {
-    abandon_uploads();
-    let writing = writing();
-    for path in &writing.open {
-        remove_while_written(path);
+impl UnfinishedFile {
+    /// Creates a file in a folder, readable as the user's umask allows. `kind` distinguishes leftovers of different
+    /// kinds.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn create_in(folder: &Path, kind: &str) -> io::Result<Self> {
+        Self::create_with_mode(folder, kind, 0o666)
     }
-    let placed = writing.placed.clone();
-    std::mem::forget(writing);
-    placed
-}
 
-/// Removes a folder in which other threads may still create files.
-fn remove_while_written(path: &Path) {
-    const TRIES: usize = 100;
-    for _ in 0..TRIES {
-        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        match removed {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {}
-            _ if !path.exists() => return,
-            _ => {}
-        }
+    /// Like [`UnfinishedFile::create_in`], readable only by the user.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn create_private_in(folder: &Path, kind: &str) -> io::Result<Self> {
+        Self::create_with_mode(folder, kind, 0o600)
     }
-}
 
-/// An unfinished file or folder of this process: an interrupt removes it, and its lock tells other runs that it is no leftover.
-struct Claim {
-    path: PathBuf,
-    /// Held until it is dropped; `None` where the file system has no locks.
-    lock: Option<File>,
-}
+    fn create_with_mode(folder: &Path, kind: &str, mode: u32) -> io::Result<Self> {
+        let (_claim, file) = Claim::make(folder, kind, mode, |named| named.tempfile_in(folder))?;
+        Ok(Self { file, _claim })
+    }
 
-impl Claim {
-    /// Makes and claims a file or folder. `make` is given the number of the attempt: it is asked again while the name is used
-    /// by another run of this process, or by a process with the same id.
-    fn make<T>(mut make: impl FnMut(usize) -> io::Result<(PathBuf, T)>) -> io::Result<(Self, T)> {
-        for attempt in 0..MOST_TRIES {
-            let (mut claim, made) = {
-                // Creates and registers under one lock, so that an interrupt cannot miss it.
-                let mut writing = writing();
-                match make(attempt) {
-                    Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-                    made => {
-                        let (path, made) = made?;
-                        writing.open.insert(path.clone());
-                        (Self { path, lock: None }, made)
-                    }
-                }
-            };
-            match locked(&claim.path) {
-                OpenAndLock::Yes(lock) => claim.lock = Some(lock),
-                OpenAndLock::Impossible => {}
-                // Another run has mistaken it for a leftover before it was locked.
-                OpenAndLock::ByOther => continue,
-            }
-            return Ok((claim, made));
-        }
-        Err(io::Error::other("every name for a temporary file or folder is taken"))
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Opens the file a second time for writing.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn reopen(&self) -> io::Result<File> {
+        self.file.reopen()
+    }
+
+    /// Moves it to its place; with `force` it may replace an existing file.
+    ///
+    /// # Errors
+    /// When it cannot be moved.
+    pub fn place(self, target: &Path, force: bool) -> io::Result<()> {
+        let Self { file, _claim } = self;
+        note_placed(target, || {
+            let moved = if force { file.persist(target) } else { file.persist_noclobber(target) };
+            moved.map(drop).map_err(|e| e.error)
+        })
     }
 }
 
-impl Drop for Claim {
+/// Writes a file completely or not at all. Something that is not a regular file (a pipe, a terminal) is written
+/// directly.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if is_remote(path) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "only folders of results are written to stores"));
+    }
+    let target = destination(path);
+    if target.exists() && !target.is_file() {
+        return fs::OpenOptions::new().write(true).open(&target)?.write_all(bytes);
+    }
+    let file = UnfinishedFile::create_in(parent(&target), "table")?;
+    file.reopen()?.write_all(bytes)?;
+    file.place(&target, true)
+}
+
+/// A folder that nobody else may read, for files that live as long as it does.
+pub struct ScratchFolder {
+    folder: TempDir,
+    claim: Claim,
+}
+
+impl ScratchFolder {
+    /// Creates a folder in another one.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn create_in(folder: &Path, kind: &str) -> io::Result<Self> {
+        let (claim, folder) = Claim::make(folder, kind, 0o700, |named| named.tempdir_in(folder))?;
+        Ok(Self { folder, claim })
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        writing().open.remove(&self.path);
+        // The folder is removed next. Listing it needs a file handle, and the process may have no other left.
+        self.claim.unlock();
     }
-}
-
-/// Removes the files or folders that killed runs have left in a folder. `is_left` tells them by their names.
-fn sweep(folder: &Path, is_dir: bool, is_left: impl Fn(&str) -> bool, remove: impl Fn(&Path, &str)) {
-    for (path, name) in entries(folder) {
-        let is_kind = |m: fs::Metadata| if is_dir { m.is_dir() } else { m.is_file() };
-        // The lock is held until it is removed.
-        if is_left(&name)
-            && fs::symlink_metadata(&path).is_ok_and(is_kind)
-            && let OpenAndLock::Yes(_lock) = locked(&path)
-        {
-            remove(&path, &name);
-        }
-    }
-}
-
-/// Makes a file or folder under a temporary name. `kind` tells leftovers of different kinds apart, and `_mode` who may use it.
-fn temporary<T: AsRef<Path>>(
-    folder: &Path,
-    (kind, is_dir, _mode): (&str, bool, u32),
-    make: impl Fn(&tempfile::Builder) -> io::Result<T>,
-) -> io::Result<(Claim, T)> {
-    let prefix = format!(".hta-{kind}-");
-    let id = |name: &str| name.strip_prefix(&prefix).and_then(|rest| Some(is_id(rest.split_once('-')?.0)));
-    let remove = |path: &Path, _: &str| {
-        let _ = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    };
-    sweep(folder, is_dir, |name| id(name) == Some(true), remove);
-    let name = format!("{prefix}{}-", std::process::id());
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&name);
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(_mode));
-    Claim::make(|_| make(&builder).map(|made| (made.as_ref().to_path_buf(), made)))
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::*;
     use crate::output::paths::entries;
-    use std::path::Path;
 
     /// An id that no process has.
     pub(super) const GONE: u32 = 4_194_304 + 7;
 
-    pub(super) fn names(folder: &Path) -> Vec<String> {
+    pub(in crate::output) fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<String> = entries(folder).into_iter().map(|e| e.1).collect();
         names.sort();
         names
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_leads_to_its_destination_whether_that_is_there_or_not() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        symlink("b", dir.path().join("a")).unwrap();
+        symlink("below/c", dir.path().join("b")).unwrap();
+        for path in ["a", "a/", "b", "below/c"] {
+            assert_eq!(destination(&dir.path().join(path)), dir.path().join("below/c"), "{path}");
+        }
+        fs::create_dir(dir.path().join("below")).unwrap();
+        write(&dir.path().join("a"), b"text").unwrap();
+        assert_eq!(fs::read(dir.path().join("below/c")).unwrap(), b"text");
+        assert!(fs::symlink_metadata(dir.path().join("a")).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_file_is_there_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("t.csv");
+        fs::write(dir.path().join(format!(".hta-table-{GONE}-abc")), "half").unwrap();
+        write(&target, b"whole").unwrap();
+        assert_eq!(names(dir.path()), ["t.csv"]);
+        assert!(write(&dir.path().join("no/such/t.csv"), b"x").is_err());
+        assert!(write(Path::new("/dev/full"), b"x").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn private_files_and_scratch_folders_are_for_their_owner_alone_and_removed() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let left = dir.path().join(format!(".hta-mcp-{GONE}-abc"));
+        fs::create_dir_all(left.join("x")).unwrap();
+        fs::create_dir(dir.path().join(".hta-mcp-notes")).unwrap();
+        let file = UnfinishedFile::create_private_in(dir.path(), "stdin").unwrap();
+        let first = ScratchFolder::create_in(dir.path(), "mcp").unwrap();
+        let second = ScratchFolder::create_in(dir.path(), "mcp").unwrap();
+        assert!(!left.exists() && first.path().exists());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(file.path()), mode(first.path())), (0o600, 0o700));
+        fs::write(second.path().join("file"), "x").unwrap();
+        drop((file, first, second));
+        assert_eq!(names(dir.path()), [".hta-mcp-notes"]);
     }
 }

@@ -179,5 +179,5 @@ fn a_loss_ends_a_strict_run_and_a_strict_merge_alike() {
     let plain = hta(dir.path(), &["merge", "p0", "p1", "-o", "result"]);
     assert_eq!(plain.status.code(), Some(1), "{}", stderr(&plain));
     let left: Vec<_> = std::fs::read_dir(dir.path()).expect("a folder can be listed").flatten().collect();
-    assert!(left.iter().all(|e| !e.file_name().to_string_lossy().contains(".tmp-")), "{left:?}");
+    assert!(left.iter().all(|e| !e.file_name().to_string_lossy().contains(".hta-")), "{left:?}");
 }

@@ -108,7 +108,7 @@ fn a_run_that_is_interrupted_after_its_results_stand_says_so() {
 #[test]
 fn what_a_killed_run_left_is_removed_although_a_process_has_its_id() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let (out, left) = (dir.path().join("out"), dir.path().join("out.tmp-1"));
+    let (out, left) = (dir.path().join("out"), dir.path().join(".hta-results-1-abc"));
     std::fs::create_dir_all(left.join("tables")).expect("a folder can be made");
     std::fs::write(left.join("tables/kernels.parquet"), "half").expect("a file can be written");
     assert!(start(&out).wait().expect("it ends").success());
@@ -125,7 +125,7 @@ fn what_a_killed_run_left_is_removed_although_a_process_has_its_id() {
     let mut held = [0; 4];
     std::io::Read::read_exact(holder.stdout.as_mut().expect("its output is kept"), &mut held).expect("it is locked");
     assert!(start(&out).wait().expect("it ends").success());
-    assert_eq!(names(dir.path()), ["out", "out.tmp-1"]);
+    assert_eq!(names(dir.path()), [".hta-results-1-abc", "out"]);
     drop(holder.stdin.take());
     holder.wait().expect("it ends");
     assert!(start(&out).wait().expect("it ends").success());

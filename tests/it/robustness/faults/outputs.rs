@@ -127,7 +127,7 @@ fn traces_below_folders_of_our_names_are_not_deleted() {
         assert!(said.contains("other files, which stay"), "{said}");
         assert_eq!(std::fs::read_to_string(root.join(below)).expect("it is there"), "years of work");
         assert!(root.join(out).join("summary.json").is_file());
-        assert!(!names(root).iter().any(|n| n.contains(".tmp-")), "{:?}", names(root));
+        assert!(!names(root).iter().any(|n| n.contains(".hta-")), "{:?}", names(root));
     }
 }
 
@@ -280,7 +280,7 @@ fn a_mount_point_is_filled_in_place() {
     if !may.is_ok_and(|run| run.status.success()) {
         return println!("skipped: no file system can be mounted here");
     }
-    let line = "mount -t tmpfs none mounted && mkdir mounted/.tmp-1 mounted/.tmp-1/tables && mkdir seen \
+    let line = "mount -t tmpfs none mounted && mkdir -p mounted/.hta-results-1-abc/results/tables seen \
         && for i in 1 2; do \"$0\" analyze job/rank_1.json.gz -o mounted || exit; done && cp -a mounted/. seen \
         && touch mounted/thesis && { \"$0\" analyze job/rank_1.json.gz -o mounted && exit 1; \
         \"$0\" analyze job/rank_1.json.gz -o mounted --force; } && test -e mounted/thesis";
