@@ -1,7 +1,15 @@
-//! The work of one device.
+//! The work of each device, and when it was recorded.
 
-use super::timeline::Timeline;
+use crate::activity::Activity;
+use crate::category::Class;
+use crate::events::Columns;
+use crate::interval::Union;
+use crate::launch::is_launch_call;
+use crate::record_edges::RecordEdges;
+use crate::stream_capture::StreamCaptures;
+use crate::timeline::{Timeline, WorkClass};
 use hta_base::units::Span;
+use std::collections::BTreeMap;
 
 /// The activities of one device, or the host work of a CPU-only rank.
 pub struct DeviceWork {
@@ -16,4 +24,119 @@ pub struct DeviceWork {
     pub(crate) span: Option<Span>,
     /// First to last recorded event, without the device's lead and lost tail: contains all of its windows.
     pub capture: Span,
+}
+
+/// First to last recorded event, without the profiler's own rows.
+pub(crate) fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
+    let mut gpu = vec![false; if all.is_empty() { 0 } else { c.len() }];
+    for a in all {
+        gpu[a.row as usize] = true;
+    }
+    let mut span: Option<Span> = None;
+    for (row, class) in classes.iter().enumerate() {
+        // Activities with impossible times do not extend the capture.
+        if class.is_profilers_own() || (class.is_gpu() && gpu.get(row) != Some(&true)) {
+            continue;
+        }
+        let Span { start, end } = c.span(row);
+        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
+    }
+    if let Some((start, end)) = c.unloaded {
+        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
+    }
+    span.unwrap_or(Span::new(0, 0))
+}
+
+/// Removes leads and lost tails from the devices' captures. Returns the capture of the whole rank.
+pub(crate) fn narrow(edges: &RecordEdges, devices: &mut [DeviceWork], recorded: Span) -> Span {
+    let mut left: Option<Span> = None;
+    for d in devices.iter_mut().filter(|d| d.is_gpu) {
+        d.capture = edges.window(d.device, recorded);
+        d.span = d.span.map(|s| s.intersect(d.capture)).filter(|s| s.start <= s.end);
+        left = Some(left.map_or(d.capture, |l| Span::new(l.start.min(d.capture.start), l.end.max(d.capture.end))));
+    }
+    left.unwrap_or(recorded)
+}
+
+pub(crate) fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {
+    let mut by_device: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
+    for (i, a) in all.iter().enumerate() {
+        by_device.entry(a.device()).or_default().push(i as u32);
+    }
+    let build = |(device, activities): (Option<i64>, Vec<u32>)| {
+        let of = || activities.iter().map(|&i| &all[i as usize]);
+        let start = of().map(|a| a.span.start).min();
+        let end = of().map(|a| a.span.end).max();
+        DeviceWork {
+            device,
+            is_gpu: true,
+            timeline: Timeline::new(of().map(|a| (a.span, a.work))),
+            span: start.zip(end).map(|(s, e)| Span::new(s, e)),
+            capture: recorded,
+            activities,
+        }
+    };
+    by_device.into_iter().map(build).collect()
+}
+
+/// Whether a call submits work to a device instead of recording it into a graph. Not so where the profiler reads
+/// counters: then it records ranges with counters in place of activities.
+pub(crate) fn launches_work(c: &Columns, classes: &[Class], captures: &StreamCaptures) -> bool {
+    if classes.contains(&Class::Counter) {
+        return false;
+    }
+    let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+    let mut calls = (0u32..).zip(classes).filter(|(_, class)| **class == Class::Runtime).map(|(row, _)| row);
+    calls.any(|row| is_launch.get(c.name(row as usize).0 as usize) == Some(&true) && !captures.hold(c, row))
+}
+
+/// Rows of the host that are the work of a CPU-only rank: operators and communication ranges. Calls of a device's
+/// runtime are no work: there they wait or ask for memory.
+pub(crate) fn host_work_rows<'a>(c: &'a Columns, classes: &'a [Class]) -> impl Iterator<Item = (u32, WorkClass)> + 'a {
+    let communicates: Vec<(bool, bool)> = c
+        .strings
+        .iter()
+        .map(|(_, t)| (is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t)))
+        .collect();
+    (0u32..).zip(classes).filter_map(move |(row, class)| {
+        let (as_op, as_other) = communicates.get(c.name(row as usize).0 as usize).copied().unwrap_or_default();
+        match class {
+            Class::HostOp if as_op => Some((row, WorkClass::Communication)),
+            Class::HostOp => Some((row, WorkClass::Compute)),
+            Class::Annotation if as_other => Some((row, WorkClass::Communication)),
+            Class::Collective => Some((row, WorkClass::Communication)),
+            _ => None,
+        }
+    })
+}
+
+/// The host work of a CPU-only rank, without the calls of a device's runtime inside operators.
+pub(crate) fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
+    let mut calls: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    for row in (0..c.len()).filter(|&row| classes[row] == Class::Runtime) {
+        calls.entry(c.lane[row]).or_default().push(c.span(row));
+    }
+    let calls: BTreeMap<u32, Union> = calls.into_iter().map(|(lane, spans)| (lane, Union::new(spans))).collect();
+    let work = host_work_rows(c, classes).flat_map(|(row, class)| {
+        let span = c.span(row as usize);
+        let calls = calls.get(&c.lane[row as usize]).filter(|_| class == WorkClass::Compute);
+        calls.map_or_else(|| vec![span], |calls| calls.gaps_in(span)).into_iter().map(move |span| (span, class))
+    });
+    let timeline = Timeline::new(work);
+    let first = timeline.segments().first()?.span.start;
+    let last = timeline.segments().last()?.span.end;
+    Some(DeviceWork {
+        device: None,
+        is_gpu: false,
+        activities: Vec::new(),
+        timeline,
+        span: Some(Span::new(first, last)),
+        capture: recorded,
+    })
+}
+
+/// Whether an event is host communication of a CPU job, by its name.
+pub fn is_host_communication(class: Class, name: &str) -> bool {
+    ["gloo:", "mpi:", "ucc:", "nccl:"].iter().any(|p| name.starts_with(p))
+        || (class == Class::HostOp && (name.starts_with("c10d::") || name == "record_param_comms"))
 }

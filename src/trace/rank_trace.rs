@@ -6,19 +6,18 @@ use crate::activity::{Activity, classified, linked};
 use crate::args::Arg;
 use crate::believable;
 use crate::category::{Class, refine};
-use crate::device::DeviceWork;
+use crate::device::{DeviceWork, capture, device_work, host_work, host_work_rows, launches_work, narrow};
+use crate::event_counts::count_events;
 use crate::events::Columns;
 use crate::graph_capture::Captures;
 use crate::graph_replay::GraphReplays;
 use crate::inferred_steps::or_repeats;
-use crate::interval::Union;
-use crate::launch::{LaunchLinks, is_graph_launch, is_launch_call};
+use crate::launch::{LaunchLinks, is_graph_launch};
 use crate::launch_times::LaunchTimes;
 use crate::memory;
-use crate::meta::{Device, LARGEST_GROUP, Meta, RankSource};
+use crate::meta::{Device, Meta, RankSource};
 use crate::overrun::{self, Overruns};
-use crate::record_edges::{HIDDEN_MIN, RecordEdges};
-use crate::rules::ClassRules;
+use crate::record_edges::RecordEdges;
 use crate::shared::SharedFacts;
 use crate::stack::{Frames, StackForest};
 use crate::step::{Step, StepRule, StepWindow, Steps, find};
@@ -26,78 +25,17 @@ use crate::step_window::{device_windows, finish, periods};
 use crate::stream_capture::StreamCaptures;
 use crate::strings::{StrId, TraceTexts};
 use crate::thread::{InnermostTimeline, host_rows};
-use crate::timeline::{Timeline, WorkClass};
+use crate::timeline::WorkClass;
 use crate::unended_frames;
 use crate::window::{Scope, Window, windows};
 use hta_base::health::{Counter, Health};
-use hta_base::units::{Ns, Span, fmt_ns};
-use regex::Regex;
+use hta_base::units::{Ns, Span};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// Options of the data model; the same for all ranks of a set.
-pub struct ModelOptions {
-    pub rules: ClassRules,
-    pub step_pattern: Option<Regex>,
-    pub step_window: StepWindow,
-    /// Leave out activities without a launch record.
-    pub linked_only: bool,
-    /// Steps to select; all if absent.
-    pub steps: Option<StepFilter>,
-    /// Shortest wait of a stream's first activity that is evidence of work from before the recording, ns.
-    pub hidden_min: Ns,
-    /// Captured graphs whose operators name the kernels of replays.
-    pub graph_captures: Arc<Captures>,
-}
-
-impl ModelOptions {
-    /// Whether a step is selected.
-    pub fn selects(&self, step: &Step) -> bool {
-        self.steps.as_ref().is_none_or(|f| f.keeps(step.index, step.label))
-    }
-}
-
-impl Default for ModelOptions {
-    /// The options of a command without arguments.
-    fn default() -> Self {
-        Self {
-            rules: ClassRules::builtin(),
-            step_pattern: None,
-            step_window: StepWindow::default(),
-            linked_only: false,
-            steps: None,
-            hidden_min: HIDDEN_MIN,
-            graph_captures: Arc::default(),
-        }
-    }
-}
-
-/// `--steps`: labels, or indices written `@n`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StepFilter {
-    pub labels: Vec<(i64, i64)>,
-    pub indices: Vec<(u32, u32)>,
-}
-
-impl std::fmt::Display for StepFilter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let run = |mark: &str, a: i64, b: i64| match a == b {
-            true => format!("{mark}{a}"),
-            false => format!("{mark}{a}-{mark}{b}"),
-        };
-        let labels = self.labels.iter().map(|(a, b)| run("", *a, *b));
-        let indices = self.indices.iter().map(|(a, b)| run("@", i64::from(*a), i64::from(*b)));
-        f.write_str(&labels.chain(indices).collect::<Vec<_>>().join(","))
-    }
-}
-
-impl StepFilter {
-    pub fn keeps(&self, index: u32, label: Option<i64>) -> bool {
-        self.indices.iter().any(|(a, b)| (*a..=*b).contains(&index))
-            || label.is_some_and(|l| self.labels.iter().any(|(a, b)| (*a..=*b).contains(&l)))
-    }
-}
+pub use crate::device::is_host_communication;
+pub use crate::model_options::{ModelOptions, StepFilter};
 
 /// One rank, ready for analysis.
 pub struct RankTrace {
@@ -140,6 +78,57 @@ pub struct RankTrace {
     added_texts: OnceLock<TraceTexts>,
 }
 
+/// What was read of a rank, for what follows from it.
+struct ReadEvents<'a> {
+    c: &'a Columns,
+    classes: &'a [Class],
+    meta: &'a Meta,
+    hosts: &'a [(u32, Vec<u32>)],
+    stream_captures: &'a StreamCaptures,
+}
+
+/// What ran on the devices, or is the work of a rank without one.
+struct WorkOfDevices {
+    recorded: Span,
+    edges: RecordEdges,
+    /// The activities with a launch record, where the others are left out.
+    launched: Option<Vec<Activity>>,
+    devices: Vec<DeviceWork>,
+    steps: Steps,
+    launch_times: LaunchTimes,
+    is_device_lost: bool,
+}
+
+impl ReadEvents<'_> {
+    fn work_of_devices(
+        &self,
+        all: &mut Vec<Activity>,
+        found: Steps,
+        options: &ModelOptions,
+        health: &mut Health,
+    ) -> WorkOfDevices {
+        let Self { c, classes, meta, hosts, stream_captures } = *self;
+        let is_device_lost = all.is_empty() && launches_work(c, classes, stream_captures);
+        let recorded = capture(c, classes, all);
+        let mut steps = or_repeats(found, c, classes, all);
+        classified(all, c, classes, hosts, &options.rules, health);
+        let launch_times = LaunchTimes::of(all, c, health);
+        finish(&mut steps, all, c, classes, stream_captures, (options.step_window, recorded));
+        let launched: Option<Vec<Activity>> =
+            options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
+        let ((), devices) = rayon::join(
+            || count_events(c, classes, meta, all, stream_captures, health),
+            || match all.is_empty() {
+                true if is_device_lost => Vec::new(),
+                true => host_work(c, classes, recorded).into_iter().collect(),
+                false => device_work(launched.as_ref().unwrap_or(all), recorded),
+            },
+        );
+        let edges = RecordEdges::new(c, classes, all, &devices, recorded, options.hidden_min, stream_captures);
+        WorkOfDevices { recorded, edges, launched, devices, steps, launch_times, is_device_lost }
+    }
+}
+
 /// The windows of the steps on the devices. Those of iterations go on until the next one begins: the gap between two
 /// is time that the earlier one cost.
 struct DeviceSteps(Vec<Span>);
@@ -165,7 +154,6 @@ impl RankTrace {
             unended_frames::cut(&mut columns, frames, &mut health);
         }
         // In parallel: GPU activities on one thread, host rows and steps on the other.
-        let stream_captures = StreamCaptures::new(&columns, &classes);
         let mut of_hosts = Health::default();
         let ((mut all, overruns), (hosts, found)) = rayon::join(
             || {
@@ -179,38 +167,14 @@ impl RankTrace {
             },
         );
         health.merge(&of_hosts);
-        let is_device_lost = all.is_empty() && launches_work(&columns, &classes, &stream_captures);
-        let ((recorded, edges, launched, mut devices, mut steps, launch_times), stacks) = rayon::join(
-            || {
-                let recorded = capture(&columns, &classes, &all);
-                let mut steps = or_repeats(found, &columns, &classes, &all);
-                classified(&mut all, &columns, &classes, &hosts, &options.rules, &mut health);
-                let launch_times = LaunchTimes::of(&all, &columns, &mut health);
-                let window = (options.step_window, recorded);
-                finish(&mut steps, &mut all, &columns, &classes, &stream_captures, window);
-                let launched: Option<Vec<Activity>> =
-                    options.linked_only.then(|| all.iter().filter(|a| a.launch().is_some()).copied().collect());
-                let ((), devices) = rayon::join(
-                    || count_events(&columns, &classes, &meta, &all, &stream_captures, &mut health),
-                    || match all.is_empty() {
-                        true if is_device_lost => Vec::new(),
-                        true => host_work(&columns, &classes, recorded).into_iter().collect(),
-                        false => device_work(launched.as_ref().unwrap_or(&all), recorded),
-                    },
-                );
-                let edges = RecordEdges::new(
-                    &columns,
-                    &classes,
-                    &all,
-                    &devices,
-                    recorded,
-                    options.hidden_min,
-                    &stream_captures,
-                );
-                (recorded, edges, launched, devices, steps, launch_times)
-            },
-            || StackForest::new(&columns, &classes, &hosts, frames.as_ref()),
-        );
+        let stream_captures = StreamCaptures::new(&columns, &classes);
+        let (c, hosts_of) = (&columns, &hosts[..]);
+        let read = ReadEvents { c, classes: &classes, meta: &meta, hosts: hosts_of, stream_captures: &stream_captures };
+        let (WorkOfDevices { recorded, edges, launched, mut devices, mut steps, launch_times, is_device_lost }, stacks) =
+            rayon::join(
+                || read.work_of_devices(&mut all, found, options, &mut health),
+                || StackForest::new(&columns, &classes, &hosts, frames.as_ref()),
+            );
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
         health.add(Counter::FrameOverlap, stacks.overlaps, None, "");
@@ -431,208 +395,4 @@ fn classes(c: &Columns) -> Vec<Class> {
                 .unwrap_or_else(|| refine(cat.class, c.strings.get(cat.text), c.strings.get(c.name(row))))
         })
         .collect()
-}
-
-/// Whether an event is host communication of a CPU job, by its name.
-pub fn is_host_communication(class: Class, name: &str) -> bool {
-    ["gloo:", "mpi:", "ucc:", "nccl:"].iter().any(|p| name.starts_with(p))
-        || (class == Class::HostOp && (name.starts_with("c10d::") || name == "record_param_comms"))
-}
-
-fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span {
-    let mut gpu = vec![false; if all.is_empty() { 0 } else { c.len() }];
-    for a in all {
-        gpu[a.row as usize] = true;
-    }
-    let mut span: Option<Span> = None;
-    for (row, class) in classes.iter().enumerate() {
-        // Activities with impossible times do not extend the capture.
-        if class.is_profilers_own() || (class.is_gpu() && gpu.get(row) != Some(&true)) {
-            continue;
-        }
-        let Span { start, end } = c.span(row);
-        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
-    }
-    if let Some((start, end)) = c.unloaded {
-        span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
-    }
-    span.unwrap_or(Span::new(0, 0))
-}
-
-/// Removes leads and lost tails from the devices' captures. Returns the capture of the whole rank.
-fn narrow(edges: &RecordEdges, devices: &mut [DeviceWork], recorded: Span) -> Span {
-    let mut left: Option<Span> = None;
-    for d in devices.iter_mut().filter(|d| d.is_gpu) {
-        d.capture = edges.window(d.device, recorded);
-        d.span = d.span.map(|s| s.intersect(d.capture)).filter(|s| s.start <= s.end);
-        left = Some(left.map_or(d.capture, |l| Span::new(l.start.min(d.capture.start), l.end.max(d.capture.end))));
-    }
-    left.unwrap_or(recorded)
-}
-
-fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {
-    let mut by_device: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
-    for (i, a) in all.iter().enumerate() {
-        by_device.entry(a.device()).or_default().push(i as u32);
-    }
-    let build = |(device, activities): (Option<i64>, Vec<u32>)| {
-        let of = || activities.iter().map(|&i| &all[i as usize]);
-        let start = of().map(|a| a.span.start).min();
-        let end = of().map(|a| a.span.end).max();
-        DeviceWork {
-            device,
-            is_gpu: true,
-            timeline: Timeline::new(of().map(|a| (a.span, a.work))),
-            span: start.zip(end).map(|(s, e)| Span::new(s, e)),
-            capture: recorded,
-            activities,
-        }
-    };
-    by_device.into_iter().map(build).collect()
-}
-
-/// Whether a call submits work to a device instead of recording it into a graph. Not so where the profiler reads
-/// counters: then it records ranges with counters in place of activities.
-fn launches_work(c: &Columns, classes: &[Class], captures: &StreamCaptures) -> bool {
-    if classes.contains(&Class::Counter) {
-        return false;
-    }
-    let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
-    let mut calls = (0u32..).zip(classes).filter(|(_, class)| **class == Class::Runtime).map(|(row, _)| row);
-    calls.any(|row| is_launch.get(c.name(row as usize).0 as usize) == Some(&true) && !captures.hold(c, row))
-}
-
-/// Rows of the host that are the work of a CPU-only rank: operators and communication ranges. Calls of a device's
-/// runtime are no work: there they wait or ask for memory.
-fn host_work_rows<'a>(c: &'a Columns, classes: &'a [Class]) -> impl Iterator<Item = (u32, WorkClass)> + 'a {
-    let communicates: Vec<(bool, bool)> = c
-        .strings
-        .iter()
-        .map(|(_, t)| (is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t)))
-        .collect();
-    (0u32..).zip(classes).filter_map(move |(row, class)| {
-        let (as_op, as_other) = communicates.get(c.name(row as usize).0 as usize).copied().unwrap_or_default();
-        match class {
-            Class::HostOp if as_op => Some((row, WorkClass::Communication)),
-            Class::HostOp => Some((row, WorkClass::Compute)),
-            Class::Annotation if as_other => Some((row, WorkClass::Communication)),
-            Class::Collective => Some((row, WorkClass::Communication)),
-            _ => None,
-        }
-    })
-}
-
-/// The host work of a CPU-only rank, without the calls of a device's runtime inside operators.
-fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Option<DeviceWork> {
-    let mut calls: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
-    for row in (0..c.len()).filter(|&row| classes[row] == Class::Runtime) {
-        calls.entry(c.lane[row]).or_default().push(c.span(row));
-    }
-    let calls: BTreeMap<u32, Union> = calls.into_iter().map(|(lane, spans)| (lane, Union::new(spans))).collect();
-    let work = host_work_rows(c, classes).flat_map(|(row, class)| {
-        let span = c.span(row as usize);
-        let calls = calls.get(&c.lane[row as usize]).filter(|_| class == WorkClass::Compute);
-        calls.map_or_else(|| vec![span], |calls| calls.gaps_in(span)).into_iter().map(move |span| (span, class))
-    });
-    let timeline = Timeline::new(work);
-    let first = timeline.segments().first()?.span.start;
-    let last = timeline.segments().last()?.span.end;
-    Some(DeviceWork {
-        device: None,
-        is_gpu: false,
-        activities: Vec::new(),
-        timeline,
-        span: Some(Span::new(first, last)),
-        capture: recorded,
-    })
-}
-
-/// Counts conditions that concern all events.
-fn count_events(
-    c: &Columns,
-    classes: &[Class],
-    meta: &Meta,
-    all: &[Activity],
-    stream_captures: &StreamCaptures,
-    health: &mut Health,
-) {
-    let (mut zero, mut unknown, mut missing, mut overhead, mut sync, mut moved) = (0, 0, 0, 0, 0, 0);
-    let mut unknown_name = String::new();
-    let mut legacy = 0;
-    let mut not_integer = 0;
-    let unknown_text = c.strings.lookup(b"unknown");
-    let mut lost = 0;
-    let mut overhead_ns = 0;
-    for (row, class) in classes.iter().enumerate() {
-        zero += u64::from(c.dur[row] == 0);
-        let cat = c.categories.get(usize::from(c.cat[row]));
-        legacy += u64::from(cat.is_some_and(|k| k.legacy));
-        let lane = c.lanes.get(c.lane[row] as usize);
-        not_integer += u64::from(lane.is_some_and(|l| l.tid_num.is_none()));
-        lost += u64::from(unknown_text == Some(c.name(row)));
-        match class {
-            Class::Unknown if cat.is_none_or(|k| k.text == StrId::EMPTY) => missing += 1,
-            Class::Unknown => {
-                unknown += 1;
-                if unknown_name.is_empty() {
-                    unknown_name = cat.map_or(String::new(), |k| c.strings.get(k.text).to_string());
-                }
-            }
-            Class::Overhead => {
-                overhead += 1;
-                overhead_ns += c.dur[row];
-            }
-            Class::Sync => {
-                sync += 1;
-                moved += u64::from(lane.and_then(|l| l.tid_num).is_some_and(|t| t >= 1_000_000));
-            }
-            _ => {}
-        }
-    }
-    let streams = c.args.column(Arg::Stream);
-    let on_host = streams.rows().filter(|r| classes.get(*r as usize) == Some(&Class::HostOp)).count();
-    let finished = c.args.column(Arg::Finished);
-    let unfinished = finished
-        .iter()
-        .filter(|(r, v)| *v == 0 && matches!(classes.get(*r as usize), Some(Class::HostOp | Class::Annotation)));
-    let too_large = |v: u64| i64::try_from(v).is_ok_and(|v| v > i64::from(LARGEST_GROUP));
-    let mut sizes = c.args.column(Arg::GroupSize).iter().map(|(_, v)| v).filter(|v| too_large(*v));
-    if let Some(first) = sizes.next() {
-        health.add(Counter::GroupTooLarge, 1 + sizes.count() as u64, None, &first.to_string());
-    }
-    let unpaired: u64 = c.flow_counts.values().map(|[s, f]| s.abs_diff(*f)).sum();
-    health.add(Counter::DurZero, zero, None, "");
-    health.add(Counter::UnknownCategory, unknown, None, &unknown_name);
-    health.add(Counter::MissingCategory, missing, None, "");
-    health.add(Counter::ProfilerOverhead, overhead, None, &fmt_ns(overhead_ns));
-    health.add(Counter::SyncRowExcluded, sync, None, "");
-    health.add(Counter::SyncRowMoved, moved, None, "");
-    health.add(Counter::LegacyCategory, legacy, None, "");
-    health.add(Counter::TidNotInteger, not_integer, None, "");
-    health.add(Counter::NameUnknown, lost, None, "");
-    health.add(Counter::HostStreamArg, on_host as u64, None, "");
-    health.add(Counter::Unfinished, unfinished.count() as u64, None, "");
-    health.add(Counter::FlowUnpaired, unpaired, None, "");
-    let nameless = meta.devices.iter().filter(|d| d.name.is_empty()).count();
-    health.add(Counter::DeviceNameEmpty, nameless as u64, None, "");
-    let communicates = all.iter().any(|a| a.work == WorkClass::Communication);
-    if meta.world_size.is_some_and(|w| w > 1) && !all.is_empty() && !communicates {
-        health.note(Counter::NoCommunicationFound, "");
-    }
-    health.add(Counter::LaunchWithoutKernel, idle_launches(c, classes, all, stream_captures), None, "");
-}
-
-/// Number of launch calls that started nothing and were not captured into a graph.
-fn idle_launches(c: &Columns, classes: &[Class], all: &[Activity], stream_captures: &StreamCaptures) -> u64 {
-    let mut launching = vec![false; c.len()];
-    all.iter().filter_map(|a| a.launch()).for_each(|l| launching[l as usize] = true);
-    let mut known: Vec<Option<bool>> = vec![None; c.strings.len()];
-    let idle = (0..c.len()).filter(|&r| {
-        let mut is_launch = || match known.get_mut(c.name(r).0 as usize) {
-            Some(known) => *known.get_or_insert_with(|| is_launch_call(c.strings.get(c.name(r)))),
-            None => false,
-        };
-        classes[r] == Class::Runtime && !launching[r] && is_launch() && !stream_captures.hold(c, r as u32)
-    });
-    idle.count() as u64
 }
