@@ -1,10 +1,12 @@
 //! All ranks joined: results of the stages, for the analyses that compare ranks.
 
 use crate::job::clock::{Clock, ClockMode, align};
+use crate::job::collectives::collectives;
 use crate::job::exposed::CallSpan;
 use crate::job::groups::Group;
-use crate::job::matching::{Instance, Matched, Member, collectives, messages};
+use crate::job::matching::{Instance, Matched, Member};
 use crate::job::meeting::meeting_points;
+use crate::job::messages::messages;
 use crate::job::origin;
 use crate::job::part::{RankSummary, SyncPoints};
 use crate::job::strays::{self, Stray};

@@ -6,8 +6,10 @@
 //!
 //! [`Job::join`] runs them once; `stragglers`, `sync`, `collectives` and `what-if` read the result.
 
+mod by_sequence;
 pub(crate) mod cause;
 mod clock;
+mod collectives;
 pub(crate) mod delay;
 pub(crate) mod exposed;
 mod groups;
@@ -16,6 +18,7 @@ mod joined;
 mod local;
 mod matching;
 mod meeting;
+mod messages;
 mod origin;
 mod part;
 mod ready;

@@ -1,7 +1,8 @@
 //! Ranks whose files do not say since when their times count. Where collectives that their numbers match end at the
 //! same time on all ranks, the times have one origin, and ranks can be compared.
 
-use crate::job::matching::{Matched, collectives};
+use crate::job::collectives::collectives;
+use crate::job::matching::Matched;
 use crate::job::part::RankSummary;
 use hta_base::units::Ns;
 
