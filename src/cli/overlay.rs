@@ -103,10 +103,7 @@ impl CounterArg {
 pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let mut options = args.traces.options(stores)?;
     args.traces.common.compat(&[])?;
-    if args.counter.len() > 1 && args.counter.contains(&CounterArg::None) {
-        let reason = "expected none alone, or counters".to_string();
-        return Err(SetError::Argument { option: "--counter", value: "none".to_string(), reason }.into());
-    }
+    let counters = args.counters()?;
     let given = [(&ANNOTATION, args.annotation.as_deref()), (&CAPTURE, args.capture.then_some(""))];
     for (setting, text) in given.into_iter().filter_map(|(s, t)| Some((s, t?))) {
         options.settings.set(setting, text).map_err(|reason| SetError::Argument {
@@ -116,9 +113,6 @@ pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
         })?;
     }
     filters::one_window(&options)?;
-    let mut counters: Vec<DeviceCounter> = args.counter.iter().flat_map(|c| c.counters().iter().copied()).collect();
-    counters.sort_unstable();
-    counters.dedup();
     let (path, temporary) = args.place()?;
     // Take the port first: if it is in use, the work would be for nothing.
     let server = args.open.then(|| OverlayServer::bind(&path)).transpose()?;
@@ -184,6 +178,17 @@ pub fn run(args: &OverlayArgs, stores: &Stores) -> anyhow::Result<Exit> {
 }
 
 impl OverlayArgs {
+    fn counters(&self) -> Result<Vec<DeviceCounter>, SetError> {
+        if self.counter.len() > 1 && self.counter.contains(&CounterArg::None) {
+            let reason = "expected none alone, or counters".to_string();
+            return Err(SetError::Argument { option: "--counter", value: "none".to_string(), reason });
+        }
+        let mut counters: Vec<DeviceCounter> = self.counter.iter().flat_map(|c| c.counters().iter().copied()).collect();
+        counters.sort_unstable();
+        counters.dedup();
+        Ok(counters)
+    }
+
     /// The file to write; without `--out` a private one that is removed in the end.
     fn place(&self) -> anyhow::Result<(PathBuf, Option<UnfinishedFile>)> {
         match &self.out {

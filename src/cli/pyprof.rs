@@ -59,10 +59,11 @@ pub fn run(args: &PyProfArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let widths = Widths::new(&columns, width).map_err(|least| {
         refused("-w", width.unwrap_or(0).to_string(), format!("expected at least {least} for these columns"))
     })?;
+    let common = &args.traces.common;
+    common.compat(&[])?;
     let mut options = args.traces.options(stores)?;
     options.wanted = Wanted::Only(PyProfTable::SPEC.name);
     let traces = args.traces.traces(stores)?;
-    let common = &args.traces.common;
     let analysis: &'static dyn Analysis = match args.labels {
         Whose::Hta => &PyProf(Labels::Hta),
         Whose::Pyprof => &PyProf(Labels::Pyprof),

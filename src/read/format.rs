@@ -6,8 +6,9 @@
 
 pub use super::input::FileHead;
 use super::input::Input;
+use super::opening::open_any;
 use super::reading::{Reading, Unsettled};
-use super::source::{Compression, Source, SourceError, open_any};
+use super::source::{Compression, Source, SourceError};
 use crate::error::ReadError;
 use std::io;
 

@@ -1,6 +1,7 @@
 //! A file to read, and what its name says.
 
-use super::source::{Compression, packing};
+use super::opening::packing;
+use super::source::Compression;
 use crate::files::Location;
 use hta_trace::meta::Recorder;
 use regex::Regex;

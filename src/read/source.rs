@@ -3,11 +3,9 @@
 
 use crate::files::{Fault, Location};
 use flate2::bufread::GzDecoder;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,59 +50,11 @@ pub trait Source: Send {
     }
 }
 
-/// How a file is compressed, from its first four bytes.
-pub(crate) fn packing(at: &Location) -> io::Result<Compression> {
-    sniffed(at).map(|(packing, _)| packing)
-}
-
-/// Opens a file of which nothing is known, and tells how it is compressed.
-pub(crate) fn open_any(at: &Location) -> io::Result<(Compression, Box<dyn Source>)> {
-    let (packing, file) = sniffed(at)?;
-    let source = decoder(at, packing, Counted { inner: file, count: ByteCount::default() })?;
-    Ok((packing, up_to_damage(source, at, packing)))
-}
-
-fn sniffed(at: &Location) -> io::Result<(Compression, Box<dyn Read + Send>)> {
-    // The file is opened several times, which would block on a pipe.
-    if !at.is_remote() && !std::fs::metadata(at)?.is_file() {
-        return Err(io::Error::other("expected a file, found a pipe, socket or device"));
-    }
-    let mut head = [0; 4];
-    let mut file = at.open()?;
-    let mut n = 0;
-    while n < head.len() {
-        match file.read(&mut head[n..])? {
-            0 => break,
-            k => n += k,
-        }
-    }
-    let packing = match &head[..n] {
-        [0x1f, 0x8b, ..] => Compression::Gzip,
-        // A frame with data, or a skippable frame, which `pzstd` writes before each frame.
-        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Compression::Zstd,
-        _ => Compression::Plain,
-    };
-    Ok((packing, Box::new(io::Cursor::new(head).take(n as u64).chain(file))))
-}
-
-/// Opens a file as a stream of decompressed bytes. With `ahead`, decompression runs on its own thread.
-pub fn open(at: &Location, packing: Compression, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
-    let source = up_to_damage(open_once(at, packing, count)?, at, packing);
-    Ok(if ahead && packing != Compression::Plain { Box::new(ReadAhead::new(source)) } else { source })
-}
-
-fn up_to_damage(source: Box<dyn Source>, at: &Location, packing: Compression) -> Box<dyn Source> {
-    match packing {
-        Compression::Plain => source,
-        _ => Box::new(UpToDamage { source, at: at.clone(), packing, given: 0, rest: Vec::new(), damage: None }),
-    }
-}
-
-fn open_once(at: &Location, packing: Compression, count: &ByteCount) -> io::Result<Box<dyn Source>> {
+pub(crate) fn open_once(at: &Location, packing: Compression, count: &ByteCount) -> io::Result<Box<dyn Source>> {
     decoder(at, packing, Counted { inner: at.open()?, count: Arc::clone(count) })
 }
 
-fn decoder(at: &Location, packing: Compression, counted: FileBytes) -> io::Result<Box<dyn Source>> {
+pub(crate) fn decoder(at: &Location, packing: Compression, counted: FileBytes) -> io::Result<Box<dyn Source>> {
     Ok(match packing {
         Compression::Plain => Box::new(Plain(counted)),
         Compression::Gzip => {
@@ -121,48 +71,11 @@ fn decoder(at: &Location, packing: Compression, counted: FileBytes) -> io::Resul
     })
 }
 
-/// A part of a plain file that is read in pieces on several cores.
-pub(crate) struct FileRange {
-    file: Counted<File>,
-}
-
-impl FileRange {
-    /// The part of a file from `start` on.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
-    pub fn open(path: &Path, start: u64, count: &ByteCount) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(start))?;
-        Ok(Self { file: Counted { inner: file, count: Arc::clone(count) } })
-    }
-
-    /// Reads on into `out`, which already holds `filled` bytes of the part, until it holds `len` bytes or the file
-    /// ends. Returns the number of bytes that it holds.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub(crate) fn read_up_to(&mut self, len: usize, mut filled: usize, out: &mut Vec<u8>) -> io::Result<usize> {
-        if out.len() < len {
-            out.resize(len, 0);
-        }
-        while filled < len {
-            match self.file.read(&mut out[filled..len]) {
-                Ok(0) => break,
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(filled)
-    }
-}
-
 const PACKED_BUFFER: usize = 64 << 10;
 
-struct Counted<R> {
-    inner: R,
-    count: ByteCount,
+pub(crate) struct Counted<R> {
+    pub(super) inner: R,
+    pub(super) count: ByteCount,
 }
 
 impl<R: Read> Read for Counted<R> {
@@ -174,9 +87,9 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// The bytes of a file as they are.
-type FileBytes = Counted<Box<dyn Read + Send>>;
+pub(crate) type FileBytes = Counted<Box<dyn Read + Send>>;
 
-struct Plain(FileBytes);
+pub(crate) struct Plain(FileBytes);
 
 impl Source for Plain {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
@@ -337,15 +250,15 @@ fn cut(format: &str, e: io::Error) -> SourceError {
 ///
 /// A decoder that meets damage does not report what it has decompressed in the same call, so the loss would depend on
 /// the size of the request. Therefore the failed stretch is decompressed again, byte by byte.
-struct UpToDamage {
-    source: Box<dyn Source>,
-    at: Location,
-    packing: Compression,
+pub(crate) struct UpToDamage {
+    pub(super) source: Box<dyn Source>,
+    pub(super) at: Location,
+    pub(super) packing: Compression,
     /// Number of bytes returned so far.
-    given: u64,
+    pub(super) given: u64,
     /// Valid bytes that remain, last byte first.
-    rest: Vec<u8>,
-    damage: Option<SourceError>,
+    pub(super) rest: Vec<u8>,
+    pub(super) damage: Option<SourceError>,
 }
 
 impl UpToDamage {
@@ -404,94 +317,5 @@ impl Source for UpToDamage {
 
     fn window(&self) -> u64 {
         self.source.window()
-    }
-}
-
-/// Number of blocks buffered between the two threads.
-const BLOCKS_AHEAD: usize = 4;
-const BLOCK: usize = 128 << 10;
-
-/// A block of bytes in reused memory.
-#[derive(Default)]
-struct ByteBlock {
-    memory: Vec<u8>,
-    /// Number of valid bytes.
-    len: usize,
-}
-
-/// Runs another source on its own thread, a few blocks ahead.
-struct ReadAhead {
-    blocks: mpsc::Receiver<Result<ByteBlock, SourceError>>,
-    current: ByteBlock,
-    used: usize,
-    /// Returns used blocks to the thread.
-    spent: mpsc::Sender<Vec<u8>>,
-    garbage: Arc<AtomicU64>,
-    window: u64,
-}
-
-impl ReadAhead {
-    fn new(mut source: Box<dyn Source>) -> Self {
-        let (send, blocks) = mpsc::sync_channel(BLOCKS_AHEAD);
-        let (spent, free) = mpsc::channel();
-        let window = source.window();
-        let garbage = Arc::new(AtomicU64::new(0));
-        let seen = Arc::clone(&garbage);
-        std::thread::spawn(move || {
-            loop {
-                let mut memory = free.try_recv().unwrap_or_else(|_| vec![0; BLOCK]);
-                let step = source.read(&mut memory);
-                let last = !matches!(step, Ok(1..));
-                if last {
-                    seen.store(u64::from(source.trailing().garbage), Ordering::Release);
-                }
-                if send.send(step.map(|len| ByteBlock { memory, len })).is_err() || last {
-                    return;
-                }
-            }
-        });
-        Self { blocks, current: ByteBlock::default(), used: 0, spent, garbage, window }
-    }
-}
-
-impl Source for ReadAhead {
-    fn read(&mut self, out: &mut [u8]) -> Result<usize, SourceError> {
-        let mut n = 0;
-        while n < out.len() {
-            if self.used == self.current.len {
-                match self.blocks.recv() {
-                    Ok(Ok(block)) if block.len > 0 => {
-                        let read = std::mem::replace(&mut self.current, block);
-                        self.used = 0;
-                        if !read.memory.is_empty() {
-                            // If the receiver is gone, the stream has ended and the memory is not needed.
-                            let _ = self.spent.send(read.memory);
-                        }
-                    }
-                    Ok(Err(e)) if n == 0 => return Err(e),
-                    Ok(Err(e)) => {
-                        // Return what came before, and the error on the next call.
-                        let (send, blocks) = mpsc::sync_channel(1);
-                        let _ = send.send(Err(e));
-                        self.blocks = blocks;
-                        break;
-                    }
-                    Ok(Ok(_)) | Err(mpsc::RecvError) => break,
-                }
-            }
-            let k = (out.len() - n).min(self.current.len - self.used);
-            out[n..n + k].copy_from_slice(&self.current.memory[self.used..self.used + k]);
-            self.used += k;
-            n += k;
-        }
-        Ok(n)
-    }
-
-    fn trailing(&self) -> Trailing {
-        Trailing { garbage: self.garbage.load(Ordering::Acquire) != 0 }
-    }
-
-    fn window(&self) -> u64 {
-        self.window
     }
 }

@@ -5,7 +5,6 @@ use crate::category::Class;
 use crate::events::Columns;
 use crate::interval::Union;
 use crate::launch::is_launch_call;
-use crate::record_edges::RecordEdges;
 use crate::stream_capture::StreamCaptures;
 use crate::timeline::{Timeline, WorkClass};
 use hta_base::units::Span;
@@ -45,17 +44,6 @@ pub(crate) fn capture(c: &Columns, classes: &[Class], all: &[Activity]) -> Span 
         span = Some(span.map_or(Span::new(start, end), |s| Span::new(s.start.min(start), s.end.max(end))));
     }
     span.unwrap_or(Span::new(0, 0))
-}
-
-/// Removes leads and lost tails from the devices' captures. Returns the capture of the whole rank.
-pub(crate) fn narrow(edges: &RecordEdges, devices: &mut [DeviceWork], recorded: Span) -> Span {
-    let mut left: Option<Span> = None;
-    for d in devices.iter_mut().filter(|d| d.is_gpu) {
-        d.capture = edges.window(d.device, recorded);
-        d.span = d.span.map(|s| s.intersect(d.capture)).filter(|s| s.start <= s.end);
-        left = Some(left.map_or(d.capture, |l| Span::new(l.start.min(d.capture.start), l.end.max(d.capture.end))));
-    }
-    left.unwrap_or(recorded)
 }
 
 pub(crate) fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {

@@ -1,6 +1,8 @@
 //! Launch calls with the activities that they own.
 
 use crate::activity::Activity;
+use crate::args::Arg;
+use crate::events::Columns;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LaunchCallSlot {
@@ -74,6 +76,18 @@ pub fn is_launch_call(name: &str) -> bool {
 /// Whether a call with this name launches a graph.
 pub fn is_graph_launch(name: &str) -> bool {
     name.contains("GraphLaunch")
+}
+
+/// Whether a call submits work to a device, by its name: a launch, a copy, or a set of known size above 0. (A set of 0
+/// bytes does nothing, and CUDA calls do not record their size.)
+pub(crate) fn starts_work(c: &Columns, row: u32) -> bool {
+    let name = c.strings.get(c.name(row as usize));
+    let lower = name.to_ascii_lowercase();
+    match (lower.contains("memset"), lower.contains("memcpy")) {
+        (true, _) => c.args.int(Arg::CopySize, row).is_some_and(|bytes| bytes > 0),
+        (false, true) => c.args.int(Arg::CopySize, row) != Some(0),
+        (false, false) => is_launch_call(name),
+    }
 }
 
 #[cfg(test)]

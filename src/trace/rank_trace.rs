@@ -6,7 +6,7 @@ use crate::activity::{Activity, classified, linked};
 use crate::args::Arg;
 use crate::believable;
 use crate::category::{Class, refine};
-use crate::device::{DeviceWork, capture, device_work, host_work, host_work_rows, launches_work, narrow};
+use crate::device::{DeviceWork, capture, device_work, host_work, host_work_rows, launches_work};
 use crate::event_counts::count_events;
 use crate::events::Columns;
 use crate::graph_capture::Captures;
@@ -168,8 +168,8 @@ impl RankTrace {
         );
         health.merge(&of_hosts);
         let stream_captures = StreamCaptures::new(&columns, &classes);
-        let (c, hosts_of) = (&columns, &hosts[..]);
-        let read = ReadEvents { c, classes: &classes, meta: &meta, hosts: hosts_of, stream_captures: &stream_captures };
+        let (c, classes_of) = (&columns, &classes[..]);
+        let read = ReadEvents { c, classes: classes_of, meta: &meta, hosts: &hosts, stream_captures: &stream_captures };
         let (WorkOfDevices { recorded, edges, launched, mut devices, mut steps, launch_times, is_device_lost }, stacks) =
             rayon::join(
                 || read.work_of_devices(&mut all, found, options, &mut health),
@@ -181,11 +181,9 @@ impl RankTrace {
         let capture = narrow(&edges, &mut devices, recorded);
         steps.narrow(capture, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
         let all = launched.unwrap_or(all);
-        let launches = OnceLock::new();
-        let graph_replays = match columns.strings.iter().any(|(_, t)| is_graph_launch(t)) {
-            true => GraphReplays::new(&columns, &all, launches.get_or_init(|| LaunchLinks::new(&all))),
-            false => GraphReplays::default(),
-        };
+        let (launches, has_graphs) = (OnceLock::new(), columns.strings.iter().any(|(_, t)| is_graph_launch(t)));
+        let replays = || GraphReplays::new(&columns, &all, launches.get_or_init(|| LaunchLinks::new(&all)));
+        let graph_replays = if has_graphs { replays() } else { GraphReplays::default() };
         health.add(Counter::GraphOrderDiffers, graph_replays.reordered, None, "");
         Self {
             rank,
@@ -395,4 +393,15 @@ fn classes(c: &Columns) -> Vec<Class> {
                 .unwrap_or_else(|| refine(cat.class, c.strings.get(cat.text), c.strings.get(c.name(row))))
         })
         .collect()
+}
+
+/// Removes leads and lost tails from the devices' captures. Returns the capture of the whole rank.
+fn narrow(edges: &RecordEdges, devices: &mut [DeviceWork], recorded: Span) -> Span {
+    let mut left: Option<Span> = None;
+    for d in devices.iter_mut().filter(|d| d.is_gpu) {
+        d.capture = edges.window(d.device, recorded);
+        d.span = d.span.map(|s| s.intersect(d.capture)).filter(|s| s.start <= s.end);
+        left = Some(left.map_or(d.capture, |l| Span::new(l.start.min(d.capture.start), l.end.max(d.capture.end))));
+    }
+    left.unwrap_or(recorded)
 }

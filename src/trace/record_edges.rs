@@ -16,11 +16,10 @@
 //! the definitions.
 
 use crate::activity::Activity;
-use crate::args::Arg;
 use crate::category::Class;
 use crate::device::DeviceWork;
 use crate::events::Columns;
-use crate::launch::is_launch_call;
+use crate::launch::starts_work;
 use crate::stream_capture::StreamCaptures;
 use crate::strings::StrId;
 use hashbrown::{HashMap, HashSet};
@@ -386,17 +385,5 @@ impl LongCalls {
         let mut soon = self.0[first..].iter().take_while(|c| c.0 <= start.saturating_add(RETURNS_WITHIN));
         let least = start.saturating_sub(from);
         soon.any(|(end, began)| *began < start && end.saturating_sub(*began).saturating_mul(2) >= least)
-    }
-}
-
-/// Whether a call submits work to a device, by its name: a launch, a copy, or a set of known size above 0. (A set of 0
-/// bytes does nothing, and CUDA calls do not record their size.)
-fn starts_work(c: &Columns, row: u32) -> bool {
-    let name = c.strings.get(c.name(row as usize));
-    let lower = name.to_ascii_lowercase();
-    match (lower.contains("memset"), lower.contains("memcpy")) {
-        (true, _) => c.args.int(Arg::CopySize, row).is_some_and(|bytes| bytes > 0),
-        (false, true) => c.args.int(Arg::CopySize, row) != Some(0),
-        (false, false) => is_launch_call(name),
     }
 }

@@ -13,9 +13,9 @@ const FUNCTION_LINES: usize = 80;
 const LINE_COLUMNS: usize = 110;
 
 /// How many are longer. To come down to 8 files, no function and 300 lines.
-const LONG_FILES: usize = 25;
-const LONG_FUNCTIONS: usize = 23;
-const LONG_LINES: usize = 3850;
+const LONG_FILES: usize = 6;
+const LONG_FUNCTIONS: usize = 8;
+const LONG_LINES: usize = 3800;
 
 /// How many names several types have. To come down to none.
 const SHARED_NAMES: usize = 1;

@@ -14,7 +14,7 @@
 use crate::api::Options;
 use crate::copies::copy::{Api, Copy};
 use crate::copies::{CopyRuleRow, CopyRules, kernels_run, spans};
-use crate::inventory::record_edges::ProfilerCalls;
+use crate::inventory::profiler_calls::ProfilerCalls;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;

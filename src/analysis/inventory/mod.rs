@@ -1,8 +1,10 @@
 //! The tables that every run writes, whatever its analyses: ranks, how they were recorded, health, edges of the
 //! recordings, kernels, host events by name. (Steps are an analysis.)
 
+pub mod edge_notes;
 pub mod host_by_name;
 mod kernels;
+pub(crate) mod profiler_calls;
 pub mod record_edges;
 pub mod recorders;
 pub mod without_rows;

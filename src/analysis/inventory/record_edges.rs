@@ -4,26 +4,21 @@
 //! before the recording, graph launches with fewer activities than others of the same graph, and calls of the profiler
 //! itself.
 
-use crate::api::Partial;
-use crate::inventory::Ranks;
-use crate::recording::facts::{RECORDED, Recordings};
+use crate::inventory::profiler_calls::NameTest;
+use crate::inventory::profiler_calls::ProfilerCalls;
 use hashbrown::{HashMap, HashSet};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
-use hta_base::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, Span, fmt_count, fmt_ns};
 use hta_base::wording::counts::plural;
-use hta_base::wording::ranks::rank_list;
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
-use hta_trace::interval::Union;
-use hta_trace::launch::is_launch_call;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::record_edges::StartReason;
 use hta_trace::strings::StrId;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 table! {
     /// Places where a recording begins or ends in the middle of work, and time that the profiler itself used. A
@@ -45,9 +40,6 @@ table! {
 
 /// Host waits shorter than the shortest hidden wait divided by this are not listed.
 const WAIT_SHARE: Ns = 2;
-
-/// Without stacks: largest time from the end of the profiler's own synchronizing call to the last host event, ns.
-const BEFORE_END: Ns = 1_000_000;
 
 /// A row before it is written.
 struct CaptureEdge {
@@ -317,228 +309,4 @@ fn profiler(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
             },
         });
     }
-}
-
-/// Synchronizing calls that the profiler makes itself; they are not part of the profiled program.
-pub(crate) struct ProfilerCalls {
-    /// Row of each call, in order, with the profiler's frame that contains it, if stacks were recorded.
-    pub(crate) calls: Vec<(u32, Option<u32>)>,
-}
-
-impl ProfilerCalls {
-    /// The shared instance of a rank.
-    pub fn of(trace: &RankTrace) -> Arc<Self> {
-        trace.shared(Self::new)
-    }
-
-    pub(crate) fn contains(&self, row: u32) -> bool {
-        self.calls.binary_search_by_key(&row, |c| c.0).is_ok()
-    }
-
-    fn new(trace: &RankTrace) -> Self {
-        let c = &trace.columns;
-        let syncs = rows_named(trace, Class::Runtime, |t| t.to_ascii_lowercase().contains("synchronize"));
-        if syncs.is_empty() {
-            return Self { calls: Vec::new() };
-        }
-        if !trace.classes.contains(&Class::Python) {
-            return Self { calls: last_waits(trace, syncs) };
-        }
-        let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for row in rows_named(trace, Class::Python, is_profilers_frame) {
-            by_lane.entry(c.lane[row as usize]).or_default().push(row);
-        }
-        let mut held: BTreeMap<u32, (Union, Vec<u32>)> = BTreeMap::new();
-        for (lane, mut rows) in by_lane {
-            rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r));
-            held.insert(lane, (Union::new(rows.iter().map(|&r| trace.span(r))), rows));
-        }
-        let frame = |call: u32| {
-            let (open, rows) = held.get(&c.lane[call as usize])?;
-            let span = trace.span(call);
-            if open.len_in(span) < span.len() || open.is_empty() {
-                return None;
-            }
-            // The frame that began last is the innermost one, unless it has ended.
-            let before = rows.partition_point(|&r| c.ts[r as usize] <= span.start);
-            rows[..before].iter().rev().copied().take(DEEPEST).find(|&r| trace.span(r).end >= span.end)
-        };
-        Self { calls: syncs.into_iter().filter_map(|call| frame(call).map(|f| (call, Some(f)))).collect() }
-    }
-}
-
-/// Number of the profiler's frames that are checked to find the one that contains a call.
-const DEEPEST: usize = 256;
-
-/// Tests events by name; each distinct name is tested once.
-struct NameTest<'a, F> {
-    trace: &'a RankTrace,
-    test: F,
-    known: Vec<Option<bool>>,
-}
-
-impl<'a, F: Fn(&str) -> bool> NameTest<'a, F> {
-    fn new(trace: &'a RankTrace, test: F) -> Self {
-        Self { trace, test, known: vec![None; trace.columns.strings.len()] }
-    }
-
-    fn holds(&mut self, row: u32) -> bool {
-        let Some(name) = self.trace.columns.name.get(row as usize) else { return false };
-        let test = || (self.test)(self.trace.text(StrId(*name)));
-        self.known.get_mut(*name as usize).is_some_and(|known| *known.get_or_insert_with(test))
-    }
-}
-
-/// Rows of a class whose names pass a test.
-fn rows_named(trace: &RankTrace, class: Class, test: impl Fn(&str) -> bool) -> Vec<u32> {
-    let mut named = NameTest::new(trace, test);
-    (0..trace.columns.len() as u32).filter(|&r| trace.classes[r as usize] == class && named.holds(r)).collect()
-}
-
-/// Whether a Python frame belongs to the profiler, or to a function that starts or stops it.
-fn is_profilers_frame(name: &str) -> bool {
-    name.contains("torch/profiler/") || name.ends_with("start_profile") || name.ends_with("stop_profile")
-}
-
-/// Without stacks: calls that wait for a device, end just before the last host event, and follow all launches of their
-/// process.
-fn last_waits(trace: &RankTrace, mut syncs: Vec<u32>) -> Vec<(u32, Option<u32>)> {
-    let c = &trace.columns;
-    let hosts = (0..c.len()).filter(|&r| trace.classes[r].is_host());
-    let Some(last) = hosts.map(|r| c.span(r).end).max() else { return Vec::new() };
-    let mut of_device = NameTest::new(trace, |t| t.to_ascii_lowercase().contains("devicesynchronize"));
-    syncs.retain(|&r| trace.span(r).end >= last.saturating_sub(BEFORE_END) && of_device.holds(r));
-    if syncs.is_empty() {
-        return Vec::new();
-    }
-    let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
-    let starts_work = |t: &str| {
-        let lower = t.to_ascii_lowercase();
-        is_launch_call(t) || lower.contains("memcpy") || lower.contains("memset")
-    };
-    let mut launched: BTreeMap<Option<StrId>, Ns> = BTreeMap::new();
-    for row in rows_named(trace, Class::Runtime, starts_work) {
-        let last = launched.entry(pid(row)).or_insert(Ns::MIN);
-        *last = c.ts[row as usize].max(*last);
-    }
-    // A process that launches nothing is not the profiled one.
-    syncs.retain(|&r| launched.get(&pid(r)).is_some_and(|last| *last < c.ts[r as usize]));
-    syncs.into_iter().map(|r| (r, None)).collect()
-}
-
-/// A lead or a lost tail, for the note.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noted {
-    pub rank: u32,
-    pub device: Option<i64>,
-    pub is_lead: bool,
-    pub span: Span,
-    pub launches: i64,
-    pub excerpt: bool,
-    /// First to last recorded event of the rank, ns.
-    pub recorded: Ns,
-}
-
-/// The single note of a run about leads and lost tails.
-pub fn note(inventory: &[Partial]) -> Option<String> {
-    let mut noted = Vec::new();
-    for p in inventory {
-        let Some(rank) = p.rows::<Ranks>().next() else { continue };
-        let recorded = rank.last_ts_ns - rank.first_ts_ns;
-        let lost = p.rows::<Recordings>().next().filter(|r| r.device_state != RECORDED).map(|r| r.lost_launch_count);
-        for row in p.rows::<RecordEdgeTable>() {
-            let Some(scope @ ("lead" | "lost_tail")) = row.scope else { continue };
-            if lost.is_some_and(|lost| !is_edge_of_lost(scope, row.launches, lost)) {
-                continue;
-            }
-            noted.push(Noted {
-                rank: p.rank,
-                device: row.device,
-                is_lead: scope == "lead",
-                span: Span::new(row.from_ns, row.to_ns),
-                launches: row.launches as i64,
-                excerpt: row.excerpt,
-                recorded,
-            });
-        }
-    }
-    sentences(&noted, inventory.len())
-}
-
-/// Whether what seems to be an edge is one, although more launches lack activities than the note is about: the device
-/// seems to wait for earlier work where its kernels are not recorded, but launches in a row at the end are lost there.
-pub fn is_edge_of_lost(scope: &str, launches: u64, lost: u64) -> bool {
-    scope == "lost_tail" && launches * 2 >= lost
-}
-
-/// The text of the note, for rows from any source. `ranks`: number of ranks of the set.
-pub fn sentences(noted: &[Noted], ranks: usize) -> Option<String> {
-    let of = |is_lead: bool| -> Vec<&Noted> { noted.iter().filter(|n| n.is_lead == is_lead).collect() };
-    let said = [lead_sentence(&of(true), ranks), tail_sentence(&of(false), ranks)];
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    (!said.is_empty()).then(|| said.join(" "))
-}
-
-/// The subject of a sentence: a device, or the devices of several ranks.
-fn who(of: &[&Noted], ranks: usize) -> String {
-    let gpu = |n: &Noted| n.device.map_or_else(|| "the GPU".to_string(), |d| format!("GPU {d}"));
-    match of {
-        [one] if ranks == 1 => gpu(one),
-        [one] => format!("{} of rank {}", gpu(one), one.rank),
-        _ => {
-            let mut all: Vec<u32> = of.iter().map(|n| n.rank).collect();
-            all.dedup();
-            format!("{} of rank{} {}", plural(of.len(), "GPU"), if all.len() == 1 { "" } else { "s" }, rank_list(&all))
-        }
-    }
-}
-
-fn lead_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
-    let most = of.iter().max_by_key(|n| (n.span.len(), Reverse(n.rank)))?;
-    let (who, time) = (who(of, ranks), fmt_ns(most.span.len()));
-    let share = fmt_pct(percent(most.span.len(), most.recorded));
-    let mut said = match of {
-        [_] => format!(
-            "{} was still running work launched before this file begins: {time}, {share} of the file, left out of every share.",
-            hta_base::wording::counts::capital(&who),
-        ),
-        _ => format!(
-            "{} were still running work launched before their files begin: at most {time} (rank {}), {share} of its file, \
-             left out of every share.",
-            hta_base::wording::counts::capital(&who),
-            most.rank,
-        ),
-    };
-    let cut = of.iter().filter(|n| n.excerpt).count();
-    said.push_str(match (cut, of.len()) {
-        (0, _) => " Next time synchronise before starting the profiler, or skip the first iteration.",
-        (n, all) if n == all => {
-            " A tool cut this file out of a longer recording, so the work is most likely an earlier iteration (inferred): \
-             analyse the uncut trace for gaps and periods."
-        }
-        _ => {
-            " Where a file was cut out of a longer recording, analyse the uncut trace for gaps and periods; else \
-             synchronise before starting the profiler, or skip the first iteration."
-        }
-    });
-    Some(said)
-}
-
-fn tail_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
-    let most = of.iter().max_by_key(|n| (n.launches, Reverse(n.rank)))?;
-    let who = who(of, ranks);
-    Some(match of {
-        [_] => format!(
-            "What the last {} of {who} started was not recorded: {} after the last recorded activity, left out of every \
-             share. Next time synchronise before stopping the profiler.",
-            plural(most.launches as usize, "launch call"),
-            fmt_ns(most.span.len()),
-        ),
-        _ => format!(
-            "What the last launch calls of {who} started was not recorded (at most {} calls, rank {}); the time after the \
-             last recorded activities is left out of every share. Next time synchronise before stopping the profiler.",
-            fmt_count(most.launches as u64),
-            most.rank,
-        ),
-    })
 }

@@ -8,7 +8,7 @@
 //!                       + waiting and transfer of other groups + idle by what the host did
 //! ```
 
-use crate::job::delay::Lateness;
+use crate::job::chain::Lateness;
 use crate::job::exposed::ExposedKind;
 use crate::job::joined::Job;
 use crate::job::local::{LocalEntry, TimeUse};

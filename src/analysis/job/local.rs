@@ -20,12 +20,10 @@ use crate::facts::host_activity::HostNames;
 use hta_base::units::{Ns, Span};
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
-use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::{Interner, StrId};
-use hta_trace::thread::innermost_at;
 use hta_trace::timeline::WorkClass;
 use hta_trace::varint;
 use std::collections::{BTreeMap, HashMap};
@@ -385,56 +383,6 @@ fn shape(
             names.intern(&format!("grid {} block {}", text(grid), text(block)))
         }
     })
-}
-
-/// The origin of a kernel: its owning operator and the Python line that was running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct KernelOrigin {
-    pub(crate) op: StrId,
-    pub(crate) frame: StrId,
-}
-
-/// The origin of each kernel by name, taken from its longest run.
-pub(crate) fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId, KernelOrigin> {
-    let mut longest: BTreeMap<StrId, &Activity> = BTreeMap::new();
-    for a in trace.activities.iter().filter(|a| a.work == WorkClass::Compute) {
-        let best = longest.entry(a.name).or_insert(a);
-        if a.span.len() > best.span.len() {
-            *best = a;
-        }
-    }
-    let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
-    for a in longest.values() {
-        if let Some(l) = a.launch() {
-            queries.entry(trace.columns.lane[l as usize]).or_default().push((trace.columns.ts[l as usize], a.row));
-        }
-    }
-    let frames = frames_at(trace, queries);
-    let mut out = BTreeMap::new();
-    for (name, a) in longest {
-        let op = a.op().map_or(StrId::EMPTY, |o| names.intern(trace.name(o)));
-        let frame = frames.get(&a.row).map_or(StrId::EMPTY, |f| names.intern(trace.name(*f)));
-        out.insert(names.intern(trace.text(name)), KernelOrigin { op, frame });
-    }
-    out
-}
-
-/// For each query `(time, tag)` of a thread, the Python frame with file and line that was running, by tag.
-fn frames_at(trace: &RankTrace, mut queries: BTreeMap<u32, Vec<(Ns, u32)>>) -> HashMap<u32, u32> {
-    let mut found = HashMap::new();
-    let c = &trace.columns;
-    let is_code = |row: u32| trace.classes[row as usize] == Class::Python && trace.name(row).contains(".py(");
-    for (lane, all) in trace.host_rows() {
-        let Some(queries) = queries.get_mut(lane) else { continue };
-        let rows: Vec<u32> = all.iter().copied().filter(|row| is_code(*row)).collect();
-        queries.sort_unstable();
-        innermost_at(&rows, c, queries, |tag, row| {
-            if let Some(row) = row {
-                found.insert(tag, row);
-            }
-        });
-    }
-    found
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 mod by_sequence;
 pub(crate) mod cause;
+mod chain;
 mod clock;
 mod collectives;
 pub(crate) mod delay;
@@ -15,6 +16,7 @@ pub(crate) mod exposed;
 mod groups;
 mod infer;
 mod joined;
+mod kernel_origin;
 mod local;
 mod matching;
 mod meeting;
@@ -33,7 +35,8 @@ pub(crate) mod window;
 pub use clock::{Clock, ClockMode, median};
 pub use groups::Group;
 pub use joined::Job;
-pub use local::{KernelOrigin, Local, LocalEntry, TimeUse};
+pub use kernel_origin::KernelOrigin;
+pub use local::{Local, LocalEntry, TimeUse};
 pub use matching::{Instance, MatchMethod, Member};
 pub use part::{JobOptions, PartLane, PartStep, PartWindow, RankSummary, TABLES as PART_TABLES};
 pub use ready::is_queued_behind;

@@ -14,7 +14,8 @@
 //! The gain of repairing a rank in a step is limited to the sum of its excess local times, and to how much later its
 //! pipeline ends than the others: from the start of the step to its last message, on each rank's own clock.
 
-use crate::job::delay::{Chain, Lateness, LocalTime, StepKey, lateness, median_of_others, step_of};
+use crate::job::chain::{Chain, Lateness, StepKey};
+use crate::job::delay::{LocalTime, lateness, median_of_others, step_of};
 use crate::job::joined::Job;
 use crate::job::matching::Member;
 use crate::job::window::{LocalWindow, Windows};

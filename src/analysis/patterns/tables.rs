@@ -7,6 +7,7 @@ use crate::patterns::{BY, MIN_COUNT, MIN_LENGTH, RANK_BY};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::{Ns, Span, percent};
+use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
@@ -255,7 +256,6 @@ fn write(
     let shown = shown(options.top, rows, parents);
     let step_ns = mean_step(trace);
     let sums: Vec<Ns> = all.iter().map(|s| s.durs.iter().sum()).collect();
-    let args = &trace.columns.args;
     let wanted = options.wants(RepeatsTable::SPEC);
     let (mut table, mut top) = (RepeatsTable::default(), TopRepeats::default());
     for (id, (m, parent)) in rows.iter().zip(parents).enumerate() {
@@ -292,18 +292,7 @@ fn write(
         if !wanted {
             continue;
         }
-        let named: Vec<String> = if by_shape {
-            let shape = |arg, row| args.text(arg, row).map_or("-", |t| trace.text(t));
-            own.iter()
-                .map(|a| format!("{} <{}, {}>", trace.text(a.name), shape(Arg::Grid, a.row), shape(Arg::Block, a.row)))
-                .collect()
-        } else {
-            Vec::new()
-        };
-        let names = match by_shape {
-            true => joined(named.iter().map(String::as_str)),
-            false => joined(own.iter().map(|a| trace.text(a.name))),
-        };
+        let names = names(trace, own, by_shape);
         table.push(RepeatRow {
             rank: trace.rank,
             device: stream.device,
@@ -327,11 +316,22 @@ fn write(
             event_id: first.row,
             parent: *parent,
         });
-        drop(names);
         table.give_piece(give);
     }
     give(table.finish());
     EmittedTable { rows: rows.len(), top: top.finish() }
+}
+
+/// The names of a pattern's activities, with their grids and blocks where patterns are told apart by these.
+fn names(trace: &RankTrace, own: &[&Activity], by_shape: bool) -> String {
+    if !by_shape {
+        return joined(own.iter().map(|a| trace.text(a.name)));
+    }
+    let shape = |arg, row| trace.columns.args.text(arg, row).map_or("-", |t| trace.text(t));
+    let named =
+        |a: &&Activity| format!("{} <{}, {}>", trace.text(a.name), shape(Arg::Grid, a.row), shape(Arg::Block, a.row));
+    let named: Vec<String> = own.iter().map(named).collect();
+    joined(named.iter().map(String::as_str))
 }
 
 /// If at least this share of a pattern's occurrences is in a graph already, it gives no observation, percent.

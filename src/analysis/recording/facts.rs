@@ -133,85 +133,113 @@ fn pids(trace: &RankTrace) -> String {
     pids.into_iter().take(MOST_PIDS).collect::<Vec<_>>().join(",")
 }
 
-/// The row of a rank.
-pub fn of_rank(trace: &RankTrace) -> Batch {
-    let mut table = Recordings::default();
-    let c = &trace.columns;
-    let activities = || trace.activities.iter();
-    let launches: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
-    let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
-    let (mut launch_count, mut lost, mut captured, mut frames, mut operators) = (0, 0, 0, 0, 0);
-    for (row, class) in trace.classes.iter().enumerate() {
-        match class {
-            Class::Runtime if is_launch.get(c.name(row).0 as usize) == Some(&true) => {
-                if trace.stream_captures.hold(c, row as u32) {
-                    captured += 1;
-                    continue;
-                }
-                launch_count += 1;
-                lost += u64::from(!launches.contains(&(row as u32)));
+/// Events of the host by what they tell about the recording.
+#[derive(Default)]
+struct CountedEvents {
+    launches: u64,
+    /// Of these, those without an activity.
+    lost: u64,
+    captured: u64,
+    frames: u64,
+    operators: u64,
+    data_parallel: u64,
+    gloo: u64,
+}
+
+impl CountedEvents {
+    fn of(trace: &RankTrace) -> Self {
+        let c = &trace.columns;
+        let linked: HashSet<u32> = trace.launches().iter().map(|(row, _)| row).collect();
+        let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
+        let rows_named = |is_one: &dyn Fn(&str) -> bool| {
+            // By name, so that each name is compared once.
+            let ids: HashSet<StrId> = c.strings.iter().filter(|(_, text)| is_one(text)).map(|(id, _)| id).collect();
+            match ids.is_empty() {
+                true => 0,
+                false => (0..c.len()).filter(|row| ids.contains(&c.name(*row))).count() as u64,
             }
-            Class::Python => frames += 1,
-            Class::HostOp => operators += 1,
-            _ => {}
+        };
+        let mut counted = Self {
+            data_parallel: rows_named(&|text| text == "DataParallel.forward"),
+            gloo: rows_named(&|text| text.starts_with("gloo:")),
+            ..Self::default()
+        };
+        for (row, class) in trace.classes.iter().enumerate() {
+            match class {
+                Class::Runtime if is_launch.get(c.name(row).0 as usize) == Some(&true) => {
+                    if trace.stream_captures.hold(c, row as u32) {
+                        counted.captured += 1;
+                        continue;
+                    }
+                    counted.launches += 1;
+                    counted.lost += u64::from(!linked.contains(&(row as u32)));
+                }
+                Class::Python => counted.frames += 1,
+                Class::HostOp => counted.operators += 1,
+                _ => {}
+            }
         }
+        counted
     }
-    // By name, so that each name is compared once.
-    let (mut is_data_parallel, mut is_gloo) = (HashSet::new(), HashSet::new());
-    for (id, text) in c.strings.iter() {
-        if text == "DataParallel.forward" {
-            is_data_parallel.insert(id);
-        } else if text.starts_with("gloo:") {
-            is_gloo.insert(id);
-        }
-    }
-    let rows_named = |ids: &HashSet<StrId>| match ids.is_empty() {
-        true => 0,
-        false => (0..c.len()).filter(|row| ids.contains(&c.name(*row))).count() as u64,
-    };
-    let sum = |keep: &dyn Fn(&hta_trace::activity::Activity) -> bool| -> i64 {
-        activities().filter(|a| keep(a)).map(|a| a.span.len()).sum()
-    };
+}
+
+/// Time of compute on each stream with activities.
+fn compute_by_stream(trace: &RankTrace) -> BTreeMap<i64, Ns> {
     let mut streams: BTreeMap<i64, Ns> = BTreeMap::new();
-    for a in activities() {
+    for a in &trace.activities {
         let Some(stream) = a.stream() else { continue };
         *streams.entry(stream).or_default() += if a.work == WorkClass::Compute { a.span.len() } else { 0 };
     }
-    let compute = sum(&|a| a.work == WorkClass::Compute);
-    let unlinked = sum(&|a| a.launch().is_none());
+    streams
+}
+
+fn first_capability(trace: &RankTrace) -> Option<&str> {
+    let first = trace.devices.iter().find_map(|d| d.device);
+    trace.meta.devices.iter().find(|d| Some(d.id) == first)?.compute_capability.as_deref()
+}
+
+/// The row of a rank.
+pub fn of_rank(trace: &RankTrace) -> Batch {
+    let mut table = Recordings::default();
+    let activities = || trace.activities.iter();
+    let events = CountedEvents::of(trace);
+    let sum = |keep: &dyn Fn(&hta_trace::activity::Activity) -> bool| -> i64 {
+        activities().filter(|a| keep(a)).map(|a| a.span.len()).sum()
+    };
+    let streams = compute_by_stream(trace);
+    let (compute, unlinked) = (sum(&|a| a.work == WorkClass::Compute), sum(&|a| a.launch().is_none()));
     let mode = ServingMode::of(trace);
     let clock = trace.launch_times.clocks.iter().max_by_key(|c| c.ahead);
-    let first = trace.devices.iter().filter_map(|d| d.device).next();
-    let capability = trace.meta.devices.iter().find(|d| Some(d.id) == first).and_then(|d| d.compute_capability.clone());
+    let capability = first_capability(trace);
     let communication: Vec<_> = trace.devices.iter().filter(|d| d.is_gpu).collect();
     let devices: Vec<String> = trace.devices.iter().filter_map(|d| Some(d.device?.to_string())).collect();
+    let state = DeviceState {
+        is_counted: !trace.is_device_lost,
+        activities: trace.activities.len() as u64,
+        launches: events.launches,
+        lost: events.lost,
+        operators: events.operators,
+        is_unlinked: percent(unlinked, sum(&|_| true)).is_some_and(|p| p > UNLINKED_PCT),
+    };
     table.push(RecordingRow {
         rank: trace.rank,
         vendor: DeviceVendor::of(trace).name(),
-        capability: capability.as_deref(),
+        capability,
         world_size: trace.meta.world_size,
         recorded_ns: trace.capture.len(),
         activity_count: trace.activities.len() as u64,
         gpu_sum_ns: sum(&|_| true),
         unlinked_ns: unlinked,
         graph_ns: mode.graph,
-        launch_count,
-        lost_launch_count: lost,
-        captured_count: captured,
+        launch_count: events.launches,
+        lost_launch_count: events.lost,
+        captured_count: events.captured,
         captured_graph_count: trace.stream_captures.iter().map(|(_, spans)| spans.len() as u64).sum(),
-        frame_count: frames,
+        frame_count: events.frames,
         overhead_ns: overhead(trace),
         lead_ns: (trace.capture.start - trace.recorded.start).max(0),
-        device_state: DeviceState {
-            is_counted: !trace.is_device_lost,
-            activities: trace.activities.len() as u64,
-            launches: launch_count,
-            lost,
-            operators,
-            is_unlinked: percent(unlinked, sum(&|_| true)).is_some_and(|p| p > UNLINKED_PCT),
-        }
-        .name(),
-        operator_count: operators,
+        device_state: state.name(),
+        operator_count: events.operators,
         compute_ns: compute,
         main_stream: streams.iter().find(|(_, ns)| **ns > 0 && **ns * 2 >= compute).map(|(stream, _)| *stream),
         streams: &streams.keys().map(i64::to_string).collect::<Vec<_>>().join(","),
@@ -228,8 +256,8 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         clock_wait_count: trace.launch_times.behind.map_or(0, |b| b.waits),
         clock_linked_count: clock.map_or(0, |c| c.linked),
         device_count: trace.devices.iter().filter(|d| d.is_gpu).count() as u32,
-        data_parallel_count: rows_named(&is_data_parallel),
-        gloo_count: rows_named(&is_gloo),
+        data_parallel_count: events.data_parallel,
+        gloo_count: events.gloo,
         communication_count: activities().filter(|a| a.work == WorkClass::Communication).count() as u64,
         communication_ns: communication.iter().map(|d| d.timeline.when(WorkClass::Communication).len()).sum(),
         beside_compute_ns: communication.iter().map(|d| communication_beside_compute(trace, d).len()).sum(),

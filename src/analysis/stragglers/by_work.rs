@@ -18,7 +18,7 @@ use crate::job::delay::StepKey;
 use crate::job::replay::ReplayedJob;
 use crate::job::{Job, median};
 use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
-use crate::stragglers::judge::{Judgement, NoChance, Pattern, Straggler};
+use crate::stragglers::straggler::{Judgement, NoChance, Pattern, Straggler};
 use hta_base::units::{Ns, percent};
 use hta_trace::collective::CollectiveKind;
 use std::collections::{BTreeMap, BTreeSet};

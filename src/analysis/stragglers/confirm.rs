@@ -7,7 +7,7 @@ use crate::api::Options;
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::job::replay::ReplayedJob;
-use crate::stragglers::judge::{Judgement, Pattern, Straggler};
+use crate::stragglers::straggler::{Judgement, Pattern, Straggler};
 use hta_base::units::{Ns, percent};
 use std::cmp::Reverse;
 

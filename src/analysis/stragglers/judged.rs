@@ -5,7 +5,8 @@ use crate::job::Job;
 use crate::job::replay::ReplayedJob;
 use crate::stragglers::by_work;
 use crate::stragglers::confirm::confirm;
-use crate::stragglers::judge::{Judgement, judge};
+use crate::stragglers::judge::judge;
+use crate::stragglers::straggler::Judgement;
 use crate::stragglers::why::{StepDifferences, explain, of_all_work};
 use std::sync::Arc;
 

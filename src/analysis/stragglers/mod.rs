@@ -1,19 +1,24 @@
 //! Stragglers: which rank makes the others wait, for how long, since when, and why.
 
+mod because;
 mod by_work;
 mod chance;
 mod confirm;
 mod judge;
+mod judge_round;
 mod judged;
 mod marks;
 mod report;
+mod straggler;
 pub mod tables;
 mod why;
 
-pub use judge::{DEVIATIONS, Judgement, Pattern, SIGMA_OF_MAD, Straggler};
+pub use because::because;
+pub use judge_round::{DEVIATIONS, SIGMA_OF_MAD};
 pub use judged::{Judged, judged};
 pub use marks::{LateMarks, WhereLate};
-pub use report::{because, cannot_tell, when};
+pub use report::{cannot_tell, when};
+pub use straggler::{Judgement, Pattern, Straggler};
 pub use why::{StepDifferences, reasons};
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};

@@ -4,7 +4,7 @@ use crate::api::Options;
 use crate::collectives::GroupSelection;
 use crate::job::Job;
 use crate::job::delay::{Chain, StepKey};
-use crate::stragglers::judge::Judgement;
+use crate::stragglers::straggler::Judgement;
 use crate::stragglers::why::{StepDifferences, reasons};
 use hta_base::table;
 use hta_base::table::schema::{Batch, TableSpec, Text};

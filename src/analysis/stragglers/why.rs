@@ -5,7 +5,7 @@ use crate::job::cause::{DelayCause, Difference, WindowPairs, common_factor, diff
 use crate::job::delay::{Chain, StepKey};
 use crate::job::replay::ReplayedJob;
 use crate::job::window::Windows;
-use crate::stragglers::judge::{Judgement, Pattern, Straggler};
+use crate::stragglers::straggler::{Judgement, Pattern, Straggler};
 use hta_base::units::Ns;
 use hta_trace::strings::StrId;
 use std::collections::BTreeMap;

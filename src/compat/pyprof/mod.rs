@@ -111,6 +111,31 @@ fn own_frames(stack: &str) -> String {
 /// Mark of the ranges by which users of PyProf name layers.
 const LAYER: &str = "layer:";
 
+/// The names of a Python frame and those around it, without frames of PyTorch and Python.
+fn frames_around(trace: &RankTrace, frame: u32) -> String {
+    let names = trace.stacks.outward(frame).map(|f| trace.name(f)).filter(|n| !is_internal(n));
+    names.collect::<Vec<_>>().join(";")
+}
+
+/// The names of the annotations around a launch, outermost first; only those that name layers, if any does.
+fn annotated_layer(trace: &RankTrace, innermost: u32) -> Option<String> {
+    let mut names: Vec<&str> = trace.stacks.outward(innermost).map(|r| trace.name(r)).collect();
+    names.retain(|n| !n.starts_with("ProfilerStep#"));
+    if names.iter().any(|n| n.starts_with(LAYER)) {
+        names = names.iter().filter_map(|n| n.strip_prefix(LAYER)).collect();
+    }
+    names.reverse();
+    (!names.is_empty()).then(|| names.join(":"))
+}
+
+/// The inputs of a call, as recorded.
+fn params(trace: &RankTrace, row: u32) -> String {
+    let recorded = [(Arg::InputDims, "shapes"), (Arg::InputType, "types"), (Arg::ConcreteInputs, "scalars")];
+    let text = |arg| trace.columns.args.text(arg, row).map(|t| trace.text(t));
+    let named = recorded.into_iter().filter_map(|(arg, what)| Some(format!("{what}={}", text(arg)?)));
+    named.collect::<Vec<_>>().join(" ")
+}
+
 fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
     let (kernels, works) = (KernelWorks::of(trace), OperatorWorks::of(trace));
     let marked = MarkedInputs::new(trace);
@@ -141,22 +166,9 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
             around.collect::<Vec<_>>().join(",")
         });
         let module = op.and_then(|o| paths.get(*module_of.get(&o)? as usize)).cloned();
-        let layer = module.or_else(|| {
-            let mut names: Vec<&str> =
-                trace.stacks.outward(*annotations.get(&a.launch()?)?).map(|r| trace.name(r)).collect();
-            names.retain(|n| !n.starts_with("ProfilerStep#"));
-            if names.iter().any(|n| n.starts_with(LAYER)) {
-                names = names.iter().filter_map(|n| n.strip_prefix(LAYER)).collect();
-            }
-            names.reverse();
-            (!names.is_empty()).then(|| names.join(":"))
-        });
-        let stack = a.launch().and_then(|l| frames.get(&l)).map(|frame| {
-            &*stacks.entry(*frame).or_insert_with(|| {
-                let names = trace.stacks.outward(*frame).map(|f| trace.name(f)).filter(|n| !is_internal(n));
-                names.collect::<Vec<_>>().join(";")
-            })
-        });
+        let layer = module.or_else(|| annotated_layer(trace, *annotations.get(&a.launch()?)?));
+        let frame = a.launch().and_then(|l| frames.get(&l));
+        let stack = frame.map(|frame| &*stacks.entry(*frame).or_insert_with(|| frames_around(trace, *frame)));
         // A backward operator has the stack and the inputs of its forward operator.
         let forward = op.zip(marked.as_ref()).and_then(|(o, m)| m.forward(o));
         let stack_of = |row: u32| args.text(Arg::CallStack, row).map(|t| own_frames(trace.text(t)));
@@ -165,12 +177,7 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
             Some(m) => m.call(o).or_else(|| m.call(forward?)).unwrap_or(o),
             None => o,
         });
-        let text = |arg| described.and_then(|o| args.text(arg, o)).map(|t| trace.text(t));
-        let params: Vec<String> = [Arg::InputDims, Arg::InputType, Arg::ConcreteInputs]
-            .into_iter()
-            .zip(["shapes", "types", "scalars"])
-            .filter_map(|(arg, what)| Some(format!("{what}={}", text(arg)?)))
-            .collect();
+        let params = described.map_or(String::new(), |row| params(trace, row));
         let kernel = &**shorts.entry(a.name).or_insert_with(|| match (labels, short_name(trace.text(a.name))) {
             (Labels::Hta, short) => short,
             (Labels::Pyprof, short) => short.split('<').next().unwrap_or_default().to_string(),
@@ -191,7 +198,7 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
             r#mod: label.module,
             op: label.function,
             kernel,
-            params: Some(params.join(" ")).as_deref().filter(|t| !t.is_empty()),
+            params: Some(params.as_str()).filter(|t| !t.is_empty()),
             sil: a.span.len(),
             tc: match (labels, label.is_matrix) {
                 (Labels::Hta, _) => used(kernels.at(i).tensor_cores, is_matrix),

@@ -2,7 +2,8 @@
 //!
 //! Not reproduced: the plugin moves the borders of steps in traces whose runtime calls have category `Runtime` (2021).
 
-use crate::tensorboard::shortest::{CollectiveOperator, PluginRange, PluginWorker, operator_bytes, steps_of};
+use crate::tensorboard::plugin_rules::{operator_bytes, steps_of};
+use crate::tensorboard::shortest::{CollectiveOperator, PluginRange, PluginWorker};
 use hta_base::units::Span;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;

@@ -57,7 +57,7 @@
 //!   dropped, and after that the last step if it launched less than 80 % of what the previous one did. **Without any
 //!   `ProfilerStep`** there is one step named "0": from the first start to the last end over `cpu_op`, `CollectiveOperator` and
 //!   `python` events. Without such events there is no step (the plugin shows -1.8e19). "all" is not a step: see above.
-//! - Bytes ([`operator_bytes`]): over `Input Dims`, product of the dimensions x size of the same-numbered `Input type`,
+//! - Bytes (`operator_bytes`): over `Input Dims`, product of the dimensions x size of the same-numbered `Input type`,
 //!   summed over all inputs. This is not the message size: both input and output of an all-gather count.
 //!
 //! Surprising: the host range counts like a kernel. A broadcast kernel of 16 ns below an operator of 75 ns has a
@@ -93,9 +93,9 @@ pub(crate) struct CollectiveOperator {
     pub(crate) span: PluginRange,
     /// Kernels with the same external id; empty for gloo.
     pub(crate) kernels: Vec<PluginRange>,
-    /// See [`operator_bytes`].
+    /// See `operator_bytes`.
     pub(crate) bytes: i64,
-    /// Index into [`PluginWorker::steps`]; see [`steps_of`].
+    /// Index into [`PluginWorker::steps`]; see `steps_of`.
     pub(crate) step: Option<usize>,
 }
 
@@ -203,55 +203,6 @@ pub(crate) fn shortest(workers: &[PluginWorker]) -> Result<DistributedView, Stri
     }
     let views = workers.iter().zip(&all).map(|(w, of)| view(w, of));
     Ok(DistributedView { workers: views.collect::<Result<_, _>>()?, names_differ })
-}
-
-/// Assigns steps as the plugin does; the result is parallel to `spans`.
-///
-/// Spans are visited by start (of equal starts, the longer first) and compared with the current step. The next step
-/// becomes current only when a span starts at or after the end of the current one. A span belongs to a step if it lies
-/// completely inside. So a span that crosses the end of its step has no step, and steps that overlap or are out of
-/// order lose operators.
-pub(crate) fn steps_of(spans: &[PluginRange], steps: &[(String, i64, i64)]) -> Vec<Option<usize>> {
-    let mut order: Vec<usize> = (0..spans.len()).collect();
-    order.sort_by_key(|i| (spans[*i].0, std::cmp::Reverse(spans[*i].1)));
-    let mut result = vec![None; spans.len()];
-    let mut at = 0;
-    for i in order {
-        let (start, end) = spans[i];
-        while let Some((_, from, to)) = steps.get(at) {
-            if start >= *from && end <= *to {
-                result[i] = Some(at);
-                break;
-            }
-            if start < *to {
-                break;
-            }
-            at += 1;
-        }
-    }
-    result
-}
-
-/// Bytes of a collective operator: product of the dimensions x size of the type, summed over its inputs.
-///
-/// Types are the recorded texts: `long int` 8; `float` and `int` 4; `c10::Half` and `c10::BFloat16` 2; `unsigned char`
-/// 1; **any other, including `double`, 0**. A shape without dimensions (a scalar) is one element. No `Input Dims` is 0
-/// bytes. Returns `None` if there are fewer types than shapes, on which the plugin fails and shows no view, or if the
-/// product overflows. The plugin also fails on lists of tensors (nested dimensions); callers must not pass them.
-pub(crate) fn operator_bytes(shapes: &[Vec<i64>], types: &[&str]) -> Option<i64> {
-    let mut total = 0_i64;
-    for (i, shape) in shapes.iter().enumerate() {
-        let size = match *types.get(i)? {
-            "long int" => 8,
-            "float" | "int" => 4,
-            "c10::Half" | "c10::BFloat16" => 2,
-            "unsigned char" => 1,
-            _ => continue,
-        };
-        let bytes = shape.iter().try_fold(size, |n: i64, d| n.checked_mul(*d))?;
-        total = total.checked_add(bytes)?;
-    }
-    Some(total)
 }
 
 /// An operator with its sorted ranges, and the transfer part of each range.

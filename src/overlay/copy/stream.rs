@@ -8,10 +8,11 @@ use hta_read::kineto::document::Document;
 use hta_read::kineto::load::{drained, refused, refused_by};
 use hta_read::kineto::number::FractionVerdict;
 use hta_read::kineto::part::settle;
+use hta_read::opening::open;
 use hta_read::options::LoadOptions;
 use hta_read::reading::Chunks;
 use hta_read::room::{FixedLimit, MemoryGate, MemoryLimit, Unbounded};
-use hta_read::source::{ByteCount, open};
+use hta_read::source::ByteCount;
 use hta_trace::meta::Meta;
 use std::io;
 

@@ -1,8 +1,8 @@
 //! A JSON tokenizer over bytes: white space, strings, whole values. Builds no tree and copies nothing.
 //!
-//! It is lenient where producers are sloppy (control characters in strings, bare words), but exact about whether a
-//! token is complete in the buffer: [`TokenError::Incomplete`] means "try again with more bytes", [`TokenError::Syntax`] means that
-//! more bytes will not help.
+//! It is lenient where producers are sloppy (control characters in strings, bare words), but exact about
+//! whether a token is complete in the buffer: [`TokenError::Incomplete`] means "try again with more bytes",
+//! [`TokenError::Syntax`] means that more bytes will not help.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenError {
@@ -180,7 +180,8 @@ impl<'a> Cursor<'a> {
         Ok(Token { start, end: at, kind: TokenKind::Bare })
     }
 
-    /// A list or object with balanced brackets; strings inside are skipped. Not recursive, so depth costs no stack.
+    /// A list or object with balanced brackets; strings inside are skipped. Not recursive, so depth costs no
+    /// stack.
     fn nested(&mut self) -> Parse<Token> {
         let start = self.pos;
         let mut depth = 0u32;

@@ -1,61 +1,30 @@
 //! Converts one event from its bytes to a row of columns, in one pass.
 //!
-//! Keys come in any order, so an event's tokens are collected first (`Scratch`) and committed when its closing brace
-//! is reached. Only tokens that a column needs are converted.
+//! Keys come in any order, so an event's tokens are collected first (`Scratch`) and committed when its
+//! closing brace is reached. Only tokens that a column needs are converted.
 
 use crate::input::{Input, PartKey};
-use crate::kineto::cursor::{Cursor, Parse, Token, TokenError, TokenKind};
-use crate::kineto::emit_nvtx::{OPERATORS, add_arguments, marked_by_emit_nvtx};
-use crate::kineto::gaps::{GapEnd, Gaps, ParserState};
-use crate::kineto::memory::{MemoryArg, record};
+use crate::kineto::arg_keys::KEYS;
+use crate::kineto::cursor::{Token, TokenKind};
+use crate::kineto::emit_nvtx::{OPERATORS, marked_by_emit_nvtx};
+use crate::kineto::gaps::{GapEnd, Gaps};
+use crate::kineto::memory::MemoryArg;
 use crate::kineto::number::{Fraction, FractionShapes, Integer, NumberError, integer, micros_to_ns};
 use crate::kineto::part::takes;
 use crate::kineto::recent::LookupCache;
 use crate::kineto::scratch::Scratch;
 use crate::kineto::sink::{Accepted, EventSink};
-use crate::kineto::text::{PieceTexts, compact, decode};
-use crate::marked_operator::MarkedOperator;
+use crate::kineto::text::{PieceTexts, decode};
 use crate::options::LoadOptions;
 use hta_base::health::{Counter, Health};
-use hta_trace::args::{ARGS, Arg, ArgSpec, ArgType, Need, is_about_collectives};
-use hta_trace::category::{Class, is_counter_range, is_launch_flow};
-use hta_trace::events::{ColumnsBuilder, FlowEnd, LaneName, Mark, NO_LENGTH};
-use hta_trace::flops::has_model;
-use hta_trace::memory::MemoryRecordKind;
+use hta_trace::args::{ARGS, Arg, ArgSpec, Need};
+use hta_trace::category::{Class, is_counter_range};
+use hta_trace::events::{ColumnsBuilder, Mark, NO_LENGTH};
 use hta_trace::strings::StrId;
-use std::sync::{Arc, LazyLock};
-
-/// How much an event may deviate from JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leniency {
-    Strict,
-    /// The name may contain bare quotes: it ends before the next known key.
-    LooseName,
-}
-
-/// Whether a text needs no repair. A text that does is decoded each time, so that every occurrence is counted.
-fn is_plain(raw: &[u8]) -> bool {
-    raw.iter().all(|b| matches!(b, b' '..=b'~') && *b != b'\\')
-}
-
-/// The meaning of a key of an event.
-fn event_step(key: &[u8]) -> GapEnd {
-    match key {
-        b"ph" => GapEnd::Ph,
-        b"cat" => GapEnd::Cat,
-        b"name" => GapEnd::Name,
-        b"pid" => GapEnd::Pid,
-        b"tid" => GapEnd::Tid,
-        b"ts" => GapEnd::Ts,
-        b"dur" => GapEnd::Dur,
-        b"id" => GapEnd::Id,
-        b"args" => GapEnd::Args,
-        _ => GapEnd::Ignored,
-    }
-}
+use std::sync::Arc;
 
 /// The meaning of a key of `args`.
-fn arg_step(key: &[u8], wanted: &[bool]) -> GapEnd {
+pub(super) fn arg_step(key: &[u8], wanted: &[bool]) -> GapEnd {
     match KEYS.find(key) {
         Some(arg) if wanted.get(arg as usize) == Some(&true) => GapEnd::Arg(arg),
         Some(_) => GapEnd::Unwanted,
@@ -66,75 +35,24 @@ fn arg_step(key: &[u8], wanted: &[bool]) -> GapEnd {
     }
 }
 
-/// A key with its escapes resolved.
-#[cold]
-fn plain_key(key: Token, buf: &[u8]) -> String {
-    decode(key.bytes(buf), true, &mut Health::default(), 0).into_owned()
+/// How much an event may deviate from JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leniency {
+    Strict,
+    /// The name may contain bare quotes: it ends before the next known key.
+    LooseName,
 }
-
-/// Stores a token; the last of several counts.
-#[inline]
-fn keep(slot: &mut Token, value: Token, repeated: &mut bool) {
-    *repeated |= slot.kind != TokenKind::Absent;
-    *slot = value;
-}
-
-/// Finds an argument by its key, with one probe of a small hash table.
-struct KeyTable {
-    slots: Vec<Option<(&'static [u8], Arg)>>,
-}
-
-const KEY_SLOTS: usize = 2048;
-
-impl KeyTable {
-    fn new() -> Self {
-        let mut slots = vec![None; KEY_SLOTS];
-        for spec in ARGS {
-            for key in spec.keys {
-                let mut i = Self::hash(key.as_bytes());
-                while slots[i].is_some() {
-                    i = (i + 1) % KEY_SLOTS;
-                }
-                slots[i] = Some((key.as_bytes(), spec.id));
-            }
-        }
-        Self { slots }
-    }
-
-    #[inline]
-    fn hash(key: &[u8]) -> usize {
-        let (Some(first), Some(last)) = (key.first(), key.last()) else { return 0 };
-        let middle = key[key.len() / 2];
-        let mix =
-            key.len() * 0x9e5 + usize::from(*first) * 0x1f3 + usize::from(*last) * 0x2b + usize::from(middle) * 0x71;
-        mix % KEY_SLOTS
-    }
-
-    #[inline]
-    fn find(&self, key: &[u8]) -> Option<Arg> {
-        let mut i = Self::hash(key);
-        while let Some((name, arg)) = self.slots[i] {
-            if name == key {
-                return Some(arg);
-            }
-            i = (i + 1) % KEY_SLOTS;
-        }
-        None
-    }
-}
-
-static KEYS: LazyLock<KeyTable> = LazyLock::new(KeyTable::new);
 
 pub struct EventReader {
     pub columns: ColumnsBuilder,
     pub shapes: FractionShapes,
     pub(crate) scratch: Scratch,
-    options: LoadOptions,
-    wanted: Vec<bool>,
-    gaps: Gaps,
-    texts: PieceTexts,
-    recent_lanes: LookupCache<2>,
-    recent_cats: LookupCache<1>,
+    pub(super) options: LoadOptions,
+    pub(super) wanted: Vec<bool>,
+    pub(super) gaps: Gaps,
+    pub(super) texts: PieceTexts,
+    pub(super) recent_lanes: LookupCache<2>,
+    pub(super) recent_cats: LookupCache<1>,
     /// How fractions of times are interpreted.
     pub(super) fraction: Fraction,
     /// The part of the file whose events are taken; all if absent.
@@ -185,85 +103,6 @@ impl EventReader {
         let odd = piece.texts.odd_texts(&piece.columns.strings);
         self.columns.append(piece.columns);
         self.texts.know_odd(&odd, &mut self.columns.strings);
-    }
-
-    /// Collects the tokens of the event whose `{` is at the cursor.
-    pub(crate) fn collect(&mut self, c: &mut Cursor, rules: Leniency) -> Parse<()> {
-        self.scratch.clear();
-        self.scratch.start = c.pos;
-        c.pos += 1;
-        let mut place = ParserState::OPEN;
-        let mut keep_rest = false;
-        loop {
-            let made =
-                match self.gaps.follow(place, c) {
-                    Some(made) => made,
-                    None => {
-                        let (inside, wanted) = (self.scratch.in_args, &self.wanted);
-                        self.gaps.parse(place, inside, c, |key| {
-                            if inside { arg_step(key, wanted) } else { event_step(key) }
-                        })?
-                    }
-                };
-            place = made.place;
-            let s = &mut self.scratch;
-            match made.step {
-                GapEnd::Ph => keep(&mut s.ph, c.value()?, &mut s.repeated_key),
-                GapEnd::Cat => keep(&mut s.cat, c.value()?, &mut s.repeated_key),
-                GapEnd::Name if rules == Leniency::LooseName => {
-                    s.name = loose_string(c)?;
-                    s.loose_name = true;
-                }
-                GapEnd::Name => keep(&mut s.name, c.value()?, &mut s.repeated_key),
-                GapEnd::Pid => keep(&mut s.pid, c.value()?, &mut s.repeated_key),
-                GapEnd::Tid => keep(&mut s.tid, c.value()?, &mut s.repeated_key),
-                GapEnd::Ts => keep(&mut s.ts, c.value()?, &mut s.repeated_key),
-                GapEnd::Dur => keep(&mut s.dur, c.value()?, &mut s.repeated_key),
-                GapEnd::Id => keep(&mut s.id, c.value()?, &mut s.repeated_key),
-                GapEnd::Args if c.peek()? == b'{' => {
-                    c.pos += 1;
-                    // The last of several counts, as for every key.
-                    s.repeated_key |= s.seen_args;
-                    s.args.clear();
-                    s.memory.clear();
-                    s.rest.clear();
-                    (s.seen_args, s.in_args) = (true, true);
-                    // Arguments of counters have arbitrary names. If the category is not known yet, this is decided at
-                    // the end of the event.
-                    keep_rest = self.options.rest_args
-                        || s.cat.kind == TokenKind::Absent
-                        || is_counter_range(s.cat.bytes(c.buf));
-                }
-                GapEnd::Args => {
-                    c.value()?;
-                    place = ParserState::NO_ARGS;
-                }
-                GapEnd::Ignored | GapEnd::Unwanted => {
-                    c.value()?;
-                }
-                GapEnd::Arg(arg) => s.args.push((arg, c.value()?, made.key)),
-                GapEnd::Other { .. } | GapEnd::Memory(_) => {
-                    let value = c.value()?;
-                    if let GapEnd::Memory(arg) = made.step {
-                        s.memory.push((arg, value));
-                    }
-                    let is_huge = value.kind == TokenKind::Bare && value.end - value.start > 19;
-                    s.huge += u64::from(is_huge && value.bytes(c.buf).iter().all(u8::is_ascii_digit));
-                    if made.step == (GapEnd::Other { label: true }) {
-                        s.label = value;
-                    }
-                    let is_merged = self.part.is_some() && s.raw.keep(&c.buf[made.key..], value);
-                    if keep_rest && !is_merged {
-                        s.rest.push(member(made.key, value));
-                    }
-                }
-                GapEnd::Close => s.in_args = false,
-                GapEnd::End => {
-                    s.end = c.pos;
-                    return Ok(());
-                }
-            }
-        }
     }
 
     /// Turns the collected tokens into a row. `at` is the event's offset in the decompressed file.
@@ -409,38 +248,8 @@ impl EventReader {
         self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
     }
 
-    /// Adds the arguments of an event, and those that the text of its range tells.
-    fn arguments(&mut self, row: u32, marked: Option<&MarkedOperator>, buf: &[u8], at: u64) {
-        let mut needs_inputs = None;
-        for i in 0..self.scratch.args.len() {
-            let (arg, token, key) = self.scratch.args[i];
-            if arg == Arg::EvIdx {
-                self.note_profiler_index(token.bytes(buf));
-                if !self.options.event_args {
-                    continue;
-                }
-            }
-            if arg.spec().need == Need::Inputs
-                && !self.options.event_args
-                && !*needs_inputs.get_or_insert_with(|| {
-                    let name = self.scratch.name.bytes(buf);
-                    let name = marked.map_or(name, |m| m.name.as_bytes());
-                    is_about_collectives(name) || has_model(name)
-                })
-            {
-                continue;
-            }
-            self.argument(row, arg, token, key, buf, at);
-        }
-        if let Some(marked) = marked {
-            let args = &self.scratch.args;
-            let given = |arg: Arg| args.iter().any(|(other, ..)| *other == arg);
-            add_arguments(&mut self.columns, row, marked, given, self.options.event_args);
-        }
-    }
-
     /// Keeps the smallest index that the profiler gave an event.
-    fn note_profiler_index(&mut self, raw: &[u8]) {
+    pub(super) fn note_profiler_index(&mut self, raw: &[u8]) {
         let least = &mut self.columns.least_profiler_index;
         // No index is smaller than 0.
         if *least == Some(0) {
@@ -514,7 +323,7 @@ impl EventReader {
         cat
     }
 
-    fn lane(&mut self, buf: &[u8], at: u64) -> u32 {
+    pub(super) fn lane(&mut self, buf: &[u8], at: u64) -> u32 {
         let (pid, tid) = (self.scratch.pid.bytes(buf), self.scratch.tid.bytes(buf));
         if let Some(lane) = self.recent_lanes.find([pid, tid]) {
             return lane;
@@ -527,249 +336,32 @@ impl EventReader {
         }
         lane
     }
-
-    /// Stores one argument with its column's type.
-    fn argument(&mut self, row: u32, arg: Arg, token: Token, key: usize, buf: &[u8], at: u64) {
-        let raw = token.bytes(buf);
-        if token.kind == TokenKind::Bare && raw == b"null" {
-            return;
-        }
-        let value = match arg.spec().ty {
-            ArgType::Int | ArgType::UInt => self.integer_argument(row, arg, token, key, buf, at),
-            ArgType::Float => self.float_argument(token, raw, at),
-            ArgType::Bool => match raw {
-                b"true" | b"True" | b"1" => Some(1),
-                b"false" | b"False" | b"0" => Some(0),
-                _ => None,
-            },
-            ArgType::Text => {
-                if raw.ends_with(b"...]") {
-                    self.columns.health.hit(Counter::ListTruncated, at);
-                }
-                Some(u64::from(self.texts.intern(token, buf, &mut self.columns, at).0))
-            }
-            ArgType::Json => Some(self.json_argument(token, buf, at)),
-        };
-        if let Some(value) = value {
-            self.columns.args.column_mut(arg).push(row, value);
-        }
-    }
-
-    fn integer_argument(&mut self, row: u32, arg: Arg, token: Token, key: usize, buf: &[u8], at: u64) -> Option<u64> {
-        let raw = token.bytes(buf);
-        let (value, above) = match integer(raw) {
-            Integer::Value(v) => (v, false),
-            Integer::Unsigned(v) => (v, true),
-            Integer::TooLarge => {
-                self.columns.health.hit(Counter::IntAboveI64, at);
-                self.keep_as_text(key, token);
-                return None;
-            }
-            Integer::NotANumber => {
-                if !raw.is_empty() {
-                    self.odd_number(key, token, at);
-                }
-                return None;
-            }
-        };
-        if above {
-            self.columns.health.hit(Counter::IntAboveI64, at);
-        }
-        if token.is_text() {
-            let is_handle = arg == Arg::Context && raw.starts_with(b"0x");
-            self.columns.health.hit(if is_handle { Counter::HandleAsText } else { Counter::NumberAsString }, at);
-            if matches!(arg, Arg::Stream | Arg::Correlation) {
-                self.columns.args.quoted_ids.push((row, arg));
-            }
-        }
-        let negative = raw.first() == Some(&b'-');
-        // An id of -1 means that there is none.
-        (!(negative && arg.spec().ty == ArgType::UInt)).then_some(value)
-    }
-
-    fn float_argument(&mut self, token: Token, raw: &[u8], at: u64) -> Option<u64> {
-        let value = std::str::from_utf8(raw).ok().and_then(|t| t.parse::<f64>().ok());
-        match value {
-            Some(v) if v.is_finite() => {
-                if token.is_text() {
-                    self.columns.health.hit(Counter::NumberAsString, at);
-                }
-                Some(v.to_bits())
-            }
-            _ => {
-                self.columns.health.hit(Counter::BareWord, at);
-                None
-            }
-        }
-    }
-
-    /// Handles a value that is not a number in a numeric column.
-    #[cold]
-    fn odd_number(&mut self, key: usize, token: Token, at: u64) {
-        if token.kind == TokenKind::Bare {
-            self.columns.health.hit(Counter::BareWord, at);
-        } else {
-            self.keep_as_text(key, token);
-        }
-    }
-
-    /// Keeps a value that its typed column cannot represent among the other arguments.
-    #[cold]
-    fn keep_as_text(&mut self, key: usize, token: Token) {
-        if self.options.rest_args {
-            self.scratch.rest.push(member(key, token));
-        }
-    }
-
-    fn json_argument(&mut self, token: Token, buf: &[u8], at: u64) -> u64 {
-        let raw = token.bytes(buf);
-        let text = compact(raw);
-        if raw.ends_with(b"...]") || raw.windows(5).any(|w| w == b"\"...\"") {
-            self.columns.health.hit(Counter::ListTruncated, at);
-        }
-        let token = Token { start: 0, end: text.len(), kind: TokenKind::Text };
-        u64::from(self.texts.intern(token, &text, &mut self.columns, at).0)
-    }
-
-    /// Arguments without a column, as one JSON object.
-    fn rest(&mut self, row: u32, buf: &[u8], at: u64) {
-        let mut text = vec![b'{'];
-        for (i, token) in self.scratch.rest.iter().enumerate() {
-            if i > 0 {
-                text.push(b',');
-            }
-            text.extend_from_slice(&compact(token.bytes(buf)));
-        }
-        text.push(b'}');
-        let token = Token { start: 0, end: text.len(), kind: TokenKind::Text };
-        let id = self.texts.intern(token, &text, &mut self.columns, at);
-        self.columns.args.rest.push(row, u64::from(id.0));
-    }
-
-    fn commit_flow(&mut self, phase: u8, buf: &[u8], at: u64) {
-        let cat = self.texts.intern(self.scratch.cat, buf, &mut self.columns, at);
-        let is_start = phase == b's';
-        if phase != b't' {
-            self.columns.flow_counts.entry(cat).or_default()[usize::from(!is_start)] += 1;
-        }
-        let text = self.columns.strings.get(cat);
-        let (launch, backward) = (is_launch_flow(text), matches!(text, "fwdbwd" | "forward_backward"));
-        if !(launch && is_start || backward && phase != b't') {
-            return;
-        }
-        let (Integer::Value(id) | Integer::Unsigned(id)) = integer(self.scratch.id.bytes(buf)) else { return };
-        if launch {
-            self.columns.launch_flows.push(id);
-            return;
-        }
-        if let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes) {
-            let lane = self.lane(buf, at);
-            self.columns.flows.push(FlowEnd { id, ts, lane, is_start });
-        }
-    }
-
-    fn commit_label(&mut self, buf: &[u8], at: u64) {
-        if !matches!(self.scratch.name.bytes(buf), b"process_name" | b"process_labels" | b"thread_name") {
-            return;
-        }
-        let kind = self.texts.intern(self.scratch.name, buf, &mut self.columns, at);
-        let text = self.texts.intern(self.scratch.label, buf, &mut self.columns, at);
-        let lane = self.lane(buf, at);
-        self.columns.lane_names.push(LaneName { lane, kind, text });
-    }
-
-    /// Keeps an allocation, a free or a failed request.
-    fn commit_memory(&mut self, buf: &[u8], at: u64) {
-        let Some(kind) = MemoryRecordKind::of(self.scratch.name.bytes(buf)) else { return };
-        if self.options.device_only {
-            return;
-        }
-        if self.options.skip_memory {
-            self.columns.health.hit(Counter::NotLoaded, at);
-            return;
-        }
-        // Instants say nothing about the fractions of other times.
-        let ts = match micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut FractionShapes::default()) {
-            Ok(ts) => ts,
-            Err(NumberError::Overflow) => return self.columns.health.hit(Counter::TimeOverflow, at),
-            Err(NumberError::NotANumber) => return self.columns.health.hit(Counter::TsMissing, at),
-        };
-        let lane = self.lane(buf, at);
-        match record(kind, ts, lane, &self.scratch.memory, buf) {
-            Some(record) if kind == MemoryRecordKind::Change && record.bytes == 0 => {
-                self.columns.health.hit(Counter::MemoryZeroBytes, at);
-            }
-            Some(record) => self.columns.memory.push(record),
-            None => self.columns.health.hit(Counter::MemoryWithoutBytes, at),
-        }
-    }
-
-    fn commit_instant(&mut self, buf: &[u8]) {
-        let name = self.scratch.name.bytes(buf);
-        let (end, start) = (name == b"Record Window End", name.starts_with(b"Iteration Start"));
-        if (end || start)
-            && let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes)
-        {
-            if end {
-                self.columns.window_end = Some(ts);
-            } else if self.columns.window_start.is_none() {
-                self.columns.window_start = Some(ts);
-            }
-        }
-    }
 }
 
 /// Prefix of the categories of events that `hta overlay` adds; such events are not part of the trace.
 pub(crate) const OVERLAY: &[u8] = b"hta_";
 
+/// Whether a text needs no repair. A text that does is decoded each time, so that every occurrence is
+/// counted.
+pub(super) fn is_plain(raw: &[u8]) -> bool {
+    raw.iter().all(|b| matches!(b, b' '..=b'~') && *b != b'\\')
+}
+
+/// A key with its escapes resolved.
+#[cold]
+pub(super) fn plain_key(key: Token, buf: &[u8]) -> String {
+    decode(key.bytes(buf), true, &mut Health::default(), 0).into_owned()
+}
+
 /// `"key": value` of an object, from the opening quote of the key.
-fn member(key: usize, value: Token) -> Token {
+pub(super) fn member(key: usize, value: Token) -> Token {
     Token { start: key, end: value.end + usize::from(value.is_text()), kind: TokenKind::Nested }
-}
-
-/// Keys that may follow a name; a name with bare quotes ends before one of them.
-const KEYS_AFTER_NAME: [&[u8]; 9] = [b"pid", b"tid", b"ts", b"dur", b"cat", b"ph", b"args", b"id", b"s"];
-
-/// A string that may contain bare quotes: it ends at a quote that is followed by a known key and a colon, or by the end
-/// of the event.
-fn loose_string(c: &mut Cursor) -> Parse<Token> {
-    if c.peek()? != b'"' {
-        return c.value();
-    }
-    let start = c.pos + 1;
-    let mut at = start;
-    let mut kind = TokenKind::Text;
-    loop {
-        let rest = c.buf.get(at..).ok_or(TokenError::Incomplete)?;
-        at += memchr::memchr2(b'"', b'\\', rest).ok_or(TokenError::Incomplete)?;
-        if c.buf[at] == b'\\' {
-            kind = TokenKind::Escaped;
-            at += 2;
-            continue;
-        }
-        if ends_name(Cursor::new(c.buf, at + 1))? {
-            c.pos = at + 1;
-            return Ok(Token { start, end: at, kind });
-        }
-        at += 1;
-    }
-}
-
-fn ends_name(mut c: Cursor) -> Parse<bool> {
-    if c.peek()? != b',' {
-        return Ok(false);
-    }
-    c.pos += 1;
-    if c.peek()? != b'"' {
-        return Ok(false);
-    }
-    let key = c.string()?;
-    Ok(KEYS_AFTER_NAME.contains(&key.bytes(c.buf)) && c.peek()? == b':')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kineto::cursor::{Cursor, TokenError};
 
     fn read(options: LoadOptions, text: &str) -> EventReader {
         let mut r = EventReader::new(options);

@@ -1,14 +1,16 @@
 //! Reads one Kineto file: decompresses and parses it, and parses it again if its fractions are unpadded.
 
-use super::document::{Document, KinetoRefusal};
+use super::document::Document;
 use super::number::{Fraction, FractionVerdict};
 use super::part::settle;
 use super::pieces::read_pieces;
+use super::refusal::KinetoRefusal;
 use crate::error::ReadError;
 use crate::input::Input;
+use crate::opening::open;
 use crate::reading::{Reading, Spread, Unsettled};
 use crate::room::{MemoryGate, MemoryUse, OutOfMemory, estimate};
-use crate::source::{Compression, Source, SourceError, open};
+use crate::source::{Compression, Source, SourceError};
 use hta_base::health::{Counter, Health};
 use std::io;
 

@@ -1,19 +1,28 @@
 //! Reader of Kineto's Chrome-trace JSON: tokens, events, the document around them, and parallel reading in pieces.
 
+mod arg_keys;
+mod arguments;
+mod collecting;
 pub mod cursor;
 pub mod document;
 mod emit_nvtx;
 pub(crate) mod event;
+mod event_array;
 pub(crate) mod gaps;
 pub(crate) mod header;
+mod later_documents;
 pub mod load;
 mod memory;
 pub(crate) mod merged;
 pub mod number;
+mod other_events;
+mod other_kinds;
 pub mod part;
 mod peek;
 pub(crate) mod pieces;
 mod recent;
+mod recovery;
+mod refusal;
 mod scratch;
 pub mod sink;
 pub mod text;

@@ -1,7 +1,8 @@
 //! What the head of a file says: whether it is a trace, and its rank if that precedes the events.
 
-use super::document::{Document, KinetoRefusal};
+use super::document::Document;
 use super::load::refused;
+use super::refusal::KinetoRefusal;
 use crate::error::ReadError;
 use crate::format::FileStart;
 use crate::input::Input;

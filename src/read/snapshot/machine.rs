@@ -7,10 +7,10 @@
 use super::bytes::PickleBytes;
 use super::container::{Containers, DEEPEST, Object, Unfit, Value};
 use super::error::Problem;
+use super::memo::Memo;
 use super::opcode::{op, refused_name};
 use super::rows::SnapshotRowList;
 use crate::room::{MemoryGate, MemoryUse};
-use hta_trace::strings::StrId;
 
 /// Longest text, bytes.
 const LONGEST_TEXT: u64 = 16 << 20;
@@ -27,27 +27,6 @@ const LONGEST_NAME: usize = 200;
 /// Number of opcodes after which the memory is checked, and length of a text before which it is, bytes.
 const CHECKED: u32 = 1 << 8;
 const CHECKED_TEXT: u64 = 4 << 10;
-
-/// What `MEMOIZE` stores: the id of a text or, with the highest bit, the place of a container.
-#[derive(Debug, Clone, Copy)]
-struct Memo(u32);
-
-impl Memo {
-    const OBJECT: u32 = 1 << 31;
-
-    fn text(id: StrId) -> Self {
-        // Ids stay below 2^31, because all texts together have at most as many bytes.
-        Self(id.0 & !Self::OBJECT)
-    }
-
-    fn object(at: u32) -> Self {
-        Self(at | Self::OBJECT)
-    }
-
-    fn value(self) -> Value {
-        if self.0 & Self::OBJECT == 0 { Value::Text(StrId(self.0)) } else { Value::Object(self.0 & !Self::OBJECT) }
-    }
-}
 
 pub(crate) struct PickleMachine<'a> {
     pub(crate) bytes: PickleBytes,
@@ -115,61 +94,47 @@ impl<'a> PickleMachine<'a> {
         Ok(self.room.hold(MemoryUse { buffers: held, ..MemoryUse::default() })?)
     }
 
+    /// The number behind an opcode: a value, a length or a place of the memo; 0 if it has none.
+    fn operand(&mut self, code: u8) -> Result<u64, Problem> {
+        Ok(match code {
+            op::PROTO
+            | op::BININT1
+            | op::LONG1
+            | op::SHORT_BINUNICODE
+            | op::SHORT_BINBYTES
+            | op::BINPUT
+            | op::BINGET => u64::from(u8::from_le_bytes(self.bytes.array()?)),
+            op::BININT2 => u64::from(u16::from_le_bytes(self.bytes.array()?)),
+            op::BININT | op::LONG4 => i64::from(i32::from_le_bytes(self.bytes.array()?)) as u64,
+            op::BINUNICODE | op::BINBYTES | op::LONG_BINPUT | op::LONG_BINGET => {
+                u64::from(u32::from_le_bytes(self.bytes.array()?))
+            }
+            op::BINUNICODE8 | op::FRAME => u64::from_le_bytes(self.bytes.array()?),
+            op::BINFLOAT => u64::from_be_bytes(self.bytes.array()?),
+            _ => 0,
+        })
+    }
+
     fn step(&mut self, code: u8, byte: u64) -> Result<(), Problem> {
         let made = self.made.take();
+        let operand = self.operand(code)?;
         match code {
-            op::PROTO => {
-                let [version] = self.bytes.array()?;
-                if !(2..=5).contains(&version) {
-                    return Err(malformed("protocol 2 to 5", format!("protocol {version}"), byte));
-                }
-            }
+            op::PROTO if (2..=5).contains(&operand) => {}
+            op::PROTO => return Err(malformed("protocol 2 to 5", format!("protocol {operand}"), byte)),
             // Frames only announce how much may be read at once.
-            op::FRAME => drop(self.bytes.array::<8>()?),
-            op::MARK => {
-                if self.marks.len() >= usize::from(DEEPEST) {
-                    return Err(exceeds("containers inside each other", usize::from(DEEPEST), byte));
-                }
-                self.marks.push(self.stack.len());
+            op::FRAME => {}
+            op::MARK if self.marks.len() >= usize::from(DEEPEST) => {
+                return Err(exceeds("containers inside each other", usize::from(DEEPEST), byte));
             }
+            op::MARK => self.marks.push(self.stack.len()),
             op::NONE => self.stack.push(Value::None),
             op::NEWTRUE => self.stack.push(Value::Bool(true)),
             op::NEWFALSE => self.stack.push(Value::Bool(false)),
-            op::BININT1 => {
-                let [v] = self.bytes.array()?;
-                self.stack.push(Value::Int(i64::from(v)));
-            }
-            op::BININT2 => {
-                let v = u16::from_le_bytes(self.bytes.array()?);
-                self.stack.push(Value::Int(i64::from(v)));
-            }
-            op::BININT => {
-                let v = i32::from_le_bytes(self.bytes.array()?);
-                self.stack.push(Value::Int(i64::from(v)));
-            }
-            op::LONG1 => {
-                let [len] = self.bytes.array()?;
-                self.int(usize::from(len), byte)?;
-            }
-            op::LONG4 => {
-                let len = i32::from_le_bytes(self.bytes.array()?);
-                self.int(usize::try_from(len).unwrap_or(usize::MAX), byte)?;
-            }
-            op::BINFLOAT => {
-                let v = f64::from_be_bytes(self.bytes.array()?);
-                self.stack.push(Value::Float(v));
-            }
-            op::SHORT_BINUNICODE | op::SHORT_BINBYTES => {
-                let [len] = self.bytes.array()?;
-                self.text(u64::from(len), byte)?;
-            }
-            op::BINUNICODE | op::BINBYTES => {
-                let len = u32::from_le_bytes(self.bytes.array()?);
-                self.text(u64::from(len), byte)?;
-            }
-            op::BINUNICODE8 => {
-                let len = u64::from_le_bytes(self.bytes.array()?);
-                self.text(len, byte)?;
+            op::BININT1 | op::BININT2 | op::BININT => self.stack.push(Value::Int(operand as i64)),
+            op::LONG1 | op::LONG4 => self.int(usize::try_from(operand).unwrap_or(usize::MAX), byte)?,
+            op::BINFLOAT => self.stack.push(Value::Float(f64::from_bits(operand))),
+            op::SHORT_BINUNICODE | op::SHORT_BINBYTES | op::BINUNICODE | op::BINBYTES | op::BINUNICODE8 => {
+                self.text(operand, byte)?;
             }
             op::EMPTY_DICT => self.make(Object::EmptyDict, byte)?,
             op::EMPTY_LIST | op::EMPTY_TUPLE => self.make(Object::EmptyList, byte)?,
@@ -204,22 +169,8 @@ impl<'a> PickleMachine<'a> {
                 self.append_from(mark, byte)?;
             }
             op::MEMOIZE => self.put(made, self.memo.len(), byte)?,
-            op::BINPUT => {
-                let [at] = self.bytes.array()?;
-                self.put(made, usize::from(at), byte)?;
-            }
-            op::LONG_BINPUT => {
-                let at = u32::from_le_bytes(self.bytes.array()?);
-                self.put(made, at as usize, byte)?;
-            }
-            op::BINGET => {
-                let [at] = self.bytes.array()?;
-                self.get(usize::from(at), byte)?;
-            }
-            op::LONG_BINGET => {
-                let at = u32::from_le_bytes(self.bytes.array()?);
-                self.get(at as usize, byte)?;
-            }
+            op::BINPUT | op::LONG_BINPUT => self.put(made, operand as usize, byte)?,
+            op::BINGET | op::LONG_BINGET => self.get(operand as usize, byte)?,
             op::GLOBAL | op::INST => {
                 let module = self.bytes.line(LONGEST_NAME)?;
                 let name = self.bytes.line(LONGEST_NAME)?;

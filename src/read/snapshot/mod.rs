@@ -16,6 +16,7 @@ mod keys;
 mod kind;
 mod load;
 mod machine;
+mod memo;
 mod opcode;
 mod rows;
 mod timeline;

@@ -6,6 +6,7 @@ mod database;
 mod gpu_names;
 mod literal;
 mod nsys;
+mod nsys_meta;
 mod nvprof;
 mod nvtx;
 mod pyprof_marker;

@@ -10,6 +10,7 @@
 
 use super::database::{Database, Only, int, text};
 use super::gpu_names::{copy_name, set_name, wait_name};
+use super::nsys_meta::meta;
 use super::ranges::{Said, SqliteRanges};
 use super::rows::{GpuWork, RowPlace, Rows};
 use crate::error::ReadError;
@@ -19,7 +20,6 @@ use hashbrown::{HashMap, HashSet};
 use hta_base::health::Counter;
 use hta_trace::args::Arg;
 use hta_trace::launch::is_launch_call;
-use hta_trace::meta::{Device, Meta, Recorder};
 use hta_trace::strings::StrId;
 use std::collections::BTreeSet;
 
@@ -173,7 +173,7 @@ pub(crate) fn load(database: &Database, process: i64, input: &Input, how: &Readi
     waits(database, &mut export)?;
     calls(database, &mut export)?;
     ranges(database, &mut export)?;
-    let mut meta = meta(database, process)?;
+    let mut meta = meta(database, pid(process))?;
     meta.rank = rank(database, process)?;
     let is_read = |table: &str| table.starts_with("ENUM_") || WORK.contains(&table) || KNOWN.contains(&table);
     export.rows.finish(database, is_read, meta, input)
@@ -375,57 +375,6 @@ fn ranges(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     })?;
     ranges.push_into(&mut export.rows);
     Ok(())
-}
-
-fn meta(database: &Database, process: i64) -> Result<Meta, ReadError> {
-    let mut meta = Meta { recorder: Recorder::Nsys, ..Meta::default() };
-    database.each("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"], |r| meta.base_ns = meta.base_ns.or(int(r, 0)))?;
-    for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {
-        database.each(table, ["name", "value"], |r| {
-            let Some((name, value)) = database.text(r, 0).zip(database.text(r, 1)) else { return };
-            if ["EXPORT_SCHEMA_VERSION", "EXPORT_PRODUCT_VERSION"].contains(&&*name) {
-                meta.other.insert(name.to_ascii_lowercase(), serde_json::Value::from(value).to_string());
-            }
-        })?;
-    }
-    // Which GPU a number of the process stands for.
-    let mut places: Vec<(i64, i64)> = Vec::new();
-    database.each("TARGET_INFO_CUDA_DEVICE", ["gpuId", "cudaId", "pid"], |r| {
-        if int(r, 2) == Some(pid(process)) {
-            places.extend(int(r, 0).zip(int(r, 1)));
-        }
-    })?;
-    let columns = [
-        "id",
-        "name",
-        "totalMemory",
-        "smCount",
-        "computeMajor",
-        "computeMinor",
-        "threadsPerWarp",
-        "maxWarpsPerSm",
-        "maxRegistersPerSm",
-        "maxShmemPerSm",
-    ];
-    database.each("TARGET_INFO_GPU", columns, |r| {
-        let Some(gpu) = int(r, 0) else { return };
-        let number = |column: usize| int(r, column).and_then(|n| u32::try_from(n).ok());
-        let device = |id: i64| Device {
-            id,
-            name: database.text(r, 1).unwrap_or_default().into_owned(),
-            memory_bytes: int(r, 2).and_then(|n| u64::try_from(n).ok()),
-            sm_count: number(3),
-            compute_capability: number(4).zip(number(5)).map(|(major, minor)| format!("{major}.{minor}")),
-            warp_size: number(6),
-            max_threads_per_sm: number(6).zip(number(7)).and_then(|(a, b)| a.checked_mul(b)),
-            registers_per_sm: number(8),
-            shared_memory_per_sm: number(9),
-        };
-        let mine = places.iter().filter(|(id, _)| *id == gpu).map(|(_, cuda)| *cuda);
-        let ids: Vec<i64> = if places.is_empty() { vec![gpu] } else { mine.collect() };
-        meta.devices.extend(ids.into_iter().map(device));
-    })?;
-    Ok(meta)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::output::columns::{set, wrap};
 use crate::output::visible;
 use crate::run::Outcome;
 use hta_analysis::api::{self, Observation, Output, View};
-use hta_analysis::inventory::{self, record_edges};
+use hta_analysis::inventory::{self, edge_notes};
 use hta_analysis::inventory::{KernelRules, RankRow, Ranks};
 use hta_analysis::verdict::JobVerdict;
 use hta_base::health::{Counter, CounterTally, Severity};
@@ -160,7 +160,7 @@ fn sentences(out: &mut String, observations: &[Observation], width: usize) {
 /// The tables of one analysis, preceded by warnings.
 pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
-    let notes = [inventory::processes_note(&outcome.inventory), record_edges::note(&outcome.inventory)];
+    let notes = [inventory::processes_note(&outcome.inventory), edge_notes::note(&outcome.inventory)];
     for line in notes.iter().flatten().flat_map(|note| wrap(&format!("note: {note}"), width)) {
         let _ = writeln!(out, "{line}");
     }
@@ -256,7 +256,7 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
         ));
     }
     notes.extend(inventory::processes_note(&outcome.inventory));
-    notes.extend(record_edges::note(&outcome.inventory).map(|note| format!("note: {note}")));
+    notes.extend(edge_notes::note(&outcome.inventory).map(|note| format!("note: {note}")));
     for note in notes {
         for (k, l) in wrap(&note, width.saturating_sub(2)).iter().enumerate() {
             let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "  " });

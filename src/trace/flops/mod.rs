@@ -11,7 +11,6 @@ mod elementwise_operators;
 mod inputs;
 mod matmul;
 mod models;
-mod named_operators;
 pub mod peaks;
 mod pointwise;
 mod python_calls;

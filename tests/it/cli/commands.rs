@@ -41,6 +41,7 @@ fn bad_arguments_stop_before_work_begins() {
         vec!["breakdown", sample, "--table", "nope"],
         vec!["breakdown", sample, "--threads", "0"],
         vec!["idle", sample, "--compat", "tracelens"],
+        vec!["pyprof", sample, "--compat", "hta"],
         vec!["breakdown", sample, "--ranks", "77"],
         vec!["explain", "nope"],
         vec!["nope"],

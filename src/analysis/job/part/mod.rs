@@ -9,8 +9,9 @@ pub use tables::TABLES;
 use crate::facts::collectives::collectives;
 use crate::facts::host_activity::HostNames;
 use crate::facts::windows::{WindowAccount, WindowAccounts};
+use crate::job::kernel_origin::{KernelOrigin, origins};
 use crate::job::local;
-use crate::job::local::{KernelOrigin, Local};
+use crate::job::local::Local;
 use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::{CollectiveCall, RankCalls};
@@ -130,7 +131,7 @@ impl RankSummary {
             }
             lanes
         };
-        let origins = if is_compared { local::origins(trace, &mut names) } else { BTreeMap::new() };
+        let origins = if is_compared { origins(trace, &mut names) } else { BTreeMap::new() };
         let step = |s: &hta_trace::step::Step| PartStep {
             index: s.index,
             label: s.label,

@@ -1,7 +1,8 @@
 //! Reads a [`RankSummary`] from its tables. Indices are checked, so invalid tables give an error here, and reducing can
 //! rely on valid indices.
 
-use crate::job::local::{KernelOrigin, Local, LocalEntry, TimeUse};
+use crate::job::kernel_origin::KernelOrigin;
+use crate::job::local::{Local, LocalEntry, TimeUse};
 use crate::job::part::tables::*;
 use crate::job::part::{PartLane, PartStep, PartWindow, RankSummary, Readiness, orders};
 use crate::job::ready::HostWait;

@@ -1,6 +1,6 @@
 //! The host's part of a replay: what each submission follows, and whether the device waited for it.
 
-use crate::job::replay::{HostBase, HostPart, ReplayNode};
+use crate::job::replay::nodes::{HostBase, HostPart, ReplayNode};
 use crate::job::window::start_without_meeting;
 use crate::job::{Job, TimeUse};
 use hta_base::units::{Ns, Span};

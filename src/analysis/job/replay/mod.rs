@@ -25,8 +25,11 @@
 //! Nodes are replayed in the order of their measured times, none before what it depends on. If matches are wrong and no
 //! such order exists, the measured time is used, and the error shows it.
 
+mod build;
 mod hosts;
 mod limits;
+mod node_facts;
+mod nodes;
 mod order;
 mod removed;
 mod replayed;
@@ -36,51 +39,12 @@ pub use limits::ReplayLimits;
 pub use removed::{Removed, is_host_use};
 pub use replayed::{RELIABLE_PCT, ReplayedJob};
 
-use crate::job::delay::{StepKey, step_of};
-use crate::job::window::{LocalWindow, WindowStart, start_without_meeting};
-use crate::job::{Instance, Job, Member, is_queued_behind};
-use hosts::host_parts;
-use hta_base::units::{Ns, Span};
-use hta_trace::collective::CollectiveCall;
+use crate::job::chain::StepKey;
+use crate::job::{Job, Member};
+use build::{one_instance, part_nodes};
+use hta_base::units::Ns;
+use nodes::{Base, EndDependency, HostBase, NodeEvent, ReplayNode};
 use std::collections::{BTreeMap, HashMap};
-
-#[derive(Clone, Copy)]
-enum Base {
-    /// End of a call of the same part, by node.
-    End(u32),
-    /// The moment when the part was ready for an earlier call, after which it continued without waiting.
-    Ready(u32),
-    /// A fixed moment on the common axis.
-    Fixed(Ns),
-}
-
-/// What the host's time before a submission follows.
-#[derive(Clone, Copy)]
-enum HostBase {
-    /// The submission of an earlier call, by node.
-    Submit(u32),
-    /// The return of a call that waited for the end of a node, this long after that end, ns.
-    Return(u32, Ns),
-    /// A fixed moment on the common axis.
-    Fixed(Ns),
-}
-
-/// The host's part of a node on a device.
-#[derive(Clone, Copy)]
-struct HostPart {
-    base: HostBase,
-    /// From the base to the submission, as measured, ns.
-    time: Ns,
-    submit: Ns,
-    /// From the submission until the rank was ready, as measured, ns.
-    lag: Ns,
-    /// Compute and exposed copies since the base of the device, ns.
-    busy: Ns,
-    /// Compute alone, ns.
-    compute: Ns,
-    /// Whether the device waited for launches since its base.
-    is_bound: bool,
-}
 
 /// From a submission to an idle device until the work starts, ns.
 const LATENCY: Ns = 8_000;
@@ -109,47 +73,6 @@ struct Assumed {
     is_network_instant: bool,
     /// All ranks start at the start of the first.
     starts_together: bool,
-}
-
-/// What an end waits for in addition to its own arrival.
-#[derive(Clone, Copy)]
-enum EndDependency {
-    Nobody,
-    /// The start of one other node.
-    Start(u32),
-    /// All starts of these instances: a range of `Replay::joined`.
-    Instances(u32, u32),
-}
-
-struct ReplayNode {
-    member: Member,
-    /// Index of the lane of its part.
-    lane: u32,
-    base: Base,
-    /// From the base until the rank was ready, as measured, ns.
-    local: Ns,
-    /// The previous call on its stream, by node.
-    behind: Option<u32>,
-    /// From the later of its own start and what it needs, to its release, as measured, ns.
-    rest: Ns,
-    /// Of that, the transfer; what is left passes from being ready until the start.
-    transfer: Ns,
-    needs: EndDependency,
-    ready: Ns,
-    start: Ns,
-    end: Ns,
-    step: Option<StepKey>,
-    /// `None` on the host, and where the submission is not recorded.
-    host: Option<HostPart>,
-}
-
-/// Events of a node. At equal times an end comes first, because others depend on it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum NodeEvent {
-    End,
-    Submit,
-    Ready,
-    Start,
 }
 
 pub(crate) struct Replay {
@@ -437,135 +360,7 @@ impl Replay {
         NodeTimes { local, busy: t.busy - off.min(t.busy), lag: (t.lag - off).max(0), ..t }
     }
 
-    /// The nodes of a part, which follow one another.
-    pub(crate) fn of_part(&self, part: u32) -> std::ops::Range<usize> {
-        let from = self.nodes.partition_point(|n| n.member.part < part);
-        from..self.nodes.partition_point(|n| n.member.part <= part)
-    }
-
-    pub(crate) fn part(&self, node: usize) -> u32 {
-        self.nodes[node].member.part
-    }
-
-    pub(crate) fn member(&self, node: usize) -> Member {
-        self.nodes[node].member
-    }
-
-    /// The local time of a node, on its rank's own clock.
-    pub(crate) fn window(&self, job: &Job, node: usize) -> LocalWindow {
-        let n = &self.nodes[node];
-        let ready = job.ready(n.member);
-        let span = Span::new(ready - n.local.max(0), ready);
-        LocalWindow { lane: n.lane, span, from: WindowStart::Step }
-    }
-
-    /// The peers of a node: nodes of the same step with the same kinds and sizes of calls at the same place, itself
-    /// among them.
-    pub(crate) fn peers(&self) -> HashMap<(Option<StepKey>, u32), Vec<usize>> {
-        let mut out: HashMap<_, Vec<usize>> = HashMap::new();
-        (0..self.nodes.len()).for_each(|i| out.entry(self.peer_key(i)).or_default().push(i));
-        out
-    }
-
-    pub(crate) fn peer_key(&self, node: usize) -> (Option<StepKey>, u32) {
-        (self.nodes[node].step, self.keys[node][1])
-    }
-
-    /// The lane of a node.
-    pub(crate) fn lane(&self, node: usize) -> u32 {
-        self.nodes[node].lane
-    }
-
-    pub(crate) fn call(&self, node: usize) -> u32 {
-        self.nodes[node].member.call
-    }
-
-    /// The nodes whose local times fill the local window of a node, back to the last meeting point.
-    pub(crate) fn segments(&self, node: usize) -> Vec<usize> {
-        let mut out = vec![node];
-        while let Base::Ready(b) = self.nodes[out[out.len() - 1]].base {
-            out.push(b as usize);
-        }
-        out
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
-
-    pub(crate) fn step(&self, node: usize) -> Option<StepKey> {
-        self.nodes[node].step
-    }
-}
-
-/// What one member of an instance of a rooted kind needs; `None` for all starts.
-fn one_instance(job: &Job, i: &Instance, id: u32, me: Member, ids: &HashMap<Member, u32>) -> Option<EndDependency> {
-    if !(i.kind.is_from_root() || i.kind.is_to_root()) {
-        return None;
-    }
-    let root = job.root(id)?;
-    match (i.kind.is_from_root(), root == me) {
-        (true, false) => ids.get(&root).map(|n| EndDependency::Start(*n)),
-        (true, true) | (false, false) => Some(EndDependency::Nobody),
-        (false, true) => None,
-    }
-}
-
-/// Nodes of one part, in the order in which it was ready for its calls.
-fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<ReplayNode>) {
-    let p = &job.parts[part as usize];
-    let calls = &p.calls.calls;
-    let on = |t: Ns| job.aligned(part, t);
-    for lane in 0..p.lanes.len() {
-        let order = p.calls_by_ready(lane);
-        let first = nodes.len() as u32;
-        let node_of: HashMap<usize, u32> = order.iter().enumerate().map(|(k, &i)| (i, first + k as u32)).collect();
-        let before_on_stream = before_on_stream(calls, &order);
-        let points = job.sync_points(part, lane);
-        let mut previous: Option<(Ns, usize)> = None;
-        for i in order {
-            let c = &calls[i];
-            let t = p.readiness[i].ready;
-            let met = points.before(t).map(|(_, q)| (calls[q].released, q)).filter(|(_, q)| *q != i);
-            let before = previous.filter(|(b, _)| met.is_none_or(|(e, _)| e < *b));
-            let (base, local) = match (before, met) {
-                (Some((b, q)), _) => (Base::Ready(node_of[&q]), t - b),
-                (None, Some((e, q))) => (Base::End(node_of[&q]), t - e),
-                (None, None) => {
-                    let (from, _) = start_without_meeting(p, i);
-                    (Base::Fixed(on(from)), t - from)
-                }
-            };
-            let member = Member { part, call: i as u32 };
-            let behind = before_on_stream.get(&i).copied();
-            let start = behind.map_or(on(t), |q| on(t.max(calls[q].span.end)));
-            nodes.push(ReplayNode {
-                member,
-                lane: lane as u32,
-                base,
-                local,
-                behind: behind.and_then(|q| node_of.get(&q).copied()),
-                rest: 0,
-                transfer: 0,
-                needs: EndDependency::Nobody,
-                ready: on(t),
-                start,
-                end: on(c.released),
-                step: step_of(job, member),
-                host: None,
-            });
-            previous = Some((t, i));
-        }
-        if p.lanes[lane].is_gpu {
-            host_parts(job, part, lane, &node_of, &mut nodes[first as usize..]);
-        }
-    }
-}
-
-/// For each call of a device the previous one on its stream, if the call started right after that one's end.
-fn before_on_stream(calls: &[CollectiveCall], order: &[usize]) -> HashMap<usize, usize> {
-    let mut by_start: Vec<usize> = order.iter().copied().filter(|i| !calls[*i].on_host).collect();
-    by_start.sort_by_key(|&i| (calls[i].stream, calls[i].span.start, i));
-    let is_queued = |w: &&[usize]| is_queued_behind(&calls[w[0]], &calls[w[1]]);
-    by_start.windows(2).filter(is_queued).map(|w| (w[1], w[0])).collect()
 }

@@ -1,6 +1,7 @@
 //! The order in which the events of a replay are computed.
 
-use crate::job::replay::{Base, EndDependency, HostBase, NodeEvent, Replay, ReplayNode};
+use crate::job::replay::Replay;
+use crate::job::replay::nodes::{Base, EndDependency, HostBase, NodeEvent, ReplayNode};
 use hta_base::units::Ns;
 
 impl Replay {

@@ -1,7 +1,8 @@
 //! The usual times of a replay's nodes: those of their peers.
 
 use crate::job::delay::StepKey;
-use crate::job::replay::{Base, HostBase, NodeEvent, NodeTimes, Replay};
+use crate::job::replay::nodes::{Base, HostBase, NodeEvent};
+use crate::job::replay::{NodeTimes, Replay};
 use crate::job::{Job, Member, TimeUse, median};
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::CollectiveKind;

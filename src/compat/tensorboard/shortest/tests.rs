@@ -1,5 +1,6 @@
 //! The plugin's three golden results, computed by hand, and rules that they do not cover.
 
+use crate::tensorboard::plugin_rules::{operator_bytes, steps_of};
 use crate::tensorboard::shortest::*;
 
 /// `sum / count` rounded to the nearest whole number, halves to even; 0 if the count is 0.

@@ -6,7 +6,8 @@ use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::inventory;
 use hta_analysis::inventory::HealthTable;
-use hta_analysis::inventory::record_edges::{self, Noted, RecordEdgeTable};
+use hta_analysis::inventory::edge_notes::{self, Noted};
+use hta_analysis::inventory::record_edges::RecordEdgeTable;
 use hta_analysis::recording::facts::{RECORDED, Recordings};
 use hta_base::table::schema::Text;
 use hta_base::units::Span;
@@ -62,7 +63,7 @@ pub(crate) fn record_note(results: &Results, ranks: &PageRanks) -> Result<Option
     })?;
     results.read::<Edge>(|r| {
         let Some(scope @ ("lead" | "lost_tail")) = r.scope else { return };
-        if lost.get(&r.rank).is_some_and(|lost| !record_edges::is_edge_of_lost(scope, r.launches, *lost)) {
+        if lost.get(&r.rank).is_some_and(|lost| !edge_notes::is_edge_of_lost(scope, r.launches, *lost)) {
             return;
         }
         noted.push(Noted {
@@ -75,7 +76,7 @@ pub(crate) fn record_note(results: &Results, ranks: &PageRanks) -> Result<Option
             recorded: ranks.captures.get(&r.rank).map_or(0, |c| c.last - c.first),
         });
     })?;
-    Ok(record_edges::sentences(&noted, ranks.set.ranks))
+    Ok(edge_notes::sentences(&noted, ranks.set.ranks))
 }
 
 /// Key figures of the set.

@@ -1,0 +1,67 @@
+//! What is known of a node of a replay.
+
+use crate::job::chain::StepKey;
+use crate::job::replay::Replay;
+use crate::job::replay::nodes::Base;
+use crate::job::window::{LocalWindow, WindowStart};
+use crate::job::{Job, Member};
+use hta_base::units::Span;
+use std::collections::HashMap;
+
+impl Replay {
+    /// The nodes of a part, which follow one another.
+    pub(crate) fn of_part(&self, part: u32) -> std::ops::Range<usize> {
+        let from = self.nodes.partition_point(|n| n.member.part < part);
+        from..self.nodes.partition_point(|n| n.member.part <= part)
+    }
+
+    pub(crate) fn part(&self, node: usize) -> u32 {
+        self.nodes[node].member.part
+    }
+
+    pub(crate) fn member(&self, node: usize) -> Member {
+        self.nodes[node].member
+    }
+
+    /// The local time of a node, on its rank's own clock.
+    pub(crate) fn window(&self, job: &Job, node: usize) -> LocalWindow {
+        let n = &self.nodes[node];
+        let ready = job.ready(n.member);
+        let span = Span::new(ready - n.local.max(0), ready);
+        LocalWindow { lane: n.lane, span, from: WindowStart::Step }
+    }
+
+    /// The peers of a node: nodes of the same step with the same kinds and sizes of calls at the same place, itself
+    /// among them.
+    pub(crate) fn peers(&self) -> HashMap<(Option<StepKey>, u32), Vec<usize>> {
+        let mut out: HashMap<_, Vec<usize>> = HashMap::new();
+        (0..self.nodes.len()).for_each(|i| out.entry(self.peer_key(i)).or_default().push(i));
+        out
+    }
+
+    pub(crate) fn peer_key(&self, node: usize) -> (Option<StepKey>, u32) {
+        (self.nodes[node].step, self.keys[node][1])
+    }
+
+    /// The lane of a node.
+    pub(crate) fn lane(&self, node: usize) -> u32 {
+        self.nodes[node].lane
+    }
+
+    pub(crate) fn call(&self, node: usize) -> u32 {
+        self.nodes[node].member.call
+    }
+
+    /// The nodes whose local times fill the local window of a node, back to the last meeting point.
+    pub(crate) fn segments(&self, node: usize) -> Vec<usize> {
+        let mut out = vec![node];
+        while let Base::Ready(b) = self.nodes[out[out.len() - 1]].base {
+            out.push(b as usize);
+        }
+        out
+    }
+
+    pub(crate) fn step(&self, node: usize) -> Option<StepKey> {
+        self.nodes[node].step
+    }
+}

@@ -1,0 +1,322 @@
+//! One round of judging: which ranks are late beyond chance, given those found before.
+
+use crate::job::delay::{Chain, StepKey};
+use crate::job::median;
+use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
+use crate::stragglers::straggler::{NoChance, Pattern, Straggler, Unproven};
+use hta_base::units::Ns;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A single step stands out if its gain is at least this many times the largest of any other rank,
+const STANDS_OUT: i64 = 3;
+
+/// and at least this many standard deviations, estimated from the median absolute deviation.
+pub const DEVIATIONS: f64 = 5.0;
+
+/// Standard deviation of a normal distribution divided by its median absolute deviation.
+pub const SIGMA_OF_MAD: f64 = 1.4826;
+
+/// Fewest comparisons (other ranks times steps) for which a step can stand out.
+const COMPARISONS: usize = 7;
+
+/// Fewest ranks that must remain to judge hidden stragglers; with fewer the usual time is unknown.
+pub(super) const REMAIN: usize = 4;
+
+/// Fewest ranks (and, next, steps) for rotating stragglers.
+const ROTATING_RANKS: usize = 4;
+
+const ROTATING_STEPS: usize = 3;
+
+/// Chains by step, with the measures of each part.
+pub(super) struct JudgeRound<'a> {
+    steps: &'a [StepKey],
+    thresholds: &'a [Ns],
+    /// With the index of its step.
+    chains: Vec<(&'a Chain, usize)>,
+    /// Parts that are compared, in order.
+    pub(super) parts: Vec<u32>,
+    /// By part and step.
+    measures: BTreeMap<u32, Vec<StepMeasure>>,
+}
+
+/// The observations of one round.
+#[derive(Default)]
+pub(super) struct RoundFindings {
+    pub(super) stragglers: Vec<Straggler>,
+    pub(super) unproven: Vec<Unproven>,
+    pub(super) p_values: BTreeMap<u32, f64>,
+}
+
+impl<'a> JudgeRound<'a> {
+    pub(super) fn new(chains: &'a [Chain], steps: &'a [StepKey], thresholds: &'a [Ns]) -> Self {
+        let chains: Vec<(&Chain, usize)> =
+            chains.iter().filter_map(|c| Some((c, steps.binary_search(&c.step?).ok()?))).collect();
+        let mut measures: BTreeMap<u32, Vec<StepMeasure>> = BTreeMap::new();
+        for (c, step) in &chains {
+            for (part, late) in &c.lates {
+                let m = &mut measures.entry(*part).or_insert_with(|| vec![StepMeasure::default(); steps.len()])[*step];
+                m.gain += c.own_gain(*part);
+                m.excess += late.excess;
+                m.difference += late.difference;
+                m.balance += late.balance;
+                m.is_present = true;
+            }
+        }
+        Self { steps, thresholds, chains, parts: measures.keys().copied().collect(), measures }
+    }
+
+    fn of(&self, part: u32) -> &[StepMeasure] {
+        self.measures.get(&part).map_or(&[], Vec::as_slice)
+    }
+
+    fn limit(&self, part: u32) -> Ns {
+        self.thresholds.get(part as usize).copied().unwrap_or(Ns::MAX)
+    }
+
+    /// Steps in which a part is late: its own gain reaches the threshold, and the part was not faster over the step as
+    /// a whole.
+    fn late_steps(&self, part: u32) -> Vec<usize> {
+        self.steps_from(part, self.limit(part))
+    }
+
+    /// Steps in which the own gain of a part reaches a limit.
+    fn steps_from(&self, part: u32, limit: Ns) -> Vec<usize> {
+        let is_late = |m: &StepMeasure| m.gain >= limit && m.difference * 2 >= m.gain;
+        self.of(part).iter().enumerate().filter(|(_, m)| is_late(m)).map(|(s, _)| s).collect()
+    }
+
+    pub(super) fn judge(&self, is_first: bool) -> RoundFindings {
+        let mut found = RoundFindings::default();
+        let n = self.steps.len();
+        if n == 0 {
+            return found;
+        }
+        let by_step: Vec<Vec<Ns>> =
+            (0..n).map(|s| self.parts.iter().map(|p| self.of(*p)[s].balance).collect()).collect();
+        let balances = Balances(&by_step);
+        if is_first {
+            self.together(&balances, &mut found);
+        }
+        self.persistent(&balances, &mut found);
+        // A persistent straggler distorts what is usual, so the other ranks are judged in the next round, without it.
+        if found.stragglers.is_empty() {
+            found.stragglers = self.single_steps();
+        }
+        if found.stragglers.is_empty() && is_first {
+            found.stragglers.extend(self.rotating());
+        }
+        found
+    }
+
+    /// Finds ranks that are late in the median step.
+    fn persistent(&self, balances: &Balances, found: &mut RoundFindings) {
+        let n = self.steps.len();
+        let is_taken = |p: &u32| found.stragglers.iter().any(|s| s.parts.contains(p));
+        let usual = |p: u32| {
+            let mut gains: Vec<Ns> = self.of(p).iter().map(|m| m.gain).collect();
+            gains.sort_unstable();
+            // The upper median: being late in half of the steps suffices.
+            gains.get(n / 2).copied().unwrap_or(0)
+        };
+        let is_usually_late = |p: &u32| usual(*p) >= self.limit(*p);
+        let late: Vec<usize> =
+            (0..self.parts.len()).filter(|i| !is_taken(&self.parts[*i]) && is_usually_late(&self.parts[*i])).collect();
+        if late.is_empty() {
+            return;
+        }
+        let sets: Vec<Vec<usize>> = (0..self.parts.len()).map(|i| vec![i]).collect();
+        let p_values = balances.p_values(&sets);
+        if let Some(p) = &p_values {
+            found.p_values = self.parts.iter().copied().zip(p.iter().copied()).collect();
+        }
+        for i in late {
+            let part = self.parts[i];
+            let p_value = p_values.as_ref().map(|p| p[i]);
+            let evidence = match p_value {
+                Some(p) if p <= P_MOST => Some(NoChance::Permutation(p)),
+                _ if is_always_ahead(&self.where_it_delays_most(part)) => Some(NoChance::Ahead),
+                _ => None,
+            };
+            // For a persistent straggler, steps slightly below the threshold count as well.
+            let steps = self.steps_from(part, self.limit(part).min(usual(part) / 2).max(1));
+            match evidence.filter(|_| !steps.is_empty()) {
+                Some(evidence) => {
+                    let cells: Vec<(u32, usize)> = steps.into_iter().map(|s| (part, s)).collect();
+                    found.stragglers.push(self.straggler(Pattern::Persistent, &cells, evidence));
+                }
+                None => found.unproven.push(self.unproven(part, p_value)),
+            }
+        }
+    }
+
+    /// By step, the balance of a part in the chain in which it delays the others most, and the balances of the others.
+    /// Empty if there is a step in which it delays nobody.
+    fn where_it_delays_most(&self, part: u32) -> Vec<(Ns, Vec<Ns>)> {
+        let of_step = |step: usize| {
+            let of = self.chains.iter().filter(|(c, s)| *s == step && c.own_gain(part) > 0);
+            let (worst, _) = of.max_by_key(|(c, _)| c.own_gain(part))?;
+            let others = worst.lates.iter().filter(|(p, _)| **p != part).map(|(_, l)| l.balance);
+            Some((worst.lates.get(&part)?.balance, others.collect()))
+        };
+        (0..self.steps.len()).map(of_step).collect::<Option<_>>().unwrap_or_default()
+    }
+
+    fn unproven(&self, part: u32, p_value: Option<f64>) -> Unproven {
+        let late = self.late_steps(part).len();
+        let gain = median(&mut self.of(part).iter().map(|m| m.gain).collect::<Vec<_>>()).unwrap_or(0);
+        Unproven { parts: vec![part], late, gain, p_value, ranks: self.parts.len() }
+    }
+
+    /// An observation for these parts in these steps.
+    fn straggler(&self, pattern: Pattern, cells: &[(u32, usize)], evidence: NoChance) -> Straggler {
+        let mut by_step: BTreeMap<StepKey, Vec<u32>> = BTreeMap::new();
+        for (p, s) in cells {
+            by_step.entry(self.steps[*s]).or_default().push(*p);
+        }
+        let sum = |f: fn(&StepMeasure) -> Ns| cells.iter().map(|(p, s)| f(&self.of(*p)[*s])).sum::<Ns>();
+        Straggler {
+            pattern,
+            parts: cells.iter().map(|(p, _)| *p).collect::<BTreeSet<_>>().into_iter().collect(),
+            steps: by_step.into_iter().collect(),
+            gain: sum(|m| m.gain),
+            excess: sum(|m| m.excess),
+            behind: Vec::new(),
+            evidence,
+        }
+    }
+
+    /// The threshold for standing out: robust standard deviations of the differences between ranks, ns. `None` with too
+    /// few comparisons.
+    fn deviation(&self) -> Option<Ns> {
+        if self.parts.len().saturating_sub(1) * self.steps.len() < COMPARISONS {
+            return None;
+        }
+        let present = self.measures.values().flatten().filter(|m| m.is_present);
+        let mut differences: Vec<Ns> = present.map(|m| m.difference).collect();
+        let middle = median(&mut differences)?;
+        let mut apart: Vec<Ns> = differences.iter().map(|d| (d - middle).abs()).collect();
+        Some((DEVIATIONS * SIGMA_OF_MAD * median(&mut apart)? as f64).ceil() as Ns)
+    }
+
+    /// Finds ranks whose steps stand out from all other ranks and steps.
+    fn single_steps(&self) -> Vec<Straggler> {
+        let Some(deviation) = self.deviation() else { return Vec::new() };
+        let most = |p: &u32| (self.of(*p).iter().map(|m| m.gain).max().unwrap_or(0), *p);
+        let mut largest: Vec<(Ns, u32)> = self.parts.iter().map(most).collect();
+        largest.sort_unstable_by_key(|l| std::cmp::Reverse(*l));
+        let mut out = Vec::new();
+        for &part in &self.parts {
+            let others = largest.iter().find(|(_, p)| *p != part).map_or(0, |(gain, _)| *gain);
+            let stands_out = |s: &usize| {
+                let gain = self.of(part)[*s].gain;
+                gain >= STANDS_OUT * others && gain >= deviation
+            };
+            let cells: Vec<(u32, usize)> =
+                self.late_steps(part).into_iter().filter(stands_out).map(|s| (part, s)).collect();
+            if !cells.is_empty() {
+                out.push(self.straggler(Pattern::InSteps, &cells, NoChance::StandsOut));
+            }
+        }
+        out
+    }
+
+    /// Finds several ranks in turn: in most steps the last one exceeds the usual differences between ranks, and by more
+    /// than the others differ in that step.
+    fn rotating(&self) -> Option<Straggler> {
+        let n = self.steps.len();
+        if self.parts.len() < ROTATING_RANKS || n < ROTATING_STEPS {
+            return None;
+        }
+        let deviation = self.deviation()?;
+        let clear = |part: u32, s: usize| {
+            let others = || self.parts.iter().filter(|p| **p != part).map(|p| self.of(*p)[s].balance);
+            let (least, most) = (others().min().unwrap_or(0), others().max().unwrap_or(0));
+            self.of(part)[s].balance - most >= most - least
+        };
+        let cells: Vec<(u32, usize)> = self
+            .parts
+            .iter()
+            .flat_map(|p| self.late_steps(*p).into_iter().map(|s| (*p, s)))
+            .filter(|(p, s)| self.of(*p)[*s].gain >= deviation && clear(*p, *s))
+            .collect();
+        let who: BTreeSet<u32> = cells.iter().map(|(p, _)| *p).collect();
+        let when: BTreeSet<usize> = cells.iter().map(|(_, s)| *s).collect();
+        (who.len() > 1 && when.len() * 3 >= n * 2)
+            .then(|| self.straggler(Pattern::Rotating, &cells, NoChance::StandsOut))
+    }
+
+    /// Finds sets of equally late ranks that are late in at least half of the steps.
+    fn together(&self, balances: &Balances, found: &mut RoundFindings) {
+        let n = self.steps.len();
+        let mut sets: BTreeMap<Vec<u32>, Vec<(Ns, Ns)>> = BTreeMap::new();
+        for (c, step) in &self.chains {
+            let late: Vec<u32> = c.lates.iter().filter(|(p, l)| l.excess >= self.limit(**p)).map(|(p, _)| *p).collect();
+            if late.len() < 2 || late.len() * 2 > c.arrivals.len() {
+                continue;
+            }
+            let last = c.arrivals.iter().map(|(_, t)| *t).max().unwrap_or(0);
+            let others = c.arrivals.iter().filter(|(p, _)| !late.contains(p)).map(|(_, t)| *t).max().unwrap_or(last);
+            let excess = late.iter().filter_map(|p| c.lates.get(p)).map(|l| l.excess).max().unwrap_or(0);
+            let m = &mut sets.entry(late).or_insert_with(|| vec![(0, 0); n])[*step];
+            m.0 += (last - others).max(0).min(excess);
+            m.1 += excess;
+        }
+        let mut ordered: Vec<_> = sets.into_iter().collect();
+        ordered.sort_by_key(|(set, m)| (std::cmp::Reverse(m.iter().map(|m| m.0).sum::<Ns>()), set.clone()));
+        for (set, by_step) in ordered {
+            let limit = set.iter().map(|p| self.limit(*p)).max().unwrap_or(0);
+            let late: Vec<usize> = (0..n).filter(|s| by_step[*s].0 >= limit).collect();
+            let gain: Ns = late.iter().map(|s| by_step[*s].0).sum();
+            // A set is reported if repairing a single one of its ranks would not suffice.
+            let alone = |p: &u32| late.iter().map(|s| self.of(*p)[*s].gain).sum::<Ns>();
+            let best: Ns = set.iter().map(alone).max().unwrap_or(0);
+            let known = found.stragglers.iter().any(|s| s.parts.iter().any(|p| set.contains(p)));
+            if late.len() * 2 < n || late.is_empty() || best * 2 > gain || known {
+                continue;
+            }
+            let places: Vec<usize> = set.iter().filter_map(|p| self.parts.binary_search(p).ok()).collect();
+            let p_value = balances.p_values(&[places]).and_then(|p| p.first().copied());
+            // Sets of several sizes are tried, and each may be late by chance.
+            let sizes = (self.parts.len() / 2).max(1) as f64;
+            let Some(p) = p_value.filter(|p| *p * sizes <= P_MOST) else {
+                if !found.unproven.iter().any(|u| u.parts.iter().any(|p| set.contains(p))) {
+                    let gain = gain / late.len() as i64;
+                    let late = late.len();
+                    found.unproven.push(Unproven { parts: set, late, gain, p_value, ranks: self.parts.len() });
+                }
+                continue;
+            };
+            found.stragglers.push(Straggler {
+                pattern: Pattern::Together,
+                steps: late.iter().map(|s| (self.steps[*s], set.clone())).collect(),
+                gain,
+                excess: late.iter().map(|s| by_step[*s].1).sum(),
+                parts: set,
+                behind: Vec::new(),
+                evidence: NoChance::Permutation(p),
+            });
+        }
+    }
+
+    /// The part with the largest own gain, with ns per step.
+    pub(super) fn largest(&self) -> Option<(u32, Ns)> {
+        let n = self.steps.len().max(1) as i64;
+        let sums = self.measures.iter().map(|(p, m)| (*p, m.iter().map(|m| m.gain).sum::<Ns>()));
+        let sums = sums.filter(|(_, g)| *g > 0);
+        sums.max_by_key(|(p, g)| (*g, std::cmp::Reverse(*p))).map(|(p, g)| (p, g / n))
+    }
+}
+
+/// Measures of one part in one step, ns.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StepMeasure {
+    gain: Ns,
+    excess: Ns,
+    /// How much longer it worked than the median of the others in all chains of the step, minus the time by which it
+    /// was faster in others.
+    difference: Ns,
+    /// The same relative to the median of all members.
+    balance: Ns,
+    /// Whether it has a local time in this step.
+    is_present: bool,
+}

@@ -1,0 +1,118 @@
+//! What is found: stragglers, what cannot be proven, and how sure that is.
+
+use crate::efficiency::account::StepLength;
+use crate::job::delay::{Chain, StepKey};
+use crate::job::window::Windows;
+use crate::stragglers::chance::steps_needed;
+use hta_base::units::Ns;
+use std::collections::BTreeMap;
+
+/// Kind of an observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pattern {
+    Persistent,
+    Together,
+    InSteps,
+    Rotating,
+}
+
+impl Pattern {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Pattern::Persistent => "persistent",
+            Pattern::Together => "together",
+            Pattern::InSteps => "in_steps",
+            Pattern::Rotating => "rotating",
+        }
+    }
+}
+
+/// Why an observation is not chance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum NoChance {
+    /// A permutation test, with its p-value.
+    Permutation(f64),
+    /// The largest in every step, by at least the distance between the others.
+    Ahead,
+    /// It stands out from all other ranks and steps.
+    StandsOut,
+}
+
+impl NoChance {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            NoChance::Permutation(_) => "permutation",
+            NoChance::Ahead => "ahead_in_every_step",
+            NoChance::StandsOut => "stands_out",
+        }
+    }
+
+    pub(crate) fn p_value(self) -> Option<f64> {
+        if let NoChance::Permutation(p) = self { Some(p) } else { None }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Straggler {
+    pub(crate) pattern: Pattern,
+    /// Parts, by rank.
+    pub(crate) parts: Vec<u32>,
+    /// Steps in which it is late, with the late parts.
+    pub(crate) steps: Vec<(StepKey, Vec<u32>)>,
+    /// What its repair gives over all steps, ns: by the replay of the job, or else the sum of the gains of its chains.
+    pub(crate) gain: Ns,
+    /// Sum over its steps and parts of the largest excess, ns.
+    pub(crate) excess: Ns,
+    /// Parts that hide it: it is late among the others.
+    pub(crate) behind: Vec<u32>,
+    pub(crate) evidence: NoChance,
+}
+
+impl Straggler {
+    /// Whether a part is late in a step.
+    pub(crate) fn is_late(&self, part: u32, step: Option<StepKey>) -> bool {
+        step.is_some_and(|k| self.steps.iter().any(|(x, who)| *x == k && who.contains(&part)))
+    }
+}
+
+/// Ranks whose delay is large enough, but may be chance.
+#[derive(Debug, Clone)]
+pub(crate) struct Unproven {
+    pub(crate) parts: Vec<u32>,
+    /// Number of steps in which they are late.
+    pub(crate) late: usize,
+    /// Median own gain of a step, ns.
+    pub(crate) gain: Ns,
+    /// `None` if there are too few steps for the test.
+    pub(crate) p_value: Option<f64>,
+    /// Number of ranks that were compared.
+    pub(crate) ranks: usize,
+}
+
+/// The result for all ranks.
+pub struct Judgement {
+    pub(crate) stragglers: Vec<Straggler>,
+    /// Ranks that are late, but whose repair gives little, because the others would not come earlier.
+    pub(crate) unconfirmed: Vec<Straggler>,
+    pub(crate) length: StepLength,
+    pub(crate) unproven: Vec<Unproven>,
+    pub(crate) windows: Windows,
+    /// Chains of the first round.
+    pub(crate) chains: Vec<Chain>,
+    /// Steps with chains, in order.
+    pub(crate) steps: Vec<StepKey>,
+    pub(crate) median_step: Ns,
+    /// By part, ns.
+    pub(crate) thresholds: Vec<Ns>,
+    /// By part, if the test was made: the share of permutations in which some rank is as late.
+    pub(crate) p_values: BTreeMap<u32, f64>,
+    /// Largest own gain per step among those that are not named: part, and ns per step.
+    pub(crate) largest: Option<(u32, Ns)>,
+}
+
+impl Unproven {
+    /// Number of steps that would be enough to decide; `None` if more steps would not help.
+    pub(crate) fn steps_to_record(&self, steps: usize) -> Option<usize> {
+        Some(steps_needed(self.ranks)).filter(|needed| *needed > steps)
+    }
+}

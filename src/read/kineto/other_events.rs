@@ -1,0 +1,83 @@
+//! Events that are no slices: flows, labels, memory and instants.
+
+use crate::kineto::event::EventReader;
+use crate::kineto::memory::record;
+use crate::kineto::number::{FractionShapes, Integer, NumberError, integer, micros_to_ns};
+use hta_base::health::Counter;
+use hta_trace::category::is_launch_flow;
+use hta_trace::events::{FlowEnd, LaneName};
+use hta_trace::memory::MemoryRecordKind;
+
+impl EventReader {
+    pub(super) fn commit_flow(&mut self, phase: u8, buf: &[u8], at: u64) {
+        let cat = self.texts.intern(self.scratch.cat, buf, &mut self.columns, at);
+        let is_start = phase == b's';
+        if phase != b't' {
+            self.columns.flow_counts.entry(cat).or_default()[usize::from(!is_start)] += 1;
+        }
+        let text = self.columns.strings.get(cat);
+        let (launch, backward) = (is_launch_flow(text), matches!(text, "fwdbwd" | "forward_backward"));
+        if !(launch && is_start || backward && phase != b't') {
+            return;
+        }
+        let (Integer::Value(id) | Integer::Unsigned(id)) = integer(self.scratch.id.bytes(buf)) else { return };
+        if launch {
+            self.columns.launch_flows.push(id);
+            return;
+        }
+        if let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes) {
+            let lane = self.lane(buf, at);
+            self.columns.flows.push(FlowEnd { id, ts, lane, is_start });
+        }
+    }
+
+    pub(super) fn commit_label(&mut self, buf: &[u8], at: u64) {
+        if !matches!(self.scratch.name.bytes(buf), b"process_name" | b"process_labels" | b"thread_name") {
+            return;
+        }
+        let kind = self.texts.intern(self.scratch.name, buf, &mut self.columns, at);
+        let text = self.texts.intern(self.scratch.label, buf, &mut self.columns, at);
+        let lane = self.lane(buf, at);
+        self.columns.lane_names.push(LaneName { lane, kind, text });
+    }
+
+    /// Keeps an allocation, a free or a failed request.
+    pub(super) fn commit_memory(&mut self, buf: &[u8], at: u64) {
+        let Some(kind) = MemoryRecordKind::of(self.scratch.name.bytes(buf)) else { return };
+        if self.options.device_only {
+            return;
+        }
+        if self.options.skip_memory {
+            self.columns.health.hit(Counter::NotLoaded, at);
+            return;
+        }
+        // Instants say nothing about the fractions of other times.
+        let ts = match micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut FractionShapes::default()) {
+            Ok(ts) => ts,
+            Err(NumberError::Overflow) => return self.columns.health.hit(Counter::TimeOverflow, at),
+            Err(NumberError::NotANumber) => return self.columns.health.hit(Counter::TsMissing, at),
+        };
+        let lane = self.lane(buf, at);
+        match record(kind, ts, lane, &self.scratch.memory, buf) {
+            Some(record) if kind == MemoryRecordKind::Change && record.bytes == 0 => {
+                self.columns.health.hit(Counter::MemoryZeroBytes, at);
+            }
+            Some(record) => self.columns.memory.push(record),
+            None => self.columns.health.hit(Counter::MemoryWithoutBytes, at),
+        }
+    }
+
+    pub(super) fn commit_instant(&mut self, buf: &[u8]) {
+        let name = self.scratch.name.bytes(buf);
+        let (end, start) = (name == b"Record Window End", name.starts_with(b"Iteration Start"));
+        if (end || start)
+            && let Ok(ts) = micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut self.shapes)
+        {
+            if end {
+                self.columns.window_end = Some(ts);
+            } else if self.columns.window_start.is_none() {
+                self.columns.window_start = Some(ts);
+            }
+        }
+    }
+}
