@@ -8,12 +8,12 @@ fn main() -> ExitCode {
     hta::cli::main(std::env::args_os())
 }
 
-/// Returns freed memory to the OS: allocations of 256 KiB or more get their own mapping, and the heap top is trimmed
-/// above 1 MiB.
+/// Returns freed memory to the OS: allocations of 256 KiB or more get their own mapping, and the heap top is
+/// trimmed above 1 MiB.
 ///
-/// By default glibc raises both thresholds when large blocks are freed, assuming that blocks of that size will be
-/// allocated again. A rank's columns and the data of each analysis have many sizes and are allocated once, so freed
-/// memory would accumulate.
+/// By default glibc raises both thresholds when large blocks are freed, assuming that blocks of that size
+/// will be allocated again. A rank's columns and the data of each analysis have many sizes and are allocated
+/// once, so freed memory would accumulate.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "the allocator is configured through a C function")]
 fn give_back_what_is_freed() {

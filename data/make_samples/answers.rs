@@ -24,7 +24,8 @@ fn planted(collectives: &[Collective]) -> String {
     let overlap: i64 = job::BUCKETS.iter().take(2).map(|b| b.transfer_ns).sum();
     let all: i64 = job::BUCKETS.iter().map(|b| b.transfer_ns).sum();
     let gains: Vec<i64> = collectives.iter().filter(|c| c.bucket == 0).map(gain).collect();
-    let lateness: Vec<i64> = collectives.iter().filter(|c| c.bucket == 0).map(|c| late_by(c, job::LATE_RANK)).collect();
+    let lateness: Vec<i64> =
+        collectives.iter().filter(|c| c.bucket == 0).map(|c| late_by(c, job::LATE_RANK)).collect();
     let loader_lateness: Vec<i64> = collectives
         .iter()
         .filter(|c| c.bucket == 0 && c.step == job::SLOW_LOADER_STEP)
@@ -139,7 +140,8 @@ fn window(planted: &[Planted], window: Range<i64>) -> Vec<(&'static str, String)
         ("memory_ns", total(|r| r.memory)),
         ("overlap_ns", overlap),
     ];
-    let mut fields: Vec<(&str, String)> = values.iter().map(|(key, value)| (*key, value.to_string())).collect();
+    let mut fields: Vec<(&str, String)> =
+        values.iter().map(|(key, value)| (*key, value.to_string())).collect();
     fields.push(("overlap_ratio", format!("{:.6}", overlap as f64 / communication as f64)));
     fields
 }

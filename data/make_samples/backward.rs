@@ -20,7 +20,13 @@ impl Rank {
         for layer in (0..job::LAYERS).rev() {
             let number = forward_number(step, layer);
             let node = self.node("GeluBackward0", at..at + us(16), number + 1);
-            self.op(autograd, "aten::gelu_backward", node + us(2)..node + us(11), work::ACTIVATION_GRADIENT, None);
+            self.op(
+                autograd,
+                "aten::gelu_backward",
+                node + us(2)..node + us(11),
+                work::ACTIVATION_GRADIENT,
+                None,
+            );
             self.compute(autograd, node + us(5), &work::GELU_BACKWARD, gap, job::GELU_BACKWARD_NS);
             gap = 0;
             at += us(18);
@@ -45,7 +51,10 @@ impl Rank {
             .sync_row(SyncKind::StreamWaitEvent, COMPUTE_STREAM, at + us(3)..at + us(4))
             .waits_on(NCCL_STREAM, 31, record);
         let end = at + us(12);
-        self.trace.thread(main).frame("torch/_tensor.py(592): backward", start..end).called_from("train.py:44");
+        self.trace
+            .thread(main)
+            .frame("torch/_tensor.py(592): backward", start..end)
+            .called_from("train.py:44");
         (end, ready, launches)
     }
 
@@ -69,7 +78,10 @@ impl Rank {
         let start = joined.arrivals.get(self.number as usize).copied().unwrap_or(joined.end);
         let span = start..joined.end;
         let row = self.trace.linked(launch);
-        assert!(row.span().is_some_and(|call| call.end < start), "an all-reduce cannot start before its launch");
+        assert!(
+            row.span().is_some_and(|call| call.end < start),
+            "an all-reduce cannot start before its launch"
+        );
         row.kernel(&collective.kernel_name(), NCCL_STREAM, span.clone())
             .grid([24, 1, 1])
             .block([640, 1, 1])

@@ -96,7 +96,9 @@ impl Rank {
         let mut thread = self.trace.thread(main);
         thread.frame("nn.Module: DistributedDataParallel_0", start..model_end + us(2)).module(0);
         thread.frame("nn.Module: Mlp_0", start + us(2)..model_end + us(1)).module(0);
-        thread.frame("model.py(22): forward", start + us(4)..model_end).called_from("torch/nn/modules/module.py:1775");
+        thread
+            .frame("model.py(22): forward", start + us(4)..model_end)
+            .called_from("torch/nn/modules/module.py:1775");
         for (layer, span) in layers {
             thread.frame(&format!("nn.Module: Linear_{layer}"), span.clone()).module(layer);
             thread.frame("torch/nn/modules/linear.py(130): forward", span.start + us(1)..span.end - 500);

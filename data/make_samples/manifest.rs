@@ -37,15 +37,15 @@ fn entries() -> Vec<(String, String, &'static str)> {
     }
     for rank in 0..crate::job::WORLD {
         let host = crate::job::host(rank);
-        let what = format!("rank {rank} of 8 on {host}, NCCL on GPUs, data-parallel training, 5 steps; synthetic");
+        let what =
+            format!("rank {rank} of 8 on {host}, NCCL on GPUs, data-parallel training, 5 steps; synthetic");
         entries.push((format!("gpu_ddp8/rank_{rank}.json.gz"), what, MADE));
     }
     let single = "one GPU, 8 steps: short kernels launched one by one, a graph, pageable and small copies, a slow step; synthetic";
     entries.push(("gpu_single/rank_0.json.gz".to_owned(), single.to_owned(), MADE));
     let counters = "replayed hardware counters of four kernels, as the range profiler writes them; synthetic";
     entries.push(("gpu_counters/rank_0.json.gz".to_owned(), counters.to_owned(), MADE));
-    let serving =
-        "an inference engine on one GPU, 3 iterations: a prompt, then two decode steps from a graph; synthetic";
+    let serving = "an inference engine on one GPU, 3 iterations: a prompt, then two decode steps from a graph; synthetic";
     entries.push(("serving/rank_0.json.gz".to_owned(), serving.to_owned(), MADE));
     let capture = "the same engine while it captures the graphs of two batches; synthetic";
     entries.push(("serving_capture/rank_0.json.gz".to_owned(), capture.to_owned(), MADE));
@@ -57,8 +57,8 @@ pub fn text(directory: &Path) -> io::Result<String> {
     let mut lines = vec!["path\tbytes\tsha256\twhat\thow".to_owned()];
     for (path, what, how) in entries() {
         let file = directory.join(&path);
-        let bytes =
-            fs::read(&file).map_err(|e| io::Error::new(e.kind(), format!("cannot read {}: {e}", file.display())))?;
+        let bytes = fs::read(&file)
+            .map_err(|e| io::Error::new(e.kind(), format!("cannot read {}: {e}", file.display())))?;
         lines.push(format!("{path}\t{}\t{}\t{what}\t{how}", bytes.len(), sha256(&bytes)));
     }
     Ok(lines.join("\n") + "\n")

@@ -125,7 +125,9 @@ impl Rank {
         thread.frame("train.py(38): train_step", work.loader.end + us(10)..gpu_end + us(12));
         let id = thread.step(step, work.start..end).external_id().unwrap_or(0);
         let name = format!("ProfilerStep#{step}");
-        self.trace.gpu_annotation(&name, COMPUTE_STREAM, work.gpu_start - 1..gpu_end + 1).arg("External id", id);
+        self.trace
+            .gpu_annotation(&name, COMPUTE_STREAM, work.gpu_start - 1..gpu_end + 1)
+            .arg("External id", id);
         self.steps.push(Step { number: step, span: work.start..end, loader: work.loader });
         end
     }
@@ -141,7 +143,9 @@ impl Rank {
     /// One fill and two fused kernels.
     fn submit_optimizer(&mut self, at: i64) -> (i64, Vec<Option<u64>>) {
         let mut thread = self.trace.thread(self.main);
-        thread.frame("torch/optim/optimizer.py(474): wrapper", at - us(8)..at + us(92)).called_from("train.py:45");
+        thread
+            .frame("torch/optim/optimizer.py(474): wrapper", at - us(8)..at + us(92))
+            .called_from("train.py:45");
         thread.annotation("Optimizer.step#AdamW.step", at..at + us(90));
         thread.frame("torch/optim/adamw.py(209): step", at + us(5)..at + us(86));
         thread.op("aten::zero_", at + us(10)..at + us(22));

@@ -22,7 +22,8 @@ const KERNELS: i64 = 40;
 /// Every other kernel is a matrix product, and attention.
 pub const LAYER: [&str; 2] =
     ["nvjet_tst_128x64_64x8_1x2_h_bz_TNT", "void flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits>"];
-const PREPARATION: &str = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>(int)";
+const PREPARATION: &str =
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>(int)";
 const PREFILL: &str = "execute_512_context_1(sq512sk512sqsq262144sqsk262144)_generation_0(sq0sk0sqsq0sqsk0)";
 
 /// The trace of `serving`.

@@ -49,7 +49,8 @@ fn capture(main: &mut Thread, start: i64, batch: i64, further: i64) {
     main.begin_capture(start + us(5)..start + us(8));
     for layer in 0..LAYERS {
         let at = start + us(10) + us(40) * layer;
-        main.op("aten::mm", at + us(3)..at + us(15)).inputs(&[(&[batch, 2_048], BF16), (&[2_048, 2_048], BF16)]);
+        main.op("aten::mm", at + us(3)..at + us(15))
+            .inputs(&[(&[batch, 2_048], BF16), (&[2_048, 2_048], BF16)]);
         main.captured_launch(LAYER[0], at + us(5)..at + us(10));
         attention(main, at + us(20)..at + us(35), batch);
         main.captured_launch(LAYER[1], at + us(25)..at + us(30));
@@ -70,7 +71,8 @@ fn warm_up(main: &mut Thread, start: i64) {
     main.annotation(DECODE, start..start + us(200));
     attention(main, start + us(10)..start + us(30), 4);
     main.launch(start + us(15)..start + us(20)).kernel(LAYER[1], STREAM, start + us(30)..start + us(40));
-    main.op("aten::mm", start + us(40)..start + us(60)).inputs(&[(&[4, 2_048], BF16), (&[2_048, 32_000], BF16)]);
+    main.op("aten::mm", start + us(40)..start + us(60))
+        .inputs(&[(&[4, 2_048], BF16), (&[2_048, 32_000], BF16)]);
     main.launch(start + us(45)..start + us(50)).kernel(LAYER[0], STREAM, start + us(60)..start + us(110));
     main.runtime("cudaStreamSynchronize", start + us(70)..start + us(115));
 }
@@ -78,5 +80,9 @@ fn warm_up(main: &mut Thread, start: i64) {
 /// Attention of 32 heads over keys and values of 8.
 fn attention(main: &mut Thread, span: std::ops::Range<i64>, batch: i64) {
     let (query, shared): (&[i64], &[i64]) = (&[batch, 32, 128], &[batch, 8, 128]);
-    main.op("vllm::unified_attention_with_output", span).inputs(&[(query, BF16), (shared, BF16), (shared, BF16)]);
+    main.op("vllm::unified_attention_with_output", span).inputs(&[
+        (query, BF16),
+        (shared, BF16),
+        (shared, BF16),
+    ]);
 }

@@ -32,7 +32,11 @@ pub const CELLS: i64 = 24;
 /// Kernels of a cell: name, operator, duration.
 pub const CELL: [(&str, &str, i64); 3] = [
     ("ampere_sgemm_32x32_sliced1x4_tn", "aten::mm", 4_000),
-    ("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)", "aten::add", 2_000),
+    (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)",
+        "aten::add",
+        2_000,
+    ),
     (
         "void at::native::vectorized_elementwise_kernel<4, at::native::tanh_kernel_cuda(at::TensorIteratorBase&)>(int)",
         "aten::tanh",
@@ -170,7 +174,10 @@ impl Job {
                 let mut thread = self.trace.thread(MAIN);
                 thread.op(operator, at..at + us(13)).inputs(&[(&[64, 256], "float"), (&[256, 256], "float")]);
                 let start = self.free.max(at + us(11));
-                thread.launch(at + us(4)..at + us(10)).kernel(name, STREAM, start..start + dur).grid([8, 1, 1]);
+                thread
+                    .launch(at + us(4)..at + us(10))
+                    .kernel(name, STREAM, start..start + dur)
+                    .grid([8, 1, 1]);
                 self.free = start + dur;
                 if operator == "aten::add" {
                     self.memory(at + us(2), cell, ACTIVATION_BYTES);
@@ -208,7 +215,12 @@ impl Job {
         let mut thread = self.trace.thread(MAIN);
         thread.op("aten::item", at..sync.end + us(4));
         thread.op("aten::_local_scalar_dense", at + us(1)..sync.end + us(3));
-        thread.call(Call::Copy, at + us(4)..at + us(11)).memcpy("DtoH (Device -> Pageable)", STREAM, 4, copy.clone());
+        thread.call(Call::Copy, at + us(4)..at + us(11)).memcpy(
+            "DtoH (Device -> Pageable)",
+            STREAM,
+            4,
+            copy.clone(),
+        );
         thread.call(Call::StreamSync, sync.clone()).sync_row(
             SyncKind::StreamSync,
             STREAM,
@@ -219,8 +231,11 @@ impl Job {
     }
 
     fn long_kernels(&mut self, step: u64, mut at: i64) -> i64 {
-        let extra =
-            if step == SLOW_STEP { Some(("void recompute_kernel<float>(float*)", EXTRA_KERNEL_NS)) } else { None };
+        let extra = if step == SLOW_STEP {
+            Some(("void recompute_kernel<float>(float*)", EXTRA_KERNEL_NS))
+        } else {
+            None
+        };
         let long = (0..LONG_KERNELS).map(|_| ("ampere_sgemm_128x64_nn", LONG_NS));
         for (k, (name, dur)) in long.chain(extra).enumerate() {
             let start = (self.free + us(1)).max(at + us(8));
@@ -228,8 +243,13 @@ impl Job {
                 self.trace.unlinked().kernel(name, STREAM, start..start + dur).grid([432, 1, 1]);
             } else {
                 let mut thread = self.trace.thread(MAIN);
-                thread.op("aten::mm", at..at + us(9)).inputs(&[(&[2048, 128], "float"), (&[128, 2048], "float")]);
-                thread.launch(at + us(3)..at + us(7)).kernel(name, STREAM, start..start + dur).grid([432, 1, 1]);
+                thread
+                    .op("aten::mm", at..at + us(9))
+                    .inputs(&[(&[2048, 128], "float"), (&[128, 2048], "float")]);
+                thread
+                    .launch(at + us(3)..at + us(7))
+                    .kernel(name, STREAM, start..start + dur)
+                    .grid([432, 1, 1]);
             }
             self.free = start + dur;
             if (k as i64) < CELLS {
@@ -254,7 +274,8 @@ pub const COUNTED: [(&str, i64, i64, i64); 4] = [
 
 /// The trace of `gpu_counters`. The profiler replays each kernel for its counters, so the times are meaningless.
 pub fn counters() -> TraceBuilder {
-    let mut trace = TraceBuilder::new().rank(0).pid(MAIN).origin(ORIGIN_NS).device("NVIDIA A100-SXM4-40GB", 108);
+    let mut trace =
+        TraceBuilder::new().rank(0).pid(MAIN).origin(ORIGIN_NS).device("NVIDIA A100-SXM4-40GB", 108);
     for (k, (op, ..)) in COUNTED.iter().enumerate() {
         let at = us(100) + us(50) * k as i64;
         let mut thread = trace.thread(MAIN);

@@ -1,5 +1,5 @@
-//! The interface of an analysis: `map` reduces one rank to bounded data, `reduce` turns the data of all ranks into
-//! tables and observations.
+//! The interface of an analysis: `map` reduces one rank to bounded data, `reduce` turns the data of all ranks
+//! into tables and observations.
 
 use crate::facts::collectives::collectives;
 use crate::job::{ClockMode, Job};
@@ -115,8 +115,8 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// For an analysis that uses only the joined ranks: an empty partial, with the reason if it will have no rows of
-    /// this rank.
+    /// For an analysis that uses only the joined ranks: an empty partial, with the reason if it will have no
+    /// rows of this rank.
     pub(crate) fn joined_later(trace: &RankTrace) -> Self {
         let reason = collectives(trace).calls.is_empty().then_some("no collectives recorded");
         Self { rank: trace.rank, tables: Vec::new(), reason }
@@ -157,8 +157,8 @@ pub enum Certainty {
     OfRecording,
 }
 
-/// Something that stands out in the tables of one analysis. It is a symptom: what causes it, and what to do, says the
-/// diagnosis.
+/// Something that stands out in the tables of one analysis. It is a symptom: what causes it, and what to do,
+/// says the diagnosis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Observation {
     pub analysis: &'static str,
@@ -226,8 +226,8 @@ pub struct SectionTrust {
 /// What an analysis is called and explains, what it writes, and what it needs.
 #[derive(Clone, Copy)]
 pub struct About {
-    /// Name of the subcommand, the file and the section. An analysis in another tool's definitions has the stem of the
-    /// analysis that it replaces.
+    /// Name of the subcommand, the file and the section. An analysis in another tool's definitions has the
+    /// stem of the analysis that it replaces.
     pub stem: &'static str,
     /// One line for `hta list`.
     pub title: &'static str,
@@ -245,16 +245,18 @@ pub struct About {
     pub definitions: Option<&'static str>,
     /// Whether a trace is refused if none of its events is of a known kind.
     pub needs_known_events: bool,
-    /// Whether its observations hold where steps are iterations of an inference engine. There kernels are replayed from
-    /// graphs, and iterations of different phases and batches differ by design.
+    /// Whether its observations hold where steps are iterations of an inference engine. There kernels are
+    /// replayed from graphs, and iterations of different phases and batches differ by design.
     pub observes_serving: bool,
     /// Whether `--steps` changes the result.
     pub takes_steps: bool,
     /// Whether `--group` changes the result.
     pub takes_groups: bool,
-    /// What its sentences rest on. Where the recording does not carry it, they are left out, and the reason is printed.
+    /// What its sentences rest on. Where the recording does not carry it, they are left out, and the reason
+    /// is printed.
     pub needs: &'static [Capability],
-    /// Whether it answers for dumps of memory, which have no events. Of a set of dumps no other analysis is asked.
+    /// Whether it answers for dumps of memory, which have no events. Of a set of dumps no other analysis is
+    /// asked.
     pub reads_dumps: bool,
     /// Whether the analysis compares ranks. Ranks are joined only if an analysis needs it.
     pub joins_ranks: bool,
@@ -295,12 +297,13 @@ pub trait Analysis: Sync {
     fn steps(&self, _trace: &RankTrace) -> Option<Vec<(u32, Option<i64>)>> {
         None
     }
-    /// Whether the text of one of its settings selects something on a rank; `None` if the setting's usual rule applies.
+    /// Whether the text of one of its settings selects something on a rank; `None` if the setting's usual
+    /// rule applies.
     fn selects(&self, _trace: &RankTrace, _setting: &Setting, _text: &str) -> Option<bool> {
         None
     }
-    /// Maps one rank. Must be pure, because ranks run in parallel. The returned data is kept until all ranks are
-    /// joined, so it must be bounded; rows per kernel, launch or gap go to `give`.
+    /// Maps one rank. Must be pure, because ranks run in parallel. The returned data is kept until all ranks
+    /// are joined, so it must be bounded; rows per kernel, launch or gap go to `give`.
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial;
     /// Reduces all ranks, in order of rank. `job` has no ranks unless this analysis joins them.
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output;

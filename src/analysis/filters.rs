@@ -1,9 +1,9 @@
 //! Filters of the command line: which analyses they apply to, and the error if one selects nothing.
 //!
-//! [`map`] notes for each rank and each given filter whether the filter selects something on the rank, and what it
-//! could have selected. When all ranks are known, a filter that selects nothing on any of them is an error ([`check`]).
-//! The notes are a table of the rank's inventory, so that several processes can map parts of a job. A run without
-//! filters has no such table.
+//! [`map`] notes for each rank and each given filter whether the filter selects something on the rank, and
+//! what it could have selected. When all ranks are known, a filter that selects nothing on any of them is an
+//! error ([`check`]). The notes are a table of the rank's inventory, so that several processes can map parts
+//! of a job. A run without filters has no such table.
 
 use crate::annotations;
 use crate::api::{Analysis, Options, Partial};
@@ -29,7 +29,8 @@ table! {
         option: Text, "", "the option";
         value: Text, "", "what was given";
         is_hit: bool, "", "it selects something on this rank";
-        there: Option<Text>, "", "one of the things that it could select; null where there are none, or it selects one";
+        there: Option<Text>, "",
+            "one of the things that it could select; null where there are none, or it selects one";
     }
 }
 
@@ -102,7 +103,8 @@ fn notes(trace: &RankTrace, analyses: &[&'static dyn Analysis], options: &Option
     for setting in [&patterns::OP, &patterns::OP_GLOB] {
         let Some(text) = settings.text(setting) else { continue };
         let there = names(trace, Class::HostOp);
-        let fits = |name: &String| if setting == &patterns::OP { name == text } else { patterns::glob(text, name) };
+        let fits =
+            |name: &String| if setting == &patterns::OP { name == text } else { patterns::glob(text, name) };
         let is_hit = analyses.iter().find_map(|a| a.selects(trace, setting, text));
         let is_hit = is_hit.unwrap_or_else(|| there.iter().any(fits));
         out.push(FilterNote::new(setting.flag, text, is_hit, || there));
@@ -156,8 +158,8 @@ pub fn check(inventories: impl Iterator<Item = Partial>) -> Result<(), SetError>
     check_of(inventories, |option| option != STEP_PATTERN)
 }
 
-/// Checks that `--step-pattern` matches an annotation of some rank. Separate from the other filters: it defines what a
-/// step is, and matching nothing is an error only on the command line.
+/// Checks that `--step-pattern` matches an annotation of some rank. Separate from the other filters: it
+/// defines what a step is, and matching nothing is an error only on the command line.
 ///
 /// # Errors
 /// When no annotation of any rank matches.
@@ -165,7 +167,10 @@ pub fn check_pattern(inventories: &[Partial]) -> Result<(), SetError> {
     check_of(inventories.iter().cloned(), |option| option == STEP_PATTERN)
 }
 
-fn check_of(inventories: impl Iterator<Item = Partial>, is_asked: impl Fn(&str) -> bool) -> Result<(), SetError> {
+fn check_of(
+    inventories: impl Iterator<Item = Partial>,
+    is_asked: impl Fn(&str) -> bool,
+) -> Result<(), SetError> {
     let mut hits: BTreeSet<String> = BTreeSet::new();
     let mut missed: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     for inventory in inventories {
@@ -260,11 +265,15 @@ pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> R
             return refuse(setting.flag, value, what);
         }
     }
-    if let (Some(name), Some(_)) = (options.settings.text(&patterns::OP), options.settings.text(&patterns::OP_GLOB)) {
+    if let (Some(name), Some(_)) =
+        (options.settings.text(&patterns::OP), options.settings.text(&patterns::OP_GLOB))
+    {
         let reason = "--op-glob chooses the operators: leave one of them out".to_string();
         return Err(SetError::Argument { option: "--op", value: name.to_string(), reason });
     }
-    if let (Some(name), false) = (options.across.groups.first(), analyses.iter().any(|a| a.about().takes_groups)) {
+    if let (Some(name), false) =
+        (options.across.groups.first(), analyses.iter().any(|a| a.about().takes_groups))
+    {
         return refuse("--group", name.clone(), "process groups");
     }
     one_window(options)
@@ -301,7 +310,9 @@ mod tests {
 
     #[test]
     fn steps_are_listed_as_they_are_written_on_the_command_line() {
-        let of = |labels: &[Option<i64>]| -> Vec<(u32, Option<i64>)> { (0..).zip(labels.iter().copied()).collect() };
+        let of = |labels: &[Option<i64>]| -> Vec<(u32, Option<i64>)> {
+            (0..).zip(labels.iter().copied()).collect()
+        };
         assert_eq!(shown(&of(&[Some(3), Some(4), Some(5), Some(9)])), ["3-5", "9"]);
         assert_eq!(shown(&of(&[None, Some(4)])), ["@0-@1"]);
         assert_eq!(shown(&of(&[None])), ["@0"]);

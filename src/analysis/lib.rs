@@ -1,4 +1,5 @@
-//! Analyses: `map` reduces one rank to a bounded partial, `reduce` turns all partials into tables and observations. No I/O.
+//! Analyses: `map` reduces one rank to a bounded partial, `reduce` turns all partials into tables and
+//! observations. No I/O.
 
 pub mod annotations;
 pub mod api;

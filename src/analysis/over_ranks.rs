@@ -1,7 +1,7 @@
 //! Rows of the tables of ranks, summed by key: how tables over ranks are made.
 //!
-//! A figure over ranks is made here once, when the ranks are reduced; printed tables, the page and queries read it.
-//! Memory depends on the number of keys, not on the number of ranks.
+//! A figure over ranks is made here once, when the ranks are reduced; printed tables, the page and queries
+//! read it. Memory depends on the number of keys, not on the number of ranks.
 
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -156,9 +156,13 @@ mod tests {
         }
         all.add("outside", "a", 2, [1, 1]);
         let rows = all.rows();
-        let shown: Vec<_> = rows.iter().map(|(scope, key, s)| (*scope, *key, s.sums, s.rank_count, s.max)).collect();
-        let expected =
-            [("outside", "a", [1, 1], 1, (1, 2)), ("span", "a", [11, 3], 2, (6, 0)), ("span", "b", [9, 1], 1, (9, 0))];
+        let shown: Vec<_> =
+            rows.iter().map(|(scope, key, s)| (*scope, *key, s.sums, s.rank_count, s.max)).collect();
+        let expected = [
+            ("outside", "a", [1, 1], 1, (1, 2)),
+            ("span", "a", [11, 3], 2, (6, 0)),
+            ("span", "b", [9, 1], 1, (9, 0)),
+        ];
         assert_eq!(shown, expected);
     }
 }

@@ -1,7 +1,7 @@
 //! Selects the rows of a per-window table on which observations and printed averages are based.
 //!
-//! These are the full steps (all steps, if none is full), or the span if there are no steps. The report says if partial
-//! steps are left out.
+//! These are the full steps (all steps, if none is full), or the span if there are no steps. The report says
+//! if partial steps are left out.
 
 use crate::api::Partial;
 use hta_base::table::schema::{ColumnsOf, Table};
@@ -27,7 +27,8 @@ pub(crate) trait Windowed: Table {
     fn window<'a>(columns: &Self::Columns<'a>, row: usize) -> WindowKey<'a>;
 }
 
-/// Implements `Windowed` for a table with a row per window of each device, or also, `by stream`, of each stream.
+/// Implements `Windowed` for a table with a row per window of each device, or also, `by stream`, of each
+/// stream.
 #[macro_export]
 macro_rules! windowed {
     ($table:ident $(by $stream:ident)?) => {
@@ -96,9 +97,12 @@ impl<'a, T: Windowed> SelectedRows<'a, T> {
         if self.is_steps { "per step" } else { "of the recorded span" }
     }
 
-    /// The step in which a column is largest: its name for a sentence, and the value, ns. `None` if there are not
-    /// several steps, or none stands out.
-    pub(crate) fn worst_step<V: Summable<'a>>(&self, column: impl Fn(&ColumnsOf<'a, T>) -> V) -> Option<(String, Ns)> {
+    /// The step in which a column is largest: its name for a sentence, and the value, ns. `None` if there are
+    /// not several steps, or none stands out.
+    pub(crate) fn worst_step<V: Summable<'a>>(
+        &self,
+        column: impl Fn(&ColumnsOf<'a, T>) -> V,
+    ) -> Option<(String, Ns)> {
         let values = column(&self.columns);
         let value = |r: &usize| values.int_at(*r);
         let worst = self.rows.iter().copied().max_by_key(|r| (value(r), std::cmp::Reverse(*r)))?;
@@ -163,7 +167,8 @@ pub(crate) fn groups<T: Windowed>(partials: &[Partial]) -> Vec<SelectedRows<'_, 
                 of_device.iter().copied().filter(|&r| windows[r].scope == name).collect()
             };
             let steps = scope("step");
-            let full: Vec<usize> = steps.iter().copied().filter(|&r| windows[r].is_partial != Some(true)).collect();
+            let full: Vec<usize> =
+                steps.iter().copied().filter(|&r| windows[r].is_partial != Some(true)).collect();
             let all_partial = full.is_empty() && !steps.is_empty();
             // Without marked steps the capture is the only step; the device's own span is more informative.
             let extent = |r: usize| (windows[r].ts_ns, windows[r].dur_ns);

@@ -1,5 +1,5 @@
-//! The ordered list of analyses. `hta list`, `hta explain`, the subcommands, the report, the Parquet tables and the
-//! tests are generated from it.
+//! The ordered list of analyses. `hta list`, `hta explain`, the subcommands, the report, the Parquet tables
+//! and the tests are generated from it.
 
 use crate::api::Analysis;
 

@@ -1,8 +1,8 @@
 //! Options of single analyses, declared beside them. The command line, `hta explain` and the defaults use the
 //! declaration.
 //!
-//! A [`Setting`] is a constant of its analysis; [`Settings`] holds the user's values. If the user gave none, the
-//! declared default is returned.
+//! A [`Setting`] is a constant of its analysis; [`Settings`] holds the user's values. If the user gave none,
+//! the declared default is returned.
 
 use hta_base::units::Ns;
 use hta_trace::memory_moment::MemoryMoment;
@@ -103,8 +103,12 @@ impl Setting {
                 Ok(SettingValue::Text(text.to_string()))
             }
             ValueType::Choices(of) => Err(one_of(of)),
-            ValueType::OutputFile | ValueType::InputFile if text.is_empty() => Err(expected("a file".to_string())),
-            ValueType::Text | ValueType::OutputFile | ValueType::InputFile => Ok(SettingValue::Text(text.to_string())),
+            ValueType::OutputFile | ValueType::InputFile if text.is_empty() => {
+                Err(expected("a file".to_string()))
+            }
+            ValueType::Text | ValueType::OutputFile | ValueType::InputFile => {
+                Ok(SettingValue::Text(text.to_string()))
+            }
             ValueType::Moment => match MemoryMoment::parse(text) {
                 Some(moment) => Ok(SettingValue::Moment(text.to_string(), moment)),
                 None => Err(expected(MemoryMoment::EXPECTED.to_string())),
@@ -119,8 +123,9 @@ impl Setting {
 /// # Errors
 /// Says what is wrong with it, in one line.
 pub fn regex(text: &str) -> Result<Regex, String> {
-    let reason =
-        |e: regex::Error| e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string();
+    let reason = |e: regex::Error| {
+        e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string()
+    };
     Regex::new(text).map_err(reason)
 }
 

@@ -51,6 +51,9 @@ mod tests {
         assert_eq!((s.count, s.sum, s.min, s.max, s.p50, s.p95), (4, 10, 1, 4, 2, 4));
         assert_eq!(s.std, Some((5.0f64 / 3.0).sqrt()));
         assert_eq!(Summary::new(vec![7]).std, None);
-        assert_eq!(nearest_rank(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20], 95), 19);
+        assert_eq!(
+            nearest_rank(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20], 95),
+            19
+        );
     }
 }

@@ -24,7 +24,8 @@ pub struct ToldCause {
     pub confidence: &'static str,
 }
 
-/// Where the time of all devices went, summed over devices and steps, ns; and the factors of the efficiency, in (0, 1].
+/// Where the time of all devices went, summed over devices and steps, ns; and the factors of the efficiency,
+/// in (0, 1].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct JobTotals {
     pub(crate) device_count: u32,
@@ -47,7 +48,8 @@ pub struct JobTotals {
 /// The diagnosis of a job in words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct JobVerdict {
-    /// Each at most 200 characters: the first cause with its gain; the efficiency of the job and what comes next.
+    /// Each at most 200 characters: the first cause with its gain; the efficiency of the job and what comes
+    /// next.
     pub lines: [String; 2],
     /// The most important first.
     pub causes: Vec<ToldCause>,

@@ -41,11 +41,12 @@ impl<'a, T> WorstFirst<'a, T> {
         format!("+{}", self.others.len())
     }
 
-    /// The note below the table about the row for the others; `None` if there is no such row. `how` says how the items
-    /// are combined, `why` in what they are better.
+    /// The note below the table about the row for the others; `None` if there is no such row. `how` says how
+    /// the items are combined, `why` in what they are better.
     pub(crate) fn others_note(&self, noun: &str, how: &str, why: &str) -> Option<String> {
         let s = if self.others.len() == 1 { "" } else { "s" };
-        let note = format!("{}: {how} of the other {noun}{s}, {why}; each is in the table", self.others_name());
+        let note =
+            format!("{}: {how} of the other {noun}{s}, {why}; each is in the table", self.others_name());
         (!self.others.is_empty()).then_some(note)
     }
 }
@@ -88,6 +89,9 @@ mod tests {
         assert_eq!((&many.each, &many.others), (&vec![&9, &9, &5], &vec![&3, &1]));
         assert_eq!(many.others_name(), "+2");
         let note = many.others_note("rank", "means", "which lose less");
-        assert_eq!(note.as_deref(), Some("+2: means of the other ranks, which lose less; each is in the table"));
+        assert_eq!(
+            note.as_deref(),
+            Some("+2: means of the other ranks, which lose less; each is in the table")
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! Health counters: everything in a file that was repaired, dropped or unusual, so that nothing is lost silently.
+//! Health counters: everything in a file that was repaired, dropped or unusual, so that nothing is lost
+//! silently.
 //!
-//! [`COUNTERS`] is the only list of counters; `hta explain health` prints it. Counters of severity `info` and `repair`
-//! never change the exit code.
+//! [`COUNTERS`] is the only list of counters; `hta explain health` prints it. Counters of severity `info` and
+//! `repair` never change the exit code.
 
 use std::collections::BTreeMap;
 
@@ -54,15 +55,19 @@ macro_rules! counters {
 }
 
 counters! {
-    UnescapedQuote "json_unescaped_quote" Repair "a bare quote inside a name; the name was read up to the next key";
+    UnescapedQuote "json_unescaped_quote" Repair "a bare quote inside a name; the name was read up to the \
+        next key";
     ControlChar "json_control_char" Repair "raw control characters in a text; kept";
     InvalidUtf8 "json_invalid_utf8" Repair "text that is not UTF-8; the bad bytes read U+FFFD";
-    SqliteText "sqlite_text_repaired" Repair "a text of an SQLite file that is not UTF-8, whose bad bytes read U+FFFD, or that is stored as bytes (BLOB)";
+    SqliteText "sqlite_text_repaired" Repair "a text of an SQLite file that is not UTF-8, whose bad bytes \
+        read U+FFFD, or that is stored as bytes (BLOB)";
     NameUnknown "name_lost_unknown" Loss "the profiler replaced a name by the word `unknown`";
     BadEscape "json_bad_escape" Repair "an escape JSON does not know; the backslash was kept";
     BareWord "json_bare_word" Repair "inf, nan or another bare word where a number belongs; read as missing";
-    TopLevelSkipped "toplevel_value_skipped" Loss "a value beside the events is not JSON and was skipped; events are whole";
-    ArgsBroken "event_args_broken" Loss "the arguments of an event are not JSON; the event was kept without them";
+    TopLevelSkipped "toplevel_value_skipped" Loss "a value beside the events is not JSON and was skipped; \
+        events are whole";
+    ArgsBroken "event_args_broken" Loss "the arguments of an event are not JSON; the event was kept without \
+                                         them";
     EventUnreadable "event_unreadable" Loss "an event is not JSON; it was skipped";
     EventNotObject "event_not_object" Loss "an element among the events is not an object; it was skipped";
     TsMissing "event_without_ts" Loss "an event has no start time; it was skipped";
@@ -71,73 +76,105 @@ counters! {
     LoneSurrogate "json_lone_surrogate" Repair "half of a surrogate pair; read as U+FFFD";
     TrailingComma "json_trailing_comma" Repair "a comma with nothing after it";
     TrailingData "json_trailing_bytes" Repair "bytes after the end of the trace were ignored";
-    TrailingEvents "json_trailing_events" Loss "text after the end of the trace contains events; they were not read";
-    LaterDocument "json_documents_joined" Info "another document follows the end of the trace; its events were read too";
+    TrailingEvents "json_trailing_events" Loss "text after the end of the trace contains events; they were \
+        not read";
+    LaterDocument "json_documents_joined" Info "another document follows the end of the trace; its events \
+        were read too";
     DuplicateKey "toplevel_key_duplicate" Info "`traceEvents` occurs more than once; all were read";
     DurMissing "event_without_dur" Loss "an event of phase X has no duration; it was skipped";
     NameMissing "event_without_name" Repair "events without a name";
     IntAboveI64 "int_above_i64" Info "integers above 2^63, kept as unsigned, or as text above 2^64";
-    UnpaddedFraction "time_unpadded_fraction" Repair "times like 123.5 that mean 123 us + 5 ns (Kineto, spring 2024) were read so";
-    AmbiguousFraction "time_fraction_ambiguous" Repair "times with short fractions that may be decimal or unpadded; read as decimal";
-    Reserialised "time_reserialised" Info "another tool rewrote the times and dropped trailing zeros; the values are right";
+    UnpaddedFraction "time_unpadded_fraction" Repair "times like 123.5 that mean 123 us + 5 ns (Kineto, \
+        spring 2024) were read so";
+    AmbiguousFraction "time_fraction_ambiguous" Repair "times with short fractions that may be decimal or \
+        unpadded; read as decimal";
+    Reserialised "time_reserialised" Info "another tool rewrote the times and dropped trailing zeros; the \
+                                           values are right";
     TimeOverflow "ts_overflow" Loss "a time farther from 1970 than 146 years; the event was skipped";
-    BaseMissing "time_origin_unknown" Info "times have no known origin: ranks are compared only where collectives end together on all, which shows that they have one";
+    BaseMissing "time_origin_unknown" Info "times have no known origin: ranks are compared only where \
+                                            collectives end together on all, which shows that they have one";
     MetadataAfter "metadata_after_events" Info "metadata comes after the events";
     RootArray "root_is_array" Info "the file is a bare list of events";
-    ZeroStart "gpu_event_zero_start" Loss "GPU activities at time 0 with length 0; left out of the device tables";
-    FarOutlier "gpu_event_far_outlier" Loss "GPU activities that start after the record window, or an hour or more from the median one; left out of all tables but `events`";
-    HostFarOutlier "host_event_far_outlier" Loss "host events that start after the record window, or an hour or more from the median one; left out of all tables but `events`";
+    ZeroStart "gpu_event_zero_start" Loss "GPU activities at time 0 with length 0; left out of the device \
+                                           tables";
+    FarOutlier "gpu_event_far_outlier" Loss "GPU activities that start after the record window, or an hour \
+        or more from the median one; left out of all tables but `events`";
+    HostFarOutlier "host_event_far_outlier" Loss "host events that start after the record window, or an hour \
+        or more from the median one; left out of all tables but `events`";
     DurNegative "dur_negative" Repair "negative durations, read as 0";
     DurOverflow "dur_overflow" Repair "durations beyond the record window, cut at its end";
-    DurSuspect "gpu_dur_suspect" Info "GPU activities that last for most of their length after a later one of their stream has started";
-    DurCut "gpu_dur_cut" Repair "of those, activities over three or more later ones, which cannot be; their time after the next start counts nowhere";
+    DurSuspect "gpu_dur_suspect" Info "GPU activities that last for most of their length after a later one \
+                                       of their stream has started";
+    DurCut "gpu_dur_cut" Repair "of those, activities over three or more later ones, which cannot be; their \
+                                 time after the next start counts nowhere";
     LaunchDelayNegative "launch_delay_negative" Info "activities that start before their launch call";
-    StreamOvertaken "stream_order_differs" Info "activities that run on their stream after one that was launched later";
-    LaunchWithoutKernel "launch_without_kernel" Info "launch calls without an activity, not counting those recorded into a graph";
-    GraphOrderDiffers "graph_order_differs" Info "replays of graphs whose activities start in another order than that of the nodes or of the file; the latter counts";
-    StreamOverlap "stream_overlap" Info "activities that overlap on one stream; idle time uses the running maximum of ends";
+    StreamOvertaken "stream_order_differs" Info "activities that run on their stream after one that was \
+        launched later";
+    LaunchWithoutKernel "launch_without_kernel" Info "launch calls without an activity, not counting those \
+        recorded into a graph";
+    GraphOrderDiffers "graph_order_differs" Info "replays of graphs whose activities start in another order \
+        than that of the nodes or of the file; the latter counts";
+    StreamOverlap "stream_overlap" Info "activities that overlap on one stream; idle time uses the running \
+                                         maximum of ends";
     GpuDuplicate "gpu_event_duplicate" Repair "a GPU activity written twice; counted once";
     GpuStepIgnored "gpu_step_annotation_ignored" Info "`ProfilerStep` rows on device streams; not steps";
     TidNotInteger "tid_not_integer" Info "thread or process ids that are not numbers";
     SyncRowMoved "sync_row_moved" Info "synchronization rows on a display row of their own";
-    FlowUnpaired "flow_unpaired" Info "flow events without their other end; only forward-backward flows are used";
+    FlowUnpaired "flow_unpaired" Info "flow events without their other end; only forward-backward flows are \
+                                       used";
     ListTruncated "list_arg_truncated" Repair "list arguments cut with `...`";
     CommArgsMissing "comm_args_missing" Info "communication kernels without collective arguments";
-    GroupTooLarge "group_size_impossible" Repair "a job or process group of more than 1,000,000 ranks; its size was read as unknown";
+    GroupTooLarge "group_size_impossible" Repair "a job or process group of more than 1,000,000 ranks; its \
+        size was read as unknown";
     ExternalIsCorrelation "external_id_is_correlation" Info "`External id` repeats the correlation; not used";
-    OccupancyZero "occupancy_recorded_zero" Info "kernels with more than 48 KiB of shared memory and a recorded occupancy of 0, which the profiler computes wrongly; the derived one is used";
+    OccupancyZero "occupancy_recorded_zero" Info "kernels with more than 48 KiB of shared memory and a \
+        recorded occupancy of 0, which the profiler computes wrongly; the derived one is used";
     ExternalZero "external_id_zero" Info "`External id` 0 on a GPU activity";
-    JournalIgnored "sqlite_wal_ignored" Loss "a `-wal` file lies beside the database: changes in it that are not in the database were not read";
+    JournalIgnored "sqlite_wal_ignored" Loss "a `-wal` file lies beside the database: changes in it that are \
+        not in the database were not read";
     TableIgnored "sqlite_table_ignored" Info "rows of a table of the database that hta does not read";
     CallTwice "nsys_api_twice" Repair "calls that nsys recorded twice; the outer row was dropped";
-    GraphsWhole "nsys_graph_whole" Info "graph launches recorded with --cuda-graph-trace=graph: the kernels inside are not known";
-    MarkerDamaged "pyprof_marker_damaged" Loss "markers of PyProf that are no Python literals; kept as annotations, without shapes";
+    GraphsWhole "nsys_graph_whole" Info "graph launches recorded with --cuda-graph-trace=graph: the kernels \
+                                         inside are not known";
+    MarkerDamaged "pyprof_marker_damaged" Loss "markers of PyProf that are no Python literals; kept as \
+        annotations, without shapes";
     MarkerUnpaired "nvprof_marker_unpaired" Loss "ends of NVTX ranges without a start; skipped";
-    CallUnnamed "nvprof_call_unnamed" Info "API calls whose number is not in the list of CUPTI's callbacks; named `cbid N`";
+    CallUnnamed "nvprof_call_unnamed" Info "API calls whose number is not in the list of CUPTI's callbacks; \
+                                            named `cbid N`";
     Truncated "file_truncated" Loss "the file ends in the middle; all complete events were read";
     Temporary "file_is_tmp" Info "a `.tmp` file: the profiler had not finished it";
-    FileRefused "file_refused" Fatal "a file that could not be used at all; its row says why (info if it merely is no trace)";
+    FileRefused "file_refused" Fatal "a file that could not be used at all; its row says why (info if it \
+                                      merely is no trace)";
     TrailingGarbage "gzip_trailing_bytes" Repair "bytes after the compressed data were ignored";
     LegacyCategory "category_legacy" Info "categories spelled as in 2021";
-    UnknownCategory "category_unknown" Info "events of a category this version does not know; in `events`, not in the analyses";
-    MissingCategory "category_missing" Info "complete events without a category; in `events`, not in the analyses";
+    UnknownCategory "category_unknown" Info "events of a category this version does not know; in `events`, \
+        not in the analyses";
+    MissingCategory "category_missing" Info "complete events without a category; in `events`, not in the \
+        analyses";
     DeviceNameEmpty "device_name_empty" Info "a device has no name";
     NotLoaded "events_not_loaded" Info "events left out by --skip";
     HostStreamArg "host_event_with_stream_arg" Info "host operators with a `stream` argument; not GPU work";
     SyncRowExcluded "sync_row_excluded" Info "synchronization rows drawn on devices; not busy time";
-    OverlapClipped "host_overlap_clipped" Repair "host events that extend beyond their parent by less than 1 us; cut for the call tree";
-    OverlapSibling "host_overlap_sibling" Repair "host events that overlap only in part; siblings in the call tree";
-    FrameOverlap "python_frame_overlap" Info "Python frames that overlap another of their caller, or outlast it; own time is what no called frame covers";
-    FrameUnended "python_frame_unended" Repair "Python frames that last until the profiler stopped although their caller returned before; cut at its end";
+    OverlapClipped "host_overlap_clipped" Repair "host events that extend beyond their parent by less than 1 \
+        us; cut for the call tree";
+    OverlapSibling "host_overlap_sibling" Repair "host events that overlap only in part; siblings in the \
+        call tree";
+    FrameOverlap "python_frame_overlap" Info "Python frames that overlap another of their caller, or outlast \
+        it; own time is what no called frame covers";
+    FrameUnended "python_frame_unended" Repair "Python frames that last until the profiler stopped although \
+        their caller returned before; cut at its end";
     Unfinished "event_unfinished" Info "host events cut at the end of the capture";
     NumberAsString "number_as_string" Repair "numbers written as text";
     HandleAsText "handle_as_text" Info "handles written as hexadecimal text, as on XPU; read as numbers";
     GpuUnlinked "gpu_event_unlinked" Info "GPU activities without a launch record";
     DurZero "dur_zero" Info "complete events of length 0: counted, never busy";
-    OverlayIgnored "overlay_event_ignored" Info "events that `hta overlay` added: counters, paths and marks; not read";
+    OverlayIgnored "overlay_event_ignored" Info "events that `hta overlay` added: counters, paths and marks; \
+        not read";
     ProfilerOverhead "profiler_overhead" Info "rows of the profiler's own cost; nothing is subtracted";
-    ManyLaunches "correlation_many_launches" Info "several calls carry one correlation; the innermost is taken";
-    AmbiguousCorrelation "correlation_ambiguous" Info "calls of several processes carry one correlation; left unlinked";
+    ManyLaunches "correlation_many_launches" Info "several calls carry one correlation; the innermost is \
+        taken";
+    AmbiguousCorrelation "correlation_ambiguous" Info "calls of several processes carry one correlation; \
+        left unlinked";
     BeginWithoutEnd "begin_without_end" Loss "`B` events without an `E`; skipped";
     EndWithoutBegin "end_without_begin" Loss "`E` events without a `B`; skipped";
     RankByPosition "rank_by_position" Info "no rank in the file or its name; numbered by position";
@@ -146,18 +183,29 @@ counters! {
     EraMixed "time_era_mixed" Info "files of one job write times in different ways";
     MemoryZeroBytes "memory_zero_bytes" Info "memory records of 0 bytes; left out";
     MemoryWithoutBytes "memory_without_bytes" Loss "memory records without a size; left out";
-    MemoryTotalJump "memory_total_jump" Info "the total of allocated memory jumps between two records by something else than the second's size: records are missing; the recorded totals are used";
-    MemoryAllocOverLive "memory_alloc_over_live" Info "allocations at an address that was not freed; the end of the older one is unknown";
+    MemoryTotalJump "memory_total_jump" Info "the total of allocated memory jumps between two records by \
+        something else than the second's size: records are missing; the recorded totals are used";
+    MemoryAllocOverLive "memory_alloc_over_live" Info "allocations at an address that was not freed; the end \
+        of the older one is unknown";
     MemorySizeMismatch "memory_size_mismatch" Info "frees of another size than the allocation at the address";
-    NoCommunicationFound "no_communication_rule_matched" Info "world size is above 1, yet no kernel matched a communication rule";
+    NoCommunicationFound "no_communication_rule_matched" Info "world size is above 1, yet no kernel matched \
+        a communication rule";
     SnapshotCut "snapshot_cut" Loss "a memory snapshot or timeline ends early; complete entries were used";
-    SnapshotHistoryOverflowed "snapshot_history_overflowed" Info "histories of a snapshot whose first entries were dropped, because the buffer was full: the peak may lie before";
-    SnapshotStateDisagrees "snapshot_state_disagrees" Info "bytes by which the history of a snapshot and its blocks at the end disagree: entries are missing or were edited";
-    SnapshotAllocOverLive "snapshot_alloc_over_live" Info "entries of a snapshot that allocate an address that is still allocated; the older allocation ends there";
-    SnapshotSumDiffers "snapshot_sum_differs" Info "segments of a snapshot whose stated sums are not those of their blocks; the blocks count";
-    SnapshotValueUnusable "snapshot_value_unusable" Loss "a size, time, address or stack in a snapshot or timeline that cannot be one; read as missing";
-    SnapshotShared "snapshot_shared" Loss "lists of segments, blocks or entries of a snapshot, or single ones, that several places share, which no allocator writes; only the first place has them";
-    SnapshotActionUnknown "snapshot_action_unknown" Info "entries of a snapshot with an action this version does not know; in no sum";
+    SnapshotHistoryOverflowed "snapshot_history_overflowed" Info "histories of a snapshot whose first \
+        entries were dropped, because the buffer was full: the peak may lie before";
+    SnapshotStateDisagrees "snapshot_state_disagrees" Info "bytes by which the history of a snapshot and its \
+        blocks at the end disagree: entries are missing or were edited";
+    SnapshotAllocOverLive "snapshot_alloc_over_live" Info "entries of a snapshot that allocate an address \
+        that is still allocated; the older allocation ends there";
+    SnapshotSumDiffers "snapshot_sum_differs" Info "segments of a snapshot whose stated sums are not those \
+        of their blocks; the blocks count";
+    SnapshotValueUnusable "snapshot_value_unusable" Loss "a size, time, address or stack in a snapshot or \
+        timeline that cannot be one; read as missing";
+    SnapshotShared "snapshot_shared" Loss "lists of segments, blocks or entries of a snapshot, or single \
+                                           ones, that several places share, which no allocator writes; only \
+                                           the first place has them";
+    SnapshotActionUnknown "snapshot_action_unknown" Info "entries of a snapshot with an action this version \
+        does not know; in no sum";
 }
 
 impl Counter {

@@ -1,4 +1,5 @@
-//! What every crate of hta builds on: times and sizes, counters of damage in files, wording, and typed tables.
+//! What every crate of hta builds on: times and sizes, counters of damage in files, wording, and typed
+//! tables.
 //!
 //! Times are `i64` nanoseconds, spans half open, sizes bytes. Missing is `None` or null, never -1.
 

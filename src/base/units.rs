@@ -1,7 +1,7 @@
 //! Units of time and size, and their formatting.
 //!
-//! All times in the crate are `i64` nanoseconds, all spans are half open `[start, end)`, all sizes are bytes. Ratios
-//! become `f64` at the last step, here or in the output row of an analysis.
+//! All times in the crate are `i64` nanoseconds, all spans are half open `[start, end)`, all sizes are bytes.
+//! Ratios become `f64` at the last step, here or in the output row of an analysis.
 
 /// Nanoseconds: a point in time (since the Unix epoch, or the file's own origin) or a duration.
 pub type Ns = i64;

@@ -92,7 +92,8 @@ pub fn command(analysis: &dyn Analysis) -> Command {
 /// Lets the shell complete `--table` with all tables of the analysis. Whether the chosen options allow the
 /// table is checked later, with a better error message.
 pub fn with_tables(command: Command, analysis: &dyn Analysis) -> Command {
-    let answers = compat::of(analysis.stem()).flat_map(|a| a.tables()).filter(|t| !analysis.tables().contains(t));
+    let answers =
+        compat::of(analysis.stem()).flat_map(|a| a.tables()).filter(|t| !analysis.tables().contains(t));
     let tables = analysis.tables().iter().chain(answers);
     let names: Vec<_> = tables.map(|t| (t.name, "")).collect();
     command.mut_arg("table", |arg| known::complete(arg, names))
@@ -109,7 +110,8 @@ pub fn with_settings(mut command: Command, settings: &[Setting]) -> Command {
         if command.get_arguments().any(is_taken) {
             command = command.mut_arg(OF_CAPTURE, |arg| arg.long(OF_CAPTURE).hide(true));
         }
-        let help = s.default_text().map_or_else(|| s.help.to_string(), |d| format!("{} [default: {d}]", s.help));
+        let help =
+            s.default_text().map_or_else(|| s.help.to_string(), |d| format!("{} [default: {d}]", s.help));
         let arg = Arg::new(s.name()).long(s.name()).help(help).help_heading("Options of this analysis");
         command = command.arg(match s.kind {
             ValueType::Flag => arg.action(ArgAction::SetTrue),
@@ -154,7 +156,8 @@ fn on_results(
     results: &Results,
     options: &Options,
 ) -> anyhow::Result<Exit> {
-    let of_traces: Vec<&str> = analysis.about().settings.iter().map(Setting::name).chain([OF_CAPTURE]).collect();
+    let of_traces: Vec<&str> =
+        analysis.about().settings.iter().map(Setting::name).chain([OF_CAPTURE]).collect();
     refuse_for_results(matches, &of_traces, results.folder())?;
     if let Some(tool) = args.output.columns_of() {
         let (option, place) = (format!("--format {tool}"), results.folder().display().to_string());
@@ -192,7 +195,8 @@ pub fn run(stem: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
     enter(analysis.about().settings, matches, &mut options)?;
     let by = tool.or_else(|| compat::of_method(analysis, &options.settings));
     if let Some(tool) = args.output.columns_of() {
-        let refused = |reason: String| SetError::Argument { option: "--format", value: tool.to_string(), reason };
+        let refused =
+            |reason: String| SetError::Argument { option: "--format", value: tool.to_string(), reason };
         if stem != COLUMNS.stem {
             return Err(refused(format!("only `hta {}` has the columns of other tools", COLUMNS.stem)).into());
         }
@@ -235,7 +239,8 @@ pub fn run(stem: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
             return Ok(Exit::Nothing);
         }
         batches.extend(keep.rows.into_inner().unwrap_or_default());
-        let reduced = outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
+        let reduced =
+            outcome.outputs.iter().flat_map(|(_, o)| &o.tables).filter(|b| b.spec.name == table.name);
         batches.extend(reduced.cloned());
         for file in outcome.outputs.iter().flat_map(|(_, o)| &o.files) {
             write(Path::new(&file.path), file.text.as_bytes())

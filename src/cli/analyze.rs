@@ -27,7 +27,13 @@ pub struct AnalyzeArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// Only these analyses, e.g. breakdown,idle (`hta list` has them all)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true, conflicts_with = "partial")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        hide_possible_values = true,
+        conflicts_with = "partial"
+    )]
     #[arg(value_parser = PossibleValuesParser::new(ANALYSES.iter().map(|a| a.stem())))]
     only: Vec<String>,
     #[command(flatten)]
@@ -44,8 +50,8 @@ pub struct AnalyzeArgs {
     /// Write partial results of these ranks, for `hta merge`; use the same options for every part of the job
     #[arg(long)]
     partial: bool,
-    /// With --partial: only share K of N of the files, K from 0 to N-1, of about the same size each; every process of the
-    /// job is given the same traces
+    /// With --partial: only share K of N of the files, K from 0 to N-1, of about the same size each; every
+    /// process of the job is given the same traces
     #[arg(long, value_name = "K/N", value_parser = RunShare::parse, requires = "partial")]
     share: Option<RunShare>,
     #[command(flatten)]
@@ -56,8 +62,11 @@ pub struct AnalyzeArgs {
 const DIAGNOSIS: &str = "diagnosis";
 
 pub fn run(args: &AnalyzeArgs, stores: &Stores) -> anyhow::Result<Exit> {
-    let asked: Vec<&'static dyn Analysis> =
-        ANALYSES.iter().copied().filter(|a| args.only.is_empty() || args.only.iter().any(|o| o == a.stem())).collect();
+    let asked: Vec<&'static dyn Analysis> = ANALYSES
+        .iter()
+        .copied()
+        .filter(|a| args.only.is_empty() || args.only.iter().any(|o| o == a.stem()))
+        .collect();
     args.results.conditions()?;
     let mut options = args.traces.options(stores)?;
     let compat = args.traces.common.compat(&asked)?;
@@ -86,7 +95,8 @@ pub fn run(args: &AnalyzeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     args.traces.common.threads.run(|| {
         // Never dropped: the process ends soon, and the system frees all memory at once.
         let all = if args.captures { run_each } else { run_pipeline };
-        let outcome = ManuallyDrop::new(all(&request, &folder, &Bar::default()).map_err(|e| args.results.named(e))?);
+        let outcome =
+            ManuallyDrop::new(all(&request, &folder, &Bar::default()).map_err(|e| args.results.named(e))?);
         let listed = match find(DIAGNOSIS) {
             Some(diagnosis) if args.captures => {
                 let (table, listed) = captures::each(&request, diagnosis, &processes, width())?;

@@ -127,14 +127,18 @@ const fn micros(ns: Ns) -> u32 {
 
 fn memory_limit_help() -> String {
     format!(
-        "Memory limit, e.g. 4GB or 512MiB: fewer ranks are analysed at once, and a rank that cannot fit is refused; \
+        "Memory limit, e.g. 4GB or 512MiB: fewer ranks are analysed at once, and a rank that cannot fit is \
+         refused; \
          default: {}% of the memory that is available on the machine or in its control group",
         memory::SHARE_PERCENT
     )
 }
 
 /// Accepts the names of some values.
-fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> ValueParser {
+fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> ValueParser {
     let of = move |text: String| all.into_iter().find(|v| name(*v) == text).ok_or("not one of the names");
     PossibleValuesParser::new(all.map(name)).try_map(of).into()
 }
@@ -181,9 +185,14 @@ const FOR_RESULTS: [&str; 3] = ["top", "threads", "memory_limit"];
 ///
 /// # Errors
 /// When one is given.
-pub fn refuse_for_results(matches: &ArgMatches, own: &[&str], results: &Location) -> Result<(), ResultsError> {
+pub fn refuse_for_results(
+    matches: &ArgMatches,
+    own: &[&str],
+    results: &Location,
+) -> Result<(), ResultsError> {
     let readers = AcrossArgs::augment_args(CommonArgs::augment_args(Command::new("traces")));
-    let of_traces = readers.get_arguments().map(|arg| arg.get_id().as_str()).filter(|id| !FOR_RESULTS.contains(id));
+    let of_traces =
+        readers.get_arguments().map(|arg| arg.get_id().as_str()).filter(|id| !FOR_RESULTS.contains(id));
     // A command need not have all of them.
     let has = |id: &&str| matches.try_contains_id(id).is_ok();
     let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -242,7 +251,8 @@ impl CommonArgs {
         if self.graph_capture.is_empty() {
             return Ok(Captures::default());
         }
-        let files: Vec<Location> = self.graph_capture.iter().map(|path| Location::new(path, stores)).collect();
+        let files: Vec<Location> =
+            self.graph_capture.iter().map(|path| Location::new(path, stores)).collect();
         let read = read_captures(&discover(&files)?, self.load(true, false));
         read.map_err(|e| match e {
             CaptureError::Read(e) => e.into(),

@@ -31,6 +31,7 @@ fn opener() -> Option<Command> {
 /// Without a screen `xdg-open` would start a browser in the terminal.
 #[cfg(all(unix, not(target_os = "macos")))]
 fn opener() -> Option<Command> {
-    let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|v| std::env::var_os(v).is_some_and(|v| !v.is_empty()));
+    let has_screen =
+        ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|v| std::env::var_os(v).is_some_and(|v| !v.is_empty()));
     has_screen.then(|| Command::new("xdg-open"))
 }

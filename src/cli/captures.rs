@@ -17,7 +17,8 @@ use hta_results::run::{NoRows, Request, RunError, WhichCapture, captures_by_proc
 // Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
-    /// Of captures that one process wrote one after the other, only this one: `last`, or its number in order of time
+    /// Of captures that one process wrote one after the other, only this one: `last`, or its number in order
+    /// of time
     #[arg(id = "of_capture", long = "capture", value_name = "last|N", value_parser = WhichCapture::parse)]
     pub which: Option<WhichCapture>,
 }
@@ -63,7 +64,12 @@ pub fn each(
     for of in processes {
         let mut before: Option<i64> = None;
         for (number, input) in (1..).zip(of) {
-            let one = Request { inputs: std::slice::from_ref(input), analyses: &[diagnosis], ranks: &[], ..*request };
+            let one = Request {
+                inputs: std::slice::from_ref(input),
+                analyses: &[diagnosis],
+                ranks: &[],
+                ..*request
+            };
             let outcome = run(&one, &NoRows, &Bar::default())?;
             let Some(row) = outcome.recording.ranks().next() else { continue };
             let told = verdict(&outcome);
@@ -95,10 +101,19 @@ pub fn each(
         }
     }
     let (left, right) = (Align::Left, Align::Right);
-    let columns =
-        [("process", left), ("capture", right), ("after", right), ("length", right), ("steps", right), ("step", right)];
+    let columns = [
+        ("process", left),
+        ("capture", right),
+        ("after", right),
+        ("length", right),
+        ("steps", right),
+        ("step", right),
+    ];
     Ok((
         table.finish(),
-        format!("\nCaptures, each by itself\n{}\nVerdict of each\n{verdicts}", grid(&columns, &lines, &[], width)),
+        format!(
+            "\nCaptures, each by itself\n{}\nVerdict of each\n{verdicts}",
+            grid(&columns, &lines, &[], width)
+        ),
     ))
 }

@@ -1,4 +1,5 @@
-//! `hta completions SHELL`: scripts with which a shell completes commands, options, and names of pages and tables.
+//! `hta completions SHELL`: scripts with which a shell completes commands, options, and names of pages and
+//! tables.
 
 use crate::cli::exit::Exit;
 use crate::cli::output::print;
@@ -46,7 +47,11 @@ fn names_for_fish(root: &Command) -> String {
             let title = value.get_help().map(ToString::to_string).unwrap_or_default();
             let title = title.replace('\\', "\\\\").replace('\'', "\\'");
             let condition = format!("__fish_hta_using_subcommand {}", command.get_name());
-            let _ = writeln!(out, "complete -c hta -n \"{condition}\" -f -a \"{}\" -d '{title}'", value.get_name());
+            let _ = writeln!(
+                out,
+                "complete -c hta -n \"{condition}\" -f -a \"{}\" -d '{title}'",
+                value.get_name()
+            );
         }
     }
     out

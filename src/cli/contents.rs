@@ -1,5 +1,5 @@
-//! `hta files`: the files of results or of a partial, wherever they are: their names, or the bytes of one. A store needs no
-//! other tool for that.
+//! `hta files`: the files of results or of a partial, wherever they are: their names, or the bytes of one. A
+//! store needs no other tool for that.
 
 use crate::cli::exit::Exit;
 use crate::cli::output::{print_text, stdout_is_terminal};

@@ -1,5 +1,5 @@
-//! `hta diff BASE TEST`: compares two runs and checks thresholds, from their traces or from their results; or two sets of
-//! memory snapshots.
+//! `hta diff BASE TEST`: compares two runs and checks thresholds, from their traces or from their results; or
+//! two sets of memory snapshots.
 
 use crate::cli::analysis::{enter, with_settings, with_tables};
 use crate::cli::args::{CommonArgs, refuse_for_results};
@@ -37,13 +37,15 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// Before: traces or memory snapshots (a file, a folder, one level deep, or a pattern in quotes), or a results folder
+    /// Before: traces or memory snapshots (a file, a folder, one level deep, or a pattern in quotes), or a
+    /// results folder
     #[arg(value_name = "BASE")]
     base: PathBuf,
     /// After, likewise
     #[arg(value_name = "TEST")]
     test: PathBuf,
-    /// Exit with code 3 if this holds, e.g. 'step_time > +5%' (`hta explain diff`); may be given several times
+    /// Exit with code 3 if this holds, e.g. 'step_time > +5%' (`hta explain diff`); may be given several
+    /// times
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     fail_if: Vec<String>,
     /// Compare also sets whose steps are different work (`hta explain diff`)
@@ -56,7 +58,8 @@ pub struct DiffArgs {
 }
 
 pub fn command() -> Command {
-    let command = Command::new(DIFF.stem()).about("Compare two runs, before and after, from their traces or results");
+    let command =
+        Command::new(DIFF.stem()).about("Compare two runs, before and after, from their traces or results");
     with_tables(with_settings(DiffArgs::augment_args(command), DIFF.about().settings), DIFF)
 }
 
@@ -119,7 +122,12 @@ fn not_compared(path: &Location, reason: &str) -> SetError {
 }
 
 /// Compares the memory of two sets of snapshots.
-fn dumps(args: &DiffArgs, sides: [DiffSide; 2], matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
+fn dumps(
+    args: &DiffArgs,
+    sides: [DiffSide; 2],
+    matches: &ArgMatches,
+    stores: &Stores,
+) -> anyhow::Result<Exit> {
     if let Some(text) = args.fail_if.first() {
         let reason = "conditions are for traces, not for memory snapshots".to_string();
         return Err(SetError::Argument { option: "--fail-if", value: text.clone(), reason }.into());
@@ -269,7 +277,11 @@ fn handed(outcome: &Outcome) -> &[Batch] {
     outcome.outputs.first().map_or(&[], |(_, output)| &output.tables)
 }
 
-fn write(args: &DiffArgs, table: &'static hta_base::table::schema::TableSpec, output: &Output) -> anyhow::Result<()> {
+fn write(
+    args: &DiffArgs,
+    table: &'static hta_base::table::schema::TableSpec,
+    output: &Output,
+) -> anyhow::Result<()> {
     let batches: Vec<Batch> = output.tables.iter().filter(|b| b.spec.name == table.name).cloned().collect();
     args.output.write(table, &batches, || text::one_output(output, width()))
 }

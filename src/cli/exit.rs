@@ -21,10 +21,15 @@ pub const CODES: [(&str, &str); 5] = [
     ("1", "part of it: something in the input could not be used, and the report says what"),
     (
         "2",
-        "nothing useful: a bad argument, no readable trace, results that cannot be written; with `--strict` also a loss, \
+        "nothing useful: a bad argument, no readable trace, results that cannot be written; with `--strict` \
+         also a loss, \
          or a recording that does not carry what was asked for",
     ),
-    ("3", "a condition of `--fail-if` holds (`hta analyze`, `hta merge`, `hta diff`), whether or not there was a loss"),
+    (
+        "3",
+        "a condition of `--fail-if` holds (`hta analyze`, `hta merge`, `hta diff`), whether or not there was \
+         a loss",
+    ),
     ("130", "interrupted"),
 ];
 
@@ -70,7 +75,8 @@ fn message(error: &anyhow::Error) -> String {
             for r in refused {
                 let _ = writeln!(out, "  {}", r.error);
             }
-            let hints: std::collections::BTreeSet<_> = refused.iter().filter_map(|r| r.error.hint()).collect();
+            let hints: std::collections::BTreeSet<_> =
+                refused.iter().filter_map(|r| r.error.hint()).collect();
             for h in hints {
                 let _ = writeln!(out, "hint: {h}");
             }

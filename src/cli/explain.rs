@@ -1,4 +1,5 @@
-//! `hta explain NAME`: definitions, columns with units and caveats, generated from the declarations in the code.
+//! `hta explain NAME`: definitions, columns with units and caveats, generated from the declarations in the
+//! code.
 
 use crate::cli::exit::Exit;
 use crate::cli::output::print;
@@ -67,7 +68,9 @@ pub fn page(name: &str) -> Result<String, SetError> {
             "health" => counters(&mut out),
             "trust" => rules_of_trust(&mut out),
             "schema" => out = schema_page::page(),
-            "snapshots" => OWN_TABLES.iter().chain([&MemoryDiff::SPEC]).for_each(|spec| table(&mut out, spec)),
+            "snapshots" => {
+                OWN_TABLES.iter().chain([&MemoryDiff::SPEC]).for_each(|spec| table(&mut out, spec))
+            }
             "diff" => {
                 settings(&mut out, DIFF.about().settings);
                 DIFF.tables().iter().for_each(|spec| table(&mut out, spec));
@@ -126,7 +129,12 @@ fn documented(out: &mut String, query: &Query) {
 
 fn tables() -> impl Iterator<Item = &'static TableSpec> {
     let of_analyses = ANALYSES.iter().flat_map(|a| a.tables().iter().copied());
-    inventory::TABLES.iter().copied().chain(of_analyses).chain(DIFF.tables().iter().copied()).chain([MemoryDiff::SPEC])
+    inventory::TABLES
+        .iter()
+        .copied()
+        .chain(of_analyses)
+        .chain(DIFF.tables().iter().copied())
+        .chain([MemoryDiff::SPEC])
 }
 
 fn settings(out: &mut String, of: &[Setting]) {
@@ -175,7 +183,9 @@ fn rules_of_trust(out: &mut String) {
     out.push_str("\n## Rules\n");
     for rule in RULES {
         let _ = writeln!(out, "\n### {}\n", rule.name);
-        wrap(&rule.text().replace('\n', " "), WIDTH).iter().for_each(|line| out.push_str(&format!("{line}\n")));
+        wrap(&rule.text().replace('\n', " "), WIDTH)
+            .iter()
+            .for_each(|line| out.push_str(&format!("{line}\n")));
     }
 }
 

@@ -1,5 +1,5 @@
-//! `hta inputs`: the files that a command would read, with the rank and the size of each. Only the heads of the files
-//! are read, so it answers at once however long the traces are.
+//! `hta inputs`: the files that a command would read, with the rank and the size of each. Only the heads of
+//! the files are read, so it answers at once however long the traces are.
 
 use crate::cli::exit::Exit;
 use crate::cli::output::{print, width};
@@ -33,8 +33,10 @@ enum ListFormat {
 }
 
 pub const AFTER_HELP: &str = "\
-In JSON, a list with an object per file: `file`, `rank` and `rank_source` (file, name or position), `bytes` on disk, and \
-`error` for a file that cannot be used. A file may tell another rank behind its events; `hta analyze` then takes that \
+In JSON, a list with an object per file: `file`, `rank` and `rank_source` (file, name or position), `bytes` \
+on disk, and \
+`error` for a file that cannot be used. A file may tell another rank behind its events; `hta analyze` then \
+takes that \
 one.";
 
 /// A file of the job.
@@ -55,7 +57,13 @@ pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
     for task in claims.tasks(inputs, args.ranks.ranges())? {
         let Some(input) = inputs.get(task.input) else { continue };
         let (rank, rank_source) = (Some(task.rank), Some(task.source.name()));
-        rows.push(InputRow { file: input.shown.clone(), rank, rank_source, bytes: stored_size(input), error: None });
+        rows.push(InputRow {
+            file: input.shown.clone(),
+            rank,
+            rank_source,
+            bytes: stored_size(input),
+            error: None,
+        });
     }
     let rank_count = rows.len();
     let mut has_loss = false;
@@ -64,7 +72,13 @@ pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
         let refused = Refused { input: input.clone(), error: error.clone() };
         has_loss |= refused.is_loss();
         let (file, bytes) = (input.shown.clone(), stored_size(input));
-        rows.push(InputRow { file, rank: None, rank_source: None, bytes, error: Some(refused.error.to_string()) });
+        rows.push(InputRow {
+            file,
+            rank: None,
+            rank_source: None,
+            bytes,
+            error: Some(refused.error.to_string()),
+        });
     }
     let text = match args.format {
         ListFormat::Json => {
@@ -78,7 +92,8 @@ pub fn run(args: &InputsArgs, stores: &Stores) -> anyhow::Result<Exit> {
 }
 
 fn listing(rows: &[InputRow], rank_count: usize) -> String {
-    let columns = [("rank", Align::Right), ("from", Align::Left), ("size", Align::Right), ("file", Align::Left)];
+    let columns =
+        [("rank", Align::Right), ("from", Align::Left), ("size", Align::Right), ("file", Align::Left)];
     let ranked = rows.iter().filter_map(|row| {
         let (rank, source) = (row.rank?, row.rank_source?);
         Some(vec![rank.to_string(), source.to_string(), fmt_bytes(row.bytes), row.file.clone()])

@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP: unfinished output is removed, and the process exits with code 130. A limit that is passed
-//! ends the process the same way, with a message and code of its own.
+//! Ctrl-C, SIGTERM and SIGHUP: unfinished output is removed, and the process exits with code 130. A limit
+//! that is passed ends the process the same way, with a message and code of its own.
 
 use crate::cli::output::note;
 use hta_results::output::unfinished::abandon_all;
@@ -16,7 +16,8 @@ const CODE: i32 = 130;
 #[cfg(unix)]
 pub fn watch() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-    // Ignore SIGXFSZ, so that reaching the file size limit is a write error instead of the end of the process.
+    // Ignore SIGXFSZ, so that reaching the file size limit is a write error instead of the end of the
+    // process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     let wanted: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|s| !is_ignored(*s)).collect();
     let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
@@ -24,7 +25,9 @@ pub fn watch() {
         if signals.forever().next().is_some() {
             match abandon() {
                 // The result was complete before the interrupt and is kept.
-                Some(path) => note(&format!("hta: interrupted after {} was written completely", path.display())),
+                Some(path) => {
+                    note(&format!("hta: interrupted after {} was written completely", path.display()))
+                }
                 None => note("hta: interrupted: nothing was written"),
             }
             std::process::exit(CODE);

@@ -1,5 +1,5 @@
-//! Arguments whose values a shell can complete. The parser accepts any text, because the command itself gives a better
-//! error message for an unknown name, and `--help` stays short.
+//! Arguments whose values a shell can complete. The parser accepts any text, because the command itself gives
+//! a better error message for an unknown name, and `--help` stays short.
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;

@@ -1,5 +1,5 @@
-//! `hta man`: manual pages. A page has what clap knows of a command, followed by its `hta explain` page, because that
-//! defines its numbers.
+//! `hta man`: manual pages. A page has what clap knows of a command, followed by its `hta explain` page,
+//! because that defines its numbers.
 
 use crate::cli::exit::{CODES, Exit};
 use crate::cli::known;
@@ -39,7 +39,8 @@ pub fn add(root: Command) -> Command {
     static NAMES: OnceLock<Vec<(String, String)>> = OnceLock::new();
     let root = root.subcommand(ManArgs::augment_args(command()));
     let about = |c: &Command| c.get_about().map(ToString::to_string).unwrap_or_default();
-    let names = NAMES.get_or_init(|| root.get_subcommands().map(|c| (c.get_name().to_string(), about(c))).collect());
+    let names =
+        NAMES.get_or_init(|| root.get_subcommands().map(|c| (c.get_name().to_string(), about(c))).collect());
     let names = names.iter().map(|(name, about)| (name.as_str(), about.as_str())).collect();
     root.mut_subcommand("man", |man| man.mut_arg("command", |arg| known::complete(arg, names)))
 }
@@ -106,8 +107,11 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
         rest.text([roman(meaning)]);
     }
     rest.control("SH", ["SEE ALSO"]);
-    let see =
-        if stem == "hta" { "`hta list`, `hta explain NAME`".to_string() } else { "hta(1), `hta list`".to_string() };
+    let see = if stem == "hta" {
+        "`hta list`, `hta explain NAME`".to_string()
+    } else {
+        "hta(1), `hta list`".to_string()
+    };
     rest.text([roman(see)]);
     rest.to_writer(&mut out)?;
     Ok(out)

@@ -36,7 +36,8 @@ A client of the Model Context Protocol starts this command and speaks with it on
   hta mcp before/ after/ --allow /data/results
   hta mcp s3://bucket/job-7-hta
 
-It only reads, and only at and below these paths. Traces are analysed at the first question about them, into a temporary \
+It only reads, and only at and below these paths. Traces are analysed at the first question about them, into \
+a temporary \
 folder. See docs/agents.md.";
 
 pub fn command() -> Command {
@@ -54,7 +55,8 @@ fn paths_help() -> String {
 fn memory_limit_help() -> String {
     let share = memory::SHARE_PERCENT;
     format!(
-        "Memory limit of a statement and of the analysis of traces, e.g. 4GB; default: {share}% of the available memory"
+        "Memory limit of a statement and of the analysis of traces, e.g. 4GB; default: {share}% of the \
+         available memory"
     )
 }
 

@@ -4,8 +4,8 @@ use hta_read::room::MemoryLimit;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Default limit, percent of the available memory. The rest is for what the estimate does not cover: temporary data of
-/// analyses, the allocator, and other programs.
+/// Default limit, percent of the available memory. The rest is for what the estimate does not cover:
+/// temporary data of analyses, the allocator, and other programs.
 pub const SHARE_PERCENT: u64 = 80;
 
 /// Units of sizes; units that end in another one come first.
@@ -24,8 +24,8 @@ const UNITS: [(&str, u64); 12] = [
     ("t", 1_000_000_000_000),
 ];
 
-/// Parses sizes such as `4GB`, `512MiB`, `1.5G` or plain bytes. K, M, G and T are powers of 1000, with `iB` powers of
-/// 1024.
+/// Parses sizes such as `4GB`, `512MiB`, `1.5G` or plain bytes. K, M, G and T are powers of 1000, with `iB`
+/// powers of 1024.
 pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || format!("expected a size such as 4GB, 512MiB or 1.5G, found `{text}`");
     let lower = text.trim().to_ascii_lowercase();
@@ -49,16 +49,18 @@ pub fn parse(text: &str) -> Result<u64, String> {
 pub fn limit(given: Option<u64>) -> Option<MemoryLimit> {
     match given {
         Some(bytes) => Some(MemoryLimit { bytes, given: true }),
-        None => spare(Path::new("/")).map(|bytes| MemoryLimit { bytes: bytes / 100 * SHARE_PERCENT, given: false }),
+        None => spare(Path::new("/"))
+            .map(|bytes| MemoryLimit { bytes: bytes / 100 * SHARE_PERCENT, given: false }),
     }
 }
 
-/// Of the address space that is left, half can be filled: threads set some aside for their own allocations, and what grows
-/// is copied, so that for a moment it is there twice. A process that is refused address space ends at once.
+/// Of the address space that is left, half can be filled: threads set some aside for their own allocations,
+/// and what grows is copied, so that for a moment it is there twice. A process that is refused address space
+/// ends at once.
 const HALF: u64 = 2;
 
-/// Available memory, bytes: the minimum over the machine, each control group above this process, and the limits that a
-/// shell sets for it (`ulimit -v`, `ulimit -d`).
+/// Available memory, bytes: the minimum over the machine, each control group above this process, and the
+/// limits that a shell sets for it (`ulimit -v`, `ulimit -d`).
 fn spare(root: &Path) -> Option<u64> {
     let machine = available(&fs::read_to_string(root.join("proc/meminfo")).ok()?);
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
@@ -71,7 +73,8 @@ fn spare(root: &Path) -> Option<u64> {
         // `max` does not parse: the group has no limit.
         if let (Some(max), Some(now)) = (number("memory.max"), number("memory.current")) {
             // The page cache is reclaimed when memory is short, so it does not count as used.
-            let cached = fs::read_to_string(folder.join("memory.stat")).ok().and_then(|t| value(&t, "inactive_file "));
+            let cached =
+                fs::read_to_string(folder.join("memory.stat")).ok().and_then(|t| value(&t, "inactive_file "));
             let left = max.saturating_sub(now.saturating_sub(cached.unwrap_or(0)));
             least = Some(least.map_or(left, |l| l.min(left)));
         }
@@ -83,7 +86,9 @@ fn spare(root: &Path) -> Option<u64> {
     let status = fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
     for (limit, taken) in [("Max address space", "VmSize:"), ("Max data size", "VmData:")] {
         // The first number is the limit that counts; `unlimited` does not parse.
-        let most = limits.lines().find_map(|l| l.strip_prefix(limit)?.split_whitespace().next()?.parse::<u64>().ok());
+        let most = limits
+            .lines()
+            .find_map(|l| l.strip_prefix(limit)?.split_whitespace().next()?.parse::<u64>().ok());
         if let (Some(most), Some(taken)) = (most, value(&status, taken)) {
             let left = most.saturating_sub(taken << 10) / HALF;
             least = Some(least.map_or(left, |l| l.min(left)));

@@ -34,9 +34,12 @@ pub struct MergeArgs {
 }
 
 pub const AFTER_HELP: &str = "\
-The options of the analyses (--steps, --top, --clock, --compat, --rules and so on) are taken from the partials, which \
-must all have been made with the same options and by this version of hta. Each rank must be in exactly one partial. \
-The results are, byte for byte, those of one `hta analyze` over all the files; files of events are linked where \
+The options of the analyses (--steps, --top, --clock, --compat, --rules and so on) are taken from the \
+partials, which \
+must all have been made with the same options and by this version of hta. Each rank must be in exactly one \
+partial. \
+The results are, byte for byte, those of one `hta analyze` over all the files; files of events are linked \
+where \
 possible, else copied.";
 
 pub fn run(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
@@ -49,8 +52,11 @@ fn all(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     args.parts.iter().for_each(|p| guarded.add_folder(p));
     let place = args.results.place(args.partial, &guarded, stores)?;
     let store = PartialStore::new(Spool::default());
-    let mut partials =
-        args.parts.par_iter().map(|p| open(&Location::new(p, stores), &store)).collect::<Result<Vec<_>, _>>()?;
+    let mut partials = args
+        .parts
+        .par_iter()
+        .map(|p| open(&Location::new(p, stores), &store))
+        .collect::<Result<Vec<_>, _>>()?;
     let merged = merge(&mut partials, store)?;
     if !args.partial {
         check_complete(&partials)?;
@@ -80,7 +86,7 @@ fn all(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     if args.partial {
         return args.results.finish_partial(folder, &merged.set, merged.options, args.strict);
     }
-    let outcome =
-        reduce(merged.set, &chosen(compat, ANALYSES), &options, &folder).map_err(|e| args.results.named(e))?;
+    let outcome = reduce(merged.set, &chosen(compat, ANALYSES), &options, &folder)
+        .map_err(|e| args.results.named(e))?;
     args.results.finish(folder, &outcome, args.strict, false)
 }

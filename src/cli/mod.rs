@@ -61,7 +61,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     interrupt::watch();
-    let result = stores::of(&matches, queries).map_err(anyhow::Error::from).and_then(|stores| run(&matches, &stores));
+    let result =
+        stores::of(&matches, queries).map_err(anyhow::Error::from).and_then(|stores| run(&matches, &stores));
     interrupt::stand_still_if_interrupted();
     match result {
         Ok(exit) => exit.code(),
@@ -111,13 +112,16 @@ pub fn command() -> Command {
     let overlay = Command::new("overlay")
         .about("Write one trace file of chosen ranks for a viewer, with counters and marks added");
     let pyprof = Command::new("pyprof").about("Print every kernel with the columns of NVIDIA's PyProf");
-    let nsys_stats =
-        Command::new("nsys-stats").about("Print a report of NVIDIA's `nsys stats`, for traces of any recorder");
-    let merge = Command::new("merge").about("Merge partial results of `hta analyze --partial` into complete results");
-    let inputs = Command::new("inputs").about("List the files that would be read, with the rank and size of each");
-    let files = Command::new("files").about("List the files of results in a folder or store, or print one of them");
-    let report =
-        Command::new("report").about("Write report.html again from a results folder, or compare it with another one");
+    let nsys_stats = Command::new("nsys-stats")
+        .about("Print a report of NVIDIA's `nsys stats`, for traces of any recorder");
+    let merge =
+        Command::new("merge").about("Merge partial results of `hta analyze --partial` into complete results");
+    let inputs =
+        Command::new("inputs").about("List the files that would be read, with the rank and size of each");
+    let files =
+        Command::new("files").about("List the files of results in a folder or store, or print one of them");
+    let report = Command::new("report")
+        .about("Write report.html again from a results folder, or compare it with another one");
     root = root
         .subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
         .subcommand(report::ReportArgs::augment_args(report).after_help(report::AFTER_HELP))
@@ -136,8 +140,13 @@ pub fn command() -> Command {
         )
         .subcommand(
             Command::new("explain")
-                .about("Explain an analysis, a query, a table or a topic: definitions, columns, units, caveats")
-                .arg(known::arg("name", explain::names()).help("an analysis, query, table or topic; none lists them")),
+                .about(
+                    "Explain an analysis, a query, a table or a topic: definitions, columns, units, caveats",
+                )
+                .arg(
+                    known::arg("name", explain::names())
+                        .help("an analysis, query, table or topic; none lists them"),
+                ),
         )
         .subcommand(completions::command());
     man::add(stores::with_options(root))

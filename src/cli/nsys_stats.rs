@@ -24,7 +24,8 @@ pub struct NsysStatsArgs {
     /// Name of a report, as in `nsys stats --report`
     #[arg(value_name = "REPORT")]
     report: String,
-    /// Columns that fit the terminal, or all columns and rows as comma-separated values with NVIDIA's headings
+    /// Columns that fit the terminal, or all columns and rows as comma-separated values with NVIDIA's
+    /// headings
     #[arg(long, value_enum, default_value_t = StatsFormat::Text)]
     format: StatsFormat,
     #[command(flatten)]
@@ -148,7 +149,8 @@ fn shown(mut view: View, width: usize, top: usize) -> String {
     while view.columns.len() > 2 && least_width(&view) > width {
         let is_empty = |i: &usize| view.rows.iter().all(|r| r.get(*i).is_none_or(String::is_empty));
         let empty = (0..view.columns.len()).rfind(is_empty);
-        let by_name = || FIRST_TO_GO.iter().find_map(|part| view.columns.iter().position(|c| c.0.contains(part)));
+        let by_name =
+            || FIRST_TO_GO.iter().find_map(|part| view.columns.iter().position(|c| c.0.contains(part)));
         let last_number = || view.columns.iter().rposition(|c| c.1 == Align::Right);
         let Some(at) = empty.or_else(by_name).or_else(last_number) else { break };
         view.columns.remove(at);
@@ -173,8 +175,9 @@ mod tests {
         let headings = ["Time (%)", "Total Time (ns)", "Med (ns)", "StdDev (ns)"];
         let mut columns: Vec<(&'static str, Align)> = headings.map(|h| (h, Align::Right)).to_vec();
         columns.push(("Name", Align::Left));
-        let row =
-            |n: usize| ["1.0", "10", "2.0", "0.0"].map(str::to_string).into_iter().chain([format!("k{n}")]).collect();
+        let row = |n: usize| {
+            ["1.0", "10", "2.0", "0.0"].map(str::to_string).into_iter().chain([format!("k{n}")]).collect()
+        };
         let view = View { title: String::new(), columns, rows: (0..3).map(row).collect(), notes: Vec::new() };
         let all = shown(view.clone(), 80, 16);
         assert!(headings.iter().all(|h| all.contains(h)) && all.lines().count() == 4, "{all}");

@@ -7,7 +7,9 @@ use crate::cli::output::{note, print_text};
 use crate::cli::progress::Bar;
 use crate::cli::ranks::{RankRanges, parse_ranks};
 use crate::overlay::serve::{OverlayServer, Served};
-use crate::overlay::{OverlayError, OverlayOutput, OverlayRequest, OverlaySummary, Passes, RankStats, Target, overlay};
+use crate::overlay::{
+    OverlayError, OverlayOutput, OverlayRequest, OverlaySummary, Passes, RankStats, Target, overlay,
+};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use hta_analysis::counters::series::DeviceCounter;
@@ -30,7 +32,8 @@ Examples:
   hta overlay traces/ -o seen.json.gz --counter none --no-compare
   hta overlay traces/ --open
 
-Open the file in https://ui.perfetto.dev, or let --open do it. `hta explain overlay` says what is drawn and what is changed.";
+Open the file in https://ui.perfetto.dev, or let --open do it. `hta explain overlay` says what is drawn and \
+what is changed.";
 
 #[derive(Debug, Args)]
 pub struct OverlayArgs {
@@ -39,8 +42,8 @@ pub struct OverlayArgs {
     /// File to write, compressed according to its name (.gz, .zst); `-` is standard output
     #[arg(short, long, alias = "output", value_name = "FILE", required_unless_present = "open")]
     out: Option<PathBuf>,
-    /// Open it in the browser at https://ui.perfetto.dev, which loads it from port 9001 of this machine; without --out
-    /// the file is temporary
+    /// Open it in the browser at https://ui.perfetto.dev, which loads it from port 9001 of this machine;
+    /// without --out the file is temporary
     #[arg(long)]
     open: bool,
     /// Time for which --open waits for the browser, seconds
@@ -183,7 +186,8 @@ impl OverlayArgs {
             let reason = "expected none alone, or counters".to_string();
             return Err(SetError::Argument { option: "--counter", value: "none".to_string(), reason });
         }
-        let mut counters: Vec<DeviceCounter> = self.counter.iter().flat_map(|c| c.counters().iter().copied()).collect();
+        let mut counters: Vec<DeviceCounter> =
+            self.counter.iter().flat_map(|c| c.counters().iter().copied()).collect();
         counters.sort_unstable();
         counters.dedup();
         Ok(counters)
@@ -215,7 +219,10 @@ fn show(server: OverlayServer, file: &Path, wait: u32) -> anyhow::Result<Served>
     let served = server.serve(file, Duration::from_secs(u64::from(wait)))?;
     if served == Served::NobodyCame {
         note(&format!("hta: no browser has loaded the file in {wait} s"));
-        note("hint: on another machine, forward the port (ssh -L 9001:127.0.0.1:9001 HOST) and open the link there");
+        note(
+            "hint: on another machine, forward the port (ssh -L 9001:127.0.0.1:9001 HOST) and open the link \
+             there",
+        );
     }
     Ok(served)
 }

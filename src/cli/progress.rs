@@ -1,5 +1,5 @@
-//! Progress on standard error: a bar with ranks done, bytes and rate on a terminal; with `HTA_PROGRESS=json` a line of
-//! JSON now and then, for programs that run this one; otherwise nothing.
+//! Progress on standard error: a bar with ranks done, bytes and rate on a terminal; with `HTA_PROGRESS=json`
+//! a line of JSON now and then, for programs that run this one; otherwise nothing.
 
 use hta_read::source::ByteCount;
 use hta_results::run::Progress;
@@ -32,7 +32,8 @@ enum ShownProgress {
     Lines(ProgressLines),
 }
 
-/// The state of a run as a line of JSON, e.g. `{"progress":{"bytes":9000,"bytes_done":4000,"ranks":8,"ranks_done":3}}`.
+/// The state of a run as a line of JSON, e.g.
+/// `{"progress":{"bytes":9000,"bytes_done":4000,"ranks":8,"ranks_done":3}}`.
 #[derive(Clone)]
 struct ProgressLines {
     ranks: usize,
@@ -94,7 +95,9 @@ impl Progress for Bar {
             let mut tick = 0u32;
             while !over.load(Ordering::Relaxed) {
                 match &ticker {
-                    ShownProgress::Bar { bar, .. } => bar.set_position(count.load(Ordering::Relaxed).min(bytes)),
+                    ShownProgress::Bar { bar, .. } => {
+                        bar.set_position(count.load(Ordering::Relaxed).min(bytes))
+                    }
                     ShownProgress::Lines(lines) if tick.is_multiple_of(TICKS_OF_A_LINE) => lines.print(),
                     ShownProgress::Lines(_) => {}
                 }

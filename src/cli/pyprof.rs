@@ -27,8 +27,8 @@ Examples:
 pub struct PyProfArgs {
     #[command(flatten)]
     traces: TraceArgs,
-    /// Columns, joined by commas: idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params, sil, tc, device,
-    /// stream, grid, block, flops, bytes
+    /// Columns, joined by commas: idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params,
+    /// sil, tc, device, stream, grid, block, flops, bytes
     #[arg(long, value_name = "LIST", default_value = DEFAULT)]
     cols: String,
     /// How operators are named
@@ -52,9 +52,11 @@ enum Whose {
 }
 
 pub fn run(args: &PyProfArgs, stores: &Stores) -> anyhow::Result<Exit> {
-    let refused = |option: &'static str, value: String, reason: String| SetError::Argument { option, value, reason };
-    let columns = chosen(&args.cols)
-        .map_err(|name| refused("--cols", name, "no column of PyProf; `hta explain pyprof` lists them".to_string()))?;
+    let refused =
+        |option: &'static str, value: String, reason: String| SetError::Argument { option, value, reason };
+    let columns = chosen(&args.cols).map_err(|name| {
+        refused("--cols", name, "no column of PyProf; `hta explain pyprof` lists them".to_string())
+    })?;
     let width = args.width.filter(|w| *w > 0);
     let widths = Widths::new(&columns, width).map_err(|least| {
         refused("-w", width.unwrap_or(0).to_string(), format!("expected at least {least} for these columns"))

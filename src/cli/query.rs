@@ -78,7 +78,8 @@ pub const AFTER_HELP: &str = "\
   hta query late_ranks ./traces/*.json.gz           on traces that are read now
   hta query 'SELECT name, dur_ns FROM kernels ORDER BY dur_ns DESC LIMIT 5'
 
-`hta explain NAME` documents a query, `hta explain query` says how to write one. Text shows --top rows, the other \
+`hta explain NAME` documents a query, `hta explain query` says how to write one. Text shows --top rows, the \
+other \
 formats all. Options that select and read traces (--ranks, --steps, --clock and so on) apply to traces only.";
 
 pub fn command() -> Command {
@@ -103,8 +104,8 @@ fn answer(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
         args.out.takes_parquet()?;
     }
     let statement = Statement::new(&text)?;
-    // The engine panics on SQL that it does not support. The panic is caught and reported as an error; the hook hides
-    // the message that it would print.
+    // The engine panics on SQL that it does not support. The panic is caught and reported as an error; the
+    // hook hides the message that it would print.
     std::panic::set_hook(Box::new(|_| {}));
     let (answer, _watch, exit) = match args.source(stores)? {
         QuerySource::Results(folder) => {
@@ -148,7 +149,8 @@ impl QueryArgs {
             return Ok((None, self.query.clone()));
         }
         if self.query.to_lowercase().ends_with(".sql") {
-            let text = read_text(Path::new(&self.query)).with_context(|| format!("cannot read {}", self.query))?;
+            let text =
+                read_text(Path::new(&self.query)).with_context(|| format!("cannot read {}", self.query))?;
             return Ok((None, text));
         }
         Err(catalog::unknown(&self.query, &live::names()).into())
@@ -179,7 +181,8 @@ impl QueryArgs {
         Ok(QuerySource::Results(folder))
     }
 
-    /// Ends the program when a statement takes too much. It is the user's, and may join every row with every other.
+    /// Ends the program when a statement takes too much. It is the user's, and may join every row with every
+    /// other.
     fn watch(&self, memory: Option<MemoryLimit>) -> Watch {
         Watch::start(WatchLimits {
             doing: "run the statement".to_string(),
@@ -216,7 +219,9 @@ impl QueryArgs {
     ) -> anyhow::Result<(Option<(QueryAnswer, Watch)>, Exit)> {
         if let Some(compat) = self.common.compat {
             let reason = "queries are about the tables of hta itself".to_string();
-            return Err(SetError::Argument { option: "--compat", value: compat.name().to_string(), reason }.into());
+            return Err(
+                SetError::Argument { option: "--compat", value: compat.name().to_string(), reason }.into()
+            );
         }
         let live = Live::new(statement)?;
         let analyses = live.analyses();
@@ -254,9 +259,12 @@ impl QueryArgs {
                 let header = query.map(Query::header).unwrap_or_default();
                 let read = Some(header.read).filter(|r| !r.is_empty());
                 let title = header.title;
-                let head = if title.is_empty() { title } else { format!("{title}\n{}\n", "-".repeat(title.len())) };
+                let head =
+                    if title.is_empty() { title } else { format!("{title}\n{}\n", "-".repeat(title.len())) };
                 let notes: Vec<String> = read.into_iter().collect();
-                visible::lines(&(head + &answer.text(self.common.top, &notes, width()))).into_owned().into_bytes()
+                visible::lines(&(head + &answer.text(self.common.top, &notes, width())))
+                    .into_owned()
+                    .into_bytes()
             }
         };
         self.out.write(&bytes)

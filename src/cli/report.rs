@@ -15,12 +15,14 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 pub const AFTER_HELP: &str = "\
-`hta analyze` and `hta merge` write the same page to their results folder. It opens offline in any browser and can be \
+`hta analyze` and `hta merge` write the same page to their results folder. It opens offline in any browser \
+and can be \
 mailed: it loads nothing. `hta explain report` describes its contents.
 
 With --against the page is written beside it, and what `hta diff` would print about the two runs is printed.";
 
-// Options for links to source lines. Not a doc comment: clap would use it as the description of every command.
+// Options for links to source lines. Not a doc comment: clap would use it as the description of every
+// command.
 #[derive(Debug, Args)]
 pub struct HtmlArgs {
     /// Editor that opens links to source lines in report.html; can also be chosen in the page
@@ -58,7 +60,8 @@ pub struct ReportArgs {
     /// Results folder of another run: its figures stand beside those of RESULTS
     #[arg(long, value_name = "BASELINE")]
     against: Option<PathBuf>,
-    /// File to write, by default report.html in the folder, with --against compare.html; `-` is standard output
+    /// File to write, by default report.html in the folder, with --against compare.html; `-` is standard
+    /// output
     #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -105,7 +108,8 @@ pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Says on standard error what makes a step of one run other work than a step of the other, and what is not compared.
+/// Says on standard error what makes a step of one run other work than a step of the other, and what is not
+/// compared.
 fn warn(against: &Against) {
     for reason in &against.differences.refusals {
         note(&format!("hta: the runs are different work: {reason}"));

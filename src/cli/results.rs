@@ -1,5 +1,5 @@
-//! The results of `hta analyze` and `hta merge`: where they are written, what is printed, and when a condition ends the
-//! command with its own exit code.
+//! The results of `hta analyze` and `hta merge`: where they are written, what is printed, and when a
+//! condition ends the command with its own exit code.
 
 use crate::cli::exit::Exit;
 use crate::cli::output::{note, print_report, print_text, warn, width};
@@ -25,15 +25,15 @@ use std::path::PathBuf;
 /// The results folder that commands write and read if none is named.
 pub const RESULTS_FOLDER: &str = "hta-out";
 
-// What a run writes and prints, and when it fails. Not a doc comment: clap would use it as the description of every
-// command.
+// What a run writes and prints, and when it fails. Not a doc comment: clap would use it as the description of
+// every command.
 #[derive(Debug, Args)]
 pub struct ResultsArgs {
     /// Folder for the results
     #[arg(short, long, alias = "output", value_name = "DIR", default_value = RESULTS_FOLDER)]
     pub out: PathBuf,
-    /// Write to the folder even if it holds other files: files with names that hta writes are replaced, all others
-    /// stay
+    /// Write to the folder even if it holds other files: files with names that hta writes are replaced, all
+    /// others stay
     #[arg(long)]
     force: bool,
     /// Leave report.html out of the results
@@ -45,8 +45,8 @@ pub struct ResultsArgs {
     /// Print the sections of all analyses, as in report.txt
     #[arg(long)]
     pub full: bool,
-    /// Exit with code 3 if this holds, e.g. 'cause(data_loader) > 5%'; `any` stands for every kind of cause; may be given
-    /// several times
+    /// Exit with code 3 if this holds, e.g. 'cause(data_loader) > 5%'; `any` stands for every kind of cause;
+    /// may be given several times
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<String>,
     #[command(flatten)]
@@ -62,11 +62,13 @@ impl ResultsArgs {
     /// # Errors
     /// When one cannot be parsed.
     pub fn conditions(&self) -> Result<Vec<CauseCondition>, SetError> {
-        let bad = |text: &String, reason| SetError::Argument { option: "--fail-if", value: text.clone(), reason };
+        let bad =
+            |text: &String, reason| SetError::Argument { option: "--fail-if", value: text.clone(), reason };
         self.fail_if.iter().map(|t| CauseCondition::parse(t).map_err(|reason| bad(t, reason))).collect()
     }
 
-    /// The place of results, or of a partial. Tells the user before the work begins if it cannot be replaced in one step.
+    /// The place of results, or of a partial. Tells the user before the work begins if it cannot be replaced
+    /// in one step.
     ///
     /// # Errors
     /// When nothing may be written there.
@@ -124,7 +126,8 @@ impl ResultsArgs {
         folder.finish()?;
         let ranks: Vec<u32> = set.ranks.iter().map(|d| d.rank).collect();
         let s = if ranks.len() == 1 { "" } else { "s" };
-        let held = if ranks.is_empty() { "no rank".to_string() } else { format!("rank{s} {}", rank_list(&ranks)) };
+        let held =
+            if ranks.is_empty() { "no rank".to_string() } else { format!("rank{s} {}", rank_list(&ranks)) };
         print_text(&format!("partial: {held} in {}\n", self.out.display()))?;
         Ok(Exit::of_loss(set.has_loss()))
     }
@@ -151,8 +154,10 @@ impl ResultsArgs {
         folder.close().with_context(failed)?;
         let html = || if self.no_html { Ok(()) } else { leave(&folder, &self.html.options()) };
         let texts = || {
-            folder
-                .write_text("report.txt", &visible::lines(&text::report(outcome, REPORT_WIDTH, ReportExtent::Full)))?;
+            folder.write_text(
+                "report.txt",
+                &visible::lines(&text::report(outcome, REPORT_WIDTH, ReportExtent::Full)),
+            )?;
             folder.summary(outcome)
         };
         let (html, texts) = rayon::join(html, texts);

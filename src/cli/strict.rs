@@ -1,5 +1,5 @@
-//! `--strict`: ends a command without a result when the input has a loss, or when the recording does not carry what was
-//! asked for.
+//! `--strict`: ends a command without a result when the input has a loss, or when the recording does not
+//! carry what was asked for.
 
 use crate::cli::output::note;
 use clap::Args;
@@ -23,7 +23,8 @@ impl StrictArg {
         refuses
     }
 
-    /// Whether the command has to end because the recording does not carry what was asked for. Says what is missing.
+    /// Whether the command has to end because the recording does not carry what was asked for. Says what is
+    /// missing.
     pub fn refuses_withheld(self, outcome: &Outcome) -> bool {
         let Some(limit) = outcome.withheld().filter(|_| self.strict) else { return false };
         note(&format!("hta: cannot go on with --strict: {}", limit.sentence));

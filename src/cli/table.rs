@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Output format; `ops` also has torch and tensorboard, with the columns of torch.profiler and the TensorBoard plugin
+    /// Output format; `ops` also has torch and tensorboard, with the columns of torch.profiler and the
+    /// TensorBoard plugin
     #[arg(long, value_enum, default_value_t = TableFormat::Text)]
     format: TableFormat,
     /// Table to write (csv, json, parquet)
@@ -74,11 +75,12 @@ pub fn no_parquet_here(option: &'static str, value: &str) -> SetError {
     SetError::Argument { option, value: value.to_string(), reason }
 }
 
-// Options of CSV. Not a doc comment: clap would use it as the description of every command that flattens this.
+// Options of CSV. Not a doc comment: clap would use it as the description of every command that flattens
+// this.
 #[derive(Debug, Args)]
 pub struct CsvArgs {
-    /// Put a ' before CSV cells that a spreadsheet would take for a formula: texts that begin with = + - or @; default
-    /// for files *.csv
+    /// Put a ' before CSV cells that a spreadsheet would take for a formula: texts that begin with = + - or
+    /// @; default for files *.csv
     #[arg(long)]
     csv_safe: bool,
     /// Keep such cells as they are, also in files *.csv
@@ -87,11 +89,16 @@ pub struct CsvArgs {
 }
 
 impl CsvArgs {
-    /// The style of what is written to `out` or, without it, to standard output. People open files with the ending
-    /// `csv` in spreadsheets; what goes to standard output is read by programs.
+    /// The style of what is written to `out` or, without it, to standard output. People open files with the
+    /// ending `csv` in spreadsheets; what goes to standard output is read by programs.
     pub fn style(&self, out: Option<&Path>) -> CsvStyle {
-        let is_opened = || out.and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
-        if self.csv_safe || !self.csv_exact && is_opened() { CsvStyle::ForSpreadsheets } else { CsvStyle::Plain }
+        let is_opened =
+            || out.and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
+        if self.csv_safe || !self.csv_exact && is_opened() {
+            CsvStyle::ForSpreadsheets
+        } else {
+            CsvStyle::Plain
+        }
     }
 }
 
@@ -165,7 +172,8 @@ impl OutputArgs {
                 visible::lines(&text()).into_owned().into_bytes()
             }
             TableFormat::Csv => {
-                json::csv(table, &batches.iter().collect::<Vec<_>>(), self.csv.style(self.out.path())).into_bytes()
+                json::csv(table, &batches.iter().collect::<Vec<_>>(), self.csv.style(self.out.path()))
+                    .into_bytes()
             }
             TableFormat::Json => {
                 let rows: Vec<_> = batches.iter().flat_map(json::records).collect();

@@ -20,8 +20,8 @@ fn parse(text: &str) -> Result<usize, String> {
 }
 
 impl ThreadsArg {
-    /// Runs `work` on a pool of so many threads. The calling thread is part of the pool, because each thread has its own
-    /// allocator arena, and a thread that only waits would waste one.
+    /// Runs `work` on a pool of so many threads. The calling thread is part of the pool, because each thread
+    /// has its own allocator arena, and a thread that only waits would waste one.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
         let pool = || rayon::ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0));
         // A thread cannot belong to two pools; without it in the pool the work still runs.

@@ -1,4 +1,5 @@
-//! Which files a command reads: traces, folders and patterns to single files, standard input, and short text files.
+//! Which files a command reads: traces, folders and patterns to single files, standard input, and short text
+//! files.
 
 use anyhow::Context;
 use clap::Args;
@@ -37,7 +38,8 @@ impl RankDirArg {
     }
 }
 
-/// The traces of the command line. Standard input is stored in a temporary file that lives as long as this value.
+/// The traces of the command line. Standard input is stored in a temporary file that lives as long as this
+/// value.
 pub struct Traces {
     pub inputs: Vec<Input>,
     /// Dumps of memory that were found beside traces: only `hta memory` reads them, too.
@@ -125,7 +127,8 @@ fn spooled() -> anyhow::Result<UnfinishedFile> {
 /// What a failure to read standard input is called.
 pub const CANNOT_READ_STDIN: &str = "cannot read standard input";
 
-/// Largest size of a rules file or a statement, bytes. The limit protects against endless inputs such as devices.
+/// Largest size of a rules file or a statement, bytes. The limit protects against endless inputs such as
+/// devices.
 const LONGEST_TEXT: u64 = 1 << 20;
 
 /// Reads a short text file.
@@ -141,7 +144,9 @@ pub fn text_of(file: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
     file.take(LONGEST_TEXT + 1).read_to_string(&mut text)?;
     if text.len() as u64 > LONGEST_TEXT {
-        return Err(std::io::Error::other(format!("expected a text of at most {LONGEST_TEXT} bytes, found more")));
+        return Err(std::io::Error::other(format!(
+            "expected a text of at most {LONGEST_TEXT} bytes, found more"
+        )));
     }
     Ok(text)
 }

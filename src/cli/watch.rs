@@ -1,10 +1,11 @@
-//! A limit on the memory and the time of work that cannot say in advance what it needs: a statement of SQL. A thread
-//! looks at the process and ends it with a message and exit code 2.
+//! A limit on the memory and the time of work that cannot say in advance what it needs: a statement of SQL. A
+//! thread looks at the process and ends it with a message and exit code 2.
 //!
 //! What the program reads is asked for before it is taken (`read::room`); this is for what comes after.
 //!
-//! A single piece of memory may also be larger than what the system gives (`ulimit -v`). Rust then says `memory allocation
-//! of N bytes failed` and aborts; while a watch runs, the exit code is 2 then, too, and no core is dumped.
+//! A single piece of memory may also be larger than what the system gives (`ulimit -v`). Rust then says
+//! `memory allocation of N bytes failed` and aborts; while a watch runs, the exit code is 2 then, too, and no
+//! core is dumped.
 
 use crate::cli::exit::Exit;
 use crate::cli::interrupt;
@@ -17,7 +18,8 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time between two looks. Memory is filled with some gigabytes a second, so that a limit is passed by some dozen megabytes.
+/// Time between two looks. Memory is filled with some gigabytes a second, so that a limit is passed by some
+/// dozen megabytes.
 const EVERY: Duration = Duration::from_millis(10);
 
 /// What is limited.

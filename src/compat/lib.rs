@@ -1,11 +1,11 @@
-//! Reproduces results of other tools and of published methods by their own definitions, so that users can compare hta
-//! with numbers that they already have.
+//! Reproduces results of other tools and of published methods by their own definitions, so that users can
+//! compare hta with numbers that they already have.
 //!
-//! Each such result is called an answer. An answer is an analysis of its own with the stem of the hta analysis that it
-//! replaces in a run ([`chosen`]). No analysis knows that another one exists.
+//! Each such result is called an answer. An answer is an analysis of its own with the stem of the hta
+//! analysis that it replaces in a run ([`chosen`]). No analysis knows that another one exists.
 
-/// Describes an answer: the tool whose definitions it uses, its stem, its title, its page (the file `STEM.md` beside it)
-/// and its tables.
+/// Describes an answer: the tool whose definitions it uses, its stem, its title, its page (the file `STEM.md`
+/// beside it) and its tables.
 macro_rules! head {
     ($tool:expr, $stem:literal, $title:literal, [$($table:ident),+]) => {
         hta_analysis::api::About {

@@ -22,7 +22,8 @@ pub enum Compat {
 }
 
 impl Compat {
-    /// The tools that `--compat` selects. The other variants are methods of one analysis, which `--method` selects.
+    /// The tools that `--compat` selects. The other variants are methods of one analysis, which `--method`
+    /// selects.
     pub const TOOLS: [Self; 2] = [Self::Hta, Self::TraceLens];
 
     /// The value of the option.
@@ -75,19 +76,21 @@ pub fn of(stem: &str) -> impl Iterator<Item = &'static dyn Analysis> {
     ANSWERS.iter().map(|(_, a)| *a).filter(move |a| a.stem() == stem)
 }
 
-/// The analyses of a run, in the requested order. With `by`, each one is replaced by its answer, or by a placeholder if
-/// there is no answer.
+/// The analyses of a run, in the requested order. With `by`, each one is replaced by its answer, or by a
+/// placeholder if there is no answer.
 pub fn chosen(by: Option<Compat>, analyses: &[&'static dyn Analysis]) -> Vec<&'static dyn Analysis> {
     let Some(by) = by else { return analyses.to_vec() };
     analyses.iter().filter_map(|a| find(by, a.stem()).or_else(|| unanswered(a.stem()))).collect()
 }
 
-/// Placeholder for an analysis that has no answer in the chosen definitions: it has neither tables nor views. It joins
-/// ranks as the analysis does, because the clocks in the table `ranks` are computed from the joined ranks.
+/// Placeholder for an analysis that has no answer in the chosen definitions: it has neither tables nor views.
+/// It joins ranks as the analysis does, because the clocks in the table `ranks` are computed from the joined
+/// ranks.
 struct Unanswered(&'static dyn Analysis);
 
 fn unanswered(stem: &str) -> Option<&'static dyn Analysis> {
-    static ALL: LazyLock<Vec<Unanswered>> = LazyLock::new(|| ANALYSES.iter().map(|a| Unanswered(*a)).collect());
+    static ALL: LazyLock<Vec<Unanswered>> =
+        LazyLock::new(|| ANALYSES.iter().map(|a| Unanswered(*a)).collect());
     ALL.iter().find(|a| a.about().stem == stem).map(|a| a as &dyn Analysis)
 }
 
@@ -95,7 +98,16 @@ impl Analysis for Unanswered {
     fn about(&self) -> About {
         let About { stem, title, explain, joins_ranks, joins_peers, .. } = self.0.about();
         let (needs_known_events, takes_steps) = (false, false);
-        About { stem, title, explain, joins_ranks, joins_peers, needs_known_events, takes_steps, ..About::DEFAULT }
+        About {
+            stem,
+            title,
+            explain,
+            joins_ranks,
+            joins_peers,
+            needs_known_events,
+            takes_steps,
+            ..About::DEFAULT
+        }
     }
 
     fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {

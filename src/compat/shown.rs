@@ -1,4 +1,5 @@
-//! Output of answers that show another tool's tables unchanged: the rows of all ranks, and a view of each table.
+//! Output of answers that show another tool's tables unchanged: the rows of all ranks, and a view of each
+//! table.
 
 use hta_analysis::api::{Align, Output, Partial, View};
 use hta_base::table::schema::{Batch, ColumnSpec, TableSpec};
@@ -6,7 +7,8 @@ use hta_base::wording::counts::plural;
 
 /// Collects the rows of all ranks for each table, and makes a view of each table that has rows.
 pub(super) fn concatenated(partials: &[Partial], specs: &[&'static TableSpec]) -> Output {
-    let tables: Vec<Batch> = specs.iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
+    let tables: Vec<Batch> =
+        specs.iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
     let views = specs.iter().map(|s| view(s, &tables)).filter(|v| !v.rows.is_empty()).collect();
     Output { tables, views, ..Output::default() }
 }

@@ -1,9 +1,10 @@
 //! The form of every answer, and how much of it is told at a time.
 //!
-//! An answer says first whether there is one: `answered`, `cannot_answer` (the recording does not say, or it is not
-//! trusted) or `refused` (the request is wrong). The text is for reading, the structured content for computing; both
-//! hold the same facts. A name in a trace may hold line breaks, escape sequences or marks of writing direction, with which
-//! it could look like more rows of the text: there they are escaped. The structured content has names as they are.
+//! An answer says first whether there is one: `answered`, `cannot_answer` (the recording does not say, or it
+//! is not trusted) or `refused` (the request is wrong). The text is for reading, the structured content for
+//! computing; both hold the same facts. A name in a trace may hold line breaks, escape sequences or marks of
+//! writing direction, with which it could look like more rows of the text: there they are escaped. The
+//! structured content has names as they are.
 
 use hta_results::output::visible;
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -82,14 +83,16 @@ pub fn result<T: Serialize>(found: Result<Told<T>, Refusal>) -> CallToolResult {
     let (text, answer) = match found {
         Ok(Told { text, answer, cursor }) => {
             let more = cursor.as_ref().map(|c| format!("\nmore: cursor \"{c}\"")).unwrap_or_default();
-            let answer = Answer { status: Status::Answered, answer: Some(answer), reason: None, hint: None, cursor };
+            let answer =
+                Answer { status: Status::Answered, answer: Some(answer), reason: None, hint: None, cursor };
             (text + &more, answer)
         }
         Err(Refusal { status, reason, hint }) => {
             let reason = clip(&reason, BYTES / 3);
             let hint = hint.map(|h| clip(&h, BYTES / 4));
             let word = if status == Status::Refused { "refused" } else { "cannot answer" };
-            let hint_line = hint.as_deref().map(|h| format!("\nhint: {}", visible::line(h))).unwrap_or_default();
+            let hint_line =
+                hint.as_deref().map(|h| format!("\nhint: {}", visible::line(h))).unwrap_or_default();
             let text = format!("{word}: {}{hint_line}", visible::line(&reason));
             (text, Answer { status, answer: None, reason: Some(reason), hint, cursor: None })
         }
@@ -132,7 +135,9 @@ impl Page {
         let bytes = max_bytes.map_or(BYTES, |b| b as usize);
         if !BYTES_RANGE.contains(&bytes) {
             let (least, most) = (BYTES_RANGE.start(), BYTES_RANGE.end());
-            return Err(Refusal::refused(format!("expected max_bytes from {least} to {most}, found {bytes}")));
+            return Err(Refusal::refused(format!(
+                "expected max_bytes from {least} to {most}, found {bytes}"
+            )));
         }
         Ok(Self { from, bytes })
     }
@@ -152,8 +157,8 @@ impl Page {
         self.bytes.checked_sub(FRAME + head).filter(|left| *left > self.bytes / 4)
     }
 
-    /// Takes items, each with its line (whose line breaks are escaped), from the page's first on, while they fit beside `head`, the size of what else
-    /// is told. Takes at least one.
+    /// Takes items, each with its line (whose line breaks are escaped), from the page's first on, while they
+    /// fit beside `head`, the size of what else is told. Takes at least one.
     pub fn fill<T: Serialize>(&self, head: usize, items: impl IntoIterator<Item = (String, T)>) -> Filled<T> {
         let mut filled = Filled { lines: String::new(), items: Vec::new(), cursor: None };
         let mut left = self.bytes.saturating_sub(FRAME + head);

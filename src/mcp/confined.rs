@@ -1,5 +1,5 @@
-//! The part of the file system that tools may read: what lies at and below the paths given at the start, after all links
-//! are resolved.
+//! The part of the file system that tools may read: what lies at and below the paths given at the start,
+//! after all links are resolved.
 
 use crate::mcp::answer::{Refusal, clip};
 use std::fs;
@@ -19,7 +19,10 @@ pub struct Roots(Vec<PathBuf>);
 pub fn outside(path: &Path) -> Refusal {
     let shown = clip(&path.display().to_string(), 200);
     Refusal::refused(format!("cannot use `{shown}`: expected a path at or below those given at the start"))
-        .hint("`sources` lists them; more are allowed by `hta mcp --allow DIR`, URLs by giving them at the start")
+        .hint(
+            "`sources` lists them; more are allowed by `hta mcp --allow DIR`, URLs by giving them at the \
+               start",
+        )
 }
 
 impl Roots {

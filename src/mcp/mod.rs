@@ -1,5 +1,5 @@
-//! `hta mcp`: a server of the Model Context Protocol on standard input and output, with which an assistant asks about
-//! results and traces.
+//! `hta mcp`: a server of the Model Context Protocol on standard input and output, with which an assistant
+//! asks about results and traces.
 //!
 //! ```text
 //!   client  -JSON-RPC->  server  ->  tools  ->  source: a results folder, or traces that are analysed at first use
@@ -7,9 +7,10 @@
 //!                                      +---->  worker: `hta query`, `hta analyze`, `hta overlay` in a process of its own
 //! ```
 //!
-//! Whatever can take long or much memory runs in a worker, which can be ended: a thread that executes SQL cannot. The
-//! protocol has standard output for itself, so a worker's output is a pipe. Tools only read, and only below the paths
-//! that were given at the start (`confined`). An answer is small: what does not fit follows under a cursor (`answer`).
+//! Whatever can take long or much memory runs in a worker, which can be ended: a thread that executes SQL
+//! cannot. The protocol has standard output for itself, so a worker's output is a pipe. Tools only read, and
+//! only below the paths that were given at the start (`confined`). An answer is small: what does not fit
+//! follows under a cursor (`answer`).
 
 mod answer;
 mod confined;
@@ -33,7 +34,8 @@ use std::io;
 /// When the given paths cannot be used, or the client does not speak the protocol.
 pub fn serve(setup: Setup) -> Result<(), StartError> {
     let sources = AskedSources::open(setup)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
     let served = runtime.block_on(async {
         match McpServer::new(sources).serve(rmcp::transport::stdio()).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),

@@ -54,15 +54,17 @@ pub async fn ask(
 ) -> Result<ToldRows, Refusal> {
     // A single word would be the name of a query or of a file.
     if !statement.trim().contains(char::is_whitespace) {
-        return Err(
-            Refusal::refused("cannot run the statement: expected one SELECT").hint("`queries` lists ready ones")
-        );
+        return Err(Refusal::refused("cannot run the statement: expected one SELECT")
+            .hint("`queries` lists ready ones"));
     }
     if statement.len() > LONGEST {
         let found = statement.len();
-        return Err(Refusal::refused(format!("expected a statement of at most {LONGEST} bytes, found {found}")));
+        return Err(Refusal::refused(format!(
+            "expected a statement of at most {LONGEST} bytes, found {found}"
+        )));
     }
-    let mut arguments: Vec<OsString> = ["query", "--format", "json", "--results"].map(OsString::from).to_vec();
+    let mut arguments: Vec<OsString> =
+        ["query", "--format", "json", "--results"].map(OsString::from).to_vec();
     arguments.extend([folder.as_os_str().into(), "--limit".into(), most.to_string().into()]);
     if let Some(memory) = limits.memory {
         arguments.extend(["--memory-limit".into(), memory.to_string().into()]);
@@ -78,16 +80,16 @@ pub async fn ask(
         WorkerError::Start(_) => Refusal::cannot_answer(e.to_string()),
         WorkerError::TooSlow(_) => Refusal::refused(format!("cannot run the statement: {e}"))
             .hint("join on keys, filter before joining, or aggregate"),
-        WorkerError::TooLong(_) => {
-            Refusal::refused(format!("cannot run the statement: {e}")).hint("name fewer columns, or ask for fewer rows")
-        }
+        WorkerError::TooLong(_) => Refusal::refused(format!("cannot run the statement: {e}"))
+            .hint("name fewer columns, or ask for fewer rows"),
     })?;
     // A worker to which the system refuses memory says so and ends.
     let is_refused_memory = finished.messages.contains("memory allocation of ");
     match finished.code.filter(|_| !is_refused_memory) {
         Some(0) => {}
         None => {
-            let memory = limits.memory.map_or_else(String::new, |m| format!(" of more than {}", fmt_bytes(m)));
+            let memory =
+                limits.memory.map_or_else(String::new, |m| format!(" of more than {}", fmt_bytes(m)));
             return Err(Refusal::refused(format!(
                 "cannot run the statement: it ended, probably for want of memory{memory}"
             ))
@@ -104,8 +106,12 @@ pub async fn ask(
     }
     let records: Vec<Record> = serde_json::from_slice(&finished.output)
         .map_err(|e| Refusal::cannot_answer(format!("the answer cannot be read: {e}")))?;
-    let columns = records.first().map(|r| r.0.iter().map(|(name, _)| name.clone()).collect()).unwrap_or_default();
-    Ok(ToldRows { columns, rows: records.into_iter().map(|r| r.0.into_iter().map(|(_, v)| v).collect()).collect() })
+    let columns =
+        records.first().map(|r| r.0.iter().map(|(name, _)| name.clone()).collect()).unwrap_or_default();
+    Ok(ToldRows {
+        columns,
+        rows: records.into_iter().map(|r| r.0.into_iter().map(|(_, v)| v).collect()).collect(),
+    })
 }
 
 /// An object with its keys in their order.

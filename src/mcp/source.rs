@@ -55,8 +55,12 @@ pub enum StartError {
 impl StartError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            StartError::Path { error, .. } if Fault::of(error).is_some() => Fault::of(error).and_then(|f| f.hint),
-            StartError::Path { .. } => Some("give results folders, traces or folders of traces: hta mcp hta-out"),
+            StartError::Path { error, .. } if Fault::of(error).is_some() => {
+                Fault::of(error).and_then(|f| f.hint)
+            }
+            StartError::Path { .. } => {
+                Some("give results folders, traces or folders of traces: hta mcp hta-out")
+            }
             StartError::Protocol(_) => {
                 Some("a client of the Model Context Protocol starts `hta mcp`: see docs/agents.md")
             }
@@ -127,7 +131,8 @@ const STATEMENTS: usize = 4;
 /// Size of the output of a worker, bytes.
 const OUTPUT: u64 = 16 << 20;
 /// Advice for traces that cannot be read within the limit.
-pub const TOO_SLOW: &str = "run `hta analyze` once and give its results folder, or start the server with a longer \
+pub const TOO_SLOW: &str = "run `hta analyze` once and give its results folder, or start the server with a \
+                            longer \
                             --analysis-time-limit";
 /// Folders that are listed of each allowed folder.
 const MOST_LISTED: usize = 200;
@@ -236,9 +241,8 @@ impl AskedSources {
             let known = self.known();
             return match (known.len(), known.values().next()) {
                 (1, Some(only)) => Ok(Arc::clone(only)),
-                (0, _) => {
-                    Err(Refusal::refused("no source is given").hint("name a path below an allowed folder as `source`"))
-                }
+                (0, _) => Err(Refusal::refused("no source is given")
+                    .hint("name a path below an allowed folder as `source`")),
                 _ => {
                     let ids = known.keys().cloned().collect::<Vec<_>>().join(", ");
                     Err(Refusal::refused("expected a `source`, because there are several")
@@ -278,8 +282,8 @@ impl AskedSources {
         if source.path.is_remote() { Ok(()) } else { self.roots.check_files(&source.path) }
     }
 
-    /// The results folder of a source, as it is now. Traces are analysed if they have none yet or have changed since; who
-    /// asks meanwhile waits.
+    /// The results folder of a source, as it is now. Traces are analysed if they have none yet or have
+    /// changed since; who asks meanwhile waits.
     ///
     /// # Errors
     /// When they cannot be analysed, or a file leads outside.
@@ -312,18 +316,22 @@ impl AskedSources {
     async fn version(&self, source: &AskedSource) -> Result<ContentVersion, Refusal> {
         let path = source.path.anew();
         let time = self.setup.analysis_time;
-        let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
+        let failed =
+            |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
         // Say what is no trace before anything is read.
         let look = move || files(std::slice::from_ref(&path)).map(|_| path.version());
         tokio::time::timeout(time, apart(look))
             .await
             .map_err(|_| failed(WorkerError::TooSlow(time).to_string()).hint(TOO_SLOW))??
-            .map_err(|e| Refusal::cannot_answer(e.to_string()).hint(e.hint().unwrap_or("give traces or results")))?
+            .map_err(|e| {
+                Refusal::cannot_answer(e.to_string()).hint(e.hint().unwrap_or("give traces or results"))
+            })?
             .map_err(|e| failed(e.to_string()))
     }
 
     async fn analyse(&self, source: &AskedSource, out: &Path) -> Result<(), Refusal> {
-        let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
+        let failed =
+            |reason: String| Refusal::cannot_answer(format!("`{}` cannot be analysed: {reason}", source.id));
         let _turn = self.analyses.acquire().await;
         let mut arguments: Vec<OsString> = vec!["analyze".into(), "--no-html".into(), "--brief".into()];
         arguments.extend(["--out".into(), out.into()]);
@@ -357,7 +365,8 @@ impl AskedSources {
 /// # Errors
 /// When it could not be run to its end.
 pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
-    let failed = |e: tokio::task::JoinError| Refusal::cannot_answer(format!("it ended before it was done: {e}"));
+    let failed =
+        |e: tokio::task::JoinError| Refusal::cannot_answer(format!("it ended before it was done: {e}"));
     tokio::task::spawn_blocking(work).await.map_err(failed)
 }
 

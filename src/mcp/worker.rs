@@ -134,7 +134,9 @@ pub fn error_of(messages: &str) -> (String, Option<String>) {
     for line in messages.lines().filter(|l| !l.trim().is_empty()) {
         match line.strip_prefix("hint: ") {
             Some(text) => hint.push(text.to_string()),
-            None if hint.is_empty() => reason.push(line.strip_prefix("hta: ").unwrap_or(line).trim().to_string()),
+            None if hint.is_empty() => {
+                reason.push(line.strip_prefix("hta: ").unwrap_or(line).trim().to_string())
+            }
             None => hint.push(line.trim().to_string()),
         }
     }

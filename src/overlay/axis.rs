@@ -9,7 +9,8 @@ use hta_read::kineto::number::Fraction;
 /// Smallest start that can be a time since 1970, ns. Files with smaller starts have an unknown origin.
 const EPOCH_MIN: Ns = 100_000_000_000_000_000;
 
-/// Largest amount by which a clock offset may move a first start before the base and still lower the base, ns.
+/// Largest amount by which a clock offset may move a first start before the base and still lower the base,
+/// ns.
 const LARGEST_DEFICIT: Ns = 3_600_000_000_000;
 /// The base is lowered in multiples of this (whole seconds), ns.
 const BASE_GRAIN: Ns = 1_000_000_000;
@@ -48,7 +49,9 @@ impl RankAxis {
                 }),
                 fraction,
             },
-            _ if self.is_unpadded => Retime::Map { clock: Box::new(move |t| t.saturating_add(shift)), fraction },
+            _ if self.is_unpadded => {
+                Retime::Map { clock: Box::new(move |t| t.saturating_add(shift)), fraction }
+            }
             _ => match shift.saturating_sub(self.offset()) {
                 0 => Retime::Keep,
                 by => Retime::Shift(by),
@@ -80,7 +83,8 @@ impl OverlayAxis {
     /// Builds a common axis for `sources`. A single rank keeps its own axis.
     pub fn new(sources: &[&DrawnSource], clocks: &[(u32, Clock)]) -> Self {
         let base_of = |s: &DrawnSource| s.surveyed.meta.base_ns;
-        let unknown = |s: &DrawnSource| base_of(s).is_none() && s.surveyed.survey.last.is_none_or(|t| t < EPOCH_MIN);
+        let unknown =
+            |s: &DrawnSource| base_of(s).is_none() && s.surveyed.survey.last.is_none_or(|t| t < EPOCH_MIN);
         let mut base = sources.iter().filter_map(|s| base_of(s)).min();
         let mixed = sources.iter().any(|s| unknown(s)) && !sources.iter().all(|s| unknown(s));
         let mut placed: Vec<RankAxis> = sources
@@ -92,10 +96,16 @@ impl OverlayAxis {
                 is_unpadded: s.surveyed.is_unpadded,
             })
             .collect();
-        let first = |s: &DrawnSource, p: &RankAxis| s.surveyed.survey.first.map(|t| p.at(t.saturating_add(p.base)));
+        let first =
+            |s: &DrawnSource, p: &RankAxis| s.surveyed.survey.first.map(|t| p.at(t.saturating_add(p.base)));
         let mut moved = Vec::new();
         if mixed {
-            let start = sources.iter().zip(&placed).filter(|(s, _)| !unknown(s)).filter_map(|(s, p)| first(s, p)).min();
+            let start = sources
+                .iter()
+                .zip(&placed)
+                .filter(|(s, _)| !unknown(s))
+                .filter_map(|(s, p)| first(s, p))
+                .min();
             for (s, p) in sources.iter().zip(&mut placed).filter(|(s, _)| unknown(s)) {
                 let own = first(s, p).unwrap_or(0);
                 p.shift = p.shift.saturating_add(start.unwrap_or(0).saturating_sub(own));

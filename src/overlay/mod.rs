@@ -1,5 +1,5 @@
-//! `hta overlay`: one trace file of chosen ranks for a viewer. It contains their events as recorded, with clocks
-//! aligned, and adds counters, the critical path and marks of late ranks.
+//! `hta overlay`: one trace file of chosen ranks for a viewer. It contains their events as recorded, with
+//! clocks aligned, and adds counters, the critical path and marks of late ranks.
 //!
 //! ```text
 //!   survey   each file once: process ids, flow ids, time base, damage                 plan.rs
@@ -8,9 +8,9 @@
 //!   copy     each file again, event by event, followed by what is drawn of its rank   write.rs
 //! ```
 //!
-//! Survey and copy hold one block of text in memory. Added events have categories that begin with `hta_`, which the
-//! reader ignores, so that an overlay of one rank gives the same analyses as its trace. [`serve`] hands a finished file to
-//! the viewer in the browser.
+//! Survey and copy hold one block of text in memory. Added events have categories that begin with `hta_`,
+//! which the reader ignores, so that an overlay of one rank gives the same analyses as its trace. [`serve`]
+//! hands a finished file to the viewer in the browser.
 
 mod axis;
 pub(crate) mod copy;
@@ -122,8 +122,8 @@ impl OverlayError {
 /// Writes an overlay.
 ///
 /// # Errors
-/// When no file is readable, two files have the same rank, or the output cannot be written. If only some of the files
-/// cannot be read, the summary names them.
+/// When no file is readable, two files have the same rank, or the output cannot be written. If only some of
+/// the files cannot be read, the summary names them.
 pub fn overlay(
     request: &OverlayRequest,
     out: &mut OverlayOutput,
@@ -144,7 +144,8 @@ pub fn overlay(
         // Counters need only device activities and the calls that launched them.
         let device_only = analyses.is_empty() && !request.critical_path;
         let load = LoadOptions { device_only, ..request.load };
-        let of_ranks = Request { inputs: request.inputs, analyses, options: request.options, load, ranks: &ranks };
+        let of_ranks =
+            Request { inputs: request.inputs, analyses, options: request.options, load, ranks: &ranks };
         let outcome = run(&of_ranks, &tracks, passes.marks)?;
         tracks.add_marks(&outcome);
         Some(outcome)

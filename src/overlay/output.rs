@@ -1,5 +1,5 @@
-//! The output file of an overlay: compressed according to its name, written beside its place and moved there when
-//! complete.
+//! The output file of an overlay: compressed according to its name, written beside its place and moved there
+//! when complete.
 
 use crate::overlay::OverlayError;
 use flate2::Compression;
@@ -49,7 +49,11 @@ impl OverlayOutput {
         let (path, force) = match target {
             Target::Stdout => {
                 let out: Box<dyn Write + Send> = Box::new(BufWriter::new(io::stdout()));
-                return Ok(Self { packed: PackedWriter::Plain(out), file: None, shown: "standard output".to_string() });
+                return Ok(Self {
+                    packed: PackedWriter::Plain(out),
+                    file: None,
+                    shown: "standard output".to_string(),
+                });
             }
             Target::Scratch(path) => {
                 let shown = path.display().to_string();

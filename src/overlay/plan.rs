@@ -1,5 +1,5 @@
-//! Assigns files to ranks and surveys them. Every file is read once before anything is written, because its rank, base
-//! time and process names may follow the events.
+//! Assigns files to ranks and surveys them. Every file is read once before anything is written, because its
+//! rank, base time and process names may follow the events.
 
 use crate::overlay::copy::stream::{Surveyed, survey};
 use crate::overlay::{OverlayError, OverlayRequest};
@@ -120,7 +120,8 @@ impl DrawnSources {
 /// # Errors
 /// When none is selected.
 pub fn drawn<'s>(all: &'s [DrawnSource], ranks: &[(u32, u32)]) -> Result<Vec<&'s DrawnSource>, OverlayError> {
-    let wanted = |s: &&DrawnSource| ranks.is_empty() || ranks.iter().any(|(a, b)| (*a..=*b).contains(&s.task.rank));
+    let wanted =
+        |s: &&DrawnSource| ranks.is_empty() || ranks.iter().any(|(a, b)| (*a..=*b).contains(&s.task.rank));
     let drawn: Vec<&DrawnSource> = all.iter().filter(wanted).collect();
     if drawn.is_empty() {
         let known: Vec<u32> = all.iter().map(|s| s.task.rank).collect();

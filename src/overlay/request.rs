@@ -1,7 +1,8 @@
 //! What a request to the server of an overlay is answered.
 //!
-//! A browser lets any page send requests to this machine, so the server answers only what the viewer asks: one path, by
-//! its own name (`Host`, against names of other sites that lead here), for the viewer's page (`Origin`).
+//! A browser lets any page send requests to this machine, so the server answers only what the viewer asks:
+//! one path, by its own name (`Host`, against names of other sites that lead here), for the viewer's page
+//! (`Origin`).
 
 use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{Request, StatusCode};
@@ -18,7 +19,8 @@ pub enum Reply {
     Preflight,
     /// Another host or page.
     Forbidden,
-    /// Another path. The viewer first asks for a server of its own on this port, and goes on when there is none.
+    /// Another path. The viewer first asks for a server of its own on this port, and goes on when there is
+    /// none.
     NotFound,
     /// Another method.
     NotAllowed,
@@ -38,9 +40,11 @@ impl Reply {
 
 /// The answer to a request, on a server of `path` at `port`.
 pub fn reply<B>(request: &Request<B>, path: &str, port: u16) -> Reply {
-    let given = |name: HeaderName| request.headers().get_all(name).iter().map(|v| v.as_bytes()).collect::<Vec<_>>();
+    let given =
+        |name: HeaderName| request.headers().get_all(name).iter().map(|v| v.as_bytes()).collect::<Vec<_>>();
     let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-    let is_own = matches!(given(HOST)[..], [one] if own.iter().any(|o| o.as_bytes().eq_ignore_ascii_case(one)));
+    let is_own =
+        matches!(given(HOST)[..], [one] if own.iter().any(|o| o.as_bytes().eq_ignore_ascii_case(one)));
     if !is_own || given(ORIGIN) != [VIEWER.as_bytes()] {
         return Reply::Forbidden;
     }

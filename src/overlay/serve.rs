@@ -1,7 +1,9 @@
-//! Serves one file on this machine to the Perfetto page, which opens what a link names, and ends when it has it.
+//! Serves one file on this machine to the Perfetto page, which opens what a link names, and ends when it has
+//! it.
 //!
-//! The page may load from port 9001 of this machine only (its content security policy), so there is no other choice of
-//! port. Browsers open connections before they need them and send nothing on them, so several are open at a time.
+//! The page may load from port 9001 of this machine only (its content security policy), so there is no other
+//! choice of port. Browsers open connections before they need them and send nothing on them, so several are
+//! open at a time.
 
 use crate::overlay::request::{Reply, VIEWER, reply};
 use bytes::Bytes;
@@ -49,7 +51,8 @@ impl ServeError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ServeError::Taken { .. } => Some(
-                "Perfetto opens links to this port only: end the other program (a trace_processor, or another --open), \
+                "Perfetto opens links to this port only: end the other program (a trace_processor, or \
+                 another --open), \
                  or write the file with -o and open it in the page by hand",
             ),
             _ => None,
@@ -160,7 +163,8 @@ async fn answer(stream: TcpStream, port: u16, path: &str, (file, size): (&Path, 
     }
 }
 
-/// Whether accepting connections cannot go on. A connection that ended before it was accepted is no such error.
+/// Whether accepting connections cannot go on. A connection that ended before it was accepted is no such
+/// error.
 fn is_fatal(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
     !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
@@ -235,7 +239,10 @@ mod tests {
         std::fs::write(&file, &bytes).unwrap();
         let server = OverlayServer::bind_to(0, &file).unwrap();
         let port = server.port;
-        assert_eq!(server.link(), format!("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{port}/trace.json.gz"));
+        assert_eq!(
+            server.link(),
+            format!("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{port}/trace.json.gz")
+        );
         let served = thread::scope(|scope| {
             let served = scope.spawn(|| server.serve(&file, Duration::from_secs(60)));
             let host = format!("Host: 127.0.0.1:{port}\r\n");
@@ -250,7 +257,8 @@ mod tests {
             assert!(preflight.contains("access-control-allow-private-network: true"), "{preflight}");
             let long = ask(port, &format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(17 << 10)));
             assert!(long.is_empty() || long.starts_with("HTTP/1.1 4"), "{long}");
-            for bad in [format!("GET /trace.json.gz SPDY\r\n{host}{origin}"), "nonsense\r\n\r\n".to_string()] {
+            for bad in [format!("GET /trace.json.gz SPDY\r\n{host}{origin}"), "nonsense\r\n\r\n".to_string()]
+            {
                 assert!(ask(port, &bad).starts_with("HTTP/1.1 400"), "{bad}");
             }
             let got = ask(port, &format!("GET /trace.json.gz HTTP/1.1\r\n{host}{origin}"));
@@ -277,7 +285,9 @@ mod tests {
     fn a_port_that_is_taken_is_an_error_by_name() {
         let first = OverlayServer::bind_to(0, Path::new("a.json")).unwrap();
         let second = OverlayServer::bind_to(first.port, Path::new("b.json")).unwrap_err();
-        assert!(second.to_string().contains(&format!("127.0.0.1:{}: another program uses this port", first.port)));
+        assert!(
+            second.to_string().contains(&format!("127.0.0.1:{}: another program uses this port", first.port))
+        );
         assert!(second.hint().is_some());
     }
 }

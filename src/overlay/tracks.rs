@@ -1,6 +1,6 @@
-//! Collects what is drawn for a rank in addition to its events: counters, the critical path with arrows between its
-//! events, and spans in which the rank was late. The result is small compared to the trace: one point per change of a
-//! value, one slice per segment.
+//! Collects what is drawn for a rank in addition to its events: counters, the critical path with arrows
+//! between its events, and spans in which the rank was late. The result is small compared to the trace: one
+//! point per change of a value, one slice per segment.
 
 use crate::overlay::OverlayRequest;
 use crate::overlay::plan::DrawnSource;
@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
 
-/// A value over time; each value holds until the next point. Times are absolute times of the rank's own clock, ns.
+/// A value over time; each value holds until the next point. Times are absolute times of the rank's own
+/// clock, ns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CounterTrack {
     pub name: String,
@@ -42,7 +43,8 @@ pub struct SliceTrack {
     pub slices: Vec<Slice>,
 }
 
-/// One end of an arrow: a moment inside an event of the source, which is identified by its `pid` and `tid` as text.
+/// One end of an arrow: a moment inside an event of the source, which is identified by its `pid` and `tid` as
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrowEnd {
     pub pid: String,
@@ -201,7 +203,11 @@ fn critical_path(trace: &RankTrace, options: &Options, out: &mut RankTracks) {
         }
         args.insert("window".to_string(), json!(window.name));
         let shown = if s.edge.is_work() { s.name(trace) } else { "" };
-        let name = if shown.is_empty() { s.class.name().to_string() } else { format!("{}: {shown}", s.class.name()) };
+        let name = if shown.is_empty() {
+            s.class.name().to_string()
+        } else {
+            format!("{}: {shown}", s.class.name())
+        };
         Slice { ts: s.span.start, dur: s.span.len(), name, args }
     };
     let slices = segments.iter().map(slice).collect();

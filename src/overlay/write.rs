@@ -1,7 +1,8 @@
 //! Writes the overlay: the sources' events, followed for each rank by what is drawn of it.
 //!
-//! A single rank keeps its file's keys, process ids and base; events are only added. Several ranks get new process ids,
-//! flow ids and a common base; the key `hta_overlay` lists the changes, so that they can be reversed.
+//! A single rank keeps its file's keys, process ids and base; events are only added. Several ranks get new
+//! process ids, flow ids and a common base; the key `hta_overlay` lists the changes, so that they can be
+//! reversed.
 
 use crate::overlay::axis::{OverlayAxis, RankAxis};
 use crate::overlay::copy::copier::{CopiedProcess, CopiedProcesses, FlowIds, Rewrite};
@@ -40,7 +41,11 @@ pub struct OverlayWriter<'a> {
 }
 
 impl<'a> OverlayWriter<'a> {
-    pub fn new(sources: &'a [&'a DrawnSource], clocks: &[(u32, Clock)], tracks: BTreeMap<u32, RankTracks>) -> Self {
+    pub fn new(
+        sources: &'a [&'a DrawnSource],
+        clocks: &[(u32, Clock)],
+        tracks: BTreeMap<u32, RankTracks>,
+    ) -> Self {
         let (mut processes, mut own_pids) = (Vec::new(), Vec::new());
         let next_flow = match sources {
             [alone] => {
@@ -84,13 +89,19 @@ impl<'a> OverlayWriter<'a> {
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.tracks.values().flat_map(|t| t.notes.iter().cloned()).collect();
         for rank in &self.axis.moved {
-            notes.push(format!("rank {rank}: the origin of its times is unknown: it begins with the first other rank"));
+            notes.push(format!(
+                "rank {rank}: the origin of its times is unknown: it begins with the first other rank"
+            ));
         }
         notes
     }
 
     /// Writes the whole file.
-    pub fn write(&mut self, out: &mut OverlayOutput, progress: &dyn Progress) -> Result<Vec<RankStats>, OverlayError> {
+    pub fn write(
+        &mut self,
+        out: &mut OverlayOutput,
+        progress: &dyn Progress,
+    ) -> Result<Vec<RankStats>, OverlayError> {
         let count = ByteCount::default();
         let size = |s: &&DrawnSource| s.input.path.size().unwrap_or(0);
         progress.start(self.sources.len(), self.sources.iter().map(size).sum(), &count);
@@ -128,7 +139,8 @@ impl<'a> OverlayWriter<'a> {
             wrote_event = copied.wrote_event;
             behind = copied.behind;
             let tracks = self.tracks.remove(&source.task.rank).unwrap_or_default();
-            self.added(i, &tracks, &mut wrote_event, &mut |bytes| out.write(bytes)).map_err(|e| out.error(e))?;
+            self.added(i, &tracks, &mut wrote_event, &mut |bytes| out.write(bytes))
+                .map_err(|e| out.error(e))?;
             let of_threads = |category: &str| {
                 tracks.threads.iter().filter(|t| t.category == category).map(|t| t.slices.len() as u64).sum()
             };
@@ -163,7 +175,8 @@ impl<'a> OverlayWriter<'a> {
     fn head(&self) -> String {
         let base = self.axis.base.map(|b| format!("  \"baseTimeNanoseconds\": {b},\n")).unwrap_or_default();
         format!(
-            "{{\n  \"schemaVersion\": 1,\n  \"displayTimeUnit\": \"ms\",\n{base}  \"hta_overlay\": {},\n  \"traceEvents\": [\n",
+            "{{\n  \"schemaVersion\": 1,\n  \"displayTimeUnit\": \"ms\",\n{base}  \"hta_overlay\": \
+             {},\n  \"traceEvents\": [\n",
             self.legend()
         )
     }
@@ -179,7 +192,8 @@ impl<'a> OverlayWriter<'a> {
             of.insert("time_shift_ns".to_string(), json!(self.axis.placed[i].constant_shift()));
             of.insert("clock_offset_ns".to_string(), json!(self.axis.placed[i].offset()));
             if let Some(p) = &self.processes[i] {
-                let back: Map<String, Value> = p.ids.iter().map(|(old, new)| (new.to_string(), json!(old))).collect();
+                let back: Map<String, Value> =
+                    p.ids.iter().map(|(old, new)| (new.to_string(), json!(old))).collect();
                 of.insert("pids".to_string(), Value::Object(back));
                 of.insert("first_flow_id".to_string(), json!(FlowIds::first(i)));
             }
@@ -218,7 +232,11 @@ impl<'a> OverlayWriter<'a> {
         if tracks.counters.is_empty() && tracks.threads.is_empty() {
             return writer.flush();
         }
-        let name = if self.processes[i].is_some() { format!("rank {rank}: hta") } else { format!("hta rank {rank}") };
+        let name = if self.processes[i].is_some() {
+            format!("rank {rank}: hta")
+        } else {
+            format!("hta rank {rank}")
+        };
         let sort = self.processes[i].as_ref().map_or(0, |_| i as u64 * SORT_SPAN);
         writer.metadata("process_name", own, 0, start, json!({ "name": name }))?;
         writer.metadata("process_sort_index", own, 0, start, json!({ "sort_index": sort }))?;
@@ -229,7 +247,8 @@ impl<'a> OverlayWriter<'a> {
             let name = Value::from(c.name.as_str()).to_string();
             for (t, value) in &c.points {
                 writer.event(format_args!(
-                    "{{\"ph\": \"C\", \"cat\": \"hta_counter\", \"name\": {name}, \"pid\": {own}, \"tid\": 0, \
+                    "{{\"ph\": \"C\", \"cat\": \"hta_counter\", \"name\": {name}, \"pid\": {own}, \"tid\": \
+                     0, \
                      \"ts\": {}, \"args\": {{\"value\": {value}}}}}",
                     Micros(placed.at(*t))
                 ))?;
@@ -239,7 +258,8 @@ impl<'a> OverlayWriter<'a> {
             for s in &thread.slices {
                 let (ts, end) = (placed.at(s.ts), placed.at(s.ts.saturating_add(s.dur)));
                 writer.event(format_args!(
-                    "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {own}, \"tid\": {tid}, \"ts\": {}, \
+                    "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {own}, \"tid\": {tid}, \"ts\": \
+                     {}, \
                      \"dur\": {}, \"args\": {}}}",
                     thread.category,
                     Value::from(s.name.as_str()),
@@ -254,7 +274,8 @@ impl<'a> OverlayWriter<'a> {
             self.next_flow += 1;
             for (phase, binding, end) in [("s", "", &f.from), ("f", "\"bp\": \"e\", ", &f.to)] {
                 writer.event(format_args!(
-                    "{{\"ph\": \"{phase}\", \"cat\": \"hta_critical_path\", \"name\": \"{}\", \"id\": {id}, {binding}\
+                    "{{\"ph\": \"{phase}\", \"cat\": \"hta_critical_path\", \"name\": \"{}\", \"id\": {id}, \
+                     {binding}\
                      \"pid\": {}, \"tid\": {}, \"ts\": {}}}",
                     f.name,
                     pid(end, self.processes[i].as_ref()),
@@ -274,7 +295,9 @@ fn renamed(source: &DrawnSource, position: usize, mut id: impl FnMut(u64) -> u64
     by_order.sort_by_key(|(_, order)| *order);
     let mut sorted = by_order.clone();
     sorted.sort_by_key(|(pid, order)| (sort_index(pid, &source.surveyed.survey.processes[*pid]), *order));
-    let slot = |(n, (pid, _)): (u64, (&String, u32))| (pid.clone(), position as u64 * SORT_SPAN + n.min(SORT_SPAN - 1));
+    let slot = |(n, (pid, _)): (u64, (&String, u32))| {
+        (pid.clone(), position as u64 * SORT_SPAN + n.min(SORT_SPAN - 1))
+    };
     CopiedProcesses {
         ids: by_order.into_iter().map(|(pid, order)| (pid.clone(), id(u64::from(order)))).collect(),
         prefix: format!("rank {}: ", source.task.rank),
@@ -348,7 +371,8 @@ impl AddedWriter<'_> {
     fn metadata(&mut self, name: &str, pid: u64, tid: u64, ts: Ns, args: Value) -> io::Result<()> {
         let ts = Micros(ts);
         self.event(format_args!(
-            "{{\"ph\": \"M\", \"cat\": \"hta_metadata\", \"name\": \"{name}\", \"pid\": {pid}, \"tid\": {tid}, \
+            "{{\"ph\": \"M\", \"cat\": \"hta_metadata\", \"name\": \"{name}\", \"pid\": {pid}, \"tid\": \
+             {tid}, \
              \"ts\": {ts}, \"args\": {args}}}"
         ))
     }

@@ -9,17 +9,19 @@ use std::sync::LazyLock;
 
 static PARALLEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)\b(DP|PP|EP|TP)-(\d+)").ok());
 
-static FOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)(?:^|[^a-z])rank[-_.=\[]?(\d+)").ok());
+static FOLDER: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)(?:^|[^a-z])rank[-_.=\[]?(\d+)").ok());
 
 /// The rank that a name says by the word `rank`: `rank3`, `rank-3`, `rank[3]`.
 pub(crate) fn named_rank(name: &str) -> Option<u32> {
     number_behind(name, &["rank"], &['-', '_', '.', '[', '='])
 }
 
-/// Ranks from the names of files, by the first rule that fits each name; `folders` are the nearest folders of each file,
-/// innermost first.
+/// Ranks from the names of files, by the first rule that fits each name; `folders` are the nearest folders of
+/// each file, innermost first.
 pub(crate) fn ranks_from_names(names: &[String], folders: &[Vec<String>]) -> Vec<Option<u32>> {
-    let own = |n: &String| named_rank(n).or_else(|| number_behind(n, &["worker", "gpu", "device"], &['-', '_']));
+    let own =
+        |n: &String| named_rank(n).or_else(|| number_behind(n, &["worker", "gpu", "device"], &['-', '_']));
     let mut ranks: Vec<Option<u32>> = names.iter().map(own).collect();
     if ranks.iter().any(Option::is_none) {
         let tuples = ranks_from_parallel_tuples(names);
@@ -34,8 +36,8 @@ pub(crate) fn ranks_from_names(names: &[String], folders: &[Vec<String>]) -> Vec
     ranks
 }
 
-/// Ranks from folders such as `rank0_ascend_pt/trace.json`: every one of several files must have its own, because a
-/// number of a folder is often one of the run.
+/// Ranks from folders such as `rank0_ascend_pt/trace.json`: every one of several files must have its own,
+/// because a number of a folder is often one of the run.
 fn ranks_from_folders(folders: &[Vec<String>]) -> Vec<Option<u32>> {
     let said = |folder: &String| FOLDER.as_ref()?.captures(folder)?.get(1)?.as_str().parse().ok();
     let ranks: Option<Vec<u32>> = folders.iter().map(|of| of.iter().find_map(said)).collect();
@@ -60,8 +62,10 @@ pub(crate) fn ranks_of_labels(labels: &[&str]) -> Option<Vec<u32>> {
         let at = label.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
         format!("{}-{}", label.get(..at).unwrap_or_default(), label.get(at..).unwrap_or_default())
     };
-    let names: Vec<String> =
-        labels.iter().map(|label| label.split('-').map(|part| spelled(&part)).collect::<Vec<_>>().join("-")).collect();
+    let names: Vec<String> = labels
+        .iter()
+        .map(|label| label.split('-').map(|part| spelled(&part)).collect::<Vec<_>>().join("-"))
+        .collect();
     let ranks: Vec<u32> = ranks_from_parallel_tuples(&names).into_iter().collect::<Option<_>>()?;
     let distinct: BTreeSet<u32> = ranks.iter().copied().collect();
     (distinct.len() == ranks.len()).then_some(ranks)
@@ -79,8 +83,8 @@ fn number_behind(name: &str, words: &[&str], marks: &[char]) -> Option<u32> {
     digits?.parse().ok()
 }
 
-/// Ranks from names such as `TP-1-DP-0`: positions in the order of (PP, DP, EP, TP), so that tensor-parallel neighbours
-/// are adjacent. A single coordinate is the rank itself.
+/// Ranks from names such as `TP-1-DP-0`: positions in the order of (PP, DP, EP, TP), so that tensor-parallel
+/// neighbours are adjacent. A single coordinate is the rank itself.
 fn ranks_from_parallel_tuples(names: &[String]) -> Vec<Option<u32>> {
     let Some(re) = PARALLEL.as_ref() else { return vec![None; names.len()] };
     let coordinates = |name: &String| -> Option<[Option<u32>; 4]> {
@@ -131,9 +135,18 @@ mod tests {
     #[test]
     fn names_give_ranks_by_the_first_rule_that_fits() {
         assert_eq!(ranks(&["rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"]), [Some(34)]);
-        assert_eq!(ranks(&["worker0.1623143089861.pt.trace.json", "worker1.2.pt.trace.json"]), [Some(0), Some(1)]);
-        assert_eq!(ranks(&["x-TP-0-DECODE.trace.json.gz", "x-TP-1-DECODE.trace.json.gz"]), [Some(0), Some(1)]);
-        assert_eq!(ranks(&["a-DP-0-TP-1.json", "a-DP-1-TP-0.json", "a-DP-0-TP-0.json"]), [Some(1), Some(2), Some(0)]);
+        assert_eq!(
+            ranks(&["worker0.1623143089861.pt.trace.json", "worker1.2.pt.trace.json"]),
+            [Some(0), Some(1)]
+        );
+        assert_eq!(
+            ranks(&["x-TP-0-DECODE.trace.json.gz", "x-TP-1-DECODE.trace.json.gz"]),
+            [Some(0), Some(1)]
+        );
+        assert_eq!(
+            ranks(&["a-DP-0-TP-1.json", "a-DP-1-TP-0.json", "a-DP-0-TP-0.json"]),
+            [Some(1), Some(2), Some(0)]
+        );
         assert_eq!(ranks(&["megatron_kineto_0.json.gz", "megatron_kineto_7.json.gz"]), [Some(0), Some(7)]);
         assert_eq!(ranks(&["host_4242.1623143089861.pt.trace.json"]), [None]);
         assert_eq!(ranks(&["ranked_RANK-.rank_gpu3_Rank.12x7"]), [Some(12)]);
@@ -142,7 +155,10 @@ mod tests {
 
     #[test]
     fn ranks_in_brackets_and_in_folders_are_read() {
-        assert_eq!(ranks(&["exp[llama2-70b]-rank[2].17.pt.trace.json.gz", "x-rank[3].json"]), [Some(2), Some(3)]);
+        assert_eq!(
+            ranks(&["exp[llama2-70b]-rank[2].17.pt.trace.json.gz", "x-rank[3].json"]),
+            [Some(2), Some(3)]
+        );
         assert_eq!(ranks(&["rank1_ascend_pt/OUT/t.json", "rank0_ascend_pt/OUT/t.json"]), [Some(1), Some(0)]);
         assert_eq!(ranks(&["rank3_run/a.json", "rank3_run/b.json"]), [None, None]);
         assert_eq!(ranks(&["lora_rank16/a.json"]), [None]);

@@ -64,7 +64,8 @@ pub fn files<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<Input>, S
         let argument: Location = argument.clone().into();
         let shown = argument.display().to_string();
         if argument.is_remote() {
-            let found = in_store(&argument).map_err(|fault| SetError::Store { place: shown.clone(), fault })?;
+            let found =
+                in_store(&argument).map_err(|fault| SetError::Store { place: shown.clone(), fault })?;
             if !found.iter().any(|i| i.named) {
                 looked_in.push(shown);
             }
@@ -120,7 +121,8 @@ fn leave_out_copies(mut inputs: Vec<Input>) -> Vec<Input> {
         });
         if is_copy {
             let at = inputs.iter().position(|i| *i.path == *path);
-            let shown = whole.shown.rsplit_once(" (rank ").map_or(whole.shown.clone(), |(file, _)| file.to_string());
+            let shown =
+                whole.shown.rsplit_once(" (rank ").map_or(whole.shown.clone(), |(file, _)| file.to_string());
             let process = Some(ProcessPart { key: PartKey::CopyOfRanks, index: 0, count: 1, rows: None });
             inputs.retain(|i| *i.path != *path);
             inputs.insert(at.unwrap_or(0), Input { shown, process, ..whole });
@@ -139,7 +141,8 @@ fn in_store(url: &Location) -> Result<Vec<Input>, Fault> {
     if !text.ends_with('/') && url.is_file().map_err(of_store)? {
         return Ok(vec![Input::named(url)]);
     }
-    let nothing = |what: &str| Err(Fault::new(io::ErrorKind::NotFound, what, Some("keys are case-sensitive")));
+    let nothing =
+        |what: &str| Err(Fault::new(io::ErrorKind::NotFound, what, Some("keys are case-sensitive")));
     if text.contains(['*', '?', '[']) {
         let found: Vec<Input> = url.matching()?.into_iter().map(Input::named).collect();
         return if found.is_empty() { nothing("no object of this pattern") } else { Ok(found) };
@@ -149,7 +152,8 @@ fn in_store(url: &Location) -> Result<Vec<Input>, Fault> {
         return nothing("no object or folder of this name");
     }
     let folder = text.trim_end_matches('/');
-    let found = names.iter().filter(|name| has_known_ending(name)).map(|name| url.beside(format!("{folder}/{name}")));
+    let found =
+        names.iter().filter(|name| has_known_ending(name)).map(|name| url.beside(format!("{folder}/{name}")));
     // Whatever these are, it is told that they cannot be read.
     Ok(found.chain(url.unreadable()).map(Input::found).collect())
 }
@@ -265,12 +269,19 @@ mod tests {
     #[test]
     fn names_of_traces_are_told_from_other_names() {
         let is = |name: &str| has_trace_name(Path::new(name));
-        for name in ["rank_0.json", "a/Rank-12.json.gz", "rank3.json.zst", "trace_rank_7.1698.json", "rank_1.json.tmp"]
-        {
+        for name in [
+            "rank_0.json",
+            "a/Rank-12.json.gz",
+            "rank3.json.zst",
+            "trace_rank_7.1698.json",
+            "rank_1.json.tmp",
+        ] {
             assert!(is(name), "{name}");
         }
         assert!(is("host_4242.1623143089861.pt.trace.json.gz") && is("x-TP-0-DECODE.trace.json"));
-        for name in ["notes.json", "rank_0_memory.json", "ranks.json", "crank1.json", "rank_.json", "rank_0.txt"] {
+        for name in
+            ["notes.json", "rank_0_memory.json", "ranks.json", "crank1.json", "rank_.json", "rank_0.txt"]
+        {
             assert!(!is(name), "{name}");
         }
     }

@@ -35,7 +35,10 @@ pub enum ReadError {
     #[error("left out {file}: expected a rank, found a merged file of ranks whose files are beside it")]
     MergedCopy { file: String },
     /// Nothing but a few calls, of which nothing can be said.
-    #[error("cannot analyse {file}: expected operators or GPU activities, found that nothing was recorded ({what})")]
+    #[error(
+        "cannot analyse {file}: expected operators or GPU activities, found that nothing was recorded \
+         ({what})"
+    )]
     NothingRecorded { file: String, what: String },
     /// Most rows have unknown categories; `what` says what the file contains instead.
     #[error("cannot analyse {file}: expected operators or GPU activities, found {what}")]
@@ -66,7 +69,9 @@ impl ReadError {
     /// Advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            ReadError::Io { source, .. } if Fault::of(source).is_some() => Fault::of(source).and_then(|f| f.hint),
+            ReadError::Io { source, .. } if Fault::of(source).is_some() => {
+                Fault::of(source).and_then(|f| f.hint)
+            }
             ReadError::Io { source, .. } if source.kind() == std::io::ErrorKind::Other => {
                 Some("a pipe is read as standard input: give `-`")
             }
@@ -78,21 +83,29 @@ impl ReadError {
             }
             ReadError::MergedCopy { .. } => None,
             ReadError::NothingRecorded { .. } => Some(
-                "run the program inside the profiler's context, at least one step of it after the warm-up, with \
-                 ProfilerActivity.CPU and CUDA; another process, another tool on CUPTI or a schedule without an active \
+                "run the program inside the profiler's context, at least one step of it after the warm-up, \
+                 with \
+                 ProfilerActivity.CPU and CUDA; another process, another tool on CUPTI or a schedule without \
+                 an active \
                  step records nothing",
             ),
             ReadError::FrontEnd { .. } => Some("alone it can be analysed: hta analyze FILE"),
-            ReadError::OtherDatabase { .. } => Some("export the report: nsys export --type sqlite FILE.nsys-rep"),
+            ReadError::OtherDatabase { .. } => {
+                Some("export the report: nsys export --type sqlite FILE.nsys-rep")
+            }
             ReadError::UnknownContent { what, .. } if hint_of(what).is_some() => hint_of(what),
-            ReadError::UnknownContent { .. } => Some("`hta query 'SELECT * FROM events' FILE` shows its rows"),
+            ReadError::UnknownContent { .. } => {
+                Some("`hta query 'SELECT * FROM events' FILE` shows its rows")
+            }
             ReadError::Damaged { reason, .. } if reason.contains(NEEDS_MEMORY) => {
                 Some("raise --memory-limit, or pack the file again without `--long`")
             }
             ReadError::Damaged { .. } => {
                 Some("it was cut or damaged when it was written or copied: copy or record it again")
             }
-            ReadError::Cut { .. } => Some("the file may still be being written, or its disk was full: record it again"),
+            ReadError::Cut { .. } => {
+                Some("the file may still be being written, or its disk was full: record it again")
+            }
             ReadError::NoEvents { health, .. } if health.count(Counter::TimeOverflow) > 0 => {
                 Some("the clock of the recorder, or the unit in which times were written, is wrong")
             }
@@ -100,19 +113,21 @@ impl ReadError {
             ReadError::Dump { hint, .. } => *hint,
             ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
             ReadError::TooLarge { .. } => Some(
-                "raise --memory-limit, or leave Python frames out with --skip python_function; a small file that \
+                "raise --memory-limit, or leave Python frames out with --skip python_function; a small file \
+                 that \
                  unpacks to so much may be damaged",
             ),
         }
     }
 
-    /// Whether the file is not a trace. In a folder that is no error, unless the file's name marks it as the trace of a
-    /// rank.
+    /// Whether the file is not a trace. In a folder that is no error, unless the file's name marks it as the
+    /// trace of a rank.
     pub fn is_foreign(&self) -> bool {
         matches!(self, ReadError::NotATrace { .. } | ReadError::Empty { .. } | ReadError::Damaged { .. })
     }
 
-    /// Whether the file is a whole file of another known kind. In a folder that is no error, whatever its name.
+    /// Whether the file is a whole file of another known kind. In a folder that is no error, whatever its
+    /// name.
     pub fn is_other_format(&self) -> bool {
         matches!(self, ReadError::NotATrace { is_known: true, .. })
     }
@@ -183,14 +198,21 @@ pub enum SetError {
         "cannot analyse files of several recorders as one job: {first} is of {first_recorder}, {other} of \
          {other_recorder}"
     )]
-    SeveralRecorders { first: String, first_recorder: &'static str, other: String, other_recorder: &'static str },
+    SeveralRecorders {
+        first: String,
+        first_recorder: &'static str,
+        other: String,
+        other_recorder: &'static str,
+    },
     #[error(
-        "cannot tell the rank of {file}: expected it in the file (`distributedInfo`) or in its name, found neither"
+        "cannot tell the rank of {file}: expected it in the file (`distributedInfo`) or in its name, found \
+         neither"
     )]
     NoRank { file: String },
     /// A file or folder of `--graph-capture`.
     #[error(
-        "cannot use {what} for --graph-capture: expected launches between StreamBeginCapture and StreamEndCapture, found \
+        "cannot use {what} for --graph-capture: expected launches between StreamBeginCapture and \
+         StreamEndCapture, found \
          none"
     )]
     NoCapture { what: String },
@@ -213,15 +235,18 @@ impl SetError {
                 Some("give the files of one recorder; `hta diff` compares two recordings of a program")
             }
             SetError::DuplicateRank { .. } => Some(
-                "give the files of one job, one file a rank; engines of one server can be seen beside each other: hta \
+                "give the files of one job, one file a rank; engines of one server can be seen beside each \
+                 other: hta \
                  iterations",
             ),
             SetError::Captures { .. } => Some(
-                "take one of them with `--capture last` or `--capture N`, or analyse each by itself with `hta analyze \
+                "take one of them with `--capture last` or `--capture N`, or analyse each by itself with \
+                 `hta analyze \
                  --captures`; --ranks-by-position takes them for ranks",
             ),
             SetError::TwoJobs { .. } => Some(
-                "give the files of one job; `hta diff` compares two; --ranks-by-position takes them for ranks of one",
+                "give the files of one job; `hta diff` compares two; --ranks-by-position takes them for \
+                 ranks of one",
             ),
             SetError::Memory { .. } => {
                 Some("hta's own program takes most of it; the ranks in flight take what is left")

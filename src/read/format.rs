@@ -1,8 +1,8 @@
-//! The interface between file formats and the rest: a format recognizes a file by its first bytes, and turns it into a
-//! rank's columns.
+//! The interface between file formats and the rest: a format recognizes a file by its first bytes, and turns
+//! it into a rank's columns.
 //!
-//! To add a format, write a folder beside `kineto/` with a type that implements [`TraceFormat`], and add it to the list
-//! in `load.rs`.
+//! To add a format, write a folder beside `kineto/` with a type that implements [`TraceFormat`], and add it
+//! to the list in `load.rs`.
 
 pub use super::input::FileHead;
 use super::input::Input;
@@ -60,8 +60,8 @@ pub trait TraceFormat: Sync {
     /// Name of the recorder in messages.
     fn name(&self) -> &'static str;
 
-    /// Whether a file that begins with these bytes (decompressed, some thousand, fewer of a short file) has this
-    /// format.
+    /// Whether a file that begins with these bytes (decompressed, some thousand, fewer of a short file) has
+    /// this format.
     fn sniff(&self, head: &[u8]) -> bool;
 
     /// What the head of a file says. Called for all files of a set before one is loaded.
@@ -78,7 +78,7 @@ pub trait TraceFormat: Sync {
     /// Reads the whole file. Times are still those of the file; [`super::load::load`] converts them.
     ///
     /// # Errors
-    /// When it is no trace, holds no event, cannot be read, or takes more memory than there is. A file that is cut or
-    /// damaged is read as far as it goes, with health counters.
+    /// When it is no trace, holds no event, cannot be read, or takes more memory than there is. A file that
+    /// is cut or damaged is read as far as it goes, with health counters.
     fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError>;
 }

@@ -15,7 +15,8 @@ pub struct Input {
     pub path: Location,
     /// Name in messages. Standard input is spooled to a file, but shown as `<stdin>`.
     pub shown: String,
-    /// Whether the user named the file, instead of a folder that contains it: then it is an error if it is not a trace.
+    /// Whether the user named the file, instead of a folder that contains it: then it is an error if it is
+    /// not a trace.
     pub named: bool,
     /// The process that is meant, of a file with several.
     pub process: Option<ProcessPart>,
@@ -80,7 +81,8 @@ pub enum RankMark {
 impl ProcessPart {
     /// The part of the file's size that is reported for the process. All parts sum to the size.
     pub fn share(&self, size: u64) -> u64 {
-        let before = |index: u64| (u128::from(size) * u128::from(index)).checked_div(self.count.into()).unwrap_or(0);
+        let before =
+            |index: u64| (u128::from(size) * u128::from(index)).checked_div(self.count.into()).unwrap_or(0);
         u64::try_from(before(self.index + 1) - before(self.index)).unwrap_or(size)
     }
 }
@@ -121,11 +123,12 @@ impl Input {
     }
 }
 
-/// Whether a file is named as profilers and jobs name the trace of a rank: `x.pt.trace.json`, `rank_3.json.gz`,
-/// `trace_rank3.1.json`; but not `rank_3_memory.json` or `config.json`.
+/// Whether a file is named as profilers and jobs name the trace of a rank: `x.pt.trace.json`,
+/// `rank_3.json.gz`, `trace_rank3.1.json`; but not `rank_3_memory.json` or `config.json`.
 pub(crate) fn has_trace_name(path: &Path) -> bool {
     let full = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let packed = [".tmp", ".gz", ".zst"].iter().fold(full.as_str(), |n, ending| n.strip_suffix(ending).unwrap_or(n));
+    let packed =
+        [".tmp", ".gz", ".zst"].iter().fold(full.as_str(), |n, ending| n.strip_suffix(ending).unwrap_or(n));
     packed.ends_with(".trace.json") || RANK_FILE.as_ref().is_some_and(|re| re.is_match(packed))
 }
 

@@ -1,5 +1,5 @@
-//! Reads trace files, on disk and in object stores, into one rank's columns. How a recorder writes its files is known
-//! here alone, except for the overlay, which copies JSON traces.
+//! Reads trace files, on disk and in object stores, into one rank's columns. How a recorder writes its files
+//! is known here alone, except for the overlay, which copies JSON traces.
 //!
 #![doc = include_str!("README.md")]
 

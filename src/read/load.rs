@@ -27,13 +27,19 @@ const SNIFFED: usize = 4 << 10;
 /// Loads one file.
 ///
 /// # Errors
-/// When the file is not a trace, has no events or cannot be read. A truncated or damaged file is read as far as
-/// possible, with health counters.
-pub fn load(input: &Input, options: LoadOptions, spread: Spread, count: &ByteCount) -> Result<Loaded, ReadError> {
+/// When the file is not a trace, has no events or cannot be read. A truncated or damaged file is read as far
+/// as possible, with health counters.
+pub fn load(
+    input: &Input,
+    options: LoadOptions,
+    spread: Spread,
+    count: &ByteCount,
+) -> Result<Loaded, ReadError> {
     load_in_chunks(input, options, spread, Chunks::default(), count)
 }
 
-/// Loads one file by itself, with default options, and builds the model of its rank: that of the file, or rank 0.
+/// Loads one file by itself, with default options, and builds the model of its rank: that of the file, or
+/// rank 0.
 ///
 /// # Errors
 /// As [`load`].
@@ -97,17 +103,20 @@ fn known_format(input: &Input) -> Result<&'static dyn TraceFormat, ReadError> {
     }
 }
 
-/// The format of a file from its first bytes. Unrecognized files go to Kineto's reader, which reports what they are instead.
+/// The format of a file from its first bytes. Unrecognized files go to Kineto's reader, which reports what
+/// they are instead.
 ///
 /// # Errors
-/// When the file is a report that its recorder's tools must export first, or a database that cannot be read where it is.
+/// When the file is a report that its recorder's tools must export first, or a database that cannot be read
+/// where it is.
 fn format_of(input: &Input, start: &FileStart) -> Result<&'static dyn TraceFormat, ReadError> {
     let head = start.bytes.get(..SNIFFED).unwrap_or(&start.bytes);
     if input.path.is_remote() && Sqlite.sniff(head) {
         return Err(ReadError::NotATrace {
             file: input.shown.clone(),
             what: "an SQLite database in a store",
-            hint: "databases are read at many places at once: copy it to this machine, for example with `aws s3 cp`",
+            hint: "databases are read at many places at once: copy it to this machine, for example with `aws \
+                   s3 cp`",
             is_known: true,
         });
     }
@@ -143,8 +152,8 @@ pub(crate) fn is_dump_file(input: &Input) -> bool {
     is_file && FileStart::read(input, SNIFFED).is_ok_and(|start| MemoryDumps.sniff(&start.bytes))
 }
 
-/// The inputs that a file stands for, with what its beginning says of each. What is wrong with the file is reported when it
-/// is read.
+/// The inputs that a file stands for, with what its beginning says of each. What is wrong with the file is
+/// reported when it is read.
 pub(crate) fn parts(input: Input) -> Vec<Input> {
     let Ok(start) = FileStart::read(&input, FileStart::LONGEST) else { return vec![input] };
     let Ok(format) = format_of(&input, &start) else { return vec![input] };

@@ -1,8 +1,8 @@
 //! Operators that PyTorch marked by the text of a range.
 //!
-//! `torch.autograd.profiler.emit_nvtx` marks operators by ranges with texts such as
-//! `aten::mul, seq = 45328, op_id = 990354, sizes = [[2, 3], [3]]`. nsys and nvprof record them as NVTX ranges, and traces
-//! of Kineto have them as names of annotations or operators.
+//! `torch.autograd.profiler.emit_nvtx` marks operators by ranges with texts such as `aten::mul, seq = 45328,
+//! op_id = 990354, sizes = [[2, 3], [3]]`. nsys and nvprof record them as NVTX ranges, and traces of Kineto
+//! have them as names of annotations or operators.
 
 use memchr::memmem;
 use std::borrow::Cow;
@@ -63,9 +63,14 @@ pub(crate) fn operator(text: &str) -> Option<MarkedOperator<'_>> {
     let (marks, record) = number_after(marks, RECORD);
     let (name, sequence) = number_after(marks, SEQUENCE);
     let sizes = inputs.split_once(SIZES).map(|(_, sizes)| sizes);
-    let sizes = sizes.and_then(|s| s.split(INPUT_RECORDS).next()).map(str::trim).filter(|s| s.starts_with('['));
+    let sizes =
+        sizes.and_then(|s| s.split(INPUT_RECORDS).next()).map(str::trim).filter(|s| s.starts_with('['));
     if name.is_empty()
-        || sequence.is_none() && record.is_none() && sizes.is_none() && !name.starts_with(NODE) && name != ACCUMULATE
+        || sequence.is_none()
+            && record.is_none()
+            && sizes.is_none()
+            && !name.starts_with(NODE)
+            && name != ACCUMULATE
     {
         return None;
     }
@@ -126,7 +131,9 @@ mod tests {
         for node in ["MmBackward", "MulBackward0", "torch::autograd::CopyBackwards", ACCUMULATE] {
             assert!(is_backward_node(node) && !is_backward_name(node), "{node}");
         }
-        assert!(is_backward_name("aten::threshold_backward") && !is_backward_node("aten::threshold_backward"));
+        assert!(
+            is_backward_name("aten::threshold_backward") && !is_backward_node("aten::threshold_backward")
+        );
         assert!(!is_backward_node("aten::mm") && !is_backward_name("aten::mm"));
     }
 }

@@ -44,7 +44,12 @@ fn sniffed(at: &Location) -> io::Result<(Compression, Box<dyn Read + Send>)> {
 }
 
 /// Opens a file as a stream of decompressed bytes. With `ahead`, decompression runs on its own thread.
-pub fn open(at: &Location, packing: Compression, count: &ByteCount, ahead: bool) -> io::Result<Box<dyn Source>> {
+pub fn open(
+    at: &Location,
+    packing: Compression,
+    count: &ByteCount,
+    ahead: bool,
+) -> io::Result<Box<dyn Source>> {
     let source = up_to_damage(open_once(at, packing, count)?, at, packing);
     Ok(if ahead && packing != Compression::Plain { Box::new(ReadAhead::new(source)) } else { source })
 }
@@ -52,7 +57,9 @@ pub fn open(at: &Location, packing: Compression, count: &ByteCount, ahead: bool)
 fn up_to_damage(source: Box<dyn Source>, at: &Location, packing: Compression) -> Box<dyn Source> {
     match packing {
         Compression::Plain => source,
-        _ => Box::new(UpToDamage { source, at: at.clone(), packing, given: 0, rest: Vec::new(), damage: None }),
+        _ => {
+            Box::new(UpToDamage { source, at: at.clone(), packing, given: 0, rest: Vec::new(), damage: None })
+        }
     }
 }
 
@@ -72,12 +79,17 @@ impl FileRange {
         Ok(Self { file: Counted { inner: file, count: Arc::clone(count) } })
     }
 
-    /// Reads on into `out`, which already holds `filled` bytes of the part, until it holds `len` bytes or the file
-    /// ends. Returns the number of bytes that it holds.
+    /// Reads on into `out`, which already holds `filled` bytes of the part, until it holds `len` bytes or the
+    /// file ends. Returns the number of bytes that it holds.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn read_up_to(&mut self, len: usize, mut filled: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+    pub(crate) fn read_up_to(
+        &mut self,
+        len: usize,
+        mut filled: usize,
+        out: &mut Vec<u8>,
+    ) -> io::Result<usize> {
         if out.len() < len {
             out.resize(len, 0);
         }

@@ -1,8 +1,8 @@
-//! Files of other recorders that are told by their names or first bytes. Of NVIDIA's profilers they are reports that are
-//! no traces yet: the file that a recorder writes and one of its tools exports.
+//! Files of other recorders that are told by their names or first bytes. Of NVIDIA's profilers they are
+//! reports that are no traces yet: the file that a recorder writes and one of its tools exports.
 //!
-//! Their contents are undocumented, so they are told by their names, except for sessions of the Visual Profiler, which
-//! are XML and share the ending `.nvvp` with databases that can be read.
+//! Their contents are undocumented, so they are told by their names, except for sessions of the Visual
+//! Profiler, which are XML and share the ending `.nvvp` with databases that can be read.
 
 use super::input::Input;
 use crate::error::ReadError;
@@ -13,7 +13,8 @@ use std::sync::LazyLock;
 
 /// A row that NCCL's profiler plugin writes.
 static NCCL_ROW: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#""cat"\s*:\s*"(?:GROUP|COLL|P2P|PROXY|NET|GPU|NET_IB|\w+_API)"\s*,\s*"ph"\s*:\s*"[be]""#).ok()
+    Regex::new(r#""cat"\s*:\s*"(?:GROUP|COLL|P2P|PROXY|NET|GPU|NET_IB|\w+_API)"\s*,\s*"ph"\s*:\s*"[be]""#)
+        .ok()
 });
 
 /// Ending of the name, what the file is, and what to do with it.
@@ -23,7 +24,11 @@ const REPORTS: [(&str, &str, &str); 4] = [
         "a report of Nsight Systems that was not exported",
         "export it: nsys export --type sqlite FILE.nsys-rep",
     ),
-    (".qdrep", "a report of Nsight Systems that was not exported", "export it: nsys export --type sqlite FILE.qdrep"),
+    (
+        ".qdrep",
+        "a report of Nsight Systems that was not exported",
+        "export it: nsys export --type sqlite FILE.qdrep",
+    ),
     (
         ".ncu-rep",
         "a report of Nsight Compute, which has counters of single kernels",

@@ -1,9 +1,9 @@
-//! Memory of one rank: what a file holds while it is read, an estimate of the rank's total need, and the interface that
-//! admits it. Sizes in bytes.
+//! Memory of one rank: what a file holds while it is read, an estimate of the rank's total need, and the
+//! interface that admits it. Sizes in bytes.
 //!
-//! The size of the decompressed text is known only at the end: gzip stores it modulo 4 GiB, and the value may be wrong.
-//! So a rank starts with an [`estimate`] and asks again while it grows. A [`MemoryGate`] may make the caller wait until other
-//! ranks are done.
+//! The size of the decompressed text is known only at the end: gzip stores it modulo 4 GiB, and the value may
+//! be wrong. So a rank starts with an [`estimate`] and asks again while it grows. A [`MemoryGate`] may make
+//! the caller wait until other ranks are done.
 
 use crate::input::Input;
 use crate::source::{Compression, zstd_head};
@@ -67,8 +67,8 @@ const TIMES_TEXTS: u64 = 6;
 /// Least need of a rank: buffers, dictionaries, encoders.
 const AT_LEAST: u64 = 8 << 20;
 
-/// Text read per byte of need at least, whatever the file contains, so that a small file that decompresses without end
-/// is refused in time. Traces need several times as much.
+/// Text read per byte of need at least, whatever the file contains, so that a small file that decompresses
+/// without end is refused in time. Traces need several times as much.
 const TEXT_PER_BYTE: u64 = 16;
 
 /// Total need of a rank that holds this much.
@@ -103,7 +103,10 @@ fn text_size(input: &Input) -> Option<u64> {
         }
         Compression::Zstd => {
             // A frame after one without data is usually one of many, so its size says little.
-            let told = zstd_head(&input.path).ok()?.filter(|head| !head.is_behind_others).and_then(|head| head.content);
+            let told = zstd_head(&input.path)
+                .ok()?
+                .filter(|head| !head.is_behind_others)
+                .and_then(|head| head.content);
             Some(told.unwrap_or(size.saturating_mul(USUAL_RATIO)))
         }
     }

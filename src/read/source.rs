@@ -1,5 +1,6 @@
-//! Sources of bytes: plain, gzip or zstd files, on disk or in a store. The first bytes decide about decompression, not the name. Data is
-//! decompressed as a stream, so that a rank's text is never completely in memory.
+//! Sources of bytes: plain, gzip or zstd files, on disk or in a store. The first bytes decide about
+//! decompression, not the name. Data is decompressed as a stream, so that a rank's text is never completely
+//! in memory.
 
 use crate::files::{Fault, Location};
 use flate2::bufread::GzDecoder;
@@ -50,11 +51,19 @@ pub trait Source: Send {
     }
 }
 
-pub(crate) fn open_once(at: &Location, packing: Compression, count: &ByteCount) -> io::Result<Box<dyn Source>> {
+pub(crate) fn open_once(
+    at: &Location,
+    packing: Compression,
+    count: &ByteCount,
+) -> io::Result<Box<dyn Source>> {
     decoder(at, packing, Counted { inner: at.open()?, count: Arc::clone(count) })
 }
 
-pub(crate) fn decoder(at: &Location, packing: Compression, counted: FileBytes) -> io::Result<Box<dyn Source>> {
+pub(crate) fn decoder(
+    at: &Location,
+    packing: Compression,
+    counted: FileBytes,
+) -> io::Result<Box<dyn Source>> {
     Ok(match packing {
         Compression::Plain => Box::new(Plain(counted)),
         Compression::Gzip => {
@@ -98,8 +107,8 @@ impl Source for Plain {
     }
 }
 
-/// Reads until `out` is full or the stream ends. Bytes before an error are valid: the error is stored in `damage` for
-/// the next call, because a decoder that has failed may claim to be at its end.
+/// Reads until `out` is full or the stream ends. Bytes before an error are valid: the error is stored in
+/// `damage` for the next call, because a decoder that has failed may claim to be at its end.
 fn fill(from: &mut impl Read, out: &mut [u8], damage: &mut Option<io::Error>) -> io::Result<usize> {
     if let Some(e) = damage.take() {
         return Err(e);
@@ -205,7 +214,8 @@ pub(crate) fn zstd_head(file: &Location) -> io::Result<Option<ZstdHead>> {
                 // RFC 8878, 3.1.1.1: a single segment has no window byte; its window is the whole content.
                 let is_single = descriptor & 0x20 != 0;
                 let base = 1u64 << (10 + (window >> 3));
-                let window = if is_single { content.unwrap_or(0) } else { base + base / 8 * u64::from(window & 7) };
+                let window =
+                    if is_single { content.unwrap_or(0) } else { base + base / 8 * u64::from(window & 7) };
                 return Ok(Some(ZstdHead { window, content, is_behind_others: at > 0 }));
             }
             _ => return Ok(None),
@@ -248,8 +258,8 @@ fn cut(format: &str, e: io::Error) -> SourceError {
 
 /// A compressed file, read exactly up to the byte where it is damaged.
 ///
-/// A decoder that meets damage does not report what it has decompressed in the same call, so the loss would depend on
-/// the size of the request. Therefore the failed stretch is decompressed again, byte by byte.
+/// A decoder that meets damage does not report what it has decompressed in the same call, so the loss would
+/// depend on the size of the request. Therefore the failed stretch is decompressed again, byte by byte.
 pub(crate) struct UpToDamage {
     pub(super) source: Box<dyn Source>,
     pub(super) at: Location,
@@ -262,8 +272,8 @@ pub(crate) struct UpToDamage {
 }
 
 impl UpToDamage {
-    /// Decompresses up to `most` further bytes again, byte by byte: the valid ones and the error after them. `None` if
-    /// the file has changed.
+    /// Decompresses up to `most` further bytes again, byte by byte: the valid ones and the error after them.
+    /// `None` if the file has changed.
     fn again(&self, most: usize) -> Option<(Vec<u8>, SourceError)> {
         let mut source = open_once(&self.at, self.packing, &ByteCount::default()).ok()?;
         let mut known = vec![0; PACKED_BUFFER];

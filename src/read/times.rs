@@ -18,7 +18,8 @@ const LONGEST: i64 = 30 * 86_400 * 1_000_000_000;
 pub(super) fn settle_times(columns: &mut ColumnsBuilder, meta: &mut Meta) {
     let base = meta.base_ns.unwrap_or(0);
     let fits = |t: &i64| t.checked_add(base).is_some_and(|t| t.unsigned_abs() <= FARTHEST.unsigned_abs());
-    let kept: Vec<bool> = columns.ts.iter().map(|t| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(t)).collect();
+    let kept: Vec<bool> =
+        columns.ts.iter().map(|t| t.unsigned_abs() <= FARTHEST.unsigned_abs() && fits(t)).collect();
     let lost = kept.iter().filter(|k| !**k).count() as u64;
     columns.health.add(Counter::TimeOverflow, lost, None, "");
     columns.retain(&kept);

@@ -1,7 +1,7 @@
 //! Describes a collective as torch records it: kind, size, group, sequence number and arguments.
 //!
-//! The same `Collective` is passed to `record_param_comms` on the host and to the kernel on the device, as in real
-//! traces; `Detail` says which arguments each of them has, depending on the version of torch.
+//! The same `Collective` is passed to `record_param_comms` on the host and to the kernel on the device, as in
+//! real traces; `Detail` says which arguments each of them has, depending on the version of torch.
 
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ pub enum Detail {
     Full,
     /// 2024 and 2025: sizes and group on both, no sequence number.
     NoSequence,
-    /// Earlier: eight positional `Concrete Inputs` on the operator (the second is the sequence number), nothing on the
-    /// kernel.
+    /// Earlier: eight positional `Concrete Inputs` on the operator (the second is the sequence number),
+    /// nothing on the kernel.
     Positional,
     /// Only names.
     Nothing,
@@ -39,7 +39,8 @@ pub struct Collective {
 
 impl Collective {
     /// A collective by its torch name: `allreduce`, `_allgather_base`, `_reduce_scatter_base`, `broadcast`,
-    /// `all_to_allv`, `send`, `recv`, `barrier`... `elements` is the input; `out_elements` changes the output.
+    /// `all_to_allv`, `send`, `recv`, `barrier`... `elements` is the input; `out_elements` changes the
+    /// output.
     pub fn new(name: &str, elements: u64, dtype: &str) -> Self {
         Collective {
             name: name.to_owned(),
@@ -256,7 +257,8 @@ impl Collective {
             "[]",
             self.group_ranks.len().to_string()
         ]);
-        let types = json!(["TensorList", "Scalar", "Scalar", "Scalar", "", "ScalarList", "ScalarList", "Scalar"]);
+        let types =
+            json!(["TensorList", "Scalar", "Scalar", "Scalar", "", "ScalarList", "ScalarList", "Scalar"]);
         let dims = json!([[[self.in_elements]], [], [], [], [], [], [], []]);
         vec![("Concrete Inputs", inputs), ("Input type", types), ("Input Dims", dims)]
     }

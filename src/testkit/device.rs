@@ -104,7 +104,8 @@ impl<'a> TestRow<'a> {
         self.add_device_row(row)
     }
 
-    /// What a synchronisation row waits for: stream, event, and the correlation id of the call that recorded the event.
+    /// What a synchronisation row waits for: stream, event, and the correlation id of the call that recorded
+    /// the event.
     pub fn waits_on(self, stream: i64, event: i64, record: Option<u64>) -> TestRow<'a> {
         let record = record.map_or(json!(-1), |id| json!(id));
         self.arg("wait_on_stream", stream)
@@ -178,7 +179,8 @@ impl<'a> TestRow<'a> {
         row
     }
 
-    /// Where the launch happened. A launch that is not in the trace has no place, so no operator is found around it.
+    /// Where the launch happened. A launch that is not in the trace has no place, so no operator is found
+    /// around it.
     fn launch_point(&self) -> LaunchPoint {
         match self.launch.and_then(|at| self.trace.events.get(at)) {
             Some(Event::Row(row)) => row.launch.unwrap_or(NOWHERE),

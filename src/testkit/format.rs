@@ -1,8 +1,8 @@
 //! How a trace is written: version of Kineto, order, and known defects.
 //!
-//! Every field changes the text of a file, but not the content of the trace (except `Era::Microseconds`, which
-//! truncates times to whole microseconds, as Kineto did then). So one trace written in all formats must give the same
-//! answer.
+//! Every field changes the text of a file, but not the content of the trace (except `Era::Microseconds`,
+//! which truncates times to whole microseconds, as Kineto did then). So one trace written in all formats must
+//! give the same answer.
 
 /// Options for writing; start from `Format::default()` and change what a test is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,8 +96,8 @@ pub enum CategorySpelling {
     /// `kernel`, `cpu_op`, `gpu_memcpy`, ...
     #[default]
     Current,
-    /// 2021 and 2022: `Kernel`, `Operator`, `Memcpy`, ...; annotations are `Operator`, too; `external id` in lower
-    /// case.
+    /// 2021 and 2022: `Kernel`, `Operator`, `Memcpy`, ...; annotations are `Operator`, too; `external id` in
+    /// lower case.
     Legacy,
 }
 

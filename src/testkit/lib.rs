@@ -1,8 +1,8 @@
 //! A builder with which tests and samples describe traces that can be checked by eye.
 //!
-//! Times are `i64` nanoseconds after the trace's origin, spans are half open ranges. A builder holds one rank; `Format`
-//! says how the file is written (time era, key order, spelling, known defects of producers). The bytes depend only on
-//! the calls, and events are in the file in the order of the calls.
+//! Times are `i64` nanoseconds after the trace's origin, spans are half open ranges. A builder holds one
+//! rank; `Format` says how the file is written (time era, key order, spelling, known defects of producers).
+//! The bytes depend only on the calls, and events are in the file in the order of the calls.
 //!
 //! ```text
 //! host      |aten::mm.........|                 us(0)..us(50)
@@ -21,8 +21,8 @@
 //! assert!(json.contains("\"correlation\": 1"));
 //! ```
 //!
-//! `External id` of a launch and the parent of a Python frame are determined when the trace is written, so operators
-//! and frames may be added after what they contain.
+//! `External id` of a launch and the parent of a Python frame are determined when the trace is written, so
+//! operators and frames may be added after what they contain.
 
 mod collective;
 mod device;
@@ -45,7 +45,8 @@ mod tests;
 pub use collective::{Collective, Detail};
 pub use device::SyncKind;
 pub use format::{
-    CategorySpelling, Era, ExternalIds, Format, FractionStyle, Ids, MetadataSide, Placement, Root, Times, WhiteSpace,
+    CategorySpelling, Era, ExternalIds, Format, FractionStyle, Ids, MetadataSide, Placement, Root, Times,
+    WhiteSpace,
 };
 pub use row::TestRow;
 pub use thread::Thread;

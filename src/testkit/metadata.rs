@@ -12,11 +12,17 @@ use crate::write::quoted;
 impl TraceBuilder {
     /// The top-level keys before or after the events.
     pub(super) fn keys(&self, format: &Format, side: MetadataSide) -> Vec<(String, Vec<u8>)> {
-        let early = if format.metadata == Placement::After { MetadataSide::After } else { MetadataSide::Before };
-        let late = if format.metadata == Placement::Before { MetadataSide::Before } else { MetadataSide::After };
+        let early =
+            if format.metadata == Placement::After { MetadataSide::After } else { MetadataSide::Before };
+        let late =
+            if format.metadata == Placement::Before { MetadataSide::Before } else { MetadataSide::After };
         let base = (format.era == Era::Base).then(|| self.base_ns.to_string());
-        let devices: Vec<String> =
-            self.devices.iter().enumerate().map(|(id, device)| device_json(id, device, self.vendor)).collect();
+        let devices: Vec<String> = self
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(id, device)| device_json(id, device, self.vendor))
+            .collect();
         let devices = format!("[{}]", devices.join(", "));
         let own = [
             (early, "schemaVersion", Some("1".to_owned())),
@@ -26,7 +32,8 @@ impl TraceBuilder {
             (late, "displayTimeUnit", Some(quoted("ms"))),
             (format.base, "baseTimeNanoseconds", base),
         ];
-        let given = |key: &str| self.top_level.iter().rev().find(|(k, _)| k == key).map(|(_, raw)| raw.clone());
+        let given =
+            |key: &str| self.top_level.iter().rev().find(|(k, _)| k == key).map(|(_, raw)| raw.clone());
         let mut keys: Vec<(String, Vec<u8>)> = own
             .iter()
             .filter(|(where_to, _, _)| *where_to == side)
@@ -47,10 +54,12 @@ impl TraceBuilder {
             return None;
         }
         let backend = self.backend.as_deref().unwrap_or("nccl");
-        let device = if backend == "gloo" { "cpu:gloo,cuda:gloo".to_owned() } else { format!("cuda:{backend}") };
+        let device =
+            if backend == "gloo" { "cpu:gloo,cuda:gloo".to_owned() } else { format!("cuda:{backend}") };
         let group = |name: &str, description: &str, ranks: &[u32]| {
             format!(
-                "{{\"pg_name\": {}, \"pg_desc\": {}, \"backend_config\": {}, \"pg_size\": {}, \"ranks\": {}}}",
+                "{{\"pg_name\": {}, \"pg_desc\": {}, \"backend_config\": {}, \"pg_size\": {}, \"ranks\": \
+                 {}}}",
                 quoted(name),
                 quoted(description),
                 quoted(&device),

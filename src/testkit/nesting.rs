@@ -1,7 +1,7 @@
 //! Finds which span contains which: operators around launches, Python frames around frames.
 //!
-//! Spans of one thread are in order of start, and each stores the one that was still open below it, so a look-up visits
-//! only as many spans as are nested.
+//! Spans of one thread are in order of start, and each stores the one that was still open below it, so a
+//! look-up visits only as many spans as are nested.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -58,7 +58,8 @@ impl Nesting {
     }
 
     fn up_from(&self, at: Option<usize>) -> impl Iterator<Item = &Nested> {
-        std::iter::successors(at, |&at| self.below.get(at).copied().flatten()).filter_map(|at| self.spans.get(at))
+        std::iter::successors(at, |&at| self.below.get(at).copied().flatten())
+            .filter_map(|at| self.spans.get(at))
     }
 }
 
@@ -74,7 +75,9 @@ mod tests {
     /// ```
     fn four() -> Nesting {
         let spans = [(0, 20, 1), (3, 10, 2), (6, 8, 3), (17, 26, 4)];
-        Nesting::new(spans.iter().map(|&(start, end, id)| Nested { pid: 1, tid: 1, start, end, id }).collect())
+        Nesting::new(
+            spans.iter().map(|&(start, end, id)| Nested { pid: 1, tid: 1, start, end, id }).collect(),
+        )
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Rows that belong to no host thread: device annotations, overhead, counters, flows, the record window, names.
+//! Rows that belong to no host thread: device annotations, overhead, counters, flows, the record window,
+//! names.
 
 use std::ops::Range;
 
@@ -15,11 +16,13 @@ impl TraceBuilder {
         Thread::new(self, tid)
     }
 
-    /// The launch with this correlation id, to add device rows to it later. If there is no such launch, the device row
-    /// is unlinked, as if launched before the capture.
+    /// The launch with this correlation id, to add device rows to it later. If there is no such launch, the
+    /// device row is unlinked, as if launched before the capture.
     pub fn linked(&mut self, correlation: u64) -> TestRow<'_> {
         let found = self.events.iter().position(|event| match event {
-            Event::Row(row) => row.launch.is_some() && row.dur.is_some() && row.correlation() == Some(correlation),
+            Event::Row(row) => {
+                row.launch.is_some() && row.dur.is_some() && row.correlation() == Some(correlation)
+            }
             Event::Raw(_) => false,
         });
         TestRow::launched(self, found, correlation)
@@ -66,7 +69,8 @@ impl TraceBuilder {
     pub fn window(&mut self, span: Range<i64>) {
         let (start, end) = (span.start, span.end);
         let tid = IdValue::Text("PyTorch Profiler".to_owned());
-        let mut trace = complete("Trace", "PyTorch Profiler (0)", IdValue::Text("Spans".to_owned()), tid, span);
+        let mut trace =
+            complete("Trace", "PyTorch Profiler (0)", IdValue::Text("Spans".to_owned()), tid, span);
         trace.set_json("Op count", 0);
         self.add(trace);
         self.instant("Iteration Start: PyTorch Profiler", "Traces", "Trace PyTorch Profiler", start);
@@ -83,7 +87,8 @@ impl TraceBuilder {
         self.events.push(Event::Raw(bytes.as_ref().to_vec()));
     }
 
-    /// `process_name`, `process_labels`, `thread_name` and sort rows for every process, thread and stream used so far.
+    /// `process_name`, `process_labels`, `thread_name` and sort rows for every process, thread and stream
+    /// used so far.
     pub fn name_rows(&mut self, process: &str, threads: &[(i64, &str)]) {
         let mut places: Vec<(IdValue, IdValue)> = Vec::new();
         for event in &self.events {
@@ -128,7 +133,8 @@ impl TraceBuilder {
     }
 
     fn instant(&mut self, name: &str, pid: &str, tid: &str, ts: i64) {
-        let mut row = complete("", name, IdValue::Text(pid.to_owned()), IdValue::Text(tid.to_owned()), ts..ts);
+        let mut row =
+            complete("", name, IdValue::Text(pid.to_owned()), IdValue::Text(tid.to_owned()), ts..ts);
         row.phase = EventPhase::Instant { scope: "g" };
         row.dur = None;
         self.add(row);

@@ -8,8 +8,8 @@ use crate::collective::Collective;
 use crate::event::{ArgValue, Event, NameValue, TestEvent};
 use crate::trace::TraceBuilder;
 
-/// The row that was added last. Calls that set arguments change it; calls that add a device row (`kernel`, `memcpy`,
-/// `memset`, `sync_row`) add it under the same launch and continue with the new row.
+/// The row that was added last. Calls that set arguments change it; calls that add a device row (`kernel`,
+/// `memcpy`, `memset`, `sync_row`) add it under the same launch and continue with the new row.
 #[derive(Debug)]
 pub struct TestRow<'a> {
     pub(super) trace: &'a mut TraceBuilder,
@@ -65,7 +65,9 @@ impl<'a> TestRow<'a> {
         let dims: Vec<&[i64]> = tensors.iter().map(|(dims, _)| *dims).collect();
         let types: Vec<&str> = tensors.iter().map(|(_, kind)| *kind).collect();
         let concrete = vec![""; tensors.len()];
-        self.arg("Concrete Inputs", json!(concrete)).arg("Input type", json!(types)).arg("Input Dims", json!(dims))
+        self.arg("Concrete Inputs", json!(concrete))
+            .arg("Input type", json!(types))
+            .arg("Input Dims", json!(dims))
     }
 
     /// `Sequence number` and `Fwd thread id` (0 on forward operators).

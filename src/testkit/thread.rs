@@ -42,8 +42,8 @@ impl<'a> Thread<'a> {
         self.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", span)
     }
 
-    /// A Python frame such as `train.py(42): forward` or `nn.Module: Linear_0`. Its parent is the innermost frame of
-    /// the thread that contains it.
+    /// A Python frame such as `train.py(42): forward` or `nn.Module: Linear_0`. Its parent is the innermost
+    /// frame of the thread that contains it.
     pub fn frame(&mut self, name: &str, span: Range<i64>) -> TestRow<'_> {
         let id = self.trace.take_python();
         let index = self.trace.take_event_index();
@@ -92,7 +92,8 @@ impl<'a> Thread<'a> {
         self.runtime(name, span)
     }
 
-    /// A kernel launch that is recorded into a graph, so that nothing runs. Only HIP records which kernel it is.
+    /// A kernel launch that is recorded into a graph, so that nothing runs. Only HIP records which kernel it
+    /// is.
     pub fn captured_launch(&mut self, kernel: &str, span: Range<i64>) -> TestRow<'_> {
         let is_named = self.trace.vendor == Vendor::Amd;
         let call = self.launch(span);
@@ -111,8 +112,8 @@ impl<'a> Thread<'a> {
         self.api(category, name, span)
     }
 
-    /// A `[memory]` record: bytes allocated (negative: freed) and the total after it. Host memory, unless followed by
-    /// `.on_device(...)`.
+    /// A `[memory]` record: bytes allocated (negative: freed) and the total after it. Host memory, unless
+    /// followed by `.on_device(...)`.
     pub fn memory(&mut self, ts: i64, address: u64, bytes: i64, total_allocated: i64) -> TestRow<'_> {
         self.memory_record("[memory]", ts, (address, bytes, total_allocated))
     }
@@ -163,7 +164,13 @@ impl<'a> Thread<'a> {
     /// ```
     ///
     /// Returns the kernel. `submit` should be 8 ns or longer.
-    pub fn nccl(&mut self, collective: &Collective, submit: Range<i64>, stream: i64, run: Range<i64>) -> TestRow<'_> {
+    pub fn nccl(
+        &mut self,
+        collective: &Collective,
+        submit: Range<i64>,
+        stream: i64,
+        run: Range<i64>,
+    ) -> TestRow<'_> {
         let inner = |n: i64| submit.start + n..submit.end - n;
         self.submission(collective, submit.clone());
         self.param_comms(collective, inner(1));
@@ -172,9 +179,15 @@ impl<'a> Thread<'a> {
         launch.kernel(&collective.kernel_name(), stream, run).collective(collective)
     }
 
-    /// A whole collective on a CPU job: `c10d::*` on this thread is only the submission, the collective is the
-    /// annotation `gloo:*` on a worker thread. Returns the annotation.
-    pub fn gloo(&mut self, collective: &Collective, submit: Range<i64>, worker: i64, run: Range<i64>) -> TestRow<'_> {
+    /// A whole collective on a CPU job: `c10d::*` on this thread is only the submission, the collective is
+    /// the annotation `gloo:*` on a worker thread. Returns the annotation.
+    pub fn gloo(
+        &mut self,
+        collective: &Collective,
+        submit: Range<i64>,
+        worker: i64,
+        run: Range<i64>,
+    ) -> TestRow<'_> {
         self.submission(collective, submit);
         self.tid = worker;
         let row = self.annotation(&collective.annotation("gloo"), run);

@@ -32,7 +32,8 @@ pub(super) fn timestamp(absolute_ns: i64, base_ns: i64, era: Era, fraction: Frac
     }
 }
 
-/// Text of `dur`. In whole microseconds it is the difference of the truncated ends, so that rows stay disjoint.
+/// Text of `dur`. In whole microseconds it is the difference of the truncated ends, so that rows stay
+/// disjoint.
 pub(super) fn duration(absolute_ns: i64, dur_ns: i64, era: Era, fraction: FractionStyle) -> String {
     match era {
         Era::Microseconds => {

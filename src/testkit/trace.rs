@@ -189,7 +189,13 @@ fn take(counter: &mut u64) -> u64 {
 }
 
 /// A complete event without arguments. The end may precede the start, for tests of broken times.
-pub(super) fn complete(category: &str, name: &str, pid: IdValue, tid: IdValue, span: Range<i64>) -> TestEvent {
+pub(super) fn complete(
+    category: &str,
+    name: &str,
+    pid: IdValue,
+    tid: IdValue,
+    span: Range<i64>,
+) -> TestEvent {
     TestEvent {
         phase: EventPhase::Complete,
         category: category.to_owned(),

@@ -1,7 +1,7 @@
 //! Writes the builder's rows as the bytes of a file.
 //!
-//! The text is assembled by hand instead of by a serializer, because tests need what no serializer writes: broken
-//! names, bare words, unpadded fractions, a chosen order of keys.
+//! The text is assembled by hand instead of by a serializer, because tests need what no serializer writes:
+//! broken names, bare words, unpadded fractions, a chosen order of keys.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -41,7 +41,8 @@ impl TraceBuilder {
             WhiteSpace::Compact => (&b","[..], ""),
         };
         let list =
-            [b"[", blank.trim_end_matches(' ').as_bytes(), &events.join(separator), blank.as_bytes(), b"]"].concat();
+            [b"[", blank.trim_end_matches(' ').as_bytes(), &events.join(separator), blank.as_bytes(), b"]"]
+                .concat();
         if format.root == Root::Array {
             return list;
         }
@@ -51,7 +52,9 @@ impl TraceBuilder {
         let colon = if format.layout == WhiteSpace::Pretty { ": " } else { ":" };
         let lines: Vec<Vec<u8>> = keys
             .into_iter()
-            .map(|(key, value)| [blank.as_bytes(), quoted(&key).as_bytes(), colon.as_bytes(), &value].concat())
+            .map(|(key, value)| {
+                [blank.as_bytes(), quoted(&key).as_bytes(), colon.as_bytes(), &value].concat()
+            })
             .collect();
         [&b"{"[..], &lines.join(&b","[..]), blank.trim_end_matches(' ').as_bytes(), b"}"].concat()
     }
@@ -153,7 +156,8 @@ impl TestWriter<'_> {
     }
 
     fn args(&self, row: &TestEvent) -> Option<Vec<u8>> {
-        let id_key = if self.format.categories == CategorySpelling::Legacy { "external id" } else { "External id" };
+        let id_key =
+            if self.format.categories == CategorySpelling::Legacy { "external id" } else { "External id" };
         let external = self.external_id(row).map(|id| (id_key, id.to_string().into_bytes()));
         let parent = self.python_parent(row).map(|id| ("Python parent id", id));
         let given = row.args.iter().map(|(key, value)| {
@@ -194,8 +198,10 @@ impl TestWriter<'_> {
         let pretty = self.format.layout == WhiteSpace::Pretty;
         let (colon, comma) = if pretty { (": ", ", ") } else { (":", ",") };
         let line = |fields: &Vec<Field>| {
-            let parts: Vec<Vec<u8>> =
-                fields.iter().map(|(key, value)| [quoted(key).as_bytes(), colon.as_bytes(), value].concat()).collect();
+            let parts: Vec<Vec<u8>> = fields
+                .iter()
+                .map(|(key, value)| [quoted(key).as_bytes(), colon.as_bytes(), value].concat())
+                .collect();
             parts.join(comma.as_bytes())
         };
         let body: Vec<Vec<u8>> = lines.iter().map(line).collect();
@@ -225,8 +231,8 @@ impl TestWriter<'_> {
         }
     }
 
-    /// Name of a flow. In old files a flow from a launch was called `launch`, and one to a backward node like its
-    /// category.
+    /// Name of a flow. In old files a flow from a launch was called `launch`, and one to a backward node like
+    /// its category.
     fn flow_name<'c>(&self, row: &TestEvent, name: &'c str) -> &'c str {
         let is_flow = matches!(row.phase, EventPhase::FlowStart { .. } | EventPhase::FlowEnd { .. });
         match (is_flow && self.format.categories == CategorySpelling::Legacy, name) {

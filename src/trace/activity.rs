@@ -1,8 +1,8 @@
-//! GPU activities: kernels, copies and sets, with the call that launched them, the operator that owns the launch, and
-//! their class.
+//! GPU activities: kernels, copies and sets, with the call that launched them, the operator that owns the
+//! launch, and their class.
 //!
-//! Links come from the correlation id (L1 to L4 of trace-format). One call may own many activities (graph launches).
-//! External ids are not needed, because they give the same links when they are usable.
+//! Links come from the correlation id (L1 to L4 of trace-format). One call may own many activities (graph
+//! launches). External ids are not needed, because they give the same links when they are usable.
 
 use crate::args::Arg;
 use crate::category::Class;
@@ -25,8 +25,8 @@ pub struct Activity {
     pub work: WorkClass,
     /// Index of the kernel rule that determined `work`.
     pub rule: u16,
-    // The fields below use sentinels instead of `Option` to save memory: all activities of a rank stay in memory while
-    // it is analysed.
+    // The fields below use sentinels instead of `Option` to save memory: all activities of a rank stay in
+    // memory while it is analysed.
     device: i64,
     stream: i64,
     launch: u32,
@@ -138,14 +138,17 @@ fn extract(c: &Columns, classes: &[Class], base: Ns, health: &mut Health) -> Vec
     out
 }
 
-/// Drops duplicates: activities that agree in start, length, correlation, device, stream, name and graph node.
+/// Drops duplicates: activities that agree in start, length, correlation, device, stream, name and graph
+/// node.
 fn drop_duplicates(all: &mut Vec<Activity>, c: &Columns, health: &mut Health) {
     let mut seen = HashSet::new();
     let mut start = Ns::MIN;
     let mut dropped = 0;
     let same_start: Vec<bool> = (0..all.len())
         .map(|i| {
-            let near = |j: Option<usize>| j.and_then(|j| all.get(j)).is_some_and(|b| b.span.start == all[i].span.start);
+            let near = |j: Option<usize>| {
+                j.and_then(|j| all.get(j)).is_some_and(|b| b.span.start == all[i].span.start)
+            };
             near(i.checked_sub(1)) || near(Some(i + 1))
         })
         .collect();
@@ -160,7 +163,8 @@ fn drop_duplicates(all: &mut Vec<Activity>, c: &Columns, health: &mut Health) {
             seen.clear();
         }
         let node = c.args.uint(Arg::GraphNodeId, a.row);
-        let new = seen.insert((a.span.end, c.args.uint(Arg::Correlation, a.row), a.device, a.stream, a.name, node));
+        let new =
+            seen.insert((a.span.end, c.args.uint(Arg::Correlation, a.row), a.device, a.stream, a.name, node));
         dropped += u64::from(!new);
         new
     });
@@ -178,8 +182,8 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
     }
     calls.sort();
     let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
-    // Ids that several calls share, each with the call that is chosen and the counter for it. Each id is judged once,
-    // because all calls and activities of a file may have the same id.
+    // Ids that several calls share, each with the call that is chosen and the counter for it. Each id is
+    // judged once, because all calls and activities of a file may have the same id.
     let mut several: BTreeMap<u64, (Option<u32>, Counter)> = BTreeMap::new();
     let judge = |same: &[(u64, u32)]| {
         let process = same.first().and_then(|k| pid(k.1));
@@ -208,7 +212,8 @@ fn link(all: &mut [Activity], c: &Columns, classes: &[Class], health: &mut Healt
     }
 }
 
-/// Rule L2: sets the innermost operator that is open on the calling thread when the call starts; see [`owners`].
+/// Rule L2: sets the innermost operator that is open on the calling thread when the call starts; see
+/// [`owners`].
 fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)]) {
     let mut queries: BTreeMap<u32, Vec<(Span, u32)>> = BTreeMap::new();
     for (i, a) in all.iter().enumerate() {
@@ -232,12 +237,17 @@ fn own(all: &mut [Activity], c: &Columns, classes: &[Class], hosts: &[(u32, Vec<
 ///   call     x  y   z         w.....            x, y: B   z: A, B has ended   w: A, B does not contain all of it
 /// ```
 ///
-/// The owner has started and has not ended when the call starts. If there are several such operators, the owner is the
-/// innermost one that contains the whole call, or else the innermost one. A call of length 0 may also start exactly at
-/// the end of its operator.
-fn owners(ops: impl Iterator<Item = u32>, c: &Columns, calls: &[(Span, u32)], mut found: impl FnMut(u32, Option<u32>)) {
-    // Ends decrease from the outermost to the innermost operator: one that ends no later than an operator that started
-    // after it is removed, because the later operator owns all further calls.
+/// The owner has started and has not ended when the call starts. If there are several such operators, the
+/// owner is the innermost one that contains the whole call, or else the innermost one. A call of length 0 may
+/// also start exactly at the end of its operator.
+fn owners(
+    ops: impl Iterator<Item = u32>,
+    c: &Columns,
+    calls: &[(Span, u32)],
+    mut found: impl FnMut(u32, Option<u32>),
+) {
+    // Ends decrease from the outermost to the innermost operator: one that ends no later than an operator
+    // that started after it is removed, because the later operator owns all further calls.
     let mut open: Vec<(Ns, u32)> = Vec::new();
     let mut ops = ops.peekable();
     for &(call, tag) in calls {
@@ -250,7 +260,8 @@ fn owners(ops: impl Iterator<Item = u32>, c: &Columns, calls: &[(Span, u32)], mu
         }
         let until = |end: Ns| open.get(open.partition_point(|o| o.0 >= end).checked_sub(1)?).map(|o| o.1);
         let after_start = call.start.saturating_add(1);
-        let owner = if call.is_empty() { until(call.start) } else { until(call.end).or_else(|| until(after_start)) };
+        let owner =
+            if call.is_empty() { until(call.start) } else { until(call.end).or_else(|| until(after_start)) };
         found(tag, owner);
     }
 }
@@ -271,8 +282,9 @@ fn count_oddities(all: &[Activity], c: &Columns, health: &mut Health) {
     let mut external = (0, 0);
     for a in all {
         unlinked += u64::from(a.launch().is_none());
-        no_args +=
-            u64::from(a.work == WorkClass::Communication && c.args.column(Arg::CollectiveName).get(a.row).is_none());
+        no_args += u64::from(
+            a.work == WorkClass::Communication && c.args.column(Arg::CollectiveName).get(a.row).is_none(),
+        );
         if let Some(id) = c.args.uint(Arg::ExternalId, a.row) {
             external.0 += u64::from(id == 0);
             external.1 += u64::from(id != 0 && Some(id) == c.args.uint(Arg::Correlation, a.row));
@@ -301,7 +313,8 @@ mod tests {
         let c = c.finish();
         let mut rows: Vec<u32> = (0..ops.len() as u32).collect();
         sort_outer_first(&mut rows, &c);
-        let mut asked: Vec<(Span, u32)> = (0..).zip(calls).map(|(i, (t, d))| (Span::new(*t, t + d), i)).collect();
+        let mut asked: Vec<(Span, u32)> =
+            (0..).zip(calls).map(|(i, (t, d))| (Span::new(*t, t + d), i)).collect();
         asked.sort_by_key(|(call, i)| (call.start, *i));
         let mut out = vec![None; calls.len()];
         owners(rows.into_iter(), &c, &asked, |i, op| out[i as usize] = op);

@@ -1,14 +1,15 @@
 //! Event arguments as typed, sparse columns.
 //!
-//! Kineto's `args` can contain any keys. The keys of trace-format become columns, which are declared in [`ARGS`]; the
-//! others are kept as JSON text on request. Most events have few arguments, so columns are `Sparse`. A value has 64
-//! bits, which are interpreted by the column's type.
+//! Kineto's `args` can contain any keys. The keys of trace-format become columns, which are declared in
+//! [`ARGS`]; the others are kept as JSON text on request. Most events have few arguments, so columns are
+//! `Sparse`. A value has 64 bits, which are interpreted by the column's type.
 
 use crate::sparse::{Sparse, SparseCursor};
 use crate::strings::{StrId, TraceTexts};
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, UInt64Array, new_null_array,
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, UInt64Array,
+    new_null_array,
 };
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::DataType;
@@ -49,7 +50,9 @@ impl ArgType {
             ArgType::UInt => DataType::UInt64,
             ArgType::Float => DataType::Float64,
             ArgType::Bool => DataType::Boolean,
-            ArgType::Text | ArgType::Json => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            ArgType::Text | ArgType::Json => {
+                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+            }
         }
     }
 }
@@ -59,8 +62,8 @@ impl ArgType {
 pub enum Need {
     /// An analysis reads it, so it is always loaded.
     Analysis,
-    /// An analysis reads it only for events about collectives ([`is_about_collectives`]), and for operators whose FLOPs
-    /// and bytes follow from it.
+    /// An analysis reads it only for events about collectives ([`is_about_collectives`]), and for operators
+    /// whose FLOPs and bytes follow from it.
     Inputs,
     /// Only the `events` table shows it, so it is not loaded with `--no-events`.
     Events,
@@ -100,7 +103,8 @@ args! {
     Device: ["device"] "device" Int Analysis "" "device index";
     Stream: ["stream"] "stream" Int Analysis "" "stream of the device; 0 is a stream";
     Correlation: ["correlation"] "correlation" UInt Analysis "" "joins a GPU activity to its launch call";
-    ExternalId: ["External id", "external id"] "external_id" UInt Analysis "" "operator id, or a copy of the correlation";
+    ExternalId: ["External id", "external id"] "external_id" UInt Analysis "" "operator id, or a copy of the \
+        correlation";
     GraphNodeId: ["graph node id"] "graph_node_id" UInt Analysis "" "node of a CUDA graph; 0 is none";
     GraphId: ["graph id"] "graph_id" UInt Analysis "" "CUDA graph; 0 is none";
     Grid: ["grid"] "grid" Json Analysis "" "blocks per grid, [x,y,z]";
@@ -108,12 +112,15 @@ args! {
     Bytes: ["bytes"] "size_bytes" Int Analysis "bytes" "size of a copy, set or allocation";
     CollectiveName: ["Collective name"] "collective_name" Text Analysis "" "kind of collective";
     GroupName: ["Process Group Name"] "process_group" Text Analysis "" "name of the process group";
-    GroupDesc: ["Process Group Description"] "process_group_desc" Text Analysis "" "what the process group is for";
+    GroupDesc: ["Process Group Description"] "process_group_desc" Text Analysis "" "what the process group \
+        is for";
     GroupId: ["Process Group ID"] "process_group_id" Int Analysis "" "process group, before it had a name";
-    GroupRanks: ["Process Group Ranks"] "process_group_ranks" Text Analysis "" "member ranks as text, cut after 30";
+    GroupRanks: ["Process Group Ranks"] "process_group_ranks" Text Analysis "" "member ranks as text, cut \
+        after 30";
     GroupSize: ["Group size"] "group_size" Int Analysis "ranks" "members of the process group";
     GlobalRankStart: ["Global rank start"] "global_rank_start" Int Analysis "" "lowest member rank";
-    GlobalRankStride: ["Global rank stride"] "global_rank_stride" Int Analysis "" "distance between member ranks";
+    GlobalRankStride: ["Global rank stride"] "global_rank_stride" Int Analysis "" "distance between member \
+        ranks";
     Seq: ["Seq"] "seq" UInt Analysis "" "sequence number within the group";
     CommsId: ["Comms Id"] "comms_id" UInt Analysis "" "id of the communicator";
     InNelems: ["In msg nelems"] "in_nelems" Int Analysis "elements" "input message";
@@ -121,7 +128,8 @@ args! {
     Dtype: ["dtype"] "dtype" Text Analysis "" "element type of the message";
     InSplit: ["In split size"] "in_split" Text Events "" "input split sizes as text";
     OutSplit: ["Out split size"] "out_split" Text Events "" "output split sizes as text";
-    RankArg: ["Rank"] "comm_rank" Int Analysis "" "rank that recorded the collective; of a broadcast, reduce, scatter or gather the root, as a position in the group";
+    RankArg: ["Rank"] "comm_rank" Int Analysis "" "rank that recorded the collective; of a broadcast, \
+        reduce, scatter or gather the root, as a position in the group";
     SrcRank: ["Src Rank"] "src_rank" Int Analysis "" "sender";
     DstRank: ["Dst Rank"] "dst_rank" Int Analysis "" "receiver";
     IsAsync: ["Is asynchronized op"] "is_async" Bool Events "" "the caller does not wait";
@@ -129,7 +137,8 @@ args! {
     OutTensorsStart: ["Output Tensors start"] "out_tensors_start" Text Events "" "first output tensors";
     Context: ["context"] "context" UInt Events "" "CUDA context";
     Registers: ["registers per thread"] "registers_per_thread" Int Analysis "" "registers per thread";
-    SharedMemory: ["shared memory"] "shared_memory_bytes" Int Analysis "bytes" "static and dynamic shared memory";
+    SharedMemory: ["shared memory"] "shared_memory_bytes" Int Analysis "bytes" "static and dynamic shared \
+        memory";
     BlocksPerSm: ["blocks per SM"] "blocks_per_sm" Float Analysis "" "blocks divided by SMs";
     WarpsPerSm: ["warps per SM"] "warps_per_sm" Float Events "" "warps divided by SMs";
     Occupancy: ["est. achieved occupancy %", "theoretical occupancy %"] "est_occupancy_pct" Float Analysis "%" "estimated achieved occupancy";
@@ -140,7 +149,8 @@ args! {
     Bandwidth: ["memory bandwidth (GB/s)"] "bandwidth_gb_per_s" Float Analysis "GB/s" "as recorded";
     FromDevice: ["fromDevice"] "from_device" Int Events "" "source of a peer copy";
     ToDevice: ["toDevice"] "to_device" Int Events "" "target of a peer copy";
-    Kind: ["kind"] "kind" Text Events "" "ROCm: kind of activity; nsys: StartEnd for ranges that may end on another thread";
+    Kind: ["kind"] "kind" Text Events "" "ROCm: kind of activity; nsys: StartEnd for ranges that may end on \
+                                          another thread";
     Cbid: ["cbid", "cid"] "callback_id" Int Events "" "id of the API function";
     LaunchedKernel: ["kernel"] "launched_kernel" Text Analysis "" "HIP: kernel a call launches";
     CopySize: ["size"] "call_size_bytes" Int Analysis "bytes" "HIP: bytes a call copies";
@@ -153,7 +163,8 @@ args! {
     RecordFunctionId: ["Record function id"] "record_function_id" UInt Events "" "id of the RecordFunction";
     EvIdx: ["Ev Idx", "Profiler Event Index"] "profiler_index" Int Events "" "the profiler's own index";
     SeqNumber: ["Sequence number"] "sequence_number" Int Analysis "" "autograd sequence number";
-    FwdThread: ["Fwd thread id"] "fwd_thread_id" Int Analysis "" "forward thread (the profiler's small number)";
+    FwdThread: ["Fwd thread id"] "fwd_thread_id" Int Analysis "" "forward thread (the profiler's small \
+        number)";
     InputDims: ["Input Dims", "Input dims"] "input_dims" Json Inputs "" "shape of each input";
     InputStrides: ["Input Strides"] "input_strides" Json Inputs "" "strides of each input";
     InputType: ["Input type"] "input_types" Json Inputs "" "element type of each input";
@@ -190,11 +201,11 @@ impl Arg {
 #[derive(Debug, Clone)]
 pub struct ArgColumns {
     columns: Vec<Sparse>,
-    /// `stream` and `correlation` arguments that were quoted numbers, with their rows in ascending order. Other tools
-    /// treat such arguments as absent.
+    /// `stream` and `correlation` arguments that were quoted numbers, with their rows in ascending order.
+    /// Other tools treat such arguments as absent.
     pub quoted_ids: Vec<(u32, Arg)>,
-    /// Arguments without a column, as one JSON object per event: for counter ranges, and with `--keep-args` for all
-    /// events.
+    /// Arguments without a column, as one JSON object per event: for counter ranges, and with `--keep-args`
+    /// for all events.
     pub rest: Sparse,
 }
 
@@ -243,13 +254,15 @@ impl ArgColumns {
         self.column(arg).get(row).map(|v| StrId(v as u32))
     }
 
-    /// Appends the columns of the next piece of the same file. Its rows start at `row_base`, and `strings` maps its
-    /// text ids to those of `self`.
+    /// Appends the columns of the next piece of the same file. Its rows start at `row_base`, and `strings`
+    /// maps its text ids to those of `self`.
     pub(crate) fn append(&mut self, piece: ArgColumns, row_base: u32, strings: &[StrId]) {
         let text = |v: u64| strings.get(v as usize).map_or(0, |s| u64::from(s.0));
         for (spec, (mine, theirs)) in ARGS.iter().zip(self.columns.iter_mut().zip(piece.columns)) {
             match spec.ty {
-                ArgType::Text | ArgType::Json => theirs.iter().for_each(|(r, v)| mine.push(r + row_base, text(v))),
+                ArgType::Text | ArgType::Json => {
+                    theirs.iter().for_each(|(r, v)| mine.push(r + row_base, text(v)))
+                }
                 _ => mine.append(&theirs, row_base),
             }
         }
@@ -257,7 +270,8 @@ impl ArgColumns {
         piece.rest.iter().for_each(|(r, v)| self.rest.push(r + row_base, text(v)));
     }
 
-    /// Moves values to new row numbers, which must keep their order. Values of rows without a new number are dropped.
+    /// Moves values to new row numbers, which must keep their order. Values of rows without a new number are
+    /// dropped.
     pub(crate) fn renumber(&mut self, new_row: &[Option<u32>]) {
         let map = |r: u32| new_row.get(r as usize).copied().flatten();
         for column in self.columns.iter_mut().chain([&mut self.rest]) {
@@ -267,9 +281,15 @@ impl ArgColumns {
     }
 }
 
-/// A sparse column as an Arrow column of `rows` rows. `place` gives the row of an event's value; values outside the
-/// column are left out. Texts are keys into `texts`.
-pub fn array(column: &Sparse, ty: ArgType, rows: usize, place: impl Fn(u32) -> usize, texts: &TraceTexts) -> ArrayRef {
+/// A sparse column as an Arrow column of `rows` rows. `place` gives the row of an event's value; values
+/// outside the column are left out. Texts are keys into `texts`.
+pub fn array(
+    column: &Sparse,
+    ty: ArgType,
+    rows: usize,
+    place: impl Fn(u32) -> usize,
+    texts: &TraceTexts,
+) -> ArrayRef {
     if column.is_empty() {
         return new_null_array(&ty.arrow_type(), rows);
     }
@@ -299,9 +319,12 @@ pub fn array(column: &Sparse, ty: ArgType, rows: usize, place: impl Fn(u32) -> u
     }
 }
 
-/// Values at their places, and a mask of the rows that have one. If there are few values, as for most arguments, most
-/// of the zeroed memory is never touched.
-fn spread<T: Copy + Default>(placed: impl Iterator<Item = (usize, T)>, rows: usize) -> (Vec<T>, Option<NullBuffer>) {
+/// Values at their places, and a mask of the rows that have one. If there are few values, as for most
+/// arguments, most of the zeroed memory is never touched.
+fn spread<T: Copy + Default>(
+    placed: impl Iterator<Item = (usize, T)>,
+    rows: usize,
+) -> (Vec<T>, Option<NullBuffer>) {
     let mut values = vec![T::default(); rows];
     let mut is_there = BooleanBufferBuilder::new(rows);
     is_there.append_n(rows, false);

@@ -1,5 +1,5 @@
-//! Rows that start where nothing can have been recorded. They are left out of everything but the table `events`, and
-//! windows end at the last believable row.
+//! Rows that start where nothing can have been recorded. They are left out of everything but the table
+//! `events`, and windows end at the last believable row.
 //!
 //! ```text
 //!   rows      |=|                     |==|==|=====|==|              |=|
@@ -22,8 +22,8 @@ const BEFORE_START: Ns = 1_000_000_000;
 /// Rows may start this far from the median start in any recording, ns.
 const FAR: Ns = 3_600_000_000_000;
 
-/// In a long recording they may start as far from the median as this multiple of the median distance. Where starts are
-/// spread evenly, the farthest is at 2.
+/// In a long recording they may start as far from the median as this multiple of the median distance. Where
+/// starts are spread evenly, the farthest is at 2.
 const SPREAD: Ns = 6;
 
 /// Rows whose times come from one clock.
@@ -46,8 +46,8 @@ fn is_on_host(class: Class) -> bool {
     class.is_host() || matches!(class, Class::Memory | Class::Unknown)
 }
 
-/// Gives rows outside of the recording the class [`Class::Outside`], and counts them. GPU rows of length 0 at the origin
-/// of the file are a defect of their own: [`Counter::ZeroStart`].
+/// Gives rows outside of the recording the class [`Class::Outside`], and counts them. GPU rows of length 0 at
+/// the origin of the file are a defect of their own: [`Counter::ZeroStart`].
 pub(crate) fn leave_out(c: &mut Columns, classes: &mut [Class], base: Ns, health: &mut Health) {
     let mut believed: Option<Starts> = None;
     for clock in CLOCKS {
@@ -90,7 +90,11 @@ struct Starts {
 impl Starts {
     fn of(starts: impl Iterator<Item = Ns>) -> Option<Self> {
         let none = Starts { first: Ns::MAX, last: Ns::MIN, count: 0 };
-        let all = starts.fold(none, |s, t| Starts { first: s.first.min(t), last: s.last.max(t), count: s.count + 1 });
+        let all = starts.fold(none, |s, t| Starts {
+            first: s.first.min(t),
+            last: s.last.max(t),
+            count: s.count + 1,
+        });
         (all.count > 0).then_some(all)
     }
 
@@ -180,7 +184,8 @@ mod tests {
         let mut classes: Vec<Class> = starts.iter().map(|s| s.0).collect();
         let mut health = Health::default();
         leave_out(&mut c, &mut classes, 0, &mut health);
-        let out = starts.iter().zip(&classes).filter(|(_, k)| **k == Class::Outside).map(|(s, _)| s.1).collect();
+        let out =
+            starts.iter().zip(&classes).filter(|(_, k)| **k == Class::Outside).map(|(s, _)| s.1).collect();
         (out, [Counter::FarOutlier, Counter::HostFarOutlier].map(|counter| health.count(counter)))
     }
 

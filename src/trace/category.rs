@@ -82,7 +82,8 @@ impl Class {
         matches!(self, Class::Kernel | Class::Memcpy | Class::Memset)
     }
 
-    /// Whether the application recorded it on a host thread (excludes the profiler's own rows and device rows).
+    /// Whether the application recorded it on a host thread (excludes the profiler's own rows and device
+    /// rows).
     pub fn is_host(self) -> bool {
         matches!(self, Class::HostOp | Class::Annotation | Class::Runtime | Class::Python | Class::Collective)
     }
@@ -118,16 +119,19 @@ pub fn classify(cat: &str) -> (Class, bool) {
         "python_function" | "python" => Class::Python,
         "cpu_instant_event" => Class::Memory,
         "collective_comm" => Class::Collective,
-        "hardware_counters" | "mtia_counters" | "xpu_scope_profiler" | "cuda_profiler_range" => Class::Counter,
+        "hardware_counters" | "mtia_counters" | "xpu_scope_profiler" | "cuda_profiler_range" => {
+            Class::Counter
+        }
         "trace" | "external_correlation" | "mtia_insight" | "critical_path" => Class::Noise,
         _ => Class::Unknown,
     };
-    let legacy = cat.bytes().any(|b| b.is_ascii_uppercase()) && !matches!(class, Class::Unknown | Class::Noise);
+    let legacy =
+        cat.bytes().any(|b| b.is_ascii_uppercase()) && !matches!(class, Class::Unknown | Class::Noise);
     (class, legacy)
 }
 
-/// Class of one event where the category is ambiguous: files of 2021 record annotations as operators, and MTIA rows of
-/// category `mtia_ccp_events` are kernels, copies or not work, depending on their name.
+/// Class of one event where the category is ambiguous: files of 2021 record annotations as operators, and
+/// MTIA rows of category `mtia_ccp_events` are kernels, copies or not work, depending on their name.
 pub(crate) fn refine(class: Class, cat: &str, name: &str) -> Class {
     match class {
         Class::HostOp if cat == "Operator" && is_legacy_annotation(name) => Class::Annotation,
@@ -144,13 +148,14 @@ fn is_legacy_annotation(name: &str) -> bool {
     name.starts_with("ProfilerStep") || name.starts_with("enumerate(") || name.starts_with("Optimizer.")
 }
 
-/// Whether this is the category of counter ranges, whose arguments are hardware counters under the profiler's own
-/// names.
+/// Whether this is the category of counter ranges, whose arguments are hardware counters under the profiler's
+/// own names.
 pub fn is_counter_range(cat: &[u8]) -> bool {
     cat.eq_ignore_ascii_case(b"cuda_profiler_range")
 }
 
-/// Whether this is the category of flow events that only connect a launch with its activity; TraceLens uses them.
+/// Whether this is the category of flow events that only connect a launch with its activity; TraceLens uses
+/// them.
 pub fn is_launch_flow(cat: &str) -> bool {
     cat == "ac2g"
 }

@@ -1,5 +1,5 @@
-//! Whether the clock of a device is behind that of the host: work that was launched before a call waited for the device
-//! ends after this call has returned, by nearly the same time. Times in ns.
+//! Whether the clock of a device is behind that of the host: work that was launched before a call waited for
+//! the device ends after this call has returned, by nearly the same time. Times in ns.
 //!
 //! ```text
 //!   calls     |-a-| |-b-| |-synchronize------|
@@ -42,13 +42,16 @@ pub struct ClockBehind {
 pub(super) fn are_steady(amounts: &[Ns]) -> bool {
     let quartile = |k: usize| amounts.get((amounts.len().saturating_sub(1)) * k / 4).copied().unwrap_or(0);
     let spread = quartile(3) - quartile(1);
-    amounts.len() >= FEWEST && quartile(2) > 0 && spread.saturating_mul(100) < quartile(2).saturating_mul(SPREAD_PCT)
+    amounts.len() >= FEWEST
+        && quartile(2) > 0
+        && spread.saturating_mul(100) < quartile(2).saturating_mul(SPREAD_PCT)
 }
 
 /// The clock of the only device. `all` is in order of start.
 pub fn find(all: &[Activity], c: &Columns) -> Option<ClockBehind> {
     let device = all.first()?.device();
-    let names: HashSet<StrId> = c.strings.iter().filter(|(_, text)| WAITS.contains(text)).map(|(id, _)| id).collect();
+    let names: HashSet<StrId> =
+        c.strings.iter().filter(|(_, text)| WAITS.contains(text)).map(|(id, _)| id).collect();
     if names.is_empty() || all.iter().any(|a| a.device() != device) {
         return None;
     }
@@ -83,10 +86,12 @@ mod tests {
 
     const US: Ns = 1_000;
 
-    /// Steps of a kernel, launched at 0 us and run from 10 us on, and a call that waits from 20 us until 105 us.
+    /// Steps of a kernel, launched at 0 us and run from 10 us on, and a call that waits from 20 us until 105
+    /// us.
     fn found(kernel_ends: &[Ns]) -> Option<ClockBehind> {
         let mut c = ColumnsBuilder::default();
-        let (launch, wait) = (c.strings.intern("cudaLaunchKernel"), c.strings.intern("cudaDeviceSynchronize"));
+        let (launch, wait) =
+            (c.strings.intern("cudaLaunchKernel"), c.strings.intern("cudaDeviceSynchronize"));
         let mut all = Vec::new();
         for (step, end) in (0..).zip(kernel_ends) {
             let at = step * 1_000 * US;
@@ -95,7 +100,8 @@ mod tests {
                 c.dur.push(dur);
                 c.name.push(name);
             }
-            let mut a = Activity::new(0, Span::new(at + 10 * US, at + end * US), launch, Class::Kernel).on(0, 7);
+            let mut a =
+                Activity::new(0, Span::new(at + 10 * US, at + end * US), launch, Class::Kernel).on(0, 7);
             a.set_launch(Some(2 * step as u32));
             all.push(a);
         }

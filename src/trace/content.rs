@@ -1,7 +1,8 @@
 //! Checks that a file contains what analyses need: operators, calls and activities, recognized by category.
 //!
-//! Other profilers write Chrome traces, too. Their rows can be listed in `events`, but an analysis would count all
-//! their time as idle or unexplained. So a file in which most rows have unknown categories is not analysed.
+//! Other profilers write Chrome traces, too. Their rows can be listed in `events`, but an analysis would
+//! count all their time as idle or unexplained. So a file in which most rows have unknown categories is not
+//! analysed.
 
 use crate::category::Class;
 use crate::launch::is_launch_call;
@@ -21,7 +22,8 @@ pub fn unknown_content(trace: &RankTrace) -> Option<String> {
     let category =
         |row: usize| c.categories.get(usize::from(c.cat[row])).map_or(StrId::EMPTY, |category| category.text);
     // Early profilers of PyTorch wrote operators without a category.
-    let is_operator = |row: usize| category(row) == StrId::EMPTY && trace.name(row as u32).starts_with("aten::");
+    let is_operator =
+        |row: usize| category(row) == StrId::EMPTY && trace.name(row as u32).starts_with("aten::");
     let rows_unknown = || {
         let all = trace.classes.iter().enumerate().filter(|(_, class)| **class == Class::Unknown);
         all.map(|(row, _)| row).filter(|row| !is_operator(*row))
@@ -36,7 +38,8 @@ pub fn unknown_content(trace: &RankTrace) -> Option<String> {
     for row in rows_unknown() {
         *counts.entry(category(row)).or_default() += 1;
     }
-    let mut counts: Vec<(u64, &str)> = counts.into_iter().map(|(text, count)| (count, c.strings.get(text))).collect();
+    let mut counts: Vec<(u64, &str)> =
+        counts.into_iter().map(|(text, count)| (count, c.strings.get(text))).collect();
     counts.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
     let has = |category: &str| counts.iter().any(|(_, text)| *text == category);
     let format = if has("enqueue") && has("dequeue") {
@@ -48,7 +51,8 @@ pub fn unknown_content(trace: &RankTrace) -> Option<String> {
     } else {
         "another kind of trace"
     };
-    let name = |(_, text): &(u64, &str)| if text.is_empty() { "none".to_string() } else { format!("`{text}`") };
+    let name =
+        |(_, text): &(u64, &str)| if text.is_empty() { "none".to_string() } else { format!("`{text}`") };
     let mut names: Vec<String> = counts.iter().take(SHOWN).map(name).collect();
     if counts.len() > SHOWN {
         names.push("...".to_string());
@@ -65,16 +69,18 @@ pub fn unknown_content(trace: &RankTrace) -> Option<String> {
 const FRONT: [&str; 4] = ["tokenizer_manager", "http_server", "api_server", "async_llm"];
 const WORKERS: [&str; 3] = ["model_runner", "worker", "model_executor"];
 
-/// Whether the process has Python frames, but neither operators, calls nor activities, and does not say which rank it
-/// is: the front end of an inference engine, which only schedules requests of the processes with the GPUs. That of a
-/// known server may use operators, for example to pack inputs.
+/// Whether the process has Python frames, but neither operators, calls nor activities, and does not say which
+/// rank it is: the front end of an inference engine, which only schedules requests of the processes with the
+/// GPUs. That of a known server may use operators, for example to pack inputs.
 pub fn is_front_end(trace: &RankTrace) -> bool {
     let meta = &trace.meta;
     let is_rank = meta.rank.is_some() || meta.world_size.is_some() || meta.backend.is_some();
     if is_rank || !trace.activities.is_empty() || !trace.classes.contains(&Class::Python) {
         return false;
     }
-    let works = |class: &Class| matches!(class, Class::HostOp | Class::Runtime | Class::Collective | Class::Annotation);
+    let works = |class: &Class| {
+        matches!(class, Class::HostOp | Class::Runtime | Class::Collective | Class::Annotation)
+    };
     !trace.classes.iter().any(works) || is_front_of_server(trace)
 }
 

@@ -67,8 +67,8 @@ pub(crate) fn device_work(all: &[Activity], recorded: Span) -> Vec<DeviceWork> {
     by_device.into_iter().map(build).collect()
 }
 
-/// Whether a call submits work to a device instead of recording it into a graph. Not so where the profiler reads
-/// counters: then it records ranges with counters in place of activities.
+/// Whether a call submits work to a device instead of recording it into a graph. Not so where the profiler
+/// reads counters: then it records ranges with counters in place of activities.
 pub(crate) fn launches_work(c: &Columns, classes: &[Class], captures: &StreamCaptures) -> bool {
     if classes.contains(&Class::Counter) {
         return false;
@@ -78,16 +78,20 @@ pub(crate) fn launches_work(c: &Columns, classes: &[Class], captures: &StreamCap
     calls.any(|row| is_launch.get(c.name(row as usize).0 as usize) == Some(&true) && !captures.hold(c, row))
 }
 
-/// Rows of the host that are the work of a CPU-only rank: operators and communication ranges. Calls of a device's
-/// runtime are no work: there they wait or ask for memory.
-pub(crate) fn host_work_rows<'a>(c: &'a Columns, classes: &'a [Class]) -> impl Iterator<Item = (u32, WorkClass)> + 'a {
+/// Rows of the host that are the work of a CPU-only rank: operators and communication ranges. Calls of a
+/// device's runtime are no work: there they wait or ask for memory.
+pub(crate) fn host_work_rows<'a>(
+    c: &'a Columns,
+    classes: &'a [Class],
+) -> impl Iterator<Item = (u32, WorkClass)> + 'a {
     let communicates: Vec<(bool, bool)> = c
         .strings
         .iter()
         .map(|(_, t)| (is_host_communication(Class::HostOp, t), is_host_communication(Class::Annotation, t)))
         .collect();
     (0u32..).zip(classes).filter_map(move |(row, class)| {
-        let (as_op, as_other) = communicates.get(c.name(row as usize).0 as usize).copied().unwrap_or_default();
+        let (as_op, as_other) =
+            communicates.get(c.name(row as usize).0 as usize).copied().unwrap_or_default();
         match class {
             Class::HostOp if as_op => Some((row, WorkClass::Communication)),
             Class::HostOp => Some((row, WorkClass::Compute)),
@@ -104,11 +108,15 @@ pub(crate) fn host_work(c: &Columns, classes: &[Class], recorded: Span) -> Optio
     for row in (0..c.len()).filter(|&row| classes[row] == Class::Runtime) {
         calls.entry(c.lane[row]).or_default().push(c.span(row));
     }
-    let calls: BTreeMap<u32, Union> = calls.into_iter().map(|(lane, spans)| (lane, Union::new(spans))).collect();
+    let calls: BTreeMap<u32, Union> =
+        calls.into_iter().map(|(lane, spans)| (lane, Union::new(spans))).collect();
     let work = host_work_rows(c, classes).flat_map(|(row, class)| {
         let span = c.span(row as usize);
         let calls = calls.get(&c.lane[row as usize]).filter(|_| class == WorkClass::Compute);
-        calls.map_or_else(|| vec![span], |calls| calls.gaps_in(span)).into_iter().map(move |span| (span, class))
+        calls
+            .map_or_else(|| vec![span], |calls| calls.gaps_in(span))
+            .into_iter()
+            .map(move |span| (span, class))
     });
     let timeline = Timeline::new(work);
     let first = timeline.segments().first()?.span.start;

@@ -12,8 +12,9 @@ use hashbrown::HashMap;
 use std::sync::Arc;
 
 impl RankTrace {
-    /// The complete events of the rank as one Arrow record batch, in the order of the file. Row `i` is the event with
-    /// the id `i`; `event_id` and all columns that end in `_event_id` in the results tables contain these ids.
+    /// The complete events of the rank as one Arrow record batch, in the order of the file. Row `i` is the
+    /// event with the id `i`; `event_id` and all columns that end in `_event_id` in the results tables
+    /// contain these ids.
     ///
     /// | column | Arrow type | unit | meaning |
     /// |---|---|---|---|
@@ -26,24 +27,25 @@ impl RankTrace {
     /// | `tid` | Dictionary(Int32, Utf8) | | thread, or stream |
     /// | `thread_name` | Dictionary(Int32, Utf8) | | name of the thread, or null |
     ///
-    /// Only `class` is copied: the other columns share the memory of the trace, which stays alive as long as the batch.
-    /// The columns `pid`, `tid` and `thread_name` have the same keys, one for each pair of process and thread, so two
-    /// keys may have the same text. [`RankTrace::events_with`] adds arguments.
+    /// Only `class` is copied: the other columns share the memory of the trace, which stays alive as long as
+    /// the batch. The columns `pid`, `tid` and `thread_name` have the same keys, one for each pair of process
+    /// and thread, so two keys may have the same text. [`RankTrace::events_with`] adds arguments.
     ///
     /// The page of the crate `hta-read` has an example.
     pub fn events(&self) -> RecordBatch {
         self.events_with(&[])
     }
 
-    /// Like [`RankTrace::events`], with a further column for each of these arguments. Its name and meaning are those of
-    /// [`crate::args::ArgSpec`], its type is that of [`crate::args::ArgType::arrow_type`], and it is null
-    /// for events without the argument. These columns are built by each call, because a trace stores arguments only for
-    /// the events that have them. Arguments that only the `events` table shows are filled if the trace was loaded with
-    /// them.
+    /// Like [`RankTrace::events`], with a further column for each of these arguments. Its name and meaning
+    /// are those of [`crate::args::ArgSpec`], its type is that of [`crate::args::ArgType::arrow_type`], and
+    /// it is null for events without the argument. These columns are built by each call, because a trace
+    /// stores arguments only for the events that have them. Arguments that only the `events` table shows are
+    /// filled if the trace was loaded with them.
     pub fn events_with(&self, args: &[Arg]) -> RecordBatch {
         let c = &self.columns;
         let lane_text = |text: &dyn Fn(u32) -> Option<StrId>| -> ArrayRef {
-            let texts: StringArray = (0..c.lanes.len() as u32).map(|l| text(l).map(|t| self.text(t))).collect();
+            let texts: StringArray =
+                (0..c.lanes.len() as u32).map(|l| text(l).map(|t| self.text(t))).collect();
             dictionary::<Int32Type>(signed(&c.lane), Arc::new(texts))
         };
         let categories = StringArray::from_iter_values(c.categories.iter().map(|k| self.text(k.text)));
@@ -54,12 +56,16 @@ impl RankTrace {
             ("dur_ns", Arc::new(Int64Array::new(c.dur.clone(), None))),
             ("name", dictionary::<Int32Type>(signed(&c.name), Arc::clone(c.strings.array()) as ArrayRef)),
             ("category", dictionary::<UInt16Type>(c.cat.clone(), Arc::new(categories))),
-            ("class", dictionary::<Int8Type>(self.classes.iter().map(|k| *k as i8).collect(), Arc::new(classes))),
+            (
+                "class",
+                dictionary::<Int8Type>(self.classes.iter().map(|k| *k as i8).collect(), Arc::new(classes)),
+            ),
             ("pid", lane_text(&|l| c.lanes.get(l as usize).map(|lane| lane.pid))),
             ("tid", lane_text(&|l| c.lanes.get(l as usize).map(|lane| lane.tid))),
             ("thread_name", lane_text(&|l| names.get(&l).copied())),
         ];
-        columns.extend(args.iter().map(|a| (ARGS[*a as usize].column, c.args.array(*a, c.len(), &c.strings))));
+        columns
+            .extend(args.iter().map(|a| (ARGS[*a as usize].column, c.args.array(*a, c.len(), &c.strings))));
         let field = |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
         let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
         let columns = columns.into_iter().map(|(_, array)| array).collect();

@@ -1,10 +1,10 @@
 //! The columns of one trace: its complete events, their arguments and texts, in file order.
 //!
-//! Row `i` of every column is the `i`-th complete event of the file. The reader fills [`ColumnsBuilder`], which becomes
-//! [`Columns`]: Arrow buffers, which the analyses read as slices and
+//! Row `i` of every column is the `i`-th complete event of the file. The reader fills [`ColumnsBuilder`],
+//! which becomes [`Columns`]: Arrow buffers, which the analyses read as slices and
 //! [`crate::rank_trace::RankTrace::events`] shares. A file may be read in pieces on several cores: each piece
-//! has its own builder, and [`ColumnsBuilder::append`] joins them so that the result does not depend on where the file
-//! was cut.
+//! has its own builder, and [`ColumnsBuilder::append`] joins them so that the result does not depend on where
+//! the file was cut.
 
 use crate::args::ArgColumns;
 use crate::category::{Class, classify};
@@ -307,8 +307,8 @@ impl ColumnsBuilder {
         self.health.merge(&theirs.health);
     }
 
-    /// Closes each `B` event with its `E` event (per lane, as a stack, in order of time), and drops the rows of `B`
-    /// events without one.
+    /// Closes each `B` event with its `E` event (per lane, as a stack, in order of time), and drops the rows
+    /// of `B` events without one.
     pub fn pair_marks(&mut self) {
         if self.marks.is_empty() {
             return;

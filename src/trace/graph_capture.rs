@@ -1,7 +1,7 @@
 //! Graphs as they were captured: which calls each records, and what the host did when it made them.
 //!
-//! A replay of a graph has neither operators nor shapes. The trace of its capture has both, but no GPU work. It is read
-//! before the ranks, reduced to this, and dropped, so that its size does not matter to them.
+//! A replay of a graph has neither operators nor shapes. The trace of its capture has both, but no GPU work.
+//! It is read before the ranks, reduced to this, and dropped, so that its size does not matter to them.
 //!
 //! ```text
 //!   capture trace                                             here

@@ -1,9 +1,9 @@
 //! Launches of graphs, with their activities in the order in which the graph was recorded.
 //!
-//! All activities of a replay share the correlation of its launch call, and nothing says which recorded call one of
-//! them is. So their order matters: that of the graph's nodes where the recorder writes them, else that of the file,
-//! which is the order in which the device reported them. The order of starts differs from both where branches of a graph
-//! run side by side.
+//! All activities of a replay share the correlation of its launch call, and nothing says which recorded call
+//! one of them is. So their order matters: that of the graph's nodes where the recorder writes them, else
+//! that of the file, which is the order in which the device reported them. The order of starts differs from
+//! both where branches of a graph run side by side.
 
 use crate::activity::Activity;
 use crate::args::Arg;
@@ -13,7 +13,8 @@ use crate::launch::{LaunchLinks, is_graph_launch};
 /// All replays of a rank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GraphReplays {
-    /// Row of the launch call, and end of its activities in `activities`, in order of (start, row) of the call.
+    /// Row of the launch call, and end of its activities in `activities`, in order of (start, row) of the
+    /// call.
     calls: Vec<(u32, u32)>,
     activities: Vec<u32>,
     /// Number of replays whose activities start in another order.
@@ -23,8 +24,10 @@ pub struct GraphReplays {
 impl GraphReplays {
     /// `launches` are those of `all`.
     pub(crate) fn new(c: &Columns, all: &[Activity], launches: &LaunchLinks) -> Self {
-        let mut rows: Vec<(u32, &[u32])> =
-            launches.iter().filter(|(row, _)| is_graph_launch(c.strings.get(c.name(*row as usize)))).collect();
+        let mut rows: Vec<(u32, &[u32])> = launches
+            .iter()
+            .filter(|(row, _)| is_graph_launch(c.strings.get(c.name(*row as usize))))
+            .collect();
         rows.sort_by_key(|(row, _)| (c.ts[*row as usize], *row));
         let mut out = Self::default();
         for (row, of) in rows {

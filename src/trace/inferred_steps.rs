@@ -8,8 +8,8 @@
 //!   without (i) [    )        [    )        [    )
 //! ```
 //!
-//! Either counts if there are three disjoint ranges or more that are steps by `step_evidence`. In training, layers repeat
-//! more often than steps do, and a step has its mark; so what trains is left alone.
+//! Either counts if there are three disjoint ranges or more that are steps by `step_evidence`. In training,
+//! layers repeat more often than steps do, and a step has its mark; so what trains is left alone.
 
 use crate::activity::Activity;
 use crate::category::Class;
@@ -34,8 +34,8 @@ const LEAST: MinimumSize = MinimumSize { length: 3, count: 3 };
 /// Parts of names that only training has.
 const TRAINING: [&str; 7] = ["backward", "_bwd", "bwd_", "wgrad", "dgrad", "optimizer.step", "adam"];
 
-/// The steps themselves if they have marks, else what repeats and is a step. Fewer than three image requests are no
-/// iterations if something repeats inside them.
+/// The steps themselves if they have marks, else what repeats and is a step. Fewer than three image requests
+/// are no iterations if something repeats inside them.
 pub(crate) fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: &[Activity]) -> Steps {
     let is_request = |s: &Step| is_request(c.strings.get(s.name));
     let outer: Option<Vec<Span>> = match found.rule {
@@ -57,7 +57,10 @@ pub(crate) fn or_repeats(mut found: Steps, c: &Columns, classes: &[Class], all: 
         if repeated.is_none() {
             return found;
         }
-        found = Steps { has_profiler_steps: found.has_profiler_steps, ..Steps::new(StepRule::Capture, Vec::new()) };
+        found = Steps {
+            has_profiler_steps: found.has_profiler_steps,
+            ..Steps::new(StepRule::Capture, Vec::new())
+        };
     }
     if may_repeat {
         let inner = inner_annotations(c, classes, &work, outer.is_some());
@@ -83,8 +86,9 @@ fn trains(c: &Columns, classes: &[Class], all: &[Activity]) -> bool {
     let mut is_known = vec![false; c.strings.len()];
     let mut is_new =
         |name: StrId| is_known.get_mut(name.0 as usize).is_some_and(|known| !std::mem::replace(known, true));
-    let host =
-        (0..classes.len()).filter(|&r| matches!(classes[r], Class::HostOp | Class::Annotation)).map(|r| c.name(r));
+    let host = (0..classes.len())
+        .filter(|&r| matches!(classes[r], Class::HostOp | Class::Annotation))
+        .map(|r| c.name(r));
     all.iter().map(|a| a.name).chain(host).filter(|name| is_new(*name)).any(|name| {
         let lower = c.strings.get(name).to_ascii_lowercase();
         TRAINING.iter().any(|part| lower.contains(part))
@@ -95,9 +99,14 @@ fn is_disjoint(ranges: &[Span]) -> bool {
     ranges.windows(2).all(|pair| matches!(pair, [a, b] if a.end <= b.start))
 }
 
-/// Annotations inside one other (or directly inside image requests) whose names differ in digits; of several sets, that
-/// with most GPU time.
-fn inner_annotations(c: &Columns, classes: &[Class], work: &LaunchedWork, in_requests: bool) -> Option<Steps> {
+/// Annotations inside one other (or directly inside image requests) whose names differ in digits; of several
+/// sets, that with most GPU time.
+fn inner_annotations(
+    c: &Columns,
+    classes: &[Class],
+    work: &LaunchedWork,
+    in_requests: bool,
+) -> Option<Steps> {
     /// Stands for all image requests.
     const REQUESTS: u32 = u32::MAX;
     let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -135,7 +144,9 @@ fn inner_annotations(c: &Columns, classes: &[Class], work: &LaunchedWork, in_req
     for ((lane, ..), rows) in groups.into_iter().filter(|(_, rows)| rows.len() >= FEWEST) {
         let ranges: Vec<Span> = rows.iter().map(|r| c.span(*r as usize)).collect();
         let held = is_disjoint(&ranges).then(|| work.time(lane, &ranges));
-        if let Some(held) = held.filter(|held| *held > 0).filter(|held| best.as_ref().is_none_or(|b| *held > b.0)) {
+        if let Some(held) =
+            held.filter(|held| *held > 0).filter(|held| best.as_ref().is_none_or(|b| *held > b.0))
+        {
             best = Some((held, lane, rows));
         }
     }
@@ -143,8 +154,8 @@ fn inner_annotations(c: &Columns, classes: &[Class], work: &LaunchedWork, in_req
     Some(Steps { lane: Some(lane), ..Steps::new(StepRule::InnerAnnotation, build(c, rows, |_| None)) })
 }
 
-/// The sequence of kernels with most GPU time that repeats on a stream: from the first launch of each occurrence to the
-/// last. Streams are tried in the order of that time.
+/// The sequence of kernels with most GPU time that repeats on a stream: from the first launch of each
+/// occurrence to the last. Streams are tried in the order of that time.
 fn repeats(c: &Columns, all: &[Activity], work: &LaunchedWork, outer: Option<&[Span]>) -> Option<Steps> {
     let mut by_stream: BTreeMap<(Option<i64>, Option<i64>), Vec<&Activity>> = BTreeMap::new();
     for a in all {
@@ -153,9 +164,13 @@ fn repeats(c: &Columns, all: &[Activity], work: &LaunchedWork, outer: Option<&[S
     let mut found: Vec<(i64, Vec<Span>, u32)> =
         by_stream.into_values().filter_map(|activities| best_of_stream(c, &activities)).collect();
     found.sort_by_key(|(weight, ..)| Reverse(*weight));
-    let is_inside = |r: &Span| outer.is_none_or(|all| all.iter().any(|o| o.start <= r.start && r.end <= o.end));
+    let is_inside =
+        |r: &Span| outer.is_none_or(|all| all.iter().any(|o| o.start <= r.start && r.end <= o.end));
     let (_, ranges, lane) = found.into_iter().find(|(_, ranges, lane)| {
-        ranges.len() >= FEWEST && is_disjoint(ranges) && work.time(*lane, ranges) > 0 && ranges.iter().all(is_inside)
+        ranges.len() >= FEWEST
+            && is_disjoint(ranges)
+            && work.time(*lane, ranges) > 0
+            && ranges.iter().all(is_inside)
     })?;
     let step = |(index, host): (u32, Span)| Step {
         index,
@@ -170,7 +185,8 @@ fn repeats(c: &Columns, all: &[Activity], work: &LaunchedWork, outer: Option<&[S
     Some(Steps { lane: Some(lane), ..Steps::new(StepRule::Repeat, steps) })
 }
 
-/// The repeat of a stream with most GPU time: this time, the launches of each occurrence, and the thread of the first.
+/// The repeat of a stream with most GPU time: this time, the launches of each occurrence, and the thread of
+/// the first.
 fn best_of_stream(c: &Columns, activities: &[&Activity]) -> Option<(i64, Vec<Span>, u32)> {
     let mut known: HashMap<StrId, u32> = HashMap::new();
     let symbol = |a: &&Activity| {
@@ -188,7 +204,10 @@ fn best_of_stream(c: &Columns, activities: &[&Activity]) -> Option<(i64, Vec<Spa
         for call in occurrence.iter().filter_map(|a| a.launch()) {
             let call_span = c.span(call as usize);
             lane.get_or_insert(c.lane[call as usize]);
-            span = Some(span.map_or(call_span, |s| Span::new(s.start.min(call_span.start), s.end.max(call_span.end))));
+            span =
+                Some(span.map_or(call_span, |s| {
+                    Span::new(s.start.min(call_span.start), s.end.max(call_span.end))
+                }));
         }
         span.filter(|s| !s.is_empty())
     };

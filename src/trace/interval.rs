@@ -17,8 +17,8 @@ pub struct Union {
 }
 
 impl Union {
-    /// The union of spans in any order. Spans that arrive in order of start, as most do, are merged immediately to save
-    /// memory.
+    /// The union of spans in any order. Spans that arrive in order of start, as most do, are merged
+    /// immediately to save memory.
     pub fn new(spans: impl IntoIterator<Item = Span>) -> Self {
         let mut merged: Vec<Span> = Vec::new();
         let mut is_sorted = true;

@@ -173,15 +173,15 @@ impl Iteration {
         self.context.kv_tokens.zip(self.context.query_tokens).is_some_and(|(kv, query)| kv > query)
     }
 
-    /// Fewest and most tokens that a decode iteration generated. They differ when it checks drafted tokens, because
-    /// nothing says how many were accepted.
+    /// Fewest and most tokens that a decode iteration generated. They differ when it checks drafted tokens,
+    /// because nothing says how many were accepted.
     pub fn generated(&self) -> Option<(u64, u64)> {
         let requests = self.generation.requests.filter(|_| self.phase == Some(Phase::Decode))?;
         Some((requests, self.generation.query_tokens.unwrap_or(requests).max(requests)))
     }
 
-    /// Tokens by which the iteration brings its requests on: generated in decode, read in prefill, both together when
-    /// mixed. `None` if not known.
+    /// Tokens by which the iteration brings its requests on: generated in decode, read in prefill, both
+    /// together when mixed. `None` if not known.
     pub fn progress(&self) -> Option<u64> {
         match self.phase? {
             Phase::Decode => self.generated().filter(|(least, most)| least == most).map(|(n, _)| n),

@@ -8,8 +8,8 @@
 //!                                                    requests in decode
 //! ```
 //!
-//! No number of such a name is the number of a step. The spellings are listed in `hta explain serving`; the tests have
-//! one of each.
+//! No number of such a name is the number of a step. The spellings are listed in `hta explain serving`; the
+//! tests have one of each.
 
 use crate::iteration::{Engine, Iteration, Phase, PhaseLoad};
 use regex::{Captures, Regex};
@@ -19,7 +19,9 @@ impl Iteration {
     /// Reads a name; `None` if it is not that of an iteration.
     pub fn parse(name: &str) -> Option<Iteration> {
         match name.as_bytes().first()? {
-            b'e' => detailed(name).or_else(|| plain(name)).or_else(|| early(name)).or_else(|| diffusion(name)),
+            b'e' => {
+                detailed(name).or_else(|| plain(name)).or_else(|| early(name)).or_else(|| diffusion(name))
+            }
             b's' => sglang(name),
             b'p' => atom_prefill(name),
             b'd' => atom_decode(name),
@@ -71,8 +73,11 @@ fn detailed(name: &str) -> Option<Iteration> {
 fn plain(name: &str) -> Option<Iteration> {
     static NAME: LazyLock<Regex> = pattern!(r"^execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$");
     let [context, read, generation, written] = numbers::<4>(&NAME.captures(name)?)?;
-    let load =
-        |requests, query| PhaseLoad { requests: Some(requests), query_tokens: Some(query), ..PhaseLoad::default() };
+    let load = |requests, query| PhaseLoad {
+        requests: Some(requests),
+        query_tokens: Some(query),
+        ..PhaseLoad::default()
+    };
     Some(Iteration {
         requests: Some(context.checked_add(generation)?),
         tokens: Some(read.checked_add(written)?),
@@ -82,8 +87,8 @@ fn plain(name: &str) -> Option<Iteration> {
     })
 }
 
-/// vLLM before 0.12: only whether requests are new. Those that are not may still read a part of their prompts, so the
-/// phase is that of most iterations, and how many tokens they are is not known.
+/// vLLM before 0.12: only whether requests are new. Those that are not may still read a part of their
+/// prompts, so the phase is that of most iterations, and how many tokens they are is not known.
 fn early(name: &str) -> Option<Iteration> {
     static NAME: LazyLock<Regex> = pattern!(r"^execute_new_(\d+)_cached_(\d+)$");
     let [new, cached] = numbers::<2>(&NAME.captures(name)?)?;
@@ -95,7 +100,8 @@ fn early(name: &str) -> Option<Iteration> {
 
 /// The value of the first of these keys among `key=value` words.
 fn value(words: &str, keys: &[&str]) -> Option<u64> {
-    let of = |key: &&str| words.split(' ').find_map(|w| w.strip_prefix(*key)?.strip_prefix('=')?.parse().ok());
+    let of =
+        |key: &&str| words.split(' ').find_map(|w| w.strip_prefix(*key)?.strip_prefix('=')?.parse().ok());
     keys.iter().find_map(of)
 }
 
@@ -204,7 +210,8 @@ mod tests {
         assert_eq!((i.kv_tokens(), i.mean_kv_tokens()), (Some(55_086), Some(1721.4375)));
         assert_eq!((i.generated(), i.progress()), (Some((32, 32)), Some(32)));
         assert_eq!(i.label(), "decode 32 req 32 tok kv 1721");
-        let i = of("execute_514_context_1(sq512sk1024sqsq262144sqsk524288)_generation_2(sq2sk300sqsq2sqsk300)");
+        let i =
+            of("execute_514_context_1(sq512sk1024sqsq262144sqsk524288)_generation_2(sq2sk300sqsq2sqsk300)");
         assert_eq!((i.phase, i.requests, i.progress()), (Some(Phase::Mixed), Some(3), Some(514)));
         assert!(i.is_continued());
         assert_eq!((i.context.query_squared, i.context.query_kv), (Some(262_144), Some(524_288)));
@@ -266,7 +273,10 @@ mod tests {
     #[test]
     fn the_real_batch_of_atom_is_before_the_slash() {
         let i = of("decode[bs=5/8 tok=5 d=1 p=0 sk=900]");
-        assert_eq!((i.requests, i.padded_batch, i.tokens, i.kv_tokens()), (Some(5), Some(8), Some(5), Some(900)));
+        assert_eq!(
+            (i.requests, i.padded_batch, i.tokens, i.kv_tokens()),
+            (Some(5), Some(8), Some(5), Some(900))
+        );
         assert_eq!((i.engine, i.progress()), (Some(Engine::Atom), Some(5)));
         let i = of("prefill[bs=2 tok=700 ctx=[300, 400]]");
         assert_eq!((i.phase, i.requests, i.progress()), (Some(Phase::Prefill), Some(2), Some(700)));

@@ -78,8 +78,8 @@ pub fn is_graph_launch(name: &str) -> bool {
     name.contains("GraphLaunch")
 }
 
-/// Whether a call submits work to a device, by its name: a launch, a copy, or a set of known size above 0. (A set of 0
-/// bytes does nothing, and CUDA calls do not record their size.)
+/// Whether a call submits work to a device, by its name: a launch, a copy, or a set of known size above 0. (A
+/// set of 0 bytes does nothing, and CUDA calls do not record their size.)
 pub(crate) fn starts_work(c: &Columns, row: u32) -> bool {
     let name = c.strings.get(c.name(row as usize));
     let lower = name.to_ascii_lowercase();
@@ -111,7 +111,10 @@ mod tests {
             })
             .collect();
         let l = LaunchLinks::new(&all);
-        assert_eq!(l.iter().map(|(row, of)| (row, of.to_vec())).collect::<Vec<_>>(), [(4, vec![2]), (7, vec![0, 3])]);
+        assert_eq!(
+            l.iter().map(|(row, of)| (row, of.to_vec())).collect::<Vec<_>>(),
+            [(4, vec![2]), (7, vec![0, 3])]
+        );
         assert_eq!((l.of(7), l.of(5), l.unlinked.as_slice()), (&[0, 3][..], &[][..], &[1][..]));
     }
 }

@@ -1,5 +1,6 @@
-//! Whether the times of activities agree with those of their launch calls. They do not if the clock of a device is ahead
-//! of the host's, or if activities were recorded on another stream, or at another time, than they ran. Times in ns.
+//! Whether the times of activities agree with those of their launch calls. They do not if the clock of a
+//! device is ahead of the host's, or if activities were recorded on another stream, or at another time, than
+//! they ran. Times in ns.
 //!
 //! ```text
 //!   calls     |-a-|       |-b-|                 b' : when b starts by the host's clock
@@ -9,8 +10,9 @@
 //!   stream            [b==)  [a==)              b overtakes a, which no stream does
 //! ```
 //!
-//! How far a clock is ahead shows where the stream was empty: other activities wait for the one before, so that they are
-//! early by less. There it is nearly the same amount each time, or else the launch records are at fault.
+//! How far a clock is ahead shows where the stream was empty: other activities wait for the one before, so
+//! that they are early by less. There it is nearly the same amount each time, or else the launch records are
+//! at fault.
 
 use crate::activity::Activity;
 use crate::clock_behind::{self, ClockBehind, are_steady};
@@ -81,8 +83,8 @@ impl LaunchTimes {
         found
     }
 
-    /// Compares the order of the activities of each stream with that of their calls. Kernels of communication are left
-    /// out: some recorders show those of several communicators on one stream.
+    /// Compares the order of the activities of each stream with that of their calls. Kernels of communication
+    /// are left out: some recorders show those of several communicators on one stream.
     fn follow(&mut self, all: &[Activity], c: &Columns) {
         // By stream: the latest start of a call so far.
         let mut latest: Vec<Ns> = Vec::new();
@@ -136,7 +138,8 @@ mod tests {
     use crate::events::{ColumnsBuilder, EventLane};
     use crate::strings::StrId;
 
-    /// Activities of one stream, given by the start of their call and their own start and end; calls take 5 ns.
+    /// Activities of one stream, given by the start of their call and their own start and end; calls take 5
+    /// ns.
     fn times(rows: &[(Ns, Ns, Ns)]) -> LaunchTimes {
         let mut c = ColumnsBuilder::default();
         c.lanes.push(EventLane { pid: StrId::EMPTY, tid: StrId::EMPTY, pid_num: None, tid_num: None });
@@ -157,7 +160,8 @@ mod tests {
     fn steps(shift: Ns) -> Vec<(Ns, Ns, Ns)> {
         let step = |i: Ns| {
             let t = i * 10_000;
-            let kernel = move |k: Ns| (t + 10 * k, t + 20 + 300 * k + i % 3 - shift, t + 310 + 300 * k - shift);
+            let kernel =
+                move |k: Ns| (t + 10 * k, t + 20 + 300 * k + i % 3 - shift, t + 310 + 300 * k - shift);
             (0..3).map(kernel)
         };
         (1..9).flat_map(step).collect()
@@ -173,7 +177,8 @@ mod tests {
 
     #[test]
     fn activities_that_are_early_by_any_amount_are_no_clock() {
-        let rows: Vec<_> = steps(0).into_iter().zip(0..).map(|((c, s, e), i)| (c, s - 400 * (i % 7), e)).collect();
+        let rows: Vec<_> =
+            steps(0).into_iter().zip(0..).map(|((c, s, e), i)| (c, s - 400 * (i % 7), e)).collect();
         assert!(times(&rows).clocks.is_empty());
     }
 

@@ -1,4 +1,5 @@
-//! Records of the allocators (`profile_memory=True`): what was allocated and freed, when, on which device and thread.
+//! Records of the allocators (`profile_memory=True`): what was allocated and freed, when, on which device and
+//! thread.
 //!
 //! ```text
 //!   record        +512   +2048   -512    +512 again at the same address
@@ -8,8 +9,8 @@
 //!   allocation 2                        [====================
 //! ```
 //!
-//! Records are no events: they have no length and no row. Files list them out of order, so they are sorted by device,
-//! time and order in the file; a record's place among those of its device is its number.
+//! Records are no events: they have no length and no row. Files list them out of order, so they are sorted by
+//! device, time and order in the file; a record's place among those of its device is its number.
 
 use hashbrown::HashMap;
 use hta_base::health::{Counter, Health};
@@ -143,7 +144,11 @@ impl Allocations {
                     me.mismatched += u64::from(size != record.bytes.saturating_neg());
                 }
                 None => {
-                    me.all.push(Allocation { opened: None, closed: Some(number), end: AllocationEnd::Before });
+                    me.all.push(Allocation {
+                        opened: None,
+                        closed: Some(number),
+                        end: AllocationEnd::Before,
+                    });
                 }
             }
         }
@@ -162,8 +167,8 @@ pub fn failed_requests(records: &[MemoryRecord]) -> &[MemoryRecord] {
     &records[records.partition_point(|r| r.kind == MemoryRecordKind::Change)..]
 }
 
-/// Levels of one device: (before the first record, whether that is unknown, after each record). Where the file has
-/// totals they are used, even if they contradict the sizes.
+/// Levels of one device: (before the first record, whether that is unknown, after each record). Where the
+/// file has totals they are used, even if they contradict the sizes.
 pub fn levels(records: &[MemoryRecord]) -> (i64, bool, Vec<i64>) {
     let is_relative = records.iter().any(|r| r.total_allocated.is_none());
     let before = match records.first() {
@@ -182,7 +187,8 @@ pub fn levels(records: &[MemoryRecord]) -> (i64, bool, Vec<i64>) {
     (before, is_relative, after)
 }
 
-/// Sorts the records by device, time and order in the file, failed requests last, and counts what contradicts itself.
+/// Sorts the records by device, time and order in the file, failed requests last, and counts what contradicts
+/// itself.
 pub(crate) fn put_in_order(records: &mut Vec<MemoryRecord>, health: &mut Health) {
     records.sort_by_key(|r| (r.kind == MemoryRecordKind::OutOfMemory, r.place(), r.ts));
     records.shrink_to_fit();
@@ -220,7 +226,10 @@ mod tests {
     #[test]
     fn an_address_is_used_again_after_its_free() {
         let records = [record(0, 7, 512), record(1, 9, 64), record(2, 7, -512), record(3, 7, 512)];
-        assert_eq!(pair(&records), [(Some(0), Some(2), "freed"), (Some(1), None, "live"), (Some(3), None, "live")]);
+        assert_eq!(
+            pair(&records),
+            [(Some(0), Some(2), "freed"), (Some(1), None, "live"), (Some(3), None, "live")]
+        );
     }
 
     #[test]
@@ -243,7 +252,8 @@ mod tests {
             ..record(ts, 0, bytes)
         };
         let failed = MemoryRecord { kind: MemoryRecordKind::OutOfMemory, ..on(0, 0, 4096, 0) };
-        let mut records = vec![on(1, 9, 64, 164), failed, on(0, 5, 32, 32), on(1, 2, 100, 100), on(0, 6, 8, 50)];
+        let mut records =
+            vec![on(1, 9, 64, 164), failed, on(0, 5, 32, 32), on(1, 2, 100, 100), on(0, 6, 8, 50)];
         let mut health = Health::default();
         put_in_order(&mut records, &mut health);
         let order: Vec<(i64, Ns)> = records.iter().map(|r| (r.device_type, r.ts)).collect();

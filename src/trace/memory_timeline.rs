@@ -3,8 +3,16 @@
 use hta_base::health::Health;
 
 /// Names of the categories, by the number that the file has.
-pub const CATEGORIES: [&str; 8] =
-    ["parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown"];
+pub const CATEGORIES: [&str; 8] = [
+    "parameter",
+    "optimizer_state",
+    "input",
+    "temporary",
+    "activation",
+    "gradient",
+    "autograd_detail",
+    "unknown",
+];
 
 /// Number of bytes by category.
 pub type Sizes = [i64; CATEGORIES.len()];
@@ -13,7 +21,8 @@ pub type Sizes = [i64; CATEGORIES.len()];
 pub enum TimelineAction {
     Preexisting,
     Create,
-    /// A tensor changes in place: a row with the old category and the bytes taken away, then one with the new.
+    /// A tensor changes in place: a row with the old category and the bytes taken away, then one with the
+    /// new.
     NewVersion,
     Destroy,
     /// From a file that has only levels.

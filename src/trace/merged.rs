@@ -19,15 +19,17 @@ pub fn label_of(pid: &[u8]) -> Option<&[u8]> {
             && !digits.is_empty()
             && digits.iter().all(u8::is_ascii_digit)
     };
-    let is_label =
-        pid.first() == Some(&b'[') && label.ends_with(b" ") && inside.split(|b| *b == b'-').all(is_coordinate);
+    let is_label = pid.first() == Some(&b'[')
+        && label.ends_with(b" ")
+        && inside.split(|b| *b == b'-').all(is_coordinate);
     is_label.then_some(label)
 }
 
 /// The rank at the start of a process's name: `RANK 0 - GPU`, `rank 3: python`.
 pub fn rank_of_name(name: &[u8]) -> Option<u32> {
     let (word, rest) = name.split_at_checked(4)?;
-    let rest = rest.strip_prefix(b" ").or_else(|| rest.strip_prefix(b"_")).or_else(|| rest.strip_prefix(b"-"));
+    let rest =
+        rest.strip_prefix(b" ").or_else(|| rest.strip_prefix(b"_")).or_else(|| rest.strip_prefix(b"-"));
     let rest = rest.or_else(|| name.get(4..))?;
     let end = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
     let number = || std::str::from_utf8(rest.get(..end)?).ok()?.parse().ok();
@@ -37,20 +39,23 @@ pub fn rank_of_name(name: &[u8]) -> Option<u32> {
 /// What a file is that was not split, although it holds several ranks.
 pub fn merged(trace: &RankTrace) -> Option<String> {
     let c = &trace.columns;
-    let labels: BTreeSet<&[u8]> = c.lanes.iter().filter_map(|l| label_of(trace.text(l.pid).as_bytes())).collect();
+    let labels: BTreeSet<&[u8]> =
+        c.lanes.iter().filter_map(|l| label_of(trace.text(l.pid).as_bytes())).collect();
     if labels.len() > 1 {
         return Some(format!("a merged file of {} ranks", labels.len()));
     }
     let of_processes = c.lane_names.iter().filter(|n| trace.text(n.kind) == "process_name");
-    let named: BTreeSet<u32> = of_processes.filter_map(|n| rank_of_name(trace.text(n.text).as_bytes())).collect();
+    let named: BTreeSet<u32> =
+        of_processes.filter_map(|n| rank_of_name(trace.text(n.text).as_bytes())).collect();
     if named.len() > 1 {
         return Some(format!("a merged file of {} ranks", named.len()));
     }
     let processes = devices_by_process(trace);
     let devices: usize = processes.values().map(BTreeSet::len).sum();
     let distinct: BTreeSet<_> = processes.values().flatten().collect();
-    (processes.len() > 1 && devices == distinct.len())
-        .then(|| format!("a merged file of {} processes that launch on devices of their own", processes.len()))
+    (processes.len() > 1 && devices == distinct.len()).then(|| {
+        format!("a merged file of {} processes that launch on devices of their own", processes.len())
+    })
 }
 
 /// The devices on which each process launches, without processes that launch next to nothing.
@@ -59,7 +64,9 @@ fn devices_by_process(trace: &RankTrace) -> BTreeMap<&str, BTreeSet<i64>> {
     let mut all = 0;
     for a in &trace.activities {
         let lane = a.launch().and_then(|row| trace.columns.lane.get(row as usize));
-        let (Some(lane), Some(device)) = (lane.and_then(|l| trace.columns.lanes.get(*l as usize)), a.device()) else {
+        let (Some(lane), Some(device)) =
+            (lane.and_then(|l| trace.columns.lanes.get(*l as usize)), a.device())
+        else {
             continue;
         };
         let of = found.entry(trace.text(lane.pid)).or_default();

@@ -75,8 +75,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// The name of a product that can be identified by its properties, if the file has no name (as with ROCm in
-    /// containers).
+    /// The name of a product that can be identified by its properties, if the file has no name (as with ROCm
+    /// in containers).
     fn known_name(&self) -> Option<&'static str> {
         let units = self.sm_count?;
         let gigabytes = self.memory_bytes? / 1_000_000_000;
@@ -98,11 +98,16 @@ impl Device {
         let sms = self.sm_count.map(|n| format!("{n} SMs"));
         let cc = self.compute_capability.as_ref().map(|c| format!("capability {c}"));
         let parts: Vec<String> = [memory, sms, cc].into_iter().flatten().collect();
-        if parts.is_empty() { "unnamed device".to_string() } else { format!("unnamed device ({})", parts.join(", ")) }
+        if parts.is_empty() {
+            "unnamed device".to_string()
+        } else {
+            format!("unnamed device ({})", parts.join(", "))
+        }
     }
 }
 
-/// Largest plausible number of ranks of a process group or job; a larger one counts as damage and is read as unknown.
+/// Largest plausible number of ranks of a process group or job; a larger one counts as damage and is read as
+/// unknown.
 pub const LARGEST_GROUP: u32 = 1_000_000;
 
 /// One entry of `distributedInfo.pg_config`.
@@ -175,6 +180,9 @@ mod tests {
         };
         assert_eq!(device(304, 206_141_652_992).display_name(), "AMD Instinct MI300X");
         let other = device(228, 137_000_000_000).display_name();
-        assert!(other.starts_with("unnamed device (") && other.ends_with("228 SMs, capability 9.4)"), "{other}");
+        assert!(
+            other.starts_with("unnamed device (") && other.ends_with("228 SMs, capability 9.4)"),
+            "{other}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers of 64 bits, kept in 4 bytes each until one of them needs 8.
 //!
-//! Most arguments of events are small: streams, devices, ids that count from 1, numbers of texts. A trace has millions of
-//! them, and they stay in memory while it is analysed.
+//! Most arguments of events are small: streams, devices, ids that count from 1, numbers of texts. A trace has
+//! millions of them, and they stay in memory while it is analysed.
 
 /// Values of 64 bits. Those kept in 4 bytes are read with their sign, so that -1 is as short as any.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,10 @@ mod tests {
     fn small_values_and_minus_one_take_four_bytes() {
         let mut n = Narrow::default();
         [0, 7, i32::MAX as u64, u64::MAX].into_iter().for_each(|v| n.push(v));
-        assert_eq!((n.held_bytes(), n.iter().collect::<Vec<_>>()), (16, vec![0, 7, i32::MAX as u64, u64::MAX]));
+        assert_eq!(
+            (n.held_bytes(), n.iter().collect::<Vec<_>>()),
+            (16, vec![0, 7, i32::MAX as u64, u64::MAX])
+        );
         n.push(1 << 31);
         assert_eq!((n.held_bytes(), n.get(3), n.get(4)), (40, Some(u64::MAX), Some(1 << 31)));
     }

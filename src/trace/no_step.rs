@@ -1,4 +1,5 @@
-//! Annotations that repeat without being steps: collectives, their titles, pipeline schedules, loaders, optimizers.
+//! Annotations that repeat without being steps: collectives, their titles, pipeline schedules, loaders,
+//! optimizers.
 //!
 //! `record_comm` gives a collective any title. It is told by where its range lies:
 //!
@@ -13,13 +14,16 @@ use crate::events::Columns;
 use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
-/// Beginnings of names: of collectives, data loaders, optimizers, the profiler, and actions of torch's pipelines.
-const BEGINNINGS: [&str; 8] = ["nccl:", "gloo:", "mpi:", "ucc:", "enumerate(", "Optimizer.", "PyTorch Profiler", "PP:"];
+/// Beginnings of names: of collectives, data loaders, optimizers, the profiler, and actions of torch's
+/// pipelines.
+const BEGINNINGS: [&str; 8] =
+    ["nccl:", "gloo:", "mpi:", "ucc:", "enumerate(", "Optimizer.", "PyTorch Profiler", "PP:"];
 
 /// Whether annotations with this name repeat without being steps.
 pub fn is_no_step(name: &str) -> bool {
     // NCCL marks its own calls, such as `ncclGroupEnd`, by ranges that nsys records.
-    let is_nccl_call = name.strip_prefix("nccl").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    let is_nccl_call =
+        name.strip_prefix("nccl").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
     is_nccl_call || BEGINNINGS.iter().any(|p| name.starts_with(p))
 }
 
@@ -31,8 +35,11 @@ pub(crate) struct CollectiveOps {
 
 impl CollectiveOps {
     pub(crate) fn new(c: &Columns, classes: &[Class]) -> Self {
-        let is_op: Vec<bool> =
-            c.strings.iter().map(|(_, text)| text.starts_with("c10d::") || text == "record_param_comms").collect();
+        let is_op: Vec<bool> = c
+            .strings
+            .iter()
+            .map(|(_, text)| text.starts_with("c10d::") || text == "record_param_comms")
+            .collect();
         let mut by_lane: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
         let is_named = |r: &usize| is_op.get(c.name(*r).0 as usize) == Some(&true);
         for row in (0..classes.len()).filter(|&r| classes[r] != Class::Annotation).filter(is_named) {

@@ -1,5 +1,5 @@
-//! Whether another recorder wrote a file, told by marks that PyTorch's profiler does not leave, however many rows have
-//! them.
+//! Whether another recorder wrote a file, told by marks that PyTorch's profiler does not leave, however many
+//! rows have them.
 
 use crate::category::Class;
 use crate::content::is_front_end;
@@ -12,8 +12,16 @@ use crate::strings::StrId;
 use std::collections::BTreeSet;
 
 /// Folders and files of inference servers in the names of Python frames.
-const SERVERS: [&str; 8] =
-    ["sglang", "vllm", "tensorrt_llm", "lmdeploy", "text_generation_server", "uvicorn", "fastapi", "starlette"];
+const SERVERS: [&str; 8] = [
+    "sglang",
+    "vllm",
+    "tensorrt_llm",
+    "lmdeploy",
+    "text_generation_server",
+    "uvicorn",
+    "fastapi",
+    "starlette",
+];
 
 /// What the file is instead: the recorder, and by which mark it is told.
 pub fn other_recorder(trace: &RankTrace) -> Option<String> {
@@ -77,7 +85,8 @@ fn by_categories(trace: &RankTrace) -> Option<FoundRecorder> {
     by_category.or_else(|| {
         let unknown = trace.classes.iter().enumerate().filter(|(_, class)| **class == Class::Unknown);
         let names: BTreeSet<StrId> = unknown.map(|(row, _)| c.name(row)).collect();
-        let name = names.into_iter().map(|id| c.strings.get(id)).find(|name| name.starts_with("NEGOTIATE_"))?;
+        let name =
+            names.into_iter().map(|id| c.strings.get(id)).find(|name| name.starts_with("NEGOTIATE_"))?;
         Some((HOROVOD, format!("its rows are named `{name}`")))
     })
 }
@@ -103,6 +112,8 @@ mod tests {
     #[test]
     fn threads_of_rpd_are_told_from_other_names() {
         assert!(is_rpd_thread("Hip 1087077"));
-        assert!(!is_rpd_thread("Hip ") && !is_rpd_thread("Hip thread") && !is_rpd_thread("thread 7 (python)"));
+        assert!(
+            !is_rpd_thread("Hip ") && !is_rpd_thread("Hip thread") && !is_rpd_thread("thread 7 (python)")
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! GPU activities that cannot have lasted as long as recorded: later ones of their stream, which wait for them, ran
-//! meanwhile. Times in ns.
+//! GPU activities that cannot have lasted as long as recorded: later ones of their stream, which wait for
+//! them, ran meanwhile. Times in ns.
 //!
 //! ```text
 //!   stream    [a==)[b====================================)
@@ -7,8 +7,8 @@
 //!   becomes   [a==)[b)[c==)   [d==)   [e==)   [f==)
 //! ```
 //!
-//! Activities of one graph launch may run side by side, and a kernel may start early by programmatic launch. Streams of
-//! different processes are different streams.
+//! Activities of one graph launch may run side by side, and a kernel may start early by programmatic launch.
+//! Streams of different processes are different streams.
 
 use crate::activity::Activity;
 use crate::args::Arg;
@@ -20,7 +20,8 @@ use hta_base::units::{Ns, fmt_ns};
 /// Fewest later activities that an impossible one covers.
 const COVERED: u32 = 3;
 
-/// An activity may overlap later ones by this, ns: programmatic launch starts a kernel before the last one has ended.
+/// An activity may overlap later ones by this, ns: programmatic launch starts a kernel before the last one
+/// has ended.
 const EARLY: Ns = 10_000;
 
 /// Largest number of passes; one pass finds what no longer activity hides.
@@ -52,7 +53,8 @@ pub(crate) fn cut(all: &mut [Activity], c: &Columns, health: &mut Health) -> Ove
     let mut kept = 0;
     for pass in 0..PASSES {
         let (overlaps, too_long) = survey(all, c);
-        let (certain, few): (Vec<Longest>, Vec<Longest>) = too_long.into_iter().partition(|l| l.covered >= COVERED);
+        let (certain, few): (Vec<Longest>, Vec<Longest>) =
+            too_long.into_iter().partition(|l| l.covered >= COVERED);
         if pass == 0 {
             health.add(Counter::StreamOverlap, overlaps, None, "");
             kept = few.len() as u64;
@@ -76,8 +78,8 @@ pub(crate) fn cut(all: &mut [Activity], c: &Columns, health: &mut Health) -> Ove
     found
 }
 
-/// The number of activities that start before an earlier one of their stream has ended, and those that last for most of
-/// their length after a later one has started.
+/// The number of activities that start before an earlier one of their stream has ended, and those that last
+/// for most of their length after a later one has started.
 fn survey(all: &[Activity], c: &Columns) -> (u64, Vec<Longest>) {
     let mut streams: Vec<Longest> = Vec::new();
     let mut numbers = OwnStreams::default();
@@ -122,7 +124,8 @@ mod tests {
 
     const US: Ns = 1_000;
 
-    /// Cuts activities of stream 7, given as start, end (us) and correlation. Returns what was found, and their ends.
+    /// Cuts activities of stream 7, given as start, end (us) and correlation. Returns what was found, and
+    /// their ends.
     fn cut_all(activities: &[(Ns, Ns, u64)]) -> (Overruns, Vec<Ns>) {
         let mut c = ColumnsBuilder::default();
         let mut all: Vec<Activity> = Vec::new();

@@ -1,6 +1,7 @@
 //! One rank's trace with everything that analyses share: classes, activities, steps, windows, threads.
 //!
-//! What every analysis needs is computed at construction; what only some need is computed when first requested.
+//! What every analysis needs is computed at construction; what only some need is computed when first
+//! requested.
 
 use crate::activity::{Activity, classified, linked};
 use crate::args::Arg;
@@ -56,8 +57,8 @@ pub struct RankTrace {
     /// The recorded time without the part that lies in the lead or lost tail of every device.
     pub capture: Span,
     pub health: Health,
-    /// One entry per device; on a CPU-only rank with host work a single one without a device. None where work was
-    /// launched, but no activity is recorded.
+    /// One entry per device; on a CPU-only rank with host work a single one without a device. None where work
+    /// was launched, but no activity is recorded.
     pub devices: Vec<DeviceWork>,
     /// Whether work was launched on a device of which nothing is recorded.
     pub is_device_lost: bool,
@@ -124,13 +125,14 @@ impl ReadEvents<'_> {
                 false => device_work(launched.as_ref().unwrap_or(all), recorded),
             },
         );
-        let edges = RecordEdges::new(c, classes, all, &devices, recorded, options.hidden_min, stream_captures);
+        let edges =
+            RecordEdges::new(c, classes, all, &devices, recorded, options.hidden_min, stream_captures);
         WorkOfDevices { recorded, edges, launched, devices, steps, launch_times, is_device_lost }
     }
 }
 
-/// The windows of the steps on the devices. Those of iterations go on until the next one begins: the gap between two
-/// is time that the earlier one cost.
+/// The windows of the steps on the devices. Those of iterations go on until the next one begins: the gap
+/// between two is time that the earlier one cost.
 struct DeviceSteps(Vec<Span>);
 
 impl RankTrace {
@@ -169,19 +171,28 @@ impl RankTrace {
         health.merge(&of_hosts);
         let stream_captures = StreamCaptures::new(&columns, &classes);
         let (c, classes_of) = (&columns, &classes[..]);
-        let read = ReadEvents { c, classes: classes_of, meta: &meta, hosts: &hosts, stream_captures: &stream_captures };
-        let (WorkOfDevices { recorded, edges, launched, mut devices, mut steps, launch_times, is_device_lost }, stacks) =
-            rayon::join(
-                || read.work_of_devices(&mut all, found, options, &mut health),
-                || StackForest::new(&columns, &classes, &hosts, frames.as_ref()),
-            );
+        let read = ReadEvents {
+            c,
+            classes: classes_of,
+            meta: &meta,
+            hosts: &hosts,
+            stream_captures: &stream_captures,
+        };
+        let (
+            WorkOfDevices { recorded, edges, launched, mut devices, mut steps, launch_times, is_device_lost },
+            stacks,
+        ) = rayon::join(
+            || read.work_of_devices(&mut all, found, options, &mut health),
+            || StackForest::new(&columns, &classes, &hosts, frames.as_ref()),
+        );
         health.add(Counter::OverlapClipped, stacks.clipped, None, "");
         health.add(Counter::OverlapSibling, stacks.siblings, None, "");
         health.add(Counter::FrameOverlap, stacks.overlaps, None, "");
         let capture = narrow(&edges, &mut devices, recorded);
         steps.narrow(capture, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
         let all = launched.unwrap_or(all);
-        let (launches, has_graphs) = (OnceLock::new(), columns.strings.iter().any(|(_, t)| is_graph_launch(t)));
+        let (launches, has_graphs) =
+            (OnceLock::new(), columns.strings.iter().any(|(_, t)| is_graph_launch(t)));
         let replays = || GraphReplays::new(&columns, &all, launches.get_or_init(|| LaunchLinks::new(&all)));
         let graph_replays = if has_graphs { replays() } else { GraphReplays::default() };
         health.add(Counter::GraphOrderDiffers, graph_replays.reordered, None, "");
@@ -229,13 +240,14 @@ impl RankTrace {
         }
     }
 
-    /// The recorded properties of a device. ROCm numbers the devices of activities otherwise than those of properties, so if
-    /// no device has the number, those of any one count where all are of one product.
+    /// The recorded properties of a device. ROCm numbers the devices of activities otherwise than those of
+    /// properties, so if no device has the number, those of any one count where all are of one product.
     pub fn device_properties(&self, device: Option<i64>) -> Option<&Device> {
         let devices = &self.meta.devices;
         let first = devices.first()?;
-        let is_same =
-            |d: &Device| d.name == first.name && d.memory_bytes == first.memory_bytes && d.sm_count == first.sm_count;
+        let is_same = |d: &Device| {
+            d.name == first.name && d.memory_bytes == first.memory_bytes && d.sm_count == first.sm_count
+        };
         let numbered = device.and_then(|id| devices.iter().find(|d| d.id == id));
         numbered.or_else(|| devices.iter().all(is_same).then_some(first))
     }
@@ -253,10 +265,11 @@ impl RankTrace {
         all
     }
 
-    /// The windows from which the account of a job chooses: the device's steps (on a CPU-only rank the host's) and the
-    /// span. A step of a device begins with the host's, or when the device has finished the step before, and ends when
-    /// the device has finished what was launched in it. So the steps of a device that lags behind its host are counted
-    /// in full, unless the host's windows are equal to these (`step_window`).
+    /// The windows from which the account of a job chooses: the device's steps (on a CPU-only rank the
+    /// host's) and the span. A step of a device begins with the host's, or when the device has finished the
+    /// step before, and ends when the device has finished what was launched in it. So the steps of a device
+    /// that lags behind its host are counted in full, unless the host's windows are equal to these
+    /// (`step_window`).
     pub fn account_windows(&self, work: &DeviceWork, options: &ModelOptions) -> Vec<Window> {
         let mut all = self.windows(work, options);
         all.retain(|w| matches!(w.scope, Scope::Step | Scope::Span));
@@ -279,8 +292,8 @@ impl RankTrace {
         all
     }
 
-    /// Whether the lead or the lost tail covers a step's window on a device completely, given the window's remaining
-    /// length.
+    /// Whether the lead or the lost tail covers a step's window on a device completely, given the window's
+    /// remaining length.
     pub fn is_cut_away(&self, work: &DeviceWork, len: Ns) -> bool {
         len == 0 && work.capture != self.recorded
     }
@@ -312,7 +325,8 @@ impl RankTrace {
         self.columns.span(row as usize)
     }
 
-    /// Each host thread's time, divided by its innermost open event. Calls of a data loader's `__next__` are marked.
+    /// Each host thread's time, divided by its innermost open event. Calls of a data loader's `__next__` are
+    /// marked.
     pub fn threads(&self) -> &BTreeMap<u32, InnermostTimeline> {
         self.threads.get_or_init(|| {
             let c = &self.columns;
@@ -350,8 +364,8 @@ impl RankTrace {
         self.threads().get(&lane)
     }
 
-    /// The main thread: the thread of the steps, else the one whose id is its process id, else the one with most
-    /// operators.
+    /// The main thread: the thread of the steps, else the one whose id is its process id, else the one with
+    /// most operators.
     pub fn main_thread(&self) -> Option<u32> {
         let c = &self.columns;
         if self.steps.lane.is_some() {
@@ -366,8 +380,9 @@ impl RankTrace {
             for row in (0..c.len()).filter(|&r| self.classes[r] == Class::HostOp) {
                 *ops.entry(c.lane[row]).or_default() += 1;
             }
-            let is_main =
-                |l: &u32| c.lanes.get(*l as usize).is_some_and(|x| x.pid_num.is_some() && x.pid_num == x.tid_num);
+            let is_main = |l: &u32| {
+                c.lanes.get(*l as usize).is_some_and(|x| x.pid_num.is_some() && x.pid_num == x.tid_num)
+            };
             let main = ops.keys().copied().find(is_main);
             main.or_else(|| ops.iter().max_by_key(|(l, n)| (**n, std::cmp::Reverse(**l))).map(|(l, _)| *l))
         })
@@ -380,8 +395,9 @@ fn is_data_loader(name: &str) -> bool {
 }
 
 fn classes(c: &Columns) -> Vec<Class> {
-    let plain =
-        |k: &crate::events::SpelledCategory| !(k.class == Class::HostOp && k.legacy) && k.class != Class::Kernel;
+    let plain = |k: &crate::events::SpelledCategory| {
+        !(k.class == Class::HostOp && k.legacy) && k.class != Class::Kernel
+    };
     let simple: Vec<Option<Class>> = c.categories.iter().map(|k| plain(k).then_some(k.class)).collect();
     (0..c.len())
         .map(|row| {
@@ -401,7 +417,9 @@ fn narrow(edges: &RecordEdges, devices: &mut [DeviceWork], recorded: Span) -> Sp
     for d in devices.iter_mut().filter(|d| d.is_gpu) {
         d.capture = edges.window(d.device, recorded);
         d.span = d.span.map(|s| s.intersect(d.capture)).filter(|s| s.start <= s.end);
-        left = Some(left.map_or(d.capture, |l| Span::new(l.start.min(d.capture.start), l.end.max(d.capture.end))));
+        left = Some(
+            left.map_or(d.capture, |l| Span::new(l.start.min(d.capture.start), l.end.max(d.capture.end))),
+        );
     }
     left.unwrap_or(recorded)
 }

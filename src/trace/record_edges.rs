@@ -1,7 +1,7 @@
 //! Recordings that begin or end in the middle of work. Times in ns.
 //!
-//! A profiler that is started while a device is busy records the next launches, but not those before. The device then
-//! looks idle although it works:
+//! A profiler that is started while a device is busy records the next launches, but not those before. The
+//! device then looks idle although it works:
 //!
 //! ```text
 //!   T0: first recorded event      e_f: end of the launch call of f          f: the stream's first launched activity
@@ -11,9 +11,9 @@
 //!   lead          [-------------------------------)
 //! ```
 //!
-//! There are three cases: *hidden work* (shown above), a *recorded head* (activities before f whose launch was not
-//! recorded) and a *lost tail* (launch calls at the end whose activities were not recorded). `hta explain windows` has
-//! the definitions.
+//! There are three cases: *hidden work* (shown above), a *recorded head* (activities before f whose launch
+//! was not recorded) and a *lost tail* (launch calls at the end whose activities were not recorded). `hta
+//! explain windows` has the definitions.
 
 use crate::activity::Activity;
 use crate::category::Class;
@@ -107,8 +107,8 @@ struct StreamSoFar {
 }
 
 impl RecordEdges {
-    /// `all` must be in order of start; `devices` must not have been narrowed yet. `recorded`: time from the first to
-    /// the last recorded event.
+    /// `all` must be in order of start; `devices` must not have been narrowed yet. `recorded`: time from the
+    /// first to the last recorded event.
     pub(crate) fn new(
         c: &Columns,
         classes: &[Class],
@@ -138,12 +138,14 @@ impl RecordEdges {
     /// The part of `recorded` that contains the windows of a device: without its lead and lost tail.
     pub(crate) fn window(&self, device: Option<i64>, recorded: Span) -> Span {
         let start = self.lead_end(device).unwrap_or(recorded.start);
-        let tail = self.tails.binary_search_by_key(&device, |t| t.device).ok().and_then(|i| self.tails.get(i));
+        let tail =
+            self.tails.binary_search_by_key(&device, |t| t.device).ok().and_then(|i| self.tails.get(i));
         let end = tail.map_or(recorded.end, |t| t.span.start);
         Span::new(start, end.max(start))
     }
 
-    /// End of a device's lead: until then it executes work launched before the recording. `None` without a lead.
+    /// End of a device's lead: until then it executes work launched before the recording. `None` without a
+    /// lead.
     pub fn lead_end(&self, device: Option<i64>) -> Option<Ns> {
         let i = self.leads.binary_search_by_key(&device, |l| l.0).ok()?;
         self.leads.get(i).map(|l| l.1)
@@ -160,8 +162,8 @@ impl RecordEdges {
         self.starts.get(i).map(|s| s.first.start)
     }
 
-    /// Whether a call that began at `began` and owns these activities was queued behind unrecorded work: then its
-    /// latency does not measure launching.
+    /// Whether a call that began at `began` and owns these activities was queued behind unrecorded work: then
+    /// its latency does not measure launching.
     pub fn is_behind<'a>(&self, began: Ns, activities: impl IntoIterator<Item = &'a Activity>) -> bool {
         self.last_start.is_some_and(|last| began < last)
             && activities
@@ -225,7 +227,8 @@ impl RecordEdges {
     }
 }
 
-/// Whether a tool cut the file out of a longer one: the profiler counts events from 0 and writes the record span.
+/// Whether a tool cut the file out of a longer one: the profiler counts events from 0 and writes the record
+/// span.
 fn is_excerpt(c: &Columns) -> bool {
     let has_span = c.categories.iter().any(|k| c.strings.get(k.text).eq_ignore_ascii_case("trace"));
     c.least_profiler_index.is_some_and(|least| least > 0) && !has_span
@@ -351,7 +354,8 @@ fn starts(
     found
 }
 
-/// Counts the launch calls that began before each stream's first activity started, and their activities there.
+/// Counts the launch calls that began before each stream's first activity started, and their activities
+/// there.
 fn count_waiting(c: &Columns, all: &[Activity], found: &mut [StreamStart]) {
     if found.is_empty() {
         return;
@@ -374,12 +378,14 @@ struct LongCalls(Vec<(Ns, Ns)>);
 impl LongCalls {
     fn new(c: &Columns, classes: &[Class], least: Ns) -> Self {
         let long = |r: &usize| classes[*r] == Class::Runtime && c.dur[*r] >= least;
-        let mut calls: Vec<(Ns, Ns)> = (0..c.len()).filter(long).map(|r| c.span(r)).map(|s| (s.end, s.start)).collect();
+        let mut calls: Vec<(Ns, Ns)> =
+            (0..c.len()).filter(long).map(|r| c.span(r)).map(|s| (s.end, s.start)).collect();
         calls.sort_unstable();
         Self(calls)
     }
 
-    /// Whether a call began before `start`, ended soon after it, and lasted half of the wait that began at `from`.
+    /// Whether a call began before `start`, ended soon after it, and lasted half of the wait that began at
+    /// `from`.
     fn any_over(&self, start: Ns, from: Ns) -> bool {
         let first = self.0.partition_point(|c| c.0 < start);
         let mut soon = self.0[first..].iter().take_while(|c| c.0 <= start.saturating_add(RETURNS_WITHIN));

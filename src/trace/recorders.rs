@@ -1,5 +1,5 @@
-//! Recorders whose files look like traces of PyTorch's profiler but are not: their names in messages, and where their
-//! files can be looked at instead.
+//! Recorders whose files look like traces of PyTorch's profiler but are not: their names in messages, and
+//! where their files can be looked at instead.
 
 /// A recorder: what its file is called, and advice.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +27,8 @@ recorders! {
         "it does not say which operator launched what: record with torch.profiler.profile and its \
          export_chrome_trace";
     RPD, "an export of rocmProfileData (rpd2tracing)",
-        "it has no operators: record the program with torch.profiler, or look at it in https://ui.perfetto.dev";
+        "it has no operators: record the program with torch.profiler, or look at it in \
+         https://ui.perfetto.dev";
     ROCPD, "a database of rocmProfileData or rocprofv3 (rpd, rocpd)",
         "it has no operators: record the program with torch.profiler, which records AMD devices, too";
     HOROVOD, "a timeline of Horovod",
@@ -39,14 +40,17 @@ recorders! {
     XLA, "a trace of TensorFlow or JAX (XLA)",
         "XProf, the profile plugin of TensorBoard, reads it: pip install xprof";
     VIZTRACER, "a trace of VizTracer",
-        "it has Python functions only: look at it with `vizviewer FILE`, or record with torch.profiler and with_stack";
+        "it has Python functions only: look at it with `vizviewer FILE`, or record with torch.profiler and \
+         with_stack";
     SPEEDSCOPE, "a profile for speedscope (py-spy)",
         "it has samples without times of devices: look at it in https://www.speedscope.app";
     NCCL_PROFILER, "a trace of NCCL's profiler",
-        "it has collectives and their network transfers only: record each rank with torch.profiler, and look at this \
+        "it has collectives and their network transfers only: record each rank with torch.profiler, and look \
+         at this \
          file in https://ui.perfetto.dev";
     SERVER_FRONT_END, "the front end of an inference server",
-        "it launches no work on a device: give the traces of the server's workers, such as those with TP-0 or rank_0 in \
+        "it launches no work on a device: give the traces of the server's workers, such as those with TP-0 \
+         or rank_0 in \
          their names";
     DLPROF, "a database of DLProf",
         "give the trace that it was made from: nsys export --type sqlite FILE.nsys-rep";

@@ -34,13 +34,13 @@ struct RawClassRule {
     op: Option<String>,
 }
 
-/// A regular expression that is compiled when first needed, because compiling takes longer than matching all names of a
-/// trace.
+/// A regular expression that is compiled when first needed, because compiling takes longer than matching all
+/// names of a trace.
 #[derive(Debug)]
 struct LazyRegex {
     text: String,
-    /// In lower case; every text that the pattern matches contains one of them. If empty, the pattern is always
-    /// evaluated.
+    /// In lower case; every text that the pattern matches contains one of them. If empty, the pattern is
+    /// always evaluated.
     any: Vec<String>,
     regex: OnceLock<Regex>,
 }
@@ -148,8 +148,9 @@ fn rule(raw: RawClassRule) -> Result<ClassRule, String> {
         return Err(format!("rule `{reason}`: the only argument a rule can ask for is `Collective name`"));
     }
     Ok(ClassRule {
-        work: work
-            .ok_or_else(|| format!("rule `{reason}`: expected compute, communication or memory, found `{class}`"))?,
+        work: work.ok_or_else(|| {
+            format!("rule `{reason}`: expected compute, communication or memory, found `{class}`")
+        })?,
         category: categories.transpose()?,
         name: name.map(|t| LazyRegex::new(t, any)),
         not_name: pattern(not_name),
@@ -198,7 +199,8 @@ impl Matcher<'_> {
 
 /// Kind of collective in the text of a kernel, operator or argument: `all_reduce`, `send_recv`, ...
 pub fn collective_kind(text: &str) -> Option<&'static str> {
-    let flat: String = text.chars().filter(|c| *c != '_' && *c != '-').map(|c| c.to_ascii_lowercase()).collect();
+    let flat: String =
+        text.chars().filter(|c| *c != '_' && *c != '-').map(|c| c.to_ascii_lowercase()).collect();
     const KINDS: [(&str, &str); 14] = [
         ("allreduce", "all_reduce"),
         ("crossdevicereduce", "all_reduce"),
@@ -270,8 +272,9 @@ mod tests {
 
     #[test]
     fn whatever_a_shipped_pattern_matches_has_one_of_its_words() {
-        let plain =
-            |text: &str| ["(?-u)", "^", "$", "\\b"].iter().fold(text.to_string(), |t, mark| t.replace(mark, ""));
+        let plain = |text: &str| {
+            ["(?-u)", "^", "$", "\\b"].iter().fold(text.to_string(), |t, mark| t.replace(mark, ""))
+        };
         let rules = ClassRules::parse(BUILTIN).unwrap();
         let mut runner = TestRunner::deterministic();
         for name in rules.rules.iter().filter_map(|r| r.name.as_ref()) {

@@ -229,8 +229,8 @@ impl SnapshotStacks {
 
     pub fn held_bytes(&self) -> u64 {
         let tables = self.frames.len() + self.ends.len();
-        (self.frames.len() * size_of::<Frame>() + (self.members.len() + self.ends.len() + tables) * size_of::<u32>())
-            as u64
+        (self.frames.len() * size_of::<Frame>()
+            + (self.members.len() + self.ends.len() + tables) * size_of::<u32>()) as u64
     }
 }
 
@@ -294,7 +294,8 @@ impl Snapshot {
     /// Whether a ring buffer dropped the first entries of a history: as the recorder says, or because it is
     /// full.
     pub fn overflow(&self, history: &DeviceHistory) -> Option<Overflow> {
-        let setting = |name: &str| self.settings.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        let setting =
+            |name: &str| self.settings.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
         let most = setting("trace_alloc_max_entries").and_then(|v| v.parse::<u64>().ok());
         let is_full = most.is_some_and(|most| most > 0 && history.len() as u64 >= most);
         match setting("trace_alloc_overflowed") {

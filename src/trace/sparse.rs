@@ -6,8 +6,8 @@
 //!   values   a b c
 //! ```
 //!
-//! The bits take 1.5 bits per row, and a list of rows takes four bytes per value. So the bits are smaller if more than
-//! one row in 21 has a value.
+//! The bits take 1.5 bits per row, and a list of rows takes four bytes per value. So the bits are smaller if
+//! more than one row in 21 has a value.
 
 use crate::narrow::Narrow;
 
@@ -92,7 +92,9 @@ impl Bits {
     fn append(&mut self, other: &Bits, base: u32) {
         let (skip, shift) = ((base / 64) as usize, base % 64);
         for (i, &word) in other.words.iter().enumerate().filter(|(_, w)| **w != 0) {
-            for (at, part) in [(skip + i, word << shift), (skip + i + 1, word.checked_shr(64 - shift).unwrap_or(0))] {
+            for (at, part) in
+                [(skip + i, word << shift), (skip + i + 1, word.checked_shr(64 - shift).unwrap_or(0))]
+            {
                 if part != 0 {
                     self.words_until(at);
                     self.words[at] |= part;
@@ -116,7 +118,9 @@ impl Sparse {
     pub(crate) fn held_bytes(&self) -> u64 {
         let rows = match &self.rows {
             SparseRows::Few(rows) => size_of_val(rows.as_slice()),
-            SparseRows::Many(bits) => size_of_val(bits.words.as_slice()) + size_of_val(bits.before.as_slice()),
+            SparseRows::Many(bits) => {
+                size_of_val(bits.words.as_slice()) + size_of_val(bits.before.as_slice())
+            }
         };
         rows as u64 + self.values.held_bytes()
     }
@@ -128,8 +132,8 @@ impl Sparse {
         }
     }
 
-    /// Adds a value. A second value for the same row (a repeated key) replaces the first, as in other JSON readers.
-    /// Rows must not descend.
+    /// Adds a value. A second value for the same row (a repeated key) replaces the first, as in other JSON
+    /// readers. Rows must not descend.
     #[inline]
     pub fn push(&mut self, row: u32, value: u64) {
         if self.last_row() == Some(row) {
@@ -176,7 +180,8 @@ impl Sparse {
         self.rows().zip(self.values.iter())
     }
 
-    /// Appends the rows of another column, each increased by `base`. They must be greater than all rows of this column.
+    /// Appends the rows of another column, each increased by `base`. They must be greater than all rows of
+    /// this column.
     pub(crate) fn append(&mut self, other: &Sparse, base: u32) {
         if other.is_empty() {
             return;
@@ -241,7 +246,10 @@ mod tests {
     fn a_cursor_reads_ascending_rows_and_a_repeated_key_keeps_the_last() {
         let c: Sparse = [(2, 20), (5, 50), (5, 51)].into_iter().collect();
         let mut r = c.cursor();
-        assert_eq!([r.get(0), r.get(2), r.get(4), r.get(5), r.get(9)], [None, Some(20), None, Some(51), None]);
+        assert_eq!(
+            [r.get(0), r.get(2), r.get(4), r.get(5), r.get(9)],
+            [None, Some(20), None, Some(51), None]
+        );
         assert_eq!(c.get(5), Some(51));
     }
 

@@ -1,8 +1,8 @@
 //! Call trees: parent, depth and self time of host events.
 //!
-//! There are three separate trees: operators with runtime calls, and annotations, both by containment per thread; and
-//! Python frames by their recorded parent ids. In real traces annotations and Python frames partly overlap, so a single
-//! stack would lose events.
+//! There are three separate trees: operators with runtime calls, and annotations, both by containment per
+//! thread; and Python frames by their recorded parent ids. In real traces annotations and Python frames
+//! partly overlap, so a single stack would lose events.
 
 use crate::args::Arg;
 use crate::category::Class;
@@ -10,7 +10,8 @@ use crate::events::Columns;
 use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
 
-/// A child that ends after its parent is cut if the overhang is below this, and otherwise becomes a sibling, ns.
+/// A child that ends after its parent is cut if the overhang is below this, and otherwise becomes a sibling,
+/// ns.
 const CLIP_BELOW: Ns = 1_000;
 
 /// The trees of one trace, indexed by row. Compact: three numbers per event.
@@ -40,8 +41,8 @@ impl StackForest {
         self.parent.get(row as usize).copied().filter(|p| *p != NONE)
     }
 
-    /// An event and those around it, innermost first. At most as many as the event is deep, because wrong ids in a file
-    /// may form a cycle.
+    /// An event and those around it, innermost first. At most as many as the event is deep, because wrong ids
+    /// in a file may form a cycle.
     pub fn outward(&self, row: u32) -> impl Iterator<Item = u32> {
         let count = self.depth(row).unwrap_or(0) as usize + 1;
         std::iter::successors(Some(row), |r| self.parent(*r)).take(count)
@@ -63,11 +64,18 @@ impl StackForest {
     }
 
     /// Builds the trees. `hosts`: host events by lane; `frames`: Python frames, if they are recorded.
-    pub(super) fn new(c: &Columns, classes: &[Class], hosts: &[(u32, Vec<u32>)], frames: Option<&Frames>) -> Self {
+    pub(super) fn new(
+        c: &Columns,
+        classes: &[Class],
+        hosts: &[(u32, Vec<u32>)],
+        frames: Option<&Frames>,
+    ) -> Self {
         let n = c.len();
-        let mut me = Self { parent: vec![NONE; n], depth: vec![OUTSIDE; n], self_ns: vec![0; n], ..Self::default() };
+        let mut me =
+            Self { parent: vec![NONE; n], depth: vec![OUTSIDE; n], self_ns: vec![0; n], ..Self::default() };
         for (_, rows) in hosts {
-            let of = |keep: fn(Class) -> bool| rows.iter().copied().filter(move |&r| keep(classes[r as usize]));
+            let of =
+                |keep: fn(Class) -> bool| rows.iter().copied().filter(move |&r| keep(classes[r as usize]));
             me.contain(of(|k| matches!(k, Class::HostOp | Class::Runtime)), c);
             me.contain(of(|k| k == Class::Annotation), c);
         }
@@ -77,16 +85,17 @@ impl StackForest {
         me
     }
 
-    /// One thread's tree by containment. Asynchronous ranges, such as those of point-to-point operations, partly
-    /// overlap each other. Then the time that two children of one parent share is that of the earlier one, so that own
-    /// times are never negative and add up to the length of the root.
+    /// One thread's tree by containment. Asynchronous ranges, such as those of point-to-point operations,
+    /// partly overlap each other. Then the time that two children of one parent share is that of the earlier
+    /// one, so that own times are never negative and add up to the length of the root.
     fn contain(&mut self, rows: impl Iterator<Item = u32>, c: &Columns) {
         // Row, end, and the moment until which its time is given to others.
         let mut open: Vec<(u32, Ns, Ns)> = Vec::new();
         for row in rows {
             let r = row as usize;
             let Span { start, mut end } = c.span(r);
-            while open.last().is_some_and(|o| o.1 <= start && !(o.1 == start && c.ts[o.0 as usize] == start)) {
+            while open.last().is_some_and(|o| o.1 <= start && !(o.1 == start && c.ts[o.0 as usize] == start))
+            {
                 open.pop();
             }
             let mut at = open.len();
@@ -117,8 +126,8 @@ impl StackForest {
                 self.self_ns[*p as usize] -= own;
                 *given = end.max(*given);
             }
-            // Events that end no later than this one cannot enclose later events. Dropping them keeps the cost linear
-            // even if all events of a thread partly overlap.
+            // Events that end no later than this one cannot enclose later events. Dropping them keeps the
+            // cost linear even if all events of a thread partly overlap.
             while open.last().is_some_and(|o| o.1 <= end) {
                 open.pop();
             }
@@ -126,9 +135,9 @@ impl StackForest {
         }
     }
 
-    /// Builds the tree of Python frames. A frame's self time is the time that no child on its thread covers, because
-    /// frames of autograd threads have their parent on another thread, and some profilers record children that overlap
-    /// each other or outlast their caller.
+    /// Builds the tree of Python frames. A frame's self time is the time that no child on its thread covers,
+    /// because frames of autograd threads have their parent on another thread, and some profilers record
+    /// children that overlap each other or outlast their caller.
     fn python(&mut self, frames: &Frames, c: &Columns) {
         for (&row, &parent) in frames.rows.iter().zip(&frames.parents) {
             self.self_ns[row as usize] = c.dur[row as usize];
@@ -138,11 +147,13 @@ impl StackForest {
         let mut latest = vec![NONE; c.len()];
         let mut overlapped: HashSet<u32> = HashSet::new();
         let calls = || frames.rows.iter().copied().zip(frames.parents.iter().copied());
-        let is_timed = |row: u32, parent: u32| parent != NONE && c.lane[parent as usize] == c.lane[row as usize];
+        let is_timed =
+            |row: u32, parent: u32| parent != NONE && c.lane[parent as usize] == c.lane[row as usize];
         for (row, parent) in calls().filter(|(row, parent)| is_timed(*row, *parent)) {
             let (child, caller) = (c.span(row as usize), c.span(parent as usize));
-            let before =
-                Some(latest[parent as usize]).filter(|r| *r != NONE).map_or(Ns::MIN, |r| c.span(r as usize).end);
+            let before = Some(latest[parent as usize])
+                .filter(|r| *r != NONE)
+                .map_or(Ns::MIN, |r| c.span(r as usize).end);
             if child.is_empty() || child.start >= before.max(caller.start) && child.end <= caller.end {
                 self.self_ns[parent as usize] -= child.len();
             } else {
@@ -154,7 +165,8 @@ impl StackForest {
             }
         }
         if !overlapped.is_empty() {
-            let children = calls().filter(|(row, parent)| is_timed(*row, *parent) && overlapped.contains(parent));
+            let children =
+                calls().filter(|(row, parent)| is_timed(*row, *parent) && overlapped.contains(parent));
             let mut children: Vec<(u32, Span)> = children
                 .map(|(row, parent)| (parent, c.span(row as usize).intersect(c.span(parent as usize))))
                 .collect();
@@ -169,8 +181,8 @@ impl StackForest {
                 self.self_ns[parent as usize] = c.dur[parent as usize] - covered;
             }
         }
-        // Depth along the parents, without recursion. Wrong ids may form a cycle, which ends at the frame where it
-        // started.
+        // Depth along the parents, without recursion. Wrong ids may form a cycle, which ends at the frame
+        // where it started.
         let mut path = Vec::new();
         for &row in &frames.rows {
             let mut at = Some(row);
@@ -200,7 +212,8 @@ impl Frames {
         let rows: Vec<u32> = (0..c.len() as u32).filter(|&r| classes[r as usize] == Class::Python).collect();
         let by_id = ById::new(&rows, c);
         let mut recorded = c.args.cursor(Arg::PythonParent);
-        let parent = |&row: &u32| recorded.get(row).and_then(|id| by_id.row(id)).filter(|p| *p != row).unwrap_or(NONE);
+        let parent =
+            |&row: &u32| recorded.get(row).and_then(|id| by_id.row(id)).filter(|p| *p != row).unwrap_or(NONE);
         let parents = rows.iter().map(parent).collect();
         Self { rows, parents }
     }
@@ -306,7 +319,12 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::Python; recorded.len()];
-        StackForest::new(&c, &classes, &crate::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
+        StackForest::new(
+            &c,
+            &classes,
+            &crate::thread::host_rows(&c, &classes),
+            Some(&Frames::new(&c, &classes)),
+        )
     }
 
     /// Frames on one thread, all called by the first.
@@ -323,7 +341,12 @@ mod tests {
         }
         let c = c.finish();
         let classes = vec![Class::Python; spans.len()];
-        StackForest::new(&c, &classes, &crate::thread::host_rows(&c, &classes), Some(&Frames::new(&c, &classes)))
+        StackForest::new(
+            &c,
+            &classes,
+            &crate::thread::host_rows(&c, &classes),
+            Some(&Frames::new(&c, &classes)),
+        )
     }
 
     /// ```text

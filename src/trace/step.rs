@@ -1,5 +1,5 @@
-//! Steps: the ranges of a rank's time that are training (or serving) steps. `inferred_steps` finds those that no range
-//! names, `step_evidence` decides which repeats are steps, `step_window` adds windows.
+//! Steps: the ranges of a rank's time that are training (or serving) steps. `inferred_steps` finds those that
+//! no range names, `step_evidence` decides which repeats are steps, `step_window` adds windows.
 
 use crate::activity::Activity;
 use crate::args::Arg;
@@ -32,7 +32,8 @@ pub enum StepRule {
     Iteration,
     /// Consecutive annotations on one thread whose names differ only in digits.
     Annotation,
-    /// Iterations without an engine's name: annotations whose names differ only in digits, inside another one.
+    /// Iterations without an engine's name: annotations whose names differ only in digits, inside another
+    /// one.
     InnerAnnotation,
     /// Iterations without an engine's name: a sequence of kernels that repeats.
     Repeat,
@@ -80,10 +81,11 @@ pub struct Step {
     pub host: Span,
     /// The window by which analyses cut (host or device); windows are disjoint.
     pub window: Span,
-    /// Its launches own no activities, although those of others do: what it did is not recorded. Then it is partial.
+    /// Its launches own no activities, although those of others do: what it did is not recorded. Then it is
+    /// partial.
     pub is_lost: bool,
-    /// Cut by the capture, or with far fewer launches (on a CPU-only rank: operators) than the other steps (among
-    /// iterations: those of its phase and batch).
+    /// Cut by the capture, or with far fewer launches (on a CPU-only rank: operators) than the other steps
+    /// (among iterations: those of its phase and batch).
     pub is_partial: bool,
 }
 
@@ -116,7 +118,8 @@ impl StepWindow {
 pub struct Steps {
     pub rule: StepRule,
     pub steps: Vec<Step>,
-    /// The thread of the iterations, to whose process they belong with all they launch; `None` for other steps.
+    /// The thread of the iterations, to whose process they belong with all they launch; `None` for other
+    /// steps.
     pub(crate) lane: Option<u32>,
     /// Whether there are `ProfilerStep#n` annotations, which only a training loop or a script writes.
     pub has_profiler_steps: bool,
@@ -132,8 +135,8 @@ pub struct Steps {
 /// How far the device is behind the host, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lag {
-    /// Median over the steps of the last end of what a step launched minus the end of its annotation; `None` if no
-    /// launch is recorded.
+    /// Median over the steps of the last end of what a step launched minus the end of its annotation; `None`
+    /// if no launch is recorded.
     pub median: Option<Ns>,
     /// Summed duration of what the steps launched, and (next field) the part of it in the steps' windows.
     pub launched: Ns,
@@ -176,8 +179,8 @@ impl Steps {
         self.rule.is_iteration()
     }
 
-    /// The step that launched an activity, or in which it started if its launch was not recorded. An iteration owns
-    /// only what its own process launched.
+    /// The step that launched an activity, or in which it started if its launch was not recorded. An
+    /// iteration owns only what its own process launched.
     pub(crate) fn owner(&self, a: &Activity, c: &Columns, has_launches: bool) -> Option<u32> {
         let Some(call) = a.launch().map(|l| l as usize) else {
             return if self.are_iterations() && has_launches { None } else { self.at(a.span.start) };
@@ -187,8 +190,8 @@ impl Steps {
         self.lane.is_none_or(is_own).then(|| self.at(c.ts[call])).flatten()
     }
 
-    /// Cuts the windows at the lead and the lost tail. `lost`: starts of the launch calls whose activities were not
-    /// recorded. A step that owns such a call, or whose host window was cut, is partial.
+    /// Cuts the windows at the lead and the lost tail. `lost`: starts of the launch calls whose activities
+    /// were not recorded. A step that owns such a call, or whose host window was cut, is partial.
     pub(crate) fn narrow(&mut self, capture: Span, lost: impl Iterator<Item = Ns>) {
         let (is_marked, are_iterations) = (self.rule != StepRule::Capture, self.are_iterations());
         for step in &mut self.steps {
@@ -234,7 +237,8 @@ pub fn find(c: &Columns, classes: &[Class], pattern: Option<&Regex>, health: &mu
     let marked = build(c, one_thread(c, named(&is_profiler_step, Class::Annotation)), label_of);
     let has_profiler_steps = !marked.is_empty();
     let found = |rule, steps| Steps { has_profiler_steps, ..Steps::new(rule, steps) };
-    let iterations = one_thread(c, outermost(c, named(&|n| Iteration::parse(n).is_some(), Class::Annotation)));
+    let iterations =
+        one_thread(c, outermost(c, named(&|n| Iteration::parse(n).is_some(), Class::Annotation)));
     let lane = iterations.first().map(|&r| c.lane[r as usize]);
     let iterations = build(c, iterations, |_| None);
     if !iterations.is_empty() && (marked.is_empty() || iterations.iter().all(|i| is_inside(i, &marked))) {
@@ -318,8 +322,8 @@ pub fn label_of(name: &str) -> Option<i64> {
     name.get(start..end)?.parse().ok()
 }
 
-/// Annotations at the top level of one thread whose names are equal after masking digits and which do not overlap, two
-/// at least. If there are several such sets, the one that covers most time.
+/// Annotations at the top level of one thread whose names are equal after masking digits and which do not
+/// overlap, two at least. If there are several such sets, the one that covers most time.
 fn repeated_annotation(c: &Columns, classes: &[Class]) -> Option<Vec<u32>> {
     let mut by_lane: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for row in (0..classes.len()).filter(|&r| classes[r] == Class::Annotation) {
@@ -363,7 +367,8 @@ pub fn mask(name: &str) -> String {
 
 /// Phase and batch of an iteration: iterations are compared only with those that do the same.
 pub fn iteration_kind(name: &str) -> String {
-    Iteration::parse(name).map_or_else(String::new, |i| format!("{:?} {:?} {:?}", i.phase, i.mode, i.requests))
+    Iteration::parse(name)
+        .map_or_else(String::new, |i| format!("{:?} {:?} {:?}", i.phase, i.mode, i.requests))
 }
 
 #[cfg(test)]

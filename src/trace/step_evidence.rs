@@ -1,7 +1,7 @@
 //! Which repeats are steps. Times in ns.
 //!
-//! A step is a repeated unit of the whole program. Layers of one forward pass, phases of one request and calls of one
-//! function repeat as well, and a mean or an outlier "per step" of them is wrong:
+//! A step is a repeated unit of the whole program. Layers of one forward pass, phases of one request and
+//! calls of one function repeat as well, and a mean or an outlier "per step" of them is wrong:
 //!
 //! ```text
 //!   one pass  [embed)[layer)[layer)[layer)[layer)[head)       inside one frame that runs once: layers
@@ -32,7 +32,8 @@ const HELD_PCT: i128 = 80;
 /// Least share of the time of all work from the first step to the last, percent.
 const EXTENT_PCT: i128 = 50;
 
-/// Largest ratio of the longest to the shortest step. Only the first one, which compiles and loads, may be longer.
+/// Largest ratio of the longest to the shortest step. Only the first one, which compiles and loads, may be
+/// longer.
 const LENGTHS: i64 = 100;
 
 /// Least share of a step's work under names that half of the steps have, percent.
@@ -69,7 +70,8 @@ pub(crate) struct LaunchedWork<'a> {
     total: i128,
     /// First start to last end.
     window: Span,
-    /// Whether the work has launches (on a CPU-only rank: operators), so that it can be said what ranges launch.
+    /// Whether the work has launches (on a CPU-only rank: operators), so that it can be said what ranges
+    /// launch.
     is_known: bool,
 }
 
@@ -165,15 +167,23 @@ impl StepEvidence<'_> {
         parts.iter().all(Option::is_some).then(|| (part, "their names number parts of a step".to_string()))
     }
 
-    /// All inside forward passes of one module, inside ranges of one name, or (kernels) inside one operator, each of
-    /// which holds two or more. Ranges may be around those that are called steps, or count up.
-    fn inside_one(&self, steps: &Steps, ranges: &[Span], lane: u32, names: &[&str]) -> Option<(&'static str, String)> {
+    /// All inside forward passes of one module, inside ranges of one name, or (kernels) inside one operator,
+    /// each of which holds two or more. Ranges may be around those that are called steps, or count up.
+    fn inside_one(
+        &self,
+        steps: &Steps,
+        ranges: &[Span],
+        lane: u32,
+        names: &[&str],
+    ) -> Option<(&'static str, String)> {
         let c = self.c;
         let pid = |lane: u32| c.lanes.get(lane as usize).map(|l| l.pid);
         let is_free = says_step(names);
         let kinds: Vec<Option<Class>> = c.strings.iter().map(|(_, text)| self.around(text)).collect();
         let counts = |row: &usize| match self.classes.get(*row) {
-            Some(Class::Python) => !is_free && kinds.get(c.name(*row).0 as usize) == Some(&Some(Class::Python)),
+            Some(Class::Python) => {
+                !is_free && kinds.get(c.name(*row).0 as usize) == Some(&Some(Class::Python))
+            }
             Some(Class::Annotation) => {
                 let may_be = kinds.get(c.name(*row).0 as usize).is_some_and(Option::is_some);
                 !is_free && !self.in_requests && may_be && !is_counted(names)
@@ -237,7 +247,8 @@ impl StepEvidence<'_> {
         times.iter().flat_map(|of| of.keys()).for_each(|name| *having.entry(*name).or_default() += 1);
         let is_usual = |name: &StrId| having.get(name).is_some_and(|n| *n >= 2 && n * 2 >= ranges.len());
         let is_alike = |of: &&HashMap<StrId, i128>| {
-            let sum = |usual: bool| of.iter().filter(|(n, _)| !usual || is_usual(n)).map(|(_, t)| t).sum::<i128>();
+            let sum =
+                |usual: bool| of.iter().filter(|(n, _)| !usual || is_usual(n)).map(|(_, t)| t).sum::<i128>();
             sum(false) > 0 && sum(true) * 100 >= sum(false) * ALIKE_PCT
         };
         let alike = times.iter().filter(is_alike).count();
@@ -245,8 +256,8 @@ impl StepEvidence<'_> {
         (alike * 2 < ranges.len()).then(|| ("phases", why()))
     }
 
-    /// Ranges that hold too little of the work or of the time, or of lengths that differ too much. The first one may
-    /// differ: it compiles.
+    /// Ranges that hold too little of the work or of the time, or of lengths that differ too much. The first
+    /// one may differ: it compiles.
     fn too_little(&self, lane: u32, ranges: &[Span]) -> Option<(&'static str, String)> {
         let later = ranges.get(1..).filter(|later| later.len() >= 2);
         let of_all = self.measured(lane, ranges, None)?;
@@ -269,7 +280,8 @@ impl StepEvidence<'_> {
         let from = if warm_up.is_some() { first.start.clamp(window.start, window.end) } else { window.start };
         let window = Span::new(from, window.end);
         let all = Span::new(first.start, last.end);
-        let end = self.work.launched_in(lane, all).iter().map(|i| i.end).max().unwrap_or(last.end).max(last.end);
+        let end =
+            self.work.launched_in(lane, all).iter().map(|i| i.end).max().unwrap_or(last.end).max(last.end);
         let extent = window.intersect(Span::new(first.start, end)).len();
         if i128::from(extent) * 100 < i128::from(window.len()) * EXTENT_PCT {
             let share = fmt_pct(percent(extent, window.len()));
@@ -280,7 +292,8 @@ impl StepEvidence<'_> {
         }
         let total = self.work.total - warm_up.map_or(0, |w| self.work.time(lane, &[w]));
         let held = self.work.time(lane, ranges);
-        let share = |part: i128, whole: i128| fmt_pct((whole > 0).then(|| part as f64 * 100.0 / whole as f64));
+        let share =
+            |part: i128, whole: i128| fmt_pct((whole > 0).then(|| part as f64 * 100.0 / whole as f64));
         (held * 100 < total * HELD_PCT).then(|| format!("they launch {} of the work", share(held, total)))
     }
 }

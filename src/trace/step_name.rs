@@ -21,7 +21,8 @@ const PHASE: [&str; 13] = [
 ];
 
 /// Words for a step beside a number.
-const STEP: [&str; 9] = ["step", "steps", "iter", "iteration", "iterations", "batch", "epoch", "round", "denoise"];
+const STEP: [&str; 9] =
+    ["step", "steps", "iter", "iteration", "iterations", "batch", "epoch", "round", "denoise"];
 
 /// Whether names count up by a constant number.
 pub(crate) fn is_counted(names: &[&str]) -> bool {
@@ -38,7 +39,8 @@ pub(crate) fn says_step(names: &[&str]) -> bool {
     !names.is_empty() && names.iter().all(is_step)
 }
 
-/// `layers` or `phases`, if a name calls itself a part of a step: a word for one beside a number, or as the whole name.
+/// `layers` or `phases`, if a name calls itself a part of a step: a word for one beside a number, or as the
+/// whole name.
 pub(crate) fn part_of_step(name: &str) -> Option<&'static str> {
     if name.trim_start().starts_with("##") {
         return Some("repeats");

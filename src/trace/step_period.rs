@@ -1,5 +1,5 @@
-//! Steps of which every k-th does more work: gradients are accumulated over k steps, and only the last of them reduces
-//! them and runs the optimizer.
+//! Steps of which every k-th does more work: gradients are accumulated over k steps, and only the last of
+//! them reduces them and runs the optimizer.
 //!
 //! ```text
 //!   launches  40 40 40 61 40 40 40 61 40 40 40 61       every 4th step: k = 4, the first at position 3
@@ -21,8 +21,8 @@ pub struct StepPeriod {
 }
 
 impl StepPeriod {
-    /// Finds the period in the number of launches of each step; `None` for steps of which not all is known. Steps that
-    /// do more differ from the others by more than they do among each other.
+    /// Finds the period in the number of launches of each step; `None` for steps of which not all is known.
+    /// Steps that do more differ from the others by more than they do among each other.
     pub fn find(launched: &[Option<u64>]) -> Option<Self> {
         let mut known: Vec<u64> = launched.iter().copied().flatten().collect();
         known.sort_unstable();
@@ -43,7 +43,8 @@ impl StepPeriod {
             return None;
         }
         let distance = second - first;
-        let fits = |p: &StepPeriod| (0u32..).zip(launched).all(|(i, n)| n.is_none() || is_more(n) == p.holds(i));
+        let fits =
+            |p: &StepPeriod| (0u32..).zip(launched).all(|(i, n)| n.is_none() || is_more(n) == p.holds(i));
         // Between the first two may be steps of which not all is known.
         let periods = (2..=distance).filter(|every| distance % every == 0);
         periods.map(|every| StepPeriod { every, first: first % every }).find(fits)

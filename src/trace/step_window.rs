@@ -6,8 +6,8 @@
 //!   windows  [---------------)[------------)[------------)
 //! ```
 //!
-//! A host that waits for its device in each step has the same windows on both sides. One that runs ahead only measures how
-//! fast it launches. So unless the user chooses, the device's windows count where it lags.
+//! A host that waits for its device in each step has the same windows on both sides. One that runs ahead only
+//! measures how fast it launches. So unless the user chooses, the device's windows count where it lags.
 
 use crate::activity::Activity;
 use crate::category::Class;
@@ -20,8 +20,8 @@ use crate::strings::StrId;
 use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
-/// Median lag from which the device's windows count, percent of the median step of the host. Below it both windows are
-/// equal to the digits that are printed.
+/// Median lag from which the device's windows count, percent of the median step of the host. Below it both
+/// windows are equal to the digits that are printed.
 const LAG_PCT: i128 = 1;
 
 /// Assigns steps to activities, and windows and partial marks to steps.
@@ -88,7 +88,8 @@ pub(crate) fn finish(
     }
     if launched.iter().any(|n| *n > 0) && has_launches {
         let called = calls(steps, c, classes, captures);
-        for (step, _) in steps.steps.iter_mut().zip(called.iter().zip(&launched)).filter(|(_, n)| *n.0 > 0 && *n.1 == 0)
+        for (step, _) in
+            steps.steps.iter_mut().zip(called.iter().zip(&launched)).filter(|(_, n)| *n.0 > 0 && *n.1 == 0)
         {
             (step.is_lost, step.is_partial) = (true, true);
         }
@@ -109,7 +110,8 @@ fn mark_small(steps: &mut Steps, launched: &[u64], c: &Columns) {
     }
     for of_kind in alike.into_values().filter(|of| of.len() >= 3) {
         // Of what is lost nothing is known, so it does not say what is usual.
-        let mut sorted: Vec<u64> = of_kind.iter().filter(|i| !steps.steps[**i].is_lost).map(|&i| launched[i]).collect();
+        let mut sorted: Vec<u64> =
+            of_kind.iter().filter(|i| !steps.steps[**i].is_lost).map(|&i| launched[i]).collect();
         sorted.sort_unstable();
         // For an even number, the lower one.
         let Some(median) = sorted.get(sorted.len().saturating_sub(1) / 2).copied() else { continue };
@@ -141,7 +143,8 @@ fn median(mut values: Vec<Ns>) -> Option<Ns> {
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
-/// How far the device is behind the host. The activities must have their steps, the windows must be those of the host.
+/// How far the device is behind the host. The activities must have their steps, the windows must be those of
+/// the host.
 fn lag(steps: &[Step], all: &[Activity], has_launches: bool) -> Lag {
     if !has_launches {
         return Lag::default();
@@ -169,8 +172,8 @@ fn held(steps: &[Step], all: &[Activity], window: impl Fn(&Step) -> Span) -> Ns 
     sum
 }
 
-/// Whether the device's windows count: its work ends after the host's step, or after the last step by more than one, or
-/// the host's windows hold too little of it.
+/// Whether the device's windows count: its work ends after the host's step, or after the last step by more
+/// than one, or the host's windows hold too little of it.
 fn is_late(steps: &[Step], all: &[Activity], lag: &Lag) -> bool {
     let host = median(steps.iter().map(|s| s.host.len()).collect()).unwrap_or(0);
     let is_behind = lag.median.is_some_and(|lag| i128::from(lag) * 100 > i128::from(host) * LAG_PCT);
@@ -180,9 +183,9 @@ fn is_late(steps: &[Step], all: &[Activity], lag: &Lag) -> bool {
     is_behind || runs_on || misses_work(lag.held, lag.launched)
 }
 
-/// Each iteration's window on the device: from the first start of what was launched inside it, or the end of the
-/// previous window, to the last end. An iteration that launched nothing has an empty window. The activities must have
-/// their steps.
+/// Each iteration's window on the device: from the first start of what was launched inside it, or the end of
+/// the previous window, to the last end. An iteration that launched nothing has an empty window. The
+/// activities must have their steps.
 ///
 /// ```text
 ///   host      [iteration 0)post.....[iteration 1)
@@ -209,12 +212,13 @@ pub(crate) fn iteration_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
 
 /// The windows of iterations, each up to the start of the next one's.
 pub(crate) fn periods(steps: &[Step]) -> Vec<Span> {
-    let ends = steps.iter().skip(1).map(|next| next.window.start).chain(steps.last().map(|last| last.window.end));
+    let ends =
+        steps.iter().skip(1).map(|next| next.window.start).chain(steps.last().map(|last| last.window.end));
     steps.iter().zip(ends).map(|(step, end)| Span::new(step.window.start, end)).collect()
 }
 
-/// Each step's window on the device: from its start, or the end of the previous window, to the end of what was launched
-/// inside it. The activities must have their steps.
+/// Each step's window on the device: from its start, or the end of the previous window, to the end of what
+/// was launched inside it. The activities must have their steps.
 pub fn device_windows(steps: &[Step], all: &[Activity]) -> Vec<Span> {
     // In a trace without any launch record, activities count by their starts.
     let has_launches = all.iter().any(|a| a.launch().is_some());

@@ -17,12 +17,14 @@ pub struct StreamCaptures(BTreeMap<u32, Vec<Span>>);
 impl StreamCaptures {
     /// A capture that does not end lasts until the end of time.
     pub(crate) fn new(c: &Columns, classes: &[Class]) -> Self {
-        let is_mark = |text: &str| match (text.contains("StreamBeginCapture"), text.contains("StreamEndCapture")) {
-            (true, _) => Some(true),
-            (_, true) => Some(false),
-            _ => None,
-        };
-        let names: BTreeMap<u32, bool> = c.strings.iter().filter_map(|(id, t)| Some((id.0, is_mark(t)?))).collect();
+        let is_mark =
+            |text: &str| match (text.contains("StreamBeginCapture"), text.contains("StreamEndCapture")) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            };
+        let names: BTreeMap<u32, bool> =
+            c.strings.iter().filter_map(|(id, t)| Some((id.0, is_mark(t)?))).collect();
         if names.is_empty() {
             return Self::default();
         }

@@ -1,9 +1,10 @@
 //! The texts of a trace: each is stored once and identified by a small id.
 //!
-//! Kernel and operator names repeat thousands of times, so events contain a [`StrId`] and the bytes are stored once.
-//! The reader collects texts in an [`Interner`], which becomes [`TraceTexts`]: an Arrow array of strings, which the
-//! dictionary columns of events share. Texts are stored unescaped and as valid UTF-8, which the reader ensures. Ids are
-//! in order of first appearance, so they do not depend on how a file was cut into pieces.
+//! Kernel and operator names repeat thousands of times, so events contain a [`StrId`] and the bytes are
+//! stored once. The reader collects texts in an [`Interner`], which becomes [`TraceTexts`]: an Arrow array of
+//! strings, which the dictionary columns of events share. Texts are stored unescaped and as valid UTF-8,
+//! which the reader ensures. Ids are in order of first appearance, so they do not depend on how a file was
+//! cut into pieces.
 
 use arrow_array::{Array, StringArray};
 use arrow_buffer::{Buffer, OffsetBuffer};

@@ -1,5 +1,5 @@
-//! Finds what a host thread was doing: the innermost open event at an instant, and pieces of time with one innermost
-//! event.
+//! Finds what a host thread was doing: the innermost open event at an instant, and pieces of time with one
+//! innermost event.
 //!
 //! ```text
 //!   operator    [A..............)      [B.....)
@@ -7,8 +7,8 @@
 //!   innermost   AAAArrrrrrrrAAAA.......BBBBBBBB     the one that started last; ties: the shorter
 //! ```
 //!
-//! Events of one thread may partly overlap (annotations and Python frames do); "started last" is still unambiguous at
-//! every instant.
+//! Events of one thread may partly overlap (annotations and Python frames do); "started last" is still
+//! unambiguous at every instant.
 
 use crate::category::Class;
 use crate::events::Columns;
@@ -48,9 +48,14 @@ pub(crate) fn host_rows(c: &Columns, classes: &[Class]) -> Vec<(u32, Vec<u32>)> 
     found
 }
 
-/// For each query `(t, tag)` in ascending order of `t`, calls `found` with the innermost of `rows` whose closed span
-/// `[start, end]` contains `t`. `rows` must be sorted outer first.
-pub fn innermost_at(rows: &[u32], c: &Columns, queries: &[(Ns, u32)], mut found: impl FnMut(u32, Option<u32>)) {
+/// For each query `(t, tag)` in ascending order of `t`, calls `found` with the innermost of `rows` whose
+/// closed span `[start, end]` contains `t`. `rows` must be sorted outer first.
+pub fn innermost_at(
+    rows: &[u32],
+    c: &Columns,
+    queries: &[(Ns, u32)],
+    mut found: impl FnMut(u32, Option<u32>),
+) {
     let end = |r: u32| c.span(r as usize).end;
     let mut open: Vec<u32> = Vec::new();
     let mut next = 0;
@@ -81,8 +86,8 @@ pub struct InnermostSpan {
     pub marked: Option<u32>,
 }
 
-/// A thread's time as pieces in order, with nothing open between them. Stored compactly as change points, because every
-/// host event makes one or two pieces and they are kept as long as the trace.
+/// A thread's time as pieces in order, with nothing open between them. Stored compactly as change points,
+/// because every host event makes one or two pieces and they are kept as long as the trace.
 #[derive(Debug, Clone, Default)]
 pub struct InnermostTimeline {
     /// Times at which the innermost event changes.
@@ -96,10 +101,11 @@ pub struct InnermostTimeline {
 const NOTHING: u32 = u32::MAX;
 
 impl InnermostTimeline {
-    /// A thread's pieces. `is_marked` selects events that are reported for everything inside them. `rows` must be
-    /// sorted outer first.
+    /// A thread's pieces. `is_marked` selects events that are reported for everything inside them. `rows`
+    /// must be sorted outer first.
     pub fn new(rows: &[u32], c: &Columns, is_marked: impl Fn(u32) -> bool) -> Self {
-        let mut walk = Walk { out: Self::default(), open: Vec::new(), marked: Vec::new(), at: Ns::MIN, until: Ns::MIN };
+        let mut walk =
+            Walk { out: Self::default(), open: Vec::new(), marked: Vec::new(), at: Ns::MIN, until: Ns::MIN };
         for &row in rows {
             let Span { start, end } = c.span(row as usize);
             if end > start {
@@ -165,7 +171,8 @@ impl Walk {
     /// Advances to `t`: emits the pieces in between and closes events that end.
     fn advance(&mut self, t: Ns) {
         while let Some(top) = self.open.last() {
-            // The next moment at which something changes: the top event ends, or a marked event below it does.
+            // The next moment at which something changes: the top event ends, or a marked event below it
+            // does.
             while self.marked.last().is_some_and(|m| m.end <= self.at) {
                 self.marked.pop();
             }
@@ -188,7 +195,8 @@ impl Walk {
     /// Begins a piece here, unless the previous one continues.
     fn piece(&mut self, row: u32, marked: Option<u32>) {
         let is_behind = self.until == self.at;
-        if is_behind && self.out.rows.last() == Some(&row) && self.out.mark(self.out.rows.len() - 1) == marked {
+        if is_behind && self.out.rows.last() == Some(&row) && self.out.mark(self.out.rows.len() - 1) == marked
+        {
             return;
         }
         if !is_behind && !self.out.starts.is_empty() {
@@ -241,7 +249,8 @@ mod tests {
         // Many rows share a start and a length.
         let spread = |i: usize, most: i64| (i.wrapping_mul(0x9e37_79b9) >> 7) as i64 % most;
         for count in [HALVES_FROM - 1, HALVES_FROM, HALVES_FROM + 1] {
-            let events: Vec<(Ns, Ns)> = (0..count).map(|i| (spread(i, 5_000), spread(i + count, 3))).collect();
+            let events: Vec<(Ns, Ns)> =
+                (0..count).map(|i| (spread(i, 5_000), spread(i + count, 3))).collect();
             let (c, rows) = columns(&events);
             assert!(rows.is_sorted_by_key(|&r| (c.ts[r as usize], Reverse(c.dur[r as usize]), r)));
             let mut all = rows.clone();

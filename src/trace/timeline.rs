@@ -7,8 +7,8 @@
 //!   segments       |c  |ck |k |km|cm|c|m|.|k |     each with a set of classes
 //! ```
 //!
-//! One sweep gives the segments. Every share of time (compute, exposed communication, overlap, the seven class sets,
-//! idle) is a sum over them, so parts sum to the whole by construction.
+//! One sweep gives the segments. Every share of time (compute, exposed communication, overlap, the seven
+//! class sets, idle) is a sum over them, so parts sum to the whole by construction.
 
 use crate::interval::Union;
 use hta_base::units::{Ns, Span};
@@ -135,7 +135,8 @@ pub struct Timeline {
 /// Number of segments between two checkpoints: a window query walks over at most this many at each end.
 const STRIDE: usize = 64;
 
-/// Starts (1) and ends (-1) of spans with their values, in order of time, starts before ends. Empty spans are left out.
+/// Starts (1) and ends (-1) of spans with their values, in order of time, starts before ends. Empty spans are
+/// left out.
 pub fn edges<T: Copy>(spans: impl IntoIterator<Item = (Span, T)>) -> impl Iterator<Item = (Ns, T, i32)> {
     let (mut starts, mut ends) = (Vec::new(), Vec::new());
     for (span, of) in spans.into_iter().filter(|(span, _)| !span.is_empty()) {
@@ -161,7 +162,8 @@ impl Timeline {
         let mut segments: Vec<ClassSegment> = Vec::new();
         let mut at = 0;
         for (t, work, step) in edges(activities) {
-            let set = WorkClass::ALL.iter().filter(|w| running[**w as usize] > 0).map(|w| w.bit() as u8).sum();
+            let set =
+                WorkClass::ALL.iter().filter(|w| running[**w as usize] > 0).map(|w| w.bit() as u8).sum();
             if t > at && set != 0 {
                 let span = Span::new(at, t);
                 match segments.last_mut() {
@@ -239,7 +241,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn activities() -> impl Strategy<Value = Vec<(Span, WorkClass)>> {
-        let one = (0i64..60, 0i64..12, 0usize..3).prop_map(|(s, d, w)| (Span::new(s, s + d), WorkClass::ALL[w]));
+        let one =
+            (0i64..60, 0i64..12, 0usize..3).prop_map(|(s, d, w)| (Span::new(s, s + d), WorkClass::ALL[w]));
         prop::collection::vec(one, 0..14)
     }
 

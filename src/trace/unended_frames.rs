@@ -1,12 +1,13 @@
-//! Python frames whose end was not recorded. The profiler writes that they last until it stopped, although their caller
-//! returned before; they are cut at its end.
+//! Python frames whose end was not recorded. The profiler writes that they last until it stopped, although
+//! their caller returned before; they are cut at its end.
 //!
 //! ```text
 //!   caller    [=======)
 //!   frame        [====|.......................) profiler stop
 //! ```
 //!
-//! The profiler stops where the last frame ends, or where several frames end at once that outlast their callers.
+//! The profiler stops where the last frame ends, or where several frames end at once that outlast their
+//! callers.
 
 use crate::events::Columns;
 use crate::stack::Frames;
@@ -62,11 +63,13 @@ pub(super) fn cut(c: &mut Columns, frames: &Frames, health: &mut Health) {
     c.dur = dur.into();
 }
 
-/// Where the profiler stopped, ascending; from the ends of frames that outlast their callers, and the end of the last one.
+/// Where the profiler stopped, ascending; from the ends of frames that outlast their callers, and the end of
+/// the last one.
 fn stops(mut ends: Vec<Ns>, last: Ns) -> Vec<Ns> {
     ends.sort_unstable();
-    let of_one =
-        |ends: &&[Ns]| ends.len() >= FEWEST || ends.last().is_some_and(|end| *end >= last.saturating_sub(STOP));
+    let of_one = |ends: &&[Ns]| {
+        ends.len() >= FEWEST || ends.last().is_some_and(|end| *end >= last.saturating_sub(STOP))
+    };
     ends.chunk_by(|a, b| b.saturating_sub(*a) <= STOP).filter(of_one).flatten().copied().collect()
 }
 
@@ -129,9 +132,11 @@ mod tests {
 
     #[test]
     fn frames_that_are_open_at_the_stop_with_their_callers_are_kept() {
-        let frames = [(0, 0, 100 * US, None), (0, 10 * US, 100 * US, Some(0)), (0, 20 * US, 100 * US, Some(1))];
+        let frames =
+            [(0, 0, 100 * US, None), (0, 10 * US, 100 * US, Some(0)), (0, 20 * US, 100 * US, Some(1))];
         assert_eq!(cut_ends(&frames).1, 0);
-        // A frame of another thread may outlast the one that started it, and one that ends before the stop is kept.
+        // A frame of another thread may outlast the one that started it, and one that ends before the stop is
+        // kept.
         let frames = [(0, 0, 50 * US, None), (1, 10 * US, 100 * US, Some(0)), (0, 20 * US, 70 * US, Some(0))];
         assert_eq!(cut_ends(&frames).1, 0);
     }

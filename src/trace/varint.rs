@@ -1,4 +1,5 @@
-//! Integers in as few bytes as they need: seven bits a byte, lowest first, the highest bit says that more follow.
+//! Integers in as few bytes as they need: seven bits a byte, lowest first, the highest bit says that more
+//! follow.
 
 /// Appends a number.
 pub fn write(out: &mut Vec<u8>, mut n: u64) {

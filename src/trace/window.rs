@@ -65,7 +65,12 @@ impl Window {
 
 /// All windows of a device (or of a CPU-only rank) whose work spans `span`. If `chosen` selects steps,
 /// `outside` is left out, because it would not be the remaining time.
-pub fn windows(span: Option<Span>, capture: Span, steps: &[Step], chosen: impl Fn(&Step) -> bool) -> Vec<Window> {
+pub fn windows(
+    span: Option<Span>,
+    capture: Span,
+    steps: &[Step],
+    chosen: impl Fn(&Step) -> bool,
+) -> Vec<Window> {
     let mut all = Vec::with_capacity(steps.len() + 3);
     all.extend(span.map(|s| Window::whole(Scope::Span, s)));
     all.push(Window::whole(Scope::Capture, capture));

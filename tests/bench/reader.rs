@@ -114,9 +114,11 @@ fn readers(c: &mut Criterion) {
                 let text = |key: &str| e.get(key).and_then(|v| v.into_string());
                 if text("ph") == Some("X") {
                     // The tape stores numbers as f64; exact times would need the text again.
-                    let number =
-                        |key: &str| e.get(key).and_then(|v| v.cast_f64()).map(|v| v.to_string()).unwrap_or_default();
-                    let correlation = e.get("args").and_then(|a| a.get("correlation")).and_then(|v| v.as_u64());
+                    let number = |key: &str| {
+                        e.get(key).and_then(|v| v.cast_f64()).map(|v| v.to_string()).unwrap_or_default()
+                    };
+                    let correlation =
+                        e.get("args").and_then(|a| a.get("correlation")).and_then(|v| v.as_u64());
                     kept.push(text("name").unwrap_or(""), &number("ts"), &number("dur"), correlation);
                 }
             }
@@ -129,7 +131,12 @@ fn readers(c: &mut Criterion) {
             for slice in &slices {
                 let Ok(e) = serde_json::from_slice::<Event>(slice) else { continue };
                 if e.ph == "X" {
-                    kept.push(&e.name, e.ts.map_or("", |t| t.get()), e.dur.map_or("", |t| t.get()), e.args.correlation);
+                    kept.push(
+                        &e.name,
+                        e.ts.map_or("", |t| t.get()),
+                        e.dur.map_or("", |t| t.get()),
+                        e.args.correlation,
+                    );
                 }
             }
             black_box(kept.ts.len())

@@ -102,7 +102,8 @@ fn host() -> impl Strategy<Value = Host> {
         1 => Just(Kind::Loader),
         4 => Just(Kind::Call),
     ];
-    let launched = prop_oneof![3 => prop::collection::vec(activity(), 1), 1 => prop::collection::vec(activity(), 0..4)];
+    let launched =
+        prop_oneof![3 => prop::collection::vec(activity(), 1), 1 => prop::collection::vec(activity(), 0..4)];
     (kind, 1i64..3, 0i64..110, prop_oneof![1 => Just(0i64), 6 => 1i64..50], launched).prop_map(
         |(kind, thread, start, dur, mut launched)| {
             if kind != Kind::Call {
@@ -117,7 +118,8 @@ fn host() -> impl Strategy<Value = Host> {
 pub fn plans() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec((1i64..35, 0i64..8), 0..4);
     let host = prop::collection::vec(host(), 0..14);
-    let unlinked = prop_oneof![2 => prop::collection::vec(activity(), 0), 1 => prop::collection::vec(activity(), 1..4)];
+    let unlinked =
+        prop_oneof![2 => prop::collection::vec(activity(), 0), 1 => prop::collection::vec(activity(), 1..4)];
     let shape = prop_oneof![6 => Just(0), 1 => Just(1), 1 => Just(2)];
     (steps, host, unlinked, prop::option::of(0i64..END - 10), shape).prop_map(
         |(steps, mut host, mut unlinked, drawn, shape)| {
@@ -141,7 +143,11 @@ fn without_lost_tail(rows: &mut [Row]) {
     let Some(last) = owners.iter().map(|&i| rows[i].start).max() else { return };
     let unlinked = rows.iter().filter(|r| r.kind == Kind::Gpu && r.launch.is_none()).map(|r| r.start).max();
     for (i, r) in rows.iter_mut().enumerate() {
-        if r.kind == Kind::Call && !owners.contains(&i) && r.start > last && unlinked.is_none_or(|u| r.start > u) {
+        if r.kind == Kind::Call
+            && !owners.contains(&i)
+            && r.start > last
+            && unlinked.is_none_or(|u| r.start > u)
+        {
             r.name = "cudaStreamQuery".to_string();
         }
     }
@@ -253,7 +259,8 @@ impl Plan {
     /// Writes the trace below `folder` and returns its path.
     pub fn write(&self, folder: &std::path::Path, origin: i64, format: &Format) -> PathBuf {
         let path = folder.join("rank_0.json");
-        std::fs::write(&path, self.builder(origin).to_bytes(format)).expect("a temporary file can be written");
+        std::fs::write(&path, self.builder(origin).to_bytes(format))
+            .expect("a temporary file can be written");
         path
     }
 }

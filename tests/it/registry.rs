@@ -68,7 +68,8 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
     // Exceptions: the samples' activities all have their launches; HTA's straggler heuristic does not know today's NCCL
     // kernels, and its sequences need three kernels below one operator, which no sample has; all samples begin and end
     // with idle devices, so `record_edges` is tested elsewhere.
-    let excused = ["health", "record_edges", "compat_hta_potential_stragglers", "compat_hta_frequent_kernel_sequences"];
+    let excused =
+        ["health", "record_edges", "compat_hta_potential_stragglers", "compat_hta_frequent_kernel_sequences"];
     assert!(empty.iter().all(|t| excused.contains(t)), "no sample fills {empty:?}");
 }
 
@@ -124,7 +125,13 @@ fn every_analysis_is_explained_and_declares_what_it_gives() {
         assert_eq!(find(stem).map(|a| a.stem()), Some(stem));
         println!("{stem}: {}", analysis.about().title);
         for spec in std::iter::once(*analysis).chain(compat::of(stem)).flat_map(|a| a.tables()) {
-            println!("  {} ({} columns, by {}): {}", spec.name, spec.columns.len(), spec.order, spec.doc.trim());
+            println!(
+                "  {} ({} columns, by {}): {}",
+                spec.name,
+                spec.columns.len(),
+                spec.order,
+                spec.doc.trim()
+            );
         }
     }
     assert_eq!(find("no such analysis").map(|a| a.stem()), None);

@@ -137,10 +137,15 @@ fn the_modules_of_a_crate_use_each_other_one_way_only() {
     let uses = uses(&source());
     let order: BTreeMap<&str, &[&str]> = ORDER.into_iter().collect();
     let place = |module: &[String]| {
-        let order = order.get(module[0].as_str()).unwrap_or_else(|| panic!("the crate {} has no order", module[0]));
+        let order =
+            order.get(module[0].as_str()).unwrap_or_else(|| panic!("the crate {} has no order", module[0]));
         let is_named = |name: &str| order.iter().position(|o| *o == name);
         let name = module.get(1)?.as_str();
-        Some(is_named(name).or_else(|| is_named("*")).unwrap_or_else(|| panic!("{name} of {} has no place", module[0])))
+        Some(
+            is_named(name)
+                .or_else(|| is_named("*"))
+                .unwrap_or_else(|| panic!("{name} of {} has no place", module[0])),
+        )
     };
     let mut arrows = 0;
     for (from, targets) in uses.iter().filter(|(from, _)| from[0] != "testkit") {
@@ -150,7 +155,11 @@ fn the_modules_of_a_crate_use_each_other_one_way_only() {
             assert!(at <= above, "{} must not use {}", from.join("::"), to.join("::"));
         }
     }
-    assert!(uses.len() > 200 && arrows > 1000, "{} files, {arrows} arrows: the scan sees too little", uses.len());
+    assert!(
+        uses.len() > 200 && arrows > 1000,
+        "{} files, {arrows} arrows: the scan sees too little",
+        uses.len()
+    );
 }
 
 #[test]

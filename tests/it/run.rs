@@ -64,7 +64,11 @@ impl Record {
 
     pub fn float(&self, column: &str) -> Option<f64> {
         let Row { batch, at } = &self.0;
-        if self.spec(column).kind == "bool" { None } else { batch.float(column, *at).filter(|v| v.is_finite()) }
+        if self.spec(column).kind == "bool" {
+            None
+        } else {
+            batch.float(column, *at).filter(|v| v.is_finite())
+        }
     }
 
     pub fn flag(&self, column: &str) -> Option<bool> {
@@ -221,8 +225,8 @@ pub fn try_trace(path: &Path) -> Option<RankTrace> {
 /// One file as a rank's trace.
 pub fn rank_trace(path: &Path, rank: u32) -> RankTrace {
     let input = Input::named(path);
-    let loaded =
-        load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
+    let loaded = load(&input, LoadOptions::default(), Spread::Inline, &ByteCount::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     loaded.into_trace(rank, RankSource::File, input.shown, &options().model)
 }
 

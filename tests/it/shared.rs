@@ -44,7 +44,8 @@ impl Shared {
     pub fn trace(&self, path: &str) -> PathBuf {
         static MANIFEST: OnceLock<String> = OnceLock::new();
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shared/MANIFEST.tsv");
-        let lines = MANIFEST.get_or_init(|| std::fs::read_to_string(manifest).expect("the manifest can be read"));
+        let lines =
+            MANIFEST.get_or_init(|| std::fs::read_to_string(manifest).expect("the manifest can be read"));
         let is_it = |line: &str| line.strip_prefix(path).is_some_and(|rest| rest.starts_with(['\t', '/']));
         assert!(lines.lines().any(is_it), "{path} is not in tests/shared/MANIFEST.tsv");
         let found = self.traces().join(path);

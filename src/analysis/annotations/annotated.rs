@@ -8,10 +8,10 @@
 //!   self            forward: a b         train: c         backward: d
 //! ```
 //!
-//! An activity belongs to the annotations that are open on the thread of its launch when the launch starts (ends
-//! included, as for owning operators). An activity whose launch was not recorded belongs to the shortest range that the
-//! profiler drew in the same row of the device and that contains its start. A name counts an activity once, however
-//! often it is nested in itself.
+//! An activity belongs to the annotations that are open on the thread of its launch when the launch starts
+//! (ends included, as for owning operators). An activity whose launch was not recorded belongs to the
+//! shortest range that the profiler drew in the same row of the device and that contains its start. A name
+//! counts an activity once, however often it is nested in itself.
 
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
@@ -94,8 +94,8 @@ impl Annotated {
         me
     }
 
-    /// Assigns the launches of one thread. `rows`: its annotations, outer first; `queries`: its launches in order of
-    /// time.
+    /// Assigns the launches of one thread. `rows`: its annotations, outer first; `queries`: its launches in
+    /// order of time.
     fn launched_inside(&mut self, trace: &RankTrace, rows: &[u32], queries: &[(Ns, u32)]) {
         let c = &trace.columns;
         innermost_at(rows, c, queries, |i, row| {

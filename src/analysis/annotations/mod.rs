@@ -1,8 +1,8 @@
 //! User annotations: the duration of their ranges, and the GPU work launched inside them. Times in ns.
 //!
-//! A range belongs as a whole to the step of its start, an activity to the step of its launch; nothing is cut. The GPU
-//! times of a range on the host are those of the work launched inside it, whenever that runs. Ranges that the profiler
-//! draws on the device are used only for activities whose launch is unknown.
+//! A range belongs as a whole to the step of its start, an activity to the step of its launch; nothing is
+//! cut. The GPU times of a range on the host are those of the work launched inside it, whenever that runs.
+//! Ranges that the profiler draws on the device are used only for activities whose launch is unknown.
 
 mod annotated;
 mod report;
@@ -28,8 +28,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 table! {
-    /// Annotations by side and name, and a row `(none)` for the activities that belong to none. Ranges of a thread are repeated for each device.
-    pub(crate) struct UserAnnotations, UserAnnotationRow = "user_annotations" by "rank, device, scope, step, gpu_ns descending, range_sum_ns descending, name, side" {
+    /// Annotations by side and name, and a row `(none)` for the activities that belong to none. Ranges of a
+    /// thread are repeated for each device.
+    pub(crate) struct UserAnnotations, UserAnnotationRow = "user_annotations"
+        by "rank, device, scope, step, gpu_ns descending, range_sum_ns descending, name, side" {
         rank; device;
         scope: Text, "", "capture: everything; step: what starts or is launched in it; outside: the rest";
         step; step_label; is_partial; ts_ns; dur_ns;
@@ -58,7 +60,8 @@ pub(crate) const MATCH: Setting = Setting {
     stem: "annotations",
     flag: "--match",
     value: "REGEX",
-    help: "Only annotations whose name matches this regular expression; activities of the others count as `(none)`",
+    help: "Only annotations whose name matches this regular expression; activities of the others count as \
+           `(none)`",
     kind: ValueType::Regex,
 };
 
@@ -89,8 +92,11 @@ impl Analysis for Annotations {
             (true, None) => Some("no annotations"),
             (true, Some(_)) => Some("no annotation that --match matches"),
         };
-        let table =
-            if reason.is_some() { UserAnnotations::default().finish() } else { table(trace, options, &annotated) };
+        let table = if reason.is_some() {
+            UserAnnotations::default().finish()
+        } else {
+            table(trace, options, &annotated)
+        };
         Partial { rank: trace.rank, tables: vec![table], reason }
     }
 
@@ -176,13 +182,14 @@ struct Devices {
     all: Vec<Option<i64>>,
     /// Index into `all` of each device.
     places: HashMap<Option<i64>, usize>,
-    /// The number of devices that run work. They come first, and ranges on threads have a row for each of them.
+    /// The number of devices that run work. They come first, and ranges on threads have a row for each of
+    /// them.
     working: usize,
 }
 
 impl Devices {
-    /// Devices with activities (a single one without a number if there is only the host), then those on which only
-    /// ranges are drawn.
+    /// Devices with activities (a single one without a number if there is only the host), then those on which
+    /// only ranges are drawn.
     fn new(trace: &RankTrace, annotated: &Annotated) -> Self {
         let mut all: Vec<Option<i64>> = trace.devices.iter().filter(|w| w.is_gpu).map(|w| w.device).collect();
         if all.is_empty() {
@@ -234,7 +241,9 @@ fn share_out(trace: &RankTrace, annotated: &Annotated, scopes: &StepScopes, devi
         for &range in ranges {
             let on = match side {
                 AnnotationSide::Host => 0..devices.working,
-                AnnotationSide::Gpu => devices.place(device_of(trace, &of_lane, range)).map_or(0..0, |d| d..d + 1),
+                AnnotationSide::Gpu => {
+                    devices.place(device_of(trace, &of_lane, range)).map_or(0..0, |d| d..d + 1)
+                }
             };
             let windows = scopes.of(scopes.step_at(trace.columns.ts[range as usize]));
             on.for_each(|d| members.charge(windows.clone(), (d, key), |m| m.ranges.push(range)));
@@ -272,7 +281,8 @@ fn row<'a>(
 ) -> AnnotationRow<'a> {
     let of = || m.activities.iter().map(|&i| &trace.activities[i as usize]);
     let timeline = Timeline::new(of().map(|a| (a.span, a.work)));
-    let whole = Span::new(of().map(|a| a.span.start).min().unwrap_or(0), of().map(|a| a.span.end).max().unwrap_or(0));
+    let whole =
+        Span::new(of().map(|a| a.span.start).min().unwrap_or(0), of().map(|a| a.span.end).max().unwrap_or(0));
     AnnotationRow {
         key,
         name: key.map_or(NONE, |k| trace.text(k.1)),
@@ -290,7 +300,8 @@ fn working(trace: &RankTrace, annotated: &Annotated) -> BTreeMap<u32, Union> {
     let c = &trace.columns;
     let host = annotated.names.iter().filter(|((side, _), _)| *side == AnnotationSide::Host);
     let lanes: BTreeSet<u32> = host.flat_map(|(_, n)| &n.ranges).map(|&r| c.lane[r as usize]).collect();
-    let communicates: Vec<bool> = c.strings.iter().map(|(_, t)| is_host_communication(Class::Annotation, t)).collect();
+    let communicates: Vec<bool> =
+        c.strings.iter().map(|(_, t)| is_host_communication(Class::Annotation, t)).collect();
     let works = |row: &&u32| match trace.classes[**row as usize] {
         Class::HostOp | Class::Runtime | Class::Collective => true,
         Class::Annotation => communicates.get(c.name(**row as usize).0 as usize) == Some(&true),

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     Output {
         tables: partials.iter().filter_map(|p| p.table(UserAnnotations::SPEC).cloned()).collect(),
-        // No observations: a range alone is not a loss. What the GPU waits for inside it is an observation of `idle`.
+        // No observations: a range alone is not a loss. What the GPU waits for inside it is an observation of
+        // `idle`.
         observations: Vec::new(),
         views: vec![view(partials, options)],
         ..Output::default()

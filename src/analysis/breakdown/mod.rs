@@ -1,6 +1,8 @@
 //! Temporal breakdown: what each device was doing at each instant.
 
-use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
+use crate::api::{
+    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+};
 use crate::facts::windows::WindowAccounts;
 use crate::job::Job;
 use crate::population::{SelectedRows, groups, reasons, several_devices};
@@ -127,7 +129,8 @@ impl Analysis for Breakdown {
             } else {
                 "window: the recorded span of each device (no steps were found)".to_string()
             });
-            view.notes.push("picture: # compute, = exposed communication, - exposed memcpy, . idle".to_string());
+            view.notes
+                .push("picture: # compute, = exposed communication, - exposed memcpy, . idle".to_string());
             if g.all_partial {
                 view.notes.push("all steps are partial and count nevertheless".to_string());
             }
@@ -143,8 +146,8 @@ impl Analysis for Breakdown {
     }
 }
 
-/// The observation on exposed communication. Of several ranks it names none: who communicates longest may only wait for
-/// another one.
+/// The observation on exposed communication. Of several ranks it names none: who communicates longest may
+/// only wait for another one.
 fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) -> Option<Observation> {
     let (first, all) = (groups.first()?, MergedGroups(groups));
     let cost = all.mean(|t| t.exposed_communication_ns);
@@ -162,7 +165,8 @@ fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) ->
         _ => (capital(&first.who(several)), String::new()),
     };
     let mut sentence = format!(
-        "{who} spends {} {} ({} of {}{range}) in communication that no compute covers; {} of its communication is overlapped",
+        "{who} spends {} {} ({} of {}{range}) in communication that no compute covers; {} of its \
+         communication is overlapped",
         fmt_ns(cost),
         first.per(),
         fmt_pct(share),

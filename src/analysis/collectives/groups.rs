@@ -119,7 +119,8 @@ const GROUPS_SHOWN: usize = 12;
 fn strays(job: &Job) -> Option<String> {
     let farthest = job.strays.iter().max_by_key(|s| s.apart.abs())?;
     Some(format!(
-        "{} whose members end apart, although each waits for all (ends_apart): left out of transfer and bandwidth; {}",
+        "{} whose members end apart, although each waits for all (ends_apart): left out of transfer and \
+         bandwidth; {}",
         plural(job.strays.len(), "collective"),
         job.stray_in_words(farthest)
     ))
@@ -132,7 +133,8 @@ pub fn warnings(job: &Job) -> Vec<String> {
     let impossible = (0..job.instances().len()).filter(|i| job.arrivals(*i).is_impossible).count();
     if impossible > 0 {
         out.push(format!(
-            "{} ended on some rank before the last one arrived (collective_end_before_last_arrival): clocks differ, \
+            "{} ended on some rank before the last one arrived (collective_end_before_last_arrival): clocks \
+             differ, \
              or a match is wrong; left out of bandwidth, and of the alignment while they are few",
             plural(impossible, "collective")
         ));
@@ -157,12 +159,16 @@ pub fn warnings(job: &Job) -> Vec<String> {
     }
     if !groupless.is_empty() {
         out.push(format!(
-            "ranks {}: some calls name no group, and it cannot be inferred from the calls of the ranks: left unmatched",
+            "ranks {}: some calls name no group, and it cannot be inferred from the calls of the ranks: left \
+             unmatched",
             rank_list(&groupless)
         ));
     }
     if job.is_origin_proved {
-        out.push("times have no recorded origin, but collectives end together on all ranks: they have one".to_string());
+        out.push(
+            "times have no recorded origin, but collectives end together on all ranks: they have one"
+                .to_string(),
+        );
     }
     if !without_origin.is_empty() {
         out.push(format!(
@@ -188,8 +194,8 @@ fn disagreement(job: &Job, i: &Instance) -> String {
     format!("members disagree about one {}: {}", i.kind.name(), sizes.join(", "))
 }
 
-/// Largest number of ranges of absent ranks collected: more than a real job has, and little memory whatever sizes
-/// groups claim.
+/// Largest number of ranges of absent ranks collected: more than a real job has, and little memory whatever
+/// sizes groups claim.
 const ABSENT_KEPT: usize = 1 << 20;
 
 /// A warning if the set lacks members of groups.

@@ -1,4 +1,5 @@
-//! Collectives of the job: every call with its waiting and transfer time, bandwidth, and statistics of matching.
+//! Collectives of the job: every call with its waiting and transfer time, bandwidth, and statistics of
+//! matching.
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
@@ -10,7 +11,9 @@ use hta_trace::collective::CollectiveKind;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 use summary::{summaries, summary_table, summary_view};
-use tables::{CollectiveRankRow, CollectiveRanks, CollectiveRow, CollectiveSummaries, Collectives, ProcessGroups};
+use tables::{
+    CollectiveRankRow, CollectiveRanks, CollectiveRow, CollectiveSummaries, Collectives, ProcessGroups,
+};
 
 mod groups;
 mod shown;
@@ -28,7 +31,12 @@ impl Analysis for CollectivesOf {
             stem: "collectives",
             title: "collectives matched across ranks: wait, transfer, bandwidth, skew",
             explain: include_str!("page.md"),
-            tables: &[CollectiveSummaries::SPEC, CollectiveRanks::SPEC, Collectives::SPEC, ProcessGroups::SPEC],
+            tables: &[
+                CollectiveSummaries::SPEC,
+                CollectiveRanks::SPEC,
+                Collectives::SPEC,
+                ProcessGroups::SPEC,
+            ],
             takes_steps: false,
             takes_groups: true,
             joins_ranks: true,
@@ -48,7 +56,8 @@ impl Analysis for CollectivesOf {
         tables.extend((0..job.parts.len()).map(|p| calls(job, &shown, p as u32)));
         let shares = shares(job);
         tables.push(group_table(job, &shares, &shown));
-        let mut views = vec![summary_view(&sums, &shown, partials, options), group_view(job, &shares, &shown)];
+        let mut views =
+            vec![summary_view(&sums, &shown, partials, options), group_view(job, &shares, &shown)];
         views.retain(|v| !v.rows.is_empty() || !v.notes.is_empty());
         Output { tables, views, ..Output::default() }
     }

@@ -13,7 +13,8 @@ pub struct GroupSelection {
 impl GroupSelection {
     pub(crate) fn new(job: &Job, options: &Options) -> Self {
         let wanted = &options.across.groups;
-        let fits = |g: &Group, shown: &str| wanted.is_empty() || wanted.iter().any(|w| is_called(g, shown, w));
+        let fits =
+            |g: &Group, shown: &str| wanted.is_empty() || wanted.iter().any(|w| is_called(g, shown, w));
         let names: Vec<String> = job.matched.groups.iter().map(|g| g.shown(&job.parts)).collect();
         let asked = job.matched.groups.iter().zip(&names).map(|(g, n)| fits(g, n)).collect();
         let sizes = job.matched.groups.iter().map(|g| g.expected() as u32).collect();

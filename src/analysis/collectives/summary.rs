@@ -152,12 +152,14 @@ pub(crate) fn summary_view(
         ]);
     }
     if !view.rows.is_empty() {
-        let line = "time: of all calls on all ranks; waiting: of the time of calls that other ranks matched, - where \
+        let line = "time: of all calls on all ranks; waiting: of the time of calls that other ranks matched, \
+                    - where \
                     there are none; transfer, skew (last minus first arrival): medians";
         view.notes.push(line.to_string());
     }
     if order.len() > options.top {
-        view.notes.push(format!("{}, with less time, in the table", plural(order.len() - options.top, "more row")));
+        view.notes
+            .push(format!("{}, with less time, in the table", plural(order.len() - options.top, "more row")));
     }
     view
 }

@@ -8,11 +8,14 @@ table! {
     pub(crate) struct Collectives, CollectiveRow = "collectives" by "rank, ts_ns, event_id" {
         rank;
         event_id: u32, "", "event, as in `events`";
-        collective: Option<u32>, "", "id of the collective, the same on all ranks that took part; null: not matched";
+        collective: Option<u32>, "",
+            "id of the collective, the same on all ranks that took part; null: not matched";
         process_group: Option<Text>, "", "name and members of the group; null: unknown";
         kind: Text, "", "kind of collective";
         seq: Option<u64>, "", "number within the group, where recorded";
-        size_bytes: Option<i64>, "bytes", "buffer; all-gather: the whole output; reduce-scatter: the whole input; all-to-all: what this rank sends; several messages: what it sends";
+        size_bytes: Option<i64>, "bytes",
+            "buffer; all-gather: the whole output; reduce-scatter: the whole input; all-to-all: what this \
+             rank sends; several messages: what it sends";
         dtype: Option<Text>, "", "element type";
         device: Option<i64>, "", "device index; null on the host";
         stream;
@@ -24,10 +27,15 @@ table! {
         arrival_ns: i64, "ns", "when the rank arrived: ts_ns on a device, submit_ns on the host";
         last_arrival_ns: Option<i64>, "ns", "latest arrival of any member";
         last_rank: Option<u32>, "", "rank that arrived last; ties: the lowest";
-        wait_ns: Option<i64>, "ns", "waiting: time before the last arrival among the ranks that this rank depends on";
+        wait_ns: Option<i64>, "ns",
+            "waiting: time before the last arrival among the ranks that this rank depends on";
         transfer_ns: Option<i64>, "ns", "data transfer: dur - wait";
-        ends_before_last_arrival: Option<bool>, "", "the call ends before the last arrival, which is impossible for this kind: wait = dur, left out of bandwidth and alignment";
-        ends_apart: Option<bool>, "", "members end apart by more than 1 ms and a tenth of the longest call, although each waits for all: one of the times is wrong; left out of bandwidth";
+        ends_before_last_arrival: Option<bool>, "",
+            "the call ends before the last arrival, which is impossible for this kind: wait = dur, left out \
+             of bandwidth and alignment";
+        ends_apart: Option<bool>, "",
+            "members end apart by more than 1 ms and a tenth of the longest call, although each waits for \
+             all: one of the times is wrong; left out of bandwidth";
         member_count: u32, "ranks", "members that recorded it";
         expected_count: Option<u32>, "ranks", "members of the group";
         matched_by: Option<Text>, "", "seq, sequence, inferred or peers";
@@ -35,8 +43,10 @@ table! {
 }
 
 table! {
-    /// Collectives of one kind, size, type and group. Rates and transfer times are of complete instances with a transfer.
-    pub struct CollectiveSummaries, CollectiveSummaryRow = "collective_summary" by "kind, size_bytes, dtype, process_group" {
+    /// Collectives of one kind, size, type and group. Rates and transfer times are of complete instances with
+    /// a transfer.
+    pub struct CollectiveSummaries, CollectiveSummaryRow = "collective_summary"
+        by "kind, size_bytes, dtype, process_group" {
         kind: Text, "", "kind; send_recv: a message from one rank to another";
         size_bytes: Option<i64>, "bytes", "size; the largest over members";
         dtype: Option<Text>, "", "element type", "type";
@@ -47,14 +57,18 @@ table! {
         timed_count: u64, "", "complete instances with a transfer time above 0";
         untimed_count: u64, "", "complete instances without one";
         dur_sum_ns: i64, "ns", "length of all calls on all ranks", "time";
-        unmatched_sum_ns: i64, "ns", "length of the calls whose waiting is not known: unmatched, or a rank of the group is not recorded";
+        unmatched_sum_ns: i64, "ns",
+            "length of the calls whose waiting is not known: unmatched, or a rank of the group is not \
+             recorded";
         wait_sum_ns: Option<i64>, "ns", "waiting for other ranks; null if it is known of no call", "waiting";
         transfer_sum_ns: i64, "ns", "t, transfer time of the rank that came last, summed";
         transfer_mean_ns: Option<f64>, "ns", "mean of t";
         transfer_p50_ns: Option<i64>, "ns", "median of t, nearest rank", "transfer";
         transfer_p95_ns: Option<i64>, "ns", "95th percentile of t, nearest rank";
         alg_bw_gb_per_s: Option<f64>, "GB/s", "sum(size) / sum(t), 1e9 bytes", "algorithm bandwidth";
-        bus_bw_gb_per_s: Option<f64>, "GB/s", "alg_bw x f: 2(n-1)/n all-reduce; (n-1)/n all-gather, reduce-scatter, all-to-all; else 1", "bus bandwidth";
+        bus_bw_gb_per_s: Option<f64>, "GB/s",
+            "alg_bw x f: 2(n-1)/n all-reduce; (n-1)/n all-gather, reduce-scatter, all-to-all; else \
+             1", "bus bandwidth";
         start_skew_p50_ns: Option<i64>, "ns", "last minus first arrival, median", "skew";
         start_skew_max_ns: Option<i64>, "ns", "the largest";
         end_skew_p50_ns: Option<i64>, "ns", "last minus first end, median";
@@ -75,14 +89,17 @@ table! {
         dur_sum_ns: i64, "ns", "latency: length of the calls, summed";
         wait_sum_ns: Option<i64>, "ns", "waiting for other ranks; null if it is known of no call";
         transfer_sum_ns: Option<i64>, "ns", "data transfer; null in the same case";
-        unmatched_sum_ns: i64, "ns", "length of the calls whose waiting is not known: unmatched, or a rank of the group is not recorded";
+        unmatched_sum_ns: i64, "ns",
+            "length of the calls whose waiting is not known: unmatched, or a rank of the group is not \
+             recorded";
         last_count: u64, "", "collectives in which this rank arrived last";
     }
 }
 
 table! {
     /// Process groups of the job, and how many of their calls were matched.
-    pub struct ProcessGroups, ProcessGroupRow = "process_groups" by "rank of the first member, name" key "process_group" {
+    pub struct ProcessGroups, ProcessGroupRow = "process_groups"
+        by "rank of the first member, name" key "process_group" {
         process_group: Text, "", "name and members, as in the other tables", "group";
         name: Option<Text>, "", "name, as recorded";
         description: Option<Text>, "", "description, as recorded";
@@ -97,6 +114,7 @@ table! {
         collective_count: u64, "", "instances";
         complete_count: u64, "", "instances that every member recorded";
         disagreement_count: u64, "", "instances whose members disagree in kind, size or type";
-        end_before_last_arrival_count: u64, "", "instances that end on some member before the last one arrived";
+        end_before_last_arrival_count: u64, "",
+            "instances that end on some member before the last one arrived";
     }
 }

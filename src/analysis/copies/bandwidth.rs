@@ -6,9 +6,9 @@
 //!   value           10.15..5.0
 //! ```
 //!
-//! Bytes per ns are GB/s (1e9). Rates are added and subtracted as integer multiples of 2^-48 B/ns, so the sum returns
-//! exactly to zero after the last copy, and the integral over time, rounded to bytes, is exactly the bytes of the
-//! copies with a duration (as long as they last less than a day together).
+//! Bytes per ns are GB/s (1e9). Rates are added and subtracted as integer multiples of 2^-48 B/ns, so the sum
+//! returns exactly to zero after the last copy, and the integral over time, rounded to bytes, is exactly the
+//! bytes of the copies with a duration (as long as they last less than a day together).
 
 use crate::copies::copy::Copy;
 use hta_base::units::Ns;
@@ -34,7 +34,8 @@ impl Bandwidth {
     }
 }
 
-/// The combined values of the copies, one per instant at which they change; 0 before the first, and the last is 0.
+/// The combined values of the copies, one per instant at which they change; 0 before the first, and the last
+/// is 0.
 pub(crate) fn bandwidth<'a>(copies: impl Iterator<Item = &'a Copy>) -> Vec<Bandwidth> {
     let mut edges: Vec<(Ns, i128, i64, i64)> = Vec::new();
     for c in copies.filter(|c| !c.span.is_empty()) {

@@ -1,7 +1,8 @@
-//! Copies and sets of one device: direction, kinds of memory, size in bytes, and the call that requested each.
+//! Copies and sets of one device: direction, kinds of memory, size in bytes, and the call that requested
+//! each.
 //!
-//! The size comes from the first of these sources: the activity's own size, the size in the call's arguments (written
-//! by HIP and MTIA), the recorded bandwidth times the duration. Negative sizes are ignored.
+//! The size comes from the first of these sources: the activity's own size, the size in the call's arguments
+//! (written by HIP and MTIA), the recorded bandwidth times the duration. Negative sizes are ignored.
 
 use hashbrown::HashMap;
 use hta_base::units::Span;
@@ -59,16 +60,23 @@ pub(crate) enum Api {
 
 /// The copies and sets of a device, in order of start.
 pub(crate) fn copies(trace: &RankTrace, work: &DeviceWork) -> Vec<Copy> {
-    let mut rows: Vec<u32> =
-        work.activities.iter().copied().filter(|&i| trace.activities[i as usize].work == WorkClass::Memory).collect();
-    rows.sort_unstable_by_key(|&i| (trace.activities[i as usize].span.start, trace.activities[i as usize].row));
+    let mut rows: Vec<u32> = work
+        .activities
+        .iter()
+        .copied()
+        .filter(|&i| trace.activities[i as usize].work == WorkClass::Memory)
+        .collect();
+    rows.sort_unstable_by_key(|&i| {
+        (trace.activities[i as usize].span.start, trace.activities[i as usize].row)
+    });
     // Names are parsed once, because there are many copies but few names.
     let mut known: HashMap<(Class, StrId, Option<StrId>), CopyNameInfo> = HashMap::new();
     let copy = |activity: u32| {
         let a = &trace.activities[activity as usize];
         let call = a.launch().map(|l| trace.columns.name(l as usize));
-        let named =
-            known.entry((a.class, a.name, call)).or_insert_with(|| CopyNameInfo::new(trace, a.class, a.name, call));
+        let named = known
+            .entry((a.class, a.name, call))
+            .or_insert_with(|| CopyNameInfo::new(trace, a.class, a.name, call));
         copy(trace, activity, *named)
     };
     rows.into_iter().map(copy).collect()
@@ -172,7 +180,8 @@ mod tests {
 
     #[test]
     fn the_call_says_whether_a_copy_is_asynchronous() {
-        let all = ["cudaMemcpyAsync", "cudaMemcpy", "hipMemcpyWithStream", "cuMemsetD8_v2", "cudaGraphLaunch", ""];
+        let all =
+            ["cudaMemcpyAsync", "cudaMemcpy", "hipMemcpyWithStream", "cuMemsetD8_v2", "cudaGraphLaunch", ""];
         let want = [Api::Async, Api::SyncCopy, Api::SyncCopy, Api::SyncSet, Api::Other, Api::Other];
         assert_eq!(all.map(api), want);
     }

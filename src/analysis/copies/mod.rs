@@ -1,4 +1,5 @@
-//! Copies and sets of memory: direction and rate, the part that no kernel hides, and which of them block the host.
+//! Copies and sets of memory: direction and rate, the part that no kernel hides, and which of them block the
+//! host.
 
 pub(crate) mod bandwidth;
 pub(crate) mod copy;
@@ -24,13 +25,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// Copies and sets by direction and kinds of memory; each belongs as a whole to the step of its launch.
-    pub(crate) struct MemoryCopies, MemoryCopyRow = "memory_copies" by "rank, device, scope, step, direction, source, target" {
+    pub(crate) struct MemoryCopies, MemoryCopyRow = "memory_copies"
+        by "rank, device, scope, step, direction, source, target" {
         rank; device;
         scope: Text, "", "span: all; step: launched in it; outside: the rest";
         step: Option<u32>, "", "index of the step of the launch";
         step_label; is_partial; ts_ns; dur_ns;
         direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
-        source: Option<Text>, "", "kind of memory read: pageable, pinned, device, managed, host (AMD: not distinguished)";
+        source: Option<Text>, "",
+            "kind of memory read: pageable, pinned, device, managed, host (AMD: not distinguished)";
         target: Option<Text>, "", "kind of memory written";
         count: u64, "", "copies or sets";
         sized_count: u64, "", "of these, those whose size is known";
@@ -49,13 +52,15 @@ table! {
 }
 
 table! {
-    /// Bandwidth over time by direction. A row is written where a value changes; its values hold until the next row of
-    /// the direction.
-    pub(crate) struct MemoryBandwidth, MemoryBandwidthRow = "memory_bandwidth" by "rank, device, direction, ts_ns" {
+    /// Bandwidth over time by direction. A row is written where a value changes; its values hold until the
+    /// next row of the direction.
+    pub(crate) struct MemoryBandwidth, MemoryBandwidthRow = "memory_bandwidth"
+        by "rank, device, direction, ts_ns" {
         rank; device;
         direction: Text, "", "HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
         ts_ns: i64, "ns", "start of the time for which the values hold";
-        bandwidth_gb_per_s: Option<f64>, "GB/s", "sum over the running copies of size / duration; null while only copies of unknown size run";
+        bandwidth_gb_per_s: Option<f64>, "GB/s",
+            "sum over the running copies of size / duration; null while only copies of unknown size run";
         copy_count: u32, "", "running copies";
         unsized_count: u32, "", "of these, those of unknown size";
     }
@@ -122,15 +127,22 @@ impl Analysis for MemoryCopiesOf {
 
 /// When a kernel (compute or communication) runs.
 fn kernels_run(work: &DeviceWork) -> Union {
-    let runs =
-        |s: &&hta_trace::timeline::ClassSegment| s.set.has(WorkClass::Compute) || s.set.has(WorkClass::Communication);
+    let runs = |s: &&hta_trace::timeline::ClassSegment| {
+        s.set.has(WorkClass::Compute) || s.set.has(WorkClass::Communication)
+    };
     Union::new(work.timeline.segments().iter().filter(runs).map(|s| s.span))
 }
 
 /// Identifies a row of `memory_copies`: direction, source, target.
 type CopyKindKey = (&'static str, Option<&'static str>, Option<&'static str>);
 
-fn push_copies(table: &mut MemoryCopies, trace: &RankTrace, work: &DeviceWork, options: &Options, all: &[Copy]) {
+fn push_copies(
+    table: &mut MemoryCopies,
+    trace: &RankTrace,
+    work: &DeviceWork,
+    options: &Options,
+    all: &[Copy],
+) {
     let kernels = kernels_run(work);
     let step = |c: &Copy| trace.activities[c.activity as usize].step();
     let launched = ByLaunchStep::new(all.iter().map(|c| (step(c), c)));
@@ -182,7 +194,11 @@ fn push_group(
         busy_ns: busy.len(),
         exposed_ns: busy.minus(kernels).len_in(work.capture),
         bandwidth_gb_per_s: (sized_ns > 0).then(|| rate(bytes, sized_ns)),
-        max_bandwidth_gb_per_s: sized.iter().filter(|s| s.1 > 0).map(|s| rate(s.0, s.1)).max_by(f64::total_cmp),
+        max_bandwidth_gb_per_s: sized
+            .iter()
+            .filter(|s| s.1 > 0)
+            .map(|s| rate(s.0, s.1))
+            .max_by(f64::total_cmp),
         async_count: count(&|c| c.api == Api::Async),
         blocking_count: count(&|c| c.blocks == Some(true)),
         call_ns: calls.iter().map(|&r| trace.span(r).len()).sum(),

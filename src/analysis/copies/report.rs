@@ -74,11 +74,13 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
     if !order.is_empty() {
         notes.push(
-            "exposed: while no kernel runs; blocking: the call returns no earlier than the copy ends".to_string(),
+            "exposed: while no kernel runs; blocking: the call returns no earlier than the copy ends"
+                .to_string(),
         );
     }
-    let rate =
-        |v: Option<f64>| v.map_or("-".to_string(), |v| if v < 10.0 { format!("{v:.2}") } else { format!("{v:.0}") });
+    let rate = |v: Option<f64>| {
+        v.map_or("-".to_string(), |v| if v < 10.0 { format!("{v:.2}") } else { format!("{v:.0}") })
+    };
     let cells = |((direction, memory), s): ((String, String), DirectionSums)| {
         let bytes = if s.sized > 0 { fmt_bytes(s.bytes) } else { "-".to_string() };
         let mean = (s.sized_dur > 0).then(|| s.bytes as f64 / s.sized_dur as f64);
@@ -132,8 +134,11 @@ fn worst(rule: CopyRule, devices: &[SelectedRows<CopyRules>], several: bool) -> 
     };
     let is_one = number == "1";
     let (copies, sets) = if is_one { ("copy", "set") } else { ("copies", "sets") };
-    let (staged, their) =
-        if is_one { ("it is staged and blocks", "its call") } else { ("they are staged and block", "their calls") };
+    let (staged, their) = if is_one {
+        ("it is staged and blocks", "its call")
+    } else {
+        ("they are staged and block", "their calls")
+    };
     let times = if is_one { "once".to_string() } else { format!("{number} times") };
     let size = fmt_bytes((g.sum(|t| t.size_bytes) / windows) as u64);
     let who = capital(&g.who(several));
@@ -151,19 +156,24 @@ fn worst(rule: CopyRule, devices: &[SelectedRows<CopyRules>], several: bool) -> 
              tensor.pin_memory()) and pass non_blocking=True"
         ),
         CopyRule::SyncCopy => format!(
-            "{who} makes {number} synchronous {copies} {per} ({size}); the host spends {call} in {their}, and {cost}. \
-             Copy asynchronously, from pinned memory, and keep values on the device (`.item()`, `.cpu()` and prints copy)"
+            "{who} makes {number} synchronous {copies} {per} ({size}); the host spends {call} in {their}, \
+             and {cost}. \
+             Copy asynchronously, from pinned memory, and keep values on the device (`.item()`, `.cpu()` and \
+             prints copy)"
         ),
         CopyRule::SyncSet => format!(
-            "{who} makes {number} synchronous memory {sets} {per}; the host spends {call} in {their}, and {cost}. \
+            "{who} makes {number} synchronous memory {sets} {per}; the host spends {call} in {their}, and \
+             {cost}. \
              Use the asynchronous call"
         ),
         CopyRule::Synchronize => format!(
             "{who} synchronizes {times} {per}: the host spends {call} in {their}, and {cost}. Remove \
-             torch.cuda.synchronize(), `.item()` and `.cpu()` from the step, or order streams by events instead"
+             torch.cuda.synchronize(), `.item()` and `.cpu()` from the step, or order streams by events \
+             instead"
         ),
         CopyRule::Small => format!(
-            "{who} makes {number} copies of less than {} {per} ({size} together); they cost their launches, not their \
+            "{who} makes {number} copies of less than {} {per} ({size} together); they cost their launches, \
+             not their \
              bytes, and {cost}. Combine them into a few large ones, or leave the data where it is",
             fmt_bytes(SMALL_BYTES)
         ),

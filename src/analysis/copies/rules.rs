@@ -7,9 +7,9 @@
 //!   no kernel         ------------------           a call or a copy of the rule, and no kernel
 //! ```
 //!
-//! The rules are those of the expert system of Nsight Systems (pageable memory in asynchronous copies, synchronous
-//! copies, synchronous sets, calls that synchronize), and small copies. Their times overlap: a small synchronous copy
-//! belongs to two rules.
+//! The rules are those of the expert system of Nsight Systems (pageable memory in asynchronous copies,
+//! synchronous copies, synchronous sets, calls that synchronize), and small copies. Their times overlap: a
+//! small synchronous copy belongs to two rules.
 
 use crate::api::Options;
 use crate::copies::copy::{Api, Copy};
@@ -23,8 +23,8 @@ use hta_trace::rank_trace::RankTrace;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CopyRule {
-    /// Copies from or to pageable memory that are not requested by a synchronous call: they are staged, and block the
-    /// calling thread although the call is named asynchronous.
+    /// Copies from or to pageable memory that are not requested by a synchronous call: they are staged, and
+    /// block the calling thread although the call is named asynchronous.
     Pageable,
     /// Copies by calls that return when they are done.
     SyncCopy,
@@ -32,7 +32,8 @@ pub(crate) enum CopyRule {
     SyncSet,
     /// Calls that wait for a stream, an event or the device.
     Synchronize,
-    /// Copies (not sets) below [`SMALL_BYTES`](crate::copies::copy::SMALL_BYTES): their cost is the launch, not the transfer.
+    /// Copies (not sets) below [`SMALL_BYTES`](crate::copies::copy::SMALL_BYTES): their cost is the launch,
+    /// not the transfer.
     Small,
 }
 
@@ -135,7 +136,8 @@ struct RuleMatches {
 impl RuleMatches {
     fn new(trace: &RankTrace, copies: &[&Copy], syncs: &[u32], kernels: &Union) -> Self {
         let of_copies = copies.iter().map(|c| (c.span.start, c.bytes.unwrap_or(0)));
-        let mut starts: Vec<(Ns, u64)> = of_copies.chain(syncs.iter().map(|&r| (trace.span(r).start, 0))).collect();
+        let mut starts: Vec<(Ns, u64)> =
+            of_copies.chain(syncs.iter().map(|&r| (trace.span(r).start, 0))).collect();
         starts.sort_unstable();
         let busy = Union::new(copies.iter().map(|c| c.span));
         // The call of a graph launch does more than its copies.

@@ -1,5 +1,5 @@
-//! The load that kernels put on a device: whether any kernel runs, the blocks per SM of the running kernels, and their
-//! estimated occupancy.
+//! The load that kernels put on a device: whether any kernel runs, the blocks per SM of the running kernels,
+//! and their estimated occupancy.
 //!
 //! ```text
 //!   kernel a   [========)             0.75 blocks per SM
@@ -8,8 +8,8 @@
 //!   SMs in use 0.75 0.75 1.0 0.50     min(1, sum of the running kernels)
 //! ```
 //!
-//! Copies and sets do not count; communication kernels do. Blocks and occupancies are integer multiples of 2^-48 here,
-//! so that sums do not depend on the order of the file and parts add up exactly.
+//! Copies and sets do not count; communication kernels do. Blocks and occupancies are integer multiples of
+//! 2^-48 here, so that sums do not depend on the order of the file and parts add up exactly.
 
 use crate::facts::machine::LaunchShapes;
 use hta_base::units::{Ns, Span};
@@ -66,8 +66,8 @@ impl KernelLoad {
         hta_base::units::ratio(self.kernel, width)
     }
 
-    /// Whether the blocks per SM are known for at least half of the kernels' time. If not, the efficiency would
-    /// represent only a few kernels. True if no kernel runs.
+    /// Whether the blocks per SM are known for at least half of the kernels' time. If not, the efficiency
+    /// would represent only a few kernels. True if no kernel runs.
     pub(crate) fn has_blocks(&self) -> bool {
         self.blocks_known * 2 >= self.kernel_sum
     }
@@ -117,7 +117,8 @@ pub struct Kernel {
 pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u32>>) -> Vec<Kernel> {
     let sms = work.device.and_then(|d| sms.get(&d).copied().flatten());
     let args = &trace.columns.args;
-    let float = |arg, row| args.column(arg).get(row).map(f64::from_bits).filter(|v| v.is_finite() && *v >= 0.0);
+    let float =
+        |arg, row| args.column(arg).get(row).map(f64::from_bits).filter(|v| v.is_finite() && *v >= 0.0);
     let of_grid = |row: u32| {
         let sms = sms.filter(|n| *n > 0)?;
         let grid = trace.text(args.text(Arg::Grid, row)?);
@@ -139,8 +140,8 @@ pub fn kernels(trace: &RankTrace, work: &DeviceWork, sms: &HashMap<i64, Option<u
         .collect()
 }
 
-/// Number of multiprocessors of the devices in the file's header. If a device number occurs several times, the first
-/// one counts.
+/// Number of multiprocessors of the devices in the file's header. If a device number occurs several times,
+/// the first one counts.
 pub fn multiprocessors(trace: &RankTrace) -> HashMap<i64, Option<u32>> {
     let mut of = HashMap::new();
     for d in &trace.meta.devices {
@@ -156,8 +157,8 @@ fn fixed(value: f64) -> i128 {
     (value.min(MOST) * ONE as f64).round() as i128
 }
 
-/// The load in each of several lists of disjoint spans. One sweep over the kernels, which stores only the requested
-/// loads.
+/// The load in each of several lists of disjoint spans. One sweep over the kernels, which stores only the
+/// requested loads.
 pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<KernelLoad> {
     let ends = |p: &Span| [p.start, p.end.max(p.start)];
     let mut instants: Vec<Ns> = asked.iter().copied().flatten().flat_map(ends).collect();
@@ -219,8 +220,11 @@ mod tests {
     fn kernels() -> impl Strategy<Value = Vec<Kernel>> {
         let value = || prop::option::of((0u32..9).prop_map(|v| f64::from(v) / 4.0));
         let kernel = (0i64..40, 0i64..12, value(), value());
-        let kernel =
-            kernel.prop_map(|(s, d, blocks, occupancy)| Kernel { span: Span::new(s, s + d), blocks, occupancy });
+        let kernel = kernel.prop_map(|(s, d, blocks, occupancy)| Kernel {
+            span: Span::new(s, s + d),
+            blocks,
+            occupancy,
+        });
         prop::collection::vec(kernel, 0..12)
     }
 

@@ -19,15 +19,19 @@ use series::{CounterSeries, DeviceCounter, DeviceLoad, RankCounters, bucket_widt
 
 table! {
     /// Counters over time; a value holds for dur_ns.
-    pub struct CounterValues, CounterValueRow = "counters" by "rank, counter, device, stream, direction, ts_ns" {
+    pub struct CounterValues, CounterValueRow = "counters"
+        by "rank, counter, device, stream, direction, ts_ns" {
         rank;
-        counter: Text, "", "queue_length, memory_bandwidth, gpu_utilization_ratio, sm_efficiency_ratio or est_occupancy_pct";
+        counter: Text, "",
+            "queue_length, memory_bandwidth, gpu_utilization_ratio, sm_efficiency_ratio or est_occupancy_pct";
         device;
         stream: Option<i64>, "", "stream of a queue, where recorded";
         direction: Option<Text>, "", "of copies: HtoD, DtoH, DtoD, PtoP, HtoH, set or unknown";
         ts_ns: i64, "ns", "start of the time for which the value holds";
         dur_ns: Option<i64>, "ns", "length of that time; null: nothing more is recorded";
-        value: Option<f64>, "", "value in the unit of the row; null if it is unknown, or if it is a mean over kernels and none runs";
+        value: Option<f64>, "",
+            "value in the unit of the row; null if it is unknown, or if it is a mean over kernels and none \
+             runs";
         unit: Text, "", "launches, GB/s, ratio or %";
     }
 }
@@ -40,10 +44,13 @@ table! {
         step; step_label; is_partial; ts_ns; dur_ns;
         kernel_ns: i64, "ns", "time in which a kernel runs; copies and sets do not count";
         gpu_utilization_ratio: Option<f64>, "", "kernel_ns / dur_ns";
-        sm_efficiency_ratio: Option<f64>, "", "mean over the window of min(1, blocks per SM of the running kernels)";
+        sm_efficiency_ratio: Option<f64>, "",
+            "mean over the window of min(1, blocks per SM of the running kernels)";
         est_occupancy_pct: Option<f64>, "%", "mean of the recorded occupancies, weighted by duration";
-        blocks_known_pct: Option<f64>, "%", "share of the kernels' summed duration in the window for which blocks per SM are known";
-        occupancy_known_pct: Option<f64>, "%", "share of the kernels' summed duration in the window for which the occupancy is known";
+        blocks_known_pct: Option<f64>, "%",
+            "share of the kernels' summed duration in the window for which blocks per SM are known";
+        occupancy_known_pct: Option<f64>, "%",
+            "share of the kernels' summed duration in the window for which the occupancy is known";
     }
 }
 
@@ -84,7 +91,10 @@ impl Analysis for CountersOf {
         let sms = multiprocessors(trace);
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
             let scopes = scopes(trace, work, options);
-            let asked = scopes.iter().map(|(_, w)| w.parts.as_slice()).chain(in_time.iter().map(std::slice::from_ref));
+            let asked = scopes
+                .iter()
+                .map(|(_, w)| w.parts.as_slice())
+                .chain(in_time.iter().map(std::slice::from_ref));
             let mut means_then_buckets = loads(&kernels(trace, work, &sms), &asked.collect::<Vec<_>>());
             let buckets = means_then_buckets.split_off(scopes.len());
             push_means(&mut means, trace, work, scopes.iter().zip(means_then_buckets));

@@ -27,7 +27,8 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     notes.extend(shown.others_note("device", "means", "with no lower utilization"));
     if !rows.is_empty() {
         notes.push(
-            "utilization: kernels, without copies; SM efficiency and occupancy are estimates from grids".to_string(),
+            "utilization: kernels, without copies; SM efficiency and occupancy are estimates from grids"
+                .to_string(),
         );
         notes.push("known: of the kernels' time, with blocks per SM and with an occupancy".to_string());
     }
@@ -37,10 +38,11 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     };
     let cells = |name: String, of: &[&CounterMeanRow]| {
         let window = of.iter().map(|r| r.dur_ns).sum::<i64>();
-        // Means over time can be combined by weighting with the lengths of the windows; means weighted by kernel time
-        // cannot.
+        // Means over time can be combined by weighting with the lengths of the windows; means weighted by
+        // kernel time cannot.
         let parts = of.iter().map(|r| Some(r.sm_efficiency_ratio? * r.dur_ns as f64));
-        let sm_efficiency = parts.sum::<Option<f64>>().filter(|_| window > 0).map(|s| 100.0 * s / window as f64);
+        let sm_efficiency =
+            parts.sum::<Option<f64>>().filter(|_| window > 0).map(|s| 100.0 * s / window as f64);
         let one = match of {
             [one] => Some(one),
             _ => None,

@@ -1,5 +1,5 @@
-//! Counters over time, for tables and viewers: queue length and memory bandwidth, and GPU utilization, SM efficiency
-//! and estimated occupancy in equal buckets.
+//! Counters over time, for tables and viewers: queue length and memory bandwidth, and GPU utilization, SM
+//! efficiency and estimated occupancy in equal buckets.
 //!
 //! ```text
 //!   capture   |-------------------------------|
@@ -64,8 +64,8 @@ pub struct CounterSeries {
     pub stream: Option<i64>,
     /// Direction of copies.
     pub direction: Option<&'static str>,
-    /// Value from each instant on, in order of time; `None` if it is unknown (copies without a size, kernels without
-    /// the argument, or no kernel for a mean).
+    /// Value from each instant on, in order of time; `None` if it is unknown (copies without a size, kernels
+    /// without the argument, or no kernel for a mean).
     pub points: Vec<(Ns, Option<f64>)>,
     /// End of the last bucket; `None` for values that change at events, whose last value is 0.
     pub end: Option<Ns>,
@@ -89,8 +89,8 @@ pub(crate) struct DeviceLoad {
     pub(crate) buckets: Vec<KernelLoad>,
 }
 
-/// The requested counters of a rank. `bucket`: width of a bucket in ns; `None` for a hundredth of the capture, rounded
-/// up.
+/// The requested counters of a rank. `bucket`: width of a bucket in ns; `None` for a hundredth of the
+/// capture, rounded up.
 pub fn series(trace: &RankTrace, asked: &[DeviceCounter], bucket: Option<Ns>) -> RankCounters {
     let width = bucket_width(trace.capture, bucket);
     let mut of_kernels = Vec::new();
@@ -98,13 +98,10 @@ pub fn series(trace: &RankTrace, asked: &[DeviceCounter], bucket: Option<Ns>) ->
         let parts: Vec<Span> = buckets(trace.capture, width).collect();
         let asked: Vec<&[Span]> = parts.iter().map(std::slice::from_ref).collect();
         let sms = multiprocessors(trace);
-        of_kernels.extend(
-            trace
-                .devices
-                .iter()
-                .filter(|w| w.is_gpu)
-                .map(|work| DeviceLoad { device: work.device, buckets: loads(&kernels(trace, work, &sms), &asked) }),
-        );
+        of_kernels.extend(trace.devices.iter().filter(|w| w.is_gpu).map(|work| DeviceLoad {
+            device: work.device,
+            buckets: loads(&kernels(trace, work, &sms), &asked),
+        }));
     }
     series_of(trace, asked, width, &of_kernels)
 }
@@ -131,8 +128,9 @@ pub(crate) fn series_of(
             }
             _ => {
                 bucketed(counter, trace.capture, width, of_kernels, &mut out.series);
-                let any =
-                    |known: fn(&KernelLoad) -> i128| of_kernels.iter().flat_map(|of| &of.buckets).any(|l| known(l) > 0);
+                let any = |known: fn(&KernelLoad) -> i128| {
+                    of_kernels.iter().flat_map(|of| &of.buckets).any(|l| known(l) > 0)
+                };
                 match counter {
                     DeviceCounter::SmEfficiency if any(|l| l.blocks_known) => {
                         "less than half of the kernels' time has known blocks per SM"
@@ -205,7 +203,13 @@ fn without_repeats(points: impl Iterator<Item = (Ns, Option<f64>)>) -> Vec<(Ns, 
     kept
 }
 
-fn bucketed(counter: DeviceCounter, capture: Span, width: Ns, of_kernels: &[DeviceLoad], out: &mut Vec<CounterSeries>) {
+fn bucketed(
+    counter: DeviceCounter,
+    capture: Span,
+    width: Ns,
+    of_kernels: &[DeviceLoad],
+    out: &mut Vec<CounterSeries>,
+) {
     for of in of_kernels {
         // The buckets cover all kernels.
         let all = of.buckets.iter().copied().fold(KernelLoad::default(), KernelLoad::plus);
@@ -227,7 +231,10 @@ fn bucketed(counter: DeviceCounter, capture: Span, width: Ns, of_kernels: &[Devi
             device: of.device,
             stream: None,
             direction: None,
-            points: buckets(capture, width).zip(&of.buckets).map(|(b, load)| (b.start, value(b, load))).collect(),
+            points: buckets(capture, width)
+                .zip(&of.buckets)
+                .map(|(b, load)| (b.start, value(b, load)))
+                .collect(),
             end: Some(capture.end),
         });
     }
@@ -250,7 +257,8 @@ const BUCKETS: Ns = 100;
 
 /// The requested width in ns, or a hundredth of the capture rounded up to 1, 2 or 5 times a power of ten us.
 pub fn bucket_width(capture: Span, asked: Option<Ns>) -> Ns {
-    let least = |buckets: Ns| round_up(capture.len().div_euclid(buckets) + i64::from(capture.len() % buckets != 0));
+    let least =
+        |buckets: Ns| round_up(capture.len().div_euclid(buckets) + i64::from(capture.len() % buckets != 0));
     match asked {
         Some(width) if width > 0 && capture.len() / width <= MOST_BUCKETS => width,
         Some(_) => least(MOST_BUCKETS),

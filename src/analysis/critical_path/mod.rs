@@ -1,6 +1,6 @@
-//! The critical path: the work that determines the length of a step. It is found by walking back from the end of the
-//! window, each time to the event that arrived last. The path is a chain, so it covers the window without gaps or
-//! overlaps.
+//! The critical path: the work that determines the length of a step. It is found by walking back from the end
+//! of the window, each time to the event that arrived last. The path is a chain, so it covers the window
+//! without gaps or overlaps.
 //!
 //! [`path`] gives the segments of any window of a rank.
 
@@ -43,8 +43,8 @@ pub const CAPTURE: Setting = Setting {
     kind: ValueType::Flag,
 };
 
-/// The segment from the first recorded event to the end of the lead, for the path of the whole capture. What the device
-/// did there is not recorded, so the path cannot continue.
+/// The segment from the first recorded event to the end of the lead, for the path of the whole capture. What
+/// the device did there is not recorded, so the path cannot continue.
 fn before_capture(trace: &RankTrace, window: &PathWindow) -> Option<PathSegment> {
     let span = Span::new(trace.recorded.start, window.span.start);
     let is_lead = window.scope == "capture" && !trace.edges.leads().is_empty() && !span.is_empty();

@@ -1,10 +1,12 @@
-//! Reduces the paths of all ranks: divides matched communication into waiting and transfer, and makes the printed
-//! tables and the observation.
+//! Reduces the paths of all ranks: divides matched communication into waiting and transfer, and makes the
+//! printed tables and the observation.
 
 use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View};
 use crate::critical_path::segment::BEFORE_CAPTURE;
 use crate::critical_path::tables;
-use crate::critical_path::tables::{ClassRow, ClassTime, CriticalSummary, PathCallRow, PathCalls, PathWindowColumns};
+use crate::critical_path::tables::{
+    ClassRow, ClassTime, CriticalSummary, PathCallRow, PathCalls, PathWindowColumns,
+};
 use crate::job::{Job, Member, RankSummary};
 use crate::population::reasons;
 use crate::worst_first::WorstFirst;
@@ -59,7 +61,9 @@ fn read(partial: &Partial, job: &Job) -> Option<RankPath> {
         if divided.keys().any(|(_, what)| *what != CallPart::Whole) {
             rows.retain(|r| !divided.keys().any(|(class, _)| r.class == *class));
             rows.extend(
-                divided.iter().map(|((class, what), sum)| ClassRow::new(format!("{class}{}", what.suffix()), sum)),
+                divided
+                    .iter()
+                    .map(|((class, what), sum)| ClassRow::new(format!("{class}{}", what.suffix()), sum)),
             );
             tables::sort(&mut rows);
         }
@@ -97,13 +101,16 @@ fn divide<'a>(
     for row in calls {
         let span = Span::new(row.ts_ns, row.ts_ns + row.dur_ns);
         let call = row.event_id.and_then(|e| of.calls.index_of(e));
-        let outcome =
-            call.and_then(|call| Some((job.outcome(Member { part, call })?, of.calls.calls.get(call as usize)?)));
+        let outcome = call
+            .and_then(|call| Some((job.outcome(Member { part, call })?, of.calls.calls.get(call as usize)?)));
         let pieces = match outcome {
             None => [(CallPart::Whole, span), (CallPart::Whole, Span::new(0, 0))],
             Some((outcome, call)) => {
                 let until = (call.span.start + outcome.wait).clamp(span.start, span.end);
-                [(CallPart::Wait, Span::new(span.start, until)), (CallPart::Transfer, Span::new(until, span.end))]
+                [
+                    (CallPart::Wait, Span::new(span.start, until)),
+                    (CallPart::Transfer, Span::new(until, span.end)),
+                ]
             }
         };
         for (what, piece) in pieces.into_iter().filter(|p| !p.1.is_empty()) {
@@ -200,7 +207,8 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
         |p| p.head.rank.to_string(),
         |name, of| {
             let (n, dur): (i64, Ns) = (of.len().max(1) as i64, of.iter().map(|p| p.head.dur).sum());
-            let work: Ns = of.iter().flat_map(|p| &p.rows).filter(|r| !r.is_before_capture()).map(|r| r.work).sum();
+            let work: Ns =
+                of.iter().flat_map(|p| &p.rows).filter(|r| !r.is_before_capture()).map(|r| r.work).sum();
             let (class, lead) = totals(of.iter().map(|p| **p)).into_iter().next().unwrap_or_default();
             vec![
                 name,
@@ -218,7 +226,8 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
 /// The observation: the class that leads over all ranks, the ranks where it leads, and its composition.
 fn observation(paths: &[RankPath]) -> Option<Observation> {
     let leader = totals(paths).into_iter().next().filter(|t| t.0 != BEFORE_CAPTURE)?.0;
-    let led: Vec<&RankPath> = paths.iter().filter(|p| p.rows.first().is_some_and(|r| r.class == leader)).collect();
+    let led: Vec<&RankPath> =
+        paths.iter().filter(|p| p.rows.first().is_some_and(|r| r.class == leader)).collect();
     // A class may lead over all ranks without leading on any single rank.
     let led: Vec<&RankPath> = if led.is_empty() { paths.iter().collect() } else { led };
     let rows = || led.iter().filter_map(|p| p.rows.iter().find(|r| r.class == leader).map(|r| (*p, r)));
@@ -249,12 +258,17 @@ fn observation(paths: &[RankPath]) -> Option<Observation> {
         sentence.push_str(", for other ranks");
     } else if let Some((name, time)) = top {
         let up_to = if count > 1 { "up to " } else { "" };
-        sentence.push_str(&format!(": its largest part is `{}` with {up_to}{}", clip(name, NAMED), fmt_ns(*time)));
+        sentence.push_str(&format!(
+            ": its largest part is `{}` with {up_to}{}",
+            clip(name, NAMED),
+            fmt_ns(*time)
+        ));
     }
     sentence.push('.');
     let has_inferred = led.iter().any(|p| p.rows.iter().any(|r| r.has_inferred));
-    let label =
-        |p: &&RankPath| (p.head.scope == "step" && p.head.steps == 1).then(|| p.head.window.replacen("step ", "", 1));
+    let label = |p: &&RankPath| {
+        (p.head.scope == "step" && p.head.steps == 1).then(|| p.head.window.replacen("step ", "", 1))
+    };
     let mut labels: Vec<String> = led.iter().filter_map(label).collect();
     labels.sort();
     labels.dedup();

@@ -15,8 +15,11 @@ use std::collections::BTreeMap;
 const NAMES: usize = 3;
 
 table! {
-    /// The critical path by class; work + overhead of all rows = dur; only before_capture lies before the window and has no percentage. With several ranks communication that matched is divided into classes `_wait` (for other ranks) and `_transfer`.
-    pub struct CriticalSummary, CriticalSummaryRow = "critical_path_summary" by "rank, work_ns + overhead_ns descending, class" {
+    /// The critical path by class; work + overhead of all rows = dur; only before_capture lies before the
+    /// window and has no percentage. With several ranks communication that matched is divided into classes
+    /// `_wait` (for other ranks) and `_transfer`.
+    pub struct CriticalSummary, CriticalSummaryRow = "critical_path_summary"
+        by "rank, work_ns + overhead_ns descending, class" {
         rank;
         scope: Text, "", "step, annotation or capture";
         window: Text, "", "description of the window";
@@ -37,8 +40,8 @@ table! {
 }
 
 table! {
-    /// The critical path of each rank by segment: each starts where the one before ended, and together they cover the
-    /// window.
+    /// The critical path of each rank by segment: each starts where the one before ended, and together they
+    /// cover the window.
     pub(crate) struct CriticalPathTable, CriticalPathRow = "critical_path" by "rank, seq" {
         rank;
         device: Option<i64>, "", "device index of an activity, where recorded";
@@ -49,13 +52,20 @@ table! {
         ts_ns: i64, "ns", "start of the segment";
         dur_ns: i64, "ns", "length of the segment";
         class: Text, "", "class of the time";
-        edge: Text, "", "kind of edge: gpu and host stand for work; stream, launch, stream_wait, inferred, sync, silent, poll, handover and anchor only order events";
-        inferred: bool, "", "the edge (inferred or poll) is a guess: nothing recorded explains the start, or what a silent thread waited for";
-        event_id: Option<u32>, "", "the event that did the work, or that came late; of a silent thread its innermost event";
+        edge: Text, "",
+            "kind of edge: gpu and host stand for work; stream, launch, stream_wait, inferred, sync, silent, \
+             poll, handover and anchor only order events";
+        inferred: bool, "",
+            "the edge (inferred or poll) is a guess: nothing recorded explains the start, or what a silent \
+             thread waited for";
+        event_id: Option<u32>, "",
+            "the event that did the work, or that came late; of a silent thread its innermost event";
         name: Option<Text>, "", "its name";
         stream: Option<i64>, "", "stream of an activity";
         thread: Option<Text>, "", "thread of a host event";
-        source_event_id: Option<u32>, "", "event at which an edge that only orders events begins; null for work and at the start of the window";
+        source_event_id: Option<u32>, "",
+            "event at which an edge that only orders events begins; null for work and at the start of the \
+             window";
     }
 }
 
@@ -148,7 +158,8 @@ pub(crate) struct ClassRow {
 
 impl ClassRow {
     pub(crate) fn new(class: String, sum: &ClassTime) -> Self {
-        let mut top: Vec<(&str, Ns)> = sum.names.iter().filter(|n| !n.0.is_empty()).map(|(n, ns)| (*n, *ns)).collect();
+        let mut top: Vec<(&str, Ns)> =
+            sum.names.iter().filter(|n| !n.0.is_empty()).map(|(n, ns)| (*n, *ns)).collect();
         top.sort_by_key(|t| Reverse(t.1));
         let listed: Vec<String> =
             top.iter().take(NAMES).map(|(name, ns)| format!("{name} ({})", fmt_ns(*ns))).collect();
@@ -261,7 +272,9 @@ pub(crate) fn push(table: &mut CriticalSummary, head: &PathWindowColumns, rows: 
 /// Segments of communication with their events.
 pub(crate) fn communication(trace: &RankTrace, path: &[PathSegment]) -> Batch {
     let mut table = PathCalls::default();
-    for s in path.iter().filter(|s| matches!(s.class, PathClass::GpuCommunication | PathClass::HostCommunication)) {
+    for s in
+        path.iter().filter(|s| matches!(s.class, PathClass::GpuCommunication | PathClass::HostCommunication))
+    {
         table.push(PathCallRow {
             event_id: s.event,
             class: s.class.name(),

@@ -6,8 +6,8 @@
 //!   path      |python|aten::mm| l [gpu        )  s       l: launch_latency, s: sync_return
 //! ```
 //!
-//! The walk terminates: time never increases, and at one instant activities come in descending order, work edges go
-//! back in time, a polled activity has started before, and each blocking call is entered once.
+//! The walk terminates: time never increases, and at one instant activities come in descending order, work
+//! edges go back in time, a polled activity has started before, and each blocking call is entered once.
 
 use crate::critical_path::nodes::{EdgeOrigin, GpuNodes, HostNodes, SyncEvents, ThreadMoment};
 use crate::critical_path::segment::{Edge, PathClass, PathSegment, SegmentPlace};
@@ -15,8 +15,8 @@ use hta_base::units::{Ns, Span};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 
-/// The critical path of a window: segments in order of time that cover it without gaps or overlaps. Empty for an empty
-/// window.
+/// The critical path of a window: segments in order of time that cover it without gaps or overlaps. Empty for
+/// an empty window.
 pub fn path(trace: &RankTrace, window: Span) -> Vec<PathSegment> {
     Paths::new(trace).of(window)
 }
@@ -138,13 +138,21 @@ impl<'a> Paths<'a> {
         let silent_since = self.host.last_end(lane, t).map_or(Ns::MIN, |own| own.at);
         if let Some(j) = self.gpu.polled(lane, Span::new(silent_since, t)) {
             let a = &self.trace.activities[j as usize];
-            // An activity that ended before is entered at its end; one that is still running is left at its start.
+            // An activity that ended before is entered at its end; one that is still running is left at its
+            // start.
             let (from, next) = if a.span.end <= t {
                 (a.span.end, WalkPosition::End(j))
             } else {
                 (a.span.start, WalkPosition::Start(j))
             };
-            out.push(from, PathClass::GpuCommunication, Edge::Poll, Some(a.row), Some(a.row), SegmentPlace::Stream(j));
+            out.push(
+                from,
+                PathClass::GpuCommunication,
+                Edge::Poll,
+                Some(a.row),
+                Some(a.row),
+                SegmentPlace::Stream(j),
+            );
             return next;
         }
         let before = self.host.before_silence(lane, t);
@@ -186,7 +194,9 @@ impl PathBuilder {
         let segment = PathSegment { span, class, edge, event, source, place };
         match self.segments.last_mut() {
             // Adjacent pieces with the same attributes (such as inside a data loader) are merged.
-            Some(s) if (PathSegment { span: s.span, ..segment }) == *s && event.is_some() => s.span.start = span.start,
+            Some(s) if (PathSegment { span: s.span, ..segment }) == *s && event.is_some() => {
+                s.span.start = span.start
+            }
             _ => self.segments.push(segment),
         }
     }

@@ -1,7 +1,7 @@
 //! Selects the window of the path: the median step, chosen steps, an annotation, or the capture.
 //!
-//! Steps and annotations end when the last activity that they launched ends on the device, whatever `--step-window`
-//! says: a path that ended with the host would leave out what the host waits for next.
+//! Steps and annotations end when the last activity that they launched ends on the device, whatever
+//! `--step-window` says: a path that ended with the host would leave out what the host waits for next.
 
 use crate::api::Options;
 use crate::critical_path::{ANNOTATION, CAPTURE};
@@ -52,7 +52,9 @@ fn steps(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static st
     // The lead and the lost tail belong to no window.
     let windows: Vec<Span> = match trace.steps.are_iterations() {
         true => all.iter().map(|s| s.window).collect(),
-        false => device_windows(all, &trace.activities).into_iter().map(|w| w.intersect(trace.capture)).collect(),
+        false => {
+            device_windows(all, &trace.activities).into_iter().map(|w| w.intersect(trace.capture)).collect()
+        }
     };
     let chosen: Vec<(&Step, Span)> = match &options.model.steps {
         Some(filter) => all.iter().zip(windows).filter(|(s, _)| filter.keeps(s.index, s.label)).collect(),
@@ -76,10 +78,11 @@ fn steps(trace: &RankTrace, options: &Options) -> Result<PathWindow, &'static st
     })
 }
 
-/// The full step (any step, if none is full) of median length; for an even number of steps, the lower of the two in
-/// the middle.
+/// The full step (any step, if none is full) of median length; for an even number of steps, the lower of the
+/// two in the middle.
 fn median<'a>(all: &'a [Step], windows: &[Span]) -> Option<(&'a Step, Span)> {
-    let of = |full: bool| all.iter().zip(windows.iter().copied()).filter(move |(s, _)| !full || !s.is_partial);
+    let of =
+        |full: bool| all.iter().zip(windows.iter().copied()).filter(move |(s, _)| !full || !s.is_partial);
     let mut sorted: Vec<(&Step, Span)> = of(of(true).next().is_some()).collect();
     sorted.sort_by_key(|(s, w)| (w.len(), s.index));
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
@@ -95,7 +98,8 @@ pub fn annotation(trace: &RankTrace, text: &str) -> Option<PathWindow> {
         rows.sort_unstable_by_key(|&r| (c.ts[r as usize], r));
         let host = trace.span(*rows.get(k)?);
         Some(PathWindow {
-            span: Span::new(host.start, host.end.max(last_launched_end(trace, host))).intersect(trace.capture),
+            span: Span::new(host.start, host.end.max(last_launched_end(trace, host)))
+                .intersect(trace.capture),
             scope: "annotation",
             name: format!("annotation {name}:{k}"),
             step: None,
@@ -111,7 +115,9 @@ pub fn annotation(trace: &RankTrace, text: &str) -> Option<PathWindow> {
 }
 
 fn last_launched_end(trace: &RankTrace, host: Span) -> Ns {
-    let launched =
-        trace.activities.iter().filter(|a| a.launch().is_some_and(|l| host.holds(trace.columns.ts[l as usize])));
+    let launched = trace
+        .activities
+        .iter()
+        .filter(|a| a.launch().is_some_and(|l| host.holds(trace.columns.ts[l as usize])));
     launched.map(|a| a.span.end).max().unwrap_or(host.end)
 }

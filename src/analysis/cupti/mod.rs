@@ -1,8 +1,8 @@
 //! Hardware counters of CUPTI's range profiler, by the operator that launched the kernel.
 //!
-//! The profiler replays each kernel alone and writes one range for it, with counters under their own names. A range
-//! does not identify its launch: the i-th range in time belongs to the i-th launch call in time, provided that there
-//! are as many of both. The times of ranges are artificial and not used.
+//! The profiler replays each kernel alone and writes one range for it, with counters under their own names. A
+//! range does not identify its launch: the i-th range in time belongs to the i-th launch call in time,
+//! provided that there are as many of both. The times of ranges are artificial and not used.
 
 use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View, rows};
 use crate::facts::step_scopes::StepScopes;
@@ -52,7 +52,8 @@ table! {
         top_op: Option<Text>, "", "the outermost operator";
         op: Option<Text>, "", "the owning operator";
         counter_count: u32, "", "counters recorded";
-        flop_count: Option<u64>, "", "multiply-adds count 2, multiplications and additions 1; null without these counters";
+        flop_count: Option<u64>, "",
+            "multiply-adds count 2, multiplications and additions 1; null without these counters";
     }
 }
 
@@ -97,7 +98,8 @@ impl Analysis for Cupti {
         }
         let looks: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
         let launches = in_order_of_time(trace, |row| {
-            trace.classes[row] == Class::Runtime && looks.get(trace.columns.name(row).0 as usize) == Some(&true)
+            trace.classes[row] == Class::Runtime
+                && looks.get(trace.columns.name(row).0 as usize) == Some(&true)
         });
         let is_paired = ranges.len() == launches.len();
         let mut pairing = CuptiPairing::default();
@@ -121,8 +123,11 @@ impl Analysis for Cupti {
             .collect();
         let view = view(partials, options.top);
         // Print nothing if no rank has ranges, because few recordings have them.
-        let views =
-            if partials.iter().any(|p| p.table(CuptiPairing::SPEC).is_some()) { vec![view] } else { Vec::new() };
+        let views = if partials.iter().any(|p| p.table(CuptiPairing::SPEC).is_some()) {
+            vec![view]
+        } else {
+            Vec::new()
+        };
         Output { tables, views, ..Output::default() }
     }
 }
@@ -130,7 +135,8 @@ impl Analysis for Cupti {
 /// Whether an event is a counter range.
 pub fn is_range(trace: &RankTrace, row: usize) -> bool {
     let category = trace.columns.categories.get(usize::from(trace.columns.cat[row]));
-    trace.classes[row] == Class::Counter && category.is_some_and(|c| is_counter_range(trace.text(c.text).as_bytes()))
+    trace.classes[row] == Class::Counter
+        && category.is_some_and(|c| is_counter_range(trace.text(c.text).as_bytes()))
 }
 
 /// The events that satisfy `keep`, in order of (start, row).
@@ -141,7 +147,13 @@ fn in_order_of_time(trace: &RankTrace, keep: impl Fn(usize) -> bool) -> Vec<u32>
 }
 
 /// Writes the ranges with their launches.
-fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32], give: &mut RowEmitter) -> Partial {
+fn paired(
+    trace: &RankTrace,
+    options: &Options,
+    ranges: &[u32],
+    launches: &[u32],
+    give: &mut RowEmitter,
+) -> Partial {
     let scopes = StepScopes::new(trace, &options.model);
     let (mut counters, mut table) = (CuptiCounters::default(), CuptiRanges::default());
     let mut by_op: BTreeMap<Option<&str>, (u64, Option<u64>)> = BTreeMap::new();
@@ -201,7 +213,8 @@ fn paired(trace: &RankTrace, options: &Options, ranges: &[u32], launches: &[u32]
 }
 
 /// Values of some metrics that are not valid JSON.
-static NO_NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i):\s*[+-]?(nan|inf(inity)?)\b").ok());
+static NO_NUMBER: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i):\s*[+-]?(nan|inf(inity)?)\b").ok());
 
 /// Counters of a range by name; values that are not numbers are left out.
 pub fn counters_of(trace: &RankTrace, range: u32) -> Map<String, Value> {

@@ -1,5 +1,5 @@
-//! The account of the job that the diagnosis divides: the parts of every device's time in every step, with what is
-//! known about each part.
+//! The account of the job that the diagnosis divides: the parts of every device's time in every step, with
+//! what is known about each part.
 
 use crate::api::{Partial, rows};
 use crate::diagnosis::CauseKind;
@@ -183,9 +183,12 @@ impl JobAccount {
         out.factors = Account::new(&steps, |_| true).and_then(|a| a.factors);
         for StepAccount { key, parts, windows } in steps.iter() {
             let time = parts.values().map(|p| p.window()).max().unwrap_or(0);
-            let cell =
-                |p: &Parts| CellOfStep { parts: Parts { deficit: time - p.window(), ..*p }, ..CellOfStep::default() };
-            let cells: BTreeMap<PartDevice, CellOfStep> = parts.iter().map(|(place, p)| (*place, cell(p))).collect();
+            let cell = |p: &Parts| CellOfStep {
+                parts: Parts { deficit: time - p.window(), ..*p },
+                ..CellOfStep::default()
+            };
+            let cells: BTreeMap<PartDevice, CellOfStep> =
+                parts.iter().map(|(place, p)| (*place, cell(p))).collect();
             index.steps.insert(*key, out.steps.len());
             out.time += time;
             out.devices = out.devices.max(cells.len() as u32);
@@ -218,7 +221,8 @@ impl JobAccount {
             let key = index.key(r.scope, r.step, r.step_label);
             let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
             let Some(kind) = CauseKind::named(r.cause) else { continue };
-            let time = RepairTime { time: r.time_ns, count: r.kernel_count, known: r.known_ns, ideal: r.ideal_ns };
+            let time =
+                RepairTime { time: r.time_ns, count: r.kernel_count, known: r.known_ns, ideal: r.ideal_ns };
             cell.repairs.entry(kind).or_default().add(&time);
         }
         out
@@ -260,9 +264,12 @@ impl JobAccount {
 
     /// Compute that a repair of kernels is about, over all devices and steps.
     pub(crate) fn repair(&self, kind: CauseKind) -> RepairTime {
-        self.cells().filter_map(|(_, _, cell)| cell.repairs.get(&kind)).fold(RepairTime::default(), |mut sum, r| {
-            sum.add(r);
-            sum
-        })
+        self.cells().filter_map(|(_, _, cell)| cell.repairs.get(&kind)).fold(
+            RepairTime::default(),
+            |mut sum, r| {
+                sum.add(r);
+                sum
+            },
+        )
     }
 }

@@ -63,7 +63,8 @@ impl Context<'_> {
     fn bound_of_transfer(&self, part: TimePart, owned: &OwnedTime) -> Ns {
         let of = |s: usize, place: &PartDevice| owned.get(&(s, *place, part)).copied().unwrap_or(0);
         let steps = self.account.steps.iter().enumerate();
-        let bound = steps.map(|(s, step)| step.cells.keys().map(|place| of(s, place)).min().unwrap_or(0)).sum();
+        let bound =
+            steps.map(|(s, step)| step.cells.keys().map(|place| of(s, place)).min().unwrap_or(0)).sum();
         match self.repairs.of_network() {
             Some(all) if part == TimePart::Transfer => all.min(bound),
             _ => bound,
@@ -76,7 +77,12 @@ impl Context<'_> {
         all.filter_map(|(kind, rule)| self.left_communication(kind, rule, taken)).collect()
     }
 
-    fn left_communication(&self, kind: CauseKind, rule: &CommunicationRule, taken: &OwnedTime) -> Option<Cause> {
+    fn left_communication(
+        &self,
+        kind: CauseKind,
+        rule: &CommunicationRule,
+        taken: &OwnedTime,
+    ) -> Option<Cause> {
         let part = rule.part;
         let left = self.account.cells().map(|(s, place, c)| {
             let key = (s, place, part);

@@ -29,7 +29,13 @@ pub(crate) fn compute_kernels(trace: &RankTrace, work: &DeviceWork) -> Vec<Compu
         }
         let own = Span::new(a.span.start.max(at), a.span.end.max(at));
         at = at.max(a.span.end);
-        out.push(ComputeKernel { activity, work: works.at(activity), own, start: a.span.start, len: a.span.len() });
+        out.push(ComputeKernel {
+            activity,
+            work: works.at(activity),
+            own,
+            start: a.span.start,
+            len: a.span.len(),
+        });
     }
     out
 }

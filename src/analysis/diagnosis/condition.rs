@@ -22,7 +22,8 @@ impl CauseCondition {
     /// What was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let expected = || "expected cause(KIND) > N%, for example cause(data_loader) > 5%".to_string();
-        let (name, rest) = text.trim().strip_prefix("cause(").and_then(|t| t.split_once(')')).ok_or_else(expected)?;
+        let (name, rest) =
+            text.trim().strip_prefix("cause(").and_then(|t| t.split_once(')')).ok_or_else(expected)?;
         let kind = match name.trim() {
             "any" => None,
             name => Some(CauseKind::named(name).ok_or_else(|| {
@@ -55,12 +56,15 @@ mod tests {
 
     #[test]
     fn conditions_are_read_and_judged() {
-        let found = JobVerdict { gains: vec![("data_loader", 7.0), ("host_sync", 2.0)], ..JobVerdict::default() };
+        let found =
+            JobVerdict { gains: vec![("data_loader", 7.0), ("host_sync", 2.0)], ..JobVerdict::default() };
         let holds = |text: &str| CauseCondition::parse(text).unwrap().crossed(&found).is_some();
         assert!(holds("cause(data_loader) > 5%") && !holds("cause(data_loader) > 7 %"));
         assert!(holds("cause(data_loader) >= 7%") && holds("cause(any)>6.5%"));
         assert!(!holds("cause(straggler) > 0%") && !holds("cause(host_sync) > 5%"));
-        for bad in ["data_loader > 5%", "cause(x) > 5%", "cause(any) < 5%", "cause(any) > 5", "cause(any) > nan%"] {
+        for bad in
+            ["data_loader > 5%", "cause(x) > 5%", "cause(any) < 5%", "cause(any) > 5", "cause(any) > nan%"]
+        {
             assert!(CauseCondition::parse(bad).is_err(), "{bad}");
         }
     }

@@ -63,7 +63,14 @@ impl Context<'_> {
     }
 
     /// A cause without words.
-    pub(crate) fn cause(&self, kind: CauseKind, key: &str, ranks: Vec<u32>, owned: OwnedTime, gain: Ns) -> Cause {
+    pub(crate) fn cause(
+        &self,
+        kind: CauseKind,
+        key: &str,
+        ranks: Vec<u32>,
+        owned: OwnedTime,
+        gain: Ns,
+    ) -> Cause {
         let (scope, rank_label) = self.topology.describe(&ranks);
         Cause {
             kind,

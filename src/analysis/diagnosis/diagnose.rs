@@ -31,7 +31,8 @@ pub(crate) struct Diagnosis {
     pub(crate) causes: Vec<Cause>,
     pub(crate) trust: RecordingTrust,
     pub(crate) topology: Topology,
-    /// Own time of the operators of a job without devices by name, and of all others together under the empty name, ns.
+    /// Own time of the operators of a job without devices by name, and of all others together under the empty
+    /// name, ns.
     pub(crate) operators: BTreeMap<String, Ns>,
     /// Ranks that may be late by chance, in words.
     pub(crate) unproven: Vec<String>,
@@ -45,8 +46,14 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
     let mut all = owners(job, &account, &late);
     let pauses = pauses(partials);
     let repairs = Repairs::new(job, partials);
-    let context =
-        Context { job, account: &account, trust: &trust, topology: &topology, pauses: &pauses, repairs: &repairs };
+    let context = Context {
+        job,
+        account: &account,
+        trust: &trust,
+        topology: &topology,
+        pauses: &pauses,
+        repairs: &repairs,
+    };
     let mut causes: Vec<Cause> = late.stragglers.iter().map(|s| context.straggler(s, &mut all)).collect();
     let mut in_transfer = OwnedTime::new();
     for ((kind, key), found) in &all {
@@ -86,7 +93,14 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         };
         // Of an engine, the gap and its owner first.
         let serving = if c.kind.is_at(LostPlace::Iteration) { c.kind as usize } else { usize::MAX };
-        (first, serving, Reverse(c.rank_weight().round() as i64), Reverse(c.owned_sum()), c.kind, c.key.clone())
+        (
+            first,
+            serving,
+            Reverse(c.rank_weight().round() as i64),
+            Reverse(c.owned_sum()),
+            c.kind,
+            c.key.clone(),
+        )
     };
     causes.sort_by_key(order);
     let operators = match trust.vendor {

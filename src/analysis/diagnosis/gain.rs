@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 /// Owned time by step, place and part, ns.
 pub(crate) type OwnedTime = BTreeMap<(usize, PartDevice, TimePart), Ns>;
 
-/// The gain over all steps if a cause on the host, or a way of copying, is repaired on all its ranks, ns. `saves` is the
-/// host time that this saves, from the time that the host does it and the idle time that the cause owns; a step becomes
-/// shorter by no more than what a device owns in `parts`.
+/// The gain over all steps if a cause on the host, or a way of copying, is repaired on all its ranks, ns.
+/// `saves` is the host time that this saves, from the time that the host does it and the idle time that the
+/// cause owns; a step becomes shorter by no more than what a device owns in `parts`.
 pub(crate) fn of_host(
     account: &JobAccount,
     kind: CauseKind,
@@ -28,25 +28,32 @@ pub(crate) fn of_host(
     saves: fn(Ns, Ns) -> Ns,
     parts: &[TimePart],
 ) -> Ns {
-    let of = |step: usize, place: PartDevice, part: TimePart| owned.get(&(step, place, part)).copied().unwrap_or(0);
+    let of = |step: usize, place: PartDevice, part: TimePart| {
+        owned.get(&(step, place, part)).copied().unwrap_or(0)
+    };
     let mut gain = 0;
     for (s, step) in account.steps.iter().enumerate() {
         let stays = |place: PartDevice, c: &CellOfStep| {
-            let device =
-                c.parts.useful + c.parts.transfer + c.parts.unmatched + c.parts.copies - of(s, place, TimePart::Copies);
+            let device = c.parts.useful + c.parts.transfer + c.parts.unmatched + c.parts.copies
+                - of(s, place, TimePart::Copies);
             let idle = of(s, place, TimePart::Idle).min(c.host_time());
             let host = c.host_time() - saves(c.host_of(kind), idle);
             device.max(host)
         };
         let longest = step.cells.iter().map(|(place, c)| stays(*place, c)).max().unwrap_or(step.time);
-        let most = step.cells.keys().map(|p| parts.iter().map(|part| of(s, *p, *part)).sum::<Ns>()).max().unwrap_or(0);
+        let most = step
+            .cells
+            .keys()
+            .map(|p| parts.iter().map(|part| of(s, *p, *part)).sum::<Ns>())
+            .max()
+            .unwrap_or(0);
         gain += (step.time - longest).clamp(0, most);
     }
     gain
 }
 
-/// The gain over all steps if some of what every device does went away, ns: `saved` per cell. A step does not become
-/// shorter than its hosts need.
+/// The gain over all steps if some of what every device does went away, ns: `saved` per cell. A step does not
+/// become shorter than its hosts need.
 pub(crate) fn of_devices(account: &JobAccount, saved: impl Fn(&CellOfStep) -> Ns) -> Ns {
     let gain = |step: &JobStep| {
         let least = step.cells.values().map(&saved).min().unwrap_or(0);

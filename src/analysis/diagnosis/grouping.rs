@@ -1,5 +1,5 @@
-//! Describes a set of ranks by what its members have in common: all ranks, the same place on every node, whole hosts;
-//! else by their numbers.
+//! Describes a set of ranks by what its members have in common: all ranks, the same place on every node,
+//! whole hosts; else by their numbers.
 
 use crate::job::{Job, RankSummary};
 use hta_base::wording::ranks::{rank_list, ranks_named};
@@ -35,7 +35,9 @@ pub(crate) struct Topology {
 impl Topology {
     pub fn of(job: &Job) -> Self {
         let device = |p: &RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
-        Self { places: places(job.parts.iter().map(|p| (p.rank, p.host.as_deref().unwrap_or(""), device(p)))) }
+        Self {
+            places: places(job.parts.iter().map(|p| (p.rank, p.host.as_deref().unwrap_or(""), device(p)))),
+        }
     }
 
     /// The scope of a set of ranks (ascending), and words for it.
@@ -47,7 +49,8 @@ impl Topology {
             SharedPlace::Hosts(hosts) => {
                 let noun = if hosts.len() == 1 { "host" } else { "hosts" };
                 let names: Vec<&str> = hosts.iter().take(4).copied().collect();
-                let more = if hosts.len() > 4 { format!(" and {} more", hosts.len() - 4) } else { String::new() };
+                let more =
+                    if hosts.len() > 4 { format!(" and {} more", hosts.len() - 4) } else { String::new() };
                 (RankScope::Host, format!("{noun} {}{more} ({n} ranks)", names.join(", ")))
             }
             SharedPlace::Local(locals) => {
@@ -113,9 +116,11 @@ enum SharedPlace<'a> {
     None,
 }
 
-/// By rank: its host, and its place there, which is its device, or its order where each process sees only its own
-/// device and calls it 0. Ranks are given with host and device, in ascending order.
-pub fn places<'a>(ranks: impl Iterator<Item = (u32, &'a str, Option<i64>)> + Clone) -> BTreeMap<u32, (String, u32)> {
+/// By rank: its host, and its place there, which is its device, or its order where each process sees only its
+/// own device and calls it 0. Ranks are given with host and device, in ascending order.
+pub fn places<'a>(
+    ranks: impl Iterator<Item = (u32, &'a str, Option<i64>)> + Clone,
+) -> BTreeMap<u32, (String, u32)> {
     let devices: BTreeSet<Option<i64>> = ranks.clone().map(|(.., device)| device).collect();
     let is_numbered = devices.len() > 1 && !devices.contains(&None);
     let mut on_host: BTreeMap<&str, u32> = BTreeMap::new();
@@ -150,9 +155,15 @@ mod tests {
         assert_eq!(nodes(1, 1).describe(&[0]).1, "rank 0");
         let column = |ranks: &[u32]| two.in_column(ranks);
         assert_eq!(column(&(0..16).collect::<Vec<_>>()), "all 16");
-        assert_eq!((column(&[0, 6, 8, 14]), column(&[3, 4, 5])), ("local 0, 6 (4)".to_string(), "3-5".to_string()));
+        assert_eq!(
+            (column(&[0, 6, 8, 14]), column(&[3, 4, 5])),
+            ("local 0, 6 (4)".to_string(), "3-5".to_string())
+        );
         let brief = |ranks: &[u32]| two.briefly(ranks);
-        assert_eq!((brief(&[0, 6, 8, 14]), brief(&[3])), ("local ranks 0, 6".to_string(), "rank 3".to_string()));
+        assert_eq!(
+            (brief(&[0, 6, 8, 14]), brief(&[3])),
+            ("local ranks 0, 6".to_string(), "rank 3".to_string())
+        );
         assert_eq!(nodes(1, 1).in_column(&[0]), "0");
     }
 }

@@ -1,5 +1,5 @@
-//! What the launching threads of a rank do, as far as causes need it: calls that wait for the device, pauses, and long
-//! stretches of code outside operators.
+//! What the launching threads of a rank do, as far as causes need it: calls that wait for the device, pauses,
+//! and long stretches of code outside operators.
 
 use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
@@ -15,8 +15,8 @@ use hta_trace::timeline::WorkClass;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Code outside operators counts as a stretch of its own from this length on; below it is the ordinary time between two
-/// operators, ns.
+/// Code outside operators counts as a stretch of its own from this length on; below it is the ordinary time
+/// between two operators, ns.
 pub(crate) const CODE_MIN: Ns = 200_000;
 
 /// A stretch of code this long is a cause of its own even after a call that waited for the device, ns.
@@ -93,8 +93,8 @@ impl HostMoment<'_> {
 }
 
 impl<'a> HostSide<'a> {
-    /// `busy` is when any device of the rank was busy; `copies` are all copies, with the causes that their ways of
-    /// copying are.
+    /// `busy` is when any device of the rank was busy; `copies` are all copies, with the causes that their
+    /// ways of copying are.
     pub(crate) fn new(trace: &'a RankTrace, busy: &Union, copies: &[(Copy, Option<CauseKind>)]) -> Self {
         let names = HostNames::of(trace);
         let main = trace.main_thread();
@@ -118,7 +118,11 @@ impl<'a> HostSide<'a> {
             pause_kind: None,
             paused: HashSet::new(),
             first_uses: first_uses(trace),
-            known: trace.host_rows().iter().filter_map(|(lane, rows)| Some((*lane, extent(trace, rows)?))).collect(),
+            known: trace
+                .host_rows()
+                .iter()
+                .filter_map(|(lane, rows)| Some((*lane, extent(trace, rows)?)))
+                .collect(),
             code: BTreeMap::new(),
             long_code: BTreeMap::new(),
             after_waits: after_waits(trace, &waits, busy, &launches),
@@ -162,7 +166,8 @@ impl<'a> HostSide<'a> {
         self.names.each_use(self.trace, lane, window, |u| match (u.row, self.main) {
             // A thread without an open event works for nobody: the main thread determines what happens next.
             (None, Some(main)) if lane != Some(main) => {
-                self.names.each_use(self.trace, Some(main), u.span, |m| self.divide(Some(main), &m, &mut take));
+                self.names
+                    .each_use(self.trace, Some(main), u.span, |m| self.divide(Some(main), &m, &mut take));
             }
             _ => self.divide(lane, &u, &mut take),
         });
@@ -187,18 +192,21 @@ impl<'a> HostSide<'a> {
     fn assigned(&self, lane: Option<u32>, used: &HostUse, span: Span) -> AssignedHost {
         let row = used.row.unwrap_or(u32::MAX);
         let name = used.row.map_or(StrId::EMPTY, |r| self.trace.columns.name(r as usize));
-        // Before its first event and after its last one nothing is known of a thread: it may well wait for the device.
+        // Before its first event and after its last one nothing is known of a thread: it may well wait for
+        // the device.
         let is_known = |of: &Span| of.start < span.end && span.start < of.end;
         if used.row.is_none() && !lane.and_then(|l| self.known.get(&l)).is_some_and(is_known) {
             return AssignedHost { kind: CauseKind::NotExplained, key: StrId::EMPTY, row };
         }
         let moment = HostMoment { lane, used, span, row, name };
-        let owned = CauseKind::all_lost().find_map(|(kind, rule)| Some((kind, (rule.of_host)(self, &moment)?)));
+        let owned =
+            CauseKind::all_lost().find_map(|(kind, rule)| Some((kind, (rule.of_host)(self, &moment)?)));
         let (kind, (key, row)) = owned.unwrap_or((CauseKind::NotExplained, (StrId::EMPTY, row)));
         AssignedHost { kind, key, row }
     }
 
-    /// Whether the thread runs code that is neither an operator nor a call, for at least `CODE_MIN` at a stretch.
+    /// Whether the thread runs code that is neither an operator nor a call, for at least `CODE_MIN` at a
+    /// stretch.
     pub(crate) fn is_code(&self, m: &HostMoment) -> bool {
         is_in(&self.code, m)
     }
@@ -267,11 +275,17 @@ fn waiting_calls(trace: &RankTrace, names: &HostNames, copies: &[(Copy, Option<C
     all
 }
 
-/// Calls that allocate or free memory while the device only runs communication: they return when it has ended, and the
-/// host does not work in them.
+/// Calls that allocate or free memory while the device only runs communication: they return when it has
+/// ended, and the host does not work in them.
 fn behind_collectives(trace: &RankTrace, names: &HostNames) -> Vec<u32> {
     let runs = |class: WorkClass| {
-        Union::new(trace.devices.iter().filter(|w| w.is_gpu).flat_map(move |w| w.timeline.when(class).spans().to_vec()))
+        Union::new(
+            trace
+                .devices
+                .iter()
+                .filter(|w| w.is_gpu)
+                .flat_map(move |w| w.timeline.when(class).spans().to_vec()),
+        )
     };
     let (communication, compute) = (runs(WorkClass::Communication), runs(WorkClass::Compute));
     let is_behind = |row: &u32| {
@@ -280,12 +294,13 @@ fn behind_collectives(trace: &RankTrace, names: &HostNames) -> Vec<u32> {
             && communication.len_in(span) * 2 >= span.len()
             && compute.len_in(span) * 10 <= span.len()
     };
-    let allocations = names.calls(trace).filter(|(_, activity)| *activity == "allocation_call").map(|(row, _)| row);
+    let allocations =
+        names.calls(trace).filter(|(_, activity)| *activity == "allocation_call").map(|(row, _)| row);
     allocations.filter(is_behind).collect()
 }
 
-/// The stretches after calls that waited for the last work of the device: from the call's start until two launches
-/// have begun again.
+/// The stretches after calls that waited for the last work of the device: from the call's start until two
+/// launches have begun again.
 fn after_waits(
     trace: &RankTrace,
     waits: &[u32],
@@ -298,7 +313,8 @@ fn after_waits(
         let lane = trace.columns.lane[call as usize];
         // The device worked when the call began, and did not when it returned.
         let at_return = Span::new(span.end - 1, span.end + 1);
-        let drained = busy.len_in(Span::new(span.start, span.end)) > 0 && busy.len_in(at_return) < at_return.len();
+        let drained =
+            busy.len_in(Span::new(span.start, span.end)) > 0 && busy.len_in(at_return) < at_return.len();
         if !drained {
             continue;
         }
@@ -319,7 +335,8 @@ fn first_uses(trace: &RankTrace) -> HashSet<u32> {
     let mut seen: HashSet<StrId> = HashSet::new();
     let first = trace.activities.iter().filter(|a| a.class == Class::Kernel && seen.insert(a.name));
     // A graph is uploaded at its first launch, whatever its kernels are.
-    let is_load =
-        |row: &u32| trace.stacks.self_ns(*row).unwrap_or(0) >= FIRST_USE_MIN && !is_graph_launch(trace.name(*row));
+    let is_load = |row: &u32| {
+        trace.stacks.self_ns(*row).unwrap_or(0) >= FIRST_USE_MIN && !is_graph_launch(trace.name(*row))
+    };
     first.filter_map(|a| a.launch()).filter(is_load).collect()
 }

@@ -33,7 +33,8 @@ pub(crate) fn of_rank(trace: &RankTrace) -> Batch {
         *sums.entry(trace.columns.name(row as usize)).or_default() += trace.stacks.self_ns(row).unwrap_or(0);
     }
     let named = sums.into_iter().map(|(id, ns)| (trace.text(id), ns));
-    let mut all: Vec<(&str, Ns)> = named.filter(|(name, _)| !is_host_communication(Class::HostOp, name)).collect();
+    let mut all: Vec<(&str, Ns)> =
+        named.filter(|(name, _)| !is_host_communication(Class::HostOp, name)).collect();
     all.sort_by_key(|(name, ns)| (Reverse(*ns), *name));
     let others = all.split_off(all.len().min(KEPT)).iter().map(|(_, ns)| ns).sum::<Ns>();
     for (name, self_ns) in all.into_iter().chain((others > 0).then_some(("", others))) {

@@ -24,8 +24,8 @@ table! {
     }
 }
 
-/// The category of a kernel for the diagnosis. Copies with another type or stride are work on elements, which a
-/// compiler fuses.
+/// The category of a kernel for the diagnosis. Copies with another type or stride are work on elements, which
+/// a compiler fuses.
 pub(crate) fn mix_category(work: KernelWork) -> Category {
     let is_copy = work.category == Category::Layout && work.sub == "copy";
     if is_copy { Category::Elementwise } else { work.category }

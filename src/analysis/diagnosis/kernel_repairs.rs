@@ -1,5 +1,5 @@
-//! What compute kernels would take after the repair of each cause in their mix. A time is not known if the shapes were not
-//! recorded, or the device has no entry in the file of peaks.
+//! What compute kernels would take after the repair of each cause in their mix. A time is not known if the
+//! shapes were not recorded, or the device has no entry in the file of peaks.
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::compute::{ComputeKernel, times_in};
@@ -12,8 +12,10 @@ use hta_trace::window::Window;
 use std::collections::BTreeMap;
 
 table! {
-    /// Compute time of a device in a window that a repair of its kernels is about. A kernel may be in several rows.
-    pub(crate) struct KernelRepairs, KernelRepairRow = "kernel_repairs" by "rank, device, scope, step, cause" {
+    /// Compute time of a device in a window that a repair of its kernels is about. A kernel may be in several
+    /// rows.
+    pub(crate) struct KernelRepairs, KernelRepairRow = "kernel_repairs"
+        by "rank, device, scope, step, cause" {
         rank; device; scope; step; step_label;
         cause: Text, "", "kind of cause";
         time_ns: i64, "ns", "compute time of the kernels, each instant in one kernel";
@@ -95,6 +97,9 @@ mod tests {
 
     #[test]
     fn a_part_of_a_kernel_has_that_part_of_its_new_time() {
-        assert_eq!([share(40, 100, 100), share(40, 25, 100), share(400, 50, 100), share(1, 0, 0)], [40, 10, 50, 0]);
+        assert_eq!(
+            [share(40, 100, 100), share(40, 25, 100), share(400, 50, 100), share(1, 0, 0)],
+            [40, 10, 50, 0]
+        );
     }
 }

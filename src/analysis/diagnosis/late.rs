@@ -44,7 +44,8 @@ pub(crate) struct LateFacts<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LateRanks {
     pub(crate) stragglers: Vec<LateRank>,
-    /// Ranks that are late in single steps: too seldom for a cause, but evidence for a step that is longer than others.
+    /// Ranks that are late in single steps: too seldom for a cause, but evidence for a step that is longer
+    /// than others.
     pub(crate) in_steps: Vec<LateRank>,
     /// Ranks that are late by as much as a straggler, which may be chance, in words.
     pub(crate) unproven: Vec<String>,
@@ -97,11 +98,18 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
     out
 }
 
-fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[StepDifferences]) -> LateRank {
+fn late_rank(
+    job: &Job,
+    index: usize,
+    s: &Straggler,
+    judged: &Judgement,
+    why: &[StepDifferences],
+) -> LateRank {
     let steps = judged.steps.len();
     // If another rank is late each time, none of them is the reason.
     let is_one = |part: &u32| s.pattern == Pattern::Rotating || s.parts.contains(part);
-    let mut ranks: Vec<u32> = (0u32..).zip(&job.parts).filter(|(i, _)| is_one(i)).map(|(_, p)| p.rank).collect();
+    let mut ranks: Vec<u32> =
+        (0u32..).zip(&job.parts).filter(|(i, _)| is_one(i)).map(|(_, p)| p.rank).collect();
     ranks.sort_unstable();
     let (causes, total) = reasons(s, why);
     let main = main_cause(s, why);
@@ -109,7 +117,9 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[
     let who = capital(&ranks_named(&ranks));
     let is = if ranks.len() == 1 { "is" } else { "are" };
     let when = match s.pattern {
-        Pattern::Rotating if s.steps.len() < steps => format!("in {} of {}", s.steps.len(), plural(steps, "step")),
+        Pattern::Rotating if s.steps.len() < steps => {
+            format!("in {} of {}", s.steps.len(), plural(steps, "step"))
+        }
         _ => when(job, judged, s, steps),
     };
     let mut sentence = match s.pattern {
@@ -126,7 +136,8 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[
         sentence = format!("{sentence}: {because}");
     }
     let key = causes.first().map_or("", |c| c.cause.name()).to_string();
-    let steps = if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
+    let steps =
+        if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
     let filter = format!("rank IN ({})", ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", "));
     let evidence = vec![
         Evidence {
@@ -134,7 +145,11 @@ fn late_rank(job: &Job, index: usize, s: &Straggler, judged: &Judgement, why: &[
             filter: filter.clone(),
             words: format!("works {} a step longer than the typical rank", fmt_ns(total / late)),
         },
-        Evidence { table: "straggler_causes", filter, words: format!("largest part: {}", key.replace('_', " ")) },
+        Evidence {
+            table: "straggler_causes",
+            filter,
+            words: format!("largest part: {}", key.replace('_', " ")),
+        },
     ];
     LateRank {
         index,

@@ -113,8 +113,9 @@ fn idle_pieces(classifier: &Classifier, work: &DeviceWork, host: &HostSide) -> V
                 row: u32::MAX,
             };
             // The time from the launch to the start belongs to what delayed the launch.
-            let owner =
-                last.filter(|_| gap.rest == GapCause::KernelWait).map_or(none, |p| LostPiece { span: rest, ..p });
+            let owner = last
+                .filter(|_| gap.rest == GapCause::KernelWait)
+                .map_or(none, |p| LostPiece { span: rest, ..p });
             out.push(owner);
         }
     }
@@ -134,9 +135,9 @@ struct FrameTime {
 /// Rows whose code is a smaller share of all of it are no candidates for a name, percent.
 const CANDIDATE_PCT: Ns = 1;
 
-/// Names code outside operators by the innermost frame or annotation that holds at least half of it, and that is
-/// itself such code for at least half of its time. Returns the innermost one around it that holds nearly all, if it is
-/// another.
+/// Names code outside operators by the innermost frame or annotation that holds at least half of it, and that
+/// is itself such code for at least half of its time. Returns the innermost one around it that holds nearly
+/// all, if it is another.
 fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     let is_code = |p: &LostPiece| p.kind == CauseKind::HostPython;
     let total: Ns = pieces.iter().filter(|p| is_code(p)).map(|p| p.span.len()).sum();
@@ -171,7 +172,8 @@ fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     let mut below: HashMap<u32, bool> = HashMap::new();
     for p in pieces.iter_mut().filter(|p| is_code(p)) {
         let is_below = |row: u32, of: StrId| trace.stacks.outward(row).any(|r| name(r) == of);
-        let is_of = |of: &StrId| p.row != u32::MAX && *below.entry(p.row).or_insert_with(|| is_below(p.row, *of));
+        let is_of =
+            |of: &StrId| p.row != u32::MAX && *below.entry(p.row).or_insert_with(|| is_below(p.row, *of));
         p.key = named.filter(is_of).unwrap_or(StrId::EMPTY);
     }
     around
@@ -200,8 +202,9 @@ fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPie
 /// Exposed copies, cut by owner. Time of several copies belongs to the one that started first.
 fn copy_pieces(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<CauseKind>)]) -> Vec<LostPiece> {
     let above = |w: WorkClass| work.timeline.when(w);
-    let hidden =
-        Union::new([WorkClass::Compute, WorkClass::Communication].iter().flat_map(|w| above(*w).spans().to_vec()));
+    let hidden = Union::new(
+        [WorkClass::Compute, WorkClass::Communication].iter().flat_map(|w| above(*w).spans().to_vec()),
+    );
     let device = |c: &Copy| trace.activities[c.activity as usize].device() == work.device;
     let mut own: Vec<&(Copy, Option<CauseKind>)> = ways.iter().filter(|(c, _)| device(c)).collect();
     own.sort_by_key(|(c, _)| (c.span.start, c.activity));
@@ -247,9 +250,13 @@ fn push_window(
     }
     for (kind, keys) in sums {
         let mut keys: Vec<(Key, (Ns, u64))> = keys.into_iter().collect();
-        keys.sort_unstable_by_key(|((name, detail), (ns, _))| (Reverse(*ns), trace.text(*name), trace.text(*detail)));
-        let rest =
-            keys.split_off(keys.len().min(KEYS)).into_iter().fold((0, 0), |sum, (_, (ns, n))| (sum.0 + ns, sum.1 + n));
+        keys.sort_unstable_by_key(|((name, detail), (ns, _))| {
+            (Reverse(*ns), trace.text(*name), trace.text(*detail))
+        });
+        let rest = keys
+            .split_off(keys.len().min(KEYS))
+            .into_iter()
+            .fold((0, 0), |sum, (_, (ns, n))| (sum.0 + ns, sum.1 + n));
         let rest = (rest.1 > 0).then_some(((StrId::EMPTY, StrId::EMPTY), rest));
         for ((name, detail), (time_ns, count)) in keys.into_iter().chain(rest) {
             table.push(LostTimeRow {

@@ -29,7 +29,8 @@ impl Context<'_> {
             Some(_) => self.repairs.of_pauses(self.job),
             None => self.repairs.of_idle(self.job, &found.owned, rule.uses),
         };
-        // What others wait for behind it is no time of its own: only pauses come one after the other on many ranks.
+        // What others wait for behind it is no time of its own: only pauses come one after the other on many
+        // ranks.
         let parts = [TimePart::Idle, TimePart::Copies, TimePart::Synchronizing];
         let parts = if rule.of_pauses.is_some() { &parts[..] } else { &parts[..2] };
         let bound = || gain::of_host(self.account, kind, &found.owned, rule.saves, parts);
@@ -122,8 +123,8 @@ impl Context<'_> {
         out
     }
 
-    /// Adds the ranks whose hosts do the same for as long: their devices do not wait for it only because they wait for
-    /// the first ones.
+    /// Adds the ranks whose hosts do the same for as long: their devices do not wait for it only because they
+    /// wait for the first ones.
     fn with_alike(&self, kind: CauseKind, ranks: Vec<u32>) -> Vec<u32> {
         if ranks.is_empty() {
             return ranks;
@@ -140,15 +141,18 @@ impl Context<'_> {
 
     /// Whether only the first iteration after the profiler started owns time. It is not how an engine runs.
     pub(crate) fn is_only_of_first(&self, owned: &OwnedTime) -> bool {
-        let is_first = |s: &usize| self.account.steps.get(*s).is_some_and(|step| step.key == Some(StepKey::Index(0)));
-        self.trust.has_first_iteration && owned.iter().filter(|(_, ns)| **ns > 0).all(|((s, ..), _)| is_first(s))
+        let is_first =
+            |s: &usize| self.account.steps.get(*s).is_some_and(|step| step.key == Some(StepKey::Index(0)));
+        self.trust.has_first_iteration
+            && owned.iter().filter(|(_, ns)| **ns > 0).all(|((s, ..), _)| is_first(s))
     }
 
     /// Adds number and sum of the pauses of each rank of a cause, as ranges, to its evidence.
     pub(crate) fn add_pauses(&self, cause: &mut Cause) {
         let of_ranks = || cause.ranks.iter().filter_map(|r| self.pauses.get(r));
         let (counts, sums) = (of_ranks().map(|(n, _)| *n), of_ranks().map(|(_, ns)| *ns));
-        let range = |least: String, most: String| if least == most { least } else { format!("{least} to {most}") };
+        let range =
+            |least: String, most: String| if least == most { least } else { format!("{least} to {most}") };
         let count = range(fmt_count(counts.clone().min().unwrap_or(0)), fmt_count(counts.max().unwrap_or(0)));
         let sum = range(fmt_ns(sums.clone().min().unwrap_or(0)), fmt_ns(sums.max().unwrap_or(0)));
         let words = format!("{count} pauses of 1 ms and more a rank, {sum} together");

@@ -28,7 +28,9 @@ impl NamedTime<'_> {
     /// Where it is: ` in function (file and line)`; empty if not recorded.
     pub(crate) fn place(&self) -> String {
         match frame(self.detail) {
-            Some((function, place)) if !self.name.contains(self.detail) => format!(" in `{function}` ({place})"),
+            Some((function, place)) if !self.name.contains(self.detail) => {
+                format!(" in `{function}` ({place})")
+            }
             _ => String::new(),
         }
     }
@@ -88,7 +90,8 @@ impl LostWords<'_> {
         (format!("Copies {what}{who} take {time}{per} in which nothing else runs"), action.to_string())
     }
 
-    /// Whether one operator, other than the launch calls themselves, takes much of the time in which the host launches.
+    /// Whether one operator, other than the launch calls themselves, takes much of the time in which the host
+    /// launches.
     pub(crate) fn has_large_part(&self) -> bool {
         let largest = self.top.iter().find(|n| !hta_trace::launch::is_launch_call(n.name));
         largest.is_some_and(|n| n.share >= LARGE_PART_PCT)

@@ -1,5 +1,5 @@
-//! Causes about memory. They own no time: a job whose memory fills up loses none until it fails. What calls of the driver
-//! cost is owned by `host_alloc`. Of a job each kind is one cause, told by its worst rank.
+//! Causes about memory. They own no time: a job whose memory fills up loses none until it fails. What calls
+//! of the driver cost is owned by `host_alloc`. Of a job each kind is one cause, told by its worst rank.
 
 use crate::api::{Partial, rows};
 use crate::diagnosis::CauseKind;

@@ -40,7 +40,8 @@ fn cause(context: &Context, kind: CauseKind, rule: &KernelRule) -> Option<Cause>
         true => NewTime::Known(percent(all.ideal, all.known).unwrap_or(0.0)),
         false => NewTime::Assumed(factor),
     };
-    (cause.sentence, cause.action) = (rule.words)(&MixWords { context, useful, share_pct, count: all.count, new_time });
+    (cause.sentence, cause.action) =
+        (rule.words)(&MixWords { context, useful, share_pct, count: all.count, new_time });
     cause.evidence = vec![Evidence {
         table: "kernels_by_name",
         filter: "class = 'compute'".to_string(),

@@ -1,7 +1,8 @@
-//! Turns what is known of all ranks into causes: each nanosecond of lost time has one owner, a cause says what to
-//! repair, and what its repair would give. The only place that advises.
+//! Turns what is known of all ranks into causes: each nanosecond of lost time has one owner, a cause says
+//! what to repair, and what its repair would give. The only place that advises.
 //!
-//! What is particular about a cause stands in its file of `causes`; the other files do what causes of a family share.
+//! What is particular about a cause stands in its file of `causes`; the other files do what causes of a
+//! family share.
 
 mod account;
 mod cause;
@@ -63,8 +64,8 @@ use crate::recording::capability::Capability;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 
-/// Largest number of devices of a rank whose idle time is divided, because what the host did is looked up for each. No
-/// machine has more, but a file may; their lost time is not explained.
+/// Largest number of devices of a rank whose idle time is divided, because what the host did is looked up for
+/// each. No machine has more, but a file may; their lost time is not explained.
 const MOST_DEVICES: usize = 64;
 
 pub struct DiagnosisOf;
@@ -113,7 +114,13 @@ impl Analysis for DiagnosisOf {
             if trace.devices.len() <= MOST_DEVICES {
                 let idle = lost::push(trace, work, &host, &ways, cut, (&mut lost, &mut times));
                 if options.wants(TimelineTable::SPEC) {
-                    timeline::push(&mut timeline, trace, work, &OwnedIdle { idle: &idle, ways: &ways }, &windows);
+                    timeline::push(
+                        &mut timeline,
+                        trace,
+                        work,
+                        &OwnedIdle { idle: &idle, ways: &ways },
+                        &windows,
+                    );
                 }
             }
             if work.is_gpu {
@@ -128,7 +135,8 @@ impl Analysis for DiagnosisOf {
         let mut threats = MemoryThreats::default();
         threat::push(&mut threats, trace, options);
         let operators = host_operators::of_rank(trace);
-        let made = [lost.finish(), times.finish(), mix.finish(), repairs.finish(), threats.finish(), operators];
+        let made =
+            [lost.finish(), times.finish(), mix.finish(), repairs.finish(), threats.finish(), operators];
         let tables = made.into_iter().chain([pauses::table(trace, &host.pauses)]).collect();
         let reason = trace.without_devices();
         Partial { rank: trace.rank, tables, reason }

@@ -28,7 +28,11 @@ pub(crate) struct CollectedCause {
 }
 
 /// The owners of all lost time.
-pub(crate) fn owners(job: &Job, account: &JobAccount, late: &LateRanks) -> BTreeMap<CauseKey, CollectedCause> {
+pub(crate) fn owners(
+    job: &Job,
+    account: &JobAccount,
+    late: &LateRanks,
+) -> BTreeMap<CauseKey, CollectedCause> {
     let mut all: BTreeMap<CauseKey, CollectedCause> = BTreeMap::new();
     for (step, place, cell) in account.cells() {
         for lost in &cell.lost {
@@ -84,7 +88,8 @@ fn key_of(lost: &Lost) -> &str {
     }
 }
 
-/// The cause that a piece of lost time belongs to. Causes that are repaired in one way are one, whatever the names.
+/// The cause that a piece of lost time belongs to. Causes that are repaired in one way are one, whatever the
+/// names.
 fn collect(all: &mut BTreeMap<CauseKey, CollectedCause>, (step, place): (usize, PartDevice), lost: &Lost) {
     if lost.kind == CauseKind::NotExplained {
         return;
@@ -98,7 +103,8 @@ fn collect(all: &mut BTreeMap<CauseKey, CollectedCause>, (step, place): (usize, 
 
 /// Code outside operators that no frame stands for is a part of launching one by one, if that takes longer.
 fn merge_spread_code(all: &mut BTreeMap<CauseKey, CollectedCause>) {
-    let (code, launching) = ((CauseKind::HostPython, String::new()), (CauseKind::HostDispatch, String::new()));
+    let (code, launching) =
+        ((CauseKind::HostPython, String::new()), (CauseKind::HostDispatch, String::new()));
     let sum = |key: &CauseKey| all.get(key).map_or(0, |c| c.owned.values().sum::<Ns>());
     if sum(&code) == 0 || sum(&code) > sum(&launching) {
         return;
@@ -113,19 +119,28 @@ fn merge_spread_code(all: &mut BTreeMap<CauseKey, CollectedCause>) {
     }
 }
 
-/// Gives a straggler what its host does longer than those of the others: above the lower median of the other devices.
+/// Gives a straggler what its host does longer than those of the others: above the lower median of the other
+/// devices.
 fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<CauseKey, CollectedCause>) {
     for (s, step) in account.steps.iter().enumerate() {
         for place in step.cells.keys() {
-            let Some(straggler) = late.of(place.0, step.key).and_then(|i| late.stragglers.get(i)) else { continue };
+            let Some(straggler) = late.of(place.0, step.key).and_then(|i| late.stragglers.get(i)) else {
+                continue;
+            };
             let idle = |c: &CellOfStep, kind: CauseKind, key: &str| -> Ns {
-                let of = c.lost.iter().filter(|l| l.part == TimePart::Idle && l.kind == kind && key_of(l) == key);
+                let of =
+                    c.lost.iter().filter(|l| l.part == TimePart::Idle && l.kind == kind && key_of(l) == key);
                 of.map(|l| l.time).sum()
             };
             let mut moved = 0;
-            for ((kind, key), found) in all.iter_mut().filter(|((k, _), _)| straggler.host_kinds.contains(k)) {
-                let mut others: Vec<Ns> =
-                    step.cells.iter().filter(|(p, _)| *p != place).map(|(_, c)| idle(c, *kind, key)).collect();
+            for ((kind, key), found) in all.iter_mut().filter(|((k, _), _)| straggler.host_kinds.contains(k))
+            {
+                let mut others: Vec<Ns> = step
+                    .cells
+                    .iter()
+                    .filter(|(p, _)| *p != place)
+                    .map(|(_, c)| idle(c, *kind, key))
+                    .collect();
                 let usual = median(&mut others).unwrap_or(0);
                 let Some(ns) = found.owned.get_mut(&(s, *place, TimePart::Idle)) else { continue };
                 let part = (*ns - usual).max(0);
@@ -141,7 +156,12 @@ fn assign_excess(account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<Caus
 }
 
 /// Gives the waiting of each step to who caused it: a straggler, or what held the host of the late rank up.
-fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTreeMap<CauseKey, CollectedCause>) {
+fn assign_waits(
+    job: &Job,
+    account: &JobAccount,
+    late: &LateRanks,
+    all: &mut BTreeMap<CauseKey, CollectedCause>,
+) {
     // By step (without steps: all together) and part.
     let has_steps = account.steps.iter().any(|s| s.key.is_some());
     let mut charges: BTreeMap<Option<StepKey>, BTreeMap<u32, Ns>> = BTreeMap::new();
@@ -171,7 +191,8 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTr
         }
         for (place, cell) in &step.cells {
             for (key, ns) in &owners {
-                let share = (i128::from(cell.parts.synchronizing) * i128::from(*ns) / i128::from(total)) as Ns;
+                let share =
+                    (i128::from(cell.parts.synchronizing) * i128::from(*ns) / i128::from(total)) as Ns;
                 if share > 0 {
                     let found = all.entry(key.clone()).or_default();
                     *found.owned.entry((s, *place, TimePart::Synchronizing)).or_default() += share;
@@ -181,8 +202,8 @@ fn assign_waits(job: &Job, account: &JobAccount, late: &LateRanks, all: &mut BTr
     }
 }
 
-/// Divides the waiting that a late rank caused in proportion to what its own device idled for. An idle nanosecond makes
-/// each of the others wait for one at most.
+/// Divides the waiting that a late rank caused in proportion to what its own device idled for. An idle
+/// nanosecond makes each of the others wait for one at most.
 fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns, others: Ns) -> Vec<(CauseKey, Ns)> {
     let mut own: BTreeMap<CauseKey, Ns> = BTreeMap::new();
     let mut idle = 0;
@@ -198,5 +219,7 @@ fn of_late_rank<'a>(cells: impl Iterator<Item = &'a CellOfStep>, ns: Ns, others:
         return Vec::new();
     }
     let ns = ns.min(idle.saturating_mul(others));
-    own.into_iter().map(|(key, time)| (key, (i128::from(ns) * i128::from(time) / i128::from(idle)) as Ns)).collect()
+    own.into_iter()
+        .map(|(key, time)| (key, (i128::from(ns) * i128::from(time) / i128::from(idle)) as Ns))
+        .collect()
 }

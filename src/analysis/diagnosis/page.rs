@@ -30,7 +30,8 @@ fn causes() -> String {
 
 /// What kernels take after each cause in their mix is repaired.
 fn new_times() -> String {
-    let told = CauseKind::all_kernels().map(|(kind, rule)| rows(kind.name(), &wrap(rule.new_time, NEW_TIME), &[]));
+    let told =
+        CauseKind::all_kernels().map(|(kind, rule)| rows(kind.name(), &wrap(rule.new_time, NEW_TIME), &[]));
     told.collect()
 }
 

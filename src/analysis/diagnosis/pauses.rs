@@ -30,7 +30,8 @@ const PAUSE_MIN: Ns = 1_000_000;
 const PAUSE_TIMES: Ns = 20;
 /// Smallest share of the recorded time that pauses take, percent.
 const PAUSE_PCT: Ns = 2;
-/// Share of the pauses, in time, that lie in one name, or behind another thread if a lock is the reason, percent.
+/// Share of the pauses, in time, that lie in one name, or behind another thread if a lock is the reason,
+/// percent.
 pub(crate) const MOST_PCT: Ns = 80;
 
 /// An event that stood still.
@@ -68,8 +69,8 @@ pub(crate) fn table(trace: &RankTrace, pauses: &[Pause]) -> Batch {
     table.finish()
 }
 
-/// Events of the threads that stood still, in order of time, but for those that wait for the device. The first event of
-/// a name is none, because it may have to load code.
+/// Events of the threads that stood still, in order of time, but for those that wait for the device. The
+/// first event of a name is none, because it may have to load code.
 pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32>) -> Vec<Pause> {
     let mut by_name: BTreeMap<StrId, Vec<u32>> = BTreeMap::new();
     for (_, rows) in trace.host_rows().iter().filter(|(lane, _)| lanes.contains(lane)) {
@@ -96,7 +97,10 @@ pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32
         let first = rows.iter().map(|r| trace.span(*r).start).min();
         for &row in rows {
             let (self_time, span) = (own(row), trace.span(row));
-            if self_time - median >= PAUSE_MIN && self_time >= PAUSE_TIMES * median && Some(span.start) != first {
+            if self_time - median >= PAUSE_MIN
+                && self_time >= PAUSE_TIMES * median
+                && Some(span.start) != first
+            {
                 out.push(Pause { row, span, excess: self_time - median });
             }
         }

@@ -1,8 +1,8 @@
 //! What the repair of a cause gives: the job is replayed without exactly the time that the cause owns.
 //!
-//! Idle time that a cause owns is known by step and device. In the replay it goes where the rank's local work has such
-//! idle time (the loader, an allocation call, ...), in proportion. Pauses go where they were, whether or not the device
-//! waited for them: they hide behind the waiting for others that pause.
+//! Idle time that a cause owns is known by step and device. In the replay it goes where the rank's local work
+//! has such idle time (the loader, an allocation call, ...), in proportion. Pauses go where they were,
+//! whether or not the device waited for them: they hide behind the waiting for others that pause.
 
 use crate::api::{Partial, rows};
 use crate::diagnosis::account::TimePart;
@@ -19,7 +19,8 @@ use std::sync::Arc;
 pub(crate) struct Repairs {
     replayed: Option<Arc<ReplayedJob>>,
     length: StepLength,
-    /// By rank: when a launching thread stood still, and for how long beyond the usual, on the rank's own clock.
+    /// By rank: when a launching thread stood still, and for how long beyond the usual, on the rank's own
+    /// clock.
     pauses: BTreeMap<u32, Vec<(Span, Ns)>>,
 }
 
@@ -27,14 +28,17 @@ impl Repairs {
     pub(crate) fn new(job: &Job, partials: &[Partial]) -> Self {
         let mut pauses: BTreeMap<u32, Vec<(Span, Ns)>> = BTreeMap::new();
         for row in rows::<HostPauses>(partials) {
-            pauses.entry(row.rank).or_default().push((Span::new(row.ts_ns, row.ts_ns + row.dur_ns), row.excess_ns));
+            pauses
+                .entry(row.rank)
+                .or_default()
+                .push((Span::new(row.ts_ns, row.ts_ns + row.dur_ns), row.excess_ns));
         }
         let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable() && job.parts.len() > 1);
         Self { replayed, length: StepLength::of(job), pauses }
     }
 
-    /// The gain if the idle time and copies that a cause owns itself go away, ns; the idle time where the local work of a
-    /// rank has one of the `uses`. `None` without a reliable replay.
+    /// The gain if the idle time and copies that a cause owns itself go away, ns; the idle time where the
+    /// local work of a rank has one of the `uses`. `None` without a reliable replay.
     pub(crate) fn of_idle(&self, job: &Job, owned: &OwnedTime, uses: Option<&[TimeUse]>) -> Option<Ns> {
         let replayed = self.replayed.as_ref()?;
         let mut removed = Removed::default();
@@ -67,7 +71,8 @@ impl Repairs {
             let Some(pauses) = self.pauses.get(&p.rank) else { continue };
             let stretches = replayed.replay.host_stretches(job, part);
             for (span, excess) in pauses {
-                // The submission that the pause delayed: the first one after it, if the host worked for it since.
+                // The submission that the pause delayed: the first one after it, if the host worked for it
+                // since.
                 let next = stretches.partition_point(|(s, _)| s.end < span.end);
                 if let Some((stretch, node)) = stretches.get(next).filter(|(s, _)| s.start < span.end) {
                     removed.host(*node, (*excess).min(stretch.intersect(*span).len()));
@@ -78,7 +83,13 @@ impl Repairs {
 }
 
 /// Removes owned idle time and copies where the local work of the rank has them.
-fn idle(job: &Job, replayed: &ReplayedJob, uses: Option<&[TimeUse]>, owned: &OwnedTime, removed: &mut Removed) {
+fn idle(
+    job: &Job,
+    replayed: &ReplayedJob,
+    uses: Option<&[TimeUse]>,
+    owned: &OwnedTime,
+    removed: &mut Removed,
+) {
     let mut sums: BTreeMap<(u32, Option<i64>, TimePart), Ns> = BTreeMap::new();
     for ((_, (part, device), time_part), ns) in owned {
         if matches!(time_part, TimePart::Idle | TimePart::Copies) {
@@ -94,7 +105,8 @@ fn idle(job: &Job, replayed: &ReplayedJob, uses: Option<&[TimeUse]>, owned: &Own
         let nodes: Vec<usize> = replay.of_part(part).filter(|i| is_here(i)).collect();
         let last = replay.last_nodes().find(|i| is_here(i));
         let sums_of = |is: &dyn Fn(&LocalEntry) -> bool| {
-            let time = |uses: &mut dyn Iterator<Item = LocalEntry>| uses.filter(is).map(|e| e.time).sum::<Ns>();
+            let time =
+                |uses: &mut dyn Iterator<Item = LocalEntry>| uses.filter(is).map(|e| e.time).sum::<Ns>();
             let of: Vec<Ns> = nodes.iter().map(|i| time(&mut replay.local_uses(job, *i))).collect();
             let tail = last.map_or(0, |i| time(&mut replay.tail_uses(job, i)));
             let all = of.iter().sum::<Ns>() + tail;

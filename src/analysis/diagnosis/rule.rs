@@ -1,5 +1,5 @@
-//! What a cause declares. Causes of one family are found, sized and told in the same way, and differ in the fields of
-//! the family.
+//! What a cause declares. Causes of one family are found, sized and told in the same way, and differ in the
+//! fields of the family.
 
 use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
@@ -40,7 +40,8 @@ pub(crate) struct CauseRule {
     /// When it holds, and (next field) which time it owns, for the page of `hta explain`.
     pub(crate) evidence: &'static str,
     pub(crate) owns: &'static str,
-    /// A trace of this repository that has it, or the tests that make one; empty if only traces of third parties do.
+    /// A trace of this repository that has it, or the tests that make one; empty if only traces of third
+    /// parties do.
     pub(crate) shown_by: &'static str,
 }
 
@@ -57,8 +58,10 @@ impl CauseRule {
         shown_by: "",
     };
     pub(crate) const LATE: CauseRule = CauseRule { needs: &[Capability::Ranks], ..CauseRule::DEFAULT };
-    pub(crate) const HOST: CauseRule = CauseRule { needs: &[Capability::Idle, Capability::Host], ..CauseRule::DEFAULT };
-    pub(crate) const COMMUNICATION: CauseRule = CauseRule { needs: &[Capability::Transfer], ..CauseRule::DEFAULT };
+    pub(crate) const HOST: CauseRule =
+        CauseRule { needs: &[Capability::Idle, Capability::Host], ..CauseRule::DEFAULT };
+    pub(crate) const COMMUNICATION: CauseRule =
+        CauseRule { needs: &[Capability::Transfer], ..CauseRule::DEFAULT };
     pub(crate) const KERNELS: CauseRule =
         CauseRule { needs: &[Capability::DeviceTime], owns: "part of U", ..CauseRule::DEFAULT };
     pub(crate) const MEMORY: CauseRule =
@@ -86,7 +89,8 @@ pub(crate) enum CauseFamily {
 
 /// Of the causes of this family the last one that holds is that of a late rank.
 pub(crate) struct LateRule {
-    /// What follows in the sentence when a rank is late, and what to do; `None` if the rank is not late for this cause.
+    /// What follows in the sentence when a rank is late, and what to do; `None` if the rank is not late for
+    /// this cause.
     pub(crate) words: fn(&LateFacts) -> Option<(String, String)>,
 }
 
@@ -101,15 +105,15 @@ pub(crate) enum LostPlace {
 
 pub(crate) struct LostRule {
     pub(crate) place: LostPlace,
-    /// If a device idles in a moment of its host and the cause owns that: the name that the cause is about, and the event
-    /// that stands for it, `u32::MAX` for none. The first kind that takes a moment owns it.
+    /// If a device idles in a moment of its host and the cause owns that: the name that the cause is about,
+    /// and the event that stands for it, `u32::MAX` for none. The first kind that takes a moment owns it.
     pub(crate) of_host: fn(&HostSide, &HostMoment) -> Option<(StrId, u32)>,
     /// Whether a copy is one of the cause. The first kind that takes it owns it.
     pub(crate) of_copy: fn(&Copy) -> bool,
     /// Stretches of an iteration of a device, up to the next one, in which idle time is of the cause.
     pub(crate) of_iteration: fn(&RankTrace, &DeviceIteration, Option<&DeviceIteration>) -> Vec<Span>,
-    /// If the pauses of the launching threads, of so many ns, are of the cause: the name that it is about. The last kind
-    /// that takes them owns them.
+    /// If the pauses of the launching threads, of so many ns, are of the cause: the name that it is about.
+    /// The last kind that takes them owns them.
     pub(crate) of_pauses: Option<fn(&HostSide, Ns) -> Option<StrId>>,
     /// What tells causes of this kind apart, from the name that a piece of lost time is about.
     pub(crate) key: fn(&str) -> &str,
@@ -117,9 +121,11 @@ pub(crate) struct LostRule {
     pub(crate) uses: Option<&'static [TimeUse]>,
     /// Uses of an idle device that make a rank late which does the same for longer than others.
     pub(crate) late_by: &'static [TimeUse],
-    /// Host time that a repair saves, from the time that the host does this, and the idle time that the cause owns, ns.
+    /// Host time that a repair saves, from the time that the host does this, and the idle time that the cause
+    /// owns, ns.
     pub(crate) saves: fn(Ns, Ns) -> Ns,
-    /// Whether ranks belong to a cause of this key whose hosts do the same, but whose devices do not wait for it.
+    /// Whether ranks belong to a cause of this key whose hosts do the same, but whose devices do not wait for
+    /// it.
     pub(crate) joins_alike: fn(&str) -> bool,
     pub(crate) is_told: fn(&LostWords) -> bool,
     /// The sentence, and what to do.
@@ -168,7 +174,9 @@ impl LostRule {
     };
     pub(crate) const ITERATION: LostRule = LostRule {
         place: LostPlace::Iteration,
-        is_told: |w| w.trust.vendor != DeviceVendor::Host && w.gain_pct.is_some_and(|pct| pct >= ITERATION_PCT),
+        is_told: |w| {
+            w.trust.vendor != DeviceVendor::Host && w.gain_pct.is_some_and(|pct| pct >= ITERATION_PCT)
+        },
         finish: |context, cause| {
             if context.is_only_of_first(&cause.owned) {
                 cause.sentence.push_str(" (first iteration after the profiler started)");
@@ -208,7 +216,8 @@ pub(crate) struct CommunicationRule {
     pub(crate) least_pct: f64,
     /// The gain, from the time that the cause owns, ns.
     pub(crate) gain: fn(&Context, Ns) -> Ns,
-    /// The sentence and what to do, from the time of a step and device, that of a step, and what was recorded.
+    /// The sentence and what to do, from the time of a step and device, that of a step, and what was
+    /// recorded.
     pub(crate) words: fn(Ns, Ns, &RecordingTrust) -> (String, String),
     /// What is exposed, in the evidence.
     pub(crate) noun: &'static str,

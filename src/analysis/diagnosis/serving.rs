@@ -1,5 +1,5 @@
-//! Idle time of iterations of an inference engine. What matters there is not how the host launches, because kernels are
-//! replayed from graphs, but when the device idles:
+//! Idle time of iterations of an inference engine. What matters there is not how the host launches, because
+//! kernels are replayed from graphs, but when the device idles:
 //!
 //! ```text
 //!   host     [iteration  graph launch call ).......[iteration
@@ -19,7 +19,11 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 
 /// Cuts idle time, which is in order, at the parts of iterations, and gives each part to its cause.
-pub(crate) fn by_part_of_iteration(trace: &RankTrace, work: &DeviceWork, idle: Vec<LostPiece>) -> Vec<LostPiece> {
+pub(crate) fn by_part_of_iteration(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    idle: Vec<LostPiece>,
+) -> Vec<LostPiece> {
     let iterations = Iterations::of(trace);
     let parts = parts(trace, work, &iterations);
     let names = HostNames::of(trace);

@@ -14,7 +14,8 @@ use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
 
 table! {
-    /// Causes of lost time and of trouble with memory, the most important first, and what no cause owns. A cause of lost time is a row from 1 % of the job's time on.
+    /// Causes of lost time and of trouble with memory, the most important first, and what no cause owns. A
+    /// cause of lost time is a row from 1 % of the job's time on.
     pub struct Findings, FindingRow = "findings" by "position" {
         position: u32, "", "place in the order of importance, from 1";
         finding_id: Text, "", "stable name of the cause: the same in every run that has it";
@@ -30,7 +31,9 @@ table! {
         owned_ns: i64, "ns", "lost time of all devices that it owns";
         useful_ns: i64, "ns", "useful time of all devices that it owns (causes in the mix of kernels)";
         share_pct: Option<f64>, "%", "owned time, of the time of all devices";
-        bytes: Option<i64>, "bytes", "memory that a cause about memory is about, on its worst rank: the largest failed request, growth of the median step, the peak, or what is unused; null for causes of time";
+        bytes: Option<i64>, "bytes",
+            "memory that a cause about memory is about, on its worst rank: the largest failed request, \
+             growth of the median step, the peak, or what is unused; null for causes of time";
         confidence: Text, "", "A measured, B by interpretation, C only a bound";
         p_value: Option<f64>, "", "of the test for stragglers";
         trust: Text, "", "ok, downgraded or withheld";
@@ -60,12 +63,14 @@ table! {
 }
 
 table! {
-    /// The time of every device and step by part and owner. Over owners and parts, ns adds up to the step's time; over the parts but u, to what is lost.
+    /// The time of every device and step by part and owner. Over owners and parts, ns adds up to the step's
+    /// time; over the parts but u, to what is lost.
     pub struct TimeAccount, TimeAccountRow = "time_account" by "rank, device, step, part, cause" {
         rank; device;
         step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
-        part: Text, "", "u useful, s synchronizing, f transfer, n unmatched, m exposed copies, i idle, d deficit";
+        part: Text, "",
+            "u useful, s synchronizing, f transfer, n unmatched, m exposed copies, i idle, d deficit";
         cause: Option<Text>, "", "kind of the owner, or not_explained; null: useful time";
         finding_id: Option<Text>, "", "the owner, as in findings; null if it is not a finding";
         time_ns: i64, "ns", "time";

@@ -13,8 +13,8 @@ use hta_base::wording::names::clip;
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
-/// Share of a device's memory from which on it is nearly full, percent. The rule is that of the profiler plugin of
-/// TensorBoard.
+/// Share of a device's memory from which on it is nearly full, percent. The rule is that of the profiler
+/// plugin of TensorBoard.
 const NEARLY_FULL_PCT: f64 = 90.0;
 /// Largest width of a site, characters.
 pub(crate) const SITE: usize = 60;
@@ -26,8 +26,11 @@ table! {
         kind: Text, "", "kind of cause";
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory, and for calls, which do not record it";
-        bytes: Option<i64>, "bytes", "what it is about: the largest failed request, growth of the median step, the peak, unused memory; null for retries, whose sizes are not recorded";
-        weight: i64, "", "orders the ranks: bytes, the share of the device in 1/1000, or the number of retries";
+        bytes: Option<i64>, "bytes",
+            "what it is about: the largest failed request, growth of the median step, the peak, unused \
+             memory; null for retries, whose sizes are not recorded";
+        weight: i64, "",
+            "orders the ranks: bytes, the share of the device in 1/1000, or the number of retries";
         site: Text, "", "line or operator; empty if none is known";
         words: Text, "", "the threat in words";
         evidence: Text, "", "the number behind it, in words";
@@ -102,6 +105,7 @@ pub(crate) fn at_site(site: &str) -> String {
 
 /// Size of the device of a peak, and the share of some bytes in it, if that is nearly all, percent.
 pub(crate) fn nearly_full(peak: &MemoryPeakRow, bytes: i64) -> Option<(i64, f64)> {
-    let total = peak.device_total_bytes.filter(|total| *total > 0 && !peak.is_relative && peak.device.is_some())?;
+    let total =
+        peak.device_total_bytes.filter(|total| *total > 0 && !peak.is_relative && peak.device.is_some())?;
     Some((total, percent(bytes, total).filter(|share| *share > NEARLY_FULL_PCT)?))
 }

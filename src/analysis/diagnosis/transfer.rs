@@ -14,8 +14,8 @@ use crate::job::{Job, Member};
 use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
-/// What is lost in exposed communication of each cell, by step and place. Waits between stages are at most what the
-/// owners of waiting leave.
+/// What is lost in exposed communication of each cell, by step and place. Waits between stages are at most
+/// what the owners of waiting leave.
 pub fn find(job: &Job, account: &JobAccount) -> BTreeMap<(usize, PartDevice), Vec<Lost>> {
     let is_exposed = |part| account.sum(part) > 0;
     if !is_exposed(TimePart::Transfer) && !is_exposed(TimePart::Synchronizing) {
@@ -73,12 +73,21 @@ fn cut(lane: &ExposedLane) -> Vec<TransferPiece> {
     let mut out = Vec::new();
     for (kind, rule) in CauseKind::all_transfer() {
         for share in (rule.takes)(lane, &left).into_iter().filter(|share| share.time > 0) {
-            let (Some(p), Some(left)) = (lane.exposed.get(share.piece), left.get_mut(share.piece)) else { continue };
+            let (Some(p), Some(left)) = (lane.exposed.get(share.piece), left.get_mut(share.piece)) else {
+                continue;
+            };
             let Some(call) = p.call else { continue };
             let start = p.span.end - *left;
             *left -= share.time;
-            let key = share.key.unwrap_or_else(|| lane.job.call(Member { part: lane.part, call }).kind.name());
-            out.push(TransferPiece { span: Span::new(start, start + share.time), kind, of: rule.part, key, call });
+            let key =
+                share.key.unwrap_or_else(|| lane.job.call(Member { part: lane.part, call }).kind.name());
+            out.push(TransferPiece {
+                span: Span::new(start, start + share.time),
+                kind,
+                of: rule.part,
+                key,
+                call,
+            });
         }
     }
     out.sort_by_key(|p| p.span.start);

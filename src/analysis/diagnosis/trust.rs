@@ -70,8 +70,11 @@ pub(crate) struct RecordingTrust {
 impl RecordingTrust {
     pub fn of(recording: Arc<Recording>) -> Self {
         let all: Vec<RecordingRow> = recording.ranks().collect();
-        let mut out =
-            Self { present: all.len() as u32, world: all.iter().filter_map(|r| r.world_size).max(), ..Self::default() };
+        let mut out = Self {
+            present: all.len() as u32,
+            world: all.iter().filter_map(|r| r.world_size).max(),
+            ..Self::default()
+        };
         out.vendor = all.first().map_or(DeviceVendor::Other, |r| DeviceVendor::named(r.vendor));
         let capability = all.iter().find_map(|r| r.capability.and_then(|c| c.parse::<f64>().ok()));
         out.has_tensor_cores = out.vendor == DeviceVendor::Nvidia && capability.is_none_or(|c| c >= 7.0);
@@ -116,13 +119,14 @@ impl RecordingTrust {
 /// Smallest share of the recorded time with communication from which its set-up matters, percent.
 const COMMUNICATION_PCT: f64 = 2.0;
 
-/// What to replace in the set-up of a job. The rules on `DataParallel` and Gloo are those of the profiler plugin of
-/// TensorBoard.
+/// What to replace in the set-up of a job. The rules on `DataParallel` and Gloo are those of the profiler
+/// plugin of TensorBoard.
 fn setups(all: &[RecordingRow]) -> Vec<String> {
     let mut out = Vec::new();
     if all.iter().any(|r| r.data_parallel_count > 0 && r.device_count > 1) {
         out.push(
-            "torch.nn.DataParallel runs several GPUs from one process: DistributedDataParallel, with a process for \
+            "torch.nn.DataParallel runs several GPUs from one process: DistributedDataParallel, with a \
+             process for \
              each GPU, does not copy the model in every step"
                 .to_string(),
         );
@@ -132,7 +136,8 @@ fn setups(all: &[RecordingRow]) -> Vec<String> {
     let is_worth = percent(communication, sum(|r| r.recorded_ns)).is_some_and(|pct| pct >= COMMUNICATION_PCT);
     if is_worth && percent(beside, communication).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
         out.push(
-            "communication runs on the stream of the compute, one by one, so that the two cannot overlap: give it a stream of \
+            "communication runs on the stream of the compute, one by one, so that the two cannot overlap: \
+             give it a stream of \
              its own (async_op=True, or the process group's own stream)"
                 .to_string(),
         );
@@ -140,7 +145,8 @@ fn setups(all: &[RecordingRow]) -> Vec<String> {
     let on_gpu = || all.iter().filter(|r| r.device_count > 0);
     if on_gpu().any(|r| r.gloo_count > 0) && on_gpu().all(|r| r.communication_count == 0) {
         out.push(
-            "collectives run on the host by Gloo, although there are GPUs: the back ends NCCL and RCCL run them on the \
+            "collectives run on the host by Gloo, although there are GPUs: the back ends NCCL and RCCL run \
+             them on the \
              GPUs"
                 .to_string(),
         );

@@ -53,10 +53,13 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
     // Causes about memory gain no time, and are told beside the largest ones that do.
     let (of_memory, of_time): (Vec<&Cause>, Vec<&Cause>) =
         listed.iter().copied().partition(|c| c.kind.memory().is_some());
-    let shown = |c: &&&Cause| c.kind.memory().is_some() || of_time.iter().take(CAUSES).any(|t| std::ptr::eq(*t, **c));
+    let shown =
+        |c: &&&Cause| c.kind.memory().is_some() || of_time.iter().take(CAUSES).any(|t| std::ptr::eq(*t, **c));
     let causes: Vec<ToldCause> = listed.iter().filter(shown).map(|c| told(c, account)).collect();
-    let withheld =
-        found.causes.iter().filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
+    let withheld = found
+        .causes
+        .iter()
+        .filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
     let withheld = withheld.count();
     let lines = [first_line(found, &causes), second_line(found, &listed)].map(|l| shorten(&l, WIDTH));
     let mut notes = Vec::new();
@@ -66,7 +69,11 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
     if let Some(limit) = left_out(found) {
         let ranks: Vec<u32> = found.trust.recording.left_out().into_iter().collect();
         let are = if ranks.len() == 1 { "is" } else { "are" };
-        notes.push(format!("{} {are} left out of all shares and sums: {}", ranks_named(&ranks), limit.sentence));
+        notes.push(format!(
+            "{} {are} left out of all shares and sums: {}",
+            ranks_named(&ranks),
+            limit.sentence
+        ));
         notes.push(format!("to tell about {} too: {}", ranks_named(&ranks), limit.next));
     }
     if withheld > 0 {
@@ -104,7 +111,8 @@ fn unexplained(found: &Diagnosis) -> Option<f64> {
 /// Why ranks are left out, if some are.
 fn left_out(found: &Diagnosis) -> Option<&Limit> {
     let left_out = found.trust.recording.left_out();
-    let is_lost = |l: &&Limit| l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r));
+    let is_lost =
+        |l: &&Limit| l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r));
     found.trust.recording.limits().iter().find(is_lost)
 }
 
@@ -113,7 +121,12 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
     let of_cause = listed.first().and_then(|c| c.trust.reason());
     let recording = &found.trust.recording;
     let withheld = || {
-        let worst = recording.worst(&[Capability::DeviceTime, Capability::Idle, Capability::Ranks, Capability::Steps]);
+        let worst = recording.worst(&[
+            Capability::DeviceTime,
+            Capability::Idle,
+            Capability::Ranks,
+            Capability::Steps,
+        ]);
         worst.filter(|l| l.grade == Grade::Withheld)
     };
     // Where no cause says so itself.
@@ -123,7 +136,8 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
         let unmatched = percent(found.account.sum(TimePart::Unmatched), found.account.all());
         recording.reason(Capability::Ranks).filter(|_| unmatched.is_some_and(|p| p >= LISTED_PCT))
     };
-    let of_recording = || left_out(found).or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
+    let of_recording =
+        || left_out(found).or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
     let of_account = || {
         let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;
         Some(format!("{} of the time is not explained", fmt_pct(Some(share))))
@@ -156,7 +170,8 @@ fn totals(account: &JobAccount) -> JobTotals {
 fn mix(account: &JobAccount) -> Vec<(String, f64)> {
     let all = account.mix();
     let total: Ns = all.values().map(|m| m.time).sum();
-    let mut shares: Vec<(&str, Ns)> = all.iter().map(|(name, m)| (*name, m.time)).filter(|(_, ns)| *ns > 0).collect();
+    let mut shares: Vec<(&str, Ns)> =
+        all.iter().map(|(name, m)| (*name, m.time)).filter(|(_, ns)| *ns > 0).collect();
     shares.sort_by_key(|(name, ns)| (std::cmp::Reverse(*ns), *name));
     shares.into_iter().map(|(name, ns)| (name.replace('_', " "), percent(ns, total).unwrap_or(0.0))).collect()
 }
@@ -169,7 +184,10 @@ fn operators(found: &Diagnosis) -> Vec<(String, f64)> {
     let total: Ns = found.operators.values().sum();
     let mut all: Vec<(&String, &Ns)> = found.operators.iter().filter(|(name, _)| !name.is_empty()).collect();
     all.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), (*name).clone()));
-    all.into_iter().take(OPERATORS).map(|(name, ns)| (name.clone(), percent(*ns, total).unwrap_or(0.0))).collect()
+    all.into_iter()
+        .take(OPERATORS)
+        .map(|(name, ns)| (name.clone(), percent(*ns, total).unwrap_or(0.0)))
+        .collect()
 }
 
 fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
@@ -225,7 +243,11 @@ fn busy(found: &Diagnosis) -> String {
     let mix = account.mix();
     let largest = mix.iter().max_by_key(|(name, m)| (m.time, std::cmp::Reverse(**name)));
     let of_mix = largest.map_or(String::new(), |(name, m)| {
-        format!(", {} {} of compute", name.replace('_', " "), fmt_pct(percent(m.time, account.sum(TimePart::Useful))))
+        format!(
+            ", {} {} of compute",
+            name.replace('_', " "),
+            fmt_pct(percent(m.time, account.sum(TimePart::Useful)))
+        )
     });
     if found.trust.has_iterations {
         return format!("GPU busy {busy} in {}{of_mix}", plural(account.steps.len(), "iteration"));

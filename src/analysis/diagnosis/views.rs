@@ -23,8 +23,8 @@ const SHOWN: [(TimePart, &str); 7] = [
 /// Useful time, cells, the device of a rank with several, and the ranks.
 type RankLine = (Ns, Vec<String>, Option<i64>, Vec<u32>);
 
-/// The account by rank, means of a step; ranks whose rows are equal are one row, the least useful first. Each device of a
-/// rank with several has a row of its own.
+/// The account by rank, means of a step; ranks whose rows are equal are one row, the least useful first. Each
+/// device of a rank with several has a row of its own.
 pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     let account = &found.account;
     let n = account.steps.len().max(1) as Ns;
@@ -56,7 +56,10 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     columns.extend(used.iter().map(|i| (SHOWN[*i].1, Align::Right)));
     let mut notes = Vec::new();
     if hidden > 0 {
-        notes.push(format!("{hidden} more rows of ranks that are useful for longer (--top {})", options.top + hidden));
+        notes.push(format!(
+            "{hidden} more rows of ranks that are useful for longer (--top {})",
+            options.top + hidden
+        ));
     }
     let row = |(_, cells, device, ranks): RankLine| {
         let device = device.map_or(String::new(), |d| format!(" device {d}"));
@@ -102,7 +105,9 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
     }
     rows.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let (useful, title, each) = match (found.trust.vendor, found.trust.has_steps) {
-        (DeviceVendor::Host, true) => ("useful: operators run", "Where the time of all CPUs went", "a step and rank"),
+        (DeviceVendor::Host, true) => {
+            ("useful: operators run", "Where the time of all CPUs went", "a step and rank")
+        }
         (DeviceVendor::Host, false) => ("useful: operators run", "Where the time of all CPUs went", "a rank"),
         (_, true) => ("useful: compute runs", "Where the time of all devices went", "a step and device"),
         (_, false) => ("useful: compute runs", "Where the time of all devices went", "a device"),
@@ -111,7 +116,11 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
     View {
         title: title.to_string(),
         columns: vec![("owner", Align::Left), (each, Align::Right), ("share", Align::Right)],
-        rows: if account.steps.is_empty() { Vec::new() } else { rows.into_iter().map(|(_, cells)| cells).collect() },
+        rows: if account.steps.is_empty() {
+            Vec::new()
+        } else {
+            rows.into_iter().map(|(_, cells)| cells).collect()
+        },
         notes: Vec::new(),
     }
 }

@@ -84,7 +84,8 @@ pub(crate) struct StepAccount {
     pub(crate) windows: BTreeMap<PartDevice, Vec<Span>>,
 }
 
-/// The steps that all devices have: full ones, or else all; without steps, the recorded span. Computed once for a job.
+/// The steps that all devices have: full ones, or else all; without steps, the recorded span. Computed once
+/// for a job.
 pub(crate) fn steps(job: &Job) -> Arc<Vec<StepAccount>> {
     job.shared(all_steps)
 }
@@ -120,8 +121,11 @@ fn all_steps(job: &Job) -> Vec<StepAccount> {
     let is_told = |part: u32| !job.parts[part as usize].is_left_out;
     let rows: Vec<_> = sync::rows(job, false).into_iter().filter(|r| is_told(r.part)).collect();
     let places: BTreeSet<PartDevice> = rows.iter().map(|r| (r.part, r.lane.device)).collect();
-    let on_device: BTreeSet<PartDevice> =
-        rows.iter().filter(|r| r.window.scope == Scope::DeviceStep).map(|r| (r.part, r.lane.device)).collect();
+    let on_device: BTreeSet<PartDevice> = rows
+        .iter()
+        .filter(|r| r.window.scope == Scope::DeviceStep)
+        .map(|r| (r.part, r.lane.device))
+        .collect();
     let mut steps: BTreeMap<StepKey, (StepAccount, bool)> = BTreeMap::new();
     let mut span = StepAccount::default();
     for r in &rows {
@@ -156,9 +160,11 @@ fn all_steps(job: &Job) -> Vec<StepAccount> {
     if steps.values().any(|(_, is_partial)| !is_partial) {
         steps.retain(|_, (_, is_partial)| !*is_partial);
     }
-    // Without marked steps the only step is the capture; the recorded span is more informative, as in other analyses.
+    // Without marked steps the only step is the capture; the recorded span is more informative, as in other
+    // analyses.
     let are_iterations = job.parts.iter().any(|p| p.step_rule.is_iteration());
-    let is_unmarked = !are_iterations && steps.len() == 1 && steps.keys().all(|k| matches!(k, StepKey::Index(_)));
+    let is_unmarked =
+        !are_iterations && steps.len() == 1 && steps.keys().all(|k| matches!(k, StepKey::Index(_)));
     if steps.is_empty() || is_unmarked {
         return if span.parts.is_empty() { Vec::new() } else { vec![span] };
     }
@@ -287,8 +293,10 @@ mod tests {
     #[test]
     fn the_factors_of_two_ranks_are_those_computed_by_hand() {
         // Rank 0 works 60 of 100 and waits 20; rank 1 works 80 of 90.
-        let of =
-            BTreeMap::from([((0, Some(0)), parts([60, 20, 5, 0, 5, 10])), ((1, Some(0)), parts([80, 0, 5, 0, 0, 5]))]);
+        let of = BTreeMap::from([
+            ((0, Some(0)), parts([60, 20, 5, 0, 5, 10])),
+            ((1, Some(0)), parts([80, 0, 5, 0, 0, 5])),
+        ]);
         let account = Account::new(&[StepAccount { parts: of, ..StepAccount::default() }], |_| true).unwrap();
         assert_eq!((account.devices, account.time, account.parts.deficit), (2, 100, 10));
         let f = account.factors.unwrap();

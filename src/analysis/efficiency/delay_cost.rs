@@ -7,10 +7,11 @@
 //!               0  a      b
 //! ```
 //!
-//! Each instant of a wait is shared equally by the members that have not arrived. What a late member is charged is its
-//! own as far as it worked longer than the waiting one since the last collective of the group (*direct*); as far as it
-//! itself waited in other groups since then, the charge is passed on to those that made it wait (*propagated*). Instances
-//! are visited from the last to the first, because charges are passed on to earlier ones only.
+//! Each instant of a wait is shared equally by the members that have not arrived. What a late member is
+//! charged is its own as far as it worked longer than the waiting one since the last collective of the group
+//! (*direct*); as far as it itself waited in other groups since then, the charge is passed on to those that
+//! made it wait (*propagated*). Instances are visited from the last to the first, because charges are passed
+//! on to earlier ones only.
 
 use crate::job::delay::{StepKey, step_of};
 use crate::job::{Instance, Job, Member};
@@ -59,7 +60,11 @@ struct Elsewhere {
 impl Arrived {
     /// Index of its first wait elsewhere that began at `since` or later.
     fn first_since(&self, since: Option<Ns>) -> usize {
-        if since == self.since { 0 } else { self.elsewhere.partition_point(|e| since.is_some_and(|s| e.start < s)) }
+        if since == self.since {
+            0
+        } else {
+            self.elsewhere.partition_point(|e| since.is_some_and(|s| e.start < s))
+        }
     }
 
     /// How long it waited elsewhere, from the wait at this index on.
@@ -77,8 +82,8 @@ struct InstanceWait {
     group: u32,
 }
 
-/// The costs of all matched waits, computed once for a job. Their direct and propagated parts add up to the sum of all
-/// waits.
+/// The costs of all matched waits, computed once for a job. Their direct and propagated parts add up to the
+/// sum of all waits.
 pub(crate) fn costs(job: &Job) -> Arc<Costs> {
     job.shared(all_costs)
 }
@@ -146,8 +151,8 @@ fn all_costs(job: &Job) -> Costs {
     out
 }
 
-/// The charges where every member waits for the last one, and nobody waited in other groups meanwhile: computed for all
-/// members at once, because there may be thousands. `None` if this is not so.
+/// The charges where every member waits for the last one, and nobody waited in other groups meanwhile:
+/// computed for all members at once, because there may be thousands. `None` if this is not so.
 fn plain_charges(instance: &Instance, members: &[Arrived]) -> Option<Vec<(Member, Ns)>> {
     let (first, last) = (members.first()?.start, members.last()?.start);
     let is_whole = |a: &Arrived| a.wait == 0 || a.start + a.wait == last;
@@ -155,8 +160,8 @@ fn plain_charges(instance: &Instance, members: &[Arrived]) -> Option<Vec<(Member
     if instance.kind.is_from_root() || instance.kind.is_to_root() || !members.iter().all(is_plain) {
         return None;
     }
-    // What a member that comes next is charged so far: each interval between arrivals, times those who wait in it,
-    // divided by those who are still to come.
+    // What a member that comes next is charged so far: each interval between arrivals, times those who wait
+    // in it, divided by those who are still to come.
     let (mut each, mut waiting, mut total) = (0.0, 0i64, 0);
     let mut out: Vec<(Member, Ns)> = Vec::with_capacity(members.len());
     for (k, a) in members.iter().enumerate() {
@@ -246,8 +251,8 @@ fn previous_ends(job: &Job) -> HashMap<(u32, u32), Ns> {
     out
 }
 
-/// Distributes the weights of waiting members over the late ones: calls `give` with (late, waiter, ns), as indices of
-/// `members`, which are in order of start. The charges of a waiter add up to its weight.
+/// Distributes the weights of waiting members over the late ones: calls `give` with (late, waiter, ns), as
+/// indices of `members`, which are in order of start. The charges of a waiter add up to its weight.
 fn charges(
     instance: &Instance,
     root: Option<Member>,
@@ -259,7 +264,9 @@ fn charges(
     for (w, waiter) in members.iter().enumerate().filter(|(_, a)| a.wait > 0 && weight(a) != 0) {
         let later = members.partition_point(|a| a.start <= waiter.start);
         behind.clear();
-        behind.extend((later..members.len()).filter(|l| instance.depends(root, waiter.member, members[*l].member)));
+        behind.extend(
+            (later..members.len()).filter(|l| instance.depends(root, waiter.member, members[*l].member)),
+        );
         let Some(&lowest) = behind.iter().min_by_key(|&&l| members[l].member.part) else { continue };
         let until = waiter.start + waiter.wait;
         let whole = weight(waiter);
@@ -286,7 +293,8 @@ fn charges(
     }
 }
 
-/// Divides a charge: returns what the late member keeps, and adds what is passed on to `passed`, by its wait elsewhere.
+/// Divides a charge: returns what the late member keeps, and adds what is passed on to `passed`, by its wait
+/// elsewhere.
 fn split(late: &Arrived, waiter: &Arrived, charge: Ns, passed: &mut [Ns]) -> Ns {
     if late.elsewhere.is_empty() {
         return charge;

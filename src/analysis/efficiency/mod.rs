@@ -18,7 +18,9 @@ use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {
-    /// The time of the devices of the job, of a process group or of a step; useful + synchronizing + transfer + unmatched + exposed_copies + idle + deficit = device_count * time, and parallel_efficiency = load_balance * communication_efficiency * orchestration_efficiency.
+    /// The time of the devices of the job, of a process group or of a step; useful + synchronizing + transfer
+    /// + unmatched + exposed_copies + idle + deficit = device_count * time, and parallel_efficiency =
+    /// load_balance * communication_efficiency * orchestration_efficiency.
     pub struct Efficiencies, EfficiencyRow = "efficiency" by "scope, process_group, step" {
         scope: Text, "", "job, group or step";
         process_group: Option<Text>, "", "name and members of the group; null: all ranks";
@@ -34,14 +36,19 @@ table! {
         exposed_copies_ns: i64, "ns", "M: copies and sets of memory without compute and communication";
         idle_ns: i64, "ns", "I: nothing runs";
         deficit_ns: i64, "ns", "D: the step of the job is longer than the device's window";
-        parallel_efficiency: Option<f64>, "", "sum of U / (n T); null without compute, as all of the following";
+        parallel_efficiency: Option<f64>, "",
+            "sum of U / (n T); null without compute, as all of the following";
         load_balance: Option<f64>, "", "sum of U / (n max U)";
         communication_efficiency: Option<f64>, "", "max U / max (U + S + F + N + M)";
         orchestration_efficiency: Option<f64>, "", "max (U + S + F + N + M) / T";
-        replayed_ns: Option<i64>, "ns", "T0: the replay of the job; null without collectives of several ranks or without devices, as all of the following";
+        replayed_ns: Option<i64>, "ns",
+            "T0: the replay of the job; null without collectives of several ranks or without devices, as all \
+             of the following";
         instant_network_ns: Option<i64>, "ns", "T1: the same when transfers take no time; at least T2";
-        instant_hosts_ns: Option<i64>, "ns", "T2: in addition hosts and copies take no time, and all ranks start together; at least max U";
-        replayed_parallel_efficiency: Option<f64>, "", "sum of U / (n T0) = load_balance * the following three";
+        instant_hosts_ns: Option<i64>, "ns",
+            "T2: in addition hosts and copies take no time, and all ranks start together; at least max U";
+        replayed_parallel_efficiency: Option<f64>, "",
+            "sum of U / (n T0) = load_balance * the following three";
         serialization_efficiency: Option<f64>, "", "max U / T2";
         replayed_orchestration_efficiency: Option<f64>, "", "T2 / T1";
         transfer_efficiency: Option<f64>, "", "T1 / T0";
@@ -49,12 +56,14 @@ table! {
 }
 
 table! {
-    /// What a rank cost the others: waiting in matched collectives. direct + propagated, summed over all rows, are the waits of all calls.
+    /// What a rank cost the others: waiting in matched collectives. direct + propagated, summed over all
+    /// rows, are the waits of all calls.
     pub struct DelayCosts, DelayCostRow = "delay_cost" by "rank, step" {
         rank;
         step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
-        direct_ns: i64, "ns", "waiting of others, summed over them, because the rank worked longer than they did";
+        direct_ns: i64, "ns",
+            "waiting of others, summed over them, because the rank worked longer than they did";
         propagated_ns: i64, "ns", "the same behind a rank that had waited for this one in another group";
         imposed_last_ns: i64, "ns", "all waiting in the instances in which the rank came last";
     }
@@ -144,7 +153,9 @@ fn by_replay(steps: &[StepAccount], limits: &JobLimits) -> Option<View> {
             ("orchestration", Align::Right),
             ("transfer", Align::Right),
         ],
-        rows: vec![[f.parallel, f.load_balance, f.serialization, f.orchestration, f.transfer].map(share).to_vec()],
+        rows: vec![
+            [f.parallel, f.load_balance, f.serialization, f.orchestration, f.transfer].map(share).to_vec(),
+        ],
         notes: Vec::new(),
     })
 }
@@ -159,7 +170,9 @@ struct JobLimits {
 
 impl JobLimits {
     fn new(job: &Job, steps: &[StepAccount]) -> Self {
-        let Some((all, of_steps)) = ReplayedJob::of(job).and_then(|r| r.limits()) else { return Self::default() };
+        let Some((all, of_steps)) = ReplayedJob::of(job).and_then(|r| r.limits()) else {
+            return Self::default();
+        };
         let steps_of_replay: BTreeMap<StepKey, ReplayLimits> = of_steps.into_iter().collect();
         let is_same = steps.iter().all(|s| s.key.is_none_or(|k| steps_of_replay.contains_key(&k)))
             && (steps.len() == steps_of_replay.len() || steps.iter().all(|s| s.key.is_none()));

@@ -1,7 +1,7 @@
 //! FLOPs and bytes of each operator of a rank, from its recorded inputs.
 //!
-//! Operators nest, and several around one kernel may have a model: `aten::linear` over `aten::addmm`. The work belongs
-//! to the innermost of them:
+//! Operators nest, and several around one kernel may have a model: `aten::linear` over `aten::addmm`. The
+//! work belongs to the innermost of them:
 //!
 //! ```text
 //!   a product, convolution or attention counts unless it contains another one with known work
@@ -51,7 +51,8 @@ impl CountedWorks {
 fn modelled(trace: &RankTrace) -> (Vec<(u32, Work)>, u64, bool) {
     let c = &trace.columns;
     let mut all = InputWorks::new(trace);
-    let mut args = [Arg::InputDims, Arg::InputType, Arg::InputStrides, Arg::ConcreteInputs].map(|a| c.args.cursor(a));
+    let mut args =
+        [Arg::InputDims, Arg::InputType, Arg::InputStrides, Arg::ConcreteInputs].map(|a| c.args.cursor(a));
     let (mut found, mut unknown, mut has_shapes) = (Vec::new(), 0, false);
     let marked = MarkedInputs::new(trace);
     for row in (0..c.len() as u32).filter(|r| trace.classes[*r as usize] == Class::HostOp) {

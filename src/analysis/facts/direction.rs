@@ -1,5 +1,5 @@
-//! The part of a training step to which each operator belongs: forward, backward, optimizer, or forward work that is
-//! repeated for the backward pass (activation checkpointing).
+//! The part of a training step to which each operator belongs: forward, backward, optimizer, or forward work
+//! that is repeated for the backward pass (activation checkpointing).
 //!
 //! ```text
 //!   optimizer   inside an annotation `Optimizer.step#...` of its thread
@@ -91,7 +91,8 @@ impl Directions {
         let optimizers = OptimizerSteps::of(trace);
         let recomputed = in_checkpoints(trace);
         let mut threads = c.args.cursor(Arg::FwdThread);
-        let mut ops: Vec<u32> = (0..c.len() as u32).filter(|r| trace.classes[*r as usize] == Class::HostOp).collect();
+        let mut ops: Vec<u32> =
+            (0..c.len() as u32).filter(|r| trace.classes[*r as usize] == Class::HostOp).collect();
         let numbered: HashSet<u32> =
             ops.iter().copied().filter(|r| threads.get(*r).is_some_and(|t| t as i64 > 0)).collect();
         // Outer before inner.
@@ -103,7 +104,8 @@ impl Directions {
             let is_backward = own == NameSays::Backward || numbered.contains(&row);
             let direction = match (own, around) {
                 _ if optimizers.is_in(trace, row) => Direction::Optimizer,
-                // The node itself is part of the backward pass; what it runs is not, until another node begins.
+                // The node itself is part of the backward pass; what it runs is not, until another node
+                // begins.
                 (NameSays::Checkpoint, _) => Direction::Recompute,
                 _ if is_backward => Direction::Backward,
                 (_, Some(Direction::Backward)) if recomputed.contains(&row) => Direction::Recompute,
@@ -127,6 +129,7 @@ fn in_checkpoints(trace: &RankTrace) -> HashSet<u32> {
     }
     let ops: Vec<u32> = (0..c.len() as u32).filter(|r| trace.classes[*r as usize] == Class::HostOp).collect();
     let frames = around(trace, &ops, Class::Python);
-    let is_inside = |frame: &u32| trace.stacks.outward(*frame).any(|f| is_frame[c.name(f as usize).0 as usize]);
+    let is_inside =
+        |frame: &u32| trace.stacks.outward(*frame).any(|f| is_frame[c.name(f as usize).0 as usize]);
     ops.into_iter().zip(frames).filter(|(_, f)| f.as_ref().is_some_and(is_inside)).map(|(op, _)| op).collect()
 }

@@ -96,7 +96,8 @@ impl<'a> Classifier<'a> {
         let from = self.activities.partition_point(|i| start(i) < span.end);
         let tied = self.activities.get(from).map(start);
         // Ties: the earliest launch, then the lowest event.
-        let launched = |i: &u32| t.activities[*i as usize].launch().map_or(Ns::MAX, |l| t.columns.ts[l as usize]);
+        let launched =
+            |i: &u32| t.activities[*i as usize].launch().map_or(Ns::MAX, |l| t.columns.ts[l as usize]);
         let next = self.activities[from..]
             .iter()
             .take_while(|i| Some(start(i)) == tied)
@@ -104,7 +105,9 @@ impl<'a> Classifier<'a> {
             .copied();
         let gap = |host_until, rest, thread| Gap { span, host_until, rest, next, thread };
         let Some(i) = next else { return gap(span.end, GapCause::Other, self.default_thread) };
-        let Some(launch) = t.activities[i as usize].launch() else { return gap(span.start, GapCause::Unlinked, None) };
+        let Some(launch) = t.activities[i as usize].launch() else {
+            return gap(span.start, GapCause::Unlinked, None);
+        };
         let host_until = t.span(launch).end.clamp(span.start, span.end);
         let soon = span.end - host_until < self.kernel_wait_max;
         let rest = if soon { GapCause::KernelWait } else { GapCause::Other };

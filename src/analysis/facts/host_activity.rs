@@ -40,7 +40,8 @@ struct NameClass {
     has_line: bool,
 }
 
-const PLAIN: NameClass = NameClass { runtime: "runtime_call", as_op: false, as_annotation: false, has_line: false };
+const PLAIN: NameClass =
+    NameClass { runtime: "runtime_call", as_op: false, as_annotation: false, has_line: false };
 
 impl HostNames {
     /// The shared instance of a rank.
@@ -73,15 +74,26 @@ impl HostNames {
     }
 
     /// Calls `take` for each stretch of `window`. The stretches cover the window completely.
-    pub(crate) fn each_use(&self, trace: &RankTrace, thread: Option<u32>, window: Span, mut take: impl FnMut(HostUse)) {
+    pub(crate) fn each_use(
+        &self,
+        trace: &RankTrace,
+        thread: Option<u32>,
+        window: Span,
+        mut take: impl FnMut(HostUse),
+    ) {
         if window.is_empty() {
             return;
         }
-        let untracked =
-            |start, end| HostUse { span: Span::new(start, end), activity: "untracked", row: None, caller: None };
+        let untracked = |start, end| HostUse {
+            span: Span::new(start, end),
+            activity: "untracked",
+            row: None,
+            caller: None,
+        };
         let pieces = thread.and_then(|lane| trace.thread(lane));
         let mut at = window.start;
-        let ours = pieces.into_iter().flat_map(|p| p.from(window.start)).take_while(|p| p.span.start < window.end);
+        let ours =
+            pieces.into_iter().flat_map(|p| p.from(window.start)).take_while(|p| p.span.start < window.end);
         for piece in ours {
             let span = piece.span.intersect(window);
             if span.start > at {
@@ -101,7 +113,10 @@ impl HostNames {
     }
 
     /// Runtime and driver calls with their kind, thread by thread.
-    pub(crate) fn calls<'a>(&'a self, trace: &'a RankTrace) -> impl Iterator<Item = (u32, &'static str)> + 'a {
+    pub(crate) fn calls<'a>(
+        &'a self,
+        trace: &'a RankTrace,
+    ) -> impl Iterator<Item = (u32, &'static str)> + 'a {
         let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows.iter().copied());
         let calls = rows.filter(|row| trace.classes[*row as usize] == Class::Runtime);
         calls.map(|row| (row, self.activity(trace, row)))

@@ -1,8 +1,8 @@
 //! Sums over what host threads did in any stretch of time, by key, without walking through the whole stretch.
 //!
-//! On a rank with few devices, each device walks through what the host did during its gaps. That costs the length of
-//! the trace per device, and a file may name any number of devices. So with many devices, each thread is walked only
-//! once:
+//! On a rank with few devices, each device walks through what the host did during its gaps. That costs the
+//! length of the trace per device, and a file may name any number of devices. So with many devices, each
+//! thread is walked only once:
 //!
 //! ```text
 //!   pieces        |a|b|a|..|b|a|c|b|a|..
@@ -46,7 +46,8 @@ impl HostSums {
     /// Sums for the threads that launch work, for `main`, and for time without a thread.
     pub(crate) fn new(trace: &RankTrace) -> Self {
         let names = HostNames::of(trace);
-        let lanes = trace.launches().iter().filter_map(|(call, _)| trace.columns.lane.get(call as usize).copied());
+        let lanes =
+            trace.launches().iter().filter_map(|(call, _)| trace.columns.lane.get(call as usize).copied());
         let mut me = Self::default();
         for lane in lanes.map(Some).chain([None, trace.main_thread()]) {
             me.threads.entry(lane).or_default();
@@ -73,8 +74,8 @@ impl HostSums {
         &self.keys
     }
 
-    /// Calls `take` with what a thread did inside a span: index of a key and time above 0; a key may come several
-    /// times.
+    /// Calls `take` with what a thread did inside a span: index of a key and time above 0; a key may come
+    /// several times.
     pub(crate) fn each(&self, lane: Option<u32>, span: Span, mut take: impl FnMut(u32, Ns)) {
         if let Some(thread) = self.threads.get(&lane) {
             thread.each(span, &mut take);
@@ -123,8 +124,11 @@ impl ThreadSums {
         let first = self.starts.partition_point(|t| *t <= span.start).saturating_sub(1);
         let end = self.starts.partition_point(|t| *t < span.end).min(self.used.len());
         // Only strides strictly inside the span, so that none contains one of its ends.
-        let (from, until) = ((first + 1).div_ceil(self.stride.max(1)), end.saturating_sub(1) / self.stride.max(1));
-        let (Some(low), Some(high)) = (self.before.get(from), self.before.get(until)) else { return walk(first..end) };
+        let (from, until) =
+            ((first + 1).div_ceil(self.stride.max(1)), end.saturating_sub(1) / self.stride.max(1));
+        let (Some(low), Some(high)) = (self.before.get(from), self.before.get(until)) else {
+            return walk(first..end);
+        };
         if from >= until {
             return walk(first..end);
         }

@@ -1,7 +1,8 @@
 //! The idle time of one device, gap by gap, and its division inside a window.
 //!
-//! Gaps are classified once, over the whole capture, and then cut at windows. So all analyses get the same parts for
-//! the same window, and the parts of the steps and of the time outside them add up to the capture's.
+//! Gaps are classified once, over the whole capture, and then cut at windows. So all analyses get the same
+//! parts for the same window, and the parts of the steps and of the time outside them add up to the
+//! capture's.
 
 use crate::facts::gaps::{Classifier, Gap, IdleSums};
 use crate::facts::host_activity::HostNames;

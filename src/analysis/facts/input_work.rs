@@ -1,4 +1,5 @@
-//! The work of an operator by its name and the texts of its inputs, which are parsed once for all calls with the same.
+//! The work of an operator by its name and the texts of its inputs, which are parsed once for all calls with
+//! the same.
 
 use hashbrown::HashMap;
 use hta_trace::flops::{InputsOfCall, Model, Work, model};
@@ -31,7 +32,8 @@ impl<'a> InputWorks<'a> {
         let trace = self.trace;
         Some(*self.works.entry(call).or_insert_with(|| {
             let [dims, types, strides, concrete] = call.1.map(|t| t.map(|t| trace.text(t)));
-            let inputs = dims.zip(types).and_then(|(dims, types)| InputsOfCall::parse(dims, types, strides, concrete));
+            let inputs =
+                dims.zip(types).and_then(|(dims, types)| InputsOfCall::parse(dims, types, strides, concrete));
             model.work(&inputs.unwrap_or_default())
         }))
     }

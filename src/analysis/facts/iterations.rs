@@ -72,7 +72,8 @@ impl Iterations {
     }
 }
 
-/// Ranges of a thread that are named as iterations, or as the part of one that runs the model, in order of start.
+/// Ranges of a thread that are named as iterations, or as the part of one that runs the model, in order of
+/// start.
 struct InnerRanges {
     ranges: Vec<(Span, StrId)>,
     /// Those of them that are requests for images, whose iterations no engine names.
@@ -85,7 +86,8 @@ impl InnerRanges {
         let c = &trace.columns;
         let mut names: BTreeMap<StrId, Option<Option<Iteration>>> = BTreeMap::new();
         let mut ranges = Vec::new();
-        let rows = trace.host_rows().iter().filter(|(lane, _)| Some(*lane) == thread).flat_map(|(_, rows)| rows);
+        let rows =
+            trace.host_rows().iter().filter(|(lane, _)| Some(*lane) == thread).flat_map(|(_, rows)| rows);
         for &row in rows.filter(|r| trace.classes.get(**r as usize) == Some(&Class::Annotation)) {
             let name = c.name(row as usize);
             let read = |text: &str| match Iteration::parse(text) {
@@ -100,7 +102,10 @@ impl InnerRanges {
         let names: BTreeMap<StrId, Option<Iteration>> =
             names.into_iter().filter_map(|(id, read)| Some((id, read?))).collect();
         let is_image = |(_, name): &&(Span, StrId)| {
-            names.get(name).and_then(Option::as_ref).is_some_and(|read| read.engine == Some(Engine::Diffusion))
+            names
+                .get(name)
+                .and_then(Option::as_ref)
+                .is_some_and(|read| read.engine == Some(Engine::Diffusion))
         };
         let images = ranges.iter().filter(is_image).copied().collect();
         Self { ranges, images, names }
@@ -134,7 +139,8 @@ impl InnerRanges {
 pub(crate) struct DeviceIteration {
     /// Index into [`Iterations::all`].
     pub(crate) index: usize,
-    /// From the first start of what it launched, or the end of the previous window, to the last end; not in the lead.
+    /// From the first start of what it launched, or the end of the previous window, to the last end; not in
+    /// the lead.
     pub(crate) window: Span,
     /// Indices of the activities that it launched, in order of start.
     pub(crate) own: Vec<u32>,
@@ -152,11 +158,20 @@ impl DeviceIteration {
 }
 
 /// The iterations on one device, in order. What was launched before the first belongs to none.
-pub(crate) fn on_device(trace: &RankTrace, work: &DeviceWork, iterations: &Iterations) -> Vec<DeviceIteration> {
+pub(crate) fn on_device(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    iterations: &Iterations,
+) -> Vec<DeviceIteration> {
     let all = &iterations.all;
     let empty = Span::new(0, 0);
-    let new =
-        |index| DeviceIteration { index, window: empty, own: Vec::new(), post: Vec::new(), graph_calls: Vec::new() };
+    let new = |index| DeviceIteration {
+        index,
+        window: empty,
+        own: Vec::new(),
+        post: Vec::new(),
+        graph_calls: Vec::new(),
+    };
     let mut out: Vec<DeviceIteration> = (0..all.len()).map(new).collect();
     let by_step: BTreeMap<u32, usize> = all.iter().enumerate().map(|(i, it)| (it.step, i)).collect();
     let own_process = process_of(trace, iterations.thread);

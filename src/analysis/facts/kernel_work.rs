@@ -1,4 +1,5 @@
-//! What every GPU activity of a rank does: its category, by its row, its name, and the operators around its launch.
+//! What every GPU activity of a rank does: its category, by its row, its name, and the operators around its
+//! launch.
 
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::optimizer_steps::OptimizerSteps;
@@ -71,7 +72,8 @@ impl Finder<'_> {
         let tensor_cores = match a.class {
             Class::Kernel => *self.tensor_cores.entry((a.name, a.device())).or_insert_with(|| {
                 let device = trace.device_properties(a.device()).filter(|d| d.warp_size == Some(32));
-                let capability = device.and_then(|d| tensor_cores::capability(d.compute_capability.as_deref()?));
+                let capability =
+                    device.and_then(|d| tensor_cores::capability(d.compute_capability.as_deref()?));
                 tensor_cores::by_name(trace.text(a.name), capability)
             }),
             _ => TensorCores::No,
@@ -128,7 +130,8 @@ impl Finder<'_> {
         match call {
             None => false,
             Some(OperatorCall::Row(op)) => {
-                let mut around = trace.stacks.outward(op).filter(|r| trace.classes[*r as usize] == Class::HostOp);
+                let mut around =
+                    trace.stacks.outward(op).filter(|r| trace.classes[*r as usize] == Class::HostOp);
                 around.any(|r| is(trace.columns.name(r as usize)))
             }
             Some(OperatorCall::Captured(_, operator)) => {

@@ -26,7 +26,8 @@ pub(crate) struct RankMachine<'a> {
 impl<'a> RankMachine<'a> {
     pub(crate) fn new(trace: &'a RankTrace, peaks: &'a Peaks) -> Self {
         let device = |id| trace.device_properties(id).and_then(|d| peaks.of(d));
-        let by_device = trace.devices.iter().filter(|w| w.is_gpu).map(|w| (w.device, device(w.device))).collect();
+        let by_device =
+            trace.devices.iter().filter(|w| w.is_gpu).map(|w| (w.device, device(w.device))).collect();
         Self { trace, by_device, kernels: KernelWorks::of(trace), works: OperatorWorks::of(trace) }
     }
 
@@ -35,8 +36,8 @@ impl<'a> RankMachine<'a> {
         self.by_device.get(&device).copied().flatten()
     }
 
-    /// The units that did the work of a call of an operator. Products, convolutions and attention are measured against
-    /// matrix units where the name of the kernel does not tell.
+    /// The units that did the work of a call of an operator. Products, convolutions and attention are
+    /// measured against matrix units where the name of the kernel does not tell.
     pub(crate) fn units(&self, call: OperatorCall, work: &Work) -> Option<Units> {
         let activity = self.works.main_activity(call)?;
         let uses = self.kernels.at(activity).tensor_cores;
@@ -47,7 +48,9 @@ impl<'a> RankMachine<'a> {
     /// Peaks for the work of a call of an operator, on the device of the kernel that does it.
     pub(crate) fn peaks(&self, call: OperatorCall, work: &Work) -> CallPeaks {
         let activity = self.works.main_activity(call);
-        let device = activity.and_then(|i| self.trace.activities.get(i as usize)).and_then(|a| self.device(a.device()));
+        let device = activity
+            .and_then(|i| self.trace.activities.get(i as usize))
+            .and_then(|a| self.device(a.device()));
         let Some((units, device)) = self.units(call, work).zip(device) else { return CallPeaks::default() };
         CallPeaks {
             flops_per_s: work.number.and_then(|n| device.flops_per_s(n, units)),
@@ -56,8 +59,8 @@ impl<'a> RankMachine<'a> {
     }
 }
 
-/// Largest shared memory of a block without a special request, bytes. The profiler takes it for the device's limit, and
-/// records an occupancy of 0 above it.
+/// Largest shared memory of a block without a special request, bytes. The profiler takes it for the device's
+/// limit, and records an occupancy of 0 above it.
 const STATIC_SHARED_MEMORY: i64 = 48 * 1024;
 
 /// How kernels were launched, with texts of grids and blocks read once.
@@ -91,8 +94,10 @@ impl<'a> LaunchShapes<'a> {
     pub(crate) fn occupancy(&mut self, a: &Activity) -> Option<Occupancy> {
         let trace = self.trace;
         let device = a.device();
-        let limits =
-            *self.limits.entry(device).or_insert_with(|| trace.device_properties(device).and_then(DeviceLimits::of));
+        let limits = *self
+            .limits
+            .entry(device)
+            .or_insert_with(|| trace.device_properties(device).and_then(DeviceLimits::of));
         let args = &trace.columns.args;
         let number = |arg| args.int(arg, a.row).and_then(|n| u64::try_from(n).ok());
         let launched = LaunchShape {
@@ -104,11 +109,13 @@ impl<'a> LaunchShapes<'a> {
         limits?.occupancy(launched)
     }
 
-    /// The derived occupancy of a kernel whose recorded one is wrongly 0: at least half a percent, which rounds to 1.
+    /// The derived occupancy of a kernel whose recorded one is wrongly 0: at least half a percent, which
+    /// rounds to 1.
     pub(crate) fn wrongly_zero(&mut self, a: &Activity) -> Option<Occupancy> {
         let args = &self.trace.columns.args;
         let recorded = args.column(Arg::Occupancy).get(a.row).map(f64::from_bits);
-        let is_suspect = recorded == Some(0.0) && args.int(Arg::SharedMemory, a.row) > Some(STATIC_SHARED_MEMORY);
+        let is_suspect =
+            recorded == Some(0.0) && args.int(Arg::SharedMemory, a.row) > Some(STATIC_SHARED_MEMORY);
         if is_suspect { self.occupancy(a).filter(|o| o.pct >= 0.5) } else { None }
     }
 

@@ -1,5 +1,5 @@
-//! Inputs of operators that only a call around them recorded: PyProf marks calls of Python with shapes, and the
-//! operators of PyTorch inside have none.
+//! Inputs of operators that only a call around them recorded: PyProf marks calls of Python with shapes, and
+//! the operators of PyTorch inside have none.
 //!
 //! ```text
 //!   Tensor.matmul  [.................)  shapes

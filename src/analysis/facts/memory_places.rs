@@ -26,8 +26,8 @@ use hta_trace::strings::StrId;
 use hta_trace::thread::InnermostTimeline;
 use std::sync::Arc;
 
-/// The part of the program in which something is allocated. The first that applies, in the order of [`AROUND`], then
-/// backward, forward, outside.
+/// The part of the program in which something is allocated. The first that applies, in the order of
+/// [`AROUND`], then backward, forward, outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum MemoryPhase {
     /// In a step of an optimizer.
@@ -152,7 +152,8 @@ impl<'a> MemoryPlaces<'a> {
 
     fn phase(&self, lane: u32, t: Ns, op: Option<u32>) -> MemoryPhase {
         let instant = Span::new(t, t.saturating_add(1));
-        let around = self.phases.get(&lane).and_then(|of| of.iter().position(|open| open.len_in(instant) > 0));
+        let around =
+            self.phases.get(&lane).and_then(|of| of.iter().position(|open| open.len_in(instant) > 0));
         match (around.and_then(|i| AROUND.get(i)), op) {
             (Some((_, phase)), _) => *phase,
             (None, None) => MemoryPhase::Outside,
@@ -181,7 +182,9 @@ impl<'a> MemoryPlaces<'a> {
     /// The text of a shown operator.
     pub(crate) fn text(&self, shown: ShownOperator) -> String {
         let name = self.trace.text(shown.name);
-        shown.around.map_or_else(|| name.to_string(), |around| format!("{} ({name})", self.trace.text(around)))
+        shown
+            .around
+            .map_or_else(|| name.to_string(), |around| format!("{} ({name})", self.trace.text(around)))
     }
 
     /// The text of a line; `None` without any Python frames in the trace.

@@ -1,9 +1,9 @@
 //! Python frames around operators and calls, and the `nn.Module` path that contains them.
 //!
-//! The frame of an operator is the innermost frame open on its thread when it starts. The parent of a frame is
-//! recorded, even across threads. Without frames of modules, ranges of PyTorch Lightning's profiler are calls of
-//! modules (`[pl][module]torch.nn.modules.linear.Linear: model.head`), and so are the compiled parts of a model
-//! (`Torch-Compiled Region: 0/0`).
+//! The frame of an operator is the innermost frame open on its thread when it starts. The parent of a frame
+//! is recorded, even across threads. Without frames of modules, ranges of PyTorch Lightning's profiler are
+//! calls of modules (`[pl][module]torch.nn.modules.linear.Linear: model.head`), and so are the compiled parts
+//! of a model (`Torch-Compiled Region: 0/0`).
 
 use crate::facts::calls::CallForest;
 use crate::facts::calls::forest::NOWHERE;
@@ -153,14 +153,18 @@ impl Modules {
         trace.stacks.parent(row).is_some_and(|p| lane(p) == lane(row))
     }
 
-    /// Class and number, e.g. `Linear_7`; of Lightning the name in the module around it, e.g. `head`; of compiled code the
-    /// name of its range.
+    /// Class and number, e.g. `Linear_7`; of Lightning the name in the module around it, e.g. `head`; of
+    /// compiled code the name of its range.
     pub(crate) fn name<'a>(&self, trace: &'a RankTrace, module: u32) -> &'a str {
         let Module { name, parent, .. } = self.modules[module as usize];
         let text = trace.text(name);
-        let Some(range) = text.strip_prefix(LIGHTNING) else { return text.strip_prefix(MODULE).unwrap_or(text) };
+        let Some(range) = text.strip_prefix(LIGHTNING) else {
+            return text.strip_prefix(MODULE).unwrap_or(text);
+        };
         let path = path_of(range);
-        let outer = parent.and_then(|p| trace.text(self.modules[p as usize].name).strip_prefix(LIGHTNING)).map(path_of);
+        let outer = parent
+            .and_then(|p| trace.text(self.modules[p as usize].name).strip_prefix(LIGHTNING))
+            .map(path_of);
         let inside = outer.and_then(|outer| path.strip_prefix(outer)?.strip_prefix('.'));
         inside.unwrap_or(path)
     }
@@ -186,7 +190,8 @@ fn path_of(range: &str) -> &str {
 /// Modules, and their events in the call forest.
 pub(crate) struct InModules {
     pub(crate) modules: Modules,
-    /// By position: the module of the frame in which an operator or call starts, or `NOWHERE`. Empty without modules.
+    /// By position: the module of the frame in which an operator or call starts, or `NOWHERE`. Empty without
+    /// modules.
     started_in: Vec<u32>,
 }
 
@@ -244,8 +249,8 @@ pub(crate) fn positions(calls: &CallForest) -> impl Iterator<Item = (u32, u32)> 
     calls.backward.pairs.iter().filter_map(move |&(f, b)| Some((at(f)?, at(b)?)))
 }
 
-/// The module of each operator and call by row (of a backward operator that of its forward operator), and the paths of
-/// modules.
+/// The module of each operator and call by row (of a backward operator that of its forward operator), and the
+/// paths of modules.
 pub fn modules_by_row(trace: &RankTrace) -> (HashMap<u32, u32>, Vec<String>) {
     let calls = CallForest::new(trace);
     let found = InModules::new(&calls);

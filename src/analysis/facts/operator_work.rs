@@ -1,5 +1,5 @@
-//! FLOPs and bytes of the operators of a rank, and of the kernels that they launched: themselves, or in the capture of a
-//! graph.
+//! FLOPs and bytes of the operators of a rank, and of the kernels that they launched: themselves, or in the
+//! capture of a graph.
 
 use crate::facts::counted_work::CountedWorks;
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
@@ -81,15 +81,16 @@ impl OperatorWorks {
         Amount { flops: part(work.flops), bytes: part(work.bytes) }
     }
 
-    /// The longest of an operator's own activities that is neither copy, layout change nor the combination of partial
-    /// results; of equally long ones the first.
+    /// The longest of an operator's own activities that is neither copy, layout change nor the combination of
+    /// partial results; of equally long ones the first.
     fn main_activities(&self, trace: &RankTrace) -> HashMap<OperatorCall, u32> {
         let kernels = KernelWorks::of(trace);
         let mut helpers: HashMap<StrId, bool> = HashMap::new();
         let mut chosen: HashMap<OperatorCall, ((bool, Ns), u32)> = HashMap::new();
         for (i, a) in (0..).zip(&trace.activities) {
             let Some((call, _)) = self.of_activity(trace, i) else { continue };
-            let moves = matches!(kernels.at(i).category, Category::Layout | Category::Memcpy | Category::Memset);
+            let moves =
+                matches!(kernels.at(i).category, Category::Layout | Category::Memcpy | Category::Memset);
             let is_helper = moves || *helpers.entry(a.name).or_insert_with(|| is_helper(trace.text(a.name)));
             let this = (!is_helper, a.span.len());
             let best = chosen.entry(call).or_insert((this, i));
@@ -110,7 +111,8 @@ fn captured_works(trace: &RankTrace, nodes: &GraphNodes) -> Vec<Option<Work>> {
 
 /// Whether a kernel only prepares the work of another one, or combines its partial results.
 fn is_helper(name: &str) -> bool {
-    const HELPERS: [&str; 6] = ["splitkreduce", "reducesplitk", "_combine", "convert_dq", "dot_do_o", "reduce_1block"];
+    const HELPERS: [&str; 6] =
+        ["splitkreduce", "reducesplitk", "_combine", "convert_dq", "dot_do_o", "reduce_1block"];
     let name = name.to_ascii_lowercase();
     HELPERS.iter().any(|h| name.contains(h))
 }

@@ -16,7 +16,8 @@ impl OptimizerSteps {
 
     fn new(trace: &RankTrace) -> Self {
         let c = &trace.columns;
-        let is_step: Vec<bool> = c.strings.iter().map(|(_, text)| text.starts_with("Optimizer.step")).collect();
+        let is_step: Vec<bool> =
+            c.strings.iter().map(|(_, text)| text.starts_with("Optimizer.step")).collect();
         let mut steps: HashMap<u32, Vec<Span>> = HashMap::new();
         if is_step.contains(&true) {
             let is_of = |r: &usize| trace.classes[*r].is_host() && is_step[c.name(*r).0 as usize];

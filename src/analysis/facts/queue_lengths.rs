@@ -6,8 +6,8 @@
 //!   queue length   1  2 1  2      1    0
 //! ```
 //!
-//! A graph counts as one launch, however many activities it has on the stream; `pending` counts each of them. An
-//! activity that starts before its own call (clock noise) did not wait: it leaves when it enters.
+//! A graph counts as one launch, however many activities it has on the stream; `pending` counts each of them.
+//! An activity that starts before its own call (clock noise) did not wait: it leaves when it enters.
 
 use hta_base::units::{Ns, Span};
 use hta_trace::interval::Union;
@@ -39,8 +39,8 @@ pub(crate) struct QueuedLaunch {
 pub(crate) struct StreamQueue {
     pub(crate) device: Option<i64>,
     pub(crate) stream: Option<i64>,
-    /// One entry per instant at which a value changes, in order of time; the values are 0 before the first and after
-    /// the last.
+    /// One entry per instant at which a value changes, in order of time; the values are 0 before the first
+    /// and after the last.
     pub(crate) changes: Vec<QueueChange>,
     /// In order of entry.
     pub(crate) entries: Vec<QueuedLaunch>,
@@ -48,7 +48,8 @@ pub(crate) struct StreamQueue {
     pub(crate) span: Span,
 }
 
-/// The queues of a rank, in order of device and stream. Not cached, because they are fast to compute and large to keep.
+/// The queues of a rank, in order of device and stream. Not cached, because they are fast to compute and
+/// large to keep.
 pub(crate) fn queues(trace: &RankTrace) -> Vec<StreamQueue> {
     let mut lanes: BTreeMap<(Option<i64>, Option<i64>), QueueLane> = BTreeMap::new();
     for (row, activities) in trace.launches().iter() {
@@ -58,8 +59,8 @@ pub(crate) fn queues(trace: &RankTrace) -> Vec<StreamQueue> {
             let lane = lanes.entry((a.device(), a.stream())).or_default();
             let leave = a.span.start.max(enter);
             lane.activities.push((enter, leave));
-            // A call's activities come in order of start, so the first one on a stream determines when the launch
-            // leaves.
+            // A call's activities come in order of start, so the first one on a stream determines when the
+            // launch leaves.
             if lane.entries.last().is_none_or(|e| e.call != row) {
                 lane.entries.push(QueuedLaunch { call: row, enter, leave, found: 0 });
             }
@@ -77,8 +78,8 @@ struct QueueLane {
 
 impl QueueLane {
     fn queue(mut self, device: Option<i64>, stream: Option<i64>) -> StreamQueue {
-        // Among launches that enter together, the one that leaves first counts as earlier, whatever the order of the
-        // file.
+        // Among launches that enter together, the one that leaves first counts as earlier, whatever the order
+        // of the file.
         self.entries.sort_unstable_by_key(|e| (e.enter, e.leave, e.call));
         let mut leaves: Vec<Ns> = self.entries.iter().map(|e| e.leave).collect();
         if leaves.is_sorted() {
@@ -114,7 +115,8 @@ impl QueueLane {
     }
 }
 
-/// The values over time, from the sorted times at which launches enter and leave, and activities begin and end to wait.
+/// The values over time, from the sorted times at which launches enter and leave, and activities begin and
+/// end to wait.
 fn changes(edges: [&[Ns]; 4]) -> Vec<QueueChange> {
     let mut at = [0; 4];
     let mut changes: Vec<QueueChange> = Vec::new();

@@ -1,8 +1,9 @@
 //! Whether a rank serves requests instead of training. Times in ns.
 //!
-//! It does if its steps are iterations that an engine names. Without a name of an engine it does if most of its GPU time is
-//! replayed from graphs and no `ProfilerStep` is recorded: then its kernels are not launched one by one, and what helps
-//! training is no help. A loop whose iterations nothing names may be anything, so all advice stays.
+//! It does if its steps are iterations that an engine names. Without a name of an engine it does if most of
+//! its GPU time is replayed from graphs and no `ProfilerStep` is recorded: then its kernels are not launched
+//! one by one, and what helps training is no help. A loop whose iterations nothing names may be anything, so
+//! all advice stays.
 
 use crate::facts::iterations::Iterations;
 use hta_base::units::Ns;
@@ -32,8 +33,9 @@ impl ServingMode {
         let is_graph_call: Vec<bool> = c.strings.iter().map(|(_, text)| is_graph_launch(text)).collect();
         let (mut graph, mut all) = (0, 0);
         for a in &trace.activities {
-            let called =
-                a.launch().is_some_and(|row| is_graph_call.get(c.name(row as usize).0 as usize) == Some(&true));
+            let called = a
+                .launch()
+                .is_some_and(|row| is_graph_call.get(c.name(row as usize).0 as usize) == Some(&true));
             all += i128::from(a.span.len());
             if called || c.args.uint(Arg::GraphId, a.row).is_some_and(|id| id != 0) {
                 graph += a.span.len();

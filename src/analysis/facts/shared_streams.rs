@@ -1,4 +1,5 @@
-//! Communication on the stream of the compute: the work of one stream runs one by one, so nothing there overlaps.
+//! Communication on the stream of the compute: the work of one stream runs one by one, so nothing there
+//! overlaps.
 
 use hta_base::units::{Ns, percent};
 use hta_trace::device::DeviceWork;
@@ -10,8 +11,8 @@ use std::collections::BTreeMap;
 /// Share of communication on such a stream from which a rank cannot overlap it, percent.
 pub(crate) const CANNOT_OVERLAP_PCT: f64 = 80.0;
 
-/// Share of the compute that the stream of the compute has, percent. Another stream may run a few kernels of compute, such
-/// as copies of FSDP before its collectives, while this one goes on.
+/// Share of the compute that the stream of the compute has, percent. Another stream may run a few kernels of
+/// compute, such as copies of FSDP before its collectives, while this one goes on.
 const COMPUTE_PCT: f64 = 80.0;
 
 /// When communication of a device runs on the stream of its compute.
@@ -23,7 +24,9 @@ pub(crate) fn communication_beside_compute(trace: &RankTrace, work: &DeviceWork)
     let mut compute: BTreeMap<Option<i64>, Ns> = BTreeMap::new();
     of(WorkClass::Compute).for_each(|a| *compute.entry(a.stream()).or_default() += a.span.len());
     let stream = stream_of_compute(&compute);
-    Union::new(of(WorkClass::Communication).filter(|a| stream.is_some() && a.stream() == stream).map(|a| a.span))
+    Union::new(
+        of(WorkClass::Communication).filter(|a| stream.is_some() && a.stream() == stream).map(|a| a.span),
+    )
 }
 
 /// The stream with nearly all of the compute, by the time of each.

@@ -29,7 +29,8 @@ impl<'a> StepScopes<'a> {
         Self::with(trace, |_| true)
     }
 
-    /// The capture, and the selected steps that are marked in the trace; what lies outside them has no window.
+    /// The capture, and the selected steps that are marked in the trace; what lies outside them has no
+    /// window.
     pub fn of_marked_steps(trace: &'a RankTrace, options: &ModelOptions) -> Self {
         let mut scopes = Self::new(trace, options).if_by_step(trace.steps.rule != StepRule::Capture);
         scopes.outside = None;

@@ -18,7 +18,9 @@ impl DeviceVendor {
     /// From the names of the calls that launch work.
     pub fn of(trace: &RankTrace) -> DeviceVendor {
         if trace.is_device_lost {
-            return of_calls(trace.columns.strings.iter().map(|(_, text)| text).filter(|t| is_launch_call(t)));
+            return of_calls(
+                trace.columns.strings.iter().map(|(_, text)| text).filter(|t| is_launch_call(t)),
+            );
         }
         if trace.is_cpu_only() {
             return DeviceVendor::Host;

@@ -44,7 +44,9 @@ impl WindowAccounts {
     }
 
     fn new(trace: &RankTrace) -> Self {
-        let of = |work| trace.windows_of(work, |_| true).into_iter().map(|w| WindowAccount::new(work, w)).collect();
+        let of = |work| {
+            trace.windows_of(work, |_| true).into_iter().map(|w| WindowAccount::new(work, w)).collect()
+        };
         Self(trace.devices.iter().map(of).collect())
     }
 

@@ -1,7 +1,7 @@
 //! How fast decode iterations read weights and the KV cache, against the bandwidth of the device's memory.
 //!
-//! Only bytes that follow from recorded shapes count, so every rate has the share of the GPU time that it is about. A
-//! rate above the peak shows that bytes were counted that are not read, so it is not told.
+//! Only bytes that follow from recorded shapes count, so every rate has the share of the GPU time that it is
+//! about. A rate above the peak shows that bytes were counted that are not read, so it is not told.
 
 use crate::api::Options;
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
@@ -20,9 +20,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// Bytes of weights and of the KV cache that operators of decode iterations read, by shape.
-    pub(crate) struct DecodeBandwidth, DecodeBandwidthRow = "decode_bandwidth" by "rank, device, kind, bytes descending, op, shape, kernels" {
+    pub(crate) struct DecodeBandwidth, DecodeBandwidthRow = "decode_bandwidth"
+        by "rank, device, kind, bytes descending, op, shape, kernels" {
         rank; device;
-        kind: Text, "", "weights: the second matrix of a product; kv: keys and values of all tokens that requests attend to";
+        kind: Text, "",
+            "weights: the second matrix of a product; kv: keys and values of all tokens that requests attend \
+             to";
         op: Text, "", "operator";
         shape: Text, "", "of the matrix; of keys and values: heads x size of each";
         kernels: Text, "", "short names of the kernels of one call, joined by +";
@@ -37,7 +40,8 @@ table! {
 
 table! {
     /// The same for all operators of a kind, without those that have no rate; `given` is --weight-bytes.
-    pub(crate) struct DecodeBandwidthByKind, DecodeBandwidthByKindRow = "decode_bandwidth_summary" by "rank, device, kind" {
+    pub(crate) struct DecodeBandwidthByKind, DecodeBandwidthByKindRow = "decode_bandwidth_summary"
+        by "rank, device, kind" {
         rank; device;
         kind: Text, "", "weights, kv or given";
         count: u64, "", "calls; of `given`, decode iterations";
@@ -91,8 +95,9 @@ impl DecodeGroup {
 pub(crate) fn tables(trace: &RankTrace, options: &Options) -> (Batch, Batch) {
     let (mut table, mut summary) = (DecodeBandwidth::default(), DecodeBandwidthByKind::default());
     let iterations = Iterations::of(trace);
-    let decodes =
-        |d: &DeviceIteration| iterations.all.get(d.index).is_some_and(|it| it.about.phase == Some(Phase::Decode));
+    let decodes = |d: &DeviceIteration| {
+        iterations.all.get(d.index).is_some_and(|it| it.about.phase == Some(Phase::Decode))
+    };
     for work in trace.devices.iter().filter(|d| d.is_gpu) {
         let all = on_device(trace, work, &iterations);
         if all.iter().any(decodes) {
@@ -110,16 +115,24 @@ fn push(
     (table, summary): (&mut DecodeBandwidth, &mut DecodeBandwidthByKind),
 ) {
     let iterations = Iterations::of(trace);
-    let peak = trace.device_properties(work.device).and_then(|d| options.peaks.of(d)).map(|p| p.bytes_per_s());
+    let peak =
+        trace.device_properties(work.device).and_then(|d| options.peaks.of(d)).map(|p| p.bytes_per_s());
     let mut groups: BTreeMap<GroupKey, DecodeGroup> = BTreeMap::new();
     let mut gpu: Ns = 0;
     for decode in all.iter().filter(|d| decodes(d)) {
         let kv_tokens = iterations.all.get(decode.index).and_then(|it| it.about.kv_tokens());
-        gpu += decode.own.iter().filter_map(|i| trace.activities.get(*i as usize)).map(|a| a.span.len()).sum::<Ns>();
+        gpu += decode
+            .own
+            .iter()
+            .filter_map(|i| trace.activities.get(*i as usize))
+            .map(|a| a.span.len())
+            .sum::<Ns>();
         add(trace, decode, kv_tokens, &mut groups);
     }
     let mut rows: Vec<_> = groups.iter().collect();
-    rows.sort_by_key(|((kind, op, shape, kernels), g)| (kind.name(), std::cmp::Reverse(g.bytes), *op, shape, kernels));
+    rows.sort_by_key(|((kind, op, shape, kernels), g)| {
+        (kind.name(), std::cmp::Reverse(g.bytes), *op, shape, kernels)
+    });
     let mut sums: BTreeMap<ReadKind, (DecodeGroup, Ns)> = BTreeMap::new();
     for ((kind, op, shape, kernels), g) in rows {
         let busy = g.busy();
@@ -229,11 +242,16 @@ fn reads(name: &str, dims: &str, types: &str, kv_tokens: Option<u64>) -> Option<
     if let Some(at) = matrix {
         let weights = inputs.tensor(at)?;
         let shape = weights.dims.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
-        return Some(Read { kind: ReadKind::Weights, shape, bytes: weights.elements()?.checked_mul(weights.size()?)? });
+        return Some(Read {
+            kind: ReadKind::Weights,
+            shape,
+            bytes: weights.elements()?.checked_mul(weights.size()?)?,
+        });
     }
     let (keys, values) = (inputs.tensor(1)?, inputs.tensor(2)?);
     // Tokens, heads, size of a head.
-    let ([_, key_heads, key_size], [_, value_heads, value_size]) = (keys.dims.as_slice(), values.dims.as_slice())
+    let ([_, key_heads, key_size], [_, value_heads, value_size]) =
+        (keys.dims.as_slice(), values.dims.as_slice())
     else {
         return None;
     };

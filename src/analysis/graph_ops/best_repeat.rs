@@ -7,7 +7,8 @@
 /// Share of the nodes that a repeat must cover, percent.
 const COVERED_PCT: usize = 90;
 
-/// Comparisons after which no further length is tried. It bounds the time on sequences with many near repeats.
+/// Comparisons after which no further length is tried. It bounds the time on sequences with many near
+/// repeats.
 const MOST_COMPARISONS: usize = 50_000_000;
 
 /// A block of nodes that follows itself.

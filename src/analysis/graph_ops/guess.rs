@@ -1,4 +1,5 @@
-//! Guesses for kernels without a name: the only operator that launches kernels of the same name outside graphs.
+//! Guesses for kernels without a name: the only operator that launches kernels of the same name outside
+//! graphs.
 
 use crate::facts::graphs::nodes::GraphNodes;
 use hashbrown::HashMap;
@@ -13,7 +14,9 @@ impl Guesses {
     pub(crate) fn new(trace: &RankTrace, nodes: &GraphNodes) -> Self {
         let mut of: HashMap<StrId, Option<StrId>> = HashMap::new();
         for (i, a) in (0..).zip(&trace.activities) {
-            let Some(op) = a.op().filter(|_| a.class == Class::Kernel && nodes.node(i).is_none()) else { continue };
+            let Some(op) = a.op().filter(|_| a.class == Class::Kernel && nodes.node(i).is_none()) else {
+                continue;
+            };
             let name = trace.columns.name(op as usize);
             let known = of.entry(a.name).or_insert(Some(name));
             *known = known.filter(|k| *k == name);

@@ -36,7 +36,8 @@ pub(crate) const WEIGHT_BYTES: Setting = Setting {
     stem: "graph-ops",
     flag: "--weight-bytes",
     value: "N",
-    help: "Bytes of all weights that a decode iteration reads; 0: not known (shapes do not tell it for experts)",
+    help: "Bytes of all weights that a decode iteration reads; 0: not known (shapes do not tell it for \
+           experts)",
     kind: ValueType::Count { default: 0, min: 0 },
 };
 

@@ -53,7 +53,8 @@ pub(crate) fn table(trace: &RankTrace, nodes: &GraphNodes, kinds: &GraphKinds) -
     let wholes = Wholes::new(trace, nodes);
     let mut table = Graphs::default();
     for (graph, numbers) in (0..).zip(&kinds.replays) {
-        let replays: Vec<&GraphReplay> = numbers.iter().filter_map(|n| nodes.replays.get(*n as usize)).collect();
+        let replays: Vec<&GraphReplay> =
+            numbers.iter().filter_map(|n| nodes.replays.get(*n as usize)).collect();
         let Some(first) = replays.first() else { continue };
         let ns = |i: &u32| trace.activities.get(*i as usize).map_or(0, |a| a.span.len());
         let all = || replays.iter().flat_map(|r| &r.nodes);
@@ -105,8 +106,8 @@ pub(crate) fn table(trace: &RankTrace, nodes: &GraphNodes, kinds: &GraphKinds) -
     table.finish()
 }
 
-/// How many activities a whole replay has: the most of any launch with the same recorded number; without numbers, those
-/// of the longest content that begins with this one.
+/// How many activities a whole replay has: the most of any launch with the same recorded number; without
+/// numbers, those of the longest content that begins with this one.
 struct Wholes {
     by_id: HashMap<u64, usize>,
     by_sequence: HashMap<u32, usize>,

@@ -3,7 +3,9 @@
 use crate::api::{Align, Options, Output, Partial, View, rows};
 use crate::facts::graphs::named::NamedNodes;
 use crate::graph_ops::bandwidth::{DecodeBandwidth, DecodeBandwidthByKind, DecodeBandwidthByKindRow};
-use crate::graph_ops::tables::{CapturedGraphs, GraphOpRow, GraphOps, GraphRow, GraphSummary, GraphSummaryRow, Graphs};
+use crate::graph_ops::tables::{
+    CapturedGraphs, GraphOpRow, GraphOps, GraphRow, GraphSummary, GraphSummaryRow, Graphs,
+};
 use crate::population::reasons;
 use crate::sums::more;
 use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
@@ -13,8 +15,8 @@ use std::collections::BTreeMap;
 
 /// Share of the GPU time without a name from which captures are asked for, percent.
 const UNNAMED_PCT: f64 = 50.0;
-/// Share of the peak bandwidth below which weights are read slowly, and (next) the coverage from which that is said,
-/// percent.
+/// Share of the peak bandwidth below which weights are read slowly, and (next) the coverage from which that
+/// is said, percent.
 const SLOW_PCT: f64 = 50.0;
 const COVERED_PCT: f64 = 30.0;
 
@@ -27,7 +29,8 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         DecodeBandwidth::SPEC,
         DecodeBandwidthByKind::SPEC,
     ];
-    let tables: Vec<_> = specs.into_iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
+    let tables: Vec<_> =
+        specs.into_iter().flat_map(|s| partials.iter().filter_map(|p| p.table(s).cloned())).collect();
     let ranks: Vec<GraphSummaryRow> = rows::<GraphSummary>(partials).collect();
     let mut views = Vec::new();
     if ranks.iter().any(|r| r.replay_count > 0) {
@@ -39,7 +42,11 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     views.extend(bandwidth(partials));
     if views.is_empty() {
         // Most traces have no graphs, so a report on all analyses does not mention them.
-        return Output { tables, raw: Some(format!("{}\n", reasons(partials).join("\n"))), ..Output::default() };
+        return Output {
+            tables,
+            raw: Some(format!("{}\n", reasons(partials).join("\n"))),
+            ..Output::default()
+        };
     }
     Output { tables, views, ..Output::default() }
 }
@@ -52,7 +59,8 @@ fn launches(n: u64) -> String {
 /// What a trace of captures is, in a sentence; `None` if no rank captured without replaying.
 fn recorded(ranks: &[GraphSummaryRow]) -> Option<String> {
     let only = || ranks.iter().filter(|r| r.own_graph_count > 0 && r.replay_count == 0);
-    let [graphs, calls] = [only().map(|r| r.own_graph_count).sum::<u64>(), only().map(|r| r.own_call_count).sum()];
+    let [graphs, calls] =
+        [only().map(|r| r.own_graph_count).sum::<u64>(), only().map(|r| r.own_call_count).sum()];
     (graphs > 0).then(|| {
         format!(
             "a capture trace: {} recorded into {}; give it with --graph-capture to the run that replays them",
@@ -103,18 +111,23 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
     notes.extend(recorded(ranks));
     if percent(named.unnamed_ns, named.gpu_ns).is_some_and(|pct| pct > UNNAMED_PCT) {
         notes.push(
-            "most of the GPU time has no operator: give the trace of the capture with --graph-capture (hta explain \
+            "most of the GPU time has no operator: give the trace of the capture with --graph-capture (hta \
+             explain \
              serving says how to record it)"
                 .to_string(),
         );
     }
     if has_guess {
-        notes.push("guess: the only operator that launches such kernels outside graphs; in no sum".to_string());
+        notes.push(
+            "guess: the only operator that launches such kernels outside graphs; in no sum".to_string(),
+        );
     }
     let reordered: u64 = ranks.iter().map(|r| r.reordered_count).sum();
     if reordered > 0 {
         let count = launches(reordered);
-        notes.push(format!("in {count} kernels start in another order than that of the graph, which counts here"));
+        notes.push(format!(
+            "in {count} kernels start in another order than that of the graph, which counts here"
+        ));
     }
     notes.extend(more(of.len().saturating_sub(options.top), "row"));
     let mut view = View {
@@ -182,7 +195,10 @@ fn graphs(partials: &[Partial], options: &Options) -> View {
         notes.push(format!("{of} with fewer activities than the graph has: {activities} are not recorded"));
     }
     if all.iter().any(|r| r.op_source == "by_count") {
-        notes.push("by_count: the capture has no names of kernels, so only number and kinds were compared".to_string());
+        notes.push(
+            "by_count: the capture has no names of kernels, so only number and kinds were compared"
+                .to_string(),
+        );
     }
     if all.iter().any(|r| r.repeat_length.is_some()) {
         notes.push("repeat: nodes of a block x blocks, and the median time of one".to_string());
@@ -262,7 +278,8 @@ fn bandwidth(partials: &[Partial]) -> Option<View> {
             fmt_pct(r.coverage_pct),
         ]
     };
-    let mut notes = vec!["coverage: share of the GPU time of decode iterations whose bytes these are".to_string()];
+    let mut notes =
+        vec!["coverage: share of the GPU time of decode iterations whose bytes these are".to_string()];
     let slow = |r: &&DecodeBandwidthByKindRow| {
         r.kind == "weights"
             && r.peak_pct.is_some_and(|p| p < SLOW_PCT)
@@ -272,7 +289,8 @@ fn bandwidth(partials: &[Partial]) -> Option<View> {
         let bound = r.peak_pct.map_or(0, |pct| (r.busy_ns as f64 * (1.0 - pct / 100.0)) as Ns);
         let shapes: Vec<String> = slowest(partials, r.rank);
         notes.push(format!(
-            "rank {}: weights are read at {} of the peak bandwidth; at the peak it would take {} less. Slowest: {}",
+            "rank {}: weights are read at {} of the peak bandwidth; at the peak it would take {} less. \
+             Slowest: {}",
             r.rank,
             fmt_pct(r.peak_pct),
             fmt_ns(bound),
@@ -281,7 +299,10 @@ fn bandwidth(partials: &[Partial]) -> Option<View> {
     }
     let withheld: usize = rows::<DecodeBandwidth>(partials).filter(|r| r.reason.is_some()).count();
     if withheld > 0 {
-        notes.push(format!("{} without a rate: more bytes than can be read in the time", plural(withheld, "shape")));
+        notes.push(format!(
+            "{} without a rate: more bytes than can be read in the time",
+            plural(withheld, "shape")
+        ));
     }
     Some(View {
         title: "Memory bandwidth of decode iterations".to_string(),

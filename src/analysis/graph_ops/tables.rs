@@ -4,12 +4,16 @@ use hta_base::table;
 use hta_base::table::schema::Text;
 
 table! {
-    /// Activities replayed from graphs, by the operator that made the captured call. sum_ns adds up to the graph_ns of graph_summary.
-    pub(crate) struct GraphOps, GraphOpRow = "graph_ops" by "rank, sum_ns descending, op, op_source, op_guess" {
+    /// Activities replayed from graphs, by the operator that made the captured call. sum_ns adds up to the
+    /// graph_ns of graph_summary.
+    pub(crate) struct GraphOps, GraphOpRow = "graph_ops"
+        by "rank, sum_ns descending, op, op_source, op_guess" {
         rank;
         op: Option<Text>, "", "innermost operator around the captured call; null: no capture names it";
         op_source: Text, "", "exact, partial or by_count, as in graphs; none: it has no name";
-        op_guess: Option<Text>, "", "of an unnamed kernel: the operator that launches kernels of this name outside graphs, if it is always the same; a guess, which nothing else uses";
+        op_guess: Option<Text>, "",
+            "of an unnamed kernel: the operator that launches kernels of this name outside graphs, if it is \
+             always the same; a guess, which nothing else uses";
         operator_count: u64, "", "calls of the operator, once for every replay";
         activity_count: u64, "", "kernels, copies and sets";
         kernel_count: u64, "", "of these, kernels";
@@ -27,22 +31,32 @@ table! {
         graph_id: Option<u64>, "", "the recorder's number, where written";
         replay_count: u64, "", "launches";
         activity_count: u64, "", "activities of one launch";
-        missing_count: u64, "", "activities that one launch lacks: a launch of the same graph, or its capture, has more";
+        missing_count: u64, "",
+            "activities that one launch lacks: a launch of the same graph, or its capture, has more";
         sum_ns: i64, "ns", "summed duration of the activities of all launches";
-        op_source: Text, "", "exact: the names of all activities are those of the capture, in order; partial: at least 95 % of them are; by_count: the capture has no names, only the number and kinds agree; none: no capture";
+        op_source: Text, "",
+            "exact: the names of all activities are those of the capture, in order; partial: at least 95 % \
+             of them are; by_count: the capture has no names, only the number and kinds agree; none: no \
+             capture";
         capture_file: Option<Text>, "", "trace of the capture; if none fits, of the closest one";
         capture: Option<Text>, "", "name of the range around that capture";
         padded_batch: Option<u64>, "", "requests for which it launches kernels, from that name";
         captured_count: Option<u64>, "", "calls that it recorded";
-        matched_count: u64, "", "activities of one launch that are one of these calls; if no capture fits, how many would be in the closest one";
+        matched_count: u64, "",
+            "activities of one launch that are one of these calls; if no capture fits, how many would be in \
+             the closest one";
         named_count: u64, "", "of one launch, activities with an operator";
         named_ns: i64, "ns", "summed duration of those of all launches";
-        reject: Option<Text>, "", "why no capture names it: no capture, another length, other kernels, captures without names, or several fit equally";
-        repeat_length: Option<u64>, "", "activities of the block that repeats; null if no repeat covers 90 % of the graph";
+        reject: Option<Text>, "",
+            "why no capture names it: no capture, another length, other kernels, captures without names, or \
+             several fit equally";
+        repeat_length: Option<u64>, "",
+            "activities of the block that repeats; null if no repeat covers 90 % of the graph";
         repeat_start: Option<u64>, "", "activities before the first block";
         repeat_count: Option<u64>, "", "blocks, one after another";
         repeat_pct: Option<f64>, "%", "of the activities in blocks";
-        repeat_median_ns: Option<i64>, "ns", "summed duration of a block, median over all launches (of two middle ones the longer)";
+        repeat_median_ns: Option<i64>, "ns",
+            "summed duration of a block, median over all launches (of two middle ones the longer)";
     }
 }
 
@@ -65,14 +79,16 @@ table! {
         input_dims: Option<Text>, "", "shape of each input of the operator";
         input_types: Option<Text>, "", "type of each input";
         module: Option<Text>, "", "path of nn.Modules around the operator";
-        layer: Option<u32>, "", "number of the innermost module of this path that is a layer or block and one of several";
+        layer: Option<u32>, "",
+            "number of the innermost module of this path that is a layer or block and one of several";
         repeat: Option<u32>, "", "block of the graph's repeat, from 0";
         line: Option<Text>, "", "source line of user code that called the operator";
     }
 }
 
 table! {
-    /// Captured graphs that were offered to a rank: given with --graph-capture, or recorded by the rank itself.
+    /// Captured graphs that were offered to a rank: given with --graph-capture, or recorded by the rank
+    /// itself.
     pub(crate) struct CapturedGraphs, CapturedGraphRow = "captured_graphs" by "rank, capture_file, index" {
         rank;
         capture_file: Text, "", "trace of the capture";
@@ -92,7 +108,8 @@ table! {
     pub(crate) struct GraphSummary, GraphSummaryRow = "graph_summary" by "rank" {
         rank;
         replay_count: u64, "", "launches of graphs";
-        reordered_count: u64, "", "of these, with activities that start in another order than that of the graph";
+        reordered_count: u64, "",
+            "of these, with activities that start in another order than that of the graph";
         graph_activity_count: u64, "", "activities that they launched";
         named_count: u64, "", "of these, with an operator";
         gpu_ns: i64, "ns", "summed duration of all activities of the rank";
@@ -100,6 +117,7 @@ table! {
         unnamed_ns: i64, "ns", "of those in graphs without an operator";
         unnamed_pct: Option<f64>, "%", "unnamed_ns of gpu_ns";
         own_graph_count: u64, "", "graphs that the rank captured itself";
-        own_call_count: u64, "", "launches, copies and sets that it recorded into them instead of running them";
+        own_call_count: u64, "",
+            "launches, copies and sets that it recorded into them instead of running them";
     }
 }

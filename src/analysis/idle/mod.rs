@@ -32,8 +32,10 @@ table! {
         gap_count: u64, "", "gaps, or parts of gaps, in the window";
         idle_ns: i64, "ns", "nothing runs";
         host_wait_ns: i64, "ns", "time in which the next activity had not been submitted";
-        kernel_wait_ns: i64, "ns", "time in which the next activity was submitted, and started within --kernel-wait-max-us";
-        other_ns: i64, "ns", "time in which it was submitted but held back for longer, or its launch is unknown";
+        kernel_wait_ns: i64, "ns",
+            "time in which the next activity was submitted, and started within --kernel-wait-max-us";
+        other_ns: i64, "ns",
+            "time in which it was submitted but held back for longer, or its launch is unknown";
         unlinked_ns: i64, "ns", "part of other: the next activity has no launch record";
         other_stream_busy_ns: i64, "ns", "part of a stream's other: another stream was busy";
         idle_pct: Option<f64>, "%", "of the window";
@@ -42,10 +44,12 @@ table! {
 
 table! {
     /// What the host did while the device waited for it; rows of a window sum to its host wait.
-    pub struct IdleHost, IdleHostRow = "idle_host" by "rank, device, scope, step, time_ns descending, activity, name" {
+    pub struct IdleHost, IdleHostRow = "idle_host"
+        by "rank, device, scope, step, time_ns descending, activity, name" {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         activity: Text, "", "kind of the innermost open event of the launching thread";
-        name: Text, "", "its name; Python: the frame with file and line (a built-in: in the frame that called it)";
+        name: Text, "",
+            "its name; Python: the frame with file and line (a built-in: in the frame that called it)";
         time_ns: i64, "ns", "host wait during this activity";
         gap_count: u64, "", "gaps with this activity";
     }
@@ -59,8 +63,10 @@ table! {
         ts_ns: i64, "ns", "start of the gap";
         dur_ns: i64, "ns", "length of the gap";
         host_wait_ns: i64, "ns", "time in which the next activity had not been submitted";
-        kernel_wait_ns: i64, "ns", "time in which the next activity was submitted, and started within --kernel-wait-max-us";
-        other_ns: i64, "ns", "time in which it was submitted but held back for longer, or its launch is unknown";
+        kernel_wait_ns: i64, "ns",
+            "time in which the next activity was submitted, and started within --kernel-wait-max-us";
+        other_ns: i64, "ns",
+            "time in which it was submitted but held back for longer, or its launch is unknown";
         unlinked_ns: i64, "ns", "part of other: no launch record";
         other_stream_busy_ns: i64, "ns", "part of other: another stream was busy";
         step: Option<u32>, "", "index of the step in which the gap starts";
@@ -94,7 +100,8 @@ impl Analysis for Idle {
             device(trace, work, options, &names, &mut tables);
         }
         let reason = trace.without_devices();
-        let partial = Partial { rank: trace.rank, tables: vec![tables.idle.finish(), tables.host.finish()], reason };
+        let partial =
+            Partial { rank: trace.rank, tables: vec![tables.idle.finish(), tables.host.finish()], reason };
         tables.gaps.give(trace, give);
         partial
     }
@@ -153,7 +160,8 @@ impl GapRows {
 
     fn longest_first(&self) -> Vec<u32> {
         let by_length = |(i, g): (usize, &GapRow)| (std::cmp::Reverse(g.span.len()), i as u32);
-        let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> = self.all.iter().enumerate().map(by_length).collect();
+        let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> =
+            self.all.iter().enumerate().map(by_length).collect();
         order.sort_unstable();
         order.into_iter().map(|(_, i)| i).collect()
     }
@@ -219,7 +227,14 @@ fn device(trace: &RankTrace, work: &DeviceWork, options: &Options, names: &HostN
     streams(trace, work, options, &busy, default_thread, out);
 }
 
-fn push_idle(table: &mut Idles, rank: u32, device: Option<i64>, stream: Option<i64>, w: &Window, s: IdleSums) {
+fn push_idle(
+    table: &mut Idles,
+    rank: u32,
+    device: Option<i64>,
+    stream: Option<i64>,
+    w: &Window,
+    s: IdleSums,
+) {
     table.push(IdleRow {
         rank,
         device,
@@ -262,8 +277,12 @@ fn streams(
         // A stream may have worked only in the lead of the device.
         let window = Span::new(first, spans().map(|s| s.end).max().unwrap_or(0).max(first));
         let busy = Union::new(spans());
-        let classifier =
-            Classifier { trace, activities: &activities, kernel_wait_max: options.kernel_wait_max, default_thread };
+        let classifier = Classifier {
+            trace,
+            activities: &activities,
+            kernel_wait_max: options.kernel_wait_max,
+            default_thread,
+        };
         let mut sums = IdleSums::default();
         out.gaps.next_of(work.device, Some(stream));
         for span in busy.gaps_in(window) {

@@ -58,7 +58,12 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
             .take(options.top.min(8))
             .map(|c| {
                 let name = if c.name.is_empty() { "-" } else { c.name };
-                vec![c.activity.to_string(), name.to_string(), fmt_ns(c.time), fmt_pct(percent(c.time, waited))]
+                vec![
+                    c.activity.to_string(),
+                    name.to_string(),
+                    fmt_ns(c.time),
+                    fmt_pct(percent(c.time, waited)),
+                ]
             })
             .collect(),
         notes: vec!["time: sum over ranks and windows above".to_string()],
@@ -71,7 +76,8 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         .iter()
         .flat_map(|spec| partials.iter().filter_map(|p| p.table(spec).cloned()))
         .collect();
-    let views = [view, cause_view].into_iter().filter(|v| !v.rows.is_empty() || v.title.starts_with("Why")).collect();
+    let views =
+        [view, cause_view].into_iter().filter(|v| !v.rows.is_empty() || v.title.starts_with("Why")).collect();
     Output { tables, observations, views, ..Output::default() }
 }
 
@@ -100,9 +106,13 @@ fn causes<'a>(partials: &'a [Partial], groups: &[SelectedRows<Idles>]) -> Vec<Id
 }
 
 /// Sums of a rank's `idle_host` by activity and name, over the windows of its groups, ns.
-fn host_times<'a>(host: &ColumnsOf<'a, IdleHost>, groups: &[SelectedRows<Idles>]) -> Vec<((&'a str, &'a str), Ns)> {
+fn host_times<'a>(
+    host: &ColumnsOf<'a, IdleHost>,
+    groups: &[SelectedRows<Idles>],
+) -> Vec<((&'a str, &'a str), Ns)> {
     let keys = groups.iter().flat_map(|g| g.windows());
-    let windows: HashSet<(Option<i64>, &str, Option<u32>)> = keys.map(|w| (w.device, w.scope, w.step)).collect();
+    let windows: HashSet<(Option<i64>, &str, Option<u32>)> =
+        keys.map(|w| (w.device, w.scope, w.step)).collect();
     let mut sums: HashMap<(usize, usize), Ns> = HashMap::new();
     // Rows of one window are consecutive.
     let mut last = (None, false);
@@ -152,10 +162,14 @@ fn observation(g: &SelectedRows<Idles>, partials: &[Partial], several: bool) -> 
                 if c.name.is_empty() { String::new() } else { format!(" `{}`", clip(c.name, 60)) },
             ));
         }
-        _ if other * 2 >= idle => sentence.push_str(": work was submitted but held, or its launch is unknown"),
+        _ if other * 2 >= idle => sentence.push_str(
+            ": work was submitted but held, or its launch is \
+            unknown",
+        ),
         _ if kernel * 2 > idle => sentence.push_str(", mostly between a launch and its start"),
         _ => sentence.push_str(&format!(
-            ": {} waiting for the host, {} between a launch and its start, {} with work submitted but held or its \
+            ": {} waiting for the host, {} between a launch and its start, {} with work submitted but held \
+             or its \
              launch unknown",
             fmt_pct(percent(host, idle)),
             fmt_pct(percent(kernel, idle)),

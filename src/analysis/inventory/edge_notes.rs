@@ -28,7 +28,8 @@ pub fn note(inventory: &[Partial]) -> Option<String> {
     for p in inventory {
         let Some(rank) = p.rows::<Ranks>().next() else { continue };
         let recorded = rank.last_ts_ns - rank.first_ts_ns;
-        let lost = p.rows::<Recordings>().next().filter(|r| r.device_state != RECORDED).map(|r| r.lost_launch_count);
+        let lost =
+            p.rows::<Recordings>().next().filter(|r| r.device_state != RECORDED).map(|r| r.lost_launch_count);
         for row in p.rows::<RecordEdgeTable>() {
             let Some(scope @ ("lead" | "lost_tail")) = row.scope else { continue };
             if lost.is_some_and(|lost| !is_edge_of_lost(scope, row.launches, lost)) {
@@ -48,8 +49,9 @@ pub fn note(inventory: &[Partial]) -> Option<String> {
     sentences(&noted, inventory.len())
 }
 
-/// Whether what seems to be an edge is one, although more launches lack activities than the note is about: the device
-/// seems to wait for earlier work where its kernels are not recorded, but launches in a row at the end are lost there.
+/// Whether what seems to be an edge is one, although more launches lack activities than the note is about:
+/// the device seems to wait for earlier work where its kernels are not recorded, but launches in a row at the
+/// end are lost there.
 pub fn is_edge_of_lost(scope: &str, launches: u64, lost: u64) -> bool {
     scope == "lost_tail" && launches * 2 >= lost
 }
@@ -71,7 +73,12 @@ fn who(of: &[&Noted], ranks: usize) -> String {
         _ => {
             let mut all: Vec<u32> = of.iter().map(|n| n.rank).collect();
             all.dedup();
-            format!("{} of rank{} {}", plural(of.len(), "GPU"), if all.len() == 1 { "" } else { "s" }, rank_list(&all))
+            format!(
+                "{} of rank{} {}",
+                plural(of.len(), "GPU"),
+                if all.len() == 1 { "" } else { "s" },
+                rank_list(&all)
+            )
         }
     }
 }
@@ -82,11 +89,13 @@ fn lead_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
     let share = fmt_pct(percent(most.span.len(), most.recorded));
     let mut said = match of {
         [_] => format!(
-            "{} was still running work launched before this file begins: {time}, {share} of the file, left out of every share.",
+            "{} was still running work launched before this file begins: {time}, {share} of the file, left \
+             out of every share.",
             hta_base::wording::counts::capital(&who),
         ),
         _ => format!(
-            "{} were still running work launched before their files begin: at most {time} (rank {}), {share} of its file, \
+            "{} were still running work launched before their files begin: at most {time} (rank {}), {share} \
+             of its file, \
              left out of every share.",
             hta_base::wording::counts::capital(&who),
             most.rank,
@@ -96,11 +105,13 @@ fn lead_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
     said.push_str(match (cut, of.len()) {
         (0, _) => " Next time synchronise before starting the profiler, or skip the first iteration.",
         (n, all) if n == all => {
-            " A tool cut this file out of a longer recording, so the work is most likely an earlier iteration (inferred): \
+            " A tool cut this file out of a longer recording, so the work is most likely an earlier \
+             iteration (inferred): \
              analyse the uncut trace for gaps and periods."
         }
         _ => {
-            " Where a file was cut out of a longer recording, analyse the uncut trace for gaps and periods; else \
+            " Where a file was cut out of a longer recording, analyse the uncut trace for gaps and periods; \
+             else \
              synchronise before starting the profiler, or skip the first iteration."
         }
     });
@@ -112,14 +123,17 @@ fn tail_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
     let who = who(of, ranks);
     Some(match of {
         [_] => format!(
-            "What the last {} of {who} started was not recorded: {} after the last recorded activity, left out of every \
+            "What the last {} of {who} started was not recorded: {} after the last recorded activity, left \
+             out of every \
              share. Next time synchronise before stopping the profiler.",
             plural(most.launches as usize, "launch call"),
             fmt_ns(most.span.len()),
         ),
         _ => format!(
-            "What the last launch calls of {who} started was not recorded (at most {} calls, rank {}); the time after the \
-             last recorded activities is left out of every share. Next time synchronise before stopping the profiler.",
+            "What the last launch calls of {who} started was not recorded (at most {} calls, rank {}); the \
+             time after the \
+             last recorded activities is left out of every share. Next time synchronise before stopping the \
+             profiler.",
             fmt_count(most.launches as u64),
             most.rank,
         ),

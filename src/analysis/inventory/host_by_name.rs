@@ -1,5 +1,5 @@
-//! The table `host_by_name`: what the host did, by name and step. With `kernels_by_name` it says of what a step consists,
-//! so that two runs can be compared by their results alone.
+//! The table `host_by_name`: what the host did, by name and step. With `kernels_by_name` it says of what a
+//! step consists, so that two runs can be compared by their results alone.
 
 use crate::api::{Options, RowEmitter};
 use crate::facts::by_owner::ByOwner;
@@ -14,7 +14,8 @@ use hta_trace::strings::StrId;
 use std::collections::BTreeSet;
 
 table! {
-    /// Host events by class and name: operators, runtime calls, annotations, Python frames, collectives. The annotations of the steps themselves are left out.
+    /// Host events by class and name: operators, runtime calls, annotations, Python frames, collectives. The
+    /// annotations of the steps themselves are left out.
     pub struct HostByName, HostByNameRow = "host_by_name" by "rank, class, name, scope, step" {
         rank;
         scope: Text, "", "capture: all; step: those that start in it";

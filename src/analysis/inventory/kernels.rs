@@ -38,12 +38,16 @@ table! {
         launch_ts_ns: Option<i64>, "ns", "start of that call";
         launch_dur_ns: Option<i64>, "ns", "length of that call";
         op_event_id: Option<u32>, "", "owning operator";
-        op: Option<Text>, "", "its name; in a graph that a capture names, that of the operator around the captured call";
-        op_source: Option<Text>, "", "own: around its launch; exact, partial or by_count: of a captured graph, as in graphs; null without an operator";
+        op: Option<Text>, "",
+            "its name; in a graph that a capture names, that of the operator around the captured call";
+        op_source: Option<Text>, "",
+            "own: around its launch; exact, partial or by_count: of a captured graph, as in graphs; null \
+             without an operator";
         op_input_dims: Option<Text>, "", "shapes of its inputs, where its work has a model";
         number: Option<Text>, "", "type of its first matrix input, or of its first input";
         direction: Option<Text>, "", "forward, backward, recompute or optimizer; null without an operator";
-        module: Option<Text>, "", "path of nn.Modules around the operator, backward: around its forward operator";
+        module: Option<Text>, "",
+            "path of nn.Modules around the operator, backward: around its forward operator";
         step: Option<u32>, "", "step of the launch";
         grid: Option<Text>, "", "blocks";
         block: Option<Text>, "", "threads per block";
@@ -52,7 +56,8 @@ table! {
         blocks_per_sm: Option<f64>, "", "blocks for each multiprocessor";
         occupancy_pct: Option<f64>, "%", "warps that run of those that fit on the device, as derived";
         waves: Option<f64>, "", "rounds in which the device runs the grid";
-        occupancy_limiter: Option<Text>, "", "what limits the blocks of a multiprocessor: warps, registers, shared_memory or blocks";
+        occupancy_limiter: Option<Text>, "",
+            "what limits the blocks of a multiprocessor: warps, registers, shared_memory or blocks";
         tensor_cores: Text, "", "yes, no, or unknown: its name does not tell";
         flops: Option<u64>, "FLOP", "its share of the operations of its operator; null if unknown";
         bytes: Option<u64>, "bytes", "its share of the compulsory traffic of its operator; null if unknown";
@@ -80,7 +85,8 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
         let kind = activity_kind(trace, a);
         let is_copy = matches!(a.class, Class::Memcpy | Class::Memset);
         let name = trace.text(a.name);
-        let (short_name, kernel_id) = names.entry(a.name).or_insert_with(|| (short_name(name), kernel_id(name)));
+        let (short_name, kernel_id) =
+            names.entry(a.name).or_insert_with(|| (short_name(name), kernel_id(name)));
         let occupancy = if is_copy { None } else { launches.occupancy(a) };
         let share = works.share(trace, i);
         let does = kernels.at(i);
@@ -116,7 +122,10 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
                 Some(_) => nodes.node(i).map(|n| n.source.name()),
                 None => row.map(|_| "own"),
             },
-            op_input_dims: work.and(owner).and_then(|call| nodes.inputs(trace, call)[0]).map(|t| trace.text(t)),
+            op_input_dims: work
+                .and(owner)
+                .and_then(|call| nodes.inputs(trace, call)[0])
+                .map(|t| trace.text(t)),
             number: work.and_then(|w| w.number).map(Number::name),
             direction: row.map(|o| Direction::name(directions.at(o))),
             module: match captured {

@@ -1,5 +1,5 @@
-//! The tables that every run writes, whatever its analyses: ranks, how they were recorded, health, edges of the
-//! recordings, kernels, host events by name. (Steps are an analysis.)
+//! The tables that every run writes, whatever its analyses: ranks, how they were recorded, health, edges of
+//! the recordings, kernels, host events by name. (Steps are an analysis.)
 
 pub mod edge_notes;
 pub mod host_by_name;
@@ -33,7 +33,8 @@ table! {
     /// One row per rank.
     pub struct Ranks, RankRow = "ranks" by "rank" {
         rank;
-        rank_source: Text, "", "file, name, position, or process (engines of one server, which are no ranks of one job)";
+        rank_source: Text, "",
+            "file, name, position, or process (engines of one server, which are no ranks of one job)";
         file: Text, "", "source file";
         host_name: Option<Text>, "", "host";
         backend: Option<Text>, "", "backend of the process group";
@@ -54,15 +55,26 @@ table! {
         step_rule: Text, "", "how steps were found";
         step_count: u32, "", "steps";
         step_window: Text, "", "whose windows steps have: host or device (see hta explain windows)";
-        step_lag_ns: Option<i64>, "ns", "median over steps of the last end of what a step launched minus the end of its annotation; null: no launches, or no steps";
-        repeated: Option<Text>, "", "what repeats without being steps, and why; null: nothing, or there are steps";
-        is_serving: bool, "", "it serves requests: an engine names its steps, or half of its GPU time is in graphs and there is no ProfilerStep";
-        clock_offset_ns: Option<i64>, "ns", "offset to subtract from this rank's times at clock_at_ts_ns, 0 if none is applied; null: no analysis of the run compares ranks";
-        clock_state: Option<Text>, "", "applied, reported (found, and too small or unsure to apply) or unaligned (shares no collective with others)";
+        step_lag_ns: Option<i64>, "ns",
+            "median over steps of the last end of what a step launched minus the end of its annotation; \
+             null: no launches, or no steps";
+        repeated: Option<Text>, "",
+            "what repeats without being steps, and why; null: nothing, or there are steps";
+        is_serving: bool, "",
+            "it serves requests: an engine names its steps, or half of its GPU time is in graphs and there \
+             is no ProfilerStep";
+        clock_offset_ns: Option<i64>, "ns",
+            "offset to subtract from this rank's times at clock_at_ts_ns, 0 if none is applied; null: no \
+             analysis of the run compares ranks";
+        clock_state: Option<Text>, "",
+            "applied, reported (found, and too small or unsure to apply) or unaligned (shares no collective \
+             with others)";
         clock_found_ns: Option<i64>, "ns", "offset as found from the ends of collectives";
-        clock_residual_ns: Option<i64>, "ns", "median absolute deviation of its ends from those of the other ranks";
+        clock_residual_ns: Option<i64>, "ns",
+            "median absolute deviation of its ends from those of the other ranks";
         clock_drift_ns_per_s: Option<i64>, "ns/s", "change of the offset, as found";
-        clock_is_linear: Option<bool>, "", "the drift is beyond chance: the offset at t is clock_offset_ns + drift x (t - clock_at_ts_ns)";
+        clock_is_linear: Option<bool>, "",
+            "the drift is beyond chance: the offset at t is clock_offset_ns + drift x (t - clock_at_ts_ns)";
         clock_at_ts_ns: Option<i64>, "ns", "time at which the offset holds";
         clock_instances: Option<u32>, "", "collectives used";
     }
@@ -94,7 +106,8 @@ table! {
     }
 }
 
-/// Every table of this module. Those of the health, of trust and of reasons are made when all ranks are known.
+/// Every table of this module. Those of the health, of trust and of reasons are made when all ranks are
+/// known.
 pub const TABLES: &[&TableSpec] = &[
     Ranks::SPEC,
     Recorders::SPEC,
@@ -111,8 +124,13 @@ pub const TABLES: &[&TableSpec] = &[
 pub fn map(trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
     kernels::rows(trace, options, give);
     host_by_name::rows(trace, options, give);
-    let mut tables =
-        vec![rank(trace), recorder(trace), of_rank(trace), health(trace), kernel_rules(trace, &options.model)];
+    let mut tables = vec![
+        rank(trace),
+        recorder(trace),
+        of_rank(trace),
+        health(trace),
+        kernel_rules(trace, &options.model),
+    ];
     tables.extend(record_edges::map(trace, options.model.hidden_min));
     Partial { rank: trace.rank, tables, reason: None }
 }
@@ -130,7 +148,8 @@ const NAMED_PROCESSES: usize = 8;
 
 /// What is to be known of a set of processes that are no ranks of one job; `None` for ranks.
 pub fn processes_note(partials: &[Partial]) -> Option<String> {
-    let of: Vec<RankRow> = rows::<Ranks>(partials).filter(|r| r.rank_source == RankSource::Process.name()).collect();
+    let of: Vec<RankRow> =
+        rows::<Ranks>(partials).filter(|r| r.rank_source == RankSource::Process.name()).collect();
     if of.is_empty() {
         return None;
     }
@@ -146,7 +165,8 @@ pub fn processes_note(partials: &[Partial]) -> Option<String> {
         false => ("captures that a process wrote one after the other", "capture"),
     };
     Some(format!(
-        "processes, not ranks of one job: these files are {who}, so nothing is compared across them (a diagnosis needs \
+        "processes, not ranks of one job: these files are {who}, so nothing is compared across them (a \
+         diagnosis needs \
          the files of one {needed}): {}",
         names.join(", ")
     ))
@@ -256,7 +276,12 @@ fn health(trace: &RankTrace) -> Batch {
 }
 
 /// Adds a file's counters, worst first.
-pub fn push_health(table: &mut HealthTable, rank: Option<u32>, file: &str, health: &hta_base::health::Health) {
+pub fn push_health(
+    table: &mut HealthTable,
+    rank: Option<u32>,
+    file: &str,
+    health: &hta_base::health::Health,
+) {
     for (counter, tally) in health.iter() {
         push_counter(table, rank, file, counter, tally.count, tally.first_byte, &tally.example);
     }

@@ -9,7 +9,8 @@ use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Without stacks: largest time from the end of the profiler's own synchronizing call to the last host event, ns.
+/// Without stacks: largest time from the end of the profiler's own synchronizing call to the last host event,
+/// ns.
 const BEFORE_END: Ns = 1_000_000;
 
 /// Synchronizing calls that the profiler makes itself; they are not part of the profiled program.
@@ -85,7 +86,9 @@ impl<'a, F: Fn(&str) -> bool> NameTest<'a, F> {
 /// Rows of a class whose names pass a test.
 fn rows_named(trace: &RankTrace, class: Class, test: impl Fn(&str) -> bool) -> Vec<u32> {
     let mut named = NameTest::new(trace, test);
-    (0..trace.columns.len() as u32).filter(|&r| trace.classes[r as usize] == class && named.holds(r)).collect()
+    (0..trace.columns.len() as u32)
+        .filter(|&r| trace.classes[r as usize] == class && named.holds(r))
+        .collect()
 }
 
 /// Whether a Python frame belongs to the profiler, or to a function that starts or stops it.
@@ -93,8 +96,8 @@ fn is_profilers_frame(name: &str) -> bool {
     name.contains("torch/profiler/") || name.ends_with("start_profile") || name.ends_with("stop_profile")
 }
 
-/// Without stacks: calls that wait for a device, end just before the last host event, and follow all launches of their
-/// process.
+/// Without stacks: calls that wait for a device, end just before the last host event, and follow all launches
+/// of their process.
 fn last_waits(trace: &RankTrace, mut syncs: Vec<u32>) -> Vec<(u32, Option<u32>)> {
     let c = &trace.columns;
     let hosts = (0..c.len()).filter(|&r| trace.classes[r].is_host());

@@ -1,8 +1,9 @@
-//! Recordings that begin or end in the middle of work: the table `record_edges`, and the note about it. Times in ns.
+//! Recordings that begin or end in the middle of work: the table `record_edges`, and the note about it. Times
+//! in ns.
 //!
-//! The cases and their conditions are in `trace::record_edges`. This module adds host calls that waited for work from
-//! before the recording, graph launches with fewer activities than others of the same graph, and calls of the profiler
-//! itself.
+//! The cases and their conditions are in `trace::record_edges`. This module adds host calls that waited for
+//! work from before the recording, graph launches with fewer activities than others of the same graph, and
+//! calls of the profiler itself.
 
 use crate::inventory::profiler_calls::NameTest;
 use crate::inventory::profiler_calls::ProfilerCalls;
@@ -21,18 +22,24 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 table! {
-    /// Places where a recording begins or ends in the middle of work, and time that the profiler itself used. A
-    /// recording without such edges has no row.
+    /// Places where a recording begins or ends in the middle of work, and time that the profiler itself used.
+    /// A recording without such edges has no row.
     pub struct RecordEdgeTable, RecordEdgeRow = "record_edges" by "rank, device, stream, case, from_ns" {
         rank;
         device: Option<i64>, "", "device index, where recorded; null: the whole rank";
         stream: Option<i64>, "", "stream, where recorded; null: the whole device";
         case: Text, "", "hidden_work, recorded_head, host_wait, lost_tail, partial_graph or profiler";
-        scope: Option<Text>, "", "lead (its time is of the class before_capture) or lost_tail: in no window; profiler; null: the time counts as usual";
+        scope: Option<Text>, "",
+            "lead (its time is of the class before_capture) or lost_tail: in no window; profiler; null: the \
+             time counts as usual";
         from_ns: i64, "ns", "start";
         to_ns: i64, "ns", "end";
-        launches: u64, "", "hidden_work, recorded_head: launch calls that waited behind it; lost_tail, partial_graph: launch calls that lack activities; else the calls";
-        activities: u64, "", "hidden_work: activities that those calls own; recorded_head: activities without a launch record; partial_graph: activities that are missing";
+        launches: u64, "",
+            "hidden_work, recorded_head: launch calls that waited behind it; lost_tail, partial_graph: \
+             launch calls that lack activities; else the calls";
+        activities: u64, "",
+            "hidden_work: activities that those calls own; recorded_head: activities without a launch \
+             record; partial_graph: activities that are missing";
         excerpt: bool, "", "a tool cut the file out of a longer one";
         evidence: Text, "", "what shows it";
     }
@@ -99,7 +106,8 @@ fn leads(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
                 launches: s.launches,
                 activities: s.activities,
                 evidence: format!(
-                    "the first launch call returned {} after the first event, its activity started {delay} later; the device \
+                    "the first launch call returned {} after the first event, its activity started {delay} \
+                     later; the device \
                      is recorded as busy for {} of that",
                     fmt_ns(s.call.end - from),
                     fmt_ns(s.busy),
@@ -122,8 +130,9 @@ fn leads(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
         });
     }
     for (device, end) in trace.edges.leads() {
-        let hidden =
-            || trace.edges.starts.iter().filter(|s| s.case == StartReason::HiddenWork && s.stream.0 == *device);
+        let hidden = || {
+            trace.edges.starts.iter().filter(|s| s.case == StartReason::HiddenWork && s.stream.0 == *device)
+        };
         out.push(CaptureEdge {
             device: *device,
             stream: None,
@@ -132,7 +141,10 @@ fn leads(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
             span: Span::new(from, *end),
             launches: hidden().map(|s| s.launches).sum(),
             activities: hidden().map(|s| s.activities).sum(),
-            evidence: format!("{} began behind work that is not in the file", plural(hidden().count(), "stream")),
+            evidence: format!(
+                "{} began behind work that is not in the file",
+                plural(hidden().count(), "stream")
+            ),
         });
     }
 }
@@ -193,14 +205,16 @@ fn tails(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
 /// One row for each device on which graph launches have fewer activities than others of the same graph.
 fn partial_graphs(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
     let mut is_graph = NameTest::new(trace, |t| t.contains("GraphLaunch"));
-    let graphs: Vec<(u32, &[u32])> = trace.launches().iter().filter(|(row, _)| is_graph.holds(*row)).collect();
+    let graphs: Vec<(u32, &[u32])> =
+        trace.launches().iter().filter(|(row, _)| is_graph.holds(*row)).collect();
     let mut by_device: BTreeMap<Option<i64>, Vec<(u32, u64, u64)>> = BTreeMap::new();
     for (row, have, of, device) in short_of(trace, &graphs) {
         by_device.entry(device).or_default().push((row, have, of));
     }
     for (device, found) in by_device {
         let spans = || found.iter().map(|f| trace.span(f.0));
-        let Some(&(_, have, of)) = found.iter().max_by_key(|(row, have, of)| (of - have, Reverse(*row))) else {
+        let Some(&(_, have, of)) = found.iter().max_by_key(|(row, have, of)| (of - have, Reverse(*row)))
+        else {
             continue;
         };
         out.push(CaptureEdge {
@@ -208,7 +222,10 @@ fn partial_graphs(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
             stream: None,
             case: "partial_graph",
             scope: None,
-            span: Span::new(spans().map(|s| s.start).min().unwrap_or(0), spans().map(|s| s.end).max().unwrap_or(0)),
+            span: Span::new(
+                spans().map(|s| s.start).min().unwrap_or(0),
+                spans().map(|s| s.end).max().unwrap_or(0),
+            ),
             launches: found.len() as u64,
             activities: found.iter().map(|(_, have, of)| of - have).sum(),
             evidence: format!(
@@ -220,14 +237,14 @@ fn partial_graphs(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
     }
 }
 
-/// Launches with fewer activities than another launch of the same graph: their call, both numbers of activities, and
-/// the device. Graphs are identified by their ids; without ids, a launch is incomplete if its names are the beginning
-/// of another's.
+/// Launches with fewer activities than another launch of the same graph: their call, both numbers of
+/// activities, and the device. Graphs are identified by their ids; without ids, a launch is incomplete if its
+/// names are the beginning of another's.
 fn short_of(trace: &RankTrace, graphs: &[(u32, &[u32])]) -> Vec<(u32, u64, u64, Option<i64>)> {
     let activity = |i: u32| trace.activities.get(i as usize);
     let mut by_id: BTreeMap<(Option<i64>, u64), u64> = BTreeMap::new();
-    // For launches without ids: length and hash of their names, with the length of a longer launch that begins with
-    // them.
+    // For launches without ids: length and hash of their names, with the length of a longer launch that
+    // begins with them.
     let mut wholes: HashMap<(u64, u64), u64> = HashMap::new();
     let mut read: Vec<(u32, Option<i64>, u64, GraphKey)> = Vec::new();
     for (row, of) in graphs {
@@ -281,13 +298,17 @@ enum GraphKey {
 
 /// Length and hash of each beginning of a graph's list of names, in the order of the file.
 fn prefixes(trace: &RankTrace, of: &[u32]) -> impl Iterator<Item = (u64, u64)> {
-    let mut rows: Vec<(u32, StrId)> =
-        of.iter().filter_map(|&i| trace.activities.get(i as usize)).map(|a: &Activity| (a.row, a.name)).collect();
+    let mut rows: Vec<(u32, StrId)> = of
+        .iter()
+        .filter_map(|&i| trace.activities.get(i as usize))
+        .map(|a: &Activity| (a.row, a.name))
+        .collect();
     rows.sort_unstable();
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     (1..).zip(rows).map(move |(n, (_, name))| {
         // FNV-1a over the ids, mixed so that neighbouring ids differ in all bits.
-        hash = (hash ^ u64::from(name.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0x0000_0100_0000_01b3);
+        hash = (hash ^ u64::from(name.0).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .wrapping_mul(0x0000_0100_0000_01b3);
         (n, hash)
     })
 }

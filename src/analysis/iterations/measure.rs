@@ -99,7 +99,11 @@ impl Measured<'_> {
 }
 
 /// All iterations of a device.
-pub(crate) fn measure<'a>(trace: &RankTrace, work: &DeviceWork, iterations: &'a Iterations) -> Vec<Measured<'a>> {
+pub(crate) fn measure<'a>(
+    trace: &RankTrace,
+    work: &DeviceWork,
+    iterations: &'a Iterations,
+) -> Vec<Measured<'a>> {
     let on_device = on_device(trace, work, iterations);
     let names = HostNames::of(trace);
     let busy = work.timeline.busy();
@@ -151,7 +155,8 @@ pub(crate) fn measure<'a>(trace: &RankTrace, work: &DeviceWork, iterations: &'a 
     out
 }
 
-/// When the device is busy, or between two activities of one graph launch: the host cannot shorten such a gap.
+/// When the device is busy, or between two activities of one graph launch: the host cannot shorten such a
+/// gap.
 fn replayed(trace: &RankTrace, all: &[DeviceIteration], busy: &Union) -> Union {
     let mut extents: BTreeMap<u32, Span> = BTreeMap::new();
     for i in all.iter().flat_map(|of| of.own.iter().chain(&of.post)) {
@@ -197,8 +202,9 @@ fn graph_work(trace: &RankTrace, of: &DeviceIteration) -> GraphWork {
     out
 }
 
-/// Divides the time after an iteration by what its thread did, and sums the time in which the thread waited, during the
-/// iteration and after it: calls that synchronize, frames that wait, and calls that waited for the device's lead.
+/// Divides the time after an iteration by what its thread did, and sums the time in which the thread waited,
+/// during the iteration and after it: calls that synchronize, frames that wait, and calls that waited for the
+/// device's lead.
 fn host_parts(
     trace: &RankTrace,
     names: &HostNames,
@@ -214,7 +220,8 @@ fn host_parts(
         }
         _ => false,
     };
-    let is_waiting = |used: &HostUse| used.activity == "python" && is_waiting_frame(names.texts(trace, used).0);
+    let is_waiting =
+        |used: &HostUse| used.activity == "python" && is_waiting_frame(names.texts(trace, used).0);
     let mut parts = HostParts::default();
     let mut waits = 0;
     for (window, is_after) in [(during, false), (after, true)] {
@@ -253,8 +260,8 @@ fn is_waiting_frame(name: &str) -> bool {
     }
 }
 
-/// The end of the time after the last iteration: where its thread begins to stop the profiler, or the thread's last
-/// event.
+/// The end of the time after the last iteration: where its thread begins to stop the profiler, or the
+/// thread's last event.
 fn last_host_event(trace: &RankTrace, iterations: &Iterations) -> Ns {
     let last = iterations.all.last().map_or(Ns::MIN, |it| it.host.end);
     let rows = trace.host_rows().iter().filter(|(lane, _)| Some(*lane) == iterations.thread);
@@ -311,7 +318,9 @@ mod tests {
         ] {
             assert!(is_waiting_frame(name), "{name}");
         }
-        for name in ["<built-in method get of dict object at 0x7f>", "a.py(1): wait_less", "a.py(2): run", "wait of"] {
+        for name in
+            ["<built-in method get of dict object at 0x7f>", "a.py(1): wait_less", "a.py(2): run", "wait of"]
+        {
             assert!(!is_waiting_frame(name), "{name}");
         }
     }

@@ -1,7 +1,9 @@
-//! Iterations of inference engines: their batch, their time on the device and the host, and the rate of tokens.
+//! Iterations of inference engines: their batch, their time on the device and the host, and the rate of
+//! tokens.
 //!
-//! `trace::iteration` reads the names, `trace::step` makes iterations the steps of a rank, `facts::iterations` finds
-//! their work; `measure` computes the numbers of one, `phases` sums those of one phase and batch.
+//! `trace::iteration` reads the names, `trace::step` makes iterations the steps of a rank,
+//! `facts::iterations` finds their work; `measure` computes the numbers of one, `phases` sums those of one
+//! phase and batch.
 
 mod chosen;
 mod measure;
@@ -68,7 +70,11 @@ impl Analysis for IterationsOf {
             (false, true) => Some("no GPU activity"),
             (false, false) => None,
         };
-        Partial { rank: trace.rank, tables: vec![table.finish(), of_phases.finish(), categories.finish()], reason }
+        Partial {
+            rank: trace.rank,
+            tables: vec![table.finish(), of_phases.finish(), categories.finish()],
+            reason,
+        }
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {

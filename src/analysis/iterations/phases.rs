@@ -1,7 +1,9 @@
 //! Iterations of one phase and batch together: only these do the same work.
 
 use crate::iterations::chosen::{ChosenIteration, IterationKind, rate};
-use crate::iterations::tables::{IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases};
+use crate::iterations::tables::{
+    IterationCategories, IterationCategoryRow, IterationPhaseRow, IterationPhases,
+};
 use crate::steps::judge::StepStats;
 use crate::summary::Summary;
 use hta_base::units::{Ns, percent};
@@ -33,7 +35,8 @@ pub(crate) fn slow_iterations(all: &[ChosenIteration]) -> Vec<Option<bool>> {
     let mut out = vec![None; all.len()];
     for of in by_kind(all).into_values() {
         let left_out = |c: &ChosenIteration| c.step.is_partial || (c.is_first && of.len() >= FEWEST);
-        let lengths: Vec<(Ns, bool)> = of.iter().map(|&i| (all[i].m.window.len(), left_out(&all[i]))).collect();
+        let lengths: Vec<(Ns, bool)> =
+            of.iter().map(|&i| (all[i].m.window.len(), left_out(&all[i]))).collect();
         let stats = StepStats::new(&lengths);
         for (i, (len, _)) in of.into_iter().zip(lengths) {
             out[i] = stats.is_slow(len).filter(|_| !all[i].step.is_lost);
@@ -42,8 +45,8 @@ pub(crate) fn slow_iterations(all: &[ChosenIteration]) -> Vec<Option<bool>> {
     out
 }
 
-/// Whether each iteration is in the averages of its kind: neither partial nor the first after the profiler started,
-/// unless nothing else is left.
+/// Whether each iteration is in the averages of its kind: neither partial nor the first after the profiler
+/// started, unless nothing else is left.
 pub(crate) fn counted_iterations(all: &[ChosenIteration]) -> Vec<bool> {
     let mut out = vec![false; all.len()];
     for of in by_kind(all).into_values() {
@@ -85,7 +88,8 @@ fn push_kind(
     let has_period = measured().next().is_some();
     // If what follows is lost, the ranges on the host still say how often one begins.
     let lost_count = members.iter().filter(|c| c.step.is_lost).count() as u64;
-    let on_host: Vec<&ChosenIteration> = members.iter().filter(|c| c.m.host_period.is_some()).copied().collect();
+    let on_host: Vec<&ChosenIteration> =
+        members.iter().filter(|c| c.m.host_period.is_some()).copied().collect();
     let by_host = !has_period && lost_count > 0 && !on_host.is_empty();
     let timed: Vec<&ChosenIteration> = match (has_period, by_host) {
         (true, _) => measured().copied().collect(),

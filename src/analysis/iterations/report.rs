@@ -58,16 +58,20 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
     }
     let all_by = |basis: &str| kinds.iter().any(|(_, of)| of.iter().all(|r| r.basis == basis));
     if all_by("window") {
-        notes.push("<=: no iteration follows, so the rate is that of the window alone, an upper bound".to_string());
+        notes.push(
+            "<=: no iteration follows, so the rate is that of the window alone, an upper bound".to_string(),
+        );
     }
     if all_by("host") {
         notes.push(
-            "<=: what follows is lost, so the period is that of the ranges on the host, and the rate an upper bound"
+            "<=: what follows is lost, so the period is that of the ranges on the host, and the rate an \
+             upper bound"
                 .to_string(),
         );
     }
     notes.push(
-        "gap idle, bubble: mean of an iteration; the bubble is idle time after the range on the host".to_string(),
+        "gap idle, bubble: mean of an iteration; the bubble is idle time after the range on the host"
+            .to_string(),
     );
     let row = |(key, of): &(KindKey, Vec<IterationPhaseRow>)| {
         let median = |of_row: fn(&IterationPhaseRow) -> Ns| {
@@ -129,7 +133,8 @@ fn how_found(all: &[IterationRow]) -> Vec<String> {
     }
     if all.iter().any(|r| r.rule == StepRule::Repeat.name()) {
         out.push(
-            "no range names these iterations: kernels of a stream repeat, each time from the first launch to the last"
+            "no range names these iterations: kernels of a stream repeat, each time from the first launch to \
+             the last"
                 .to_string(),
         );
     }
@@ -144,7 +149,8 @@ fn categories(partials: &[Partial]) -> Vec<(&str, u64, Ns)> {
         sum.0 += r.activity_count;
         sum.1 += r.sum_ns;
     }
-    let mut out: Vec<(&str, u64, Ns)> = sums.into_iter().map(|(name, (count, ns))| (name, count, ns)).collect();
+    let mut out: Vec<(&str, u64, Ns)> =
+        sums.into_iter().map(|(name, (count, ns))| (name, count, ns)).collect();
     out.sort_by_key(|(name, _, ns)| (Reverse(*ns), *name));
     out
 }
@@ -165,7 +171,8 @@ fn categories_view(partials: &[Partial], options: &Options) -> View {
         ],
         rows: all.iter().take(options.top).map(row).collect(),
         notes: vec![
-            "by the names of kernels; summed durations, where kernels overlap more than the windows".to_string(),
+            "by the names of kernels; summed durations, where kernels overlap more than the windows"
+                .to_string(),
         ],
     }
 }
@@ -237,7 +244,8 @@ fn host_bound(all: &[IterationRow]) -> Option<Observation> {
     let gain = sum(|r| r.period_ns - r.window_busy_ns - r.gap_ns.unwrap_or(0) + r.gap_idle_ns.unwrap_or(0));
     let first = if bound.iter().all(|r| r.is_first) { FIRST } else { "" };
     let sentence = format!(
-        "{} of {} bound by the host, whose cycle takes {} of a period of {} on average: at most {} each to gain{first}.",
+        "{} of {} bound by the host, whose cycle takes {} of a period of {} on average: at most {} each to \
+         gain{first}.",
         bound.len(),
         if all.len() == 1 { "1 iteration is".to_string() } else { format!("{} iterations are", all.len()) },
         fmt_ns(sum(|r| r.host_cycle_ns) / bound.len() as Ns),
@@ -262,7 +270,10 @@ fn largest_category(partials: &[Partial], all: &[IterationRow]) -> Option<Observ
         fmt_ns(*ns),
         fmt_count(*count),
     );
-    Some(Observation { share_of_step: None, ..observation(&all.iter().collect::<Vec<_>>(), all.len(), 0, 0, sentence) })
+    Some(Observation {
+        share_of_step: None,
+        ..observation(&all.iter().collect::<Vec<_>>(), all.len(), 0, 0, sentence)
+    })
 }
 
 /// Iterations that take longer than others of their phase and batch.
@@ -286,7 +297,8 @@ fn lost(all: &[IterationRow]) -> Option<Observation> {
     let lost: Vec<&IterationRow> = all.iter().filter(|r| r.is_lost).collect();
     lost.first()?;
     let sentence = format!(
-        "{} of {} launched work that is not recorded: they are in no average, and nothing is known of their time on the \
+        "{} of {} launched work that is not recorded: they are in no average, and nothing is known of their \
+         time on the \
          GPU. Record fewer iterations, or with a larger buffer of the profiler.",
         lost.len(),
         plural(all.len(), "iteration"),
@@ -300,7 +312,8 @@ fn partial(all: &[IterationRow]) -> Option<Observation> {
     let partial: Vec<&IterationRow> = all.iter().filter(|r| r.is_partial).collect();
     let first = partial.first()?;
     let sentence = format!(
-        "{} of {} partial, the first @{} of rank {}: cut by the recording, a launch without its work, or much less work \
+        "{} of {} partial, the first @{} of rank {}: cut by the recording, a launch without its work, or \
+         much less work \
          than others of their phase and batch (record_edges); they are in no average.",
         partial.len(),
         if all.len() == 1 { "1 iteration is".to_string() } else { format!("{} iterations are", all.len()) },

@@ -4,80 +4,116 @@ use hta_base::table;
 use hta_base::table::schema::Text;
 
 table! {
-    /// One row per iteration of an inference engine and device. idle_before_graph + idle_in_graph_call + idle_rest = idle, window_busy + idle = dur, post_busy + gap_idle = gap, and the host_after_* add up to host_after. From the start of the first window to the end of the last, windows and gaps leave nothing out.
+    /// One row per iteration of an inference engine and device. idle_before_graph + idle_in_graph_call +
+    /// idle_rest = idle, window_busy + idle = dur, post_busy + gap_idle = gap, and the host_after_* add up to
+    /// host_after. From the start of the first window to the end of the last, windows and gaps leave nothing
+    /// out.
     pub struct IterationsTable, IterationRow = "iterations" by "rank, device, step" {
         rank; device;
         step: u32, "", "index of the iteration in time, as in steps";
         label: Text, "", "phase, requests, tokens and mean KV length in words";
         name: Text, "", "name of the range; empty: no range, kernels that repeat";
-        rule: Text, "", "how it was found: iteration (an engine's name), inner_annotation or repeat (no engine named it)";
+        rule: Text, "",
+            "how it was found: iteration (an engine's name), inner_annotation or repeat (no engine named it)";
         engine: Option<Text>, "", "vllm, sglang, atom or diffusion, by the spelling of the name; null: none";
-        phase: Option<Text>, "", "prefill, decode, mixed, idle, target_verify, draft_extend or draft; null: not known";
-        mode: Option<Text>, "", "the engine's own word for it, where written; of inner_annotation its name with # for digits";
+        phase: Option<Text>, "",
+            "prefill, decode, mixed, idle, target_verify, draft_extend or draft; null: not known";
+        mode: Option<Text>, "",
+            "the engine's own word for it, where written; of inner_annotation its name with # for digits";
         requests: Option<u64>, "", "requests, in both phases";
         padded_batch: Option<u64>, "", "requests for which kernels are launched, where written";
         tokens: Option<u64>, "", "scheduled tokens";
         context_requests: Option<u64>, "", "requests whose prompt is read";
         context_tokens: Option<u64>, "", "tokens of prompts";
         generation_requests: Option<u64>, "", "requests that generate";
-        generation_tokens: Option<u64>, "", "tokens of those: more than requests where drafted tokens are checked";
+        generation_tokens: Option<u64>, "",
+            "tokens of those: more than requests where drafted tokens are checked";
         kv_tokens: Option<u64>, "", "tokens that requests attend to, summed over requests";
         mean_kv_tokens: Option<f64>, "", "kv_tokens / requests";
         is_continued: bool, "", "prompts attend to more tokens than are read: cached, or read in chunks";
         generated_min: Option<u64>, "", "decode: fewest tokens that it generated, one for each request";
-        generated_max: Option<u64>, "", "decode: most tokens that it generated; nothing says how many drafted ones were accepted";
-        is_first: bool, "", "first iteration after the profiler started (in no average if there are three or more of its phase and batch)";
-        is_partial: bool, "", "cut by the capture, a launch of it was lost, or far less work than others of its phase and batch";
-        is_lost: bool, "", "its launches own no activities, although those of others do: what it did is not recorded (then it is partial)";
+        generated_max: Option<u64>, "",
+            "decode: most tokens that it generated; nothing says how many drafted ones were accepted";
+        is_first: bool, "",
+            "first iteration after the profiler started (in no average if there are three or more of its \
+             phase and batch)";
+        is_partial: bool, "",
+            "cut by the capture, a launch of it was lost, or far less work than others of its phase and \
+             batch";
+        is_lost: bool, "",
+            "its launches own no activities, although those of others do: what it did is not recorded (then \
+             it is partial)";
         is_counted: bool, "", "in the averages of iteration_phases";
-        is_slow: Option<bool>, "", "window longer than usual for its phase and batch; null with fewer than three of them";
-        ts_ns: i64, "ns", "start of its window: first start of what it launched, end of the previous window or of the lead";
+        is_slow: Option<bool>, "",
+            "window longer than usual for its phase and batch; null with fewer than three of them";
+        ts_ns: i64, "ns",
+            "start of its window: first start of what it launched, end of the previous window or of the lead";
         dur_ns: i64, "ns", "length of its window, up to the last end of what it launched";
         host_ts_ns: i64, "ns", "start of the range";
         host_dur_ns: i64, "ns", "length of the range";
-        preparation_ns: Option<i64>, "ns", "from the start of the range to that of the range inside it that runs the model, where marked";
+        preparation_ns: Option<i64>, "ns",
+            "from the start of the range to that of the range inside it that runs the model, where marked";
         forward_ns: Option<i64>, "ns", "length of that range";
         activity_count: u64, "", "activities that it launched on the device";
         gpu_sum_ns: i64, "ns", "their summed duration, also in the lead";
         gpu_busy_ns: i64, "ns", "their union";
         window_busy_ns: i64, "ns", "union of all activities in the window";
         idle_ns: i64, "ns", "window - window_busy";
-        idle_before_graph_ns: i64, "ns", "idle before the first call that launches a graph begins; 0 without graphs";
+        idle_before_graph_ns: i64, "ns",
+            "idle before the first call that launches a graph begins; 0 without graphs";
         idle_in_graph_call_ns: i64, "ns", "idle inside calls that launch graphs";
         idle_rest_ns: i64, "ns", "other idle time in the window";
         graph_launch_count: u64, "", "calls that launch graphs";
         graph_activity_count: u64, "", "activities of these";
         graph_sum_ns: i64, "ns", "their summed duration";
         graph_busy_ns: i64, "ns", "their union";
-        graph_idle_inside_ns: i64, "ns", "between first start and last end of one launch's activities, time in which none of them runs; summed over launches";
+        graph_idle_inside_ns: i64, "ns",
+            "between first start and last end of one launch's activities, time in which none of them runs; \
+             summed over launches";
         gap_ns: Option<i64>, "ns", "from the end of the window to the start of the next; null: the last";
         post_count: u64, "", "activities launched after the range and before the next";
         post_work_ns: i64, "ns", "their union, wherever it is";
         post_busy_ns: Option<i64>, "ns", "union of all activities in the gap";
         gap_idle_ns: Option<i64>, "ns", "gap - post_busy";
         period_ns: i64, "ns", "from the start of the window to that of the next one, or its length (basis)";
-        basis: Text, "", "period, or window for the last iteration and before a lost one: then rates are upper bounds";
-        lag_ns: Option<i64>, "ns", "last end of what it launched minus end of the range; null: launched nothing";
-        host_after_ns: i64, "ns", "from the end of the range to the start of the next (the last: to where the profiler stops, or the last host event)";
+        basis: Text, "",
+            "period, or window for the last iteration and before a lost one: then rates are upper bounds";
+        lag_ns: Option<i64>, "ns",
+            "last end of what it launched minus end of the range; null: launched nothing";
+        host_after_ns: i64, "ns",
+            "from the end of the range to the start of the next (the last: to where the profiler stops, or \
+             the last host event)";
         host_after_sync_ns: i64, "ns", "of that on the thread: inside calls that synchronize";
         host_after_api_ns: i64, "ns", "inside other runtime calls";
         host_after_operator_ns: i64, "ns", "inside operators";
         host_after_python_ns: i64, "ns", "inside Python frames that do not wait";
-        host_after_waiting_ns: i64, "ns", "inside Python frames that wait: wait, acquire, poll, get of a queue";
+        host_after_waiting_ns: i64, "ns",
+            "inside Python frames that wait: wait, acquire, poll, get of a queue";
         host_after_other_ns: i64, "ns", "inside annotations, or nothing recorded";
-        host_exposed_ns: i64, "ns", "part of host_after in which the device idles, not counting what is between activities of one graph launch: the scheduler's bubble";
-        host_cycle_ns: i64, "ns", "host_dur + host_after without calls that synchronize, frames that wait, and calls that waited for work from before the recording";
+        host_exposed_ns: i64, "ns",
+            "part of host_after in which the device idles, not counting what is between activities of one \
+             graph launch: the scheduler's bubble";
+        host_cycle_ns: i64, "ns",
+            "host_dur + host_after without calls that synchronize, frames that wait, and calls that waited \
+             for work from before the recording";
         is_host_bound: bool, "", "host_cycle exceeds 95 % of the period";
-        ms_per_token: Option<f64>, "ms", "decode: the period, which every request waits for its next token; null if the number of generated tokens is not known";
-        tokens_per_s: Option<f64>, "tokens/s", "decode: generated tokens / period; prefill: tokens of prompts / period; mixed: all tokens / period; null if not known";
+        ms_per_token: Option<f64>, "ms",
+            "decode: the period, which every request waits for its next token; null if the number of \
+             generated tokens is not known";
+        tokens_per_s: Option<f64>, "tokens/s",
+            "decode: generated tokens / period; prefill: tokens of prompts / period; mixed: all tokens / \
+             period; null if not known";
     }
 }
 
 table! {
-    /// Iterations of one phase and batch of a device. Means, percentiles and rates leave out partial iterations, and the first one after the profiler started if the row has three or more.
-    pub struct IterationPhases, IterationPhaseRow = "iteration_phases" by "rank, device, phase, mode, requests" {
+    /// Iterations of one phase and batch of a device. Means, percentiles and rates leave out partial
+    /// iterations, and the first one after the profiler started if the row has three or more.
+    pub struct IterationPhases, IterationPhaseRow = "iteration_phases"
+        by "rank, device, phase, mode, requests" {
         rank; device;
-        process: Option<Text>, "", "file of a process beside others that are no ranks of one job; null: a rank";
+        process: Option<Text>, "",
+            "file of a process beside others that are no ranks of one job; null: a rank";
         phase: Option<Text>, "", "as in iterations";
         mode: Option<Text>, "", "the engine's own word, if the phase is not known";
         requests: Option<u64>, "", "batch: requests of each iteration";
@@ -87,7 +123,9 @@ table! {
         slow_count: u64, "", "slow ones";
         lost_count: u64, "", "lost ones: what they launched is not recorded";
         tokens: Option<u64>, "", "scheduled tokens of the counted iterations; null if one's is not known";
-        basis: Text, "", "period; host if all that follow are lost: from range to range on the host; window if no counted iteration has a next one. Rates of host and window are upper bounds";
+        basis: Text, "",
+            "period; host if all that follow are lost: from range to range on the host; window if no counted \
+             iteration has a next one. Rates of host and window are upper bounds";
         period_p50_ns: i64, "ns", "median of the periods; with basis window, of the windows";
         period_p95_ns: i64, "ns", "95th percentile of them";
         window_p50_ns: i64, "ns", "median of the windows";
@@ -98,19 +136,23 @@ table! {
         gap_idle_ns: i64, "ns", "sum of the idle time in gaps after them";
         host_exposed_ns: i64, "ns", "sum of the scheduler's bubbles after them";
         gpu_sum_ns: i64, "ns", "summed duration of what they launched";
-        tokens_per_s: Option<f64>, "tokens/s", "tokens that they bring requests on / sum of the periods; null if one's is not known";
+        tokens_per_s: Option<f64>, "tokens/s",
+            "tokens that they bring requests on / sum of the periods; null if one's is not known";
     }
 }
 
 table! {
-    /// What the activities of iterations of one phase and batch are for, of all iterations; sum_ns adds up to the gpu_sum_ns of these.
+    /// What the activities of iterations of one phase and batch are for, of all iterations; sum_ns adds up to
+    /// the gpu_sum_ns of these.
     pub(crate) struct IterationCategories, IterationCategoryRow =
         "iteration_categories" by "rank, device, phase, mode, requests, sum_ns descending, category" {
         rank; device;
         phase: Option<Text>, "", "as in iterations";
         mode: Option<Text>, "", "as in iteration_phases";
         requests: Option<u64>, "", "as in iteration_phases";
-        category: Text, "", "communication, moe_gemm, moe_other, kv_cache, attention, norm, rope, activation, quantize, gemm, sampling, copy_gather, elementwise or other";
+        category: Text, "",
+            "communication, moe_gemm, moe_other, kv_cache, attention, norm, rope, activation, quantize, \
+             gemm, sampling, copy_gather, elementwise or other";
         activity_count: u64, "", "activities";
         sum_ns: i64, "ns", "their summed duration";
         share_pct: Option<f64>, "%", "of what these iterations launched";

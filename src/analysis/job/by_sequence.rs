@@ -1,4 +1,5 @@
-//! Matches the calls of a group's ranks by their order: an alignment of sequences of kind, size, type, step and end.
+//! Matches the calls of a group's ranks by their order: an alignment of sequences of kind, size, type, step
+//! and end.
 
 use crate::job::matching::{MatchMethod, Matched, Member, Use, call};
 use crate::job::part::RankSummary;
@@ -77,16 +78,19 @@ fn shift_between(x: &[UnmatchedCall], y: &[UnmatchedCall]) -> Option<Ns> {
         CallSequence::new(list.iter().filter(|t| keep(t)).map(|t| t.item).collect())
     };
     let of = |keep: &dyn Fn(&UnmatchedCall) -> bool| offset(&kept(x, keep), &kept(y, keep));
-    // Where most calls are in marked steps, a call outside them is rare and not evidence. Nor is the end of a broadcast,
-    // whose root leaves early.
-    of(&|t| t.ends_together && t.item.token != t.plain).or_else(|| of(&|t| t.ends_together)).or_else(|| of(&|_| true))
+    // Where most calls are in marked steps, a call outside them is rare and not evidence. Nor is the end of a
+    // broadcast, whose root leaves early.
+    of(&|t| t.ends_together && t.item.token != t.plain)
+        .or_else(|| of(&|t| t.ends_together))
+        .or_else(|| of(&|_| true))
 }
 
 /// The sequence that the other ranks are matched with.
 struct BaseSequence<'a> {
     calls: &'a [UnmatchedCall],
     sequence: CallSequence,
-    /// By plain token, how far the end of a call may be from its partner's; computed once per token, not once per rank.
+    /// By plain token, how far the end of a call may be from its partner's; computed once per token, not once
+    /// per rank.
     limits: HashMap<u32, u64>,
 }
 
@@ -103,12 +107,14 @@ impl<'a> BaseSequence<'a> {
 
     /// Pairs of indices, into this and the other list.
     fn matches(&self, list: &[UnmatchedCall], shift: Ns, kind: PartnerKind) -> Vec<(u32, u32)> {
-        // With step numbers the token limits the distance; without them only the time does, even for a token that
-        // occurs once.
+        // With step numbers the token limits the distance; without them only the time does, even for a token
+        // that occurs once.
         let is_near = |(i, j): &(u32, u32)| {
             let (x, y) = (&self.calls[*i as usize], &list[*j as usize]);
             let is_marked = x.item.token != x.plain && y.item.token != y.plain;
-            is_marked || (y.item.end - shift).abs_diff(x.item.end) <= self.limits.get(&x.plain).copied().unwrap_or(0)
+            is_marked
+                || (y.item.end - shift).abs_diff(x.item.end)
+                    <= self.limits.get(&x.plain).copied().unwrap_or(0)
         };
         let other = CallSequence::new(list.iter().map(|t| t.item).collect());
         let mut matches = pairs(&self.sequence, &other, shift, kind);
@@ -129,8 +135,8 @@ struct UnmatchedCall {
     ends_together: bool,
 }
 
-/// Pairs of the remaining calls for which one side has no step mark: a step that one rank recorded only in part is not
-/// marked there.
+/// Pairs of the remaining calls for which one side has no step mark: a step that one rank recorded only in
+/// part is not marked there.
 fn unmarked(x: &[UnmatchedCall], y: &[UnmatchedCall], matches: &[(u32, u32)], shift: Ns) -> Vec<(u32, u32)> {
     let is_bare = |t: &UnmatchedCall| t.item.token == t.plain;
     let bare = x.iter().chain(y).filter(|t| is_bare(t)).count();
@@ -145,14 +151,15 @@ fn unmarked(x: &[UnmatchedCall], y: &[UnmatchedCall], matches: &[(u32, u32)], sh
     };
     let (xs, free_x) = rest(x, matches.iter().map(|m| m.0).collect());
     let (ys, free_y) = rest(y, matches.iter().map(|m| m.1).collect());
-    let found =
-        pairs(&free_x, &free_y, shift, PartnerKind::Ends).into_iter().map(|(i, j)| (xs[i as usize], ys[j as usize]));
+    let found = pairs(&free_x, &free_y, shift, PartnerKind::Ends)
+        .into_iter()
+        .map(|(i, j)| (xs[i as usize], ys[j as usize]));
     found.filter(|(i, j)| is_bare(&x[*i as usize]) || is_bare(&y[*j as usize])).collect()
 }
 
-/// Matches broadcasts and reductions, whose ends do not agree. All members submit in the same order, so between two
-/// matched synchronous collectives the n-th call of a token belongs to the n-th, if both ranks have the same number of
-/// them.
+/// Matches broadcasts and reductions, whose ends do not agree. All members submit in the same order, so
+/// between two matched synchronous collectives the n-th call of a token belongs to the n-th, if both ranks
+/// have the same number of them.
 ///
 /// ```text
 ///   root     A.b.b.b......A        leaves early
@@ -162,7 +169,8 @@ fn between(x: &[UnmatchedCall], y: &[UnmatchedCall], matches: &mut Vec<(u32, u32
     if x.iter().all(|t| t.ends_together) {
         return;
     }
-    let mut anchors: Vec<(u32, u32)> = matches.iter().filter(|(i, _)| x[*i as usize].ends_together).copied().collect();
+    let mut anchors: Vec<(u32, u32)> =
+        matches.iter().filter(|(i, _)| x[*i as usize].ends_together).copied().collect();
     anchors.sort_unstable();
     if anchors.windows(2).any(|w| w[0].1 >= w[1].1) {
         return;
@@ -185,7 +193,8 @@ fn between(x: &[UnmatchedCall], y: &[UnmatchedCall], matches: &mut Vec<(u32, u32
 
 /// Whether steps have numbers, and neighbouring ranks recorded common ones.
 fn share_labels(parts: &[RankSummary], uses: &[Use]) -> bool {
-    let labels = |u: &Use| -> Vec<i64> { parts[u.part as usize].steps.iter().filter_map(|s| s.label).collect() };
+    let labels =
+        |u: &Use| -> Vec<i64> { parts[u.part as usize].steps.iter().filter_map(|s| s.label).collect() };
     let Some(first) = uses.first().map(labels) else { return false };
     !first.is_empty() && uses.iter().all(|u| labels(u).iter().any(|l| first.contains(l)))
 }

@@ -1,7 +1,8 @@
-//! Why a rank was late: compares its local window with that of the typical rank, and divides the difference completely.
+//! Why a rank was late: compares its local window with that of the typical rank, and divides the difference
+//! completely.
 //!
-//! The typical rank is the member whose local time is the median of the other members', so the differences of all parts
-//! sum to the excess exactly:
+//! The typical rank is the member whose local time is the median of the other members', so the differences of
+//! all parts sum to the excess exactly:
 //!
 //! ```text
 //!   local(r) - local(q) = one factor on all kernels + some kernels slower + more or other kernels + copies
@@ -121,8 +122,9 @@ fn is_alike(b: &LateAndTypical) -> bool {
     b.time[1] > 0 && (own - typical).abs() * 10 <= own.min(typical)
 }
 
-/// The differences between several windows of a late rank and those of typical ones, as pairs; they sum to the
-/// difference of all local times. `known` is the factor of all kernels, if it was found in more windows than these.
+/// The differences between several windows of a late rank and those of typical ones, as pairs; they sum to
+/// the difference of all local times. `known` is the factor of all kernels, if it was found in more windows
+/// than these.
 pub(crate) fn differences_of(
     job: &Job,
     windows: &Windows,
@@ -181,8 +183,8 @@ fn entries_of<'a>(job: &'a Job, m: Member, w: &LocalWindow) -> impl Iterator<Ite
     lane.into_iter().flat_map(move |l| l.local.entries_in(span))
 }
 
-/// Moves the kernels from `entries` to `out`: first one factor over all kernels that both ranks launched alike, then
-/// the remaining difference of each.
+/// Moves the kernels from `entries` to `out`: first one factor over all kernels that both ranks launched
+/// alike, then the remaining difference of each.
 fn kernels(
     entries: &mut BTreeMap<(TimeUse, StrId, StrId), LateAndTypical>,
     known: Option<f64>,
@@ -234,9 +236,14 @@ fn factor(pairs: &[(Ns, Ns)], total: Ns) -> Option<f64> {
     (f >= FACTOR_LEAST && near as f64 >= FACTOR_SHARE * total as f64 && kinds >= 3).then_some(f)
 }
 
-/// Differences in the exposed communication inside the two windows, by instance: waiting with its origin, transfer,
-/// unmatched.
-fn communication(job: &Job, windows: &Windows, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
+/// Differences in the exposed communication inside the two windows, by instance: waiting with its origin,
+/// transfer, unmatched.
+fn communication(
+    job: &Job,
+    windows: &Windows,
+    pairs: &[[(Member, LocalWindow); 2]],
+    out: &mut Vec<Difference>,
+) {
     let mut sums: BTreeMap<(DelayCause, Option<u32>), LateAndTypical> = BTreeMap::new();
     for (k, (m, w)) in pairs.iter().flat_map(|pair| pair.iter().enumerate()) {
         for (cause, origin, time) in exposed(job, windows, *m, w) {
@@ -274,8 +281,8 @@ fn exposed(job: &Job, windows: &Windows, m: Member, w: &LocalWindow) -> Vec<(Del
 /// Length to which a chain of waiting is followed.
 const HOPS: u32 = 8;
 
-/// The rank that an instance waited for. If that rank had itself been waiting in another group for longer than it
-/// worked, the rank that was waited for there, and so on.
+/// The rank that an instance waited for. If that rank had itself been waiting in another group for longer
+/// than it worked, the rank that was waited for there, and so on.
 pub(crate) fn origin(job: &Job, windows: &Windows, instance: u32, hops: u32) -> Option<u32> {
     let i = job.instances().get(instance as usize)?;
     let last = *job.members(i).get(job.arrivals(instance as usize).last_member as usize)?;

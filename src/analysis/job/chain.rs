@@ -14,7 +14,8 @@ pub(crate) struct Lateness {
     pub(crate) excess: Ns,
     /// As `excess`, but negative if it was faster.
     pub(crate) difference: Ns,
-    /// The difference without the time that it waited for others in other groups: how much longer it worked, ns.
+    /// The difference without the time that it waited for others in other groups: how much longer it worked,
+    /// ns.
     pub(crate) worked: Ns,
     /// Its local time without that waiting, minus the lower median of all members' (including its own), ns.
     pub(crate) balance: Ns,
@@ -29,8 +30,8 @@ pub(crate) struct Chain {
     pub(crate) instances: Vec<u32>,
     /// The step of its instances.
     pub(crate) step: Option<StepKey>,
-    /// By part that was ready last in some instance: how much earlier the chain would have ended without its lateness,
-    /// ns.
+    /// By part that was ready last in some instance: how much earlier the chain would have ended without its
+    /// lateness, ns.
     pub(crate) gains: BTreeMap<u32, Ns>,
     /// By part: its lateness at the end of the chain.
     pub(crate) lates: BTreeMap<u32, Lateness>,
@@ -59,8 +60,8 @@ pub(super) struct ChainLink {
     pub(super) is_queued: bool,
 }
 
-/// Members of an instance whose local times start at the end of the same earlier instance of the chain, or before the
-/// chain.
+/// Members of an instance whose local times start at the end of the same earlier instance of the chain, or
+/// before the chain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SameStartGroup {
     /// Index of that earlier instance's link; `None` if before the chain.
@@ -97,8 +98,8 @@ impl ChainLink {
 }
 
 impl Chain {
-    /// What repairing this part alone would save its group, limited to how much slower the part itself was, ns. A part
-    /// that came last without having worked longer was delayed elsewhere.
+    /// What repairing this part alone would save its group, limited to how much slower the part itself was,
+    /// ns. A part that came last without having worked longer was delayed elsewhere.
     pub(crate) fn own_gain(&self, part: u32) -> Ns {
         let worked = self.lates.get(&part).map_or(0, |l| l.excess.min(l.worked).max(0));
         self.gains.get(&part).map_or(0, |g| (*g).min(worked))
@@ -138,8 +139,8 @@ impl Chain {
         self
     }
 
-    /// How much earlier the last instance would have ended if this part had been ready no later than the last of the
-    /// others.
+    /// How much earlier the last instance would have ended if this part had been ready no later than the last
+    /// of the others.
     fn gain(&self, part: u32) -> Ns {
         let without = |l: &ChainLink| Some(part).filter(|p| l.late == Some(*p));
         if self.on_host {

@@ -1,18 +1,20 @@
 //! Offsets between the clocks of ranks, estimated from the ends of collectives. Times in ns.
 //!
-//! A synchronous collective ends at nearly the same true moment on every member. With `e(r, c)` the end of instance `c`
-//! on rank `r`, the estimate is one offset `o(r)` per rank such that `e(r, c) - o(r)` agree over members. Two equations
-//! are evaluated in turn until nothing changes, over the graph of ranks connected by shared groups:
+//! A synchronous collective ends at nearly the same true moment on every member. With `e(r, c)` the end of
+//! instance `c` on rank `r`, the estimate is one offset `o(r)` per rank such that `e(r, c) - o(r)` agree over
+//! members. Two equations are evaluated in turn until nothing changes, over the graph of ranks connected by
+//! shared groups:
 //!
 //! ```text
 //!   m(c) = median over members r of  e(r, c) - o(r)          the moment of c
 //!   o(r) = median over instances c of  e(r, c) - m(c)        small messages have more weight: their ends agree better
 //! ```
 //!
-//! Medians of an even number of values are the lower one, except for `m`, which is the mean of the middle two: with two
-//! members, the lower one would make one clock always right and the other always wrong. Offsets are relative to the
-//! median rank of their connected component. The residual is the median absolute deviation of `e(r, c) - o(r) - m(c)`,
-//! which shows how far the offset can be trusted. The drift is the Theil-Sen slope of the same differences over time.
+//! Medians of an even number of values are the lower one, except for `m`, which is the mean of the middle
+//! two: with two members, the lower one would make one clock always right and the other always wrong. Offsets
+//! are relative to the median rank of their connected component. The residual is the median absolute
+//! deviation of `e(r, c) - o(r) - m(c)`, which shows how far the offset can be trusted. The drift is the
+//! Theil-Sen slope of the same differences over time.
 
 use crate::job::matching::{Instance, Matched};
 use crate::job::part::RankSummary;
@@ -93,8 +95,8 @@ const SMALL: Ns = 20_000;
 const FEW: usize = 8;
 /// Largest number of iterations; usually a few suffice.
 const ROUNDS: usize = 12;
-/// Largest plausible drift between two clocks, ns per second: crystals are within 100 ppm each. A larger slope is
-/// noise.
+/// Largest plausible drift between two clocks, ns per second: crystals are within 100 ppm each. A larger
+/// slope is noise.
 const MAX_DRIFT: i64 = 200_000;
 /// Fewest instances for a significant slope.
 const FEW_FOR_DRIFT: u32 = 24;
@@ -186,9 +188,10 @@ pub(crate) fn align(parts: &[RankSummary], matched: &Matched, mode: ClockMode) -
         });
         clocks = fit(parts, &moments);
     }
-    // The residual of the rank that is usually the middle one is too small, because it defines the moment; so the
-    // typical residual is the lower bound.
-    let mut all: Vec<Ns> = clocks.iter().filter(|c| c.is_aligned && c.instances > 0).map(|c| c.residual).collect();
+    // The residual of the rank that is usually the middle one is too small, because it defines the moment; so
+    // the typical residual is the lower bound.
+    let mut all: Vec<Ns> =
+        clocks.iter().filter(|c| c.is_aligned && c.instances > 0).map(|c| c.residual).collect();
     let usual = median(&mut all).unwrap_or(0);
     for c in &mut clocks {
         let clear = c.offset.abs() > SMALL.max(4 * c.residual.max(usual)) && c.instances as usize >= FEW;
@@ -246,8 +249,11 @@ fn place(clocks: &mut [Clock], moments: &[AlignedInstance]) -> Vec<u32> {
         let mut home = None;
         for m in g {
             let on = |(p, e): &End| (clocks[*p as usize].is_aligned).then(|| e - clocks[*p as usize].offset);
-            let Some(center) = center(&mut m.ends.iter().filter_map(on).collect::<Vec<_>>()) else { continue };
-            home = home.or_else(|| m.ends.iter().find(|e| on(e).is_some()).map(|(p, _)| component[*p as usize]));
+            let Some(center) = center(&mut m.ends.iter().filter_map(on).collect::<Vec<_>>()) else {
+                continue;
+            };
+            home =
+                home.or_else(|| m.ends.iter().find(|e| on(e).is_some()).map(|(p, _)| component[*p as usize]));
             for (p, e) in m.ends.iter().filter(|e| on(e).is_none()) {
                 differences.entry(*p).or_default().push((e - center, m.weight));
             }
@@ -273,7 +279,9 @@ fn place(clocks: &mut [Clock], moments: &[AlignedInstance]) -> Vec<u32> {
 fn differences(clocks: &[Clock], moments: &[AlignedInstance]) -> Vec<Vec<(Ns, Ns, u32)>> {
     let centers: Vec<Option<Ns>> = moments
         .par_iter()
-        .map(|m| center(&mut m.ends.iter().map(|(p, e)| e - clocks[*p as usize].found_at(*e)).collect::<Vec<_>>()))
+        .map(|m| {
+            center(&mut m.ends.iter().map(|(p, e)| e - clocks[*p as usize].found_at(*e)).collect::<Vec<_>>())
+        })
         .collect();
     let mut out: Vec<Vec<(Ns, Ns, u32)>> = vec![Vec::new(); clocks.len()];
     for (m, center) in moments.iter().zip(centers) {
@@ -291,7 +299,9 @@ fn settle(clocks: &mut [Clock], moments: &[AlignedInstance]) {
     for _ in 0..ROUNDS {
         let moves: Vec<Ns> = differences(clocks, moments)
             .into_par_iter()
-            .map(|d| weighted_median(&mut d.into_iter().map(|(_, d, w)| (d, w)).collect::<Vec<_>>()).unwrap_or(0))
+            .map(|d| {
+                weighted_median(&mut d.into_iter().map(|(_, d, w)| (d, w)).collect::<Vec<_>>()).unwrap_or(0)
+            })
             .collect();
         for (c, by) in clocks.iter_mut().zip(&moves) {
             c.offset += by;
@@ -302,7 +312,9 @@ fn settle(clocks: &mut [Clock], moments: &[AlignedInstance]) {
     }
     let found: Vec<(Ns, u32)> = differences(clocks, moments)
         .into_par_iter()
-        .map(|d| (median(&mut d.iter().map(|(_, d, _)| d.abs()).collect::<Vec<_>>()).unwrap_or(0), d.len() as u32))
+        .map(|d| {
+            (median(&mut d.iter().map(|(_, d, _)| d.abs()).collect::<Vec<_>>()).unwrap_or(0), d.len() as u32)
+        })
         .collect();
     for (c, (residual, instances)) in clocks.iter_mut().zip(found) {
         (c.residual, c.instances) = (residual, instances);
@@ -350,8 +362,8 @@ fn is_clear(c: &Clock, over: Ns, residual: Ns) -> bool {
     c.instances >= FEW_FOR_DRIFT && over > 4 * residual && over > SMALL && c.drift.abs() <= MAX_DRIFT
 }
 
-/// Slope in ns per s, the difference at the middle, and the median deviation from the line. `points` are in order of
-/// time.
+/// Slope in ns per s, the difference at the middle, and the median deviation from the line. `points` are in
+/// order of time.
 fn theil_sen(points: &[(Ns, Ns, u32)]) -> Option<(i64, Ns, Ns)> {
     let step = points.len().div_ceil(SLOPE_POINTS).max(1);
     let some: Vec<(Ns, Ns)> = points.iter().step_by(step).map(|(t, d, _)| (*t, *d)).collect();

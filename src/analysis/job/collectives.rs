@@ -34,7 +34,8 @@ pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
     uses.resize_with(matched.groups.len(), Vec::new);
     for (part, p) in parts.iter().enumerate().filter(|(_, p)| comparable(p)) {
         for (i, c) in p.calls.calls.iter().enumerate().filter(|(_, c)| !c.kind.is_point_to_point()) {
-            if let Some(list) = matched.group_of(part as u32, c.group).and_then(|g| uses.get_mut(g as usize)) {
+            if let Some(list) = matched.group_of(part as u32, c.group).and_then(|g| uses.get_mut(g as usize))
+            {
                 match list.last_mut() {
                     Some(u) if u.part == part as u32 => u.calls.push(i as u32),
                     _ => list.push(Use { part: part as u32, calls: vec![i as u32] }),
@@ -75,8 +76,8 @@ fn group(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use], oth
     by_sequence(matched, parts, g, uses, expected, otherwise);
 }
 
-/// Matches by kind and number; a number that one rank has several times (several kernels of one call) counts its
-/// occurrences. Returns `false` if several ranks have calls and hardly any number occurs on two of them.
+/// Matches by kind and number; a number that one rank has several times (several kernels of one call) counts
+/// its occurrences. Returns `false` if several ranks have calls and hardly any number occurs on two of them.
 fn by_number(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use], expected: usize) -> bool {
     let mut keyed: Vec<(u64, CollectiveKind, u32, Member)> =
         Vec::with_capacity(uses.iter().map(|u| u.calls.len()).sum());
@@ -101,7 +102,8 @@ fn by_number(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use],
         kinds.dedup();
         // Two kinds under one number are a conflict only if they are on different ranks.
         let on_one = |part: u32| same.iter().filter(|k| k.3.part == part).map(|k| k.1).collect::<Vec<_>>();
-        let split = kinds.len() > 1 && same.iter().any(|k| !kinds.iter().all(|x| on_one(k.3.part).contains(x)));
+        let split =
+            kinds.len() > 1 && same.iter().any(|k| !kinds.iter().all(|x| on_one(k.3.part).contains(x)));
         if split {
             matched.conflicts.push((g, same[0].0, kinds));
         }

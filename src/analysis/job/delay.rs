@@ -7,16 +7,16 @@
 //!                                    ^ ready
 //! ```
 //!
-//! A rank *meets* the others at the end of a collective that it waited for (`ready`). Its local time runs from the last
-//! such end to the moment when it is ready for a collective. Before the first meeting it starts with the step, or else
-//! with the capture.
+//! A rank *meets* the others at the end of a collective that it waited for (`ready`). Its local time runs
+//! from the last such end to the moment when it is ready for a collective. Before the first meeting it starts
+//! with the step, or else with the capture.
 //!
-//! A *chain* is a sequence of instances of one group that share one delay: some member was ready before its own
-//! previous call had ended, or the member that was ready last had not met the others since. A chain counts once, and ends
-//! with its step: a delay belongs to the step in which it happened. Its
-//! local times are those at its last instance (for collectives on the host: the largest, because the threads that run
-//! them take time from the work that follows). Its gain is how much earlier its last instance would have ended if the
-//! late rank had been ready together with the last of the others:
+//! A *chain* is a sequence of instances of one group that share one delay: some member was ready before its
+//! own previous call had ended, or the member that was ready last had not met the others since. A chain
+//! counts once, and ends with its step: a delay belongs to the step in which it happened. Its local times are
+//! those at its last instance (for collectives on the host: the largest, because the threads that run them
+//! take time from the work that follows). Its gain is how much earlier its last instance would have ended if
+//! the late rank had been ready together with the last of the others:
 //!
 //! ```text
 //!   start(i) = max(latest ready of the members, end(i - 1) on the same stream)      end(i) = start(i) + transfer(i)
@@ -42,8 +42,9 @@ pub(crate) fn step_of(job: &Job, m: Member) -> Option<StepKey> {
     Some(StepKey::new(index, label))
 }
 
-/// All chains, by group and time, as if the parts in `without` did not exist (to find who would be late behind them).
-/// Excludes messages between two ranks, where waiting does not show who is slow (see `replicas`).
+/// All chains, by group and time, as if the parts in `without` did not exist (to find who would be late
+/// behind them). Excludes messages between two ranks, where waiting does not show who is slow (see
+/// `replicas`).
 pub(crate) fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
     let mut by_group: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let is_compared = |i: &Instance| i.len() > 1 && !i.kind.is_point_to_point() && !job.matched.is_cut(i);
@@ -70,18 +71,22 @@ pub(crate) fn chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> V
             }
             let ready: Vec<Ns> = members.iter().map(|m| job.aligned(m.part, job.ready(*m))).collect();
             let last = members.get(arrivals(&ready).last_member as usize).copied();
-            let early =
-                |m: &Member| previous.get(&m.part).is_some_and(|p| job.ready(*m) < job.call(*p).span.end - TOLERANCE);
-            let window = |m: Member| windows[m.part as usize][m.call as usize].map(|w| (w.lane, w.span.start));
-            let met_nobody = last.is_some_and(|m| previous.get(&m.part).is_some_and(|p| window(m) == window(*p)));
+            let early = |m: &Member| {
+                previous.get(&m.part).is_some_and(|p| job.ready(*m) < job.call(*p).span.end - TOLERANCE)
+            };
+            let window =
+                |m: Member| windows[m.part as usize][m.call as usize].map(|w| (w.lane, w.span.start));
+            let met_nobody =
+                last.is_some_and(|m| previous.get(&m.part).is_some_and(|p| window(m) == window(*p)));
             let step = members.first().and_then(|m| step_of(job, *m));
             let is_next_step = current.as_ref().is_some_and(|c| c.step != step);
             if is_next_step || !(met_nobody || members.iter().any(early)) {
                 out.extend(current.take().map(Chain::finish));
             }
             let chain = current.get_or_insert_with(|| Chain { group, step, ..Chain::default() });
-            let is_queued =
-                |m: Member| previous.get(&m.part).is_some_and(|p| is_queued_behind(job.call(*p), job.call(m)));
+            let is_queued = |m: Member| {
+                previous.get(&m.part).is_some_and(|p| is_queued_behind(job.call(*p), job.call(m)))
+            };
             let is_queued = last.is_some_and(is_queued);
             let arriving = Arriving { members: &members, ready: &ready, previous: &previous };
             add(job, chain, id, &arriving, is_queued, windows);
@@ -102,8 +107,9 @@ struct Arriving<'a> {
 }
 
 impl Arriving<'_> {
-    /// The local times of the members since all of them were released from the same instance before: a rank that comes
-    /// last each time waits for no end, so its own window reaches farther back than those of the others.
+    /// The local times of the members since all of them were released from the same instance before: a rank
+    /// that comes last each time waits for no end, so its own window reaches farther back than those of the
+    /// others.
     fn since_release(&self, job: &Job, windows: &Windows) -> Option<Vec<LocalTime>> {
         let before = |m: &Member| self.previous.get(&m.part).copied();
         let instance = |m: &Member| before(m).and_then(|b| job.outcome(b)).filter(|o| !o.is_impossible);
@@ -141,7 +147,8 @@ fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bo
     let mut behind: BTreeMap<Option<u32>, SameStartGroup> = BTreeMap::new();
     for (m, t) in members.iter().zip(ready) {
         let from = windows[m.part as usize][m.call as usize].map(|w| w.from);
-        let met = if let Some(WindowStart::Call(call)) = from { Some(Member { part: m.part, call }) } else { None };
+        let met =
+            if let Some(WindowStart::Call(call)) = from { Some(Member { part: m.part, call }) } else { None };
         let link = met.and_then(|met| chain.links_of.get(&met)).copied();
         let slack = met.map_or(0, |met| (job.call(met).released - job.idle_since(met)).max(0));
         let own = ReadyMember { ready: *t, part: m.part, slack };
@@ -172,7 +179,8 @@ fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bo
     if let Some(m) = last.filter(holds_others) {
         *chain.lasts.entry(m.part).or_default() += 1;
         let others = members.iter().filter(|o| *o != m);
-        *chain.imposed.entry(m.part).or_default() += others.filter_map(|o| job.outcome(*o)).map(|o| o.wait).sum::<Ns>();
+        *chain.imposed.entry(m.part).or_default() +=
+            others.filter_map(|o| job.outcome(*o)).map(|o| o.wait).sum::<Ns>();
     }
     let released = if is_comparable || is_first { None } else { arriving.since_release(job, windows) };
     if !is_comparable && !is_first && released.is_none() {
@@ -186,7 +194,8 @@ fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bo
     }
     let local = |m: &Member| Some(LocalTime::new(job, *m, &windows[m.part as usize][m.call as usize]?));
     let locals: Vec<LocalTime> = released.unwrap_or_else(|| members.iter().filter_map(local).collect());
-    let begins = |m: &Member| windows[m.part as usize][m.call as usize].map(|w| job.aligned(m.part, w.span.start));
+    let begins =
+        |m: &Member| windows[m.part as usize][m.call as usize].map(|w| job.aligned(m.part, w.span.start));
     let last_begin = members.iter().filter_map(begins).max().unwrap_or(Ns::MIN);
     let lates = &mut chain.lates;
     lateness(&locals, |mut late| {
@@ -250,8 +259,8 @@ pub(crate) fn lateness(locals: &[LocalTime], mut take: impl FnMut(Lateness)) {
     }
 }
 
-/// Median length of the steps of all parts (without partial ones, unless all are partial), ns; of the captures if there
-/// are no steps.
+/// Median length of the steps of all parts (without partial ones, unless all are partial), ns; of the
+/// captures if there are no steps.
 pub(crate) fn median_step(job: &Job) -> Ns {
     let steps = |full: bool| -> Vec<Ns> {
         let all = job.parts.iter().flat_map(|p| &p.steps);

@@ -7,8 +7,8 @@
 //!   kind           |?|sync....|?.|transfer |?..........|     |?....|      ?: unmatched
 //! ```
 //!
-//! Transfer comes before unmatched and unmatched before waiting, because time in which data is transferred is not lost.
-//! Where no call runs, the communication belongs to no known call and counts as unmatched, too.
+//! Transfer comes before unmatched and unmatched before waiting, because time in which data is transferred is
+//! not lost. Where no call runs, the communication belongs to no known call and counts as unmatched, too.
 
 use hta_base::units::{Ns, Span};
 use std::collections::BTreeSet;
@@ -74,7 +74,8 @@ pub(crate) fn divide(exposed: &[Span], runs: &[CallSpan]) -> Vec<ExposedPiece> {
                 }
             }
             let until = edges.peek().map_or(span.end, |e| e.0.min(span.end));
-            let first = |what: ExposedKind| running[what as usize].first().map(|(_, call)| (what, Some(*call)));
+            let first =
+                |what: ExposedKind| running[what as usize].first().map(|(_, call)| (what, Some(*call)));
             let (what, call) = first(ExposedKind::Transfer)
                 .or_else(|| first(ExposedKind::Unmatched))
                 .or_else(|| first(ExposedKind::Sync))

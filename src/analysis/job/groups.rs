@@ -1,9 +1,10 @@
 //! Matches the process groups of different ranks.
 //!
-//! A group is identified by its member list, if that is known. Several groups with the same list (often two groups
-//! contain all ranks) are distinguished by name, or else by the order in which each rank uses them. A group without a
-//! list is identified by its name, size and truncated list, as long as no more ranks claim it than it has members.
-//! Otherwise, and without a name, its members have to be inferred from its collectives (`infer`).
+//! A group is identified by its member list, if that is known. Several groups with the same list (often two
+//! groups contain all ranks) are distinguished by name, or else by the order in which each rank uses them. A
+//! group without a list is identified by its name, size and truncated list, as long as no more ranks claim it
+//! than it has members. Otherwise, and without a name, its members have to be inferred from its collectives
+//! (`infer`).
 
 use crate::job::part::RankSummary;
 use hta_base::wording::ranks::rank_list;
@@ -60,7 +61,8 @@ impl Group {
             (Some(n), _) => n.clone(),
             (None, _) => String::new(),
         };
-        let seen: Vec<u32> = self.uses.iter().filter_map(|(p, _)| parts.get(*p as usize)).map(|p| p.rank).collect();
+        let seen: Vec<u32> =
+            self.uses.iter().filter_map(|(p, _)| parts.get(*p as usize)).map(|p| p.rank).collect();
         let ranks = self.members.as_ref().map_or_else(|| rank_list(&seen), member_list);
         if name.is_empty() { format!("[{ranks}]") } else { format!("{name} [{ranks}]") }
     }

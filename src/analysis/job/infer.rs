@@ -1,10 +1,10 @@
 //! Infers the members of groups for which no rank recorded them.
 //!
-//! Members of one group run the same collectives and end them at the same moments, up to the offset of their clocks;
-//! ranks of different groups do not, however similar their work is. So ranks are clustered by how well their ends
-//! agree. The result is accepted only if it is unambiguous: clusters of the recorded size, each far tighter than the
-//! distance to any other rank. Otherwise the calls are left unmatched and reported. The order of rank numbers is not
-//! used as evidence.
+//! Members of one group run the same collectives and end them at the same moments, up to the offset of their
+//! clocks; ranks of different groups do not, however similar their work is. So ranks are clustered by how
+//! well their ends agree. The result is accepted only if it is unambiguous: clusters of the recorded size,
+//! each far tighter than the distance to any other rank. Otherwise the calls are left unmatched and reported.
+//! The order of rank numbers is not used as evidence.
 
 use crate::job::groups::Group;
 use crate::job::part::RankSummary;
@@ -97,15 +97,16 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
     out
 }
 
-/// Median deviation of two ranks' ends from a constant offset, ns. `None` if fewer than half of the calls find a
-/// partner, or the two cannot have taken part in the same collectives.
+/// Median deviation of two ranks' ends from a constant offset, ns. `None` if fewer than half of the calls
+/// find a partner, or the two cannot have taken part in the same collectives.
 fn disagreement(a: &PartCalls, b: &PartCalls) -> Option<Ns> {
     let shift = offset(&a.sequence, &b.sequence)?;
     let matches = pairs(&a.sequence, &b.sequence, shift, PartnerKind::Ends);
     if matches.len() * 2 < a.calls.len().min(b.calls.len()) {
         return None;
     }
-    // No member leaves a collective before the last one arrives; ranks that often seem to are not in the same group.
+    // No member leaves a collective before the last one arrives; ranks that often seem to are not in the same
+    // group.
     let start = |u: &PartCalls, i: u32| u.starts.get(i as usize).copied().flatten();
     let is_impossible = |&&(i, j): &&(u32, u32)| {
         start(a, i).zip(start(b, j)).is_some_and(|(x, y)| {
@@ -126,16 +127,16 @@ fn disagreement(a: &PartCalls, b: &PartCalls) -> Option<Ns> {
     off.get((off.len() - 1) / 2).copied()
 }
 
-/// Whether all units form one group: each agrees with the first to within a quarter of the distance between its own
-/// calls.
+/// Whether all units form one group: each agrees with the first to within a quarter of the distance between
+/// its own calls.
 fn agree_all(units: &[PartCalls]) -> bool {
     let Some((first, rest)) = units.split_first() else { return false };
     !rest.is_empty()
         && rest.par_iter().all(|u| disagreement(first, u).is_some_and(|d| d <= first.sequence.rhythm() / 4))
 }
 
-/// Largest number of pairs of units that are compared: some minutes of work. Jobs of 11,000 ranks have as many in groups
-/// of 8.
+/// Largest number of pairs of units that are compared: some minutes of work. Jobs of 11,000 ranks have as
+/// many in groups of 8.
 const MOST: usize = 1 << 23;
 
 /// How much farther a unit of another group must be than the farthest of the own group.
@@ -143,16 +144,16 @@ const APART: Ns = 4;
 /// Ends of one group agree only to microseconds: smaller spreads say nothing about what is far, ns.
 const LEAST: Ns = 1_000;
 
-/// Divides units into groups of exactly `size`: with each unit go the `size - 1` whose ends agree best with its own. `None`
-/// where that is ambiguous: the next best unit is not much farther away.
+/// Divides units into groups of exactly `size`: with each unit go the `size - 1` whose ends agree best with
+/// its own. `None` where that is ambiguous: the next best unit is not much farther away.
 ///
 /// ```text
 ///   distance from the first   0  1  1  2 .................. 19  20 ..
 ///                             [ its group of 4 ]            others: more than 4 x 2 away
 /// ```
 ///
-/// A unit is compared with those that are in no group yet, so the comparisons are those of all pairs, divided by the size
-/// of a group.
+/// A unit is compared with those that are in no group yet, so the comparisons are those of all pairs, divided
+/// by the size of a group.
 fn cluster(units: &[PartCalls], size: usize) -> Option<Vec<Vec<usize>>> {
     let pairs = units.len().checked_div(size)?.saturating_mul(units.len()) / 2;
     if !units.len().is_multiple_of(size) || pairs > MOST {
@@ -188,7 +189,8 @@ fn cluster(units: &[PartCalls], size: usize) -> Option<Vec<Vec<usize>>> {
 mod tests {
     use super::*;
 
-    /// A unit whose calls end once a millisecond, each at a moment of its own for a group, on a clock of its own.
+    /// A unit whose calls end once a millisecond, each at a moment of its own for a group, on a clock of its
+    /// own.
     fn unit(part: u32, group: u64) -> PartCalls {
         const CALLS: u64 = 12;
         // Mixed, so that the moments of two groups differ by more than a constant.
@@ -201,7 +203,12 @@ mod tests {
         let end = |i: u64| i as Ns * 1_000_000 + moment(i) + noise(i) + Ns::from(part % 100) * 1_000;
         let items = (0..CALLS).map(|i| TokenAtEnd { token: 0, end: end(i) }).collect();
         let calls: Vec<u32> = (0..CALLS as u32).collect();
-        PartCalls { id: (part, 0), starts: vec![None; calls.len()], sequence: CallSequence::new(items), calls }
+        PartCalls {
+            id: (part, 0),
+            starts: vec![None; calls.len()],
+            sequence: CallSequence::new(items),
+            calls,
+        }
     }
 
     #[test]

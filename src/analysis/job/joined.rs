@@ -29,7 +29,8 @@ pub struct Job {
     waits: JobWaits,
     /// Collectives whose members end apart, in order of instance.
     pub(crate) strays: Vec<Stray>,
-    /// By part and call: whether the rank met the others at its end, so that its next local time starts there.
+    /// By part and call: whether the rank met the others at its end, so that its next local time starts
+    /// there.
     met: Vec<Vec<bool>>,
     /// Names in the parts' local work.
     pub(crate) names: Interner,
@@ -49,7 +50,17 @@ impl Job {
         let waits = split(&parts, &matched, &clocks);
         let strays = strays::find(&parts, &matched, &clocks);
         let met = meeting_points(&parts, &matched);
-        Self { parts, matched, clocks, is_origin_proved, waits, strays, met, names, shared: SharedFacts::default() }
+        Self {
+            parts,
+            matched,
+            clocks,
+            is_origin_proved,
+            waits,
+            strays,
+            met,
+            names,
+            shared: SharedFacts::default(),
+        }
     }
 
     /// Shared data of several analyses, identified by its type; computed when first requested.
@@ -100,8 +111,8 @@ impl Job {
         self.waits.arrivals.get(instance).copied().unwrap_or_default()
     }
 
-    /// Whether members of the instance at an index end apart, although each waits for all others: its ends are no
-    /// evidence of transfer.
+    /// Whether members of the instance at an index end apart, although each waits for all others: its ends
+    /// are no evidence of transfer.
     pub(crate) fn is_stray(&self, instance: u32) -> bool {
         self.strays.binary_search_by_key(&instance, |s| s.instance).is_ok()
     }
@@ -112,7 +123,11 @@ impl Job {
         let number = call.seq.map_or_else(String::new, |seq| format!(" number {seq}"));
         let side = if stray.apart < 0 { "before" } else { "after" };
         let rank = self.parts[stray.member.part as usize].rank;
-        format!("{}{number} of rank {rank} ends {} {side} the others", call.kind.name(), fmt_ns(stray.apart.abs()))
+        format!(
+            "{}{number} of rank {rank} ends {} {side} the others",
+            call.kind.name(),
+            fmt_ns(stray.apart.abs())
+        )
     }
 
     /// Waiting and transfer of a call, if times of its instance are possible and its members end together.
@@ -144,7 +159,9 @@ impl Job {
     pub(crate) fn root(&self, instance: u32) -> Option<Member> {
         let i = self.instances().get(instance as usize)?;
         let members = self.members(i);
-        root(&self.parts, self.matched.groups.get(i.group as usize), members).and_then(|i| members.get(i)).copied()
+        root(&self.parts, self.matched.groups.get(i.group as usize), members)
+            .and_then(|i| members.get(i))
+            .copied()
     }
 
     /// Converts a time of one part to the common axis, ns.

@@ -28,7 +28,10 @@ pub(crate) fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId
     let mut queries: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
     for a in longest.values() {
         if let Some(l) = a.launch() {
-            queries.entry(trace.columns.lane[l as usize]).or_default().push((trace.columns.ts[l as usize], a.row));
+            queries
+                .entry(trace.columns.lane[l as usize])
+                .or_default()
+                .push((trace.columns.ts[l as usize], a.row));
         }
     }
     let frames = frames_at(trace, queries);

@@ -1,8 +1,8 @@
 //! The local work of a rank: what it did between two instants at which it may meet other ranks.
 //!
-//! A lane (a device, or the main thread if collectives run on the host) is cut at the start and end of each of its
-//! collectives and at the starts of steps. Each piece stores what filled it, so that any window between two cuts can be
-//! summed later, without the trace, when it is known which windows matter.
+//! A lane (a device, or the main thread if collectives run on the host) is cut at the start and end of each
+//! of its collectives and at the starts of steps. Each piece stores what filled it, so that any window
+//! between two cuts can be summed later, without the trace, when it is known which windows matter.
 //!
 //! ```text
 //!   lane      |step............|collective|..........|collective|...
@@ -10,10 +10,11 @@
 //!   pieces    |A B gap         |          |gap A gap B|          |
 //! ```
 //!
-//! On a device an instant belongs to the compute kernel that started first, else (if no communication runs) to the copy
-//! that started first, else to what the idle device waited for. On the host it belongs to the main thread's innermost
-//! event. Communication without compute is not stored here but in `Lane::exposed`, because only the joined job knows
-//! which part of it was waiting. So entries and exposed communication sum to the piece.
+//! On a device an instant belongs to the compute kernel that started first, else (if no communication runs)
+//! to the copy that started first, else to what the idle device waited for. On the host it belongs to the
+//! main thread's innermost event. Communication without compute is not stored here but in `Lane::exposed`,
+//! because only the joined job knows which part of it was waiting. So entries and exposed communication sum
+//! to the piece.
 
 use crate::facts::gaps::{Classifier, GapCause};
 use crate::facts::host_activity::HostNames;
@@ -126,9 +127,9 @@ pub struct LocalEntry {
 
 /// Entries by piece; piece `i` is `[cuts[i], cuts[i + 1])`.
 ///
-/// A rank has as many pieces as calls of collectives, each with a few entries, and those of all ranks are in memory
-/// together. So an entry is stored compactly: key number, count and time as variable-length integers with 7 bits per
-/// byte.
+/// A rank has as many pieces as calls of collectives, each with a few entries, and those of all ranks are in
+/// memory together. So an entry is stored compactly: key number, count and time as variable-length integers
+/// with 7 bits per byte.
 #[derive(Debug, Clone, Default)]
 pub struct Local {
     pub(crate) cuts: Vec<Ns>,
@@ -354,16 +355,19 @@ fn host_uses(
     let mut previous = None;
     hosts.each_use(trace, thread, window, |used| {
         let (name, caller) = hosts.texts(trace, &used);
-        let key = (TimeUse::of_host(used.activity), names.intern(without_address(name)), names.intern(caller));
+        let key =
+            (TimeUse::of_host(used.activity), names.intern(without_address(name)), names.intern(caller));
         // An event that continues after an inner one counts as one start.
-        let is_new = used.row != previous && used.row.is_none_or(|r| window.holds(trace.columns.ts[r as usize]));
+        let is_new =
+            used.row != previous && used.row.is_none_or(|r| window.holds(trace.columns.ts[r as usize]));
         let starts = is_new && used.row.is_none_or(|r| trace.columns.ts[r as usize] == used.span.start);
         out.push((used.span, key, u32::from(starts)));
         previous = used.row;
     });
 }
 
-/// The name up to the address, which differs between ranks: `<built-in method run of Engine object at 0x7f...>`.
+/// The name up to the address, which differs between ranks: `<built-in method run of Engine object at
+/// 0x7f...>`.
 fn without_address(name: &str) -> &str {
     name.find(" at 0x").map_or(name, |i| &name[..i])
 }
@@ -397,7 +401,10 @@ mod tests {
     #[test]
     fn a_stretch_over_a_cut_counts_once_and_its_time_is_divided() {
         let key = |i| (TimeUse::Kernel, StrId(i), StrId::EMPTY);
-        let local = Local::build(vec![0, 10, 20], vec![(Span::new(0, 12), key(1), 1), (Span::new(12, 15), key(2), 1)]);
+        let local = Local::build(
+            vec![0, 10, 20],
+            vec![(Span::new(0, 12), key(1), 1), (Span::new(12, 15), key(2), 1)],
+        );
         let entry = |name, count, time| LocalEntry {
             what: TimeUse::Kernel,
             name: StrId(name),
@@ -413,7 +420,8 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_by_name_is_summed() {
-        let stretch = |i: i64| (Span::new(i, i + 1), (TimeUse::Operator, StrId(i as u32 + 1), StrId::EMPTY), 1);
+        let stretch =
+            |i: i64| (Span::new(i, i + 1), (TimeUse::Operator, StrId(i as u32 + 1), StrId::EMPTY), 1);
         let local = Local::build(vec![0, 100], (0..100).map(stretch).collect());
         let all: Vec<LocalEntry> = local.entries_in(Span::new(0, 100)).collect();
         assert_eq!((all.len(), all.iter().map(|e| e.time).sum::<Ns>()), (KEPT + 1, 100));

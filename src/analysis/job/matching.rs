@@ -1,9 +1,10 @@
 //! Instances: which calls of the ranks were the same collective.
 //!
-//! Each group is matched by the strongest evidence that its calls carry: the sequence number (`Seq`), else an alignment
-//! of the ranks' sequences by token and end (`sequence`), else groups inferred from the ranks' calls (`infer`).
-//! Point-to-point messages are matched by sender, receiver and order after clocks are aligned (`messages`). An instance
-//! that some members did not record is kept with the members that did; other instances are not affected.
+//! Each group is matched by the strongest evidence that its calls carry: the sequence number (`Seq`), else an
+//! alignment of the ranks' sequences by token and end (`sequence`), else groups inferred from the ranks'
+//! calls (`infer`). Point-to-point messages are matched by sender, receiver and order after clocks are
+//! aligned (`messages`). An instance that some members did not record is kept with the members that did;
+//! other instances are not affected.
 
 use crate::job::groups::Group;
 use crate::job::part::RankSummary;
@@ -113,8 +114,8 @@ impl Matched {
         self.members.get(i.range()).unwrap_or(&[])
     }
 
-    /// Whether it is not known for whom the members of an instance wait, because a rank of its group is not recorded.
-    /// A message needs its two ends only.
+    /// Whether it is not known for whom the members of an instance wait, because a rank of its group is not
+    /// recorded. A message needs its two ends only.
     pub(crate) fn is_cut(&self, i: &Instance) -> bool {
         !i.kind.is_point_to_point() && self.groups.get(i.group as usize).is_some_and(|g| g.misses_rank)
     }
@@ -147,7 +148,8 @@ impl Matched {
         let disagrees = kind.has_one_size()
             && members.iter().any(|m| {
                 let (a, b) = (call(m).bytes, head.bytes);
-                (a.is_some() && b.is_some() && a != b) || dtype(m).zip(dtype(&members[0])).is_some_and(|(a, b)| a != b)
+                (a.is_some() && b.is_some() && a != b)
+                    || dtype(m).zip(dtype(&members[0])).is_some_and(|(a, b)| a != b)
             });
         self.instances.push(Instance {
             group,

@@ -6,13 +6,15 @@ use super::ready::TOLERANCE;
 use hta_base::units::Ns;
 use std::collections::BTreeMap;
 
-/// By part and call: whether the rank met the others at the end of the call, so that its next local time starts there.
+/// By part and call: whether the rank met the others at the end of the call, so that its next local time
+/// starts there.
 ///
-/// That is the case if the rank waited for the end itself; or if it was idle there and another member of a synchronous
-/// collective waited (a rank whose host is late never waits, but all continue from there); or if all members were idle
-/// there and none was ready for its next collective, as between two steps.
+/// That is the case if the rank waited for the end itself; or if it was idle there and another member of a
+/// synchronous collective waited (a rank whose host is late never waits, but all continue from there); or if
+/// all members were idle there and none was ready for its next collective, as between two steps.
 pub(crate) fn meeting_points(parts: &[RankSummary], matched: &Matched) -> Vec<Vec<bool>> {
-    let mut met: Vec<Vec<bool>> = parts.iter().map(|p| p.readiness.iter().map(|r| r.is_awaited).collect()).collect();
+    let mut met: Vec<Vec<bool>> =
+        parts.iter().map(|p| p.readiness.iter().map(|r| r.is_awaited).collect()).collect();
     let goes_on: Vec<Vec<bool>> = parts.iter().map(goes_on).collect();
     for instance in matched.instances.iter().filter(|i| i.kind.is_synchronous()) {
         let members = matched.members(instance);

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 /// Accuracy of aligned clocks, ns: a message may seem to arrive earlier than it was sent by this much.
 const SLACK: Ns = 20_000;
 
-/// Matches the n-th message sent to the n-th received, if there are as many of both and none is received before it is
-/// sent. An eager sender does not wait, so a receiver may lag by several messages, and ends are no evidence. They are
-/// evidence if they agree on one shift: then the two ranks recorded different messages.
+/// Matches the n-th message sent to the n-th received, if there are as many of both and none is received
+/// before it is sent. An eager sender does not wait, so a receiver may lag by several messages, and ends are
+/// no evidence. They are evidence if they agree on one shift: then the two ranks recorded different messages.
 fn in_order(
     sent: usize,
     received: usize,
@@ -20,7 +20,8 @@ fn in_order(
 ) -> Option<Vec<(u32, u32)>> {
     let shift = |p: &(u32, u32)| i64::from(p.1) - i64::from(p.0);
     let is_one_shift = by_end.windows(2).all(|w| shift(&w[0]) == shift(&w[1]));
-    if sent != received || (is_one_shift && by_end.len() * 2 > sent) || !(0..sent).all(|i| is_possible(i, i)) {
+    if sent != received || (is_one_shift && by_end.len() * 2 > sent) || !(0..sent).all(|i| is_possible(i, i))
+    {
         return None;
     }
     Some((0..sent as u32).map(|i| (i, i)).collect())
@@ -33,7 +34,9 @@ pub(crate) fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: im
     let mut wires: BTreeMap<(Option<u32>, u32, u32), Sides> = BTreeMap::new();
     for (part, p) in parts.iter().enumerate().filter(|(_, p)| p.has_origin) {
         for e in &p.calls.edges {
-            let Some(c) = p.calls.calls.get(e.call as usize).filter(|c| c.kind.is_point_to_point()) else { continue };
+            let Some(c) = p.calls.calls.get(e.call as usize).filter(|c| c.kind.is_point_to_point()) else {
+                continue;
+            };
             let group = matched.group_of(part as u32, c.group);
             let side = usize::from(e.src != p.rank);
             let sides = wires.entry((group, e.src, e.dst)).or_default();
@@ -62,7 +65,13 @@ pub(crate) fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: im
         let by_order = in_order(sent.len(), received.len(), &by_end, is_possible);
         for (i, j) in by_order.unwrap_or(by_end) {
             (taken.0[i as usize], taken.1[j as usize]) = (true, true);
-            matched.add(parts, group, MatchMethod::Peers, 2, vec![sent[i as usize].0, received[j as usize].0]);
+            matched.add(
+                parts,
+                group,
+                MatchMethod::Peers,
+                2,
+                vec![sent[i as usize].0, received[j as usize].0],
+            );
         }
         let alone = |list: &[(Member, Option<i64>)], taken: &[bool]| -> Vec<Member> {
             list.iter().zip(taken).filter(|(_, t)| !**t).map(|((m, _), _)| *m).collect()

@@ -1,5 +1,5 @@
-//! Ranks whose files do not say since when their times count. Where collectives that their numbers match end at the
-//! same time on all ranks, the times have one origin, and ranks can be compared.
+//! Ranks whose files do not say since when their times count. Where collectives that their numbers match end
+//! at the same time on all ranks, the times have one origin, and ranks can be compared.
 
 use crate::job::collectives::collectives;
 use crate::job::matching::Matched;
@@ -15,7 +15,8 @@ const FEWEST: u64 = 3;
 /// Share of a rank's collectives whose ends agree, percent.
 const AGREE_PCT: u64 = 75;
 
-/// Gives ranks without an origin a common one, if none has one and collectives prove it. Returns whether they do for any.
+/// Gives ranks without an origin a common one, if none has one and collectives prove it. Returns whether they
+/// do for any.
 pub(crate) fn prove(parts: &mut [RankSummary]) -> bool {
     if parts.len() < 2 || parts.iter().any(|p| p.has_origin) {
         return false;
@@ -33,7 +34,9 @@ fn proved(parts: &[RankSummary], matched: &Matched) -> Vec<bool> {
     for i in matched.instances.iter().filter(|i| i.kind.is_synchronous() && i.len() > 1 && !i.disagrees) {
         let members = matched.members(i);
         let ends = || {
-            members.iter().filter_map(|m| Some(parts.get(m.part as usize)?.calls.calls.get(m.call as usize)?.span.end))
+            members
+                .iter()
+                .filter_map(|m| Some(parts.get(m.part as usize)?.calls.calls.get(m.call as usize)?.span.end))
         };
         let (first, last) = (ends().min().unwrap_or(0), ends().max().unwrap_or(0));
         for m in members {

@@ -1,8 +1,8 @@
 //! When a rank was ready for each of its collectives, and whether it waited for their ends.
 //!
-//! Collectives of a group run one after the other on a stream. The kernel of a rank that is early starts when the
-//! previous one ends, not when the rank's data is ready, so the starts of kernels hide lateness behind earlier
-//! collectives:
+//! Collectives of a group run one after the other on a stream. The kernel of a rank that is early starts when
+//! the previous one ends, not when the rank's data is ready, so the starts of kernels hide lateness behind
+//! earlier collectives:
 //!
 //! ```text
 //!   fast rank   compute  |b1|b2|b3|                          ready for 2 and 3 long before their kernels start
@@ -11,13 +11,13 @@
 //!               stream 20        [1]     [2]   [3]           ready when each part of its backward pass ends
 //! ```
 //!
-//! *ready* is the later of the start of the launch call and the latest end of the compute activities that the rank's
-//! host launched before it, but never later than the kernel's own start. A collective on the host is ready when it is
-//! submitted.
+//! *ready* is the later of the start of the launch call and the latest end of the compute activities that the
+//! rank's host launched before it, but never later than the kernel's own start. A collective on the host is
+//! ready when it is submitted.
 //!
-//! A rank *waited* for the end of a collective if its compute continued because of that end: the next compute activity
-//! could have started earlier (it was launched, and the previous one had ended), or the host was in a blocking call
-//! across the end and launched it afterwards. A rank *runs on* if it computes across the end.
+//! A rank *waited* for the end of a collective if its compute continued because of that end: the next compute
+//! activity could have started earlier (it was launched, and the previous one had ended), or the host was in
+//! a blocking call across the end and launched it afterwards. A rank *runs on* if it computes across the end.
 
 use crate::facts::host_activity::{ALLOCATION_LONG, HostNames};
 use hta_base::units::{Ns, Span};
@@ -27,8 +27,8 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
 
-/// Times that differ by at most this count as equal, ns: files that were rewritten with floating-point times move
-/// borders by nanoseconds, and some recorders write whole microseconds.
+/// Times that differ by at most this count as equal, ns: files that were rewritten with floating-point times
+/// move borders by nanoseconds, and some recorders write whole microseconds.
 pub(crate) const TOLERANCE: Ns = 1_000;
 
 /// Time that a device needs between two queued activities, ns.
@@ -54,10 +54,11 @@ pub(crate) struct Readiness {
     pub(crate) runs_on: bool,
     /// Whether the rank waited for its end.
     pub(crate) is_awaited: bool,
-    /// Since when nothing was computed at its end, so that what follows could not have begun earlier. The end itself if
-    /// the rank runs on, and on the host.
+    /// Since when nothing was computed at its end, so that what follows could not have begun earlier. The end
+    /// itself if the rank runs on, and on the host.
     pub(crate) idle_since: Ns,
-    /// The last call before the submission in which the submitting or the main thread waited for the end of a collective.
+    /// The last call before the submission in which the submitting or the main thread waited for the end of a
+    /// collective.
     pub(crate) host_wait: Option<HostWait>,
 }
 
@@ -132,8 +133,10 @@ fn on_device(
             let waits = waits.get(&lane)?;
             waits.get(waits.partition_point(|w| w.returned <= c.submit).checked_sub(1)?).copied()
         };
-        r.host_wait = c.thread.into_iter().chain(main).filter_map(last_of).max_by_key(|w| (w.returned, w.call));
-        r.idle_since = compute.runs.end_before(e).map_or(Ns::MIN, |t| t.min(e)).max(trace.capture.start.min(e));
+        r.host_wait =
+            c.thread.into_iter().chain(main).filter_map(last_of).max_by_key(|w| (w.returned, w.call));
+        r.idle_since =
+            compute.runs.end_before(e).map_or(Ns::MIN, |t| t.min(e)).max(trace.capture.start.min(e));
     }
 }
 
@@ -180,8 +183,8 @@ impl Blocking {
         self.all[ended..].iter().take_while(|(end, _)| *end <= until).any(|(_, start)| *start < t)
     }
 
-    /// By lane: when each call returned during which a collective ended, and the last one of those. `ended` are the ends
-    /// of the collectives, in order.
+    /// By lane: when each call returned during which a collective ended, and the last one of those. `ended`
+    /// are the ends of the collectives, in order.
     fn for_collectives(&self, ended: &[(Ns, u32)]) -> BTreeMap<u32, Vec<HostWait>> {
         let last_in = |s: &Span| {
             let last = ended[..ended.partition_point(|(end, _)| *end <= s.end)].last();
@@ -207,7 +210,8 @@ impl Compute {
             .filter(|a| a.work == WorkClass::Compute)
             .map(|a| (a.span, a.launch().map(|l| trace.columns.ts[l as usize])))
             .collect();
-        let mut by_launch: Vec<(Ns, Ns, Ns)> = all.iter().filter_map(|(s, l)| l.map(|l| (l, s.start, s.end))).collect();
+        let mut by_launch: Vec<(Ns, Ns, Ns)> =
+            all.iter().filter_map(|(s, l)| l.map(|l| (l, s.start, s.end))).collect();
         by_launch.sort_unstable();
         let mut latest = Ns::MIN;
         for (.., end) in &mut by_launch {
@@ -218,20 +222,22 @@ impl Compute {
         Self { runs: SpansWithReach::new(spans), launched, by_launch }
     }
 
-    /// The latest end of the activities launched before a call. Kernels of one graph launch come in order of start.
+    /// The latest end of the activities launched before a call. Kernels of one graph launch come in order of
+    /// start.
     fn launched_before(&self, c: &CollectiveCall) -> Option<Ns> {
         let n = self.by_launch.partition_point(|(l, s, _)| (*l, *s) < (c.submit, c.span.start));
         Some(self.by_launch.get(n.checked_sub(1)?)?.2)
     }
 
-    /// Whether the compute that follows the end `e` of a collective waited for it. No compute covers `e`; `ends` are
-    /// the ends of all collectives of the device.
+    /// Whether the compute that follows the end `e` of a collective waited for it. No compute covers `e`;
+    /// `ends` are the ends of all collectives of the device.
     fn waited(&self, e: Ns, ends: &[Ns], blocking: &Blocking) -> bool {
         let n = self.runs.started(e - TOLERANCE);
         // Nothing is computed afterwards, so the rank counts as having waited.
         let Some(next) = self.runs.spans.get(n) else { return true };
         let next_end = ends.get(ends.partition_point(|x| *x <= e + TOLERANCE)).copied().unwrap_or(Ns::MAX);
-        let before = n.checked_sub(1).and_then(|i| self.runs.latest.get(i)).is_none_or(|t| t + QUEUE_GAP <= e);
+        let before =
+            n.checked_sub(1).and_then(|i| self.runs.latest.get(i)).is_none_or(|t| t + QUEUE_GAP <= e);
         match self.launched.get(n).copied().flatten() {
             // It was launched after the end: the host was in a blocking call, or was late for another reason.
             Some(launch) if launch + LAUNCH_LATENCY > e => {
@@ -243,7 +249,8 @@ impl Compute {
     }
 }
 
-/// Whether a call returned soon after the end of a collective that ran for most of it. `ended` is in order of end.
+/// Whether a call returned soon after the end of a collective that ran for most of it. `ended` is in order of
+/// end.
 fn is_behind_collective(call: Span, ended: &[Span]) -> bool {
     let until = ended.partition_point(|s| s.end <= call.end);
     ended[..until]
@@ -251,10 +258,10 @@ fn is_behind_collective(call: Span, ended: &[Span]) -> bool {
         .is_some_and(|s| s.intersect(call).len() * 2 >= call.len() && (call.end - s.end) * 2 <= call.len())
 }
 
-/// Calls in which a host thread waits for a device: synchronizing calls, copies that return late, and calls that allocate
-/// or free memory and return when a collective has ended. An allocator without memory waits for all events of its blocks
-/// before it frees them; this is not recorded, so the time from the call that found no memory to the one that frees some
-/// counts like a call.
+/// Calls in which a host thread waits for a device: synchronizing calls, copies that return late, and calls
+/// that allocate or free memory and return when a collective has ended. An allocator without memory waits for
+/// all events of its blocks before it frees them; this is not recorded, so the time from the call that found
+/// no memory to the one that frees some counts like a call.
 fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking {
     let names = HostNames::of(trace);
     let c = &trace.columns;
@@ -281,7 +288,8 @@ fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking
         let is_after = found_no_memory.get(&lane).is_some_and(|end| *end <= span.start);
         if let Some(end) = found_no_memory.get(&lane).copied().filter(|_| is_after && frees) {
             let gap = Span::new(end, span.start);
-            of_lane.extend((gap.len() >= ALLOCATION_LONG && is_behind_collective(gap, &ended)).then_some(gap));
+            of_lane
+                .extend((gap.len() >= ALLOCATION_LONG && is_behind_collective(gap, &ended)).then_some(gap));
         }
         if is_after {
             found_no_memory.remove(&lane);

@@ -7,12 +7,14 @@
 //!                stage 1      [f0..][f1..][f2..][b0..][b1..][b2..]   slower than stage 1 of A at the same place
 //! ```
 //!
-//! The difference between the arrivals at the two ends of a message does not show who is slow. So the local time before
-//! each send and receive is compared with that of the same stage in other pipelines: the same position in a group of
-//! the same size, at the same place in the same sequence of kinds and sizes. Without replicas nothing is judged.
+//! The difference between the arrivals at the two ends of a message does not show who is slow. So the local
+//! time before each send and receive is compared with that of the same stage in other pipelines: the same
+//! position in a group of the same size, at the same place in the same sequence of kinds and sizes. Without
+//! replicas nothing is judged.
 //!
-//! The gain of repairing a rank in a step is limited to the sum of its excess local times, and to how much later its
-//! pipeline ends than the others: from the start of the step to its last message, on each rank's own clock.
+//! The gain of repairing a rank in a step is limited to the sum of its excess local times, and to how much
+//! later its pipeline ends than the others: from the start of the step to its last message, on each rank's
+//! own clock.
 
 use crate::job::chain::{Chain, Lateness, StepKey};
 use crate::job::delay::{LocalTime, lateness, median_of_others, step_of};
@@ -36,8 +38,8 @@ struct StepMessages {
     calls: Vec<(u32, u32)>,
 }
 
-/// Identifies the replicas of one stage in one step: size of the group, position in it, step, and the sequence of
-/// messages.
+/// Identifies the replicas of one stage in one step: size of the group, position in it, step, and the
+/// sequence of messages.
 type Stage = (usize, usize, Option<StepKey>, MessageSequence);
 
 /// A chain for each place of each rank that has replicas; the parts in `without` are ignored.
@@ -63,7 +65,9 @@ pub(crate) fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u3
 /// All matched messages by rank, group and step.
 fn messages(job: &Job, without: &BTreeSet<u32>) -> Vec<StepMessages> {
     let mut by: BTreeMap<(u32, u32, Option<StepKey>), BTreeMap<u32, u32>> = BTreeMap::new();
-    for (id, i) in job.instances().iter().enumerate().filter(|(_, i)| i.len() > 1 && i.kind.is_point_to_point()) {
+    for (id, i) in
+        job.instances().iter().enumerate().filter(|(_, i)| i.len() > 1 && i.kind.is_point_to_point())
+    {
         for m in job.members(i).iter().filter(|m| !without.contains(&m.part)) {
             by.entry((m.part, i.group, step_of(job, *m))).or_default().entry(m.call).or_insert(id as u32);
         }

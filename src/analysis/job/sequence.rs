@@ -1,10 +1,10 @@
 //! Matches two ranks' calls of one group without sequence numbers.
 //!
-//! Matching by position would be wrong: an instance that one rank did not record shifts all later ones. Ends are
-//! evidence, because a collective ends at nearly the same true moment on all members. So the offset between the two
-//! clocks is estimated first: the one under which most calls find a partner with the same token (kind, size, type,
-//! step) that ends at the same time. Then each call is paired with its nearest partner, if it is that one's nearest,
-//! too.
+//! Matching by position would be wrong: an instance that one rank did not record shifts all later ones. Ends
+//! are evidence, because a collective ends at nearly the same true moment on all members. So the offset
+//! between the two clocks is estimated first: the one under which most calls find a partner with the same
+//! token (kind, size, type, step) that ends at the same time. Then each call is paired with its nearest
+//! partner, if it is that one's nearest, too.
 //!
 //! ```text
 //!   rank 0   A....A....A....A....A....A        recorded from the first step on
@@ -17,7 +17,8 @@
 use hta_base::units::Ns;
 use std::collections::HashMap;
 
-/// One call: a token, equal for calls that may be the same collective, and its end, ns on the rank's own clock.
+/// One call: a token, equal for calls that may be the same collective, and its end, ns on the rank's own
+/// clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokenAtEnd {
     pub(crate) token: u32,
@@ -45,7 +46,8 @@ struct CallToken {
     token: u32,
     /// End of its calls in `sorted`.
     until: u32,
-    /// Half the distance to the nearest call of the same token, ns: partners must be closer. A lone call has no limit.
+    /// Half the distance to the nearest call of the same token, ns: partners must be closer. A lone call has
+    /// no limit.
     half_spacing: u64,
 }
 
@@ -60,7 +62,8 @@ impl CallSequence {
         let item = |i: &u32| items[*i as usize];
         order.sort_unstable_by_key(|i| (item(i).token, item(i).end, *i));
         let sorted: Vec<(Ns, u32)> = order.iter().map(|i| (item(i).end, *i)).collect();
-        let mut calls: Vec<SequencedCall> = items.iter().map(|i| SequencedCall { end: i.end, at: 0 }).collect();
+        let mut calls: Vec<SequencedCall> =
+            items.iter().map(|i| SequencedCall { end: i.end, at: 0 }).collect();
         let mut tokens: Vec<CallToken> = Vec::new();
         let mut from = 0;
         for same in order.chunk_by(|a, b| item(a).token == item(b).token) {
@@ -98,8 +101,8 @@ impl CallSequence {
         self.calls.get(i as usize).map_or(0, |c| c.end)
     }
 
-    /// Largest distance of a partner from a call of this token: half of the smallest distance between two such calls,
-    /// ns.
+    /// Largest distance of a partner from a call of this token: half of the smallest distance between two
+    /// such calls, ns.
     pub(crate) fn limit(&self, token: u32) -> u64 {
         let gaps = |list: &[(Ns, u32)]| list.windows(2).map(|w| w[1].0.abs_diff(w[0].0)).min();
         self.find(token, 0).map(|at| self.list(at)).and_then(gaps).map_or(u64::MAX, |gap| gap / 2 + 1)
@@ -151,8 +154,8 @@ pub(crate) fn offset(x: &CallSequence, y: &CallSequence) -> Option<Ns> {
         let (mut sum, mut beyond): (Ns, usize) = (0, 0);
         for (end, partners) in &sample {
             let end = end.saturating_sub(candidate);
-            // A call outside the other rank's recording is weak evidence against a candidate, as long as most of it
-            // overlaps.
+            // A call outside the other rank's recording is weak evidence against a candidate, as long as most
+            // of it overlaps.
             let outside = end < first || end > last;
             beyond += usize::from(outside);
             let miss = if outside && beyond * 2 <= sample.len() {
@@ -169,7 +172,8 @@ pub(crate) fn offset(x: &CallSequence, y: &CallSequence) -> Option<Ns> {
     };
     let (mut best, mut least) = (None, Ns::MAX);
     for candidate in candidates {
-        // A larger offset has to be clearly better; otherwise regular steps would be matched with their neighbours.
+        // A larger offset has to be clearly better; otherwise regular steps would be matched with their
+        // neighbours.
         let limit = if best.is_none() { Ns::MAX } else { least - least / 8 - 1 };
         let c = cost(candidate, limit);
         if c < limit || best.is_none() {
@@ -198,10 +202,10 @@ pub(crate) enum PartnerKind {
     Messages,
 }
 
-/// Pairs `(index in x, index in y)` of calls that are each other's nearest after `offset` is subtracted from `y`. If
-/// tokens are specific to one step and both sides have the same number, order decides, as long as the pairs are no
-/// further apart than pairs usually are here: ends of similar calls in quick succession may be closer to each other
-/// than to their partners.
+/// Pairs `(index in x, index in y)` of calls that are each other's nearest after `offset` is subtracted from
+/// `y`. If tokens are specific to one step and both sides have the same number, order decides, as long as the
+/// pairs are no further apart than pairs usually are here: ends of similar calls in quick succession may be
+/// closer to each other than to their partners.
 pub(crate) fn pairs(x: &CallSequence, y: &CallSequence, offset: Ns, rule: PartnerKind) -> Vec<(u32, u32)> {
     // (pair, distance, limit): the usual distance of pairs is known only when all are collected.
     let mut near: Vec<((u32, u32), u64, u64)> = Vec::new();
@@ -244,13 +248,16 @@ pub(crate) fn pairs(x: &CallSequence, y: &CallSequence, offset: Ns, rule: Partne
     apart.sort_unstable();
     let usual = apart.get(apart.len() / 2).copied().unwrap_or(0);
     for [xs, ys] in in_doubt {
-        let close = |((a, _), (b, _)): (&(Ns, u32), &(Ns, u32))| b.saturating_sub(offset).abs_diff(*a) <= usual * USUAL;
+        let close = |((a, _), (b, _)): (&(Ns, u32), &(Ns, u32))| {
+            b.saturating_sub(offset).abs_diff(*a) <= usual * USUAL
+        };
         if xs.iter().zip(ys).all(close) {
             near.retain(|((i, _), ..)| !xs.iter().any(|(_, k)| k == i));
             out.extend(xs.iter().zip(ys).map(|((_, i), (_, j))| (*i, *j)));
         }
     }
-    // Two calls that both lost their partners may be each other's nearest, but they are further apart than pairs are.
+    // Two calls that both lost their partners may be each other's nearest, but they are further apart than
+    // pairs are.
     let is_pair = |d: u64, limit: u64| {
         limit == u64::MAX || rule == PartnerKind::Messages || d <= usual.saturating_mul(USUAL).max(limit / 16)
     };
@@ -327,8 +334,8 @@ mod tests {
     }
 
     proptest! {
-        /// Steps are irregular, each rank recorded any subset, with any offset: calls that both recorded are matched.
-        /// (With regular steps, a missing beginning cannot be distinguished from a missing end.)
+        /// Steps are irregular, each rank recorded any subset, with any offset: calls that both recorded are
+        /// matched. (With regular steps, a missing beginning cannot be distinguished from a missing end.)
         #[test]
         fn what_both_recorded_is_matched(
             gaps in Just((0i64..80).map(|i| 100 + 23 * i).collect::<Vec<_>>()).prop_shuffle(),

@@ -1,4 +1,5 @@
-//! Collectives in which each member waits for all others, and yet members end apart. One of the ends cannot be true.
+//! Collectives in which each member waits for all others, and yet members end apart. One of the ends cannot
+//! be true.
 //!
 //! ```text
 //!   rank 0    [waiting...|transfer]
@@ -6,8 +7,8 @@
 //!   rank 2           [   |transfer..............]     apart by more than 1 ms and a tenth of the longest call
 //! ```
 //!
-//! Calls on the host are left out: a thread may return late. Ends are compared with the offsets of clocks that were
-//! found, whether or not they are applied.
+//! Calls on the host are left out: a thread may return late. Ends are compared with the offsets of clocks
+//! that were found, whether or not they are applied.
 
 use crate::job::clock::{Clock, median};
 use crate::job::matching::{Matched, Member};
@@ -34,11 +35,15 @@ pub struct Stray {
 /// Finds them, in order of instance.
 pub fn find(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Vec<Stray> {
     let mut strays = Vec::new();
-    for (instance, i) in (0u32..).zip(&matched.instances).filter(|(_, i)| i.kind.is_synchronous() && i.len() > 1) {
+    for (instance, i) in
+        (0u32..).zip(&matched.instances).filter(|(_, i)| i.kind.is_synchronous() && i.len() > 1)
+    {
         let members = matched.members(i);
         let call = |m: &Member| parts.get(m.part as usize).and_then(|p| p.calls.calls.get(m.call as usize));
-        let ends: Vec<(Member, Ns)> =
-            members.iter().filter_map(|m| Some((*m, clocks.get(m.part as usize)?.found(call(m)?.span.end)))).collect();
+        let ends: Vec<(Member, Ns)> = members
+            .iter()
+            .filter_map(|m| Some((*m, clocks.get(m.part as usize)?.found(call(m)?.span.end))))
+            .collect();
         let longest = members.iter().filter_map(call).map(|c| c.span.len()).max().unwrap_or(0);
         if let Some((member, apart)) = farthest(&ends, longest)
             && !members.iter().filter_map(call).any(|c| c.on_host)

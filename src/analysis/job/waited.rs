@@ -6,7 +6,8 @@ use super::matching::Member;
 use super::window::LocalWindow;
 use hta_base::units::{Ns, Span};
 
-/// Time for which a member waited for others within its local time, in exposed collectives of other groups, ns.
+/// Time for which a member waited for others within its local time, in exposed collectives of other groups,
+/// ns.
 pub(crate) fn waited_within(job: &Job, m: Member, w: &LocalWindow) -> Ns {
     let waits = pieces(job, m, w).into_iter().filter(|p| matches!(p.what, ExposedKind::Sync));
     waits.map(|p| p.span.len()).sum()
@@ -17,8 +18,11 @@ pub(super) fn pieces(job: &Job, m: Member, w: &LocalWindow) -> Vec<ExposedPiece>
     let p = &job.parts[m.part as usize];
     let Some(lane) = p.lanes.get(w.lane as usize).filter(|l| l.is_gpu) else { return Vec::new() };
     let first = lane.exposed.partition_point(|s| s.end <= w.span.start);
-    let spans: Vec<Span> =
-        lane.exposed[first..].iter().take_while(|s| s.start < w.span.end).map(|s| s.intersect(w.span)).collect();
+    let spans: Vec<Span> = lane.exposed[first..]
+        .iter()
+        .take_while(|s| s.start < w.span.end)
+        .map(|s| s.intersect(w.span))
+        .collect();
     if spans.is_empty() {
         return Vec::new();
     }

@@ -6,10 +6,11 @@
 //!                                 ^ last arrival among those that a rank depends on
 //! ```
 //!
-//! Calls of a group of which a rank is not recorded are not divided: the last one may be the one that is missing.
+//! Calls of a group of which a rank is not recorded are not divided: the last one may be the one that is
+//! missing.
 //!
-//! A kernel arrives when it starts, a range on the host when it was submitted; the part of a host range before the last
-//! range's start is waiting. Arrivals are compared on the common axis.
+//! A kernel arrives when it starts, a range on the host when it was submitted; the part of a host range
+//! before the last range's start is waiting. Arrivals are compared on the common axis.
 
 use crate::job::clock::Clock;
 use crate::job::groups::Group;
@@ -53,7 +54,8 @@ pub struct JobWaits {
 
 /// Divides all calls.
 pub(crate) fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> JobWaits {
-    let mut outcomes: Vec<Vec<Option<CallWait>>> = parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
+    let mut outcomes: Vec<Vec<Option<CallWait>>> =
+        parts.iter().map(|p| vec![None; p.calls.calls.len()]).collect();
     let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
     let arrivals = matched
         .instances
@@ -70,12 +72,14 @@ pub(crate) fn split(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) 
                 return found;
             }
             if matched.is_cut(instance) {
-                let undivided = CallWait { instance: id as u32, wait: 0, is_impossible: false, is_divided: false };
+                let undivided =
+                    CallWait { instance: id as u32, wait: 0, is_impossible: false, is_divided: false };
                 members.iter().for_each(|m| outcomes[m.part as usize][m.call as usize] = Some(undivided));
                 return found;
             }
             let root = root(parts, matched.groups.get(instance.group as usize), members).map(|i| members[i]);
-            // On the host, the worker's start counts, not the submission, because nothing can be transferred before it.
+            // On the host, the worker's start counts, not the submission, because nothing can be transferred
+            // before it.
             let ready = |m: &Member| on(m, call(m).span.start);
             let latest = members.iter().map(ready).max().unwrap_or_default();
             for m in members {
@@ -124,7 +128,13 @@ impl Instance {
     }
 
     /// When the last of those was ready on which a member depends. `latest` is the last of all members.
-    fn last_awaited(&self, root: Option<Member>, member: Member, latest: Ns, ready: impl Fn(&Member) -> Ns) -> Ns {
+    fn last_awaited(
+        &self,
+        root: Option<Member>,
+        member: Member,
+        latest: Ns,
+        ready: impl Fn(&Member) -> Ns,
+    ) -> Ns {
         if self.is_mutual() || !self.kind.is_from_root() && root == Some(member) {
             return latest;
         }
@@ -133,8 +143,8 @@ impl Instance {
     }
 }
 
-/// Index of the root among the members: the recorded rank, or the position in the group that all members recorded;
-/// otherwise the lowest member, which frameworks use.
+/// Index of the root among the members: the recorded rank, or the position in the group that all members
+/// recorded; otherwise the lowest member, which frameworks use.
 pub(crate) fn root(parts: &[RankSummary], group: Option<&Group>, members: &[Member]) -> Option<usize> {
     let calls = || members.iter().map(|m| &parts[m.part as usize].calls.calls[m.call as usize]);
     let position_of = |rank: u32| members.iter().position(|m| parts[m.part as usize].rank == rank);
@@ -166,7 +176,11 @@ mod tests {
                     for member in &members {
                         let awaited = members.iter().filter(|m| instance.depends(root, *member, **m));
                         let last = instance.last_awaited(root, *member, latest, at);
-                        assert_eq!(Some(last), awaited.map(at).max(), "{kind:?} {ready:?} {root:?} {member:?}");
+                        assert_eq!(
+                            Some(last),
+                            awaited.map(at).max(),
+                            "{kind:?} {ready:?} {root:?} {member:?}"
+                        );
                     }
                 }
             }

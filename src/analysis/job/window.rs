@@ -1,5 +1,5 @@
-//! The local time of a rank before each of its calls: from its last meeting with the others to the moment when it is
-//! ready.
+//! The local time of a rank before each of its calls: from its last meeting with the others to the moment
+//! when it is ready.
 
 use super::joined::Job;
 use super::matching::Member;
@@ -28,8 +28,8 @@ pub(crate) struct LocalWindow {
     pub(crate) from: WindowStart,
 }
 
-/// The windows of a part, by call. On the host only the first call after a meeting point has one, because the following
-/// ones were submitted while others were running.
+/// The windows of a part, by call. On the host only the first call after a meeting point has one, because the
+/// following ones were submitted while others were running.
 fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
     let p = &job.parts[part as usize];
     let mut out = vec![None; p.calls.calls.len()];
@@ -43,7 +43,8 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
                 Some((e, k)) => (e, WindowStart::Call(k as u32)),
                 None => start_without_meeting(p, i),
             };
-            let earlier = p.calls.calls[i].step.and_then(|s| ends.range(..s).next_back()).map(|(_, end)| *end);
+            let earlier =
+                p.calls.calls[i].step.and_then(|s| ends.range(..s).next_back()).map(|(_, end)| *end);
             let (start, from) = match earlier.filter(|(end, _)| *end > start) {
                 Some((end, k)) => (end.min(t), WindowStart::Call(k)),
                 None => (start, from),
@@ -57,8 +58,9 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
     out
 }
 
-/// By step: the latest end of the collectives of several ranks in it and in all before, with the call. A delay belongs to
-/// the step in which it happened, so nobody's local time reaches back beyond the end of an earlier step's collectives.
+/// By step: the latest end of the collectives of several ranks in it and in all before, with the call. A
+/// delay belongs to the step in which it happened, so nobody's local time reaches back beyond the end of an
+/// earlier step's collectives.
 fn ends_of_steps(job: &Job, part: u32, lane: usize) -> BTreeMap<u32, (Ns, u32)> {
     let p = &job.parts[part as usize];
     let mut ends: BTreeMap<u32, (Ns, u32)> = BTreeMap::new();
@@ -78,8 +80,8 @@ fn ends_of_steps(job: &Job, part: u32, lane: usize) -> BTreeMap<u32, (Ns, u32)> 
     ends
 }
 
-/// Start of the local time before a call if the rank has not met the others before: the start of the step, or else of
-/// the capture.
+/// Start of the local time before a call if the rank has not met the others before: the start of the step, or
+/// else of the capture.
 pub(crate) fn start_without_meeting(p: &RankSummary, call: usize) -> (Ns, WindowStart) {
     let t = p.readiness[call].ready;
     let step = p.step_of(&p.calls.calls[call]).map(|s| s.window.start);

@@ -32,8 +32,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 table! {
-    /// Summed durations by class and kernel name. Concurrent kernels count twice here; busy shares are in `kernel_classes`.
-    pub struct KernelsByName, KernelsByNameRow = "kernels_by_name" by "rank, device, scope, step, sum_ns descending, name" {
+    /// Summed durations by class and kernel name. Concurrent kernels count twice here; busy shares are in
+    /// `kernel_classes`.
+    pub struct KernelsByName, KernelsByNameRow = "kernels_by_name"
+        by "rank, device, scope, step, sum_ns descending, name" {
         rank; device;
         scope: Text, "", "span: all activities; step: those launched in it; outside: the rest";
         step: Option<u32>, "", "index of the step of the launch";
@@ -42,23 +44,30 @@ table! {
         class_reason: Text, "", "name of the kernel rule that set the class";
         kind: Option<Text>, "", "kind of collective or direction of copy";
         name: Text, "", "full name";
-        short_name: Text, "", "what tells it apart: last part of the path, functors, types, tile sizes; without parameters";
+        short_name: Text, "",
+            "what tells it apart: last part of the path, functors, types, tile sizes; without parameters";
         kernel_id: Text, "", "first 4 hexadecimal digits of the FNV-1a hash of the full name";
         category: Text, "", "what it does, as in kernel_categories";
-        category_reason: Text, "", "what the category follows from: row, args, name, name+op, name+range, op or none";
+        category_reason: Text, "",
+            "what the category follows from: row, args, name, name+op, name+range, op or none";
         tensor_cores: Text, "", "yes, no, or unknown: its name does not tell";
         op: Option<Text>, "", "owning operator, or `[unlinked]` (with --by op)";
         input_dims: Option<Text>, "", "shapes of the operator's inputs (with --by input)";
-        direction: Option<Text>, "", "forward, backward, recompute or optimizer; null without an operator (with --by direction)";
-        module: Option<Text>, "", "path of nn.Modules around the operator, backward: around its forward operator (with --by layer)";
+        direction: Option<Text>, "",
+            "forward, backward, recompute or optimizer; null without an operator (with --by direction)";
+        module: Option<Text>, "",
+            "path of nn.Modules around the operator, backward: around its forward operator (with --by layer)";
         main_op: Option<Text>, "", "operator that launched most of sum_ns; null where none did";
         main_op_ns: Option<i64>, "ns", "part of sum_ns that it launched";
-        main_input_dims: Option<Text>, "", "shapes of its inputs in most of that time; null where they are not recorded, and for operators without a model of their work";
+        main_input_dims: Option<Text>, "",
+            "shapes of its inputs in most of that time; null where they are not recorded, and for operators \
+             without a model of their work";
         main_input_ns: Option<i64>, "ns", "part of sum_ns that it launched with these inputs";
         grid: Option<Text>, "", "blocks (with --by shape)";
         block: Option<Text>, "", "threads per block (with --by shape)";
         registers_per_thread: Option<i64>, "", "registers of a thread (with --by shape)";
-        shared_memory_bytes: Option<i64>, "bytes", "shared memory of a block, static and dynamic (with --by shape)";
+        shared_memory_bytes: Option<i64>, "bytes",
+            "shared memory of a block, static and dynamic (with --by shape)";
         stream: Option<i64>, "", "stream (with --by stream)";
         count: u64, "", "activities";
         sum_ns: i64, "ns", "sum of durations";
@@ -73,11 +82,14 @@ table! {
         stream_count: u32, "", "distinct streams";
         first_ts_ns: i64, "ns", "first start";
         blocks_per_sm: Option<f64>, "", "blocks for each multiprocessor, mean weighted by duration";
-        occupancy_pct: Option<f64>, "%", "warps that run of those that fit on the device, as derived, mean weighted by duration";
+        occupancy_pct: Option<f64>, "%",
+            "warps that run of those that fit on the device, as derived, mean weighted by duration";
         occupancy_known_pct: Option<f64>, "%", "part of sum_ns for which the occupancy could be derived";
         waves: Option<f64>, "", "rounds in which the device runs the grid, mean weighted by duration";
         tail: Option<f64>, "", "filled part of the last round, mean weighted by duration; 1: full";
-        occupancy_limiter: Option<Text>, "", "what limits the blocks of a multiprocessor for most of the time: warps, registers, shared_memory or blocks";
+        occupancy_limiter: Option<Text>, "",
+            "what limits the blocks of a multiprocessor for most of the time: warps, registers, \
+             shared_memory or blocks";
         work_count: u64, "", "activities of operators whose work is known";
         work_ns: i64, "ns", "sum of the durations of these activities";
         flops: Option<u64>, "FLOP", "share of the operations of these operators; null where none is known";
@@ -85,7 +97,8 @@ table! {
         tflops_per_s: Option<f64>, "TFLOP/s", "flops over work_ns";
         tb_per_s: Option<f64>, "TB/s", "bytes over the same";
         flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity";
-        peak_flops_pct: Option<f64>, "%", "of the device's peak for the type of the inputs; null where that is unknown";
+        peak_flops_pct: Option<f64>, "%",
+            "of the device's peak for the type of the inputs; null where that is unknown";
         peak_bandwidth_pct: Option<f64>, "%", "of the peak bandwidth of the device's memory";
         roofline_pct: Option<f64>, "%", "of what is attainable at this intensity";
         bound: Option<Text>, "", "compute, memory or latency";
@@ -342,10 +355,18 @@ impl NameTexts<'_> {
             first_ts_ns: members.iter().map(|i| trace.activities[*i as usize].span.start).min().unwrap_or(0),
             blocks_per_sm: occupied.blocks.filter(|b| b.1 > 0).map(|(sum, ns)| sum / ns as f64),
             occupancy_pct: occupied.mean(occupied.occupancy),
-            occupancy_known_pct: if k.work == WorkClass::Memory { None } else { percent(occupied.known, s.sum) },
+            occupancy_known_pct: if k.work == WorkClass::Memory {
+                None
+            } else {
+                percent(occupied.known, s.sum)
+            },
             waves: occupied.mean(occupied.waves),
             tail: occupied.mean(occupied.tail),
-            occupancy_limiter: occupied.limiters.iter().max_by_key(|(_, ns)| **ns).map(|(limiter, _)| limiter.name()),
+            occupancy_limiter: occupied
+                .limiters
+                .iter()
+                .max_by_key(|(_, ns)| **ns)
+                .map(|(limiter, _)| limiter.name()),
             work_count: load.count,
             work_ns: worked,
             flops: load.flops(),
@@ -362,7 +383,11 @@ impl NameTexts<'_> {
 
     fn occupied(&mut self, activities: &[u32]) -> Occupied {
         let mut all = Occupied::default();
-        for a in activities.iter().map(|&i| &self.trace.activities[i as usize]).filter(|a| a.class == Class::Kernel) {
+        for a in activities
+            .iter()
+            .map(|&i| &self.trace.activities[i as usize])
+            .filter(|a| a.class == Class::Kernel)
+        {
             all.add(a.span.len(), self.launches.blocks_per_sm(a), self.launches.occupancy(a));
         }
         all

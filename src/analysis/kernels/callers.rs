@@ -6,7 +6,8 @@
 //!   gemm   aten::bmm         40 ns
 //! ```
 //!
-//! As in `kernels`, shapes are those of operators with a model of their work: those of all others may not have been read.
+//! As in `kernels`, shapes are those of operators with a model of their work: those of all others may not
+//! have been read.
 
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::operator_work::OperatorWorks;

@@ -13,13 +13,18 @@ use hta_trace::kernel::category::Category;
 use hta_trace::rank_trace::RankTrace;
 
 table! {
-    /// GPU time by what activities do. Each activity has one category, so sums add up to the time of all activities.
-    pub struct KernelCategories, KernelCategoryRow = "kernel_categories" by "rank, device, scope, step, category, sub_category" {
+    /// GPU time by what activities do. Each activity has one category, so sums add up to the time of all
+    /// activities.
+    pub struct KernelCategories, KernelCategoryRow = "kernel_categories"
+        by "rank, device, scope, step, category, sub_category" {
         rank; device;
         scope: Text, "", "span: all activities; step: those launched in it; outside: the rest";
         step: Option<u32>, "", "index of the step of the launch";
         step_label;
-        category: Text, "", "gemm, attention, convolution, moe, normalization, softmax, elementwise, reduction, layout, gather_scatter, sort_topk, random, optimizer, quantization, pooling, fused, communication, memcpy, memset or unknown";
+        category: Text, "",
+            "gemm, attention, convolution, moe, normalization, softmax, elementwise, reduction, layout, \
+             gather_scatter, sort_topk, random, optimizer, quantization, pooling, fused, communication, \
+             memcpy, memset or unknown";
         sub_category: Text, "", "part of a category, such as copy of layout; empty for most";
         count: u64, "", "activities";
         sum_ns: i64, "ns", "sum of durations";
@@ -30,7 +35,8 @@ table! {
 
 table! {
     /// GPU time by what activities do, over all ranks and devices.
-    pub struct CategoriesOverRanks, CategoryOverRanksRow = "kernel_categories_over_ranks" by "scope, sum_ns descending, count descending, category" {
+    pub struct CategoriesOverRanks, CategoryOverRanksRow = "kernel_categories_over_ranks"
+        by "scope, sum_ns descending, count descending, category" {
         scope: Text, "", "span: all activities; step: those launched in a step; outside: the rest";
         category: Text, "", "what they do, as in kernel_categories";
         count: u64, "", "activities, on all ranks";
@@ -99,7 +105,10 @@ pub(crate) fn view(categories: &Batch, scope: &str) -> View {
     let all: Ns = rows.iter().map(|r| r.sum_ns).sum();
     let unknown = rows.iter().find(|r| r.category == Category::Unknown.name()).map_or(0, |r| r.sum_ns);
     let note = percent(all - unknown, all).filter(|known| *known < KNOWN_PCT).map(|known| {
-        format!("{} of the time is of kernels that a rule knows (data/kernel_categories.toml)", fmt_pct(Some(known)))
+        format!(
+            "{} of the time is of kernels that a rule knows (data/kernel_categories.toml)",
+            fmt_pct(Some(known))
+        )
     });
     View {
         title: "GPU time by what kernels do".to_string(),

@@ -28,7 +28,8 @@ use std::hash::Hash;
 
 table! {
     /// Time in which exactly this set of classes runs; the rows of a window sum to its busy time.
-    pub(crate) struct KernelClasses, KernelClassRow = "kernel_classes" by "rank, device, scope, step, classes" {
+    pub(crate) struct KernelClasses, KernelClassRow = "kernel_classes"
+        by "rank, device, scope, step, classes" {
         rank; device; scope; step; step_label; ts_ns; dur_ns;
         classes: Text, "", "compute, communication, memory, or several joined by +";
         time_ns: i64, "ns", "time in which exactly these classes run";
@@ -40,7 +41,8 @@ const BY: Setting = Setting {
     stem: "kernels",
     flag: "--by",
     value: "KEYS",
-    help: "Additional keys of kernels_by_name: category, op, input, direction, layer, shape, stream, joined by commas",
+    help: "Additional keys of kernels_by_name: category, op, input, direction, layer, shape, stream, joined \
+           by commas",
     kind: ValueType::Choices(&["category", "op", "input", "direction", "layer", "shape", "stream"]),
 };
 
@@ -85,7 +87,8 @@ impl Analysis for Kernels {
         let scope = options.printed_scope("span");
         let (names, categories) = (over_ranks::table(partials), categories::over_ranks(partials));
         let of = |spec: &'static TableSpec| partials.iter().filter_map(move |p| p.table(spec).cloned());
-        let kept = [KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC].into_iter().flat_map(of);
+        let kept =
+            [KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC].into_iter().flat_map(of);
         let views = vec![categories::view(&categories, scope), report::view(&names, partials, options)];
         let observations = report::observation(&names, partials, scope).into_iter().collect();
         let tables = kept.chain([names, categories]).collect();
@@ -117,7 +120,8 @@ fn classes(trace: &RankTrace, options: &Options) -> Batch {
     table.finish()
 }
 
-/// The activities of a device by window and key, without steps that were not asked for. The first window has all.
+/// The activities of a device by window and key, without steps that were not asked for. The first window has
+/// all.
 fn by_key<K: Copy + Eq + Hash>(
     trace: &RankTrace,
     work: &DeviceWork,
@@ -128,7 +132,10 @@ fn by_key<K: Copy + Eq + Hash>(
     for &i in &work.activities {
         groups.charge(scopes.of(trace.activities[i as usize].step()), key(i), |of| of.push(i));
     }
-    groups.into_rows().filter(|(window, ..)| scopes.is_asked(&scopes.windows()[*window], &options.model)).collect()
+    groups
+        .into_rows()
+        .filter(|(window, ..)| scopes.is_asked(&scopes.windows()[*window], &options.model))
+        .collect()
 }
 
 /// The name of a window: of the first that of the span of the device.

@@ -8,8 +8,10 @@ use hta_base::table::schema::{Batch, Text};
 use std::collections::BTreeMap;
 
 table! {
-    /// Kernels, copies and sets by name over all ranks and devices; concurrent ones count twice. What one rank has is in `kernels_by_name`.
-    pub struct KernelsOverRanks, KernelOverRanksRow = "kernels_over_ranks" by "scope, sum_ns descending, count descending, category, class, short_name, name" {
+    /// Kernels, copies and sets by name over all ranks and devices; concurrent ones count twice. What one
+    /// rank has is in `kernels_by_name`.
+    pub struct KernelsOverRanks, KernelOverRanksRow = "kernels_over_ranks"
+        by "scope, sum_ns descending, count descending, category, class, short_name, name" {
         scope: Text, "", "span: all activities; step: those launched in a step; outside: the rest";
         category: Text, "", "what it does, as in kernel_categories";
         class: Text, "", "compute, communication or memory";
@@ -32,8 +34,10 @@ table! {
         rank_count: u32, "", "ranks that have it";
         max_rank: u32, "", "rank with most time; of several the lowest";
         max_rank_ns: i64, "ns", "sum of durations on that rank";
-        main_op: Option<Text>, "", "operator that launched most of sum_ns, of the main operators of the ranks";
-        main_op_ns: Option<i64>, "ns", "part of sum_ns that it launched, at least: of the ranks of which it is the main one";
+        main_op: Option<Text>, "",
+            "operator that launched most of sum_ns, of the main operators of the ranks";
+        main_op_ns: Option<i64>, "ns",
+            "part of sum_ns that it launched, at least: of the ranks of which it is the main one";
         main_input_dims: Option<Text>, "", "shapes of its inputs in most of that time, where recorded";
         work_ns: i64, "ns", "sum of the durations of activities of operators whose work is known";
         flops: Option<u64>, "FLOP", "share of the operations of these operators; null where none is known";
@@ -41,7 +45,9 @@ table! {
         tflops_per_s: Option<f64>, "TFLOP/s", "flops over work_ns";
         tb_per_s: Option<f64>, "TB/s", "bytes over work_ns";
         flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity";
-        roofline_pct: Option<f64>, "%", "of what is attainable at this intensity, mean weighted by work_ns of the ranks of which it is known";
+        roofline_pct: Option<f64>, "%",
+            "of what is attainable at this intensity, mean weighted by work_ns of the ranks of which it is \
+             known";
         bound: Option<Text>, "", "compute, memory or latency, for most of that time";
     }
 }

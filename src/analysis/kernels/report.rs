@@ -119,13 +119,16 @@ pub(crate) fn observation(names: &Batch, partials: &[Partial], scope: &str) -> O
 
 /// Largest number of steps of one rank, at least one.
 fn steps(partials: &[Partial]) -> i64 {
-    let of_rank = |p: &Partial| p.rows::<KernelsByName>().filter_map(|r| r.step).collect::<BTreeSet<u32>>().len();
+    let of_rank =
+        |p: &Partial| p.rows::<KernelsByName>().filter_map(|r| r.step).collect::<BTreeSet<u32>>().len();
     partials.iter().map(of_rank).max().map_or(1, |n| n.max(1) as i64)
 }
 
 /// Formats a grid or block: `32x256` for `[32,256,1]`; other texts are unchanged.
 fn dimensions(text: &str) -> String {
-    let Some(inside) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else { return text.to_string() };
+    let Some(inside) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else {
+        return text.to_string();
+    };
     let all: Vec<&str> = inside.split(',').map(str::trim).collect();
     if !all.iter().all(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit())) {
         return text.to_string();

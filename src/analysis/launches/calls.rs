@@ -8,8 +8,8 @@
 //!   span                |-----------------------|
 //! ```
 //!
-//! A start before the start of its own call is clock noise. It is kept here; in statistics its latency counts as 0 and
-//! its delay as the negated length of the call.
+//! A start before the start of its own call is clock noise. It is kept here; in statistics its latency counts
+//! as 0 and its delay as the negated length of the call.
 
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
@@ -36,10 +36,11 @@ pub(crate) struct LaunchCall<'a> {
     pub(crate) gpu_ns: Ns,
     /// Time in which any of them ran, ns.
     pub(crate) gpu_busy_ns: Ns,
-    /// Part of the call during which the device of its first activity was idle, outside the device's lead, ns.
+    /// Part of the call during which the device of its first activity was idle, outside the device's lead,
+    /// ns.
     pub(crate) idle_ns: Ns,
-    /// Whether one of its activities was queued behind work from before the recording. If so, its latency and delay do
-    /// not measure launching.
+    /// Whether one of its activities was queued behind work from before the recording. If so, its latency and
+    /// delay do not measure launching.
     pub(crate) behind_unrecorded: bool,
 }
 

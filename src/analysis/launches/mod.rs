@@ -1,7 +1,8 @@
-//! Launch statistics: the cost of the calls that start work on a device, and how soon the work begins. Times are in ns.
+//! Launch statistics: the cost of the calls that start work on a device, and how soon the work begins. Times
+//! are in ns.
 //!
-//! A call belongs entirely to the step whose host range contains its start; it is never cut. A negative delay is
-//! normal, because a kernel may start before its call returns.
+//! A call belongs entirely to the step whose host range contains its start; it is never cut. A negative delay
+//! is normal, because a kernel may start before its call returns.
 
 mod calls;
 mod report;
@@ -23,9 +24,10 @@ use hta_trace::timeline::WorkClass;
 use hta_trace::window::Window;
 
 table! {
-    /// Launch calls by API. In column names `cpu` is the call itself, `latency` call start to first start, `delay` call
-    /// end to first start.
-    pub(crate) struct LaunchStats, LaunchStatsRow = "launch_stats" by "rank, scope, step, cpu_sum_ns descending, api" {
+    /// Launch calls by API. In column names `cpu` is the call itself, `latency` call start to first start,
+    /// `delay` call end to first start.
+    pub(crate) struct LaunchStats, LaunchStatsRow = "launch_stats"
+        by "rank, scope, step, cpu_sum_ns descending, api" {
         rank;
         scope: Text, "", "capture: all calls; step: those that start in it; outside: the rest";
         step; step_label; is_partial; ts_ns; dur_ns;
@@ -33,19 +35,23 @@ table! {
         launch_count: u64, "", "calls";
         activity_count: u64, "", "activities that they own";
         launched_no_activity_count: u64, "", "calls that look like launches and own no activity";
-        behind_unrecorded_count: u64, "", "calls whose activities were queued behind work from before the recording: included only in counts, gpu_sum and cpu columns";
+        behind_unrecorded_count: u64, "",
+            "calls whose activities were queued behind work from before the recording: included only in \
+             counts, gpu_sum and cpu columns";
         gpu_sum_ns: i64, "ns", "sum of the lengths of the activities";
         cpu_sum_ns: i64, "ns", "sum of the lengths of the calls";
         cpu_mean_ns: f64, "ns", "mean length of a call";
         cpu_p50_ns: i64, "ns", "median, nearest rank";
         cpu_p95_ns: i64, "ns", "95th percentile, nearest rank";
         cpu_max_ns: i64, "ns", "longest call";
-        started_count: u64, "", "calls with latency and delay: they own an activity, and no unrecorded work was queued before it";
+        started_count: u64, "",
+            "calls with latency and delay: they own an activity, and no unrecorded work was queued before it";
         latency_mean_ns: Option<f64>, "ns", "mean of call start to first start, clock noise as 0";
         latency_p50_ns: Option<i64>, "ns", "median of it";
         latency_p95_ns: Option<i64>, "ns", "95th percentile of it";
         latency_max_ns: Option<i64>, "ns", "longest";
-        delay_mean_ns: Option<f64>, "ns", "mean of call end to first start; negative: it began before the call returned";
+        delay_mean_ns: Option<f64>, "ns",
+            "mean of call end to first start; negative: it began before the call returned";
         delay_p50_ns: Option<i64>, "ns", "median of it";
         delay_p95_ns: Option<i64>, "ns", "95th percentile of it";
         delay_max_ns: Option<i64>, "ns", "longest";
@@ -82,7 +88,9 @@ table! {
         latency_ns: Option<i64>, "ns", "call start to first start; negative: clock noise";
         delay_ns: Option<i64>, "ns", "call end to first start; negative: it began before the call returned";
         is_short: bool, "", "its activities run shorter than the call";
-        behind_unrecorded: bool, "", "its activities were queued behind work from before the recording, so latency and delay do not describe the launch";
+        behind_unrecorded: bool, "",
+            "its activities were queued behind work from before the recording, so latency and delay do not \
+             describe the launch";
         idle_ns: i64, "ns", "part of the call in which the device was idle";
         op_event_id: Option<u32>, "", "innermost operator open when the call starts";
         op: Option<Text>, "", "its name";
@@ -198,7 +206,12 @@ fn rows(trace: &RankTrace, scopes: &StepScopes, calls: &[LaunchCall], give: &mut
     give(table.finish());
 }
 
-fn stats<'a>(trace: &'a RankTrace, scopes: &StepScopes, calls: &'a [LaunchCall<'a>], limits: OutlierLimits) -> Batch {
+fn stats<'a>(
+    trace: &'a RankTrace,
+    scopes: &StepScopes,
+    calls: &'a [LaunchCall<'a>],
+    limits: OutlierLimits,
+) -> Batch {
     let mut groups: ByOwner<StrId, Vec<&LaunchCall>> = ByOwner::default();
     for call in calls {
         groups.charge(scopes.of(scopes.step_at(call.span.start)), call.api, |of| of.push(call));
@@ -271,7 +284,8 @@ fn push_stats(table: &mut LaunchStats, rank: u32, w: &Window, group: &ApiCalls) 
         runtime_outlier_count: outliers().count() as u64,
         runtime_outlier_ns: outliers().map(|c| c.cpu_ns()).sum(),
         runtime_outlier_max_ns: outliers().map(|c| c.cpu_ns()).max(),
-        delay_outlier_count: clean().filter(|c| c.delay_ns().is_some_and(|d| d > limits.delay)).count() as u64,
+        delay_outlier_count: clean().filter(|c| c.delay_ns().is_some_and(|d| d > limits.delay)).count()
+            as u64,
         launch_delay_negative_count: clean().filter(|c| c.is_noise()).count() as u64,
         idle_ns: clean().map(|c| c.idle_ns).sum(),
         short_idle_ns: short().filter(|c| c.cpu_ns() <= limits.runtime).map(|c| c.idle_ns).sum(),

@@ -61,7 +61,10 @@ fn view(partials: &[Partial], options: &Options) -> View {
     order.sort_by_key(|(name, a)| (Reverse(a.cpu), *name));
     let mut notes = reasons(partials);
     if order.len() > options.top {
-        notes.push(format!("{}, with less time, in the table", plural(order.len() - options.top, "more call")));
+        notes.push(format!(
+            "{}, with less time, in the table",
+            plural(order.len() - options.top, "more call")
+        ));
     }
     if !order.is_empty() {
         notes.push("short: what was started runs shorter than the call that starts it".to_string());
@@ -72,13 +75,17 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
     if behind > 0 {
         notes.push(format!(
-            "{} calls started work that was queued behind work from before the recording: they are left out of delay \
+            "{} calls started work that was queued behind work from before the recording: they are left out \
+             of delay \
              and short",
             fmt_count(behind)
         ));
     }
     if noise > 0 {
-        notes.push(format!("{} before the launching call: clock noise, 0 in the statistics", counted(noise, "start")));
+        notes.push(format!(
+            "{} before the launching call: clock noise, 0 in the statistics",
+            counted(noise, "start")
+        ));
     }
     let line = |(name, a): &(&str, ApiSums)| {
         let delay = (a.started > 0).then(|| fmt_ns((a.delay / a.started as f64).round() as Ns));
@@ -108,7 +115,8 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
 }
 
-/// The loss of one rank inside launch calls, over its full steps (all steps if none is full), or else the capture.
+/// The loss of one rank inside launch calls, over its full steps (all steps if none is full), or else the
+/// capture.
 struct LaunchLoss {
     rank: u32,
     /// Number of windows in the sums, and (next field) their length, ns.
@@ -204,7 +212,8 @@ fn launch_bound(l: &LaunchLoss, of: usize) -> Option<Observation> {
     let mean = |sum: Ns| fmt_ns(sum / l.short.max(1));
     let sentence = format!(
         "{} while its device idles inside the launch calls of work that is shorter than its launch: {} of {} \
-         launches{}, {} of call for {} of GPU on average; CUDA graphs, `torch.compile` or a larger batch make \
+         launches{}, {} of call for {} of GPU on average; CUDA graphs, `torch.compile` or a larger batch \
+         make \
          fewer and longer ones",
         l.loses(l.short_idle, share, of),
         fmt_pct(percent(l.short, l.calls)),
@@ -220,7 +229,8 @@ fn outliers(l: &LaunchLoss, of: usize, above: Ns) -> Option<Observation> {
     let share = l.share(l.outlier_idle)?;
     let sentence = format!(
         "{} while its device idles inside launch calls of more than {}: {}, the longest {} in `{}`; such a \
-         call loads its kernel for the first time, waits for a copy, memory or a lock, or its thread did not get a core",
+         call loads its kernel for the first time, waits for a copy, memory or a lock, or its thread did not \
+         get a core",
         l.loses(l.outlier_idle, share, of),
         fmt_ns(above),
         counted(l.outliers as u64, "call"),

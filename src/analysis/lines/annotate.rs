@@ -20,7 +20,12 @@ struct AnnotatedLine {
 }
 
 /// The table of a file. `text` is its content, `path` where the user has it.
-pub(crate) fn view(partials: &[Partial], lines: &Batch, options: &Options, (path, text): (&str, &str)) -> View {
+pub(crate) fn view(
+    partials: &[Partial],
+    lines: &Batch,
+    options: &Options,
+    (path, text): (&str, &str),
+) -> View {
     let all: Ns = printed(lines, options).filter(|r| !r.is_idle_thread).map(|r| r.host_self_ns).sum();
     let mut of_file: BTreeMap<u32, AnnotatedLine> = BTreeMap::new();
     for r in printed(lines, options).filter(|r| r.file.is_some_and(|file| is_file(file, path))) {
@@ -75,7 +80,8 @@ pub(crate) fn view(partials: &[Partial], lines: &Batch, options: &Options, (path
     if of_file.is_empty() {
         view.notes.push(format!("no line of {path} is in the recording"));
     } else if beyond > 0 {
-        view.notes.push("the recording has lines beyond the end of the file: it was changed since".to_string());
+        view.notes
+            .push("the recording has lines beyond the end of the file: it was changed since".to_string());
     }
     view
 }
@@ -99,6 +105,10 @@ mod tests {
         assert!(is_file("/home/me/project/train.py", "./train.py"));
         assert!(is_file(r"C:\project\train.py", "train.py"));
         assert!(!is_file("models/gpt.py", "other/gpt.py"));
-        assert!(!is_file("train.py", "strain.py") && !is_file("[no python]", "train.py") && !is_file("", "train.py"));
+        assert!(
+            !is_file("train.py", "strain.py")
+                && !is_file("[no python]", "train.py")
+                && !is_file("", "train.py")
+        );
     }
 }

@@ -116,7 +116,8 @@ impl<'a> Collect<'a> {
         let lines = self.lines;
         for (lane, innermost) in lines.threads() {
             let is_idle = idle.contains(lane);
-            let native = self.innermost(*lane, |class| matches!(class, Class::HostOp | Class::Runtime | Class::Python));
+            let native = self
+                .innermost(*lane, |class| matches!(class, Class::HostOp | Class::Runtime | Class::Python));
             let mut natives = native.from(Ns::MIN).peekable();
             for piece in innermost.from(Ns::MIN) {
                 let owner = LineOwner { group: self.grouping.of_frame(piece.row), is_idle };
@@ -221,10 +222,12 @@ impl<'a> Collect<'a> {
                 let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
                 let (lane, start) = (trace.columns.lane[call as usize], trace.span(call).start);
                 let group = self.charged(lane, start, self.calls.forest.position(call));
-                self.charge(trace.activities[copy.activity as usize].step(), group, |sums| match copy.direction {
-                    "HtoD" => sums.h2d_bytes = sums.h2d_bytes.saturating_add(bytes),
-                    "DtoH" => sums.d2h_bytes = sums.d2h_bytes.saturating_add(bytes),
-                    _ => {}
+                self.charge(trace.activities[copy.activity as usize].step(), group, |sums| {
+                    match copy.direction {
+                        "HtoD" => sums.h2d_bytes = sums.h2d_bytes.saturating_add(bytes),
+                        "DtoH" => sums.d2h_bytes = sums.d2h_bytes.saturating_add(bytes),
+                        _ => {}
+                    }
                 });
             }
         }
@@ -235,11 +238,14 @@ impl<'a> Collect<'a> {
         let (trace, forest) = (self.calls.trace, &self.calls.forest);
         let records = &trace.columns.recorded.memory;
         let lanes: BTreeSet<u32> = records.iter().map(|r| r.lane).collect();
-        let ops: HashMap<u32, InnermostTimeline> =
-            lanes.into_iter().map(|lane| (lane, self.innermost(lane, |class| class == Class::HostOp))).collect();
+        let ops: HashMap<u32, InnermostTimeline> = lanes
+            .into_iter()
+            .map(|lane| (lane, self.innermost(lane, |class| class == Class::HostOp)))
+            .collect();
         for record in records.iter().filter(|r| r.kind == MemoryRecordKind::Change) {
             let open = ops.get(&record.lane).and_then(|ops| ops.from(record.ts).next());
-            let op = open.filter(|piece| piece.span.holds(record.ts)).and_then(|piece| forest.position(piece.row));
+            let op =
+                open.filter(|piece| piece.span.holds(record.ts)).and_then(|piece| forest.position(piece.row));
             let group = self.charged(record.lane, record.ts, op);
             self.charge(self.scopes.step_at(record.ts), group, |sums| {
                 sums.alloc_bytes = sums.alloc_bytes.saturating_add(record.bytes.max(0));
@@ -254,7 +260,8 @@ impl<'a> Collect<'a> {
         let trace = self.calls.trace;
         let of_lane = trace.host_rows().iter().find(|(l, _)| *l == lane);
         let counts = |row: &u32| counts(trace.classes[*row as usize]);
-        let rows: Vec<u32> = of_lane.into_iter().flat_map(|(_, rows)| rows.iter().copied().filter(counts)).collect();
+        let rows: Vec<u32> =
+            of_lane.into_iter().flat_map(|(_, rows)| rows.iter().copied().filter(counts)).collect();
         InnermostTimeline::new(&rows, &trace.columns, |_| false)
     }
 }

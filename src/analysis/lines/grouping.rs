@@ -127,7 +127,13 @@ impl<'a> Grouping<'a> {
     }
 
     pub(crate) fn cells(&self, group: LineGroup) -> GroupCells {
-        let none = GroupCells { file: None, line: None, function: None, module: None, level: LineLevel::None.name() };
+        let none = GroupCells {
+            file: None,
+            line: None,
+            function: None,
+            module: None,
+            level: LineLevel::None.name(),
+        };
         let named = |text: &str| GroupCells { file: Some(text.to_string()), ..none.clone() };
         let index = group.0.wrapping_sub(NO_OWNER.0 + 1) as usize;
         match (group, self.by) {

@@ -1,8 +1,9 @@
-//! Time by source line: on the host, and of the GPU work that a line launched, forward and backward. Times in ns.
+//! Time by source line: on the host, and of the GPU work that a line launched, forward and backward. Times in
+//! ns.
 //!
-//! Every instant of a thread with an open Python frame belongs to one row ([`crate::facts::lines`]), and every GPU
-//! activity to the row at which its launch call starts, or, below a backward operator, to the row of its forward
-//! operator. So the rows add up to the time with an open frame, and to all GPU work.
+//! Every instant of a thread with an open Python frame belongs to one row ([`crate::facts::lines`]), and
+//! every GPU activity to the row at which its launch call starts, or, below a backward operator, to the row
+//! of its forward operator. So the rows add up to the time with an open frame, and to all GPU work.
 
 mod annotate;
 mod collect;
@@ -81,7 +82,8 @@ const FOLDED: Setting = Setting {
     stem: "lines",
     flag: "--folded",
     value: "WEIGHT",
-    help: "Print folded stacks of user code (--by module: of modules) for flame graphs: self (host time) or gpu, in ns",
+    help: "Print folded stacks of user code (--by module: of modules) for flame graphs: self (host time) or \
+           gpu, in ns",
     kind: ValueType::Choice(&["none", "self", "gpu"]),
 };
 
@@ -89,7 +91,8 @@ const SPEEDSCOPE: Setting = Setting {
     stem: "lines",
     flag: "--speedscope",
     value: "FILE",
-    help: "Write the stacks of user code to a file for speedscope: host time, or GPU durations with --folded gpu",
+    help: "Write the stacks of user code to a file for speedscope: host time, or GPU durations with --folded \
+           gpu",
     kind: ValueType::OutputFile,
 };
 
@@ -102,7 +105,8 @@ const ANNOTATE: Setting = Setting {
 };
 
 const NO_FRAMES: &str = "no Python frames: record with with_stack=True";
-const FEW_FRAMES: &str = "fewer than half of the operators are inside Python frames: record with with_stack=True";
+const FEW_FRAMES: &str =
+    "fewer than half of the operators are inside Python frames: record with with_stack=True";
 
 /// The analysis of source lines.
 pub(crate) struct LinesOf;
@@ -184,7 +188,8 @@ fn weight(options: &Options) -> Option<Weight> {
     Weight::named(options.settings.text(&FOLDED)).or(of_file)
 }
 
-/// Operators outside the backward pass, which has no frames of its own, and those of them that start inside a frame.
+/// Operators outside the backward pass, which has no frames of its own, and those of them that start inside a
+/// frame.
 fn framed_ops(calls: &CallForest, lines: &Lines) -> (u64, u64) {
     let (trace, directions) = (calls.trace, Directions::of(calls.trace));
     let (mut ops, mut framed) = (0, 0);
@@ -203,8 +208,9 @@ fn table(calls: &CallForest, lines: &Lines, grouping: &Grouping, options: &Optio
     let scopes = StepScopes::new(trace, &options.model).if_by_step(options.model.steps.is_some());
     let charging = Charging::new(calls, lines);
     let (sums, has_memory) = Collect::new(calls, lines, grouping, &charging, &scopes).all();
-    let cells =
-        |(window, owner, sums): (usize, LineOwner, LineSums)| (window, owner, sums, grouping.cells(owner.group));
+    let cells = |(window, owner, sums): (usize, LineOwner, LineSums)| {
+        (window, owner, sums, grouping.cells(owner.group))
+    };
     let mut rows: Vec<(usize, LineOwner, LineSums, GroupCells)> = sums.into_rows().map(cells).collect();
     let gpu = |of: &[u32]| -> Ns { of.iter().map(|&i| trace.activities[i as usize].span.len()).sum() };
     rows.sort_by_cached_key(|(window, owner, s, cells)| {
@@ -276,7 +282,12 @@ fn totals(calls: &CallForest, lines: &Lines, op_count: u64, framed_op_count: u64
         host_self_ns,
         idle_ns,
         gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
-        gpu_unlinked_ns: trace.launches().unlinked.iter().map(|&i| trace.activities[i as usize].span.len()).sum(),
+        gpu_unlinked_ns: trace
+            .launches()
+            .unlinked
+            .iter()
+            .map(|&i| trace.activities[i as usize].span.len())
+            .sum(),
     });
     table.finish()
 }

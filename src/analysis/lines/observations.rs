@@ -40,7 +40,8 @@ fn steps(partials: &[Partial]) -> BTreeMap<u32, (i64, Ns)> {
 fn by_rank(partials: &[Partial]) -> BTreeMap<LineKey<'_>, BTreeMap<u32, Ns>> {
     let steps = steps(partials);
     let mut all: BTreeMap<LineKey, BTreeMap<u32, Ns>> = BTreeMap::new();
-    let rows = rows::<LinesTable>(partials).filter(|r| r.scope == "capture" && !r.is_idle_thread && r.level != "none");
+    let rows = rows::<LinesTable>(partials)
+        .filter(|r| r.scope == "capture" && !r.is_idle_thread && r.level != "none");
     for r in rows {
         let count = steps.get(&r.rank).map_or(1, |s| s.0).max(1);
         *all.entry(LineKey::new(&r)).or_default().entry(r.rank).or_default() += r.host_self_ns / count;
@@ -59,7 +60,8 @@ pub(crate) fn differing(partials: &[Partial]) -> Vec<LineSpread<'_>> {
     let mut all: Vec<LineSpread> = Vec::new();
     for (key, of_rank) in by_rank(partials) {
         // A rank without the line spends no time there.
-        let times: Vec<(u32, Ns)> = steps.keys().map(|rank| (*rank, of_rank.get(rank).copied().unwrap_or(0))).collect();
+        let times: Vec<(u32, Ns)> =
+            steps.keys().map(|rank| (*rank, of_rank.get(rank).copied().unwrap_or(0))).collect();
         let mut sorted: Vec<Ns> = times.iter().map(|t| t.1).collect();
         sorted.sort_unstable();
         let (Some(median), Some(least), Some(most)) =
@@ -91,7 +93,8 @@ pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Obse
     let mut all = Vec::new();
     for s in differing(partials).iter().take(MOST) {
         let sentence = format!(
-            "`{}` takes {} of a step on rank {}, {} in the median of {ranks} ranks: they differ by {}, {} of the step",
+            "`{}` takes {} of a step on rank {}, {} in the median of {ranks} ranks: they differ by {}, {} of \
+             the step",
             shown(&s.key.text()),
             fmt_ns(s.own),
             s.rank,
@@ -113,7 +116,8 @@ pub(crate) fn observations(stem: &'static str, partials: &[Partial]) -> Vec<Obse
     all
 }
 
-/// Lines that wait for the GPU for enough of the step: of each the rank that waits longest, with its time per step.
+/// Lines that wait for the GPU for enough of the step: of each the rank that waits longest, with its time per
+/// step.
 fn blocked(partials: &[Partial]) -> Vec<(LineKey<'_>, u32, Ns, f64)> {
     let steps = steps(partials);
     let mut worst: BTreeMap<LineKey, (f64, Ns, u32)> = BTreeMap::new();

@@ -12,7 +12,10 @@ pub(crate) fn table(partials: &[Partial]) -> Batch {
         let (own, total) = (r.host_self_ns, r.host_total_ns);
         let sums = [own, r.native_ns, r.python_ns, total, r.blocked_ns, r.gpu_sum_ns, r.calls as i64];
         let known = all.add(r.scope, (LineKey::new(&r), r.level, r.is_idle_thread), r.rank, sums);
-        known.iter_mut().zip([r.bwd_gpu_sum_ns, r.alloc_bytes]).for_each(|(sum, value)| add_known(sum, value));
+        known
+            .iter_mut()
+            .zip([r.bwd_gpu_sum_ns, r.alloc_bytes])
+            .for_each(|(sum, value)| add_known(sum, value));
     }
     let mut sorted = all.rows();
     sorted.sort_by_key(|(scope, (_, _, is_idle), _)| (*scope, *is_idle));

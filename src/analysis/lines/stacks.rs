@@ -25,7 +25,9 @@ pub(crate) fn fold(calls: &CallForest, lines: &Lines, modules: Option<&Modules>,
     fold.tree.table(|name| match name {
         StackName::Thread(Some(lane)) => thread_name(&trace.columns, lane),
         StackName::Line(id) => lines.site(id).text(),
-        StackName::Module(m) => modules.map_or_else(String::new, |modules| modules.name(trace, m).to_string()),
+        StackName::Module(m) => {
+            modules.map_or_else(String::new, |modules| modules.name(trace, m).to_string())
+        }
         StackName::NoModule => NO_MODULE.to_string(),
         StackName::Kernel(id) => trace.text(id).to_string(),
         StackName::Backward => "[backward]".to_string(),

@@ -4,30 +4,38 @@ use hta_base::table;
 use hta_base::table::schema::Text;
 
 table! {
-    /// Lines and functions of user code. Host time counts at the line that runs or waits for a call; GPU work at the line that launched it.
-    pub struct LinesTable, LineRow = "lines" by "rank, scope, step, is_idle_thread, host_self_ns descending, gpu_sum_ns descending, file, line, function, module" {
+    /// Lines and functions of user code. Host time counts at the line that runs or waits for a call; GPU work
+    /// at the line that launched it.
+    pub struct LinesTable, LineRow = "lines"
+        by "rank, scope, step, is_idle_thread, host_self_ns descending, gpu_sum_ns descending, file, line, \
+            function, module" {
         rank;
         scope: Text, "", "capture: all; step: what lies or starts in it (with --steps); outside: the rest";
         step; step_label;
-        file: Option<Text>, "", "path as recorded; `[no user code]`: frames of libraries only; `[no python]`: no frame; `[unlinked]`: GPU work of unknown launch; null for a module";
+        file: Option<Text>, "",
+            "path as recorded; `[no user code]`: frames of libraries only; `[no python]`: no frame; \
+             `[unlinked]`: GPU work of unknown launch; null for a module";
         line: Option<u32>, "", "line of the calls; of a function, where it is defined";
         function: Option<Text>, "", "name of the function; null for a line";
         module: Option<Text>, "", "path of the nn.Module (with --by module)";
         level: Text, "", "line, function, file or module; none for the rows in brackets";
         is_idle_thread: bool, "", "on threads that run no operator and make no API call";
         calls: u64, "", "calls made from the line, or of the function or module";
-        host_self_ns: i64, "ns", "time in which a thread is here: every instant with an open frame counts in one row";
+        host_self_ns: i64, "ns",
+            "time in which a thread is here: every instant with an open frame counts in one row";
         host_total_ns: i64, "ns", "time in which any of its calls is open, per thread";
         native_ns: i64, "ns", "part of host_self_ns in operators, API calls and built-in functions";
         python_ns: i64, "ns", "the rest of host_self_ns: Python code";
         blocked_ns: i64, "ns", "length of the synchronizing API calls made here";
         gpu_sum_ns: i64, "ns", "sum of the GPU work launched here";
         gpu_busy_ns: i64, "ns", "length of the union of the same";
-        bwd_gpu_sum_ns: Option<i64>, "ns", "sum of the GPU work of its backward pass; null where no backward operators are joined";
+        bwd_gpu_sum_ns: Option<i64>, "ns",
+            "sum of the GPU work of its backward pass; null where no backward operators are joined";
         bwd_gpu_busy_ns: Option<i64>, "ns", "length of the union of the same";
         bwd_host_ns: Option<i64>, "ns", "host time of the backward operators of its operators";
         launches: u64, "", "calls that launched GPU work, backward included";
-        alloc_bytes: Option<i64>, "bytes", "allocated, backward included, on all devices; null where no memory is recorded";
+        alloc_bytes: Option<i64>, "bytes",
+            "allocated, backward included, on all devices; null where no memory is recorded";
         net_bytes: Option<i64>, "bytes", "allocated less freed here";
         h2d_bytes: i64, "bytes", "copied to the device, where the size is known";
         d2h_bytes: i64, "bytes", "copied from the device";
@@ -37,8 +45,12 @@ table! {
 
 table! {
     /// Lines and functions of user code over all ranks. What one rank has is in `lines`.
-    pub struct LinesOverRanks, LineOverRanksRow = "lines_over_ranks" by "scope, is_idle_thread, host_self_ns descending, native_ns descending, python_ns descending, host_total_ns descending, blocked_ns descending, gpu_sum_ns descending, calls descending, file, line, function, module" {
-        scope: Text, "", "capture: all; step: what lies or starts in a step (with --steps); outside: the rest";
+    pub struct LinesOverRanks, LineOverRanksRow = "lines_over_ranks"
+        by "scope, is_idle_thread, host_self_ns descending, native_ns descending, python_ns descending, \
+            host_total_ns descending, blocked_ns descending, gpu_sum_ns descending, calls descending, file, \
+            line, function, module" {
+        scope: Text, "",
+            "capture: all; step: what lies or starts in a step (with --steps); outside: the rest";
         file: Option<Text>, "", "path as recorded, or a name in brackets as in `lines`; null for a module";
         line: Option<u32>, "", "line of the calls; of a function, where it is defined";
         function: Option<Text>, "", "name of the function; null for a line";
@@ -52,8 +64,10 @@ table! {
         python_ns: i64, "ns", "the rest of host_self_ns: Python code";
         blocked_ns: i64, "ns", "length of the synchronizing API calls made here";
         gpu_sum_ns: i64, "ns", "sum of the GPU work launched here";
-        bwd_gpu_sum_ns: Option<i64>, "ns", "sum of the GPU work of its backward pass; null where no backward operators are joined";
-        alloc_bytes: Option<i64>, "bytes", "allocated, backward included, on all devices; null where no memory is recorded";
+        bwd_gpu_sum_ns: Option<i64>, "ns",
+            "sum of the GPU work of its backward pass; null where no backward operators are joined";
+        alloc_bytes: Option<i64>, "bytes",
+            "allocated, backward included, on all devices; null where no memory is recorded";
         rank_count: u32, "", "ranks that have it";
         max_rank: u32, "", "rank with the largest host_self_ns; of several the lowest";
         max_rank_ns: i64, "ns", "host_self_ns on that rank";

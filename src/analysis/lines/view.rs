@@ -39,7 +39,9 @@ fn line_view(partials: &[Partial], lines: &Batch, options: &Options) -> View {
         "alloc" => r.alloc_bytes.unwrap_or(0),
         _ => r.host_self_ns,
     };
-    rows.sort_by_key(|r| (r.is_idle_thread, Reverse(value(r)), Reverse(r.host_self_ns), LineKey::over_ranks(r)));
+    rows.sort_by_key(|r| {
+        (r.is_idle_thread, Reverse(value(r)), Reverse(r.host_self_ns), LineKey::over_ranks(r))
+    });
     let has = |of: fn(&LineOverRanksRow) -> i64| rows.iter().any(|r| of(r) != 0);
     let has_gpu = has(gpu_ns);
     // Places are long, so numbers of the GPU take the place of some of the host.
@@ -85,10 +87,12 @@ fn line_view(partials: &[Partial], lines: &Batch, options: &Options) -> View {
         view.rows.push(cells);
     }
     view.notes.extend(more(rows.len().saturating_sub(options.top), "row"));
-    let without: Vec<u32> = crate::api::rows::<LineTotals>(partials).filter(|t| !t.has_lines).map(|t| t.rank).collect();
+    let without: Vec<u32> =
+        crate::api::rows::<LineTotals>(partials).filter(|t| !t.has_lines).map(|t| t.rank).collect();
     if by == "line" && !without.is_empty() {
         view.notes.push(
-            "the lines of calls are not recorded: rows are functions, with the line of their definition".to_string(),
+            "the lines of calls are not recorded: rows are functions, with the line of their definition"
+                .to_string(),
         );
     }
     view

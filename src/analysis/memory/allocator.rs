@@ -1,8 +1,8 @@
-//! The rows of `memory_events` of a trace: requests that failed, calls that take memory from the device or give it back,
-//! and retries. The calls do not record how much.
+//! The rows of `memory_events` of a trace: requests that failed, calls that take memory from the device or
+//! give it back, and retries. The calls do not record how much.
 //!
-//! A retry: the device has no memory left, so the caching allocator gives its cached blocks back and asks again, all for
-//! one request and so inside one operator:
+//! A retry: the device has no memory left, so the caching allocator gives its cached blocks back and asks
+//! again, all for one request and so inside one operator:
 //!
 //! ```text
 //!   aten::mm  [..............................................)
@@ -78,7 +78,8 @@ pub(crate) fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPl
     }
     let by_name: Vec<_> = trace.columns.strings.iter().map(|(_, text)| of_call(text)).collect();
     for row in (0..trace.classes.len()).filter(|r| trace.classes[*r] == Class::Runtime) {
-        let Some((device_type, kind)) = by_name.get(trace.columns.name(row).0 as usize).copied().flatten() else {
+        let Some((device_type, kind)) = by_name.get(trace.columns.name(row).0 as usize).copied().flatten()
+        else {
             continue;
         };
         found.push(AllocatorFinding {
@@ -98,7 +99,9 @@ pub(crate) fn add(table: &mut MemoryEvents, trace: &RankTrace, places: &MemoryPl
         .map(|f| AllocatorFinding { kind: "retry", device_type: f.device_type.clone(), ..*f })
         .collect();
     found.extend(again);
-    found.sort_by(|a, b| (&a.device_type, a.device, a.ts, a.kind).cmp(&(&b.device_type, b.device, b.ts, b.kind)));
+    found.sort_by(|a, b| {
+        (&a.device_type, a.device, a.ts, a.kind).cmp(&(&b.device_type, b.device, b.ts, b.kind))
+    });
     for f in found {
         let place = places.at(f.lane, f.ts);
         let line = places.line(place.line).filter(|text| !text.starts_with('['));

@@ -70,7 +70,8 @@ impl<'a> RecordedDevice<'a> {
 
     /// The first record with the highest level of those in a step (of all, if none is given).
     pub(crate) fn peak(&self, step: Option<u32>) -> Option<usize> {
-        let of_step = |number: &usize| step.is_none() || self.places.get(*number).is_some_and(|p| p.step == step);
+        let of_step =
+            |number: &usize| step.is_none() || self.places.get(*number).is_some_and(|p| p.step == step);
         let numbers = (0..self.levels.len()).filter(of_step);
         numbers.max_by_key(|&n| (self.levels[n], std::cmp::Reverse(n)))
     }

@@ -1,4 +1,5 @@
-//! Observations: the peak and what holds it, growth from step to step, ranks that differ, and requests that failed.
+//! Observations: the peak and what holds it, growth from step to step, ranks that differ, and requests that
+//! failed.
 
 use crate::api::{Certainty, Observation, Partial, rows};
 use crate::memory::holders::BEFORE;
@@ -112,8 +113,9 @@ impl GrowingDevice<'_> {
     /// In words; `with_rank`: there are others.
     pub(crate) fn sentence(&self, partials: &[Partial], with_rank: bool) -> String {
         let left = self.total.map(|total| total.saturating_sub(self.level).max(0) / self.bytes.max(1));
-        let until =
-            left.map_or(String::new(), |n| format!("; the device is full in about {} steps", fmt_count(n as u64)));
+        let until = left.map_or(String::new(), |n| {
+            format!("; the device is full in about {} steps", fmt_count(n as u64))
+        });
         let site = self.site(partials).map_or(String::new(), |site| {
             format!(
                 "; most of what outlives its step is allocated at `{}`: {} a step",
@@ -133,7 +135,9 @@ impl GrowingDevice<'_> {
     pub(crate) fn site<'a>(&self, partials: &'a [Partial]) -> Option<MemoryLeakRow<'a>> {
         let of_device = |kind: &'static str| {
             rows::<MemoryLeaks>(partials)
-                .filter(move |r| r.key_kind == kind && r.is_recurring && self.place.is(r.rank, r.device_type, r.device))
+                .filter(move |r| {
+                    r.key_kind == kind && r.is_recurring && self.place.is(r.rank, r.device_type, r.device)
+                })
                 .find(|r| !r.site.starts_with('['))
         };
         of_device("line").or_else(|| of_device("op"))
@@ -156,7 +160,8 @@ pub(crate) fn leaks(partials: &[Partial]) -> Vec<GrowingDevice<'_>> {
         // The first step of the recording makes state that stays.
         let full: Vec<&MemoryStepRow> =
             steps.iter().filter(|s| s.step.is_some_and(|s| s > 0) && s.is_partial == Some(false)).collect();
-        let mut growing: Vec<i64> = full.iter().rev().map(|s| s.net_bytes).take_while(|net| *net > 0).collect();
+        let mut growing: Vec<i64> =
+            full.iter().rev().map(|s| s.net_bytes).take_while(|net| *net > 0).collect();
         if growing.len() < GROWING_STEPS {
             continue;
         }
@@ -190,16 +195,21 @@ fn different(partials: &[Partial]) -> Vec<(Vec<u32>, String)> {
         let mut sorted: Vec<i64> = peaks.values().copied().collect();
         sorted.sort_unstable();
         let median = sorted[(sorted.len() - 1) / 2];
-        let distance = |bytes: i64| percent(bytes.saturating_sub(median).saturating_abs(), median).unwrap_or(0.0);
-        let ranks: Vec<u32> =
-            peaks.iter().filter(|(_, bytes)| distance(**bytes) > DIFFERS_FROM_PCT).map(|(rank, _)| *rank).collect();
-        let farthest = peaks
+        let distance =
+            |bytes: i64| percent(bytes.saturating_sub(median).saturating_abs(), median).unwrap_or(0.0);
+        let ranks: Vec<u32> = peaks
             .iter()
-            .max_by_key(|(rank, bytes)| (bytes.saturating_sub(median).saturating_abs(), std::cmp::Reverse(**rank)));
+            .filter(|(_, bytes)| distance(**bytes) > DIFFERS_FROM_PCT)
+            .map(|(rank, _)| *rank)
+            .collect();
+        let farthest = peaks.iter().max_by_key(|(rank, bytes)| {
+            (bytes.saturating_sub(median).saturating_abs(), std::cmp::Reverse(**rank))
+        });
         if let (Some((rank, bytes)), false) = (farthest, ranks.is_empty()) {
             let verb = if ranks.len() == 1 { "differs" } else { "differ" };
             let sentence = format!(
-                "The peak of {} {verb} by more than {} from the median of the ranks ({} of {device_type} memory): rank {rank} \
+                "The peak of {} {verb} by more than {} from the median of the ranks ({} of {device_type} \
+                 memory): rank {rank} \
                  has {}",
                 ranks_named(&ranks),
                 fmt_pct(Some(DIFFERS_FROM_PCT)),

@@ -1,4 +1,5 @@
-//! Stacks of allocations with bytes, for flame graphs: from the device over Python frames and operators, root first.
+//! Stacks of allocations with bytes, for flame graphs: from the device over Python frames and operators, root
+//! first.
 //!
 //! ```text
 //!   alloc   every allocation of the recording
@@ -93,11 +94,14 @@ fn add(
     };
     let mut known = 0i64;
     for number in opened(memory, moment) {
-        let (Some(record), Some(place)) = (memory.records.get(number), memory.places.get(number)) else { continue };
+        let (Some(record), Some(place)) = (memory.records.get(number), memory.places.get(number)) else {
+            continue;
+        };
         // As in other flame graphs, frames are the outer part: those open when the outermost operator starts.
         let outward = |row: u32| trace.stacks.outward(row);
         let mut stack: Vec<u32> = place.op.into_iter().flat_map(outward).collect();
-        let start = stack.last().and_then(|row| trace.columns.ts.get(*row as usize)).copied().unwrap_or(record.ts);
+        let start =
+            stack.last().and_then(|row| trace.columns.ts.get(*row as usize)).copied().unwrap_or(record.ts);
         stack.extend(lines.frame_at(record.lane, start).into_iter().flat_map(outward));
         stack.reverse();
         let name = |row: &u32| MemoryStackName::Row(trace.columns.name(*row as usize));
@@ -115,10 +119,13 @@ fn add(
 /// Numbers of the records that allocate what is alive after a record; of all that allocate, if none is given.
 fn opened(memory: &RecordedDevice, moment: Option<usize>) -> Vec<usize> {
     let Some(moment) = moment else {
-        return (0..memory.records.len()).filter(|n| memory.records.get(*n).is_some_and(|r| r.bytes > 0)).collect();
+        return (0..memory.records.len())
+            .filter(|n| memory.records.get(*n).is_some_and(|r| r.bytes > 0))
+            .collect();
     };
-    let is_alive =
-        |opened: usize, closed: Option<u32>| opened <= moment && closed.is_none_or(|closed| closed as usize > moment);
+    let is_alive = |opened: usize, closed: Option<u32>| {
+        opened <= moment && closed.is_none_or(|closed| closed as usize > moment)
+    };
     let all = memory.allocations.iter().flat_map(|a| &a.all);
     all.filter_map(|a| a.opened.map(|n| n as usize).filter(|n| is_alive(*n, a.closed))).collect()
 }

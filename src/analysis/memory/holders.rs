@@ -1,4 +1,5 @@
-//! What holds a device's memory at a moment: the allocations that are alive, summed by operator, line, module and phase.
+//! What holds a device's memory at a moment: the allocations that are alive, summed by operator, line, module
+//! and phase.
 //!
 //! All moments are served by one walk over the records, which adds and removes allocations:
 //!
@@ -80,11 +81,19 @@ pub(crate) struct HeldMemory {
     pub(crate) known: CountAndBytes,
 }
 
-/// What is alive after each of the given records, which must be in order; empty where allocations are not known.
-pub(crate) fn held_after(memory: &RecordedDevice, places: &MemoryPlaces, numbers: &[usize]) -> Vec<HeldMemory> {
+/// What is alive after each of the given records, which must be in order; empty where allocations are not
+/// known.
+pub(crate) fn held_after(
+    memory: &RecordedDevice,
+    places: &MemoryPlaces,
+    numbers: &[usize],
+) -> Vec<HeldMemory> {
     // Where the level before the recording is unknown, what is alive is no part of anything.
-    let Some(allocations) = memory.allocations.as_ref().filter(|_| !memory.is_relative) else { return Vec::new() };
-    // The allocation that each record opens, and the ones that it closes (two if it allocates over a live one).
+    let Some(allocations) = memory.allocations.as_ref().filter(|_| !memory.is_relative) else {
+        return Vec::new();
+    };
+    // The allocation that each record opens, and the ones that it closes (two if it allocates over a live
+    // one).
     let mut changes: Vec<(u32, bool, &Allocation)> = Vec::with_capacity(2 * allocations.all.len());
     for allocation in allocations.all.iter().filter(|a| a.opened.is_some()) {
         changes.extend(allocation.opened.map(|n| (n, true, allocation)));
@@ -104,9 +113,17 @@ pub(crate) fn held_after(memory: &RecordedDevice, places: &MemoryPlaces, numbers
 }
 
 impl HeldMemory {
-    fn change(&mut self, memory: &RecordedDevice, places: &MemoryPlaces, allocation: &Allocation, is_opened: bool) {
+    fn change(
+        &mut self,
+        memory: &RecordedDevice,
+        places: &MemoryPlaces,
+        allocation: &Allocation,
+        is_opened: bool,
+    ) {
         let Some(opened) = allocation.opened.map(|n| n as usize) else { return };
-        let (Some(record), Some(place)) = (memory.records.get(opened), memory.places.get(opened)) else { return };
+        let (Some(record), Some(place)) = (memory.records.get(opened), memory.places.get(opened)) else {
+            return;
+        };
         let add = |(count, bytes): &mut CountAndBytes| match is_opened {
             true => (*count, *bytes) = (*count + 1, bytes.saturating_add(record.bytes)),
             false => (*count, *bytes) = (count.saturating_sub(1), bytes.saturating_sub(record.bytes)),

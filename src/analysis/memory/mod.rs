@@ -26,10 +26,12 @@ use crate::memory::flame::HeldStacks;
 use crate::memory::holders::KINDS;
 use crate::memory::report::{device_name, is_of_device};
 use crate::memory::snapshot::tables::{
-    MemoryAllocated, MemoryBlocks, MemoryCategories, MemoryDevices, MemorySegments, MemorySentences, MemoryStacks,
+    MemoryAllocated, MemoryBlocks, MemoryCategories, MemoryDevices, MemorySegments, MemorySentences,
+    MemoryStacks,
 };
 use crate::memory::tables::{
-    MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeaks, MemorySteps,
+    MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryLeaks, MemoryOperators, MemoryPeaks,
+    MemorySteps,
 };
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, Settings, ValueType};
@@ -48,7 +50,8 @@ pub(crate) const BY: Setting = Setting {
     stem: "memory",
     flag: "--by",
     value: "KEY",
-    help: "What holds the memory in the printed table: op, line, module or phase; of snapshots line (their default), \
+    help: "What holds the memory in the printed table: op, line, module or phase; of snapshots line (their \
+           default), \
            stack, node (of autograd) or phase",
     kind: ValueType::Choice(&["op", "line", "module", "phase", "stack", "node"]),
 };
@@ -57,7 +60,8 @@ pub(crate) const AT: Setting = Setting {
     stem: "memory",
     flag: "--at",
     value: "MOMENT",
-    help: "When: peak, end, step:N (its peak; no snapshot has steps), entry:N (after a record), or a time of the trace in ns, \
+    help: "When: peak, end, step:N (its peak; no snapshot has steps), entry:N (after a record), or a time of \
+           the trace in ns, \
            of snapshots since the epoch",
     kind: ValueType::Moment,
 };
@@ -66,7 +70,8 @@ pub(crate) const DEVICE: Setting = Setting {
     stem: "memory",
     flag: "--device",
     value: "DEVICE",
-    help: "Print only this device, e.g. cuda:0, or this type of device, e.g. cpu; of snapshots also in tables",
+    help: "Print only this device, e.g. cuda:0, or this type of device, e.g. cpu; of snapshots also in \
+           tables",
     kind: ValueType::Text,
 };
 
@@ -90,7 +95,8 @@ const SPEEDSCOPE: Setting = Setting {
     stem: "memory",
     flag: "--speedscope",
     value: "FILE",
-    help: "Write the stacks of allocations to a file for speedscope: those at the peak, or what --folded says",
+    help: "Write the stacks of allocations to a file for speedscope: those at the peak, or what --folded \
+           says",
     kind: ValueType::OutputFile,
 };
 
@@ -152,7 +158,9 @@ pub(crate) fn selects(trace: &RankTrace, setting: &Setting, text: &str) -> Optio
     let of_devices = || by_device(records);
     let is_there = match moment {
         MemoryMoment::Peak | MemoryMoment::End => true,
-        MemoryMoment::Step(number) => steps::marked(trace).iter().any(|s| steps::is_numbered(s.index, s.label, number)),
+        MemoryMoment::Step(number) => {
+            steps::marked(trace).iter().any(|s| steps::is_numbered(s.index, s.label, number))
+        }
         MemoryMoment::Entry(entry) => of_devices().any(|of| of.len() as u64 > u64::from(entry)),
         MemoryMoment::Time(ns) => of_devices().any(|of| of.first().is_some_and(|r| r.ts <= ns)),
     };
@@ -183,8 +191,14 @@ impl RankMemory {
             operators::add(&mut operators, trace, memory, &places, &counts);
         }
         allocator::add(&mut events, trace, &places);
-        let tables =
-            vec![peaks.finish(), content.finish(), operators.finish(), steps.finish(), leaks.finish(), events.finish()];
+        let tables = vec![
+            peaks.finish(),
+            content.finish(),
+            operators.finish(),
+            steps.finish(),
+            leaks.finish(),
+            events.finish(),
+        ];
         Self { tables }
     }
 

@@ -1,7 +1,8 @@
-//! The rows of `memory_operators`: what operators allocate and free, themselves and with the operators inside.
+//! The rows of `memory_operators`: what operators allocate and free, themselves and with the operators
+//! inside.
 //!
-//! A record counts once for each name around it, so an operator inside another one of its name adds nothing to the
-//! totals of the name.
+//! A record counts once for each name around it, so an operator inside another one of its name adds nothing
+//! to the totals of the name.
 
 use crate::facts::by_owner::NO_OPERATOR;
 use crate::facts::memory_places::MemoryPlaces;
@@ -69,8 +70,10 @@ pub(crate) fn add(
             by_name.entry(Some(*name)).or_default().1.add(record.bytes);
         }
     }
-    let mut rows: Vec<_> =
-        by_name.iter().map(|(name, sums)| (name.map_or(NO_OPERATOR, |n| trace.text(n)), name, sums)).collect();
+    let mut rows: Vec<_> = by_name
+        .iter()
+        .map(|(name, sums)| (name.map_or(NO_OPERATOR, |n| trace.text(n)), name, sums))
+        .collect();
     rows.sort_by_key(|(text, _, (own, _))| (Reverse(own.alloc), *text));
     for (text, name, (own, total)) in rows {
         table.push(MemoryOperatorRow {

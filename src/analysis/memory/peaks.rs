@@ -1,4 +1,5 @@
-//! The rows of `memory_peaks` and `memory_content`: the highest level of the capture and of each step, and the end.
+//! The rows of `memory_peaks` and `memory_content`: the highest level of the capture and of each step, and
+//! the end.
 
 use crate::api::Options;
 use crate::facts::memory_places::MemoryPlaces;
@@ -27,7 +28,8 @@ pub(crate) fn add(
     options: &Options,
 ) {
     let mut described: Vec<Described> = Vec::new();
-    let of_capture = |moment: &'static str, number| Described { moment: Cow::Borrowed(moment), step: None, number };
+    let of_capture =
+        |moment: &'static str, number| Described { moment: Cow::Borrowed(moment), step: None, number };
     described.extend(memory.levels.len().checked_sub(1).map(|number| of_capture("end", number)));
     described.extend(memory.peak(None).map(|number| of_capture("peak", number)));
     let asked = options.settings.moment(&super::AT);
@@ -39,7 +41,11 @@ pub(crate) fn add(
     described.extend(number.map(|number| Described { moment: Cow::Owned(asked.name()), step: None, number }));
     for step in super::steps::shown(trace, options) {
         let number = memory.peak(Some(step.index));
-        described.extend(number.map(|number| Described { moment: Cow::Borrowed("step"), step: Some(step), number }));
+        described.extend(number.map(|number| Described {
+            moment: Cow::Borrowed("step"),
+            step: Some(step),
+            number,
+        }));
     }
     let mut numbers: Vec<usize> = described.iter().map(|d| d.number).collect();
     numbers.sort_unstable();
@@ -72,7 +78,8 @@ fn push_peak(
     held: Option<&HeldMemory>,
 ) {
     let n = of.number;
-    let (Some(record), Some(place), Some(level)) = (memory.records.get(n), memory.places.get(n), memory.levels.get(n))
+    let (Some(record), Some(place), Some(level)) =
+        (memory.records.get(n), memory.places.get(n), memory.levels.get(n))
     else {
         return;
     };

@@ -45,7 +45,8 @@ pub(crate) fn allocations(devices: &[RecordedDevice], places: &MemoryPlaces, giv
             let freed_by = allocation.closed.filter(|_| is_freed);
             let (opened, freed) = (record(allocation.opened), record(freed_by));
             let (own, at_free) = (place(allocation.opened), place(freed_by));
-            let bytes = opened.map(|r| r.bytes).or_else(|| freed.map(|r| r.bytes.saturating_neg())).unwrap_or(0);
+            let bytes =
+                opened.map(|r| r.bytes).or_else(|| freed.map(|r| r.bytes.saturating_neg())).unwrap_or(0);
             table.push(MemoryAllocationRow {
                 rank: memory.rank,
                 device_type: &memory.device_type,
@@ -62,8 +63,13 @@ pub(crate) fn allocations(devices: &[RecordedDevice], places: &MemoryPlaces, giv
                 stream: None,
                 op: own.and_then(|p| p.op).map(|op| places.text(places.shown(op))).as_deref(),
                 site: own.and_then(|p| places.line(p.line)).as_deref(),
-                level: own.filter(|_| !places.lines.is_empty()).map(|p| places.lines.site(p.line).level.name()),
-                module: own.and_then(|p| p.module).and_then(|m| places.paths.get(m as usize)).map(String::as_str),
+                level: own
+                    .filter(|_| !places.lines.is_empty())
+                    .map(|p| places.lines.site(p.line).level.name()),
+                module: own
+                    .and_then(|p| p.module)
+                    .and_then(|m| places.paths.get(m as usize))
+                    .map(String::as_str),
                 phase: own.map(|p| p.phase.name()),
                 step: own.and_then(|p| p.step),
                 free_phase: at_free.map(|p| p.phase.name()),

@@ -49,7 +49,9 @@ pub(crate) fn device_name(device_type: &str, device: Option<i64>) -> String {
 
 /// Whether a device is the one that a text names: `cuda:0`, `cuda` or `0`.
 pub(crate) fn is_of_device(device_type: &str, device: Option<i64>, text: &str) -> bool {
-    text == device_type || text == device_name(device_type, device) || device.is_some_and(|id| text.parse() == Ok(id))
+    text == device_type
+        || text == device_name(device_type, device)
+        || device.is_some_and(|id| text.parse() == Ok(id))
 }
 
 /// A number of bytes that may be negative.
@@ -81,7 +83,9 @@ pub(crate) fn content_at<'a>(
         ReportedDevice::of(r) == *place && r.step.is_some_and(|step| is_numbered(step, r.step_label, number))
     };
     let step = match moment {
-        MemoryMoment::Step(number) => rows::<MemoryPeaks>(partials).find(|r| is_step(r, number)).and_then(|r| r.step),
+        MemoryMoment::Step(number) => {
+            rows::<MemoryPeaks>(partials).find(|r| is_step(r, number)).and_then(|r| r.step)
+        }
         _ => None,
     };
     let name = moment.name();
@@ -114,14 +118,16 @@ fn peak_view(partials: &[Partial], peaks: &[MemoryPeakRow], options: &Options) -
     notes.extend(more(peaks.len().saturating_sub(options.top), "row"));
     if peaks.iter().any(|r| r.reserved_bytes.is_some()) {
         notes.push(
-            "unused: reserved by the caching allocator but not allocated, at the peak and at most; blocks that wait for their \
+            "unused: reserved by the caching allocator but not allocated, at the peak and at most; blocks \
+             that wait for their \
              next use are normal"
                 .to_string(),
         );
     }
     if peaks.iter().any(|r| r.is_relative) {
         notes.push(
-            "the file has no totals: levels count from 0 at the start of the recording, and what was allocated before is not \
+            "the file has no totals: levels count from 0 at the start of the recording, and what was \
+             allocated before is not \
              known"
                 .to_string(),
         );
@@ -178,24 +184,36 @@ fn content_view(partials: &[Partial], place: &ReportedDevice, options: &Options)
     let mut content = content_at(partials, place, by, at);
     let least = i64::try_from(options.settings.count(&MIN_BYTES)).unwrap_or(i64::MAX);
     let small = content.iter().filter(|r| r.bytes < least);
-    let (small_count, small_bytes) = small.fold((0u64, 0i64), |(n, sum), r| (n + 1, sum.saturating_add(r.bytes)));
+    let (small_count, small_bytes) =
+        small.fold((0u64, 0i64), |(n, sum), r| (n + 1, sum.saturating_add(r.bytes)));
     content.retain(|r| r.bytes >= least);
     let mut notes: Vec<String> = more(content.len().saturating_sub(options.top), "row").into_iter().collect();
     if small_count > 0 {
-        notes.push(format!("below --min-bytes: {} with {}", plural(small_count as usize, "holder"), size(small_bytes)));
+        notes.push(format!(
+            "below --min-bytes: {} with {}",
+            plural(small_count as usize, "holder"),
+            size(small_bytes)
+        ));
     } else if content.is_empty() {
         let is_known = !content_at(partials, place, "op", at).is_empty();
         notes.push(match (is_known, by) {
             (true, "line") => "no Python frames recorded (with_stack=True records them)".to_string(),
             (true, "module") => "no modules recorded (with_stack=True records them)".to_string(),
             (true, _) => return None,
-            (false, _) => "the file has no addresses or no totals: what holds the memory is not known".to_string(),
+            (false, _) => {
+                "the file has no addresses or no totals: what holds the memory is not known".to_string()
+            }
         });
     } else if content.iter().any(|r| r.key == BEFORE) {
         notes.push(format!("{BEFORE}: allocated before the recording began, by what is not known"));
     }
     let cells = |r: &MemoryContentRow| {
-        vec![shown(by, r.key), r.count.map_or_else(|| "-".to_string(), fmt_count), size(r.bytes), fmt_pct(r.pct)]
+        vec![
+            shown(by, r.key),
+            r.count.map_or_else(|| "-".to_string(), fmt_count),
+            size(r.bytes),
+            fmt_pct(r.pct),
+        ]
     };
     Some(View {
         title: format!("What holds memory {}, by {by}: {}", at.words(), place.shown(true)),
@@ -239,7 +257,8 @@ fn operator_view(partials: &[Partial], place: &ReportedDevice, options: &Options
 }
 
 fn step_view(partials: &[Partial], place: &ReportedDevice, options: &Options) -> Option<View> {
-    let all: Vec<_> = rows::<MemorySteps>(partials).filter(|r| place.is(r.rank, r.device_type, r.device)).collect();
+    let all: Vec<_> =
+        rows::<MemorySteps>(partials).filter(|r| place.is(r.rank, r.device_type, r.device)).collect();
     let cells = |r: &crate::memory::tables::MemoryStepRow| {
         let name = r.step_label.or(r.step.map(i64::from)).map_or_else(|| "-".to_string(), |n| n.to_string());
         vec![

@@ -1,4 +1,5 @@
-//! The rows of `memory_steps` and `memory_leaks`: levels over each step, and what of a step outlives the next one.
+//! The rows of `memory_steps` and `memory_leaks`: levels over each step, and what of a step outlives the next
+//! one.
 //!
 //! ```text
 //!   step        0       )[1       )[2       )[3       )
@@ -32,8 +33,8 @@ pub(crate) fn is_numbered(index: u32, label: Option<i64>, number: i64) -> bool {
     label.unwrap_or(i64::from(index)) == number
 }
 
-/// Numbers of the records of allocations that outlive the step after theirs, by step. `None` for a step after which
-/// there is none, and without addresses.
+/// Numbers of the records of allocations that outlive the step after theirs, by step. `None` for a step after
+/// which there is none, and without addresses.
 struct Survivors(Vec<Option<Vec<usize>>>);
 
 impl Survivors {
@@ -44,7 +45,9 @@ impl Survivors {
             (0..steps.len()).map(|i| (is_known && i + 1 < steps.len()).then(Vec::new)).collect();
         for allocation in memory.allocations.iter().flat_map(|a| &a.all) {
             let Some(opened) = allocation.opened.map(|n| n as usize) else { continue };
-            let Some(step) = memory.places.get(opened).and_then(|p| p.step).map(|s| s as usize) else { continue };
+            let Some(step) = memory.places.get(opened).and_then(|p| p.step).map(|s| s as usize) else {
+                continue;
+            };
             let Some(next) = steps.get(step + 1) else { continue };
             let closed = allocation.closed.and_then(|n| memory.records.get(n as usize));
             if closed.is_none_or(|free| free.ts >= next.host.end)
@@ -93,14 +96,16 @@ pub(crate) fn add(
     add_leaks(leaks, memory, places, &survivors);
 }
 
-/// The sites of survivors. They recur if every step has some, apart from the first one, whose state is made once, and
-/// from the last one, which none follows.
+/// The sites of survivors. They recur if every step has some, apart from the first one, whose state is made
+/// once, and from the last one, which none follows.
 fn add_leaks(table: &mut MemoryLeaks, memory: &RecordedDevice, places: &MemoryPlaces, survivors: &Survivors) {
     let judged = survivors.0.len().saturating_sub(2);
     let mut sites: BTreeMap<(&'static str, String), (BTreeSet<usize>, CountAndBytes)> = BTreeMap::new();
     for (step, numbers) in survivors.0.iter().enumerate() {
         for &number in numbers.iter().flatten() {
-            let (Some(record), Some(place)) = (memory.records.get(number), memory.places.get(number)) else { continue };
+            let (Some(record), Some(place)) = (memory.records.get(number), memory.places.get(number)) else {
+                continue;
+            };
             for holder in Holder::of(place, places).into_iter().filter(|h| h.kind() != "phase") {
                 let Some(text) = holder.text(places) else { continue };
                 let (steps, sum) = sites.entry((holder.kind(), text)).or_default();

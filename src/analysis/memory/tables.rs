@@ -1,8 +1,10 @@
-//! The tables about memory, shared by everything that records it: traces with `[memory]` records, snapshots of the
-//! caching allocator, and memory timelines. Column `source` says which, because they do not measure the same bytes: a
-//! trace has blocks (rounded up), a snapshot what was requested, a timeline the storages of tensors.
+//! The tables about memory, shared by everything that records it: traces with `[memory]` records, snapshots
+//! of the caching allocator, and memory timelines. Column `source` says which, because they do not measure
+//! the same bytes: a trace has blocks (rounded up), a snapshot what was requested, a timeline the storages of
+//! tensors.
 //!
-//! Bytes are `i64`, because changes have a sign. Numbers of records (`seq`) count from 0 per device, in order of time.
+//! Bytes are `i64`, because changes have a sign. Numbers of records (`seq`) count from 0 per device, in order
+//! of time.
 
 use hta_base::table;
 use hta_base::table::schema::Text;
@@ -11,14 +13,16 @@ table! {
     /// The level of a device's memory after every record; it holds until the next one.
     pub struct MemoryCurve, MemoryCurveRow = "memory_curve" by "rank, source, device_type, device, seq" {
         rank;
-        device_type: Text, "", "cpu, cuda, hip, xpu, mtia, privateuse1, or the recorded number of another type";
+        device_type: Text, "",
+            "cpu, cuda, hip, xpu, mtia, privateuse1, or the recorded number of another type";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "what recorded it: trace, snapshot or timeline";
         seq: u64, "", "number of the record on the device, from 0";
         ts_ns: Option<i64>, "ns", "time of the record; null where none is recorded";
         delta_bytes: i64, "bytes", "allocated (positive) or freed (negative)";
         allocated_bytes: i64, "bytes", "allocated after the record";
-        reserved_bytes: Option<i64>, "bytes", "reserved from the device after the record; null where it is not recorded, and for host memory";
+        reserved_bytes: Option<i64>, "bytes",
+            "reserved from the device after the record; null where it is not recorded, and for host memory";
         is_relative: bool, "", "the level before the recording is unknown: allocated_bytes counts from 0";
         category: Option<Text>, "", "timeline: category of the tensor";
     }
@@ -26,7 +30,8 @@ table! {
 
 table! {
     /// The highest level of a device's memory in the capture and in each step, and what made it.
-    pub struct MemoryPeaks, MemoryPeakRow = "memory_peaks" by "rank, source, device_type, device, scope, step" {
+    pub struct MemoryPeaks, MemoryPeakRow = "memory_peaks"
+        by "rank, source, device_type, device, scope, step" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory";
@@ -43,11 +48,13 @@ table! {
         in_step_ns: Option<i64>, "ns", "the same from the start of the step in which it lies";
         phase: Option<Text>, "", "forward, backward, optimizer, zero_grad, data or outside";
         trigger_bytes: i64, "bytes", "size of the allocation that reaches the peak";
-        trigger_op: Option<Text>, "", "operator that makes it; an empty tensor's is shown as `parent (aten::empty)`";
+        trigger_op: Option<Text>, "",
+            "operator that makes it; an empty tensor's is shown as `parent (aten::empty)`";
         trigger_chain: Option<Text>, "", "all operators around it, outermost first, joined by ;";
         trigger_site: Option<Text>, "", "line or function of the user's code around it";
         module: Option<Text>, "", "path of nn.Modules around it, backward: around its forward operator";
-        known_count: Option<u64>, "", "allocations of the recording that are alive at that moment; null without addresses";
+        known_count: Option<u64>, "",
+            "allocations of the recording that are alive at that moment; null without addresses";
         known_bytes: Option<i64>, "bytes", "their size";
         before_bytes: Option<i64>, "bytes", "the rest of the peak: allocated before the recording";
         device_total_bytes: Option<i64>, "bytes", "memory of the device";
@@ -56,12 +63,15 @@ table! {
 
 table! {
     /// What holds the memory at a moment; the rows of one key_kind add up to the level, exactly.
-    pub struct MemoryContent, MemoryContentRow = "memory_content" by "rank, source, device_type, device, moment, step, key_kind, bytes descending, key" {
+    pub struct MemoryContent, MemoryContentRow = "memory_content"
+        by "rank, source, device_type, device, moment, step, key_kind, bytes descending, key" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "trace, snapshot or timeline";
-        moment: Text, "", "peak (of the capture), end (of the recording), step (peak of a step), or what --at gives: entry:N, or a time in ns";
+        moment: Text, "",
+            "peak (of the capture), end (of the recording), step (peak of a step), or what --at gives: \
+             entry:N, or a time in ns";
         step;
         key_kind: Text, "", "what the key names: op, line, module, phase, stack, node or category";
         key: Text, "", "holder; `[before window]`: allocated before the recording";
@@ -73,12 +83,14 @@ table! {
 
 table! {
     /// Every allocation, with the time and place of its end.
-    pub(crate) struct MemoryAllocations, MemoryAllocationRow = "memory_allocations" by "rank, source, device_type, device, seq" {
+    pub(crate) struct MemoryAllocations, MemoryAllocationRow = "memory_allocations"
+        by "rank, source, device_type, device, seq" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "trace, snapshot or timeline";
-        seq: Option<u64>, "", "number of the record that allocates; null for allocations from before the recording";
+        seq: Option<u64>, "",
+            "number of the record that allocates; null for allocations from before the recording";
         free_seq: Option<u64>, "", "number of the record that frees";
         ts_ns: Option<i64>, "ns", "time of the allocation";
         free_ts_ns: Option<i64>, "ns", "time of the free";
@@ -95,21 +107,26 @@ table! {
         step;
         free_phase: Option<Text>, "", "phase of the free";
         free_step: Option<u32>, "", "index of the step of the free";
-        ended: Text, "", "freed; live: at the end of the recording; before: a free of what was allocated before the recording; unknown: its address was allocated again";
+        ended: Text, "",
+            "freed; live: at the end of the recording; before: a free of what was allocated before the \
+             recording; unknown: its address was allocated again";
         stack_id: Option<u64>, "", "stack in memory_stacks";
     }
 }
 
 table! {
-    /// What operators allocate and free. Own figures add up over the rows; the others include operators inside.
-    pub(crate) struct MemoryOperators, MemoryOperatorRow = "memory_operators" by "rank, source, device_type, device, alloc_self_bytes descending, name" {
+    /// What operators allocate and free. Own figures add up over the rows; the others include operators
+    /// inside.
+    pub(crate) struct MemoryOperators, MemoryOperatorRow = "memory_operators"
+        by "rank, source, device_type, device, alloc_self_bytes descending, name" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "trace, snapshot or timeline";
         name: Text, "", "operator; `[no operator]`: records outside any";
         count: Option<u64>, "", "calls in the recording; null for `[no operator]`";
-        net_bytes: i64, "bytes", "allocated minus freed inside; a free counts where it happens, so this is no leak";
+        net_bytes: i64, "bytes",
+            "allocated minus freed inside; a free counts where it happens, so this is no leak";
         alloc_bytes: i64, "bytes", "allocated inside";
         alloc_count: u64, "", "allocations inside";
         net_self_bytes: i64, "bytes", "allocated minus freed by the operator itself";
@@ -131,14 +148,16 @@ table! {
         net_bytes: i64, "bytes", "the difference";
         max_bytes: i64, "bytes", "highest level in the step";
         min_bytes: i64, "bytes", "lowest level in the step";
-        survivor_count: Option<u64>, "", "allocations of the step that are alive when the next step ends; null if that is unknown";
+        survivor_count: Option<u64>, "",
+            "allocations of the step that are alive when the next step ends; null if that is unknown";
         survivor_bytes: Option<i64>, "bytes", "their size";
     }
 }
 
 table! {
     /// Sites whose allocations outlive the step after theirs, and so may pile up.
-    pub(crate) struct MemoryLeaks, MemoryLeakRow = "memory_leaks" by "rank, source, device_type, device, key_kind, bytes descending, site" {
+    pub(crate) struct MemoryLeaks, MemoryLeakRow = "memory_leaks"
+        by "rank, source, device_type, device, key_kind, bytes descending, site" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory";
@@ -155,12 +174,14 @@ table! {
 
 table! {
     /// What happens to the allocator: failed requests, and memory taken from the device or given back.
-    pub(crate) struct MemoryEvents, MemoryEventRow = "memory_events" by "rank, source, device_type, device, ts_ns, seq" {
+    pub(crate) struct MemoryEvents, MemoryEventRow = "memory_events"
+        by "rank, source, device_type, device, ts_ns, seq" {
         rank;
         device_type: Text, "", "type of the device";
         device: Option<i64>, "", "device index; null for host memory, and for calls, which do not record it";
         source: Text, "", "trace, snapshot or timeline";
-        seq: Option<u64>, "", "number of the entry; null in traces, where such records are no part of the curve";
+        seq: Option<u64>, "",
+            "number of the entry; null in traces, where such records are no part of the curve";
         ts_ns: Option<i64>, "ns", "time";
         kind: Text, "", "oom, retry, empty_cache, segment_alloc, segment_free, map, unmap or annotation";
         bytes: Option<i64>, "bytes", "requested, or size of the segment";

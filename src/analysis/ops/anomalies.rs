@@ -77,9 +77,10 @@ impl Anomaly {
 
     fn of_call(name: &str) -> Option<Anomaly> {
         match name {
-            "cudaStreamSynchronize" | "cudaDeviceSynchronize" | "hipStreamSynchronize" | "hipDeviceSynchronize" => {
-                Some(Anomaly::Synchronize)
-            }
+            "cudaStreamSynchronize"
+            | "cudaDeviceSynchronize"
+            | "hipStreamSynchronize"
+            | "hipDeviceSynchronize" => Some(Anomaly::Synchronize),
             "cudaMalloc" | "cudaFree" | "hipMalloc" | "hipFree" => Some(Anomaly::Allocation),
             _ => None,
         }
@@ -153,8 +154,8 @@ pub(crate) fn table(calls: &CallForest) -> Batch {
     table.finish()
 }
 
-/// The step in which an instance counts. Allocations in the first step are normal; without marked steps the first step
-/// is unknown.
+/// The step in which an instance counts. Allocations in the first step are normal; without marked steps the
+/// first step is unknown.
 fn step(trace: &RankTrace, kind: Anomaly, start: Ns) -> Option<u32> {
     let marked = trace.steps.rule != StepRule::Capture;
     match (marked, kind) {

@@ -7,15 +7,19 @@ use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 
 table! {
-    /// Calls that make host and GPU wait for each other, over all ranks. What one rank has is in `stack_anomalies`.
-    pub struct AnomaliesOverRanks, AnomalyOverRanksRow = "stack_anomalies_over_ranks" by "host_ns descending, gpu_ns descending, count descending, step_count descending, kind, name" {
+    /// Calls that make host and GPU wait for each other, over all ranks. What one rank has is in
+    /// `stack_anomalies`.
+    pub struct AnomaliesOverRanks, AnomalyOverRanksRow = "stack_anomalies_over_ranks"
+        by "host_ns descending, gpu_ns descending, count descending, step_count descending, kind, name" {
         kind: Text, "", "item, nonzero, pageable_copy, synchronize or allocation";
         name: Text, "", "operator or API call";
         count: u64, "", "calls, on all ranks";
         step_count: u64, "", "steps with such calls, summed over ranks";
         host_ns: i64, "ns", "time on the host; for a copy, the length of its launch call";
         gpu_ns: i64, "ns", "sum of the GPU work launched in them";
-        first_stack: Text, "", "operators around the first call of a rank, joined by ; (where ranks differ, the first in the order of the alphabet)";
+        first_stack: Text, "",
+            "operators around the first call of a rank, joined by ; (where ranks differ, the first in the \
+             order of the alphabet)";
         rank_count: u32, "", "ranks with such calls";
         max_rank: u32, "", "rank with the largest host_ns; of several the lowest";
         max_rank_ns: i64, "ns", "host_ns on that rank";

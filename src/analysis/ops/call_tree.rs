@@ -25,7 +25,8 @@ table! {
         gpu_ns: i64, "ns", "sum of the GPU work launched in it and below";
         gpu_busy_ns: i64, "ns", "union of the same";
         activity_count: u32, "", "kernels, copies and sets of the same";
-        thread_launches: bool, "", "its thread launches GPU work; on a rank without any, its thread runs operators";
+        thread_launches: bool, "",
+            "its thread launches GPU work; on a rank without any, its thread runs operators";
     }
 }
 
@@ -41,7 +42,8 @@ pub(crate) fn rows(calls: &CallForest, give: &mut RowEmitter) {
     let mut table = CallTree::default();
     for row in 0..trace.classes.len() as u32 {
         let r = row as usize;
-        let (Some(depth), Some(self_ns)) = (trace.stacks.depth(r as u32), trace.stacks.self_ns(r as u32)) else {
+        let (Some(depth), Some(self_ns)) = (trace.stacks.depth(r as u32), trace.stacks.self_ns(r as u32))
+        else {
             continue;
         };
         let place = trees.iter().find_map(|(forest, below)| Some(below.at(forest.position(row)?)));
@@ -91,8 +93,11 @@ fn tree(calls: &CallForest, rows: &[u32], class: Class) -> (Forest, WorkBelow) {
     let forest = Forest::new(trace.classes.len(), rows, |r| trace.stacks.parent(r));
     let launches: Vec<u32> = trace.launches().iter().map(|l| l.0).collect();
     let around = if rows.is_empty() { Vec::new() } else { around(trace, &launches, class) };
-    let launched =
-        trace.launches().iter().zip(around).filter_map(|((_, of), event)| Some((of, forest.position(event?)?)));
+    let launched = trace
+        .launches()
+        .iter()
+        .zip(around)
+        .filter_map(|((_, of), event)| Some((of, forest.position(event?)?)));
     let launched = launched.flat_map(|(of, p)| of.iter().map(move |&i| (p, i))).collect();
     let below = WorkBelow::new(&forest, launched, &trace.activities, &calls.alone);
     (forest, below)

@@ -28,15 +28,19 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 table! {
-    /// Call trees for flame graphs: user code, operators, API calls and kernels of all threads of a rank as one tree. Times are those of a row itself, without the rows below it.
+    /// Call trees for flame graphs: user code, operators, API calls and kernels of all threads of a rank as
+    /// one tree. Times are those of a row itself, without the rows below it.
     pub struct Flame, FlameRow = "flame" by "rank, node" {
         rank;
         node: u32, "", "number of the row in the tree of its rank; parents come first";
         parent: Option<u32>, "", "node above it; null for a root";
-        kind: Text, "", "function or line (of user code), operator, runtime_call, kernel, or other (in brackets)";
-        name: Text, "", "function, line, operator or call; short name of a kernel; `[small]`: the sum of smaller rows";
+        kind: Text, "",
+            "function or line (of user code), operator, runtime_call, kernel, or other (in brackets)";
+        name: Text, "",
+            "function, line, operator or call; short name of a kernel; `[small]`: the sum of smaller rows";
         host_self_ns: i64, "ns", "time in which a thread is here, and in nothing below";
-        gpu_sum_ns: i64, "ns", "durations of the kernel, copy or set of this name that the row above launched";
+        gpu_sum_ns: i64, "ns",
+            "durations of the kernel, copy or set of this name that the row above launched";
         bwd_gpu_sum_ns: i64, "ns", "the same, of the backward pass of the operator above";
         merged_count: u64, "", "rows that `[small]` sums; otherwise 0";
     }

@@ -1,7 +1,7 @@
 //! The table of operators with the columns of torch.profiler and of the TensorBoard plugin.
 //!
-//! Both give sums of GPU durations, and count recursion twice in totals; here an operator inside another one of its
-//! own name adds nothing to the totals.
+//! Both give sums of GPU durations, and count recursion twice in totals; here an operator inside another one
+//! of its own name adds nothing to the totals.
 
 use crate::api::{Options, Partial, rows};
 use crate::ops::operators::Operators;
@@ -65,7 +65,11 @@ fn spaced(dims: &str) -> String {
 
 /// A CSV cell.
 fn cell(text: &str) -> String {
-    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_string() }
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_string()
+    }
 }
 
 fn pct(part: Ns, whole: Ns) -> f64 {
@@ -79,7 +83,8 @@ fn tensorboard(rows: &[FormatRow], with_shape: bool) -> String {
         out.push_str("Input Shape,");
     }
     out.push_str(
-        "Calls,Device Self Duration (us),Device Total Duration (us),Host Self Duration (us),Host Total Duration (us),\
+        "Calls,Device Self Duration (us),Device Total Duration (us),Host Self Duration (us),Host Total \
+         Duration (us),\
          Tensor Cores Eligible,Tensor Cores Self (%),Tensor Cores Total (%)\n",
     );
     let micros = |ns: Ns| {
@@ -122,8 +127,8 @@ fn torch(rows: &[FormatRow], with_shape: bool) -> String {
     if has_flops {
         header.push("Total MFLOPs");
     }
-    let [all_host, all_gpu] =
-        [|t: &Total| t.host_self, |t: &Total| t.gpu_self].map(|column| rows.iter().map(|(_, t)| column(t)).sum::<Ns>());
+    let [all_host, all_gpu] = [|t: &Total| t.host_self, |t: &Total| t.gpu_self]
+        .map(|column| rows.iter().map(|(_, t)| column(t)).sum::<Ns>());
     let mut lines: Vec<Vec<String>> = vec![header.iter().map(|h| h.to_string()).collect()];
     for ((name, dims), t) in rows {
         let mean = |ns: Ns| time(ns as f64 / t.count.max(1) as f64);
@@ -137,7 +142,12 @@ fn torch(rows: &[FormatRow], with_shape: bool) -> String {
             mean(t.host),
         ];
         if has_gpu {
-            line.extend([time(t.gpu_self as f64), share(t.gpu_self, all_gpu), time(t.gpu as f64), mean(t.gpu)]);
+            line.extend([
+                time(t.gpu_self as f64),
+                share(t.gpu_self, all_gpu),
+                time(t.gpu as f64),
+                mean(t.gpu),
+            ]);
         }
         line.push(t.count.to_string());
         if with_shape {

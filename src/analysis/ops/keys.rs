@@ -82,8 +82,8 @@ pub struct CallPlace {
     stack: Option<u32>,
 }
 
-/// What the keys of a rank stand for. Vectors are indexed by position in the forest, and empty for keys that are not
-/// chosen.
+/// What the keys of a rank stand for. Vectors are indexed by position in the forest, and empty for keys that
+/// are not chosen.
 pub(crate) struct KeyTexts {
     module_of: Vec<Option<u32>>,
     paths: Vec<String>,
@@ -136,7 +136,11 @@ impl KeyTexts {
             module_of,
             paths,
             directions: keys.has(CallKey::Direction).then(|| Directions::of(trace)),
-            lanes: if keys.has(CallKey::Thread) { trace.columns.lanes.iter().map(lane).collect() } else { Vec::new() },
+            lanes: if keys.has(CallKey::Thread) {
+                trace.columns.lanes.iter().map(lane).collect()
+            } else {
+                Vec::new()
+            },
             stack_of,
             stacks,
             captured_paths,
@@ -144,8 +148,8 @@ impl KeyTexts {
         }
     }
 
-    /// The owner of what a captured operator launched. Its thread and direction are those of the capture, not of the
-    /// replay, so it has none.
+    /// The owner of what a captured operator launched. Its thread and direction are those of the capture, not
+    /// of the replay, so it has none.
     pub(crate) fn captured_owner(&self, keys: &Keys, operator: &CapturedOperator) -> RowOwner {
         let of = CallPlace {
             module: operator.module.and_then(|m| self.captured_paths.get(&m)).copied(),
@@ -191,7 +195,8 @@ impl KeyTexts {
             RowOwner::Unlinked => (UNLINKED, [None; 4], CallPlace::default()),
         };
         let [input_dims, types, strides, concrete] = inputs.map(|i| i.map(|i| trace.text(i)));
-        let text = |list: &'a [String], at: Option<u32>| at.and_then(|i| list.get(i as usize)).map(String::as_str);
+        let text =
+            |list: &'a [String], at: Option<u32>| at.and_then(|i| list.get(i as usize)).map(String::as_str);
         KeyCells {
             name,
             input_dims,
@@ -212,7 +217,8 @@ impl KeyTexts {
         // What is inside an operator comes after it.
         for p in (0..n as u32).rev() {
             let name = trace.columns.name(calls.row(p) as usize);
-            let own = calls.is_op(p) && *known.entry(name).or_insert_with(|| can_use_tensor_cores(trace.text(name)));
+            let own = calls.is_op(p)
+                && *known.entry(name).or_insert_with(|| can_use_tensor_cores(trace.text(name)));
             eligible[p as usize] |= own;
             if let Some(up) = calls.forest.parent(p).filter(|_| eligible[p as usize]) {
                 eligible[up as usize] = true;
@@ -250,7 +256,9 @@ pub(crate) fn can_use_tensor_cores(name: &str) -> bool {
         "gru_cell",
     ];
     if let Some(op) = name.strip_prefix("aten::") {
-        return OPERATORS.contains(&op.trim_end_matches('_')) || op.contains("conv") || op.contains("attention");
+        return OPERATORS.contains(&op.trim_end_matches('_'))
+            || op.contains("conv")
+            || op.contains("attention");
     }
     let node = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let node = node.strip_suffix("Backward").unwrap_or_default();

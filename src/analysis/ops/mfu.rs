@@ -1,5 +1,5 @@
-//! Model FLOPs utilization: the share of the devices' peak rate that products, convolutions and attention reach over
-//! whole steps, idle time included.
+//! Model FLOPs utilization: the share of the devices' peak rate that products, convolutions and attention
+//! reach over whole steps, idle time included.
 //!
 //! ```text
 //!   mfu       sum over these operators of flops / peak of their type, over the length of the window
@@ -38,7 +38,8 @@ table! {
         scope: Text, "", "span: all; step: launched in it; outside: the rest";
         step; step_label; ts_ns; dur_ns;
         device_name: Option<Text>, "", "product whose peaks are used; null if the device is not known";
-        number: Option<Text>, "", "number type with most of the FLOPs; tf32: single precision on matrix units";
+        number: Option<Text>, "",
+            "number type with most of the FLOPs; tf32: single precision on matrix units";
         peak_tflops_per_s: Option<f64>, "TFLOP/s", "dense peak of the device for that type";
         peak_tb_per_s: Option<f64>, "TB/s", "peak bandwidth of the device's memory";
         is_peak_approximate: bool, "", "public tables disagree about the peak";
@@ -46,10 +47,12 @@ table! {
         matrix_unknown_count: u64, "", "the same with unknown FLOPs";
         matrix_flops: u64, "FLOP", "FLOPs of matrix_count";
         matrix_busy_ns: i64, "ns", "length of the union of their GPU work";
-        matrix_category_ns: i64, "ns", "length of the union of the kernels of the categories gemm, attention, convolution and moe";
+        matrix_category_ns: i64, "ns",
+            "length of the union of the kernels of the categories gemm, attention, convolution and moe";
         coverage_pct: Option<f64>, "%", "matrix_busy_ns of matrix_category_ns, at most 100";
         tflops_per_s: Option<f64>, "TFLOP/s", "matrix_flops over matrix_busy_ns";
-        mfu_pct: Option<f64>, "%", "model FLOPs utilization over the window; null without a known peak or without known FLOPs";
+        mfu_pct: Option<f64>, "%",
+            "model FLOPs utilization over the window; null without a known peak or without known FLOPs";
         is_lower_bound: bool, "", "coverage_pct is below 90";
         other_flops: u64, "FLOP", "FLOPs of all other operators with a known model";
     }
@@ -137,7 +140,10 @@ fn push(
         tflops_per_s: load.rates(busy).tflops_per_s,
         mfu_pct: load.at_peak_s().filter(|_| seconds > 0.0).map(|s| 100.0 * s / seconds),
         is_lower_bound: coverage_pct.is_some_and(|pct| pct < COVERED_PCT),
-        other_flops: others.iter().filter_map(|call| works.of_call(*call)?.flops).fold(0, u64::saturating_add),
+        other_flops: others
+            .iter()
+            .filter_map(|call| works.of_call(*call)?.flops)
+            .fold(0, u64::saturating_add),
     });
 }
 
@@ -149,8 +155,8 @@ fn of_job(partials: &[Partial]) -> Vec<MfuRow<'_>> {
     all.into_iter().filter(|r| r.scope == scope.name()).collect()
 }
 
-/// The utilization of all devices over these rows, percent. One unknown peak makes the sum unknown; a window without work
-/// is one of 0 %.
+/// The utilization of all devices over these rows, percent. One unknown peak makes the sum unknown; a window
+/// without work is one of 0 %.
 fn utilization(rows: &[MfuRow]) -> Option<f64> {
     let dur: i64 = rows.iter().map(|r| r.dur_ns).sum();
     let used = |r: &MfuRow| match (r.mfu_pct, r.matrix_count) {
@@ -172,16 +178,21 @@ pub(crate) fn view(partials: &[Partial]) -> Option<View> {
     let devices: BTreeSet<(u32, Option<i64>)> = rows.iter().map(|r| (r.rank, r.device)).collect();
     let [count, unknown] = [|r: &MfuRow| r.matrix_count, |r: &MfuRow| r.matrix_unknown_count]
         .map(|column| rows.iter().map(column).sum::<u64>());
-    let [busy, all, dur] = [|r: &MfuRow| r.matrix_busy_ns, |r: &MfuRow| r.matrix_category_ns, |r: &MfuRow| r.dur_ns]
-        .map(|column| rows.iter().map(column).sum::<i64>());
+    let [busy, all, dur] =
+        [|r: &MfuRow| r.matrix_busy_ns, |r: &MfuRow| r.matrix_category_ns, |r: &MfuRow| r.dur_ns]
+            .map(|column| rows.iter().map(column).sum::<i64>());
     let flops = rows.iter().map(|r| r.matrix_flops as f64).sum::<f64>();
     let mut notes = Vec::new();
     let names: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
-    let peak = rows.iter().find_map(|r| Some((r.peak_tflops_per_s?, r.number?, r.device_name?, r.is_peak_approximate)));
+    let peak = rows
+        .iter()
+        .find_map(|r| Some((r.peak_tflops_per_s?, r.number?, r.device_name?, r.is_peak_approximate)));
     match (peak, names.len()) {
         (Some((tflops, number, name, approximate)), 1) => {
             let about = if approximate { "~" } else { "" };
-            notes.push(format!("of {about}{tflops} TFLOP/s, the dense {number} peak of {name}, over all of the time"));
+            notes.push(format!(
+                "of {about}{tflops} TFLOP/s, the dense {number} peak of {name}, over all of the time"
+            ));
         }
         (Some(_), n) => notes.push(format!("each device is measured against its own peak, of {n} products")),
         (None, _) => notes.push("the peak of the device is not known; give it with --peaks FILE".to_string()),
@@ -201,7 +212,10 @@ pub(crate) fn view(partials: &[Partial]) -> Option<View> {
         notes.push(format!("FLOPs known for {} of the matrix-category busy time", fmt_pct(Some(pct))));
     }
     if unknown > 0 {
-        notes.push(format!("{} with inputs that do not say their FLOPs", plural(unknown as usize, "operator")));
+        notes.push(format!(
+            "{} with inputs that do not say their FLOPs",
+            plural(unknown as usize, "operator")
+        ));
     }
     let mfu = used.map(|pct| {
         let least = if is_covered { "" } else { "at least " };

@@ -1,8 +1,9 @@
-//! Operators and modules: host and GPU time, FLOPs, bytes and rates against what the device can do. Times in ns.
+//! Operators and modules: host and GPU time, FLOPs, bytes and rates against what the device can do. Times in
+//! ns.
 //!
-//! A rank's operators and API calls are one forest ([`crate::facts::calls`]), with the GPU work that each launches
-//! directly or below it. Sums of GPU durations count concurrent streams twice, so every GPU time is given as a sum and
-//! as a union.
+//! A rank's operators and API calls are one forest ([`crate::facts::calls`]), with the GPU work that each
+//! launches directly or below it. Sums of GPU durations count concurrent streams twice, so every GPU time is
+//! given as a sum and as a union.
 
 pub mod anomalies;
 pub mod anomalies_over_ranks;
@@ -71,8 +72,10 @@ table! {
         clipped_count: u64, "", "events cut because they extend beyond their parent by less than 1 us";
         sibling_count: u64, "", "events that overlap another one partially";
         has_shapes: bool, "", "shapes of inputs are recorded (record_shapes=True)";
-        unknown_work_count: u64, "", "calls of operators with a model of their work whose inputs do not say how much it is";
-        bwd_rule: Option<Text>, "", "how backward operators were joined: flow or sequence; null if nothing was recorded for it";
+        unknown_work_count: u64, "",
+            "calls of operators with a model of their work whose inputs do not say how much it is";
+        bwd_rule: Option<Text>, "",
+            "how backward operators were joined: flow or sequence; null if nothing was recorded for it";
         bwd_joined_count: u64, "", "backward operators with a forward operator";
         bwd_unmatched_count: u64, "", "backward operators without a forward operator";
     }
@@ -82,7 +85,8 @@ const BY: Setting = Setting {
     stem: "ops",
     flag: "--by",
     value: "KEYS",
-    help: "Additional keys of operators: shape, args, module, direction, thread, stack, step, joined by commas",
+    help: "Additional keys of operators: shape, args, module, direction, thread, stack, step, joined by \
+           commas",
     kind: ValueType::Choices(&["shape", "args", "module", "direction", "thread", "stack", "step"]),
 };
 
@@ -91,7 +95,8 @@ pub const COLUMNS: Setting = Setting {
     stem: "ops",
     flag: "--columns",
     value: "TOOL",
-    help: "Print one table with the columns of torch.profiler (torch) or the TensorBoard plugin (tensorboard)",
+    help: "Print one table with the columns of torch.profiler (torch) or the TensorBoard plugin \
+           (tensorboard)",
     kind: ValueType::Choice(&["hta", "torch", "tensorboard"]),
 };
 
@@ -172,7 +177,8 @@ impl Analysis for Ops {
     }
 
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
-        let specs = [Operators::SPEC, ModulesTable::SPEC, Mfu::SPEC, Anomalies::SPEC, CallStacks::SPEC, Flame::SPEC];
+        let specs =
+            [Operators::SPEC, ModulesTable::SPEC, Mfu::SPEC, Anomalies::SPEC, CallStacks::SPEC, Flame::SPEC];
         let of = |spec| partials.iter().filter_map(move |p: &Partial| p.table(spec).cloned());
         let all = OperatorTables {
             operators: over_ranks::operators(partials),
@@ -184,7 +190,11 @@ impl Analysis for Ops {
         Output {
             observations: observations::observations(partials, &all),
             views: views::views(partials, &all, options),
-            tables: specs.into_iter().flat_map(of).chain([all.operators, all.modules, all.anomalies]).collect(),
+            tables: specs
+                .into_iter()
+                .flat_map(of)
+                .chain([all.operators, all.modules, all.anomalies])
+                .collect(),
             raw: folded.map(|_| stacks::folded(partials)).or_else(|| formats::text(partials, options)),
             files: options
                 .settings
@@ -244,7 +254,12 @@ fn summary(calls: &CallForest) -> Batch {
         graph_named_count: named.named,
         graph_ns: named.graph_ns,
         graph_unnamed_ns: named.unnamed_ns,
-        gpu_unlinked_ns: trace.launches().unlinked.iter().map(|&i| trace.activities[i as usize].span.len()).sum(),
+        gpu_unlinked_ns: trace
+            .launches()
+            .unlinked
+            .iter()
+            .map(|&i| trace.activities[i as usize].span.len())
+            .sum(),
         clipped_count: trace.stacks.clipped,
         sibling_count: trace.stacks.siblings,
         has_shapes: works.has_shapes,

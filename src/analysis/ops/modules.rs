@@ -23,14 +23,16 @@ table! {
         name: Text, "", "its own name";
         depth: u32, "", "modules around it";
         count: u64, "", "calls; 0 for modules that only a capture of a graph has";
-        op_count: u64, "", "operators started in it and in no nested module; captured ones once for every replay";
+        op_count: u64, "",
+            "operators started in it and in no nested module; captured ones once for every replay";
         host_ns: i64, "ns", "time on the host, nested modules included";
         host_self_ns: i64, "ns", "the same without nested modules, on the same thread";
         gpu_ns: i64, "ns", "sum of the GPU work launched in it and in nested modules";
         gpu_self_ns: i64, "ns", "sum of the GPU work launched in it and in no nested module";
         gpu_busy_ns: i64, "ns", "length of the union of what gpu_ns sums";
         activity_count: u64, "", "kernels, copies and sets that gpu_ns sums";
-        bwd_gpu_ns: Option<i64>, "ns", "GPU work of the backward pass of it and of nested modules; null where none is joined";
+        bwd_gpu_ns: Option<i64>, "ns",
+            "GPU work of the backward pass of it and of nested modules; null where none is joined";
         bwd_gpu_self_ns: Option<i64>, "ns", "the same without nested modules";
         bwd_host_ns: Option<i64>, "ns", "host time of the backward pass of it and of nested modules";
     }
@@ -44,10 +46,13 @@ pub(crate) fn table(calls: &CallForest, found: &InModules) -> Batch {
     let captured = Captured::new(trace);
     let sums = ModuleSums::new(calls, found, &forest, &captured);
     let paths = found.paths(calls);
-    let mut of_captures: BTreeMap<&str, &InCaptured> = captured.by_path.iter().map(|(path, s)| (*path, s)).collect();
+    let mut of_captures: BTreeMap<&str, &InCaptured> =
+        captured.by_path.iter().map(|(path, s)| (*path, s)).collect();
     // Of several modules with one path the first has what was captured.
-    let mut order: Vec<(&str, Option<u32>, Option<&InCaptured>)> =
-        (0..).zip(&paths).map(|(m, path)| (path.as_str(), Some(m), of_captures.remove(path.as_str()))).collect();
+    let mut order: Vec<(&str, Option<u32>, Option<&InCaptured>)> = (0..)
+        .zip(&paths)
+        .map(|(m, path)| (path.as_str(), Some(m), of_captures.remove(path.as_str())))
+        .collect();
     order.extend(of_captures.into_iter().map(|(path, sums)| (path, None, Some(sums))));
     order.sort_by_key(|(path, module, _)| (*path, *module));
     let joined = !calls.backward.pairs.is_empty();
@@ -185,16 +190,22 @@ impl<'a> Captured<'a> {
         Self { nodes, by_path }
     }
 
-    /// Whether an activity belongs to a module of a capture, and so not to that around the launch of its graph.
+    /// Whether an activity belongs to a module of a capture, and so not to that around the launch of its
+    /// graph.
     fn holds(&self, activity: u32) -> bool {
         let operator = self.nodes.operator_of(activity).and_then(|o| self.nodes.operator(o));
         operator.is_some_and(|o| o.module.is_some())
     }
 }
 
-/// GPU and host time of backward operators by the module of their forward operator. A backward inside another one
-/// (recomputation) counts only for the outer one's module, so that nothing counts twice.
-fn backward(calls: &CallForest, found: &InModules, at: impl Fn(u32) -> Option<usize>, n: usize) -> (Vec<Ns>, Vec<Ns>) {
+/// GPU and host time of backward operators by the module of their forward operator. A backward inside another
+/// one (recomputation) counts only for the outer one's module, so that nothing counts twice.
+fn backward(
+    calls: &CallForest,
+    found: &InModules,
+    at: impl Fn(u32) -> Option<usize>,
+    n: usize,
+) -> (Vec<Ns>, Vec<Ns>) {
     let (mut gpu, mut host) = (vec![0; n], vec![0; n]);
     let mut pairs: Vec<(u32, u32)> = positions(calls).map(|(f, b)| (b, f)).collect();
     pairs.sort_unstable();

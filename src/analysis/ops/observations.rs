@@ -21,7 +21,8 @@ const PART_MIN_PCT: f64 = 10.0;
 /// Smallest share of the step that the host spends in calls of one kind for an observation, percent.
 const ANOMALY_MIN_PCT: f64 = 1.0;
 
-/// All observations. None has a share of the step, because self time and waiting are not losses by themselves.
+/// All observations. None has a share of the step, because self time and waiting are not losses by
+/// themselves.
 pub(crate) fn observations(partials: &[Partial], all_ranks: &OperatorTables) -> Vec<Observation> {
     let observation = |cost: Ns, sentence: String, table: &TableSpec| Observation {
         analysis: "ops",
@@ -35,7 +36,9 @@ pub(crate) fn observations(partials: &[Partial], all_ranks: &OperatorTables) -> 
     };
     let mut all = Vec::new();
     all.extend(operator(&all_ranks.operators).map(|(cost, text)| observation(cost, text, Operators::SPEC)));
-    all.extend(module(&all_ranks.modules, partials).map(|(cost, text)| observation(cost, text, ModulesTable::SPEC)));
+    all.extend(
+        module(&all_ranks.modules, partials).map(|(cost, text)| observation(cost, text, ModulesTable::SPEC)),
+    );
     all.extend(
         anomalies(&all_ranks.anomalies, partials)
             .into_iter()
@@ -89,7 +92,8 @@ fn module(modules: &Batch, partials: &[Partial]) -> Option<(Ns, String)> {
 
 /// One sentence for each kind of call that takes enough of the step.
 fn anomalies(anomalies: &Batch, partials: &[Partial]) -> Vec<(Ns, String)> {
-    let (steps, steps_ns) = (total(partials, |r| r.step_count as i64).max(1), total(partials, |r| r.steps_ns));
+    let (steps, steps_ns) =
+        (total(partials, |r| r.step_count as i64).max(1), total(partials, |r| r.steps_ns));
     let mut all = Vec::new();
     for kind in Anomaly::ALL {
         let of_kind: Vec<_> = AnomaliesOverRanks::rows(anomalies).filter(|r| r.kind == kind.name()).collect();

@@ -192,7 +192,9 @@ impl<'a> OperatorCharges<'a> {
         let trace = self.calls.trace;
         let owner = |o: u32| captured.get(o as usize).copied();
         // All were launched by one call.
-        let Some(first) = replay.nodes.first().and_then(|i| trace.activities.get(*i as usize)) else { return };
+        let Some(first) = replay.nodes.first().and_then(|i| trace.activities.get(*i as usize)) else {
+            return;
+        };
         let windows = self.scopes.of(first.step());
         let around = self.around(replay.call);
         for (operator, own) in launched_by_operator(nodes, replay) {
@@ -236,7 +238,8 @@ impl<'a> OperatorCharges<'a> {
     fn around(&self, call: u32) -> Vec<OwnerId> {
         let calls = self.calls;
         let position = calls.forest.position(call).and_then(|p| calls.op(p));
-        let outward = std::iter::successors(position, |p| calls.forest.parent(*p).and_then(|up| calls.op(up)));
+        let outward =
+            std::iter::successors(position, |p| calls.forest.parent(*p).and_then(|up| calls.op(up)));
         outward.filter_map(|p| self.owners[p as usize]).collect()
     }
 

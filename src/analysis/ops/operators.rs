@@ -1,7 +1,8 @@
-//! The table of operators: host and GPU time, work and rates of the operators of one name, and of further keys.
+//! The table of operators: host and GPU time, work and rates of the operators of one name, and of further
+//! keys.
 //!
-//! Self times add up over all rows. Total times would count recursion twice, so an operator that runs inside another
-//! one of its own group adds nothing to the group's totals.
+//! Self times add up over all rows. Total times would count recursion twice, so an operator that runs inside
+//! another one of its own group adds nothing to the group's totals.
 
 use crate::api::Options;
 use crate::facts::calls::CallForest;
@@ -22,33 +23,41 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 table! {
-    /// Operators by name. Own times add up over the rows of a scope; total times include nested operators and calls.
-    pub struct Operators, OperatorRow = "operators" by "rank, scope, step, gpu_self_ns descending, host_self_ns descending, name, input_dims, module" {
+    /// Operators by name. Own times add up over the rows of a scope; total times include nested operators and
+    /// calls.
+    pub struct Operators, OperatorRow = "operators"
+        by "rank, scope, step, gpu_self_ns descending, host_self_ns descending, name, input_dims, module" {
         rank;
         scope: Text, "", "capture: all; step: those that start in it (with --by step); outside: the rest";
         step; step_label; ts_ns; dur_ns;
-        name: Text, "", "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch";
+        name: Text, "",
+            "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch";
         input_dims: Option<Text>, "", "shape of each input (with --by shape or args, where recorded)";
         input_types: Option<Text>, "", "type of each input (with --by args)";
         input_strides: Option<Text>, "", "strides of each input (with --by args)";
         concrete_inputs: Option<Text>, "", "scalar inputs (with --by args)";
-        module: Option<Text>, "", "path of nn.Modules around it, backward: around its forward operator (with --by module)";
+        module: Option<Text>, "",
+            "path of nn.Modules around it, backward: around its forward operator (with --by module)";
         direction: Option<Text>, "", "forward, backward, recompute or optimizer (with --by direction)";
         thread: Option<Text>, "", "process and thread (with --by thread)";
-        stack: Option<Text>, "", "the five innermost Python frames around it, innermost first, joined by ; (with --by stack)";
+        stack: Option<Text>, "",
+            "the five innermost Python frames around it, innermost first, joined by ; (with --by stack)";
         count: u64, "", "calls; of captured ones, once for every replay";
         host_ns: i64, "ns", "time on the host, with everything nested in it";
         host_self_ns: i64, "ns", "the same without nested operators and API calls";
         host_api_ns: i64, "ns", "time in its own API calls";
         gpu_ns: i64, "ns", "sum of the GPU work launched by it and everything nested in it";
-        gpu_self_ns: i64, "ns", "sum of the GPU work of its own API calls; with captures (hta explain graph-ops) also of those that graphs replay";
+        gpu_self_ns: i64, "ns",
+            "sum of the GPU work of its own API calls; with captures (hta explain graph-ops) also of those \
+             that graphs replay";
         graph_self_ns: i64, "ns", "part of gpu_self_ns that graphs replay, named by their captures";
         gpu_busy_ns: i64, "ns", "length of the union of what gpu_ns sums";
         gpu_self_busy_ns: i64, "ns", "length of the union of what gpu_self_ns sums";
         activity_count: u64, "", "kernels, copies and sets that gpu_ns sums";
         kernel_count: u64, "", "kernels that gpu_self_ns sums";
         copy_count: u64, "", "copies and sets that gpu_self_ns sums";
-        launch_delay_mean_ns: Option<f64>, "ns", "from the start of its own API calls to the start of their GPU work, mean";
+        launch_delay_mean_ns: Option<f64>, "ns",
+            "from the start of its own API calls to the start of their GPU work, mean";
         launch_delay_max_ns: Option<i64>, "ns", "the longest of these";
         bwd_gpu_ns: Option<i64>, "ns", "GPU work of its backward operators; null where none are joined";
         host_self_pct: Option<f64>, "%", "host_self_ns, of its sum over the scope";
@@ -57,7 +66,9 @@ table! {
         tensor_core_ns: i64, "ns", "the same of gpu_busy_ns";
         tensor_core_unknown_ns: i64, "ns", "part of gpu_self_busy_ns in kernels whose name does not tell";
         tensor_core_eligible: bool, "", "it, or an operator inside, can use tensor cores";
-        family: Option<Text>, "", "model of its work: matmul, convolution, attention, normalization, softmax, elementwise, reduction, gather, copy or optimizer";
+        family: Option<Text>, "",
+            "model of its work: matmul, convolution, attention, normalization, softmax, elementwise, \
+             reduction, gather, copy or optimizer";
         work_count: u64, "", "calls of which the work is known and counts here";
         work_busy_ns: i64, "ns", "length of the union of the GPU work of these calls";
         flops: Option<u64>, "FLOP", "operations of these calls; null where none is known";
@@ -65,7 +76,8 @@ table! {
         tflops_per_s: Option<f64>, "TFLOP/s", "flops over work_busy_ns";
         tb_per_s: Option<f64>, "TB/s", "bytes over work_busy_ns";
         flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity";
-        peak_flops_pct: Option<f64>, "%", "of the device's peak for the type of the inputs; null where that is unknown";
+        peak_flops_pct: Option<f64>, "%",
+            "of the device's peak for the type of the inputs; null where that is unknown";
         peak_bandwidth_pct: Option<f64>, "%", "of the peak bandwidth of the device's memory";
         roofline_pct: Option<f64>, "%", "of what is attainable at this intensity";
         bound: Option<Text>, "", "compute, memory or latency";

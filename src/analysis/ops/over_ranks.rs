@@ -9,9 +9,12 @@ use hta_base::table::schema::{Batch, Text};
 
 table! {
     /// Operators by name over all ranks. What one rank has is in `operators`.
-    pub struct OperatorsOverRanks, OperatorOverRanksRow = "operators_over_ranks" by "scope, gpu_self_ns descending, host_self_ns descending, gpu_ns descending, host_ns descending, count descending, name" {
+    pub struct OperatorsOverRanks, OperatorOverRanksRow = "operators_over_ranks"
+        by "scope, gpu_self_ns descending, host_self_ns descending, gpu_ns descending, host_ns descending, \
+            count descending, name" {
         scope: Text, "", "capture: all; step: those that start in a step (with --by step); outside: the rest";
-        name: Text, "", "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch";
+        name: Text, "",
+            "operator; `[no operator]`: API calls outside any; `[unlinked]`: GPU work of unknown launch";
         input_dims: Option<Text>, "", "shape of each input (with --by shape or args, where recorded)";
         input_types: Option<Text>, "", "type of each input (with --by args)";
         input_strides: Option<Text>, "", "strides of each input (with --by args)";
@@ -37,14 +40,18 @@ table! {
         tflops_per_s: Option<f64>, "TFLOP/s", "flops over work_busy_ns";
         tb_per_s: Option<f64>, "TB/s", "bytes over work_busy_ns";
         flops_per_byte: Option<f64>, "FLOP/byte", "arithmetic intensity";
-        roofline_pct: Option<f64>, "%", "of what is attainable at this intensity, mean weighted by work_busy_ns of the ranks of which it is known";
+        roofline_pct: Option<f64>, "%",
+            "of what is attainable at this intensity, mean weighted by work_busy_ns of the ranks of which it \
+             is known";
         bound: Option<Text>, "", "compute, memory or latency, for most of that time";
     }
 }
 
 table! {
     /// Calls of one `nn.Module` at one place in the model, over all ranks. What one rank has is in `modules`.
-    pub struct ModulesOverRanks, ModuleOverRanksRow = "modules_over_ranks" by "gpu_ns descending, host_ns descending, gpu_self_ns descending, host_self_ns descending, count descending, path" {
+    pub struct ModulesOverRanks, ModuleOverRanksRow = "modules_over_ranks"
+        by "gpu_ns descending, host_ns descending, gpu_self_ns descending, host_self_ns descending, count \
+            descending, path" {
         path: Text, "", "names of the modules from the outermost in, joined by /";
         name: Text, "", "its own name";
         count: u64, "", "calls, on all ranks";
@@ -52,7 +59,8 @@ table! {
         host_self_ns: i64, "ns", "the same without nested modules, on the same thread";
         gpu_ns: i64, "ns", "sum of the GPU work launched in it and in nested modules";
         gpu_self_ns: i64, "ns", "sum of the GPU work launched in it and in no nested module";
-        bwd_gpu_ns: Option<i64>, "ns", "GPU work of the backward pass of it and of nested modules; null where none is joined";
+        bwd_gpu_ns: Option<i64>, "ns",
+            "GPU work of the backward pass of it and of nested modules; null where none is joined";
         bwd_gpu_self_ns: Option<i64>, "ns", "the same without nested modules";
         bwd_host_ns: Option<i64>, "ns", "host time of the backward pass of it and of nested modules";
         rank_count: u32, "", "ranks that have it";
@@ -78,7 +86,8 @@ pub(crate) fn operators(partials: &[Partial]) -> Batch {
     let mut all: OverRanks<(&str, [Option<&str>; 8]), 5, OperatorWork> = OverRanks::new();
     for r in rows::<Operators>(partials) {
         let inputs = (r.input_dims, r.input_types, r.input_strides, r.concrete_inputs);
-        let key = (r.name, [inputs.0, inputs.1, inputs.2, inputs.3, r.module, r.direction, r.thread, r.stack]);
+        let key =
+            (r.name, [inputs.0, inputs.1, inputs.2, inputs.3, r.module, r.direction, r.thread, r.stack]);
         let sums = [r.gpu_self_ns, r.host_self_ns, r.gpu_ns, r.host_ns, r.count as i64];
         let of = all.add(r.scope, key, r.rank, sums);
         of.host_api_ns += r.host_api_ns;
@@ -95,7 +104,8 @@ pub(crate) fn operators(partials: &[Partial]) -> Batch {
     let mut table = OperatorsOverRanks::default();
     for (scope, (name, keys), s) in all.rows() {
         let [gpu_self_ns, host_self_ns, gpu_ns, host_ns, count] = s.sums;
-        let [input_dims, input_types, input_strides, concrete_inputs, module, direction, thread, stack] = keys;
+        let [input_dims, input_types, input_strides, concrete_inputs, module, direction, thread, stack] =
+            keys;
         let of = &s.more;
         let (flops, bytes) = (Some(of.flops).filter(|f| *f > 0), of.bytes.flatten());
         let rates = WorkRates::new(flops, bytes, of.busy_ns);

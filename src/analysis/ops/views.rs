@@ -3,7 +3,9 @@
 use crate::api::{Align, Options, Partial, View, rows};
 use crate::facts::graphs::named::NamedNodes;
 use crate::ops::anomalies_over_ranks::{AnomaliesOverRanks, AnomalyOverRanksRow};
-use crate::ops::over_ranks::{ModuleOverRanksRow, ModulesOverRanks, OperatorOverRanksRow, OperatorsOverRanks};
+use crate::ops::over_ranks::{
+    ModuleOverRanksRow, ModulesOverRanks, OperatorOverRanksRow, OperatorsOverRanks,
+};
 use crate::ops::{CallStackRow, CallStacks, OperatorTables, mfu};
 use crate::population::reasons;
 use crate::sums::more;
@@ -128,7 +130,8 @@ fn operator_view(partials: &[Partial], operators: &Batch, options: &Options) -> 
     view.notes.extend(more(rows.len().saturating_sub(options.top), "row"));
     if has_impossible {
         view.notes.push(
-            "! more than is attainable: inputs come from a cache, or not all that the recorded shapes say was computed"
+            "! more than is attainable: inputs come from a cache, or not all that the recorded shapes say \
+             was computed"
                 .to_string(),
         );
     }
@@ -159,7 +162,10 @@ fn module_view(partials: &[Partial], modules: &Batch, options: &Options) -> Opti
         title: "Modules".to_string(),
         columns: vec![("module", Align::Left), ("calls", Align::Right)],
         rows: Vec::new(),
-        notes: named(partials).into_iter().chain(more(rows.len().saturating_sub(options.top), "module")).collect(),
+        notes: named(partials)
+            .into_iter()
+            .chain(more(rows.len().saturating_sub(options.top), "module"))
+            .collect(),
     };
     match has_gpu {
         true => view.columns.extend([("GPU forward", Align::Right), ("GPU backward", Align::Right)]),

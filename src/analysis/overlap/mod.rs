@@ -25,13 +25,16 @@ table! {
         overlap_ns: i64, "ns", "|K n C|";
         exposed_ns: i64, "ns", "|K \\ C|";
         overlap_ratio: Option<f64>, "", "overlap / communication";
-        beside_compute_ns: i64, "ns", "part of the communication on the stream of the compute, where nothing can overlap it";
+        beside_compute_ns: i64, "ns",
+            "part of the communication on the stream of the compute, where nothing can overlap it";
     }
 }
 
 table! {
-    /// One row per communication activity. Where communication overlaps itself these rows add up to more than `overlap`.
-    pub(crate) struct OverlapKernels, OverlapKernelRow = "overlap_kernels" by "rank, exposed_ns descending, ts_ns, event_id" {
+    /// One row per communication activity. Where communication overlaps itself these rows add up to more than
+    /// `overlap`.
+    pub(crate) struct OverlapKernels, OverlapKernelRow = "overlap_kernels"
+        by "rank, exposed_ns descending, ts_ns, event_id" {
         rank; device; stream;
         event_id: u32, "", "event, as in `events`";
         step: Option<u32>, "", "index of the step of its launch";
@@ -117,7 +120,8 @@ impl Analysis for Overlap {
         });
         if hta_base::units::percent(beside, all).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
             view.notes.push(
-                "communication runs on the stream of the compute, one by one: it cannot overlap until it has a stream of its own"
+                "communication runs on the stream of the compute, one by one: it cannot overlap until it has \
+                 a stream of its own"
                     .to_string(),
             );
         }

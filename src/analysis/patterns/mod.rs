@@ -1,5 +1,5 @@
-//! Patterns: kernel sequences that repeat on a stream and under operators, which could be fused or captured as a CUDA
-//! graph.
+//! Patterns: kernel sequences that repeat on a stream and under operators, which could be fused or captured
+//! as a CUDA graph.
 
 mod names;
 mod operators;

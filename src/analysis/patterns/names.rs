@@ -5,7 +5,8 @@ use hta_base::wording::names::clip;
 /// Largest number of names written; a longer sequence shows its first and last names.
 const SHOWN: usize = 4096;
 
-/// Names joined by `|`. Beyond [`SHOWN`], the names in the middle are replaced by their count: `...(1430 more)`.
+/// Names joined by `|`. Beyond [`SHOWN`], the names in the middle are replaced by their count: `...(1430
+/// more)`.
 pub(crate) fn joined<'a>(names: impl ExactSizeIterator<Item = &'a str> + Clone) -> String {
     let n = names.len();
     let hidden = if n > SHOWN { SHOWN / 2..n - SHOWN / 2 } else { 0..0 };

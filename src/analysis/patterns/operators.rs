@@ -124,7 +124,8 @@ pub(crate) fn sequences(trace: &RankTrace, options: &Options, give: &mut RowEmit
     EmittedTable { rows: total, top: top.finish() }
 }
 
-/// The outermost selected operators that launched something, with the activities launched inside them, by start.
+/// The outermost selected operators that launched something, with the activities launched inside them, by
+/// start.
 fn instances(trace: &RankTrace, asked: &OperatorSelection) -> BTreeMap<u32, Vec<u32>> {
     let matches: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| asked.matches(t)).collect();
     let is_asked = |row: u32| {
@@ -160,8 +161,8 @@ fn instances(trace: &RankTrace, asked: &OperatorSelection) -> BTreeMap<u32, Vec<
     found
 }
 
-/// Orders activities that start together (on several streams, or of length 0) by content instead of by their order in
-/// the file, which is arbitrary and would split equal sequences.
+/// Orders activities that start together (on several streams, or of length 0) by content instead of by their
+/// order in the file, which is arbitrary and would split equal sequences.
 fn by_content(trace: &RankTrace, own: &mut [u32]) {
     let of = |i: &u32| &trace.activities[*i as usize];
     for together in own.chunk_by_mut(|a, b| of(a).span.start == of(b).span.start) {

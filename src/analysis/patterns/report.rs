@@ -54,7 +54,8 @@ fn repeats(p: &Partial, ranks: usize, options: &Options) -> View {
         ]
     };
     let mut notes = vec![
-        "idle: of the device, inside all occurrences; launch: host time in one occurrence's launch calls".to_string(),
+        "idle: of the device, inside all occurrences; launch: host time in one occurrence's launch calls"
+            .to_string(),
     ];
     if ranks > 1 {
         notes.push(format!("rank {rank}, which has the largest; the others are in the table"));
@@ -115,17 +116,23 @@ fn sequences(p: &Partial, options: &Options) -> View {
             ("begins with", Align::Left),
         ],
         rows: all[..shown].iter().map(row).collect(),
-        notes: (more > 0).then(|| format!("{} in the table", counted(more, "more sequence"))).into_iter().collect(),
+        notes: (more > 0)
+            .then(|| format!("{} in the table", counted(more, "more sequence")))
+            .into_iter()
+            .collect(),
     }
 }
 
 /// The observation: the pattern, over all ranks, during whose occurrences a device idles most.
 fn observations(partials: &[Partial]) -> Vec<Observation> {
-    let rows = partials.iter().flat_map(|p| p.rows::<TopRepeats>().enumerate().map(|(at, r)| (p.rank, at, r)));
-    let is_open =
-        |r: &TopRepeatRow| r.launch_count.is_some_and(|n| n > 1.0) && r.graph_pct.is_some_and(|g| g < GRAPH_DONE_PCT);
+    let rows =
+        partials.iter().flat_map(|p| p.rows::<TopRepeats>().enumerate().map(|(at, r)| (p.rank, at, r)));
+    let is_open = |r: &TopRepeatRow| {
+        r.launch_count.is_some_and(|n| n > 1.0) && r.graph_pct.is_some_and(|g| g < GRAPH_DONE_PCT)
+    };
     let cost = |r: &TopRepeatRow| r.step_idle_ns.unwrap_or(0);
-    let worst = rows.filter(|(.., r)| is_open(r)).max_by_key(|(rank, at, r)| (cost(r), Reverse((*rank, *at))));
+    let worst =
+        rows.filter(|(.., r)| is_open(r)).max_by_key(|(rank, at, r)| (cost(r), Reverse((*rank, *at))));
     worst.and_then(|(rank, _, r)| observation(rank, &r, cost(&r))).into_iter().collect()
 }
 
@@ -146,7 +153,8 @@ fn observation(rank: u32, r: &TopRepeatRow, cost: Ns) -> Option<Observation> {
         certainty: Certainty::Inferred,
         sentence: format!(
             "{} runs the same {} {}{stream}, and the device idles {} a step in the gaps between them ({}); \
-             a CUDA graph or fused kernels would close gaps that launching makes: {} of launching {} the host {} each \
+             a CUDA graph or fused kernels would close gaps that launching makes: {} of launching {} the \
+             host {} each \
              time",
             capital(&format!("rank {rank}")),
             plural(r.length as usize, "kernel"),

@@ -130,10 +130,15 @@ impl<'t> PatternStream<'t> {
             let cpu_ns = calls.iter().map(|&r| trace.span(r).len()).sum();
             return LaunchedStretch { calls: calls.len() as u64, cpu_ns, unlinked };
         }
-        let mut found =
-            LaunchedStretch { calls: between(&c.new), cpu_ns: c.new_ns[at.end] - c.new_ns[at.start], unlinked };
+        let mut found = LaunchedStretch {
+            calls: between(&c.new),
+            cpu_ns: c.new_ns[at.end] - c.new_ns[at.start],
+            unlinked,
+        };
         // The call of the first activity may have begun before the stretch.
-        if let Some(call) = self.activities[at.start].launch().filter(|_| c.new[at.start + 1] == c.new[at.start]) {
+        if let Some(call) =
+            self.activities[at.start].launch().filter(|_| c.new[at.start + 1] == c.new[at.start])
+        {
             found.calls += 1;
             found.cpu_ns += trace.span(call).len();
         }

@@ -17,8 +17,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 table! {
-    /// Sequences of kernels, copies and sets that one stream ran several times; a loop is represented by its body.
-    pub struct RepeatsTable, RepeatRow = "repeats" by "rank, gpu_ns (with --rank-by gaps: gap_ns) descending, length, first_ts_ns" {
+    /// Sequences of kernels, copies and sets that one stream ran several times; a loop is represented by its
+    /// body.
+    pub struct RepeatsTable, RepeatRow = "repeats"
+        by "rank, gpu_ns (with --rank-by gaps: gap_ns) descending, length, first_ts_ns" {
         rank; device; stream;
         pattern_id: u32, "", "position in this order, from 0";
         length: u32, "", "activities in one occurrence";
@@ -43,15 +45,18 @@ table! {
 
 table! {
     /// Sequences of activities launched under an operator, and how often each occurred.
-    pub(crate) struct OperatorSequences, OperatorSequenceRow = "operator_sequences" by "rank, gpu_dur_sum_ns descending, operator, first_ts_ns, event_id" {
+    pub(crate) struct OperatorSequences, OperatorSequenceRow = "operator_sequences"
+        by "rank, gpu_dur_sum_ns descending, operator, first_ts_ns, event_id" {
         rank;
         operator: Text, "", "operator";
-        sequence: Text, "", "names of the activities by start, joined by |; of more than 4096 the first and last 2048";
+        sequence: Text, "",
+            "names of the activities by start, joined by |; of more than 4096 the first and last 2048";
         length: u32, "", "activities";
         count: u64, "", "instances of the operator with this sequence";
         op_dur_sum_ns: i64, "ns", "sum of the operators' durations";
         gpu_dur_sum_ns: i64, "ns", "sum of the activities' durations";
-        first_latency_mean_ns: f64, "ns", "mean time from the call to the start of the first activity, not below 0";
+        first_latency_mean_ns: f64, "ns",
+            "mean time from the call to the start of the first activity, not below 0";
         steps: u32, "", "steps that launched any of it";
         first_ts_ns: i64, "ns", "start of the first instance";
         event_id: u32, "", "event of the first instance, as in `events`";
@@ -75,7 +80,8 @@ table! {
         graph_pct: Option<f64>, "%", "in a graph";
         steps: u32, "", "steps";
         step_ns: Option<i64>, "ns", "mean length of the rank's full steps";
-        step_idle_ns: Option<i64>, "ns", "idle time of the device in occurrences, mean over the same steps of what lies in them";
+        step_idle_ns: Option<i64>, "ns",
+            "idle time of the device in occurrences, mean over the same steps of what lies in them";
         is_shown: bool, "", "among the first that say something new; else the one that idles most";
         hidden: u64, "", "patterns of the rank without a row here";
     }
@@ -163,8 +169,8 @@ pub(crate) fn repeats(trace: &RankTrace, options: &Options, give: &mut RowEmitte
     write(trace, options, by_shape, &all, &rows, &parents, &step_idle, give)
 }
 
-/// Idle time of a device during the occurrences of a pattern: the mean over full steps (all, if none is full) of the
-/// part inside each step, so never more than the device idles in these steps, ns.
+/// Idle time of a device during the occurrences of a pattern: the mean over full steps (all, if none is full)
+/// of the part inside each step, so never more than the device idles in these steps, ns.
 fn mean_step_idle(trace: &RankTrace, occurrences: &Union, busy: &Union) -> Option<Ns> {
     let steps = typical_steps(trace);
     let idle = occurrences.minus(busy);
@@ -328,8 +334,9 @@ fn names(trace: &RankTrace, own: &[&Activity], by_shape: bool) -> String {
         return joined(own.iter().map(|a| trace.text(a.name)));
     }
     let shape = |arg, row| trace.columns.args.text(arg, row).map_or("-", |t| trace.text(t));
-    let named =
-        |a: &&Activity| format!("{} <{}, {}>", trace.text(a.name), shape(Arg::Grid, a.row), shape(Arg::Block, a.row));
+    let named = |a: &&Activity| {
+        format!("{} <{}, {}>", trace.text(a.name), shape(Arg::Grid, a.row), shape(Arg::Block, a.row))
+    };
     let named: Vec<String> = own.iter().map(named).collect();
     joined(named.iter().map(String::as_str))
 }
@@ -339,8 +346,8 @@ pub(crate) const GRAPH_DONE_PCT: f64 = 50.0;
 
 /// The rows that the report prints (marked), and the row during whose gaps the device idles most, in order.
 ///
-/// A part of another pattern is informative if it occurs more than once in it, or also elsewhere: it covers more of the
-/// stream, or is at most half as long.
+/// A part of another pattern is informative if it occurs more than once in it, or also elsewhere: it covers
+/// more of the stream, or is at most half as long.
 fn shown(top: usize, rows: &[MeasuredPattern], parents: &[Option<u32>]) -> Vec<(u32, bool)> {
     let says_new = |r: &usize| {
         parents[*r].is_none_or(|p| {
@@ -348,7 +355,8 @@ fn shown(top: usize, rows: &[MeasuredPattern], parents: &[Option<u32>]) -> Vec<(
             own.gpu > whole.gpu || 2 * own.length() <= whole.length() && own.count >= 2 * whole.count
         })
     };
-    let mut out: Vec<(u32, bool)> = (0..rows.len()).filter(says_new).take(top).map(|r| (r as u32, true)).collect();
+    let mut out: Vec<(u32, bool)> =
+        (0..rows.len()).filter(says_new).take(top).map(|r| (r as u32, true)).collect();
     let open = |m: &&MeasuredPattern| {
         m.launched.calls > m.count && 100.0 * (m.graphs as f64) < GRAPH_DONE_PCT * m.count as f64
     };

@@ -1,4 +1,5 @@
-//! Queue length: the number of launches that wait on each stream, and whether the host or the device runs ahead.
+//! Queue length: the number of launches that wait on each stream, and whether the host or the device runs
+//! ahead.
 
 mod report;
 
@@ -30,18 +31,21 @@ table! {
         mean_length: Option<f64>, "launches", "number of waiting launches, mean over time";
         p50_length: Option<u32>, "launches", "length that is not exceeded for half of the time";
         p95_length: Option<u32>, "launches", "length that is not exceeded for 95 % of the time";
-        max_pending: u32, "activities", "largest number of waiting activities; a graph launch counts each of its activities";
+        max_pending: u32, "activities",
+            "largest number of waiting activities; a graph launch counts each of its activities";
         wait_ns: i64, "ns", "waiting of the launches in the window, summed";
         empty_ns: i64, "ns", "time in which no launch waits";
         full_ns: i64, "ns", "time in which --max-queue launches or more wait";
         blocked_call_ns: i64, "ns", "part of full_ns in which a launch call for the stream is open";
-        is_lower_bound: bool, "", "the window begins before the stream has finished the work from before the recording, so more launches may have waited";
+        is_lower_bound: bool, "",
+            "the window begins before the stream has finished the work from before the recording, so more \
+             launches may have waited";
     }
 }
 
 table! {
-    /// Length of each queue over time. A row is written where a value changes; its values hold until the next row of
-    /// the stream.
+    /// Length of each queue over time. A row is written where a value changes; its values hold until the next
+    /// row of the stream.
     pub(crate) struct QueueLengths, QueueLengthRow = "queue_length" by "rank, device, stream, ts_ns" {
         rank; device; stream;
         ts_ns: i64, "ns", "start of the time for which the values hold";
@@ -198,7 +202,9 @@ impl<'a> MeasuredQueue<'a> {
             empty_ns: l.empty,
             full_ns: l.full,
             blocked_call_ns: parts.iter().map(|p| self.blocked.len_in(*p)).sum(),
-            is_lower_bound: self.unrecorded_until.is_some_and(|t| parts.iter().any(|p| !p.is_empty() && p.start < t)),
+            is_lower_bound: self
+                .unrecorded_until
+                .is_some_and(|t| parts.iter().any(|p| !p.is_empty() && p.start < t)),
         });
     }
 }

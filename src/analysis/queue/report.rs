@@ -43,10 +43,15 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
     let rows: Vec<QueueStatRow> = rows::<QueueStats>(partials).filter(|r| r.scope == scope).collect();
     let mut notes = reasons(partials);
     let shown = WorstFirst::new(&rows, options.top, |r| (r.blocked_call_ns, r.launch_count));
-    notes.extend(shown.others_note("stream", "sums, longest and mean over time", "which block the host no longer"));
+    notes.extend(shown.others_note(
+        "stream",
+        "sums, longest and mean over time",
+        "which block the host no longer",
+    ));
     if !rows.is_empty() {
         notes.push(
-            "length: launches submitted and not started, from the first to the last of the stream; mean and p95 over time"
+            "length: launches submitted and not started, from the first to the last of the stream; mean and \
+             p95 over time"
                 .to_string(),
         );
         notes.push(format!("full: {} or more wait; blocked: launch calls meanwhile", fmt_count(full)));
@@ -127,8 +132,10 @@ fn blocked_host(g: &SelectedRows<DeviceQueues>, several: bool, full: u64) -> Opt
         share_of_step: Some(share / 100.0),
         certainty: Certainty::Inferred,
         sentence: format!(
-            "{}: the host spends {} {} ({}) in launch calls while {} or more launches wait; such a call takes {}, \
-             others take {}. The device has work; what the thread does besides launching (data, logging) comes late: \
+            "{}: the host spends {} {} ({}) in launch calls while {} or more launches wait; such a call \
+             takes {}, \
+             others take {}. The device has work; what the thread does besides launching (data, logging) \
+             comes late: \
              launch less at once with CUDA graphs or fused kernels",
             capital(&g.who(several)),
             fmt_ns(cost),
@@ -144,11 +151,17 @@ fn blocked_host(g: &SelectedRows<DeviceQueues>, several: bool, full: u64) -> Opt
 
 fn is_launch_bound(g: &SelectedRows<DeviceQueues>) -> bool {
     let found_empty = percent(g.sum(|t| t.empty_at_launch_count), g.sum(|t| t.launch_count));
-    g.percent(|t| t.kernel_ns).is_some_and(|s| s < KERNELS_BELOW_PCT) && found_empty.is_some_and(|s| s > EMPTY_FROM_PCT)
+    g.percent(|t| t.kernel_ns).is_some_and(|s| s < KERNELS_BELOW_PCT)
+        && found_empty.is_some_and(|s| s > EMPTY_FROM_PCT)
 }
 
 /// The observation that the device waits for launches more than it runs.
-fn launch_bound(g: &SelectedRows<DeviceQueues>, several: bool, bound: usize, of: usize) -> Option<Observation> {
+fn launch_bound(
+    g: &SelectedRows<DeviceQueues>,
+    several: bool,
+    bound: usize,
+    of: usize,
+) -> Option<Observation> {
     let launches = g.sum(|t| t.launch_count);
     let idle = g.percent(|t| t.idle_ns)?;
     let also = match bound {
@@ -163,8 +176,10 @@ fn launch_bound(g: &SelectedRows<DeviceQueues>, several: bool, bound: usize, of:
         share_of_step: Some(idle / 100.0),
         certainty: Certainty::Inferred,
         sentence: format!(
-            "{} is launch bound{also}: {} of its {} launches found no other waiting on their stream, and kernels run \
-             {} of the time ({} idle {}). CUDA graphs, torch.compile or larger batches give the device more work per \
+            "{} is launch bound{also}: {} of its {} launches found no other waiting on their stream, and \
+             kernels run \
+             {} of the time ({} idle {}). CUDA graphs, torch.compile or larger batches give the device more \
+             work per \
              launch; first remove what else delays the host (`hta idle`)",
             capital(&g.who(several)),
             fmt_pct(percent(g.sum(|t| t.empty_at_launch_count), launches)),

@@ -1,5 +1,5 @@
-//! Whether files are ranks of one job at all. What is not is refused, because numbers that compare its files would be
-//! sure and wrong.
+//! Whether files are ranks of one job at all. What is not is refused, because numbers that compare its files
+//! would be sure and wrong.
 //!
 //! ```text
 //!   captures of one process   pid 11 [recorded )                    no rank in the files, one process and its devices,
@@ -16,7 +16,8 @@ use hta_trace::collective::{LocalGroup, Members};
 use hta_trace::meta::RankSource;
 use std::collections::BTreeMap;
 
-/// Longest time between recordings of one job, ns: where one host recorded both, and where the clocks of two may differ.
+/// Longest time between recordings of one job, ns: where one host recorded both, and where the clocks of two
+/// may differ.
 const APART_ON_ONE_HOST: Ns = 10_000_000_000;
 const APART: Ns = 60_000_000_000;
 
@@ -52,12 +53,14 @@ impl<'a> From<RecordingRow<'a>> for FileOrigin<'a> {
     }
 }
 
-/// Positions of the captures of each process in order of time, if some process has several. Rows are in any order.
+/// Positions of the captures of each process in order of time, if some process has several. Rows are in any
+/// order.
 pub fn captures(files: &[FileOrigin]) -> Vec<Vec<usize>> {
     type Key<'a> = (Option<&'a str>, &'a str, &'a str);
     let mut processes: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     for (at, r) in files.iter().enumerate() {
-        if !r.tells_rank && r.has_origin && !r.pids.is_empty() && (!r.devices.is_empty() || has_time(r.file)) {
+        if !r.tells_rank && r.has_origin && !r.pids.is_empty() && (!r.devices.is_empty() || has_time(r.file))
+        {
             processes.entry((r.host, r.pids, r.devices)).or_default().push(at);
         }
     }
@@ -75,8 +78,9 @@ pub fn captures(files: &[FileOrigin]) -> Vec<Vec<usize>> {
     found
 }
 
-/// Whether the name of a file has a time, as `tensorboard_trace_handler` writes it: `host_4711.1733768415227842343.pt`.
-/// Of processes without devices it alone tells captures from recordings of several programs.
+/// Whether the name of a file has a time, as `tensorboard_trace_handler` writes it:
+/// `host_4711.1733768415227842343.pt`. Of processes without devices it alone tells captures from recordings
+/// of several programs.
 fn has_time(file: &str) -> bool {
     let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
     name.split('.').any(|part| part.len() >= TIME_DIGITS && part.bytes().all(|b| b.is_ascii_digit()))
@@ -111,7 +115,8 @@ pub fn check(files: &[FileOrigin]) -> Result<(), SetError> {
         for (at, r) in by_time.iter().enumerate() {
             if let Some(before) = last {
                 let (earlier, later) = by_time.split_at(at);
-                let is_one_host = || later.iter().any(|l| l.host.is_some() && earlier.iter().any(|e| e.host == l.host));
+                let is_one_host =
+                    || later.iter().any(|l| l.host.is_some() && earlier.iter().any(|e| e.host == l.host));
                 let apart = r.recorded.start.saturating_sub(before.recorded.end);
                 if apart > APART || apart > APART_ON_ONE_HOST && is_one_host() {
                     return differ(before, r, format!("recordings that are {} apart", fmt_ns(apart)));

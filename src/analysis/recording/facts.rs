@@ -35,20 +35,29 @@ table! {
         frame_count: u64, "", "Python frames";
         overhead_ns: i64, "ns", "time in which the profiler worked";
         lead_ns: i64, "ns", "time in which work from before the recording ran";
-        overrun_count: u64, "", "activities that cover three or more later ones of their stream, which cannot be";
+        overrun_count: u64, "",
+            "activities that cover three or more later ones of their stream, which cannot be";
         overrun_ns: i64, "ns", "their time after the next start on their stream, which counts nowhere";
         ordered_count: u64, "", "activities with a launch call, without communication";
-        overtaken_count: u64, "", "of those, activities that ran on their stream after one that was launched later";
+        overtaken_count: u64, "",
+            "of those, activities that ran on their stream after one that was launched later";
         overtaken_by_ns: i64, "ns", "longest time between the launches of both";
-        clock_device: Option<i64>, "", "device whose clock disagrees with the host's: its activities start before their launch calls, by nearly the same time";
+        clock_device: Option<i64>, "",
+            "device whose clock disagrees with the host's: its activities start before their launch calls, \
+             by nearly the same time";
         clock_ahead_ns: i64, "ns", "least time by which they do; 0: no such device";
         clock_early_count: u64, "", "activities of this device that start before their launch calls";
-        clock_behind_ns: i64, "ns", "least time by which the clock of the device is behind: work that was launched before calls that synchronize the device ends after them; 0: none";
+        clock_behind_ns: i64, "ns",
+            "least time by which the clock of the device is behind: work that was launched before calls that \
+             synchronize the device ends after them; 0: none";
         clock_late_count: u64, "", "such calls";
         clock_wait_count: u64, "", "all calls that synchronize the device with work before them";
         clock_linked_count: u64, "", "activities of this device with a launch call";
         device_count: u32, "", "GPUs with work";
-        device_state: Text, "", "recorded; partly (more than 5 % of launches have no activity, or of GPU time no launch); not_recorded (launches, but no activity); counted (the same, and counters were read instead); host_job (operators, but no launches); nothing";
+        device_state: Text, "",
+            "recorded; partly (more than 5 % of launches have no activity, or of GPU time no launch); \
+             not_recorded (launches, but no activity); counted (the same, and counters were read instead); \
+             host_job (operators, but no launches); nothing";
         operator_count: u64, "", "operators";
         compute_ns: i64, "ns", "summed duration of compute kernels";
         main_stream: Option<i64>, "", "stream with at least half of that";
@@ -63,7 +72,9 @@ table! {
         step_window: Text, "", "whose windows they have: host or device";
         step_launched_ns: i64, "ns", "summed duration of what they launched";
         step_held_ns: i64, "ns", "part of it inside their windows";
-        is_serving: bool, "", "the rank serves requests: it has iterations of an engine, or most of its GPU time is in graphs and there is no ProfilerStep";
+        is_serving: bool, "",
+            "the rank serves requests: it has iterations of an engine, or most of its GPU time is in graphs \
+             and there is no ProfilerStep";
         excerpt: bool, "", "a tool cut the file out of a longer one";
         file: Text, "", "its file";
         rank_source: Text, "", "source of the rank: file, name, position or process";
@@ -126,7 +137,8 @@ const MOST_PIDS: usize = 16;
 /// The processes of the host, separated by commas.
 fn pids(trace: &RankTrace) -> String {
     let c = &trace.columns;
-    let calls = (0..c.len()).filter(|&r| matches!(trace.classes.get(r), Some(Class::Runtime | Class::HostOp)));
+    let calls =
+        (0..c.len()).filter(|&r| matches!(trace.classes.get(r), Some(Class::Runtime | Class::HostOp)));
     let lanes: BTreeSet<u32> = calls.filter_map(|r| c.lane.get(r).copied()).collect();
     let pids: BTreeSet<&str> =
         lanes.iter().filter_map(|l| c.lanes.get(*l as usize)).map(|l| trace.text(l.pid)).collect();
@@ -153,7 +165,8 @@ impl CountedEvents {
         let is_launch: Vec<bool> = c.strings.iter().map(|(_, t)| is_launch_call(t)).collect();
         let rows_named = |is_one: &dyn Fn(&str) -> bool| {
             // By name, so that each name is compared once.
-            let ids: HashSet<StrId> = c.strings.iter().filter(|(_, text)| is_one(text)).map(|(id, _)| id).collect();
+            let ids: HashSet<StrId> =
+                c.strings.iter().filter(|(_, text)| is_one(text)).map(|(id, _)| id).collect();
             match ids.is_empty() {
                 true => 0,
                 false => (0..c.len()).filter(|row| ids.contains(&c.name(*row))).count() as u64,
@@ -241,7 +254,10 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         device_state: state.name(),
         operator_count: events.operators,
         compute_ns: compute,
-        main_stream: streams.iter().find(|(_, ns)| **ns > 0 && **ns * 2 >= compute).map(|(stream, _)| *stream),
+        main_stream: streams
+            .iter()
+            .find(|(_, ns)| **ns > 0 && **ns * 2 >= compute)
+            .map(|(stream, _)| *stream),
         streams: &streams.keys().map(i64::to_string).collect::<Vec<_>>().join(","),
         overrun_count: trace.overruns.count,
         overrun_ns: trace.overruns.cut,

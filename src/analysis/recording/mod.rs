@@ -1,7 +1,8 @@
 //! What was recorded of each rank, and what may be said from it: decided once, before any analysis.
 //!
-//! The facts of a rank are a row of the table `recordings`. Rules turn the rows of all ranks into limits: what the
-//! recording of a rank, or of the job, does not carry, and why. Whatever makes sentences asks here first.
+//! The facts of a rank are a row of the table `recordings`. Rules turn the rows of all ranks into limits:
+//! what the recording of a rank, or of the job, does not carry, and why. Whatever makes sentences asks here
+//! first.
 
 pub mod belong;
 pub mod capability;
@@ -28,8 +29,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Judges the recordings of all ranks, given as rows of the table `recordings` in order of rank. `job` has no parts
-    /// where ranks are not joined.
+    /// Judges the recordings of all ranks, given as rows of the table `recordings` in order of rank. `job`
+    /// has no parts where ranks are not joined.
     pub fn of(rows: Vec<Batch>, job: &Job) -> Self {
         let mut out = Self { rows, limits: Vec::new() };
         let ranks: Vec<RecordingRow> = out.ranks().collect();
@@ -39,8 +40,9 @@ impl Recording {
         out.limits = limits;
         let left_out = out.left_out();
         // To the others a rank that is left out is missing.
-        let is_lost =
-            |l: &&Limit| l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r));
+        let is_lost = |l: &&Limit| {
+            l.capability == Capability::DeviceTime && l.rank.is_some_and(|r| left_out.contains(&r))
+        };
         let missing: Vec<Limit> = out.limits.iter().filter(is_lost).flat_map(to_the_others).collect();
         out.limits.extend(missing);
         out
@@ -61,8 +63,8 @@ impl Recording {
         self.rows.iter().flat_map(Recordings::rows)
     }
 
-    /// Ranks of whose devices nothing, or only a part, is recorded: out of shares, means and sums. Empty where that is
-    /// so of all ranks.
+    /// Ranks of whose devices nothing, or only a part, is recorded: out of shares, means and sums. Empty
+    /// where that is so of all ranks.
     pub fn left_out(&self) -> BTreeSet<u32> {
         let is_lost = |l: &&Limit| l.capability == Capability::DeviceTime && l.grade == Grade::Withheld;
         let lost: BTreeSet<u32> = self.limits.iter().filter(is_lost).filter_map(|l| l.rank).collect();
@@ -95,15 +97,18 @@ impl Recording {
         if ranks.is_empty() {
             return self.worst(needs);
         }
-        let is_about = |l: &&Limit| needs.contains(&l.capability) && l.rank.is_none_or(|r| ranks.contains(&r));
+        let is_about =
+            |l: &&Limit| needs.contains(&l.capability) && l.rank.is_none_or(|r| ranks.contains(&r));
         worst(self.limits.iter().filter(is_about))
     }
 
-    /// The first capability of these that is withheld of a rank or of the job, because something was not recorded: a
-    /// recording that is short is whole.
+    /// The first capability of these that is withheld of a rank or of the job, because something was not
+    /// recorded: a recording that is short is whole.
     pub fn withheld(&self, needs: &[Capability]) -> Option<&Limit> {
         let is_whole = |l: &Limit| l.rule == TOO_SHORT;
-        self.limits.iter().find(|l| l.grade == Grade::Withheld && needs.contains(&l.capability) && !is_whole(l))
+        self.limits
+            .iter()
+            .find(|l| l.grade == Grade::Withheld && needs.contains(&l.capability) && !is_whole(l))
     }
 
     /// The table `trust`.

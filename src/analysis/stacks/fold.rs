@@ -71,7 +71,13 @@ impl<'a> StackFold<'a> {
 
     /// Node of the user code at the instants of a thread at which a frame is the innermost: functions, and
     /// the lines from which they call. `above` is the root of these stacks.
-    pub(crate) fn user_code(&mut self, lines: &Lines, lane: u32, above: Option<u32>, row: Option<u32>) -> u32 {
+    pub(crate) fn user_code(
+        &mut self,
+        lines: &Lines,
+        lane: u32,
+        above: Option<u32>,
+        row: Option<u32>,
+    ) -> u32 {
         let known = |r| self.frames.get(&(lane, r)).copied();
         let (path, known) = outward(row, usize::MAX, known, |r| lines.frame(r).and_then(|f| f.outer));
         let mut node = known.flatten();

@@ -8,9 +8,14 @@ use hta_trace::rank_trace::RankTrace;
 /// Calls `give` with the innermost open operator, call or Python frame and its time, for all pieces of time
 /// of all threads; first with their lanes.
 pub(crate) fn each_host_piece(trace: &RankTrace, mut give: impl FnMut(u32, u32, Ns)) {
-    let counts = |row: u32| matches!(trace.classes[row as usize], Class::HostOp | Class::Runtime | Class::Python);
+    let counts =
+        |row: u32| matches!(trace.classes[row as usize], Class::HostOp | Class::Runtime | Class::Python);
     for (lane, rows) in trace.host_rows_where(counts) {
-        innermost(&rows, |r| (trace.columns.ts[r as usize], trace.span(r).end), |row, ns| give(lane, row, ns));
+        innermost(
+            &rows,
+            |r| (trace.columns.ts[r as usize], trace.span(r).end),
+            |row, ns| give(lane, row, ns),
+        );
     }
 }
 

@@ -43,8 +43,10 @@ pub fn keep_largest(nodes: &[FlameNode], most: usize) -> Vec<(Option<u32>, Flame
         shares.map(|(value, all)| i128::from(*value) * WHOLE / i128::from(all)).max().unwrap_or(0)
     };
     let is_empty = |i: usize| below[i].0 == [0; 3];
-    let mut order: Vec<(Reverse<i128>, usize)> =
-        (0..nodes.len()).filter(|&i| nodes[i].merged == 0 && !is_empty(i)).map(|i| (Reverse(share(i)), i)).collect();
+    let mut order: Vec<(Reverse<i128>, usize)> = (0..nodes.len())
+        .filter(|&i| nodes[i].merged == 0 && !is_empty(i))
+        .map(|i| (Reverse(share(i)), i))
+        .collect();
     order.sort_unstable();
     let mut is_kept = vec![false; nodes.len()];
     for (_, i) in order.into_iter().take(most) {

@@ -1,5 +1,6 @@
 //! Stacks with values, for flame graphs: a tree of names for each thread or device of a rank, as a table that
-//! partials keep, and its two formats, folded text and speedscope. Values are ns of threads, and bytes of devices.
+//! partials keep, and its two formats, folded text and speedscope. Values are ns of threads, and bytes of
+//! devices.
 
 mod fold;
 mod folded;
@@ -23,7 +24,8 @@ table! {
     /// A tree of stacks: a row is a name below the row `parent`. Not written, only reduced.
     pub(crate) struct StackNodes, StackNodeRow = "stack_nodes" by "parents first" {
         parent: Option<u32>, "", "row of the node above; null for a thread or device";
-        name: Text, "", "frame, operator, call or kernel; of a thread its process and number, of a device its name";
+        name: Text, "",
+            "frame, operator, call or kernel; of a thread its process and number, of a device its name";
         value: i64, "", "of this stack itself: ns, or bytes of memory";
     }
 }
@@ -180,7 +182,10 @@ fn stacks(batch: &Batch) -> Vec<Stack<'_>> {
         while let Some(node) = at {
             names.push(node.name);
             // A parent precedes its child; a partial that says otherwise is cut there.
-            at = node.parent.and_then(|p| rows.get(p as usize)).filter(|_| names.len() <= MOST_FRAMES as usize + 1);
+            at = node
+                .parent
+                .and_then(|p| rows.get(p as usize))
+                .filter(|_| names.len() <= MOST_FRAMES as usize + 1);
         }
         let root = names.pop().unwrap_or_default();
         names.reverse();

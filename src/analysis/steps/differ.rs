@@ -6,14 +6,16 @@
 //!   difference    compute -1, idle +5, communication +2: sums to +6
 //! ```
 //!
-//! Both are windows of one device, divided by the same sweep, so differences of parts sum to the difference of the
-//! lengths.
+//! Both are windows of one device, divided by the same sweep, so differences of parts sum to the difference
+//! of the lengths.
 
 use crate::api::Options;
 use crate::facts::gaps::IdleSums;
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, UseKey, use_name};
-use crate::steps::tables::{SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps};
+use crate::steps::tables::{
+    SlowStepHost, SlowStepHostRow, SlowStepRow, SlowStepWork, SlowStepWorkRow, SlowSteps,
+};
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;
@@ -70,7 +72,8 @@ pub(crate) fn differences<'t>(
         return out;
     }
     let wanted: BTreeSet<u32> = pairs.iter().flat_map(|(slow, usual)| [slow.index, usual.index]).collect();
-    let windows: Vec<Span> = trace.steps.steps.iter().filter(|s| wanted.contains(&s.index)).map(|s| s.window).collect();
+    let windows: Vec<Span> =
+        trace.steps.steps.iter().filter(|s| wanted.contains(&s.index)).map(|s| s.window).collect();
     let marks: BTreeSet<&str> = trace.steps.steps.iter().map(|s| trace.text(s.name)).collect();
     let hosts = HostNames::of(trace);
     for work in &trace.devices {
@@ -83,7 +86,8 @@ pub(crate) fn differences<'t>(
             names: names.remove(&step.index).unwrap_or_default(),
         };
         let medians: BTreeMap<u32, &Step> = pairs.iter().map(|(_, usual)| (usual.index, *usual)).collect();
-        let medians: BTreeMap<u32, StepWindowOfDevice> = medians.into_iter().map(|(i, s)| (i, side(s))).collect();
+        let medians: BTreeMap<u32, StepWindowOfDevice> =
+            medians.into_iter().map(|(i, s)| (i, side(s))).collect();
         for (step, usual) in pairs {
             let Some(usual) = medians.get(&usual.index) else { continue };
             Pair { trace, device: work.device, slow: side(step), usual }.push(&mut out);
@@ -206,7 +210,12 @@ impl<'a> Pair<'a, '_> {
         let time = |waits: &IdleByCause, key| waits.host.get(key).copied().unwrap_or(0);
         let mut all: Vec<WaitDiff> = keys
             .iter()
-            .map(|key| WaitDiff { wait: "host_wait", used: Some(*key), time: time(slow, key), usual: time(usual, key) })
+            .map(|key| WaitDiff {
+                wait: "host_wait",
+                used: Some(*key),
+                time: time(slow, key),
+                usual: time(usual, key),
+            })
             .collect();
         let rest = |s: &IdleSums| [s.kernel, s.other - s.unlinked, s.unlinked];
         let both = rest(&slow.sums).into_iter().zip(rest(&usual.sums));
@@ -226,14 +235,19 @@ impl<'a> Pair<'a, '_> {
         let longer = step.window.len() - median.window.len();
         let classes = [
             ("compute", Some(WorkClass::Compute), diff(TimePerSet::compute)),
-            ("exposed_communication", Some(WorkClass::Communication), diff(TimePerSet::exposed_communication)),
+            (
+                "exposed_communication",
+                Some(WorkClass::Communication),
+                diff(TimePerSet::exposed_communication),
+            ),
             ("exposed_memory", Some(WorkClass::Memory), diff(TimePerSet::exposed_memory)),
             ("idle", None, longer - diff(TimePerSet::busy)),
         ];
         // Of equal classes, the first is chosen. The list is never empty.
         let largest = classes.iter().rev().max_by_key(|c| c.2).unwrap_or(&classes[0]);
         let host = waits.iter().find(|w| w.used.is_some() && w.diff() > 0);
-        let host_name = host.and_then(|w| w.used).map(|u| use_name(u.1).into_owned()).filter(|n| !n.is_empty());
+        let host_name =
+            host.and_then(|w| w.used).map(|u| use_name(u.1).into_owned()).filter(|n| !n.is_empty());
         let kernel = largest.1.and_then(|work| {
             let grown = names.iter().filter(|n| n.work == work && n.diff() > 0);
             // Names are sorted by difference, so the first one differs most.

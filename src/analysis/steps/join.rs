@@ -1,7 +1,7 @@
 //! Compares slow steps of several ranks: the same step by its label, or else by its index.
 //!
-//! A step that one rank delays is slow on all ranks, and all others wait in communication. So among the ranks that are
-//! slow in a step, the cause is most likely the one with most time that is not communication.
+//! A step that one rank delays is slow on all ranks, and all others wait in communication. So among the ranks
+//! that are slow in a step, the cause is most likely the one with most time that is not communication.
 
 use crate::api::{Partial, rows};
 use crate::job::delay::StepKey;
@@ -54,7 +54,11 @@ pub(crate) struct SlowStep<'a> {
     pub(crate) several_devices: bool,
 }
 
-pub(crate) fn slow_steps<'a>(partials: &'a [Partial], joined_by: &'static str, comparable: bool) -> Vec<SlowStep<'a>> {
+pub(crate) fn slow_steps<'a>(
+    partials: &'a [Partial],
+    joined_by: &'static str,
+    comparable: bool,
+) -> Vec<SlowStep<'a>> {
     let by_label = joined_by == "label";
     // Ranks whose steps cannot be compared stay separate.
     let apart = |rank: u32| (!comparable).then_some(rank);

@@ -7,7 +7,8 @@
 //!           estimated as 3 x 1.4826 x median distance from the median: an outlier does not move it
 //! ```
 //!
-//! Medians are durations that occur. For an even number of values, the median is the lower of the two in the middle.
+//! Medians are durations that occur. For an even number of values, the median is the lower of the two in the
+//! middle.
 
 use crate::summary::{Summary, nearest_rank};
 use hta_base::units::Ns;
@@ -19,7 +20,8 @@ const FEWEST: usize = 3;
 /// Smallest margin over the median, in ten-thousandths of it.
 const LEAST_MARGIN: i128 = 500;
 
-/// Three standard deviations of a normal distribution, in ten-thousandths of the median distance from its median.
+/// Three standard deviations of a normal distribution, in ten-thousandths of the median distance from its
+/// median.
 const THREE_DEVIATIONS: i128 = 44_478;
 
 /// Statistics of a rank's steps, and the limit for slow ones.
@@ -78,7 +80,9 @@ impl StepJudge {
     /// `steps`: index, duration and whether the step is partial.
     pub(crate) fn new(steps: &[(u32, Ns, bool)], period: Option<StepPeriod>) -> Self {
         let of = |keep: &dyn Fn(u32) -> bool| {
-            StepStats::new(&steps.iter().map(|(i, dur, partial)| (*dur, *partial || !keep(*i))).collect::<Vec<_>>())
+            StepStats::new(
+                &steps.iter().map(|(i, dur, partial)| (*dur, *partial || !keep(*i))).collect::<Vec<_>>(),
+            )
         };
         let alike = period.map(|p| (p, [of(&|i| !p.holds(i)), of(&|i| p.holds(i))]));
         // With `--steps`, one kind may be absent.
@@ -115,7 +119,8 @@ mod tests {
         let lengths = [40, 90, 40, 90, 50, 90, 40, 99];
         let steps: Vec<(u32, Ns, bool)> = (0..).zip(lengths).map(|(i, dur)| (i, dur, false)).collect();
         let judge = StepJudge::new(&steps, Some(StepPeriod { every: 2, first: 1 }));
-        let slow: Vec<u32> = steps.iter().filter(|s| judge.of(s.0).is_slow(s.1) == Some(true)).map(|s| s.0).collect();
+        let slow: Vec<u32> =
+            steps.iter().filter(|s| judge.of(s.0).is_slow(s.1) == Some(true)).map(|s| s.0).collect();
         assert_eq!((slow, judge.period_ns()), (vec![4, 7], Some(130)));
         // Without the others, those that are left are judged together.
         let even: Vec<(u32, Ns, bool)> = steps.iter().copied().filter(|s| s.0 % 2 == 0).collect();

@@ -1,7 +1,8 @@
 //! Steps: how long each one is, how much they vary, which are slow, and what takes longer in slow ones.
 //!
-//! `tables` declares the tables, `judge` decides what is slow, `differ` compares a slow step with the median step,
-//! `join` compares ranks, `words` and `report` make the report. `trace::step` finds the steps and their windows.
+//! `tables` declares the tables, `judge` decides what is slow, `differ` compares a slow step with the median
+//! step, `join` compares ranks, `words` and `report` make the report. `trace::step` finds the steps and their
+//! windows.
 //!
 //! With `--steps` the other steps are ignored completely, also in medians.
 
@@ -31,7 +32,13 @@ impl Analysis for StepTimes {
             stem: "steps",
             title: "how long steps take, which are slow, and what takes longer in slow ones",
             explain: include_str!("page.md"),
-            tables: &[StepsTable::SPEC, StepSummary::SPEC, SlowSteps::SPEC, SlowStepHost::SPEC, SlowStepWork::SPEC],
+            tables: &[
+                StepsTable::SPEC,
+                StepSummary::SPEC,
+                SlowSteps::SPEC,
+                SlowStepHost::SPEC,
+                SlowStepWork::SPEC,
+            ],
             observes_serving: false,
             needs: &[Capability::Steps],
             ..About::DEFAULT
@@ -40,14 +47,19 @@ impl Analysis for StepTimes {
 
     fn map(&self, trace: &RankTrace, options: &Options, give: &mut RowEmitter) -> Partial {
         let chosen: Vec<&Step> = trace.steps.steps.iter().filter(|s| options.model.selects(s)).collect();
-        let durations: Vec<(u32, Ns, bool)> = chosen.iter().map(|s| (s.index, s.window.len(), s.is_partial)).collect();
+        let durations: Vec<(u32, Ns, bool)> =
+            chosen.iter().map(|s| (s.index, s.window.len(), s.is_partial)).collect();
         let mut judged = StepJudge::new(&durations, trace.steps.period);
         if is_mixed(trace, &chosen) {
-            // Iterations of several phases and batches differ by design; `iterations` compares those of one kind.
+            // Iterations of several phases and batches differ by design; `iterations` compares those of one
+            // kind.
             judged.all.limit = None;
         }
-        let slow: Vec<&Step> =
-            chosen.iter().copied().filter(|s| judged.of(s.index).is_slow(s.window.len()) == Some(true)).collect();
+        let slow: Vec<&Step> = chosen
+            .iter()
+            .copied()
+            .filter(|s| judged.of(s.index).is_slow(s.window.len()) == Some(true))
+            .collect();
         let usual = |s: &Step| judged.of(s.index).median.and_then(|i| chosen.get(i)).copied();
         let pairs: Vec<(&Step, &Step)> = slow.iter().filter_map(|s| Some((*s, usual(s)?))).collect();
         let StepDifferenceTables { steps: slow_steps, host, work } = differences(trace, options, &pairs);
@@ -57,7 +69,8 @@ impl Analysis for StepTimes {
         if options.wants(SlowStepWork::SPEC) {
             give(work.finish());
         }
-        let tables = vec![steps(trace, &chosen, &judged), summary(trace, &chosen, &judged), slow_steps.finish()];
+        let tables =
+            vec![steps(trace, &chosen, &judged), summary(trace, &chosen, &judged), slow_steps.finish()];
         let reason = match (trace.steps.steps.is_empty(), chosen.is_empty()) {
             (true, _) => Some("no steps"),
             (false, true) => Some("none of the steps asked for"),
@@ -149,7 +162,8 @@ fn summary(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge) -> Batch {
     if let Some(slowest) = if judged.alike.is_some() { most_over().or_else(longest) } else { longest() } {
         let s = &judged.all.summary;
         // Slow partial steps do not count in the statistics, but they do in the cost of slow steps.
-        let beside: Ns = slow().filter(|s| s.is_partial && !judged.all.all_partial).map(|s| s.window.len()).sum();
+        let beside: Ns =
+            slow().filter(|s| s.is_partial && !judged.all.all_partial).map(|s| s.window.len()).sum();
         table.push(StepSummaryRow {
             rank: trace.rank,
             step_rule: trace.steps.rule.name(),

@@ -35,7 +35,12 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let mut views = vec![overview(partials, options)];
     let several_devices = found.iter().any(|s| s.several_devices);
     views.extend((!found.is_empty()).then(|| slow_view(&found, options, comparable, several_devices)));
-    Output { tables, observations: observation(partials, &found).into_iter().collect(), views, ..Output::default() }
+    Output {
+        tables,
+        observations: observation(partials, &found).into_iter().collect(),
+        views,
+        ..Output::default()
+    }
 }
 
 fn overview(partials: &[Partial], options: &Options) -> View {
@@ -64,7 +69,8 @@ fn overview(partials: &[Partial], options: &Options) -> View {
     view.rows = shown.rows(
         |(p, _)| p.rank.to_string(),
         |name, of| {
-            let sum = |count: fn(&StepSummaryRow) -> u32| of.iter().map(|(_, s)| u64::from(count(s))).sum::<u64>();
+            let sum =
+                |count: fn(&StepSummaryRow) -> u32| of.iter().map(|(_, s)| u64::from(count(s))).sum::<u64>();
             let median = Summary::new(of.iter().map(|(_, s)| s.median_ns).collect()).p50;
             let longest = of.iter().map(|(_, s)| s.slowest_ns).max().unwrap_or(0);
             let one = match of {
@@ -89,7 +95,8 @@ fn overview(partials: &[Partial], options: &Options) -> View {
     let total = shown.each.iter().map(|(_, s)| s.step_count).max().unwrap_or(0);
     if !view.rows.is_empty() {
         view.notes.push(
-            "over the median: . below 5 %, - 5 %, + 10 %, # 25 %, @ 100 % or more; _ a partial step that is not slow"
+            "over the median: . below 5 %, - 5 %, + 10 %, # 25 %, @ 100 % or more; _ a partial step that is \
+             not slow"
                 .to_string(),
         );
         view.notes.push("median, variation (standard deviation by mean): over full steps".to_string());
@@ -99,7 +106,8 @@ fn overview(partials: &[Partial], options: &Options) -> View {
         let first = p.rows::<StepsTable>().find(|r| Some(r.step) == s.period_first);
         let from = first.map_or_else(String::new, |r| StepKey::new(r.step, r.step_label).shown());
         view.notes.push(format!(
-            "every {every} steps (from step {from} on) one launches more work, as with accumulated gradients: it is \
+            "every {every} steps (from step {from} on) one launches more work, as with accumulated \
+             gradients: it is \
              compared with its like, and {every} steps are the unit, {} by the medians",
             fmt_ns(s.period_ns.unwrap_or(0))
         ));
@@ -107,7 +115,8 @@ fn overview(partials: &[Partial], options: &Options) -> View {
     if total as usize > STEPS_SHOWN {
         view.notes.push(format!("with more than {STEPS_SHOWN} steps a mark is the longest of several"));
     }
-    let all_partial: Vec<u32> = marked.iter().filter(|(_, s)| s.full_count == 0).map(|(p, _)| p.rank).collect();
+    let all_partial: Vec<u32> =
+        marked.iter().filter(|(_, s)| s.full_count == 0).map(|(p, _)| p.rank).collect();
     if !all_partial.is_empty() {
         let s = if all_partial.len() == 1 { "" } else { "s" };
         view.notes.push(format!("rank{s} {}: no step is full, all count", rank_list(&all_partial)));
@@ -130,7 +139,10 @@ fn picture(steps: &[StepRow]) -> String {
             _ => (1, '.'),
         }
     };
-    (0..cells).filter_map(|c| steps[c * n / cells..(c + 1) * n / cells].iter().map(mark).max()).map(|m| m.1).collect()
+    (0..cells)
+        .filter_map(|c| steps[c * n / cells..(c + 1) * n / cells].iter().map(mark).max())
+        .map(|m| m.1)
+        .collect()
 }
 
 /// Slow steps, those with the largest loss first.
@@ -145,14 +157,19 @@ fn slow_view(found: &[SlowStep], options: &Options, comparable: bool, several_de
     let mut columns = vec![("step", Align::Left), ("rank", Align::Left)];
     columns.extend(comparable.then_some(("slow on", Align::Left)));
     columns.extend(["longer by", "compute", "exposed comm", "exposed memcpy", "idle"].map(right));
-    let mut view =
-        View { title: "What slow steps have more of".to_string(), columns, rows: Vec::new(), notes: Vec::new() };
+    let mut view = View {
+        title: "What slow steps have more of".to_string(),
+        columns,
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
     let order = ranked(found);
     for s in order.iter().take(options.top) {
         let a = s.worst;
         let mut row = vec![a.step_name(), who(&a, several_devices)];
         row.extend(comparable.then(|| format!("{} of {}", s.slow.len(), s.ranks)));
-        let parts = [a.compute_diff_ns, a.exposed_communication_diff_ns, a.exposed_memory_diff_ns, a.idle_diff_ns];
+        let parts =
+            [a.compute_diff_ns, a.exposed_communication_diff_ns, a.exposed_memory_diff_ns, a.idle_diff_ns];
         row.push(signed(a.diff_ns));
         row.extend(parts.map(signed));
         view.rows.push(row);

@@ -14,13 +14,19 @@ table! {
         dur_ns: i64, "ns", "length of its window";
         host_ts_ns: i64, "ns", "start of the annotation";
         host_dur_ns: i64, "ns", "length of the annotation";
-        activity_count: u64, "", "activities launched in it, and those without a launch record that started in it";
-        launched_count: u64, "", "activities launched in it (in a trace without any launch record: started in it)";
-        gpu_lag_ns: Option<i64>, "ns", "last end of what it launched minus end of the annotation; null: launched nothing";
+        activity_count: u64, "",
+            "activities launched in it, and those without a launch record that started in it";
+        launched_count: u64, "",
+            "activities launched in it (in a trace without any launch record: started in it)";
+        gpu_lag_ns: Option<i64>, "ns",
+            "last end of what it launched minus end of the annotation; null: launched nothing";
         is_partial: bool, "", "cut by the capture, or far less work than the others";
-        ratio_to_median: Option<f64>, "", "dur / median of the rank's full steps (with a period: of those that do alike)";
-        is_slow: Option<bool>, "", "longer than slow_above_ns of step_summary; null with fewer than three full steps";
-        compute_ns: Option<i64>, "ns", "as in temporal_breakdown; null where the rank has no device, or several";
+        ratio_to_median: Option<f64>, "",
+            "dur / median of the rank's full steps (with a period: of those that do alike)";
+        is_slow: Option<bool>, "",
+            "longer than slow_above_ns of step_summary; null with fewer than three full steps";
+        compute_ns: Option<i64>, "ns",
+            "as in temporal_breakdown; null where the rank has no device, or several";
         exposed_communication_ns: Option<i64>, "ns", "as in temporal_breakdown";
         exposed_memory_ns: Option<i64>, "ns", "as in temporal_breakdown";
         idle_ns: Option<i64>, "ns", "as in temporal_breakdown";
@@ -44,12 +50,18 @@ table! {
         std_ns: Option<f64>, "ns", "sample standard deviation; null for one";
         mad_ns: i64, "ns", "median distance from the median";
         variation_ratio: Option<f64>, "", "std / mean; null with a period";
-        slow_above_ns: Option<i64>, "ns", "a longer step is slow; with a period: of those that do as the longest step does; null with fewer than three full steps";
+        slow_above_ns: Option<i64>, "ns",
+            "a longer step is slow; with a period: of those that do as the longest step does; null with \
+             fewer than three full steps";
         slow_ns: i64, "ns", "how much longer slow steps took than the median, summed";
-        slowest_step: u32, "", "index of the longest step, partial ones too (with a period: of the slow step that is longest over its like)";
+        slowest_step: u32, "",
+            "index of the longest step, partial ones too (with a period: of the slow step that is longest \
+             over its like)";
         slowest_label: Option<i64>, "", "number in its name";
         slowest_ns: i64, "ns", "its length";
-        period: Option<u32>, "steps", "every how many steps one launches more work than the others, as with accumulated gradients: steps are slow among those that do alike; null: none";
+        period: Option<u32>, "steps",
+            "every how many steps one launches more work than the others, as with accumulated gradients: \
+             steps are slow among those that do alike; null: none";
         period_first: Option<u32>, "", "index of the first of these steps";
         period_ns: Option<i64>, "ns", "length of a period by the medians of both kinds";
         usual_ns: i64, "ns", "median of the steps that do as the longest step does";
@@ -78,23 +90,27 @@ table! {
         host_wait_diff_ns: i64, "ns", "difference of idle time before the host submitted the next activity";
         kernel_wait_diff_ns: i64, "ns", "difference of idle time between launch and start";
         other_diff_ns: i64, "ns", "difference of other idle time: work held back, or launch unknown";
-        activity_count_diff: i64, "", "difference of the number of activities of the device, by the step of their launch; CPU-only: of operators and calls";
+        activity_count_diff: i64, "",
+            "difference of the number of activities of the device, by the step of their launch; CPU-only: of \
+             operators and calls";
         largest: Text, "", "the class that grew most: compute, exposed_communication, exposed_memory or idle";
         host_activity: Option<Text>, "", "activity of the host that grew most while the device waited";
         host_name: Option<Text>, "", "its name";
         host_diff_ns: Option<i64>, "ns", "how much it grew";
-        work_name: Option<Text>, "", "the name in that class whose sum in slow_step_work grew most; null for idle";
+        work_name: Option<Text>, "",
+            "the name in that class whose sum in slow_step_work grew most; null for idle";
         work_diff_ns: Option<i64>, "ns", "how much it grew";
         work_count_diff: Option<i64>, "", "how many more of them there are";
-        joined_by: Option<Text>, "", "label or index: how steps of different ranks were paired; null with one rank";
+        joined_by: Option<Text>, "",
+            "label or index: how steps of different ranks were paired; null with one rank";
         rank_count: Option<u32>, "", "ranks that have this step";
         slow_rank_count: Option<u32>, "", "ranks on which it is slow";
     }
 }
 
 table! {
-    /// The idle time of a slow step and of the median step by what the device waited for; diff_ns of a step and
-    /// device sum to idle_diff_ns of `slow_steps`.
+    /// The idle time of a slow step and of the median step by what the device waited for; diff_ns of a step
+    /// and device sum to idle_diff_ns of `slow_steps`.
     pub(crate) struct SlowStepHost, SlowStepHostRow =
         "slow_step_host" by "rank, device, step, diff_ns descending, wait, activity, name" {
         rank; device;
@@ -113,9 +129,9 @@ table! {
 }
 
 table! {
-    /// Activities of a slow step and of the median step by name, the largest difference first, and the rest in one
-    /// row: rows of a step and device sum to the difference of all durations. By launch, and not cut by windows.
-    /// CPU-only: operators, calls and collectives of any thread, without what runs inside them.
+    /// Activities of a slow step and of the median step by name, the largest difference first, and the rest
+    /// in one row: rows of a step and device sum to the difference of all durations. By launch, and not cut
+    /// by windows. CPU-only: operators, calls and collectives of any thread, without what runs inside them.
     pub(crate) struct SlowStepWork, SlowStepWorkRow =
         "slow_step_work" by "rank, device, step, |diff_ns| descending, class, name; the rest last" {
         rank; device;

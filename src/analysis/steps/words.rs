@@ -46,7 +46,9 @@ pub(crate) fn cause(a: &SlowStepRow) -> (String, Certainty) {
     let with_kernel = |text: String| (text + &kernel().unwrap_or_default(), Certainty::Measured);
     match a.largest {
         "compute" => with_kernel(format!("{} more compute", fmt_ns(time))),
-        "exposed_communication" => with_kernel(format!("{} more communication that nothing covers", fmt_ns(time))),
+        "exposed_communication" => {
+            with_kernel(format!("{} more communication that nothing covers", fmt_ns(time)))
+        }
         "exposed_memory" => with_kernel(format!("{} more copies and sets", fmt_ns(time))),
         _ => idle_cause(a, time),
     }
@@ -63,8 +65,10 @@ fn idle_cause(a: &SlowStepRow, time: Ns) -> (String, Certainty) {
             (Some(activity), None) => activity.replace('_', " "),
             (None, _) => return (text, Certainty::Measured),
         };
-        let spends =
-            format!(", waiting for the host, which spends {} more in {used}", fmt_ns(a.host_diff_ns.unwrap_or(0)));
+        let spends = format!(
+            ", waiting for the host, which spends {} more in {used}",
+            fmt_ns(a.host_diff_ns.unwrap_or(0))
+        );
         return (text + &spends, Certainty::Inferred);
     }
     let why = if parts[2] >= parts[1] {
@@ -86,7 +90,8 @@ pub(crate) fn observation(partials: &[Partial], found: &[SlowStep]) -> Option<Ob
     let own: Vec<&SlowStep> = found.iter().filter(|s| s.slow.contains(&rank)).collect();
     let steps: Vec<StepRow> = partials.iter().find(|p| p.rank == rank)?.rows::<StepsTable>().collect();
     let is_slow = |s: &&StepRow| s.is_slow == Some(true);
-    let slow: Vec<String> = steps.iter().filter(is_slow).map(|s| StepKey::new(s.step, s.step_label).shown()).collect();
+    let slow: Vec<String> =
+        steps.iter().filter(is_slow).map(|s| StepKey::new(s.step, s.step_label).shown()).collect();
     let counts = |s: &&StepRow| !s.is_partial || summary.full_count == 0 || is_slow(s);
     let counted = steps.iter().filter(counts).count() as i64;
     let (median, slowest) = (summary.usual_ns, summary.slowest_ns);
@@ -103,7 +108,11 @@ pub(crate) fn observation(partials: &[Partial], found: &[SlowStep]) -> Option<Ob
             fmt_ns(slowest),
         ),
     };
-    sentence.push_str(&format!(", {} longer than the median of {}", fmt_ns(slowest - median), fmt_ns(median)));
+    sentence.push_str(&format!(
+        ", {} longer than the median of {}",
+        fmt_ns(slowest - median),
+        fmt_ns(median)
+    ));
     let mut certainty = Certainty::Measured;
     // The slowest step of the rank, and the rank that is slow by itself in it.
     if let Some(s) = own.iter().find(|s| is_slowest(s, &summary)) {
@@ -115,7 +124,8 @@ pub(crate) fn observation(partials: &[Partial], found: &[SlowStep]) -> Option<Ob
         };
         sentence.push_str(&extent);
         let (text, sure) = cause(&s.worst);
-        let speaker = if s.worst.rank == rank { String::new() } else { format!("rank {} has ", s.worst.rank) };
+        let speaker =
+            if s.worst.rank == rank { String::new() } else { format!("rank {} has ", s.worst.rank) };
         sentence.push_str(&format!(": {speaker}{text}"));
         certainty = sure;
     }

@@ -23,8 +23,10 @@ pub fn because(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Opti
             kind.2.push(r);
         }
     }
-    let mut kinds: Vec<_> =
-        kinds.into_values().filter(|k| percent(k.1, total).is_some_and(|p| p >= WORTH_SAYING / 2.0)).collect();
+    let mut kinds: Vec<_> = kinds
+        .into_values()
+        .filter(|k| percent(k.1, total).is_some_and(|p| p >= WORTH_SAYING / 2.0))
+        .collect();
     kinds.sort_by_key(|k| (std::cmp::Reverse(k.1), k.0));
     kinds.truncate(3);
     if kinds.is_empty() {
@@ -32,10 +34,13 @@ pub fn because(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Opti
     }
     let several = kinds.iter().map(|k| k.2.len()).sum::<usize>() > 4;
     let of_host = kinds.iter().all(|k| matches!(k.0, DelayCause::Host(_) | DelayCause::MoreHost(_)));
-    let list: Vec<String> = kinds.iter().map(|(cause, time, of)| kind_of_cause(job, s, *cause, *time, of)).collect();
-    let host = if of_host && on_device(job, s) { "the device idles while the host spends more time " } else { "" };
+    let list: Vec<String> =
+        kinds.iter().map(|(cause, time, of)| kind_of_cause(job, s, *cause, *time, of)).collect();
+    let host =
+        if of_host && on_device(job, s) { "the device idles while the host spends more time " } else { "" };
     let lead = if of_host && !on_device(job, s) { "it spends more time " } else { host };
-    let end = if several && of_host { "; no single one stands out: its host is slower as a whole" } else { "" };
+    let end =
+        if several && of_host { "; no single one stands out: its host is slower as a whole" } else { "" };
     Some(format!("{lead}{}{end}", list.join(", ")))
 }
 
@@ -111,7 +116,9 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
             let doing = match what {
                 TimeUse::KernelWait => return format!("its kernels start {more} later after their launches"),
                 TimeUse::OtherWait => return format!("the device idles {more} longer with work submitted"),
-                TimeUse::UnlinkedWait => return format!("the device idles {more} longer, launches not recorded"),
+                TimeUse::UnlinkedWait => {
+                    return format!("the device idles {more} longer, launches not recorded");
+                }
                 TimeUse::Untracked => "in code that was not recorded".to_string(),
                 TimeUse::DataLoader => format!("in the data loader ({named}{at})"),
                 TimeUse::SyncCall => format!("in the synchronizing call {named}{at}"),

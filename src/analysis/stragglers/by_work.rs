@@ -1,17 +1,18 @@
-//! Late ranks by their work: ranks that work longer than their peers at the same places of a step, wherever the waiting
-//! for them shows.
+//! Late ranks by their work: ranks that work longer than their peers at the same places of a step, wherever
+//! the waiting for them shows.
 //!
-//! Chains of one group do not show every late rank. In a tensor-parallel group whose ranks are all slow, these meet so
-//! often that none of them is late for the group of the replicas; in a pipeline a slow stage makes its neighbours late.
-//! So the work of each rank in a step is compared with that of its peers, which are the ranks with the same calls (in
-//! a pipeline: those of the same stage), and the replay says what a step would take without the difference.
+//! Chains of one group do not show every late rank. In a tensor-parallel group whose ranks are all slow,
+//! these meet so often that none of them is late for the group of the replicas; in a pipeline a slow stage
+//! makes its neighbours late. So the work of each rank in a step is compared with that of its peers, which
+//! are the ranks with the same calls (in a pipeline: those of the same stage), and the replay says what a
+//! step would take without the difference.
 //!
 //! ```text
 //!   balance of a rank in a step = sum of its local times - the peers' lower median of that
 //! ```
 //!
-//! The ranks with at least half of the largest mean balance are the late ones, if they are at most half of all ranks, and
-//! one rank or a group that the job has (process group, host).
+//! The ranks with at least half of the largest mean balance are the late ones, if they are at most half of
+//! all ranks, and one rank or a group that the job has (process group, host).
 
 use crate::api::Options;
 use crate::job::delay::StepKey;
@@ -87,7 +88,8 @@ fn balances(job: &Job, replayed: &ReplayedJob, steps: &[StepKey]) -> BTreeMap<u3
         let (calls, sum) = work.entry((s, replay.part(i))).or_default();
         let c = job.call(replay.member(i));
         // In a pipeline stages differ by what they work.
-        let place = c.kind.is_point_to_point().then(|| place_in_group(job, replay.part(i), c.group)).flatten();
+        let place =
+            c.kind.is_point_to_point().then(|| place_in_group(job, replay.part(i), c.group)).flatten();
         calls.push((c.kind.name(), c.bytes.filter(|_| c.kind != CollectiveKind::AllToAll), place));
         *sum += replay.local(i);
     }

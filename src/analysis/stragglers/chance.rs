@@ -1,13 +1,13 @@
 //! Tests whether chance alone could make a rank as late as it was: the evidence that a straggler must have.
 //!
-//! The measure is a rank's *balance* in a step: its local time minus the lower median of all members'. If no rank were
-//! slower than the others, the balances of a step could equally have occurred on any other ranks. So they are permuted
-//! over the ranks, within each step, and the largest sum over the steps is noted. The p-value of a rank is the share of
-//! permutations whose largest sum is at least its own. If there are few permutations, all are made, else a fixed number
-//! of random ones with a fixed seed.
+//! The measure is a rank's *balance* in a step: its local time minus the lower median of all members'. If no
+//! rank were slower than the others, the balances of a step could equally have occurred on any other ranks.
+//! So they are permuted over the ranks, within each step, and the largest sum over the steps is noted. The
+//! p-value of a rank is the share of permutations whose largest sum is at least its own. If there are few
+//! permutations, all are made, else a fixed number of random ones with a fixed seed.
 //!
-//! With `n` ranks and `S` steps no p-value can be below `n^(1-S)`, so enough steps are required that this is at most 2
-//! %.
+//! With `n` ranks and `S` steps no p-value can be below `n^(1-S)`, so enough steps are required that this is
+//! at most 2 %.
 
 use hta_base::units::Ns;
 
@@ -36,8 +36,8 @@ impl Balances<'_> {
         self.0.first().map_or(0, Vec::len)
     }
 
-    /// p-values of sets of ranks, all of the same size: the sum of a set is compared with the largest sum of any set of
-    /// that size.
+    /// p-values of sets of ranks, all of the same size: the sum of a set is compared with the largest sum of
+    /// any set of that size.
     ///
     /// `None` if there are too few steps for any p-value to be evidence.
     pub(crate) fn p_values(&self, sets: &[Vec<usize>]) -> Option<Vec<f64>> {
@@ -65,7 +65,8 @@ impl Balances<'_> {
         Some(observed.iter().map(|sum| at_least(sum) as f64 / of as f64).collect())
     }
 
-    /// Makes all orders of the steps from `step` on. The first step stays fixed, because names of ranks do not matter.
+    /// Makes all orders of the steps from `step` on. The first step stays fixed, because names of ranks do
+    /// not matter.
     fn every(&self, step: usize, sums: &mut [Ns], orders: &[Vec<usize>], found: &mut PermutationCounts) {
         let Some(of_step) = self.0.get(step) else { return found.note(sums) };
         for order in orders {
@@ -134,14 +135,16 @@ fn all_orders(n: usize) -> Vec<Vec<usize>> {
     out
 }
 
-/// Whether a rank was the largest in every step, each time by at least the distance between the others: evidence for
-/// jobs with too few steps to permute. `steps`: the rank's balance, and those of the others with which it was compared.
+/// Whether a rank was the largest in every step, each time by at least the distance between the others:
+/// evidence for jobs with too few steps to permute. `steps`: the rank's balance, and those of the others with
+/// which it was compared.
 pub(crate) fn is_always_ahead(steps: &[(Ns, Vec<Ns>)]) -> bool {
     let ranks = steps.iter().map(|(_, others)| others.len() + 1).min().unwrap_or(0);
     let enough = (4..8).contains(&ranks) && steps.len() >= 3 || ranks >= 8 && steps.len() >= 2;
     enough
         && steps.iter().all(|(own, others)| {
-            let (least, most) = (others.iter().min().copied().unwrap_or(0), others.iter().max().copied().unwrap_or(0));
+            let (least, most) =
+                (others.iter().min().copied().unwrap_or(0), others.iter().max().copied().unwrap_or(0));
             own - most >= most - least && *own > most
         })
 }
@@ -181,7 +184,8 @@ mod tests {
 
     #[test]
     fn a_rank_in_turn_is_no_evidence() {
-        let b: Vec<Vec<Ns>> = (0..8).map(|s| (0..4).map(|r| if r == s % 4 { 9 } else { 0 }).collect()).collect();
+        let b: Vec<Vec<Ns>> =
+            (0..8).map(|s| (0..4).map(|r| if r == s % 4 { 9 } else { 0 }).collect()).collect();
         assert!(Balances(&b).p_values(&[vec![0]]).expect("enough steps")[0] > 0.5);
     }
 

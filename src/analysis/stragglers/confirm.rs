@@ -1,7 +1,8 @@
-//! Confirms late ranks by the replay of the job: a rank is a straggler only if the job is shorter without its delay.
+//! Confirms late ranks by the replay of the job: a rank is a straggler only if the job is shorter without its
+//! delay.
 //!
-//! Who is last may be nobody's fault: where all hosts are slow, the others would not come earlier either. The gain of
-//! the replay is the one gain of a repair, in every answer.
+//! Who is last may be nobody's fault: where all hosts are slow, the others would not come earlier either. The
+//! gain of the replay is the one gain of a repair, in every answer.
 
 use crate::api::Options;
 use crate::job::Job;
@@ -13,7 +14,8 @@ use std::cmp::Reverse;
 
 /// Gives each straggler the gain of its repair, and sets those aside whose repair gives too little.
 pub(crate) fn confirm(job: &Job, options: &Options, judged: &mut Judgement) {
-    let Some(replayed) = ReplayedJob::of(job).filter(|r| r.is_reliable() && !judged.stragglers.is_empty()) else {
+    let Some(replayed) = ReplayedJob::of(job).filter(|r| r.is_reliable() && !judged.stragglers.is_empty())
+    else {
         return;
     };
     let min_pct = options.across.straggler_min_pct;
@@ -25,7 +27,8 @@ pub(crate) fn confirm(job: &Job, options: &Options, judged: &mut Judgement) {
         let gain = if s.behind.is_empty() || is_enough(s, alone, time, &keys, min_pct) {
             alone
         } else {
-            let before = |part, step| all.iter().any(|o| o.behind.len() < s.behind.len() && o.is_late(part, step));
+            let before =
+                |part, step| all.iter().any(|o| o.behind.len() < s.behind.len() && o.is_late(part, step));
             let both = replayed.gain_of(|part, step| before(part, step) || s.is_late(part, step), &keys);
             both - replayed.gain_of(before, &keys)
         };

@@ -1,21 +1,25 @@
 //! Decides which ranks are stragglers, and in which steps.
 //!
-//! The measure of one rank in one step is its *own gain*: over the chains of the step, the smaller of gain (what
-//! repairing it alone would save its group) and excess (how much longer it worked than the others). A rank that came
-//! last without working longer was delayed elsewhere; a rank that worked longer and was not last cost nothing.
+//! The measure of one rank in one step is its *own gain*: over the chains of the step, the smaller of gain
+//! (what repairing it alone would save its group) and excess (how much longer it worked than the others). A
+//! rank that came last without working longer was delayed elsewhere; a rank that worked longer and was not
+//! last cost nothing.
 //!
-//! 1. Threshold: `--straggler-min-pct` of the median step, and three times the larger of the rank's clock residual and
-//!    the median end skew.
-//! 2. *Persistent*: the median of its own gains over the steps reaches the threshold, and there is evidence that this
-//!    is not chance: a permutation test, or it was ahead in every step ([`crate::stragglers::chance`]). An
-//!    effect without evidence is kept as *unproven*, and no rank is named for it.
-//! 3. *Together*: equally late ranks hide each other. A set of at most half of the members, all with an excess above
-//!    the threshold, is judged by what repairing all of them saves, with the same test for sets.
-//! 4. *In steps*: an own gain above the threshold that is [`STANDS_OUT`] times the largest own gain of any other rank
-//!    in any step, and [`DEVIATIONS`] robust standard deviations of the usual differences between ranks.
-//! 5. *Rotating*: several ranks in turn, in two thirds of the steps or more, each by [`DEVIATIONS`] deviations.
-//! 6. With several steps, the stragglers found are removed and the others are judged again, as long as [`REMAIN`] ranks
-//!    remain: this finds ranks that would be late *behind* the first ones.
+//! 1. Threshold: `--straggler-min-pct` of the median step, and three times the larger of the rank's clock
+//!    residual and the median end skew.
+//! 2. *Persistent*: the median of its own gains over the steps reaches the threshold, and there is evidence
+//!    that this is not chance: a permutation test, or it was ahead in every step
+//!    ([`crate::stragglers::chance`]). An effect without evidence is kept as *unproven*, and no rank is named
+//!    for it.
+//! 3. *Together*: equally late ranks hide each other. A set of at most half of the members, all with an
+//!    excess above the threshold, is judged by what repairing all of them saves, with the same test for sets.
+//! 4. *In steps*: an own gain above the threshold that is [`STANDS_OUT`] times the largest own gain of any
+//!    other rank in any step, and [`DEVIATIONS`] robust standard deviations of the usual differences between
+//!    ranks.
+//! 5. *Rotating*: several ranks in turn, in two thirds of the steps or more, each by [`DEVIATIONS`]
+//!    deviations.
+//! 6. With several steps, the stragglers found are removed and the others are judged again, as long as
+//!    [`REMAIN`] ranks remain: this finds ranks that would be late *behind* the first ones.
 
 use crate::api::Options;
 use crate::collectives::GroupSelection;
@@ -41,7 +45,8 @@ pub(crate) fn judge(job: &Job, options: &Options) -> Judgement {
         asked(job, options, all)
     };
     let first = all(&BTreeSet::new());
-    let steps: Vec<StepKey> = first.iter().filter_map(|c| c.step).collect::<BTreeSet<_>>().into_iter().collect();
+    let steps: Vec<StepKey> =
+        first.iter().filter_map(|c| c.step).collect::<BTreeSet<_>>().into_iter().collect();
     let median_step = median_step(job);
     let thresholds = thresholds(job, median_step, options);
     let (mut stragglers, mut unproven, mut p_values): (Vec<Straggler>, _, _) = Default::default();
@@ -107,7 +112,8 @@ fn asked(job: &Job, options: &Options, chains: Vec<Chain>) -> Vec<Chain> {
 
 fn thresholds(job: &Job, median_step: Ns, options: &Options) -> Vec<Ns> {
     let share = (median_step as f64 * options.across.straggler_min_pct / 100.0).round() as Ns;
-    let synchronous = job.instances().iter().enumerate().filter(|(_, i)| i.kind.is_synchronous() && i.len() > 1);
+    let synchronous =
+        job.instances().iter().enumerate().filter(|(_, i)| i.kind.is_synchronous() && i.len() > 1);
     let mut skews: Vec<Ns> = synchronous.map(|(id, _)| job.arrivals(id).end_skew).collect();
     let skew = median(&mut skews).unwrap_or(0);
     job.clocks.iter().map(|c| share.max(3 * skew.max(c.residual)).max(1)).collect()

@@ -54,7 +54,9 @@ impl<'a> JudgeRound<'a> {
         let mut measures: BTreeMap<u32, Vec<StepMeasure>> = BTreeMap::new();
         for (c, step) in &chains {
             for (part, late) in &c.lates {
-                let m = &mut measures.entry(*part).or_insert_with(|| vec![StepMeasure::default(); steps.len()])[*step];
+                let m = &mut measures
+                    .entry(*part)
+                    .or_insert_with(|| vec![StepMeasure::default(); steps.len()])[*step];
                 m.gain += c.own_gain(*part);
                 m.excess += late.excess;
                 m.difference += late.difference;
@@ -73,8 +75,8 @@ impl<'a> JudgeRound<'a> {
         self.thresholds.get(part as usize).copied().unwrap_or(Ns::MAX)
     }
 
-    /// Steps in which a part is late: its own gain reaches the threshold, and the part was not faster over the step as
-    /// a whole.
+    /// Steps in which a part is late: its own gain reaches the threshold, and the part was not faster over
+    /// the step as a whole.
     fn late_steps(&self, part: u32) -> Vec<usize> {
         self.steps_from(part, self.limit(part))
     }
@@ -98,7 +100,8 @@ impl<'a> JudgeRound<'a> {
             self.together(&balances, &mut found);
         }
         self.persistent(&balances, &mut found);
-        // A persistent straggler distorts what is usual, so the other ranks are judged in the next round, without it.
+        // A persistent straggler distorts what is usual, so the other ranks are judged in the next round,
+        // without it.
         if found.stragglers.is_empty() {
             found.stragglers = self.single_steps();
         }
@@ -119,8 +122,9 @@ impl<'a> JudgeRound<'a> {
             gains.get(n / 2).copied().unwrap_or(0)
         };
         let is_usually_late = |p: &u32| usual(*p) >= self.limit(*p);
-        let late: Vec<usize> =
-            (0..self.parts.len()).filter(|i| !is_taken(&self.parts[*i]) && is_usually_late(&self.parts[*i])).collect();
+        let late: Vec<usize> = (0..self.parts.len())
+            .filter(|i| !is_taken(&self.parts[*i]) && is_usually_late(&self.parts[*i]))
+            .collect();
         if late.is_empty() {
             return;
         }
@@ -149,8 +153,8 @@ impl<'a> JudgeRound<'a> {
         }
     }
 
-    /// By step, the balance of a part in the chain in which it delays the others most, and the balances of the others.
-    /// Empty if there is a step in which it delays nobody.
+    /// By step, the balance of a part in the chain in which it delays the others most, and the balances of
+    /// the others. Empty if there is a step in which it delays nobody.
     fn where_it_delays_most(&self, part: u32) -> Vec<(Ns, Vec<Ns>)> {
         let of_step = |step: usize| {
             let of = self.chains.iter().filter(|(c, s)| *s == step && c.own_gain(part) > 0);
@@ -185,8 +189,8 @@ impl<'a> JudgeRound<'a> {
         }
     }
 
-    /// The threshold for standing out: robust standard deviations of the differences between ranks, ns. `None` with too
-    /// few comparisons.
+    /// The threshold for standing out: robust standard deviations of the differences between ranks, ns.
+    /// `None` with too few comparisons.
     fn deviation(&self) -> Option<Ns> {
         if self.parts.len().saturating_sub(1) * self.steps.len() < COMPARISONS {
             return None;
@@ -220,8 +224,8 @@ impl<'a> JudgeRound<'a> {
         out
     }
 
-    /// Finds several ranks in turn: in most steps the last one exceeds the usual differences between ranks, and by more
-    /// than the others differ in that step.
+    /// Finds several ranks in turn: in most steps the last one exceeds the usual differences between ranks,
+    /// and by more than the others differ in that step.
     fn rotating(&self) -> Option<Straggler> {
         let n = self.steps.len();
         if self.parts.len() < ROTATING_RANKS || n < ROTATING_STEPS {
@@ -250,12 +254,14 @@ impl<'a> JudgeRound<'a> {
         let n = self.steps.len();
         let mut sets: BTreeMap<Vec<u32>, Vec<(Ns, Ns)>> = BTreeMap::new();
         for (c, step) in &self.chains {
-            let late: Vec<u32> = c.lates.iter().filter(|(p, l)| l.excess >= self.limit(**p)).map(|(p, _)| *p).collect();
+            let late: Vec<u32> =
+                c.lates.iter().filter(|(p, l)| l.excess >= self.limit(**p)).map(|(p, _)| *p).collect();
             if late.len() < 2 || late.len() * 2 > c.arrivals.len() {
                 continue;
             }
             let last = c.arrivals.iter().map(|(_, t)| *t).max().unwrap_or(0);
-            let others = c.arrivals.iter().filter(|(p, _)| !late.contains(p)).map(|(_, t)| *t).max().unwrap_or(last);
+            let others =
+                c.arrivals.iter().filter(|(p, _)| !late.contains(p)).map(|(_, t)| *t).max().unwrap_or(last);
             let excess = late.iter().filter_map(|p| c.lates.get(p)).map(|l| l.excess).max().unwrap_or(0);
             let m = &mut sets.entry(late).or_insert_with(|| vec![(0, 0); n])[*step];
             m.0 += (last - others).max(0).min(excess);
@@ -282,7 +288,13 @@ impl<'a> JudgeRound<'a> {
                 if !found.unproven.iter().any(|u| u.parts.iter().any(|p| set.contains(p))) {
                     let gain = gain / late.len() as i64;
                     let late = late.len();
-                    found.unproven.push(Unproven { parts: set, late, gain, p_value, ranks: self.parts.len() });
+                    found.unproven.push(Unproven {
+                        parts: set,
+                        late,
+                        gain,
+                        p_value,
+                        ranks: self.parts.len(),
+                    });
                 }
                 continue;
             };
@@ -312,8 +324,8 @@ impl<'a> JudgeRound<'a> {
 pub(super) struct StepMeasure {
     gain: Ns,
     excess: Ns,
-    /// How much longer it worked than the median of the others in all chains of the step, minus the time by which it
-    /// was faster in others.
+    /// How much longer it worked than the median of the others in all chains of the step, minus the time by
+    /// which it was faster in others.
     difference: Ns,
     /// The same relative to the median of all members.
     balance: Ns,

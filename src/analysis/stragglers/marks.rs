@@ -1,7 +1,9 @@
-//! Marks for `hta overlay`: a span for each step of each observation, to be drawn beside the late rank's events.
+//! Marks for `hta overlay`: a span for each step of each observation, to be drawn beside the late rank's
+//! events.
 //!
-//! The span is the local time that made the others wait: from the last synchronisation point to the arrival, in the
-//! chain in which repairing the rank saves most. Not in the registry, because its table is drawn, not printed.
+//! The span is the local time that made the others wait: from the last synchronisation point to the arrival,
+//! in the chain in which repairing the rank saves most. Not in the registry, because its table is drawn, not
+//! printed.
 
 use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
@@ -55,12 +57,17 @@ impl Analysis for WhereLate {
         for ((straggler, observation), shown) in judged.stragglers.iter().zip(&observations).zip(&steps) {
             for ((step, parts), shown) in straggler.steps.iter().zip(shown) {
                 for part in parts {
-                    let of_step = judged.chains.iter().filter(|c| c.step == Some(*step) && c.lates.contains_key(part));
+                    let of_step =
+                        judged.chains.iter().filter(|c| c.step == Some(*step) && c.lates.contains_key(part));
                     let excess = |c: &Chain| c.lates.get(part).map_or(0, |l| l.excess);
-                    let Some(worst) = of_step.max_by_key(|c| (c.own_gain(*part), excess(c))) else { continue };
+                    let Some(worst) = of_step.max_by_key(|c| (c.own_gain(*part), excess(c))) else {
+                        continue;
+                    };
                     let Some(late) = worst.lates.get(part) else { continue };
                     let windows = judged.windows.get(*part as usize);
-                    let Some(window) = windows.and_then(|w| w.get(late.member.call as usize)).copied().flatten() else {
+                    let Some(window) =
+                        windows.and_then(|w| w.get(late.member.call as usize)).copied().flatten()
+                    else {
                         continue;
                     };
                     rows.push(LateMarkRow {

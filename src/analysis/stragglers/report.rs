@@ -39,7 +39,8 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
     let when = when(job, judged, s, n);
     let mut text = match s.pattern {
         Pattern::Rotating => format!(
-            "A rotating straggler: each time another rank makes the others wait {} a step ({share}) in {} of {} \
+            "A rotating straggler: each time another rank makes the others wait {} a step ({share}) in {} of \
+             {} \
              (by step: {}).",
             fmt_ns(gain),
             s.steps.len(),
@@ -51,7 +52,10 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
             fmt_ns(gain)
         ),
         _ => {
-            format!("{who} {verb} the others wait, {when}: repairing it would give {} a step ({share}).", fmt_ns(gain))
+            format!(
+                "{who} {verb} the others wait, {when}: repairing it would give {} a step ({share}).",
+                fmt_ns(gain)
+            )
         }
     };
     if !s.behind.is_empty() {
@@ -131,7 +135,8 @@ pub(crate) fn views(
         |name, of| {
             let sum = |of_one: fn(&DelaySums) -> i64| of.iter().map(|(_, d)| of_one(d)).sum::<i64>();
             let most = |step: &StepKey| of.iter().map(|(part, _)| gain(*part, step)).max().unwrap_or(0);
-            let picture = judged.steps.iter().take(STEPS_SHOWN).map(|s| mark(most(s), judged.median_step)).collect();
+            let picture =
+                judged.steps.iter().take(STEPS_SHOWN).map(|s| mark(most(s), judged.median_step)).collect();
             vec![
                 name,
                 fmt_ns(sum(|d| d.gain) / n),
@@ -146,7 +151,9 @@ pub(crate) fn views(
     let how = "sums (picture: the worst)";
     view.notes.extend(shown.others_note("rank", how, "which hold up others no longer"));
     if !view.rows.is_empty() {
-        view.notes.push("delay: own gain of the median step: . below 1 %, - 5 %, + 10 %, # 25 %, @ more".to_string());
+        view.notes.push(
+            "delay: own gain of the median step: . below 1 %, - 5 %, + 10 %, # 25 %, @ more".to_string(),
+        );
     }
     if judged.steps.len() > STEPS_SHOWN {
         view.notes.push(format!("the picture shows the first {STEPS_SHOWN} of {} steps", judged.steps.len()));
@@ -178,7 +185,8 @@ fn verdict(job: &Job, judged: &Judgement, options: &Options) -> Option<String> {
     let pct = options.across.straggler_min_pct;
     Some(match judged.largest {
         Some((part, gain)) if gain > 0 => format!(
-            "no straggler: the largest is rank {} with {} a step ({}); one is named from {pct} % of the median step \
+            "no straggler: the largest is rank {} with {} a step ({}); one is named from {pct} % of the \
+             median step \
              on, and from {} on with these clocks and ends",
             job.parts[part as usize].rank,
             fmt_ns(gain),
@@ -203,10 +211,15 @@ fn not_confirmed(job: &Job, judged: &Judgement) -> Vec<String> {
 }
 
 fn late_ranks(ranks: &[u32]) -> String {
-    if ranks.len() == 1 { format!("rank {} is", rank_list(ranks)) } else { format!("ranks {} are", rank_list(ranks)) }
+    if ranks.len() == 1 {
+        format!("rank {} is", rank_list(ranks))
+    } else {
+        format!("ranks {} are", rank_list(ranks))
+    }
 }
 
-/// Effects that may be chance and are at least a share of a step, and how many steps to record in order to know.
+/// Effects that may be chance and are at least a share of a step, and how many steps to record in order to
+/// know.
 pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
     const SHOWN: usize = 4;
     let is_large = |u: &&Unproven| percent(u.gain, judged.median_step).is_none_or(|p| p >= min_pct);
@@ -223,16 +236,19 @@ pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
         );
         match (u.steps_to_record(steps), u.p_value) {
             (Some(needed), _) if u.ranks == 2 => format!(
-                "cannot tell whether {who} is slower: {late}; of 2 ranks one is later in every step by chance, too: \
+                "cannot tell whether {who} is slower: {late}; of 2 ranks one is later in every step by \
+                 chance, too: \
                  record {needed} steps"
             ),
             (Some(needed), _) => format!(
-                "cannot tell whether this lasts: {who} {late}; with {} and {} that may be chance: record {needed} steps",
+                "cannot tell whether this lasts: {who} {late}; with {} and {} that may be chance: record \
+                 {needed} steps",
                 plural(u.ranks, "rank"),
                 plural(steps, "step")
             ),
             (None, Some(p)) => format!(
-                "cannot tell whether this is more than chance: {who} {late}; chance alone makes some rank as late in \
+                "cannot tell whether this is more than chance: {who} {late}; chance alone makes some rank as \
+                 late in \
                  {} of such recordings",
                 fmt_pct(Some(p * 100.0))
             ),
@@ -263,7 +279,8 @@ fn always_last(job: &Job, judged: &Judgement, sums: &ByPart) -> Vec<String> {
             && d.wait * 20 <= d.imposed / others;
         is_so.then(|| {
             format!(
-                "rank {} comes last in {} of {} collectives and hardly waits itself, while the others wait {} a step on \
+                "rank {} comes last in {} of {} collectives and hardly waits itself, while the others wait \
+                 {} a step on \
                  average ({} of it): look at it even though no rule names it",
                 job.parts[part as usize].rank,
                 d.last,
@@ -279,16 +296,23 @@ fn always_last(job: &Job, judged: &Judgement, sums: &ByPart) -> Vec<String> {
 /// A note that ranks without devices share the cores of a host.
 fn shared_cores(job: &Job) -> Option<String> {
     let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
-    for p in job.parts.iter().filter(|p| p.lanes.iter().all(|l| !l.is_gpu) && p.calls.calls.iter().any(|c| c.on_host)) {
+    for p in job
+        .parts
+        .iter()
+        .filter(|p| p.lanes.iter().all(|l| !l.is_gpu) && p.calls.calls.iter().any(|c| c.on_host))
+    {
         *hosts.entry(p.host.as_deref().unwrap_or("")).or_default() += 1;
     }
     let (_, most) = hosts.into_iter().max_by_key(|(_, n)| *n).filter(|(_, n)| *n > 1)?;
-    Some(format!("{most} ranks compute on the cores of one host and compete for them: small delays are chance"))
+    Some(format!(
+        "{most} ranks compute on the cores of one host and compete for them: small delays are chance"
+    ))
 }
 
 /// The note on the accuracy of the clocks.
 fn clocks(job: &Job) -> Vec<String> {
-    let aligned: Vec<_> = job.parts.iter().zip(&job.clocks).filter(|(_, c)| c.is_aligned && c.instances > 0).collect();
+    let aligned: Vec<_> =
+        job.parts.iter().zip(&job.clocks).filter(|(_, c)| c.is_aligned && c.instances > 0).collect();
     let rank = |p: &crate::job::RankSummary| p.rank;
     let applied: Vec<String> = aligned
         .iter()
@@ -308,7 +332,11 @@ fn clocks(job: &Job) -> Vec<String> {
         ));
     } else {
         const SHOWN: usize = 6;
-        let more = if applied.len() > SHOWN { format!(" and {} more", applied.len() - SHOWN) } else { String::new() };
+        let more = if applied.len() > SHOWN {
+            format!(" and {} more", applied.len() - SHOWN)
+        } else {
+            String::new()
+        };
         let list: Vec<String> = applied.into_iter().take(SHOWN).collect();
         out.push(format!("clocks corrected by the ends of collectives: {}{more}", list.join(", ")));
     }
@@ -316,7 +344,8 @@ fn clocks(job: &Job) -> Vec<String> {
         job.parts.iter().zip(&job.clocks).filter(|(_, c)| !c.is_aligned).map(|(p, _)| rank(p)).collect();
     if !alone.is_empty() && job.parts.len() > 1 {
         out.push(format!(
-            "clocks of ranks {}: they cannot be checked, no synchronous collective is shared with other ranks",
+            "clocks of ranks {}: they cannot be checked, no synchronous collective is shared with other \
+             ranks",
             rank_list(&alone)
         ));
     }
@@ -339,8 +368,11 @@ fn place(job: &Job, judged: &Judgement, sums: &ByPart) -> Option<String> {
             && p.parts.intersection(&late).count() > 1
     };
     let found = places.iter().find(is_shared)?;
-    let what =
-        if found.level == "host" { format!("host {}", found.key) } else { format!("device index {}", found.key) };
+    let what = if found.level == "host" {
+        format!("host {}", found.key)
+    } else {
+        format!("device index {}", found.key)
+    };
     let share = fmt_pct(percent(found.delay.gain, total));
     let n = found.parts.len();
     Some(format!("{share} of the delay comes from {what} ({n} ranks): look there for a common cause"))

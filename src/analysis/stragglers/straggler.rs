@@ -59,7 +59,8 @@ pub struct Straggler {
     pub(crate) parts: Vec<u32>,
     /// Steps in which it is late, with the late parts.
     pub(crate) steps: Vec<(StepKey, Vec<u32>)>,
-    /// What its repair gives over all steps, ns: by the replay of the job, or else the sum of the gains of its chains.
+    /// What its repair gives over all steps, ns: by the replay of the job, or else the sum of the gains of
+    /// its chains.
     pub(crate) gain: Ns,
     /// Sum over its steps and parts of the largest excess, ns.
     pub(crate) excess: Ns,

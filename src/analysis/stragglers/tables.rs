@@ -21,13 +21,16 @@ table! {
         step_count: u32, "", "steps with collectives";
         since_step: Option<Text>, "", "first of its steps, if it is late in most steps from there on";
         steps: Text, "", "its steps, with the rank for each where they change";
-        gain_sum_ns: i64, "ns", "what its repair gives over all steps, by the replay of `what-if`; without a reliable one the sum of its delays";
+        gain_sum_ns: i64, "ns",
+            "what its repair gives over all steps, by the replay of `what-if`; without a reliable one the \
+             sum of its delays";
         gain_per_step_ns: i64, "ns", "the same over all steps";
         gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`", "of the step";
         excess_sum_ns: i64, "ns", "how much longer it worked than the median of the others, over its steps";
         evidence: Text, "", "permutation, ahead_in_every_step or stands_out: why it is not chance";
         p_value: Option<f64>, "", "of the permutation test: how often chance makes some rank as late";
-        behind_ranks: Option<Text>, "", "ranks that hide it: it would be the straggler without them", "hidden behind";
+        behind_ranks: Option<Text>, "",
+            "ranks that hide it: it would be the straggler without them", "hidden behind";
         cause: Option<Text>, "", "largest difference from the typical rank";
         cause_name: Option<Text>, "", "kernel, operator, Python function, ...", "name";
         cause_detail: Option<Text>, "", "launch shape, or the frame with file and line";
@@ -43,9 +46,12 @@ table! {
         step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
         process_group: Option<Text>, "", "name and members; null: all groups";
-        gain_ns: i64, "ns", "how much earlier its chains of collectives would have ended if it had been ready together with the last of the others; all groups: at most its excess";
+        gain_ns: i64, "ns",
+            "how much earlier its chains of collectives would have ended if it had been ready together with \
+             the last of the others; all groups: at most its excess";
         excess_ns: i64, "ns", "local time minus the median of the other members'";
-        local_ns: i64, "ns", "time from synchronisation points until it was ready for the last collective of each chain";
+        local_ns: i64, "ns",
+            "time from synchronisation points until it was ready for the last collective of each chain";
         last_count: u32, "", "collectives where its kernel started last";
         collective_count: u32, "", "collectives";
         last_pct: Option<f64>, "%", "of the collectives";
@@ -55,16 +61,19 @@ table! {
 }
 
 table! {
-    /// Why a rank was late: differences from the typical rank of its group. The differences before one call sum to the
-    /// difference of the two local times, which is the excess at that call.
-    pub struct StragglerCauses, CauseRow = "straggler_causes" by "rank, step, process_group, event_id, delta_ns descending" {
+    /// Why a rank was late: differences from the typical rank of its group. The differences before one call
+    /// sum to the difference of the two local times, which is the excess at that call.
+    pub struct StragglerCauses, CauseRow = "straggler_causes"
+        by "rank, step, process_group, event_id, delta_ns descending" {
         rank;
         event_id: u32, "", "the call before which it was late, as in `collectives`";
         step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
         process_group: Text, "", "group that waited";
         typical_rank: u32, "", "rank with the median local time, against which it is compared";
-        cause: Text, "", "slow_device, slow_kernel, other_kernels, copies, earlier_wait, earlier_transfer, unmatched_communication, or what the host did while the device idled";
+        cause: Text, "",
+            "slow_device, slow_kernel, other_kernels, copies, earlier_wait, earlier_transfer, \
+             unmatched_communication, or what the host did while the device idled";
         name: Option<Text>, "", "kernel, operator, function; null: the rest";
         detail: Option<Text>, "", "launch shape, or the frame with file and line";
         op: Option<Text>, "", "operator that launches the kernel", "operator";
@@ -89,11 +98,14 @@ table! {
         last_count: u64, "", "collectives where one of its ranks arrived last";
         last_pct: Option<f64>, "%", "of the collectives of its ranks";
         imposed_wait_ns: i64, "ns", "waiting of others in collectives where one of its ranks arrived last";
-        p_value: Option<f64>, "", "how often chance alone makes some rank as late, over all steps; null: a host or device, or not tested, since nobody is late enough or the steps are too few";
+        p_value: Option<f64>, "",
+            "how often chance alone makes some rank as late, over all steps; null: a host or device, or not \
+             tested, since nobody is late enough or the steps are too few";
     }
 }
 
-pub(crate) const ALL: &[&TableSpec] = &[StragglerTable::SPEC, Delays::SPEC, StragglerCauses::SPEC, LateSums::SPEC];
+pub(crate) const ALL: &[&TableSpec] =
+    &[StragglerTable::SPEC, Delays::SPEC, StragglerCauses::SPEC, LateSums::SPEC];
 
 /// Sums of one part in one step, ns.
 #[derive(Debug, Clone, Copy, Default)]
@@ -115,7 +127,12 @@ pub(crate) fn build(
     options: &Options,
 ) -> Vec<Batch> {
     let shown = GroupSelection::new(job, options);
-    vec![observations(job, judged, why), delays(job, sums, &shown), causes(job, why, &shown), places(job, judged, sums)]
+    vec![
+        observations(job, judged, why),
+        delays(job, sums, &shown),
+        causes(job, why, &shown),
+        places(job, judged, sums),
+    ]
 }
 
 pub(crate) fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
@@ -126,7 +143,11 @@ pub(crate) fn ranks_of(job: &Job, parts: &[u32]) -> Vec<u32> {
 pub(crate) fn steps_text(job: &Job, steps: &[(StepKey, Vec<u32>)], with_ranks: bool) -> String {
     const SHOWN: usize = 12;
     let one = |(step, parts): &(StepKey, Vec<u32>)| {
-        if with_ranks { format!("{}: {}", step.shown(), rank_list(&ranks_of(job, parts))) } else { step.shown() }
+        if with_ranks {
+            format!("{}: {}", step.shown(), rank_list(&ranks_of(job, parts)))
+        } else {
+            step.shown()
+        }
     };
     let mut list: Vec<String> = steps.iter().take(SHOWN).map(one).collect();
     if steps.len() > SHOWN {
@@ -190,7 +211,8 @@ pub(crate) fn delay_sums(job: &Job, judged: &Judgement) -> ByPart {
 
 /// A chain's delays by part.
 fn of_chain(job: &Job, c: &Chain) -> BTreeMap<u32, DelaySums> {
-    let mut out: BTreeMap<u32, DelaySums> = c.arrivals.iter().map(|(part, _)| (*part, DelaySums::default())).collect();
+    let mut out: BTreeMap<u32, DelaySums> =
+        c.arrivals.iter().map(|(part, _)| (*part, DelaySums::default())).collect();
     for (part, gain) in &c.gains {
         out.entry(*part).or_default().gain = *gain;
     }
@@ -311,7 +333,8 @@ pub(crate) fn by_place(job: &Job, sums: &ByPart) -> Vec<LevelKey> {
         let keys = [("rank", Some(p.rank.to_string())), ("host", p.host.clone()), ("device", device)];
         for (order, (level, key)) in keys.into_iter().enumerate() {
             let Some(key) = key else { continue };
-            let new = || LevelKey { level, key: key.clone(), parts: BTreeSet::new(), delay: DelaySums::default() };
+            let new =
+                || LevelKey { level, key: key.clone(), parts: BTreeSet::new(), delay: DelaySums::default() };
             let place = places.entry((order, key.clone())).or_insert_with(new);
             place.parts.insert(part);
             place.delay.add(&d);
@@ -339,7 +362,12 @@ fn places(job: &Job, judged: &Judgement, sums: &ByPart) -> Batch {
             last_count: u64::from(d.last),
             last_pct: percent(i64::from(d.last), i64::from(d.count)),
             imposed_wait_ns: d.imposed,
-            p_value: p.parts.first().filter(|_| p.level == "rank").and_then(|part| judged.p_values.get(part)).copied(),
+            p_value: p
+                .parts
+                .first()
+                .filter(|_| p.level == "rank")
+                .and_then(|part| judged.p_values.get(part))
+                .copied(),
         });
     }
     table.finish()

@@ -43,9 +43,14 @@ pub(crate) fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
     out
 }
 
-/// Replaces the differences of stragglers whose kernels are slower, and of those that no chain shows, by those of all their
-/// work: one call has too few kernels to tell a slow device from a slow kernel.
-pub(crate) fn of_all_work(job: &Job, judged: &Judgement, replayed: &ReplayedJob, why: &mut Vec<StepDifferences>) {
+/// Replaces the differences of stragglers whose kernels are slower, and of those that no chain shows, by
+/// those of all their work: one call has too few kernels to tell a slow device from a slow kernel.
+pub(crate) fn of_all_work(
+    job: &Job,
+    judged: &Judgement,
+    replayed: &ReplayedJob,
+    why: &mut Vec<StepDifferences>,
+) {
     let is_of_kernels = |c: DelayCause| matches!(c, DelayCause::SlowKernel | DelayCause::SlowDevice);
     let is_short = |s: &&Straggler| {
         let (causes, total) = reasons(s, why);
@@ -57,7 +62,8 @@ pub(crate) fn of_all_work(job: &Job, judged: &Judgement, replayed: &ReplayedJob,
         let is_gpu = |p: &u32| job.parts.get(*p as usize).is_some_and(|p| p.lanes.iter().any(|l| l.is_gpu));
         s.pattern != Pattern::Rotating && s.parts.iter().all(is_gpu)
     };
-    let short: Vec<Straggler> = judged.stragglers.iter().filter(on_device).filter(is_short).cloned().collect();
+    let short: Vec<Straggler> =
+        judged.stragglers.iter().filter(on_device).filter(is_short).cloned().collect();
     if short.is_empty() {
         return;
     }
@@ -74,7 +80,8 @@ pub(crate) fn of_all_work(job: &Job, judged: &Judgement, replayed: &ReplayedJob,
         for i in (0..replay.len()).filter(|i| s.is_late(replay.part(*i), replay.step(*i))) {
             let mut alike = peers.get(&replay.peer_key(i)).cloned().unwrap_or_default();
             alike.sort_by_key(|k| (replay.local(*k), replay.part(*k)));
-            let Some(typical) = alike.get((alike.len().max(1) - 1) / 2).copied().filter(|_| alike.len() > 1) else {
+            let Some(typical) = alike.get((alike.len().max(1) - 1) / 2).copied().filter(|_| alike.len() > 1)
+            else {
                 continue;
             };
             let side = |k: usize| (replay.member(k), replay.window(job, k));
@@ -87,7 +94,14 @@ pub(crate) fn of_all_work(job: &Job, judged: &Judgement, replayed: &ReplayedJob,
             let local = job.call(last).group;
             let Some(group) = job.matched.group_of(part, local) else { continue };
             let differences = differences_of(job, &windows, &pairs, factor);
-            why.push(StepDifferences { part, step, call: last.call, group, typical: typical.part, differences });
+            why.push(StepDifferences {
+                part,
+                step,
+                call: last.call,
+                group,
+                typical: typical.part,
+                differences,
+            });
         }
     }
 }
@@ -128,7 +142,11 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
     type Key = (DelayCause, StrId, StrId, Option<u32>);
     let mut sums: BTreeMap<Key, CauseSum> = BTreeMap::new();
     let mut total = 0;
-    for d in explained.iter().filter(|e| straggler.parts.contains(&e.part) && is_late(e)).flat_map(|e| &e.differences) {
+    for d in explained
+        .iter()
+        .filter(|e| straggler.parts.contains(&e.part) && is_late(e))
+        .flat_map(|e| &e.differences)
+    {
         // Merge longer events and additional events of the same name, which may vary between steps.
         let cause = if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };
         let r = sums.entry((cause, d.name, d.detail, d.origin)).or_insert(CauseSum {

@@ -6,7 +6,9 @@
 //!   window          |o o|sync    |transfer|c|      overlapped, exposed synchronizing, exposed transfer, compute
 //! ```
 
-use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
+use crate::api::{
+    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+};
 use crate::collectives::{GroupSelection, warnings};
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::{Job, Member, PartLane, PartWindow};
@@ -24,7 +26,9 @@ use hta_trace::window::Scope;
 use std::collections::BTreeMap;
 
 table! {
-    /// A window of a rank; compute_only + overlapped_communication + exposed_synchronizing + exposed_transfer + exposed_unmatched + other = dur. Rows of one group have only the exposed parts of that group's calls, and add up to more than the row of all groups where groups overlap.
+    /// A window of a rank; compute_only + overlapped_communication + exposed_synchronizing + exposed_transfer
+    /// + exposed_unmatched + other = dur. Rows of one group have only the exposed parts of that group's
+    /// calls, and add up to more than the row of all groups where groups overlap.
     pub struct Syncs, SyncRow = "sync" by "rank, device, scope, step, process_group" {
         rank; device;
         process_group: Option<Text>, "", "name and members of the group; null: all";
@@ -33,9 +37,11 @@ table! {
         dur_ns;
         compute_only_ns: Option<i64>, "ns", "|C \\ K|; null in the rows of one group";
         overlapped_communication_ns: Option<i64>, "ns", "|C n K|; null in the rows of one group";
-        exposed_synchronizing_ns: i64, "ns", "exposed communication in which every running call waits for another rank";
+        exposed_synchronizing_ns: i64, "ns",
+            "exposed communication in which every running call waits for another rank";
         exposed_transfer_ns: i64, "ns", "exposed communication in which a running call transfers";
-        exposed_unmatched_ns: i64, "ns", "exposed communication in which no running call transfers and at least one has no match";
+        exposed_unmatched_ns: i64, "ns",
+            "exposed communication in which no running call transfers and at least one has no match";
         other_ns: Option<i64>, "ns", "neither compute nor communication; null in the rows of one group";
         overlapped_wait_ns: i64, "ns", "waiting hidden under compute; part of overlapped_communication";
         exposed_synchronizing_pct: Option<f64>, "%", "of the window";
@@ -48,7 +54,8 @@ const METHOD: Setting = Setting {
     stem: "sync",
     flag: "--method",
     value: "METHOD",
-    help: "arrival: waiting ends when the last rank arrives; shortest: the TensorBoard plugin's answer, with its own tables",
+    help: "arrival: waiting ends when the last rank arrives; shortest: the TensorBoard plugin's answer, with \
+           its own tables",
     kind: ValueType::Choice(&["arrival", "shortest"]),
 };
 
@@ -77,7 +84,8 @@ impl Analysis for Sync {
         let shown = GroupSelection::new(job, options);
         let rows = rows(job, true);
         let mut table = Syncs::default();
-        let is_shown = |r: &&SyncWindow| r.group.is_none_or(|g| shown.has(g)) && r.window.scope != Scope::DeviceStep;
+        let is_shown =
+            |r: &&SyncWindow| r.group.is_none_or(|g| shown.has(g)) && r.window.scope != Scope::DeviceStep;
         for r in rows.iter().filter(is_shown) {
             r.push(job, &shown, &mut table);
         }
@@ -160,12 +168,17 @@ pub(crate) fn rows(job: &Job, by_group: bool) -> Vec<SyncWindow<'_>> {
                 .collect();
             let all: Vec<CallSpan> = runs.iter().map(|r| r.1).collect();
             let mut of_groups: BTreeMap<u32, Vec<CallSpan>> = BTreeMap::new();
-            for (group, run) in runs.iter().filter_map(|(group, run)| Some(((*group).filter(|_| by_group)?, *run))) {
+            for (group, run) in
+                runs.iter().filter_map(|(group, run)| Some(((*group).filter(|_| by_group)?, *run)))
+            {
                 of_groups.entry(group).or_default().push(run);
             }
             let exposed = Union::new(lane.exposed.iter().copied());
-            let mut views =
-                vec![DividedLane { group: None, pieces: divide(&lane.exposed, &all), hidden: hidden(&all, &exposed) }];
+            let mut views = vec![DividedLane {
+                group: None,
+                pieces: divide(&lane.exposed, &all),
+                hidden: hidden(&all, &exposed),
+            }];
             views.extend(of_groups.into_iter().map(|(g, runs)| {
                 let mut pieces = divide(&touched(&lane.exposed, &runs), &runs);
                 // Keep only pieces in which one of the group's calls runs.
@@ -176,7 +189,16 @@ pub(crate) fn rows(job: &Job, by_group: bool) -> Vec<SyncWindow<'_>> {
                 out.extend(views.iter().map(|d| {
                     let (sync, unmatched, transfer) = sums(&d.pieces, window);
                     let overlapped_wait = window.spans.iter().map(|w| d.hidden.len_in(*w)).sum();
-                    SyncWindow { part, lane, window, group: d.group, sync, transfer, unmatched, overlapped_wait }
+                    SyncWindow {
+                        part,
+                        lane,
+                        window,
+                        group: d.group,
+                        sync,
+                        transfer,
+                        unmatched,
+                        overlapped_wait,
+                    }
                 }));
             }
         }
@@ -192,11 +214,15 @@ fn sums(pieces: &[ExposedPiece], window: &PartWindow) -> (Ns, Ns, Ns) {
             sums[p.what as usize] += p.span.intersect(*w).len();
         }
     }
-    (sums[ExposedKind::Sync as usize], sums[ExposedKind::Unmatched as usize], sums[ExposedKind::Transfer as usize])
+    (
+        sums[ExposedKind::Sync as usize],
+        sums[ExposedKind::Unmatched as usize],
+        sums[ExposedKind::Transfer as usize],
+    )
 }
 
-/// The exposed spans (sorted, disjoint) that overlap any of the calls. Saves time when there are many groups with few
-/// calls each.
+/// The exposed spans (sorted, disjoint) that overlap any of the calls. Saves time when there are many groups
+/// with few calls each.
 fn touched(exposed: &[Span], runs: &[CallSpan]) -> Vec<Span> {
     let when = Union::new(runs.iter().map(|r| r.span));
     let mut out: Vec<Span> = Vec::new();
@@ -235,7 +261,8 @@ fn chosen<'a, 'j>(job: &Job, rows: &'a [SyncWindow<'j>]) -> Vec<&'a SyncWindow<'
                 .filter(|r| r.window.scope == scope && !(full && r.window.is_partial == Some(true)))
                 .collect()
         };
-        let (full, steps, span) = (pick(Scope::Step, true), pick(Scope::Step, false), pick(Scope::Span, false));
+        let (full, steps, span) =
+            (pick(Scope::Step, true), pick(Scope::Step, false), pick(Scope::Span, false));
         let whole = !are_iterations && steps.len() == 1 && steps[0].window.label.is_none();
         out.extend(match (whole, full.is_empty(), steps.is_empty()) {
             (true, ..) | (_, _, true) => span,

@@ -1,6 +1,8 @@
 //! What-if: how much shorter steps would be without stragglers, and which repair helps most.
 
-use crate::api::{About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View};
+use crate::api::{
+    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+};
 use crate::efficiency::account::StepLength;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
@@ -22,14 +24,20 @@ use std::collections::{BTreeMap, HashMap};
 table! {
     /// What a repair would gain. Row `all`: every local segment takes its usual time.
     pub struct WhatIfs, WhatIfRow = "what_if" by "scope, gain_ns descending" key "scope, what" {
-        scope: Text, "", "all, rank, ranks (late together), step or cause; with --method published also stage, dp_rank, op_type, m_s, m_w", "repair of";
+        scope: Text, "",
+            "all, rank, ranks (late together), step or cause; with --method published also stage, dp_rank, \
+             op_type, m_s, m_w", "repair of";
         what: Text, "", "what is repaired; with --method published: what keeps its own durations";
         step_ns: Option<i64>, "ns", "mean step less the gain", "step then";
-        gain_ns: Option<i64>, "ns", "by how much the replay is shorter with the repair, mean of a step", "gain per step";
+        gain_ns: Option<i64>, "ns",
+            "by how much the replay is shorter with the repair, mean of a step", "gain per step";
         gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`", "of the step";
-        gain_device_only_ns: Option<i64>, "ns", "the same by a replay in which no host is ever late; null with --method published";
+        gain_device_only_ns: Option<i64>, "ns",
+            "the same by a replay in which no host is ever late; null with --method published";
         share_of_slowdown_pct: Option<f64>, "%", "of the gain of repairing all, at most 100";
-        slowdown: Option<f64>, "", "S: row `all` and `step`: replayed over ideal; --method published: replayed with its own durations over ideal";
+        slowdown: Option<f64>, "",
+            "S: row `all` and `step`: replayed over ideal; --method published: replayed with its own \
+             durations over ideal";
         replay_error_pct: f64, "%", "deviation of the replay without repairs from the measured steps";
         is_reliable: bool, "", "the replay error is at most 5 %";
     }
@@ -40,7 +48,8 @@ const METHOD: Setting = Setting {
     stem: "what-if",
     flag: "--method",
     value: "METHOD",
-    help: "replay: the job again, with repairs; published: as in the OSDI'25 paper, on its own timeline format",
+    help: "replay: the job again, with repairs; published: as in the OSDI'25 paper, on its own timeline \
+           format",
     kind: ValueType::Choice(&["replay", "published"]),
 };
 
@@ -111,7 +120,11 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     let repairs = repairs(job, replay, &judged, options, (&mean, &|t| device_gain(t, &on_devices)));
     let gain = |r: Ns| step - r;
     let of_slowdown = |with: Ns| percent(gain(with).min(step - best), step - best);
-    let row = |table: &mut WhatIfs, scope: &str, what: &str, (with, device_only): (Ns, Ns), slowdown: Option<f64>| {
+    let row = |table: &mut WhatIfs,
+               scope: &str,
+               what: &str,
+               (with, device_only): (Ns, Ns),
+               slowdown: Option<f64>| {
         table.push(WhatIfRow {
             scope,
             what,
@@ -138,18 +151,30 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         row(&mut table, r.scope, &r.what, (r.step, r.device_only), of_step);
     }
     let line = |name: String, with: Ns| {
-        vec![name, fmt_ns(with), fmt_ns(gain(with)), fmt_pct(percent(gain(with), step)), fmt_pct(of_slowdown(with))]
+        vec![
+            name,
+            fmt_ns(with),
+            fmt_ns(gain(with)),
+            fmt_pct(percent(gain(with), step)),
+            fmt_pct(of_slowdown(with)),
+        ]
     };
     view.rows.push(line("all ranks".to_string(), best));
     let mut shown: Vec<&JobRepair> = repairs.iter().filter(|r| gain(r.step) * 1000 >= step).collect();
     shown.sort_by_key(|r| (std::cmp::Reverse(gain(r.step)), r.scope, r.what.clone()));
     view.rows.extend(shown.iter().take(options.top).map(|r| line(format!("{} {}", r.scope, r.what), r.step)));
     view.notes.push(format!(
-        "slowdown S = {:.3}: a step takes {}, and {} if every rank took its usual time; replay error {error:.2} %{}",
+        "slowdown S = {:.3}: a step takes {}, and {} if every rank took its usual time; replay error \
+         {error:.2} %{}",
         slowdown.unwrap_or(1.0),
         fmt_ns(step),
         fmt_ns(best),
-        if error > RELIABLE_PCT { ": NOT RELIABLE, the replay does not reproduce the measured step" } else { "" }
+        if error > RELIABLE_PCT {
+            ": NOT RELIABLE, the replay does not reproduce the measured \
+                                   step"
+        } else {
+            ""
+        }
     ));
     let best_repair = shown.iter().find(|r| r.scope != "step").copied();
     let observations = observation(job, step, best, error, n, best_repair, &judged).into_iter().collect();
@@ -169,7 +194,8 @@ fn repairs(
 ) -> Vec<JobRepair> {
     let fix = |is_fixed: &(dyn Fn(usize) -> bool + Sync)| {
         let with_hosts = replay.run_repaired(is_fixed);
-        let on_devices = replay.run_on_devices(|i| if is_fixed(i) { replay.usual(i).local } else { replay.local(i) });
+        let on_devices =
+            replay.run_on_devices(|i| if is_fixed(i) { replay.usual(i).local } else { replay.local(i) });
         (mean(&with_hosts), device_gain(&on_devices))
     };
     // Each repair costs a replay, so try only ranks with a delay: a rank that is never last cannot gain.
@@ -192,10 +218,16 @@ fn repairs(
     let mut out = Vec::new();
     for part in largest(delays.into_iter().map(|(p, g)| (u64::from(p), g)).collect()) {
         // A straggler is repaired where it is one, as in the other answers.
-        let named = judged.judgement.stragglers.iter().find(|s| s.parts == [part as u32] && s.behind.is_empty());
+        let named =
+            judged.judgement.stragglers.iter().find(|s| s.parts == [part as u32] && s.behind.is_empty());
         let is_there = |i: usize| named.is_none_or(|s| s.is_late(replay.part(i), replay.step(i)));
         let (step, device_only) = fix(&|i| u64::from(replay.part(i)) == part && is_there(i));
-        out.push(JobRepair { scope: "rank", what: job.parts[part as usize].rank.to_string(), step, device_only });
+        out.push(JobRepair {
+            scope: "rank",
+            what: job.parts[part as usize].rank.to_string(),
+            step,
+            device_only,
+        });
     }
     for s in judged.judgement.stragglers.iter().filter(|s| s.parts.len() > 1 && s.behind.is_empty()) {
         let (step, device_only) = fix(&|i| s.is_late(replay.part(i), replay.step(i)));
@@ -229,13 +261,15 @@ fn causes(
     let mut at: BTreeMap<Key, HashMap<(u32, u32), Ns>> = BTreeMap::new();
     for e in why {
         for d in e.differences.iter().filter(|d| d.delta() > 0) {
-            let cause = if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };
+            let cause =
+                if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };
             let key = (cause, d.name, d.detail);
             *sums.entry(key).or_default() += d.delta();
             *at.entry(key).or_default().entry((e.part, e.call)).or_default() += d.delta();
         }
     }
-    let nodes: HashMap<(u32, u32), usize> = (0..replay.len()).map(|i| ((replay.part(i), replay.call(i)), i)).collect();
+    let nodes: HashMap<(u32, u32), usize> =
+        (0..replay.len()).map(|i| ((replay.part(i), replay.call(i)), i)).collect();
     let mut sums: Vec<(Key, Ns)> = sums.into_iter().collect();
     sums.sort_by_key(|(k, t)| (std::cmp::Reverse(*t), *k));
     sums.into_iter()
@@ -302,7 +336,8 @@ fn observation(
         share_of_step: Some(share / 100.0),
         certainty: Certainty::Inferred,
         sentence: format!(
-            "If every rank took its usual time, {one} would take {} instead of {} ({} less; replay error {error:.1} \
+            "If every rank took its usual time, {one} would take {} instead of {} ({} less; replay error \
+             {error:.1} \
              %).{most}",
             fmt_ns(best),
             fmt_ns(step),

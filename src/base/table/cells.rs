@@ -1,7 +1,8 @@
 //! Builders of columns: numbers, flags and texts, with or without nulls.
 //!
-//! A table can have a row for every launch or gap, so a push must be cheap: it stores a validity bit and a number. For
-//! a text the number is a key into a dictionary, which lists the distinct texts in order of first appearance.
+//! A table can have a row for every launch or gap, so a push must be cheap: it stores a validity bit and a
+//! number. For a text the number is a key into a dictionary, which lists the distinct texts in order of first
+//! appearance.
 
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
@@ -31,8 +32,8 @@ impl<T: Default> Nullable<T> {
     }
 }
 
-/// Number of distinct texts above which `TextCells::recent` is used, its size as a power of two, and the factor that
-/// spreads addresses over it (Fibonacci hashing: 2^64 / golden ratio).
+/// Number of distinct texts above which `TextCells::recent` is used, its size as a power of two, and the
+/// factor that spreads addresses over it (Fibonacci hashing: 2^64 / golden ratio).
 const FEW: usize = 4;
 const PLACE_BITS: u32 = 8;
 const PLACE_MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize;
@@ -56,7 +57,9 @@ impl TextCells {
         let key = match (value, self.keys.values.last()) {
             (None, _) => None,
             // Most rows of a table repeat the text of the row above.
-            (Some(text), Some(&above)) if self.ends.len() > above as usize && self.at(above) == text => Some(above),
+            (Some(text), Some(&above)) if self.ends.len() > above as usize && self.at(above) == text => {
+                Some(above)
+            }
             (Some(text), _) => Some(self.key(text)),
         };
         self.keys.push(key);
@@ -66,8 +69,8 @@ impl TextCells {
         slot(&self.bytes, &self.ends, key)
     }
 
-    /// The key of a text. Most texts are pushed repeatedly from the same address in an interner. If the address is in
-    /// the cache, the text is only compared, not hashed.
+    /// The key of a text. Most texts are pushed repeatedly from the same address in an interner. If the
+    /// address is in the cache, the text is only compared, not hashed.
     fn key(&mut self, text: &str) -> i32 {
         let place = (text.as_ptr() as usize).wrapping_mul(PLACE_MIX) >> (usize::BITS - PLACE_BITS);
         if let Some(&key) = self.recent.get(place)
@@ -144,7 +147,8 @@ mod tests {
 
     #[test]
     fn texts_and_nulls_read_back_and_each_text_is_kept_once() {
-        let rows = [None, Some("a"), Some("a"), None, Some(""), Some("b"), Some("a"), Some(""), None, Some("b")];
+        let rows =
+            [None, Some("a"), Some("a"), None, Some(""), Some("b"), Some("a"), Some(""), None, Some("b")];
         let mut texts = TextCells::default();
         rows.iter().for_each(|r| texts.push(*r));
         let array = texts.finish();

@@ -1,5 +1,6 @@
-//! Errors in tables that come from a file. Reading the file checks the types and nulls of every column against the
-//! table's declaration; whether indices and names in the rows are valid is checked where the rows are read.
+//! Errors in tables that come from a file. Reading the file checks the types and nulls of every column
+//! against the table's declaration; whether indices and names in the rows are valid is checked where the rows
+//! are read.
 
 use crate::table::schema::Table;
 use std::fmt::Display;
@@ -16,7 +17,12 @@ pub struct InvalidCell {
 }
 
 impl InvalidCell {
-    pub fn new<T: Table>(row: usize, column: &'static str, expected: impl Display, found: impl Display) -> Self {
+    pub fn new<T: Table>(
+        row: usize,
+        column: &'static str,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Self {
         let (expected, found) = (expected.to_string(), found.to_string());
         Self { table: T::SPEC.name, row, column, expected, found }
     }

@@ -3,7 +3,8 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array, UInt64Array,
+    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array,
+    UInt64Array,
 };
 use arrow_schema::DataType;
 
@@ -40,8 +41,8 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// An integer; a boolean is 0 or 1. `None` for null, overflow, a row that does not exist, or a column of another
-    /// type.
+    /// An integer; a boolean is 0 or 1. `None` for null, overflow, a row that does not exist, or a column of
+    /// another type.
     pub fn int(&self, row: usize) -> Option<i64> {
         match self {
             Column::I64(a) => cell(a, row, || a.value(row)),
@@ -93,8 +94,9 @@ mod tests {
         let fractions: ArrayRef = Arc::new(Float64Array::from(vec![1.5]));
         let column = Column::new(&fractions).unwrap();
         assert_eq!((column.float(0), column.float(1), column.int(0)), (Some(1.5), None, None));
-        let texts: ArrayRef =
-            Arc::new([Some("b"), None, Some("a"), Some("b")].into_iter().collect::<DictionaryArray<Int32Type>>());
+        let texts: ArrayRef = Arc::new(
+            [Some("b"), None, Some("a"), Some("b")].into_iter().collect::<DictionaryArray<Int32Type>>(),
+        );
         let column = Column::new(&texts).unwrap();
         assert_eq!([0, 1, 2, 3, 4].map(|r| column.text(r)), [Some("b"), None, Some("a"), Some("b"), None]);
         let other: ArrayRef = Arc::new(StringViewArray::from(vec!["a"]));

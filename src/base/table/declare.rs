@@ -1,6 +1,6 @@
-//! Macros that declare tables, with the type, unit and meaning of every column. [`table!`](macro@crate::table) turns a
-//! declaration into a builder, a row type, a type for reading columns, and a
-//! [`TableSpec`](crate::table::schema::TableSpec).
+//! Macros that declare tables, with the type, unit and meaning of every column.
+//! [`table!`](macro@crate::table) turns a declaration into a builder, a row type, a type for reading columns,
+//! and a [`TableSpec`](crate::table::schema::TableSpec).
 
 /// The name of a column: its identifier, or the text given for it.
 #[macro_export]
@@ -13,8 +13,8 @@ macro_rules! column_name {
     };
 }
 
-/// Type, unit, meaning or heading of a column: as declared, or predefined for a key column, which a table declares by its name
-/// alone.
+/// Type, unit, meaning or heading of a column: as declared, or predefined for a key column, which a table
+/// declares by its name alone.
 #[macro_export]
 macro_rules! column {
     (ty $col:ident: $ty:ty $(, $unit:literal, $doc:literal)?) => { $ty };
@@ -26,7 +26,8 @@ macro_rules! column {
         $crate::column!($part rank: u32, "", "rank")
     };
     ($part:ident device) => {
-        $crate::column!($part device: Option<i64>, "", "device index; null on a CPU-only rank or where none is recorded")
+        $crate::column!($part device: Option<i64>, "", "device index; null on a CPU-only rank or where none \
+            is recorded")
     };
     ($part:ident stream) => {
         $crate::column!($part stream: Option<i64>, "", "stream, where recorded")
@@ -41,7 +42,8 @@ macro_rules! column {
         $crate::column!($part step_label: Option<i64>, "", "number in the step's name")
     };
     ($part:ident is_partial) => {
-        $crate::column!($part is_partial: Option<bool>, "", "the step is cut by the capture, or has far less work than the others")
+        $crate::column!($part is_partial: Option<bool>, "", "the step is cut by the capture, or has far less \
+            work than the others")
     };
     ($part:ident ts_ns) => {
         $crate::column!($part ts_ns: i64, "ns", "start of the window")
@@ -51,10 +53,12 @@ macro_rules! column {
     };
 }
 
-/// Declares a table: its builder, its row type, its columns and its [`TableSpec`](crate::table::schema::TableSpec).
+/// Declares a table: its builder, its row type, its columns and its
+/// [`TableSpec`](crate::table::schema::TableSpec).
 ///
-/// Where the heading that follows from a column's name does not say enough, another one stands behind the meaning. Behind
-/// the order, `key "rank, step"` names the columns that tell rows of two runs apart, where the order does not.
+/// Where the heading that follows from a column's name does not say enough, another one stands behind the
+/// meaning. Behind the order, `key "rank, step"` names the columns that tell rows of two runs apart, where
+/// the order does not.
 ///
 /// ```ignore
 /// table! {

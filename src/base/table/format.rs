@@ -1,5 +1,5 @@
-//! How a column is shown to people: its heading and its numbers, by the unit that ends its name or that its table declares.
-//! Text, answers to queries, and the page take them from here.
+//! How a column is shown to people: its heading and its numbers, by the unit that ends its name or that its
+//! table declares. Text, answers to queries, and the page take them from here.
 
 use crate::table::schema::ColumnSpec;
 use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct};
@@ -46,7 +46,8 @@ const NOUNS: [(&str, &str); 9] = [
 ];
 
 impl CellType {
-    /// The type of a column by its name, its unit, and the type of its cells as [`ColumnSpec::kind`] spells it.
+    /// The type of a column by its name, its unit, and the type of its cells as [`ColumnSpec::kind`] spells
+    /// it.
     pub fn of(name: &str, unit: &str, kind: &str) -> Self {
         let known = UNITS.iter().find(|of| of.1 == unit).map(|of| of.2);
         match (kind, known) {
@@ -115,7 +116,8 @@ fn is_count(name: &str) -> bool {
 
 /// Heading of a column by its name, without the unit that its cells show.
 pub fn heading(name: &str) -> String {
-    let (ending, unit, cells) = UNITS.into_iter().find(|of| name.ends_with(of.0)).unwrap_or(("", "", CellType::Id));
+    let (ending, unit, cells) =
+        UNITS.into_iter().find(|of| name.ends_with(of.0)).unwrap_or(("", "", CellType::Id));
     let stem = match name.strip_suffix(if cells == CellType::Id { "_count" } else { ending }) {
         Some(stem) if !is_instant(name) => stem,
         _ => return name.replace('_', " "),
@@ -151,15 +153,24 @@ mod tests {
 
     #[test]
     fn headings_leave_out_what_the_cells_say() {
-        let heads =
-            ["bus_bw_gb_per_s", "tb_per_s", "sum_ns", "first_ts_ns", "step_count", "slow_count", "gain_pct", "count"];
+        let heads = [
+            "bus_bw_gb_per_s",
+            "tb_per_s",
+            "sum_ns",
+            "first_ts_ns",
+            "step_count",
+            "slow_count",
+            "gain_pct",
+            "count",
+        ];
         let expected = ["bus bw GB/s", "TB/s", "sum", "first ts ns", "steps", "slow", "gain %", "count"];
         assert_eq!(heads.map(heading), expected);
     }
 
     #[test]
     fn the_unit_decides_how_numbers_are_shown() {
-        let shown = |name: &str, kind: &str, v: i64| CellType::of(name, unit(name).unwrap_or_default(), kind).int(v);
+        let shown =
+            |name: &str, kind: &str, v: i64| CellType::of(name, unit(name).unwrap_or_default(), kind).int(v);
         assert_eq!(shown("dur_ns", "i64", 1_500), "1.50 us");
         assert_eq!(shown("ts_ns", "i64", 1_500), "1500");
         assert_eq!(shown("call_count", "u32", 1_500), "1,500");

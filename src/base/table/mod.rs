@@ -1,4 +1,5 @@
-//! Tables: declaration, construction row by row, reading and documentation. The data is stored in Arrow arrays.
+//! Tables: declaration, construction row by row, reading and documentation. The data is stored in Arrow
+//! arrays.
 
 pub mod cells;
 pub mod checked;

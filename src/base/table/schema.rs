@@ -74,8 +74,8 @@ impl TableSpec {
         }))
     }
 
-    /// The schema with units and meanings as metadata, for files. Batches in memory go without, because the metadata is
-    /// larger than the rows of most tables.
+    /// The schema with units and meanings as metadata, for files. Batches in memory go without, because the
+    /// metadata is larger than the rows of most tables.
     pub fn noted_schema(&self) -> SchemaRef {
         let field = |c: &ColumnSpec| {
             let notes = [("unit", c.unit), ("description", c.doc)];
@@ -191,8 +191,8 @@ impl ColumnType for Option<Text> {
     }
 }
 
-/// Number of cells (rows times columns), and bytes of text, from which the rows so far form a piece of a long table. A
-/// piece takes a megabyte or less.
+/// Number of cells (rows times columns), and bytes of text, from which the rows so far form a piece of a long
+/// table. A piece takes a megabyte or less.
 const PIECE_CELLS: usize = 1 << 17;
 const PIECE_TEXT: usize = 256 << 10;
 
@@ -201,7 +201,8 @@ pub trait Table: Default {
     const SPEC: &'static TableSpec;
     /// One cell of each column.
     type Row<'a>: Copy;
-    /// A struct with one field per column: slices for numbers, other types that implement [`Values`] for the rest.
+    /// A struct with one field per column: slices for numbers, other types that implement [`Values`] for the
+    /// rest.
     type Columns<'a>: Copy;
     /// The columns of a batch of this table.
     fn read(batch: &Batch) -> Self::Columns<'_>;
@@ -220,8 +221,8 @@ pub trait Table: Default {
         (0..batch.len()).map(move |row| Self::row(&columns, row))
     }
 
-    /// Passes the rows so far to `give` if they are enough for a piece, so that a long table is never in memory as a
-    /// whole.
+    /// Passes the rows so far to `give` if they are enough for a piece, so that a long table is never in
+    /// memory as a whole.
     fn give_piece(&mut self, give: &mut dyn FnMut(Batch)) {
         if self.cells() >= PIECE_CELLS || self.text_bytes() >= PIECE_TEXT {
             give(std::mem::take(self).batch());

@@ -1,7 +1,7 @@
 //! Shortens names to a number of characters while keeping them distinguishable.
 //!
-//! Kernel names differ at both ends, so the middle is cut out. A Python frame, `path/to/file.py(12): function`, loses
-//! the front of its path, because the function matters most to a reader.
+//! Kernel names differ at both ends, so the middle is cut out. A Python frame, `path/to/file.py(12):
+//! function`, loses the front of its path, because the function matters most to a reader.
 
 /// Below this width only the first characters are kept.
 const LEAST: usize = 8;
@@ -24,8 +24,10 @@ pub fn clip(name: &str, width: usize) -> String {
     {
         let end: String = name.chars().skip(n - room).collect();
         // Cut at a folder, if at least one whole folder fits beside the file.
-        let whole =
-            end.find('/').filter(|slash| end.len() - slash > function.len()).map_or(end.as_str(), |s| &end[s..]);
+        let whole = end
+            .find('/')
+            .filter(|slash| end.len() - slash > function.len())
+            .map_or(end.as_str(), |s| &end[s..]);
         return format!("{CUT}{whole}");
     }
     let tail = room / 3;
@@ -34,8 +36,8 @@ pub fn clip(name: &str, width: usize) -> String {
     format!("{head}{CUT}{end}")
 }
 
-/// Like [`clip`], but a shortened name ends in a mark, for names that would look alike: the first four hexadecimal
-/// digits of the 64-bit FNV-1a hash of the whole name.
+/// Like [`clip`], but a shortened name ends in a mark, for names that would look alike: the first four
+/// hexadecimal digits of the 64-bit FNV-1a hash of the whole name.
 pub fn marked(name: &str, width: usize) -> String {
     let mark = format!("#{:04x}", fnv1a(name) >> 48);
     match width.checked_sub(mark.len()).filter(|room| *room > 0) {
@@ -61,7 +63,8 @@ pub fn frame_parts(name: &str) -> Option<(&str, &str, &str)> {
 
 /// The 64-bit FNV-1a hash of a text.
 pub fn fnv1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -80,8 +83,7 @@ mod tests {
 
     #[test]
     fn a_kernel_keeps_both_ends() {
-        let name =
-            "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x64x32_warpgroupsize1x1x1_execute_segment_k_off_cublas";
+        let name = "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x64x32_warpgroupsize1x1x1_execute_segment_k_off_cublas";
         let cut = clip(name, 30);
         assert_eq!(cut, "sm90_xmma_gemm_f32...ff_cublas");
         assert_eq!(clip("abcdefghij", 5), "abcde");

@@ -1,6 +1,6 @@
 //! HTA's `get_gpu_user_annotation_breakdown`, for its rows of category `gpu_user_annotation` and for those of
-//! `user_annotation`. Times are whole microseconds. All names are listed; the row `others`, which HTA adds after a
-//! thousand names, is omitted.
+//! `user_annotation`. Times are whole microseconds. All names are listed; the row `others`, which HTA adds
+//! after a thousand names, is omitted.
 
 use crate::hta::NAME;
 use crate::hta::loader::{LoadedRow, load_all};
@@ -94,7 +94,9 @@ fn by_name<'a>(trace: &'a RankTrace, rows: &[LoadedRow], category: &str) -> Vec<
 
 fn on_gpu(trace: &RankTrace, rows: &[LoadedRow]) -> Batch {
     let mut table = OnGpu::default();
-    for DurationStatistics { name, sum, max, min, stddev, mean } in by_name(trace, rows, "gpu_user_annotation") {
+    for DurationStatistics { name, sum, max, min, stddev, mean } in
+        by_name(trace, rows, "gpu_user_annotation")
+    {
         table.push(OnGpuRow { name, sum, max, min, stddev, mean, rank: trace.rank });
     }
     table.finish()

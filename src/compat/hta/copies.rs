@@ -1,9 +1,10 @@
 //! HTA's `get_memory_bw_summary` and `get_memory_bw_time_series`.
 //!
-//! The running sum of the *recorded* bandwidth of copies and memsets over all streams, by kind, which is the start of
-//! the name. A length of 0 becomes 1 us. Statistics are over the points above 0, not over time. At equal times HTA's
-//! order is arbitrary; here ends come before starts, so that consecutive copies do not appear to overlap. Not
-//! reproduced: the rounding error of floats that is left when all copies have ended, which counts as a point in HTA.
+//! The running sum of the *recorded* bandwidth of copies and memsets over all streams, by kind, which is the
+//! start of the name. A length of 0 becomes 1 us. Statistics are over the points above 0, not over time. At
+//! equal times HTA's order is arbitrary; here ends come before starts, so that consecutive copies do not
+//! appear to overlap. Not reproduced: the rounding error of floats that is left when all copies have ended,
+//! which counts as a point in HTA.
 
 use crate::hta::NAME;
 use crate::hta::loader::{HtaClass, load_all};
@@ -35,7 +36,8 @@ table! {
 
 table! {
     /// HTA's `get_memory_bw_time_series`.
-    pub(crate) struct BandwidthSeries, BandwidthSeriesRow = "compat_hta_memory_bw_time_series" by "rank, name, ts" {
+    pub(crate) struct BandwidthSeries, BandwidthSeriesRow = "compat_hta_memory_bw_time_series"
+        by "rank, name, ts" {
         rank: u32, "", "rank";
         ts: i64, "us", "time from the rank's first event";
         pid: Option<i64>, "", "process of the copy";
@@ -96,7 +98,13 @@ fn bandwidth(trace: &RankTrace, give: &mut RowEmitter) -> Partial {
             }
             let lane = trace.columns.lanes.get(trace.columns.lane[row as usize] as usize);
             let pid = lane.and_then(|l| l.pid_num);
-            series.push(BandwidthSeriesRow { rank: trace.rank, ts: ts - first, pid, name, memory_bw_gbps: value });
+            series.push(BandwidthSeriesRow {
+                rank: trace.rank,
+                ts: ts - first,
+                pid,
+                name,
+                memory_bw_gbps: value,
+            });
             series.give_piece(give);
         }
         if let Some(d) = Describe::new(above) {

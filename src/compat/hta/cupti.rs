@@ -1,8 +1,8 @@
 //! HTA's `get_cupti_counter_data_with_operators`.
 //!
-//! Counter ranges are paired with runtime calls whose name starts with `cudaLaunchKernel`, both in order of time. Each
-//! of the nine counters that HTA reads has a column. HTA's other columns (position in the file's list of events, made
-//! up times, ids that ranges do not have) are omitted.
+//! Counter ranges are paired with runtime calls whose name starts with `cudaLaunchKernel`, both in order of
+//! time. Each of the nine counters that HTA reads has a column. HTA's other columns (position in the file's
+//! list of events, made up times, ids that ranges do not have) are omitted.
 
 use crate::hta::NAME;
 use crate::hta::loader::{LoadedRow, load_all};
@@ -16,7 +16,8 @@ use hta_trace::rank_trace::RankTrace;
 
 table! {
     /// HTA's `get_cupti_counter_data_with_operators`: one row per counter range.
-    pub(crate) struct HtaCuptiCounters, HtaCuptiCounterRow = "compat_hta_cupti_counters" by "rank, start of the range" {
+    pub(crate) struct HtaCuptiCounters, HtaCuptiCounterRow = "compat_hta_cupti_counters"
+        by "rank, start of the range" {
         rank: u32, "", "rank";
         event_id: u32, "", "event of the range, as in `events`";
         name: Text, "", "name of the range";

@@ -1,10 +1,11 @@
 //! HTA's `TraceDiff.compare_traces` and `ops_diff`.
 //!
-//! Compares counts and whole microseconds of the lowest step of the first rank on each side, or of all steps that
-//! `--steps` chooses together. Nothing is divided by the number of steps. Without `--steps`, a slowdown may concern
-//! only that first step. Events are summed by name alone, whatever their category. A host row belongs to the last step
-//! row of the file that contains its start, a row on a stream above 0 to the step of its launch call, a row on stream 0
-//! to no step. Unlike in HTA's other analyses, the last step is not left out.
+//! Compares counts and whole microseconds of the lowest step of the first rank on each side, or of all steps
+//! that `--steps` chooses together. Nothing is divided by the number of steps. Without `--steps`, a slowdown
+//! may concern only that first step. Events are summed by name alone, whatever their category. A host row
+//! belongs to the last step row of the file that contains its start, a row on a stream above 0 to the step of
+//! its launch call, a row on stream 0 to no step. Unlike in HTA's other analyses, the last step is not left
+//! out.
 
 use crate::hta::NAME;
 use crate::hta::loader::{LoadedRow, all_rows};
@@ -29,7 +30,8 @@ table! {
         test_dur as "Test_total_duration": i64, "us", "sum of durations in the test traces (after)";
         diff_counts: i64, "", "Test_counts - Control_counts";
         diff_duration: i64, "us", "Test_total_duration - Control_total_duration";
-        change as "counts_change_categories": Text, "", "+, - or =: the count increased, decreased or stayed equal";
+        change as "counts_change_categories": Text, "",
+            "+, - or =: the count increased, decreased or stayed equal";
     }
 }
 
@@ -69,7 +71,8 @@ impl Analysis for HtaDiff {
         map(trace, options.model.steps.as_ref())
     }
 
-    /// Returns the tables of the partials unchanged, because only two sets together can be reduced, by [`compare`].
+    /// Returns the tables of the partials unchanged, because only two sets together can be reduced, by
+    /// [`compare`].
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
         let tables = partials.iter().flat_map(|p| p.tables.iter().cloned()).collect();
         Output { tables, ..Output::default() }
@@ -101,14 +104,17 @@ fn map(trace: &RankTrace, filter: Option<&StepFilter>) -> Partial {
     // HTA takes the lowest step unless another one is chosen.
     let asked: BTreeSet<i64> = match filter {
         None => BTreeSet::from([lowest]),
-        Some(f) => found.iter().zip(0..).filter(|(n, index)| f.keeps(*index, Some(**n))).map(|(n, _)| *n).collect(),
+        Some(f) => {
+            found.iter().zip(0..).filter(|(n, index)| f.keeps(*index, Some(**n))).map(|(n, _)| *n).collect()
+        }
     };
     if asked.is_empty() {
         // Return no table, so that the first rank with such a step is compared.
         return Partial { rank: trace.rank, tables: Vec::new(), reason: Some("none of the steps asked for") };
     }
     // If several steps contain a time, the last one in the file decides.
-    let is_asked = |ts: i64| steps.iter().rfind(|s| s.0 <= ts && ts < s.1).is_some_and(|s| asked.contains(&s.2));
+    let is_asked =
+        |ts: i64| steps.iter().rfind(|s| s.0 <= ts && ts < s.1).is_some_and(|s| asked.contains(&s.2));
     let mut sums: BTreeMap<(bool, &str), (i64, i64)> = BTreeMap::new();
     for r in &rows {
         let at = match r.row.stream {
@@ -129,7 +135,8 @@ fn map(trace: &RankTrace, filter: Option<&StepFilter>) -> Partial {
     Partial { rank: trace.rank, tables: vec![table.finish()], reason: None }
 }
 
-/// Shortens a name as HTA does: removes everything in angle and round brackets, and keeps the last word of the rest.
+/// Shortens a name as HTA does: removes everything in angle and round brackets, and keeps the last word of
+/// the rest.
 fn shortened(name: &str) -> String {
     if ["Memcpy", "Memset", "dma"].iter().any(|p| name.starts_with(p)) || !name.contains(['<', '(']) {
         return name.to_string();

@@ -2,8 +2,8 @@
 
 use crate::hta::loader::HtaRow;
 
-/// Merges rows as HTA does: in the order of their starts, a row that starts after all earlier ends begins a new group.
-/// A single row of length -1 makes a group of length -1.
+/// Merges rows as HTA does: in the order of their starts, a row that starts after all earlier ends begins a
+/// new group. A single row of length -1 makes a group of length -1.
 pub(super) fn merge(rows: impl Iterator<Item = HtaRow>) -> Vec<(i64, i64)> {
     let mut all: Vec<(i64, i64)> = rows.map(|r| (r.ts, r.end())).collect();
     all.sort_by_key(|r| r.0);

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, HashMap};
 
 table! {
     /// HTA's `get_idle_time_breakdown`, per stream.
-    pub(crate) struct IdleTimes, IdleTimeRow = "compat_hta_idle_time_breakdown" by "rank, stream in order of appearance, idle_category" {
+    pub(crate) struct IdleTimes, IdleTimeRow = "compat_hta_idle_time_breakdown"
+        by "rank, stream in order of appearance, idle_category" {
         rank: u32, "", "rank";
         stream: i64, "", "stream";
         idle_category: Text, "", "host_wait, kernel_wait or other";

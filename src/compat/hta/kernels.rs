@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 
 table! {
     /// HTA's `get_gpu_kernel_breakdown`: kernel types, summed over ranks.
-    pub(crate) struct KernelTypes, KernelTypeRow = "compat_hta_gpu_kernel_type_breakdown" by "sum descending" {
+    pub(crate) struct KernelTypes, KernelTypeRow = "compat_hta_gpu_kernel_type_breakdown"
+        by "sum descending" {
         kernel_type: Text, "", "classes that run at the same time";
         sum: i64, "us", "time during which exactly these classes run";
         percentage: Option<f64>, "%", "share of the sum over all types";
@@ -23,7 +24,8 @@ table! {
 
 table! {
     /// HTA's `get_gpu_kernel_breakdown`: all kernel names, without HTA's row `others`.
-    pub(crate) struct KernelNames, KernelNameRow = "compat_hta_gpu_kernel_breakdown" by "rank, kernel_type, sum descending, name" {
+    pub(crate) struct KernelNames, KernelNameRow = "compat_hta_gpu_kernel_breakdown"
+        by "rank, kernel_type, sum descending, name" {
         name: Text, "", "name of the kernel";
         sum as "sum (us)": i64, "us", "sum of durations";
         max as "max (us)": i64, "us", "longest duration";
@@ -43,8 +45,11 @@ table! {
     }
 }
 
-const TYPES: [(HtaClass, &str); 3] =
-    [(HtaClass::Computation, "COMPUTATION"), (HtaClass::Communication, "COMMUNICATION"), (HtaClass::Memory, "MEMORY")];
+const TYPES: [(HtaClass, &str); 3] = [
+    (HtaClass::Computation, "COMPUTATION"),
+    (HtaClass::Communication, "COMMUNICATION"),
+    (HtaClass::Memory, "MEMORY"),
+];
 
 pub(crate) struct HtaKernels;
 
@@ -132,7 +137,8 @@ fn reduce(partials: &[Partial]) -> Output {
     order.sort_by_key(|s| (-sums[*s], *s));
     let mut table = KernelTypes::default();
     for set in order {
-        let names: Vec<_> = TYPES.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1).map(|(_, t)| t.1).collect();
+        let names: Vec<_> =
+            TYPES.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1).map(|(_, t)| t.1).collect();
         table.push(KernelTypeRow {
             kernel_type: &names.join(" overlapping "),
             sum: sums[set],

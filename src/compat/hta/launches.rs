@@ -1,7 +1,8 @@
 //! HTA's `get_cuda_kernel_launch_stats`.
 //!
-//! Host rows are joined with GPU rows on the correlation id, only for the ids of calls named as in `NAMES`. AMD, driver
-//! and graph launches are therefore missing, as in HTA. Times are whole microseconds. A delay below 0 is set to 0.
+//! Host rows are joined with GPU rows on the correlation id, only for the ids of calls named as in `NAMES`.
+//! AMD, driver and graph launches are therefore missing, as in HTA. Times are whole microseconds. A delay
+//! below 0 is set to 0.
 
 use crate::hta::NAME;
 use crate::hta::loader::{HtaRow, load_all};
@@ -17,7 +18,8 @@ use std::collections::{HashMap, HashSet};
 
 table! {
     /// HTA's `get_cuda_kernel_launch_stats`: one row per launch and GPU row.
-    pub(crate) struct HtaLaunchStats, HtaLaunchStatsRow = "compat_hta_cuda_kernel_launch_stats" by "rank, correlation" {
+    pub(crate) struct HtaLaunchStats, HtaLaunchStatsRow = "compat_hta_cuda_kernel_launch_stats"
+        by "rank, correlation" {
         rank: u32, "", "rank";
         correlation: i64, "", "correlation id";
         cpu_duration: i64, "us", "length of the call";
@@ -77,7 +79,8 @@ fn launches(trace: &RankTrace, give: &mut RowEmitter, runtime_outlier: Ns, delay
     }
     let mut table = HtaLaunchStats::default();
     let mut counts = [0u64; 4];
-    let mut hosts: Vec<_> = rows.iter().filter(|r| r.row.stream == -1 && gpu.contains_key(&r.correlation)).collect();
+    let mut hosts: Vec<_> =
+        rows.iter().filter(|r| r.row.stream == -1 && gpu.contains_key(&r.correlation)).collect();
     hosts.sort_by_key(|r| r.correlation);
     for host in hosts {
         for row in gpu.get(&host.correlation).into_iter().flatten() {

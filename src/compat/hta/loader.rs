@@ -49,10 +49,11 @@ fn kind_of(name: &str) -> HtaClass {
     }
 }
 
-/// Converts nanoseconds to microseconds as f64: the f64 that parsing the decimal text `1700000000123456.789` gives.
+/// Converts nanoseconds to microseconds as f64: the f64 that parsing the decimal text `1700000000123456.789`
+/// gives.
 ///
-/// HTA adds and rounds such numbers. For today's Unix times they are multiples of 0.25 us, so an exact sum could round
-/// to other microseconds than HTA's.
+/// HTA adds and rounds such numbers. For today's Unix times they are multiples of 0.25 us, so an exact sum
+/// could round to other microseconds than HTA's.
 pub(super) fn microseconds(ns: i64) -> f64 {
     // Below 2^53, both operands of the division are exact, so the result is rounded only once.
     if ns.unsigned_abs() < 1 << 53 {
@@ -69,7 +70,8 @@ pub(super) struct LoadedRow {
     pub(crate) row: HtaRow,
     /// Correlation id; -1 if there is none.
     pub(crate) correlation: i64,
-    /// The row is on the GPU side: it has a stream and a correlation, or is named `Event Sync` or `Context Sync`.
+    /// The row is on the GPU side: it has a stream and a correlation, or is named `Event Sync` or `Context
+    /// Sync`.
     pub(crate) linked: bool,
     pub(crate) name: StrId,
 }
@@ -78,7 +80,8 @@ pub(super) struct LoadedRow {
 pub(super) fn all_rows(trace: &RankTrace) -> Vec<LoadedRow> {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
-    let usable: Vec<bool> = c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
+    let usable: Vec<bool> =
+        c.categories.iter().map(|k| !matches!(c.strings.get(k.text), "" | "Trace")).collect();
     let fractional = c.has_fraction;
     let (mut streams, mut correlations) = (c.args.cursor(Arg::Stream), c.args.cursor(Arg::Correlation));
     let kinds: Vec<HtaClass> = c.strings.iter().map(|(_, t)| kind_of(t)).collect();
@@ -90,7 +93,8 @@ pub(super) fn all_rows(trace: &RankTrace) -> Vec<LoadedRow> {
         let row = id as u32;
         let mut stream = streams.get(row).map_or(-1, |v| v as i64);
         let mut correlation = correlations.get(row).and_then(|v| i64::try_from(v).ok()).unwrap_or(-1);
-        // HTA reads a number in quotes as absent. HIP writes the stream of a call in quotes, but not its correlation.
+        // HTA reads a number in quotes as absent. HIP writes the stream of a call in quotes, but not its
+        // correlation.
         while let Some((of, arg)) = quoted.next_if(|q| q.0 <= row) {
             match arg {
                 Arg::Stream if of == row => stream = -1,
@@ -141,14 +145,15 @@ pub(super) fn load(trace: &RankTrace) -> Vec<HtaRow> {
 pub(super) fn load_all(trace: &RankTrace) -> Vec<LoadedRow> {
     let mut rows = all_rows(trace);
     let is_step: Vec<bool> = trace.columns.strings.iter().map(|(_, t)| t.contains("ProfilerStep")).collect();
-    // With two steps or more, HTA drops the rows that start with the last step or later, and the rows that they
-    // launched.
+    // With two steps or more, HTA drops the rows that start with the last step or later, and the rows that
+    // they launched.
     let named_step = |r: &&LoadedRow| is_step.get(r.name.0 as usize).copied().unwrap_or(false);
     let mut steps: Vec<StrId> = rows.iter().filter(named_step).map(|r| r.name).collect();
     steps.sort_unstable();
     steps.dedup();
     if steps.len() >= 2 {
-        let last = rows.iter().filter(|r| !r.linked).filter(named_step).map(|r| r.row.ts).max().unwrap_or(i64::MIN);
+        let last =
+            rows.iter().filter(|r| !r.linked).filter(named_step).map(|r| r.row.ts).max().unwrap_or(i64::MIN);
         let mut kept: HashMap<i64, usize> = HashMap::new();
         for r in rows.iter().filter(|r| !r.linked && r.row.ts < last) {
             *kept.entry(r.correlation).or_default() += 1;
@@ -174,8 +179,8 @@ mod tests {
 
     #[test]
     fn microseconds_are_the_nearest_f64_of_their_decimal_text() {
-        // Here f64 values are 0.25 us apart: .123 is read as .0 or .25, and dividing the rounded nanoseconds may give
-        // another result.
+        // Here f64 values are 0.25 us apart: .123 is read as .0 or .25, and dividing the rounded nanoseconds
+        // may give another result.
         assert_eq!(microseconds(1_700_000_000_123_456_123), 1_700_000_000_123_456.0);
         assert_eq!(microseconds(1_700_000_000_123_456_126), 1_700_000_000_123_456.0 + 0.25);
         assert_eq!(microseconds(-1_700_000_000_123_456_126), -1_700_000_000_123_456.0 - 0.25);

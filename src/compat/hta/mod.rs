@@ -1,9 +1,9 @@
 //! Answers in the definitions of Meta's Holistic Trace Analysis (HTA) 0.5.0.
 //!
-//! These properties of HTA are reproduced on purpose, because its figures cannot be reproduced without them: whole
-//! microseconds (starts are rounded up and ends down, so that a length can become -1), classes by name, every row with
-//! a stream counts as GPU work, the last profiler step is left out. A length of -1 subtracts from a union in HTA, and
-//! therefore here, too.
+//! These properties of HTA are reproduced on purpose, because its figures cannot be reproduced without them:
+//! whole microseconds (starts are rounded up and ends down, so that a length can become -1), classes by name,
+//! every row with a stream counts as GPU work, the last profiler step is left out. A length of -1 subtracts
+//! from a union in HTA, and therefore here, too.
 //!
 //! Not reproduced: HTA joins rows without a launch with event 0, and crashes on some traces.
 

@@ -15,7 +15,8 @@ table! {
     /// HTA's `get_comm_comp_overlap`.
     pub(crate) struct CommComp, CommCompRow = "compat_hta_comm_comp_overlap" by "rank" {
         rank: u32, "", "rank";
-        overlap as "comp_comm_overlap_pctg": Option<f64>, "%", "share of communication under compute; null without any";
+        overlap as "comp_comm_overlap_pctg": Option<f64>, "%",
+            "share of communication under compute; null without any";
     }
 }
 

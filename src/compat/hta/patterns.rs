@@ -1,10 +1,11 @@
 //! HTA's `get_frequent_cuda_kernel_sequences`: kernel sequences under an operator.
 //!
-//! Reproduced on purpose: all rows whose name *contains* the text are used, but only those at the smallest depth at
-//! which there is one. Depth is counted on a stack of all host rows of a thread, including annotations and Python
-//! frames; on this stack, any end closes the innermost open row. If the trace has exactly one thread with steps and one
-//! with autograd, the outermost rows of the autograd thread become children of the annotation `## backward ##` of the
-//! other thread, or of its step if there is no such annotation.
+//! Reproduced on purpose: all rows whose name *contains* the text are used, but only those at the smallest
+//! depth at which there is one. Depth is counted on a stack of all host rows of a thread, including
+//! annotations and Python frames; on this stack, any end closes the innermost open row. If the trace has
+//! exactly one thread with steps and one with autograd, the outermost rows of the autograd thread become
+//! children of the annotation `## backward ##` of the other thread, or of its step if there is no such
+//! annotation.
 //!
 //! ```text
 //!   aten::linear  depth 2   |............|          counted: the shallowest with the text
@@ -25,7 +26,8 @@ use std::collections::{BTreeMap, HashMap};
 
 table! {
     /// HTA's `get_frequent_cuda_kernel_sequences`.
-    pub(crate) struct FrequentSequences, FrequentSequenceRow = "compat_hta_frequent_kernel_sequences" by "rank, count descending, pattern" {
+    pub(crate) struct FrequentSequences, FrequentSequenceRow = "compat_hta_frequent_kernel_sequences"
+        by "rank, count descending, pattern" {
         rank: u32, "", "rank";
         operator_name: Text, "", "text that the names of the operators contain";
         pattern: Text, "", "names of operator and kernels, joined by |";
@@ -36,7 +38,8 @@ table! {
 }
 
 /// The default of `--op` is the first of these that is part of a name in the trace.
-const OPERATORS: [&str; 6] = ["aten::linear", "aten::conv2d", "aten::addmm", "aten::mm", "aten::add", "aten::"];
+const OPERATORS: [&str; 6] =
+    ["aten::linear", "aten::conv2d", "aten::addmm", "aten::mm", "aten::add", "aten::"];
 
 pub(crate) struct HtaPatterns;
 
@@ -176,7 +179,8 @@ fn stack(rows: &[LoadedRow], thread: &[usize], nodes: &mut [StackedRow], order: 
             let r = &rows[i].row;
             let (dur, id) = (r.dur.max(0), i64::from(r.id));
             match (dur, is_start) {
-                // A row of length 0 is a child of the rows that start at this time, or else of those that end.
+                // A row of length 0 is a child of the rows that start at this time, or else of those that
+                // end.
                 (0, true) => (if starts { 2 } else { -2 }, 0, id),
                 (0, false) => (if starts { 3 } else { -1 }, 0, -id),
                 (_, false) => (0, dur, -id),
@@ -209,9 +213,14 @@ fn depth(nodes: &[StackedRow], i: usize) -> i64 {
     above
 }
 
-/// Makes the outermost rows of the autograd thread children of the annotations of the thread with steps, if there is
-/// exactly one thread of each kind.
-fn link_backward(trace: &RankTrace, rows: &[LoadedRow], threads: &BTreeMap<u32, Vec<usize>>, nodes: &mut [StackedRow]) {
+/// Makes the outermost rows of the autograd thread children of the annotations of the thread with steps, if
+/// there is exactly one thread of each kind.
+fn link_backward(
+    trace: &RankTrace,
+    rows: &[LoadedRow],
+    threads: &BTreeMap<u32, Vec<usize>>,
+    nodes: &mut [StackedRow],
+) {
     let starts = |i: &usize, text: &str| trace.text(rows[*i].name).starts_with(text);
     let is_main = |t: &&Vec<usize>| t.iter().any(|i| starts(i, "ProfilerStep#"));
     let is_backward =
@@ -232,8 +241,14 @@ fn link_backward(trace: &RankTrace, rows: &[LoadedRow], threads: &BTreeMap<u32, 
     }
 }
 
-/// Collects for each root the kernels launched below it. All roots have the same depth, so none contains another.
-fn collect_kernels(rows: &[LoadedRow], by_id: &HashMap<u32, usize>, roots: &[usize], nodes: &mut [StackedRow]) {
+/// Collects for each root the kernels launched below it. All roots have the same depth, so none contains
+/// another.
+fn collect_kernels(
+    rows: &[LoadedRow],
+    by_id: &HashMap<u32, usize>,
+    roots: &[usize],
+    nodes: &mut [StackedRow],
+) {
     let mut is_root = vec![false; nodes.len()];
     roots.iter().for_each(|&i| is_root[i] = true);
     // The root at or above each row, if it has been determined.

@@ -1,9 +1,9 @@
 //! HTA's `get_queue_length_summary` and `get_queue_length_time_series`.
 //!
-//! The queue length of a stream increases by one when a call named as in `LAUNCHES` starts (once per GPU row of the
-//! call), and decreases by one when such a row starts. A call whose GPU row is the first event of the file is left out.
-//! Statistics are over these points, not over time. At equal times HTA's order is arbitrary; here increases come first.
-//! Times are in whole microseconds from the rank's first event.
+//! The queue length of a stream increases by one when a call named as in `LAUNCHES` starts (once per GPU row
+//! of the call), and decreases by one when such a row starts. A call whose GPU row is the first event of the
+//! file is left out. Statistics are over these points, not over time. At equal times HTA's order is
+//! arbitrary; here increases come first. Times are in whole microseconds from the rank's first event.
 
 use crate::hta::NAME;
 use crate::hta::loader::load_all;
@@ -34,7 +34,8 @@ table! {
 
 table! {
     /// HTA's `get_queue_length_time_series`.
-    pub(crate) struct QueueSeries, QueueSeriesRow = "compat_hta_queue_length_time_series" by "rank, stream, ts" {
+    pub(crate) struct QueueSeries, QueueSeriesRow = "compat_hta_queue_length_time_series"
+        by "rank, stream, ts" {
         rank: u32, "", "rank";
         ts: i64, "us", "time from the rank's first event";
         pid: Option<i64>, "", "process of the GPU event";
@@ -108,7 +109,11 @@ fn queue(trace: &RankTrace, give: &mut RowEmitter) -> Partial {
         }
     }
     for r in rows.iter().filter(|r| r.row.stream != -1 && launched.contains(&r.correlation)) {
-        streams.entry(r.row.stream).or_default().push(QueuePoint { ts: r.row.ts, is_down: true, row: r.row.id });
+        streams.entry(r.row.stream).or_default().push(QueuePoint {
+            ts: r.row.ts,
+            is_down: true,
+            row: r.row.id,
+        });
     }
     let first = rows.iter().map(|r| r.row.ts).min().unwrap_or(0);
     let (mut summary, mut series) = (QueueSummary::default(), QueueSeries::default());

@@ -47,7 +47,8 @@ pub(crate) fn kernels_by_grid(trace: &RankTrace, out: &mut Collector) {
     let args = &trace.columns.args;
     for a in kernels_of(trace) {
         let shape = |arg| args.text(arg, a.row).map(label);
-        let key = SummaryKey { grid: shape(Arg::Grid), block: shape(Arg::Block), ..SummaryKey::of(label(a.name)) };
+        let key =
+            SummaryKey { grid: shape(Arg::Grid), block: shape(Arg::Block), ..SummaryKey::of(label(a.name)) };
         out.add(key, Quantity::Time, a.span.len());
     }
 }
@@ -90,8 +91,13 @@ pub(crate) fn gpu(trace: &RankTrace, out: &mut Collector) {
     let mut operations = NamedOperations::default();
     for a in &trace.activities {
         let key = match a.class {
-            Class::Kernel => SummaryKey { category: Some(SampleText::Known(KERNEL)), ..SummaryKey::of(label(a.name)) },
-            _ => SummaryKey { category: Some(SampleText::Known(MEMORY)), ..SummaryKey::of(operations.of(trace, a)) },
+            Class::Kernel => {
+                SummaryKey { category: Some(SampleText::Known(KERNEL)), ..SummaryKey::of(label(a.name)) }
+            }
+            _ => SummaryKey {
+                category: Some(SampleText::Known(MEMORY)),
+                ..SummaryKey::of(operations.of(trace, a))
+            },
         };
         out.add(key, Quantity::Time, a.span.len());
     }

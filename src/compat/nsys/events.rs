@@ -94,7 +94,9 @@ pub(crate) fn waiting_calls(trace: &RankTrace, give: &mut Emit) {
 fn calls(trace: &RankTrace, keep: fn(&str) -> bool, give: &mut Emit) {
     let names = trace.thread_names();
     let mut table = NsysEvents::default();
-    for row in (0..trace.columns.len() as u32).filter(|r| trace.classes.get(*r as usize) == Some(&Class::Runtime)) {
+    for row in
+        (0..trace.columns.len() as u32).filter(|r| trace.classes.get(*r as usize) == Some(&Class::Runtime))
+    {
         let (name, span) = (trace.name(row), trace.span(row));
         if !keep(name) {
             continue;

@@ -79,10 +79,20 @@ const GPU_TRACE: &[ListingColumn] = &[
 
 const COPIES: &[ListingColumn] = &[DURATION, START, SOURCE, TARGET, BYTES, PID, DEVICE, CONTEXT, STREAM, API];
 
-const SETS: &[ListingColumn] =
-    &[DURATION, START, ("Memory Kind", Align::Left, |r| text(r.source)), BYTES, PID, DEVICE, CONTEXT, STREAM, API];
+const SETS: &[ListingColumn] = &[
+    DURATION,
+    START,
+    ("Memory Kind", Align::Left, |r| text(r.source)),
+    BYTES,
+    PID,
+    DEVICE,
+    CONTEXT,
+    STREAM,
+    API,
+];
 
-const WAITS: &[ListingColumn] = &[DURATION, START, PID, TID, ("API Name", Align::Left, |r| Some(r.name.to_string()))];
+const WAITS: &[ListingColumn] =
+    &[DURATION, START, PID, TID, ("API Name", Align::Left, |r| Some(r.name.to_string()))];
 
 const GAPS: &[ListingColumn] = &[DURATION, START, PID, DEVICE, CONTEXT];
 
@@ -155,7 +165,8 @@ pub(crate) fn gaps(title: &str, batches: &[Batch]) -> View {
 /// Parts with little use, the least used first.
 pub(crate) fn little_use(title: &str, batches: &[Batch]) -> View {
     let mut rows = by_start(batches);
-    let share = |r: &NsysEventRow| i128::from(r.busy_ns.unwrap_or(0)) * 1_000_000 / i128::from(r.length_ns.max(1));
+    let share =
+        |r: &NsysEventRow| i128::from(r.busy_ns.unwrap_or(0)) * 1_000_000 / i128::from(r.length_ns.max(1));
     rows.sort_by_key(share);
     numbered(view(title, USE, &rows))
 }

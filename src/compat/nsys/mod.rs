@@ -1,7 +1,7 @@
 //! Summaries with the names and columns of NVIDIA's `nsys stats`, for every input that hta reads.
 //!
-//! Each report is an analysis. Sums leave the distinct values of each row with their counts, so that medians over many
-//! ranks are exact; reports with a row for each event give rows.
+//! Each report is an analysis. Sums leave the distinct values of each row with their counts, so that medians
+//! over many ranks are exact; reports with a row for each event give rows.
 
 mod collect;
 mod distribution;

@@ -23,7 +23,9 @@ pub(crate) fn operation(name: &str) -> &'static str {
 
 /// Source and target memory of a copy (`Pageable`, `Device`); of a set, its memory.
 pub(crate) fn memory_kinds(name: &str) -> (Option<&str>, Option<&str>) {
-    let Some(inside) = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')) else { return (None, None) };
+    let Some(inside) = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')) else {
+        return (None, None);
+    };
     match inside.split_once("->") {
         Some((source, target)) => (Some(source.trim()), Some(target.trim())),
         None => (Some(inside.trim()), None),

@@ -38,7 +38,8 @@ impl HostRange {
     }
 }
 
-/// The ranges of a rank by thread, outer ones first: annotations, and operators where the recorder has them as ranges.
+/// The ranges of a rank by thread, outer ones first: annotations, and operators where the recorder has them
+/// as ranges.
 pub(crate) fn ranges(trace: &RankTrace) -> Vec<HostRange> {
     let c = &trace.columns;
     let is_range = |row: u32| match trace.classes.get(row as usize) {
@@ -46,10 +47,12 @@ pub(crate) fn ranges(trace: &RankTrace) -> Vec<HostRange> {
         Some(Class::HostOp) => trace.meta.recorder == Recorder::Nsys,
         _ => false,
     };
-    let is_start_end = |row: u32| c.args.text(Arg::Kind, row).is_some_and(|kind| trace.text(kind) == "StartEnd");
+    let is_start_end =
+        |row: u32| c.args.text(Arg::Kind, row).is_some_and(|kind| trace.text(kind) == "StartEnd");
     let mut out: Vec<HostRange> = Vec::new();
     for (lane, rows) in trace.host_rows() {
-        // Open ranges by end, which decrease: one that ends no later than a later one encloses nothing further.
+        // Open ranges by end, which decrease: one that ends no later than a later one encloses nothing
+        // further.
         let mut open: Vec<(Ns, usize)> = Vec::new();
         for &row in rows.iter().filter(|r| is_range(**r)) {
             let (span, at) = (trace.span(row), out.len());
@@ -179,7 +182,8 @@ impl<'a> LaunchesByThread<'a> {
         let thread = self.threads.get(&range.lane);
         let calls = thread.and_then(|t| t.calls.get(t.within(range.span))).unwrap_or_default();
         let rows: Vec<u32> = calls.iter().map(|c| c.1).collect();
-        let of = move |row: u32| trace.launches().of(row).iter().filter_map(|i| trace.activities.get(*i as usize));
+        let of =
+            move |row: u32| trace.launches().of(row).iter().filter_map(|i| trace.activities.get(*i as usize));
         rows.into_iter().flat_map(of)
     }
 }

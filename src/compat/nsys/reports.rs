@@ -50,9 +50,24 @@ pub static REPORTS: [Report; 20] = [
     sums("cuda_api_sum", "calls of the CUDA API by name", collect::api, sums::api),
     listed("cuda_api_trace", "every call of the CUDA API", events::api_calls, listing::api_trace),
     sums("cuda_gpu_kern_sum", "kernels by name", collect::kernels, sums::kernels),
-    sums("cuda_gpu_kern_gb_sum", "kernels by name, grid and block", collect::kernels_by_grid, sums::kernels_by_grid),
-    sums("cuda_gpu_mem_time_sum", "time of copies and sets by operation", collect::memory_times, sums::memory_times),
-    sums("cuda_gpu_mem_size_sum", "bytes of copies and sets by operation", collect::memory_sizes, sums::memory_sizes),
+    sums(
+        "cuda_gpu_kern_gb_sum",
+        "kernels by name, grid and block",
+        collect::kernels_by_grid,
+        sums::kernels_by_grid,
+    ),
+    sums(
+        "cuda_gpu_mem_time_sum",
+        "time of copies and sets by operation",
+        collect::memory_times,
+        sums::memory_times,
+    ),
+    sums(
+        "cuda_gpu_mem_size_sum",
+        "bytes of copies and sets by operation",
+        collect::memory_sizes,
+        sums::memory_sizes,
+    ),
     sums("cuda_gpu_sum", "kernels, copies and sets", collect::gpu, sums::operations),
     sums("cuda_api_gpu_sum", "API calls, kernels, copies and sets", collect::api_and_gpu, sums::operations),
     listed("cuda_gpu_trace", "every kernel, copy and set", events::gpu_events, listing::gpu_trace),
@@ -75,7 +90,12 @@ pub static REPORTS: [Report; 20] = [
         collect::projections,
         sums::projections,
     ),
-    sums("nvtx_kern_sum", "kernels by the ranges around their launch", collect::range_kernels, sums::range_kernels),
+    sums(
+        "nvtx_kern_sum",
+        "kernels by the ranges around their launch",
+        collect::range_kernels,
+        sums::range_kernels,
+    ),
     listed(
         "cuda_memcpy_async",
         "asynchronous copies of pageable memory, which block",
@@ -146,7 +166,9 @@ impl Analysis for Report {
 
     fn reduce(&self, partials: &[Partial], _: &Job, _: &Options) -> Output {
         match self.method {
-            ReportMethod::Sums(_, view) => Output { views: vec![view(self.about, partials)], ..Output::default() },
+            ReportMethod::Sums(_, view) => {
+                Output { views: vec![view(self.about, partials)], ..Output::default() }
+            }
             ReportMethod::Events(..) => Output::default(),
         }
     }

@@ -7,7 +7,8 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 
 table! {
-    /// The values of a summary's rows; their size depends on the number of keys and distinct values, not of events.
+    /// The values of a summary's rows; their size depends on the number of keys and distinct values, not of
+    /// events.
     pub(crate) struct Samples, SampleRow = "nsys_samples" by "keys, quantity, value" {
         rank;
         process: Option<Text>, "", "process";
@@ -165,7 +166,8 @@ impl Collector {
 
     /// The rows, in the order of their texts.
     pub(crate) fn finish(self, trace: &RankTrace) -> Batch {
-        let mut all: Vec<_> = self.0.into_iter().map(|((key, q), values)| (key.text(trace), q, values)).collect();
+        let mut all: Vec<_> =
+            self.0.into_iter().map(|((key, q), values)| (key.text(trace), q, values)).collect();
         all.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
         let mut table = Samples::default();
         for (key, quantity, mut values) in all {

@@ -47,7 +47,8 @@ fn share(part: i128, all: i128) -> String {
 /// A key column of a summary: heading and cell.
 type SumKeyColumn = (&'static str, fn(&SummaryKey<&str>) -> String);
 
-/// The text of a range as nsys prints it: behind the colon is the text, before it the domain, which is not read.
+/// The text of a range as nsys prints it: behind the colon is the text, before it the domain, which is not
+/// read.
 fn range_text(name: &str) -> String {
     format!(":{name}")
 }

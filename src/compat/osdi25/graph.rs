@@ -3,9 +3,10 @@
 //!
 //! Units: nanoseconds, as integers if measured and as f64 if replayed.
 //!
-//! Surprising: the order in which a worker computes is taken from the measured starts and kept in every replay, however
-//! the durations change. Kinds of operations that a job never records (reduce-scatter with one data-parallel rank) are
-//! not needed, but a kind that it records must exist on every worker, or the step cannot be replayed.
+//! Surprising: the order in which a worker computes is taken from the measured starts and kept in every
+//! replay, however the durations change. Kinds of operations that a job never records (reduce-scatter with
+//! one data-parallel rank) are not needed, but a kind that it records must exist on every worker, or the step
+//! cannot be replayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -44,7 +45,8 @@ pub(crate) enum OpKind {
 
 use OpKind::*;
 
-/// Each kind in the order of the enum, with its name in a timeline and the name under which its share is published.
+/// Each kind in the order of the enum, with its name in a timeline and the name under which its share is
+/// published.
 pub(super) const KINDS: [(OpKind, &str, &str); 14] = [
     (ForwardCompute, "forward-compute", "forward-compute"),
     (BackwardCompute, "backward-compute", "backward-compute"),
@@ -110,13 +112,21 @@ impl PublishedJob {
         let (dp, pp, tp) = (dp_ranks.len(), last_stage as usize + 1, tp_ranks.len());
         if workers.len() != dp.saturating_mul(pp).saturating_mul(tp) {
             let found = workers.len();
-            return Err(format!("found {found} workers, expected {dp} data x {pp} pipeline x {tp} tensor ranks"));
+            return Err(format!(
+                "found {found} workers, expected {dp} data x {pp} pipeline x {tp} tensor ranks"
+            ));
         }
-        Ok(PublishedJob { workers, stages, dp_ranks, last_stage, kinds: ops.iter().map(|op| op.kind).collect() })
+        Ok(PublishedJob {
+            workers,
+            stages,
+            dp_ranks,
+            last_stage,
+            kinds: ops.iter().map(|op| op.kind).collect(),
+        })
     }
 
-    /// Number of operations of `kind` that a worker needs in a step of `microbatches`, given that `found` were
-    /// recorded.
+    /// Number of operations of `kind` that a worker needs in a step of `microbatches`, given that `found`
+    /// were recorded.
     fn needed(&self, kind: OpKind, stage: u32, microbatches: usize, found: usize) -> usize {
         let (first, last) = (stage == 0, stage == self.last_stage);
         match kind {
@@ -141,8 +151,8 @@ pub(super) struct StepGraph {
 }
 
 impl StepGraph {
-    /// Builds the graph and sorts the joined groups by Kahn's algorithm: a group is ready when everything that any
-    /// member waits for is done.
+    /// Builds the graph and sorts the joined groups by Kahn's algorithm: a group is ready when everything
+    /// that any member waits for is done.
     pub(super) fn of(mut ops: Vec<Op>, job: &PublishedJob) -> Result<StepGraph, String> {
         ops.sort_by_key(|op| op.ts);
         let lanes = WorkerLanes::of(&ops);
@@ -179,7 +189,9 @@ impl StepGraph {
                 let (stuck, all) = (joined.iter().map(Vec::len).sum::<usize>(), ops.len());
                 let (name, worker) = (ops[op].kind.name(), ops[op].worker);
                 let first = format!("first `{name}` of {worker}");
-                Err(format!("the operations wait for each other in a circle: {stuck} of {all} never start, {first}"))
+                Err(format!(
+                    "the operations wait for each other in a circle: {stuck} of {all} never start, {first}"
+                ))
             }
         }
     }
@@ -231,7 +243,8 @@ impl WorkerLanes {
         Ok(())
     }
 
-    /// Adds the operations that each operation of a worker waits for. F and B are forward and backward computation:
+    /// Adds the operations that each operation of a worker waits for. F and B are forward and backward
+    /// computation:
     ///
     /// ```text
     ///   params-all-gather -> F0     recv k -> F k -> send k     F k-1 -> recv k     the same for B
@@ -256,13 +269,24 @@ impl WorkerLanes {
         let mut computing = [forward, backward].concat();
         computing.sort_unstable();
         chain(&mut computing.iter());
-        for (computed, send, recv) in [(forward, ForwardSend, ForwardRecv), (backward, BackwardSend, BackwardRecv)] {
+        for (computed, send, recv) in
+            [(forward, ForwardSend, ForwardRecv), (backward, BackwardSend, BackwardRecv)]
+        {
             chain(&mut lane(send).iter());
             chain(&mut lane(recv).iter());
-            computed.iter().zip(lane(send)).for_each(|(computed, sent)| chain(&mut [computed, sent].into_iter()));
-            lane(recv).iter().zip(computed).for_each(|(received, next)| chain(&mut [received, next].into_iter()));
+            computed
+                .iter()
+                .zip(lane(send))
+                .for_each(|(computed, sent)| chain(&mut [computed, sent].into_iter()));
+            lane(recv)
+                .iter()
+                .zip(computed)
+                .for_each(|(received, next)| chain(&mut [received, next].into_iter()));
             let later = lane(recv).iter().skip(1);
-            computed.iter().zip(later).for_each(|(previous, received)| chain(&mut [previous, received].into_iter()));
+            computed
+                .iter()
+                .zip(later)
+                .for_each(|(previous, received)| chain(&mut [previous, received].into_iter()));
         }
         let before = backward.first().map_or(0, |first| computing.partition_point(|op| op < first));
         if let Some(posted) = before.checked_sub(2).and_then(|i| computing.get(i)) {
@@ -274,7 +298,12 @@ impl WorkerLanes {
             false => &[&[Gc, LayernormGradsAllReduce, EmbeddingGradsAllReduce, GradsReduceScatter]],
             true => &[
                 &[Gc, LayernormGradsAllReduce, EmbeddingGradsAllReduce, SeparateGradsAllReduce],
-                &[GradsReduceScatter, LayernormGradsAllReduce, EmbeddingGradsAllReduce, SeparateGradsAllReduce],
+                &[
+                    GradsReduceScatter,
+                    LayernormGradsAllReduce,
+                    EmbeddingGradsAllReduce,
+                    SeparateGradsAllReduce,
+                ],
             ],
         };
         for &tail in tails {
@@ -283,9 +312,10 @@ impl WorkerLanes {
         }
     }
 
-    /// Groups of operations that transfer together once the last of them has arrived: a send and its receive, embedding
-    /// over the first and last stage, parameters and gradients over the data-parallel ranks of a stage, gradient
-    /// clipping over all workers. Layernorm is not joined, as in the paper. A single operation is a group of one.
+    /// Groups of operations that transfer together once the last of them has arrived: a send and its receive,
+    /// embedding over the first and last stage, parameters and gradients over the data-parallel ranks of a
+    /// stage, gradient clipping over all workers. Layernorm is not joined, as in the paper. A single
+    /// operation is a group of one.
     fn joined(&self) -> Vec<Vec<usize>> {
         let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (&(worker, kind), members) in &self.0 {

@@ -1,24 +1,25 @@
-//! The published what-if analysis: how much faster a pipeline-parallel training job would be if every operation took
-//! its usual time, and which stage, data-parallel rank or kind of operation is the cause.
+//! The published what-if analysis: how much faster a pipeline-parallel training job would be if every
+//! operation took its usual time, and which stage, data-parallel rank or kind of operation is the cause.
 //!
-//! Source: "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25. This implementation
-//! exists to be comparable with the paper digit by digit. It knows the dependencies of only one kind of program (see
-//! [`crate::osdi25::graph`]) and reads operations, not kernels.
+//! Source: "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25. This
+//! implementation exists to be comparable with the paper digit by digit. It knows the dependencies of only
+//! one kind of program (see [`crate::osdi25::graph`]) and reads operations, not kernels.
 //!
 //! A step is replayed from time 0 along its dependencies, without launch delays:
 //! - original: every operation keeps its own duration;
-//! - ideal: every operation takes the usual duration of its kind over all workers, stages and steps: the mean for
-//!   computing, the median for communication. Slowdown S = mean original step / mean ideal step;
-//! - share of a group: mean step in which the group keeps its own durations and all others are ideal, divided by the
-//!   mean ideal step;
-//! - M_S: the last stage is ideal, all others keep their own durations. M_W: the same for the slowest 3 % of the
-//!   workers. M is the part of (original - ideal) that this repair removes.
+//! - ideal: every operation takes the usual duration of its kind over all workers, stages and steps: the mean
+//!   for computing, the median for communication. Slowdown S = mean original step / mean ideal step;
+//! - share of a group: mean step in which the group keeps its own durations and all others are ideal, divided
+//!   by the mean ideal step;
+//! - M_S: the last stage is ideal, all others keep their own durations. M_W: the same for the slowest 3 % of
+//!   the workers. M is the part of (original - ideal) that this repair removes.
 //!
 //! Units: nanoseconds, as integers if measured and as f64 if replayed (a mean is not a whole number).
 //!
-//! Surprising: the ideal step is not the fastest one. Every stage gets the mean over stages, so a long last stage makes
-//! the shares of the others less than 1, and repairing it gains more than the total: M_S is above 1. Communication must
-//! already be cut to its transfer part (end - last arrival), otherwise waits would count twice.
+//! Surprising: the ideal step is not the fastest one. Every stage gets the mean over stages, so a long last
+//! stage makes the shares of the others less than 1, and repairing it gains more than the total: M_S is above
+//! 1. Communication must already be cut to its transfer part (end - last arrival), otherwise waits would
+//! count twice.
 
 use crate::osdi25::graph::{KINDS, Op, PublishedJob, StepGraph, Worker};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,8 +113,9 @@ pub(crate) fn analyse(ops: &[Op]) -> Result<Published, String> {
     let (original_ns, ideal_ns) = (mean(&original), mean(&ideal));
     let gap = original_ns - ideal_ns;
     // A gap of the size of rounding errors is not a slowdown that could be repaired.
-    let repair =
-        |own: &dyn Fn(&Op) -> bool| (gap.abs() > 1e-9 * ideal_ns).then(|| (original_ns - mean(&replay(own))) / gap);
+    let repair = |own: &dyn Fn(&Op) -> bool| {
+        (gap.abs() > 1e-9 * ideal_ns).then(|| (original_ns - mean(&replay(own))) / gap)
+    };
     let slowest_workers = slowest(&job.workers, &by_dp_rank, &by_stage);
     Ok(Published {
         slowdown: original_ns / ideal_ns,
@@ -137,8 +139,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The usual duration of each kind: the mean for computing; the median for communication, which for an even number is
-/// the mean of the middle two.
+/// The usual duration of each kind: the mean for computing; the median for communication, which for an even
+/// number is the mean of the middle two.
 fn usual_durations<'a>(ops: impl Iterator<Item = &'a Op>) -> [f64; KINDS.len()] {
     let mut durations: [Vec<i64>; KINDS.len()] = Default::default();
     for op in ops {
@@ -167,17 +169,20 @@ fn decompose<K: Copy>(groups: &BTreeSet<K>, share: impl Fn(&K) -> f64) -> Vec<Sl
     shares
 }
 
-/// The slowest 3 % of the workers. A worker is as slow as the smaller of its rank's and its stage's share, so no worker
-/// is replayed separately. Equally slow workers are sorted by stage, then rank.
+/// The slowest 3 % of the workers. A worker is as slow as the smaller of its rank's and its stage's share, so
+/// no worker is replayed separately. Equally slow workers are sorted by stage, then rank.
 fn slowest(
     workers: &BTreeSet<Worker>,
     by_dp_rank: &[SlowdownShare<u32>],
     by_stage: &[SlowdownShare<u32>],
 ) -> Vec<Worker> {
-    let of = |shares: &[SlowdownShare<u32>], key| shares.iter().find(|s| s.of == key).map_or(0.0, |s| s.slowdown);
+    let of =
+        |shares: &[SlowdownShare<u32>], key| shares.iter().find(|s| s.of == key).map_or(0.0, |s| s.slowdown);
     let mut ranked: Vec<(f64, Worker)> =
         workers.iter().map(|w| (of(by_dp_rank, w.dp).min(of(by_stage, w.pp)), *w)).collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1.pp, a.1.dp, a.1.tp).cmp(&(b.1.pp, b.1.dp, b.1.tp))));
+    ranked.sort_by(|a, b| {
+        b.0.total_cmp(&a.0).then_with(|| (a.1.pp, a.1.dp, a.1.tp).cmp(&(b.1.pp, b.1.dp, b.1.tp)))
+    });
     ranked.iter().take((workers.len() * 3).div_ceil(100)).map(|(_, worker)| *worker).collect()
 }
 
@@ -187,8 +192,8 @@ mod tests {
     use crate::osdi25::graph::OpKind;
     use crate::osdi25::graph::OpKind::*;
 
-    /// A job with two ranks of two stages and two microbatches. Forwards take 10 (14 on the last stage of rank 1),
-    /// backwards take 20:
+    /// A job with two ranks of two stages and two microbatches. Forwards take 10 (14 on the last stage of
+    /// rank 1), backwards take 20:
     ///
     /// ```text
     ///   rank 0   0    10   20        40   50   60   70        90  98
@@ -200,12 +205,14 @@ mod tests {
     ///   stage 1       [F0   ][B0      ][F1   ][B1      ]          [O]
     /// ```
     ///
-    /// Messages take `transfer`, the gradient clipping joins all workers and takes no time, the optimizer (O) takes 5.
-    /// The operations of rank 0 are given the starts of rank 1, because only the order of starts counts.
+    /// Messages take `transfer`, the gradient clipping joins all workers and takes no time, the optimizer (O)
+    /// takes 5. The operations of rank 0 are given the starts of rank 1, because only the order of starts
+    /// counts.
     fn tiny_job(step: i64, transfer: i64) -> Vec<Op> {
         let mut ops = Vec::new();
         for (dp, slow) in [(0, 10), (1, 14)] {
-            let mut add = |pp, kind, ts, dur| ops.push(Op { worker: Worker { dp, pp, tp: 0 }, kind, step, ts, dur });
+            let mut add =
+                |pp, kind, ts, dur| ops.push(Op { worker: Worker { dp, pp, tp: 0 }, kind, step, ts, dur });
             for (kind, ts) in [(ForwardCompute, [0, 10]), (BackwardCompute, [44, 78])] {
                 let dur = if kind == ForwardCompute { 10 } else { 20 };
                 ts.into_iter().for_each(|ts| add(0, kind, ts, dur));
@@ -255,16 +262,16 @@ mod tests {
 
     #[test]
     fn a_message_delays_what_it_brings_but_not_its_sender() -> Result<(), String> {
-        // On the critical path of rank 1 are the transfers of forward 0 and backward 1. The other messages arrive while
-        // their receiver computes.
+        // On the critical path of rank 1 are the transfers of forward 0 and backward 1. The other messages
+        // arrive while their receiver computes.
         assert_eq!(analyse(&tiny_job(7, 2))?.original_ns, 103.0 + 2.0 + 2.0);
         Ok(())
     }
 
     #[test]
     fn a_message_is_received_after_the_computation_before_it() -> Result<(), String> {
-        // Only rank 1, with all forwards first. Stage 1 does not receive F1 at 20 but after F0, and stage 0 does not
-        // receive B1 at 82 but after B0:
+        // Only rank 1, with all forwards first. Stage 1 does not receive F1 at 20 but after F0, and stage 0
+        // does not receive B1 at 82 but after B0:
         //   stage 0  F0 0-10 F1 10-20              B0 64-84 B1 86-106 O 106-111
         //   stage 1  F0 12-26 F1 28-42 B0 42-62 B1 62-82
         let mut ops = tiny_job(7, 2);
@@ -279,14 +286,22 @@ mod tests {
     fn a_joined_operation_ends_at_the_last_start_plus_its_own_transfer() -> Result<(), String> {
         let mut ops = tiny_job(7, 0);
         // All clippings start at 98, also those of rank 0, which is ready at 90 and whose clipping takes 9.
-        ops.iter_mut().filter(|op| op.kind == OptimizerClipMainGrad && op.worker.dp == 0).for_each(|op| op.dur = 9);
+        ops.iter_mut()
+            .filter(|op| op.kind == OptimizerClipMainGrad && op.worker.dp == 0)
+            .for_each(|op| op.dur = 9);
         assert_eq!(analyse(&ops)?.original_ns, 98.0 + 9.0 + 5.0);
         Ok(())
     }
 
     #[test]
     fn scattering_gradients_apart_hides_the_garbage_collector() -> Result<(), String> {
-        let op = |(i, (kind, dur))| Op { worker: Worker { dp: 0, pp: 0, tp: 0 }, kind, step: 7, ts: i as i64, dur };
+        let op = |(i, (kind, dur))| Op {
+            worker: Worker { dp: 0, pp: 0, tp: 0 },
+            kind,
+            step: 7,
+            ts: i as i64,
+            dur,
+        };
         let kinds = [(ForwardCompute, 10), (BackwardCompute, 20), (Gc, 3), (LayernormGradsAllReduce, 1)];
         let tail = [(GradsReduceScatter, 7), (Optimizer, 5)];
         let one_by_one: Vec<Op> = kinds.into_iter().chain(tail).enumerate().map(op).collect();
@@ -315,7 +330,8 @@ mod tests {
         let left_out: Vec<_> = answer.left_out.iter().map(|l| (l.step, l.reason.as_str())).collect();
         assert_eq!(left_out, [(8, "dp 1 pp 1 tp 0: found 1 `backward-send`, expected 2")]);
         ops.retain(|op| op.step == 8);
-        let message = "none of 1 steps can be replayed, step 8: dp 1 pp 1 tp 0: found 1 `backward-send`, expected 2";
+        let message =
+            "none of 1 steps can be replayed, step 8: dp 1 pp 1 tp 0: found 1 `backward-send`, expected 2";
         assert_eq!(analyse(&ops).err().as_deref(), Some(message));
         Ok(())
     }

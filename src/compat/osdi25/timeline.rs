@@ -1,8 +1,9 @@
 //! Reads the timeline format of the published what-if analysis into operations.
 //!
-//! A timeline is one Chrome trace for the whole job: the process is the data-parallel rank, the name of a thread is
-//! like `PP rank 0, TP rank 0, compute`, an event's name is its type, and its argument `step` is its step.
-//! Communication is already cut to its transfer. The operations are stored as a table of the rank's partial.
+//! A timeline is one Chrome trace for the whole job: the process is the data-parallel rank, the name of a
+//! thread is like `PP rank 0, TP rank 0, compute`, an event's name is its type, and its argument `step` is
+//! its step. Communication is already cut to its transfer. The operations are stored as a table of the rank's
+//! partial.
 
 use crate::osdi25::graph::{Op, OpKind, Worker};
 use hta_analysis::api::Partial;
@@ -44,7 +45,13 @@ pub(super) fn operations(trace: &RankTrace) -> Vec<Op> {
             let kind = kinds.get(c.name[row] as usize).copied().flatten()?;
             let (pp, tp) = places.get(&c.lane[row]).copied()?;
             let dp = u32::try_from(c.lanes.get(c.lane[row] as usize)?.pid_num?).ok()?;
-            Some(Op { worker: Worker { dp, pp, tp }, kind, step: step? as i64, ts: c.ts[row], dur: c.dur[row] })
+            Some(Op {
+                worker: Worker { dp, pp, tp },
+                kind,
+                step: step? as i64,
+                ts: c.ts[row],
+                dur: c.dur[row],
+            })
         })
         .collect()
 }
@@ -74,8 +81,8 @@ pub(super) fn table(ops: &[Op], filter: Option<&StepFilter>) -> Batch {
 /// When the table was not made by [`table`].
 pub(super) fn read(partial: &Partial) -> Result<Vec<Op>, InvalidCell> {
     let op = |(i, r): (usize, OperationRow)| {
-        let kind =
-            OpKind::parse(r.kind).ok_or_else(|| InvalidCell::unknown::<PublishedOperations>(i, "kind", r.kind))?;
+        let kind = OpKind::parse(r.kind)
+            .ok_or_else(|| InvalidCell::unknown::<PublishedOperations>(i, "kind", r.kind))?;
         let worker = Worker { dp: r.dp_rank, pp: r.pp_rank, tp: r.tp_rank };
         Ok(Op { worker, kind, step: r.step, ts: r.ts_ns, dur: r.dur_ns })
     };

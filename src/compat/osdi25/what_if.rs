@@ -45,14 +45,19 @@ fn reduce(partials: &[Partial], options: &Options) -> Output {
     let ops: Vec<_> = partials.iter().filter_map(|p| timeline::read(p).ok()).flatten().collect();
     let mut view = View {
         title: "What if nobody straggled, the published way".to_string(),
-        columns: vec![("own durations kept", Align::Left), ("step", Align::Right), ("slowdown", Align::Right)],
+        columns: vec![
+            ("own durations kept", Align::Left),
+            ("step", Align::Right),
+            ("slowdown", Align::Right),
+        ],
         rows: Vec::new(),
         notes: Vec::new(),
     };
     let mut table = WhatIfs::default();
     match analyse(&ops) {
         Err(reason) => view.notes.push(format!(
-            "cannot replay: {reason} (expected a what-if timeline: processes are data-parallel ranks, threads are \
+            "cannot replay: {reason} (expected a what-if timeline: processes are data-parallel ranks, \
+             threads are \
              named `PP rank 0, TP rank 0, ...`, events are operations with a `step`)"
         )),
         Ok(p) => fill(&p, &mut table, &mut view, options),
@@ -93,7 +98,9 @@ fn fill(p: &Published, table: &mut WhatIfs, view: &mut View, options: &Options) 
         row("step", &s.step.to_string(), s.ideal_ns, s.original_ns / s.ideal_ns);
     }
     let repaired = |m: f64| p.original_ns - m * whole;
-    for (scope, what, m) in [("m_s", "last stage repaired", p.m_s), ("m_w", "slowest 3 % of workers repaired", p.m_w)] {
+    for (scope, what, m) in
+        [("m_s", "last stage repaired", p.m_s), ("m_w", "slowest 3 % of workers repaired", p.m_w)]
+    {
         if let Some(m) = m {
             row(scope, what, repaired(m), p.original_ns / repaired(m));
         }

@@ -49,7 +49,8 @@ pub(crate) const UNKNOWN: &str = "na";
 /// # Errors
 /// The first name that is none.
 pub fn chosen(names: &str) -> Result<Vec<&'static PyProfColumn>, String> {
-    let find = |name: &str| COLUMNS.iter().find(|c| c.name == name.trim()).ok_or_else(|| name.trim().to_string());
+    let find =
+        |name: &str| COLUMNS.iter().find(|c| c.name == name.trim()).ok_or_else(|| name.trim().to_string());
     names.split(',').map(find).collect()
 }
 
@@ -118,7 +119,10 @@ mod tests {
         let columns = chosen("idx,kernel,params,sil").unwrap();
         let widths = Widths::new(&columns, Some(60)).unwrap();
         assert_eq!(widths.0, [Some(7), Some(20), Some(20), Some(10)]);
-        assert_eq!(widths.header(&columns).trim_end(), "Idx     Kernel               Params               Sil(ns)");
+        assert_eq!(
+            widths.header(&columns).trim_end(),
+            "Idx     Kernel               Params               Sil(ns)"
+        );
         assert_eq!(Widths::new(&columns, Some(10)).err(), Some(22));
     }
 

@@ -7,9 +7,10 @@
 //!         aten::mm                     [.....)               hta: mm of aten, the innermost operator
 //! ```
 //!
-//! PyProf takes the outermost call that it marked. A kernel of the backward pass has the call of the last forward kernel
-//! whose operators have the same sequence number; so a forward operator without a kernel is not found. The direction
-//! follows from the names around the launch alone, so that gradients which autograd adds up are `fprop`.
+//! PyProf takes the outermost call that it marked. A kernel of the backward pass has the call of the last
+//! forward kernel whose operators have the same sequence number; so a forward operator without a kernel is
+//! not found. The direction follows from the names around the launch alone, so that gradients which autograd
+//! adds up are `fprop`.
 
 use hashbrown::HashMap;
 use hta_analysis::facts::direction::{Direction, Directions};
@@ -54,7 +55,8 @@ impl<'a> Labeller<'a> {
         Self { trace, directions: Directions::of(trace), marked, labels, calls: HashMap::new() }
     }
 
-    /// The labels of the next kernel in order of start, from its operator and its short name without parameters.
+    /// The labels of the next kernel in order of start, from its operator and its short name without
+    /// parameters.
     pub(crate) fn label(&mut self, op: Option<u32>, kernel: &str) -> KernelLabel<'a> {
         let Some(op) = op else { return KernelLabel::default() };
         match self.labels {
@@ -75,8 +77,10 @@ impl<'a> Labeller<'a> {
 
     fn as_pyprof(&mut self, op: u32, kernel: &str) -> KernelLabel<'a> {
         let trace = self.trace;
-        let around = || trace.stacks.outward(op).filter(|r| trace.classes.get(*r as usize) == Some(&Class::HostOp));
-        let names: Vec<&'a str> = around().map(|r| trace.name(r)).filter(|n| python_call(n).is_none()).collect();
+        let around =
+            || trace.stacks.outward(op).filter(|r| trace.classes.get(*r as usize) == Some(&Class::HostOp));
+        let names: Vec<&'a str> =
+            around().map(|r| trace.name(r)).filter(|n| python_call(n).is_none()).collect();
         let is_backward = names.iter().any(|n| stem(n).ends_with("ackward"));
         let numbers = || around().filter_map(|r| trace.columns.args.int(Arg::SeqNumber, r));
         let own = self.marked.and_then(|m| m.outermost_call(op)).map(|r| trace.columns.name(r as usize));
@@ -103,11 +107,12 @@ fn stem(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// The name of an operator without a marked call: that of the innermost backward function, else of the innermost
-/// operator.
+/// The name of an operator without a marked call: that of the innermost backward function, else of the
+/// innermost operator.
 fn unmarked<'a>(names: &[&'a str]) -> Option<&'a str> {
     let bare = |n: &&'a str| n.rsplit_once("::").map_or(*n, |(_, bare)| bare);
-    let backward = names.iter().map(bare).find_map(|n| n.strip_suffix("_backward").or(n.strip_suffix("Backward")));
+    let backward =
+        names.iter().map(bare).find_map(|n| n.strip_suffix("_backward").or(n.strip_suffix("Backward")));
     backward.or_else(|| names.first().map(bare))
 }
 

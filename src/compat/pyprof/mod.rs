@@ -1,5 +1,5 @@
-//! PyProf's table: a row for each kernel, with the operator, direction, layer and Python lines that launched it, and its
-//! share of the FLOPs and bytes of the operator.
+//! PyProf's table: a row for each kernel, with the operator, direction, layer and Python lines that launched
+//! it, and its share of the FLOPs and bytes of the operator.
 //!
 //! The columns are PyProf's; values that it could not find (`na`) or found wrong follow hta's definitions.
 
@@ -34,8 +34,10 @@ table! {
         seq: Option<Text>, "", "autograd sequence number of the operator";
         altseq: Option<Text>, "", "sequence numbers of the operators around it, joined by ,";
         tid: Option<Text>, "", "thread of the launch";
-        layer: Option<Text>, "", "path of nn.Modules, joined by /; without Python frames the annotations around it, joined by :";
-        trace: Option<Text>, "", "Python functions around it without those of PyTorch, innermost first, joined by ;";
+        layer: Option<Text>, "",
+            "path of nn.Modules, joined by /; without Python frames the annotations around it, joined by :";
+        trace: Option<Text>, "",
+            "Python functions around it without those of PyTorch, innermost first, joined by ;";
         dir: Option<Text>, "", "fprop, bprop, recompute or optimizer";
         sub: u64, "", "number among the kernels of one call of the operator, from 0";
         r#mod: Option<Text>, "", "part of the operator's name before ::";
@@ -173,15 +175,17 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
         let forward = op.zip(marked.as_ref()).and_then(|(o, m)| m.forward(o));
         let stack_of = |row: u32| args.text(Arg::CallStack, row).map(|t| own_frames(trace.text(t)));
         let recorded = op.and_then(stack_of).or_else(|| forward.and_then(stack_of));
-        let described = op.map(|o| match marked.as_ref().filter(|_| args.text(Arg::InputDims, o).is_none()) {
-            Some(m) => m.call(o).or_else(|| m.call(forward?)).unwrap_or(o),
-            None => o,
-        });
+        let described =
+            op.map(|o| match marked.as_ref().filter(|_| args.text(Arg::InputDims, o).is_none()) {
+                Some(m) => m.call(o).or_else(|| m.call(forward?)).unwrap_or(o),
+                None => o,
+            });
         let params = described.map_or(String::new(), |row| params(trace, row));
-        let kernel = &**shorts.entry(a.name).or_insert_with(|| match (labels, short_name(trace.text(a.name))) {
-            (Labels::Hta, short) => short,
-            (Labels::Pyprof, short) => short.split('<').next().unwrap_or_default().to_string(),
-        });
+        let kernel =
+            &**shorts.entry(a.name).or_insert_with(|| match (labels, short_name(trace.text(a.name))) {
+                (Labels::Hta, short) => short,
+                (Labels::Pyprof, short) => short.split('<').next().unwrap_or_default().to_string(),
+            });
         let label = labeller.label(op, kernel);
         let is_matrix = op.and_then(|o| works.at(o)).is_some_and(|w| w.family.is_matrix());
         let share = works.share(trace, i);

@@ -1,6 +1,7 @@
 //! Selects the collectives, compute ranges and steps of a trace as the plugin does.
 //!
-//! Not reproduced: the plugin moves the borders of steps in traces whose runtime calls have category `Runtime` (2021).
+//! Not reproduced: the plugin moves the borders of steps in traces whose runtime calls have category
+//! `Runtime` (2021).
 
 use crate::tensorboard::plugin_rules::{operator_bytes, steps_of};
 use crate::tensorboard::shortest::{CollectiveOperator, PluginRange, PluginWorker};
@@ -19,7 +20,8 @@ const KINDS: [&str; 5] = ["broadcast", "reduce", "all_reduce", "all_gather", "re
 const OPERATORS: [&str; 5] = ["cpu_op", "operator", "python", "user_annotation", "gpu_user_annotation"];
 
 fn is_collective(name: &str) -> bool {
-    name.split_once(':').is_some_and(|(backend, kind)| ["nccl", "gloo"].contains(&backend) && KINDS.contains(&kind))
+    name.split_once(':')
+        .is_some_and(|(backend, kind)| ["nccl", "gloo"].contains(&backend) && KINDS.contains(&kind))
 }
 
 pub(crate) fn worker(trace: &RankTrace) -> PluginWorker {
@@ -86,7 +88,11 @@ fn union(ranges: Vec<PluginRange>) -> Vec<PluginRange> {
     joined.spans().iter().map(|s| (s.start, s.end)).collect()
 }
 
-fn steps<'a>(trace: &RankTrace, operators: &[usize], cat: &impl Fn(usize) -> &'a str) -> Vec<(String, i64, i64)> {
+fn steps<'a>(
+    trace: &RankTrace,
+    operators: &[usize],
+    cat: &impl Fn(usize) -> &'a str,
+) -> Vec<(String, i64, i64)> {
     let c = &trace.columns;
     let end = |r: usize| c.span(r).end;
     let mut steps: Vec<(String, i64, i64)> = operators
@@ -98,7 +104,8 @@ fn steps<'a>(trace: &RankTrace, operators: &[usize], cat: &impl Fn(usize) -> &'a
         .collect();
     steps.sort_by_key(|s| (s.1, s.2));
     if steps.is_empty() {
-        let host = || operators.iter().copied().filter(|&r| ["cpu_op", "operator", "python"].contains(&cat(r)));
+        let host =
+            || operators.iter().copied().filter(|&r| ["cpu_op", "operator", "python"].contains(&cat(r)));
         let (start, stop) = (host().map(|r| c.ts[r]).min(), host().map(end).max());
         steps.extend(start.zip(stop).map(|(a, b)| ("0".to_string(), a, b)));
     }
@@ -106,11 +113,16 @@ fn steps<'a>(trace: &RankTrace, operators: &[usize], cat: &impl Fn(usize) -> &'a
 }
 
 fn bytes(trace: &RankTrace, row: u32) -> i64 {
-    let json = |arg| trace.columns.args.text(arg, row).and_then(|t| serde_json::from_str::<Value>(trace.text(t)).ok());
-    let (Some(Value::Array(shapes)), Some(Value::Array(types))) = (json(Arg::InputDims), json(Arg::InputType)) else {
+    let json = |arg| {
+        trace.columns.args.text(arg, row).and_then(|t| serde_json::from_str::<Value>(trace.text(t)).ok())
+    };
+    let (Some(Value::Array(shapes)), Some(Value::Array(types))) =
+        (json(Arg::InputDims), json(Arg::InputType))
+    else {
         return 0;
     };
-    let shape = |v: &Value| v.as_array().map(|d| d.iter().filter_map(Value::as_i64).collect()).unwrap_or_default();
+    let shape =
+        |v: &Value| v.as_array().map(|d| d.iter().filter_map(Value::as_i64).collect()).unwrap_or_default();
     let shapes: Vec<Vec<i64>> = shapes.iter().map(shape).collect();
     let types: Vec<&str> = types.iter().map(|t| t.as_str().unwrap_or_default()).collect();
     operator_bytes(&shapes, &types).unwrap_or(0)

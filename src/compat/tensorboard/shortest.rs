@@ -1,8 +1,8 @@
 //! Synchronizing and transfer time as the distributed view of the PyTorch TensorBoard plugin defines them.
 //!
-//! What: the plugin divides the time of collectives without comparing the clocks of workers. It matches ranges by their
-//! number. Of the matched ranges of all workers, the shortest is the transfer. A longer one waits first and then
-//! transfers.
+//! What: the plugin divides the time of collectives without comparing the clocks of workers. It matches
+//! ranges by their number. Of the matched ranges of all workers, the shortest is the transfer. A longer one
+//! waits first and then transfers.
 //!
 //! ```text
 //!   worker 0   [------- wait ------|== transfer ==]      the k-th operator's j-th range, on each worker
@@ -10,74 +10,80 @@
 //!   worker 2       [------ wait ----|== transfer ==]
 //! ```
 //!
-//! Why: the method needs only durations, so it works if time origins are unknown, and it gives the numbers that users
-//! of the plugin know. It is not the default, because arrivals on a common clock are more informative.
+//! Why: the method needs only durations, so it works if time origins are unknown, and it gives the numbers
+//! that users of the plugin know. It is not the default, because arrivals on a common clock are more
+//! informative.
 //!
 //! Exact rules:
-//! - The operators of a worker are sorted by start; of equal starts, the longer one comes first. The k-th operators of
-//!   all workers are matched, whatever their names.
-//! - The ranges of an operator are **its host range and each of its kernels**, sorted in the same way. The j-th ranges
-//!   of all workers are matched. m(k, j) is their shortest length.
-//! - Latency = length of the union of the ranges. Transfer = length of the union of the *last* m(k, j) of each range.
-//!   Synchronizing = latency - transfer, never negative. Both unions are formed once per step (over all operators
-//!   inside it) and once per operator name (over the whole capture), so rows by name may add up to more than the steps.
-//! - Overlap: compute and communication are two sets of ranges, cut to the step. other = step + overlap - compute -
-//!   communication.
-//! - "all" is the sum over steps divided by their number, truncated (not rounded) to a whole number. For waits only
-//!   steps with an operator count, and the operators outside every step count as one more step.
+//! - The operators of a worker are sorted by start; of equal starts, the longer one comes first. The k-th
+//!   operators of all workers are matched, whatever their names.
+//! - The ranges of an operator are **its host range and each of its kernels**, sorted in the same way. The
+//!   j-th ranges of all workers are matched. m(k, j) is their shortest length.
+//! - Latency = length of the union of the ranges. Transfer = length of the union of the *last* m(k, j) of
+//!   each range. Synchronizing = latency - transfer, never negative. Both unions are formed once per step
+//!   (over all operators inside it) and once per operator name (over the whole capture), so rows by name may
+//!   add up to more than the steps.
+//! - Overlap: compute and communication are two sets of ranges, cut to the step. other = step + overlap -
+//!   compute - communication.
+//! - "all" is the sum over steps divided by their number, truncated (not rounded) to a whole number. For
+//!   waits only steps with an operator count, and the operators outside every step count as one more step.
 //!
-//! Units: times are i64 ns with any origin, which may differ between workers; `bytes` is in bytes. The plugin prints
-//! microseconds, as the trace does, and truncates "all" to whole microseconds; here it is truncated to whole
-//! nanoseconds. The plugin rounds its means by operator half to even; everything here is an exact sum.
+//! Units: times are i64 ns with any origin, which may differ between workers; `bytes` is in bytes. The plugin
+//! prints microseconds, as the trace does, and truncates "all" to whole microseconds; here it is truncated to
+//! whole nanoseconds. The plugin rounds its means by operator half to even; everything here is an exact sum.
 //!
-//! To match the plugin, the caller selects events as follows (only events of `ph` X; categories in upper or lower
-//! case):
-//! - Collective operators: category `cpu_op`, `CollectiveOperator`, `python`, `user_annotation` or `gpu_user_annotation`, and a
-//!   name that is *equal to* `nccl:` or `gloo:` followed by one of broadcast, reduce, all_reduce, all_gather,
-//!   reduce_scatter. The plugin ignores all others (`nccl:_all_gather_base`, `nccl:send`, `nccl:all_to_all`, `mpi:`,
-//!   `ucc:`). There is one operator per `External id`: a later one (by ts) with the same id replaces an earlier one;
-//!   all operators without an id share one entry. If a worker has both `nccl:` and `gloo:` operators, the plugin shows
-//!   no distributed view at all.
-//! - Their kernels: only for nccl, events of category `kernel` whose `external id` (else `External id`) is the
-//!   operator's. gloo operators have none, even if a kernel has their id.
-//! - Communication ranges for the overlap: the range of every collective operator (also of replaced ones), and every
-//!   kernel whose external id is that of a collective operator. This applies to nccl and gloo alike.
-//! - Compute ranges: every other kernel. Copies and memsets are not kernels; a kernel of a collective that was not
-//!   linked counts as compute. Only if the *whole worker* has no other kernel (gloo on CPU; only NCCL kernels on a
-//!   GPU), compute is every other event of the categories above (not `python_function`, not runtime calls) except
-//!   `ProfilerStep#*`, `enumerate(DataLoader)#*.__next__` and `enumerate(DataPipe)#*`. Threads are pooled, so a wait in
-//!   one thread during an operator in another counts as overlap. (The published package, 0.4.3, leaves out annotations
-//!   here.)
-//! - Steps: `ProfilerStep#N` of any category above, by ts, named "N" (so a GPU-side annotation is an additional step).
-//!   The plugin moves the borders of steps only if the trace has calls of category `Runtime` (traces of 2021; the
-//!   plugin does not know `cuda_runtime`) and one of them inside a step launched device work (kernel, copy or memset,
-//!   by correlation). Then each end moves to the end of the last device work launched inside the step, and each start
-//!   to the end of the previous step (the first start: to the end of device work that was launched outside every step
-//!   and was done before the step's own), both only if that is later. Then trailing steps without device work are
-//!   dropped, and after that the last step if it launched less than 80 % of what the previous one did. **Without any
-//!   `ProfilerStep`** there is one step named "0": from the first start to the last end over `cpu_op`, `CollectiveOperator` and
-//!   `python` events. Without such events there is no step (the plugin shows -1.8e19). "all" is not a step: see above.
-//! - Bytes (`operator_bytes`): over `Input Dims`, product of the dimensions x size of the same-numbered `Input type`,
-//!   summed over all inputs. This is not the message size: both input and output of an all-gather count.
+//! To match the plugin, the caller selects events as follows (only events of `ph` X; categories in upper or
+//! lower case):
+//! - Collective operators: category `cpu_op`, `CollectiveOperator`, `python`, `user_annotation` or
+//!   `gpu_user_annotation`, and a name that is *equal to* `nccl:` or `gloo:` followed by one of broadcast,
+//!   reduce, all_reduce, all_gather, reduce_scatter. The plugin ignores all others (`nccl:_all_gather_base`,
+//!   `nccl:send`, `nccl:all_to_all`, `mpi:`, `ucc:`). There is one operator per `External id`: a later one
+//!   (by ts) with the same id replaces an earlier one; all operators without an id share one entry. If a
+//!   worker has both `nccl:` and `gloo:` operators, the plugin shows no distributed view at all.
+//! - Their kernels: only for nccl, events of category `kernel` whose `external id` (else `External id`) is
+//!   the operator's. gloo operators have none, even if a kernel has their id.
+//! - Communication ranges for the overlap: the range of every collective operator (also of replaced ones),
+//!   and every kernel whose external id is that of a collective operator. This applies to nccl and gloo
+//!   alike.
+//! - Compute ranges: every other kernel. Copies and memsets are not kernels; a kernel of a collective that
+//!   was not linked counts as compute. Only if the *whole worker* has no other kernel (gloo on CPU; only NCCL
+//!   kernels on a GPU), compute is every other event of the categories above (not `python_function`, not
+//!   runtime calls) except `ProfilerStep#*`, `enumerate(DataLoader)#*.__next__` and `enumerate(DataPipe)#*`.
+//!   Threads are pooled, so a wait in one thread during an operator in another counts as overlap. (The
+//!   published package, 0.4.3, leaves out annotations here.)
+//! - Steps: `ProfilerStep#N` of any category above, by ts, named "N" (so a GPU-side annotation is an
+//!   additional step). The plugin moves the borders of steps only if the trace has calls of category
+//!   `Runtime` (traces of 2021; the plugin does not know `cuda_runtime`) and one of them inside a step
+//!   launched device work (kernel, copy or memset, by correlation). Then each end moves to the end of the
+//!   last device work launched inside the step, and each start to the end of the previous step (the first
+//!   start: to the end of device work that was launched outside every step and was done before the step's
+//!   own), both only if that is later. Then trailing steps without device work are dropped, and after that
+//!   the last step if it launched less than 80 % of what the previous one did. **Without any `ProfilerStep`**
+//!   there is one step named "0": from the first start to the last end over `cpu_op`, `CollectiveOperator`
+//!   and `python` events. Without such events there is no step (the plugin shows -1.8e19). "all" is not a
+//!   step: see above.
+//! - Bytes (`operator_bytes`): over `Input Dims`, product of the dimensions x size of the same-numbered
+//!   `Input type`, summed over all inputs. This is not the message size: both input and output of an
+//!   all-gather count.
 //!
-//! Surprising: the host range counts like a kernel. A broadcast kernel of 16 ns below an operator of 75 ns has a
-//! "latency" of 75, and the host's submission time is transfer if it is the shortest range. With asynchronous launches,
-//! a step's latency also contains kernels that end long after the step.
+//! Surprising: the host range counts like a kernel. A broadcast kernel of 16 ns below an operator of 75 ns
+//! has a "latency" of 75, and the host's submission time is transfer if it is the shortest range. With
+//! asynchronous launches, a step's latency also contains kernels that end long after the step.
 //!
-//! On traces since about 2022 the plugin finds **no kernel** of any collective, without a message: a kernel's External
-//! id is that of `record_param_comms`, not of `nccl:all_reduce` (or, with Megatron, a correlation). The plugin's waits
-//! are then those of host ranges, and NCCL kernels count as compute. GPU-side `nccl:` annotations have no id, so all
-//! but the last of them are dropped. A caller that can link the right kernels may pass them; the same division is then
-//! applied to better ranges.
+//! On traces since about 2022 the plugin finds **no kernel** of any collective, without a message: a kernel's
+//! External id is that of `record_param_comms`, not of `nccl:all_reduce` (or, with Megatron, a correlation).
+//! The plugin's waits are then those of host ranges, and NCCL kernels count as compute. GPU-side `nccl:`
+//! annotations have no id, so all but the last of them are dropped. A caller that can link the right kernels
+//! may pass them; the same division is then applied to better ranges.
 //!
-//! Errors: if a worker has no operator, if numbers of operators differ, or if the numbers of ranges of the k-th
-//! operators differ, the plugin drops the whole distributed view and logs a line. Here that is an `Err` with the
-//! numbers of all workers. Different names at one position are an error neither in the plugin nor here, but they are
-//! counted here.
+//! Errors: if a worker has no operator, if numbers of operators differ, or if the numbers of ranges of the
+//! k-th operators differ, the plugin drops the whole distributed view and logs a line. Here that is an `Err`
+//! with the numbers of all workers. Different names at one position are an error neither in the plugin nor
+//! here, but they are counted here.
 //!
-//! Source: behaviour of pytorch/kineto `tb_plugin` (BSD-3), last state before its removal: `communication.py`,
-//! `event_parser.py`, `loader.py`, `overall_parser.py`, `run_generator.py`. Independent implementation, checked against
-//! the plugin's golden results.
+//! Source: behaviour of pytorch/kineto `tb_plugin` (BSD-3), last state before its removal:
+//! `communication.py`, `event_parser.py`, `loader.py`, `overall_parser.py`, `run_generator.py`. Independent
+//! implementation, checked against the plugin's golden results.
 
 /// Start and end, ns.
 pub(crate) type PluginRange = (i64, i64);
@@ -144,8 +150,8 @@ pub(crate) struct WorkerView {
     pub(crate) overlap: Vec<PluginOverlap>,
     /// The mean over the steps: the plugin's "all".
     pub(crate) overlap_all: PluginOverlap,
-    /// Only steps with operators, in the order of their first operator. Steps with the same name are merged under the
-    /// first of them. `None`: the operators outside every step.
+    /// Only steps with operators, in the order of their first operator. Steps with the same name are merged
+    /// under the first of them. `None`: the operators outside every step.
     pub(crate) wait: Vec<(Option<usize>, PluginWait)>,
     /// The mean over the rows of `wait`: the plugin's "all".
     pub(crate) wait_all: PluginWait,
@@ -158,16 +164,16 @@ pub(crate) struct WorkerView {
 pub(crate) struct DistributedView {
     /// One per worker, in the given order.
     pub(crate) workers: Vec<WorkerView>,
-    /// Number of positions at which the workers' operators have different names, which suggests that matching by
-    /// position is wrong.
+    /// Number of positions at which the workers' operators have different names, which suggests that matching
+    /// by position is wrong.
     pub(crate) names_differ: usize,
 }
 
 /// The distributed view of `workers`, or the reason why there is none.
 ///
 /// # Errors
-/// When there is no worker, a worker has no operators, numbers of operators or ranges differ, a range ends before it
-/// starts, a time is too far from its origin, a step does not exist, or a sum of bytes exceeds i64.
+/// When there is no worker, a worker has no operators, numbers of operators or ranges differ, a range ends
+/// before it starts, a time is too far from its origin, a step does not exist, or a sum of bytes exceeds i64.
 pub(crate) fn shortest(workers: &[PluginWorker]) -> Result<DistributedView, String> {
     if workers.is_empty() {
         return Err("no worker".to_string());
@@ -191,7 +197,10 @@ pub(crate) fn shortest(workers: &[PluginWorker]) -> Result<DistributedView, Stri
         if sizes.iter().any(|n| *n != sizes[0]) {
             let kernels: Vec<usize> = sizes.iter().map(|n| n - 1).collect();
             let name = &all[0][k].operator.name;
-            return Err(format!("numbers of kernels of collective operator {k} ({name}) differ: {}", listed(&kernels)));
+            return Err(format!(
+                "numbers of kernels of collective operator {k} ({name}) differ: {}",
+                listed(&kernels)
+            ));
         }
         for j in 0..sizes[0] {
             let least = all.iter().map(|of| of[k].ranges[j]).map(|(a, b)| b - a).min().unwrap_or(0);
@@ -229,14 +238,18 @@ fn ranked(operators: &[CollectiveOperator]) -> Vec<Ranked<'_>> {
 
 fn check(index: usize, worker: &PluginWorker) -> Result<(), String> {
     let usable = |(a, b): PluginRange| a <= b && a > -FAR && b < FAR;
-    let refuse = |what: String, (a, b): PluginRange| Err(format!("worker {index}: {what} has the range {a} to {b}"));
+    let refuse =
+        |what: String, (a, b): PluginRange| Err(format!("worker {index}: {what} has the range {a} to {b}"));
     for (k, operator) in worker.operators.iter().enumerate() {
         let ranges = std::iter::once(&operator.span).chain(&operator.kernels);
         if let Some(bad) = ranges.copied().find(|r| !usable(*r)) {
             return refuse(format!("operator {k} ({})", operator.name), bad);
         }
         if let Some(step) = operator.step.filter(|s| *s >= worker.steps.len()) {
-            return Err(format!("worker {index}: operator {k} ({}) is in step {step} of none", operator.name));
+            return Err(format!(
+                "worker {index}: operator {k} ({}) is in step {step} of none",
+                operator.name
+            ));
         }
     }
     if let Some((name, a, b)) = worker.steps.iter().find(|(_, a, b)| !usable((*a, *b))) {

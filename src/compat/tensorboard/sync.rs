@@ -11,12 +11,13 @@ use hta_base::wording::counts::counted;
 use hta_trace::rank_trace::RankTrace;
 
 table! {
-    /// The plugin's view of one step. compute_only + overlap + communication_only + other = length of the step.
-    /// transfer + synchronizing is a separate sum, the latency. The transfer of a range is the length of the shortest
-    /// of the matched ranges of all ranks.
+    /// The plugin's view of one step. compute_only + overlap + communication_only + other = length of the
+    /// step. transfer + synchronizing is a separate sum, the latency. The transfer of a range is the length
+    /// of the shortest of the matched ranges of all ranks.
     pub(crate) struct PluginSteps, PluginStepRow = "sync_shortest" by "rank, step in time; `all` last" {
         rank;
-        step: Option<Text>, "", "number of the step; all: truncated mean over steps; null: outside every step";
+        step: Option<Text>, "",
+            "number of the step; all: truncated mean over steps; null: outside every step";
         compute_only_ns: Option<i64>, "ns", "compute without communication";
         overlap_ns: Option<i64>, "ns", "compute and communication at the same time";
         communication_only_ns: Option<i64>, "ns", "communication without compute";

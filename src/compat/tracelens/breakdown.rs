@@ -1,9 +1,9 @@
 //! TraceLens' `gpu_timeline`.
 //!
-//! Its events are the GPU activities whose correlation is the id of a launch-side `ac2g` flow, and those that share
-//! their correlation with a `*GraphLaunch` call; in a file without CPU operators, all GPU activities. Its classes:
-//! copies (not memsets) are memory, names with nccl, rccl or cross_device_reduce are communication, the rest is
-//! compute.
+//! Its events are the GPU activities whose correlation is the id of a launch-side `ac2g` flow, and those that
+//! share their correlation with a `*GraphLaunch` call; in a file without CPU operators, all GPU activities.
+//! Its classes: copies (not memsets) are memory, names with nccl, rccl or cross_device_reduce are
+//! communication, the rest is compute.
 
 use crate::shown::concatenated;
 use crate::tracelens::NAME;
@@ -19,7 +19,8 @@ use hta_trace::timeline::{Timeline, WorkClass};
 use std::collections::HashSet;
 
 table! {
-    /// TraceLens' `gpu_timeline`, with all devices pooled. Times are computed in exact nanoseconds and converted to ms.
+    /// TraceLens' `gpu_timeline`, with all devices pooled. Times are computed in exact nanoseconds and
+    /// converted to ms.
     pub(crate) struct GpuTimeline, GpuTimelineRow = "compat_tracelens_gpu_timeline" by "rank, position" {
         rank: u32, "", "rank";
         kind as "type": Text, "", "part of the time";

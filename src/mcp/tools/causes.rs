@@ -54,7 +54,8 @@ pub async fn causes(call: &ToolCall<'_>, of: OfPaged) -> Result<Told<ToldCauses>
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let sql = format!(
-        "SELECT finding_id, kind, rank_label, step_labels, recoverable_ns, recoverable_pct, confidence, trust, \
+        "SELECT finding_id, kind, rank_label, step_labels, recoverable_ns, recoverable_pct, confidence, \
+         trust, \
          trust_reason, sentence FROM findings WHERE kind <> {} ORDER BY position",
         literal(CauseKind::NotExplained.name())
     );
@@ -79,7 +80,8 @@ pub async fn causes(call: &ToolCall<'_>, of: OfPaged) -> Result<Told<ToldCauses>
         let share = fmt_pct(cause.recoverable_pct);
         let CauseItem { finding_id, ranks, confidence, trust, sentence, .. } = &cause;
         let line = format!(
-            "{finding_id}: {sentence} ({ranks}; gain {gain} over all steps, {share}; confidence {confidence}, trust {trust})"
+            "{finding_id}: {sentence} ({ranks}; gain {gain} over all steps, {share}; confidence \
+             {confidence}, trust {trust})"
         );
         (line, cause)
     };

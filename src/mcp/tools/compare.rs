@@ -78,8 +78,8 @@ struct ComparedSide {
 impl ComparedSide {
     async fn read(call: &ToolCall<'_>, source: &AskedSource, folder: &Location) -> Result<Self, Refusal> {
         let summary = summary::read(folder, &source.id).await?;
-        let sql =
-            "SELECT finding_id, kind, trust, trust_reason, recoverable_pct, sentence FROM findings ORDER BY position";
+        let sql = "SELECT finding_id, kind, trust, trust_reason, recoverable_pct, sentence FROM findings \
+                   ORDER BY position";
         let rows = call.rows(source, folder, sql, 10_000).await?;
         let incomplete = |i: &usize| {
             rows.text(*i, "kind") == CauseKind::InputIncomplete.name() && rows.text(*i, "trust") == "withheld"
@@ -106,7 +106,8 @@ impl ComparedSide {
 /// Causes that give something, with their gain and sentence.
 fn causes(rows: &ToldRows) -> BTreeMap<String, (Option<f64>, String)> {
     let is_cause = |i: &usize| {
-        rows.text(*i, "trust") != "withheld" && rows.get(*i, "recoverable_pct").as_f64() >= Some(CauseState::LEAST)
+        rows.text(*i, "trust") != "withheld"
+            && rows.get(*i, "recoverable_pct").as_f64() >= Some(CauseState::LEAST)
     };
     let cause = |i: usize| {
         let gain = rows.get(i, "recoverable_pct").as_f64();
@@ -140,19 +141,25 @@ pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>,
             warnings.push(format!("{what} differ: {} and {}", shown(b), shown(t)));
         }
     }
-    let head: Vec<String> = per_step.iter().map(line).chain(warnings.iter().map(|w| format!("warning: {w}"))).collect();
+    let head: Vec<String> =
+        per_step.iter().map(line).chain(warnings.iter().map(|w| format!("warning: {w}"))).collect();
     let head = head.join("\n");
     let content = json_bytes(&per_step) + json_bytes(&warnings);
     let filled = page.fill(head.len() + content, changes(&base, &test, page.text_bytes()));
     let none = if filled.items.is_empty() { "\nno cause on either side gives 1 % of the time" } else { "" };
     let text = format!("{head}{none}\n{}", filled.lines);
-    Ok(Told { text, answer: ComparedRuns { per_step, causes: filled.items, warnings }, cursor: filled.cursor })
+    Ok(Told {
+        text,
+        answer: ComparedRuns { per_step, causes: filled.items, warnings },
+        cursor: filled.cursor,
+    })
 }
 
 fn line(change: &PartChange) -> String {
     let (base, test) = (fmt_ns(change.base_ns.round() as i64), fmt_ns(change.test_ns.round() as i64));
     let delta = change.delta_pct.map_or("new".to_string(), |d| format!("{d:+.1} %"));
-    let what = if change.part == "step" { "a step".to_string() } else { format!("{} in a step", change.part) };
+    let what =
+        if change.part == "step" { "a step".to_string() } else { format!("{} in a step", change.part) };
     format!("{what}: {base} -> {test} ({delta})")
 }
 
@@ -167,11 +174,16 @@ fn changes(base: &ComparedSide, test: &ComparedSide, most: usize) -> Vec<(String
             let state = CauseState::of(base_pct, test_pct);
             let sentence = clip(sentence, most);
             let name = state.name().to_string();
-            Some((state, id, CauseChange { state: name, finding_id: id.clone(), base_pct, test_pct, sentence }))
+            Some((
+                state,
+                id,
+                CauseChange { state: name, finding_id: id.clone(), base_pct, test_pct, sentence },
+            ))
         })
         .collect();
     out.sort_by_key(|(state, id, _)| (*state, *id));
-    let line =
-        |c: &CauseChange| format!("{} {}: {} -> {}", c.state, c.finding_id, fmt_pct(c.base_pct), fmt_pct(c.test_pct));
+    let line = |c: &CauseChange| {
+        format!("{} {}: {} -> {}", c.state, c.finding_id, fmt_pct(c.base_pct), fmt_pct(c.test_pct))
+    };
     out.into_iter().map(|(_, _, c)| (line(&c), c)).collect()
 }

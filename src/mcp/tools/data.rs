@@ -61,12 +61,14 @@ pub async fn tables(call: &ToolCall<'_>, of: TablesOf) -> Result<Told<TableList>
     let place = folder.clone();
     let read = apart(move || {
         let found = Results::open(&place)?;
-        let with_schema = |name: String| results::schema(&found, &name).map(|(s, row_count)| (name, s, row_count));
+        let with_schema =
+            |name: String| results::schema(&found, &name).map(|(s, row_count)| (name, s, row_count));
         found.names()?.into_iter().map(with_schema).collect::<Result<Vec<_>, QueryError>>()
     });
     let mut items = Vec::new();
     for (name, schema, row_count) in read.await?.map_err(failed)? {
-        let about = schema.metadata().get("description").map(|d| first_sentence(d.trim())).unwrap_or_default();
+        let about =
+            schema.metadata().get("description").map(|d| first_sentence(d.trim())).unwrap_or_default();
         let about = clip(about, page.text_bytes());
         let rows = if row_count == 1 { "row" } else { "rows" };
         items.push((format!("{name}: {row_count} {rows}; {about}"), ToldTable { name, row_count, about }));
@@ -223,7 +225,8 @@ pub async fn sql(call: &ToolCall<'_>, of: Sql) -> Result<Told<Answered>, Refusal
             .hint("a cursor goes on after the last row; or aggregate"));
     }
     if page.from >= DEEPEST {
-        return Err(Refusal::refused(format!("only the first {DEEPEST} rows can be told")).hint("aggregate, or filter"));
+        return Err(Refusal::refused(format!("only the first {DEEPEST} rows can be told"))
+            .hint("aggregate, or filter"));
     }
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let query = catalog::find(of.statement.trim());

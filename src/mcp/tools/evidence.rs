@@ -53,20 +53,24 @@ pub async fn evidence(call: &ToolCall<'_>, of: EvidenceOf) -> Result<Told<ToldEv
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let id = literal(&of.finding_id);
     let sql = format!(
-        "SELECT sentence, action, basis, confidence, trust, trust_reason FROM findings WHERE finding_id = {id} \
+        "SELECT sentence, action, basis, confidence, trust, trust_reason FROM findings WHERE finding_id = \
+         {id} \
          ORDER BY position"
     );
     let found = call.rows(&source, &folder, &sql, 1).await?;
     if found.len() == 0 {
-        let known = call.rows(&source, &folder, "SELECT finding_id FROM findings ORDER BY position", 100).await?;
+        let known =
+            call.rows(&source, &folder, "SELECT finding_id FROM findings ORDER BY position", 100).await?;
         let ids: Vec<&str> = (0..known.len()).map(|i| known.text(i, "finding_id")).collect();
         let near = nearest(&of.finding_id, ids.iter().copied());
         let shown = clip(&of.finding_id, 80);
-        let hint = near.map_or_else(|| format!("one of {}", ids.join(", ")), |n| format!("did you mean `{n}`?"));
+        let hint =
+            near.map_or_else(|| format!("one of {}", ids.join(", ")), |n| format!("did you mean `{n}`?"));
         return Err(Refusal::refused(format!("`{}` has no finding `{shown}`", source.id)).hint(hint));
     }
-    let sql =
-        format!("SELECT evidence_table, filter, words FROM finding_evidence WHERE finding_id = {id} ORDER BY position");
+    let sql = format!(
+        "SELECT evidence_table, filter, words FROM finding_evidence WHERE finding_id = {id} ORDER BY position"
+    );
     let numbers = call.rows(&source, &folder, &sql, MOST_NUMBERS).await?;
     let cell = |column: &str| clip(found.text(0, column), page.text_bytes());
     let mut answer = ToldEvidence {
@@ -90,6 +94,9 @@ pub async fn evidence(call: &ToolCall<'_>, of: EvidenceOf) -> Result<Told<ToldEv
 fn number(rows: &ToldRows, i: usize, most: usize) -> (String, ToldNumber) {
     let (table, filter) = (rows.text(i, "evidence_table"), rows.text(i, "filter"));
     let filter = if filter.is_empty() { String::new() } else { format!(" WHERE {filter}") };
-    let number = ToldNumber { words: clip(rows.text(i, "words"), most), sql: format!("SELECT * FROM {table}{filter}") };
+    let number = ToldNumber {
+        words: clip(rows.text(i, "words"), most),
+        sql: format!("SELECT * FROM {table}{filter}"),
+    };
     (format!("- {}: {}", number.words, number.sql), number)
 }

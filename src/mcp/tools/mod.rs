@@ -26,7 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What arguments that many tools have mean.
-const SOURCE: &str = "Id of `sources`, or a path below an allowed folder; may be left out if there is only one source";
+const SOURCE: &str =
+    "Id of `sources`, or a path below an allowed folder; may be left out if there is only one source";
 const CURSOR: &str = "`cursor` of the last answer, for what follows";
 
 fn max_bytes() -> String {
@@ -68,32 +69,43 @@ macro_rules! tool {
 /// All tools, in the order in which an assistant needs them.
 pub const TOOLS: &[ToolSpec] = &[
     tool!("sources", "What can be asked about", sources::List => sources::SourceList, sources::sources,
-        "Lists the results folders and traces that this server knows, with the id that other tools take as `source`."),
+        "Lists the results folders and traces that this server knows, with the id that other tools take as \
+         `source`."),
     tool!("verdict", "Diagnosis in two lines", verdict::Of => verdict::ToldVerdict, verdict::verdict,
-        "Start here. What costs most in the job and what its repair gives, how the time of the devices divides, and \
-         what is wrong with the recording. `cannot_answer` if the recording does not allow a diagnosis. Traces are \
+        "Start here. What costs most in the job and what its repair gives, how the time of the devices \
+         divides, and \
+         what is wrong with the recording. `cannot_answer` if the recording does not allow a diagnosis. \
+         Traces are \
          analysed at their first use, which can take minutes."),
     tool!("causes", "Causes of lost time", causes::OfPaged => causes::ToldCauses, causes::causes,
-        "All causes of lost time and memory trouble, the most important first: id, ranks, gain of a repair, confidence \
-         (A measured, B by interpretation, C only a bound) and trust. Withheld ones must not be reported as causes."),
+        "All causes of lost time and memory trouble, the most important first: id, ranks, gain of a repair, \
+         confidence \
+         (A measured, B by interpretation, C only a bound) and trust. Withheld ones must not be reported as \
+         causes."),
     tool!("evidence", "Evidence and advice of one cause", evidence::EvidenceOf => evidence::ToldEvidence, evidence::evidence,
-        "What supports a cause and what to do about it: numbers in words, each with the SQL that selects the rows in \
+        "What supports a cause and what to do about it: numbers in words, each with the SQL that selects the \
+         rows in \
          which they stand. Takes a `finding_id` of `causes`."),
     tool!("tables", "Tables of a source", data::TablesOf => data::TableList, data::tables,
         "Names the tables that `sql` can read, with what a row is and how many there are."),
     tool!("schema", "Columns of a table", data::SchemaOf => data::Schema, data::schema,
-        "Columns of one table with type, unit and meaning, and the order of its rows. Read it before writing SQL."),
+        "Columns of one table with type, unit and meaning, and the order of its rows. Read it before writing \
+         SQL."),
     tool!("queries", "Ready SQL queries", data::QueriesOf => data::QueryList, data::queries,
         "Lists documented queries that `sql` runs by name, such as top_kernels or late_ranks."),
     tool!("sql", "Run a SELECT", data::Sql => data::Answered, data::sql,
-        "Runs one SELECT (or a query by name) over the tables of a source. Reads only; limits on time and rows. Use \
+        "Runs one SELECT (or a query by name) over the tables of a source. Reads only; limits on time and \
+         rows. Use \
          ORDER BY with a key that leaves no ties, and aggregate instead of fetching many rows."),
     tool!("explain", "What a word, table or analysis means", pages::PageOf => pages::PageText, pages::explain,
-        "Definitions, formulas, columns with units, and when a number misleads; without a name the list of names."),
+        "Definitions, formulas, columns with units, and when a number misleads; without a name the list of \
+         names."),
     tool!("compare", "Two runs, before and after", compare::Two => compare::ComparedRuns, compare::compare,
-        "How the time of a step and its parts changed from `base` to `test`, and which causes are gone, new or changed."),
+        "How the time of a step and its parts changed from `base` to `test`, and which causes are gone, new \
+         or changed."),
     tool!("overlay", "Link that shows ranks in Perfetto", overlay::DrawnRanks => overlay::OverlayLink, overlay::overlay,
-        "Makes a link that opens the timeline of some ranks in the Perfetto page, with counters, late ranks and on wish \
+        "Makes a link that opens the timeline of some ranks in the Perfetto page, with counters, late ranks \
+         and on wish \
          the critical path. Needs traces. The link works once, in a browser on this machine."),
 ];
 
@@ -117,17 +129,22 @@ pub struct ToolCall<'a> {
 const NOTICE: Duration = Duration::from_secs(2);
 
 impl<'a> ToolCall<'a> {
-    pub fn new(sources: &'a AskedSources, arguments: JsonObject, context: RequestContext<RoleServer>) -> Self {
+    pub fn new(
+        sources: &'a AskedSources,
+        arguments: JsonObject,
+        context: RequestContext<RoleServer>,
+    ) -> Self {
         Self { sources, arguments, context }
     }
 
     fn parsed<A: DeserializeOwned>(&self) -> Result<A, Refusal> {
-        let refused = |e: serde_json::Error| Refusal::refused(clip(&format!("cannot use the arguments: {e}"), 500));
+        let refused =
+            |e: serde_json::Error| Refusal::refused(clip(&format!("cannot use the arguments: {e}"), 500));
         serde_json::from_value(Value::Object(self.arguments.clone())).map_err(refused)
     }
 
-    /// The source with this name and its results folder. Traces are analysed first, with notices of progress for a
-    /// client that asks for them.
+    /// The source with this name and its results folder. Traces are analysed first, with notices of progress
+    /// for a client that asks for them.
     async fn results(&self, name: Option<&str>) -> Result<(Arc<AskedSource>, Location), Refusal> {
         let source = self.sources.find(name)?;
         let folder = {
@@ -156,14 +173,24 @@ impl<'a> ToolCall<'a> {
     }
 
     /// The first `most` rows of a statement over a source.
-    async fn rows(&self, source: &AskedSource, folder: &Location, sql: &str, most: usize) -> Result<ToldRows, Refusal> {
+    async fn rows(
+        &self,
+        source: &AskedSource,
+        folder: &Location,
+        sql: &str,
+        most: usize,
+    ) -> Result<ToldRows, Refusal> {
         let _turn = self.sources.turn().await;
         ask(folder, &source.id, sql, most, (&self.sources.limits(), &self.sources.setup.store)).await
     }
 }
 
 /// A list of items under a page, with the line that says how much is told.
-fn listed<T: Serialize>(page: &Page, head: &str, items: Vec<(String, T)>) -> (String, Vec<T>, Option<String>) {
+fn listed<T: Serialize>(
+    page: &Page,
+    head: &str,
+    items: Vec<(String, T)>,
+) -> (String, Vec<T>, Option<String>) {
     let filled = page.fill(json_bytes(&head), items);
     (format!("{head}\n{}", filled.lines), filled.items, filled.cursor)
 }

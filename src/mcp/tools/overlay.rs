@@ -38,8 +38,11 @@ const WAIT: Duration = Duration::from_secs(600);
 pub async fn overlay(call: &ToolCall<'_>, of: DrawnRanks) -> Result<Told<OverlayLink>, Refusal> {
     let source = call.sources.find(of.source.as_deref())?;
     if source.kind != SourceKind::Traces {
-        return Err(Refusal::cannot_answer(format!("`{}` holds results, and a timeline needs the traces", source.id))
-            .hint("start the server with the traces, or tell the user: hta overlay TRACES --open"));
+        return Err(Refusal::cannot_answer(format!(
+            "`{}` holds results, and a timeline needs the traces",
+            source.id
+        ))
+        .hint("start the server with the traces, or tell the user: hta overlay TRACES --open"));
     }
     let is_list = |c: char| c.is_ascii_digit() || ",-".contains(c);
     if of.ranks.is_empty() || !of.ranks.chars().all(is_list) {
@@ -52,7 +55,8 @@ pub async fn overlay(call: &ToolCall<'_>, of: DrawnRanks) -> Result<Told<Overlay
         Refusal::cannot_answer(e.to_string())
             .hint("the last link may still wait to be opened; else end the other program that uses this port")
     })?;
-    let mut arguments: Vec<OsString> = vec!["overlay".into(), "--force".into(), "--out".into(), out.clone().into()];
+    let mut arguments: Vec<OsString> =
+        vec!["overlay".into(), "--force".into(), "--out".into(), out.clone().into()];
     arguments.extend([format!("--draw={}", of.ranks).into()]);
     if of.critical_path == Some(true) {
         arguments.push("--critical-path".into());
@@ -62,11 +66,11 @@ pub async fn overlay(call: &ToolCall<'_>, of: DrawnRanks) -> Result<Told<Overlay
     }
     arguments.extend(call.sources.setup.store.iter().cloned());
     arguments.extend(["--".into(), source.path.as_os_str().into()]);
-    let failed = |reason: String| Refusal::cannot_answer(format!("`{}` cannot be drawn: {reason}", source.id));
+    let failed =
+        |reason: String| Refusal::cannot_answer(format!("`{}` cannot be drawn: {reason}", source.id));
     let finished = worker::run(&arguments, &call.sources.limits_of_reading()).await.map_err(|e| match e {
-        WorkerError::TooSlow(_) => {
-            failed(e.to_string()).hint("draw fewer ranks, or start the server with a longer --analysis-time-limit")
-        }
+        WorkerError::TooSlow(_) => failed(e.to_string())
+            .hint("draw fewer ranks, or start the server with a longer --analysis-time-limit"),
         _ => failed(e.to_string()),
     })?;
     if !matches!(finished.code, Some(0 | 1)) {

@@ -40,7 +40,8 @@ pub async fn explain(call: &ToolCall<'_>, of: PageOf) -> Result<Told<PageText>, 
         let known = names();
         let shown = clip(&name, 80);
         let near = nearest(&name, known.iter().map(|k| k.0));
-        let hint = near.map_or("without a name the pages are listed".to_string(), |n| format!("did you mean `{n}`?"));
+        let hint = near
+            .map_or("without a name the pages are listed".to_string(), |n| format!("did you mean `{n}`?"));
         Refusal::refused(format!("nothing is called `{shown}`")).hint(hint)
     })?;
     let lines: Vec<&str> = text.lines().collect();

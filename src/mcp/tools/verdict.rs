@@ -96,13 +96,16 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let summary = summary::read(&folder, &source.id).await?;
     let verdict = summary.get("verdict").filter(|v| v.is_object()).ok_or_else(|| {
-        Refusal::cannot_answer(format!("`{}` has no diagnosis", source.id))
-            .hint("analyse again without --only, or with --only diagnosis; the other tools answer from what is there")
+        Refusal::cannot_answer(format!("`{}` has no diagnosis", source.id)).hint(
+            "analyse again without --only, or with --only diagnosis; the other tools answer from what \
+                   is there",
+        )
     })?;
     let lines: Vec<String> = texts(verdict.get("lines")).iter().map(|l| clip(l, 220)).collect();
     if let Some(reason) = withheld(call, &source, &folder).await? {
         return Err(Refusal::cannot_answer(format!("cannot tell where the time goes: {reason}")).hint(
-            "record again as `explain` of `diagnosis` says under Trust; single tables can still be read by `sql`",
+            "record again as `explain` of `diagnosis` says under Trust; single tables can still be read by \
+             `sql`",
         ));
     }
     let totals = verdict.get("totals").unwrap_or(&Value::Null);
@@ -166,9 +169,15 @@ fn graded(summary: &Value) -> Vec<Graded> {
 }
 
 /// The reason for which a source has no diagnosis, if it has none.
-async fn withheld(call: &ToolCall<'_>, source: &AskedSource, folder: &Location) -> Result<Option<String>, Refusal> {
+async fn withheld(
+    call: &ToolCall<'_>,
+    source: &AskedSource,
+    folder: &Location,
+) -> Result<Option<String>, Refusal> {
     let kind = literal(CauseKind::InputIncomplete.name());
-    let sql = format!("SELECT trust_reason FROM findings WHERE kind = {kind} AND trust = 'withheld' ORDER BY position");
+    let sql = format!(
+        "SELECT trust_reason FROM findings WHERE kind = {kind} AND trust = 'withheld' ORDER BY position"
+    );
     let rows = call.rows(source, folder, &sql, 1).await?;
     Ok((rows.len() > 0).then(|| clip(rows.text(0, "trust_reason"), 400)))
 }

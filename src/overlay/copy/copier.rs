@@ -1,8 +1,9 @@
 //! Copies the events of one file: inspects each event, changes the fields that must change, and writes it.
 //!
-//! Several ranks in one file share process ids (each has a device 0), flow ids and a time axis, so these fields of a
-//! rank's events get new values ([`Rewrite`]). Everything else is copied byte for byte. Without a [`Rewrite`] nothing
-//! is written: this first pass only collects what is needed to plan the copy ([`Survey`]).
+//! Several ranks in one file share process ids (each has a device 0), flow ids and a time axis, so these
+//! fields of a rank's events get new values ([`Rewrite`]). Everything else is copied byte for byte. Without a
+//! [`Rewrite`] nothing is written: this first pass only collects what is needed to plan the copy
+//! ([`Survey`]).
 
 use crate::overlay::copy::mend;
 use crate::overlay::copy::mend::Edit;
@@ -88,8 +89,8 @@ pub struct FlowIds {
     others: BTreeMap<String, u64>,
 }
 
-/// Size of a rank's range of flow ids. The first half is for ids that keep their offset, the second half for all
-/// others.
+/// Size of a rank's range of flow ids. The first half is for ids that keep their offset, the second half for
+/// all others.
 const ID_SPAN: u64 = 1 << 33;
 
 impl FlowIds {
@@ -148,8 +149,8 @@ impl Copier {
         std::mem::take(&mut self.behind)
     }
 
-    /// The event's process; registers it if it is new. Consecutive events mostly share a process, so the last one is
-    /// tried first.
+    /// The event's process; registers it if it is new. Consecutive events mostly share a process, so the last
+    /// one is tried first.
     fn pid_of(&mut self, e: &Accepted) -> String {
         let token = e.tokens.pid;
         if let Some((raw, pid)) = &mut self.last_pid
@@ -159,7 +160,10 @@ impl Copier {
         }
         let pid = text(token, e.buf);
         let order = self.survey.processes.len() as u32;
-        self.survey.processes.entry(pid.clone()).or_insert_with(|| CopiedProcess { order, ..CopiedProcess::default() });
+        self.survey
+            .processes
+            .entry(pid.clone())
+            .or_insert_with(|| CopiedProcess { order, ..CopiedProcess::default() });
         pid
     }
 
@@ -184,7 +188,10 @@ impl Copier {
             let new = p.ids.get(pid).copied().unwrap_or_default();
             match t.pid.kind {
                 TokenKind::Absent => {
-                    edits.push(Edit { at: t.start + 1..t.start + 1, text: format!("\"pid\": {new}, ").into_bytes() });
+                    edits.push(Edit {
+                        at: t.start + 1..t.start + 1,
+                        text: format!("\"pid\": {new}, ").into_bytes(),
+                    });
                 }
                 _ => edits.push(Edit { at: whole(t.pid), text: new.to_string().into_bytes() }),
             }
@@ -244,7 +251,9 @@ impl Copier {
             let raw = edit.map_or(token.bytes(e.buf), |x| &x.text);
             match edit {
                 Some(_) if !is_inside || token.kind == TokenKind::Bare => self.out.extend_from_slice(raw),
-                None if token.kind == TokenKind::Bare && mend::is_json(raw) => self.out.extend_from_slice(raw),
+                None if token.kind == TokenKind::Bare && mend::is_json(raw) => {
+                    self.out.extend_from_slice(raw)
+                }
                 _ => mend::text(raw, &mut self.out),
             }
         }

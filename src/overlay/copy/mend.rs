@@ -1,5 +1,5 @@
-//! Repairs almost-JSON: texts with bare quotes, control characters, bad escapes or invalid UTF-8, bare words, missing
-//! and superfluous commas. Any event that hta's reader accepts becomes valid JSON.
+//! Repairs almost-JSON: texts with bare quotes, control characters, bad escapes or invalid UTF-8, bare words,
+//! missing and superfluous commas. Any event that hta's reader accepts becomes valid JSON.
 //!
 //! A repaired text keeps what [`decode`](hta_read::kineto::text::decode) reads from it. A bare word becomes a
 //! string, so that it reads as the same value.
@@ -18,7 +18,8 @@ pub struct Edit {
     pub text: Vec<u8>,
 }
 
-/// Whether a text is valid JSON as it is. Half a surrogate pair counts as invalid, because strict parsers reject it.
+/// Whether a text is valid JSON as it is. Half a surrogate pair counts as invalid, because strict parsers
+/// reject it.
 pub fn is_json(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     serde_json::from_str::<IgnoredAny>(text).is_ok() && !has_half_pair(text)
@@ -41,8 +42,8 @@ fn has_half_pair(text: &str) -> bool {
     })
 }
 
-/// Writes `buf[span]` with its edits, which must be in order and disjoint. Returns whether the event had to be
-/// repaired; `None` if it cannot be repaired.
+/// Writes `buf[span]` with its edits, which must be in order and disjoint. Returns whether the event had to
+/// be repaired; `None` if it cannot be repaired.
 pub fn write(buf: &[u8], span: Range<usize>, edits: &[Edit], out: &mut Vec<u8>) -> Option<bool> {
     if is_json(buf.get(span.clone())?) {
         let mut at = span.start;
@@ -82,8 +83,8 @@ fn mend(buf: &[u8], start: usize, edits: &[Edit], out: &mut Vec<u8>) -> Option<(
             Ok(true) => return Some(()),
             Ok(false) => {}
             Err(_) => {
-                // The reader has already checked where each value of the event and of its arguments ends. So a value
-                // whose inside cannot be parsed is kept as one string.
+                // The reader has already checked where each value of the event and of its arguments ends. So
+                // a value whose inside cannot be parsed is kept as one string.
                 let depth = if open.get(1).is_some_and(|o| o.is_args) { 2 } else { 1 };
                 let broken = open.get(depth)?;
                 c.pos = broken.from;
@@ -220,7 +221,8 @@ fn unit(text: &str) -> Option<u32> {
     hex.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(hex, 16).ok())?
 }
 
-/// Writes an escape `\uXXXX` or a surrogate pair; half a pair becomes U+FFFD. Returns the number of bytes read.
+/// Writes an escape `\uXXXX` or a surrogate pair; half a pair becomes U+FFFD. Returns the number of bytes
+/// read.
 fn unicode(text: &str, out: &mut Vec<u8>) -> usize {
     let used = match unit(text) {
         Some(0xd800..0xdc00) if matches!(text.get(6..).and_then(unit), Some(0xdc00..0xe000)) => 12,
@@ -262,7 +264,10 @@ mod tests {
             (b"{\"a\":\"C:\\wdir\\x\"}", r#"{"a": "C:\\wdir\\x"}"#),
             (b"{\"a\":\"\\ud83d!\"}", r#"{"a": "\ufffd!"}"#),
             (b"{\"a\":\"x\xff\"}", "{\"a\": \"x\u{fffd}\"}"),
-            (b"{\"a\":inf, \"b\":-1.5,\"c\":0x1f,\"d\":true}", r#"{"a": "inf", "b": -1.5, "c": "0x1f", "d": true}"#),
+            (
+                b"{\"a\":inf, \"b\":-1.5,\"c\":0x1f,\"d\":true}",
+                r#"{"a": "inf", "b": -1.5, "c": "0x1f", "d": true}"#,
+            ),
             (b"{\"a\":[1,,2,], \"b\":{},}", r#"{"a": [1, 2], "b": {}}"#),
             (b"{\"a\":1 \"b\":2}", r#"{"a": 1, "b": 2}"#),
             (b"{\"args\":{\"x\":{1:2},\"y\":3}}", r#"{"args": {"x": "{1:2}", "y": 3}}"#),

@@ -1,7 +1,8 @@
 //! Shifts times in their decimal text, exactly and with the number of digits that the file uses.
 //!
-//! The number of digits after the point matters: a file that pads its fractions (`.120`) keeps them padded, and one
-//! that does not (`.12`) keeps them short, because the reader infers from them how a file was written.
+//! The number of digits after the point matters: a file that pads its fractions (`.120`) keeps them padded,
+//! and one that does not (`.12`) keeps them short, because the reader infers from them how a file was
+//! written.
 
 use hta_base::units::Ns;
 use hta_read::kineto::number::{Fraction, FractionShapes, micros_to_ns};
@@ -18,8 +19,8 @@ pub enum Retime {
     Keep,
     /// All times are shifted by this amount, ns.
     Shift(Ns),
-    /// Each time is converted, and each duration follows from its converted start and end. Used for a clock that
-    /// drifts, and for unpadded fractions ([`Fraction::Unpadded`]), which are written in full.
+    /// Each time is converted, and each duration follows from its converted start and end. Used for a clock
+    /// that drifts, and for unpadded fractions ([`Fraction::Unpadded`]), which are written in full.
     Map { clock: ClockMap, fraction: Fraction },
 }
 

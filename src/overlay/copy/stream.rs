@@ -66,8 +66,8 @@ pub fn survey(input: &Input, memory: Option<MemoryLimit>, count: &ByteCount) -> 
     Ok(Surveyed { survey, meta, root_is_array, is_unpadded, health, unpacked_bytes })
 }
 
-/// Copies the events of a file and, with [`Rewrite::keeps_members`], the members before them. `wrote_event`: the output
-/// already has events of another file.
+/// Copies the events of a file and, with [`Rewrite::keeps_members`], the members before them. `wrote_event`:
+/// the output already has events of another file.
 ///
 /// # Errors
 /// When the file can no longer be read, or the copy cannot be written.

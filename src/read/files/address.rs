@@ -1,7 +1,8 @@
 //! URLs of objects: `s3://bucket/key`, `gs://bucket/key`, `az://container/key`, `https://host/path`.
 //!
-//! A URL is kept as a path like that of a file, so that names, endings and the files of a folder are found in one way. Keys
-//! are taken as they are, like other tools for stores do; the path of an `http` URL is percent-encoded.
+//! A URL is kept as a path like that of a file, so that names, endings and the files of a folder are found in
+//! one way. Keys are taken as they are, like other tools for stores do; the path of an `http` URL is
+//! percent-encoded.
 
 use super::fault::Fault;
 use super::scheme::{SCHEMES, Service};
@@ -27,11 +28,14 @@ impl Address {
     pub fn of(path: &Path, queries: &Queries) -> Result<Self, Fault> {
         let bad = |reason: &str, hint| Fault::new(InvalidInput, reason, hint);
         let url = path.to_str().ok_or_else(|| bad("expected a URL in UTF-8", None))?;
-        let known = SCHEMES.iter().find_map(|(scheme, service)| Some((*scheme, *service, url.strip_prefix(scheme)?)));
-        let (scheme, service, rest) = known.ok_or_else(|| bad("expected s3://, gs://, az:// or https://", None))?;
+        let known =
+            SCHEMES.iter().find_map(|(scheme, service)| Some((*scheme, *service, url.strip_prefix(scheme)?)));
+        let (scheme, service, rest) =
+            known.ok_or_else(|| bad("expected s3://, gs://, az:// or https://", None))?;
         let (container, key) = rest.split_once('/').unwrap_or((rest, ""));
         if container.contains('@') || container.contains(PASSWORD) {
-            let hint = "a password in a URL ends up in the history of the shell; give credentials in the environment";
+            let hint = "a password in a URL ends up in the history of the shell; give credentials in the \
+                        environment";
             return Err(bad("expected a URL without user and password", Some(hint)));
         }
         if container.is_empty() {
@@ -44,14 +48,21 @@ impl Address {
         };
         // A slash at the beginning would be dropped, and lead to another object.
         let key = key.ok().filter(|_| !begins_empty);
-        let key =
-            key.ok_or_else(|| bad("expected a path without empty parts, `.`, `..` and control characters", None))?;
+        let key = key.ok_or_else(|| {
+            bad("expected a path without empty parts, `.`, `..` and control characters", None)
+        })?;
         let query = queries.of(url);
         if query.is_some() && service != Service::Http {
             let hint = "give credentials in the environment, or the whole https:// URL that was signed";
             return Err(bad("expected a URL without a query", Some(hint)));
         }
-        Ok(Self { service, root: format!("{scheme}{container}"), container: container.to_string(), key, query })
+        Ok(Self {
+            service,
+            root: format!("{scheme}{container}"),
+            container: container.to_string(),
+            key,
+            query,
+        })
     }
 
     /// The URL of a key of the same store.

@@ -1,7 +1,7 @@
 //! Why an object could not be read or written, in words without secrets.
 //!
-//! Errors of the libraries below quote whole URLs, which may be signed, and whole answers of the server. So nothing of them
-//! is passed on but the status, the server's own code for it, and the innermost cause.
+//! Errors of the libraries below quote whole URLs, which may be signed, and whole answers of the server. So
+//! nothing of them is passed on but the status, the server's own code for it, and the innermost cause.
 
 use super::secrets::without_queries;
 use object_store::client::{HttpError, HttpErrorKind};
@@ -25,18 +25,22 @@ pub struct Fault {
     pub(crate) kind: io::ErrorKind,
 }
 
-const CREDENTIALS: &str = "credentials are taken from the environment (AWS_ACCESS_KEY_ID ..., AZURE_STORAGE_ACCOUNT_KEY ..., \
-                           GOOGLE_APPLICATION_CREDENTIALS) or the machine's role; `hta explain stores` lists them";
+const CREDENTIALS: &str = "credentials are taken from the environment (AWS_ACCESS_KEY_ID ..., \
+                           AZURE_STORAGE_ACCOUNT_KEY ..., \
+                           GOOGLE_APPLICATION_CREDENTIALS) or the machine's role; `hta explain stores` lists \
+                           them";
 const CHANGED: &str = "it was written again meanwhile: read it when its writer is done";
 const LATER: &str = "the store was asked several times: try again later";
-const ELSEWHERE: &str = "give the address at which the store answers by --endpoint, or its region (AWS_REGION)";
+const ELSEWHERE: &str =
+    "give the address at which the store answers by --endpoint, or its region (AWS_REGION)";
 
 /// What the crate says before the status of an answer. Its types for these errors are private.
 const STATUS: &str = "Server returned non-2xx status code: ";
 /// What it says of a redirect that does not say where to.
 const NO_PLACE: &str = "redirect without LOCATION";
 /// What it says of an answer without the range that was asked for.
-const NO_RANGES: [&str; 2] = ["Received non-partial response when range requested", "Range request not supported by"];
+const NO_RANGES: [&str; 2] =
+    ["Received non-partial response when range requested", "Range request not supported by"];
 
 /// Addresses at which clouds tell a machine its credentials.
 const METADATA: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "169.254.170.2"];
@@ -85,19 +89,27 @@ impl From<object_store::Error> for Fault {
         match &error {
             Of::NotFound { .. } => Self::new(io::ErrorKind::NotFound, with("no such object"), None),
             Of::Precondition { .. } => Self::changed(),
-            Of::PermissionDenied { .. } | Of::Unauthenticated { .. } => {
-                Self::new(io::ErrorKind::PermissionDenied, with("the store refuses access"), Some(CREDENTIALS))
-            }
+            Of::PermissionDenied { .. } | Of::Unauthenticated { .. } => Self::new(
+                io::ErrorKind::PermissionDenied,
+                with("the store refuses access"),
+                Some(CREDENTIALS),
+            ),
             _ if METADATA.iter().any(|address| error.to_string().contains(address)) => {
-                let reason = "no credentials: none in the environment, and this machine has no role in the cloud";
+                let reason =
+                    "no credentials: none in the environment, and this machine has no role in the cloud";
                 Self::new(io::ErrorKind::PermissionDenied, reason, Some(CREDENTIALS))
             }
-            _ if has_status(&error, &["401", "403"]) => {
-                Self::new(io::ErrorKind::PermissionDenied, with("the store refuses access"), Some(CREDENTIALS))
-            }
+            _ if has_status(&error, &["401", "403"]) => Self::new(
+                io::ErrorKind::PermissionDenied,
+                with("the store refuses access"),
+                Some(CREDENTIALS),
+            ),
             _ if has_status(&error, &[""]) => {
-                let hint =
-                    if was_retried(&error) { Some(LATER) } else { has_status(&error, &["3"]).then_some(ELSEWHERE) };
+                let hint = if was_retried(&error) {
+                    Some(LATER)
+                } else {
+                    has_status(&error, &["3"]).then_some(ELSEWHERE)
+                };
                 Self::new(io::ErrorKind::InvalidData, with("the store answers with an error"), hint)
             }
             _ => {
@@ -118,13 +130,14 @@ pub(super) fn is_beyond_end(error: &object_store::Error) -> bool {
     has_status(error, &["416"])
 }
 
-/// Whether a request was made several times before its error was told: errors of the request are told at once.
+/// Whether a request was made several times before its error was told: errors of the request are told at
+/// once.
 fn was_retried(error: &object_store::Error) -> bool {
     chain(error).any(|text| text.split_once(", after ").is_some_and(|(_, rest)| rest.contains(" retries")))
 }
 
-/// Whether a server answered with an error whose number begins so. One with 3 sends the request elsewhere, which is not
-/// followed.
+/// Whether a server answered with an error whose number begins so. One with 3 sends the request elsewhere,
+/// which is not followed.
 fn has_status(error: &object_store::Error, begins: &[&str]) -> bool {
     let is_one = |status: &str| begins.iter().any(|begin| status.starts_with(begin));
     chain(error).any(|text| text.strip_prefix(STATUS).is_some_and(is_one))
@@ -132,7 +145,8 @@ fn has_status(error: &object_store::Error, begins: &[&str]) -> bool {
 
 /// Whether an answer broke off. The crate asks again, [`RETRIES`] times, only until an answer has begun.
 fn broke_off(error: &object_store::Error) -> bool {
-    let is_interrupted = |e: &HttpError| matches!(e.kind(), HttpErrorKind::Interrupted | HttpErrorKind::Decode);
+    let is_interrupted =
+        |e: &HttpError| matches!(e.kind(), HttpErrorKind::Interrupted | HttpErrorKind::Decode);
     let given_up = format!(", after {RETRIES} retries");
     causes(error).filter_map(|cause| cause.downcast_ref()).any(is_interrupted)
         && !chain(error).any(|text| text.contains(&given_up))
@@ -172,7 +186,8 @@ fn chain(error: &object_store::Error) -> impl Iterator<Item = String> {
 fn told(error: &object_store::Error) -> String {
     if let Some(answer) = chain(error).find_map(|text| text.strip_prefix(STATUS).map(str::to_string)) {
         let (status, body) = answer.split_once(": ").unwrap_or((&answer, ""));
-        let code = body.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
+        let code =
+            body.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
         let is_word = |code: &&str| code.len() < 64 && code.bytes().all(|b| b.is_ascii_alphanumeric());
         return match code.filter(is_word) {
             Some(code) => format!("{status}, {code}"),

@@ -68,7 +68,13 @@ mod tests {
         let count = HEADS + 3;
         for i in 0..count {
             let last_modified = Default::default();
-            let meta = ObjectMeta { location: Key::from("rank"), last_modified, size: 1, e_tag: None, version: None };
+            let meta = ObjectMeta {
+                location: Key::from("rank"),
+                last_modified,
+                size: 1,
+                e_tag: None,
+                version: None,
+            };
             let address = Address::of(&path(i), &Queries::default()).unwrap();
             let store = Arc::new(InMemory::new());
             let object = Arc::new(StoreObject { address, store, meta, has_ranges: true });

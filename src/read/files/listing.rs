@@ -1,7 +1,7 @@
 //! Which objects there are: in a folder, below it, and by a pattern.
 //!
-//! A folder of a store is a prefix of keys that ends in `/`. Servers of files (`https://`) are not listed: their pages are
-//! for people.
+//! A folder of a store is a prefix of keys that ends in `/`. Servers of files (`https://`) are not listed:
+//! their pages are for people.
 
 use super::address::Address;
 use super::fault::{Fault, whole_answer};
@@ -64,7 +64,8 @@ impl Location {
     /// Whether a folder has any object in it or below.
     pub(super) fn has_any(&self) -> Result<bool, Fault> {
         let (address, store) = self.listable()?;
-        let first = runtime()?.block_on(whole_answer(|| async { store.list(Some(&address.key)).try_next().await }))?;
+        let first = runtime()?
+            .block_on(whole_answer(|| async { store.list(Some(&address.key)).try_next().await }))?;
         let is_below = |object: ObjectMeta| below(&address.key, &object.location).is_some();
         Ok(first.is_some_and(is_below) || self.unreadable_below(&address).next().is_some())
     }
@@ -88,7 +89,8 @@ impl Location {
     pub(crate) fn matching(&self) -> Result<Vec<Location>, Fault> {
         let text = self.to_string_lossy();
         let fixed = text.find(['*', '?', '[']).unwrap_or(text.len());
-        let folder = text.get(..fixed).and_then(|t| t.rfind('/')).and_then(|at| text.get(..at)).unwrap_or_default();
+        let folder =
+            text.get(..fixed).and_then(|t| t.rfind('/')).and_then(|at| text.get(..at)).unwrap_or_default();
         let (address, store) = self.beside(folder).listable()?;
         let keys = text.strip_prefix(&address.root).unwrap_or_default().trim_start_matches('/');
         let keys = Pattern::new(keys).map_err(|e| Fault::new(InvalidInput, e.to_string(), None))?;
@@ -111,7 +113,8 @@ impl Location {
         Ok((address, store))
     }
 
-    /// Keys below a folder that no path can have, relative to it: whoever opens one is told why it cannot be read.
+    /// Keys below a folder that no path can have, relative to it: whoever opens one is told why it cannot be
+    /// read.
     fn unreadable_below(&self, address: &Address) -> impl Iterator<Item = String> {
         let keys = self.stores().unreadable().below(&address.root, &address.key).into_iter();
         keys.filter_map(|key| lists::below(address.key.as_ref(), &key).map(str::to_string))

@@ -7,22 +7,25 @@
 //!                          |  a key that no path can have      taken out of the page, and told
 //! ```
 //!
-//! The crate reads a whole page, asks for the next one as long as the server names one, and refuses a page if one of
-//! its keys has an empty part, `.`, `..` or a control character. So one such key would hide a folder, and a server
-//! could fill the memory. Such keys are told beside the others ([`UnreadableKeys`]): whoever opens one learns what is
-//! wrong with it.
+//! The crate reads a whole page, asks for the next one as long as the server names one, and refuses a page if
+//! one of its keys has an empty part, `.`, `..` or a control character. So one such key would hide a folder,
+//! and a server could fill the memory. Such keys are told beside the others ([`UnreadableKeys`]): whoever
+//! opens one learns what is wrong with it.
 
 use super::fault::Fault;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use object_store::client::{HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService};
+use object_store::client::{
+    HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+};
 use object_store::path::Path as Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind::InvalidData;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Longest page of a list, bytes. A page has 5,000 objects at most, each with some hundred bytes of properties.
+/// Longest page of a list, bytes. A page has 5,000 objects at most, each with some hundred bytes of
+/// properties.
 const LONGEST: usize = 16 << 20;
 
 /// Most pages of a list, and the longest list, bytes. A page has 1,000 objects with most servers.
@@ -51,8 +54,9 @@ pub(super) struct UnreadableKeys(Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>)
 impl UnreadableKeys {
     /// Those below a folder of a store, and those that lead out of every folder.
     pub(crate) fn below(&self, root: &str, folder: &Key) -> Vec<String> {
-        let is_below =
-            |key: &&String| below(folder.as_ref(), key).is_some() || key.starts_with("../") || key.starts_with('/');
+        let is_below = |key: &&String| {
+            below(folder.as_ref(), key).is_some() || key.starts_with("../") || key.starts_with('/')
+        };
         locked(&self.0).get(root).into_iter().flatten().filter(is_below).cloned().collect()
     }
 }
@@ -120,13 +124,19 @@ impl HttpService for Lists {
 }
 
 /// Counts a page of a list; `open` are lists that go on, by the name of their next page.
-fn count(open: &mut BTreeMap<String, ListProgress>, asked: Option<String>, page: &[u8]) -> Result<(), HttpError> {
+fn count(
+    open: &mut BTreeMap<String, ListProgress>,
+    asked: Option<String>,
+    page: &[u8],
+) -> Result<(), HttpError> {
     let text = String::from_utf8_lossy(page);
     let next = NEXT.iter().find_map(|name| inner(&text, name)).map(unescaped).filter(|n| !n.is_empty());
     let ListProgress { pages, bytes } = asked.as_ref().and_then(|name| open.remove(name)).unwrap_or_default();
     let Some(next) = next else { return Ok(()) };
     if asked.as_ref() == Some(&next) {
-        return Err(refused("the store's list does not end: a page names itself as the next one".to_string()));
+        return Err(refused(
+            "the store's list does not end: a page names itself as the next one".to_string(),
+        ));
     }
     let read = ListProgress { pages: pages + 1, bytes: bytes + page.len() as u64 };
     if read.pages >= MOST_PAGES || read.bytes >= LONGEST_LIST {
@@ -173,7 +183,8 @@ fn refused(reason: String) -> HttpError {
 /// The page that a request asks for; `None` for the first.
 fn asked_page(query: &str) -> Option<String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    let value = pairs.filter(|(name, _)| ["continuation-token", "marker"].contains(name)).map(|(_, v)| v).next()?;
+    let value =
+        pairs.filter(|(name, _)| ["continuation-token", "marker"].contains(name)).map(|(_, v)| v).next()?;
     // Percent-encoded, with `+` for a blank.
     let url = reqwest::Url::parse(&format!("http://a/?v={value}")).ok()?;
     url.query_pairs().next().map(|(_, value)| value.into_owned())
@@ -203,7 +214,8 @@ fn without_unreadable(page: &str, element: &str, name: &str) -> (String, Vec<Str
         let (before, with) = rest.split_at(start);
         let (whole, after) = with.split_at(length + close.len());
         kept.push_str(before);
-        match inner(whole, name).map(unescaped).filter(|key| key.starts_with('/') || Key::parse(key).is_err()) {
+        match inner(whole, name).map(unescaped).filter(|key| key.starts_with('/') || Key::parse(key).is_err())
+        {
             Some(key) => taken.push(key),
             None => kept.push_str(whole),
         }
@@ -268,7 +280,8 @@ mod tests {
 
     #[test]
     fn a_list_that_does_not_end_is_refused() {
-        let page = |next: &str| format!("<L><NextContinuationToken>{next}</NextContinuationToken></L>").into_bytes();
+        let page =
+            |next: &str| format!("<L><NextContinuationToken>{next}</NextContinuationToken></L>").into_bytes();
         let mut open = BTreeMap::new();
         assert!(count(&mut open, None, &page("a")).is_ok());
         assert!(count(&mut open, Some("a".to_string()), &page("a")).is_err());
@@ -292,7 +305,8 @@ mod tests {
     fn keys_that_no_path_can_have_are_taken_out_alone() {
         let item = |key: &str| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>");
         let odd = ["job//a.json", "job/../a.json", "job/a&#x1b;b.json", "../x", "/x"];
-        let page = |keys: &[&str]| format!("<L><N>b</N>{}</L>", keys.iter().map(|k| item(k)).collect::<String>());
+        let page =
+            |keys: &[&str]| format!("<L><N>b</N>{}</L>", keys.iter().map(|k| item(k)).collect::<String>());
         let all = page(&["job/a&amp;b.json", odd[0], "job/c.json", odd[1], odd[2], odd[3], odd[4]]);
         let (kept, taken) = without_unreadable(&all, "Contents", "Key");
         assert_eq!(kept, page(&["job/a&amp;b.json", "job/c.json"]));
@@ -306,15 +320,24 @@ mod tests {
 
     #[test]
     fn the_next_page_is_found_and_the_asked_one_is_decoded() {
-        assert_eq!(inner("<L><NextMarker a='1'>x&amp;y</NextMarker></L>", "NextMarker").map(unescaped).unwrap(), "x&y");
+        assert_eq!(
+            inner("<L><NextMarker a='1'>x&amp;y</NextMarker></L>", "NextMarker").map(unescaped).unwrap(),
+            "x&y"
+        );
         assert_eq!(inner("<L><NextMarker/></L>", "NextMarker"), None);
         assert_eq!(asked_page("continuation-token=a%2Bb%3D&list-type=2").as_deref(), Some("a+b="));
         assert_eq!(asked_page("list-type=2&prefix=job%2F"), None);
-        assert_eq!((unescaped("a&b;&#65;&#x42;&lt;"), unescaped("&")), ("a&b;AB<".to_string(), "&".to_string()));
+        assert_eq!(
+            (unescaped("a&b;&#65;&#x42;&lt;"), unescaped("&")),
+            ("a&b;AB<".to_string(), "&".to_string())
+        );
     }
 
     #[test]
     fn what_follows_a_folder_begins_behind_its_slash() {
-        assert_eq!((below("job", "job//a"), below("job", "job2/a"), below("", "a")), (Some("/a"), None, Some("a")));
+        assert_eq!(
+            (below("job", "job//a"), below("job", "job2/a"), below("", "a")),
+            (Some("/a"), None, Some("a"))
+        );
     }
 }

@@ -108,13 +108,15 @@ impl Location {
         if self.is_remote() {
             return Ok(self.object_names()?);
         }
-        let entries = fs::read_dir(&self.path)?.map(|e| e.map(|e| e.file_name().to_string_lossy().into_owned()));
+        let entries =
+            fs::read_dir(&self.path)?.map(|e| e.map(|e| e.file_name().to_string_lossy().into_owned()));
         let mut names = entries.collect::<io::Result<Vec<_>>>()?;
         names.sort();
         Ok(names)
     }
 
-    /// What tells the present content of a file or object, or of the files directly in a folder, from another one.
+    /// What tells the present content of a file or object, or of the files directly in a folder, from another
+    /// one.
     ///
     /// # Errors
     /// When it cannot be looked at.

@@ -1,7 +1,7 @@
 //! Files on disk and objects in stores, read and listed by one set of functions.
 //!
-//! A path is that of a file, or a URL (`s3://`, `gs://`, `az://`, `http://`, `https://`). An object is read as a stream of
-//! its bytes: nothing of it is copied to the disk, and a few megabytes are in memory.
+//! A path is that of a file, or a URL (`s3://`, `gs://`, `az://`, `http://`, `https://`). An object is read
+//! as a stream of its bytes: nothing of it is copied to the disk, and a few megabytes are in memory.
 //!
 //! - `scheme`, `secrets`, `address`: URLs, and what must not be seen of them.
 //! - `fault`: why a store failed.

@@ -1,8 +1,8 @@
 //! HTTP connections: time limits, and which redirects are followed.
 //!
-//! A redirect is the server's choice, not the user's. Requests to stores carry credentials and follow none. A URL of a
-//! public host may not lead into the private network of the machine that reads it (its metadata service, a router): not
-//! by address, and not by a name that resolves to one.
+//! A redirect is the server's choice, not the user's. Requests to stores carry credentials and follow none. A
+//! URL of a public host may not lead into the private network of the machine that reads it (its metadata
+//! service, a router): not by address, and not by a name that resolves to one.
 
 use super::fault::Fault;
 use super::lists::{Lists, UnreadableKeys};
@@ -136,7 +136,8 @@ fn is_private(ip: IpAddr) -> bool {
         IpAddr::V4(ip) => is_private_v4(ip),
         IpAddr::V6(ip) => {
             let [first, ..] = ip.segments();
-            // The last four bytes of a mapped (::ffff:0:0/96) or translated (64:ff9b::/96) address are one of version 4.
+            // The last four bytes of a mapped (::ffff:0:0/96) or translated (64:ff9b::/96) address are one of
+            // version 4.
             let inner = match ip.segments() {
                 [0, 0, 0, 0, 0, 0 | 0xffff, a, b] | [0x64, 0xff9b, 0, 0, 0, 0, a, b] => {
                     let ([a, b], [c, d]) = (a.to_be_bytes(), b.to_be_bytes());
@@ -200,7 +201,9 @@ mod tests {
         assert_eq!(from("https://a.example/x", "https://b.example/x", false), None);
         assert_eq!(from("http://a.example/x", "http://127.0.0.1/x", false), Some(INTO_PRIVATE));
         // Other spellings of the same addresses.
-        for inside in ["http://2130706433/", "http://0x7f.1/", "http://[::ffff:169.254.169.254]/latest/meta-data"] {
+        for inside in
+            ["http://2130706433/", "http://0x7f.1/", "http://[::ffff:169.254.169.254]/latest/meta-data"]
+        {
             assert_eq!(from("http://a.example/x", inside, false), Some(INTO_PRIVATE), "{inside}");
         }
         assert_eq!(from("http://10.0.0.1/x", "http://10.0.0.2/x", true), None);

@@ -5,10 +5,10 @@
 //!   stream           frame frame frame ->   at most FRAMES frames wait for the reader
 //! ```
 //!
-//! A stream asks for one range after the other, so that no connection has to last as long as the reader needs for a large
-//! object. If an answer breaks off or is too short, the rest of the range is asked for again, from the byte at which it
-//! ended. All ranges must be of the version of the object that was seen first (its ETag, and its size): a result never
-//! mixes two versions, and never lacks bytes.
+//! A stream asks for one range after the other, so that no connection has to last as long as the reader needs
+//! for a large object. If an answer breaks off or is too short, the rest of the range is asked for again,
+//! from the byte at which it ended. All ranges must be of the version of the object that was seen first (its
+//! ETag, and its size): a result never mixes two versions, and never lacks bytes.
 
 use super::address::Address;
 use super::fault::{Fault, TRIES, has_no_ranges, is_beyond_end, pause, whole_answer};
@@ -24,8 +24,8 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// First bytes of an object, which are asked for together with its size and kept for a while: a file is opened several
-/// times to see what it is.
+/// First bytes of an object, which are asked for together with its size and kept for a while: a file is
+/// opened several times to see what it is.
 const HEAD: u64 = 8 << 10;
 
 /// Bytes asked for at a time by a stream.
@@ -64,7 +64,9 @@ async fn look(address: Address, store: Arc<dyn ObjectStore>) -> Result<(StoreObj
     loop {
         let (found, has_ranges) = match whole_answer(|| store.get_opts(&address.key, part.clone())).await {
             // A server of files without ranges.
-            Err(e) if address.service == Service::Http && has_no_ranges(&e) => (store.get(&address.key).await, false),
+            Err(e) if address.service == Service::Http && has_no_ranges(&e) => {
+                (store.get(&address.key).await, false)
+            }
             Err(e) if is_beyond_end(&e) => {
                 let meta = whole_answer(|| store.head(&address.key)).await?;
                 if meta.size > 0 {
@@ -117,7 +119,8 @@ impl StoreObject {
         if version(&answer.meta) != version(&self.meta) {
             return Err(Fault::changed());
         }
-        let before = start.checked_sub(answer.range.start).ok_or_else(|| Fault::ends_early(start, self.size()))?;
+        let before =
+            start.checked_sub(answer.range.start).ok_or_else(|| Fault::ends_early(start, self.size()))?;
         Ok((answer, before))
     }
 
@@ -230,7 +233,8 @@ const BLOCK: u64 = 1 << 20;
 /// Blocks that are kept.
 const BLOCKS: usize = 8;
 
-/// An object that is read at any place. What is read lately is kept in blocks, because a table is read page by page.
+/// An object that is read at any place. What is read lately is kept in blocks, because a table is read page
+/// by page.
 #[derive(Debug, Clone)]
 pub struct ObjectBlocks {
     pub(super) object: Arc<StoreObject>,
@@ -245,7 +249,8 @@ impl ObjectBlocks {
 
     /// The bytes between two places; fewer at the end.
     fn part(&self, start: u64, end: u64) -> Result<Bytes, Fault> {
-        let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end.min(self.object.size()))) else {
+        let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end.min(self.object.size())))
+        else {
             return self.object.part(start, end);
         };
         let known = self.head.get(from..to).map(|part| self.head.slice_ref(part));

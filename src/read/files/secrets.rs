@@ -1,7 +1,7 @@
 //! Secrets in URLs: signed queries, which only the stores are given, and passwords, which are refused.
 //!
-//! The query of a URL is taken away before anything else sees the argument, so that no name, message, table or report can
-//! contain it. Only the request itself gets it back.
+//! The query of a URL is taken away before anything else sees the argument, so that no name, message, table
+//! or report can contain it. Only the request itself gets it back.
 
 use super::scheme::has_scheme;
 use std::collections::BTreeMap;
@@ -27,7 +27,8 @@ pub fn without_secrets(arguments: impl IntoIterator<Item = OsString>) -> (Vec<Os
     let mut clean = |argument: OsString| {
         let Some((clean, query)) = argument.to_str().and_then(cut) else { return argument };
         if let Some(query) = query {
-            let url = clean.split_once('=').filter(|_| clean.starts_with('-')).map_or(&*clean, |(_, url)| url);
+            let url =
+                clean.split_once('=').filter(|_| clean.starts_with('-')).map_or(&*clean, |(_, url)| url);
             queries.insert(url.to_string(), query);
         }
         clean.into()
@@ -36,8 +37,9 @@ pub fn without_secrets(arguments: impl IntoIterator<Item = OsString>) -> (Vec<Os
     (arguments, Queries(queries))
 }
 
-/// An argument that is a URL, or an option with one behind `=`: without query and password, and the query. `None` if it
-/// has neither. In URLs of stores `?` is part of a pattern, unless a value follows as in a query.
+/// An argument that is a URL, or an option with one behind `=`: without query and password, and the query.
+/// `None` if it has neither. In URLs of stores `?` is part of a pattern, unless a value follows as in a
+/// query.
 fn cut(argument: &str) -> Option<(String, Option<String>)> {
     let start = match argument.starts_with('-') {
         true => argument.find('=')? + 1,
@@ -90,7 +92,8 @@ mod tests {
 
     #[test]
     fn signed_queries_are_taken_out_and_known_to_the_request_alone() {
-        let (clean, queries) = parted("https://bucket.example/rank_0.json.gz?X-Amz-Signature=abc/def&X-Amz-Date=1");
+        let (clean, queries) =
+            parted("https://bucket.example/rank_0.json.gz?X-Amz-Signature=abc/def&X-Amz-Date=1");
         assert_eq!(clean, "https://bucket.example/rank_0.json.gz");
         assert_eq!(queries.of(&clean).as_deref(), Some("X-Amz-Signature=abc/def&X-Amz-Date=1"));
         assert_eq!(cleaned("az://traces/rank_1.json?sv=1&sig=secret"), "az://traces/rank_1.json");
@@ -101,7 +104,8 @@ mod tests {
 
     #[test]
     fn patterns_and_other_arguments_stay_as_they_are() {
-        for argument in ["s3://bucket/rank_?.json", "a?b=c", "SELECT '?x=1'", "--steps=1-3", "-", "https://host/a.json"]
+        for argument in
+            ["s3://bucket/rank_?.json", "a?b=c", "SELECT '?x=1'", "--steps=1-3", "-", "https://host/a.json"]
         {
             assert_eq!(cleaned(argument), argument);
         }
@@ -110,7 +114,10 @@ mod tests {
     #[test]
     fn passwords_are_never_shown() {
         assert_eq!(cleaned("https://user:secret@host/a.json"), "https://PASSWORD@host/a.json");
-        assert_eq!(cleaned("--endpoint=http://user:secret@host:9000"), "--endpoint=http://PASSWORD@host:9000");
+        assert_eq!(
+            cleaned("--endpoint=http://user:secret@host:9000"),
+            "--endpoint=http://PASSWORD@host:9000"
+        );
         let text = "error for url (https://u:p@host/a?sig=secret) behind http://host/b";
         assert_eq!(without_queries(text), "error for url (https://host/a behind http://host/b");
     }

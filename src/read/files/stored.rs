@@ -36,7 +36,9 @@ impl Stored {
                 reader.seek(SeekFrom::Start(start))?;
                 Ok(StoredReader::File(reader))
             }
-            Self::Object(blocks) => Ok(StoredReader::Object { blocks: blocks.clone(), at: start, left: Bytes::new() }),
+            Self::Object(blocks) => {
+                Ok(StoredReader::Object { blocks: blocks.clone(), at: start, left: Bytes::new() })
+            }
         }
     }
 

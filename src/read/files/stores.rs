@@ -1,7 +1,8 @@
-//! The stores that URLs lead to: one client for each bucket, made when it is first used, and what was seen of their objects.
+//! The stores that URLs lead to: one client for each bucket, made when it is first used, and what was seen of
+//! their objects.
 //!
-//! Requests run on two threads of their own, which are started with the first URL. The rest of the program waits for them
-//! like for a disk. These threads are all that the process shares: they keep nothing of a run.
+//! Requests run on two threads of their own, which are started with the first URL. The rest of the program
+//! waits for them like for a disk. These threads are all that the process shares: they keep nothing of a run.
 
 use super::address::Address;
 use super::fault::{Fault, RETRIES};
@@ -42,8 +43,8 @@ impl Default for StoreOptions {
 
 /// How stores are reached, and what was seen of their objects. Clones share both.
 ///
-/// An object is always the version that was seen first, so that a result never mixes two. Who asks again later begins
-/// [`anew`](Stores::anew).
+/// An object is always the version that was seen first, so that a result never mixes two. Who asks again
+/// later begins [`anew`](Stores::anew).
 #[derive(Clone, Default)]
 pub struct Stores {
     connections: Arc<Connections>,
@@ -119,13 +120,18 @@ pub(super) fn runtime() -> Result<&'static Runtime, Fault> {
         builder.worker_threads(2).max_blocking_threads(4).thread_name("hta-store").enable_io().enable_time();
         builder.build().map_err(|e| e.to_string())
     });
-    RUNTIME.as_ref().map_err(|e| Fault::new(Other, format!("threads for requests cannot be started: {e}"), None))
+    RUNTIME
+        .as_ref()
+        .map_err(|e| Fault::new(Other, format!("threads for requests cannot be started: {e}"), None))
 }
 
 /// Tries for a request, and the time between them: 0.1 s at first, 5 s at most.
 fn retry() -> RetryConfig {
-    let backoff =
-        BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(5), base: 2. };
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(100),
+        max_backoff: Duration::from_secs(5),
+        base: 2.,
+    };
     RetryConfig { backoff, max_retries: RETRIES, retry_timeout: Duration::from_secs(180) }
 }
 
@@ -147,16 +153,30 @@ fn build(address: &Address, connections: &Connections) -> Result<Arc<dyn ObjectS
             if plain(endpoint.as_ref()) {
                 builder = builder.with_allow_http(true);
             }
-            Arc::new(builder.with_bucket_name(container).with_retry(retry()).with_http_connector(connector).build()?)
+            Arc::new(
+                builder
+                    .with_bucket_name(container)
+                    .with_retry(retry())
+                    .with_http_connector(connector)
+                    .build()?,
+            )
         }
         Service::Google => {
             let mut builder = GoogleCloudStorageBuilder::from_env();
             if let Some(endpoint) = &options.endpoint {
                 builder = builder.with_base_url(endpoint);
             }
-            let endpoint = options.endpoint.clone().or_else(|| builder.get_config_value(&GoogleConfigKey::BaseUrl));
-            builder = builder.with_client_options(ClientOptions::new().with_allow_http(plain(endpoint.as_ref())));
-            Arc::new(builder.with_bucket_name(container).with_retry(retry()).with_http_connector(connector).build()?)
+            let endpoint =
+                options.endpoint.clone().or_else(|| builder.get_config_value(&GoogleConfigKey::BaseUrl));
+            builder =
+                builder.with_client_options(ClientOptions::new().with_allow_http(plain(endpoint.as_ref())));
+            Arc::new(
+                builder
+                    .with_bucket_name(container)
+                    .with_retry(retry())
+                    .with_http_connector(connector)
+                    .build()?,
+            )
         }
         Service::Azure => {
             let mut builder = MicrosoftAzureBuilder::from_env();
@@ -167,13 +187,20 @@ fn build(address: &Address, connections: &Connections) -> Result<Arc<dyn ObjectS
             if plain(endpoint.as_ref()) {
                 builder = builder.with_allow_http(true);
             }
-            Arc::new(builder.with_container_name(container).with_retry(retry()).with_http_connector(connector).build()?)
+            Arc::new(
+                builder
+                    .with_container_name(container)
+                    .with_retry(retry())
+                    .with_http_connector(connector)
+                    .build()?,
+            )
         }
         Service::Http => {
             let query = address.query.as_ref().map_or(String::new(), |q| format!("?{q}"));
             let connector = Connector { host: Some(container.to_string()), ..connector };
             let allowed = ClientOptions::new().with_allow_http(address.root.starts_with("http://"));
-            let builder = HttpBuilder::new().with_url(format!("{}/{query}", address.root)).with_client_options(allowed);
+            let builder =
+                HttpBuilder::new().with_url(format!("{}/{query}", address.root)).with_client_options(allowed);
             Arc::new(builder.with_retry(retry()).with_http_connector(connector).build()?)
         }
     })

@@ -1,8 +1,9 @@
 //! Writing a folder of files to a store: complete, or not at all.
 //!
-//! The file that proves completeness is written last, and that of an earlier result is removed first, so that no reader
-//! takes a mixture for a result. If the upload fails or is interrupted, what it has written is removed; parts of large
-//! objects that are on their way are aborted. Only a killed process leaves objects, and never the proof.
+//! The file that proves completeness is written last, and that of an earlier result is removed first, so that
+//! no reader takes a mixture for a result. If the upload fails or is interrupted, what it has written is
+//! removed; parts of large objects that are on their way are aborted. Only a killed process leaves objects,
+//! and never the proof.
 
 use super::address::Address;
 use super::fault::{Fault, whole_answer};
@@ -66,12 +67,19 @@ fn go_on() -> Result<(), Fault> {
 }
 
 impl Location {
-    /// Writes `files` of the folder `from`, given relative to it, to this folder of a store. `earlier` are the names of an
-    /// earlier result here, which are removed or replaced. `proof` is the name of the file that is written last.
+    /// Writes `files` of the folder `from`, given relative to it, to this folder of a store. `earlier` are
+    /// the names of an earlier result here, which are removed or replaced. `proof` is the name of the file
+    /// that is written last.
     ///
     /// # Errors
     /// When a file cannot be read, an object not be written, or the upload is interrupted.
-    pub fn upload(&self, from: &Path, files: &[String], earlier: &[String], proof: &str) -> Result<(), Fault> {
+    pub fn upload(
+        &self,
+        from: &Path,
+        files: &[String],
+        earlier: &[String],
+        proof: &str,
+    ) -> Result<(), Fault> {
         let address = self.writable()?;
         let store = self.stores().store_of(&address)?;
         let _running = RunningUpload::begin();
@@ -93,7 +101,8 @@ impl Location {
     fn writable(&self) -> Result<Address, Fault> {
         let address = self.address()?;
         let (what, hint) = match address.service {
-            // The client would look for credentials all the same, and wait for a metadata server that is not there.
+            // The client would look for credentials all the same, and wait for a metadata server that is not
+            // there.
             Service::Google if is_unsigned() => (
                 "GOOGLE_SKIP_SIGNATURE is set, and nobody writes without credentials",
                 "unset it, and give credentials",

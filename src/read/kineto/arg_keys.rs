@@ -29,8 +29,10 @@ impl KeyTable {
     fn hash(key: &[u8]) -> usize {
         let (Some(first), Some(last)) = (key.first(), key.last()) else { return 0 };
         let middle = key[key.len() / 2];
-        let mix =
-            key.len() * 0x9e5 + usize::from(*first) * 0x1f3 + usize::from(*last) * 0x2b + usize::from(middle) * 0x71;
+        let mix = key.len() * 0x9e5
+            + usize::from(*first) * 0x1f3
+            + usize::from(*last) * 0x2b
+            + usize::from(middle) * 0x71;
         mix % KEY_SLOTS
     }
 

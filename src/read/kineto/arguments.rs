@@ -99,7 +99,9 @@ impl EventReader {
         }
         if token.is_text() {
             let is_handle = arg == Arg::Context && raw.starts_with(b"0x");
-            self.columns.health.hit(if is_handle { Counter::HandleAsText } else { Counter::NumberAsString }, at);
+            self.columns
+                .health
+                .hit(if is_handle { Counter::HandleAsText } else { Counter::NumberAsString }, at);
             if matches!(arg, Arg::Stream | Arg::Correlation) {
                 self.columns.args.quoted_ids.push((row, arg));
             }

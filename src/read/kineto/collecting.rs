@@ -17,16 +17,15 @@ impl EventReader {
         let mut place = ParserState::OPEN;
         let mut keep_rest = false;
         loop {
-            let made =
-                match self.gaps.follow(place, c) {
-                    Some(made) => made,
-                    None => {
-                        let (inside, wanted) = (self.scratch.in_args, &self.wanted);
-                        self.gaps.parse(place, inside, c, |key| {
-                            if inside { arg_step(key, wanted) } else { event_step(key) }
-                        })?
-                    }
-                };
+            let made = match self.gaps.follow(place, c) {
+                Some(made) => made,
+                None => {
+                    let (inside, wanted) = (self.scratch.in_args, &self.wanted);
+                    self.gaps.parse(place, inside, c, |key| {
+                        if inside { arg_step(key, wanted) } else { event_step(key) }
+                    })?
+                }
+            };
             place = made.place;
             let s = &mut self.scratch;
             match made.step {

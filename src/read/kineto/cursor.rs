@@ -171,7 +171,9 @@ impl<'a> Cursor<'a> {
         loop {
             match self.buf.get(at) {
                 None => return Err(TokenError::Incomplete),
-                Some(b'0'..=b'9' | b'.' | b'-' | b'+' | b'a'..=b'z' | b'A'..=b'Z' | b'/' | b'_' | b'#') => at += 1,
+                Some(b'0'..=b'9' | b'.' | b'-' | b'+' | b'a'..=b'z' | b'A'..=b'Z' | b'/' | b'_' | b'#') => {
+                    at += 1
+                }
                 Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') if at > start => break,
                 Some(_) => return Err(TokenError::Syntax),
             }
@@ -246,7 +248,8 @@ mod tests {
                 let mut bytes = *b"12345678";
                 bytes[place] = b;
                 let other = no_digit(u64::from_le_bytes(bytes));
-                let want = if matches!(b, b'-' | b'.' | b'/' | b'0'..=b'9') { 0 } else { 0x80 << (8 * place) };
+                let want =
+                    if matches!(b, b'-' | b'.' | b'/' | b'0'..=b'9') { 0 } else { 0x80 << (8 * place) };
                 assert_eq!(other, want, "{b:#x} at {place}");
             }
         }

@@ -278,7 +278,8 @@ impl Document {
                 let Some(next) = next_top_level_key(c.buf, before + 1, eof) else {
                     c.pos = before;
                     if eof {
-                        let trace = self.event_arrays > 0 || memmem::find(c.buf, b"\"traceEvents\"").is_some();
+                        let trace =
+                            self.event_arrays > 0 || memmem::find(c.buf, b"\"traceEvents\"").is_some();
                         if !trace && self.last_key.is_none() {
                             return Err(NOT_JSON);
                         }
@@ -321,7 +322,8 @@ impl Document {
             _ => return Err(TokenError::Syntax),
         }
         let token = c.string()?;
-        let key = decode(token.bytes(c.buf), token.kind == TokenKind::Escaped, &mut Health::default(), 0).into_owned();
+        let key = decode(token.bytes(c.buf), token.kind == TokenKind::Escaped, &mut Health::default(), 0)
+            .into_owned();
         c.expect(b':')?;
         if key == "traceEvents" && c.peek()? == b'[' {
             c.pos += 1;

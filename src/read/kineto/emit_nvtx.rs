@@ -1,4 +1,5 @@
-//! Events whose name `torch.autograd.profiler.emit_nvtx` wrote: operators with numbers and sizes in their name.
+//! Events whose name `torch.autograd.profiler.emit_nvtx` wrote: operators with numbers and sizes in their
+//! name.
 
 use crate::marked_operator::{FORWARD_THREAD, MarkedOperator, is_backward_node, operator};
 use hta_trace::args::Arg;
@@ -10,10 +11,11 @@ use memchr::memmem;
 /// Category of operators.
 pub(crate) const OPERATORS: &str = "cpu_op";
 
-/// The operator that `emit_nvtx` marked by the name of an annotation or operator, with a number or with sizes.
+/// The operator that `emit_nvtx` marked by the name of an annotation or operator, with a number or with
+/// sizes.
 pub(crate) fn marked_by_emit_nvtx(class: Class, name: &[u8]) -> Option<MarkedOperator<'_>> {
-    let can_be =
-        matches!(class, Class::HostOp | Class::Annotation) && name.last().is_some_and(|b| b"0123456789]".contains(b));
+    let can_be = matches!(class, Class::HostOp | Class::Annotation)
+        && name.last().is_some_and(|b| b"0123456789]".contains(b));
     // Names of operators themselves have no blanks behind a comma.
     if !can_be || memmem::find(name, b", ").is_none() {
         return None;

@@ -242,7 +242,9 @@ impl EventReader {
             c.marks.push(Mark { lane, ts, row: Some(row) });
         }
         self.arguments(row, marked.as_ref(), buf, at);
-        if !self.scratch.rest.is_empty() && (self.options.rest_args || is_counter_range(self.scratch.cat.bytes(buf))) {
+        if !self.scratch.rest.is_empty()
+            && (self.options.rest_args || is_counter_range(self.scratch.cat.bytes(buf)))
+        {
             self.rest(row, buf, at);
         }
         self.columns.health.add(Counter::IntAboveI64, self.scratch.huge, Some(at), "");
@@ -413,7 +415,10 @@ mod tests {
     fn a_name_with_bare_quotes_ends_before_the_next_key() {
         let text = r#"{"ph":"X","name": "f({"a": 1, "pid": 2})", "pid": 3, "tid": 4, "ts": 1, "dur": 1}"#;
         let mut r = EventReader::new(LoadOptions::default());
-        assert_eq!(r.collect(&mut Cursor::new(text.as_bytes(), 0), Leniency::Strict), Err(TokenError::Syntax));
+        assert_eq!(
+            r.collect(&mut Cursor::new(text.as_bytes(), 0), Leniency::Strict),
+            Err(TokenError::Syntax)
+        );
         let text = r#"{"ph":"X","name": "f({"a": 1})", "pid": 3, "tid": 4, "ts": 1, "dur": 1}"#;
         assert_eq!(r.collect(&mut Cursor::new(text.as_bytes(), 0), Leniency::LooseName), Ok(()));
         r.commit(text.as_bytes(), 0);

@@ -21,8 +21,8 @@ pub(crate) enum EventsEnd {
 }
 
 impl EventReader {
-    /// Reads events from inside the array until it closes, the buffer ends, or an event starts at or after `stop`.
-    /// Leaves the cursor after the last event that was consumed.
+    /// Reads events from inside the array until it closes, the buffer ends, or an event starts at or after
+    /// `stop`. Leaves the cursor after the last event that was consumed.
     pub(crate) fn events(
         &mut self,
         c: &mut Cursor,
@@ -92,8 +92,8 @@ impl EventReader {
         }
     }
 
-    /// Repairs or skips a damaged event and returns where reading continues. `None`: more bytes are needed, or (at the
-    /// end of the file) the event is truncated.
+    /// Repairs or skips a damaged event and returns where reading continues. `None`: more bytes are needed,
+    /// or (at the end of the file) the event is truncated.
     #[cold]
     fn recover(
         &mut self,

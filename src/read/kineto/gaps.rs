@@ -1,16 +1,17 @@
 //! Fast parsing of the text between two values of an event, by comparison with text that was parsed before.
 //!
-//! A producer writes all events in the same form: half of the text is keys, quotes, colons and blanks that repeat from
-//! event to event. So each such gap is parsed once and then only compared: after the value of a given key, the same
-//! bytes always lead to the value of the same next key.
+//! A producer writes all events in the same form: half of the text is keys, quotes, colons and blanks that
+//! repeat from event to event. So each such gap is parsed once and then only compared: after the value of a
+//! given key, the same bytes always lead to the value of the same next key.
 //!
 //! ```text
 //!   "ph": "X", "cat": "kernel", "name": "gemm", ...
 //!          |--------|          |-----------|         gaps: from the end of a value to the start of the next
 //! ```
 //!
-//! This is exact, not a heuristic: a gap that compares equal has been parsed before from the same state, and a gap that
-//! differs in one byte is parsed. Comparing takes two loads of 16 bytes, where parsing takes a branch per byte.
+//! This is exact, not a heuristic: a gap that compares equal has been parsed before from the same state, and
+//! a gap that differs in one byte is parsed. Comparing takes two loads of 16 bytes, where parsing takes a
+//! branch per byte.
 
 use crate::kineto::cursor::{Cursor, Parse, TokenError, word_at};
 use crate::kineto::memory::MemoryArg;
@@ -174,8 +175,11 @@ impl Gaps {
                 b',' => c.pos += 1,
                 b'}' => {
                     c.pos += 1;
-                    let (step, place) =
-                        if inside { (GapEnd::Close, ParserState::CLOSED) } else { (GapEnd::End, ParserState::END) };
+                    let (step, place) = if inside {
+                        (GapEnd::Close, ParserState::CLOSED)
+                    } else {
+                        (GapEnd::End, ParserState::END)
+                    };
                     break GapRead { step, place, key: start };
                 }
                 _ => return Err(TokenError::Syntax),
@@ -223,9 +227,14 @@ mod tests {
         let first = padded("{ \"ph\" : \"X\"}");
         let mut c = Cursor::new(&first, 1);
         assert!(gaps.follow(ParserState::OPEN, &mut c).is_none());
-        assert_eq!(gaps.parse(ParserState::OPEN, false, &mut c, step).map(|m| (m.step, m.key)), Ok((GapEnd::Ph, 2)));
+        assert_eq!(
+            gaps.parse(ParserState::OPEN, false, &mut c, step).map(|m| (m.step, m.key)),
+            Ok((GapEnd::Ph, 2))
+        );
         assert_eq!(c.pos, 9);
-        for (text, known) in [("{ \"ph\" : 5", true), ("{ \"pH\" : 5", false), ("{ \"ph\": 5", false), ("{", false)] {
+        for (text, known) in
+            [("{ \"ph\" : 5", true), ("{ \"pH\" : 5", false), ("{ \"ph\": 5", false), ("{", false)]
+        {
             let text = padded(text);
             let mut c = Cursor::new(&text, 1);
             let made = gaps.follow(ParserState::OPEN, &mut c).map(|m| (m.step, m.key));
@@ -236,7 +245,8 @@ mod tests {
     #[test]
     fn what_is_parsed_again_at_the_end_of_a_block_takes_no_place() {
         let mut gaps = Gaps::default();
-        let (short, other) = (b"{\"ph\": 1".to_vec(), format!("{{\"ts\": 1{}", " ".repeat(LONGEST)).into_bytes());
+        let (short, other) =
+            (b"{\"ph\": 1".to_vec(), format!("{{\"ts\": 1{}", " ".repeat(LONGEST)).into_bytes());
         for _ in 0..=WAYS {
             let mut c = Cursor::new(&short, 1);
             assert!(gaps.follow(ParserState::OPEN, &mut c).is_none());

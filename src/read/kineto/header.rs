@@ -47,8 +47,8 @@ const READ: [&str; 8] = [
     "traceName",
 ];
 
-/// Longest value that is only stored and whose validity is checked, bytes: the check takes many times its size in
-/// memory.
+/// Longest value that is only stored and whose validity is checked, bytes: the check takes many times its
+/// size in memory.
 const LONGEST: usize = 1 << 20;
 
 /// Deepest nesting that is parsed.

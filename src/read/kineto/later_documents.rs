@@ -10,7 +10,9 @@ use memchr::memmem;
 impl Document {
     /// Whether a later document has another rank or base time.
     pub(super) fn is_of_another_trace(&self) -> bool {
-        self.first.is_some_and(|(rank, base)| (rank.is_some() && self.meta.rank != rank) || self.meta.base_ns != base)
+        self.first.is_some_and(|(rank, base)| {
+            (rank.is_some() && self.meta.rank != rank) || self.meta.base_ns != base
+        })
     }
 
     pub(super) fn interleaved_in(&self, rest: &[u8]) -> bool {

@@ -48,7 +48,12 @@ pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError>
     Ok(Unsettled { columns, meta, unpacked_bytes })
 }
 
-fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &Reading) -> Result<Document, ReadError> {
+fn read_document(
+    input: &Input,
+    packed: Compression,
+    fraction: Fraction,
+    how: &Reading,
+) -> Result<Document, ReadError> {
     let Reading { options, spread, chunks, count, room } = *how;
     let io_error = |error| ReadError::io(&input.shown, error);
     let mut document = Document::with_fraction(options, fraction);
@@ -79,9 +84,10 @@ fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &R
         document.reader.columns.health.note(Counter::TrailingGarbage, &input.shown);
     }
     document.finish().map_err(|r| match r {
-        KinetoRefusal::NoEvents => {
-            ReadError::NoEvents { file: input.shown.clone(), health: Box::new(document.reader.columns.health.clone()) }
-        }
+        KinetoRefusal::NoEvents => ReadError::NoEvents {
+            file: input.shown.clone(),
+            health: Box::new(document.reader.columns.health.clone()),
+        },
         other => refused_by(input, other, &document.reader.columns.health),
     })?;
     room.hold(MemoryUse { is_whole: true, ..document.held(0) })
@@ -91,7 +97,8 @@ fn read_document(input: &Input, packed: Compression, fraction: Fraction, how: &R
 
 /// The error for a refusal, unless the source has already reported a reason.
 pub fn refused_by(input: &Input, refusal: KinetoRefusal, health: &Health) -> ReadError {
-    let said = health.iter().find(|(counter, _)| *counter == Counter::Truncated).map(|(_, tally)| &tally.example);
+    let said =
+        health.iter().find(|(counter, _)| *counter == Counter::Truncated).map(|(_, tally)| &tally.example);
     match said {
         Some(reason) if refusal == KinetoRefusal::Empty && !reason.is_empty() => {
             ReadError::Damaged { file: input.shown.clone(), reason: reason.clone() }
@@ -105,7 +112,9 @@ pub fn refused(input: &Input, refusal: KinetoRefusal) -> ReadError {
     match refusal {
         KinetoRefusal::Empty => ReadError::Empty { file },
         KinetoRefusal::NotATrace { what, hint } => ReadError::NotATrace { file, what, hint, is_known: false },
-        KinetoRefusal::OtherFormat { what, hint } => ReadError::NotATrace { file, what, hint, is_known: true },
+        KinetoRefusal::OtherFormat { what, hint } => {
+            ReadError::NotATrace { file, what, hint, is_known: true }
+        }
         KinetoRefusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
         KinetoRefusal::CutBeforeEvents => ReadError::Cut { file },
         KinetoRefusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },

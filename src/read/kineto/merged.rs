@@ -1,5 +1,5 @@
-//! Files in which a tool has merged the traces of several ranks: how they are recognized, and which rows are of which
-//! rank.
+//! Files in which a tool has merged the traces of several ranks: how they are recognized, and which rows are
+//! of which rank.
 //!
 //! ```text
 //!   SGLang      "pid": "[TP01] 4711"                             the label names the rank, behind it stands the pid
@@ -7,8 +7,8 @@
 //!   others      the names of processes begin with the rank: "RANK 1 - GPU", "rank 1: python"
 //! ```
 //!
-//! Each rank becomes an input of its own that reads the whole file and takes its rows, with the ids that they had before
-//! they were merged. Surprising: the metadata of a merged file is that of its first rank.
+//! Each rank becomes an input of its own that reads the whole file and takes its rows, with the ids that they
+//! had before they were merged. Surprising: the metadata of a merged file is that of its first rank.
 
 use super::document::Document;
 use super::load::drained;
@@ -39,8 +39,8 @@ static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Smallest share of the rows with a mark, in thousandths, with which the ranks of a file are told apart.
 const MARKED_PER_MILLE: u64 = 990;
 
-/// Smallest share of rows with an argument or a process name that is evidence of a merged file, in thousandths: a few
-/// of them mean something else.
+/// Smallest share of rows with an argument or a process name that is evidence of a merged file, in
+/// thousandths: a few of them mean something else.
 const EVIDENT_PER_MILLE: u64 = 500;
 
 /// Most labels, ranks or processes that are told apart.
@@ -71,7 +71,8 @@ pub(super) fn parts(input: Input, start: &FileStart) -> Vec<Input> {
     }
 }
 
-/// Number of rows of a file, without those that tools leave out when they merge; so are those of each rank counted.
+/// Number of rows of a file, without those that tools leave out when they merge; so are those of each rank
+/// counted.
 pub(crate) fn rows(input: &Input) -> Option<u64> {
     Scan::of(input).map(|scan| scan.all)
 }
@@ -115,15 +116,18 @@ impl Scan {
         let sum = |of: &mut dyn Iterator<Item = u64>| per_mille(of.sum());
         let mixed = |ranks: usize, what: &str, share: u64| {
             let share = format!("{}.{} %", share / 10, share % 10);
-            Some(ScanEnd::Mixed(format!("a merged file of {ranks} ranks, and {what} only {share} of its rows")))
+            Some(ScanEnd::Mixed(format!(
+                "a merged file of {ranks} ranks, and {what} only {share} of its rows"
+            )))
         };
         if self.labels.len() > 1 {
             let names: Vec<&str> = self.labels.keys().map(|l| l.trim_matches(['[', ']', ' '])).collect();
             let share = sum(&mut self.labels.values().copied());
             return match ranks_of_labels(&names) {
                 Some(ranks) if share >= MARKED_PER_MILLE => {
-                    let of =
-                        |(rank, (label, rows)): (u32, (&String, &u64))| (rank, (RankMark::Label(label.clone()), *rows));
+                    let of = |(rank, (label, rows)): (u32, (&String, &u64))| {
+                        (rank, (RankMark::Label(label.clone()), *rows))
+                    };
                     Some(ScanEnd::Ranks(ranks.into_iter().zip(&self.labels).map(of).collect()))
                 }
                 _ => mixed(names.len(), "labels as `[TP00]` name the rank of", share),
@@ -243,8 +247,13 @@ mod tests {
     fn a_mark_on_every_row_tells_the_ranks_apart_and_a_mark_on_some_rows_does_not() {
         let (a, b) = (row("\"[TP00] 1\"", ""), row("\"[TP01] 1\"", ""));
         let Some(ScanEnd::Ranks(ranks)) = found(&[&a, &b, &b]) else { panic!("labels on all rows") };
-        assert_eq!(ranks.iter().map(|(rank, (_, rows))| (*rank, *rows)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
-        let Some(ScanEnd::Mixed(why)) = found(&[&a, &b, &row("7", "")]) else { panic!("a row without a label") };
+        assert_eq!(
+            ranks.iter().map(|(rank, (_, rows))| (*rank, *rows)).collect::<Vec<_>>(),
+            [(0, 1), (1, 2)]
+        );
+        let Some(ScanEnd::Mixed(why)) = found(&[&a, &b, &row("7", "")]) else {
+            panic!("a row without a label")
+        };
         assert!(why.contains("2 ranks") && why.contains("66.6 %"), "{why}");
         let (a, b) = (row("1", "\"rank\": 4, \"pid_raw\": 1"), row("100000001", "\"rank\": 5"));
         assert!(matches!(found(&[&a, &b]), Some(ScanEnd::Ranks(r)) if r.keys().eq(&[4, 5])));

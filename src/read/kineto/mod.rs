@@ -1,4 +1,5 @@
-//! Reader of Kineto's Chrome-trace JSON: tokens, events, the document around them, and parallel reading in pieces.
+//! Reader of Kineto's Chrome-trace JSON: tokens, events, the document around them, and parallel reading in
+//! pieces.
 
 mod arg_keys;
 mod arguments;

@@ -72,8 +72,8 @@ pub enum NumberError {
 
 /// Parses decimal microseconds to ns.
 ///
-/// `ns = I * 1000 + F`, the fraction padded to three digits, further digits rounded half to even. An exponent shifts
-/// the point first.
+/// `ns = I * 1000 + F`, the fraction padded to three digits, further digits rounded half to even. An exponent
+/// shifts the point first.
 #[inline]
 pub fn micros_to_ns(text: &[u8], mode: Fraction, shapes: &mut FractionShapes) -> Result<i64, NumberError> {
     let (negative, digits) = match text {
@@ -190,8 +190,8 @@ pub enum Integer {
     NotANumber,
 }
 
-/// Parses an integer leniently: decimal, hexadecimal with `0x`, a float without a fraction, or a number followed by a
-/// unit (`14139908 bytes`).
+/// Parses an integer leniently: decimal, hexadecimal with `0x`, a float without a fraction, or a number
+/// followed by a unit (`14139908 bytes`).
 #[inline]
 pub fn integer(text: &[u8]) -> Integer {
     let (negative, digits) = match text {
@@ -273,7 +273,10 @@ mod tests {
     fn unpadded_fractions_count_nanoseconds() {
         let mut s = FractionShapes::default();
         assert_eq!(micros_to_ns(b"123.5", Fraction::Unpadded, &mut s), Ok(123_005));
-        assert_eq!(micros_to_ns(b"1704161511420306.50", Fraction::Unpadded, &mut s), Ok(1_704_161_511_420_306_050));
+        assert_eq!(
+            micros_to_ns(b"1704161511420306.50", Fraction::Unpadded, &mut s),
+            Ok(1_704_161_511_420_306_050)
+        );
     }
 
     #[test]

@@ -20,7 +20,9 @@ impl EventReader {
         if !(launch && is_start || backward && phase != b't') {
             return;
         }
-        let (Integer::Value(id) | Integer::Unsigned(id)) = integer(self.scratch.id.bytes(buf)) else { return };
+        let (Integer::Value(id) | Integer::Unsigned(id)) = integer(self.scratch.id.bytes(buf)) else {
+            return;
+        };
         if launch {
             self.columns.launch_flows.push(id);
             return;
@@ -52,7 +54,8 @@ impl EventReader {
             return;
         }
         // Instants say nothing about the fractions of other times.
-        let ts = match micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut FractionShapes::default()) {
+        let ts = match micros_to_ns(self.scratch.ts.bytes(buf), self.fraction, &mut FractionShapes::default())
+        {
             Ok(ts) => ts,
             Err(NumberError::Overflow) => return self.columns.health.hit(Counter::TimeOverflow, at),
             Err(NumberError::NotANumber) => return self.columns.health.hit(Counter::TsMissing, at),

@@ -18,7 +18,9 @@ pub(super) fn takes(part: &PartKey, s: &mut Scratch, buf: &[u8], restores: bool)
             }
             is_own
         }
-        RankMark::Processes(pids) => std::str::from_utf8(s.pid.bytes(buf)).is_ok_and(|pid| pids.contains(pid)),
+        RankMark::Processes(pids) => {
+            std::str::from_utf8(s.pid.bytes(buf)).is_ok_and(|pid| pids.contains(pid))
+        }
         RankMark::Argument => {
             let is_own = number(s.raw.rank.bytes(buf)) == Some(*rank);
             if is_own && restores {
@@ -43,7 +45,8 @@ pub fn settle(meta: &mut Meta, input: &Input) {
     let Some(part) = &input.process else { return };
     let PartKey::Rank(rank, _) = part.key else { return };
     meta.rank = Some(rank);
-    let (index, count) = (usize::try_from(part.index).unwrap_or(0), usize::try_from(part.count).unwrap_or(1).max(1));
+    let (index, count) =
+        (usize::try_from(part.index).unwrap_or(0), usize::try_from(part.count).unwrap_or(1).max(1));
     let each = meta.devices.len() / count;
     let distinct: BTreeSet<i64> = meta.devices.iter().map(|d| d.id).collect();
     if each > 0 && each * count == meta.devices.len() && distinct.len() <= each {

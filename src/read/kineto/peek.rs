@@ -11,8 +11,8 @@ use crate::options::LoadOptions;
 /// `distributedInfo.rank`, if it is in the head of the file.
 ///
 /// # Errors
-/// When the file is empty, damaged from its beginning, or clearly has another format. Other problems are reported when it
-/// is loaded.
+/// When the file is empty, damaged from its beginning, or clearly has another format. Other problems are
+/// reported when it is loaded.
 pub(super) fn peek(input: &Input, start: &FileStart) -> Result<Option<u32>, ReadError> {
     if let Some(reason) = start.damage.clone() {
         return Err(ReadError::Damaged { file: input.shown.clone(), reason });

@@ -6,10 +6,10 @@
 //!   piece 0  ...........................|  reads on to the guess and must arrive exactly there
 //! ```
 //!
-//! The start of an event cannot be recognized locally with certainty (a string may look like one). So each piece begins
-//! at a guess, and the piece before it reads on to that guess. If it stops exactly there, the guess was right, provided
-//! that the guess before was; the first piece starts at the file's first byte. A wrong guess costs time, never
-//! correctness: the rest of the file is then read in order.
+//! The start of an event cannot be recognized locally with certainty (a string may look like one). So each
+//! piece begins at a guess, and the piece before it reads on to that guess. If it stops exactly there, the
+//! guess was right, provided that the guess before was; the first piece starts at the file's first byte. A
+//! wrong guess costs time, never correctness: the rest of the file is then read in order.
 
 mod queue;
 
@@ -39,11 +39,11 @@ struct ReadPiece {
     how: EventsEnd,
 }
 
-/// Reads the event array of a plain file on several cores, from the position of `document` (inside the array) up to
-/// `size`. Returns the position up to which the file was read; the caller continues from there.
+/// Reads the event array of a plain file on several cores, from the position of `document` (inside the array)
+/// up to `size`. Returns the position up to which the file was read; the caller continues from there.
 ///
-/// The calling thread appends the pieces to the document in order, and reads one itself when the next is not ready;
-/// other threads read ahead.
+/// The calling thread appends the pieces to the document in order, and reads one itself when the next is not
+/// ready; other threads read ahead.
 pub(crate) fn read_pieces(
     document: &mut Document,
     path: &Path,
@@ -55,13 +55,20 @@ pub(crate) fn read_pieces(
 ) -> io::Result<Result<u64, KinetoRefusal>> {
     let from = document.offset();
     let threads = rayon::current_num_threads().max(1);
-    let pieces = usize::try_from(size.saturating_sub(from).div_ceil(piece_len as u64)).map_err(io::Error::other)?;
+    let pieces =
+        usize::try_from(size.saturating_sub(from).div_ceil(piece_len as u64)).map_err(io::Error::other)?;
     let ahead = AHEAD * threads;
     let text = (ahead * (piece_len + far(piece_len))) as u64;
     let queue = PieceQueue::new(pieces, ahead);
     let fraction = document.reader.fraction;
     let part = document.reader.part.clone();
-    let worker = || PieceReader { queue: &queue, fraction, part: part.clone(), buf: Vec::new(), gaps: Gaps::default() };
+    let worker = || PieceReader {
+        queue: &queue,
+        fraction,
+        part: part.clone(),
+        buf: Vec::new(),
+        gaps: Gaps::default(),
+    };
     let read = |worker: &mut PieceReader, i: usize| {
         let start = from + i as u64 * piece_len as u64;
         let piece = worker.read_piece(path, start, i == 0, piece_len, options, count);
@@ -119,7 +126,8 @@ fn far(piece_len: usize) -> usize {
     piece_len.max(OVERRUN)
 }
 
-/// A thread that reads pieces. It reuses its buffer and learned gaps, because fresh memory and learning again are slow.
+/// A thread that reads pieces. It reuses its buffer and learned gaps, because fresh memory and learning again
+/// are slow.
 struct PieceReader<'a> {
     queue: &'a PieceQueue,
     fraction: Fraction,

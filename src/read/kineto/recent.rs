@@ -1,5 +1,5 @@
-//! Caches the lookups of the last few texts: consecutive events share few categories, threads and streams, so most of
-//! them need no hash lookup.
+//! Caches the lookups of the last few texts: consecutive events share few categories, threads and streams, so
+//! most of them need no hash lookup.
 
 /// Number of cached texts.
 const KEPT: usize = 8;

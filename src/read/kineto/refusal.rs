@@ -41,7 +41,9 @@ pub(super) fn foreign_magic(head: &[u8]) -> Option<KinetoRefusal> {
         [0x0a, ..] if head.get(1..64.min(head.len())).is_some_and(|b| b.iter().any(|x| *x < 9)) => {
             ("a protobuf file (a Perfetto trace?)", EXPORT_HINT)
         }
-        _ if head.get(257..262) == Some(b"ustar") => ("a tar archive", "unpack it and give the traces inside"),
+        _ if head.get(257..262) == Some(b"ustar") => {
+            ("a tar archive", "unpack it and give the traces inside")
+        }
         _ => return damaged_magic(head),
     };
     Some(KinetoRefusal::OtherFormat { what, hint })

@@ -17,7 +17,13 @@ pub(crate) struct PieceTexts {
 impl PieceTexts {
     /// The interned text of a token; for a bare one, the raw text.
     #[inline]
-    pub(crate) fn intern(&mut self, token: Token, buf: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {
+    pub(crate) fn intern(
+        &mut self,
+        token: Token,
+        buf: &[u8],
+        columns: &mut ColumnsBuilder,
+        at: u64,
+    ) -> StrId {
         let raw = token.bytes(buf);
         if token.kind != TokenKind::Escaped
             && let Some(id) = columns.strings.lookup(raw)
@@ -39,7 +45,13 @@ impl PieceTexts {
     }
 
     #[cold]
-    fn decode_and_intern(&mut self, token: Token, raw: &[u8], columns: &mut ColumnsBuilder, at: u64) -> StrId {
+    fn decode_and_intern(
+        &mut self,
+        token: Token,
+        raw: &[u8],
+        columns: &mut ColumnsBuilder,
+        at: u64,
+    ) -> StrId {
         let text = decode(raw, token.kind == TokenKind::Escaped, &mut columns.health, at);
         let id = columns.strings.intern(&text);
         if text.bytes().any(is_control) {
@@ -107,7 +119,8 @@ fn unescape(text: &str, health: &mut Health, at: u64) -> String {
     out
 }
 
-/// Decodes `uXXXX` with its surrogate pair, if any; a lone surrogate becomes U+FFFD. Returns the number of bytes read.
+/// Decodes `uXXXX` with its surrogate pair, if any; a lone surrogate becomes U+FFFD. Returns the number of
+/// bytes read.
 fn unicode_escape(tail: &str) -> Option<(char, usize)> {
     let unit = |s: &str| -> Option<u32> {
         let hex = s.strip_prefix('u')?.get(..4)?;

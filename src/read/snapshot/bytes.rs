@@ -25,7 +25,16 @@ pub(crate) struct PickleBytes {
 
 impl PickleBytes {
     pub(crate) fn new(source: Box<dyn Source>) -> Self {
-        Self { source, block: vec![0; BLOCK], at: 0, end: 0, base: 0, long: Vec::new(), damage: None, is_done: false }
+        Self {
+            source,
+            block: vec![0; BLOCK],
+            at: 0,
+            end: 0,
+            base: 0,
+            long: Vec::new(),
+            damage: None,
+            is_done: false,
+        }
     }
 
     /// Offset of the next byte.

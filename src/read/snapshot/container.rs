@@ -209,14 +209,19 @@ impl Containers {
                     self.frames += 1;
                 }
             }
-            (Object::EmptyList, Value::Rows { kind, first, len }) => self.set(at, Object::Rows { kind, first, len }),
+            (Object::EmptyList, Value::Rows { kind, first, len }) => {
+                self.set(at, Object::Rows { kind, first, len })
+            }
             (Object::Rows { kind, first, len }, Value::Rows { kind: k, first: f, len: l })
                 if kind == k && first.checked_add(len) == Some(f) =>
             {
                 self.set(at, Object::Rows { kind, first, len: len.saturating_add(l) });
             }
             (Object::Stack(_) | Object::Taken, _) => return Err(Unfit::Used),
-            (Object::EmptyDict | Object::Row { .. } | Object::Frame(_) | Object::Pair(_) | Object::Map(_), _) => {
+            (
+                Object::EmptyDict | Object::Row { .. } | Object::Frame(_) | Object::Pair(_) | Object::Map(_),
+                _,
+            ) => {
                 return Err(Unfit::Other);
             }
             (object, value) => {
@@ -258,10 +263,11 @@ impl Containers {
         if let [Value::Int(a), Value::Int(b)] = values {
             // Almost all pairs of a file are the same pool.
             let few = Some(&self.pairs).filter(|pairs| pairs.len() < 64);
-            let place = few.and_then(|pairs| pairs.iter().rposition(|p| *p == (*a, *b))).unwrap_or_else(|| {
-                self.pairs.push((*a, *b));
-                self.pairs.len() - 1
-            });
+            let place =
+                few.and_then(|pairs| pairs.iter().rposition(|p| *p == (*a, *b))).unwrap_or_else(|| {
+                    self.pairs.push((*a, *b));
+                    self.pairs.len() - 1
+                });
             return Ok(self.add(Object::Pair(place as u32)));
         }
         let list = self.add(Object::EmptyList);

@@ -35,7 +35,9 @@ impl Problem {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Problem::Io(_) => None,
-            Problem::Cut { .. } => Some("the file may still be being written, or its disk was full: dump it again"),
+            Problem::Cut { .. } => {
+                Some("the file may still be being written, or its disk was full: dump it again")
+            }
             Problem::Packed(_) => Some("it was cut or damaged when it was written or copied: copy it again"),
             Problem::Calls { .. } | Problem::Opcode { .. } => {
                 Some("hta reads a pickle as data and runs nothing; do not open this file with Python either")
@@ -44,9 +46,12 @@ impl Problem {
                 Some("`torch.cuda.memory._dump_snapshot(FILE)` writes a file that can be read")
             }
             Problem::FlightRecorder => Some(
-                "PyTorch's `torchfrtrace` reads such dumps; memory is dumped with `torch.cuda.memory._dump_snapshot`",
+                "PyTorch's `torchfrtrace` reads such dumps; memory is dumped with \
+                 `torch.cuda.memory._dump_snapshot`",
             ),
-            Problem::Other { .. } => Some("`torch.cuda.memory._dump_snapshot(FILE)` writes a memory snapshot"),
+            Problem::Other { .. } => {
+                Some("`torch.cuda.memory._dump_snapshot(FILE)` writes a memory snapshot")
+            }
             Problem::TooLarge { .. } => Some("raise --memory-limit"),
         }
     }

@@ -116,7 +116,8 @@ impl Json<'_> {
                 self.out.push('}');
             }
             Some(Object::Items(place)) => {
-                let values = self.c.items.get(place as usize).map(|l| l.values.as_slice()).unwrap_or_default();
+                let values =
+                    self.c.items.get(place as usize).map(|l| l.values.as_slice()).unwrap_or_default();
                 self.out.push('[');
                 for (i, value) in values.iter().enumerate() {
                     if i > 0 {

@@ -77,7 +77,9 @@ fn read_dump(file: &Location, room: &dyn MemoryGate, count: &ByteCount) -> Resul
             let page = ViewerPage::new(source, start.split_off(at));
             MemoryDump::Snapshot(Box::new(read_snapshot(Box::new(page), room)?))
         }
-        None if is_timeline(&start) => MemoryDump::Timeline(read_timeline(open().map_err(Problem::Io)?, room)?),
+        None if is_timeline(&start) => {
+            MemoryDump::Timeline(read_timeline(open().map_err(Problem::Io)?, room)?)
+        }
         None => MemoryDump::Snapshot(Box::new(read_snapshot(open().map_err(Problem::Io)?, room)?)),
     };
     room.hold(MemoryUse { buffers: TIMES_READ * dump.held_bytes(), is_whole: true, ..MemoryUse::default() })?;

@@ -120,7 +120,9 @@ fn assemble(machine: PickleMachine, parts: SnapshotParts) -> Result<Snapshot, Pr
         let runs = runs(*value, &mut c, &mut rows);
         match histories.last_mut().filter(|_| is_rest) {
             Some(last) if last.device == device - 1 => last.runs.extend(runs),
-            _ if is_rest => histories.push(DeviceHistory { device: (device - 1).max(0), is_host: false, runs }),
+            _ if is_rest => {
+                histories.push(DeviceHistory { device: (device - 1).max(0), is_host: false, runs })
+            }
             _ => {
                 histories.push(DeviceHistory { device, is_host: false, runs });
                 device += 1;
@@ -128,10 +130,12 @@ fn assemble(machine: PickleMachine, parts: SnapshotParts) -> Result<Snapshot, Pr
         }
     }
     // Either a list of entries, or a list of such lists.
-    let host_runs: Vec<Range<u32>> = parts.host_traces.iter().flat_map(|v| runs(*v, &mut c, &mut rows)).collect();
+    let host_runs: Vec<Range<u32>> =
+        parts.host_traces.iter().flat_map(|v| runs(*v, &mut c, &mut rows)).collect();
     histories.push(DeviceHistory { device: -1, is_host: true, runs: host_runs });
     histories.retain(|h| !h.is_empty());
-    let devices: BTreeSet<i64> = segments.iter().map(|s| s.device).chain(histories.iter().map(|h| h.device)).collect();
+    let devices: BTreeSet<i64> =
+        segments.iter().map(|s| s.device).chain(histories.iter().map(|h| h.device)).collect();
     if devices.len() > MOST_DEVICES {
         let what = format!("{} devices", devices.len());
         return Err(Problem::Exceeds { what, limit: MOST_DEVICES.to_string(), byte: read });
@@ -183,7 +187,9 @@ fn assemble(machine: PickleMachine, parts: SnapshotParts) -> Result<Snapshot, Pr
 fn segments_of(list: Option<Value>, c: &mut Containers, rows: &mut SnapshotRowList) -> Vec<Segment> {
     let mut all = Vec::new();
     for range in claimed(list, RowKind::Segment, c, rows) {
-        all.extend_from_slice(rows.segments.get(range.start as usize..range.end as usize).unwrap_or_default());
+        all.extend_from_slice(
+            rows.segments.get(range.start as usize..range.end as usize).unwrap_or_default(),
+        );
     }
     all
 }
@@ -194,7 +200,12 @@ fn runs(list: Value, c: &mut Containers, rows: &mut SnapshotRowList) -> Vec<Rang
 }
 
 /// The rows of a list, or rows by themselves, that no other place has.
-fn claimed(list: Option<Value>, of: RowKind, c: &mut Containers, rows: &mut SnapshotRowList) -> Vec<Range<u32>> {
+fn claimed(
+    list: Option<Value>,
+    of: RowKind,
+    c: &mut Containers,
+    rows: &mut SnapshotRowList,
+) -> Vec<Range<u32>> {
     let values = match list {
         None => Vec::new(),
         Some(alone @ Value::Rows { .. }) => vec![alone],

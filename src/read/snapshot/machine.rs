@@ -334,7 +334,11 @@ impl<'a> PickleMachine<'a> {
         let floor = self.marks.last().copied().unwrap_or(self.stack.len());
         let below = self.stack.get_mut(floor..).and_then(<[Value]>::last_mut);
         match below {
-            Some(Value::Rows { kind: k, first, len }) if *k == kind && first.checked_add(*len) == Some(at) => *len += 1,
+            Some(Value::Rows { kind: k, first, len })
+                if *k == kind && first.checked_add(*len) == Some(at) =>
+            {
+                *len += 1
+            }
             _ => self.stack.push(Value::Rows { kind, first: at, len: 1 }),
         }
     }
@@ -362,7 +366,13 @@ impl<'a> PickleMachine<'a> {
         match self.memo.get_mut(at) {
             Some(place) => *place = made,
             None if at == next => self.memo.push(made),
-            None => return Err(malformed("the next place of the memo", format!("place {at} after {next}"), byte)),
+            None => {
+                return Err(malformed(
+                    "the next place of the memo",
+                    format!("place {at} after {next}"),
+                    byte,
+                ));
+            }
         }
         Ok(())
     }

@@ -20,6 +20,10 @@ impl Memo {
     }
 
     pub(super) fn value(self) -> Value {
-        if self.0 & Self::OBJECT == 0 { Value::Text(StrId(self.0)) } else { Value::Object(self.0 & !Self::OBJECT) }
+        if self.0 & Self::OBJECT == 0 {
+            Value::Text(StrId(self.0))
+        } else {
+            Value::Object(self.0 & !Self::OBJECT)
+        }
     }
 }

@@ -279,8 +279,13 @@ impl SnapshotRowList {
     }
 
     fn block(&mut self, pairs: &[Value], c: &mut Containers, byte: u64) -> MemoryBlock {
-        let mut block =
-            MemoryBlock { address: 0, bytes: 0, requested: 0, state: BlockState::Unknown, stack: StackId::NONE };
+        let mut block = MemoryBlock {
+            address: 0,
+            bytes: 0,
+            requested: 0,
+            state: BlockState::Unknown,
+            stack: StackId::NONE,
+        };
         let (mut requested, mut past) = (None, None);
         for (key, value) in pairs_of(pairs) {
             match key.text().unwrap_or_default() {
@@ -302,7 +307,9 @@ impl SnapshotRowList {
                 keys::HISTORY => {
                     self.has_past = true;
                     past = c.first(value).and_then(|v| match v {
-                        Value::Rows { kind: RowKind::Past, first, .. } => self.pasts.get(first as usize).copied(),
+                        Value::Rows { kind: RowKind::Past, first, .. } => {
+                            self.pasts.get(first as usize).copied()
+                        }
                         _ => None,
                     });
                 }
@@ -362,7 +369,9 @@ impl SnapshotRowList {
                 keys::SEGMENT_POOL_ID => segment.pool = c.pair(value).unwrap_or_default(),
                 keys::FRAMES => segment.stack = self.stack(value, c, byte),
                 keys::BLOCKS => match c.take(value) {
-                    Ok(values) => (segment.first_block, segment.block_count) = self.block_range(&values, byte),
+                    Ok(values) => {
+                        (segment.first_block, segment.block_count) = self.block_range(&values, byte)
+                    }
                     Err(SharedList) => self.shared(Some(byte)),
                 },
                 _ => {}
@@ -375,7 +384,11 @@ impl SnapshotRowList {
     /// The blocks of a segment as one range; they are copied to the end if they are not one.
     fn block_range(&mut self, values: &[Value], byte: u64) -> (u32, u32) {
         if let [Value::Rows { kind: RowKind::Block, first, len }] = values {
-            return if self.claim(RowKind::Block, *first, *len, Some(byte)) { (*first, *len) } else { (0, 0) };
+            return if self.claim(RowKind::Block, *first, *len, Some(byte)) {
+                (*first, *len)
+            } else {
+                (0, 0)
+            };
         }
         let first = self.blocks.len();
         for value in values {

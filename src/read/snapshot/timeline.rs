@@ -96,7 +96,11 @@ impl ListTokens {
                 Some(b',') => {}
                 Some(b) if b.is_ascii_whitespace() => {}
                 Some(b) => {
-                    return Err(malformed("lists of numbers", format!("`{}`", (b as char).escape_default()), at));
+                    return Err(malformed(
+                        "lists of numbers",
+                        format!("`{}`", (b as char).escape_default()),
+                        at,
+                    ));
                 }
                 None => return Ok(ListToken::End),
             }
@@ -132,7 +136,9 @@ impl Reader<'_> {
             self.timeline.unpacked_bytes = at;
             match token {
                 ListToken::Number(n) if depth == 2 || depth == 3 => list.push(n),
-                ListToken::Number(_) => return Err(malformed("lists of numbers", "a number beside them", at)),
+                ListToken::Number(_) => {
+                    return Err(malformed("lists of numbers", "a number beside them", at));
+                }
                 ListToken::Open => {
                     depth += 1;
                     if depth > DEEPEST || !list.is_empty() {
@@ -246,7 +252,12 @@ impl Reader<'_> {
             let before = self.levels.get(usize::from(category)).copied().unwrap_or(0);
             let delta = level.saturating_sub(before);
             if delta != 0 && self.fits(delta, at) {
-                self.timeline.rows.push(MemoryTimelineRow { ts_ns, action: TimelineAction::Level, delta, category });
+                self.timeline.rows.push(MemoryTimelineRow {
+                    ts_ns,
+                    action: TimelineAction::Level,
+                    delta,
+                    category,
+                });
                 if let Some(slot) = self.levels.get_mut(usize::from(category)) {
                     *slot = *level;
                 }

@@ -50,12 +50,17 @@ impl ViewerPage {
             let whole = self.text.len() / 4 * 4;
             if whole > 0 {
                 let decoded = STANDARD.decode(self.text.get(..whole).unwrap_or_default());
-                self.bytes = decoded.map_err(|_| cut("the snapshot in the page is not valid base64", true))?;
+                self.bytes =
+                    decoded.map_err(|_| cut("the snapshot in the page is not valid base64", true))?;
                 self.text.drain(..whole);
                 return Ok(());
             }
             if self.is_ended {
-                return if self.text.is_empty() { Ok(()) } else { Err(cut("the base64 text is incomplete", true)) };
+                return if self.text.is_empty() {
+                    Ok(())
+                } else {
+                    Err(cut("the base64 text is incomplete", true))
+                };
             }
             let mut block = vec![0; BLOCK];
             match self.page.read(&mut block)? {

@@ -1,4 +1,5 @@
-//! Names of API calls by CUPTI's callback ids, which are all that nvprof records of them (`data/cupti_callbacks.toml`).
+//! Names of API calls by CUPTI's callback ids, which are all that nvprof records of them
+//! (`data/cupti_callbacks.toml`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -38,9 +39,13 @@ mod tests {
     #[test]
     fn the_list_can_be_read() {
         let list: Callbacks = toml::from_str(LIST).expect("valid TOML");
-        let entries = || list.runtime.iter().map(|e| (e, "cuda")).chain(list.driver.iter().map(|e| (e, "cu")));
+        let entries =
+            || list.runtime.iter().map(|e| (e, "cuda")).chain(list.driver.iter().map(|e| (e, "cu")));
         for ((id, name), start) in entries() {
-            assert!(id.parse::<i64>().is_ok_and(|n| n > 0 && n.to_string() == *id) && name.starts_with(start), "{id}");
+            assert!(
+                id.parse::<i64>().is_ok_and(|n| n > 0 && n.to_string() == *id) && name.starts_with(start),
+                "{id}"
+            );
         }
         let mut names: Vec<&String> = list.runtime.values().collect();
         names.sort_unstable();

@@ -1,4 +1,5 @@
-//! An SQLite file that is only read: opened without locks and journals, its tables streamed in the order of their rows.
+//! An SQLite file that is only read: opened without locks and journals, its tables streamed in the order of
+//! their rows.
 
 use crate::error::ReadError;
 use crate::input::Input;
@@ -42,16 +43,23 @@ impl Database {
         let damaged = |reason: String| ReadError::Damaged { file: input.shown.clone(), reason };
         let mut header = [0; HEADER];
         let mut file = File::open(&input.path).map_err(io_error)?;
-        file.read_exact(&mut header).map_err(|_| damaged("the SQLite file is cut in its header".to_string()))?;
+        file.read_exact(&mut header)
+            .map_err(|_| damaged("the SQLite file is cut in its header".to_string()))?;
         let length = file.metadata().map_err(io_error)?.len();
         let expected = expected_length(&header);
         if length < expected {
             return Err(damaged(format!("the SQLite file has {length} of {expected} bytes")));
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(uri(&input.path), flags).map_err(|e| damaged(e.to_string()))?;
-        let mut me =
-            Self { connection, shown: input.shown.clone(), tables: BTreeSet::new(), repaired: RefCell::default() };
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection =
+            Connection::open_with_flags(uri(&input.path), flags).map_err(|e| damaged(e.to_string()))?;
+        let mut me = Self {
+            connection,
+            shown: input.shown.clone(),
+            tables: BTreeSet::new(),
+            repaired: RefCell::default(),
+        };
         let mut tables = BTreeSet::new();
         me.each_of("SELECT name FROM sqlite_master WHERE type = 'table'", |row| {
             tables.extend(text(row, 0).map(Cow::into_owned));
@@ -96,8 +104,9 @@ impl Database {
         Ok(count)
     }
 
-    /// Hands on the rows of a table, with some of its columns in this order. A column that the table lacks is null, and
-    /// a table that the file lacks has no rows. The names are those of the program, never of a file.
+    /// Hands on the rows of a table, with some of its columns in this order. A column that the table lacks is
+    /// null, and a table that the file lacks has no rows. The names are those of the program, never of a
+    /// file.
     ///
     /// # Errors
     /// When the file is damaged.
@@ -110,8 +119,8 @@ impl Database {
         self.each_with(table, columns, None, each)
     }
 
-    /// As [`Database::each`], for the rows alone whose column has a value. SQLite leaves out the others, which costs less
-    /// than to look at them here. Without that column all rows are handed on.
+    /// As [`Database::each`], for the rows alone whose column has a value. SQLite leaves out the others,
+    /// which costs less than to look at them here. Without that column all rows are handed on.
     ///
     /// # Errors
     /// When the file is damaged.
@@ -126,11 +135,15 @@ impl Database {
             return Ok(());
         }
         let mut known = BTreeSet::new();
-        self.each_of(&format!("PRAGMA table_info({table})"), |row| known.extend(text(row, 1).map(Cow::into_owned)))?;
-        let column = |name: &&str| if known.contains(*name) { format!("\"{name}\"") } else { "NULL".to_string() };
+        self.each_of(&format!("PRAGMA table_info({table})"), |row| {
+            known.extend(text(row, 1).map(Cow::into_owned))
+        })?;
+        let column =
+            |name: &&str| if known.contains(*name) { format!("\"{name}\"") } else { "NULL".to_string() };
         let list: Vec<String> = columns.iter().map(column).collect();
         let only = only.filter(|o| known.contains(o.column));
-        let only = only.map(|o| format!(" WHERE \"{}\" >> {} = {}", o.column, o.shift, o.value)).unwrap_or_default();
+        let only =
+            only.map(|o| format!(" WHERE \"{}\" >> {} = {}", o.column, o.shift, o.value)).unwrap_or_default();
         self.each_of(&format!("SELECT {} FROM {table}{only}", list.join(", ")), each)
     }
 
@@ -143,7 +156,8 @@ impl Database {
             }
             Ok(())
         };
-        run().map_err(|e| ReadError::Damaged { file: self.shown.clone(), reason: format!("SQLite says: {e}") })
+        run()
+            .map_err(|e| ReadError::Damaged { file: self.shown.clone(), reason: format!("SQLite says: {e}") })
     }
 }
 
@@ -155,8 +169,8 @@ pub(crate) fn int(row: &Row, column: usize) -> Option<i64> {
     }
 }
 
-/// A text of a row; null and numbers are `None`. SQLite checks neither the type nor the encoding of what is stored: bytes
-/// that are not UTF-8 read U+FFFD, and a BLOB is taken as a text. What was repaired is owned.
+/// A text of a row; null and numbers are `None`. SQLite checks neither the type nor the encoding of what is
+/// stored: bytes that are not UTF-8 read U+FFFD, and a BLOB is taken as a text. What was repaired is owned.
 pub(crate) fn text<'a>(row: &'a Row, column: usize) -> Option<Cow<'a, str>> {
     match row.get_ref(column) {
         Ok(ValueRef::Text(bytes)) => Some(String::from_utf8_lossy(bytes)),
@@ -184,7 +198,8 @@ fn expected_length(header: &[u8; HEADER]) -> u64 {
     if number(24) == number(92) { page * u64::from(number(28)) } else { 0 }
 }
 
-/// The path as a URI that opens the file as one that nobody changes: no journal and no lock is made beside it.
+/// The path as a URI that opens the file as one that nobody changes: no journal and no lock is made beside
+/// it.
 fn uri(path: &Path) -> String {
     let path = path.to_string_lossy();
     let mut out = String::from("file:");
@@ -213,7 +228,8 @@ mod tests {
         let path = folder.path().join("a.sqlite");
         let made = Connection::open(&path).unwrap();
         made.execute_batch(
-            "CREATE TABLE t (value TEXT); INSERT INTO t VALUES ('plain'), (CAST(x'6bff6c' AS TEXT)), (x'6b'), (NULL)",
+            "CREATE TABLE t (value TEXT); INSERT INTO t VALUES ('plain'), (CAST(x'6bff6c' AS TEXT)), \
+             (x'6b'), (NULL)",
         )
         .unwrap();
         drop(made);
@@ -221,7 +237,10 @@ mod tests {
         let database = Database::open(&input).unwrap();
         let mut found = Vec::new();
         database.each("t", ["value"], |r| found.push(database.text(r, 0).map(Cow::into_owned))).unwrap();
-        assert_eq!(found, [Some("plain"), Some("k\u{fffd}l"), Some("k"), None].map(|t| t.map(str::to_string)));
+        assert_eq!(
+            found,
+            [Some("plain"), Some("k\u{fffd}l"), Some("k"), None].map(|t| t.map(str::to_string))
+        );
         assert_eq!(database.health().count(Counter::SqliteText), 2);
     }
 

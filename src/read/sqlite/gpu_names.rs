@@ -1,6 +1,7 @@
 //! Names of copies, sets and waits as Kineto writes them, from the numbers that databases hold.
 //!
-//! Kinds of memory are those of nsys. CUPTI's own numbers, which nvprof records, are one higher ([`cupti_memory`]).
+//! Kinds of memory are those of nsys. CUPTI's own numbers, which nvprof records, are one higher
+//! ([`cupti_memory`]).
 
 /// `Memcpy HtoD (Pageable -> Device)`, from the direction and both kinds of memory.
 pub(crate) fn copy_name(kind: Option<i64>, ends: Option<(i64, i64)>) -> String {

@@ -178,7 +178,10 @@ mod tests {
         let parsed = parsed.expect("a literal");
         let list = Literal::List(vec![Literal::Number("1"), Literal::Number("-2.5e-3")]);
         assert_eq!(parsed.get("a"), Some(&list));
-        assert_eq!(parsed.get("b"), Some(&Literal::List(vec![Literal::None, Literal::Bool(true), text("it's")])));
+        assert_eq!(
+            parsed.get("b"),
+            Some(&Literal::List(vec![Literal::None, Literal::Bool(true), text("it's")]))
+        );
         assert_eq!(parsed.get("c"), Some(&Literal::List(Vec::new())));
         assert_eq!(parsed.get("d"), Some(&Literal::Number("inf")));
         assert_eq!(Literal::parse("(7)"), Some(Literal::Number("7")));
@@ -188,8 +191,18 @@ mod tests {
 
     #[test]
     fn what_is_no_literal_is_refused() {
-        let calls =
-            ["", "{'a': 1", "{'a'}", "[1 2]", "exit()", "__import__('os')", "1 + 1", "'open", "{'a': x}", "[1],"];
+        let calls = [
+            "",
+            "{'a': 1",
+            "{'a'}",
+            "[1 2]",
+            "exit()",
+            "__import__('os')",
+            "1 + 1",
+            "'open",
+            "{'a': x}",
+            "[1],",
+        ];
         for text in calls {
             assert_eq!(Literal::parse(text), None, "{text}");
         }

@@ -1,5 +1,5 @@
-//! Reads SQLite databases of recorders: exports of Nsight Systems (nsys), in which each process with GPU work is a rank,
-//! and those of nvprof, which are of one process.
+//! Reads SQLite databases of recorders: exports of Nsight Systems (nsys), in which each process with GPU work
+//! is a rank, and those of nvprof, which are of one process.
 
 mod callbacks;
 mod database;
@@ -83,7 +83,8 @@ impl TraceFormat for Sqlite {
 /// Whether a file is a database that a known recorder made, whole or not.
 pub(crate) fn is_recorders_database(input: &Input) -> bool {
     let mut head = [0; MAGIC.len()];
-    let is_sqlite = File::open(&input.path).and_then(|mut f| f.read_exact(&mut head)).is_ok() && head == *MAGIC;
+    let is_sqlite =
+        File::open(&input.path).and_then(|mut f| f.read_exact(&mut head)).is_ok() && head == *MAGIC;
     // A damaged one is reported when it is read.
     is_sqlite && !matches!(open(input), Err(ReadError::OtherDatabase { .. } | ReadError::NotATrace { .. }))
 }
@@ -111,7 +112,8 @@ fn open(input: &Input) -> Result<(Database, DatabaseKind), ReadError> {
         return Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
     }
     let some: Vec<&str> = database.tables().iter().take(5).map(String::as_str).collect();
-    let tables = if some.is_empty() { "no tables".to_string() } else { format!("the tables {}", some.join(", ")) };
+    let tables =
+        if some.is_empty() { "no tables".to_string() } else { format!("the tables {}", some.join(", ")) };
     Err(ReadError::OtherDatabase { file: input.shown.clone(), tables })
 }
 

@@ -121,7 +121,8 @@ pub(crate) fn pid(process: i64) -> i64 {
 /// # Errors
 /// When there is no GPU work, or work of several processes and none is chosen.
 pub(crate) fn process(database: &Database, input: &Input) -> Result<i64, ReadError> {
-    let refused = |what, hint| Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
+    let refused =
+        |what, hint| Err(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
     if let Some(PartKey::Process(id) | PartKey::Idle(id)) = input.process.as_ref().map(|part| &part.key) {
         return Ok(*id);
     }
@@ -159,7 +160,12 @@ pub(crate) fn rank(database: &Database, process: i64) -> Result<Option<u32>, Rea
 
 /// # Errors
 /// When the file is damaged, or takes more memory than there is.
-pub(crate) fn load(database: &Database, process: i64, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
+pub(crate) fn load(
+    database: &Database,
+    process: i64,
+    input: &Input,
+    how: &Reading,
+) -> Result<Unsettled, ReadError> {
     let mut export = Export { process, rows: Rows::new(how) };
     database.each("StringIds", ["id", "value"], |row| {
         if let Some((id, value)) = int(row, 0).zip(database.text(row, 1)) {
@@ -265,7 +271,8 @@ fn copies(database: &Database, export: &mut Export) -> Result<(), ReadError> {
             let Some(work) = work_of(export, r) else { return };
             let rows = &mut export.rows;
             let key = (int(r, 8), int(r, 9).zip(int(r, 10)));
-            let name = *names.entry(key).or_insert_with(|| rows.columns.strings.intern(&copy_name(key.0, key.1)));
+            let name =
+                *names.entry(key).or_insert_with(|| rows.columns.strings.intern(&copy_name(key.0, key.1)));
             let Some(row) = rows.work("gpu_memcpy", name, &work) else { return };
             rows.int(row, Arg::Bytes, int(r, 7));
         },
@@ -384,6 +391,9 @@ mod tests {
     #[test]
     fn versions_are_no_part_of_names() {
         let names = ["cudaLaunchKernel_v7000", "cuMemcpyDtoH_v2", "cudaFree", "x_v12a45"];
-        assert_eq!(names.map(without_version), ["cudaLaunchKernel", "cuMemcpyDtoH_v2", "cudaFree", "x_v12a45"]);
+        assert_eq!(
+            names.map(without_version),
+            ["cudaLaunchKernel", "cuMemcpyDtoH_v2", "cudaFree", "x_v12a45"]
+        );
     }
 }

@@ -7,7 +7,9 @@ use hta_trace::meta::{Device, Meta, Recorder};
 /// `pid`: the process in the operating system.
 pub(super) fn meta(database: &Database, pid: i64) -> Result<Meta, ReadError> {
     let mut meta = Meta { recorder: Recorder::Nsys, ..Meta::default() };
-    database.each("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"], |r| meta.base_ns = meta.base_ns.or(int(r, 0)))?;
+    database.each("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"], |r| {
+        meta.base_ns = meta.base_ns.or(int(r, 0))
+    })?;
     for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {
         database.each(table, ["name", "value"], |r| {
             let Some((name, value)) = database.text(r, 0).zip(database.text(r, 1)) else { return };

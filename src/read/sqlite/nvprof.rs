@@ -41,7 +41,8 @@ const CONTEXTS: &str = "CUPTI_ACTIVITY_KIND_CONTEXT";
 const WORK: [&str; 5] = [KERNELS[0], KERNELS[1], COPIES, PEER_COPIES, SETS];
 
 /// Other tables that are read.
-const READ: [&str; 9] = ["StringTable", "Version", WAITS, RUNTIME, DRIVER, OVERHEAD, MARKERS, DEVICES, CONTEXTS];
+const READ: [&str; 9] =
+    ["StringTable", "Version", WAITS, RUNTIME, DRIVER, OVERHEAD, MARKERS, DEVICES, CONTEXTS];
 
 /// Whether a database has the tables of nvprof.
 pub(crate) fn is_nvprof(database: &Database) -> bool {
@@ -160,7 +161,8 @@ fn copies(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
 }
 
 fn sets(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
-    let columns = ["start", "end", "deviceId", "streamId", "contextId", "correlationId", "bytes", "memoryKind"];
+    let columns =
+        ["start", "end", "deviceId", "streamId", "contextId", "correlationId", "bytes", "memoryKind"];
     database.each(SETS, columns, |r| {
         let name = rows.columns.strings.intern(&set_name(int(r, 7).map(cupti_memory)));
         let Some(row) = rows.work("gpu_memset", name, &work_of(r)) else { return };
@@ -170,7 +172,8 @@ fn sets(database: &Database, rows: &mut Rows) -> Result<(), ReadError> {
 
 /// Waits of the host name no device, but a context.
 fn waits(database: &Database, contexts: &HashMap<i64, i64>, rows: &mut Rows) -> Result<(), ReadError> {
-    let columns = ["start", "end", "deviceId", "streamId", "contextId", "correlationId", "type", "cudaEventId"];
+    let columns =
+        ["start", "end", "deviceId", "streamId", "contextId", "correlationId", "type", "cudaEventId"];
     database.each(WAITS, columns, |r| {
         let name = rows.columns.strings.intern(wait_name(int(r, 6)));
         let recorded = work_of(r);
@@ -202,7 +205,8 @@ fn calls(database: &Database, table: &str, api: CallbackApi, rows: &mut Rows) ->
             let name = known.map_or_else(|| format!("cbid {callback}"), str::to_string);
             rows.columns.strings.intern(&name)
         });
-        let place = RowPlace::Thread { process: int(r, 3).unwrap_or(0), thread: thread(int(r, 4).unwrap_or(0)) };
+        let place =
+            RowPlace::Thread { process: int(r, 3).unwrap_or(0), thread: thread(int(r, 4).unwrap_or(0)) };
         rows.call(api == CallbackApi::Driver, name, (int(r, 0), int(r, 1)), &place, int(r, 5));
     })
 }

@@ -1,6 +1,7 @@
 //! What the text of an NVTX range stands for.
 //!
-//! PyTorch marks operators (`marked_operator`), and PyProf's markers are Python dicts. Everything else is an annotation.
+//! PyTorch marks operators (`marked_operator`), and PyProf's markers are Python dicts. Everything else is an
+//! annotation.
 
 use super::pyprof_marker::{DamagedMarker, MarkedCall, PyProfMarker, marker};
 use crate::marked_operator::{MarkedOperator, operator};

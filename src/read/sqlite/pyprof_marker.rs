@@ -1,4 +1,5 @@
-//! What PyProf's markers say. PyProf wraps the functions of PyTorch, and writes Python dicts as texts of NVTX ranges:
+//! What PyProf's markers say. PyProf wraps the functions of PyTorch, and writes Python dicts as texts of NVTX
+//! ranges:
 //!
 //! ```text
 //!   {'mod': 'torch', 'op': 'mm', 'args': [{'name': '', 'type': 'tensor', 'shape': (2, 3), 'dtype': 'float32'}, ...]}
@@ -79,7 +80,8 @@ struct MarkedInput {
 fn input(arg: &Literal) -> Option<MarkedInput> {
     let kind = arg.get("type")?.as_text()?;
     if let Some(shape) = arg.get("shape") {
-        let shape = shape.as_list()?.iter().map(|n| n.as_int().map(|n| n.to_string())).collect::<Option<Vec<_>>>()?;
+        let shape =
+            shape.as_list()?.iter().map(|n| n.as_int().map(|n| n.to_string())).collect::<Option<Vec<_>>>()?;
         let type_name = dtype(arg.get("dtype").and_then(Literal::as_text).unwrap_or_default());
         let dims = format!("[{}]", shape.join(","));
         return Some(MarkedInput { is_tensor: true, dims, type_name, concrete: String::new() });
@@ -155,7 +157,8 @@ mod tests {
     #[test]
     fn the_scalar_of_old_additions_comes_last() {
         let add = "{'mod': 'Tensor', 'op': 'add_', 'args': [\
-            {'name': '', 'type': 'tensor', 'shape': (4,), 'dtype': 'float32'}, {'name': '', 'type': 'int', 'value': -20}, \
+            {'name': '', 'type': 'tensor', 'shape': (4,), 'dtype': 'float32'}, {'name': '', 'type': 'int', \
+            'value': -20}, \
             {'name': '', 'type': 'tensor', 'shape': (4,), 'dtype': 'float32'}]}";
         let [name, dims, _, concrete] = call(add);
         assert_eq!([name.as_str(), &dims, &concrete], ["Tensor.add_", "[[4],[4],[]]", r#"["","","-20"]"#]);
@@ -167,7 +170,9 @@ mod tests {
         assert_eq!(stack, Some(Ok(PyProfMarker::Stack("b.py:2;a.py:1".to_string()))));
         let module = marker("{'strRepr': 'Linear()'}");
         assert_eq!(module, Some(Ok(PyProfMarker::Module("Linear()".to_string()))));
-        for damaged in ["{'mod': 'torch', 'op': 'mm', 'args': [{'na", "{'mod': 'torch'}", "{'traceMarker': [1]}"] {
+        for damaged in
+            ["{'mod': 'torch', 'op': 'mm', 'args': [{'na", "{'mod': 'torch'}", "{'traceMarker': [1]}"]
+        {
             assert_eq!(marker(damaged), Some(Err(DamagedMarker)), "{damaged}");
         }
         for other in ["{'step': 3}", "forward", "", "mm, seq = 3"] {

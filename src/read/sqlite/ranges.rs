@@ -86,7 +86,14 @@ impl SqliteRanges {
         Self { ranges: Vec::new(), end_of_capture: rows.last_end() }
     }
 
-    pub(crate) fn add(&mut self, rows: &mut Rows, said: Said, span: RecordedSpan, place: RowPlace, is_nested: bool) {
+    pub(crate) fn add(
+        &mut self,
+        rows: &mut Rows,
+        said: Said,
+        span: RecordedSpan,
+        place: RowPlace,
+        is_nested: bool,
+    ) {
         let is_open = span.1.is_none();
         let end = span.1.or_else(|| Some(self.end_of_capture?.max(span.0?)));
         if rows.how.options.device_only {
@@ -238,8 +245,9 @@ impl Surroundings {
             for &i in thread {
                 let range = &ranges[i];
                 while open.pop_if(|o| o.end <= range.start).is_some() {}
-                let (stack, is_in_operator, is_in_backward) =
-                    open.last().map_or((None, false, false), |o| (o.stack, o.is_in_operator, o.is_in_backward));
+                let (stack, is_in_operator, is_in_backward) = open
+                    .last()
+                    .map_or((None, false, false), |o| (o.stack, o.is_in_operator, o.is_in_backward));
                 of_range[i] = (stack, !is_in_operator);
                 let mut inside = OpenRange { end: range.end, stack, is_in_operator, is_in_backward };
                 match &range.kind {
@@ -249,7 +257,8 @@ impl Surroundings {
                     RangeKind::Operator(op) => {
                         let is_node = op.backward == SaysBackward::Node;
                         has_node |= is_node;
-                        has_forward |= op.is_of_pyprof || op.sequence.is_some() && !is_node && !is_in_backward;
+                        has_forward |=
+                            op.is_of_pyprof || op.sequence.is_some() && !is_node && !is_in_backward;
                         inside.is_in_operator = true;
                         inside.is_in_backward |= op.backward != SaysBackward::Nothing;
                     }

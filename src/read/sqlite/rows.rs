@@ -180,7 +180,8 @@ impl<'a> Rows<'a> {
     pub(crate) fn dim3(&mut self, row: u32, arg: Arg, [x, y, z]: [Option<i64>; 3]) {
         if let (Some(x), Some(y), Some(z)) = (x, y, z) {
             let strings = &mut self.columns.strings;
-            let text = *self.sizes.entry([x, y, z]).or_insert_with(|| strings.intern(&format!("[{x},{y},{z}]")));
+            let text =
+                *self.sizes.entry([x, y, z]).or_insert_with(|| strings.intern(&format!("[{x},{y},{z}]")));
             self.interned(row, arg, Some(text));
         }
     }

@@ -16,7 +16,8 @@ table! {
         state: Text, "", "gone, new, changed or same";
         finding_id: Text, "", "the cause, as in findings";
         kind: Text, "", "kind of cause";
-        base_recoverable_pct: Option<f64>, "%", "gain of its repair, of the time of the base job; null: not there";
+        base_recoverable_pct: Option<f64>, "%",
+            "gain of its repair, of the time of the base job; null: not there";
         test_recoverable_pct: Option<f64>, "%", "the same of test";
         rank_label: Text, "", "its ranks in words, of test where it is there";
         sentence: Text, "", "the cause in words, of test where it is there";
@@ -58,7 +59,9 @@ impl CauseState {
         match (base, test) {
             (Some(_), None) => CauseState::Gone,
             (None, _) => CauseState::New,
-            (Some(base), Some(test)) if (test - base).abs() > POINTS.max(base * PCT / 100.0) => CauseState::Changed,
+            (Some(base), Some(test)) if (test - base).abs() > POINTS.max(base * PCT / 100.0) => {
+                CauseState::Changed
+            }
             _ => CauseState::Same,
         }
     }
@@ -95,7 +98,12 @@ pub fn compare(base: &[Batch], test: &[Batch]) -> (Batch, View) {
     let mut table = DiffCauses::default();
     let mut view = View {
         title: "Causes gone, new and changed".to_string(),
-        columns: vec![("", Align::Left), ("base", Align::Right), ("test", Align::Right), ("cause", Align::Left)],
+        columns: vec![
+            ("", Align::Left),
+            ("base", Align::Right),
+            ("test", Align::Right),
+            ("cause", Align::Left),
+        ],
         rows: Vec::new(),
         notes: Vec::new(),
     };

@@ -45,7 +45,8 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
     let have_steps = sides(p).map(|ranks| ranks.iter().all(|r| r.windows.iter().any(|w| w.step.is_some())));
     if have_steps[0] != have_steps[1] {
         let without = if have_steps[0] { "test" } else { "base" };
-        out.refusals.push(format!("{without} has no steps, the other set has: a whole capture is not a step"));
+        out.refusals
+            .push(format!("{without} has no steps, the other set has: a whole capture is not a step"));
     }
     if let Some(similarity) = similarity(p).filter(|s| *s < SIMILAR_PCT) {
         let overlap = format!("the counts of operators overlap by {}", fmt_pct(Some(similarity)));
@@ -60,7 +61,8 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
         if !missed.is_empty() {
             let of = ranks_named(&missed);
             out.refusals.push(format!(
-                "the windows of steps that --step-window host takes hold less than {HELD_PCT} % of what the steps of \
+                "the windows of steps that --step-window host takes hold less than {HELD_PCT} % of what the \
+                 steps of \
                  {side} ({of}) launch: compare without it"
             ));
         }
@@ -74,14 +76,17 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
     }
     if let left_out @ [_, ..] = p.base.set.left_out.as_slice() {
         let of = ranks_named(left_out);
-        out.warnings
-            .push(format!("{of} left out of both sides, because a side did not record the device (table trust)"));
+        out.warnings.push(format!(
+            "{of} left out of both sides, because a side did not record the device (table trust)"
+        ));
     }
     if p.has_two_recorders() {
         out.warnings.extend(told("recorders", &values(p, |r| Some(r.recorder.name().to_string()))));
-        let one_sided: Vec<String> = p.one_sided().iter().map(|(class, side)| format!("{class} ({side})")).collect();
+        let one_sided: Vec<String> =
+            p.one_sided().iter().map(|(class, side)| format!("{class} ({side})")).collect();
         if !one_sided.is_empty() {
-            out.warnings.push(format!("left out, because one recorder does not have them: {}", one_sided.join(", ")));
+            out.warnings
+                .push(format!("left out, because one recorder does not have them: {}", one_sided.join(", ")));
         }
     }
     out.warnings.extend(told("devices", &values(p, |r| r.device_name.clone())));
@@ -90,19 +95,25 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
     out.warnings.extend(told("Python stacks", &values(p, |r| r.has_frames.map(recorded))));
     out.warnings.extend(told("shapes", &values(p, |r| r.has_shapes.map(recorded))));
     // Recorders say different versions: of the driver, or of their own exports.
-    out.warnings
-        .extend(told("drivers and runtimes", &values(p, |r| r.versions.clone())).filter(|_| !p.has_two_recorders()));
+    out.warnings.extend(
+        told("drivers and runtimes", &values(p, |r| r.versions.clone())).filter(|_| !p.has_two_recorders()),
+    );
     let overhead = sides(p).map(|ranks| {
         let sum = |of: fn(&SetRank) -> Ns| ranks.iter().map(|r| of(r)).sum::<Ns>();
         percent(sum(|r| r.overhead), sum(|r| r.recorded)).unwrap_or(0.0)
     });
     if (overhead[0] - overhead[1]).abs() > OVERHEAD_POINTS {
         let shown = overhead.map(|share| fmt_pct(Some(share)));
-        out.warnings.push(format!("the profiler itself worked {} of the time before, {} after", shown[0], shown[1]));
+        out.warnings
+            .push(format!("the profiler itself worked {} of the time before, {} after", shown[0], shown[1]));
     }
-    if p.by_step && p.base.step_count() == p.base.ranks.len() as u64 && p.test.step_count() == p.test.ranks.len() as u64
+    if p.by_step
+        && p.base.step_count() == p.base.ranks.len() as u64
+        && p.test.step_count() == p.test.ranks.len() as u64
     {
-        out.warnings.push("one step on each side: the change may be the difference between any two steps".to_string());
+        out.warnings.push(
+            "one step on each side: the change may be the difference between any two steps".to_string(),
+        );
     }
     out
 }

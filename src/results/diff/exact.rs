@@ -1,13 +1,13 @@
 //! Means per step as exact fractions of integers, and the noise of steps.
 //!
-//! A side's figure is the mean over its ranks of total / steps. With L the least common multiple of the ranks' numbers
-//! of steps, it is one fraction: sum(total x L / steps) / (L x ranks). All figures of a side have this denominator, so
-//! sums of figures are sums of integers, and parts sum to the whole exactly.
+//! A side's figure is the mean over its ranks of total / steps. With L the least common multiple of the
+//! ranks' numbers of steps, it is one fraction: sum(total x L / steps) / (L x ranks). All figures of a side
+//! have this denominator, so sums of figures are sums of integers, and parts sum to the whole exactly.
 
 use hta_base::units::Ns;
 
-/// Largest common multiple that is used. Above it, weights are rounded to multiples of 1 / LIMIT; the rounding is the
-/// same for all figures of a rank, so parts still sum exactly.
+/// Largest common multiple that is used. Above it, weights are rounded to multiples of 1 / LIMIT; the
+/// rounding is the same for all figures of a rank, so parts still sum exactly.
 const LIMIT: i128 = 1 << 40;
 
 /// The fraction `num / den`. `den` is never 0, and positive in figures.
@@ -43,8 +43,10 @@ impl ExactFraction {
         };
         Some(
             100.0
-                * fraction
-                    .map_or_else(|| self.value() / whole.value(), |(num, den)| ExactFraction { num, den }.value()),
+                * fraction.map_or_else(
+                    || self.value() / whole.value(),
+                    |(num, den)| ExactFraction { num, den }.value(),
+                ),
         )
     }
 }

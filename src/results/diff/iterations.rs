@@ -1,12 +1,14 @@
-//! Iterations of inference engines before and after: those of one phase and batch do the same work, others do not.
+//! Iterations of inference engines before and after: those of one phase and batch do the same work, others do
+//! not.
 //!
 //! ```text
 //!   base   decode 4   decode 4   prefill 1   decode 4          decode 4: period, window, busy share, gap, tokens/s of
 //!   test   decode 4   decode 8   decode 4                      both; prefill 1 only before, decode 8 only after
 //! ```
 //!
-//! Every figure is the mean of the iterations that count in `iteration_phases`; the values behind its noise are one per
-//! iteration, each the mean over its ranks, because the ranks of a job run an iteration together. Times in ns.
+//! Every figure is the mean of the iterations that count in `iteration_phases`; the values behind its noise
+//! are one per iteration, each the mean over its ranks, because the ranks of a job run an iteration together.
+//! Times in ns.
 
 use crate::diff::STEM;
 use crate::diff::exact::{Noise, STANDARD_ERRORS, standard_error};
@@ -20,7 +22,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {
-    /// Iterations of one phase and batch on both sides: means of the iterations that count in iteration_phases. Values are null on a side that has none.
+    /// Iterations of one phase and batch on both sides: means of the iterations that count in
+    /// iteration_phases. Values are null on a side that has none.
     pub(crate) struct DiffIterations, DiffIterationRow = "diff_iterations" by "phase, mode, requests" {
         phase: Option<Text>, "", "as in iteration_phases";
         mode: Option<Text>, "", "as in iteration_phases";
@@ -28,13 +31,17 @@ table! {
         side: Text, "", "both, base or test: who has such iterations";
         base_iteration_count: u64, "", "iterations counted, over the ranks compared";
         test_iteration_count: u64, "", "the same of test";
-        basis: Text, "", "period, or window if a side has no iteration with a next one: then period_ns is the window, and rates are upper bounds";
+        basis: Text, "",
+            "period, or window if a side has no iteration with a next one: then period_ns is the window, and \
+             rates are upper bounds";
         base_period_ns: Option<f64>, "ns", "from window to window";
         test_period_ns: Option<f64>, "ns", "the same of test";
         delta_period_ns: Option<f64>, "ns", "test - base";
         delta_period_pct: Option<f64>, "%", "of base";
-        period_std_error_ns: Option<f64>, "ns", "standard error of the change; null below three iterations on a side";
-        is_period_significant: Option<bool>, "", "the change is more than three standard errors; null where there is none";
+        period_std_error_ns: Option<f64>, "ns",
+            "standard error of the change; null below three iterations on a side";
+        is_period_significant: Option<bool>, "",
+            "the change is more than three standard errors; null where there is none";
         base_window_ns: Option<f64>, "ns", "length of the window";
         test_window_ns: Option<f64>, "ns", "the same of test";
         delta_window_ns: Option<f64>, "ns", "test - base";
@@ -55,7 +62,8 @@ table! {
         delta_host_exposed_ns: Option<f64>, "ns", "test - base";
         host_exposed_std_error_ns: Option<f64>, "ns", "as for the period";
         is_host_exposed_significant: Option<bool>, "", "as for the period";
-        base_tokens_per_s: Option<f64>, "tokens/s", "tokens by which an iteration brings its requests on, per time; null if not known";
+        base_tokens_per_s: Option<f64>, "tokens/s",
+            "tokens by which an iteration brings its requests on, per time; null if not known";
         test_tokens_per_s: Option<f64>, "tokens/s", "the same of test";
         delta_tokens_per_s_pct: Option<f64>, "%", "change, of base";
         is_tokens_per_s_significant: Option<bool>, "", "as for the period";
@@ -68,7 +76,8 @@ const MIX_POINTS: f64 = 5.0;
 /// Largest number of observations.
 const OBSERVATIONS: usize = 3;
 
-/// What iterations must have in common to be compared: phase, the engine's word if the phase is not known, batch.
+/// What iterations must have in common to be compared: phase, the engine's word if the phase is not known,
+/// batch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ComparedKind {
     phase: Option<String>,
@@ -106,7 +115,8 @@ pub struct CountedIteration {
 
 /// The iterations of a set that count, from its table `iterations`.
 pub fn counted(tables: &[Batch]) -> Vec<CountedIteration> {
-    let all = tables.iter().filter(|b| b.spec.name == IterationsTable::SPEC.name).flat_map(IterationsTable::rows);
+    let all =
+        tables.iter().filter(|b| b.spec.name == IterationsTable::SPEC.name).flat_map(IterationsTable::rows);
     all.filter(|r| r.is_counted)
         .map(|r: IterationRow| {
             let mode = r.mode.filter(|_| r.phase.is_none());
@@ -182,10 +192,12 @@ struct KindChange {
 
 impl KindChange {
     fn new(kind: ComparedKind, sides: [Vec<&CountedIteration>; 2]) -> Self {
-        let has_period = |side: &Vec<&CountedIteration>| side.is_empty() || side.iter().any(|i| i.period.is_some());
+        let has_period =
+            |side: &Vec<&CountedIteration>| side.is_empty() || side.iter().any(|i| i.period.is_some());
         let by_period = sides.iter().all(has_period);
         let time = |i: &CountedIteration| if by_period { i.period } else { Some(i.window) };
-        let change = |of: &dyn Fn(&CountedIteration) -> Option<f64>| FigureChange([0, 1].map(|s| mean(&sides[s], of)));
+        let change =
+            |of: &dyn Fn(&CountedIteration) -> Option<f64>| FigureChange([0, 1].map(|s| mean(&sides[s], of)));
         let ns = |ns: Ns| ns as f64;
         Self {
             kind,
@@ -222,8 +234,10 @@ fn mean(side: &[&CountedIteration], of: &dyn Fn(&CountedIteration) -> Option<f64
         sum.1 += 1.0;
     }
     let values: Vec<f64> = by_step.into_values().map(|(sum, n)| sum / n).collect();
-    (!values.is_empty())
-        .then(|| FigureMean { value: values.iter().sum::<f64>() / values.len() as f64, noise: Noise::of(&values) })
+    (!values.is_empty()).then(|| FigureMean {
+        value: values.iter().sum::<f64>() / values.len() as f64,
+        noise: Noise::of(&values),
+    })
 }
 
 /// The comparison of two sets of iterations.
@@ -246,13 +260,27 @@ impl IterationChanges {
     pub(crate) fn table(&self) -> Batch {
         let mut table = DiffIterations::default();
         for k in &self.0 {
-            let of = |change: &FigureChange| (change.values(), change.delta(), change.error(), change.is_significant());
-            let ([base_period_ns, test_period_ns], delta_period_ns, period_std_error_ns, is_period_significant) =
-                of(&k.period);
-            let ([base_window_ns, test_window_ns], delta_window_ns, window_std_error_ns, is_window_significant) =
-                of(&k.window);
-            let ([base_window_busy_pct, test_window_busy_pct], delta_window_busy_pct, _, is_window_busy_significant) =
-                of(&k.busy_pct);
+            let of = |change: &FigureChange| {
+                (change.values(), change.delta(), change.error(), change.is_significant())
+            };
+            let (
+                [base_period_ns, test_period_ns],
+                delta_period_ns,
+                period_std_error_ns,
+                is_period_significant,
+            ) = of(&k.period);
+            let (
+                [base_window_ns, test_window_ns],
+                delta_window_ns,
+                window_std_error_ns,
+                is_window_significant,
+            ) = of(&k.window);
+            let (
+                [base_window_busy_pct, test_window_busy_pct],
+                delta_window_busy_pct,
+                _,
+                is_window_busy_significant,
+            ) = of(&k.busy_pct);
             let (
                 [base_gap_idle_ns, test_gap_idle_ns],
                 delta_gap_idle_ns,
@@ -265,7 +293,8 @@ impl IterationChanges {
                 host_exposed_std_error_ns,
                 is_host_exposed_significant,
             ) = of(&k.host_exposed);
-            let ([base_tokens_per_s, test_tokens_per_s], _, _, is_tokens_per_s_significant) = of(&k.tokens_per_s);
+            let ([base_tokens_per_s, test_tokens_per_s], _, _, is_tokens_per_s_significant) =
+                of(&k.tokens_per_s);
             table.push(DiffIterationRow {
                 phase: k.kind.phase.as_deref(),
                 mode: k.kind.mode.as_deref(),
@@ -356,7 +385,8 @@ impl IterationChanges {
             }
         }
         let mut notes = vec![
-            "means of the iterations that count (hta explain iterations); noise: beyond, or within three standard errors \
+            "means of the iterations that count (hta explain iterations); noise: beyond, or within three \
+             standard errors \
              (- : fewer than three iterations on a side)"
                 .to_string(),
         ];
@@ -420,7 +450,8 @@ impl IterationChanges {
         let [base, test] = shares(largest);
         (differs([base, test]) > MIX_POINTS).then(|| {
             format!(
-                "other iterations: `{}` are {} of those before and {} of those after, so compare by phase and batch",
+                "other iterations: `{}` are {} of those before and {} of those after, so compare by phase \
+                 and batch",
                 largest.kind.words(),
                 fmt_pct(Some(base)),
                 fmt_pct(Some(test))

@@ -47,9 +47,13 @@ use hta_base::table::schema::Text;
 use hta_trace::rank_trace::RankTrace;
 
 table! {
-    /// A step's time and what it consists of on both sides, per full step, mean over the ranks compared. The changes of the parts sum to that of step_time.
+    /// A step's time and what it consists of on both sides, per full step, mean over the ranks compared. The
+    /// changes of the parts sum to that of step_time.
     pub(crate) struct Summaries, SummaryRow = "diff_summary" by "metric: step_time, its parts, other totals" {
-        metric: Text, "", "step_time; its parts compute, exposed_communication, exposed_memory, idle; totals communication, memory, gpu_busy, and gpu_sum: summed durations of the activities launched in the step";
+        metric: Text, "",
+            "step_time; its parts compute, exposed_communication, exposed_memory, idle; totals \
+             communication, memory, gpu_busy, and gpu_sum: summed durations of the activities launched in \
+             the step";
         is_part: bool, "", "one of the four parts that sum to step_time";
         scope: Text, "", "step, or capture where a rank has no steps";
         base_rank_count: u32, "", "ranks compared";
@@ -64,16 +68,22 @@ table! {
         base_std_ns: Option<f64>, "ns", "sample standard deviation over steps, each the mean over its ranks";
         test_std_ns: Option<f64>, "ns", "the same of test";
         std_error_ns: Option<f64>, "ns", "standard error of the change; null below three steps on a side";
-        is_significant: Option<bool>, "", "the change is more than three standard errors; null where there is none";
+        is_significant: Option<bool>, "",
+            "the change is more than three standard errors; null where there is none";
     }
 }
 
 table! {
-    /// What GPU activities and host events of one name cost on both sides, per full step, mean over the ranks compared.
-    pub(crate) struct DiffNames, DiffNameRow = "diff_by_name" by "absolute delta_ns_per_step descending, side, class, name" {
+    /// What GPU activities and host events of one name cost on both sides, per full step, mean over the ranks
+    /// compared.
+    pub(crate) struct DiffNames, DiffNameRow = "diff_by_name"
+        by "absolute delta_ns_per_step descending, side, class, name" {
         side: Text, "", "gpu: activities, by the step of their launch; host: events that start in the step";
-        class: Text, "", "compute, communication, memory; operator, runtime_call, annotation, python, collective";
-        name: Text, "", "full name (--short-names: short names, as in kernels_by_name); gpu with --by: category, operator or module";
+        class: Text, "",
+            "compute, communication, memory; operator, runtime_call, annotation, python, collective";
+        name: Text, "",
+            "full name (--short-names: short names, as in kernels_by_name); gpu with --by: category, \
+             operator or module";
         change: Text, "", "of the count: added, deleted, increased, decreased, unchanged";
         trend: Text, "", "of the time: slower, faster, same";
         base_count_per_step: f64, "", "before";
@@ -86,12 +96,16 @@ table! {
         base_self_ns_per_step: f64, "ns", "without enclosed events of the same call tree";
         test_self_ns_per_step: f64, "ns", "the same of test";
         delta_self_ns_per_step: f64, "ns", "test - base";
-        share_of_change_pct: Option<f64>, "%", "of the change of all self time on the GPU, or in the host's call tree (operators and runtime calls; annotations; python; collectives)";
+        share_of_change_pct: Option<f64>, "%",
+            "of the change of all self time on the GPU, or in the host's call tree (operators and runtime \
+             calls; annotations; python; collectives)";
         step_pct: Option<f64>, "%", "delta_ns_per_step as a share of base's step time";
-        base_std_ns: Option<f64>, "ns", "sample standard deviation of ns over steps, each the mean over its ranks";
+        base_std_ns: Option<f64>, "ns",
+            "sample standard deviation of ns over steps, each the mean over its ranks";
         test_std_ns: Option<f64>, "ns", "the same of test";
         std_error_ns: Option<f64>, "ns", "standard error of the change; null below three steps on a side";
-        is_significant: Option<bool>, "", "the change is more than three standard errors; null where there is none";
+        is_significant: Option<bool>, "",
+            "the change is more than three standard errors; null where there is none";
     }
 }
 
@@ -123,7 +137,8 @@ pub const BY: Setting = Setting {
     stem: STEM,
     flag: "--by",
     value: "KEY",
-    help: "Key of GPU rows: name, category, op (owning operator), op,shape (with the shapes of its inputs) or module \
+    help: "Key of GPU rows: name, category, op (owning operator), op,shape (with the shapes of its inputs) \
+           or module \
            (path of nn.Module frames around the launch)",
     kind: ValueType::Choice(&["name", "category", "op", "op,shape", "module"]),
 };

@@ -14,7 +14,8 @@ pub(crate) fn notes(p: &Population, found: &SetDifferences, options: &Options) -
     if options.settings.text(&BY) == Some("module")
         && !p.base.ranks.iter().chain(&p.test.ranks).any(|r| r.rank.has_modules)
     {
-        notes.push("--by module: no nn.Module frames are recorded (profile with with_stack=True)".to_string());
+        notes
+            .push("--by module: no nn.Module frames are recorded (profile with with_stack=True)".to_string());
     }
     notes
 }
@@ -24,7 +25,8 @@ pub(crate) fn of_population(p: &Population) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {
         let ranks: Vec<u32> = side.ranks.iter().map(|r| r.rank.rank).collect();
-        let windows = if p.by_step { format!("{}{}", periods_of(side), windows_of(side)) } else { String::new() };
+        let windows =
+            if p.by_step { format!("{}{}", periods_of(side), windows_of(side)) } else { String::new() };
         notes.push(format!(
             "{name}: {}: {}, {}{windows}",
             end_of(&side.set.shown),
@@ -39,7 +41,9 @@ pub(crate) fn of_population(p: &Population) -> Vec<String> {
         }
     }
     if !p.same_ranks {
-        notes.push("the sets share no rank number: the mean over all ranks of each set is compared".to_string());
+        notes.push(
+            "the sets share no rank number: the mean over all ranks of each set is compared".to_string(),
+        );
     }
     for (name, ranks) in ["base", "test"].iter().zip(p.left_out()).filter(|(_, r)| !r.is_empty()) {
         notes.push(format!("left out, because only {name} has them: {}", rank_noun(&ranks)));
@@ -51,7 +55,8 @@ pub(crate) fn of_population(p: &Population) -> Vec<String> {
             .map(|(name, _)| *name)
             .collect();
         notes.push(format!(
-            "{}: no steps found, so whole captures are compared, which differ by what was recorded; mark steps, or \
+            "{}: no steps found, so whole captures are compared, which differ by what was recorded; mark \
+             steps, or \
              name them with --step-pattern",
             missing.join(" and ")
         ));
@@ -65,7 +70,11 @@ const PATH: usize = 60;
 /// The end of a long path. Paths have no spaces at which a line could break.
 fn end_of(path: &str) -> String {
     let n = path.chars().count();
-    if n <= PATH { path.to_string() } else { format!("...{}", path.chars().skip(n + 3 - PATH).collect::<String>()) }
+    if n <= PATH {
+        path.to_string()
+    } else {
+        format!("...{}", path.chars().skip(n + 3 - PATH).collect::<String>())
+    }
 }
 
 /// A list such as `ranks 0-3`.
@@ -108,7 +117,10 @@ mod tests {
     fn of_a_long_path_the_end_is_printed() {
         let path = format!("/{}/rank_0.json.gz", "x".repeat(90));
         let shown = end_of(&path);
-        assert!(shown.starts_with("...xx") && shown.ends_with("x/rank_0.json.gz") && shown.len() == PATH, "{shown}");
+        assert!(
+            shown.starts_with("...xx") && shown.ends_with("x/rank_0.json.gz") && shown.len() == PATH,
+            "{shown}"
+        );
         assert_eq!(end_of("before/"), "before/");
     }
 }

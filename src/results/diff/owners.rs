@@ -41,7 +41,9 @@ pub(crate) fn map(trace: &RankTrace, options: &Options) -> Option<Batch> {
     let mut sums: ByOwner<(WorkClass, StrId, StrId), (u64, Ns)> = ByOwner::default();
     for (i, a) in (0..).zip(&trace.activities) {
         let owner = owners.of(i, a.launch());
-        sums.charge(scopes.of(a.step()), (a.work, a.name, owner), |sum| *sum = (sum.0 + 1, sum.1 + a.span.len()));
+        sums.charge(scopes.of(a.step()), (a.work, a.name, owner), |sum| {
+            *sum = (sum.0 + 1, sum.1 + a.span.len())
+        });
     }
     let text = |(window, (work, name, owner), sum): (usize, (WorkClass, StrId, StrId), (u64, Ns))| {
         let step = scopes.windows()[window].step;

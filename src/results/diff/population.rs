@@ -65,13 +65,14 @@ pub(crate) struct ComparedRank<'a> {
 }
 
 impl<'a> Population<'a> {
-    /// Selects ranks and steps. `narrowed`: the user selected steps, so a rank without them must not fall back to its
-    /// capture.
+    /// Selects ranks and steps. `narrowed`: the user selected steps, so a rank without them must not fall
+    /// back to its capture.
     ///
     /// # Errors
     /// When a set has none of the selected steps.
     pub fn choose(base: &'a Set, test: &'a Set, narrowed: bool) -> Result<Self, PopulationError> {
-        let numbers = |set: &Set| set.ranks.iter().filter(|r| !narrowed || has_steps(r)).map(|r| r.rank).collect();
+        let numbers =
+            |set: &Set| set.ranks.iter().filter(|r| !narrowed || has_steps(r)).map(|r| r.rank).collect();
         let (in_base, in_test): (BTreeSet<u32>, BTreeSet<u32>) = (numbers(base), numbers(test));
         if let Some(set) = [(base, &in_base), (test, &in_test)].iter().find(|s| s.1.is_empty()) {
             return Err(PopulationError::NoSteps(set.0.shown.clone()));
@@ -98,8 +99,8 @@ impl<'a> Population<'a> {
         of(&self.base) != of(&self.test)
     }
 
-    /// Kinds of host events that only one side has, with its name: of different recorders, they say nothing about the
-    /// program. Empty for sides of one recorder.
+    /// Kinds of host events that only one side has, with its name: of different recorders, they say nothing
+    /// about the program. Empty for sides of one recorder.
     pub(crate) fn one_sided(&self) -> BTreeMap<&'a str, &'static str> {
         if !self.has_two_recorders() {
             return BTreeMap::new();
@@ -139,7 +140,8 @@ fn has_steps(rank: &SetRank) -> bool {
     rank.windows.iter().any(|w| w.step.is_some())
 }
 
-/// Of steps of which every k-th does more work, the last that are whole periods; all if there are none, or with gaps.
+/// Of steps of which every k-th does more work, the last that are whole periods; all if there are none, or
+/// with gaps.
 fn whole_periods(steps: BTreeSet<Option<u32>>, period: Option<u32>) -> BTreeSet<Option<u32>> {
     let Some(every) = period.map(|p| p as usize).filter(|p| *p > 0) else { return steps };
     let left_out = steps.len() % every;
@@ -194,10 +196,9 @@ impl<'a> ChosenRanks<'a> {
 
     /// The compared windows, each with the index of its rank.
     pub(crate) fn windows(&self) -> impl Iterator<Item = (usize, &'a WindowOfDevice)> {
-        self.ranks
-            .iter()
-            .enumerate()
-            .flat_map(|(i, of)| of.rank.windows.iter().filter(move |w| of.steps.contains(&w.step)).map(move |w| (i, w)))
+        self.ranks.iter().enumerate().flat_map(|(i, of)| {
+            of.rank.windows.iter().filter(move |w| of.steps.contains(&w.step)).map(move |w| (i, w))
+        })
     }
 
     /// Position of each step among the samples, with its number of ranks.

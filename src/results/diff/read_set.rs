@@ -4,7 +4,9 @@ use crate::diff::BY;
 use crate::diff::comparable::withheld;
 use crate::diff::iterations::counted;
 use crate::diff::owners::{GpuByOwner, KEYS_OF_TRACES};
-use crate::diff::set::{Basis, CellKey, KeyedStep, Set, SetRank, SetTexts, WindowOfDevice, WorkSide, recorder};
+use crate::diff::set::{
+    Basis, CellKey, KeyedStep, Set, SetRank, SetTexts, WindowOfDevice, WorkSide, recorder,
+};
 use crate::results::{Picked, Results, ResultsError, columns};
 use hta_analysis::api::Options;
 use hta_analysis::breakdown::Breakdowns;
@@ -149,7 +151,10 @@ impl SetReader<'_> {
             Ok(true) => return Ok(true),
             Ok(false) => format!("the table `{}` is not among these results", P::TABLE),
             Err(ResultsError::Column { column, .. }) => {
-                format!("the table `{}` is of another version of hta, without the column `{column}`", P::TABLE)
+                format!(
+                    "the table `{}` is of another version of hta, without the column `{column}`",
+                    P::TABLE
+                )
             }
             Err(e) => return Err(e),
         };
@@ -162,8 +167,9 @@ impl SetReader<'_> {
         match self.results.batches(spec) {
             Err(ResultsError::Column { column, .. }) => {
                 let (name, table) = (self.name, spec.name);
-                self.notes
-                    .push(format!("{name}: {what} cannot be compared: the table `{table}` has no column `{column}`"));
+                self.notes.push(format!(
+                    "{name}: {what} cannot be compared: the table `{table}` has no column `{column}`"
+                ));
                 Ok(None)
             }
             found => found,
@@ -174,7 +180,8 @@ impl SetReader<'_> {
         let mut steps_of: BTreeMap<u32, (bool, bool)> = BTreeMap::new();
         self.results.read::<Rank>(|r| {
             let has_steps = r.step_rule != StepRule::Capture.name();
-            let are_iterations = StepRule::ALL.iter().any(|rule| rule.name() == r.step_rule && rule.is_iteration());
+            let are_iterations =
+                StepRule::ALL.iter().any(|rule| rule.name() == r.step_rule && rule.is_iteration());
             let is_on_device = r.step_window == "device";
             steps_of.insert(r.rank, (has_steps, is_on_device));
             let rank = SetRank {
@@ -187,13 +194,16 @@ impl SetReader<'_> {
             };
             self.ranks.insert(r.rank, rank);
         })?;
-        self.known::<Recorded>("whether drivers, stacks and shapes are the same is not known", |ranks, r| {
-            let Some(rank) = ranks.get_mut(&r.rank) else { return };
-            rank.recorder = recorder(r.recorder);
-            rank.versions = r.versions.map(str::to_string);
-            (rank.has_frames, rank.has_shapes) = (Some(r.has_frames), r.has_shapes);
-            (rank.recorded, rank.overhead) = (r.recorded_ns, r.overhead_ns);
-        })?;
+        self.known::<Recorded>(
+            "whether drivers, stacks and shapes are the same is not known",
+            |ranks, r| {
+                let Some(rank) = ranks.get_mut(&r.rank) else { return };
+                rank.recorder = recorder(r.recorder);
+                rank.versions = r.versions.map(str::to_string);
+                (rank.has_frames, rank.has_shapes) = (Some(r.has_frames), r.has_shapes);
+                (rank.recorded, rank.overhead) = (r.recorded_ns, r.overhead_ns);
+            },
+        )?;
         self.known::<Held>("whether steps hold what they launch is not known", |ranks, r| {
             let Some(rank) = ranks.get_mut(&r.rank) else { return };
             let (has_steps, is_on_device) = steps_of.get(&r.rank).copied().unwrap_or_default();
@@ -233,7 +243,8 @@ impl SetReader<'_> {
             });
         }
         self.results.read::<Step>(|s| {
-            let Some(rank) = self.ranks.get_mut(&s.rank).filter(|rank| rank.has_steps && idle.contains(&rank.rank))
+            let Some(rank) =
+                self.ranks.get_mut(&s.rank).filter(|rank| rank.has_steps && idle.contains(&rank.rank))
             else {
                 return;
             };
@@ -339,7 +350,13 @@ struct SumsOfRank {
 
 impl NamedSums {
     /// Adds a count, a time, and the part of the time without enclosed events.
-    fn add(&mut self, rank: u32, (side, class, name, owner): NamedKey, step: Option<u32>, [count, ns, own]: [i64; 3]) {
+    fn add(
+        &mut self,
+        rank: u32,
+        (side, class, name, owner): NamedKey,
+        step: Option<u32>,
+        [count, ns, own]: [i64; 3],
+    ) {
         let texts = &mut self.texts;
         let (class, name) = (texts.one(class), texts.one(name));
         let key = CellKey { side, class, name, owner: owner.map(|owner| texts.one(owner)) };
@@ -361,7 +378,8 @@ impl NamedSums {
         for (i, (_, key)) in (0..).zip(&order) {
             place[*key as usize] = i;
         }
-        rank.cells = cells.into_values().map(|cell| KeyedStep { key: place[cell.key as usize], ..cell }).collect();
+        rank.cells =
+            cells.into_values().map(|cell| KeyedStep { key: place[cell.key as usize], ..cell }).collect();
         rank.cells.sort_unstable_by_key(|cell| (cell.key, cell.step));
         rank.keys = order.into_iter().map(|(key, _)| key).collect();
     }

@@ -55,7 +55,9 @@ pub(crate) fn compare(
     let mut tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p)];
     let [before, after] = p.iterations();
     let iterations = IterationChanges::new(&before, &after);
-    tables.push(iterations.as_ref().map_or_else(|| DiffIterations::default().finish(), IterationChanges::table));
+    tables.push(
+        iterations.as_ref().map_or_else(|| DiffIterations::default().finish(), IterationChanges::table),
+    );
     if let Some(changes) = &iterations {
         found.warnings.extend(changes.warning());
     }
@@ -90,9 +92,9 @@ pub(crate) fn compared(base: &Set, test: &Set, options: &Options) -> Result<Diff
 fn found(p: &Population, options: &Options) -> SetDifferences {
     let mut found = differences(p, [&p.base, &p.test].map(|side| side.set.withheld.as_deref()));
     if p.has_two_recorders() && !options.settings.flag(&SHORT_NAMES) {
-        found
-            .warnings
-            .push("names are compared as with --short-names, because recorders write them differently".to_string());
+        found.warnings.push(
+            "names are compared as with --short-names, because recorders write them differently".to_string(),
+        );
     }
     found
 }
@@ -123,7 +125,11 @@ fn head(p: &Population, found: &SetDifferences, options: &Options) -> View {
     };
     View {
         title: format!("Before and after, mean per {}", p.scope()),
-        columns: vec![("set", Align::Left), ("step", Align::Right), ("#compute =comm -mem .idle", Align::Left)],
+        columns: vec![
+            ("set", Align::Left),
+            ("step", Align::Right),
+            ("#compute =comm -mem .idle", Align::Left),
+        ],
         rows: vec![row("base", |pair| pair.base.mean), row("test", |pair| pair.test.mean)],
         notes: notes(p, found, options),
     }
@@ -237,8 +243,9 @@ fn named(p: &Population, rows: &[NameChange], side: WorkSide, options: &Options)
     if all == 0 {
         return None;
     }
-    changed
-        .sort_by(|a, b| own(b).num.unsigned_abs().cmp(&own(a).num.unsigned_abs()).then_with(|| a.label.cmp(&b.label)));
+    changed.sort_by(|a, b| {
+        own(b).num.unsigned_abs().cmp(&own(a).num.unsigned_abs()).then_with(|| a.label.cmp(&b.label))
+    });
     let shown: Vec<Vec<String>> = changed
         .iter()
         .take(options.top)
@@ -332,10 +339,11 @@ fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observation> {
         Summaries::SPEC.name,
     )];
     // The part with the largest change in the same direction as the total.
-    let largest = Metric::PARTS.into_iter().map(|m| (m, pair(p, m))).max_by_key(|(_, x)| match delta.num >= 0 {
-        true => x.delta().num,
-        false => x.delta().num.saturating_neg(),
-    });
+    let largest =
+        Metric::PARTS.into_iter().map(|m| (m, pair(p, m))).max_by_key(|(_, x)| match delta.num >= 0 {
+            true => x.delta().num,
+            false => x.delta().num.saturating_neg(),
+        });
     if let Some((metric, part)) = largest.filter(|(_, x)| delta.num != 0 && x.delta().num != 0) {
         let share = part.delta().percent_of(delta);
         all.push(observation(

@@ -11,8 +11,8 @@
 //!            120ms  4                              value of test
 //! ```
 //!
-//! The operator is the last one in the text, because names of kernels may contain `<` and `>`. Changes are compared in
-//! integers; if base is 0, any increase exceeds every percentage.
+//! The operator is the last one in the text, because names of kernels may contain `<` and `>`. Changes are
+//! compared in integers; if base is 0, any increase exceeds every percentage.
 
 use crate::diff::exact::{ExactFraction, STANDARD_ERRORS};
 use crate::diff::population::Population;
@@ -49,8 +49,12 @@ enum Comparison {
 }
 
 impl Comparison {
-    const ALL: [(&'static str, Comparison); 4] =
-        [(">=", Comparison::AtLeast), ("<=", Comparison::AtMost), (">", Comparison::More), ("<", Comparison::Less)];
+    const ALL: [(&'static str, Comparison); 4] = [
+        (">=", Comparison::AtLeast),
+        ("<=", Comparison::AtMost),
+        (">", Comparison::More),
+        ("<", Comparison::Less),
+    ];
 
     fn holds(self, found: Ordering) -> bool {
         match self {
@@ -102,7 +106,8 @@ impl Threshold {
     /// # Errors
     /// A message that says what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (left, op, right) = split(text).ok_or_else(|| expected("METRIC, then >, >=, < or <=, then VALUE"))?;
+        let (left, op, right) =
+            split(text).ok_or_else(|| expected("METRIC, then >, >=, < or <=, then VALUE"))?;
         let what = What::parse(left)?;
         let limit = ThresholdLimit::parse(right, matches!(what, What::Count(_)))?;
         Ok(Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), what, op, limit })
@@ -124,7 +129,8 @@ impl Threshold {
             ThresholdLimit::Percent(limit) => 0.cmp(&limit),
         };
         let is_count = matches!(self.what, What::Count(_));
-        let show = |x: ExactFraction| if is_count { count(x.value()) } else { fmt_ns(x.value().round() as Ns) };
+        let show =
+            |x: ExactFraction| if is_count { count(x.value()) } else { fmt_ns(x.value().round() as Ns) };
         let pct = pair.delta_pct().map_or_else(String::new, |p| format!("{p:+.1} %, "));
         let plus = if delta.num > 0 { "+" } else { "" };
         ThresholdVerdict {
@@ -163,7 +169,10 @@ pub(crate) fn noise(pair: &MetricPair) -> String {
                 let times = if times > 99.0 { "more than 99".to_string() } else { format!("{times:.1}") };
                 format!("beyond the noise of the steps ({times} standard errors)")
             } else {
-                format!("within the noise of the steps ({times:.1} standard errors, {STANDARD_ERRORS} is the limit)")
+                format!(
+                    "within the noise of the steps ({times:.1} standard errors, {STANDARD_ERRORS} is the \
+                     limit)"
+                )
             }
         }
     }
@@ -189,7 +198,8 @@ impl What {
         let known = || {
             let names: Vec<&str> = Metric::ALL.iter().map(|m| m.name()).collect();
             format!(
-                "expected {}, kernel:NAME, name:PATTERN, op:NAME or count:NAME before the comparison, found `{text}`",
+                "expected {}, kernel:NAME, name:PATTERN, op:NAME or count:NAME before the comparison, found \
+                 `{text}`",
                 names.join(", ")
             )
         };
@@ -216,7 +226,8 @@ impl What {
             What::Kernel(name) => key.side == WorkSide::Gpu && named(name),
             What::Operator(name) => key.side == WorkSide::Host && &*key.class == "operator" && named(name),
             What::Pattern(pattern) => {
-                key.side == WorkSide::Gpu && (glob(pattern, &key.name) || glob(pattern, &short_name(&key.name)))
+                key.side == WorkSide::Gpu
+                    && (glob(pattern, &key.name) || glob(pattern, &short_name(&key.name)))
             }
             What::Count(name) => named(name),
         }
@@ -271,10 +282,12 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 impl ThresholdLimit {
     fn parse(text: &str, is_count: bool) -> Result<Self, String> {
-        let units = if is_count { "a number (4, +1, -2)" } else { "a time with its unit (120ms, +2ms, -100us)" };
+        let units =
+            if is_count { "a number (4, +1, -2)" } else { "a time with its unit (120ms, +2ms, -100us)" };
         let bad = || {
             format!(
-                "expected a change in percent with its sign (+5%, -3%) or {units} after the comparison, found `{text}`"
+                "expected a change in percent with its sign (+5%, -3%) or {units} after the comparison, \
+                 found `{text}`"
             )
         };
         let digits = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
@@ -322,7 +335,10 @@ mod tests {
     #[test]
     fn conditions_are_read() {
         let step = What::Summary(Metric::StepTime);
-        assert_eq!(parsed("step_time > +5%"), (step.clone(), Comparison::More, ThresholdLimit::Percent(5 * MILLION)));
+        assert_eq!(
+            parsed("step_time > +5%"),
+            (step.clone(), Comparison::More, ThresholdLimit::Percent(5 * MILLION))
+        );
         assert_eq!(
             parsed("step_time>=-0.5%"),
             (step.clone(), Comparison::AtLeast, ThresholdLimit::Percent(-MILLION / 2))

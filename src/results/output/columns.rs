@@ -17,7 +17,8 @@ pub fn set(view: &View, width: usize) -> String {
 
 /// Like [`set`], for columns without a declaration.
 pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], width: usize) -> String {
-    let rows: Vec<Vec<Cow<str>>> = rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
+    let rows: Vec<Vec<Cow<str>>> =
+        rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
     let (widths, n) = (widths(columns, &rows, width), columns.len());
     let mut out = String::new();
     let alike: Vec<BTreeSet<&str>> = (0..n)
@@ -76,12 +77,14 @@ fn total(widths: &[usize]) -> usize {
 
 fn widths<T: AsRef<str>>(columns: &[(&str, Align)], rows: &[Vec<T>], width: usize) -> Vec<usize> {
     let n = columns.len();
-    let widest =
-        |i: usize| rows.iter().filter_map(|r| r.get(i)).map(|c| len(c.as_ref())).chain([len(columns[i].0)]).max();
+    let widest = |i: usize| {
+        rows.iter().filter_map(|r| r.get(i)).map(|c| len(c.as_ref())).chain([len(columns[i].0)]).max()
+    };
     let mut widths: Vec<usize> = (0..n).map(|i| widest(i).unwrap_or(0)).collect();
     while total(&widths) > width {
         let left = |i: &usize| columns[*i].1 == Align::Left;
-        let widest = (0..n).filter(left).max_by_key(|i| widths[*i]).or_else(|| (0..n).max_by_key(|i| widths[*i]));
+        let widest =
+            (0..n).filter(left).max_by_key(|i| widths[*i]).or_else(|| (0..n).max_by_key(|i| widths[*i]));
         let Some(i) = widest.filter(|i| widths[*i] > 8) else { break };
         widths[i] = widths[i].saturating_sub(total(&widths) - width).max(8);
     }
@@ -118,13 +121,17 @@ mod tests {
         let text = set(&view, 40);
         assert!(text.lines().all(|l| l.chars().count() <= 40), "{text}");
         assert!(
-            text.lines().nth(1).is_some_and(|l| l.starts_with("aaa") && l.contains("...") && l.contains("zz  12 ms"))
+            text.lines()
+                .nth(1)
+                .is_some_and(|l| l.starts_with("aaa") && l.contains("...") && l.contains("zz  12 ms"))
         );
     }
 
     #[test]
     fn names_that_would_be_cut_to_one_text_stay_apart() {
-        let name = |middle: &str| format!("sm90_xmma_gemm_f32f32_{}{middle}{}_cublas", "t".repeat(40), "w".repeat(40));
+        let name = |middle: &str| {
+            format!("sm90_xmma_gemm_f32f32_{}{middle}{}_cublas", "t".repeat(40), "w".repeat(40))
+        };
         let view = View {
             title: String::new(),
             columns: vec![("kernel", Align::Left), ("sum", Align::Right)],

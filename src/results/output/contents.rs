@@ -1,4 +1,5 @@
-//! The files of an output that is there: their names, reading one of them, and removing partials from a store.
+//! The files of an output that is there: their names, reading one of them, and removing partials from a
+//! store.
 //!
 //! Only files that hta writes are named, read and removed, so a name can lead nowhere else.
 
@@ -17,7 +18,9 @@ pub enum ContentsError {
     NoOutput { path: String, found: &'static str },
     #[error("cannot find `{name}` in {path}")]
     NoSuchFile { path: String, name: String },
-    #[error("cannot remove the partials in {path}: expected a folder of a store, found a path on this machine")]
+    #[error(
+        "cannot remove the partials in {path}: expected a folder of a store, found a path on this machine"
+    )]
     NotInStore { path: String },
     #[error("cannot remove the partials in {path}: found `{found}`, which is not part of a partial")]
     Foreign { path: String, found: String },
@@ -36,7 +39,9 @@ impl ContentsError {
             Self::NoOutput { .. } => Some("give a folder that `hta analyze` or `hta merge` has written"),
             Self::NoSuchFile { .. } => Some("without a name the command lists the files"),
             Self::NotInStore { .. } => Some("on a disk: rm -r FOLDER"),
-            Self::Foreign { .. } => Some("nothing was removed; give a folder that holds partials and nothing else"),
+            Self::Foreign { .. } => {
+                Some("nothing was removed; give a folder that holds partials and nothing else")
+            }
             Self::Read { source, .. } | Self::Copy { source, .. } | Self::Remove { source, .. } => {
                 Fault::of(source).and_then(|fault| fault.hint)
             }
@@ -109,44 +114,53 @@ impl FolderContents {
             io::copy(&mut from, &mut file.reopen()?)?;
             file.place(&target, true)
         });
-        copied.map_err(|source| ContentsError::Copy { name: name.to_string(), to: out.display().to_string(), source })
+        copied.map_err(|source| ContentsError::Copy {
+            name: name.to_string(),
+            to: out.display().to_string(),
+            source,
+        })
     }
 }
 
 /// Outputs that are removed at a time. It is the store that takes the time.
 const AT_ONCE: usize = 16;
 
-/// Removes the outputs of a layout in a folder of a store and below it, each beginning with its proof. What a killed
-/// process has left of one is removed, too. Returns how many there were.
+/// Removes the outputs of a layout in a folder of a store and below it, each beginning with its proof. What a
+/// killed process has left of one is removed, too. Returns how many there were.
 ///
 /// # Errors
-/// When the folder holds anything else, which is found before anything is removed; or when it cannot be removed.
+/// When the folder holds anything else, which is found before anything is removed; or when it cannot be
+/// removed.
 pub fn remove_from_store(layout: &Layout, folder: &Location) -> Result<usize, ContentsError> {
     let path = || folder.display().to_string();
     if !folder.is_remote() {
         return Err(ContentsError::NotInStore { path: path() });
     }
-    let names = folder.all_names().map_err(|fault| ContentsError::Read { path: path(), source: fault.into() })?;
+    let names =
+        folder.all_names().map_err(|fault| ContentsError::Read { path: path(), source: fault.into() })?;
     let mut outputs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for name in &names {
-        let (place, own) =
-            parted(layout, name).ok_or_else(|| ContentsError::Foreign { path: path(), found: name.clone() })?;
+        let (place, own) = parted(layout, name)
+            .ok_or_else(|| ContentsError::Foreign { path: path(), found: name.clone() })?;
         outputs.entry(place).or_default().push(own.to_string());
     }
     let remove = |(place, names): (&&str, &Vec<String>)| {
         let output = if place.is_empty() { folder.clone() } else { folder.join(place) };
         // An upload of nothing in the place of what is there.
-        output
-            .upload(&output, &[], names, layout.proof)
-            .map_err(|fault| ContentsError::Remove { path: output.display().to_string(), source: fault.into() })
+        output.upload(&output, &[], names, layout.proof).map_err(|fault| ContentsError::Remove {
+            path: output.display().to_string(),
+            source: fault.into(),
+        })
     };
     let threads = rayon::ThreadPoolBuilder::new().num_threads(AT_ONCE).build();
-    let failed = |e: rayon::ThreadPoolBuildError| ContentsError::Remove { path: path(), source: io::Error::other(e) };
+    let failed =
+        |e: rayon::ThreadPoolBuildError| ContentsError::Remove { path: path(), source: io::Error::other(e) };
     threads.map_err(failed)?.install(|| outputs.par_iter().try_for_each(remove))?;
     Ok(outputs.len())
 }
 
-/// The name of an object, parted into the folder of its output and its name there; `None` if it belongs to none.
+/// The name of an object, parted into the folder of its output and its name there; `None` if it belongs to
+/// none.
 fn parted<'a>(layout: &Layout, name: &'a str) -> Option<(&'a str, &'a str)> {
     let ends: Vec<usize> = std::iter::once(0).chain(name.match_indices('/').map(|(at, _)| at + 1)).collect();
     let own = ends.into_iter().find(|from| name.get(*from..).is_some_and(|own| layout.owns(own)))?;
@@ -162,7 +176,8 @@ mod tests {
     fn an_object_is_parted_into_the_folder_of_its_output_and_its_name() {
         assert_eq!(parted(&RESULTS, "summary.json"), Some(("", "summary.json")));
         assert_eq!(parted(&RESULTS, "a/b/tables/kernels.parquet"), Some(("a/b", "tables/kernels.parquet")));
-        for other in ["thesis.txt", "a/tables/thesis.parquet", "tables/a/kernels.parquet", "a/summary.json/b"] {
+        for other in ["thesis.txt", "a/tables/thesis.parquet", "tables/a/kernels.parquet", "a/summary.json/b"]
+        {
             assert_eq!(parted(&RESULTS, other), None, "{other}");
         }
     }
@@ -175,9 +190,14 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, name).unwrap();
         };
-        ["tables/kernels.parquet", "tables/thesis.parquet", "notes.txt", "report.txt"].into_iter().for_each(write);
+        ["tables/kernels.parquet", "tables/thesis.parquet", "notes.txt", "report.txt"]
+            .into_iter()
+            .for_each(write);
         let refused = FolderContents::of(dir.path(), &[&RESULTS]).map(|_| ()).unwrap_err();
-        assert!(refused.to_string().ends_with("found neither summary.json nor partial.json in it"), "{refused}");
+        assert!(
+            refused.to_string().ends_with("found neither summary.json nor partial.json in it"),
+            "{refused}"
+        );
         write("summary.json");
         let contents = FolderContents::of(dir.path(), &[&RESULTS]).unwrap();
         assert_eq!(contents.names(), ["report.txt", "summary.json", "tables/kernels.parquet"]);

@@ -46,7 +46,8 @@ pub const EVENTS_DOC: &str = "every complete event of a rank, one file per rank"
 pub const EVENTS_ORDER: &str = "ts_ns, dur_ns descending, event_id";
 
 /// Column for the arguments without their own column (with `--keep-args`).
-pub(crate) const REST_COLUMN: (&str, &str) = ("args_json", "other arguments as a JSON object (with --keep-args)");
+pub(crate) const REST_COLUMN: (&str, &str) =
+    ("args_json", "other arguments as a JSON object (with --keep-args)");
 
 /// Rows per row group.
 const GROUP: usize = 1 << 20;
@@ -71,10 +72,14 @@ pub fn schema(with_rest: bool) -> SchemaRef {
     };
     let mut fields: Vec<Field> = BASE_COLUMNS
         .iter()
-        .map(|(name, kind, unit, doc)| Field::new(*name, data_type(kind), true).with_metadata(notes(unit, doc)))
+        .map(|(name, kind, unit, doc)| {
+            Field::new(*name, data_type(kind), true).with_metadata(notes(unit, doc))
+        })
         .collect();
     for spec in ARGS {
-        fields.push(Field::new(spec.column, spec.ty.arrow_type(), true).with_metadata(notes(spec.unit, spec.doc)));
+        fields.push(
+            Field::new(spec.column, spec.ty.arrow_type(), true).with_metadata(notes(spec.unit, spec.doc)),
+        );
     }
     if with_rest {
         fields.push(Field::new(REST_COLUMN.0, text_type(), true).with_metadata(notes("", REST_COLUMN.1)));
@@ -172,7 +177,10 @@ impl<'a> OrderedEvents<'a> {
             "category" => self.texts(&c.cat, rows, |k| c.categories.get(usize::from(k)).map(|k| k.text)),
             "class" => {
                 let keys = order.iter().map(|&r| trace.classes[r as usize] as i32).collect();
-                Arc::new(DictionaryArray::<Int32Type>::new(Int32Array::new(keys, None), Arc::clone(&self.classes)))
+                Arc::new(DictionaryArray::<Int32Type>::new(
+                    Int32Array::new(keys, None),
+                    Arc::clone(&self.classes),
+                ))
             }
             "name" => self.texts(&c.name, rows, |name| Some(StrId(name))),
             "ts_ns" => Arc::new(Int64Array::new(self.in_order(&c.ts, rows), None)),
@@ -209,6 +217,9 @@ impl<'a> OrderedEvents<'a> {
     ) -> ArrayRef {
         let key = |&r: &u32| text(column[r as usize]).map(|id| id.0 as i32);
         let keys: Int32Array = self.order[rows].iter().map(key).collect();
-        Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::clone(self.trace.columns.strings.array()) as ArrayRef))
+        Arc::new(DictionaryArray::<Int32Type>::new(
+            keys,
+            Arc::clone(self.trace.columns.strings.array()) as ArrayRef,
+        ))
     }
 }

@@ -1,5 +1,5 @@
-//! The output folder. It is written beside its place and moved there when complete, so a killed run leaves no partial
-//! result.
+//! The output folder. It is written beside its place and moved there when complete, so a killed run leaves no
+//! partial result.
 
 use crate::output::json;
 pub use crate::output::place::FolderError;
@@ -39,7 +39,11 @@ impl Folder {
     ///
     /// # Errors
     /// As [`Folder::create`].
-    pub fn create_by(groups: RowGrouping, place: OutputPlace, events: Option<bool>) -> Result<Self, FolderError> {
+    pub fn create_by(
+        groups: RowGrouping,
+        place: OutputPlace,
+        events: Option<bool>,
+    ) -> Result<Self, FolderError> {
         let io = |error: io::Error| place.io(error);
         let work = place.unfinished().map_err(io)?;
         if events.is_some() {

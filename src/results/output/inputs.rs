@@ -1,7 +1,7 @@
 //! The inputs of a command, which its outputs must not overwrite or remove.
 //!
-//! Files and folders are compared by identity (device and inode), not by name, because links, different spellings of a
-//! path and bind mounts can lead to the same file.
+//! Files and folders are compared by identity (device and inode), not by name, because links, different
+//! spellings of a path and bind mounts can lead to the same file.
 
 use crate::output::paths::{destination, parent};
 use hta_read::files::{is_remote, is_within};
@@ -40,7 +40,8 @@ impl OutputRefused {
     }
 }
 
-const BESIDE: &str = "inputs are never written to, not even with --force: choose a folder beside them with --out";
+const BESIDE: &str =
+    "inputs are never written to, not even with --force: choose a folder beside them with --out";
 
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
@@ -91,10 +92,12 @@ impl Inputs {
     /// # Errors
     /// When `out`, after following links, is one of the files.
     pub fn allow_file(&self, out: &Path) -> Result<(), OutputRefused> {
-        const HINT: &str = "inputs are never written to, not even with --force: choose another file with --out";
+        const HINT: &str =
+            "inputs are never written to, not even with --force: choose another file with --out";
         // Files are not written to stores, and a file that does not exist is not an input.
         let Some(own) = Identity::of(out).filter(|_| !out.is_dir()) else { return Ok(()) };
-        let Some((_, input)) = self.files.iter().find(|(file, _)| Identity::of(file).as_ref() == Some(&own)) else {
+        let Some((_, input)) = self.files.iter().find(|(file, _)| Identity::of(file).as_ref() == Some(&own))
+        else {
             return Ok(());
         };
         let found = format!("the input `{input}`");

@@ -36,7 +36,8 @@ pub(crate) fn summary(outcome: &Outcome) -> Value {
     }
     for (rank, file, health) in &outcome.rank_health {
         for (counter, tally) in health.iter() {
-            let first = || CounterSummary { first_file: file, example: &tally.example, ..CounterSummary::default() };
+            let first =
+                || CounterSummary { first_file: file, example: &tally.example, ..CounterSummary::default() };
             let kind = kinds.entry((true, counter)).or_insert_with(first);
             kind.count += tally.count;
             kind.ranks.insert(*rank);
@@ -70,12 +71,15 @@ pub(crate) fn summary(outcome: &Outcome) -> Value {
     })
 }
 
-/// The grade of each capability with the reason, of each analysis that needs one, and the ranks that are left out.
+/// The grade of each capability with the reason, of each analysis that needs one, and the ranks that are left
+/// out.
 fn trust(outcome: &Outcome) -> Value {
     let graded = Capability::ALL.iter().map(|capability| {
         let value = match outcome.recording.reason(*capability) {
             None => json!({ "grade": Grade::Ok.name() }),
-            Some(l) => json!({ "grade": l.grade.name(), "rule": l.rule, "reason": l.sentence, "next": l.next }),
+            Some(l) => {
+                json!({ "grade": l.grade.name(), "rule": l.rule, "reason": l.sentence, "next": l.next })
+            }
         };
         (capability.name().to_string(), value)
     });
@@ -169,7 +173,9 @@ pub(crate) fn csv_of<'a>(
 pub fn csv_lines(names: &[&str], rows: &[Vec<String>], style: CsvStyle) -> String {
     let line = |cells: Vec<String>| cells.join(",") + "\n";
     let mut out = line(names.iter().map(|n| quoted(n, style)).collect());
-    out.extend(rows.iter().map(|row| line(row.iter().map(|cell| quoted(cell, style_of(cell, style))).collect())));
+    out.extend(
+        rows.iter().map(|row| line(row.iter().map(|cell| quoted(cell, style_of(cell, style))).collect())),
+    );
     out
 }
 
@@ -180,7 +186,8 @@ fn style_of(cell: &str, style: CsvStyle) -> CsvStyle {
 /// A text as a CSV cell, quoted where necessary.
 fn quoted(text: &str, style: CsvStyle) -> String {
     let is_formula = style == CsvStyle::ForSpreadsheets && text.starts_with(['=', '+', '-', '@']);
-    let text = if is_formula { format!("'{}", visible::line(text)) } else { visible::line(text).into_owned() };
+    let text =
+        if is_formula { format!("'{}", visible::line(text)) } else { visible::line(text).into_owned() };
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 

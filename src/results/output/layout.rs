@@ -1,4 +1,5 @@
-//! The files of an output folder: which names are ours, what else a folder holds, and removing and moving them.
+//! The files of an output folder: which names are ours, what else a folder holds, and removing and moving
+//! them.
 
 use crate::output::captures::CapturesTable;
 use crate::output::unfinished::is_results_name;
@@ -44,7 +45,8 @@ pub fn is_events_file(name: &str) -> bool {
 pub fn is_table_file(name: &str) -> bool {
     let Some(table) = name.strip_suffix(".parquet") else { return false };
     let of_analyses = ANALYSES.iter().copied().flat_map(|a| std::iter::once(a).chain(compat::of(a.stem())));
-    let tables = inventory::TABLES.iter().chain(of_analyses.flat_map(|a| a.tables())).chain([&CapturesTable::SPEC]);
+    let tables =
+        inventory::TABLES.iter().chain(of_analyses.flat_map(|a| a.tables())).chain([&CapturesTable::SPEC]);
     tables.into_iter().any(|t| t.name == table)
 }
 
@@ -55,7 +57,9 @@ fn is_summary(file: &Location) -> bool {
         #[serde(rename = "hta_version")]
         _version: String,
     }
-    file.open().is_ok_and(|f| serde_json::from_reader::<_, SummaryFile>(BufReader::with_capacity(1 << 16, f)).is_ok())
+    file.open().is_ok_and(|f| {
+        serde_json::from_reader::<_, SummaryFile>(BufReader::with_capacity(1 << 16, f)).is_ok()
+    })
 }
 
 /// The content of a folder, compared with a layout.
@@ -65,7 +69,8 @@ pub(super) struct FolderContent {
     pub(crate) foreign: Option<String>,
     /// Something with one of our names.
     pub(crate) ours: Option<String>,
-    /// Something with one of our names that is not a regular file or folder, such as a link: what was expected and found.
+    /// Something with one of our names that is not a regular file or folder, such as a link: what was
+    /// expected and found.
     pub(crate) in_the_way: Option<(String, &'static str)>,
     /// The file that proves completeness is there and ours, or an output is on its way here.
     pub(crate) is_proven: bool,
@@ -99,7 +104,8 @@ impl Layout {
                 found.is_proven |= name == self.proof && (self.is_proven)(&folder.join(&name));
                 found.ours.get_or_insert(name);
             } else if kind == "a folder" && is_results_name(&name) {
-                // A run that was killed while it moved its files here has left the rest of them, and the proof.
+                // A run that was killed while it moved its files here has left the rest of them, and the
+                // proof.
                 found.is_proven = true;
             } else {
                 found.foreign.get_or_insert(name);
@@ -111,7 +117,9 @@ impl Layout {
     /// Everything in a folder and in its subfolders of the layout, by names relative to it, sorted.
     fn entries(&self, folder: &Path) -> io::Result<Vec<(String, FileType)>> {
         let listed = |folder: &Path, prefix: &str| -> io::Result<Vec<(String, FileType)>> {
-            let entry = |e: fs::DirEntry| Ok((format!("{prefix}{}", e.file_name().to_string_lossy()), e.file_type()?));
+            let entry = |e: fs::DirEntry| {
+                Ok((format!("{prefix}{}", e.file_name().to_string_lossy()), e.file_type()?))
+            };
             fs::read_dir(folder)?.map(|e| e.and_then(entry)).collect()
         };
         let mut found = listed(folder, "")?;
@@ -132,7 +140,8 @@ impl Layout {
         Ok(names)
     }
 
-    /// Removes the files of the layout from a folder, beginning with the proof, and then its empty subfolders.
+    /// Removes the files of the layout from a folder, beginning with the proof, and then its empty
+    /// subfolders.
     pub(super) fn remove_from(&self, folder: &Path) -> io::Result<()> {
         for name in self.own_files(folder)?.iter().rev() {
             match fs::remove_file(folder.join(name)) {
@@ -145,8 +154,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Moves the files of the layout from one folder to another, the proof last; existing files with these names are removed
-    /// first.
+    /// Moves the files of the layout from one folder to another, the proof last; existing files with these
+    /// names are removed first.
     pub(super) fn move_into(&self, from: &Path, target: &Path) -> io::Result<()> {
         self.remove_from(target)?;
         let below = || self.folders.iter().map(|(below, _)| below).filter(|below| from.join(below).is_dir());
@@ -184,7 +193,11 @@ pub(super) mod tests {
 
     #[test]
     fn names_that_we_write_are_told_from_others() {
-        assert!(is_table_file("kernels.parquet") && is_table_file("ranks.parquet") && is_table_file("health.parquet"));
+        assert!(
+            is_table_file("kernels.parquet")
+                && is_table_file("ranks.parquet")
+                && is_table_file("health.parquet")
+        );
         assert!(is_events_file("rank=00000.parquet") && is_events_file("rank=123456.parquet"));
         for other in ["thesis.parquet", "kernels.csv", "kernels", ".parquet", "rank_0.json"] {
             assert!(!is_table_file(other) && !is_events_file(other), "{other}");

@@ -1,7 +1,8 @@
 //! Parquet files, written column by column.
 //!
-//! Integers are delta-encoded, floats and flags are written plainly, and texts with a dictionary. A column of a row
-//! group is one page, so its bytes depend only on its rows and not on how they were divided into batches.
+//! Integers are delta-encoded, floats and flags are written plainly, and texts with a dictionary. A column of
+//! a row group is one page, so its bytes depend only on its rows and not on how they were divided into
+//! batches.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
@@ -28,8 +29,8 @@ const COMPRESSED_FROM: usize = 256;
 
 /// A Parquet file to which row groups are appended.
 ///
-/// Only one column's encoder and compressor are in memory at a time: with a hundred columns, those of a whole row group
-/// would take many times the data.
+/// Only one column's encoder and compressor are in memory at a time: with a hundred columns, those of a whole
+/// row group would take many times the data.
 pub(crate) struct RowGroups<W: io::Write + Send> {
     file: SerializedFileWriter<W>,
     schema: SchemaRef,
@@ -120,8 +121,8 @@ fn file_writer<W: io::Write + Send>(
     SerializedFileWriter::new(out, columns.root_schema_ptr(), properties)
 }
 
-/// Encodes a column of a row group. The library creates the encoders of all columns of a file at once. To get a single
-/// encoder, this function creates it for a file that has only this column and is never written.
+/// Encodes a column of a row group. The library creates the encoders of all columns of a file at once. To get
+/// a single encoder, this function creates it for a file that has only this column and is never written.
 fn encode(field: &FieldRef, arrays: &[ArrayRef]) -> Result<ArrowColumnChunk> {
     let schema = Arc::new(Schema::new(vec![FieldRef::clone(field)]));
     let file = file_writer(io::sink(), &schema, Arc::new(properties(field.data_type(), arrays)?))?;
@@ -167,16 +168,17 @@ fn properties(kind: &DataType, arrays: &[ArrayRef]) -> Result<WriterProperties> 
     Ok(how.build())
 }
 
-/// Whether a column is large enough for compression. Every row counts by itself, so the result does not depend on how
-/// rows were divided into arrays.
+/// Whether a column is large enough for compression. Every row counts by itself, so the result does not
+/// depend on how rows were divided into arrays.
 fn is_long(arrays: &[ArrayRef]) -> bool {
     let rows: usize = arrays.iter().map(|a| a.len()).sum();
     if rows * size_of::<u32>() >= COMPRESSED_FROM {
         return true;
     }
     let text_bytes = |array: &ArrayRef| -> usize {
-        let Some(texts) =
-            array.as_dictionary_opt::<Int32Type>().and_then(|a| a.downcast_dict::<arrow_array::StringArray>())
+        let Some(texts) = array
+            .as_dictionary_opt::<Int32Type>()
+            .and_then(|a| a.downcast_dict::<arrow_array::StringArray>())
         else {
             return array.len() * size_of::<u64>();
         };

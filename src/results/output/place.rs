@@ -1,15 +1,17 @@
 //! The place of an output folder: whether it may be used, and how the output gets there.
 //!
-//! An existing folder is replaced only if it is empty or provably an earlier output: its summary says that `hta` wrote
-//! it, and it contains only files with names that `hta` writes. With `--force` a folder with other files is used, too,
-//! and those files stay. A folder that contains an input, or lies in one, is always refused.
+//! An existing folder is replaced only if it is empty or provably an earlier output: its summary says that
+//! `hta` wrote it, and it contains only files with names that `hta` writes. With `--force` a folder with
+//! other files is used, too, and those files stay. A folder that contains an input, or lies in one, is always
+//! refused.
 //!
-//! Usually the output is written beside its place and moved there in one step. That is impossible if the place is a
-//! mount point, and wrong if other files stay in it or it is some process' current folder. In these cases it is written
-//! inside and its files are moved one by one, the file that proves completeness last.
+//! Usually the output is written beside its place and moved there in one step. That is impossible if the
+//! place is a mount point, and wrong if other files stay in it or it is some process' current folder. In
+//! these cases it is written inside and its files are moved one by one, the file that proves completeness
+//! last.
 //!
-//! A place in a store (`s3://...`) is judged by the same rules. Its files are written to a temporary folder and uploaded
-//! when they are complete, the proof last.
+//! A place in a store (`s3://...`) is judged by the same rules. Its files are written to a temporary folder
+//! and uploaded when they are complete, the proof last.
 
 use crate::output::inputs::{Inputs, OutputRefused};
 pub use crate::output::layout::{Layout, RESULTS, is_events_file, is_table_file};
@@ -54,8 +56,8 @@ impl OutputPlace {
     /// Examines the folder `out` without changing anything.
     ///
     /// # Errors
-    /// When it contains an input or lies in one; when it contains something other than an earlier output and `force` is
-    /// not given; when it is not a folder.
+    /// When it contains an input or lies in one; when it contains something other than an earlier output and
+    /// `force` is not given; when it is not a folder.
     pub fn find(
         layout: &'static Layout,
         out: impl Into<Location>,
@@ -74,7 +76,13 @@ impl OutputPlace {
         }
         let is_there = match fs::metadata(&place.target) {
             Ok(found) if found.is_dir() => true,
-            Ok(_) => return Err(place.refused("a folder", "a file", "choose a folder with --out, or remove the file")),
+            Ok(_) => {
+                return Err(place.refused(
+                    "a folder",
+                    "a file",
+                    "choose a folder with --out, or remove the file",
+                ));
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => false,
             Err(e) => return Err(place.io(e)),
         };
@@ -103,8 +111,8 @@ impl OutputPlace {
         self.in_place
     }
 
-    /// Creates the folder in which the output is written: beside the place, inside of it, or for a store a temporary
-    /// one.
+    /// Creates the folder in which the output is written: beside the place, inside of it, or for a store a
+    /// temporary one.
     pub(super) fn unfinished(&self) -> io::Result<UnfinishedFolder> {
         let temporary = std::env::temp_dir();
         let (folder, kind) = match self.in_place {
@@ -147,7 +155,9 @@ impl OutputPlace {
             fs::create_dir(&earlier).map_err(io)?;
             let earlier = earlier.join(target.file_name().unwrap_or_default());
             fs::rename(target, &earlier).map_err(io)?;
-            fs::rename(&from.path, target).or_else(|error| fs::rename(&earlier, target).and(Err(error))).map_err(io)
+            fs::rename(&from.path, target)
+                .or_else(|error| fs::rename(&earlier, target).and(Err(error)))
+                .map_err(io)
         })
     }
 
@@ -165,7 +175,12 @@ impl OutputPlace {
         FolderError::Io { path: self.shown.clone(), source: error.into() }
     }
 
-    fn refused(&self, expected: impl Into<String>, found: impl Into<String>, hint: &'static str) -> FolderError {
+    fn refused(
+        &self,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        hint: &'static str,
+    ) -> FolderError {
         OutputRefused::new(format!("to {}", self.shown), expected, found, hint).into()
     }
 
@@ -174,7 +189,8 @@ impl OutputPlace {
     /// # Errors
     /// When it may not be replaced.
     fn judge(&self) -> Result<Option<&'static str>, FolderError> {
-        const FORCE: &str = "choose another folder with --out; --force writes to this one: it replaces files of the \
+        const FORCE: &str = "choose another folder with --out; --force writes to this one: it replaces files \
+                             of the \
                              names that hta writes and leaves all others";
         let found = self.layout.content(&self.target).map_err(|error| self.io(error))?;
         if let Some((expected, found)) = found.in_the_way {
@@ -221,7 +237,8 @@ fn exchange(_: &Path, _: &Path) -> bool {
 
 /// Why an existing folder cannot be replaced as a whole, if that is so.
 fn cannot_be_moved(target: &Path) -> Option<&'static str> {
-    let is_current = || std::env::current_dir().and_then(|c| c.canonicalize()).is_ok_and(|c| c.starts_with(target));
+    let is_current =
+        || std::env::current_dir().and_then(|c| c.canonicalize()).is_ok_and(|c| c.starts_with(target));
     match () {
         () if is_mount_point(target) => Some("it is a mount point"),
         () if is_closed(parent(target)) => Some("the folder that it is in cannot be written to"),
@@ -292,7 +309,9 @@ mod tests {
 
     #[test]
     fn other_names_below_are_found_and_stay_where_force_is_given() {
-        for name in ["thesis.txt", "tables/mine.parquet", "tables/old/a", "events/rank_0.json", "tables/kernels.csv"] {
+        for name in
+            ["thesis.txt", "tables/mine.parquet", "tables/old/a", "events/rank_0.json", "tables/kernels.csv"]
+        {
             let dir = tempfile::tempdir().unwrap();
             let out = dir.path().join("out");
             earlier(&out);
@@ -408,6 +427,9 @@ mod tests {
         fs::create_dir(&target).unwrap();
         fs::write(target.join("rank_0.json"), "recorded meanwhile").unwrap();
         assert!(place.fill(folder).unwrap_err().to_string().contains("found `rank_0.json`"));
-        assert_eq!((names(dir.path()), names(&target)), (vec!["out".to_string()], vec!["rank_0.json".to_string()]));
+        assert_eq!(
+            (names(dir.path()), names(&target)),
+            (vec!["out".to_string()], vec!["rank_0.json".to_string()])
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The schema page: every table and column with type, unit and meaning, as Markdown, generated from the declarations
-//! with which the tables are written. `docs/reference/tables.md` is a copy; a test keeps it current.
+//! The schema page: every table and column with type, unit and meaning, as Markdown, generated from the
+//! declarations with which the tables are written. `docs/reference/tables.md` is a copy; a test keeps it
+//! current.
 
 use crate::diff::DIFF;
 use crate::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER, REST_COLUMN};
@@ -13,18 +14,23 @@ use std::fmt::Write;
 const HEAD: &str = "\
 # Tables and columns
 
-`hta explain schema` prints this page; it is generated from the declarations of the tables. The metadata of every Parquet
-file has the same units and meanings: `unit` and `description` of a column, `table`, `description` and `sorted_by` of a
+`hta explain schema` prints this page; it is generated from the declarations of the tables. The metadata of \
+every Parquet
+file has the same units and meanings: `unit` and `description` of a column, `table`, `description` and \
+`sorted_by` of a
 table.
 
-- Times are integer nanoseconds on the rank's own clock; subtract `ranks.clock_offset_ns` to compare ranks. Tables
+- Times are integer nanoseconds on the rank's own clock; subtract `ranks.clock_offset_ns` to compare ranks. \
+Tables
   across ranks are aligned already.
 - Spans are half open: `ts_ns` is in, `ts_ns + dur_ns` is not.
 - Missing is null, never -1. A `?` after a type says that a column may be null.
-- `i64`, `u64`, `u32` and `f64` are Parquet's INT64, unsigned INT64, unsigned INT32 and DOUBLE; `text` is UTF-8, dictionary
+- `i64`, `u64`, `u32` and `f64` are Parquet's INT64, unsigned INT64, unsigned INT32 and DOUBLE; `text` is \
+UTF-8, dictionary
   encoded (a categorical in pandas and Polars); `json` is text that holds JSON.
 
-`tables/NAME.parquet` of a results folder is the table NAME of this page, `events/*.parquet` the table `events`.
+`tables/NAME.parquet` of a results folder is the table NAME of this page, `events/*.parquet` the table \
+`events`.
 ";
 
 pub fn page() -> String {
@@ -41,7 +47,11 @@ pub fn page() -> String {
     section(&mut out, "Two runs compared", "hta diff");
     DIFF.tables().iter().for_each(|spec| table(&mut out, spec));
     let answers = |out: &mut String, by: Compat| {
-        ANSWERS.iter().filter(|(of, _)| *of == by).flat_map(|(_, a)| a.tables()).for_each(|spec| table(out, spec));
+        ANSWERS
+            .iter()
+            .filter(|(of, _)| *of == by)
+            .flat_map(|(_, a)| a.tables())
+            .for_each(|spec| table(out, spec));
     };
     section(&mut out, "By the method of the TensorBoard plugin", "hta sync --method shortest");
     answers(&mut out, Compat::TensorBoard);

@@ -1,4 +1,5 @@
-//! A folder of Parquet tables that grow rank by rank. A row group contains one large rank or several small ones.
+//! A folder of Parquet tables that grow rank by rank. A row group contains one large rank or several small
+//! ones.
 
 use crate::output::parquet::RowGroups;
 use arrow_array::cast::AsArray;
@@ -18,12 +19,12 @@ use std::sync::{Arc, Mutex};
 /// Size of the buffered rows from which a row group is written while the table is small, bytes.
 const GROUP_BYTES: usize = 256 << 10;
 
-/// Assumed size of the metadata of one row group, bytes. Row groups grow with the square root of the table's size, so
-/// that the rows buffered for a group and the metadata of all groups grow equally.
+/// Assumed size of the metadata of one row group, bytes. Row groups grow with the square root of the table's
+/// size, so that the rows buffered for a group and the metadata of all groups grow equally.
 const GROUP_NOTES: usize = 16 << 10;
 
-/// Number of buffered batches from which they are merged. An Arrow column takes some hundred bytes before its first
-/// value, so the small batches of many ranks are merged.
+/// Number of buffered batches from which they are merged. An Arrow column takes some hundred bytes before its
+/// first value, so the small batches of many ranks are merged.
 const WAITING: usize = 8;
 
 /// What a row group of a table contains.
@@ -39,7 +40,8 @@ pub enum RowGrouping {
 struct GrowingTable {
     spec: &'static TableSpec,
     file: RowGroups<File>,
-    /// Rows of the next row group. A batch contains all rows of a rank, or a long piece of them, and is never divided.
+    /// Rows of the next row group. A batch contains all rows of a rank, or a long piece of them, and is never
+    /// divided.
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
     written_bytes: usize,
@@ -78,8 +80,8 @@ impl GrowingTable {
     }
 }
 
-/// Size of a column in a row group, computed from its type and the texts that occur, and not from the size of its
-/// buffers. So the same rows always make the same groups.
+/// Size of a column in a row group, computed from its type and the texts that occur, and not from the size of
+/// its buffers. So the same rows always make the same groups.
 fn weight(column: &dyn Array) -> usize {
     let rows = column.len();
     match column.data_type() {
@@ -125,7 +127,8 @@ impl FolderTables {
         if batch.is_empty() {
             return Ok(());
         }
-        let table = table.ok_or_else(|| io::Error::other(format!("rows of `{}` after its end", batch.spec.name)))?;
+        let table =
+            table.ok_or_else(|| io::Error::other(format!("rows of `{}` after its end", batch.spec.name)))?;
         table.lock().map_err(|_| failed())?.push(&batch.rows, self.groups)
     }
 
@@ -144,7 +147,8 @@ impl FolderTables {
             Entry::Vacant(slot) => {
                 let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
                 let file = RowGroups::new(file, spec.schema())?;
-                let table = GrowingTable { spec, file, waiting: Vec::new(), waiting_bytes: 0, written_bytes: 0 };
+                let table =
+                    GrowingTable { spec, file, waiting: Vec::new(), waiting_bytes: 0, written_bytes: 0 };
                 Ok(slot.insert(Some(Arc::new(Mutex::new(table)))).clone())
             }
         }

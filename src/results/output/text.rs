@@ -49,7 +49,8 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent) -> String {
             without.push(analysis.stem().to_string());
         }
         for (i, view) in output.views.iter().filter(is_shown).enumerate() {
-            let title = if is_full { format!("{} ({})", view.title, analysis.stem()) } else { view.title.clone() };
+            let title =
+                if is_full { format!("{} ({})", view.title, analysis.stem()) } else { view.title.clone() };
             heading(&mut out, &title);
             // What stands out in a section; the causes of it are above.
             let first = is_full && i == 0;
@@ -64,7 +65,12 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent) -> String {
     }
     if is_full && !without.is_empty() {
         let _ = writeln!(out);
-        indented(&mut out, "without rows: ", &format!("{} (hta ANALYSIS says why)", without.join(", ")), width);
+        indented(
+            &mut out,
+            "without rows: ",
+            &format!("{} (hta ANALYSIS says why)", without.join(", ")),
+            width,
+        );
     }
     match told {
         Some(told) if !is_full => mix(&mut out, told, width),
@@ -142,7 +148,11 @@ pub fn where_the_rest_is(outcome: &Outcome, extent: ReportExtent, folder: &str) 
 fn indented(out: &mut String, mark: &str, text: &str, width: usize) {
     let indent = mark.chars().count();
     for (i, line) in wrap(text, width.saturating_sub(indent)).iter().enumerate() {
-        let _ = if i == 0 { writeln!(out, "{mark}{line}") } else { writeln!(out, "{}{line}", " ".repeat(indent)) };
+        let _ = if i == 0 {
+            writeln!(out, "{mark}{line}")
+        } else {
+            writeln!(out, "{}{line}", " ".repeat(indent))
+        };
     }
 }
 
@@ -171,7 +181,8 @@ pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     if let Some(told) = verdict(outcome) {
         diagnosis(&mut out, told, width);
     }
-    let mut observations: Vec<Observation> = outcome.outputs.iter().flat_map(|(_, o)| o.observations.clone()).collect();
+    let mut observations: Vec<Observation> =
+        outcome.outputs.iter().flat_map(|(_, o)| o.observations.clone()).collect();
     // Observations without a share of a step (such as a kernel's total) are not losses, so they come last.
     observations.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step, o.analysis));
     sentences(&mut out, &observations, width);
@@ -209,7 +220,8 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
     let ranks = outcome.ranks();
     let world = rows.iter().filter_map(|r| r.world_size).max();
     let are_processes = rows.iter().any(|r| r.rank_source == RankSource::Process.name());
-    let count = if are_processes { format!("{} processes", ranks.len()) } else { plural(ranks.len(), "rank") };
+    let count =
+        if are_processes { format!("{} processes", ranks.len()) } else { plural(ranks.len(), "rank") };
     let mut line = format!("hta {}: {count}", env!("CARGO_PKG_VERSION"));
     if let Some(world) = world {
         let _ = write!(line, " of {world}");
@@ -243,7 +255,10 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
         ["capture"] => format!("steps: none found, the whole capture counts as one{}", repeated(&rows)),
         [one] => format!("steps: {count} per rank, from {}{}", step_rule(one), device_windows(&rows)),
         _ => {
-            format!("steps: {count} per rank, found in different ways ({}): compare ranks by capture", rules.join(", "))
+            format!(
+                "steps: {count} per rank, found in different ways ({}): compare ranks by capture",
+                rules.join(", ")
+            )
         }
     });
     let unlinked = rows.iter().map(|r| r.unlinked_count).sum::<u64>();
@@ -252,7 +267,10 @@ fn header(out: &mut String, outcome: &Outcome, width: usize) {
             "unlinked: {} of {} GPU activities ({} of GPU time) have no launch record",
             fmt_count(unlinked),
             fmt_count(rows.iter().map(|r| r.activity_count).sum()),
-            fmt_pct(percent(rows.iter().map(|r| r.unlinked_ns).sum(), rows.iter().map(|r| r.gpu_sum_ns).sum()))
+            fmt_pct(percent(
+                rows.iter().map(|r| r.unlinked_ns).sum(),
+                rows.iter().map(|r| r.gpu_sum_ns).sum()
+            ))
         ));
     }
     notes.extend(inventory::processes_note(&outcome.inventory));
@@ -271,13 +289,17 @@ fn repeated(rows: &[RankRow]) -> String {
 
 /// The ranks whose steps have the windows of the device, if they are not iterations, which always have.
 fn device_windows(rows: &[RankRow]) -> String {
-    let of: Vec<&RankRow> = rows.iter().filter(|r| r.step_window == "device" && !is_iteration(r.step_rule)).collect();
+    let of: Vec<&RankRow> =
+        rows.iter().filter(|r| r.step_window == "device" && !is_iteration(r.step_rule)).collect();
     let Some(most) = of.iter().filter_map(|r| r.step_lag_ns).max() else { return String::new() };
     let ranks: Vec<u32> = of.iter().map(|r| r.rank).collect();
-    let whose = if ranks.len() == rows.len() { String::new() } else { format!(" of {}", ranks_named(&ranks)) };
+    let whose =
+        if ranks.len() == rows.len() { String::new() } else { format!(" of {}", ranks_named(&ranks)) };
     let lag = if rows.len() == 1 { fmt_ns(most) } else { format!("up to {}", fmt_ns(most)) };
     match most > 0 {
-        true => format!("; windows{whose} on the device, whose work ends {lag} after the host's step (--step-window)"),
+        true => format!(
+            "; windows{whose} on the device, whose work ends {lag} after the host's step (--step-window)"
+        ),
         false => format!("; windows{whose} on the device (--step-window)"),
     }
 }
@@ -318,7 +340,8 @@ fn problems(out: &mut String, outcome: &Outcome, width: usize, is_full: bool) {
             error => lines.push(("refused", error.to_string())),
         }
     }
-    let mut merged: BTreeMap<(std::cmp::Reverse<Severity>, Counter), (Vec<u32>, CounterTally)> = BTreeMap::new();
+    let mut merged: BTreeMap<(std::cmp::Reverse<Severity>, Counter), (Vec<u32>, CounterTally)> =
+        BTreeMap::new();
     for (rank, _, health) in &outcome.rank_health {
         for (counter, tally) in health.iter() {
             let key = (std::cmp::Reverse(counter.spec().severity), counter);
@@ -414,7 +437,11 @@ fn classes(out: &mut String, outcome: &Outcome, width: usize) {
     for ((class, reason), (count, ns)) in &rules {
         if class == "communication" {
             found = true;
-            let line = format!("communication rule `{reason}` matched {} ({})", counted(*count, "kernel"), fmt_ns(*ns));
+            let line = format!(
+                "communication rule `{reason}` matched {} ({})",
+                counted(*count, "kernel"),
+                fmt_ns(*ns)
+            );
             for l in wrap(&line, width) {
                 let _ = writeln!(out, "{l}");
             }

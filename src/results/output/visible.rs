@@ -1,12 +1,13 @@
 //! Makes text from traces safe to display.
 //!
-//! Names come from files that anyone may have written. A terminal acts on control characters in them: it changes its
-//! title or colours, writes to the clipboard (OSC 52), or moves its cursor. Marks of writing direction and characters
-//! without width make one name look like another. All of these are written as escapes such as `\u{1b}`; every other
-//! character stays.
+//! Names come from files that anyone may have written. A terminal acts on control characters in them: it
+//! changes its title or colours, writes to the clipboard (OSC 52), or moves its cursor. Marks of writing
+//! direction and characters without width make one name look like another. All of these are written as
+//! escapes such as `\u{1b}`; every other character stays.
 //!
-//! Everything that is printed for people, and every cell of a CSV file, passes through this module. Parquet files keep
-//! names unchanged, and JSON has its own escapes for the same characters ([`json`]), which a reader decodes.
+//! Everything that is printed for people, and every cell of a CSV file, passes through this module. Parquet
+//! files keep names unchanged, and JSON has its own escapes for the same characters ([`json`]), which a
+//! reader decodes.
 
 use std::borrow::Cow;
 use std::fmt::Write;

@@ -17,14 +17,16 @@ pub enum PartialError {
     Damaged { path: String, file: String, expected: String, found: String },
     #[error("cannot merge {path}: {file} is damaged: {flaw}")]
     Flawed { path: String, file: String, flaw: Box<InvalidCell> },
-    #[error("cannot merge {first} and {second}: made with different options: {option} is {} and {}", .values.0, .values.1)]
+    #[error("cannot merge {first} and {second}: made with different options: {option} is {} and \
+             {}", .values.0, .values.1)]
     Options { first: String, second: String, option: String, values: Box<(String, String)> },
     #[error("cannot merge {first} and {second}: both hold rank {rank} ({first_file} and {second_file})")]
     SameRank { rank: u32, first: String, second: String, first_file: String, second_file: String },
     #[error("cannot merge: expected all {count} shares of the job, found none of {missing}")]
     MissingShares { missing: String, count: usize },
     #[error(
-        "cannot merge {path}: the rank of {file}: expected {expected} as in the partial, found {found} beside all other files"
+        "cannot merge {path}: the rank of {file}: expected {expected} as in the partial, found {found} \
+         beside all other files"
     )]
     RankDiffers { path: String, file: String, expected: u32, found: String },
     #[error("cannot read {path}: {source}")]
@@ -47,7 +49,9 @@ impl PartialError {
             PartialError::Damaged { .. } | PartialError::Flawed { .. } => {
                 Some("it was cut or changed after it was made: make it again")
             }
-            PartialError::Options { .. } => Some("merging takes the options from the partials: give all the same"),
+            PartialError::Options { .. } => {
+                Some("merging takes the options from the partials: give all the same")
+            }
             PartialError::SameRank { .. } => Some("give every rank once"),
             PartialError::MissingShares { .. } => {
                 Some("make the missing ones with `hta analyze --partial --share K/N`, and give all of them")

@@ -92,8 +92,8 @@ fn file_sum(file: &Location) -> io::Result<u32> {
     }
 }
 
-/// A partial that was opened. The results of its ranks are in a store; its row tables and events are still in its
-/// folder.
+/// A partial that was opened. The results of its ranks are in a store; its row tables and events are still in
+/// its folder.
 pub struct PartialFolder {
     pub(crate) path: Location,
     pub(crate) options: RecordedOptions,
@@ -111,8 +111,8 @@ impl PartialFolder {
 /// Opens a partial, checks all its files, and moves the results of its ranks to `store`.
 ///
 /// # Errors
-/// When the folder is not a partial, has another version or is damaged, or when it cannot be read or the results cannot
-/// be spooled.
+/// When the folder is not a partial, has another version or is damaged, or when it cannot be read or the
+/// results cannot be spooled.
 pub fn open(path: &Location, store: &PartialStore) -> Result<PartialFolder, PartialError> {
     let shown = path.display().to_string();
     let foreign = |found: &str| PartialError::Foreign { path: shown.clone(), found: found.to_string() };
@@ -160,14 +160,20 @@ fn damaged(path: &str, file: &str, expected: impl ToString, found: impl ToString
     PartialError::Damaged { path, file, expected: expected.to_string(), found: found.to_string() }
 }
 
-/// Checks that there are only events files of this partial's ranks, each once. Merging puts the files of all partials
-/// into one folder, where any other name could collide with the file of another partial.
+/// Checks that there are only events files of this partial's ranks, each once. Merging puts the files of all
+/// partials into one folder, where any other name could collide with the file of another partial.
 fn own_events(shown: &str, manifest: &Manifest, state: &PartialState) -> Result<(), PartialError> {
-    let ranks: BTreeSet<String> = state.ranks.iter().map(|d| format!("{EVENTS}/rank={:05}.parquet", d.rank)).collect();
+    let ranks: BTreeSet<String> =
+        state.ranks.iter().map(|d| format!("{EVENTS}/rank={:05}.parquet", d.rank)).collect();
     let mut seen = BTreeSet::new();
     for file in manifest.below(EVENTS) {
         if !ranks.contains(&file.name) {
-            return Err(damaged(shown, &file.name, "events of a rank of this partial", "those of another one"));
+            return Err(damaged(
+                shown,
+                &file.name,
+                "events of a rank of this partial",
+                "those of another one",
+            ));
         }
         if !seen.insert(&file.name) {
             return Err(damaged(shown, &file.name, "events of a rank once", "them twice"));
@@ -180,7 +186,8 @@ fn own_events(shown: &str, manifest: &Manifest, state: &PartialState) -> Result<
 fn whole(root: &Location, file: &ListedFile) -> Result<(), PartialError> {
     let path = root.join(&file.name);
     let shown = || root.display().to_string();
-    let damaged = |expected, found| PartialError::Damaged { path: shown(), file: file.name.clone(), expected, found };
+    let damaged =
+        |expected, found| PartialError::Damaged { path: shown(), file: file.name.clone(), expected, found };
     // Refuse links, which could point anywhere, and pipes, on which reading would block.
     if !path.is_remote() && fs::symlink_metadata(&path).is_ok_and(|m| !m.is_file()) {
         return Err(damaged("a file".to_string(), "a link, folder, pipe or device".to_string()));

@@ -1,7 +1,7 @@
 //! `partial.json`: the version of the format, the options, and the length and checksum of every other file.
 //!
-//! The version is outside of the part that the checksum covers, so that a partial of another version can be told from a
-//! damaged one.
+//! The version is outside of the part that the checksum covers, so that a partial of another version can be
+//! told from a damaged one.
 
 use crate::partial::error::PartialError;
 use crate::store::{PROGRAM, VERSION};
@@ -45,7 +45,8 @@ impl Manifest {
     /// The text of the file.
     pub(crate) fn text(&self) -> String {
         let file = |f: &ListedFile| json!({ "name": f.name, "bytes": f.bytes, "crc32": f.sum });
-        let body = json!({ "options": self.options, "files": self.files.iter().map(file).collect::<Vec<_>>() });
+        let body =
+            json!({ "options": self.options, "files": self.files.iter().map(file).collect::<Vec<_>>() });
         let all = json!({
             "format": FORMAT, "version": VERSION, "hta_version": PROGRAM,
             "crc32": checksum(body.to_string().as_bytes()), "body": body,
@@ -73,7 +74,8 @@ impl Manifest {
             expected: expected.to_string(),
             found,
         };
-        let all: Value = serde_json::from_slice(bytes).map_err(|e| damaged("the JSON of a partial", e.to_string()))?;
+        let all: Value =
+            serde_json::from_slice(bytes).map_err(|e| damaged("the JSON of a partial", e.to_string()))?;
         if all.get("format").and_then(Value::as_str) != Some(FORMAT) {
             let found = format!("another {NAME}");
             return Err(PartialError::Foreign { path: path.to_string(), found });
@@ -97,7 +99,8 @@ impl Manifest {
         }
         let options = body.get("options").and_then(Value::as_object).map_or_else(BTreeMap::new, texts);
         let list = body.get("files").and_then(Value::as_array);
-        let files: Option<Vec<ListedFile>> = list.map_or(Some(Vec::new()), |l| l.iter().map(listed).collect());
+        let files: Option<Vec<ListedFile>> =
+            list.map_or(Some(Vec::new()), |l| l.iter().map(listed).collect());
         let files = files.ok_or_else(|| damaged("a list of files", "other values".to_string()))?;
         Ok(Self { options, files })
     }
@@ -116,7 +119,8 @@ fn listed(file: &Value) -> Option<ListedFile> {
     let name = file.get("name")?.as_str()?;
     let (folder, own) = name.split_once('/')?;
     // Never accept a path that leaves the partial's folder.
-    let is_plain = |part: &str| !part.is_empty() && !part.contains(['/', '\\', '\0']) && part != ".." && part != ".";
+    let is_plain =
+        |part: &str| !part.is_empty() && !part.contains(['/', '\\', '\0']) && part != ".." && part != ".";
     if !is_plain(folder) || !is_plain(own) {
         return None;
     }
@@ -159,16 +163,24 @@ mod tests {
 
     #[test]
     fn a_file_without_a_checksum_is_damage() {
-        let listed_as = |sum: Value| listed(&json!({ "name": "events/rank=00000.parquet", "bytes": 1, "crc32": sum }));
+        let listed_as =
+            |sum: Value| listed(&json!({ "name": "events/rank=00000.parquet", "bytes": 1, "crc32": sum }));
         assert!(listed_as(json!(7)).is_some());
-        assert!([Value::Null, json!(-1), json!("7"), json!(1u64 << 32)].into_iter().all(|s| listed_as(s).is_none()));
+        assert!(
+            [Value::Null, json!(-1), json!("7"), json!(1u64 << 32)]
+                .into_iter()
+                .all(|s| listed_as(s).is_none())
+        );
     }
 
     #[test]
     fn another_version_is_told_from_damage() {
         let text = sample().text().replacen("\"version\": 5", "\"version\": 6", 1);
         let error = Manifest::parse("P", text.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "cannot merge P: expected partials of format version 5, found version 6");
+        assert_eq!(
+            error.to_string(),
+            "cannot merge P: expected partials of format version 5, found version 6"
+        );
         assert_eq!(error.hint(), Some("it was made by a newer hta: merge with that one"));
     }
 }

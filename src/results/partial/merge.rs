@@ -1,7 +1,7 @@
 //! Joins several partials into one mapped set, which is the same as if one process had mapped all files.
 //!
-//! Ranks are assigned anew with all files known: each partial knew only its own files, and the rank that a name means
-//! can depend on the other names. Every rank must be the same as in its partial.
+//! Ranks are assigned anew with all files known: each partial knew only its own files, and the rank that a
+//! name means can depend on the other names. Every rank must be the same as in its partial.
 
 use crate::partial::error::PartialError;
 use crate::partial::folder::PartialFolder;
@@ -39,11 +39,12 @@ struct Given {
     source: Option<RankSource>,
 }
 
-/// Joins partials that were opened into `store`. Their order does not change the result. Their files and ranks are
-/// moved out of them.
+/// Joins partials that were opened into `store`. Their order does not change the result. Their files and
+/// ranks are moved out of them.
 ///
 /// # Errors
-/// When the options differ, a rank is in two partials, or a file gets another rank now that all files are known.
+/// When the options differ, a rank is in two partials, or a file gets another rank now that all files are
+/// known.
 pub fn merge(partials: &mut [PartialFolder], store: PartialStore) -> Result<Merged, MergeError> {
     let options = same_options(partials)?;
     leave_out_front_ends(partials);
@@ -112,7 +113,9 @@ fn same_options(partials: &[PartialFolder]) -> Result<RecordedOptions, PartialEr
         if let Some(name) = names.into_iter().find(|n| first.options.get(*n) != other.options.get(*n)) {
             let shown = |p: &PartialFolder| match p.options.get(name) {
                 None => "not given".to_string(),
-                Some(text) if text.len() > 60 || text.contains('\n') => format!("a text of {} bytes", text.len()),
+                Some(text) if text.len() > 60 || text.contains('\n') => {
+                    format!("a text of {} bytes", text.len())
+                }
                 Some(text) => format!("`{text}`"),
             };
             return Err(PartialError::Options {
@@ -148,8 +151,8 @@ fn each_rank_once(partials: &[PartialFolder]) -> Result<(), PartialError> {
     Ok(())
 }
 
-/// All files in the natural order of one set. A file that several partials left out, or refused for the same reason, is
-/// listed once.
+/// All files in the natural order of one set. A file that several partials left out, or refused for the same
+/// reason, is listed once.
 fn in_order(mut given: Vec<Given>) -> Vec<Given> {
     let weight = |g: &Given| match &g.seen.fate {
         Fate::Mapped(rank) => (3, Reverse(*rank)),
@@ -158,7 +161,9 @@ fn in_order(mut given: Vec<Given>) -> Vec<Given> {
         Fate::LeftOut => (0, Reverse(0)),
     };
     // Of files with the same name, the mapped ones come first.
-    given.sort_by_cached_key(|g| (natural_key(&g.seen.input.shown), g.seen.input.shown.clone(), Reverse(weight(g))));
+    given.sort_by_cached_key(|g| {
+        (natural_key(&g.seen.input.shown), g.seen.input.shown.clone(), Reverse(weight(g)))
+    });
     let mut out: Vec<Given> = Vec::new();
     for g in given {
         let is_known = out.last().is_some_and(|last| {

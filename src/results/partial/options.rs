@@ -1,5 +1,5 @@
-//! The options that a partial was made with: all options that change a byte of the result. Partials can be merged only
-//! if these are equal, and merging uses them.
+//! The options that a partial was made with: all options that change a byte of the result. Partials can be
+//! merged only if these are equal, and merging uses them.
 
 use hta_analysis::api::{AcrossOptions, Options, Wanted};
 use hta_analysis::job::ClockMode;
@@ -127,13 +127,16 @@ pub fn restore(recorded: &RecordedOptions) -> Result<Restored, (String, String)>
     let clock = ClockMode::ALL.into_iter().find(|c| Some(c.name()) == given("--clock"));
     let compat = match given("--compat") {
         None => None,
-        Some(text) => Some(Compat::TOOLS.into_iter().find(|c| c.name() == text).ok_or_else(|| bad("--compat"))?),
+        Some(text) => {
+            Some(Compat::TOOLS.into_iter().find(|c| c.name() == text).ok_or_else(|| bad("--compat"))?)
+        }
     };
     let wait = given("--kernel-wait-max-us").and_then(|t| t.strip_suffix(" ns")?.parse().ok());
     let hidden = given("--hidden-min-us").and_then(|t| t.strip_suffix(" ns")?.parse().ok());
     let percent = given("--straggler-min-pct").and_then(|t| t.parse().ok());
     let percent = percent.filter(|p: &f64| p.is_finite() && *p >= 0.0);
-    let groups = given("--group").map_or(Ok(Vec::new()), |t| serde_json::from_str(t).map_err(|_| bad("--group")))?;
+    let groups =
+        given("--group").map_or(Ok(Vec::new()), |t| serde_json::from_str(t).map_err(|_| bad("--group")))?;
     let mut options = Options {
         model: ModelOptions {
             step_pattern,
@@ -164,15 +167,17 @@ mod tests {
 
     #[test]
     fn what_is_recorded_is_restored() {
-        let mut o =
-            restore(&record(&Options::default(), None, &OptionTexts::default(), None, Some(false))).unwrap().options;
+        let mut o = restore(&record(&Options::default(), None, &OptionTexts::default(), None, Some(false)))
+            .unwrap()
+            .options;
         o.model.step_pattern = Some(Regex::new("step [0-9]+").unwrap());
         o.model.step_window = StepWindow::Device;
         o.model.steps = Some(StepFilter { labels: vec![(-3, 7)], indices: vec![(0, 0), (2, 4)] });
         o.across.straggler_min_pct = 0.1 + 0.2;
         o.across.groups = vec!["a, \"b\"".to_string(), String::new()];
         o.kernel_wait_max = 1;
-        let texts = OptionTexts { rules: Some("rule = []".to_string()), peaks: Some("device = []".to_string()) };
+        let texts =
+            OptionTexts { rules: Some("rule = []".to_string()), peaks: Some("device = []".to_string()) };
         let recorded = record(&o, Some(Compat::Hta), &texts, Some("python_function"), None);
         let Restored { options: again, compat, events } = restore(&recorded).unwrap();
         assert_eq!(record(&again, compat, &texts, Some("python_function"), events), recorded);

@@ -1,5 +1,5 @@
-//! Moves the rows of partials into a result: row tables row group by row group in order of rank, and events files
-//! unchanged.
+//! Moves the rows of partials into a result: row tables row group by row group in order of rank, and events
+//! files unchanged.
 
 use crate::partial::error::PartialError;
 use crate::partial::folder::{EVENTS, PartialFolder, TABLES};
@@ -13,7 +13,9 @@ use hta_analysis::registry::ANALYSES;
 use hta_base::table::schema::{Batch, TableSpec};
 use hta_read::files::{Location, Stored};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 use parquet::file::reader::Length;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -24,8 +26,8 @@ use std::path::Path;
 /// The key column that every table with rows of ranks has, whatever its other columns.
 const RANK: &str = "rank";
 
-/// Maximum number of rows per byte of a file. No real table has so many; the limit bounds the memory that a forged file
-/// can request.
+/// Maximum number of rows per byte of a file. No real table has so many; the limit bounds the memory that a
+/// forged file can request.
 const DENSEST: u64 = 1 << 12;
 
 /// The file of one table in one partial.
@@ -38,11 +40,16 @@ struct TableSource {
     ranks: Vec<u32>,
 }
 
-/// Writes the rows of all partials to `sink`, and links or copies their events to the folder `events`, if given.
+/// Writes the rows of all partials to `sink`, and links or copies their events to the folder `events`, if
+/// given.
 ///
 /// # Errors
 /// When a table has other columns or no rank, rows cannot be written, or events cannot be linked or copied.
-pub fn stream(partials: &[PartialFolder], sink: &dyn RowSink, events: Option<&Path>) -> Result<(), PartialError> {
+pub fn stream(
+    partials: &[PartialFolder],
+    sink: &dyn RowSink,
+    events: Option<&Path>,
+) -> Result<(), PartialError> {
     let mut tables: BTreeMap<&str, Vec<&PartialFolder>> = BTreeMap::new();
     for p in partials {
         for f in p.manifest.below(TABLES) {
@@ -50,7 +57,8 @@ pub fn stream(partials: &[PartialFolder], sink: &dyn RowSink, events: Option<&Pa
         }
     }
     tables.into_iter().collect::<Vec<_>>().into_par_iter().with_max_len(1).try_for_each(|(name, of)| {
-        // What the files of one table say of their row groups takes more memory than their rows, so it is dropped with it.
+        // What the files of one table say of their row groups takes more memory than their rows, so it is
+        // dropped with it.
         let open = |p: &&PartialFolder| source(p, name).map_err(|d| damaged(p.shown(), name.to_string(), d));
         let (specs, sources): (Vec<_>, Vec<_>) =
             of.iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
@@ -68,7 +76,8 @@ pub fn stream(partials: &[PartialFolder], sink: &dyn RowSink, events: Option<&Pa
     Ok(())
 }
 
-/// Copies a file. Never overwrites an existing file, because that can be a link to the file of another partial.
+/// Copies a file. Never overwrites an existing file, because that can be a link to the file of another
+/// partial.
 fn copy(from: &Location, to: &Path) -> io::Result<()> {
     let mut copy = File::create_new(to)?;
     io::copy(&mut from.open()?, &mut copy).map(|_| ())
@@ -109,19 +118,26 @@ fn source(p: &PartialFolder, name: &str) -> Result<(&'static TableSpec, TableSou
 }
 
 /// The rank of a row group's first row. When the group is read, all its rows are checked to have this rank.
-fn first_rank(file: &Stored, metadata: &ArrowReaderMetadata, group: usize, column: usize) -> Result<u32, Damage> {
+fn first_rank(
+    file: &Stored,
+    metadata: &ArrowReaderMetadata,
+    group: usize,
+    column: usize,
+) -> Result<u32, Damage> {
     let file = file.try_clone().map_err(|e| Damage::new("a file", e))?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
     let only = ProjectionMask::leaves(builder.parquet_schema(), [column]);
     let mut reader = builder.with_row_groups(vec![group]).with_projection(only).with_limit(1).build()?;
     let first = reader.next().transpose()?;
-    let rank = first.as_ref().and_then(|b| b.columns().first()?.as_primitive_opt::<UInt32Type>()?.iter().next()?);
+    let rank =
+        first.as_ref().and_then(|b| b.columns().first()?.as_primitive_opt::<UInt32Type>()?.iter().next()?);
     rank.ok_or_else(|| Damage::new("row groups with a rank", "one without"))
 }
 
 fn rows(spec: &'static TableSpec, sources: &[TableSource], sink: &dyn RowSink) -> Result<(), PartialError> {
-    let of_source =
-        |(i, s): (usize, &TableSource)| s.ranks.iter().enumerate().map(|(g, r)| (*r, i, g)).collect::<Vec<_>>();
+    let of_source = |(i, s): (usize, &TableSource)| {
+        s.ranks.iter().enumerate().map(|(g, r)| (*r, i, g)).collect::<Vec<_>>()
+    };
     let mut groups: Vec<(u32, usize, usize)> = sources.iter().enumerate().flat_map(of_source).collect();
     // Each rank is in only one partial, so its row groups keep their order.
     groups.sort_unstable();

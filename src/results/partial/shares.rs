@@ -1,5 +1,5 @@
-//! Shares of a job (`hta analyze --partial --share K/N`): a partial records which it holds, so that a merge without one
-//! of them is an error and not a result with fewer ranks.
+//! Shares of a job (`hta analyze --partial --share K/N`): a partial records which it holds, so that a merge
+//! without one of them is an error and not a result with fewer ranks.
 
 use crate::partial::error::PartialError;
 use crate::partial::folder::PartialFolder;
@@ -54,8 +54,9 @@ fn held(partials: &[PartialFolder]) -> Result<Option<HeldShares>, PartialError> 
             (None, None) => {}
             (Some(all), Some(more)) if all.count == more.count => all.indices.extend(more.indices),
             _ => {
-                let shown =
-                    |p: &PartialFolder| p.options.get(OPTION).map_or("not given".to_string(), |t| format!("`{t}`"));
+                let shown = |p: &PartialFolder| {
+                    p.options.get(OPTION).map_or("not given".to_string(), |t| format!("`{t}`"))
+                };
                 return Err(PartialError::Options {
                     first: first.shown(),
                     second: other.shown(),

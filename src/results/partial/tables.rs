@@ -1,22 +1,27 @@
-//! The tables of a partial that belong to no analysis: its files, its ranks, and the list of the ranks' tables.
+//! The tables of a partial that belong to no analysis: its files, its ranks, and the list of the ranks'
+//! tables.
 
 use hta_base::table;
 use hta_base::table::schema::{TableSpec, Text};
 
 table! {
-    /// One row per input file. Kinds of errors: io, empty, not_a_trace, other_format, unknown_content, merged, merged_copy,
-    /// nothing_recorded, damaged, cut, no_events, interleaved and too_large.
+    /// One row per input file. Kinds of errors: io, empty, not_a_trace, other_format, unknown_content,
+    /// merged, merged_copy, nothing_recorded, damaged, cut, no_events, interleaved and too_large.
     pub(crate) struct Files, FileRow = "set_files" by "natural order" {
         file: Text, "", "name of the file in messages";
         name: Text, "", "name without folders";
         is_named: bool, "", "true: named on the command line; false: found in a folder";
         claim: Option<u32>, "", "rank that is recorded in the file";
-        state: Text, "", "mapped, refused_at_head (by its first bytes), refused (when read) or left_out (by --ranks)";
+        state: Text, "",
+            "mapped, refused_at_head (by its first bytes), refused (when read) or left_out (by --ranks)";
         rank: Option<u32>, "", "rank; null if the file was not mapped";
         error: Option<Text>, "", "kind of the error; null: not refused";
-        error_text: Option<Text>, "", "io, damaged: reason; not_a_trace, other_format, unknown_content, merged, nothing_recorded: content";
+        error_text: Option<Text>, "",
+            "io, damaged: reason; not_a_trace, other_format, unknown_content, merged, nothing_recorded: \
+             content";
         error_hint: Option<Text>, "", "not_a_trace and other_format: what the user can do";
-        error_byte: Option<u64>, "bytes", "interleaved: offset in the unpacked file; too_large: needed memory";
+        error_byte: Option<u64>, "bytes",
+            "interleaved: offset in the unpacked file; too_large: needed memory";
         error_limit: Option<u64>, "bytes", "too_large: memory limit";
         error_limit_given: Option<bool>, "", "too_large: the user had set the limit";
     }

@@ -28,12 +28,19 @@ pub enum ResultsError {
 impl ResultsError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            ResultsError::Io { source, .. } if Fault::of(source).is_some() => Fault::of(source).and_then(|f| f.hint),
-            ResultsError::NoTable { .. } => Some("analyze the traces again with all analyses, or give them instead"),
+            ResultsError::Io { source, .. } if Fault::of(source).is_some() => {
+                Fault::of(source).and_then(|f| f.hint)
+            }
+            ResultsError::NoTable { .. } => {
+                Some("analyze the traces again with all analyses, or give them instead")
+            }
             ResultsError::NoText { .. } => Some(
-                "give the traces; or print its tables (--format csv), or what the run said (hta files RESULTS report.txt)",
+                "give the traces; or print its tables (--format csv), or what the run said (hta files \
+                 RESULTS report.txt)",
             ),
-            ResultsError::OnlyForTraces { .. } => Some("leave it out, or give the traces instead of the results"),
+            ResultsError::OnlyForTraces { .. } => {
+                Some("leave it out, or give the traces instead of the results")
+            }
             ResultsError::Write { .. } => None,
             _ => Some("give a folder that `hta analyze` or `hta merge` has left, or run it again"),
         }
@@ -44,7 +51,11 @@ impl ResultsError {
     }
 
     pub(crate) fn column(path: &Path, name: &str, found: impl ToString) -> Self {
-        ResultsError::Column { path: path.display().to_string(), column: name.to_string(), found: found.to_string() }
+        ResultsError::Column {
+            path: path.display().to_string(),
+            column: name.to_string(),
+            found: found.to_string(),
+        }
     }
 
     pub(crate) fn damaged(path: &Path, expected: &str, found: impl ToString) -> Self {

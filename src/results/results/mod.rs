@@ -72,7 +72,8 @@ impl Results {
         // none.
         let name = place.to_string_lossy();
         let is_asked = !place.is_remote() || !has_known_ending(&name) && !name.starts_with("http");
-        let is_complete = || Self::is_one(place).unwrap_or(false) && place.join(PROOF).is_file().unwrap_or(false);
+        let is_complete =
+            || Self::is_one(place).unwrap_or(false) && place.join(PROOF).is_file().unwrap_or(false);
         (is_asked && is_complete()).then(|| Self::new(place))
     }
 
@@ -179,7 +180,8 @@ impl Results {
         let path = self.table(P::TABLE);
         self.give(P::TABLE, P::COLUMNS, |batch| {
             P::give(batch, &mut each).map_err(|name| {
-                let found = batch.column_by_name(name).map_or("none".to_string(), |c| c.data_type().to_string());
+                let found =
+                    batch.column_by_name(name).map_or("none".to_string(), |c| c.data_type().to_string());
                 ResultsError::column(&path, name, found)
             })
         })
@@ -210,8 +212,8 @@ impl Results {
         Ok(has_loss)
     }
 
-    /// Passes all rows of a table in order to `each`, with columns by their names. Returns `false` if there is no such
-    /// table.
+    /// Passes all rows of a table in order to `each`, with columns by their names. Returns `false` if there
+    /// is no such table.
     ///
     /// # Errors
     /// When the file is not a Parquet table, or lacks a column.
@@ -229,7 +231,9 @@ impl Results {
                 let found = array.map_or("none".to_string(), |a| a.data_type().to_string());
                 let declared = schema.field_with_name(name).ok();
                 let fits = array.filter(|a| declared.is_some_and(|f| f.data_type() == a.data_type()));
-                columns.push(fits.and_then(Column::new).ok_or_else(|| ResultsError::column(&path, name, found))?);
+                columns.push(
+                    fits.and_then(Column::new).ok_or_else(|| ResultsError::column(&path, name, found))?,
+                );
             }
             (0..batch.num_rows()).for_each(|row| each(&columns, row));
             Ok(())
@@ -254,8 +258,10 @@ impl Results {
             let schema = spec.schema();
             let mut columns = Vec::with_capacity(names.len());
             for (name, field) in names.iter().zip(schema.fields()) {
-                let array = batch.column_by_name(name).ok_or_else(|| ResultsError::column(&path, name, "none"))?;
-                if array.data_type() != field.data_type() || (!field.is_nullable() && array.null_count() > 0) {
+                let array =
+                    batch.column_by_name(name).ok_or_else(|| ResultsError::column(&path, name, "none"))?;
+                if array.data_type() != field.data_type() || (!field.is_nullable() && array.null_count() > 0)
+                {
                     return Err(ResultsError::column(&path, name, array.data_type()));
                 }
                 columns.push(ArrayRef::clone(array));

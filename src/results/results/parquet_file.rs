@@ -5,7 +5,9 @@ use crate::results::ResultsError;
 use arrow_array::RecordBatch;
 use hta_read::files::{Location, Stored};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 use std::fmt::Display;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,11 +31,16 @@ pub(crate) fn no_parquet(path: &Path, reason: impl Display) -> ResultsError {
 /// When the file is damaged.
 pub(crate) fn footer(path: &Location) -> Result<ArrowReaderMetadata, ResultsError> {
     let file = opened(path)?;
-    contained(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| no_parquet(path, e)))
+    contained(path, || {
+        ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|e| no_parquet(path, e))
+    })
 }
 
 /// Runs a decoder and reports its panics as damage.
-pub(crate) fn contained<T, E: From<ResultsError>>(path: &Path, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+pub(crate) fn contained<T, E: From<ResultsError>>(
+    path: &Path,
+    read: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(no_parquet(path, "pages that cannot be decoded").into()))
 }

@@ -1,4 +1,5 @@
-//! Reads traces of graph captures before the ranks: one after another, each reduced to its graphs and dropped.
+//! Reads traces of graph captures before the ranks: one after another, each reduced to its graphs and
+//! dropped.
 
 use hta_analysis::facts::graphs::capture_file::capture_file;
 use hta_read::discover::assign_ranks;
@@ -57,5 +58,8 @@ pub fn read_captures(inputs: &[Input], options: LoadOptions) -> Result<Captures,
 fn graphs(input: &Input, loaded: Loaded) -> CaptureFile {
     let rank = loaded.meta.rank;
     let shown = input.shown.clone();
-    capture_file(&loaded.into_trace(rank.unwrap_or(0), RankSource::File, shown, &ModelOptions::default()), rank)
+    capture_file(
+        &loaded.into_trace(rank.unwrap_or(0), RankSource::File, shown, &ModelOptions::default()),
+        rank,
+    )
 }

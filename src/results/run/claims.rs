@@ -60,7 +60,8 @@ impl RankClaims {
         for ((refused, recorder), input) in self.refused.iter_mut().zip(&mut self.recorders).zip(inputs) {
             if is_dump(recorder) {
                 let OtherRecorder { what, hint } = MEMORY_DUMP;
-                *refused = Some(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
+                *refused =
+                    Some(ReadError::NotATrace { file: input.shown.clone(), what, hint, is_known: true });
                 *recorder = None;
             }
         }
@@ -85,8 +86,11 @@ impl RankClaims {
         let inputs: Vec<Input> = usable.iter().map(|&i| all[i].clone()).collect();
         let claims: Vec<Option<u32>> = usable.iter().map(|&i| self.ranks[i]).collect();
         let assigned = assign_ranks(&inputs, &claims);
-        let mut tasks: Vec<Task> =
-            usable.iter().zip(assigned).map(|(&input, (rank, source))| Task { input, rank, source }).collect();
+        let mut tasks: Vec<Task> = usable
+            .iter()
+            .zip(assigned)
+            .map(|(&input, (rank, source))| Task { input, rank, source })
+            .collect();
         tasks.sort_by_key(|j| (j.rank, j.input));
         for pair in tasks.windows(2) {
             // A rank from a name may be wrong, and the file may give another one after its events. So only a
@@ -108,15 +112,18 @@ impl RankClaims {
     pub(crate) fn processes(&self, all: &[Input], numbers: &[(u32, u32)]) -> Result<Vec<Task>, RunError> {
         self.check_recorders(all)?;
         let usable = (0..all.len()).filter(|&i| self.refused[i].is_none());
-        let mut tasks: Vec<Task> =
-            (0..).zip(usable).map(|(rank, input)| Task { input, rank, source: RankSource::Process }).collect();
+        let mut tasks: Vec<Task> = (0..)
+            .zip(usable)
+            .map(|(rank, input)| Task { input, rank, source: RankSource::Process })
+            .collect();
         choose(&mut tasks, numbers)?;
         Ok(tasks)
     }
 
     /// Recorders see different parts of a job, so their ranks cannot be compared with each other.
     fn check_recorders(&self, all: &[Input]) -> Result<(), SetError> {
-        let mut known = all.iter().zip(&self.recorders).filter_map(|(input, recorder)| Some((input, (*recorder)?)));
+        let mut known =
+            all.iter().zip(&self.recorders).filter_map(|(input, recorder)| Some((input, (*recorder)?)));
         let Some(first) = known.next() else { return Ok(()) };
         let Some(other) = known.find(|(_, recorder)| *recorder != first.1) else { return Ok(()) };
         Err(SetError::SeveralRecorders {

@@ -1,4 +1,5 @@
-//! Admission of ranks to memory: each thread takes ranks in order, as long as all ranks in flight fit the memory limit.
+//! Admission of ranks to memory: each thread takes ranks in order, as long as all ranks in flight fit the
+//! memory limit.
 //!
 //! ```text
 //!   waiting      a rank starts when its estimate fits beside the ranks in flight; the lowest rank comes first
@@ -7,10 +8,10 @@
 //!   done         only its partials are left
 //! ```
 //!
-//! If a rank grows beyond the room beside the others, it is dropped and restarts later with its known need. Only the
-//! lowest rank in flight may wait for the others instead, so there is always progress. If rows of landed ranks are in
-//! its way, they are dropped and their ranks are mapped again. Whether a rank is refused depends on that rank alone, so
-//! neither the limit nor the number of threads changes a result.
+//! If a rank grows beyond the room beside the others, it is dropped and restarts later with its known need.
+//! Only the lowest rank in flight may wait for the others instead, so there is always progress. If rows of
+//! landed ranks are in its way, they are dropped and their ranks are mapped again. Whether a rank is refused
+//! depends on that rank alone, so neither the limit nor the number of threads changes a result.
 
 use crate::run::Progress;
 use crate::run::order::InOrder;
@@ -37,8 +38,8 @@ struct FlightState<T> {
     flying: BTreeMap<usize, u64>,
     /// Ranks that were dropped because they had grown, and have to restart.
     gave_way: BTreeSet<usize>,
-    /// Idle threads. The lowest of them takes the next rank, so that memory that it has freed is reused from its own
-    /// arena.
+    /// Idle threads. The lowest of them takes the next rank, so that memory that it has freed is reused from
+    /// its own arena.
     idle: BTreeSet<usize>,
     results: BTreeMap<usize, T>,
 }
@@ -68,7 +69,11 @@ impl<'a, T: Send> Admission<'a, T> {
     }
 
     /// Runs `fly` for every rank on all threads of the pool, and returns the results in order.
-    pub(super) fn run(self, progress: &dyn Progress, fly: impl Fn(usize, &dyn MemoryGate) -> T + Sync) -> Vec<T> {
+    pub(super) fn run(
+        self,
+        progress: &dyn Progress,
+        fly: impl Fn(usize, &dyn MemoryGate) -> T + Sync,
+    ) -> Vec<T> {
         // Not `par_iter`: a thread that waits for parallel work inside one rank would start another rank.
         rayon::broadcast(|thread| {
             while let Some(rank) = self.next(thread.index()) {
@@ -86,8 +91,8 @@ impl<'a, T: Send> Admission<'a, T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the next rank fits, and returns it. Returns `None` when all have started; a dropped rank is
-    /// restarted by its own thread.
+    /// Waits until the next rank fits, and returns it. Returns `None` when all have started; a dropped rank
+    /// is restarted by its own thread.
     fn next(&self, thread: usize) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -163,7 +168,9 @@ impl<'a, T: Send> Admission<'a, T> {
             // At the end of the file the need is known, so the estimate no longer counts.
             let mine = if held.is_whole { needs } else { before.max(needs) };
             let others: u64 = state.flying.iter().filter(|(r, _)| **r != rank).map(|(_, n)| n).sum();
-            if mine <= before || others.saturating_add(self.order.waiting_bytes()).saturating_add(mine) <= limit.bytes {
+            if mine <= before
+                || others.saturating_add(self.order.waiting_bytes()).saturating_add(mine) <= limit.bytes
+            {
                 state.flying.insert(rank, mine);
                 self.changed.notify_all();
                 return Ok(());
@@ -249,7 +256,8 @@ mod tests {
             };
             let estimates = sizes.iter().map(|s| s.0).collect();
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let done = pool.install(|| Admission::new(estimates, Some(limit), &order, &|| 0).run(&Nowhere, fly));
+            let done =
+                pool.install(|| Admission::new(estimates, Some(limit), &order, &|| 0).run(&Nowhere, fly));
             let expected: Vec<_> = sizes.iter().map(|s| (s.1 <= limit.bytes).then_some(s.1)).collect();
             assert_eq!(done, expected, "seed {seed}, {threads} threads");
             assert!(most.into_inner() <= limit.bytes, "seed {seed}, {threads} threads");

@@ -100,7 +100,9 @@ fn divide(
     let batches = results.batches(spec)?.ok_or_else(|| results.no_table(spec))?;
     let mut rows: BTreeMap<u32, Vec<RecordBatch>> = BTreeMap::new();
     for Batch { rows: all, .. } in &batches {
-        let Some(ranks) = all.columns().first().and_then(|c| c.as_primitive_opt::<UInt32Type>()) else { continue };
+        let Some(ranks) = all.columns().first().and_then(|c| c.as_primitive_opt::<UInt32Type>()) else {
+            continue;
+        };
         let mut from = 0;
         for run in ranks.values().chunk_by(|a, b| a == b) {
             rows.entry(run[0]).or_default().push(all.slice(from, run.len()));
@@ -111,7 +113,8 @@ fn divide(
         let Some(partial) = partials.get_mut(&rank) else { continue };
         let path = results.folder();
         let own = concat_batches(&spec.schema(), &own);
-        let own = own.map_err(|e| ResultsError::damaged(path, "the columns that `hta explain` declares", e))?;
+        let own =
+            own.map_err(|e| ResultsError::damaged(path, "the columns that `hta explain` declares", e))?;
         partial.tables.push(Batch { spec, rows: own });
     }
     Ok(())

@@ -137,7 +137,8 @@ impl Refused {
     pub fn is_loss(&self) -> bool {
         let has_name = || self.input.has_trace_name() && !self.error.is_other_format();
         let is_idle = matches!(&self.error, ReadError::NothingRecorded { what, .. } if what == IDLE_PROCESS);
-        let is_no_rank = is_idle || matches!(self.error, ReadError::FrontEnd { .. } | ReadError::MergedCopy { .. });
+        let is_no_rank =
+            is_idle || matches!(self.error, ReadError::FrontEnd { .. } | ReadError::MergedCopy { .. });
         !is_no_rank && (self.input.named || !self.error.is_foreign() || has_name())
     }
 }
@@ -170,7 +171,8 @@ impl Outcome {
     pub fn withheld(&self) -> Option<&Limit> {
         let has_verdict = self.outputs.iter().any(|(_, o)| o.verdict.is_some());
         let asked = self.outputs.iter().filter(|(_, o)| o.verdict.is_some() || !has_verdict);
-        let needs: Vec<Capability> = asked.flat_map(|(analysis, _)| analysis.about().needs).copied().collect();
+        let needs: Vec<Capability> =
+            asked.flat_map(|(analysis, _)| analysis.about().needs).copied().collect();
         self.recording.withheld(&needs)
     }
 
@@ -321,7 +323,12 @@ fn looking_at_one(analyses: &[&'static dyn Analysis]) -> Vec<&'static dyn Analys
     analyses.iter().copied().filter(|a| !a.about().joins_ranks).collect()
 }
 
-fn whole(request: &Request, extent: Extent, sink: &dyn RowSink, progress: &dyn Progress) -> Result<Outcome, RunError> {
+fn whole(
+    request: &Request,
+    extent: Extent,
+    sink: &dyn RowSink,
+    progress: &dyn Progress,
+) -> Result<Outcome, RunError> {
     let set = map(request, extent, sink, progress)?;
     if set.ranks.is_empty() {
         return Err(RunError::NothingReadable(set.refused));
@@ -364,7 +371,14 @@ pub fn map(
         }
         match attempt(request, (extent, is_beside), &claims, &tasks, sink, progress)? {
             Attempt::Finished(ranks, refused, store) => {
-                return Ok(MappedSet { inputs: request.inputs.to_vec(), claims, tasks, ranks, refused, store });
+                return Ok(MappedSet {
+                    inputs: request.inputs.to_vec(),
+                    claims,
+                    tasks,
+                    ranks,
+                    refused,
+                    store,
+                });
             }
             // A file gave its rank after the events: assign all ranks again with what is known now.
             Attempt::Claimed(input, rank) => {
@@ -428,7 +442,16 @@ fn attempt(
             let is_last = threads > 1 && i + threads >= tasks.len();
             let mapping = if is_last { Spread::AllCores } else { spread };
             let is_alone = tasks.len() == 1;
-            let how = RankContext { extent, is_beside, is_alone, spread, mapping, count: &count, room, store: &store };
+            let how = RankContext {
+                extent,
+                is_beside,
+                is_alone,
+                spread,
+                mapping,
+                count: &count,
+                room,
+                store: &store,
+            };
             one(request, &tasks[i], &how, sink, &|rows| order.take(i, rows))
         });
     progress.finish();
@@ -446,8 +469,12 @@ fn attempt(
         match result {
             Ok(d) => done.push(d),
             Err(Failure::Claims(rank)) => return Ok(Attempt::Claimed(task.input, rank)),
-            Err(Failure::Read(error)) => refused.push(Refused { input: request.inputs[task.input].clone(), error }),
-            Err(Failure::Write(what, source)) => return Err(RunError::Write { what: what.to_string(), source }),
+            Err(Failure::Read(error)) => {
+                refused.push(Refused { input: request.inputs[task.input].clone(), error })
+            }
+            Err(Failure::Write(what, source)) => {
+                return Err(RunError::Write { what: what.to_string(), source });
+            }
             Err(Failure::NoRank) => {
                 return Err(SetError::NoRank { file: request.inputs[task.input].shown.clone() }.into());
             }

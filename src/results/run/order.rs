@@ -1,5 +1,5 @@
-//! Passes rows on in order of rank, whatever the order in which ranks finish. No thread blocks while another one
-//! writes.
+//! Passes rows on in order of rank, whatever the order in which ranks finish. No thread blocks while another
+//! one writes.
 
 use crate::run::RowSink;
 use hta_base::table::schema::Batch;
@@ -8,7 +8,8 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Passes rows to the sink in order of rank. Rows of the current rank go through directly and are not buffered.
+/// Passes rows to the sink in order of rank. Rows of the current rank go through directly and are not
+/// buffered.
 pub(super) struct InOrder<'a> {
     sink: &'a dyn RowSink,
     state: Mutex<Turn>,
@@ -55,8 +56,8 @@ impl<'a> InOrder<'a> {
             if !turn.ended.remove(&now) {
                 return;
             }
-            // Flush the rows that the next rank has buffered. Until that is complete, its new rows are buffered as
-            // well.
+            // Flush the rows that the next rank has buffered. Until that is complete, its new rows are
+            // buffered as well.
             turn.draining = Some(now + 1);
             while let Some(rows) = turn.waiting.remove(&(now + 1)) {
                 drop(turn);
@@ -87,7 +88,12 @@ impl<'a> InOrder<'a> {
     /// Discards the buffered rows of the last finished rank, and returns its index.
     pub(super) fn forget_last(&self) -> Option<usize> {
         let mut turn = self.state.lock().ok()?;
-        let last = turn.waiting.keys().rev().find(|i| turn.ended.contains(i) && turn.draining != Some(**i)).copied()?;
+        let last = turn
+            .waiting
+            .keys()
+            .rev()
+            .find(|i| turn.ended.contains(i) && turn.draining != Some(**i))
+            .copied()?;
         let rows = turn.waiting.remove(&last).unwrap_or_default();
         turn.ended.remove(&last);
         self.waiting_bytes.fetch_sub(bytes(&rows), Ordering::Relaxed);

@@ -1,7 +1,8 @@
 //! Whether files that claim the same rank are of several engines of one server.
 //!
-//! Engines that serve requests side by side (data parallel replicas, several groups of tensor parallel workers) number
-//! their ranks from 0 each. Two captures of one worker claim one rank as well, and must not be taken for two engines:
+//! Engines that serve requests side by side (data parallel replicas, several groups of tensor parallel
+//! workers) number their ranks from 0 each. Two captures of one worker claim one rank as well, and must not
+//! be taken for two engines:
 //!
 //! ```text
 //!   engines        pid 11 [recorded     )            captures       pid 11 [recorded )
@@ -52,10 +53,14 @@ pub(crate) fn of_one_server(request: &Request) -> bool {
             return false;
         }
         let c = &trace.columns;
-        let calls = (0..c.len()).filter(|&r| matches!(trace.classes.get(r), Some(Class::Runtime | Class::HostOp)));
+        let calls =
+            (0..c.len()).filter(|&r| matches!(trace.classes.get(r), Some(Class::Runtime | Class::HostOp)));
         let lanes: BTreeSet<u32> = calls.filter_map(|r| c.lane.get(r).copied()).collect();
-        let pids =
-            lanes.iter().filter_map(|l| c.lanes.get(*l as usize)).map(|l| trace.text(l.pid).to_string()).collect();
+        let pids = lanes
+            .iter()
+            .filter_map(|l| c.lanes.get(*l as usize))
+            .map(|l| trace.text(l.pid).to_string())
+            .collect();
         let process = ShownProcess { rank, host, pids, recorded: trace.recorded };
         if known.iter().any(|k| k.rank == process.rank && !process.is_other_than(k)) {
             return false;

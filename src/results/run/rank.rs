@@ -106,7 +106,11 @@ pub(super) fn one(
     order.extend(short);
     let map = |(i, a): (usize, &&'static dyn Analysis)| {
         let partial = match is_dump && !a.about().reads_dumps {
-            true => Partial { rank: trace.rank, reason: Some("a dump of memory has no events"), ..Partial::default() },
+            true => Partial {
+                rank: trace.rank,
+                reason: Some("a dump of memory has no events"),
+                ..Partial::default()
+            },
             false => a.map(&trace, options, &mut |rows| give(rows)),
         };
         Ok((i, how.store.put(a.stem(), partial)?))
@@ -118,7 +122,8 @@ pub(super) fn one(
             write()?;
             (inventory(), order.into_iter().map(map).collect())
         }
-        // In parallel: the events are written on one thread, and the analyses run on the others as these get free.
+        // In parallel: the events are written on one thread, and the analyses run on the others as these get
+        // free.
         Spread::AllCores => {
             let mapped = || rayon::join(inventory, || order.into_iter().par_bridge().map(map).collect());
             let (written, mapped) = rayon::join(write, mapped);

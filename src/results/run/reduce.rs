@@ -18,8 +18,8 @@ use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Number of ranks below which analyses are reduced in parallel. With more ranks they run one after the other, because
-/// the partials of one analysis at a time already fill memory.
+/// Number of ranks below which analyses are reduced in parallel. With more ranks they run one after the
+/// other, because the partials of one analysis at a time already fill memory.
 const FEW: usize = 64;
 
 /// Reduces a mapped set, made by one process or several, to tables and verdict.
@@ -39,10 +39,12 @@ pub fn reduce(
     let has_peers = tasks.len() > 1 && tasks.iter().all(|t| t.source != RankSource::Process);
     let is_judged = has_peers && !options.across.by_position;
     if is_judged {
-        let origins: Vec<FileOrigin> = recordings.iter().flat_map(Recordings::rows).map(FileOrigin::from).collect();
+        let origins: Vec<FileOrigin> =
+            recordings.iter().flat_map(Recordings::rows).map(FileOrigin::from).collect();
         belong::check(&origins)?;
     }
-    let are_dumps = opened.iter().any(|p| p.rows::<Recorders>().any(|r| r.recorder == Recorder::MemoryDump.name()));
+    let are_dumps =
+        opened.iter().any(|p| p.rows::<Recorders>().any(|r| r.recorder == Recorder::MemoryDump.name()));
     if filters::has_any(options) {
         filters::check(opened.into_iter())?;
     }
@@ -79,7 +81,8 @@ pub fn reduce(
         unpacked_bytes += d.unpacked;
     }
     // a part of a job is mapped with peers in mind; a job of one rank has none
-    let left_out = Recording::of(recordings.clone(), &Job::join(std::iter::empty(), options.across.clock)).left_out();
+    let left_out =
+        Recording::of(recordings.clone(), &Job::join(std::iter::empty(), options.across.clock)).left_out();
     let peers = |part: RankSummary| match (has_peers, left_out.contains(&part.rank)) {
         (false, _) => part.without_peers(),
         (true, true) => part.left_out(),
@@ -97,7 +100,9 @@ pub fn reduce(
     };
     let reasons: Mutex<Vec<(u32, &str, &str)>> = Mutex::default();
     type AnalysisPartials = (&'static dyn Analysis, Vec<StoredPartial>);
-    let answer = |job: &Job, (analysis, kept): AnalysisPartials| -> Result<(&'static dyn Analysis, Output), RunError> {
+    let answer = |job: &Job,
+                  (analysis, kept): AnalysisPartials|
+     -> Result<(&'static dyn Analysis, Output), RunError> {
         // what an analysis left of all ranks is opened for it alone
         let partials = store.take(kept).map_err(RunError::ReadBack)?;
         let told = partials.iter().filter_map(|p| Some((p.rank, analysis.stem(), p.reason?)));
@@ -117,7 +122,8 @@ pub fn reduce(
         let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
         (job, outputs)
     } else {
-        // Analyses that do not use the job run first, so that their partials are freed before its parts are decoded.
+        // Analyses that do not use the job run first, so that their partials are freed before its parts are
+        // decoded.
         let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.about().joins_ranks || a.about().joins_peers;
         let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
         let nobody = Job::join(std::iter::empty(), options.across.clock);
@@ -133,7 +139,8 @@ pub fn reduce(
         outputs.sort_by_key(|(i, _)| *i);
         (job, outputs.into_iter().map(|(_, output)| output).collect())
     };
-    let clocks: Vec<(u32, Clock)> = job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
+    let clocks: Vec<(u32, Clock)> =
+        job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
     let recording = Recording::of_job(&job);
     drop(job);
     let mut inventory = store.take(inventory).map_err(RunError::ReadBack)?;
@@ -147,7 +154,16 @@ pub fn reduce(
         first.tables.extend([recording.table(), without_rows::table(reasons)]);
     }
     leave_out_for_serving(&inventory, &mut outputs);
-    Ok(Outcome { inventory, outputs, refused, set_health: health, rank_health, unpacked_bytes, clocks, recording })
+    Ok(Outcome {
+        inventory,
+        outputs,
+        refused,
+        set_health: health,
+        rank_health,
+        unpacked_bytes,
+        clocks,
+        recording,
+    })
 }
 
 /// Leaves out observations that do not hold where ranks serve requests.

@@ -1,8 +1,8 @@
 //! A share of a job: how several processes that see the same files divide them without talking to each other.
 //!
-//! Every process looks at all files and assigns their ranks as one run over all of them would, then takes its own
-//! files. So a rank may follow from a position in the list, and each file is in exactly one share, whichever rank it
-//! turns out to hold.
+//! Every process looks at all files and assigns their ranks as one run over all of them would, then takes its
+//! own files. So a rank may follow from a position in the list, and each file is in exactly one share,
+//! whichever rank it turns out to hold.
 
 use crate::run::Task;
 use std::cmp::Reverse;
@@ -25,16 +25,18 @@ impl RunShare {
     /// # Errors
     /// When the text is something else, or K is not below N.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let numbers = text.split_once('/').and_then(|(k, n)| Some((k.trim().parse().ok()?, n.trim().parse().ok()?)));
+        let numbers =
+            text.split_once('/').and_then(|(k, n)| Some((k.trim().parse().ok()?, n.trim().parse().ok()?)));
         let share = numbers.map(|(index, count)| Self { index, count });
         let share = share.filter(|s| s.index < s.count && s.count <= MOST);
         share.ok_or_else(|| format!("expected K/N with K from 0 to N-1, e.g. 0/4, found `{text}`"))
     }
 
-    /// The files of this share. All shares have about the same number of bytes: the largest file goes first, each to
-    /// the share that has least.
+    /// The files of this share. All shares have about the same number of bytes: the largest file goes first,
+    /// each to the share that has least.
     pub(crate) fn inputs(self, tasks: &[Task], size: impl Fn(&Task) -> u64) -> BTreeSet<usize> {
-        let mut order: Vec<(Reverse<u64>, usize)> = tasks.iter().map(|t| (Reverse(size(t)), t.input)).collect();
+        let mut order: Vec<(Reverse<u64>, usize)> =
+            tasks.iter().map(|t| (Reverse(size(t)), t.input)).collect();
         order.sort_unstable();
         let mut loads: BinaryHeap<Reverse<(u64, usize)>> = (0..self.count).map(|i| Reverse((0, i))).collect();
         let mut own = BTreeSet::new();

@@ -62,17 +62,20 @@ pub fn by_process(inputs: &[Input], options: LoadOptions) -> Vec<Vec<Input>> {
     if inputs.len() == 1 {
         return vec![inputs.to_vec()];
     }
-    let options = LoadOptions { event_args: false, rest_args: false, skip_memory: true, skip_python: true, ..options };
+    let options =
+        LoadOptions { event_args: false, rest_args: false, skip_memory: true, skip_python: true, ..options };
     let (mut known, mut rows): (Vec<&Input>, Vec<Batch>) = (Vec::new(), Vec::new());
     for input in inputs {
         let Ok(loaded) = load(input, options, Spread::AllCores, &ByteCount::default()) else { continue };
         let source = if loaded.meta.rank.is_some() { RankSource::File } else { RankSource::Position };
-        let trace = loaded.into_trace(known.len() as u32, source, input.shown.clone(), &ModelOptions::default());
+        let trace =
+            loaded.into_trace(known.len() as u32, source, input.shown.clone(), &ModelOptions::default());
         known.push(input);
         rows.push(of_rank(&trace));
     }
     let origins: Vec<FileOrigin> = rows.iter().flat_map(Recordings::rows).map(FileOrigin::from).collect();
-    let of =
-        |positions: Vec<usize>| positions.into_iter().filter_map(|at| known.get(at).map(|i| (*i).clone())).collect();
+    let of = |positions: Vec<usize>| {
+        positions.into_iter().filter_map(|at| known.get(at).map(|i| (*i).clone())).collect()
+    };
     captures(&origins).into_iter().map(of).collect()
 }

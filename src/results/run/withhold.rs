@@ -33,7 +33,8 @@ pub(crate) fn withhold(
     }
     if !left_out.ranks.is_empty() && !output.observations.is_empty() {
         // What is said of all ranks is said without those.
-        let told: Vec<Partial> = partials.iter().filter(|p| !left_out.ranks.contains(&p.rank)).cloned().collect();
+        let told: Vec<Partial> =
+            partials.iter().filter(|p| !left_out.ranks.contains(&p.rank)).cloned().collect();
         output.observations = analysis.reduce(&told, job, options).observations;
     }
     output.observations.retain_mut(|o| match recording.worst_of(&o.ranks, needs).map(|l| l.grade) {
@@ -48,7 +49,8 @@ pub(crate) fn withhold(
     });
     let why_ranks = left_out.why.map(|why| &why.sentence);
     let of_job = worst.filter(|l| Some(&l.sentence) != why_ranks).map(of_all);
-    output.trust.lines = of_job.into_iter().chain(left_out.why.map(|why| of_some(&left_out.ranks, why))).collect();
+    output.trust.lines =
+        of_job.into_iter().chain(left_out.why.map(|why| of_some(&left_out.ranks, why))).collect();
 }
 
 /// Ranks that are left out of what is said about all.
@@ -67,8 +69,8 @@ fn left_out<'a>(recording: &'a Recording, needs: &[Capability]) -> LeftOutRanks<
     LeftOutRanks { ranks: limits.iter().filter_map(|l| l.rank).collect(), why: limits.first().copied() }
 }
 
-/// Whether nothing is wrong but that the recording is short: what an analysis counts in it is true, although it says
-/// nothing about the job.
+/// Whether nothing is wrong but that the recording is short: what an analysis counts in it is true, although
+/// it says nothing about the job.
 fn is_short(worst: Option<&Limit>) -> bool {
     worst.is_some_and(|l| l.rule == TOO_SHORT)
 }

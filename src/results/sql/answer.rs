@@ -1,7 +1,7 @@
 //! The answer of a statement: rows of numbers, texts and booleans, and their output formats.
 //!
-//! CSV, JSON and Parquet hold the values as they are. In text, the suffix of a column's name decides how its numbers
-//! are shown ([`CellType`]). Points in time (`ts_ns`) remain numbers.
+//! CSV, JSON and Parquet hold the values as they are. In text, the suffix of a column's name decides how its
+//! numbers are shown ([`CellType`]). Points in time (`ts_ns`) remain numbers.
 
 use crate::output::columns::{fits, grid};
 use crate::output::json::{CsvStyle, cell, csv_of};
@@ -9,7 +9,9 @@ use crate::output::parquet::write_rows;
 use crate::output::visible;
 use crate::sql::QueryError;
 use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, UInt64Array};
+use arrow_array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, UInt64Array,
+};
 use arrow_schema::{DataType as Kind, Field, Schema};
 use hta_analysis::api::Align;
 use hta_base::table::format::{CellType, heading, unit};
@@ -101,9 +103,13 @@ impl QueryAnswer {
         let names = self.names();
         let heads: Vec<String> = names.iter().map(|n| heading(n)).collect();
         let align = |n: &&str| if self.is_number(n) { Align::Right } else { Align::Left };
-        let columns: Vec<(&str, Align)> = heads.iter().map(String::as_str).zip(names.iter().map(align)).collect();
+        let columns: Vec<(&str, Align)> =
+            heads.iter().map(String::as_str).zip(names.iter().map(align)).collect();
         let set = |row: usize| {
-            names.iter().map(|n| visible::line(&person(n, &self.value(n, row))).into_owned()).collect::<Vec<String>>()
+            names
+                .iter()
+                .map(|n| visible::line(&person(n, &self.value(n, row))).into_owned())
+                .collect::<Vec<String>>()
         };
         let rows: Vec<Vec<String>> = (0..shown).map(set).collect();
         let mut below = Vec::new();
@@ -171,10 +177,15 @@ fn copied(column: &Column) -> Result<Option<ArrayRef>, PolarsError> {
                 Arc::new(numbers.iter().collect::<UInt64Array>())
             }
         }
-        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::UInt8 | DataType::UInt16 | DataType::UInt32 => {
-            ints(&column.cast(&DataType::Int64)?)?
+        DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32 => ints(&column.cast(&DataType::Int64)?)?,
+        DataType::Float32 => {
+            Arc::new(column.cast(&DataType::Float64)?.f64()?.iter().collect::<Float64Array>())
         }
-        DataType::Float32 => Arc::new(column.cast(&DataType::Float64)?.f64()?.iter().collect::<Float64Array>()),
         DataType::Float64 => Arc::new(column.f64()?.iter().collect::<Float64Array>()),
         DataType::Boolean => Arc::new(column.bool()?.iter().collect::<BooleanArray>()),
         DataType::String => Arc::new(column.str()?.iter().collect::<DictionaryArray<Int32Type>>()),
@@ -238,9 +249,15 @@ mod tests {
     fn text_shows_units_and_the_other_formats_the_values() {
         let text = answer().text(9, &["Read: so.".to_string()], 80);
         assert!(text.starts_with("name                sum     size  part %  count  is slow\n"), "{text}");
-        assert!(text.contains("1.50 ms  26.2 MB  12.5 %  4,000  true") && text.ends_with("  Read: so.\n"), "{text}");
+        assert!(
+            text.contains("1.50 ms  26.2 MB  12.5 %  4,000  true") && text.ends_with("  Read: so.\n"),
+            "{text}"
+        );
         let csv = answer().csv(CsvStyle::Plain);
-        assert!(csv.starts_with("name,sum_ns,size_bytes,part_pct,count,is_slow\n\"a \"\"b\"\"\",1500000,"), "{csv}");
+        assert!(
+            csv.starts_with("name,sum_ns,size_bytes,part_pct,count,is_slow\n\"a \"\"b\"\"\",1500000,"),
+            "{csv}"
+        );
         assert!(csv.ends_with("\"kernel<int, 3>\",,0,87.5,1,false\n"), "{csv}");
         let json: Value = serde_json::from_str(&answer().json().unwrap()).unwrap();
         assert_eq!(json[0]["sum_ns"], 1_500_000);

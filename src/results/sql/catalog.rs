@@ -1,4 +1,5 @@
-//! The queries of `queries/`, compiled into the program. Each file begins with a header that is its documentation:
+//! The queries of `queries/`, compiled into the program. Each file begins with a header that is its
+//! documentation:
 //!
 //! ```text
 //! -- Title
@@ -159,7 +160,9 @@ impl Header {
             ("Tables", _) => {
                 self.tables.extend(text.split(',').map(|t| t.trim().to_string()).filter(|t| !t.is_empty()))
             }
-            (_, Some((name, meaning))) if indent == 2 => self.columns.push((name.to_string(), meaning.to_string())),
+            (_, Some((name, meaning))) if indent == 2 => {
+                self.columns.push((name.to_string(), meaning.to_string()))
+            }
             _ => {
                 if let Some((_, meaning)) = self.columns.last_mut() {
                     join(meaning, text);
@@ -182,12 +185,16 @@ mod tests {
 
     #[test]
     fn a_header_is_read_with_the_lines_that_go_on() {
-        let text = "-- Title\n--\n-- Answers: a\n--   b?\n-- Read: c: d\n-- Columns:\n--   x_ns: one\n--     more\n\
+        let text = "-- Title\n--\n-- Answers: a\n--   b?\n-- Read: c: d\n-- Columns:\n--   x_ns: \
+                    one\n--     more\n\
                     --   y: two: three\n-- Tables: t, u\nSELECT 1 -- Read: no\n";
         let query = Query { name: "q", text };
         let pair = |a: &str, b: &str| (a.to_string(), b.to_string());
         let header = query.header();
-        assert_eq!((header.title.as_str(), header.answers.as_str(), header.read.as_str()), ("Title", "a b?", "c: d"));
+        assert_eq!(
+            (header.title.as_str(), header.answers.as_str(), header.read.as_str()),
+            ("Title", "a b?", "c: d")
+        );
         assert_eq!(header.columns, [pair("x_ns", "one more"), pair("y", "two: three")]);
         assert_eq!(header.tables, ["t", "u"]);
         assert_eq!(query.statement(), "SELECT 1 -- Read: no\n");

@@ -1,7 +1,7 @@
 //! Runs statements with the SQL engine of Polars.
 //!
-//! Statements must be explicit where DuckDB and Polars differ (`hta explain query`). To give the same bytes for the
-//! same input, the rows of a statement that groups or joins and has no order are sorted here.
+//! Statements must be explicit where DuckDB and Polars differ (`hta explain query`). To give the same bytes
+//! for the same input, the rows of a statement that groups or joins and has no order are sorted here.
 
 use crate::sql::QueryError;
 use crate::sql::answer::QueryAnswer;
@@ -25,7 +25,8 @@ pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Resu
     })
 }
 
-/// Runs a statement over the tables that it names. `columns` gives all columns of a table, for error messages.
+/// Runs a statement over the tables that it names. `columns` gives all columns of a table, for error
+/// messages.
 ///
 /// # Errors
 /// When the statement uses something that the tables or the engine do not have.
@@ -44,7 +45,9 @@ pub fn run(
     let frame = match ran {
         Ok(Ok(frame)) => frame,
         Ok(Err(e)) => return Err(explained(&e, statement, &names, columns)),
-        Err(_) => return Err(QueryError::Sql { reason: "it uses something that this engine lacks".to_string() }),
+        Err(_) => {
+            return Err(QueryError::Sql { reason: "it uses something that this engine lacks".to_string() });
+        }
     };
     QueryAnswer::new(&in_order(frame, statement).map_err(|e| QueryError::Sql { reason: plain(&e) })?)
 }
@@ -57,7 +60,8 @@ fn in_order(frame: DataFrame, statement: &Statement) -> Result<DataFrame, Polars
     frame.sort(by, SortMultipleOptions::default().with_nulls_last(true).with_maintain_order(true))
 }
 
-/// Replaces the engine's error by a better one if a column is missing, or a part of the statement hides a table.
+/// Replaces the engine's error by a better one if a column is missing, or a part of the statement hides a
+/// table.
 fn explained(
     error: &PolarsError,
     statement: &Statement,
@@ -65,7 +69,8 @@ fn explained(
     columns: impl Fn(&str) -> Vec<String>,
 ) -> QueryError {
     let reason = plain(error);
-    if let Some(name) = missing(&reason).filter(|n| reason.starts_with("relation '") && statement.defines(n)) {
+    if let Some(name) = missing(&reason).filter(|n| reason.starts_with("relation '") && statement.defines(n))
+    {
         return QueryError::Shadows { name };
     }
     let is_column = matches!(error, PolarsError::ColumnNotFound(_) | PolarsError::SchemaFieldNotFound(_))
@@ -76,7 +81,11 @@ fn explained(
     if known.contains(&name) {
         let without: Vec<String> = tables.iter().filter(|t| !columns(t).contains(&name)).cloned().collect();
         let known = without.iter().flat_map(|t| columns(t)).collect();
-        return QueryError::OutOfReach { name, without: (!without.is_empty()).then(|| shown(&without)), known };
+        return QueryError::OutOfReach {
+            name,
+            without: (!without.is_empty()).then(|| shown(&without)),
+            known,
+        };
     }
     known.sort();
     known.dedup();

@@ -6,7 +6,9 @@ use hta_base::units::{MemoryLimit, fmt_bytes};
 
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    #[error("cannot find the query `{name}`: expected a name of `hta list queries`, SQL, a file *.sql, or `-`")]
+    #[error(
+        "cannot find the query `{name}`: expected a name of `hta list queries`, SQL, a file *.sql, or `-`"
+    )]
     UnknownName { name: String, nearest: Option<&'static str>, is_table: bool },
     #[error("cannot run the statement: expected one SELECT, found {found}")]
     NotOneSelect { found: String },
@@ -29,10 +31,12 @@ pub enum QueryError {
     Unreadable { path: String, reason: String },
     #[error(transparent)]
     Results(#[from] ResultsError),
-    #[error("cannot read {path}: the statement needs more than {} of memory for its tables", fmt_bytes(.limit.bytes))]
+    #[error("cannot read {path}: the statement needs more than {} of memory for its \
+             tables", fmt_bytes(.limit.bytes))]
     TooLarge { path: String, limit: MemoryLimit },
     #[error(
-        "cannot run the statement: expected at most {limit} operators and parentheses in one another, found {found}"
+        "cannot run the statement: expected at most {limit} operators and parentheses in one another, found \
+         {found}"
     )]
     TooDeep { found: usize, limit: usize },
     #[error("cannot write the column `{name}`: expected numbers, text or true and false, found {found}")]
@@ -55,7 +59,9 @@ impl QueryError {
                 Some(format!("it is a table: hta query 'SELECT * FROM {name}'"))
             }
             Self::UnknownName { nearest, .. } => nearest.map(meant),
-            Self::NotOneSelect { .. } => Some("queries read tables and never write; begin with SELECT or WITH".into()),
+            Self::NotOneSelect { .. } => {
+                Some("queries read tables and never write; begin with SELECT or WITH".into())
+            }
             Self::Sql { .. } => Some("`hta explain query` says what statements can use".into()),
             Self::Shadows { .. } => Some("give it another name".into()),
             Self::NoTable { known, nearest, .. } => listed(nearest, "tables", known),
@@ -68,14 +74,16 @@ impl QueryError {
                 Some("analyze again without --no-events, or give the traces: hta query ... TRACE".into())
             }
             Self::Kind { .. } => Some("turn it into text: CAST(... AS VARCHAR)".into()),
-            Self::Results(ResultsError::OnlyForTraces { .. }) => {
-                Some("what was analyzed is chosen with WHERE, or give the traces instead of the results".into())
-            }
+            Self::Results(ResultsError::OnlyForTraces { .. }) => Some(
+                "what was analyzed is chosen with WHERE, or give the traces instead of the results".into(),
+            ),
             Self::TooLarge { limit, .. } => Some(match limit.given {
                 true => "raise --memory-limit, or name fewer columns".into(),
-                false => "name fewer columns, or say with --memory-limit that more may be used; a small file that \
+                false => {
+                    "name fewer columns, or say with --memory-limit that more may be used; a small file that \
                           unpacks to so much may be damaged"
-                    .into(),
+                        .into()
+                }
             }),
             Self::TooDeep { .. } => Some("write a long chain of `x = 1 OR x = 2` as `x IN (1, 2)`".into()),
             Self::Results(e) => e.hint().map(String::from),

@@ -1,7 +1,7 @@
 //! Passes columns from `arrow` to Polars, which has its own Arrow implementation.
 //!
-//! Both implement the Arrow C data interface, so a column is passed as pointers to its buffers and nothing is copied.
-//! This is the only module of the library that needs `unsafe`.
+//! Both implement the Arrow C data interface, so a column is passed as pointers to its buffers and nothing is
+//! copied. This is the only module of the library that needs `unsafe`.
 
 #![allow(unsafe_code)]
 
@@ -20,19 +20,21 @@ use std::mem::transmute;
 pub(crate) fn series(name: &str, kind: &DataType, chunks: &[ArrayRef]) -> PolarsResult<Series> {
     let refused = |e: arrow_schema::ArrowError| PolarsError::ComputeError(e.to_string().into());
     let schema = FFI_ArrowSchema::try_from(kind).map_err(refused)?;
-    // SAFETY: both types are the `ArrowSchema` of the C data interface, `#[repr(C)]` and with the same fields; the
-    // compiler checks that their sizes are equal. `transmute` moves the value, so it is released once. `arrow` has just
-    // created the data that it points to, so that data is valid.
+    // SAFETY: both types are the `ArrowSchema` of the C data interface, `#[repr(C)]` and with the same
+    // fields; the compiler checks that their sizes are equal. `transmute` moves the value, so it is released
+    // once. `arrow` has just created the data that it points to, so that data is valid.
     let field = unsafe { import_field_from_c(&transmute::<FFI_ArrowSchema, ArrowSchema>(schema))? };
     let cross = |array: &ArrayRef| {
         let array = FFI_ArrowArray::new(&array.to_data());
-        // SAFETY: as above, for `ArrowArray`. The array has the type `field.dtype`: before this closure is called, all
-        // arrays are checked to be of `kind`, by their type in memory and not by one that a file claims. The buffers
-        // are immutable and stay alive until Polars calls `release` of the moved value.
+        // SAFETY: as above, for `ArrowArray`. The array has the type `field.dtype`: before this closure is
+        // called, all arrays are checked to be of `kind`, by their type in memory and not by one that a file
+        // claims. The buffers are immutable and stay alive until Polars calls `release` of the moved value.
         unsafe { import_array_from_c(transmute::<FFI_ArrowArray, ArrowArray>(array), field.dtype.clone()) }
     };
     if let Some(other) = chunks.iter().find(|c| c.data_type() != kind) {
-        return Err(PolarsError::SchemaMismatch(format!("expected {kind}, found {}", other.data_type()).into()));
+        return Err(PolarsError::SchemaMismatch(
+            format!("expected {kind}, found {}", other.data_type()).into(),
+        ));
     }
     let chunks = chunks.iter().map(cross).collect::<PolarsResult<Vec<_>>>()?;
     Series::try_from((PlSmallStr::from_str(name), chunks))
@@ -60,8 +62,12 @@ mod tests {
 
     #[test]
     fn all_types_of_tables_cross_whole_and_sliced() {
-        let texts =
-            StringViewArray::from(vec![Some("a"), None, Some("longer than what a view itself holds"), Some("")]);
+        let texts = StringViewArray::from(vec![
+            Some("a"),
+            None,
+            Some("longer than what a view itself holds"),
+            Some(""),
+        ]);
         let flags = BooleanArray::from(vec![Some(true), None, Some(false), Some(true)]);
         let arrays: [ArrayRef; 4] = [
             Arc::new(texts),

@@ -1,5 +1,5 @@
-//! Tables made from traces for one statement. Only the analyses whose tables the statement names are run, and only the
-//! columns that it needs are kept, in memory. Rows and their order are those of `hta analyze`.
+//! Tables made from traces for one statement. Only the analyses whose tables the statement names are run, and
+//! only the columns that it needs are kept, in memory. Rows and their order are those of `hta analyze`.
 
 use crate::output::events;
 use crate::results::EVENTS;
@@ -26,7 +26,8 @@ fn declared() -> impl Iterator<Item = &'static TableSpec> {
 }
 
 pub fn names() -> Vec<String> {
-    let names: BTreeSet<String> = declared().map(|s| s.name.to_string()).chain([EVENTS.to_string()]).collect();
+    let names: BTreeSet<String> =
+        declared().map(|s| s.name.to_string()).chain([EVENTS.to_string()]).collect();
     names.into_iter().collect()
 }
 
@@ -119,7 +120,13 @@ impl Live {
             } else if table.name == HealthTable::SPEC.name {
                 rows.extend(table.pick(&health.rows));
             } else if let Some(spec) = inventory::TABLES.iter().find(|s| s.name == table.name) {
-                rows.extend(outcome.inventory.iter().filter_map(|p| p.table(spec)).filter_map(|b| table.pick(&b.rows)));
+                rows.extend(
+                    outcome
+                        .inventory
+                        .iter()
+                        .filter_map(|p| p.table(spec))
+                        .filter_map(|b| table.pick(&b.rows)),
+                );
             }
             let schema = match declared().find(|s| s.name == table.name) {
                 Some(spec) => spec.schema(),
@@ -153,7 +160,8 @@ impl LiveTable {
     /// The needed columns of a batch; `None` if it has no rows.
     fn pick(&self, rows: &RecordBatch) -> Option<RecordBatch> {
         let fields = rows.schema_ref().fields();
-        let wanted: Vec<usize> = (0..fields.len()).filter(|&i| self.columns.contains(fields[i].name())).collect();
+        let wanted: Vec<usize> =
+            (0..fields.len()).filter(|&i| self.columns.contains(fields[i].name())).collect();
         rows.project(&wanted).ok().filter(|r| r.num_rows() > 0)
     }
 }
@@ -171,7 +179,8 @@ impl RowSink for Live {
 
     fn trace(&self, trace: &RankTrace) -> io::Result<()> {
         if let Some(table) = self.find(EVENTS) {
-            let rows = events::rows(trace, |c| table.columns.iter().any(|w| w == c)).map_err(io::Error::other)?;
+            let rows =
+                events::rows(trace, |c| table.columns.iter().any(|w| w == c)).map_err(io::Error::other)?;
             self.kept().events.insert(trace.rank, rows);
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Converts `arrow` batches to Polars tables, without copying values of types that both libraries have.
 //!
-//! A column of unsigned numbers becomes signed if all its values fit, so that `a - b` can be negative; larger 64-bit
-//! ids stay unsigned. Polars has no dictionary type other than its categoricals, so texts become string views: each row
-//! points to its text in the shared dictionary.
+//! A column of unsigned numbers becomes signed if all its values fit, so that `a - b` can be negative; larger
+//! 64-bit ids stay unsigned. Polars has no dictionary type other than its categoricals, so texts become
+//! string views: each row points to its text in the shared dictionary.
 
 use crate::sql::QueryError;
 use crate::sql::into_polars;
@@ -57,7 +57,12 @@ impl GrowingFrame {
             };
             Ok(ColumnChunks { name: name.to_string(), kind, arrays: Vec::new() })
         });
-        Ok(Self { place: place.to_string(), columns: columns.collect::<Result<_, _>>()?, bytes: 0, limit: None })
+        Ok(Self {
+            place: place.to_string(),
+            columns: columns.collect::<Result<_, _>>()?,
+            bytes: 0,
+            limit: None,
+        })
     }
 
     /// Sets the memory limit; rows that exceed it are refused.
@@ -82,7 +87,8 @@ impl GrowingFrame {
                 reason: format!("expected a column `{}`, found none", column.name),
             })?;
             let array = for_polars(array).filter(|a| *a.data_type() == column.kind);
-            let array = array.ok_or_else(|| odd(&self.place, &column.name, rows[column.name.as_str()].data_type()))?;
+            let array = array
+                .ok_or_else(|| odd(&self.place, &column.name, rows[column.name.as_str()].data_type()))?;
             if let Some(limit) = self.limit {
                 self.bytes = self.bytes.saturating_add(size(&array));
                 if self.bytes > limit.bytes {
@@ -123,7 +129,9 @@ impl GrowingFrame {
 fn for_polars(array: &ArrayRef) -> Option<ArrayRef> {
     Some(match array.data_type() {
         Kind::Int64 | Kind::UInt64 | Kind::Float64 | Kind::Boolean | Kind::Utf8View => Arc::clone(array),
-        Kind::Int32 => Arc::new(array.as_primitive::<Int32Type>().unary::<_, Int64Type>(i64::from)) as ArrayRef,
+        Kind::Int32 => {
+            Arc::new(array.as_primitive::<Int32Type>().unary::<_, Int64Type>(i64::from)) as ArrayRef
+        }
         Kind::UInt32 => Arc::new(array.as_primitive::<UInt32Type>().unary::<_, Int64Type>(i64::from)),
         Kind::Utf8 => Arc::new(StringViewArray::from(array.as_string::<i32>())),
         Kind::Dictionary(_, _) => {
@@ -145,12 +153,13 @@ fn signed(numbers: &UInt64Array) -> Int64Array {
     Int64Array::new(values, numbers.nulls().cloned())
 }
 
-/// Size of the values of a column, bytes. A text counts once per row, because a query result may repeat it for every
-/// row.
+/// Size of the values of a column, bytes. A text counts once per row, because a query result may repeat it
+/// for every row.
 fn size(array: &ArrayRef) -> u64 {
     let width = if is_text(array.data_type()) { TEXT_BYTES } else { NUMBER_BYTES };
     // The low half of a view contains the length of its text.
-    let texts = array.as_string_view_opt().map_or(0, |t| t.views().iter().map(|v| u64::from(*v as u32)).sum());
+    let texts =
+        array.as_string_view_opt().map_or(0, |t| t.views().iter().map(|v| u64::from(*v as u32)).sum());
     (array.len() as u64).saturating_mul(width).saturating_add(texts)
 }
 
@@ -175,13 +184,16 @@ mod tests {
     use arrow_schema::{Field, Schema};
 
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
-        let fields: Vec<Field> = columns.iter().map(|(n, a)| Field::new(*n, a.data_type().clone(), true)).collect();
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|c| c.1).collect()).unwrap()
+        let fields: Vec<Field> =
+            columns.iter().map(|(n, a)| Field::new(*n, a.data_type().clone(), true)).collect();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|c| c.1).collect())
+            .unwrap()
     }
 
     fn frame(batches: &[RecordBatch]) -> Result<DataFrame, QueryError> {
         let schema = batches[0].schema();
-        let mut table = GrowingFrame::new("t", schema.fields().iter().map(|f| (f.name().as_str(), f.data_type())))?;
+        let mut table =
+            GrowingFrame::new("t", schema.fields().iter().map(|f| (f.name().as_str(), f.data_type())))?;
         batches.iter().try_for_each(|b| table.push(b))?;
         table.finish()
     }
@@ -191,9 +203,11 @@ mod tests {
         let ranks: ArrayRef = Arc::new(UInt32Array::from(vec![Some(u32::MAX), None]));
         let ids: ArrayRef = Arc::new(UInt64Array::from(vec![7, u64::MAX]));
         let counts: ArrayRef = Arc::new(UInt64Array::from(vec![Some(5), None]));
-        let names: ArrayRef = Arc::new(vec![Some("a"), None].into_iter().collect::<DictionaryArray<Int32Type>>());
+        let names: ArrayRef =
+            Arc::new(vec![Some("a"), None].into_iter().collect::<DictionaryArray<Int32Type>>());
         let plain: ArrayRef = Arc::new(StringArray::from(vec![None, Some("it's")]));
-        let one = batch(vec![("rank", ranks), ("id", ids), ("count", counts), ("name", names), ("text", plain)]);
+        let one =
+            batch(vec![("rank", ranks), ("id", ids), ("count", counts), ("name", names), ("text", plain)]);
         let frame = frame(&[one.clone(), one]).unwrap();
         assert_eq!(frame.height(), 4);
         let ints = |c: &str| frame.column(c).unwrap().i64().unwrap().iter().collect::<Vec<_>>();

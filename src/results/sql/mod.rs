@@ -1,8 +1,10 @@
-//! SQL over the tables of a results folder or of traces: the queries of `queries/`, and the user's own statements.
+//! SQL over the tables of a results folder or of traces: the queries of `queries/`, and the user's own
+//! statements.
 //!
-//! A statement goes one way: [`statement`] finds out what it reads, a source ([`results`], [`live`]) gives those tables,
-//! `load` hands their columns to Polars, [`engine`] runs it, [`answer`] writes what came out. Polars carries an Arrow of
-//! its own, so columns cross by the Arrow C data interface, without a copy; only those that a statement names do.
+//! A statement goes one way: [`statement`] finds out what it reads, a source ([`results`], [`live`]) gives
+//! those tables, `load` hands their columns to Polars, [`engine`] runs it, [`answer`] writes what came out.
+//! Polars carries an Arrow of its own, so columns cross by the Arrow C data interface, without a copy; only
+//! those that a statement names do.
 
 pub mod answer;
 pub mod catalog;

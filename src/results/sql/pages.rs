@@ -1,8 +1,8 @@
 //! Decompressed size of the pages of a Parquet column, read from their headers.
 //!
-//! A page's header gives its decompressed size, and the decoder allocates that much before it decompresses. A file of a
-//! few kilobytes could make it allocate gigabytes, so the headers are checked first. They are structures in Thrift's
-//! compact protocol; two fields are used and the rest is skipped.
+//! A page's header gives its decompressed size, and the decoder allocates that much before it decompresses. A
+//! file of a few kilobytes could make it allocate gigabytes, so the headers are checked first. They are
+//! structures in Thrift's compact protocol; two fields are used and the rest is skipped.
 
 use hta_read::files::{Stored, StoredReader};
 use std::io::{self, BufRead};
@@ -77,7 +77,8 @@ impl Compact {
         Ok((size(unpacked)?, size(packed)?))
     }
 
-    /// Reads the type of the next field, and stores its field id in `id`. Returns `None` at the end of the structure.
+    /// Reads the type of the next field, and stores its field id in `id`. Returns `None` at the end of the
+    /// structure.
     fn field(&mut self, id: &mut i64) -> io::Result<Option<u8>> {
         let head = self.byte()?;
         let kind = head & 0x0f;
@@ -187,7 +188,8 @@ mod tests {
     #[test]
     fn sizes_of_pages_are_found_without_unpacking_them() {
         let rows = 200_000;
-        let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(|i| format!("{:->90}", i % 7919))));
+        let texts: ArrayRef =
+            Arc::new(StringArray::from_iter_values((0..rows).map(|i| format!("{:->90}", i % 7919))));
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
         let batch = RecordBatch::try_from_iter([("text", texts), ("number", numbers)]).unwrap();
         let file = tempfile::tempfile().unwrap();
@@ -196,7 +198,8 @@ mod tests {
             .set_dictionary_enabled(false)
             .set_data_page_size_limit(100_000)
             .build();
-        let mut writer = ArrowWriter::try_new(file.try_clone().unwrap(), batch.schema(), Some(properties)).unwrap();
+        let mut writer =
+            ArrowWriter::try_new(file.try_clone().unwrap(), batch.schema(), Some(properties)).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
         let stored = Stored::File(file.try_clone().unwrap());

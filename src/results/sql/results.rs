@@ -12,7 +12,9 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use hta_base::units::MemoryLimit;
 use hta_read::files::Location;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 use parquet::file::metadata::RowGroupMetaData;
 use polars::prelude::DataFrame;
 use std::sync::Arc;
@@ -38,7 +40,8 @@ pub fn load(
     statement: &Statement,
     limit: Option<MemoryLimit>,
 ) -> Result<Vec<(String, DataFrame)>, QueryError> {
-    let mut room = limit.map(|l| MemoryLimit { bytes: l.bytes.saturating_sub(OWN_BYTES) / TIMES_TABLES, ..l });
+    let mut room =
+        limit.map(|l| MemoryLimit { bytes: l.bytes.saturating_sub(OWN_BYTES) / TIMES_TABLES, ..l });
     let mut tables = Vec::new();
     for name in &statement.tables {
         let (bytes, table) = table(results, name, statement, room).map_err(|e| with_whole(e, limit))?;
@@ -118,7 +121,8 @@ fn rows_at_once(
 ) -> Result<usize, QueryError> {
     let too_large = || QueryError::TooLarge { path: path.display().to_string(), limit: room };
     let fields = known.schema().fields().iter().filter(|f| needed.contains(&f.name().as_str()));
-    let width: u64 = fields.clone().map(|f| if is_text(f.data_type()) { TEXT_BYTES } else { NUMBER_BYTES }).sum();
+    let width: u64 =
+        fields.clone().map(|f| if is_text(f.data_type()) { TEXT_BYTES } else { NUMBER_BYTES }).sum();
     let groups = known.metadata().row_groups();
     let rows = groups.iter().fold(0u64, |sum, g| sum.saturating_add(g.num_rows().unsigned_abs()));
     if rows.saturating_mul(width) > room.bytes {
@@ -161,7 +165,11 @@ fn with_views(schema: &Schema) -> SchemaRef {
         _ => false,
     };
     let field = |f: &FieldRef| {
-        if viewed(f) { Arc::new(f.as_ref().clone().with_data_type(DataType::Utf8View)) } else { Arc::clone(f) }
+        if viewed(f) {
+            Arc::new(f.as_ref().clone().with_data_type(DataType::Utf8View))
+        } else {
+            Arc::clone(f)
+        }
     };
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
 }
@@ -176,8 +184,8 @@ fn read(
     let file = opened(path)?;
     contained(path, || {
         let options = ArrowReaderOptions::new().with_schema(with_views(known.schema()));
-        let known =
-            ArrowReaderMetadata::try_new(Arc::clone(known.metadata()), options).map_err(|e| no_parquet(path, e))?;
+        let known = ArrowReaderMetadata::try_new(Arc::clone(known.metadata()), options)
+            .map_err(|e| no_parquet(path, e))?;
         let mask = ProjectionMask::columns(known.parquet_schema(), needed.iter().copied());
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, known).with_projection(mask);
         let reader = builder.with_batch_size(at_once).build().map_err(|e| no_parquet(path, e))?;

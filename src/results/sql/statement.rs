@@ -1,8 +1,9 @@
-//! Finds out what a statement reads, before anything is loaded: its tables, and the words that may name columns.
+//! Finds out what a statement reads, before anything is loaded: its tables, and the words that may name
+//! columns.
 //!
-//! The text is only split into words, not parsed: a column that a statement uses appears in it as a word, so columns
-//! that do not appear need not be loaded. A construct that uses columns without naming them (`*`, NATURAL JOIN,
-//! COLUMNS) loads all.
+//! The text is only split into words, not parsed: a column that a statement uses appears in it as a word, so
+//! columns that do not appear need not be loaded. A construct that uses columns without naming them (`*`,
+//! NATURAL JOIN, COLUMNS) loads all.
 
 use crate::sql::QueryError;
 use polars::sql::extract_table_identifiers;
@@ -36,7 +37,8 @@ impl Statement {
         if found > DEEPEST {
             return Err(QueryError::TooDeep { found, limit: DEEPEST });
         }
-        let parts: Vec<&[SqlToken]> = tokens.split(|t| *t == SqlToken::Mark(';')).filter(|p| !p.is_empty()).collect();
+        let parts: Vec<&[SqlToken]> =
+            tokens.split(|t| *t == SqlToken::Mark(';')).filter(|p| !p.is_empty()).collect();
         let only = match parts.as_slice() {
             [] => return Err(QueryError::NotOneSelect { found: "nothing".to_string() }),
             [one] => *one,
@@ -47,10 +49,14 @@ impl Statement {
             Some(SqlToken::Word(w)) => return Err(QueryError::NotOneSelect { found: w.to_uppercase() }),
             _ => return Err(QueryError::NotOneSelect { found: "something else".to_string() }),
         }
-        let named = extract_table_identifiers(text, false, true).map_err(|e| QueryError::Sql { reason: plain(&e) })?;
+        let named = extract_table_identifiers(text, false, true)
+            .map_err(|e| QueryError::Sql { reason: plain(&e) })?;
         let own = defined(only);
-        let tables: BTreeSet<String> = named.into_iter().filter(|t| !own.contains(&t.to_lowercase())).collect();
-        let has = |words: &[&str]| only.iter().any(|t| matches!(t, SqlToken::Word(w) if words.contains(&w.as_str())));
+        let tables: BTreeSet<String> =
+            named.into_iter().filter(|t| !own.contains(&t.to_lowercase())).collect();
+        let has = |words: &[&str]| {
+            only.iter().any(|t| matches!(t, SqlToken::Word(w) if words.contains(&w.as_str())))
+        };
         Ok(Self {
             text: with_points(text),
             tables,
@@ -97,8 +103,8 @@ struct ParenthesisDepth {
     is_part: bool,
     /// Number of joins and parts after WITH, plus one for the parenthesis itself.
     joins: usize,
-    /// Number of ANDs and ORs of the expression; (next fields) of other operators since the last of them, and the
-    /// largest such number.
+    /// Number of ANDs and ORs of the expression; (next fields) of other operators since the last of them, and
+    /// the largest such number.
     logic: usize,
     operators: usize,
     most_operators: usize,
@@ -135,8 +141,9 @@ impl ParenthesisDepth {
     }
 }
 
-/// Upper bound for the depth of a statement's tree. `a OR b OR c` is `(a OR b) OR c`, so every operator of a chain is a
-/// level, as are parentheses, joined tables, and parts after WITH, each of which can read the previous one.
+/// Upper bound for the depth of a statement's tree. `a OR b OR c` is `(a OR b) OR c`, so every operator of a
+/// chain is a level, as are parentheses, joined tables, and parts after WITH, each of which can read the
+/// previous one.
 fn depth(tokens: &[SqlToken]) -> usize {
     let mut outer = Vec::new();
     let mut level = ParenthesisDepth::default();
@@ -228,9 +235,9 @@ fn with_points(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     walk(text, |token, piece| {
         let exponent = piece.find(['e', 'E']).filter(|at| piece[..*at].bytes().all(|b| b.is_ascii_digit()));
-        match exponent
-            .filter(|at| token == Some(SqlToken::Number) && piece[at + 1..].bytes().all(|b| b.is_ascii_digit()))
-        {
+        match exponent.filter(|at| {
+            token == Some(SqlToken::Number) && piece[at + 1..].bytes().all(|b| b.is_ascii_digit())
+        }) {
             Some(at) => out.extend([&piece[..at], ".0", &piece[at..]]),
             None => out.push_str(piece),
         }
@@ -266,8 +273,8 @@ fn walk<'a>(text: &'a str, mut take: impl FnMut(Option<SqlToken>, &'a str)) {
     }
 }
 
-/// The content of the quotes with which `text` begins (a doubled quote stands for one), and the length including the
-/// quotes.
+/// The content of the quotes with which `text` begins (a doubled quote stands for one), and the length
+/// including the quotes.
 fn quoted(text: &str, quote: char) -> (String, usize) {
     let (mut inside, mut at) = (String::new(), 1);
     while let Some(end) = text[at..].find(quote) {
@@ -341,7 +348,10 @@ mod tests {
     #[test]
     fn tables_are_those_that_the_statement_does_not_define() {
         assert_eq!(tables("SELECT 1 FROM kernels"), ["kernels"]);
-        assert_eq!(tables("WITH a AS (SELECT rank FROM steps), b(x) AS (SELECT 1) SELECT * FROM a JOIN b"), ["steps"]);
+        assert_eq!(
+            tables("WITH a AS (SELECT rank FROM steps), b(x) AS (SELECT 1) SELECT * FROM a JOIN b"),
+            ["steps"]
+        );
         assert_eq!(
             tables("select (select max(rank) from ranks) from \"kernels\" k -- from idle"),
             ["kernels", "ranks"]
@@ -354,7 +364,9 @@ mod tests {
         assert_eq!(of("SELECT RANK, 2 * dur_ns FROM kernels WHERE kind = 'name'"), ["rank", "dur_ns"]);
         assert_eq!(of("SELECT COUNT(*) FROM kernels"), ["rank"]);
         assert_eq!(of("SELECT k.\"name\", 'it''s' FROM kernels k"), ["name"]);
-        for wild in ["SELECT * FROM k", "SELECT k.* FROM k", "SELECT 1, * FROM k", "SELECT COLUMNS('x') FROM k"] {
+        for wild in
+            ["SELECT * FROM k", "SELECT k.* FROM k", "SELECT 1, * FROM k", "SELECT COLUMNS('x') FROM k"]
+        {
             assert_eq!(of(wild).len(), 3, "{wild}");
         }
     }
@@ -404,7 +416,8 @@ mod tests {
     fn reasons_are_without_the_notes_of_the_parser() {
         let join = "join type 'Semi(On(BinaryOp { left: 1, right: (a { b }) }))' not currently supported";
         assert_eq!(shortened(join), "join type `Semi` not currently supported");
-        let exists = "expression Exists { subquery: Query { with: None }, negated: false } is not currently supported";
+        let exists =
+            "expression Exists { subquery: Query { with: None }, negated: false } is not currently supported";
         assert_eq!(shortened(exists), "expression `Exists` is not currently supported");
         assert_eq!(shortened("sql parser error: Expected: x, found: y."), "Expected: x, found: y");
     }

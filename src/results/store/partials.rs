@@ -5,9 +5,9 @@
 //!            piece in the spool file          batches in memory
 //! ```
 //!
-//! Each partial knows which rows of each table are its own. When the rows in memory take too much memory, all of them
-//! are spooled together. Each table becomes one more piece, so an analysis can be read back without the others. The
-//! file has no name, so a killed run leaves no file behind.
+//! Each partial knows which rows of each table are its own. When the rows in memory take too much memory, all
+//! of them are spooled together. Each table becomes one more piece, so an analysis can be read back without
+//! the others. The file has no name, so a killed run leaves no file behind.
 
 use crate::store::state_table::{RankRows, StateTable, bytes, read};
 use arrow_array::{Array, RecordBatch};
@@ -27,8 +27,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub const INVENTORY: &str = "inventory";
 pub const PART: &str = "part";
 
-/// Batches below this size, bytes, are concatenated, because an Arrow column takes some hundred bytes before its first
-/// value.
+/// Batches below this size, bytes, are concatenated, because an Arrow column takes some hundred bytes before
+/// its first value.
 const SMALL: usize = 64 << 10;
 /// Number of small batches that are concatenated at a time.
 const TOGETHER: usize = 8;
@@ -46,8 +46,8 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Spools into a folder above 8 MiB. Most jobs then stay in memory, and with many ranks each rank adds little to
-    /// it.
+    /// Spools into a folder above 8 MiB. Most jobs then stay in memory, and with many ranks each rank adds
+    /// little to it.
     pub(crate) fn into_folder(folder: PathBuf) -> Self {
         Self { folder, above: 8 << 20 }
     }
@@ -167,8 +167,8 @@ impl PartialStore {
         self.put(PART, partial)
     }
 
-    /// Adds rows to tables, and then spools all rows if they take too much memory. Returns the index of the first added
-    /// row for each table.
+    /// Adds rows to tables, and then spools all rows if they take too much memory. Returns the index of the
+    /// first added row for each table.
     ///
     /// # Errors
     /// When rows cannot be spooled.
@@ -188,7 +188,9 @@ impl PartialStore {
     /// When spooled rows cannot be read back.
     pub fn open(&self, partials: &[&StoredPartial]) -> io::Result<Vec<Partial>> {
         let mut wanted: BTreeMap<StoredTable, Range<usize>> = BTreeMap::new();
-        for (key, rows) in partials.iter().flat_map(|p| p.tables.iter().map(|place| (p.key(place), place.rows()))) {
+        for (key, rows) in
+            partials.iter().flat_map(|p| p.tables.iter().map(|place| (p.key(place), place.rows())))
+        {
             let all = wanted.entry(key).or_insert_with(|| rows.clone());
             *all = all.start.min(rows.start)..all.end.max(rows.end);
         }
@@ -259,8 +261,10 @@ impl PartialStore {
         let (spec, pieces, held) = {
             let inner = self.lock();
             let Some(table) = inner.tables.get(&key) else { return Ok(Vec::new()) };
-            let pieces: Vec<SpooledPiece> = table.spooled.iter().filter(|p| overlaps(&p.rows)).cloned().collect();
-            let held = table.held.iter().filter(|h| overlaps(&h.rows)).map(|h| (h.rows.start, h.batch.clone()));
+            let pieces: Vec<SpooledPiece> =
+                table.spooled.iter().filter(|p| overlaps(&p.rows)).cloned().collect();
+            let held =
+                table.held.iter().filter(|h| overlaps(&h.rows)).map(|h| (h.rows.start, h.batch.clone()));
             (table.spec, pieces, held.collect::<Vec<_>>())
         };
         let mut chunks = Vec::with_capacity(pieces.len() + held.len());
@@ -325,10 +329,15 @@ impl Inner {
         for ((of, _), table) in &mut self.tables {
             let held = std::mem::take(&mut table.held);
             let Some(first) = held.first().map(|h| h.rows.start) else { continue };
-            let rows: Vec<RankRows> = held.into_iter().map(|h| RankRows { ranks: h.ranks, rows: h.batch }).collect();
+            let rows: Vec<RankRows> =
+                held.into_iter().map(|h| RankRows { ranks: h.ranks, rows: h.batch }).collect();
             let bytes = bytes(of, table.spec, &rows).map_err(io::Error::other)?;
             file.write_all(&bytes)?;
-            table.spooled.push(SpooledPiece { rows: first..table.row_count, start: self.end, length: bytes.len() });
+            table.spooled.push(SpooledPiece {
+                rows: first..table.row_count,
+                start: self.end,
+                length: bytes.len(),
+            });
             self.end += bytes.len() as u64;
         }
         self.held_bytes = 0;
@@ -390,7 +399,8 @@ mod tests {
     }
 
     fn is_equal(a: &Batch, b: &Batch) -> bool {
-        let rows = |batch: &Batch| concat_batches(&batch.rows.schema(), [&batch.rows]).map(|b| format!("{b:?}"));
+        let rows =
+            |batch: &Batch| concat_batches(&batch.rows.schema(), [&batch.rows]).map(|b| format!("{b:?}"));
         let texts = |batch: &Batch, i: usize| batch.text("host", i).map(str::to_string);
         let same_texts = (0..a.len()).all(|i| texts(a, i) == texts(b, i));
         let numbers = |batch: &Batch| batch.rows.columns()[..5].to_vec();
@@ -429,6 +439,9 @@ mod tests {
         }
         let values = 4096 * (4 + 4 + 8 + 8 + 8 + 4);
         assert!(store.held_bytes() < 2 * values, "{}", store.held_bytes());
-        assert_eq!(store.lock().tables.get(&("every", AllColumnTypes::SPEC.name)).map(|t| t.row_count), Some(4096));
+        assert_eq!(
+            store.lock().tables.get(&("every", AllColumnTypes::SPEC.name)).map(|t| t.row_count),
+            Some(4096)
+        );
     }
 }

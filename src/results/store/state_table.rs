@@ -1,8 +1,8 @@
 //! Encodes one table of the ranks' partials as the bytes of a Parquet file, and decodes it.
 //!
-//! Nothing is compressed, and every row begins with its rank as four plain bytes. So a small file cannot contain many
-//! rows, and reading needs memory in proportion to the size of the file. Before a value is decoded, every length in the
-//! file is checked against the bytes that are present.
+//! Nothing is compressed, and every row begins with its rank as four plain bytes. So a small file cannot
+//! contain many rows, and reading needs memory in proportion to the size of the file. Before a value is
+//! decoded, every length in the file is checked against the bytes that are present.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
@@ -53,8 +53,8 @@ pub struct RankRows {
     pub(crate) rows: RecordBatch,
 }
 
-/// Looks up a table by owner and name. Returns both the static owner and the declaration, or `None` if there is no such
-/// table.
+/// Looks up a table by owner and name. Returns both the static owner and the declaration, or `None` if there
+/// is no such table.
 pub type FindTable<'a> = &'a dyn Fn(&str, &str) -> Option<(&'static str, &'static TableSpec)>;
 
 /// The reason why bytes are not a valid table.
@@ -98,7 +98,12 @@ pub fn bytes(of: &str, spec: &TableSpec, rows: &[RankRows]) -> Result<Vec<u8>, P
     let schema = schema(spec);
     let note = |key: &str, value: &str| KeyValue::new(key.to_string(), value.to_string());
     let version = VERSION.to_string();
-    let notes = [("hta.partial", version.as_str()), ("hta.version", PROGRAM), ("hta.of", of), ("hta.table", spec.name)];
+    let notes = [
+        ("hta.partial", version.as_str()),
+        ("hta.version", PROGRAM),
+        ("hta.of", of),
+        ("hta.table", spec.name),
+    ];
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::UNCOMPRESSED)
         .set_statistics_enabled(EnabledStatistics::None)
@@ -131,8 +136,8 @@ pub fn contained<T>(read: impl FnOnce() -> Result<T, Damage>) -> Result<T, Damag
         .unwrap_or_else(|_| Err(Damage::new("a Parquet file", "pages that cannot be decoded")))
 }
 
-/// Makes a `bytes::Bytes`, which Parquet reads from memory. The type is inferred from `File::get_bytes`, so that the
-/// crate `bytes` is not a dependency.
+/// Makes a `bytes::Bytes`, which Parquet reads from memory. The type is inferred from `File::get_bytes`, so
+/// that the crate `bytes` is not a dependency.
 fn memory<B: From<Vec<u8>>>(_: impl Fn(&File, u64, usize) -> Result<B, ParquetError>, bytes: Vec<u8>) -> B {
     B::from(bytes)
 }
@@ -153,7 +158,8 @@ fn table(bytes: Vec<u8>, known: FindTable) -> Result<StateTable, Damage> {
         return Err(Damage::new(format!("format version {VERSION} of hta {PROGRAM}"), found));
     }
     let (of, name) = (note("hta.of")?, note("hta.table")?);
-    let (of, spec) = known(&of, &name).ok_or_else(|| Damage::new("a known table", format!("`{of}` `{name}`")))?;
+    let (of, spec) =
+        known(&of, &name).ok_or_else(|| Damage::new("a known table", format!("`{of}` `{name}`")))?;
     let declared = schema(spec);
     if builder.schema().fields() != declared.fields() {
         return Err(Damage::new(format!("the columns of `{name}`"), "others"));
@@ -188,7 +194,8 @@ pub fn sound(metadata: &ParquetMetaData, len: u64) -> Result<(), Damage> {
         }
         for column in group.columns() {
             let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
-            let numbers = [start, column.data_page_offset(), column.compressed_size(), column.uncompressed_size()];
+            let numbers =
+                [start, column.data_page_offset(), column.compressed_size(), column.uncompressed_size()];
             if numbers.iter().any(|n| *n < 0) || column.num_values() < 0 {
                 return Err(outside());
             }
@@ -201,7 +208,8 @@ pub fn sound(metadata: &ParquetMetaData, len: u64) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Checks all pages: each column has as many values as rows, and a dictionary has at most as many values as bytes.
+/// Checks all pages: each column has as many values as rows, and a dictionary has at most as many values as
+/// bytes.
 fn pages(file: &SerializedFileReader<impl ChunkReader + 'static>) -> Result<(), Damage> {
     for (g, group) in file.metadata().row_groups().iter().enumerate() {
         let reader = file.get_row_group(g)?;
@@ -213,7 +221,10 @@ fn pages(file: &SerializedFileReader<impl ChunkReader + 'static>) -> Result<(), 
             for page in reader.get_column_page_reader(c)? {
                 match page? {
                     Page::DictionaryPage { buf, num_values, .. } if num_values as usize > buf.len() => {
-                        return Err(Damage::new("a dictionary of as many texts as it has room for", num_values));
+                        return Err(Damage::new(
+                            "a dictionary of as many texts as it has room for",
+                            num_values,
+                        ));
                     }
                     Page::DictionaryPage { .. } => {}
                     page => values += i64::from(page.num_values()),

@@ -29,8 +29,12 @@ fn every_era_says_the_same_start() {
     let origin = DEFAULT_BASE_NS + 1_000_000_000_000;
     let text = |era| String::from_utf8_lossy(&t.to_bytes(&Format { era, ..Format::default() })).into_owned();
     assert!(text(Era::Base).contains("\"ts\": 1000001234.567, \"dur\": 6.001"));
-    assert!(text(Era::Decimal).contains(&format!("\"ts\": {}.567, \"dur\": 6.001", (origin + 1_234_000) / 1000)));
-    assert!(text(Era::Microseconds).contains(&format!("\"ts\": {}, \"dur\": 6,\n", (origin + 1_234_000) / 1000)));
+    assert!(
+        text(Era::Decimal).contains(&format!("\"ts\": {}.567, \"dur\": 6.001", (origin + 1_234_000) / 1000))
+    );
+    assert!(
+        text(Era::Microseconds).contains(&format!("\"ts\": {}, \"dur\": 6,\n", (origin + 1_234_000) / 1000))
+    );
     assert!(!text(Era::Decimal).contains("baseTimeNanoseconds"));
 }
 

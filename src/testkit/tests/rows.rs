@@ -5,7 +5,8 @@ use crate::tests::*;
 #[test]
 fn a_kernel_is_linked_to_its_launch_and_its_operator() {
     let file = parse(one_kernel().to_json().as_bytes());
-    let (op, launch, kernel) = (named(&file, "aten::mm"), named(&file, "cudaLaunchKernel"), named(&file, "sgemm"));
+    let (op, launch, kernel) =
+        (named(&file, "aten::mm"), named(&file, "cudaLaunchKernel"), named(&file, "sgemm"));
     assert_eq!(kernel["args"]["correlation"], launch["args"]["correlation"]);
     assert_eq!(kernel["args"]["External id"], op["args"]["External id"]);
     assert_eq!(launch["args"]["External id"], op["args"]["External id"]);
@@ -30,9 +31,12 @@ fn every_vendor_has_its_own_calls_and_arguments() {
             Vendor::Nvidia => ("cuda_runtime", "cudaLaunchKernel", "kernel", Some(3)),
             Vendor::Amd => ("cuda_runtime", "hipLaunchKernel", "kernel", Some(3)),
             Vendor::Xpu => ("xpu_runtime", "urEnqueueKernelLaunch", "kernel", None),
-            Vendor::Mtia => {
-                ("mtia_runtime", "runFunction - job_prep_and_submit_for_execution", "mtia_ccp_events", Some(3))
-            }
+            Vendor::Mtia => (
+                "mtia_runtime",
+                "runFunction - job_prep_and_submit_for_execution",
+                "mtia_ccp_events",
+                Some(3),
+            ),
         };
         assert_eq!((&launch["cat"], &launch["name"]), (&want.0.into(), &want.1.into()));
         assert_eq!((&kernel["cat"], stream), (&want.2.into(), want.3));
@@ -104,7 +108,8 @@ fn long_rank_lists_are_cut_after_thirty() {
     let sum = Collective::all_reduce(1, "Float").group("0", "", 0..64);
     let mut t = TraceBuilder::new();
     t.thread(1).param_comms(&sum, us(0)..us(1));
-    let ranks = named(&parse(t.to_json().as_bytes()), "record_param_comms")["args"]["Process Group Ranks"].to_string();
+    let ranks = named(&parse(t.to_json().as_bytes()), "record_param_comms")["args"]["Process Group Ranks"]
+        .to_string();
     assert!(ranks.ends_with("28, 29, ...]\""), "{ranks}");
 }
 

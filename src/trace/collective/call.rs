@@ -9,21 +9,23 @@ use hta_base::units::{Ns, Span};
 pub struct CollectiveCall {
     /// Row of the kernel, or of the range on the host.
     pub event: u32,
-    /// Start of the launch call or of the `c10d::*` operator, ns; the start of the range if neither is recorded.
+    /// Start of the launch call or of the `c10d::*` operator, ns; the start of the range if neither is
+    /// recorded.
     pub submit: Ns,
     /// Lane of the submitting thread, if recorded.
     pub thread: Option<u32>,
     /// Span of the kernel, or of the range on the host.
     pub span: Span,
-    /// When work that waits for it continues, ns: the end of a kernel; on the host, the first recorded activity of the
-    /// submitting thread after both the range and the operator have ended.
+    /// When work that waits for it continues, ns: the end of a kernel; on the host, the first recorded
+    /// activity of the submitting thread after both the range and the operator have ended.
     pub released: Ns,
     pub kind: CollectiveKind,
     /// Index into [`RankCalls::groups`].
     pub group: u32,
     /// Sequence number within the group.
     pub seq: Option<u64>,
-    /// Size in bytes, as defined for its kind (all-gather: the whole output; reduce-scatter: the whole input).
+    /// Size in bytes, as defined for its kind (all-gather: the whole output; reduce-scatter: the whole
+    /// input).
     pub bytes: Option<i64>,
     /// Index into [`RankCalls::dtypes`]; 0 is unknown.
     pub dtype: u16,
@@ -34,7 +36,8 @@ pub struct CollectiveCall {
     pub step: Option<u32>,
     pub device: Option<i64>,
     pub stream: Option<i64>,
-    /// Whether it is a range on the host, which arrives when it is submitted; a kernel arrives when it starts.
+    /// Whether it is a range on the host, which arrives when it is submitted; a kernel arrives when it
+    /// starts.
     pub on_host: bool,
 }
 

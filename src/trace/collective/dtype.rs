@@ -1,14 +1,15 @@
 //! Element types of messages and their sizes, in all spellings that traces use.
 
-/// Size of an element in bytes. Knows the names of the profiler (`BFloat16`), of operator inputs (`c10::BFloat16`,
-/// `long int`) and of kernel names (`bf16`).
+/// Size of an element in bytes. Knows the names of the profiler (`BFloat16`), of operator inputs
+/// (`c10::BFloat16`, `long int`) and of kernel names (`bf16`).
 pub fn element_bytes(dtype: &str) -> Option<i64> {
     let name = dtype.strip_prefix("c10::").unwrap_or(dtype);
     Some(match name {
         "ComplexDouble" | "complex<double>" => 16,
-        "Double" | "Long" | "UInt64" | "ComplexFloat" | "double" | "long int" | "long" | "int64_t" | "f64" | "i64"
-        | "u64" | "complex<float>" => 8,
-        "Float" | "Int" | "UInt32" | "ComplexHalf" | "float" | "int" | "unsigned int" | "f32" | "i32" | "u32" => 4,
+        "Double" | "Long" | "UInt64" | "ComplexFloat" | "double" | "long int" | "long" | "int64_t"
+        | "f64" | "i64" | "u64" | "complex<float>" => 8,
+        "Float" | "Int" | "UInt32" | "ComplexHalf" | "float" | "int" | "unsigned int" | "f32" | "i32"
+        | "u32" => 4,
         "Half" | "BFloat16" | "Short" | "UInt16" | "half" | "short" | "short int" | "f16" | "bf16" => 2,
         "Byte" | "Char" | "Bool" | "unsigned char" | "signed char" | "char" | "bool" | "i8" | "u8" => 1,
         other if other.starts_with("Float8") || other.starts_with("f8") => 1,
@@ -34,7 +35,8 @@ pub fn dtype_name(dtype: &str) -> &str {
 }
 
 /// The type in the kernel name of a reduction: `ncclDevKernel_AllReduce_Sum_f16_RING_LL(...)`,
-/// `ncclKernel_AllReduce_RING_LL_Sum_half(...)`. Kernels of other kinds move bytes, whatever type their name contains.
+/// `ncclKernel_AllReduce_RING_LL_Sum_half(...)`. Kernels of other kinds move bytes, whatever type their name
+/// contains.
 pub fn dtype_in_kernel(name: &str) -> Option<&'static str> {
     if !name.starts_with("nccl") || !name.contains("Reduce") {
         return None;

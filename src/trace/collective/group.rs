@@ -1,26 +1,28 @@
 //! Process groups as one rank describes them.
 //!
-//! A group is identified by its member list, if recorded, because names are reused (every tensor-parallel group of a
-//! job may be called `1`). Recorded lists are cut after thirty entries. A cut list is completed if it is regular: equal
-//! distances between members, and known size.
+//! A group is identified by its member list, if recorded, because names are reused (every tensor-parallel
+//! group of a job may be called `1`). Recorded lists are cut after thirty entries. A cut list is completed if
+//! it is regular: equal distances between members, and known size.
 
 use crate::meta::{LARGEST_GROUP, Meta, ProcessGroup};
 use hashbrown::HashMap;
 
 /// The ranks of a process group, ascending, without duplicates.
 ///
-/// Ranks at equal distances are stored as a progression, so a group takes only memory for the ranks that the trace
-/// lists, however many members it claims to have.
+/// Ranks at equal distances are stored as a progression, so a group takes only memory for the ranks that the
+/// trace lists, however many members it claims to have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Members {
-    /// `first`, `first + stride` and so on; a single member has stride 1. Constructed only by [`Members::regular`].
+    /// `first`, `first + stride` and so on; a single member has stride 1. Constructed only by
+    /// [`Members::regular`].
     Regular { first: u32, stride: u32, count: u32 },
     /// Ranks at unequal distances. Constructed only by [`Members::listed`].
     Listed(Vec<u32>),
 }
 
 impl Members {
-    /// `count` ranks at equal distances. `None` if there are none, or the last one exceeds the range of ranks.
+    /// `count` ranks at equal distances. `None` if there are none, or the last one exceeds the range of
+    /// ranks.
     pub fn regular(first: u32, stride: u32, count: u32) -> Option<Self> {
         let stride = if count == 1 { 1 } else { stride };
         let last = first.checked_add(stride.checked_mul(count.checked_sub(1)?)?);
@@ -34,7 +36,9 @@ impl Members {
         let regular = match ranks.as_slice() {
             [first] => Members::regular(*first, 1, 1),
             [first, second, ..] if ranks.windows(2).all(|w| w[1] - w[0] == second - first) => {
-                u32::try_from(ranks.len()).ok().and_then(|count| Members::regular(*first, second - first, count))
+                u32::try_from(ranks.len())
+                    .ok()
+                    .and_then(|count| Members::regular(*first, second - first, count))
             }
             _ => None,
         };
@@ -114,7 +118,9 @@ impl LocalGroup {
         let entry = match &self.name {
             Some(name) => header.by_name.get(name.as_str()).copied(),
             // If the job has one group, it is that one.
-            None if meta.groups.len() == 1 && self.pointer.is_none() && self.size.is_none() => meta.groups.first(),
+            None if meta.groups.len() == 1 && self.pointer.is_none() && self.size.is_none() => {
+                meta.groups.first()
+            }
             None => None,
         };
         if let Some(entry) = entry {
@@ -159,12 +165,14 @@ impl LocalGroup {
     }
 }
 
-/// The size of a group as an event states it, limited to plausible values: at least 1, at most [`LARGEST_GROUP`].
+/// The size of a group as an event states it, limited to plausible values: at least 1, at most
+/// [`LARGEST_GROUP`].
 pub fn possible_size(size: u32) -> Option<u32> {
     (1..=LARGEST_GROUP).contains(&size).then_some(size)
 }
 
-/// Parses `[0, 2, 4, ...]` as torch writes it: the ranks, and whether the list was cut. `None` if it is not a list.
+/// Parses `[0, 2, 4, ...]` as torch writes it: the ranks, and whether the list was cut. `None` if it is not a
+/// list.
 pub fn parse_ranks(text: &str) -> Option<(Vec<u32>, bool)> {
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
     let mut ranks = Vec::new();

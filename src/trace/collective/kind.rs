@@ -89,7 +89,10 @@ impl CollectiveKind {
     pub fn has_one_size(self) -> bool {
         matches!(
             self,
-            CollectiveKind::AllReduce | CollectiveKind::Broadcast | CollectiveKind::Reduce | CollectiveKind::Barrier
+            CollectiveKind::AllReduce
+                | CollectiveKind::Broadcast
+                | CollectiveKind::Reduce
+                | CollectiveKind::Barrier
         )
     }
 

@@ -1,7 +1,7 @@
 //! Collectives as one rank recorded them: the calls, their process groups and sizes.
 //!
-//! A trace does not say which call of one rank corresponds to which call of another; `job` matches them. This module
-//! has only what each rank says by itself.
+//! A trace does not say which call of one rank corresponds to which call of another; `job` matches them. This
+//! module has only what each rank says by itself.
 
 mod call;
 pub mod dtype;

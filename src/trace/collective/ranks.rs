@@ -51,9 +51,14 @@ mod tests {
 
     #[test]
     fn members_are_shown_as_the_list_of_them() {
-        for ranks in
-            [vec![4], vec![4, 5], vec![4, 5, 6], vec![1, 3, 5], vec![0, 1, 9], (0..40).map(|i| 8 * i).collect()]
-        {
+        for ranks in [
+            vec![4],
+            vec![4, 5],
+            vec![4, 5, 6],
+            vec![1, 3, 5],
+            vec![0, 1, 9],
+            (0..40).map(|i| 8 * i).collect(),
+        ] {
             assert_eq!(member_list(&Members::listed(ranks.clone())), rank_list(&ranks));
         }
         let all = Members::regular(1, 2, 1 << 30).expect("ranks");

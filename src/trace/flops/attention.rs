@@ -18,7 +18,8 @@ use crate::flops::{Family, Work};
 pub enum DimensionOrder {
     /// Batch, heads, sequence, size of a head.
     HeadsFirst,
-    /// Batch, sequence, heads, size of a head; without batch for sequences of different lengths behind each other.
+    /// Batch, sequence, heads, size of a head; without batch for sequences of different lengths behind each
+    /// other.
     SequenceFirst,
 }
 
@@ -56,9 +57,9 @@ impl Sliding {
         match self {
             Sliding::None => Some([None, None]),
             Sliding::Sides([left, right]) => Some([side(left)?, side(right)?]),
-            Sliding::Last(at) => {
-                Some(side(at)?.filter(|keys| *keys > 0).map_or([None, None], |keys| [Some(keys - 1), Some(0)]))
-            }
+            Sliding::Last(at) => Some(
+                side(at)?.filter(|keys| *keys > 0).map_or([None, None], |keys| [Some(keys - 1), Some(0)]),
+            ),
         }
     }
 }
@@ -120,8 +121,9 @@ fn equal_lengths(
 /// Pairs of one sequence of one head.
 fn pairs(queries: u64, keys: u64, is_causal: bool) -> Option<u64> {
     // n (n + 1) / 2 without overflow: one of both is even.
-    let triangle =
-        |n: u64| if n.is_multiple_of(2) { product(&[n / 2, n.checked_add(1)?]) } else { product(&[n, n / 2 + 1]) };
+    let triangle = |n: u64| {
+        if n.is_multiple_of(2) { product(&[n / 2, n.checked_add(1)?]) } else { product(&[n, n / 2 + 1]) }
+    };
     match is_causal {
         false => product(&[queries, keys]),
         true if queries <= keys => triangle(queries),

@@ -114,8 +114,11 @@ pub(crate) fn backward(inputs: &InputsOfCall) -> Option<Work> {
     let part = |asked: bool, work: u64| if asked { work } else { 0 };
     let moved = |asked: bool, bytes: Option<u64>| if asked { bytes } else { Some(0) };
     let bias = dy.dim(1).and_then(|k| product(&[k, dy.size()?]));
-    let flops =
-        sum([Some(part(asked(0), forward)), Some(part(asked(1), forward)), Some(part(asked(2), dy.elements()?))]);
+    let flops = sum([
+        Some(part(asked(0), forward)),
+        Some(part(asked(1), forward)),
+        Some(part(asked(2), dy.elements()?)),
+    ]);
     let bytes = sum([
         moved(asked(0), sum([dy.bytes(), w.bytes(), x.elements().and_then(|e| product(&[e, x.size()?]))])),
         moved(asked(1), sum([dy.bytes(), x.bytes(), w.elements().and_then(|e| product(&[e, w.size()?]))])),

@@ -41,7 +41,8 @@ impl Tensor {
             return self.elements();
         }
         let sizes = self.dims.iter().zip(&self.strides);
-        let distinct: Vec<u64> = sizes.map(|(n, stride)| if *stride == 0 { (*n).min(1) } else { *n }).collect();
+        let distinct: Vec<u64> =
+            sizes.map(|(n, stride)| if *stride == 0 { (*n).min(1) } else { *n }).collect();
         product(&distinct)
     }
 
@@ -63,8 +64,8 @@ impl Tensor {
 }
 
 impl InputsOfCall {
-    /// Reads the JSON texts of `Input Dims`, `Input type`, `Input Strides` and `Concrete Inputs`. `None` if shapes or
-    /// types are missing, or cannot be read.
+    /// Reads the JSON texts of `Input Dims`, `Input type`, `Input Strides` and `Concrete Inputs`. `None` if
+    /// shapes or types are missing, or cannot be read.
     pub fn parse(dims: &str, types: &str, strides: Option<&str>, concrete: Option<&str>) -> Option<Self> {
         let dims: Vec<Dims> = serde_json::from_str(dims).ok()?;
         let types: Vec<String> = serde_json::from_str(types).ok()?;
@@ -93,7 +94,8 @@ impl InputsOfCall {
 
     /// Some inputs at new positions, each by its position here; `None` is nothing. Scalars are left out.
     pub(crate) fn placed(&self, from: &[Option<usize>]) -> Self {
-        let input = |at: &Option<usize>| at.and_then(|at| self.inputs.get(at)).cloned().unwrap_or(CallInput::Other);
+        let input =
+            |at: &Option<usize>| at.and_then(|at| self.inputs.get(at)).cloned().unwrap_or(CallInput::Other);
         Self { inputs: from.iter().map(input).collect(), concrete: Vec::new() }
     }
 

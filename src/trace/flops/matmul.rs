@@ -77,7 +77,9 @@ pub(crate) fn grouped(inputs: &InputsOfCall, a: usize, b: usize, offsets: usize)
     let (a, b) = (inputs.tensor(a)?, inputs.tensor(b)?);
     let (work, results) = match (a.dims.as_slice(), b.dims.as_slice()) {
         ([t, k], [_, kb, n]) if k == kb => ([*t, *k, *n], product(&[*t, *n])?),
-        ([g, m, k], [gb, kb, n]) if (g, k) == (gb, kb) => ([g.checked_mul(*m)?, *k, *n], product(&[*g, *m, *n])?),
+        ([g, m, k], [gb, kb, n]) if (g, k) == (gb, kb) => {
+            ([g.checked_mul(*m)?, *k, *n], product(&[*g, *m, *n])?)
+        }
         ([m, t], [tb, n]) if t == tb => ([*m, *t, *n], product(&[groups, *m, *n])?),
         _ => return None,
     };

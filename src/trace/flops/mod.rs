@@ -1,8 +1,8 @@
 //! FLOPs and bytes of operators, from the recorded shapes, types and scalars of their inputs.
 //!
-//! A multiply-add counts as two operations. Bytes are compulsory traffic: every distinct input element is read once,
-//! every output element written once. What cannot be computed from the recorded inputs is `None`, never a guess.
-//! `hta explain ops` has the formulas.
+//! A multiply-add counts as two operations. Bytes are compulsory traffic: every distinct input element is
+//! read once, every output element written once. What cannot be computed from the recorded inputs is `None`,
+//! never a guess. `hta explain ops` has the formulas.
 
 mod attention;
 mod convolution;

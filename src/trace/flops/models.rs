@@ -56,9 +56,13 @@ impl Model {
             Model::Attention(_) => Family::Attention,
             Model::Norm(_) | Model::LayerNorm => Family::Normalization,
             Model::Softmax | Model::SoftmaxBackward => Family::Softmax,
-            Model::Unary(..) | Model::Broadcasting(..) | Model::Dropout | Model::DropoutBackward => Family::Elementwise,
+            Model::Unary(..) | Model::Broadcasting(..) | Model::Dropout | Model::DropoutBackward => {
+                Family::Elementwise
+            }
             Model::Reduction(..) => Family::Reduction,
-            Model::Embedding | Model::EmbeddingBackward | Model::Gather | Model::IndexSelect => Family::Gather,
+            Model::Embedding | Model::EmbeddingBackward | Model::Gather | Model::IndexSelect => {
+                Family::Gather
+            }
             Model::Copy | Model::Duplicate | Model::Fill | Model::Cat => Family::Copy,
             Model::Optimizer(_) => Family::Optimizer,
         }
@@ -86,7 +90,9 @@ impl Model {
             Model::Reduction(per_element, dims, _) if inputs.tensor(dims).is_some() => {
                 pointwise::broadcasting(inputs, 2, per_element, false)
             }
-            Model::Reduction(per_element, dims, gives) => pointwise::reduction(inputs, per_element, dims, gives),
+            Model::Reduction(per_element, dims, gives) => {
+                pointwise::reduction(inputs, per_element, dims, gives)
+            }
             Model::Embedding => pointwise::embedding(inputs),
             Model::EmbeddingBackward => pointwise::embedding_backward(inputs),
             Model::Gather => pointwise::gather(inputs),
@@ -119,7 +125,12 @@ const fn convolution_at(bias: Option<usize>, [stride, padding, dilation, groups]
     Convolution(ConvolutionPositions { bias, stride, padding, dilation, transposed, output_padding, groups })
 }
 
-const fn attention_at(query: usize, layout: DimensionOrder, causal: &'static [usize], is_backward: bool) -> Model {
+const fn attention_at(
+    query: usize,
+    layout: DimensionOrder,
+    causal: &'static [usize],
+    is_backward: bool,
+) -> Model {
     let causal = Causal::Flag(causal);
     let sliding = Sliding::None;
     Attention(AttentionPositions { query, layout, causal, lengths: None, sliding, is_backward })
@@ -149,7 +160,13 @@ const fn trained(norm: Norm, training: usize) -> Model {
     Model::Norm(Norm { training: Some(training), ..norm })
 }
 
-const fn efficient(query: usize, lengths: [usize; 4], mask: usize, window: usize, is_backward: bool) -> Model {
+const fn efficient(
+    query: usize,
+    lengths: [usize; 4],
+    mask: usize,
+    window: usize,
+    is_backward: bool,
+) -> Model {
     let (causal, sliding) = (Causal::MaskType(mask), Sliding::Last(window));
     let lengths = Some(lengths);
     Attention(AttentionPositions { query, layout: SequenceFirst, causal, lengths, sliding, is_backward })
@@ -171,8 +188,8 @@ const GENERAL: Model = Convolution(ConvolutionPositions {
 
 const LINEAR: Positions = Positions { transposed_b: true, ..Positions::of(0, 1) };
 
-/// Models by the full name of the operator. Positions follow the schemas in PyTorch's `native_functions.yaml` and
-/// `derivatives.yaml`, and those of flash-attention, vLLM and SGLang.
+/// Models by the full name of the operator. Positions follow the schemas in PyTorch's `native_functions.yaml`
+/// and `derivatives.yaml`, and those of flash-attention, vLLM and SGLang.
 const NAMED: &[(&str, Model)] = &[
     ("aten::mm", Product(Positions::of(0, 1))),
     ("aten::bmm", Product(Positions::of(0, 1))),
@@ -278,13 +295,16 @@ fn all() -> &'static HashMap<Vec<u8>, Model> {
             (BROADCASTING_TO_BOOL, Model::Broadcasting(2, 1, true)),
         ];
         let lists = lists.into_iter().flat_map(|(names, model)| names.iter().map(move |n| (*n, model)));
-        let three = THREE_INPUTS.iter().map(|(name, per_element)| (*name, Model::Broadcasting(3, *per_element, false)));
+        let three = THREE_INPUTS
+            .iter()
+            .map(|(name, per_element)| (*name, Model::Broadcasting(3, *per_element, false)));
         for (name, model) in lists.chain(three) {
             models.insert(format!("aten::{name}").into_bytes(), model);
             models.insert(format!("aten::{name}_").into_bytes(), model);
         }
         for (name, per_element, dims, gives) in REDUCTIONS {
-            models.insert(format!("aten::{name}").into_bytes(), Model::Reduction(*per_element, *dims, *gives));
+            models
+                .insert(format!("aten::{name}").into_bytes(), Model::Reduction(*per_element, *dims, *gives));
         }
         models.extend(NAMED.iter().map(|(name, model)| (name.as_bytes().to_vec(), *model)));
         models
@@ -324,7 +344,10 @@ mod tests {
     #[test]
     fn products_count_two_operations_for_each_pair() {
         // 2 x 3 x 4 products of rows and columns of 3.
-        assert_eq!(work("aten::mm", "[[2,3],[3,4]]", &["float", "float"], &[]), (Some(48), Some(4 * (6 + 12 + 8))));
+        assert_eq!(
+            work("aten::mm", "[[2,3],[3,4]]", &["float", "float"], &[]),
+            (Some(48), Some(4 * (6 + 12 + 8)))
+        );
         let addmm = |beta| {
             let types = ["float", "float", "float", "Scalar", "Scalar"];
             work("aten::addmm", "[[4],[2,3],[3,4],[],[]]", &types, &["", "", "", beta, "1"])
@@ -365,14 +388,20 @@ mod tests {
         // One dimension: 8 inputs, window 3, stride 2, padding 1 give 4 outputs.
         let types = ["float", "float", "float", list, list, list, "Scalar"];
         let conv = |padding| {
-            work("aten::conv1d", "[[1,2,8],[4,2,3],[4],[],[],[],[]]", &types, &["", "", "", "[2]", padding, "[1]", "1"])
+            work(
+                "aten::conv1d",
+                "[[1,2,8],[4,2,3],[4],[],[],[],[]]",
+                &types,
+                &["", "", "", "[2]", padding, "[1]", "1"],
+            )
         };
         assert_eq!(conv("[1]").0, Some(2 * 4 * 2 * 3 * 4 + 4 * 4));
         assert_eq!(conv("valid").0, Some(2 * 4 * 2 * 3 * 3 + 4 * 3));
         // Transposed: each of 8 inputs is spread over a window of 3.
         let types = ["float", "float", "", list, list, list, "Scalar", list, "Scalar"];
         let concrete = ["", "", "", "[2]", "[1]", "[1]", "True", "[0]", "2"];
-        let transposed = work("aten::convolution", "[[1,2,8],[2,4,3],[],[],[],[],[],[],[]]", &types, &concrete);
+        let transposed =
+            work("aten::convolution", "[[1,2,8],[2,4,3],[],[],[],[],[],[],[]]", &types, &concrete);
         // 15 outputs in 2 x 4 channels.
         assert_eq!(transposed, (Some(2 * 2 * 4 * 3 * 8), Some(4 * (16 + 24 + 8 * 15))));
         let mut types = vec!["float"; 3];
@@ -407,9 +436,11 @@ mod tests {
         // Eight heads of queries share two of keys; 3 queries see 5 keys.
         let types = [BF16, BF16, BF16, "", "Scalar", "Scalar"];
         let shared = "[[2,8,3,4],[2,2,5,4],[2,2,5,4],[],[],[]]";
-        let grouped = work("aten::scaled_dot_product_attention", shared, &types, &["", "", "", "", "0.", "False"]);
+        let grouped =
+            work("aten::scaled_dot_product_attention", shared, &types, &["", "", "", "", "0.", "False"]);
         assert_eq!(grouped, (Some(2 * 2 * 8 * 15 * 8), Some(2 * (192 + 80 + 80 + 192))));
-        let causal = work("aten::scaled_dot_product_attention", shared, &types, &["", "", "", "", "0.", "True"]);
+        let causal =
+            work("aten::scaled_dot_product_attention", shared, &types, &["", "", "", "", "0.", "True"]);
         assert_eq!(causal.0, Some(2 * 2 * 8 * 6 * 8));
     }
 
@@ -435,10 +466,12 @@ mod tests {
         assert_eq!((flash(12, "True", "2", "0"), flash(12, "True", "100", "0")), (Some(24), Some(96 - 28)));
         assert_eq!(flash(8, "True", "wide", "0"), None);
         // 1,024 keys of 8,192, as two operators record it.
-        let dims = |more: usize| format!("[{},{}]", ["[1,8192,8,128]"; 3].join(","), vec!["[]"; more].join(","));
+        let dims =
+            |more: usize| format!("[{},{}]", ["[1,8192,8,128]"; 3].join(","), vec!["[]"; more].join(","));
         let concrete = ["", "", "", "0.", "0.088", "True", "1023", "0", "0.", "", "False"];
         let of_package = work("flash_attn::_flash_attn_forward", &dims(8), &types(8), &concrete).0;
-        let concrete = ["", "", "", "", "", "8192", "8192", "0.", "True", "False", "0.088", "1023", "0", "", ""];
+        let concrete =
+            ["", "", "", "", "", "8192", "8192", "0.", "True", "False", "0.088", "1023", "0", "", ""];
         let types = [vec![BF16; 3], vec!["", ""], vec!["Scalar"; 8], vec!["", ""]].concat();
         let of_torch = work("aten::_flash_attention_forward", &dims(12), &types, &concrete).0;
         assert_eq!((of_package, of_torch), (Some(32_214_351_872), Some(32_214_351_872)));
@@ -453,12 +486,20 @@ mod tests {
         // A number is an argument of the kernel, and the third input a place for the result.
         assert_eq!(work("aten::mul", "[[4],[],[4]]", &[BF16, "double", BF16], &[]), (Some(4), Some(16)));
         assert_eq!(work("aten::gt", "[[4],[]]", &["float", "Scalar"], &[]), (Some(4), Some(20)));
-        assert_eq!(work("aten::addcmul_", "[[4],[4],[4],[]]", &["float", "float", "float", "Scalar"], &[]).0, Some(12));
-        let mean =
-            work("aten::mean", "[[2,6],[],[],[]]", &["float", "ScalarList", "Scalar", ""], &["", "[-1]", "False", ""]);
+        assert_eq!(
+            work("aten::addcmul_", "[[4],[4],[4],[]]", &["float", "float", "float", "Scalar"], &[]).0,
+            Some(12)
+        );
+        let mean = work(
+            "aten::mean",
+            "[[2,6],[],[],[]]",
+            &["float", "ScalarList", "Scalar", ""],
+            &["", "[-1]", "False", ""],
+        );
         assert_eq!(mean, (Some(12), Some(4 * 12 + 4 * 2)));
         assert_eq!(work("aten::sum", "[[2,6],[]]", &["float", ""], &[]), (Some(12), Some(4 * 12 + 4)));
-        let softmax = work("aten::_softmax", "[[2,6],[],[]]", &["c10::Half", "Scalar", "Scalar"], &["", "-1", "True"]);
+        let softmax =
+            work("aten::_softmax", "[[2,6],[],[]]", &["c10::Half", "Scalar", "Scalar"], &["", "-1", "True"]);
         assert_eq!(softmax, (Some(60), Some(2 * 12 + 4 * 12)));
         assert_eq!(
             work(
@@ -485,7 +526,8 @@ mod tests {
     #[test]
     fn a_repeated_element_is_read_once() {
         let types = serde_json::to_string(&["float", "float", "Scalar"]).unwrap();
-        let inputs = InputsOfCall::parse("[[8,10],[8,10],[]]", &types, Some("[[10,1],[0,1],[]]"), None).unwrap();
+        let inputs =
+            InputsOfCall::parse("[[8,10],[8,10],[]]", &types, Some("[[10,1],[0,1],[]]"), None).unwrap();
         assert_eq!(operator_model("aten::copy_").unwrap().work(&inputs).bytes, Some(4 * (80 + 10)));
     }
 

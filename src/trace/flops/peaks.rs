@@ -76,7 +76,8 @@ impl Peaks {
         let file: PeaksFile = toml::from_str(text).map_err(|e| e.to_string())?;
         for d in &file.device {
             let r = d.tflops;
-            let rates = [r.fp64, r.fp64_matrix, r.fp32, r.fp32_matrix, r.tf32, r.fp16, r.fp16_vector, r.bf16, r.fp8];
+            let rates =
+                [r.fp64, r.fp64_matrix, r.fp32, r.fp32_matrix, r.tf32, r.fp16, r.fp16_vector, r.bf16, r.fp8];
             let mut all = rates.into_iter().chain([r.fp4, r.int8, Some(d.bandwidth_gb_per_s)]).flatten();
             if !all.all(|rate| rate.is_finite() && rate > 0.0) {
                 return Err(format!("device `{}`: expected rates above 0", d.name));
@@ -106,7 +107,9 @@ impl Peaks {
         let name = device.display_name().to_ascii_lowercase();
         let gigabytes = device.memory_bytes.map(|b| b as f64 / 1e9);
         let fits = |d: &&DevicePeaks| {
-            let memory = d.memory_gb.is_none_or(|[least, most]| gigabytes.is_some_and(|g| (least..=most).contains(&g)));
+            let memory = d
+                .memory_gb
+                .is_none_or(|[least, most]| gigabytes.is_some_and(|g| (least..=most).contains(&g)));
             memory && d.units.is_none_or(|n| device.sm_count == Some(n))
         };
         let length = |d: &DevicePeaks| {
@@ -122,7 +125,8 @@ impl Peaks {
 }
 
 impl DevicePeaks {
-    /// Peak rate for a number type, FLOP/s; `None` if the device has none. Single precision on matrix units is TF32.
+    /// Peak rate for a number type, FLOP/s; `None` if the device has none. Single precision on matrix units
+    /// is TF32.
     pub fn flops_per_s(&self, number: Number, units: Units) -> Option<f64> {
         let r = self.tflops;
         let tera = match (number, units) {
@@ -188,6 +192,9 @@ mod tests {
         let found = peaks.of(&device("NVIDIA H100 80GB HBM3", 85, 132)).unwrap();
         assert_eq!(found.flops_per_s(Number::BFloat16, Units::Matrix), Some(700e12));
         assert_eq!(found.flops_per_s(Number::Float16, Units::Matrix), None);
-        assert!(Peaks::parse("[[device]]\nname = 'x'\nmatch = ['x']\ntflops = {}\nbandwidth_gb_per_s = -1\n").is_err());
+        assert!(
+            Peaks::parse("[[device]]\nname = 'x'\nmatch = ['x']\ntflops = {}\nbandwidth_gb_per_s = -1\n")
+                .is_err()
+        );
     }
 }

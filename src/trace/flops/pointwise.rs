@@ -86,11 +86,18 @@ pub(crate) fn dropout_backward(inputs: &InputsOfCall) -> Option<Work> {
     work(Family::Elementwise, x, x.elements(), sum([x.bytes(), mask.elements(), dense(x)]))
 }
 
-/// The first `count` inputs broadcast to one result; further ones are options or a place for the result. Numbers are arguments of the kernel and move no bytes: they are
-/// recorded as `double` or `long` without dimensions, and only the first input may be a tensor like that.
-pub(crate) fn broadcasting(inputs: &InputsOfCall, count: usize, per_element: u64, gives_bool: bool) -> Option<Work> {
-    let is_number =
-        |i: usize, t: &Tensor| i > 0 && t.dims.is_empty() && matches!(t.dtype, Some(Dtype::Float64 | Dtype::Int64));
+/// The first `count` inputs broadcast to one result; further ones are options or a place for the result.
+/// Numbers are arguments of the kernel and move no bytes: they are recorded as `double` or `long` without
+/// dimensions, and only the first input may be a tensor like that.
+pub(crate) fn broadcasting(
+    inputs: &InputsOfCall,
+    count: usize,
+    per_element: u64,
+    gives_bool: bool,
+) -> Option<Work> {
+    let is_number = |i: usize, t: &Tensor| {
+        i > 0 && t.dims.is_empty() && matches!(t.dtype, Some(Dtype::Float64 | Dtype::Int64))
+    };
     let of = inputs.tensors().take_while(|(i, _)| *i < count).filter(|(i, t)| !is_number(*i, t));
     let tensors: Vec<&Tensor> = of.map(|(_, t)| t).collect();
     let first = tensors.first()?;
@@ -102,7 +109,12 @@ pub(crate) fn broadcasting(inputs: &InputsOfCall, count: usize, per_element: u64
     let widest = tensors.iter().filter(|t| !t.dims.is_empty() || dims == 0);
     let dtype = widest.map(|t| t.dtype).reduce(|a, b| Some(a?.promoted(b?))).flatten();
     let size = if gives_bool { Some(1) } else { dtype.map(Dtype::size) };
-    work(Family::Elementwise, first, product(&[per_element, out]), sum([read, size.and_then(|s| product(&[out, s]))]))
+    work(
+        Family::Elementwise,
+        first,
+        product(&[per_element, out]),
+        sum([read, size.and_then(|s| product(&[out, s]))]),
+    )
 }
 
 /// What a reduction leaves.
@@ -120,7 +132,12 @@ pub enum Reduced {
 }
 
 /// A reduction over the dimensions at a position, or all.
-pub(crate) fn reduction(inputs: &InputsOfCall, per_element: u64, dims_at: usize, gives: Reduced) -> Option<Work> {
+pub(crate) fn reduction(
+    inputs: &InputsOfCall,
+    per_element: u64,
+    dims_at: usize,
+    gives: Reduced,
+) -> Option<Work> {
     let x = inputs.tensor(0)?;
     let elements = x.elements()?;
     let dims = inputs.ints(dims_at).or_else(|| inputs.int(dims_at).map(|d| vec![d]));

@@ -1,5 +1,5 @@
-//! Functions of Python that PyProf marked, such as `torch.nn.functional.linear`: their models, and those of operators
-//! that run inside them, or in their backward pass, without recorded inputs.
+//! Functions of Python that PyProf marked, such as `torch.nn.functional.linear`: their models, and those of
+//! operators that run inside them, or in their backward pass, without recorded inputs.
 
 use crate::flops::Work;
 use crate::flops::inputs::InputsOfCall;
@@ -12,7 +12,8 @@ const MODULES: [&str; 3] = ["torch.nn.functional.", "torch.", "Tensor."];
 pub fn python_call(name: &str) -> Option<(&str, &str)> {
     let module = MODULES.iter().find(|m| name.starts_with(**m))?;
     let function = &name[module.len()..];
-    let is_function = !function.is_empty() && function.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let is_function =
+        !function.is_empty() && function.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     is_function.then(|| (module.trim_end_matches('.'), function))
 }
 
@@ -49,9 +50,15 @@ pub fn work_inside(own: Model, name: &str, inputs: &InputsOfCall) -> Option<Work
     Some(model.work(inputs))
 }
 
-/// The work of an operator that runs in the backward pass of a marked call. A product of the backward pass is as large
-/// as that of the forward pass; other functions have the gradient at first, which has the shape of the input.
-pub fn work_behind(own: Model, is_backward_function: bool, name: &str, inputs: &InputsOfCall) -> Option<Work> {
+/// The work of an operator that runs in the backward pass of a marked call. A product of the backward pass is
+/// as large as that of the forward pass; other functions have the gradient at first, which has the shape of
+/// the input.
+pub fn work_behind(
+    own: Model,
+    is_backward_function: bool,
+    name: &str,
+    inputs: &InputsOfCall,
+) -> Option<Work> {
     let model = python_model(name).filter(|m| m.family() == own.family())?;
     let like_forward = [Some(0), Some(0)];
     Some(match (own, model) {
@@ -87,14 +94,17 @@ mod tests {
     fn calls_are_told_from_operators() {
         assert_eq!(python_call("torch.nn.functional.linear"), Some(("torch.nn.functional", "linear")));
         assert_eq!(python_call("Tensor.__add__"), Some(("Tensor", "__add__")));
-        for other in ["aten::mm", "torch::autograd::AccumulateGrad", "torch.nn.modules.linear.Linear: a", "torch."] {
+        for other in
+            ["aten::mm", "torch::autograd::AccumulateGrad", "torch.nn.modules.linear.Linear: a", "torch."]
+        {
             assert_eq!(python_call(other), None, "{other}");
         }
     }
 
     #[test]
     fn special_methods_have_the_models_of_their_operators() {
-        let flops = |name: &str| model(name).map(|m| m.work(&inputs("[[4,5],[5]]", &["float", "float"])).flops);
+        let flops =
+            |name: &str| model(name).map(|m| m.work(&inputs("[[4,5],[5]]", &["float", "float"])).flops);
         for name in ["__add__", "__radd__", "__iadd__", "__truediv__", "__itruediv__", "__rsub__", "mul_"] {
             assert_eq!(flops(&format!("Tensor.{name}")), Some(Some(20)), "{name}");
         }
@@ -113,7 +123,10 @@ mod tests {
         };
         assert_eq!(behind("aten::mm", "Tensor.matmul", &product), Some(48));
         let x = inputs("[[4,5]]", &["float"]);
-        assert_eq!(behind("aten::_log_softmax_backward_data", "torch.nn.functional.log_softmax", &x), Some(4 * 20));
+        assert_eq!(
+            behind("aten::_log_softmax_backward_data", "torch.nn.functional.log_softmax", &x),
+            Some(4 * 20)
+        );
         assert_eq!(behind("aten::_masked_scale", "torch.nn.functional.dropout", &x), Some(20));
         assert_eq!(behind("aten::threshold_backward", "torch.relu", &x), Some(20));
         let norm = inputs("[[4,5],[],[5],[5]]", &["float", "ScalarList", "float", "float"]);

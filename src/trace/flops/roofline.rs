@@ -106,7 +106,8 @@ impl Load {
         self.at_peak_s.filter(|_| self.count > 0)
     }
 
-    /// Least time for the work on this device, ns: at the peak rate or at the peak bandwidth, whichever is longer.
+    /// Least time for the work on this device, ns: at the peak rate or at the peak bandwidth, whichever is
+    /// longer.
     pub(crate) fn ideal_ns(&self) -> Option<f64> {
         let seconds = self.at_peak_s()?.max(self.at_bandwidth_s?);
         Some(seconds * 1e9)
@@ -122,18 +123,22 @@ impl Load {
         let peak_bandwidth_pct = self.at_bandwidth_s.map(|s| 100.0 * s / seconds);
         let roofline_pct = self.ideal_ns().map(|ns| 100.0 * ns / busy as f64);
         let is_possible = peak_flops_pct.is_none_or(|pct| pct <= 100.0);
-        let bound = self.at_peak_s.zip(self.at_bandwidth_s).filter(|_| is_possible).map(|(peak, bandwidth)| {
-            let is_short = busy / (self.count as Ns).max(1) < LATENCY_BELOW;
-            match roofline_pct {
-                Some(pct) if pct < LATENCY_PCT && is_short => Bound::Latency,
-                _ if peak >= bandwidth => Bound::Compute,
-                _ => Bound::Memory,
-            }
-        });
+        let bound =
+            self.at_peak_s.zip(self.at_bandwidth_s).filter(|_| is_possible).map(|(peak, bandwidth)| {
+                let is_short = busy / (self.count as Ns).max(1) < LATENCY_BELOW;
+                match roofline_pct {
+                    Some(pct) if pct < LATENCY_PCT && is_short => Bound::Latency,
+                    _ if peak >= bandwidth => Bound::Compute,
+                    _ => Bound::Memory,
+                }
+            });
         LoadRates {
             tflops_per_s: self.flops().map(|f| f as f64 / seconds / 1e12),
             tb_per_s: self.bytes().map(|b| b as f64 / seconds / 1e12),
-            flops_per_byte: self.flops().zip(self.bytes().filter(|b| *b > 0)).map(|(f, b)| f as f64 / b as f64),
+            flops_per_byte: self
+                .flops()
+                .zip(self.bytes().filter(|b| *b > 0))
+                .map(|(f, b)| f as f64 / b as f64),
             peak_flops_pct,
             peak_bandwidth_pct,
             roofline_pct,

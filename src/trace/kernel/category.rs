@@ -1,8 +1,8 @@
 //! What a kernel computes: one category of a closed list, by ordered rules (`data/kernel_categories.toml`).
 //!
-//! A rule looks at one part of a C++ name at a time, because a whole name also names types that say nothing about the
-//! kernel. A *wrapper* such as `elementwise_kernel` or `cutlass::Kernel2` says nothing itself, so its template arguments
-//! are tried first:
+//! A rule looks at one part of a C++ name at a time, because a whole name also names types that say nothing
+//! about the kernel. A *wrapper* such as `elementwise_kernel` or `cutlass::Kernel2` says nothing itself, so
+//! its template arguments are tried first:
 //!
 //! ```text
 //!   wrapper   last two components of each argument, of the base, whole arguments, base
@@ -155,7 +155,8 @@ impl CategoryTable {
         // Names are ASCII for the most part, and classes of letters of ASCII are ready many times sooner.
         let set = RegexSetBuilder::new(patterns).case_insensitive(true).unicode(false).build();
         let category = |r: &RawCategoryRule| Category::named(&r.category).map(|c| (c, r.sub.clone()));
-        let categories = rules.iter().map(|r| category(r).ok_or_else(|| format!("no category `{}`", r.category)));
+        let categories =
+            rules.iter().map(|r| category(r).ok_or_else(|| format!("no category `{}`", r.category)));
         Ok(Self { set: set.map_err(|e| e.to_string())?, categories: categories.collect::<Result<_, _>>()? })
     }
 
@@ -182,11 +183,19 @@ fn rules() -> Option<&'static CategoryRules> {
 
 fn read() -> Result<CategoryRules, String> {
     let file = file()?;
-    let wrapper =
-        RegexBuilder::new(WRAPPER).unicode(false).case_insensitive(true).build().map_err(|e| e.to_string())?;
+    let wrapper = RegexBuilder::new(WRAPPER)
+        .unicode(false)
+        .case_insensitive(true)
+        .build()
+        .map_err(|e| e.to_string())?;
     // Of the two rules for matrix products the second is that of libraries.
     let matrix = file.rule.iter().rposition(|r| r.category == Category::Gemm.name());
-    Ok(CategoryRules { names: CategoryTable::new(&file.rule)?, ops: CategoryTable::new(&file.op)?, wrapper, matrix })
+    Ok(CategoryRules {
+        names: CategoryTable::new(&file.rule)?,
+        ops: CategoryTable::new(&file.op)?,
+        wrapper,
+        matrix,
+    })
 }
 
 /// What the name of a kernel says.
@@ -227,7 +236,8 @@ pub fn by_name(name: &str) -> NameCategory {
         texts.find_map(first)
     };
     // A name that cannot be taken apart is tried as it is.
-    let found = found.or_else(|| (full.as_ref() == name && name.starts_with("_Z")).then(|| first(name)).flatten());
+    let found =
+        found.or_else(|| (full.as_ref() == name && name.starts_with("_Z")).then(|| first(name)).flatten());
     if let Some((category, sub)) = found.and_then(|i| rules.names.categories.get(i)) {
         out.category = Some(*category);
         out.sub = sub;
@@ -268,18 +278,19 @@ mod tests {
     #[test]
     fn types_among_the_arguments_do_not_decide() {
         let of = |name: &str| by_name(name).category;
-        let paged = "void paged_attention_ll4mi_QKV_mfma16_kernel<bf16, (vllm::Fp8KVCacheDataType)0, 128>(bf16*)";
+        let paged =
+            "void paged_attention_ll4mi_QKV_mfma16_kernel<bf16, (vllm::Fp8KVCacheDataType)0, 128>(bf16*)";
         assert_eq!(of(paged), Some(Category::Attention));
-        let quantize =
-            "void tensorrt_llm::kernels::quantize_with_block_size<(flashinfer::QuantizationSFLayout)1, bf16>(int)";
+        let quantize = "void tensorrt_llm::kernels::quantize_with_block_size<(flashinfer::QuantizationSFLayout)1, bf16>(int)";
         assert_eq!(of(quantize), Some(Category::Quantization));
         assert_eq!(
-            of(
-                "void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda(A&)::{lambda()#3}>(int)"
-            ),
+            of("void at::native::elementwise_kernel<128, 4, \
+                 at::native::direct_copy_kernel_cuda(A&)::{lambda()#3}>(int)"),
             Some(Category::Layout)
         );
-        assert!(by_name("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_nn_align4>(P)").is_matrix);
+        assert!(
+            by_name("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_nn_align4>(P)").is_matrix
+        );
         assert_eq!(of("spin_kernel"), None);
     }
 

@@ -1,4 +1,5 @@
-//! Takes C++ names apart: `void ns::kernel<a::B, 4>(float*)` has the base `ns::kernel` and the arguments `a::B, 4`.
+//! Takes C++ names apart: `void ns::kernel<a::B, 4>(float*)` has the base `ns::kernel` and the arguments
+//! `a::B, 4`.
 
 use std::borrow::Cow;
 
@@ -62,7 +63,8 @@ pub(crate) fn closing(text: &str) -> Option<usize> {
             b'>' if i > 0 && bytes[i - 1] == b'-' => {}
             b'>' if open.last().is_some_and(|last| *last != b'<') => {}
             b'>' | b')' | b'}' | b']' => {
-                // A bracket that does not fit, such as `a < b` among the arguments, ends at the enclosing one.
+                // A bracket that does not fit, such as `a < b` among the arguments, ends at the enclosing
+                // one.
                 let wanted = match b {
                     b'>' => b'<',
                     b')' => b'(',
@@ -114,7 +116,8 @@ pub(crate) fn head(name: &str) -> &str {
         if rest.starts_with("operator()") {
             at += "operator()".len();
         } else if rest.starts_with('(') && at > from {
-            // What follows the parameters belongs to the name only if a path goes on, as after a local function.
+            // What follows the parameters belongs to the name only if a path goes on, as after a local
+            // function.
             let end = at + closing(rest).unwrap_or(rest.len());
             let goes_on = name[end..].trim_start_matches(" const").starts_with("::");
             if !goes_on {
@@ -155,7 +158,8 @@ pub(crate) fn base(head: &str) -> String {
     out
 }
 
-/// Every path of identifiers among the template arguments of a head, in order: `a::B` of `ns::kernel<a::B, 4>`.
+/// Every path of identifiers among the template arguments of a head, in order: `a::B` of `ns::kernel<a::B,
+/// 4>`.
 pub(crate) fn argument_paths(head: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -212,10 +216,15 @@ mod tests {
 
     #[test]
     fn a_name_is_taken_apart() {
-        let name = "void at::native::(anonymous namespace)::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&)::{lambda()#2}::operator()() const::{lambda(float) -> float#1}, std::array<char*, 2ul>>(int, std::array<char*, 2ul>)";
+        let name = "void at::native::(anonymous namespace)::vectorized_elementwise_kernel<4, \
+                    at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&)::{lambda()#2}::operator()() \
+                    const::{lambda(float) -> float#1}, std::array<char*, 2ul>>(int, std::array<char*, 2ul>)";
         let plain = normalized(name);
         let head = head(&plain);
-        assert!(head.starts_with("at::native::vectorized_elementwise_kernel<4") && head.ends_with("2ul>>"), "{head}");
+        assert!(
+            head.starts_with("at::native::vectorized_elementwise_kernel<4") && head.ends_with("2ul>>"),
+            "{head}"
+        );
         assert_eq!(base(head), "at::native::vectorized_elementwise_kernel");
         let paths = argument_paths(head);
         assert_eq!(paths[0], "at::native::GeluCUDAKernelImpl");
@@ -231,7 +240,8 @@ mod tests {
             "internal::gemvNSP_kernel<float, 1>"
         );
         assert_eq!(head("Memcpy HtoD (Pageable -> Device)"), "HtoD");
-        let compared = "std::enable_if<(((width) > (0)) && A<c10::Half>::exists), void>::type vllm::norm_kernel<c10::Half, 8>(int)";
+        let compared = "std::enable_if<(((width) > (0)) && A<c10::Half>::exists), void>::type \
+                        vllm::norm_kernel<c10::Half, 8>(int)";
         assert_eq!(head(compared), "vllm::norm_kernel<c10::Half, 8>");
         assert_eq!(split("a<b, c>, d(e, f)", ","), ["a<b, c>", " d(e, f)"]);
     }

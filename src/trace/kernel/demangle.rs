@@ -6,8 +6,8 @@ use std::borrow::Cow;
 /// Depth at which a name is given up, so that a damaged one cannot exhaust the stack.
 const DEPTH: u32 = 96;
 
-/// The name without mangling; a name that is not mangled is returned as it is. If a mangled name cannot be read, the
-/// names at its beginning: `sgl_hip::activation::act_and_mul_kernel`.
+/// The name without mangling; a name that is not mangled is returned as it is. If a mangled name cannot be
+/// read, the names at its beginning: `sgl_hip::activation::act_and_mul_kernel`.
 pub fn demangled(name: &str) -> Cow<'_, str> {
     if !name.starts_with("_Z") {
         return Cow::Borrowed(name);
@@ -43,8 +43,7 @@ mod tests {
         assert_eq!(demangled("ampere_sgemm_128x64_nn"), "ampere_sgemm_128x64_nn");
         assert_eq!(demangled("_ZN2at6native4fillIfEEvPT_i"), "void at::native::fill<float>(float*, int)");
         // bfloat16 of C++23, and a template parameter with a constraint.
-        let aiter =
-            "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb0ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_S4_diiiiiiib";
+        let aiter = "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb0ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_S4_diiiiiiib";
         assert!(demangled(aiter).contains("aiter::add_rmsnorm_quant_kernel"), "{}", demangled(aiter));
         let constrained = "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_EXadL_Z4siluIS2_ES3_S5_EEEEvPS3_PS4_i";
         assert!(

@@ -1,6 +1,7 @@
 //! How many blocks of a kernel a multiprocessor holds at once, from the limits of the device.
 //!
-//! Kineto records an estimate, but writes 0 for kernels with more than 48 KiB of shared memory, so it is derived here.
+//! Kineto records an estimate, but writes 0 for kernels with more than 48 KiB of shared memory, so it is
+//! derived here.
 //!
 //! ```text
 //!   warps w = ceil(threads of a block / 32)
@@ -118,7 +119,8 @@ impl DeviceLimits {
             return None;
         }
         let most_warps = self.threads / WARP;
-        let of_warp = REGISTER_UNIT * WARP.checked_mul(launched.registers_per_thread)?.div_ceil(REGISTER_UNIT);
+        let of_warp =
+            REGISTER_UNIT * WARP.checked_mul(launched.registers_per_thread)?.div_ceil(REGISTER_UNIT);
         let by_registers = match of_warp {
             0 => u64::MAX,
             n => SCHEDULERS * (self.registers / n / SCHEDULERS) / warps,
@@ -182,7 +184,8 @@ mod tests {
 
     #[test]
     fn a_small_grid_fills_part_of_one_wave() {
-        let launched = LaunchShape { blocks: 54, threads_per_block: 256, registers_per_thread: 32, shared_memory: 0 };
+        let launched =
+            LaunchShape { blocks: 54, threads_per_block: 256, registers_per_thread: 32, shared_memory: 0 };
         let o = a100().occupancy(launched).unwrap();
         // Half a block of 8 warps per multiprocessor, of 64 warps.
         assert_eq!((o.pct, o.active_blocks), (6.25, 8));

@@ -1,6 +1,7 @@
-//! What a kernel is for in a model that serves requests, from its name: the parts of a transformer layer, its caches and
-//! the choice of tokens. Finer than [`Category`](crate::kernel::category::Category) where engines have kernels of their
-//! own, and coarser elsewhere. The rules are `[[serving]]` in `data/kernel_categories.toml`.
+//! What a kernel is for in a model that serves requests, from its name: the parts of a transformer layer, its
+//! caches and the choice of tokens. Finer than [`Category`](crate::kernel::category::Category) where engines
+//! have kernels of their own, and coarser elsewhere. The rules are `[[serving]]` in
+//! `data/kernel_categories.toml`.
 
 use crate::kernel::category::{RawCategoryRule, file};
 use regex::{RegexSet, RegexSetBuilder};
@@ -19,7 +20,8 @@ fn read() -> Result<ServingPatterns, String> {
     Ok((set.map_err(|e| e.to_string())?, rules))
 }
 
-/// The category of a kernel, copy or set by its name: the first rule that matches, in any case of letters, decides.
+/// The category of a kernel, copy or set by its name: the first rule that matches, in any case of letters,
+/// decides.
 pub fn serving_category(name: &str) -> &'static str {
     static MADE: OnceLock<Option<ServingPatterns>> = OnceLock::new();
     // The file is part of the program; a test reads it.

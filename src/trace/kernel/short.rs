@@ -10,7 +10,8 @@ use crate::kernel::demangle::demangled;
 use hta_base::wording::names::fnv1a;
 
 /// Last components of paths that say nothing without the one before.
-const GENERIC: [&str; 7] = ["Kernel", "Kernel2", "device_kernel", "kentry", "kernel", "entry", "globalKernel"];
+const GENERIC: [&str; 7] =
+    ["Kernel", "Kernel2", "device_kernel", "kentry", "kernel", "entry", "globalKernel"];
 
 /// Scalar types with their short names.
 const SCALARS: [(&str, &str); 32] = [
@@ -59,7 +60,8 @@ const FEW: usize = 3;
 /// Depth at which a name is no longer taken apart.
 const DEPTH: usize = 24;
 
-/// A kernel's name without return type, parameters and what says nothing; names of copies and sets stay whole.
+/// A kernel's name without return type, parameters and what says nothing; names of copies and sets stay
+/// whole.
 pub fn short_name(name: &str) -> String {
     if ["Memcpy ", "Memset "].iter().any(|p| name.starts_with(p)) {
         return name.to_string();
@@ -75,8 +77,8 @@ pub fn short_name(name: &str) -> String {
     let components = split(head, "::");
     let own = components.last().copied().unwrap_or(head);
     let own_name = own.split('<').next().unwrap_or(own);
-    let before =
-        (components.len() > 1 && GENERIC.contains(&own_name)).then(|| last_of(components[components.len() - 2]));
+    let before = (components.len() > 1 && GENERIC.contains(&own_name))
+        .then(|| last_of(components[components.len() - 2]));
     let out = match before {
         Some(before) => format!("{before}::{}", component(own, 1)),
         None => component(own, 1),
@@ -84,7 +86,8 @@ pub fn short_name(name: &str) -> String {
     if out.trim().is_empty() { name.to_string() } else { out }
 }
 
-/// The first four hexadecimal digits of the FNV-1a hash of the full name, which tell kernels with one short name apart.
+/// The first four hexadecimal digits of the FNV-1a hash of the full name, which tell kernels with one short
+/// name apart.
 pub fn kernel_id(name: &str) -> String {
     format!("{:04x}", fnv1a(name) >> 48)
 }
@@ -101,7 +104,8 @@ fn plain(name: &str) -> String {
     name.to_string()
 }
 
-/// Problem type, macro tile and matrix instruction of a kernel of Tensile: `Cijk_Alik_Bljk_BBS_BH MT256x192x64 MI16x16x1`.
+/// Problem type, macro tile and matrix instruction of a kernel of Tensile: `Cijk_Alik_Bljk_BBS_BH
+/// MT256x192x64 MI16x16x1`.
 fn tensile(name: &str) -> Option<String> {
     let tile = name.find("_MT")?;
     let end = ["_Bias", "_UserArgs"].iter().filter_map(|mark| name.find(mark)).fold(tile, usize::min);
@@ -151,7 +155,8 @@ fn argument(text: &str, depth: usize) -> Option<String> {
     {
         text = text[end..].trim();
     }
-    text = text.trim_start_matches("const ").trim_end_matches("const").trim_end_matches(['*', '&', ' ']).trim();
+    text =
+        text.trim_start_matches("const ").trim_end_matches("const").trim_end_matches(['*', '&', ' ']).trim();
     let number = text.trim_start_matches('-').trim_end_matches(['u', 'l', 'U', 'L']);
     if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) {
         return Some(text.trim_end_matches(['u', 'l', 'U', 'L']).to_string());
@@ -192,7 +197,8 @@ fn payload(carrier: &str, depth: usize) -> Option<String> {
         .find_map(|a| argument(a, depth + 1))
 }
 
-/// A lambda: the function that encloses it, the numbers of the lambdas, and the types of the arguments of the last.
+/// A lambda: the function that encloses it, the numbers of the lambdas, and the types of the arguments of the
+/// last.
 fn lambda(components: &[&str], depth: usize) -> Option<String> {
     let first = components.iter().position(|c| c.starts_with("{lambda"))?;
     let function = components[..first].iter().rev().find(|c| !c.starts_with("operator()"))?;
@@ -231,12 +237,24 @@ mod tests {
     #[test]
     fn short_names_keep_what_tells_kernels_apart() {
         let of = short_name;
-        let gelu = "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}::operator()() const::{lambda()#4}::operator()() const::{lambda(c10::BFloat16)#1}, std::array<char*, 2ul> >(int, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}::operator()() const::{lambda()#4}::operator()() const::{lambda(c10::BFloat16)#1}, std::array<char*, 2ul>)";
+        let gelu = "void at::native::vectorized_elementwise_kernel<4, \
+                    at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, \
+                    at::native::GeluType)::{lambda()#2}::operator()() const::{lambda()#4}::operator()() \
+                    const::{lambda(c10::BFloat16)#1}, std::array<char*, 2ul> >(int, \
+                    at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, \
+                    at::native::GeluType)::{lambda()#2}::operator()() const::{lambda()#4}::operator()() \
+                    const::{lambda(c10::BFloat16)#1}, std::array<char*, 2ul>)";
         assert_eq!(of(gelu), "vectorized_elementwise_kernel<4,GeluCUDAKernelImpl#2.4.1(bf16)>");
-        let sum = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::sum_functor<float, float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, 4, 4> >(at::native::ReduceOp<float, float>)";
+        let sum = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, \
+                   at::native::func_wrapper_t<float, at::native::sum_functor<float, float, \
+                   float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, \
+                   4, 4> >(at::native::ReduceOp<float, float>)";
         assert_eq!(of(sum), "reduce_kernel<512,1,sum_functor<f32>#1(f32)>");
         let cutlass = "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>(cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1::Params)";
-        assert_eq!(of(cutlass), "cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>");
+        assert_eq!(
+            of(cutlass),
+            "cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>"
+        );
         assert_eq!(of("ampere_sgemm_128x64_nn"), "ampere_sgemm_128x64_nn");
         assert_eq!(of("<unknown>"), "<unknown>");
         assert_eq!(of("Memcpy HtoD (Pageable -> Device)"), "Memcpy HtoD (Pageable -> Device)");
@@ -250,14 +268,17 @@ mod tests {
     fn kernels_of_other_languages_keep_their_tile_or_lose_their_arguments() {
         let tensile = "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1_SN_LDSB1_AFC1";
         assert_eq!(short_name(tensile), "Cijk_Alik_Bljk_BBS_BH MT256x192x64 MI16x16x1");
-        let cute = "kernel_cutlass_kernel_flashinfernormkernelsrmsnormRMSNormKernel_object_at__tensorptrbf16gmem";
+        let cute =
+            "kernel_cutlass_kernel_flashinfernormkernelsrmsnormRMSNormKernel_object_at__tensorptrbf16gmem";
         assert_eq!(short_name(cute), "kernel_cutlass_kernel_flashinfernormkernelsrmsnormRMSNormKernel");
         assert_eq!(kernel_id("a"), format!("{:04x}", fnv1a("a") >> 48));
     }
 
     #[test]
     fn names_that_are_no_signatures_stay_as_they_are() {
-        for name in ["aten::addmm", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "a.py(3): f"] {
+        for name in
+            ["aten::addmm", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "a.py(3): f"]
+        {
             assert_eq!(short_name(name), name);
         }
         assert_eq!(short_name("void f<int>(int) [clone .kd]"), "f<i32>");
@@ -265,8 +286,15 @@ mod tests {
 
     #[test]
     fn two_recorders_give_one_short_name() {
-        let kineto = "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> > >(at::TensorIteratorBase&, at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> > const&)::{lambda(int)#1}>(int, float)";
-        let nsys = "void at::native::elementwise_kernel<(int)128, (int)2, void at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float>>>(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>(int, T3)";
+        let kineto = "void at::native::elementwise_kernel<128, 2, \
+                      at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, \
+                      at::native::binary_internal::MulFunctor<float> > >(at::TensorIteratorBase&, \
+                      at::native::BinaryFunctor<float, float, float, \
+                      at::native::binary_internal::MulFunctor<float> > const&)::{lambda(int)#1}>(int, float)";
+        let nsys = "void at::native::elementwise_kernel<(int)128, (int)2, void \
+                    at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, \
+                    at::native::binary_internal::MulFunctor<float>>>(at::TensorIteratorBase &, const T1 \
+                    &)::[lambda(int) (instance 1)]>(int, T3)";
         assert_eq!(short_name(kineto), "elementwise_kernel<128,2,BinaryFunctor<f32,MulFunctor<f32>>>");
         assert_eq!(short_name(nsys), short_name(kineto));
     }

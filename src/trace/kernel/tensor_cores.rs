@@ -1,7 +1,7 @@
 //! Whether a kernel computes on matrix units (tensor cores, matrix cores), by its name.
 //!
-//! Three answers: a kernel that no rule knows may do either. The rules are data (`data/tensor_cores.toml`); the first
-//! that matches decides.
+//! Three answers: a kernel that no rule knows may do either. The rules are data (`data/tensor_cores.toml`);
+//! the first that matches decides.
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -91,7 +91,8 @@ pub fn capability(text: &str) -> Option<[u32; 2]> {
     Some([major.parse().ok()?, minor.parse().ok()?])
 }
 
-/// What the full name of a kernel says. `capability` is that of an NVIDIA device; `None` for others, and if unknown.
+/// What the full name of a kernel says. `capability` is that of an NVIDIA device; `None` for others, and if
+/// unknown.
 pub fn by_name(name: &str, capability: Option<[u32; 2]>) -> TensorCores {
     // NVIDIA's first tensor cores came with 7.0.
     if capability.is_some_and(|c| c < [7, 0]) {

@@ -6,13 +6,13 @@
 //!                       [..3.]
 //! ```
 //!
-//! If all places have the same symbol before them, the string can be extended to the left without losing an occurrence,
-//! so it is not a candidate. The intervals nest, so one walk over the suffixes with a stack of open intervals visits
-//! every string that begins a suffix, by length.
+//! If all places have the same symbol before them, the string can be extended to the left without losing an
+//! occurrence, so it is not a candidate. The intervals nest, so one walk over the suffixes with a stack of
+//! open intervals visits every string that begins a suffix, by length.
 //!
-//! A periodic candidate (two rounds or more) differs to the left in two places, so at one of its places it begins a
-//! run. Therefore the runs are walked, not the candidates: each marks the open intervals between two rounds and its own
-//! length, and stops at one that is already marked.
+//! A periodic candidate (two rounds or more) differs to the left in two places, so at one of its places it
+//! begins a run. Therefore the runs are walked, not the candidates: each marks the open intervals between two
+//! rounds and its own length, and stops at one that is already marked.
 
 use crate::repeat::MinimumSize;
 use crate::repeat::lcp::SuffixArrayWithLcp;
@@ -33,8 +33,8 @@ impl Candidate {
     }
 }
 
-/// Maximal repeats that are not loops, and the roots (loop bodies) of those that are; each string once, sorted. `runs`
-/// must be in order of rank.
+/// Maximal repeats that are not loops, and the roots (loop bodies) of those that are; each string once,
+/// sorted. `runs` must be in order of rank.
 pub(crate) fn candidates(
     text: &[u32],
     sorted: &SuffixArrayWithLcp,

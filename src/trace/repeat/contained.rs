@@ -9,9 +9,9 @@ const STEPS: u64 = 1 << 22;
 
 /// For each pattern the first other pattern in `ranking` that contains it.
 ///
-/// One occurrence of a pattern is walked: every pattern that begins and ends inside it is part of it. A pattern that is
-/// part of a higher-ranked one contains nothing that the other does not, and is not walked. The walk is bounded for
-/// texts that are constructed to be slow; patterns beyond the bound have no parent.
+/// One occurrence of a pattern is walked: every pattern that begins and ends inside it is part of it. A
+/// pattern that is part of a higher-ranked one contains nothing that the other does not, and is not walked.
+/// The walk is bounded for texts that are constructed to be slow; patterns beyond the bound have no parent.
 pub fn parents(all: &FoundRepeats, ranking: &[u32]) -> Vec<Option<u32>> {
     let strings: Vec<_> = all.patterns.iter().map(|p| p.at).collect();
     let prefixes = Prefixes::new(&all.sorted, &strings);

@@ -83,7 +83,8 @@ impl SuffixArrayWithLcp {
 }
 
 fn sparse(lcp: &[u32]) -> Vec<Vec<u32>> {
-    let mut rows = vec![lcp.chunks_exact(BLOCK).map(|c| c.iter().copied().min().unwrap_or(0)).collect::<Vec<u32>>()];
+    let mut rows =
+        vec![lcp.chunks_exact(BLOCK).map(|c| c.iter().copied().min().unwrap_or(0)).collect::<Vec<u32>>()];
     let mut width = 1;
     while let Some(row) = rows.last().filter(|r| r.len() > width) {
         let next = row.iter().zip(&row[width..]).map(|(a, b)| *a.min(b)).collect();

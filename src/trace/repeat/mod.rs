@@ -1,7 +1,8 @@
-//! Repeats in a text of symbols: the pure algorithm behind the table `repeats`, and behind steps that nothing names.
+//! Repeats in a text of symbols: the pure algorithm behind the table `repeats`, and behind steps that nothing
+//! names.
 //!
-//! The text is the sequence of activities of one stream, one symbol per activity. Nothing here depends on traces or
-//! times, except that every position has a weight, which decides between rotations of a loop body.
+//! The text is the sequence of activities of one stream, one symbol per activity. Nothing here depends on
+//! traces or times, except that every position has a weight, which decides between rotations of a loop body.
 //!
 //! ```text
 //!   text         a b c x a b c y a b c x
@@ -10,14 +11,17 @@
 //!   bc             no: always after an a, so it says nothing that abc does not
 //! ```
 //!
-//! 1. `suffix_array` sorts the suffixes (induced sorting, linear); `lcp` gives the common length of neighbours.
-//! 2. `candidates` are the LCP intervals with more than one left symbol: the maximal repeats, fewer than positions. In
-//!    a loop of n rounds they overlap themselves and there are about n of them; `runs` finds all loops of the text at
-//!    once, so such a candidate is replaced by its root without a search in the text.
+//! 1. `suffix_array` sorts the suffixes (induced sorting, linear); `lcp` gives the common length of
+//!    neighbours.
+//! 2. `candidates` are the LCP intervals with more than one left symbol: the maximal repeats, fewer than
+//!    positions. In a loop of n rounds they overlap themselves and there are about n of them; `runs` finds
+//!    all loops of the text at once, so such a candidate is replaced by its root without a search in the
+//!    text.
 //! 3. `occurrences` takes each pattern's positions from left to right and keeps one of its rotations.
 //! 4. `contained` finds which pattern is part of which.
 //!
-//! The total time is O(n log n); a limit on the positions visited guarantees that for any text (see `occurrences`).
+//! The total time is O(n log n); a limit on the positions visited guarantees that for any text (see
+//! `occurrences`).
 
 mod candidates;
 mod contained;

@@ -1,17 +1,18 @@
-//! Occurrences of patterns: positions from left to right, where each taken one starts after the end of the previous.
+//! Occurrences of patterns: positions from left to right, where each taken one starts after the end of the
+//! previous.
 //!
 //! ```text
 //!   text    a b a b a x a b a        positions of aba: 0, 2, 6
 //!   taken   [...]     . [...]        0 and 6
 //! ```
 //!
-//! The text is walked once for all candidates: at each position, those that begin there are a chain of prefixes, each
-//! with the end of its last taken occurrence. So nothing needs to be sorted.
+//! The text is walked once for all candidates: at each position, those that begin there are a chain of
+//! prefixes, each with the end of its last taken occurrence. So nothing needs to be sorted.
 //!
-//! A string that is not a loop overlaps itself by less than half, so it has at most 2 n / length places; texts of all
-//! kinds met so far have of the order of n log n places in total. A text can be constructed with more (many copies of a
-//! block, each changed in another place). Therefore the number of visited places is limited to a multiple of the text's
-//! length; strings that cover little are left out first, and counted.
+//! A string that is not a loop overlaps itself by less than half, so it has at most 2 n / length places;
+//! texts of all kinds met so far have of the order of n log n places in total. A text can be constructed with
+//! more (many copies of a block, each changed in another place). Therefore the number of visited places is
+//! limited to a multiple of the text's length; strings that cover little are left out first, and counted.
 
 use crate::repeat::MinimumSize;
 use crate::repeat::candidates::Candidate;
@@ -131,8 +132,9 @@ fn walk_from<T>(
     }
     let prefixes = Prefixes::new(sorted, candidates);
     let open = candidates.iter().zip(prefixes.shorter());
-    let mut open: Vec<CandidateState<T>> =
-        open.map(|(c, shorter)| CandidateState { shorter, length: c.length, free: 0, state: state() }).collect();
+    let mut open: Vec<CandidateState<T>> = open
+        .map(|(c, shorter)| CandidateState { shorter, length: c.length, free: 0, state: state() })
+        .collect();
     for (i, &rank) in sorted.rank.iter().enumerate() {
         let i = i as u32;
         let mut k = prefixes.longest(rank);
@@ -147,7 +149,8 @@ fn walk_from<T>(
     open.into_iter().map(|o| o.state).collect()
 }
 
-/// Drops candidates beyond the limit on places, beginning with those that can cover least. Returns the number dropped.
+/// Drops candidates beyond the limit on places, beginning with those that can cover least. Returns the number
+/// dropped.
 fn keep_within_bound(n: usize, candidates: &mut Vec<Candidate>) -> usize {
     let bound = (n as u64 * PLACES_PER_POSITION).max(PLACES);
     if candidates.iter().map(|c| u64::from(c.places())).sum::<u64>() <= bound {

@@ -1,8 +1,9 @@
-//! Lookup of the strings (candidates or patterns) with which each position of the text begins, stored as a forest.
+//! Lookup of the strings (candidates or patterns) with which each position of the text begins, stored as a
+//! forest.
 //!
-//! A string's places are an interval of the suffix array, and such intervals nest. So the strings with which a suffix
-//! begins form a chain from the longest to the shortest, and one chain pointer per string and one start per position
-//! suffice.
+//! A string's places are an interval of the suffix array, and such intervals nest. So the strings with which
+//! a suffix begins form a chain from the longest to the shortest, and one chain pointer per string and one
+//! start per position suffice.
 
 use crate::repeat::candidates::Candidate;
 use crate::repeat::lcp::SuffixArrayWithLcp;
@@ -21,7 +22,8 @@ pub(crate) struct Prefixes {
 struct PrefixNode {
     length: u32,
     shorter: u32,
-    /// A string further up the chain, chosen so that any length can be found in a logarithmic number of steps.
+    /// A string further up the chain, chosen so that any length can be found in a logarithmic number of
+    /// steps.
     jump: u32,
     depth: u32,
 }
@@ -48,18 +50,20 @@ impl Prefixes {
         Self { nodes, longest }
     }
 
-    /// The longest string with which the suffix at an index of the suffix array begins; an invalid index if there is
-    /// none.
+    /// The longest string with which the suffix at an index of the suffix array begins; an invalid index if
+    /// there is none.
     pub(crate) fn longest(&self, rank: u32) -> u32 {
         self.longest[rank as usize]
     }
 
-    /// The parent of each string: the next shorter string with which it begins; an invalid index if there is none.
+    /// The parent of each string: the next shorter string with which it begins; an invalid index if there is
+    /// none.
     pub(crate) fn shorter(&self) -> impl Iterator<Item = u32> {
         self.nodes.iter().map(|n| n.shorter)
     }
 
-    /// The strings of up to `most` symbols with which the suffix at an index of the suffix array begins, longest first.
+    /// The strings of up to `most` symbols with which the suffix at an index of the suffix array begins,
+    /// longest first.
     pub(crate) fn up_to(&self, rank: u32, most: u32) -> impl Iterator<Item = u32> {
         let is_longer = |k: u32| k != NONE && self.nodes[k as usize].length > most;
         let mut k = self.longest[rank as usize];

@@ -1,8 +1,8 @@
 //! Merges patterns that are rotations of each other: the same loop body, with a different starting point.
 //!
-//! Most patterns have no rotation among the others. A cheap invariant shows that: the number of symbols, and a sum over
-//! pairs of neighbouring symbols (the last and the first count as neighbours). Only patterns that agree in both are
-//! rotated to their smallest rotation and compared.
+//! Most patterns have no rotation among the others. A cheap invariant shows that: the number of symbols, and
+//! a sum over pairs of neighbouring symbols (the last and the first count as neighbours). Only patterns that
+//! agree in both are rotated to their smallest rotation and compared.
 
 use crate::repeat::pattern::RepeatPattern;
 use std::cmp::Reverse;
@@ -62,8 +62,8 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Start of the lexicographically smallest rotation, in linear time: of two candidate starts, the loser also rules out
-/// the starts it has passed.
+/// Start of the lexicographically smallest rotation, in linear time: of two candidate starts, the loser also
+/// rules out the starts it has passed.
 fn least_rotation(text: &[u32]) -> usize {
     let n = text.len();
     let at = |i: usize| text[if i < n { i } else { i - n }];

@@ -4,10 +4,10 @@
 //!   text   x a b a b a b y          run [1, 7) with period 2
 //! ```
 //!
-//! By the runs theorem (Bannai et al.) there are fewer runs than positions, and each contains a position whose longest
-//! Lyndon word, under the order of symbols or its reverse, has the length of the period. The longest Lyndon word at a
-//! position ends where the next smaller suffix begins, which follows from the ranks. So one pair of suffixes per
-//! position and order is compared, to the right and to the left.
+//! By the runs theorem (Bannai et al.) there are fewer runs than positions, and each contains a position
+//! whose longest Lyndon word, under the order of symbols or its reverse, has the length of the period. The
+//! longest Lyndon word at a position ends where the next smaller suffix begins, which follows from the ranks.
+//! So one pair of suffixes per position and order is compared, to the right and to the left.
 
 use crate::repeat::lcp::SuffixArrayWithLcp;
 
@@ -58,7 +58,8 @@ fn run(text: &[u32], sorted: &SuffixArrayWithLcp, i: usize, j: usize) -> Option<
     })
 }
 
-/// Number of equal symbols before `i` and before `j`, from the right. Exact below `j - i`, otherwise a lower bound.
+/// Number of equal symbols before `i` and before `j`, from the right. Exact below `j - i`, otherwise a lower
+/// bound.
 fn agree_before(text: &[u32], sorted: &SuffixArrayWithLcp, i: usize, j: usize) -> usize {
     const DIRECT: usize = 16;
     let most = i.min(j - i);

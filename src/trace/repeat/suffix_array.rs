@@ -1,10 +1,11 @@
 //! Suffix array by induced sorting (SA-IS), linear in the text and the alphabet.
 //!
-//! A suffix is of type S if it is smaller than the next one, else of type L; a leftmost S starts a piece. The pieces
-//! are sorted by inducing and named, the shorter text of names is sorted recursively, and its order induces that of all
-//! suffixes. The depth of recursion is at most log2 of the length.
+//! A suffix is of type S if it is smaller than the next one, else of type L; a leftmost S starts a piece. The
+//! pieces are sorted by inducing and named, the shorter text of names is sorted recursively, and its order
+//! induces that of all suffixes. The depth of recursion is at most log2 of the length.
 
-/// Starts of the suffixes of `text` in lexicographical order; a suffix precedes the longer ones that begin with it.
+/// Starts of the suffixes of `text` in lexicographical order; a suffix precedes the longer ones that begin
+/// with it.
 pub(crate) fn suffix_array(text: &[u32]) -> Vec<u32> {
     let dense = dense(text);
     let largest = dense.iter().copied().max().unwrap_or(0);
@@ -87,7 +88,8 @@ fn starts_piece(text: &[Typed], i: usize) -> bool {
     i > 0 && is_small(text[i]) && !is_small(text[i - 1])
 }
 
-/// Sorts all suffixes, given the order of the leftmost S ones. Entries of `order` are index + 1; 0 means empty.
+/// Sorts all suffixes, given the order of the leftmost S ones. Entries of `order` are index + 1; 0 means
+/// empty.
 fn induce(text: &[Typed], buckets: &Buckets, starts: &[u32], order: &mut [u32]) {
     let n = text.len();
     order.fill(0);
@@ -123,7 +125,8 @@ fn induce(text: &[Typed], buckets: &Buckets, starts: &[u32], order: &mut [u32]) 
 /// The leftmost S suffixes in order, given an array that contains their pieces in order.
 fn sort_pieces(text: &[u32], typed: &[Typed], starts: &[u32], order: &[u32]) -> Vec<u32> {
     let n = text.len();
-    let mut sorted: Vec<u32> = order.iter().map(|v| v - 1).filter(|&i| starts_piece(typed, i as usize)).collect();
+    let mut sorted: Vec<u32> =
+        order.iter().map(|v| v - 1).filter(|&i| starts_piece(typed, i as usize)).collect();
     // Starts are never adjacent, so half as many numbers as positions suffice.
     let mut number = vec![0u32; n / 2 + 1];
     for (k, &i) in starts.iter().enumerate() {

@@ -50,8 +50,9 @@ fn slow(text: &[u32], weights: &[i64], least: MinimumSize) -> Found {
         (0..n).flat_map(|i| (i + 1..=n).map(move |j| (i, j))).map(|(i, j)| &text[i..j]).collect();
     let repeats = all.into_iter().filter(|w| is_maximal_repeat(text, w));
     let roots: BTreeSet<&[u32]> = repeats.map(root).collect();
-    let kept =
-        roots.into_iter().filter(|w| w.len() >= least.length as usize && taken(text, w).len() >= least.count as usize);
+    let kept = roots
+        .into_iter()
+        .filter(|w| w.len() >= least.length as usize && taken(text, w).len() >= least.count as usize);
     let mut best: BTreeMap<Vec<u32>, &[u32]> = BTreeMap::new();
     for w in kept {
         let turned = (0..w.len()).map(|k| [&w[k..], &w[..k]].concat()).min().unwrap_or_default();
@@ -183,8 +184,8 @@ fn run_all(text: &[u32]) -> FoundRepeats {
     all
 }
 
-/// Quadratic work would take four times as long. Linear work takes somewhat more than twice as long, because of caches
-/// and other tests; so the bound is in between, and the best of many runs is compared.
+/// Quadratic work would take four times as long. Linear work takes somewhat more than twice as long, because
+/// of caches and other tests; so the bound is in between, and the best of many runs is compared.
 #[test]
 fn twice_the_text_costs_at_most_three_times() {
     type Make = fn(usize) -> Vec<u32>;
@@ -224,8 +225,8 @@ fn text() -> impl Strategy<Value = Vec<u32>> {
     let plain = prop::collection::vec(0u32..4, 0..28);
     let two = prop::collection::vec(0u32..2, 0..28);
     // Sequences of words, so that loops and nested repeats are frequent.
-    let made = (prop::collection::vec(0u32..3, 1..6), prop::collection::vec((0usize..3, 0u32..3), 0..12)).prop_map(
-        |(word, parts)| {
+    let made = (prop::collection::vec(0u32..3, 1..6), prop::collection::vec((0usize..3, 0u32..3), 0..12))
+        .prop_map(|(word, parts)| {
             let mut out = Vec::new();
             for (kind, symbol) in parts {
                 match kind {
@@ -236,8 +237,7 @@ fn text() -> impl Strategy<Value = Vec<u32>> {
             }
             out.truncate(40);
             out
-        },
-    );
+        });
     prop_oneof![plain, two, made]
 }
 

@@ -13,7 +13,8 @@ const TIMES: [&str; 7] =
 
 /// The row of a name over the capture.
 fn row(answer: &Answer, name: &str) -> Record {
-    let mut rows = answer.rows_where("user_annotations", |r| r.text("scope") == "capture" && r.text("name") == name);
+    let mut rows =
+        answer.rows_where("user_annotations", |r| r.text("scope") == "capture" && r.text("name") == name);
     assert_eq!(rows.len(), 1, "{name}: {rows:?}");
     rows.remove(0)
 }
@@ -105,9 +106,13 @@ fn steps_are_marked_and_a_range_belongs_to_the_step_of_its_start() {
     for r in answer.rows("user_annotations") {
         assert_eq!(r.flag("is_step"), Some(r.text("name").starts_with("ProfilerStep")), "{}", r.0);
     }
-    let steps = answer.rows_where("user_annotations", |r| r.text("scope") == "step" && r.text("name") == "forward");
+    let steps =
+        answer.rows_where("user_annotations", |r| r.text("scope") == "step" && r.text("name") == "forward");
     let columns = ["step", "range_count", "activity_count", "gpu_ns", "busy_ns"];
-    assert_eq!(steps.iter().map(|r| ints(r, columns)).collect::<Vec<_>>(), [[0, 1, 1, 70, 70], [1, 1, 1, 70, 70]]);
+    assert_eq!(
+        steps.iter().map(|r| ints(r, columns)).collect::<Vec<_>>(),
+        [[0, 1, 1, 70, 70], [1, 1, 1, 70, 70]]
+    );
     let printed: Vec<&Vec<String>> =
         answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views).flat_map(|v| &v.rows).collect();
     assert_eq!(printed.len(), 1, "{printed:?}");
@@ -150,7 +155,8 @@ fn drawn_range(r: &Row) -> bool {
 /// Computed directly from the definitions, one activity and one range at a time.
 fn wanted(rows: &[Row], brute: &Brute) -> BTreeMap<Key, Want> {
     let mut want: BTreeMap<Key, Want> = BTreeMap::new();
-    let mut devices: Vec<Option<i64>> = rows.iter().filter(|r| r.kind == Kind::Gpu).map(|r| Some(r.device)).collect();
+    let mut devices: Vec<Option<i64>> =
+        rows.iter().filter(|r| r.kind == Kind::Gpu).map(|r| Some(r.device)).collect();
     devices.sort_unstable();
     devices.dedup();
     let scopes = |t: i64| {
@@ -194,8 +200,9 @@ fn wanted(rows: &[Row], brute: &Brute) -> BTreeMap<Key, Want> {
         let mut own = ("none", "(none)".to_string());
         match a.launch.map(|l| &rows[l]) {
             Some(l) => {
-                let is_open =
-                    |r: &&Row| host_range(r) && r.thread == l.thread && r.start <= l.start && l.start <= r.end;
+                let is_open = |r: &&Row| {
+                    host_range(r) && r.thread == l.thread && r.start <= l.start && l.start <= r.end
+                };
                 let open: Vec<&Row> = rows.iter().filter(is_open).collect();
                 names.extend(open.iter().map(|r| ("host", r.name.clone())));
                 if let Some(inner) = open.iter().max_by_key(|r| (r.start, -r.end)) {
@@ -235,7 +242,8 @@ fn cells<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> i64 {
 
 /// Number of instants inside ranges of a thread at which it works, summed over threads.
 fn working(rows: &[Row], ranges: &[usize]) -> i64 {
-    let works = |r: &Row| matches!(r.kind, Kind::Op | Kind::CommunicationOp | Kind::Call | Kind::CommunicationRange);
+    let works =
+        |r: &Row| matches!(r.kind, Kind::Op | Kind::CommunicationOp | Kind::Call | Kind::CommunicationRange);
     let at = |r: &Row, thread: i64, t: i64| r.thread == thread && r.start <= t && t < r.end;
     let count = |thread: i64| {
         let inside = |t: &i64| ranges.iter().any(|&i| at(&rows[i], thread, *t));

@@ -40,18 +40,24 @@ fn recordings_with_a_planted_cause_are_named_after_one() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/causes");
     for file in shared::files_below(&folder) {
         let name = file.file_name().and_then(|n| n.to_str()).unwrap_or("");
-        let Some(name) = name.strip_suffix(".json.gz").filter(|name| !name.starts_with("healthy")) else { continue };
+        let Some(name) = name.strip_suffix(".json.gz").filter(|name| !name.starts_with("healthy")) else {
+            continue;
+        };
         assert!(CauseKind::ALL.iter().any(|kind| name.starts_with(kind.name())), "no cause is called {name}");
     }
 }
 
 /// Kinds that a text names as words of their own, by their name or that of their variant.
 fn named(text: &str) -> BTreeSet<&'static str> {
-    let word = Regex::new(r"\bCauseKind::(\w+)|\b([a-z]+(?:_[a-z]+)+|straggler|imbalance)\b").expect("a regex");
+    let word =
+        Regex::new(r"\bCauseKind::(\w+)|\b([a-z]+(?:_[a-z]+)+|straggler|imbalance)\b").expect("a regex");
     let words: BTreeSet<&str> =
         word.captures_iter(text).filter_map(|c| c.get(1).or_else(|| c.get(2))).map(|m| m.as_str()).collect();
     let names = CauseKind::ALL.iter().map(|kind| (kind.name(), format!("{kind:?}")));
-    names.filter(|(name, variant)| words.contains(name) || words.contains(variant.as_str())).map(|(n, _)| n).collect()
+    names
+        .filter(|(name, variant)| words.contains(name) || words.contains(variant.as_str()))
+        .map(|(n, _)| n)
+        .collect()
 }
 
 #[test]
@@ -63,8 +69,9 @@ fn causes_are_listed_in_one_place() {
             let name = file.strip_prefix(root).expect("below the root").display().to_string();
             // The page explains in prose how causes exclude each other.
             let is_page = name == "src/analysis/diagnosis/page.md";
-            let is_text =
-                [".rs", ".js", ".py", ".sql", ".html", ".css", ".md", ".ipynb"].iter().any(|e| name.ends_with(e));
+            let is_text = [".rs", ".js", ".py", ".sql", ".html", ".css", ".md", ".ipynb"]
+                .iter()
+                .any(|e| name.ends_with(e));
             if name.starts_with(CAUSES) || name.contains("plotly") || is_page || !is_text {
                 continue;
             }

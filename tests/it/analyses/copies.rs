@@ -22,18 +22,29 @@ pub fn check(what: &str, answer: &Answer) {
     for r in &copies {
         let scope = if r.text("scope") == "span" { "span" } else { "steps" };
         let sum = sums.entry((r.int("rank"), r.opt_int("device"), scope.to_string())).or_default();
-        let own = [r.int("count"), r.int("dur_sum_ns"), r.opt_int("size_bytes").unwrap_or(0), r.int("sized_count")];
+        let own =
+            [r.int("count"), r.int("dur_sum_ns"), r.opt_int("size_bytes").unwrap_or(0), r.int("sized_count")];
         sum.iter_mut().zip(own).for_each(|(s, o)| *s += o);
-        assert!(r.int("busy_ns") <= r.int("dur_sum_ns") && r.int("exposed_ns") <= r.int("busy_ns"), "{what}: {}", r.0);
-        assert!(r.int("sized_count") <= r.int("count") && r.int("sized_dur_ns") <= r.int("dur_sum_ns"), "{what}");
-        assert!(r.int("blocking_count") <= r.int("count") && r.int("async_count") <= r.int("count"), "{what}");
+        assert!(
+            r.int("busy_ns") <= r.int("dur_sum_ns") && r.int("exposed_ns") <= r.int("busy_ns"),
+            "{what}: {}",
+            r.0
+        );
+        assert!(
+            r.int("sized_count") <= r.int("count") && r.int("sized_dur_ns") <= r.int("dur_sum_ns"),
+            "{what}"
+        );
+        assert!(
+            r.int("blocking_count") <= r.int("count") && r.int("async_count") <= r.int("count"),
+            "{what}"
+        );
         assert_eq!(r.opt_int("size_bytes").is_none(), r.int("sized_count") == 0, "{what}: {}", r.0);
         assert_eq!(r.float("bandwidth_gb_per_s").is_none(), r.int("sized_dur_ns") == 0, "{what}: {}", r.0);
     }
     for ((rank, device, scope), sum) in &sums {
-        let own = kernels
-            .iter()
-            .filter(|k| k.int("rank") == *rank && k.opt_int("device") == *device && k.text("class") == "memory");
+        let own = kernels.iter().filter(|k| {
+            k.int("rank") == *rank && k.opt_int("device") == *device && k.text("class") == "memory"
+        });
         let all = own.fold((0, 0), |(n, ns), k| (n + 1, ns + k.int("dur_ns")));
         assert_eq!((sum[0], sum[1]), all, "{what}: device {device:?}, {scope}");
         let span = sums.get(&(*rank, *device, "span".to_string()));
@@ -49,14 +60,22 @@ pub fn check(what: &str, answer: &Answer) {
 
 /// Exposed copies: together at least what `temporal_breakdown` calls exposed memory, each at most that.
 fn exposed_is_part_of_the_breakdowns(what: &str, answer: &Answer, copies: &[Record]) {
-    for b in answer.rows("temporal_breakdown").iter().filter(|b| b.text("scope") == "span" && b.text("basis") == "gpu")
+    for b in answer
+        .rows("temporal_breakdown")
+        .iter()
+        .filter(|b| b.text("scope") == "span" && b.text("basis") == "gpu")
     {
         let own = copies.iter().filter(|r| {
-            r.text("scope") == "span" && (r.int("rank"), r.opt_int("device")) == (b.int("rank"), b.opt_int("device"))
+            r.text("scope") == "span"
+                && (r.int("rank"), r.opt_int("device")) == (b.int("rank"), b.opt_int("device"))
         });
         let exposed: Vec<i64> = own.map(|r| r.int("exposed_ns")).collect();
         let whole = b.int("exposed_memory_ns");
-        assert!(exposed.iter().all(|e| *e <= whole) && exposed.iter().sum::<i64>() >= whole, "{what}: {}", b.0);
+        assert!(
+            exposed.iter().all(|e| *e <= whole) && exposed.iter().sum::<i64>() >= whole,
+            "{what}: {}",
+            b.0
+        );
     }
 }
 
@@ -76,7 +95,8 @@ fn the_integral_is_the_bytes(what: &str, answer: &Answer, copies: &[Record]) {
             .windows(2)
             .map(|w| {
                 assert!(w[0].int("ts_ns") < w[1].int("ts_ns"), "{what}: {}", w[1].0);
-                w[0].float("bandwidth_gb_per_s").unwrap_or(0.0) * (w[1].int("ts_ns") - w[0].int("ts_ns")) as f64
+                w[0].float("bandwidth_gb_per_s").unwrap_or(0.0)
+                    * (w[1].int("ts_ns") - w[0].int("ts_ns")) as f64
             })
             .sum();
         let (most, _) = bytes[key];
@@ -123,16 +143,22 @@ fn copies_are_told_apart_by_direction_and_memory_and_their_exposed_time_is_that_
     let answer = answer(&[path], &options());
     check("by eye", &answer);
     let rows = answer.rows_where("memory_copies", |r| r.text("scope") == "span");
-    let kinds: Vec<_> = rows.iter().map(|r| (r.text("direction"), r.text("source"), r.text("target"))).collect();
+    let kinds: Vec<_> =
+        rows.iter().map(|r| (r.text("direction"), r.text("source"), r.text("target"))).collect();
     assert_eq!(kinds, [("DtoH", "device", "pageable"), ("HtoD", "pinned", "device")]);
-    let columns = ["count", "size_bytes", "dur_sum_ns", "exposed_ns", "async_count", "blocking_count", "call_ns"];
+    let columns =
+        ["count", "size_bytes", "dur_sum_ns", "exposed_ns", "async_count", "blocking_count", "call_ns"];
     assert_eq!(columns.map(|c| rows[0].int(c)), [1, 8, us(8), us(8), 0, 1, us(40)]);
     // The kernel covers c2 from 26 to 32.
     assert_eq!(columns.map(|c| rows[1].int(c)), [2, 200_000, us(20), us(14), 2, 0, us(8)]);
-    assert_eq!(["bandwidth_gb_per_s", "max_bandwidth_gb_per_s"].map(|c| rows[1].float(c)), [Some(10.0), Some(10.0)]);
+    assert_eq!(
+        ["bandwidth_gb_per_s", "max_bandwidth_gb_per_s"].map(|c| rows[1].float(c)),
+        [Some(10.0), Some(10.0)]
+    );
     // The synchronous copy: its call and the copy, without the kernel, take 20 to 26 and 40 to 60.
-    let rule = one(answer
-        .rows_where("memory_copy_rules", |r| r.text("scope") == "capture" && r.text("rule") == "synchronous_copy"));
+    let rule = one(answer.rows_where("memory_copy_rules", |r| {
+        r.text("scope") == "capture" && r.text("rule") == "synchronous_copy"
+    }));
     let got = ["count", "size_bytes", "busy_ns", "call_ns", "no_kernel_ns"].map(|c| rule.int(c));
     assert_eq!(got, [1, 8, us(8), us(40), us(26)]);
     let told = observations(&answer);
@@ -151,7 +177,10 @@ fn bandwidth_adds_up_while_copies_run_and_is_unknown_where_sizes_are() {
     let mut main = t.thread(1);
     main.call(Call::Copy, us(0)..us(1)).memcpy(PINNED, 7, 40_000, us(0)..us(10));
     main.call(Call::Copy, us(1)..us(2)).memcpy(PINNED, 8, 10_000, us(5)..us(15));
-    main.call(Call::Set, us(2)..us(3)).memset(9, 1, us(10)..us(20)).without("bytes").without("memory bandwidth (GB/s)");
+    main.call(Call::Set, us(2)..us(3))
+        .memset(9, 1, us(10)..us(20))
+        .without("bytes")
+        .without("memory bandwidth (GB/s)");
     let (_folder, path) = write(&t);
     let answer = answer(&[path], &options());
     check("by eye", &answer);
@@ -170,8 +199,13 @@ fn bandwidth_adds_up_while_copies_run_and_is_unknown_where_sizes_are() {
         ("set", 20, Some(0.0)),
     ];
     assert_eq!(points, want);
-    let set = one(answer.rows_where("memory_copies", |r| r.text("direction") == "set" && r.text("scope") == "span"));
-    assert_eq!((set.int("count"), set.opt_int("size_bytes"), set.float("bandwidth_gb_per_s")), (1, None, None));
+    let set = one(
+        answer.rows_where("memory_copies", |r| r.text("direction") == "set" && r.text("scope") == "span")
+    );
+    assert_eq!(
+        (set.int("count"), set.opt_int("size_bytes"), set.float("bandwidth_gb_per_s")),
+        (1, None, None)
+    );
 }
 
 #[test]
@@ -198,7 +232,12 @@ fn pageable_small_and_synchronizing_ways_to_copy_are_told_with_what_they_cost() 
     main.call(Call::Copy, us(1_000)..us(1_100)).memcpy(PAGEABLE, 7, 1_000_000, us(1_020)..us(1_110));
     for i in 0..200 {
         let at = us(2_000 + 5 * i);
-        main.call(Call::Copy, at..at + us(1)).memcpy("DtoD (Device -> Device)", 7, 64, at + us(2)..at + us(3));
+        main.call(Call::Copy, at..at + us(1)).memcpy(
+            "DtoD (Device -> Device)",
+            7,
+            64,
+            at + us(2)..at + us(3),
+        );
     }
     main.call(Call::DeviceSync, us(3_000)..us(3_800));
     main.runtime("cudaMemset", us(3_800)..us(3_900)).memset(7, 64, us(3_850)..us(3_890));
@@ -207,17 +246,21 @@ fn pageable_small_and_synchronizing_ways_to_copy_are_told_with_what_they_cost() 
     let answer = answer(&[path], &options());
     check("by eye", &answer);
     let lost = |rule: &str| {
-        one(answer.rows_where("memory_copy_rules", |r| r.text("scope") == "capture" && r.text("rule") == rule))
-            .int("no_kernel_ns")
+        one(answer
+            .rows_where("memory_copy_rules", |r| r.text("scope") == "capture" && r.text("rule") == rule))
+        .int("no_kernel_ns")
     };
     assert_eq!(lost("pageable_copy"), us(110));
     assert_eq!(lost("small_copy"), us(400));
     assert_eq!(lost("synchronize_call"), us(800));
     assert_eq!(lost("synchronous_set"), us(100));
     let told = observations(&answer);
-    for text in
-        ["pageable memory (1.00 MB)", "200 copies of less than", "synchronizes once", "1 synchronous memory set per"]
-    {
+    for text in [
+        "pageable memory (1.00 MB)",
+        "200 copies of less than",
+        "synchronizes once",
+        "1 synchronous memory set per",
+    ] {
         assert_eq!(told.iter().filter(|s| s.contains(text)).count(), 1, "{text}: {told:?}");
     }
     assert_eq!(told.len(), 4, "{told:?}");
@@ -237,8 +280,11 @@ fn without_copies_there_is_a_reason() {
 /// A random copy or kernel: direction (or kernel), stream, start, length, bytes where recorded.
 type Work = (Option<usize>, i64, i64, i64, Option<u64>);
 
-const DIRECTIONS: [(&str, &str); 3] =
-    [("HtoD (Pageable -> Device)", "HtoD"), ("DtoH (Device -> Pinned)", "DtoH"), ("DtoD (Device -> Device)", "DtoD")];
+const DIRECTIONS: [(&str, &str); 3] = [
+    ("HtoD (Pageable -> Device)", "HtoD"),
+    ("DtoH (Device -> Pinned)", "DtoH"),
+    ("DtoD (Device -> Device)", "DtoD"),
+];
 
 pub fn work() -> impl Strategy<Value = Vec<Work>> {
     let one = (

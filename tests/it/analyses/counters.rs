@@ -20,7 +20,9 @@ pub fn check(what: &str, answer: &Answer) {
     let rows = answer.rows("counters");
     let means = answer.rows("counter_means");
     let mut buckets: BTreeMap<Series, Sum> = BTreeMap::new();
-    for r in rows.iter().filter(|r| r.text("counter").ends_with("_ratio") || r.text("counter").ends_with("_pct")) {
+    for r in
+        rows.iter().filter(|r| r.text("counter").ends_with("_ratio") || r.text("counter").ends_with("_pct"))
+    {
         let key = (r.int("rank"), r.opt_int("device"), r.text("counter").to_string());
         let sum = buckets.entry(key).or_insert((r.int("ts_ns"), r.int("ts_ns"), 0.0));
         assert_eq!(sum.1, r.int("ts_ns"), "{what}: a gap before {}", r.0);
@@ -35,16 +37,24 @@ pub fn check(what: &str, answer: &Answer) {
         match of("gpu_utilization_ratio") {
             None => assert_eq!(r.int("kernel_ns"), 0, "{what}: {}", r.0),
             Some((start, end, area)) => {
-                assert_eq!((*start, *end), (r.int("ts_ns"), r.int("ts_ns") + r.int("dur_ns")), "{what}: {}", r.0);
+                assert_eq!(
+                    (*start, *end),
+                    (r.int("ts_ns"), r.int("ts_ns") + r.int("dur_ns")),
+                    "{what}: {}",
+                    r.0
+                );
                 assert!(near(*area, r.int("kernel_ns") as f64), "{what}: {area} {}", r.0);
             }
         }
-        if let (Some((_, _, area)), Some(mean)) = (of("sm_efficiency_ratio"), r.float("sm_efficiency_ratio")) {
+        if let (Some((_, _, area)), Some(mean)) = (of("sm_efficiency_ratio"), r.float("sm_efficiency_ratio"))
+        {
             assert!(near(*area, mean * r.int("dur_ns") as f64), "{what}: {area} {}", r.0);
         }
     }
-    let windows: BTreeMap<_, &Record> =
-        means.iter().map(|r| ((r.int("rank"), r.opt_int("device"), r.text("scope"), r.opt_int("step")), r)).collect();
+    let windows: BTreeMap<_, &Record> = means
+        .iter()
+        .map(|r| ((r.int("rank"), r.opt_int("device"), r.text("scope"), r.opt_int("step")), r))
+        .collect();
     for b in answer.rows("temporal_breakdown").iter().filter(|b| b.text("basis") == "gpu") {
         let key = (b.int("rank"), b.opt_int("device"), b.text("scope"), b.opt_int("step"));
         let kernels = b.int("compute_ns") + b.int("exposed_communication_ns");
@@ -55,7 +65,10 @@ pub fn check(what: &str, answer: &Answer) {
         answer.rows(table).iter().filter_map(|r| r.float(column)).fold(0.0, f64::max)
     };
     let most = |counter: &str| {
-        rows.iter().filter(|r| r.text("counter") == counter).filter_map(|r| r.float("value")).fold(0.0, f64::max)
+        rows.iter()
+            .filter(|r| r.text("counter") == counter)
+            .filter_map(|r| r.float("value"))
+            .fold(0.0, f64::max)
     };
     assert_eq!(most("queue_length"), of("queue_length", "queue_length"), "{what}");
     assert_eq!(most("memory_bandwidth"), of("memory_bandwidth", "bandwidth_gb_per_s"), "{what}");
@@ -93,8 +106,14 @@ fn buckets_hold_shares_of_their_own_width_and_the_last_one_is_shorter() {
     let mut t = TraceBuilder::new().rank(0).device("NVIDIA H100", 132);
     let mut main = t.thread(1);
     main.op("aten::all", us(0)..us(25));
-    main.launch(us(0)..us(1)).kernel("a", 7, us(5)..us(15)).grid([66, 1, 1]).arg("est. achieved occupancy %", 50);
-    main.launch(us(1)..us(2)).kernel("b", 8, us(10)..us(15)).grid([99, 1, 1]).arg("est. achieved occupancy %", 20);
+    main.launch(us(0)..us(1))
+        .kernel("a", 7, us(5)..us(15))
+        .grid([66, 1, 1])
+        .arg("est. achieved occupancy %", 50);
+    main.launch(us(1)..us(2))
+        .kernel("b", 8, us(10)..us(15))
+        .grid([99, 1, 1])
+        .arg("est. achieved occupancy %", 20);
     main.launch(us(2)..us(3)).memcpy("DtoD (Device -> Device)", 7, 64, us(15)..us(25));
     let (_folder, path) = write(&t);
     let answer = answer(&[path], &with_buckets("10"));
@@ -127,7 +146,10 @@ fn blocks_per_sm_come_from_the_grid_where_the_argument_is_missing() {
     let answer = answer(&[path], &options());
     let mean = answer.rows_where("counter_means", |r| r.text("scope") == "capture");
     assert_eq!((mean[0].float("sm_efficiency_ratio"), mean[0].float("est_occupancy_pct")), (Some(0.5), None));
-    assert_eq!((mean[0].float("blocks_known_pct"), mean[0].float("occupancy_known_pct")), (Some(100.0), Some(0.0)));
+    assert_eq!(
+        (mean[0].float("blocks_known_pct"), mean[0].float("occupancy_known_pct")),
+        (Some(100.0), Some(0.0))
+    );
     let counters = answer.rows("counters");
     assert!(counters.iter().all(|r| r.text("counter") != "est_occupancy_pct"));
 }
@@ -152,7 +174,10 @@ fn a_counter_without_its_inputs_is_left_out_with_a_reason() {
     t.thread(1).op("aten::mm", us(0)..us(9));
     let (_folder, path) = write(&t);
     let cpu_only = series(&rank_trace(&path, 0), &[DeviceCounter::SmEfficiency], None);
-    assert_eq!((cpu_only.series.len(), cpu_only.missing), (0, vec![(DeviceCounter::SmEfficiency, "no GPU activity")]));
+    assert_eq!(
+        (cpu_only.series.len(), cpu_only.missing),
+        (0, vec![(DeviceCounter::SmEfficiency, "no GPU activity")])
+    );
 }
 
 #[test]
@@ -240,7 +265,8 @@ fn with_less_than_half_of_the_kernels_known_efficiency_and_occupancy_are_unknown
         let answer = answer(&[path], &options());
         let row = answer.rows_where("counter_means", |r| r.text("scope") == "capture").remove(0);
         let mut views = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.views);
-        let view = views.find(|v| v.title.starts_with("How busy kernels keep each device")).expect("the view");
+        let view =
+            views.find(|v| v.title.starts_with("How busy kernels keep each device")).expect("the view");
         let shown = view.rows[0][3..5].to_vec();
         (row.float("sm_efficiency_ratio").is_some(), row.float("est_occupancy_pct").is_some(), shown)
     };

@@ -39,8 +39,11 @@ fn a_kernel_follows_the_start_of_its_launch() {
     let mut main = t.thread(1);
     main.op("aten::mm", us(0)..us(50));
     main.launch(us(10)..us(15)).kernel("sgemm", 7, us(30)..us(60));
-    let wanted =
-        [(0, 10, "host_operator", "host"), (10, 30, "launch_latency", "launch"), (30, 60, "gpu_compute", "gpu")];
+    let wanted = [
+        (0, 10, "host_operator", "host"),
+        (10, 30, "launch_latency", "launch"),
+        (30, 60, "gpu_compute", "gpu"),
+    ];
     assert_eq!(chain(&t, 0, 60), wanted);
     // Cut on both sides, and a tail after the last end.
     assert_eq!(chain(&t, 20, 40), [(20, 30, "launch_latency", "launch"), (30, 40, "gpu_compute", "gpu")]);
@@ -80,7 +83,9 @@ fn two_streams(wait: bool) -> TraceBuilder {
     let record = main.call(Call::EventRecord, us(22)..us(24)).correlation();
     if wait {
         let span = us(26)..us(28);
-        main.call(Call::StreamWait, span.clone()).sync_row(SyncKind::StreamWaitEvent, 20, span).waits_on(7, 3, record);
+        main.call(Call::StreamWait, span.clone())
+            .sync_row(SyncKind::StreamWaitEvent, 20, span)
+            .waits_on(7, 3, record);
     }
     main.launch(us(40)..us(42)).kernel("k2", 20, us(55)..us(80));
     t
@@ -155,7 +160,11 @@ fn a_copy_that_blocks_is_on_the_path() {
     let mut t = builder();
     let mut main = t.thread(1);
     main.call(Call::Copy, us(10)..us(60)).memcpy("HtoD (Pageable -> Device)", 7, 1 << 20, us(20)..us(55));
-    let wanted = [(10, 20, "launch_latency", "launch"), (20, 55, "gpu_memory", "gpu"), (55, 60, "sync_return", "sync")];
+    let wanted = [
+        (10, 20, "launch_latency", "launch"),
+        (20, 55, "gpu_memory", "gpu"),
+        (55, 60, "sync_return", "sync"),
+    ];
     assert_eq!(chain(&t, 10, 60), wanted);
 }
 
@@ -248,11 +257,13 @@ fn with_all_ranks_communication_is_divided_into_waiting_and_transfer() {
     }
     let answer = answer(&[folder.path().to_path_buf()], &options());
     let of = |rank: i64, class: &str| {
-        let rows = answer.rows_where("critical_path_summary", |r| r.int("rank") == rank && r.text("class") == class);
+        let rows =
+            answer.rows_where("critical_path_summary", |r| r.int("rank") == rank && r.text("class") == class);
         rows.iter().map(|r| r.int("work_ns")).sum::<i64>()
     };
-    let shares =
-        |rank| ["gpu_communication_wait", "gpu_communication_transfer", "gpu_communication"].map(|c| of(rank, c));
+    let shares = |rank| {
+        ["gpu_communication_wait", "gpu_communication_transfer", "gpu_communication"].map(|c| of(rank, c))
+    };
     assert_eq!(shares(0), [us(60), us(30), 0]);
     assert_eq!(shares(1), [0, us(30), 0]);
 }
@@ -271,7 +282,8 @@ pub fn tiles(what: &str, answer: &Answer) {
     for (rank, classes) in summary {
         let (start, dur) = (classes[0].int("ts_ns"), classes[0].int("dur_ns"));
         // Work from before the recording precedes the window.
-        let before = rows[&rank].iter().filter(|r| r.text("class") == "before_capture").map(|r| r.int("dur_ns"));
+        let before =
+            rows[&rank].iter().filter(|r| r.text("class") == "before_capture").map(|r| r.int("dur_ns"));
         let mut at = start - before.sum::<i64>();
         let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
         for (i, r) in rows[&rank].iter().enumerate() {
@@ -446,7 +458,8 @@ fn a_thread_that_is_silent_while_its_communication_runs_polls_it() {
     assert_eq!(path, [&before[..], &ended, &[(300, 320, "host_operator", "host")]].concat());
     assert_eq!(polling("ncclDevKernel_AllReduce", 310, 300), [&before[..], &running].concat());
     // Communication that ended more than 100 us before, a short silence, or a kernel that is not communication.
-    let others = [("ncclDevKernel_AllReduce", 199, 300), ("ncclDevKernel_AllReduce", 105, 111), ("sgemm", 290, 300)];
+    let others =
+        [("ncclDevKernel_AllReduce", 199, 300), ("ncclDevKernel_AllReduce", 105, 111), ("sgemm", 290, 300)];
     for (name, until, silent_until) in others {
         let path = polling(name, until, silent_until);
         assert!(path.iter().all(|s| s.3 != "poll"), "{name} until {until}: {path:?}");

@@ -51,8 +51,11 @@ fn ranges_pair_with_launches_in_order_of_time() {
         counters,
         [of(0, FFMA, 7.0), of(0, HADD, 1.0), of(0, "x.avg", 2.5), of(1, FFMA, 100.0), of(1, HADD, 1.0)]
     );
-    let ops: Vec<_> =
-        answer.rows("cupti_operators").iter().map(|r| (r.text("op").to_string(), r.int("flop_count"))).collect();
+    let ops: Vec<_> = answer
+        .rows("cupti_operators")
+        .iter()
+        .map(|r| (r.text("op").to_string(), r.int("flop_count")))
+        .collect();
     assert_eq!(ops, [("aten::addmm".to_string(), 201), (String::new(), 15)]);
 }
 

@@ -24,7 +24,11 @@ pub fn check_sums(answer: &Answer, what: &str) {
     let mut of_finding: BTreeMap<String, i64> = BTreeMap::new();
     for r in &rows {
         assert!(r.int("time_ns") >= 0, "{what}: {}", r.0);
-        assert_eq!(r.text("part") == "u", r.text("cause").is_empty(), "{what}: only useful time has no owner");
+        assert_eq!(
+            r.text("part") == "u",
+            r.text("cause").is_empty(),
+            "{what}: only useful time has no owner"
+        );
         *of_cell.entry(cell(r)).or_default() += r.int("time_ns");
         *of_part.entry(r.text("part").to_string()).or_default() += r.int("time_ns");
         *of_finding.entry(r.text("finding_id").to_string()).or_default() += r.int("time_ns");
@@ -91,10 +95,12 @@ fn with_numbers(number: impl Fn(u64) -> u64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for file in files(&shared::samples().join("gpu_ddp8")) {
         let packed = std::fs::File::open(&file).expect("the sample can be opened");
-        let mut trace: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed)).expect("it is JSON");
+        let mut trace: Value =
+            serde_json::from_reader(flate2::read::GzDecoder::new(packed)).expect("it is JSON");
         let rank = number(trace["distributedInfo"]["rank"].as_u64().expect("a rank"));
         trace["distributedInfo"]["rank"] = rank.into();
-        std::fs::write(folder.path().join(format!("rank_{rank}.json")), trace.to_string()).expect("it can be written");
+        std::fs::write(folder.path().join(format!("rank_{rank}.json")), trace.to_string())
+            .expect("it can be written");
     }
     folder
 }
@@ -120,15 +126,17 @@ fn other_numbers_of_ranks_change_only_the_numbers() {
     }
     assert_eq!((renamed[0].0.as_str(), renamed[0].1.as_slice()), ("straggler", [6].as_slice()));
     // The names of the causes do not depend on the numbers.
-    let ids =
-        |a: &Answer| -> Vec<String> { a.rows("findings").iter().map(|r| r.text("finding_id").to_string()).collect() };
+    let ids = |a: &Answer| -> Vec<String> {
+        a.rows("findings").iter().map(|r| r.text("finding_id").to_string()).collect()
+    };
     assert_eq!(ids(&one), ids(&other));
 }
 
 #[test]
 fn ranks_that_do_the_same_name_nobody() {
-    let program =
-        |rank: u32, step: u64| vec![kernel("gemm", about(ms(5), 2, rank, step, 1)), all_reduce(0, 500_000, us(300))];
+    let program = |rank: u32, step: u64| {
+        vec![kernel("gemm", about(ms(5), 2, rank, step, 1)), all_reduce(0, 500_000, us(300))]
+    };
     let answer = Recording::full().answer(&simulate(&Job::new(8, 6, &program)));
     check_sums(&answer, "balanced");
     assert!(
@@ -174,7 +182,10 @@ fn gains_of_kernels_are_what_the_device_could_save() {
         rows.first().map(|r| (r.int("recoverable_ns"), r.text("basis").to_string(), r.int("useful_ns")))
     };
     assert_eq!(found("kernel_elementwise"), Some((100 * 12_000, "bound".to_string(), 100 * 42_000)));
-    assert_eq!(found("kernel_precision"), Some((100 * (40_000 - 2_709), "roofline".to_string(), 100 * 40_000)));
+    assert_eq!(
+        found("kernel_precision"),
+        Some((100 * (40_000 - 2_709), "roofline".to_string(), 100 * 40_000))
+    );
     assert_eq!(found("kernel_attention"), None);
 }
 
@@ -235,7 +246,9 @@ fn memory_that_is_given_back_and_asked_for_in_one_operator_is_a_retry() {
     let mut main = t.thread(1);
     main.step(0, us(0)..us(200));
     main.op("aten::mm", us(10)..us(60));
-    for (name, at) in [("cudaFree", 20), ("cudaFree", 30), ("cudaMalloc", 40), ("cudaMalloc", 80), ("cudaFree", 120)] {
+    for (name, at) in
+        [("cudaFree", 20), ("cudaFree", 30), ("cudaMalloc", 40), ("cudaMalloc", 80), ("cudaFree", 120)]
+    {
         main.runtime(name, us(at)..us(at + 5));
     }
     main.op("aten::mm", us(70)..us(90));

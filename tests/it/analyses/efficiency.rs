@@ -3,8 +3,15 @@
 use crate::run::{Answer, Record, answer, device_windows, options};
 use crate::shared::samples;
 
-const PARTS: [&str; 7] =
-    ["useful_ns", "synchronizing_ns", "transfer_ns", "unmatched_ns", "exposed_copies_ns", "idle_ns", "deficit_ns"];
+const PARTS: [&str; 7] = [
+    "useful_ns",
+    "synchronizing_ns",
+    "transfer_ns",
+    "unmatched_ns",
+    "exposed_copies_ns",
+    "idle_ns",
+    "deficit_ns",
+];
 
 pub fn rows(answer: &Answer, scope: &str) -> Vec<Record> {
     answer.rows_where("efficiency", |r| r.text("scope") == scope)
@@ -63,7 +70,8 @@ fn the_replay_tells_hosts_from_the_network() {
 fn host_windows_of_four_ranks_on_cpus_have_the_known_factors() {
     let answer = answer(&[samples().join("gloo_ddp4")], &options());
     let steps = rows(&answer, "step");
-    let found: Vec<(Option<i64>, [f64; 4])> = steps.iter().map(|s| (s.opt_int("step_label"), factors(s))).collect();
+    let found: Vec<(Option<i64>, [f64; 4])> =
+        steps.iter().map(|s| (s.opt_int("step_label"), factors(s))).collect();
     let known = [
         (Some(2), [0.3234, 0.5960, 0.5990, 0.9059]),
         (Some(3), [0.3016, 0.8933, 0.3690, 0.9149]),
@@ -96,7 +104,8 @@ pub fn cost_shares(answer: &Answer) -> (i64, Vec<(f64, f64)>) {
         let ns: i64 = of_rank.map(|r| columns.iter().map(|c| r.int(c)).sum::<i64>()).sum();
         (ns as f64 / all as f64 * 1e3).round() / 10.0
     };
-    let ranks = (0..=most).map(|r| (share(r, &["direct_ns", "propagated_ns"]), share(r, &["imposed_last_ns"])));
+    let ranks =
+        (0..=most).map(|r| (share(r, &["direct_ns", "propagated_ns"]), share(r, &["imposed_last_ns"])));
     (all, ranks.collect())
 }
 

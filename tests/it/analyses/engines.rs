@@ -47,14 +47,23 @@ fn engines_that_claim_one_rank_are_processes_of_their_own() {
     let a = run(&[(DP0, &engine(100, 0, 8)), (DP1, &engine(200, 50, 4))]).unwrap();
     let ranks = a.rows("ranks");
     let of = |c: &str| ranks.iter().map(|r| r.cell(c).clone()).collect::<Vec<_>>();
-    assert_eq!((of("rank"), of("rank_source")), (vec![0.into(), 1.into()], vec!["process".into(), "process".into()]));
+    assert_eq!(
+        (of("rank"), of("rank_source")),
+        (vec![0.into(), 1.into()], vec!["process".into(), "process".into()])
+    );
     assert!(of("world_size").iter().all(serde_json::Value::is_null));
-    let phases: Vec<(String, i64)> =
-        a.rows("iteration_phases").iter().map(|r| (r.text("process").to_string(), r.int("requests"))).collect();
+    let phases: Vec<(String, i64)> = a
+        .rows("iteration_phases")
+        .iter()
+        .map(|r| (r.text("process").to_string(), r.int("requests")))
+        .collect();
     assert_eq!(phases, [(DP0.to_string(), 8), (DP1.to_string(), 4)]);
     // What compares ranks does not run, so nothing of one engine is explained by the other.
     let stems: Vec<&str> = a.outcome.outputs.iter().map(|(x, _)| x.stem()).collect();
-    assert!(stems.contains(&"iterations") && stems.contains(&"idle") && !stems.contains(&"diagnosis"), "{stems:?}");
+    assert!(
+        stems.contains(&"iterations") && stems.contains(&"idle") && !stems.contains(&"diagnosis"),
+        "{stems:?}"
+    );
     assert!(a.outcome.clocks.is_empty() && !a.outcome.has_loss());
 }
 
@@ -83,9 +92,11 @@ fn ranks_that_do_not_serve_are_still_refused() {
 fn a_front_end_beside_engines_is_left_out() {
     let mut front = TraceBuilder::new().pid(50);
     front.thread(50).frame("server.py(10): serve", 0..us(900));
-    let a = run(&[(DP0, &engine(100, 0, 8)), (DP1, &engine(200, 50, 4)), ("api.pt.trace.json", &front)]).unwrap();
+    let a =
+        run(&[(DP0, &engine(100, 0, 8)), (DP1, &engine(200, 50, 4)), ("api.pt.trace.json", &front)]).unwrap();
     assert_eq!((a.rows("ranks").len(), a.outcome.refused.len(), a.outcome.has_loss()), (2, 1, false));
-    let files: Vec<String> = a.rows("iteration_phases").iter().map(|r| r.text("process").to_string()).collect();
+    let files: Vec<String> =
+        a.rows("iteration_phases").iter().map(|r| r.text("process").to_string()).collect();
     assert_eq!(files, [DP0, DP1]);
 }
 
@@ -94,10 +105,12 @@ fn the_text_names_the_processes_and_what_needs_one_engine() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &[(DP0, &engine(100, 0, 8)), (DP1, &engine(200, 50, 4))]);
     let results = tempfile::tempdir().unwrap();
-    let (input, out) = (folder.path().display().to_string(), results.path().join("out").display().to_string());
+    let (input, out) =
+        (folder.path().display().to_string(), results.path().join("out").display().to_string());
     let hta = |args: &[&str]| {
         let done = Command::new(env!("CARGO_BIN_EXE_hta")).args(args).output().unwrap();
-        let words = |text: &[u8]| String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
+        let words =
+            |text: &[u8]| String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
         (done.status.code().unwrap(), words(&done.stdout), words(&done.stderr))
     };
     let (code, text, _) = hta(&["iterations", &input]);

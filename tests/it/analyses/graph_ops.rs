@@ -32,7 +32,13 @@ fn kernels(of: &[Captured]) -> Vec<String> {
 }
 
 fn engine(vendor: Vendor) -> TraceBuilder {
-    TraceBuilder::new().vendor(vendor).rank(0).world(1).host("server").pid(MAIN).device("AMD Instinct MI300X", 304)
+    TraceBuilder::new()
+        .vendor(vendor)
+        .rank(0)
+        .world(1)
+        .host("server")
+        .pid(MAIN)
+        .device("AMD Instinct MI300X", 304)
 }
 
 /// Captures one graph from `start` on.
@@ -44,7 +50,8 @@ fn capture(trace: &mut TraceBuilder, name: &str, start: i64, of: &[Captured]) {
     for (i, (op, kernel)) in (0..).zip(of) {
         let at = start + us(10) + us(10) * i;
         main.op("engine::layer", at..at + us(9));
-        main.op(op, at + us(1)..at + us(8)).inputs(&[(&[4, 8], "c10::BFloat16"), (&[8, 16], "c10::BFloat16")]);
+        main.op(op, at + us(1)..at + us(8))
+            .inputs(&[(&[4, 8], "c10::BFloat16"), (&[8, 16], "c10::BFloat16")]);
         main.captured_launch(kernel, at + us(2)..at + us(4));
     }
     main.end_capture(end..end + us(1));
@@ -223,7 +230,9 @@ fn captures_that_fit_equally_well_are_not_chosen_between() {
 
 #[test]
 fn equal_pieces_are_taken_in_turn() {
-    let layer = |n: usize| -> Vec<Captured> { (0..5).map(|i| (format!("layer{n}::op{i}"), format!("k{i}"))).collect() };
+    let layer = |n: usize| -> Vec<Captured> {
+        (0..5).map(|i| (format!("layer{n}::op{i}"), format!("k{i}"))).collect()
+    };
     let captures = with_captures(&[("capture_4_PIECEWISE", layer(0)), ("capture_4_PIECEWISE", layer(1))]);
     let kernels = kernels(&layer(0));
     // Two iterations, each with both layers.
@@ -260,8 +269,12 @@ fn the_ids_of_nodes_are_the_order_and_not_the_time() {
     assert_eq!((graph.text("op_source"), graph.int("graph_id")), ("exact", 3));
     assert_eq!(named(&a)[4..6], ["op4", "op5"]);
     assert_eq!(one(a.rows("graph_summary")).int("reordered_count"), 1);
-    let health =
-        a.outcome.rank_health.iter().map(|(_, _, h)| h.count(hta::health::Counter::GraphOrderDiffers)).sum::<u64>();
+    let health = a
+        .outcome
+        .rank_health
+        .iter()
+        .map(|(_, _, h)| h.count(hta::health::Counter::GraphOrderDiffers))
+        .sum::<u64>();
     assert_eq!(health, 1);
 }
 
@@ -279,8 +292,10 @@ fn captures_without_names_fit_by_count() {
     assert_eq!((graph.text("op_source"), graph.text("capture")), ("by_count", "capture_4_FULL"));
     assert_eq!((named(&a)[19].as_str(), a.rows("graph_nodes")[0].text("op_source")), ("op19", "by_count"));
     let captured = a.rows("captured_graphs");
-    let counts: Vec<_> =
-        captured.iter().map(|r| (r.int("call_count"), r.int("nameless_count"), r.int("replay_count"))).collect();
+    let counts: Vec<_> = captured
+        .iter()
+        .map(|r| (r.int("call_count"), r.int("nameless_count"), r.int("replay_count")))
+        .collect();
     assert_eq!(counts, [(20, 20, 1), (22, 22, 0)]);
 }
 

@@ -73,7 +73,10 @@ fn idle_time_of_the_sample_is_before_inside_and_after_the_graph_launch() {
     assert_eq!(all("graph_idle_inside_ns"), [Some(0); 3]);
     let rows = a.rows("iterations");
     let counts = |name: &str| rows.iter().map(|r| r.int(name)).collect::<Vec<_>>();
-    assert_eq!((counts("graph_launch_count"), counts("graph_activity_count")), (vec![0, 1, 1], vec![0, 40, 40]));
+    assert_eq!(
+        (counts("graph_launch_count"), counts("graph_activity_count")),
+        (vec![0, 1, 1], vec![0, 40, 40])
+    );
 }
 
 #[test]
@@ -118,7 +121,8 @@ fn rates_follow_from_tokens_and_periods() {
 #[test]
 fn categories_add_up_to_what_iterations_launched() {
     let a = sample();
-    let of = |r: &Record| (r.text("phase").to_string(), r.text("category").to_string(), r.int("sum_ns") / 1_000);
+    let of =
+        |r: &Record| (r.text("phase").to_string(), r.text("category").to_string(), r.int("sum_ns") / 1_000);
     let known = [
         ("decode", "attention", 400),
         ("decode", "gemm", 400),
@@ -159,7 +163,8 @@ fn chosen_iterations_are_alone_and_others_do_not_exist() {
 fn the_window_of_an_iteration_is_on_the_device_whatever_is_asked() {
     let mut o = options();
     o.model.step_window = StepWindow::Device;
-    let of = |a: &Answer| a.rows("steps").iter().map(|r| (r.int("ts_ns"), r.int("dur_ns"))).collect::<Vec<_>>();
+    let of =
+        |a: &Answer| a.rows("steps").iter().map(|r| (r.int("ts_ns"), r.int("dur_ns"))).collect::<Vec<_>>();
     assert_eq!(of(&sample()), of(&sample_with(&o)));
     assert_eq!(of(&sample()).iter().map(|w| w.1).collect::<Vec<_>>(), [us(720), us(515), us(490)]);
 }
@@ -185,7 +190,10 @@ fn single(name: &str) -> TraceBuilder {
 fn one_match_is_a_step() {
     let a = run(&single("execute_context_0(0)_generation_2(2)"));
     let step = one(a.rows("steps"));
-    assert_eq!((step.int("dur_ns"), step.int("launched_count"), step.opt_int("step_label")), (us(120), 2, None));
+    assert_eq!(
+        (step.int("dur_ns"), step.int("launched_count"), step.opt_int("step_label")),
+        (us(120), 2, None)
+    );
     assert_eq!(one(a.rows("iterations")).text("label"), "decode 2 req 2 tok");
 }
 
@@ -223,7 +231,10 @@ fn work_without_a_launch_and_of_other_processes_belongs_to_no_iteration() {
     let mut t = single("execute_context_0(0)_generation_2(2)");
     t.unlinked().kernel("u", 9, us(70)..us(80));
     t.event("cuda_runtime", "cudaLaunchKernel", 77, 77, us(30)..us(35)).arg("correlation", 9_999);
-    t.event("kernel", "other", 0, 8, us(36)..us(46)).arg("correlation", 9_999).arg("device", 0).arg("stream", 8);
+    t.event("kernel", "other", 0, 8, us(36)..us(46))
+        .arg("correlation", 9_999)
+        .arg("device", 0)
+        .arg("stream", 8);
     let a = run(&t);
     let r = one(a.rows("iterations"));
     assert_eq!([r.int("activity_count"), r.int("post_count"), r.int("dur_ns")], [2, 1, us(120)]);

@@ -47,7 +47,8 @@ fn a_kernel_names_the_operator_and_the_shapes_of_most_of_its_time() {
     let answer = of(&small());
     let rows = answer.rows_where("kernels_by_name", |r| r.text("scope") == "span");
     let of = |name: &str| rows.iter().find(|r| r.text("name") == name).expect("the kernel is there");
-    let told = |r: &Record| (r.text("main_op").to_string(), r.opt_int("main_op_ns"), r.opt_int("main_input_ns"));
+    let told =
+        |r: &Record| (r.text("main_op").to_string(), r.opt_int("main_op_ns"), r.opt_int("main_input_ns"));
     let gemm = of("gemm");
     assert_eq!(gemm.int("sum_ns"), 105_000);
     assert_eq!(told(gemm), ("aten::mm".to_string(), Some(65_000), Some(40_000)));

@@ -59,7 +59,8 @@ fn window(known: &Value, keep: impl Fn(&Record) -> bool) -> usize {
 
 fn in_loader(rank: i64, step: i64) -> i64 {
     let keep = |r: &Record| {
-        let window = r.int("rank") == rank && r.text("scope") == "step" && r.opt_int("step_label") == Some(step);
+        let window =
+            r.int("rank") == rank && r.text("scope") == "step" && r.opt_int("step_label") == Some(step);
         window && r.text("activity") == "data_loader"
     };
     let rows = ANSWER.rows_where("idle_host", keep);
@@ -100,7 +101,8 @@ fn collectives_start_end_and_wait_as_planted() {
         let mut starts = Vec::new();
         for rank in 0..8 {
             let ends = |r: &&Record| r.int("rank") == rank && r.int("ts_ns") + r.int("dur_ns") == end;
-            let row = kernels.iter().find(ends).unwrap_or_else(|| panic!("rank {rank}: nothing ends at {end}"));
+            let row =
+                kernels.iter().find(ends).unwrap_or_else(|| panic!("rank {rank}: nothing ends at {end}"));
             let start = row.int("ts_ns");
             // The profiler's name, and hta's name for all spellings.
             assert_eq!((known["kind"].as_str(), row.text("kind")), (Some("allreduce"), "all_reduce"));
@@ -125,7 +127,8 @@ fn collectives_start_end_and_wait_as_planted() {
 fn sequence_numbers_of_collectives_are_read() {
     let trace = rank_trace(&samples().join("gpu_ddp8/rank_6.json.gz"), 6);
     let of = |a: &hta::trace::activity::Activity| trace.columns.args.uint(Arg::Seq, a.row);
-    let seqs: Vec<_> = trace.activities.iter().filter(|a| a.work == WorkClass::Communication).map(of).collect();
+    let seqs: Vec<_> =
+        trace.activities.iter().filter(|a| a.work == WorkClass::Communication).map(of).collect();
     let known: Vec<_> = list(&KNOWN["collectives"]).iter().map(|c| c["seq"].as_u64()).collect();
     assert_eq!(seqs, known);
 }
@@ -149,7 +152,8 @@ fn the_planted_idle_time_is_spent_in_the_data_loader() {
     let slow = (int(&fact["slow_rank"]), int(&fact["slow_step"]));
     for rank in 0..8 {
         for step in 10..15 {
-            let key = if (rank, step) == slow { "slow_idle_in_loader_ns" } else { "idle_in_loader_ns_per_step" };
+            let key =
+                if (rank, step) == slow { "slow_idle_in_loader_ns" } else { "idle_in_loader_ns_per_step" };
             assert_eq!(in_loader(rank, step), int(&fact[key]), "rank {rank} step {step}");
         }
     }
@@ -162,8 +166,9 @@ fn the_planted_idle_time_is_spent_in_the_data_loader() {
 fn first_arrivals(step: i64) -> Vec<i64> {
     let of = |rank: i64| {
         let rows = ANSWER.rows_where("overlap_kernels", |r| r.int("rank") == rank);
-        let label =
-            |r: &Record| ANSWER.rows_where("steps", |s| s.int("rank") == rank && s.int("step") == r.int("step"));
+        let label = |r: &Record| {
+            ANSWER.rows_where("steps", |s| s.int("rank") == rank && s.int("step") == r.int("step"))
+        };
         let inside = rows.iter().filter(|r| label(r)[0].opt_int("step_label") == Some(step));
         inside.map(|r| r.int("ts_ns")).min().expect("a collective")
     };
@@ -172,7 +177,8 @@ fn first_arrivals(step: i64) -> Vec<i64> {
 
 /// The middle value of the seven other ranks.
 fn median_of_others(arrivals: &[i64], rank: usize) -> i64 {
-    let mut others: Vec<i64> = arrivals.iter().enumerate().filter(|(r, _)| *r != rank).map(|(_, t)| *t).collect();
+    let mut others: Vec<i64> =
+        arrivals.iter().enumerate().filter(|(r, _)| *r != rank).map(|(_, t)| *t).collect();
     others.sort_unstable();
     others[others.len() / 2]
 }
@@ -184,7 +190,8 @@ fn the_planted_late_rank_runs_one_kernel_longer() {
     let host = one(ANSWER.rows_where("ranks", |r| r.int("rank") == late));
     assert_eq!(host.text("host_name"), fact["host"].as_str().expect("a host"));
     for rank in 0..8 {
-        let kernel = |r: &Record| r.int("rank") == rank && r.text("name") == fact["kernel"].as_str().expect("a name");
+        let kernel =
+            |r: &Record| r.int("rank") == rank && r.text("name") == fact["kernel"].as_str().expect("a name");
         let rows = ANSWER.rows_where("kernels_by_name", |r| kernel(r) && r.text("scope") == "step");
         let ns = int(&fact[if rank == late { "kernel_ns" } else { "kernel_ns_on_others" }]);
         assert_eq!(rows.len(), 5, "rank {rank}");
@@ -207,7 +214,10 @@ fn all_ranks_share_one_clock() {
     let offsets: Vec<i64> = list(&planted("clocks")["offset_ns"]).iter().map(int).collect();
     assert_eq!(offsets, [0; 8]);
     // Every collective ends at the same instant on all ranks: see `collectives_start_end_and_wait_as_planted`.
-    let first: Vec<i64> =
-        ANSWER.rows_where("temporal_breakdown", |r| r.text("scope") == "span").iter().map(|r| r.int("ts_ns")).collect();
+    let first: Vec<i64> = ANSWER
+        .rows_where("temporal_breakdown", |r| r.text("scope") == "span")
+        .iter()
+        .map(|r| r.int("ts_ns"))
+        .collect();
     assert_eq!(first, [int(&KNOWN["ranks"][0]["span"]["start_ns"]); 8]);
 }

@@ -16,7 +16,12 @@ pub fn stats(answer: &Answer, api: &str) -> Record {
 }
 
 fn sentences(answer: &Answer) -> Vec<String> {
-    answer.outcome.outputs.iter().flat_map(|(_, o)| o.observations.iter().map(|f| f.sentence.clone())).collect()
+    answer
+        .outcome
+        .outputs
+        .iter()
+        .flat_map(|(_, o)| o.observations.iter().map(|f| f.sentence.clone()))
+        .collect()
 }
 
 /// ```text
@@ -49,10 +54,14 @@ fn a_call_has_latency_delay_and_the_work_it_started() {
     assert_eq!(rows[3].opt_int("latency_ns"), None);
     assert_eq!((rows[0].text("op"), rows[0].text("name"), rows[1].text("op")), ("aten::mm", "k1", ""));
     let launch = stats(&answer, "cudaLaunchKernel");
-    let counts = ["launch_count", "started_count", "launched_no_activity_count", "activity_count", "short_count"];
+    let counts =
+        ["launch_count", "started_count", "launched_no_activity_count", "activity_count", "short_count"];
     assert_eq!(ints(&launch, counts), [3, 2, 1, 2, 2]);
     assert_eq!(ints(&launch, ["cpu_sum_ns", "cpu_p50_ns", "cpu_max_ns", "short_gpu_ns"]), [22, 10, 10, 9]);
-    assert_eq!(ints(&launch, ["latency_p50_ns", "latency_max_ns", "delay_p50_ns", "delay_max_ns"]), [6, 20, -4, 10]);
+    assert_eq!(
+        ints(&launch, ["latency_p50_ns", "latency_max_ns", "delay_p50_ns", "delay_max_ns"]),
+        [6, 20, -4, 10]
+    );
     assert_eq!(launch.float("delay_mean_ns"), Some(3.0));
     // The graph is not short: it runs for 20 ns.
     assert_eq!(ints(&stats(&answer, "cudaGraphLaunch"), ["activity_count", "short_count"]), [2, 0]);
@@ -122,7 +131,11 @@ fn a_rank_that_waits_inside_launches_of_short_kernels_is_told_so() {
     let found: Vec<_> = answer.outcome.outputs.iter().flat_map(|(_, o)| &o.observations).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((found[0].cost_ns_per_step, found[0].share_of_step), (90_000, Some(0.9)));
-    assert!(found[0].sentence.starts_with("Rank 0 loses 90.0 us per step (90.0 % of 100 us)"), "{}", found[0].sentence);
+    assert!(
+        found[0].sentence.starts_with("Rank 0 loses 90.0 us per step (90.0 % of 100 us)"),
+        "{}",
+        found[0].sentence
+    );
     assert!(found[0].sentence.contains("100.0 % of 10 launches per step"), "{}", found[0].sentence);
     // A device that is busy in the meantime loses nothing.
     t.unlinked().kernel("long", 8, 0..300_000);
@@ -142,7 +155,8 @@ fn a_trace_without_launches_answers_with_the_reason() {
     assert_eq!(notes, ["rank 0: no launches recorded"]);
     // Activities without any launch call are reported as well.
     t.unlinked().kernel("k", 7, 20..30);
-    let lost = of_trace("launches", &t, &options()).rows_where("unlinked_activities", |r| r.text("scope") == "capture");
+    let lost = of_trace("launches", &t, &options())
+        .rows_where("unlinked_activities", |r| r.text("scope") == "capture");
     assert_eq!(one(lost).float("gpu_pct"), Some(100.0));
 }
 
@@ -157,7 +171,9 @@ pub fn busy(rows: &[Row], keep: impl Fn(&Row) -> bool, span: (i64, i64)) -> i64 
 fn is_behind_unrecorded(rows: &[Row], call: usize) -> bool {
     rows.iter().filter(|a| a.launch == Some(call)).any(|own| {
         let mut stream: Vec<(i64, usize, bool)> = (0..rows.len())
-            .filter(|&i| rows[i].kind == Kind::Gpu && (rows[i].device, rows[i].stream) == (own.device, own.stream))
+            .filter(|&i| {
+                rows[i].kind == Kind::Gpu && (rows[i].device, rows[i].stream) == (own.device, own.stream)
+            })
             .map(|i| (rows[i].start, i, rows[i].launch.is_some()))
             .collect();
         stream.sort_unstable();

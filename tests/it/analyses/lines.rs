@@ -20,7 +20,8 @@ pub fn lines(paths: &[PathBuf], options: &Options) -> Answer {
     let analysis = find("lines").expect("it is registered");
     let inputs = discover(paths).expect("the files are there");
     let keep = Keep::default();
-    let request = Request { inputs: &inputs, analyses: &[analysis], options, load: LoadOptions::default(), ranks: &[] };
+    let request =
+        Request { inputs: &inputs, analyses: &[analysis], options, load: LoadOptions::default(), ranks: &[] };
     let outcome = run(&request, &keep, &Quiet).expect("good traces");
     Answer { outcome, streamed: keep.0.into_inner().expect("no test thread panics while holding it") }
 }
@@ -132,7 +133,8 @@ fn gpu_work_counts_at_the_line_that_launched_it_and_backward_at_the_forward_line
     assert_eq!(rows["[unlinked]"], [5, 5, 0, 0, 0, 0]);
     let all: i64 = rows.values().map(|r| r[0] + r[2]).sum();
     assert_eq!(all * 1000, answer.rows("line_totals")[0].int("gpu_ns"));
-    let sentences: Vec<&str> = answer.outcome.outputs[0].1.observations.iter().map(|f| f.sentence.as_str()).collect();
+    let sentences: Vec<&str> =
+        answer.outcome.outputs[0].1.observations.iter().map(|f| f.sentence.as_str()).collect();
     assert_eq!(
         sentences,
         ["`train.py:14` blocks the host in synchronizing calls: 10.0 us of a step on rank 0 (10.0 %)"]
@@ -185,7 +187,8 @@ fn threads_that_only_watch_come_last() {
 
 #[test]
 fn rows_can_be_functions_files_and_modules() {
-    let by = |key| rows(&of(&small(), &with(&[("--by", key)])), ["host_self_ns", "host_total_ns", "gpu_sum_ns"]);
+    let by =
+        |key| rows(&of(&small(), &with(&[("--by", key)])), ["host_self_ns", "host_total_ns", "gpu_sum_ns"]);
     let functions = by("function");
     assert_eq!(functions["train.py(10): train"], [54, 100, 0]);
     assert_eq!(functions["model.py(3): forward"], [46, 46, 20]);
@@ -215,8 +218,11 @@ fn steps_divide_the_rows() {
     o.model.steps = Some(hta::trace::rank_trace::StepFilter { labels: vec![(3, 4)], indices: Vec::new() });
     let answer = of(&t, &o);
     let step = |label: i64, name: &str| {
-        let found = answer.rows_where("lines", |r| r.opt_int("step_label") == Some(label) && place(r) == name);
-        found.first().map(|r| (r.int("calls"), r.int("host_self_ns"), r.int("host_total_ns"), r.int("gpu_sum_ns")))
+        let found =
+            answer.rows_where("lines", |r| r.opt_int("step_label") == Some(label) && place(r) == name);
+        found
+            .first()
+            .map(|r| (r.int("calls"), r.int("host_self_ns"), r.int("host_total_ns"), r.int("gpu_sum_ns")))
     };
     assert_eq!(step(3, "model.py:7"), Some((1, 20_000, 20_000, 20_000)));
     // The call was made in the step before.
@@ -269,7 +275,8 @@ pub fn weights(file: &Value) -> i64 {
     let mut sum = 0;
     for p in profiles {
         assert_eq!((p["type"].as_str(), p["unit"].as_str()), (Some("sampled"), Some("nanoseconds")));
-        let (samples, weights) = (p["samples"].as_array().expect("samples"), p["weights"].as_array().expect("weights"));
+        let (samples, weights) =
+            (p["samples"].as_array().expect("samples"), p["weights"].as_array().expect("weights"));
         assert_eq!(samples.len(), weights.len());
         for sample in samples {
             let stack = sample.as_array().expect("a stack");
@@ -338,7 +345,8 @@ fn recordings_without_stacks_say_which_option_to_set() {
     t.thread(2).op("aten::mm", us(1)..us(2));
     assert_eq!(of(&t, &options()).rows("lines").len(), 1, "half of the operators are enough");
     t.thread(2).op("aten::mm", us(3)..us(4));
-    let note = "rank 0: fewer than half of the operators are inside Python frames: record with with_stack=True";
+    let note =
+        "rank 0: fewer than half of the operators are inside Python frames: record with with_stack=True";
     assert_eq!(of(&t, &options()).notes("lines"), [note]);
 }
 

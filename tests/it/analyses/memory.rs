@@ -109,7 +109,10 @@ pub fn check(what: &str, answer: &Answer) {
         }
         for r in answer.rows_where("memory_steps", |r| place(r) == *place_of) {
             assert_eq!(r.int("net_bytes"), r.int("end_bytes") - r.int("start_bytes"), "{what}");
-            assert!(r.int("min_bytes") <= r.int("start_bytes") && r.int("start_bytes") <= r.int("max_bytes"), "{what}");
+            assert!(
+                r.int("min_bytes") <= r.int("start_bytes") && r.int("start_bytes") <= r.int("max_bytes"),
+                "{what}"
+            );
         }
     }
 }
@@ -164,7 +167,10 @@ fn folded_stacks_add_up_to_the_level_and_to_what_is_allocated() {
         format!("cuda:0;[before window] 512\n{step};aten::conv2d;aten::empty 1024\n{step};aten::mm 4096\n")
     );
     assert_eq!(folded("end"), format!("cuda:0;[before window] 512\n{step} 64\n{step};aten::mm 4096\n"));
-    assert_eq!(folded("alloc"), format!("{step} 64\n{step};aten::conv2d;aten::empty 1024\n{step};aten::mm 4096\n"));
+    assert_eq!(
+        folded("alloc"),
+        format!("{step} 64\n{step};aten::conv2d;aten::empty 1024\n{step};aten::mm 4096\n")
+    );
     let answer = of_with(&one_step(), &with(&[("--speedscope", "peak.json")]));
     let file = &answer.outcome.outputs[0].1.files[0];
     let json: serde_json::Value = serde_json::from_str(&file.text).expect("JSON");
@@ -174,7 +180,8 @@ fn folded_stacks_add_up_to_the_level_and_to_what_is_allocated() {
         ("peak.json", &"bytes".into(), &5632.into())
     );
     assert_eq!(profile["name"], "rank 0, device cuda:0");
-    let weights = profile["weights"].as_array().expect("weights").iter().filter_map(serde_json::Value::as_i64);
+    let weights =
+        profile["weights"].as_array().expect("weights").iter().filter_map(serde_json::Value::as_i64);
     assert_eq!(weights.sum::<i64>(), 5632);
 }
 
@@ -204,7 +211,8 @@ fn the_peak_is_held_by_what_is_alive_and_the_rest_is_from_before() {
     let answer = of(&one_step());
     check("planted", &answer);
     let peak = one(answer.rows_where("memory_peaks", |r| r.text("scope") == "capture"));
-    let found = ["peak_bytes", "base_bytes", "reserved_bytes", "seq", "known_count", "known_bytes", "before_bytes"];
+    let found =
+        ["peak_bytes", "base_bytes", "reserved_bytes", "seq", "known_count", "known_bytes", "before_bytes"];
     assert_eq!(found.map(|c| peak.int(c)), [5632, 768, 8192, 2, 2, 5120, 512]);
     assert_eq!((peak.int("unused_max_bytes"), peak.int("in_step_ns")), (8192 - 512, us(35)));
     assert_eq!([peak.text("trigger_op"), peak.text("phase")], ["aten::mm", "forward"]);
@@ -221,17 +229,28 @@ fn the_peak_is_held_by_what_is_alive_and_the_rest_is_from_before() {
     );
     assert_eq!(
         held("end", "op"),
-        [row("aten::mm", Some(1), 4096), row("[before window]", None, 512), row("[no operator]", Some(1), 64)]
+        [
+            row("aten::mm", Some(1), 4096),
+            row("[before window]", None, 512),
+            row("[no operator]", Some(1), 64)
+        ]
     );
-    assert_eq!(held("peak", "line"), [row("train.py(3): step", Some(2), 5120), row("[before window]", None, 512)]);
+    assert_eq!(
+        held("peak", "line"),
+        [row("train.py(3): step", Some(2), 5120), row("[before window]", None, 512)]
+    );
     assert_eq!(held("peak", "module"), []);
     let ended: Vec<(Option<i64>, Option<i64>, String)> = answer
         .rows("memory_allocations")
         .iter()
         .map(|r| (r.opt_int("seq"), r.opt_int("lifetime_ns"), r.text("ended").to_string()))
         .collect();
-    let want =
-        [(None, None, "before"), (Some(1), Some(us(33)), "freed"), (Some(2), None, "live"), (Some(4), None, "live")];
+    let want = [
+        (None, None, "before"),
+        (Some(1), Some(us(33)), "freed"),
+        (Some(2), None, "live"),
+        (Some(4), None, "live"),
+    ];
     assert_eq!(ended, want.map(|(seq, ns, end)| (seq, ns, end.to_string())));
 }
 
@@ -284,7 +303,8 @@ fn the_verdict_tells_a_leak() {
     let sentences = |leaked: &[i64]| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("rank_0.json");
-        std::fs::write(&path, training(leaked).to_bytes(&Format::default())).expect("a temporary file can be written");
+        std::fs::write(&path, training(leaked).to_bytes(&Format::default()))
+            .expect("a temporary file can be written");
         let answer = crate::run::answer(&[path], &options());
         let told = answer.outcome.outputs.iter().find_map(|(_, o)| o.verdict.clone()).expect("a verdict");
         told.causes.into_iter().filter(|c| c.kind == "memory_leak").map(|c| c.sentence).collect::<Vec<_>>()
@@ -321,7 +341,11 @@ fn a_leak_is_told_with_its_line_and_a_first_step_that_grows_is_none() {
     ] {
         let answer = of(&training(silent));
         check("no leak", &answer);
-        assert!(!sentences(&answer).iter().any(|s| s.contains("grows")), "{silent:?}: {:?}", sentences(&answer));
+        assert!(
+            !sentences(&answer).iter().any(|s| s.contains("grows")),
+            "{silent:?}: {:?}",
+            sentences(&answer)
+        );
     }
 }
 
@@ -391,7 +415,8 @@ fn what_contradicts_itself_is_counted() {
     let answer = memory(&[path], &options()).expect("a good trace");
     let levels: Vec<i64> = answer.rows("memory_curve").iter().map(|r| r.int("allocated_bytes")).collect();
     assert_eq!(levels, [100, 150, 90, 500]);
-    let ended: Vec<String> = answer.rows("memory_allocations").iter().map(|r| r.text("ended").to_string()).collect();
+    let ended: Vec<String> =
+        answer.rows("memory_allocations").iter().map(|r| r.text("ended").to_string()).collect();
     assert_eq!(ended, ["unknown", "freed", "live"]);
 }
 
@@ -401,7 +426,11 @@ fn a_trace_without_records_says_how_to_record_them() {
     t.thread(1000).op("aten::mm", us(0)..us(50));
     let answer = of(&t);
     assert!(answer.rows("memory_peaks").is_empty());
-    assert!(answer.notes("memory").iter().any(|n| n.contains("profile_memory=True")), "{:?}", answer.notes("memory"));
+    assert!(
+        answer.notes("memory").iter().any(|n| n.contains("profile_memory=True")),
+        "{:?}",
+        answer.notes("memory")
+    );
 }
 
 proptest! {

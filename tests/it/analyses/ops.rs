@@ -77,8 +77,16 @@ fn small() -> TraceBuilder {
 #[test]
 fn own_times_add_up_and_recursion_counts_once_in_totals() {
     let answer = of(&small(), &options());
-    let columns =
-        ["count", "host_ns", "host_self_ns", "host_api_ns", "gpu_ns", "gpu_self_ns", "gpu_busy_ns", "activity_count"];
+    let columns = [
+        "count",
+        "host_ns",
+        "host_self_ns",
+        "host_api_ns",
+        "gpu_ns",
+        "gpu_self_ns",
+        "gpu_busy_ns",
+        "activity_count",
+    ];
     let rows = operators(&answer, columns);
     assert_eq!(rows["linear"], [1, 30, 16, 0, 20, 0, 20, 1]);
     assert_eq!(rows["mm"], [1, 14, 10, 4, 20, 20, 20, 1]);
@@ -97,7 +105,9 @@ fn shapes_and_steps_divide_the_rows() {
     t.thread(1).step(4, us(38)..us(58));
     let answer = of(&t, &with(&[("--by", "shape,step")]));
     let sums = answer.rows_where("operators", |r| r.text("name") == "sum" && r.text("scope") == "step");
-    let cells = |r: &Record| (r.int("step_label"), r.text("input_dims").to_string(), r.int("host_ns"), r.int("gpu_ns"));
+    let cells = |r: &Record| {
+        (r.int("step_label"), r.text("input_dims").to_string(), r.int("host_ns"), r.int("gpu_ns"))
+    };
     let got: Vec<_> = sums.iter().map(cells).collect();
     // By shape the inner one is not a recursion.
     assert_eq!(got, [(4, "[[2]]".to_string(), 6_000, 5_000), (4, "[[4]]".to_string(), 20_000, 5_000)]);
@@ -110,7 +120,9 @@ fn folded_stacks_add_up_to_the_roots_and_to_the_gpu_work() {
     let mut t = small();
     // linear runs inside main, [0, 35), and nothing outlasts it.
     t.thread(1).frame("train.py(1): main; x", us(0)..us(35));
-    let text = |weight| of(&t, &with(&[("--folded", weight)])).outcome.outputs[0].1.raw.clone().expect("folded stacks");
+    let text = |weight| {
+        of(&t, &with(&[("--folded", weight)])).outcome.outputs[0].1.raw.clone().expect("folded stacks")
+    };
     assert_eq!(
         text("self"),
         "sum 14000\n\
@@ -169,7 +181,8 @@ fn modules_get_their_forward_and_backward_time() {
         }
         let answer = of(&t, &with(&[("--by", "module")]));
         let cells = |r: &Record| {
-            let columns = ["gpu_ns", "gpu_self_ns", "bwd_gpu_ns", "bwd_gpu_self_ns", "bwd_host_ns", "host_self_ns"];
+            let columns =
+                ["gpu_ns", "gpu_self_ns", "bwd_gpu_ns", "bwd_gpu_self_ns", "bwd_host_ns", "host_self_ns"];
             (r.text("path").to_string(), columns.map(|c| r.int(c) / 1000))
         };
         let got: Vec<_> = answer.rows("modules").iter().map(cells).collect();
@@ -219,10 +232,12 @@ fn calls_that_wait_are_counted_once_and_only_inside_steps() {
         ("pageable_copy", "aten::copy_", 1, 10, "aten::copy_;cudaLaunchKernel"),
         ("synchronize", "cudaDeviceSynchronize", 1, 5, "cudaDeviceSynchronize"),
     ];
-    let want: Vec<_> = want.iter().map(|w| (w.0.to_string(), w.1.to_string(), w.2, w.3, w.4.to_string())).collect();
+    let want: Vec<_> =
+        want.iter().map(|w| (w.0.to_string(), w.1.to_string(), w.2, w.3, w.4.to_string())).collect();
     assert_eq!(got.len(), want.len());
     want.iter().for_each(|w| assert!(got.contains(w), "{w:?} is not in {got:?}"));
-    let sentences: Vec<&str> = answer.outcome.outputs[0].1.observations.iter().map(|f| f.sentence.as_str()).collect();
+    let sentences: Vec<&str> =
+        answer.outcome.outputs[0].1.observations.iter().map(|f| f.sentence.as_str()).collect();
     assert!(
         sentences.iter().any(|s| s.starts_with("Values are read from the GPU: 1 call in 2 steps")),
         "{sentences:?}"
@@ -288,7 +303,8 @@ pub fn check(what: &str, answer: &Answer) {
         let tree: BTreeMap<i64, &Record> = all.iter().filter(mine).map(|r| (r.int("event_id"), r)).collect();
         parents_hold_their_children(what, &tree);
         let kernels = answer.rows_where("kernels", |r| r.int("rank") == id);
-        let operators = answer.rows_where("operators", |r| r.int("rank") == id && r.text("scope") == "capture");
+        let operators =
+            answer.rows_where("operators", |r| r.int("rank") == id && r.text("scope") == "capture");
         sums_are_those_of_the_work_below(what, &tree, &kernels, &operators, rank);
     }
 }
@@ -340,7 +356,8 @@ fn sums_are_those_of_the_work_below(
     let mut own: BTreeMap<String, i64> = BTreeMap::new();
     // The owning operator is the innermost one around a launch's start, even if the tree puts the launch elsewhere.
     let mut chains: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
-    let mut launched: Vec<&Record> = kernels.iter().filter(|k| k.opt_int("launch_event_id").is_some()).collect();
+    let mut launched: Vec<&Record> =
+        kernels.iter().filter(|k| k.opt_int("launch_event_id").is_some()).collect();
     let place = |id: i64| (nodes[&id].start, -nodes[&id].end, id);
     launched.sort_by_key(|k| place(k.int("launch_event_id")));
     for k in launched {
@@ -363,7 +380,11 @@ fn sums_are_those_of_the_work_below(
         };
         let chain = &chains[&launch];
         let owner = chain.iter().find(|id| nodes[id].is_op);
-        assert!(owner.copied() == op || op.is_some_and(|op| place(op) > place(launch)), "{what}: owner of {}", k.0);
+        assert!(
+            owner.copied() == op || op.is_some_and(|op| place(op) > place(launch)),
+            "{what}: owner of {}",
+            k.0
+        );
         let name = owner.map_or("[no operator]".to_string(), |o| nodes[o].name.clone());
         *own.entry(name).or_default() += span.len();
         let names: std::collections::BTreeSet<&str> =
@@ -374,7 +395,11 @@ fn sums_are_those_of_the_work_below(
     for id in nodes.keys() {
         let r = tree[id];
         let spans = below.get(id).map_or(&[][..], Vec::as_slice);
-        let want = (spans.iter().map(|s| s.len()).sum(), Union::new(spans.iter().copied()).len(), spans.len() as i64);
+        let want = (
+            spans.iter().map(|s| s.len()).sum(),
+            Union::new(spans.iter().copied()).len(),
+            spans.len() as i64,
+        );
         assert_eq!((r.int("gpu_ns"), r.int("gpu_busy_ns"), r.int("activity_count")), want, "{what}: {}", r.0);
     }
     let gpu: i64 = kernels.iter().map(|k| k.int("dur_ns")).sum();
@@ -382,7 +407,10 @@ fn sums_are_those_of_the_work_below(
     for r in operators {
         let name = r.text("name");
         assert_eq!(r.int("gpu_self_ns"), own.get(name).copied().unwrap_or(0), "{what}: {name}");
-        assert!(r.int("gpu_busy_ns") <= r.int("gpu_ns") && r.int("gpu_self_ns") <= r.int("gpu_ns"), "{what}: {name}");
+        assert!(
+            r.int("gpu_busy_ns") <= r.int("gpu_ns") && r.int("gpu_self_ns") <= r.int("gpu_ns"),
+            "{what}: {name}"
+        );
         if name.starts_with('[') {
             continue;
         }
@@ -413,7 +441,9 @@ fn above(from: Option<i64>, nodes: &BTreeMap<i64, Node>, chains: &BTreeMap<i64, 
 /// Steps and outside add up to the capture, folded stacks and flame graphs to the roots and to the GPU work.
 pub fn check_options(what: &str, path: &Path) {
     let path = [path.to_path_buf()];
-    let Some(answer) = ops(&path, &with(&[("--by", "step,module,shape"), ("--folded", "gpu")])) else { return };
+    let Some(answer) = ops(&path, &with(&[("--by", "step,module,shape"), ("--folded", "gpu")])) else {
+        return;
+    };
     let rows = answer.rows("operators");
     for column in ["count", "host_self_ns", "host_api_ns", "gpu_self_ns"] {
         let of = |is_capture: bool| -> i64 {
@@ -427,7 +457,11 @@ pub fn check_options(what: &str, path: &Path) {
     let of = |column: &str| flame.iter().map(|r| r.int(column)).sum::<i64>();
     assert_eq!(of("gpu_sum_ns") + of("bwd_gpu_sum_ns"), gpu, "{what}");
     let folded = ops(&path, &with(&[("--folded", "self")])).expect("it was readable before");
-    assert_eq!(sum(folded.outcome.outputs[0].1.raw.as_deref().unwrap_or_default()), of("host_self_ns"), "{what}");
+    assert_eq!(
+        sum(folded.outcome.outputs[0].1.raw.as_deref().unwrap_or_default()),
+        of("host_self_ns"),
+        "{what}"
+    );
     let modules: i64 = answer.rows("modules").iter().map(|r| r.int("gpu_self_ns")).sum();
     assert!(modules <= gpu, "{what}");
 }
@@ -463,7 +497,9 @@ fn ranges_of_lightning_are_modules() {
     main.launch(us(62)..us(64)).kernel("relu", 7, us(150)..us(160));
     let answer = of(&t, &options());
     let rows = answer.rows("modules");
-    let row = |r: &Record| (r.text("path").to_string(), [r.int("gpu_ns"), r.int("gpu_self_ns"), r.int("host_self_ns")]);
+    let row = |r: &Record| {
+        (r.text("path").to_string(), [r.int("gpu_ns"), r.int("gpu_self_ns"), r.int("host_self_ns")])
+    };
     let expected = [("model", [50_000, 10_000, 60_000]), ("model/head", [40_000, 40_000, 40_000])];
     assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), expected.map(|(path, ns)| (path.to_string(), ns)));
 }
@@ -489,7 +525,8 @@ fn compiled_parts_of_a_model_are_modules() {
         .map(|r| (r.text("path").to_string(), r.int("gpu_ns"), r.int("host_ns")))
         .collect();
     found.sort();
-    let expected = [("Torch-Compiled Region: 0/0", 10_000, 60_000), ("Torch-Compiled Region: 1/0", 40_000, 20_000)];
+    let expected =
+        [("Torch-Compiled Region: 0/0", 10_000, 60_000), ("Torch-Compiled Region: 1/0", 40_000, 20_000)];
     assert_eq!(found, expected.map(|(path, gpu, host)| (path.to_string(), gpu, host)));
 }
 
@@ -513,8 +550,10 @@ fn names_that_emit_nvtx_wrote_are_operators_with_shapes() {
     // A comma and a number make no mark.
     t.thread(1).annotation("epoch 3, batch 5", us(200)..us(210));
     let answer = of(&t, &with(&[("--by", "shape")]));
-    let rows = answer.rows_where("operators", |r| r.text("scope") == "capture" && !r.text("name").starts_with('['));
-    let row = |r: &Record| (r.text("name").to_string(), r.text("input_dims").to_string(), r.opt_int("bwd_gpu_ns"));
+    let rows =
+        answer.rows_where("operators", |r| r.text("scope") == "capture" && !r.text("name").starts_with('['));
+    let row =
+        |r: &Record| (r.text("name").to_string(), r.text("input_dims").to_string(), r.opt_int("bwd_gpu_ns"));
     let mut found: Vec<_> = rows.iter().map(row).collect();
     found.sort();
     let expected = [

@@ -88,7 +88,13 @@ fn what_is_a_graph_already_says_so() {
     assert_eq!(floats, [Some(1.0), Some(2000.0), Some(100.0)]);
     let observations = |graph| {
         let answer = of(&rounds(graph), &options());
-        answer.outcome.outputs.iter().flat_map(|(_, o)| &o.observations).filter(|f| f.analysis == "patterns").count()
+        answer
+            .outcome
+            .outputs
+            .iter()
+            .flat_map(|(_, o)| &o.observations)
+            .filter(|f| f.analysis == "patterns")
+            .count()
     };
     assert_eq!((observations(false), observations(true)), (1, 0));
 }
@@ -99,7 +105,13 @@ fn sequences_are_those_of_outermost_operators_unless_one_is_asked_for() {
         let rows = of(&rounds(false), options).rows("operator_sequences");
         let row = |r: &Record| {
             let text = |c| r.text(c).to_string();
-            (text("operator"), text("sequence"), r.int("count"), r.int("op_dur_sum_ns"), r.int("gpu_dur_sum_ns"))
+            (
+                text("operator"),
+                text("sequence"),
+                r.int("count"),
+                r.int("op_dur_sum_ns"),
+                r.int("gpu_dur_sum_ns"),
+            )
         };
         rows.iter().map(row).collect()
     };
@@ -109,7 +121,10 @@ fn sequences_are_those_of_outermost_operators_unless_one_is_asked_for() {
     assert_eq!(shown(&options()), [linear.clone(), add("x"), add("y"), add("z")]);
     assert_eq!(shown(&with(&[("--op", "aten::addmm")])), [row("aten::addmm", "a|b|c", 3, 54_000, 48_000)]);
     // addmm has a selected ancestor.
-    assert_eq!(shown(&with(&[("--op-glob", "*::*l*n*"), ("--min-length", "3")])), std::slice::from_ref(&linear));
+    assert_eq!(
+        shown(&with(&[("--op-glob", "*::*l*n*"), ("--min-length", "3")])),
+        std::slice::from_ref(&linear)
+    );
     assert_eq!(shown(&with(&[("--op-glob", "aten::?*"), ("--min-length", "3")])), [linear]);
 }
 

@@ -46,7 +46,12 @@ pub fn check(what: &str, answer: &Answer) {
             assert!(length <= pair[0].int("pending_activities"), "{what}: {}", pair[0].0);
         }
         if let Some(last) = points.last() {
-            assert_eq!((last.int("queue_length"), last.int("pending_activities")), (0, 0), "{what}: {}", last.0);
+            assert_eq!(
+                (last.int("queue_length"), last.int("pending_activities")),
+                (0, 0),
+                "{what}: {}",
+                last.0
+            );
         }
         let want = [area, max, pending];
         assert_eq!(["wait_ns", "max_length", "max_pending"].map(|c| r.int(c)), want, "{what}: {}", r.0);
@@ -62,9 +67,13 @@ pub fn check(what: &str, answer: &Answer) {
     }
     little_holds(what, answer, &stats);
     for r in stats.iter().filter(|r| r.text("scope") == "capture") {
-        let parts: Vec<&Record> =
-            stats.iter().filter(|p| lane(p) == lane(r) && ["step", "outside"].contains(&p.text("scope"))).collect();
-        for column in ["wait_ns", "empty_ns", "full_ns", "blocked_call_ns", "launch_count", "empty_at_launch_count"] {
+        let parts: Vec<&Record> = stats
+            .iter()
+            .filter(|p| lane(p) == lane(r) && ["step", "outside"].contains(&p.text("scope")))
+            .collect();
+        for column in
+            ["wait_ns", "empty_ns", "full_ns", "blocked_call_ns", "launch_count", "empty_at_launch_count"]
+        {
             let sum: i64 = parts.iter().map(|p| p.int(column)).sum();
             assert!(parts.is_empty() || sum == r.int(column), "{what}: {column} of {}", r.0);
         }
@@ -75,7 +84,8 @@ pub fn check(what: &str, answer: &Answer) {
 fn little_holds(what: &str, answer: &Answer, stats: &[Record]) {
     let mut waits: BTreeMap<(Lane, i64), (i64, i64)> = BTreeMap::new();
     for k in answer.rows("kernels").iter().filter(|k| k.opt_int("launch_event_id").is_some()) {
-        let first = waits.entry((lane(k), k.int("launch_event_id"))).or_insert((k.int("launch_ts_ns"), i64::MAX));
+        let first =
+            waits.entry((lane(k), k.int("launch_event_id"))).or_insert((k.int("launch_ts_ns"), i64::MAX));
         first.1 = first.1.min(k.int("ts_ns"));
     }
     let begins: BTreeMap<Lane, i64> =
@@ -142,7 +152,10 @@ fn a_graph_is_one_launch_in_the_queue_and_each_of_its_activities_is_pending() {
     // Waits of 22, 30 and 30 us over the 50 us until the last one leaves.
     let got = ["launch_count", "empty_at_launch_count", "max_length", "max_pending"].map(|c| span.int(c));
     assert_eq!(got, [3, 1, 3, 4]);
-    assert_eq!((span.int("dur_ns"), span.int("wait_ns"), span.float("mean_length")), (us(50), us(82), Some(1.64)));
+    assert_eq!(
+        (span.int("dur_ns"), span.int("wait_ns"), span.float("mean_length")),
+        (us(50), us(82), Some(1.64))
+    );
     // length 1 for 20 us, 2 for 28, 3 for 2
     assert_eq!(["p50_length", "p95_length"].map(|c| span.int(c)), [2, 2]);
     // two or more from 10 to 40; calls are open from 10 to 18 and from 20 to 38
@@ -190,7 +203,8 @@ fn a_host_held_by_a_full_queue_is_told() {
     let mut main = t.thread(1);
     for i in 0..12 {
         // Two quick launches; then each waits for room.
-        let call = if i < 2 { us(10 * i)..us(10 * i + 5) } else { us(20 + 100 * (i - 2))..us(115 + 100 * (i - 2)) };
+        let call =
+            if i < 2 { us(10 * i)..us(10 * i + 5) } else { us(20 + 100 * (i - 2))..us(115 + 100 * (i - 2)) };
         main.launch(call).kernel("k", 7, us(50 + 100 * i)..us(150 + 100 * i));
     }
     let (_folder, path) = write(&t);

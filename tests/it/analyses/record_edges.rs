@@ -90,7 +90,8 @@ fn launches_behind_unrecorded_work_are_flagged_and_in_no_statistic() {
     assert_eq!(none.map(|c| stats.int(c)), [0; 5]);
     let marks = |r: &Record| (r.int("ts_ns"), r.cell("is_lower_bound") == Value::Bool(true));
     let first = one(a.rows("ranks")).int("first_ts_ns");
-    let lengths: Vec<(i64, bool)> = a.rows("queue_length").iter().map(marks).map(|(t, m)| (t - first, m)).collect();
+    let lengths: Vec<(i64, bool)> =
+        a.rows("queue_length").iter().map(marks).map(|(t, m)| (t - first, m)).collect();
     assert_eq!(lengths, [(us(10), true), (us(30), true), (us(5_000), false), (us(5_100), false)]);
 }
 
@@ -101,7 +102,8 @@ fn a_call_that_waits_over_the_lead_is_listed_and_no_finding() {
     let row = one(a.rows_where("record_edges", |r| r.text("case") == "host_wait"));
     assert_eq!(row.text("evidence"), "`cudaStreamSynchronize` waited for work from before the capture");
     assert_eq!(a.rows_where("memory_copy_rules", |r| r.text("rule") == "synchronize_call").len(), 0);
-    let found: Vec<&str> = a.outcome.outputs.iter().flat_map(|(_, o)| &o.observations).map(|f| f.analysis).collect();
+    let found: Vec<&str> =
+        a.outcome.outputs.iter().flat_map(|(_, o)| &o.observations).map(|f| f.analysis).collect();
     assert!(!found.iter().any(|f| ["copies", "launches", "idle"].contains(f)), "{found:?}");
 }
 
@@ -132,10 +134,12 @@ fn a_step_that_the_lead_cuts_keeps_what_is_left_of_it() {
     main.step(3, us(5_200)..us(5_310));
     let a = run(&t);
     let steps = of_scope(&a, "temporal_breakdown", "step");
-    let rows = steps.iter().map(|r| (r.int("step_label"), r.int("dur_ns"), r.int("compute_ns"), r.int("idle_ns")));
+    let rows =
+        steps.iter().map(|r| (r.int("step_label"), r.int("dur_ns"), r.int("compute_ns"), r.int("idle_ns")));
     assert_eq!(rows.collect::<Vec<_>>(), [(2, us(200), us(200), 0), (3, us(110), us(100), us(10))]);
     assert_eq!(steps.iter().map(|r| r.cell("is_partial").clone()).collect::<Vec<_>>(), [true, false]);
-    let sum = |scope: &str| of_scope(&a, "temporal_breakdown", scope).iter().map(|r| r.int("dur_ns")).sum::<i64>();
+    let sum =
+        |scope: &str| of_scope(&a, "temporal_breakdown", scope).iter().map(|r| r.int("dur_ns")).sum::<i64>();
     assert_eq!(sum("step") + sum("outside"), sum("capture"));
 }
 
@@ -298,7 +302,8 @@ fn a_graph_launch_with_fewer_activities_than_another_of_its_graph_is_counted() {
             }
         })
     };
-    let found = |t: &TraceBuilder| edges(&run(t), "partial_graph").iter().map(|e| (e.3, e.4)).collect::<Vec<_>>();
+    let found =
+        |t: &TraceBuilder| edges(&run(t), "partial_graph").iter().map(|e| (e.3, e.4)).collect::<Vec<_>>();
     assert_eq!(found(&graph(true, &["a", "b"])), [(1, 1)]);
     assert_eq!(found(&graph(false, &["a", "b"])), [(1, 1)]);
     assert_eq!(found(&graph(false, &["a", "b", "c"])), []);
@@ -321,8 +326,9 @@ fn calls_of_the_profiler_itself_are_told_apart() {
     assert_eq!(edges(&a, "profiler"), [("profiler".to_string(), us(70), us(90), 1, 0)]);
     let row = one(a.rows_where("record_edges", |r| r.text("case") == "profiler"));
     assert_eq!(row.text("evidence"), format!("`cudaDeviceSynchronize` in `{name}`"));
-    let rule =
-        a.rows_where("memory_copy_rules", |r| r.text("rule") == "synchronize_call" && r.text("scope") == "capture");
+    let rule = a.rows_where("memory_copy_rules", |r| {
+        r.text("rule") == "synchronize_call" && r.text("scope") == "capture"
+    });
     assert_eq!(one(rule).int("count"), 1);
     // Without stacks: after all launches, and just before the end.
     let last = |end: i64| {

@@ -52,7 +52,12 @@ fn five_steps(rank: u32, world: u32, odd: Shape) -> TraceBuilder {
             main.launch(us(run + 11)..us(run + 14)).kernel("extra", 7, us(run + 55)..us(run + 55 + s.extra));
         }
         let start = run + 55 + s.extra;
-        main.nccl(&reduce.clone().seq(number), us(run + 30)..us(run + 40), 20, us(start)..us(start + s.all_reduce));
+        main.nccl(
+            &reduce.clone().seq(number),
+            us(run + 30)..us(run + 40),
+            20,
+            us(start)..us(start + s.all_reduce),
+        );
         at = end;
     }
     t
@@ -79,7 +84,12 @@ pub fn run(traces: &[TraceBuilder], options: &Options) -> Answer {
 }
 
 fn observation(answer: &Answer) -> Option<Observation> {
-    answer.outcome.outputs.iter().find(|(a, _)| a.stem() == "steps").and_then(|(_, o)| o.observations.first().cloned())
+    answer
+        .outcome
+        .outputs
+        .iter()
+        .find(|(a, _)| a.stem() == "steps")
+        .and_then(|(_, o)| o.observations.first().cloned())
 }
 
 /// The difference and its parts: compute, exposed communication, exposed memory, idle, us.
@@ -109,7 +119,10 @@ fn a_longer_data_loader_is_found_as_the_cause_of_a_slow_step() {
              which spends 50.0 us more in data loader `{LOADER}`"
         )
     );
-    assert_eq!((f.steps, f.cost_ns_per_step, f.certainty), (vec!["4".to_string()], us(10), Certainty::Inferred));
+    assert_eq!(
+        (f.steps, f.cost_ns_per_step, f.certainty),
+        (vec!["4".to_string()], us(10), Certainty::Inferred)
+    );
     assert_eq!(f.share_of_step, Some(50.0 / 550.0));
 }
 
@@ -119,7 +132,10 @@ fn an_extra_kernel_is_found_as_the_cause_of_a_slow_step() {
     let row = one(answer.rows("slow_steps"));
     assert_eq!(parts(&row), [30, 30, 0, 0, 0]);
     assert_eq!((row.text("largest"), row.int("activity_count_diff")), ("compute", 1));
-    assert_eq!((row.text("work_name"), row.int("work_diff_ns"), row.int("work_count_diff")), ("extra", us(30), 1));
+    assert_eq!(
+        (row.text("work_name"), row.int("work_diff_ns"), row.int("work_count_diff")),
+        ("extra", us(30), 1)
+    );
     let work = one(answer.rows_where("slow_step_work", |r| r.int("diff_ns") != 0));
     assert_eq!((work.text("name"), work.int("count"), work.int("median_count")), ("extra", 1, 0));
     let f = observation(&answer).expect("an observation");
@@ -149,7 +165,10 @@ fn a_longer_collective_is_found_as_the_cause_of_a_slow_step() {
 /// Rank 0 is late in step 4; rank 1 waits for it in the all-reduce.
 #[test]
 fn of_two_slow_ranks_the_one_that_does_not_only_wait_is_named() {
-    let traces = [five_steps(0, 2, Shape { all_reduce: 65, ..USUAL }), five_steps(1, 2, Shape { loader: 70, ..USUAL })];
+    let traces = [
+        five_steps(0, 2, Shape { all_reduce: 65, ..USUAL }),
+        five_steps(1, 2, Shape { loader: 70, ..USUAL }),
+    ];
     let answer = run(&traces, &options());
     let rows = answer.rows("slow_steps");
     assert_eq!(rows.iter().map(parts).collect::<Vec<_>>(), [[50, 0, 50, 0, 0], [50, 0, 0, 0, 50]]);
@@ -169,20 +188,26 @@ fn a_step_that_is_slow_on_one_rank_is_said_to_be() {
     let row = one(answer.rows("slow_steps"));
     assert_eq!((row.int("rank"), row.int("rank_count"), row.int("slow_rank_count")), (1, 2, 1));
     let f = observation(&answer).expect("an observation");
-    assert!(f.sentence.contains("Step 4 of rank 1") && f.sentence.contains("slow on this rank only"), "{}", f.sentence);
+    assert!(
+        f.sentence.contains("Step 4 of rank 1") && f.sentence.contains("slow on this rank only"),
+        "{}",
+        f.sentence
+    );
 }
 
 #[test]
 fn equal_steps_have_a_summary_and_nothing_slow() {
     let answer = run(&[five_steps(0, 1, USUAL)], &options());
     let s = one(answer.rows("step_summary"));
-    let times = ["min_ns", "median_ns", "p95_ns", "max_ns", "slow_above_ns", "mad_ns", "slow_ns"].map(|c| s.int(c));
+    let times =
+        ["min_ns", "median_ns", "p95_ns", "max_ns", "slow_above_ns", "mad_ns", "slow_ns"].map(|c| s.int(c));
     assert_eq!(times, [us(100), us(100), us(100), us(100), us(105), 0, 0]);
     let counts = ["step_count", "full_count", "slow_count"].map(|c| s.int(c));
     assert_eq!((counts, s.text("step_rule")), ([5, 5, 0], "profiler_step"));
     assert_eq!((s.float("variation_ratio"), s.float("std_ns")), (Some(0.0), Some(0.0)));
     for r in answer.rows("steps") {
-        let classes = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"].map(|c| r.int(c));
+        let classes =
+            ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"].map(|c| r.int(c));
         assert_eq!(classes, [us(40), us(15), 0, us(45)]);
         // the all-reduce ends 10 us before the annotation
         assert_eq!((r.int("launched_count"), r.int("gpu_lag_ns")), (2, -us(10)));
@@ -216,7 +241,10 @@ fn without_marks_the_capture_is_the_one_step_and_is_not_compared() {
     t.thread(1).launch(us(0)..us(5)).kernel("gemm", 7, us(10)..us(30));
     let answer = answer(&write(folder.path(), &[t]), &options());
     let step = one(answer.rows("steps"));
-    assert_eq!((step.int("dur_ns"), step.int("compute_ns"), step.cell("is_slow")), (us(30), us(20), Value::Null));
+    assert_eq!(
+        (step.int("dur_ns"), step.int("compute_ns"), step.cell("is_slow")),
+        (us(30), us(20), Value::Null)
+    );
     assert_eq!(one(answer.rows("step_summary")).text("step_rule"), "capture");
     assert!(answer.rows("slow_steps").is_empty());
 }
@@ -241,7 +269,8 @@ fn slow_again(durations: &[(i64, bool)]) -> Option<(i64, i64, Vec<usize>)> {
 /// Invariants between the tables of an answer. Returns the number of slow steps.
 pub fn check(what: &str, answer: &Answer) -> usize {
     let (steps, summaries) = (answer.rows("steps"), answer.rows("step_summary"));
-    let (slow, host, work) = (answer.rows("slow_steps"), answer.rows("slow_step_host"), answer.rows("slow_step_work"));
+    let (slow, host, work) =
+        (answer.rows("slow_steps"), answer.rows("slow_step_host"), answer.rows("slow_step_work"));
     let breakdown = answer.rows_where("temporal_breakdown", |r| r.text("scope") == "step");
     let idle = answer.rows_where("idle", |r| r.text("scope") == "step" && r.opt_int("stream").is_none());
     let idle_host = answer.rows_where("idle_host", |r| r.text("scope") == "step");
@@ -251,8 +280,10 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     let gaps: BTreeMap<Place, &Record> = idle.iter().map(|r| (place(r), r)).collect();
     let marks: BTreeSet<&str> = steps.iter().map(|s| s.text("name")).collect();
     for s in &steps {
-        let own: Vec<&Record> =
-            breakdown.iter().filter(|b| (b.int("rank"), b.int("step")) == (s.int("rank"), s.int("step"))).collect();
+        let own: Vec<&Record> = breakdown
+            .iter()
+            .filter(|b| (b.int("rank"), b.int("step")) == (s.int("rank"), s.int("step")))
+            .collect();
         assert!(own.iter().all(|b| b.int("dur_ns") == s.int("dur_ns")), "{what}: {}", s.0);
         for c in ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"] {
             let want = if let [one] = own[..] { Some(one.int(c)) } else { None };
@@ -295,7 +326,8 @@ pub fn check(what: &str, answer: &Answer) -> usize {
         assert_eq!(counts, [own.len(), full, indices.len()], "{what}: {}", s.0);
         let over: i64 = indices.iter().map(|&i| durations[i].0 - usual[i]).sum();
         assert_eq!(s.int("slow_ns"), over, "{what}: {}", s.0);
-        let marked: Vec<usize> = (0..own.len()).filter(|&i| own[i].cell("is_slow") == Value::Bool(true)).collect();
+        let marked: Vec<usize> =
+            (0..own.len()).filter(|&i| own[i].cell("is_slow") == Value::Bool(true)).collect();
         assert_eq!(marked, indices, "{what}: rank {rank}");
         let devices = breakdown.iter().filter(|b| b.int("rank") == rank && b.int("step") == 0).count();
         let rows = slow.iter().filter(|r| r.int("rank") == rank).count();
@@ -334,9 +366,15 @@ pub fn check(what: &str, answer: &Answer) -> usize {
                     (_, n) => n.to_string(),
                 };
                 let activity = |y: &Record| y.text("activity").to_string();
-                let same = |y: &Record, p: Place| place(y) == p && activity(y) == activity(x) && name(y) == name(x);
+                let same =
+                    |y: &Record, p: Place| place(y) == p && activity(y) == activity(x) && name(y) == name(x);
                 let time = |p| idle_host.iter().filter(|y| same(y, p)).map(|y| y.int("time_ns")).sum::<i64>();
-                assert_eq!((x.int("time_ns"), x.int("median_time_ns")), (time(here), time(usual)), "{what}: {}", x.0);
+                assert_eq!(
+                    (x.int("time_ns"), x.int("median_time_ns")),
+                    (time(here), time(usual)),
+                    "{what}: {}",
+                    x.0
+                );
             }
         }
         let named = own(&work);
@@ -350,8 +388,9 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     let kernels = answer.rows("kernels");
     for r in slow.iter().filter(|r| !kernels.is_empty() && r.opt_int("device").is_some()) {
         let of_step = |step: i64| -> i64 {
-            let own =
-                kernels.iter().filter(|k| (k.int("rank"), k.opt_int("device")) == (r.int("rank"), r.opt_int("device")));
+            let own = kernels
+                .iter()
+                .filter(|k| (k.int("rank"), k.opt_int("device")) == (r.int("rank"), r.opt_int("device")));
             own.filter(|k| k.opt_int("step") == Some(step)).map(|k| k.int("dur_ns")).sum()
         };
         let sum: i64 = work.iter().filter(|x| place(x) == place(r)).map(|x| x.int("diff_ns")).sum();
@@ -423,7 +462,10 @@ fn random_traces_have_slow_steps_to_check() {
     for _ in 0..40 {
         let plan = with_steps().new_tree(&mut runner).expect("a plan").current();
         let folder = tempfile::tempdir().expect("a temporary folder");
-        slow += check("a random trace", &answer(&[plan.write(folder.path(), ORIGIN, &Format::default())], &options()));
+        slow += check(
+            "a random trace",
+            &answer(&[plan.write(folder.path(), ORIGIN, &Format::default())], &options()),
+        );
     }
     assert!(slow >= 10, "{slow} slow steps");
 }

@@ -93,7 +93,9 @@ fn a_step_is_cut_into_what_the_device_does() {
         })
         .filter(|(.., part, _)| part != "idle")
         .collect();
-    let of = |start: i64, len: i64, part: &str, name: &str| (us(start), us(len), part.to_string(), name.to_string());
+    let of = |start: i64, len: i64, part: &str, name: &str| {
+        (us(start), us(len), part.to_string(), name.to_string())
+    };
     let want = [
         of(10, 50, "compute", "gemm"),
         of(60, 30, "communication", "ncclDevKernel_AllReduce_Sum_bf16"),

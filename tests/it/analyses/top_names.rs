@@ -13,7 +13,8 @@ fn grouped(columns: Vec<Column>) -> PolarsResult<Vec<NameSums>> {
         let text = |column: &str| -> PolarsResult<String> {
             Ok(part.column(column)?.str()?.get(0).unwrap_or_default().to_string())
         };
-        let sum = |column: &str| -> PolarsResult<i64> { Ok(part.column(column)?.i64()?.iter().flatten().sum()) };
+        let sum =
+            |column: &str| -> PolarsResult<i64> { Ok(part.column(column)?.i64()?.iter().flatten().sum()) };
         Ok((text("class")?, text("name")?, sum("count")?, sum("sum")?, part.column("rank")?.n_unique()?))
     };
     frame.partition_by_stable(["class", "name"], true)?.iter().map(total).collect()

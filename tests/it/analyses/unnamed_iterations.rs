@@ -62,7 +62,10 @@ fn kernels_that_repeat_are_iterations_from_the_first_launch_to_the_last() {
     );
     let r = &a.rows("iterations")[0];
     assert_eq!((r.text("rule"), r.text("label"), r.text("name")), ("repeat", "iteration", ""));
-    assert_eq!((r.cell("engine").is_null(), r.cell("phase").is_null(), r.float("tokens_per_s")), (true, true, None));
+    assert_eq!(
+        (r.cell("engine").is_null(), r.cell("phase").is_null(), r.float("tokens_per_s")),
+        (true, true, None)
+    );
     assert_eq!(r.int("activity_count"), 3);
     assert!(a.notes("iterations").iter().any(|n| n.starts_with("no range names these iterations")));
 }

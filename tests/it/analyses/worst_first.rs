@@ -63,7 +63,11 @@ fn the_other_ranks_of_idle_overlap_and_sync_are_their_means() {
     let answer = few_rows();
     for (title, table, columns) in [
         ("Why the device idles", "idle", vec![(1, "idle_ns"), (3, "host_wait_ns"), (4, "kernel_wait_ns")]),
-        ("Communication hidden", "overlap", vec![(1, "communication_ns"), (2, "overlap_ns"), (3, "exposed_ns")]),
+        (
+            "Communication hidden",
+            "overlap",
+            vec![(1, "communication_ns"), (2, "overlap_ns"), (3, "exposed_ns")],
+        ),
     ] {
         let (ranks, last) = shown(&answer, title);
         let rows = others(&answer, table, &ranks);

@@ -141,7 +141,8 @@ fn a_folder_with_other_things_is_not_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("thesis.txt"), "years of work").unwrap();
     let out = dir.path().to_str().unwrap();
-    let run = hta(&["analyze", "data/samples/cpu_single/cpu_modules_stack_memory.pt.trace.json.gz", "--out", out]);
+    let run =
+        hta(&["analyze", "data/samples/cpu_single/cpu_modules_stack_memory.pt.trace.json.gz", "--out", out]);
     assert_eq!(run.status.code(), Some(2));
     assert!(text(&run.stderr).contains("thesis.txt") && dir.path().join("thesis.txt").exists());
 }
@@ -185,7 +186,11 @@ fn a_topic_and_a_table_of_one_name_share_a_page() {
     }
     // the table of all activities has the name of an analysis
     let page = text(&hta(&["explain", "kernels"]).stdout);
-    assert!(page.contains("# kernels") && page.contains("Table kernels: ") && page.contains("Table kernels_by_name: "));
+    assert!(
+        page.contains("# kernels")
+            && page.contains("Table kernels: ")
+            && page.contains("Table kernels_by_name: ")
+    );
 }
 
 #[test]

@@ -26,7 +26,12 @@ fn root() -> Clap {
 }
 
 fn options(command: &Clap) -> Vec<String> {
-    command.get_arguments().filter(|a| !a.is_hide_set()).filter_map(|a| a.get_long()).map(str::to_string).collect()
+    command
+        .get_arguments()
+        .filter(|a| !a.is_hide_set())
+        .filter_map(|a| a.get_long())
+        .map(str::to_string)
+        .collect()
 }
 
 /// Text without roff markup inside words.

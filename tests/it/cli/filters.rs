@@ -26,8 +26,10 @@ fn refused(args: &[&str], words: &str) {
     assert!(errors.contains(words), "{args:?}: expected `{words}` in {errors}");
 }
 
-const STEPS: &str = "cannot use `100` for --steps: expected a step of the traces, found none like it; there are 10-14";
-const GROUPS: &str = "expected a process group of the traces, found none like it; there are 0 (default_pg) [0-7]";
+const STEPS: &str =
+    "cannot use `100` for --steps: expected a step of the traces, found none like it; there are 10-14";
+const GROUPS: &str =
+    "expected a process group of the traces, found none like it; there are 0 (default_pg) [0-7]";
 const OF_ALL: &str = "leave --steps out";
 
 #[test]
@@ -36,8 +38,12 @@ fn an_analysis_refuses_filters_that_select_nothing_on_one_rank_and_on_several() 
         for (traces, ranks) in [(SET, "the set holds ranks 0-7"), (ONE, "the set holds rank 0")] {
             let narrows = !["patterns", "graph-ops", "collectives", "what-if"].contains(&analysis);
             refused(&[analysis, traces, "--steps", "100"], if narrows { STEPS } else { OF_ALL });
-            let knows_groups = ["diagnosis", "efficiency", "stragglers", "sync", "collectives"].contains(&analysis);
-            refused(&[analysis, traces, "--group", "7"], if knows_groups { GROUPS } else { "leave --group out" });
+            let knows_groups =
+                ["diagnosis", "efficiency", "stragglers", "sync", "collectives"].contains(&analysis);
+            refused(
+                &[analysis, traces, "--group", "7"],
+                if knows_groups { GROUPS } else { "leave --group out" },
+            );
             refused(&[analysis, traces, "--ranks", "99"], ranks);
             refused(&[analysis, traces, "--step-pattern", "nope"], "expected an annotation of the traces");
         }
@@ -52,7 +58,10 @@ fn filters_of_one_analysis_that_select_nothing_are_errors() {
             "there are nccl:all_reduce, Optimizer.step#AdamW.step",
         );
         refused(&["critical-path", traces, "--annotation", "ProfilerStep#10:1"], "expected an annotation");
-        refused(&["annotations", traces, "--match", "nope"], "there are nccl:all_reduce, Optimizer.step#AdamW.step");
+        refused(
+            &["annotations", traces, "--match", "nope"],
+            "there are nccl:all_reduce, Optimizer.step#AdamW.step",
+        );
         refused(
             &["patterns", traces, "--op", "nope"],
             "expected an operator of the traces, found none like it; there are aten::mm",
@@ -71,9 +80,18 @@ fn filters_that_contradict_each_other_or_the_definitions_are_refused() {
         "--annotation chooses the window",
     );
     refused(&["critical-path", ONE, "--capture", "--steps", "11"], "--capture chooses the window");
-    refused(&["critical-path", ONE, "--capture", "--annotation", "ProfilerStep#10"], "--capture chooses the window");
-    refused(&["patterns", ONE, "--op", "aten::mm", "--op-glob", "aten::*"], "--op-glob chooses the operators");
-    refused(&["annotations", ONE, "--match", "nccl", "--compat", "hta"], "definitions of hta are for all annotations");
+    refused(
+        &["critical-path", ONE, "--capture", "--annotation", "ProfilerStep#10"],
+        "--capture chooses the window",
+    );
+    refused(
+        &["patterns", ONE, "--op", "aten::mm", "--op-glob", "aten::*"],
+        "--op-glob chooses the operators",
+    );
+    refused(
+        &["annotations", ONE, "--match", "nccl", "--compat", "hta"],
+        "definitions of hta are for all annotations",
+    );
     refused(&["breakdown", ONE, "--steps", "11", "--compat", "hta"], "definitions of hta are for all steps");
     refused(&["sync", SET, "--group", "0", "--group", "7"], "cannot use `7` for --group");
 }
@@ -143,7 +161,9 @@ fn a_filter_that_selects_something_on_some_ranks_only_is_no_error() {
         use std::io::{Read, Write};
         let source = Path::new(ROOT).join(format!("{SET}/rank_{rank}.json.gz"));
         let mut json = String::new();
-        flate2::read::MultiGzDecoder::new(std::fs::File::open(source).unwrap()).read_to_string(&mut json).unwrap();
+        flate2::read::MultiGzDecoder::new(std::fs::File::open(source).unwrap())
+            .read_to_string(&mut json)
+            .unwrap();
         let mut file = std::fs::File::create(dir.path().join(format!("rank_{rank}.json"))).unwrap();
         file.write_all(json.replace(from, to).as_bytes()).unwrap();
     };
@@ -186,7 +206,10 @@ fn what_is_printed_is_of_the_steps_asked_for() {
     // 240 calls in five steps of eight ranks.
     let csv = |args: &[&str]| text(&hta(args).stdout);
     let printed = csv(&["kernels", SET, "--steps", "11"]);
-    assert!(printed.lines().any(|l| l.contains("nccl") && l.split_whitespace().any(|w| w == "24")), "{printed}");
+    assert!(
+        printed.lines().any(|l| l.contains("nccl") && l.split_whitespace().any(|w| w == "24")),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -243,7 +266,10 @@ fn the_published_what_if_replays_only_the_steps_asked_for() {
         let run = hta(&[&["what-if", path, "--method", "published", "--format", "csv"], filter].concat());
         assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
         let rows = text(&run.stdout);
-        rows.lines().filter_map(|l| l.strip_prefix("step,")).map(|l| l.split(',').next().unwrap().to_string()).collect()
+        rows.lines()
+            .filter_map(|l| l.strip_prefix("step,"))
+            .map(|l| l.split(',').next().unwrap().to_string())
+            .collect()
     };
     assert_eq!(steps(&[]), ["5", "6", "7"]);
     assert_eq!(steps(&["--steps", "6"]), ["6"]);

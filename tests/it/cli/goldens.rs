@@ -45,7 +45,8 @@ fn printed(sample: &str, arguments: &[&str]) -> Printed {
 fn report(sample: &str) -> Printed {
     let out = tempfile::tempdir().expect("a folder");
     let target = out.path().join("out").display().to_string();
-    let mut printed = printed(sample, &["analyze", &format!("data/samples/{sample}"), "--no-events", "--out", &target]);
+    let mut printed =
+        printed(sample, &["analyze", &format!("data/samples/{sample}"), "--no-events", "--out", &target]);
     printed.lines.iter_mut().for_each(|line| *line = line.replace(&target, "OUT"));
     printed
 }
@@ -59,7 +60,8 @@ fn counted<'a>(texts: impl Iterator<Item = Vec<&'a str>>) -> Vec<(&'a str, usize
             known.entry(line).or_insert((place, BTreeSet::new())).1.insert(number);
         }
     }
-    let mut ordered: Vec<_> = known.into_iter().map(|(line, (place, texts))| (place, line, texts.len())).collect();
+    let mut ordered: Vec<_> =
+        known.into_iter().map(|(line, (place, texts))| (place, line, texts.len())).collect();
     ordered.sort_unstable();
     ordered.into_iter().map(|(_, line, count)| (line, count)).collect()
 }
@@ -70,7 +72,8 @@ struct Shared<'a>(Vec<(String, &'a str)>);
 impl<'a> Shared<'a> {
     fn new(counts: &[(&'a str, usize)], least: usize, prefix: &str, without: Option<&Shared>) -> Self {
         let shared = counts.iter().filter(|(_, count)| *count >= least);
-        let lines = shared.map(|(line, _)| *line).filter(|line| without.is_none_or(|w| w.name(line).is_none()));
+        let lines =
+            shared.map(|(line, _)| *line).filter(|line| without.is_none_or(|w| w.name(line).is_none()));
         Self(lines.enumerate().map(|(at, line)| (format!("{prefix}{}", at + 1), line)).collect())
     }
 

@@ -12,7 +12,12 @@ const SAMPLE: &str = "data/samples/gpu_ddp8/rank_0.json.gz";
 
 fn hta(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hta"));
-    command.arg("nsys-stats").args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("hta runs")
+    command
+        .arg("nsys-stats")
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("hta runs")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -38,7 +43,12 @@ fn trace(rank: u32) -> TraceBuilder {
     main.launch(us(10)..us(20)).kernel("k", 7, us(15)..us(45));
     main.launch(us(30)..us(40)).kernel("k", 7, us(50)..us(70)).grid([4, 2, 1]);
     main.runtime("cudaMemset", us(105)..us(106)).memset(7, 1_000, us(2_955)..us(3_015));
-    main.call(Call::Copy, us(110)..us(112)).memcpy("HtoD (Pageable -> Device)", 8, 2_500_000, us(2_955)..us(2_960));
+    main.call(Call::Copy, us(110)..us(112)).memcpy(
+        "HtoD (Pageable -> Device)",
+        8,
+        2_500_000,
+        us(2_955)..us(2_960),
+    );
     main.call(Call::DeviceSync, us(115)..us(3_016));
     t
 }
@@ -71,7 +81,11 @@ fn a_kernel_waits_in_the_queue_only_if_it_starts_after_its_call() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = written(&trace(0), &folder, "rank_0.json");
     let (header, rows) = csv("cuda_kern_exec_sum", &[&file]);
-    assert!(header.starts_with("PID,TID,DevId,Count,QCount,TAvg (ns),TMed (ns),TMin (ns),TMax (ns),TStdDev (ns),AAvg"));
+    assert!(
+        header.starts_with(
+            "PID,TID,DevId,Count,QCount,TAvg (ns),TMed (ns),TMin (ns),TMax (ns),TStdDev (ns),AAvg"
+        )
+    );
     assert!(header.ends_with("KMax (ns),KStdDev (ns),API Name,Kernel Name"), "{header}");
     assert_eq!(rows.len(), 1);
     let row = &rows[0];
@@ -93,7 +107,8 @@ fn ranges_reach_from_the_first_to_the_last_work_launched_inside_them() {
         "Range,Style,Total Proj Time (ns),Total Range Time (ns),Range Instances,Proj Avg (ns),Proj Med (ns),Proj Min \
          (ns),Proj Max (ns),Proj StdDev (ns),Total GPU Ops,Avg GPU Ops,Avg Range Lvl,Avg Num Child"
     );
-    let columns = ["Range", "Total Proj Time (ns)", "Total Range Time (ns)", "Total GPU Ops", "Avg Range Lvl"];
+    let columns =
+        ["Range", "Total Proj Time (ns)", "Total Range Time (ns)", "Total GPU Ops", "Avg Range Lvl"];
     let found: Vec<_> = rows.iter().map(|r| cells(r, &columns)).collect();
     assert_eq!(found, [[":outer", "55000", "100000", "2", "0.0"], [":inner", "20000", "25000", "1", "1.0"]]);
     let (_, rows) = csv("nvtx_kern_sum", &[&file]);
@@ -106,7 +121,8 @@ fn ranges_reach_from_the_first_to_the_last_work_launched_inside_them() {
         "Start (ns),End (ns),Duration (ns),DurChild (ns),DurNonChild (ns),Name,PID,TID,Lvl,NumChild,RangeId,ParentId,\
          RangeStack,NameTree"
     );
-    let columns = ["Duration (ns)", "DurChild (ns)", "DurNonChild (ns)", "Lvl", "NumChild", "RangeStack", "NameTree"];
+    let columns =
+        ["Duration (ns)", "DurChild (ns)", "DurNonChild (ns)", "Lvl", "NumChild", "RangeStack", "NameTree"];
     let found: Vec<_> = rows.iter().map(|r| cells(r, &columns)).collect();
     assert_eq!(found[0], ["100000", "25000", "75000", "0", "1", ":1", ":outer"]);
     assert_eq!(found[1], ["25000", "0", "25000", "1", "0", ":1:2", "--:inner"]);
@@ -122,7 +138,10 @@ fn gaps_and_idle_parts_are_found() {
     assert_eq!(header, "Row#,Duration (ns),Start (ns),PID,Device ID,Context ID");
     // From 70 to 2955; the 5 us before the second kernel are too short.
     let columns = ["Row#", "Duration (ns)", "PID", "Device ID", "Context ID"];
-    assert_eq!(rows.iter().map(|r| cells(r, &columns)).collect::<Vec<_>>(), [["1", "2885000", "1000", "0", "1"]]);
+    assert_eq!(
+        rows.iter().map(|r| cells(r, &columns)).collect::<Vec<_>>(),
+        [["1", "2885000", "1000", "0", "1"]]
+    );
     let (header, used) = csv("gpu_time_util", &[&file]);
     assert_eq!(header, "Row#,In-Use (%),Duration (ns),Start (ns),PID,Device ID,Context ID");
     assert_eq!(used.len(), 28);
@@ -137,7 +156,10 @@ fn rules_find_the_calls_that_block() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = written(&trace(0), &folder, "rank_0.json");
     let (header, rows) = csv("cuda_memset_sync", &[&file]);
-    assert_eq!(header, "Duration (ns),Start (ns),Memory Kind,Bytes (MB),PID,Device ID,Context ID,Stream ID,API Name");
+    assert_eq!(
+        header,
+        "Duration (ns),Start (ns),Memory Kind,Bytes (MB),PID,Device ID,Context ID,Stream ID,API Name"
+    );
     let columns = ["Duration (ns)", "Memory Kind", "Bytes (MB)", "Stream ID", "API Name"];
     assert_eq!(cells(&rows[0], &columns), ["60000", "Device", "0.001000", "7", "cudaMemset"]);
     let (_, rows) = csv("cuda_memcpy_async", &[&file]);
@@ -147,7 +169,11 @@ fn rules_find_the_calls_that_block() {
     let (_, rows) = csv("cuda_api_sync", &[&file]);
     assert_eq!(cells(&rows[0], &["Duration (ns)", "API Name"]), ["2901000", "cudaDeviceSynchronize"]);
     let (header, rows) = csv("cuda_gpu_trace", &[&file]);
-    assert!(header.starts_with("Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB)"));
+    assert!(
+        header.starts_with(
+            "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB)"
+        )
+    );
     let columns = ["GrdX", "GrdY", "BlkX", "Reg/Trd", "Throughput (MB/s)", "Device", "Strm", "Name"];
     let found: Vec<_> = rows.iter().map(|r| cells(r, &columns)).collect();
     assert_eq!(found[1], ["4", "2", "128", "32", "", "NVIDIA H100 (0)", "7", "k"]);
@@ -163,7 +189,10 @@ fn sums_and_medians_are_of_all_ranks() {
     other.thread(1).launch(us(3_020)..us(3_021)).kernel("k", 7, us(3_022)..us(3_032));
     let files = [written(&trace(0), &folder, "rank_0.json"), written(&other, &folder, "rank_1.json")];
     let (header, rows) = csv("cuda_gpu_kern_sum", &[&files[0], &files[1]]);
-    assert_eq!(header, "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name");
+    assert_eq!(
+        header,
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"
+    );
     // 30 and 20 us on both, 10 on the second: the squares of the distances from 22 are 64, 4, 64, 4 and 144, over 4.
     let all = ["100.0", "110000", "5", "22000.0", "20000.0", "10000", "30000", "8366.6", "k"];
     assert_eq!(cells(&rows[0], &header.split(',').collect::<Vec<_>>()), all);
@@ -174,7 +203,8 @@ fn sums_and_medians_are_of_all_ranks() {
     assert_eq!(found, [["70000", "1 1 1", "128 1 1"], ["40000", "4 2 1", "128 1 1"]]);
     let (_, rows) = csv("cuda_api_gpu_sum", &[&files[0]]);
     let first: Vec<_> = rows.iter().take(3).map(|r| cells(r, &["Category", "Operation"])).collect();
-    let expected = [["CUDA_API", "cudaDeviceSynchronize"], ["MEMORY_OPER", "[CUDA memset]"], ["CUDA_KERNEL", "k"]];
+    let expected =
+        [["CUDA_API", "cudaDeviceSynchronize"], ["MEMORY_OPER", "[CUDA memset]"], ["CUDA_KERNEL", "k"]];
     assert_eq!(first, expected);
 }
 
@@ -197,7 +227,8 @@ fn ranges_of_nsys_have_their_whole_text_and_style() {
     let file = folder.path().join("report.sqlite");
     export(&file);
     let db = rusqlite::Connection::open(&file).expect("just made");
-    db.execute("INSERT INTO NVTX_EVENTS VALUES (2, 60, 60, ?, 'epoch')", [id(7, 2)]).expect("a row can be added");
+    db.execute("INSERT INTO NVTX_EVENTS VALUES (2, 60, 60, ?, 'epoch')", [id(7, 2)])
+        .expect("a row can be added");
     drop(db);
     let (_, rows) = csv("nvtx_sum", &[&file]);
     let columns = ["Range", "Style", "Total Time (ns)"];
@@ -254,7 +285,8 @@ fn help_lists_every_report_and_an_unknown_one_is_refused_with_all_names() {
     assert!(error.contains("`gpu_sum`"), "{error}");
     let reports = hta::compat::nsys::REPORTS.iter();
     for report in reports {
-        let is_line = |l: &str| l.trim_start().starts_with(&format!("{} ", report.name)) && l.contains(report.about);
+        let is_line =
+            |l: &str| l.trim_start().starts_with(&format!("{} ", report.name)) && l.contains(report.about);
         assert!(help.lines().any(is_line), "{}: {help}", report.name);
         assert!(error.contains(report.name), "{error}");
         let run = hta(&[report.name, SAMPLE, "--format", "csv"]);

@@ -77,7 +77,8 @@ fn tables_come_from_results_of_every_analysis_and_what_they_lack_is_refused() {
         assert_eq!((run.status.code(), run.stdout.is_empty()), (Some(2), true), "{args:?}: {errors}");
         assert!(errors.contains(word), "{args:?}: {errors}");
     }
-    std::fs::remove_file(folder.path().join("gpu_ddp8/tables/temporal_breakdown.parquet")).expect("the table");
+    std::fs::remove_file(folder.path().join("gpu_ddp8/tables/temporal_breakdown.parquet"))
+        .expect("the table");
     let errors = text(&hta(&["breakdown", &results]).stderr);
     assert!(errors.contains("expected the table `temporal_breakdown`, found none"), "{errors}");
 }

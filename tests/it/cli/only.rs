@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn hta(args: &[&str]) -> Output {
-    let run = Command::new(env!("CARGO_BIN_EXE_hta")).current_dir(env!("CARGO_MANIFEST_DIR")).args(args).output();
+    let run =
+        Command::new(env!("CARGO_BIN_EXE_hta")).current_dir(env!("CARGO_MANIFEST_DIR")).args(args).output();
     run.expect("the program runs")
 }
 
@@ -28,7 +29,9 @@ fn the_tables_of_chosen_analyses_are_those_of_a_run_of_all() {
     let short = analyze(&some, &["--only", "idle,breakdown", "--only", "stragglers"]);
     assert!(report.len() > short.len() && short.contains("straggler"), "{short}");
     let chosen = names(&some.join("tables"));
-    for table in ["temporal_breakdown", "idle", "idle_gaps", "stragglers", "straggler_causes", "ranks", "health"] {
+    for table in
+        ["temporal_breakdown", "idle", "idle_gaps", "stragglers", "straggler_causes", "ranks", "health"]
+    {
         assert!(chosen.contains(&format!("{table}.parquet")), "{table}");
     }
     // Which analyses lack rows is told of those that ran.
@@ -37,7 +40,10 @@ fn the_tables_of_chosen_analyses_are_those_of_a_run_of_all() {
         assert!(read(&all) == read(&some), "{table}");
     }
     let left_out: Vec<String> = names(&all.join("tables")).difference(&chosen).cloned().collect();
-    assert!(left_out.contains(&"critical_path.parquet".to_string()) && !chosen.contains("kernels_by_name.parquet"));
+    assert!(
+        left_out.contains(&"critical_path.parquet".to_string())
+            && !chosen.contains("kernels_by_name.parquet")
+    );
     assert!(some.join("report.html").exists());
 }
 

@@ -31,12 +31,16 @@ pub fn rows(csv: &str) -> Vec<CsvRow> {
 fn the_columns_of_torch_profiler_are_printed_as_it_does() {
     let table = printed(&["ops", SAMPLE, "--format", "torch"]);
     let header = table.lines().nth(1).expect("a header");
-    let names = ["Name", "Self CPU %", "CPU time avg", "Self CUDA", "CUDA total", "# of Calls", "Total MFLOPs"];
+    let names =
+        ["Name", "Self CPU %", "CPU time avg", "Self CUDA", "CUDA total", "# of Calls", "Total MFLOPs"];
     assert!(names.iter().all(|n| header.contains(n)), "{header}");
     let mm = table.lines().find(|l| l.trim_start().starts_with("aten::mm ")).expect("a product");
     // 5 steps of 12 products of [4096, 4096] with [4096, 4096].
     assert!(mm.ends_with(&format!("{:.3}", 60.0 * 2.0 * 4096f64.powi(3) / 1e6)), "{mm}");
-    assert!(table.trim_end().lines().last().is_some_and(|l| l.starts_with("Self CUDA time total: ")), "{table}");
+    assert!(
+        table.trim_end().lines().last().is_some_and(|l| l.starts_with("Self CUDA time total: ")),
+        "{table}"
+    );
     let refused = hta(&["kernels", SAMPLE, "--format", "torch"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("only `hta ops`"), "{}", text(&refused.stderr));
@@ -44,9 +48,15 @@ fn the_columns_of_torch_profiler_are_printed_as_it_does() {
 
 #[test]
 fn pyprof_s_columns_are_printed_for_every_kernel() {
-    let csv =
-        printed(&["pyprof", SAMPLE, "--csv", "--cols", "idx,dir,sub,mod,op,kernel,sil,tc,flops,bytes,layer,grid"]);
-    let header = r#""Idx","Direction","Sub","Module","Op","Kernel","Sil(ns)","TC","FLOPs","Bytes","Layer","Grid""#;
+    let csv = printed(&[
+        "pyprof",
+        SAMPLE,
+        "--csv",
+        "--cols",
+        "idx,dir,sub,mod,op,kernel,sil,tc,flops,bytes,layer,grid",
+    ]);
+    let header =
+        r#""Idx","Direction","Sub","Module","Op","Kernel","Sil(ns)","TC","FLOPs","Bytes","Layer","Grid""#;
     assert!(csv.starts_with(header), "{}", csv.lines().next().unwrap_or_default());
     let rows = rows(&csv);
     let mm: Vec<&CsvRow> = rows.iter().filter(|r| cell(r, "Op") == "mm").collect();

@@ -45,8 +45,9 @@ fn the_picture_of_iterations_has_the_times_of_the_table() {
         .unwrap();
     let rows: Vec<serde_json::Value> = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(rows.len(), 3);
-    let shown =
-        |ns: i64| if ns >= 1_000_000 { format!("{:.2} ms", ns as f64 / 1e6) } else { format!("{} us", ns / 1_000) };
+    let shown = |ns: i64| {
+        if ns >= 1_000_000 { format!("{:.2} ms", ns as f64 / 1e6) } else { format!("{} us", ns / 1_000) }
+    };
     for r in &rows {
         let ns = |column: &str| r[column].as_i64();
         let mut words = vec![

@@ -17,7 +17,8 @@ fn hta_explain_schema_prints_the_page() {
 
 /// The section of a table, for its first definition.
 fn section<'p>(page: &'p str, table: &str) -> &'p str {
-    let start = page.find(&format!("\n### {table}\n")).unwrap_or_else(|| panic!("{table} is not on the page"));
+    let start =
+        page.find(&format!("\n### {table}\n")).unwrap_or_else(|| panic!("{table} is not on the page"));
     let rest = &page[start + 1..];
     rest.split_once("\n#").map_or(rest, |(own, _)| own)
 }
@@ -35,15 +36,24 @@ fn parquet_files_carry_the_units_and_meanings_of_the_page() {
             .output()
             .unwrap();
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        for file in files_below(out.path()).into_iter().filter(|f| f.extension().is_some_and(|e| e == "parquet")) {
+        for file in
+            files_below(out.path()).into_iter().filter(|f| f.extension().is_some_and(|e| e == "parquet"))
+        {
             let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&file).unwrap()).unwrap();
             let schema = reader.schema();
             let table = &schema.metadata()["table"];
             let own = section(&page, table);
             let said = own.lines().nth(2).unwrap_or_default();
-            assert!(said.to_lowercase().starts_with(&schema.metadata()["description"].trim().to_lowercase()), "{said}");
+            assert!(
+                said.to_lowercase().starts_with(&schema.metadata()["description"].trim().to_lowercase()),
+                "{said}"
+            );
             assert!(said.ends_with(&format!("Sorted by {}.", schema.metadata()["sorted_by"])), "{said}");
-            assert_eq!(own.lines().filter(|l| l.starts_with("| `")).count(), schema.fields().len(), "{table}");
+            assert_eq!(
+                own.lines().filter(|l| l.starts_with("| `")).count(),
+                schema.fields().len(),
+                "{table}"
+            );
             for field in schema.fields() {
                 let note = |key: &str| field.metadata().get(key).map_or("", |v| v.trim());
                 let start = format!("| `{}` | ", field.name());

@@ -31,7 +31,8 @@ fn assert_same(what: &str, a: &Files, b: &Files) {
 /// Trace files of a sample set, relative to the samples.
 fn set(name: &str) -> Vec<String> {
     let files = files_below(&samples().join(name));
-    let names = files.iter().map(|f| f.strip_prefix(samples()).expect("below the samples").display().to_string());
+    let names =
+        files.iter().map(|f| f.strip_prefix(samples()).expect("below the samples").display().to_string());
     names.filter(|f| !f.ends_with("ground_truth.json")).collect()
 }
 
@@ -124,7 +125,9 @@ fn packing_changes_only_the_names_that_are_shown() {
         assert!(first.keys().eq(other.keys()));
         for (name, bytes) in &first {
             // A Parquet file contains the name in its pages, and their lengths in its footer.
-            if ["tables/ranks.parquet", "tables/health.parquet", "tables/recordings.parquet"].contains(&name.as_str()) {
+            if ["tables/ranks.parquet", "tables/health.parquet", "tables/recordings.parquet"]
+                .contains(&name.as_str())
+            {
                 continue;
             }
             let text = String::from_utf8_lossy(&other[name]).replace(ending, ".json");

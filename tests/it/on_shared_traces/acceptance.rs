@@ -30,7 +30,8 @@ struct Expected {
 
 fn expected() -> Vec<Expected> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/acceptance.json");
-    serde_json::from_slice(&std::fs::read(path).expect("the list can be read")).expect("the list has this form")
+    serde_json::from_slice(&std::fs::read(path).expect("the list can be read"))
+        .expect("the list has this form")
 }
 
 fn verdict(answer: &Answer) -> &JobVerdict {
@@ -73,7 +74,10 @@ fn mistakes(e: &Expected, trace: PathBuf) -> Vec<String> {
         wrong.push(format!("the gain is {gain:.1} %"));
     }
     wrong.extend(
-        e.listed.iter().filter(|k| !told.causes.iter().any(|c| c.kind == **k)).map(|k| format!("{k} is not listed")),
+        e.listed
+            .iter()
+            .filter(|k| !told.causes.iter().any(|c| c.kind == **k))
+            .map(|k| format!("{k} is not listed")),
     );
     wrong.extend(e.says.iter().filter(|s| !text.contains(*s)).map(|s| format!("`{s}` is not said")));
     wrong.extend(e.never.iter().filter(|s| text.contains(*s)).map(|s| format!("`{s}` is said")));
@@ -93,7 +97,8 @@ fn recordings_and_samples_have_the_expected_first_cause() {
 #[test]
 fn real_traces_have_the_expected_first_cause() {
     let Some(root) = shared::folder() else { return };
-    let theirs = expected().into_iter().filter_map(|e| Some((root.trace(e.trace.strip_prefix("shared:")?), e)));
+    let theirs =
+        expected().into_iter().filter_map(|e| Some((root.trace(e.trace.strip_prefix("shared:")?), e)));
     let wrong: Vec<String> = theirs.flat_map(|(path, e)| mistakes(&e, path)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -39,8 +39,9 @@ fn named(answer: &Answer) -> Vec<(String, String, String)> {
 /// The ranks for which an answer says that it cannot tell whether they are slower.
 fn untold(answer: &Answer) -> Vec<String> {
     let notes = answer.notes("stragglers");
-    let rank =
-        |n: &String| Some(n.strip_prefix("cannot tell whether this lasts: ")?.split(" late").next()?.to_string());
+    let rank = |n: &String| {
+        Some(n.strip_prefix("cannot tell whether this lasts: ")?.split(" late").next()?.to_string())
+    };
     notes.iter().filter_map(rank).collect()
 }
 
@@ -101,7 +102,10 @@ fn collectives_of_the_sample_are_as_they_were_planted() {
     let gains: Vec<i64> = delays.iter().map(|r| r.int("gain_ns")).collect();
     assert_eq!(gains, expected.iter().filter_map(Value::as_i64).collect::<Vec<_>>());
     let found = answer.rows("stragglers");
-    assert_eq!((found[0].text("ranks"), found[0].text("cause_name")), ("3", late["kernel"].as_str().expect("a name")));
+    assert_eq!(
+        (found[0].text("ranks"), found[0].text("cause_name")),
+        ("3", late["kernel"].as_str().expect("a name"))
+    );
     // Behind it, the slow loader of one step.
     assert_eq!((found[1].text("ranks"), found[1].text("behind_ranks")), ("5", "3"));
     assert_eq!((found[1].text("steps"), found[1].text("cause")), ("12", "data_loader"));
@@ -135,7 +139,10 @@ fn megatron_s_late_ranks_are_seen_and_nobody_is_named_after_one_step_whatever_a_
     assert_eq!(named(&straight), []);
     assert_eq!(untold(&straight), ["rank 0", "rank 6"]);
     assert!(straight.notes("stragglers").iter().any(|n| n.contains("record 3 steps")));
-    assert!(straight.rows("ranks").iter().all(|r| r.int("clock_found_ns").abs() < 20_000), "one host, one clock");
+    assert!(
+        straight.rows("ranks").iter().all(|r| r.int("clock_found_ns").abs() < 20_000),
+        "one host, one clock"
+    );
     // Cause: the host was busy with something else.
     for rank in [0, 6] {
         let causes = straight.rows_where("straggler_causes", |r| r.int("rank") == rank);
@@ -188,14 +195,19 @@ fn the_plugin_s_distributed_goldens_are_met_by_the_shortest_method() {
         let answer = answer_by(Some(Compat::TensorBoard), &[dir.path().to_path_buf()], &options());
         for r in answer.rows("sync_shortest") {
             let (worker, step) = (format!("worker{}", r.int("rank")), r.text("step"));
-            let overlap = ["compute_only_ns", "overlap_ns", "communication_only_ns", "other_ns"].map(|c| us(&r, c));
+            let overlap =
+                ["compute_only_ns", "overlap_ns", "communication_only_ns", "other_ns"].map(|c| us(&r, c));
             assert_eq!(
                 Value::from(overlap.to_vec()),
                 golden["steps_to_overlap"][step][&worker],
                 "{set} {worker} {step}"
             );
             let wait = ["transfer_ns", "synchronizing_ns"].map(|c| us(&r, c));
-            assert_eq!(Value::from(wait.to_vec()), golden["steps_to_wait"][step][&worker], "{set} {worker} {step}");
+            assert_eq!(
+                Value::from(wait.to_vec()),
+                golden["steps_to_wait"][step][&worker],
+                "{set} {worker} {step}"
+            );
             compared += 1;
         }
         for worker in 0..2 {

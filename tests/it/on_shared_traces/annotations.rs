@@ -28,11 +28,18 @@ fn annotations_of_real_traces_own_what_was_counted_apart() {
     let Some(root) = shared::folder() else { return };
     for file in [NCCL_DATA, MI300] {
         let answer = of_files("annotations", &[root.trace(file)], &options());
-        let capture =
-            answer.rows_where("user_annotations", |r| r.text("scope") == "capture" && r.text("side") != "gpu");
+        let capture = answer
+            .rows_where("user_annotations", |r| r.text("scope") == "capture" && r.text("side") != "gpu");
         for (_, name, want) in KNOWN.iter().filter(|k| k.0 == file) {
-            let r = capture.iter().find(|r| r.text("name") == *name).unwrap_or_else(|| panic!("{file}: no {name}"));
-            assert_eq!(ints(r, ["activity_count", "gpu_ns", "gpu_self_ns", "busy_ns"]), *want, "{file} {name}");
+            let r = capture
+                .iter()
+                .find(|r| r.text("name") == *name)
+                .unwrap_or_else(|| panic!("{file}: no {name}"));
+            assert_eq!(
+                ints(r, ["activity_count", "gpu_ns", "gpu_self_ns", "busy_ns"]),
+                *want,
+                "{file} {name}"
+            );
         }
     }
 }

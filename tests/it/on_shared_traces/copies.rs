@@ -50,7 +50,8 @@ fn copies_of_real_traces_are_those_that_were_counted() {
             let same = |r: &&Record| {
                 [r.text("direction"), r.text("source"), r.text("target")] == [*direction, *source, *target]
             };
-            let r = rows.iter().find(same).unwrap_or_else(|| panic!("{trace}: no {direction} {source} {target}"));
+            let r =
+                rows.iter().find(same).unwrap_or_else(|| panic!("{trace}: no {direction} {source} {target}"));
             let columns = [
                 "count",
                 "sized_count",

@@ -23,7 +23,8 @@ const OTHERWISE: [(&str, f64, f64, &str); 5] = [
     ),
 ];
 
-const NO_LAUNCHES: &str = "neither steps nor launches: the plugin ends with the last host event, hta with the capture";
+const NO_LAUNCHES: &str =
+    "neither steps nor launches: the plugin ends with the last host event, hta with the capture";
 
 const DROPPED: &str = "the plugin drops steps at the end that launch no kernel; hta does not";
 
@@ -49,7 +50,9 @@ fn resnet50_is_as_busy_as_the_tensorboard_plugin_says() {
     let spans: Vec<Span> = (1..buckets.len()).map(|i| Span::new(at(i - 1), at(i))).collect();
     let asked: Vec<&[Span]> = spans.iter().map(std::slice::from_ref).collect();
     let mut compared = 0;
-    for (i, load) in loads(&kernels(&trace, &trace.devices[0], &multiprocessors(&trace)), &asked).iter().enumerate() {
+    for (i, load) in
+        loads(&kernels(&trace, &trace.devices[0], &multiprocessors(&trace)), &asked).iter().enumerate()
+    {
         let want = buckets[i][1].as_f64().expect("a share");
         assert!(near(load.utilization(spans[i].len()), want), "bucket {i}: {want}");
         compared += 1;
@@ -62,7 +65,8 @@ fn traces_of_the_plugins_own_tests_are_as_busy_as_it_says() {
     let folder = shared::reference("tensorboard/unit");
     let (mut compared, mut otherwise) = (0, 0);
     for file in shared::files_below(&folder) {
-        let Some(name) = file.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".expected.json"))
+        let Some(name) =
+            file.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".expected.json"))
         else {
             continue;
         };
@@ -71,11 +75,17 @@ fn traces_of_the_plugins_own_tests_are_as_busy_as_it_says() {
         let answer = answer(&[folder.join(format!("{name}.trace.json"))], &device_windows());
         let device = reference["gpu_ids"][0].as_i64();
         let wanted = |r: &Record| r.text("scope") == "steps" && r.opt_int("device") == device;
-        let row =
-            answer.rows_where("counter_means", wanted).into_iter().next().unwrap_or_else(|| panic!("{name}: no row"));
+        let row = answer
+            .rows_where("counter_means", wanted)
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| panic!("{name}: no row"));
         let got = row.float("gpu_utilization_ratio");
         if let Some((_, theirs, ours, why)) = OTHERWISE.iter().find(|o| o.0 == name) {
-            assert!(near(Some(*theirs), want) && near(got, *ours) && why.len() > 20, "{name}: {want} {got:?}");
+            assert!(
+                near(Some(*theirs), want) && near(got, *ours) && why.len() > 20,
+                "{name}: {want} {got:?}"
+            );
             otherwise += 1;
             continue;
         }

@@ -30,7 +30,9 @@ fn paths_of_real_traces_are_what_the_definitions_say() {
     for (trace, step, class, pct) in cases {
         let mut options = options();
         match step {
-            Some(label) => options.model.steps = Some(StepFilter { labels: vec![(label, label)], indices: vec![] }),
+            Some(label) => {
+                options.model.steps = Some(StepFilter { labels: vec![(label, label)], indices: vec![] })
+            }
             None => options.settings.set(&CAPTURE, "").expect("a flag"),
         }
         let answer = answer(&[root.trace(trace)], &options);
@@ -42,7 +44,8 @@ fn paths_of_real_traces_are_what_the_definitions_say() {
 #[test]
 fn every_step_and_capture_of_every_real_trace_is_tiled() {
     let Some(root) = shared::folder() else { return };
-    let files: Vec<_> = ["hta", "tracelens", "kineto_tb"].iter().flat_map(|f| traces_below(&root.trace(f))).collect();
+    let files: Vec<_> =
+        ["hta", "tracelens", "kineto_tb"].iter().flat_map(|f| traces_below(&root.trace(f))).collect();
     let mut windows = 0;
     for file in files {
         let input = hta::read::input::Input::named(&file).shown_as("");
@@ -59,7 +62,11 @@ fn every_step_and_capture_of_every_real_trace_is_tiled() {
         let steps = trace.steps.steps.iter().map(|s| s.window);
         for window in steps.chain([trace.capture]).filter(|w| !w.is_empty()) {
             let found = path(&trace, window);
-            assert!(tile(&found, window) && work_is_inside_its_event(&trace, &found), "{} {window:?}", file.display());
+            assert!(
+                tile(&found, window) && work_is_inside_its_event(&trace, &found),
+                "{} {window:?}",
+                file.display()
+            );
             windows += 1;
         }
     }

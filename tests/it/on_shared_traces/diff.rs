@@ -10,8 +10,14 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-const COLUMNS: [&str; 6] =
-    ["Control_counts", "Control_total_duration", "Test_counts", "Test_total_duration", "diff_counts", "diff_duration"];
+const COLUMNS: [&str; 6] = [
+    "Control_counts",
+    "Control_total_duration",
+    "Test_counts",
+    "Test_total_duration",
+    "diff_counts",
+    "diff_duration",
+];
 
 fn answer(base: &str, test: &str, short: bool) -> Option<(Vec<Record>, Vec<Record>, std::path::PathBuf)> {
     let root = shared::folder()?;
@@ -37,7 +43,12 @@ fn equal(ours: &[Record], device_type: &str, file: &Path) -> usize {
         for column in COLUMNS {
             assert_eq!(ours.float(column), number(theirs, column), "{column} of {}", ours.0);
         }
-        assert_eq!(ours.text("counts_change_categories"), text(theirs, "counts_change_categories"), "{}", ours.0);
+        assert_eq!(
+            ours.text("counts_change_categories"),
+            text(theirs, "counts_change_categories"),
+            "{}",
+            ours.0
+        );
     }
     theirs.len()
 }
@@ -75,7 +86,8 @@ fn ops_diff_is_reproduced() {
         if path.exists() {
             json = std::fs::read_to_string(&path).expect("a reference can be read");
         } else {
-            let packed = std::fs::File::open(path.with_extension("json.gz")).expect("a reference can be read");
+            let packed =
+                std::fs::File::open(path.with_extension("json.gz")).expect("a reference can be read");
             flate2::read::GzDecoder::new(packed).read_to_string(&mut json).expect("a reference is UTF-8");
         }
         let theirs: BTreeMap<String, Vec<String>> = serde_json::from_str(&json).expect("a reference is JSON");

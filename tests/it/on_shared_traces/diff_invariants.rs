@@ -9,7 +9,8 @@ use crate::shared;
 fn the_largest_real_traces_keep_the_invariants() {
     let Some(root) = shared::folder() else { return };
     let trace = |name: &str| vec![root.trace(name)];
-    let (control, test) = (trace("hta/trace_diff_control_control.json.gz"), trace("hta/trace_diff_test_test.json.gz"));
+    let (control, test) =
+        (trace("hta/trace_diff_control_control.json.gz"), trace("hta/trace_diff_test_test.json.gz"));
     check(&control, &test, &options());
     // Counted from the JSON of both files without hta, us per step.
     let d = diff(&control, &test);

@@ -24,7 +24,9 @@ fn every_real_folder_ends_as_the_contract_says() {
         let code = check(folder);
         let name = folder.strip_prefix(&traces).expect("below the traces").to_string_lossy().into_owned();
         match &*name {
-            "multirank_nccl_megatron_tp8" | "multirank_gloo_ddp4" | "memory_snapshots" => assert_eq!(code, 0, "{name}"),
+            "multirank_nccl_megatron_tp8" | "multirank_gloo_ddp4" | "memory_snapshots" => {
+                assert_eq!(code, 0, "{name}")
+            }
             // They contain no trace, or files of several jobs.
             "" | "nsys" | "flight_recorder/gpu_error_1st" | "multirank_nccl_megatron_tp8/et" => {
                 assert_eq!(code, 2, "{name}");

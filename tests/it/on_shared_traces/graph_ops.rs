@@ -109,7 +109,10 @@ fn weights_and_keys_are_read_at_the_known_rates() {
     assert_eq!(pct(&shape("aten::addmm", "4096x2880")), 29.2);
     assert_eq!(pct(&shape("aten::addmm", "2880x32")), 0.4);
     let kv: Vec<Record> = rows.iter().filter(|r| r.text("kind") == "kv").cloned().collect();
-    assert_eq!(kv.iter().map(|r| (r.int("count"), r.int("bytes"))).collect::<Vec<_>>(), [(12, 12 * 112_816_128); 2]);
+    assert_eq!(
+        kv.iter().map(|r| (r.int("count"), r.int("bytes"))).collect::<Vec<_>>(),
+        [(12, 12 * 112_816_128); 2]
+    );
     let told: Vec<_> = kv.iter().filter_map(|r| r.float("gb_per_s")).collect();
     assert_eq!(told.iter().map(|r| r.round()).collect::<Vec<_>>(), [2_406.0]);
     let none = kv.iter().find(|r| r.float("gb_per_s").is_none()).unwrap();

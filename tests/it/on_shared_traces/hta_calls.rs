@@ -20,7 +20,8 @@ fn launches_equal_hta_to_the_microsecond() {
         let ours = case.rows("compat_hta_cuda_kernel_launch_stats");
         let mut compared = 0;
         for rank in 0..100 {
-            let Some(theirs) = read(&case.reference.join(format!("cuda_kernel_launch_stats_rank{rank}.csv"))) else {
+            let Some(theirs) = read(&case.reference.join(format!("cuda_kernel_launch_stats_rank{rank}.csv")))
+            else {
                 continue;
             };
             files += 1;
@@ -29,12 +30,18 @@ fn launches_equal_hta_to_the_microsecond() {
             for (i, (a, b)) in theirs.iter().zip(ours).enumerate() {
                 compared += 1;
                 for column in ["correlation", "cpu_duration", "gpu_duration", "launch_delay"] {
-                    assert_eq!(b.float(column), number(a, column), "{} rank {rank} row {i} {column}", case.name);
+                    assert_eq!(
+                        b.float(column),
+                        number(a, column),
+                        "{} rank {rank} row {i} {column}",
+                        case.name
+                    );
                 }
             }
         }
         assert_eq!(compared, ours.len(), "{}: a rank without reference", case.name);
-        let counted: i64 = case.rows("compat_hta_cuda_kernel_launch_outliers").iter().map(|r| r.int("launches")).sum();
+        let counted: i64 =
+            case.rows("compat_hta_cuda_kernel_launch_outliers").iter().map(|r| r.int("launches")).sum();
         assert_eq!(counted, compared as i64, "{}", case.name);
         rows += compared;
     }

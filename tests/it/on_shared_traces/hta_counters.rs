@@ -21,7 +21,8 @@ struct Summary {
 fn summary(path: &Path) -> Option<Vec<Summary>> {
     let text = std::fs::read_to_string(path).ok()?;
     let rows = text.lines().skip(2).filter(|l| l.contains(',') && !l.starts_with("rank"));
-    let number = |c: &str| (!c.is_empty()).then(|| c.parse().unwrap_or_else(|_| panic!("`{c}` is no number")));
+    let number =
+        |c: &str| (!c.is_empty()).then(|| c.parse().unwrap_or_else(|_| panic!("`{c}` is no number")));
     Some(
         rows.map(|line| {
             let mut cells = line.split(',');
@@ -37,8 +38,9 @@ const STATISTICS: [&str; 8] = ["count", "mean", "std", "min", "25%", "50%", "75%
 
 /// Our row for one of HTA's.
 fn beside<'a>(case: &Case, ours: &'a [Record], theirs: &Summary, key: &str) -> &'a Record {
-    let same =
-        |r: &&Record| r.float("rank") == Some(theirs.rank) && r.cell(key).to_string().trim_matches('"') == theirs.key;
+    let same = |r: &&Record| {
+        r.float("rank") == Some(theirs.rank) && r.cell(key).to_string().trim_matches('"') == theirs.key
+    };
     ours.iter().find(same).unwrap_or_else(|| panic!("{}: no row {} {}", case.name, theirs.rank, theirs.key))
 }
 
@@ -83,7 +85,13 @@ fn compare_series(what: &str, theirs: &Points, ours: &Points, shift: f64) -> (us
             times += 1;
             let alone = |j: usize| theirs.get(j).is_none_or(|p| p.0 != a.0);
             if i.checked_sub(1).is_none_or(alone) && alone(i + 1) {
-                assert!((a.1 - b.1).abs() <= 1e-9 * most, "{what} {key} at {}: HTA {}, hta {}", a.0, a.1, b.1);
+                assert!(
+                    (a.1 - b.1).abs() <= 1e-9 * most,
+                    "{what} {key} at {}: HTA {}, hta {}",
+                    a.0,
+                    a.1,
+                    b.1
+                );
                 values += 1;
             }
         }
@@ -153,7 +161,8 @@ fn queue_lengths_equal_hta_but_for_its_order_of_ties() {
             }
         }
         let ranks = reference.iter().map(|r| r.rank as i64);
-        let listed: Vec<&Record> = mine.iter().filter(|r| ranks.clone().any(|k| k == r.int("rank"))).collect();
+        let listed: Vec<&Record> =
+            mine.iter().filter(|r| ranks.clone().any(|k| k == r.int("rank"))).collect();
         assert_eq!(listed.len(), reference.len(), "{}: streams", case.name);
         let found = series_of(
             case,
@@ -198,8 +207,13 @@ fn memory_bandwidth_equals_hta_but_for_what_its_floats_leave_over() {
                 same_count += 1;
             }
         }
-        let found =
-            series_of(case, "memory_bw_time_series", "compat_hta_memory_bw_time_series", "name", "memory_bw_gbps");
+        let found = series_of(
+            case,
+            "memory_bw_time_series",
+            "compat_hta_memory_bw_time_series",
+            "name",
+            "memory_bw_gbps",
+        );
         files += found.0;
         times += found.1;
         values += found.2;

@@ -12,7 +12,11 @@ const TRACES: [(&str, &str, u32); 15] = [
     ("amd_mi250", "hta/amd_trace_mi250_minitoy_train_ROCm6_2_kineto.json.gz", 0),
     ("backward_thread", "hta/call_stack_backward_thread.json", 0),
     ("cp_cuda_event_sync", "hta/critical_path_cuda_event_sync_event_sync_trace.json.gz", 0),
-    ("cp_event_sync_multi_stream", "hta/critical_path_cuda_event_sync_multi_stream_event_sync_trace.json.gz", 0),
+    (
+        "cp_event_sync_multi_stream",
+        "hta/critical_path_cuda_event_sync_multi_stream_event_sync_trace.json.gz",
+        0,
+    ),
     ("cp_simple_add", "hta/critical_path_end_to_end_simple_add_input_trace.json.gz", 0),
     ("cpu_only", "hta/cpu_only_rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz", 34),
     ("cupti_profiler", "hta/cupti_profiler_benchmark_result_924719_1679055439_trace.json.gz", 0),
@@ -26,7 +30,8 @@ const TRACES: [(&str, &str, u32); 15] = [
     ("x_with_gpu_user_annotation", "hta/with_gpu_user_annotation_step_based_trace_2543932.json.gz", 0),
 ];
 
-const MEGATRON: (&str, &str, u32) = ("megatron_tp8", "multirank_nccl_megatron_tp8/megatron_kineto_{}.json.gz", 8);
+const MEGATRON: (&str, &str, u32) =
+    ("megatron_tp8", "multirank_nccl_megatron_tp8/megatron_kineto_{}.json.gz", 8);
 
 fn ours(paths: &[PathBuf], least: &str) -> Vec<Record> {
     let mut o = options();
@@ -38,8 +43,10 @@ fn ours(paths: &[PathBuf], least: &str) -> Vec<Record> {
 
 fn same(folder: &str, theirs: &[CsvRow], ours: &[&Record]) {
     let key = |r: &&Record| (r.text("operator_name").to_string(), r.text("pattern").to_string());
-    let want: Vec<_> =
-        theirs.iter().map(|r| (text(r, "operator_name").to_string(), text(r, "pattern").to_string())).collect();
+    let want: Vec<_> = theirs
+        .iter()
+        .map(|r| (text(r, "operator_name").to_string(), text(r, "pattern").to_string()))
+        .collect();
     assert_eq!(ours.iter().map(key).collect::<Vec<_>>(), want, "{folder}");
     for (a, b) in theirs.iter().zip(ours) {
         for column in ["count", "GPU kernel duration (us)", "CPU op duration (us)"] {
@@ -66,7 +73,8 @@ fn sequences_equal_those_of_hta() {
             rows += theirs.len();
         }
         let (folder, pattern, ranks) = MEGATRON;
-        let paths: Vec<PathBuf> = (0..ranks).map(|r| root.trace(&pattern.replace("{}", &r.to_string()))).collect();
+        let paths: Vec<PathBuf> =
+            (0..ranks).map(|r| root.trace(&pattern.replace("{}", &r.to_string()))).collect();
         let all = ours(&paths, least);
         for rank in 0..ranks {
             let theirs = reference(&references.join(folder), rank, least);
@@ -81,8 +89,9 @@ fn sequences_equal_those_of_hta() {
 /// Every such file of the reference is compared, so a new folder that is not listed here fails.
 #[test]
 fn every_file_of_sequences_is_compared() {
-    let is_one =
-        |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("frequent_kernel_sequences"));
+    let is_one = |p: &PathBuf| {
+        p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("frequent_kernel_sequences"))
+    };
     let found = shared::files_below(&shared::reference("hta")).iter().filter(|p| is_one(p)).count();
     assert_eq!(found, 2 * (TRACES.len() + MEGATRON.2 as usize));
 }

@@ -91,7 +91,11 @@ const CRASHES: [(&str, &str, &str); 13] = [
     ("cupti_profiler", "idle_time_breakdown", NO_GPU_ROW),
     ("gloo_ddp4", "temporal_breakdown", NO_GPU_ROW),
     ("gloo_ddp4", "idle_time_breakdown", NO_GPU_ROW),
-    ("h100_qwen", "temporal_breakdown", "HTA asserts that the rest is not negative; durations of -1 make it so"),
+    (
+        "h100_qwen",
+        "temporal_breakdown",
+        "HTA asserts that the rest is not negative; durations of -1 make it so",
+    ),
     ("rank_non_gpu", "temporal_breakdown", NO_GPU_ROW),
     ("rank_non_gpu", "idle_time_breakdown", NO_GPU_ROW),
     ("x_cpu_only_old", "temporal_breakdown", NO_GPU_ROW),
@@ -330,7 +334,8 @@ fn decimal_microseconds_since_1970_round_as_f64_do() {
         let kernel = format!(
             r#"{{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":{ts},"dur":9.900,"args":{{"device":0,"stream":7,"correlation":3}}}}"#
         );
-        std::fs::write(&path, format!(r#"{{"schemaVersion":1,{head}"traceEvents":[{kernel}]}}"#)).expect("a file");
+        std::fs::write(&path, format!(r#"{{"schemaVersion":1,{head}"traceEvents":[{kernel}]}}"#))
+            .expect("a file");
         let answer = answer_by(Some(Compat::Hta), &[path], &options());
         answer.rows("compat_hta_temporal_breakdown")[0].int("kernel_time(us)")
     };

@@ -9,5 +9,9 @@ fn parts_sum_to_the_whole_on_every_real_trace() {
     let files = traces_below(&root.traces());
     let (readable, windows) = check_files(&files);
     // Five more are traces of other profilers, which are refused.
-    assert!(readable >= 69 && windows >= 69 * 4, "{readable} files, {windows} windows of {} files", files.len());
+    assert!(
+        readable >= 69 && windows >= 69 * 4,
+        "{readable} files, {windows} windows of {} files",
+        files.len()
+    );
 }

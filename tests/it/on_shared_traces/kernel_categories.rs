@@ -17,7 +17,8 @@ struct Known {
 
 fn known() -> Vec<Known> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kernel_categories.json");
-    serde_json::from_slice(&std::fs::read(path).expect("the list can be read")).expect("the list has this form")
+    serde_json::from_slice(&std::fs::read(path).expect("the list can be read"))
+        .expect("the list has this form")
 }
 
 /// Count, sum and busy time by category, over the whole span.
@@ -53,7 +54,10 @@ fn categories_of_real_traces_are_the_known_ones() {
         }
         // Every activity has one category.
         let all = answer.rows_where("kernels_by_name", |r| r.text("scope") == "span");
-        assert_eq!(all.iter().map(|r| r.int("sum_ns")).sum::<i64>(), found.values().map(|v| v.1).sum::<i64>());
+        assert_eq!(
+            all.iter().map(|r| r.int("sum_ns")).sum::<i64>(),
+            found.values().map(|v| v.1).sum::<i64>()
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -41,8 +41,11 @@ const WINDOWS: [Window; 7] = [
 ];
 
 /// Host wait, kernel wait and other of the device's idle time over its span, ns.
-const IDLE: [(&str, [i64; 3]); 3] =
-    [(NCCL_DATA, [497_379_562, 5_671_429, 0]), (B200, [70_683_616, 2_207_080, 0]), (MI300, [0, 283_537, 2_282_115])];
+const IDLE: [(&str, [i64; 3]); 3] = [
+    (NCCL_DATA, [497_379_562, 5_671_429, 0]),
+    (B200, [70_683_616, 2_207_080, 0]),
+    (MI300, [0, 283_537, 2_282_115]),
+];
 
 /// Needs the traces beside the repository: see [`crate::shared::folder`].
 mod on_shared_traces {
@@ -56,7 +59,8 @@ mod on_shared_traces {
             let answer = answer(&[root.trace(w.trace)], &options);
             let wanted = |r: &Record| r.text("scope") == w.scope && r.opt_int("step_label") == w.label;
             let row = one(answer.rows_where("temporal_breakdown", wanted));
-            let parts = ints(&row, ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]);
+            let parts =
+                ints(&row, ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]);
             assert_eq!((row.int("dur_ns"), parts), (w.dur, w.parts), "{}", w.trace);
         }
     }
@@ -78,10 +82,12 @@ mod on_shared_traces {
         let Some(root) = shared::folder() else { return };
         let trace = root.trace("hta/critical_path_end_to_end_simple_add_input_trace.json.gz");
         let answer = answer(&[trace], &options());
-        let wait = one(answer.rows_where("idle", |r| r.text("scope") == "span" && r.opt_int("stream").is_none()));
+        let wait =
+            one(answer.rows_where("idle", |r| r.text("scope") == "span" && r.opt_int("stream").is_none()));
         assert_eq!(wait.int("host_wait_ns"), 15_975_667_000);
         let of = |name: &str| -> i64 {
-            let rows = answer.rows_where("idle_host", |r| r.text("scope") == "span" && r.text("name") == name);
+            let rows =
+                answer.rows_where("idle_host", |r| r.text("scope") == "span" && r.text("name") == name);
             rows.iter().map(|r| r.int("time_ns")).sum()
         };
         assert_eq!((of("cudaFree"), of("cudaLaunchKernel")), (7_998_623_000, 4_220_038_000));
@@ -92,7 +98,8 @@ mod on_shared_traces {
     #[test]
     fn megatron_has_the_computation_communication_and_kernels_of_the_reference() {
         let Some(root) = shared::folder() else { return };
-        let text = std::fs::read_to_string(shared::reference("megatron_tp8.json")).expect("the reference can be read");
+        let text = std::fs::read_to_string(shared::reference("megatron_tp8.json"))
+            .expect("the reference can be read");
         let reference: serde_json::Value = serde_json::from_str(&text).expect("the reference is JSON");
         let answer = answer(&[root.trace("multirank_nccl_megatron_tp8")], &options());
         let mut compared = 0;
@@ -103,7 +110,8 @@ mod on_shared_traces {
             let row = one(answer.rows_where("overlap", span));
             let times = ints(&row, ["communication_ns", "compute_ns", "overlap_ns"]);
             assert_eq!(times, [us("comm_us"), us("compute_us"), us("overlap_us")], "rank {rank}");
-            let kernels = answer.rows_where("kernels", |r| r.int("rank") == rank && r.text("class") != "memory");
+            let kernels =
+                answer.rows_where("kernels", |r| r.int("rank") == rank && r.text("class") != "memory");
             let nccl = kernels.iter().filter(|r| r.text("class") == "communication").count();
             let counts = ["kernels", "nccl"].map(|k| want[k].as_u64().expect("a count") as usize);
             assert_eq!([kernels.len(), nccl], counts, "rank {rank}");

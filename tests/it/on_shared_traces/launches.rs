@@ -26,8 +26,16 @@ const KNOWN: [Known; 9] = [
         "hipExtModuleLaunchKernel",
         [459, 3_922_677, 92, 232_544, 459, 28_634_734, 33_939_753, 28_637_464, 33_942_863],
     ),
-    (MI300, "hipLaunchKernel", [409, 3_726_849, 81, 178_518, 409, 29_258_760, 34_190_532, 29_263_810, 34_193_352]),
-    (MI300, "hipMemcpyAsync", [184, 1_126_063, 17, 40_622, 184, 35_750_903, 38_664_945, 35_754_073, 38_667_325]),
+    (
+        MI300,
+        "hipLaunchKernel",
+        [409, 3_726_849, 81, 178_518, 409, 29_258_760, 34_190_532, 29_263_810, 34_193_352],
+    ),
+    (
+        MI300,
+        "hipMemcpyAsync",
+        [184, 1_126_063, 17, 40_622, 184, 35_750_903, 38_664_945, 35_754_073, 38_667_325],
+    ),
     (MI300, "hipMemsetAsync", [31, 325_629, 12, 41_748, 31, 28_575_295, 34_189_062, 28_578_315, 34_192_112]),
 ];
 
@@ -54,7 +62,8 @@ fn launches_of_real_traces_have_the_statistics_that_were_counted_apart() {
             );
             assert_eq!(got, *want, "{file} {api}");
         }
-        let started = answer.rows_where("launch_stats", |r| r.text("scope") == "capture" && r.int("started_count") > 0);
+        let started =
+            answer.rows_where("launch_stats", |r| r.text("scope") == "capture" && r.int("started_count") > 0);
         assert_eq!(started.len(), known.len(), "{file}");
         let lost = answer.rows_where("unlinked_activities", |r| r.text("scope") == "capture");
         let sum = |column: &str| lost.iter().map(|r| r.int(column)).sum::<i64>();

@@ -49,7 +49,8 @@ fn lines_of_the_cpu_recording_are_those_of_the_independent_count() {
     // All allocations have a line; those of the backward pass that of their forward operator.
     let bytes: i64 = answer.rows("lines").iter().map(|r| r.int("alloc_bytes")).sum();
     assert_eq!(bytes, 13_344_276);
-    let modules = by_place(&lines(&[path], &with(&[("--by", "module")])), 0, ["host_self_ns", "host_total_ns"]);
+    let modules =
+        by_place(&lines(&[path], &with(&[("--by", "module")])), 0, ["host_self_ns", "host_total_ns"]);
     assert_eq!(modules["Net_0"], [753_323, 549_139_957]);
     let conv = "Net_0/Sequential_0/Conv_1";
     assert_eq!(modules[&format!("{conv}/Conv2d_1")][0], 140_442_928);

@@ -184,7 +184,8 @@ fn peak(answer: &Answer, device: Option<i64>) -> Record {
 /// Sum and number of allocations by a text column, of one device.
 fn allocated(answer: &Answer, device: Option<i64>, column: &str) -> BTreeMap<String, (i64, i64)> {
     let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::new();
-    let rows = answer.rows_where("memory_allocations", |r| r.opt_int("seq").is_some() && r.opt_int("device") == device);
+    let rows = answer
+        .rows_where("memory_allocations", |r| r.opt_int("seq").is_some() && r.opt_int("device") == device);
     for r in rows {
         let sum = sums.entry(r.text(column).to_string()).or_default();
         *sum = (sum.0 + r.int("bytes"), sum.1 + 1);
@@ -226,7 +227,8 @@ fn folded_stacks_add_up_to_the_known_sums() {
     for (what, bytes) in [("peak", 1_384_880), ("end", 145_132), ("alloc", 13_344_276)] {
         let answer = memory(&[root.trace(MODULES)], &with(&[("--folded", what)])).expect("a good trace");
         let folded = answer.outcome.outputs[0].1.raw.clone().expect("folded stacks");
-        let value = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<i64>().ok()).expect("a value");
+        let value =
+            |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<i64>().ok()).expect("a value");
         assert_eq!(folded.lines().map(value).sum::<i64>(), bytes, "{what}");
     }
 }
@@ -238,7 +240,9 @@ fn triggers_have_the_known_places() {
     assert_eq!((row.int("in_step_ns"), row.int("ts_ns") > 0), (296_474_881, true));
     assert_eq!(row.text("trigger_site"), "gen_cpu.py:8");
     assert_eq!(row.text("module"), "Net_0/Sequential_0/Conv_1/BatchNorm2d_1");
-    assert!(row.text("trigger_chain").ends_with("aten::native_batch_norm_backward;aten::empty_like;aten::empty"));
+    assert!(
+        row.text("trigger_chain").ends_with("aten::native_batch_norm_backward;aten::empty_like;aten::empty")
+    );
     let row = peak(&answer_of(&root.trace(SHAPES)), None);
     assert_eq!(row.int("in_step_ns"), 286_228_665);
     let answer = answer_of(&root.trace(GLOO[0]));
@@ -258,7 +262,9 @@ fn triggers_have_the_known_places() {
     );
     assert_eq!(row.text("trigger_op"), "aten::cudnn_convolution_backward_weight (aten::empty)");
     assert_eq!(row.cell("is_relative"), true);
-    assert!(["base_bytes", "reserved_bytes", "known_count", "before_bytes"].iter().all(|c| row.cell(c).is_null()));
+    assert!(
+        ["base_bytes", "reserved_bytes", "known_count", "before_bytes"].iter().all(|c| row.cell(c).is_null())
+    );
     assert_eq!(resnet.rows_where("memory_curve", |r| r.opt_int("device") == Some(0)).len(), 8_220);
     assert!(resnet.rows("memory_allocations").is_empty() && resnet.rows("memory_content").is_empty());
     assert!(!sentences(&resnet).iter().any(|s| s.contains("grows")));
@@ -310,7 +316,8 @@ fn allocations_by_phase_and_their_pairs_are_the_known_ones() {
         let freed = rows.iter().filter(|r| r.text("ended") == "freed");
         let mut lifetimes: Vec<i64> = freed.clone().map(|r| r.int("lifetime_ns")).collect();
         lifetimes.sort_unstable();
-        let live: Vec<i64> = rows.iter().filter(|r| r.text("ended") == "live").map(|r| r.int("bytes")).collect();
+        let live: Vec<i64> =
+            rows.iter().filter(|r| r.text("ended") == "live").map(|r| r.int("bytes")).collect();
         let crossing = freed.filter(|r| r.opt_int("step") != r.opt_int("free_step")).count();
         (lifetimes.len(), live.len(), live.iter().sum::<i64>(), crossing, lifetimes)
     };
@@ -382,7 +389,10 @@ fn operators_have_the_bytes_and_counts_of_the_tensorboard_plugin() {
             ] {
                 let kb = own.int(mine) as f64 / 1024.0;
                 let wanted = number(want, column).expect("a number");
-                assert!((kb - wanted).abs() <= 0.005_001, "{file}: {name}: {column}: {kb} instead of {wanted}");
+                assert!(
+                    (kb - wanted).abs() <= 0.005_001,
+                    "{file}: {name}: {column}: {kb} instead of {wanted}"
+                );
             }
             if own.int("count") != count("Calls") {
                 differ.push((name.to_string(), own.int("count"), count("Calls")));
@@ -393,7 +403,9 @@ fn operators_have_the_bytes_and_counts_of_the_tensorboard_plugin() {
         let others: Vec<_> = ours
             .iter()
             .map(|r| r.text("name"))
-            .filter(|name| *name != "[no operator]" && !reference.iter().any(|w| text(w, "Operator Name") == *name))
+            .filter(|name| {
+                *name != "[no operator]" && !reference.iter().any(|w| text(w, "Operator Name") == *name)
+            })
             .collect();
         assert!(others.is_empty(), "{file}: {others:?}");
     }

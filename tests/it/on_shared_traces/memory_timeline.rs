@@ -56,7 +56,8 @@ fn the_level_of_every_time_is_that_of_the_reference() {
     for row in 0..curve.len() {
         levels.insert(curve.int("ts_ns", row).unwrap_or(0), curve.int("allocated_bytes", row));
     }
-    let file = std::fs::File::open(shared::reference("hta/memory_timeline/memory_timeline.csv.gz")).expect("a file");
+    let file =
+        std::fs::File::open(shared::reference("hta/memory_timeline/memory_timeline.csv.gz")).expect("a file");
     let mut text = String::new();
     flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("text");
     // The reference has a row for each row of the file; the last one of a time counts.

@@ -30,7 +30,8 @@ fn a_range_of_two_processes_is_two_ranks() {
     assert_eq!(of("rank"), [0, 1]);
     let kernels = |rank: i64| {
         let is_kernel = |n: &str| !n.starts_with("Memcpy ") && !n.starts_with("Memset ");
-        let rows = answer.rows_where("kernels_by_name", |r| r.text("scope") == "span" && r.int("rank") == rank);
+        let rows =
+            answer.rows_where("kernels_by_name", |r| r.text("scope") == "span" && r.int("rank") == rank);
         rows.iter().filter(|r| is_kernel(r.text("name"))).map(|r| r.int("count")).sum::<i64>()
     };
     assert_eq!([kernels(0), kernels(1)], [1_993, 2_017]);
@@ -38,7 +39,8 @@ fn a_range_of_two_processes_is_two_ranks() {
     let busy = answer.rows_where("temporal_breakdown", |r| r.text("scope") == "span");
     assert_eq!(busy.iter().map(|r| r.int("busy_ns")).collect::<Vec<_>>(), [273_817_787, 267_275_916]);
     // 24 kernels were launched before the range; all others have their launch in the same process.
-    let unlinked = answer.rows_where("operators", |r| r.text("name") == "[unlinked]" && r.text("scope") == "capture");
+    let unlinked =
+        answer.rows_where("operators", |r| r.text("name") == "[unlinked]" && r.text("scope") == "capture");
     assert_eq!(unlinked.iter().map(|r| r.int("kernel_count")).sum::<i64>(), 24);
     let categories = answer.rows_where("kernel_categories", |r| r.text("scope") == "span");
     let of = |name: &str| {

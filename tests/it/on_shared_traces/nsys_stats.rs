@@ -9,7 +9,8 @@ use std::process::Command;
 /// The rows of a report.
 fn printed(report: &str, trace: &Path, folder: &Path) -> Vec<CsvRow> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hta"));
-    let run = command.args(["nsys-stats", report]).arg(trace).args(["--format", "csv"]).output().expect("hta runs");
+    let run =
+        command.args(["nsys-stats", report]).arg(trace).args(["--format", "csv"]).output().expect("hta runs");
     assert!(run.status.success(), "{report}: {}", String::from_utf8_lossy(&run.stderr));
     let path = folder.join(format!("{report}.csv"));
     std::fs::write(&path, &run.stdout).expect("a temporary file can be written");
@@ -29,11 +30,12 @@ struct Comparison {
 /// The name of our column: theirs have units in some reports only.
 fn heading(theirs: &str, ours: &CsvRow) -> String {
     let size = theirs.replace("(B)", "(MB)");
-    [theirs.to_string(), format!("{theirs} (ns)"), size].into_iter().find(|h| ours.contains_key(h)).unwrap_or_else(
-        || {
+    [theirs.to_string(), format!("{theirs} (ns)"), size]
+        .into_iter()
+        .find(|h| ours.contains_key(h))
+        .unwrap_or_else(|| {
             panic!("no column for `{theirs}` in {ours:?}");
-        },
-    )
+        })
 }
 
 fn key(row: &CsvRow, keys: &[&str], translated: fn(&str) -> String) -> Vec<String> {
@@ -49,7 +51,9 @@ fn compare(ours: &[CsvRow], theirs: &[CsvRow], how: &Comparison) -> usize {
     for row in theirs {
         let key = key(row, how.keys, how.translated);
         let Some(own) = mine.get(&key) else { panic!("no row {key:?}") };
-        for (column, value) in row.iter().filter(|(c, _)| !how.keys.contains(&c.as_str()) && !value_is_text(c)) {
+        for (column, value) in
+            row.iter().filter(|(c, _)| !how.keys.contains(&c.as_str()) && !value_is_text(c))
+        {
             if how.skipped.contains(&column.as_str()) {
                 continue;
             }
@@ -160,7 +164,8 @@ fn the_first_kernels_are_the_known_ones() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let rows = printed("cuda_gpu_kern_sum", &trace(&root, FILES[1].1), folder.path());
     let figures = |r: &CsvRow| {
-        let columns = ["Time (%)", "Total Time (ns)", "Instances", "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)"];
+        let columns =
+            ["Time (%)", "Total Time (ns)", "Instances", "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)"];
         columns.iter().chain(&["StdDev (ns)"]).map(|c| cell(r, c).to_string()).collect::<Vec<_>>().join(" ")
     };
     let first: Vec<String> = rows.iter().take(3).map(figures).collect();
@@ -171,7 +176,11 @@ fn the_first_kernels_are_the_known_ones() {
     ];
     assert_eq!(first, known);
     let names: Vec<&str> = rows.iter().map(|r| cell(r, "Name")).collect();
-    assert!(names[0].starts_with("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128"), "{}", names[0]);
+    assert!(
+        names[0].starts_with("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128"),
+        "{}",
+        names[0]
+    );
     assert_eq!((names.len(), names[1]), (27, "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN"));
     let rows = printed("cuda_gpu_kern_sum", &trace(&root, "nvfuser__57da9a_report.sqlite"), folder.path());
     let known = [
@@ -189,7 +198,8 @@ fn ranks_are_chosen_before_they_are_summed() {
     let Some(root) = shared::folder() else { return };
     let mut command = Command::new(env!("CARGO_BIN_EXE_hta"));
     let file = trace(&root, FILES[1].1);
-    let run = command.args(["nsys-stats", "cuda_gpu_sum", "--format", "csv", "--ranks", "1"]).arg(file).output();
+    let run =
+        command.args(["nsys-stats", "cuda_gpu_sum", "--format", "csv", "--ranks", "1"]).arg(file).output();
     let out = String::from_utf8_lossy(&run.expect("hta runs").stdout).into_owned();
     let of = |category: &str| -> i64 {
         let rows = out.lines().filter(|l| l.contains(category));

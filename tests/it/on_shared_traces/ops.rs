@@ -13,14 +13,19 @@ fn own_times(file: &std::path::Path) -> Option<(u64, Vec<String>, u64)> {
     use hta::read::source::ByteCount;
     use hta::trace::meta::RankSource;
     let input = Input::named(file);
-    let l = load(&input, hta::read::options::LoadOptions::default(), Spread::Inline, &ByteCount::default()).ok()?;
+    let l = load(&input, hta::read::options::LoadOptions::default(), Spread::Inline, &ByteCount::default())
+        .ok()?;
     let trace = l.into_trace(0, RankSource::File, input.shown, &options().model);
     let (mut rows, mut wrong) = (0, Vec::new());
     for row in 0..trace.columns.len() as u32 {
         let Some(own) = trace.stacks.self_ns(row) else { continue };
         rows += 1;
         if !(0..=trace.columns.dur[row as usize]).contains(&own) {
-            wrong.push(format!("row {row} `{}`: {own} of {}", trace.name(row), trace.columns.dur[row as usize]));
+            wrong.push(format!(
+                "row {row} `{}`: {own} of {}",
+                trace.name(row),
+                trace.columns.dur[row as usize]
+            ));
         }
     }
     Some((rows, wrong, trace.health.count(Counter::FrameOverlap)))

@@ -63,9 +63,10 @@ mod on_shared_traces {
     #[test]
     fn operators_of_resnet50_equal_those_of_the_tensorboard_plugin() {
         let Some(root) = shared::folder() else { return };
-        for (file, by, rows) in
-            [("operators_by_name.csv", &[][..], 76), ("operators_by_name_shape.csv", &[("--by", "shape")], 577)]
-        {
+        for (file, by, rows) in [
+            ("operators_by_name.csv", &[][..], 76),
+            ("operators_by_name_shape.csv", &[("--by", "shape")], 577),
+        ] {
             let answer = ops(&[root.trace(RESNET50)], &with(by)).expect("a good trace");
             let dims = |text: &str| text.replace(' ', "");
             let key = |r: &Record| (r.text("name").to_string(), dims(r.text("input_dims")));
@@ -101,14 +102,18 @@ mod on_shared_traces {
         for file in shared::files_below(&folder) {
             let path = file.to_string_lossy().into_owned();
             let Some(stem) = path.strip_suffix(".trace.json") else { continue };
-            let text = std::fs::read_to_string(format!("{stem}.expected.json")).expect("the reference can be read");
+            let text =
+                std::fs::read_to_string(format!("{stem}.expected.json")).expect("the reference can be read");
             let expected: serde_json::Value = serde_json::from_str(&text).expect("the reference is JSON");
             let Some(answer) = ops(std::slice::from_ref(&file), &with(&[])) else { continue };
             let ours = answer.rows_where("operators", capture);
             let test = stem.rsplit('/').next().and_then(|n| n.split('.').next()).unwrap_or_default();
             for op in expected["op_by_name"].as_array().into_iter().flatten() {
                 let name = op["name"].as_str().expect("a name");
-                let found = ours.iter().find(|r| r.text("name") == name).unwrap_or_else(|| panic!("{test}: no {name}"));
+                let found = ours
+                    .iter()
+                    .find(|r| r.text("name") == name)
+                    .unwrap_or_else(|| panic!("{test}: no {name}"));
                 let [count, gpu_self, gpu, host_self, host] = figures(found);
                 let us = |key: &str| op[key].as_i64().expect("a whole number");
                 assert_eq!(host, us("host_duration"), "{test}: {name}");
@@ -117,7 +122,11 @@ mod on_shared_traces {
                     continue;
                 }
                 assert_eq!(host_self, us("self_host_duration"), "{test}: {name}");
-                assert_eq!([gpu_self, gpu], [us("self_device_duration"), us("device_duration")], "{test}: {name}");
+                assert_eq!(
+                    [gpu_self, gpu],
+                    [us("self_device_duration"), us("device_duration")],
+                    "{test}: {name}"
+                );
                 // Three nested operators of one name count as one call there.
                 let merged = if test == "test_remove_dup_nodes" { 2 } else { 0 };
                 assert_eq!(count, us("calls") + merged, "{test}: {name}");

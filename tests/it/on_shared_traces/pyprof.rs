@@ -22,7 +22,10 @@ fn both(labels: &str) -> Option<(Vec<CsvRow>, Vec<CsvRow>)> {
     let theirs = read(&file("profiling_lm.lm.csv")?).expect("a reference");
     let columns = "kernel,mod,op,dir,sil,tc,flops,bytes,device,stream,block,grid,trace,params";
     let mut command = Command::new(env!("CARGO_BIN_EXE_hta"));
-    command.arg("pyprof").arg(file("profiling_lm.net.sql")?).args(["--csv", "--cols", columns, "--labels", labels]);
+    command
+        .arg("pyprof")
+        .arg(file("profiling_lm.net.sql")?)
+        .args(["--csv", "--cols", columns, "--labels", labels]);
     let run = command.output().expect("hta runs");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -119,7 +122,8 @@ fn work_follows_from_the_marked_shapes() {
 #[test]
 fn pyprof_s_labels_are_its_own_for_every_kernel() {
     let Some((theirs, ours)) = both("pyprof") else { return };
-    let columns = ["Kernel", "Module", "Op", "Direction", "Sil(ns)", "TC", "Device", "Stream", "Block", "Grid"];
+    let columns =
+        ["Kernel", "Module", "Op", "Direction", "Sil(ns)", "TC", "Device", "Stream", "Block", "Grid"];
     for column in columns {
         assert_eq!(equal(&theirs, &ours, column), KERNELS, "{column}");
     }
@@ -141,7 +145,8 @@ fn own_labels_differ_where_they_should() {
     assert_eq!(equal(&theirs, &ours, "FLOPs"), 37 + 9);
     assert_eq!(equal(&theirs, &ours, "Bytes"), 41 + 9);
     // A kernel of the backward pass has the stack and the shapes of its forward operator.
-    let last = ours.iter().find(|r| text(r, "Op") == "mm" && text(r, "Direction") == "bprop").expect("a product");
+    let last =
+        ours.iter().find(|r| text(r, "Op") == "mm" && text(r, "Direction") == "bprop").expect("a product");
     let stack = "language-model.py:111;language-model.py:261;language-model.py:319";
     assert_eq!(text(last, "Trace"), stack);
     assert!(text(last, "Params").starts_with("shapes=[[35,20,200],[200,33278]]"), "{last:?}");

@@ -24,7 +24,8 @@ fn queues_of_real_traces_are_as_long_as_known() {
     let Some(root) = shared::folder() else { return };
     for (trace, stream, launches, max, mean, full, blocked) in KNOWN {
         let answer = answer(&[root.trace(trace)], &options());
-        let row = one(answer.rows_where("queue_stats", |r| r.text("scope") == "span" && r.int("stream") == stream));
+        let row =
+            one(answer.rows_where("queue_stats", |r| r.text("scope") == "span" && r.int("stream") == stream));
         let got = ["launch_count", "max_length", "full_ns", "blocked_call_ns"].map(|c| row.int(c));
         assert_eq!(got, [launches, max, full, blocked], "{trace}");
         assert_eq!(row.float("mean_length").map(|m| (m * 1000.0).round() as i64), mean, "{trace}");

@@ -35,7 +35,11 @@ fn a_decode_step_of_vllm_is_busy_behind_its_lead() {
     assert!(clean_delays(&a).is_empty());
     for scope in ["span", "capture"] {
         let r = one(of_scope(&a, "temporal_breakdown", scope));
-        assert_eq!(["dur_ns", "busy_ns", "idle_ns"].map(|c| r.int(c)), [10_743_181, 10_717_708, 25_473], "{scope}");
+        assert_eq!(
+            ["dur_ns", "busy_ns", "idle_ns"].map(|c| r.int(c)),
+            [10_743_181, 10_717_708, 25_473],
+            "{scope}"
+        );
     }
     let first = a.rows("record_edges");
     assert!(first.iter().all(|r| r.cell("excerpt") == Value::Bool(true)));
@@ -64,7 +68,8 @@ fn a_decode_step_of_sglang_is_not_idle_for_half_a_second() {
 
 #[test]
 fn the_only_long_waits_of_two_decode_steps_are_the_profilers() {
-    for (name, call, ns) in [(M3, "hipDeviceSynchronize", 5_582_400), (B3, "cudaDeviceSynchronize", 778_900)] {
+    for (name, call, ns) in [(M3, "hipDeviceSynchronize", 5_582_400), (B3, "cudaDeviceSynchronize", 778_900)]
+    {
         let Some(a) = real(name) else { return };
         assert_eq!(edges(&a, "hidden_work"), [], "{name}");
         assert_eq!(edges(&a, "lost_tail"), [], "{name}");
@@ -82,8 +87,12 @@ fn cut(name: &str, t: f64, folder: &Path) -> Option<(PathBuf, usize)> {
     let mut trace: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed)).unwrap();
     let events = trace["traceEvents"].as_array_mut().unwrap();
     let ts = |e: &Value| e["ts"].as_f64();
-    let first =
-        events.iter().filter(|e| e["ph"] == "X" && e["cat"] != "Trace").filter_map(ts).min_by(f64::total_cmp).unwrap();
+    let first = events
+        .iter()
+        .filter(|e| e["ph"] == "X" && e["cat"] != "Trace")
+        .filter_map(ts)
+        .min_by(f64::total_cmp)
+        .unwrap();
     let before = events.len();
     let is_gpu = |e: &Value| ["kernel", "gpu_memcpy", "gpu_memset"].iter().any(|c| e["cat"] == *c);
     events.retain(|e| !(e["ph"] == "X" && is_gpu(e) && ts(e).is_some_and(|ts| ts - first >= t)));
@@ -109,13 +118,18 @@ fn a_tail_that_is_cut_off_is_found() {
         assert_eq!(capture.int("ts_ns") + capture.int("dur_ns") - first, tails[0].1, "{name}");
         assert_eq!(tails[0].2 + first, one(a.rows("ranks")).int("last_ts_ns"), "{name}");
         let launches = a.rows("launches");
-        let most = launches.iter().filter(|r| r.text("api").contains("GraphLaunch")).map(|r| r.int("activity_count"));
+        let most = launches
+            .iter()
+            .filter(|r| r.text("api").contains("GraphLaunch"))
+            .map(|r| r.int("activity_count"));
         assert_eq!(most.collect::<Vec<_>>(), [graph], "{name}");
         // Calls without activities, including copies.
         let trace = rank_trace(&path, 0);
-        let is_launch = |n: &str| ["launch", "memcpy", "memset"].iter().any(|p| n.to_ascii_lowercase().contains(p));
+        let is_launch =
+            |n: &str| ["launch", "memcpy", "memset"].iter().any(|p| n.to_ascii_lowercase().contains(p));
         let own = |row: u32| !trace.launches().of(row).is_empty();
-        let calls = (0..trace.columns.len() as u32).filter(|&r| trace.classes[r as usize].name() == "runtime_call");
+        let calls =
+            (0..trace.columns.len() as u32).filter(|&r| trace.classes[r as usize].name() == "runtime_call");
         assert_eq!(calls.filter(|&r| is_launch(trace.name(r)) && !own(r)).count(), without, "{name}");
     }
 }

@@ -174,7 +174,12 @@ fn the_iteration_of_each_recording_has_the_known_numbers() {
         let Some(a) = read(k.file) else { return };
         let r = one(a.rows("iterations"));
         let ints = |columns: &[&str]| columns.iter().map(|c| r.int(c)).collect::<Vec<_>>();
-        assert_eq!([r.text("engine"), r.text("phase"), r.text("label")], [k.engine, "decode", k.label], "{}", k.file);
+        assert_eq!(
+            [r.text("engine"), r.text("phase"), r.text("label")],
+            [k.engine, "decode", k.label],
+            "{}",
+            k.file
+        );
         assert_eq!(ints(&["requests", "tokens", "kv_tokens"]), k.batch, "{}", k.file);
         assert_eq!(r.int("host_dur_ns"), k.host_dur, "{}", k.file);
         let ranks = one(a.rows("ranks"));
@@ -271,7 +276,8 @@ const WITHHELD: [&str; 14] = [
 fn general_advice_is_withheld_from_ranks_that_serve() {
     for name in [VD, SD, B3, M3] {
         let Some(a) = read(name) else { return };
-        let observed = a.outcome.outputs.iter().flat_map(|(_, o)| o.observations.iter().map(|o| o.sentence.clone()));
+        let observed =
+            a.outcome.outputs.iter().flat_map(|(_, o)| o.observations.iter().map(|o| o.sentence.clone()));
         let findings = a.rows("findings");
         let found = findings.iter().map(|r| format!("{} {}", r.text("sentence"), r.text("action")));
         for said in observed.chain(found) {
@@ -281,13 +287,16 @@ fn general_advice_is_withheld_from_ranks_that_serve() {
         }
         for (analysis, output) in &a.outcome.outputs {
             let stem = analysis.stem();
-            if ["critical-path", "kernels", "launches", "stragglers", "what-if", "sync", "overlap"].contains(&stem) {
+            if ["critical-path", "kernels", "launches", "stragglers", "what-if", "sync", "overlap"]
+                .contains(&stem)
+            {
                 assert!(output.observations.is_empty(), "{name}: {stem}: {:?}", output.observations);
             }
         }
         // ROCm graphs carry neither grid nor block, so nothing is said about multiprocessors.
-        let known =
-            a.rows_where("counters", |r| r.text("counter") == "sm_efficiency_ratio" && !r.cell("value").is_null());
+        let known = a.rows_where("counters", |r| {
+            r.text("counter") == "sm_efficiency_ratio" && !r.cell("value").is_null()
+        });
         assert!(name == B3 || known.is_empty(), "{name}: {known:?}");
     }
 }

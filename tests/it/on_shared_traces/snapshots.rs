@@ -74,11 +74,14 @@ mod on_shared_traces {
         assert_eq!([e.active_blocks, e.inactive_blocks], end.1);
         assert_eq!([e.reserved, e.active, e.requested, e.releasable, e.split, e.largest_inactive], end.2);
         assert_eq!(e.reserved, e.active + e.pending + e.releasable + e.split);
-        let (history, replay) = (device.history.expect("a history"), device.replay.as_ref().expect("a replay"));
+        let (history, replay) =
+            (device.history.expect("a history"), device.replay.as_ref().expect("a replay"));
         let allocations = replay.allocations(&snapshot, history);
         assert_eq!([history.len(), allocations.len()], levels.0);
-        let unmatched =
-            replay.unmatched_frees.iter().map(|s| snapshot.entries(history).nth(*s as usize).map_or(0, |e| e.size));
+        let unmatched = replay
+            .unmatched_frees
+            .iter()
+            .map(|s| snapshot.entries(history).nth(*s as usize).map_or(0, |e| e.size));
         assert_eq!((replay.unmatched_frees.len(), unmatched.sum::<i64>()), levels.1);
         assert_eq!(replay.before, levels.2);
         assert_eq!([replay.reserved_before, replay.reserved_max], levels.3);
@@ -86,7 +89,9 @@ mod on_shared_traces {
         // The history and the state at the end agree, and so do the sums that segments state.
         assert_eq!(replay.disagreement, 0);
         assert!(replay.levels.iter().all(|l| *l >= 0));
-        for counter in [Counter::SnapshotSumDiffers, Counter::SnapshotStateDisagrees, Counter::SnapshotAllocOverLive] {
+        for counter in
+            [Counter::SnapshotSumDiffers, Counter::SnapshotStateDisagrees, Counter::SnapshotAllocOverLive]
+        {
             assert_eq!(health.count(counter), 0, "{counter:?}");
         }
         assert!(!health.has_loss());
@@ -126,20 +131,35 @@ mod on_shared_traces {
         check(
             INFERENCE,
             0,
-            ([98, 95], [223, 7], [1_763_704_832, 1_703_276_544, 1_701_310_464, 46_137_344, 14_290_944, 20_971_520]),
+            (
+                [98, 95],
+                [223, 7],
+                [1_763_704_832, 1_703_276_544, 1_701_310_464, 46_137_344, 14_290_944, 20_971_520],
+            ),
             ([3_840, 1_280], (0, 0), 1_701_310_464, [1_763_704_832; 2], (1_736_962_048, Some(292))),
         );
         check(
             TRAINING,
             0,
-            ([377, 373], [885, 33], [7_235_174_400, 6_816_891_392, 6_808_535_044, 343_932_928, 74_350_080, 41_943_040]),
-            ([19_136, 6_526], (438, 3_385_466_880), 5_095_321_600, [7_235_174_400; 2], (7_013_335_044, Some(9_966))),
+            (
+                [377, 373],
+                [885, 33],
+                [7_235_174_400, 6_816_891_392, 6_808_535_044, 343_932_928, 74_350_080, 41_943_040],
+            ),
+            (
+                [19_136, 6_526],
+                (438, 3_385_466_880),
+                5_095_321_600,
+                [7_235_174_400; 2],
+                (7_013_335_044, Some(9_966)),
+            ),
         );
     }
 
     #[test]
     fn generations_are_told_by_what_the_entries_have() {
-        for (name, generation) in [(EXPANDABLE, Generation::Untimed), (TRAINING, Generation::CompileContext)] {
+        for (name, generation) in [(EXPANDABLE, Generation::Untimed), (TRAINING, Generation::CompileContext)]
+        {
             let Some(snapshot) = read(name) else { return };
             assert_eq!(snapshot.generation, generation);
         }
@@ -158,13 +178,16 @@ mod on_shared_traces {
 
     #[test]
     fn what_holds_the_peak_is_known_by_line() {
-        for (name, kept, state, number) in [(EXPANDABLE, 12, 18, 0), (EMPTY_CACHE, 11, 17, 0), (DEVICES, 11, 17, 0)] {
+        for (name, kept, state, number) in
+            [(EXPANDABLE, 12, 18, 0), (EMPTY_CACHE, 11, 17, 0), (DEVICES, 11, 17, 0)]
+        {
             let Some(snapshot) = read(name) else { return };
             let sites = Sites::new(&snapshot);
             let (devices, _) = replayed(&snapshot, Until::Completed);
             let device = devices.iter().find(|d| d.device == Some(number)).expect("the device");
             let parts = at_peak(device, &sites, ContentKey::Line);
-            let (kept, state) = (format!("memory_leaks_demo.py:{kept}"), format!("memory_leaks_demo.py:{state}"));
+            let (kept, state) =
+                (format!("memory_leaks_demo.py:{kept}"), format!("memory_leaks_demo.py:{state}"));
             let expected = [
                 (state.as_str(), 484, 282_342_776),
                 (kept.as_str(), 3, 125_829_120),
@@ -263,7 +286,9 @@ mod on_shared_traces {
 
     #[test]
     fn only_the_planted_leak_recurs() {
-        for (name, planted) in [(EXPANDABLE, 12), (EMPTY_CACHE, 11), (DEVICES, 11), (INFERENCE, 0), (TRAINING, 0)] {
+        for (name, planted) in
+            [(EXPANDABLE, 12), (EMPTY_CACHE, 11), (DEVICES, 11), (INFERENCE, 0), (TRAINING, 0)]
+        {
             let Some(snapshot) = read(name) else { return };
             let sites = Sites::new(&snapshot);
             let (devices, _) = replayed(&snapshot, Until::Completed);
@@ -277,7 +302,11 @@ mod on_shared_traces {
                 }
                 let found: Vec<_> =
                     recurring.iter().map(|l| (l.site, l.groups, l.count, l.bytes_per_group())).collect();
-                assert_eq!(found, [(format!("memory_leaks_demo.py:{planted}").as_str(), 3, 3, 41_943_040)], "{name}");
+                assert_eq!(
+                    found,
+                    [(format!("memory_leaks_demo.py:{planted}").as_str(), 3, 3, 41_943_040)],
+                    "{name}"
+                );
             }
         }
         let Some(snapshot) = read(EXPANDABLE) else { return };
@@ -285,7 +314,8 @@ mod on_shared_traces {
         let (devices, _) = replayed(&snapshot, Until::Completed);
         let rows = table(&devices[0], &sites, "memory_allocations");
         let is_kept = |row: &usize| {
-            rows.text("ended", *row) == Some("live") && rows.text("site", *row) == Some("memory_leaks_demo.py:12")
+            rows.text("ended", *row) == Some("live")
+                && rows.text("site", *row) == Some("memory_leaks_demo.py:12")
         };
         let entries: Vec<_> = (0..rows.len()).filter(is_kept).map(|row| rows.uint("seq", row)).collect();
         assert_eq!(entries, [Some(1), Some(2_932), Some(5_515)]);
@@ -293,7 +323,9 @@ mod on_shared_traces {
 
     #[test]
     fn flushes_of_the_cache_are_named_by_their_frames() {
-        for (name, counts, bytes) in [(EMPTY_CACHE, [14, 20, 20], Some(444_596_224)), (DEVICES, [4, 3, 3], None)] {
+        for (name, counts, bytes) in
+            [(EMPTY_CACHE, [14, 20, 20], Some(444_596_224)), (DEVICES, [4, 3, 3], None)]
+        {
             let Some(snapshot) = read(name) else { return };
             let sites = Sites::new(&snapshot);
             let (devices, _) = replayed(&snapshot, Until::Completed);
@@ -304,7 +336,9 @@ mod on_shared_traces {
             if let Some(bytes) = bytes {
                 assert_eq!(flushes.iter().map(|e| e.bytes).sum::<i64>(), bytes);
             }
-            assert!(!all.iter().any(|e| matches!(e.kind, EventKind::Retry | EventKind::Flush | EventKind::Oom)));
+            assert!(
+                !all.iter().any(|e| matches!(e.kind, EventKind::Retry | EventKind::Flush | EventKind::Oom))
+            );
         }
     }
 }

@@ -37,7 +37,8 @@ fn device_windows_are_the_steps_of_the_tensorboard_plugin() {
         let label = want[0].as_str().expect("a name");
         assert_eq!(step.int("step_label").to_string(), label);
         let c = costs(want);
-        let times = ["dur_ns", "compute_ns", "exposed_memory_ns", "exposed_communication_ns"].map(|k| step.int(k));
+        let times =
+            ["dur_ns", "compute_ns", "exposed_memory_ns", "exposed_communication_ns"].map(|k| step.int(k));
         assert_eq!(times, [c.iter().sum(), c[0], c[1] + c[2], 0], "step {label}");
         assert_eq!(step.int("idle_ns"), c[3..].iter().sum::<i64>(), "step {label}");
     }

@@ -30,7 +30,8 @@ const TOLERANCE: f64 = 0.000_1;
 
 /// Values that add up over mi300_resnet's two halves, without and with recomputation. The spans of the halves overlap,
 /// so nothing else adds up; recomputed kernels there are compute only.
-const ADDS_UP: [&str; 4] = ["computation_time", "total_comm_time", "total_memcpy_time", "exposed_memcpy_time"];
+const ADDS_UP: [&str; 4] =
+    ["computation_time", "total_comm_time", "total_memcpy_time", "exposed_memcpy_time"];
 
 /// Rows of a folder: time by type, ms, and whether each type had two rows that were added.
 fn times(rows: &[CsvRow]) -> BTreeMap<&str, (f64, bool)> {
@@ -51,7 +52,8 @@ fn gpu_timelines_equal_tracelens_within_a_tenth_of_a_microsecond() {
         let rows = read(&reference).unwrap_or_else(|| panic!("{name}: no gpu_timeline.csv"));
         let theirs = times(&rows);
         let trace = root.trace(&format!("tracelens/{file}"));
-        let ours = answer_by(Some(Compat::TraceLens), &[trace], &options()).rows("compat_tracelens_gpu_timeline");
+        let ours =
+            answer_by(Some(Compat::TraceLens), &[trace], &options()).rows("compat_tracelens_gpu_timeline");
         assert_eq!((ours.len(), theirs.len()), (8, 8), "{name}");
         let total = ours.iter().find(|r| r.text("type") == "total_time").and_then(|r| r.float("time ms"));
         let total = total.unwrap_or_else(|| panic!("{name}: no total_time"));
@@ -67,7 +69,8 @@ fn gpu_timelines_equal_tracelens_within_a_tenth_of_a_microsecond() {
             summed += usize::from(is_sum);
             if !is_sum {
                 let (a, b) = (row.float("percent"), rows.iter().find(|r| text(r, "type") == kind));
-                let (a, b) = (a.expect("a percent"), b.and_then(|r| number(r, "percent")).expect("a percent"));
+                let (a, b) =
+                    (a.expect("a percent"), b.and_then(|r| number(r, "percent")).expect("a percent"));
                 assert!((a - b).abs() <= 100.0 * 2.0 * TOLERANCE / total, "{name} {kind}: {b} %, hta {a} %");
             }
         }

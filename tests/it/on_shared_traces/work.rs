@@ -15,7 +15,8 @@ const COMPILED: &str = "tracelens/torch_compile_triton_trace.json.gz";
 const RESNET: &str = "tracelens/mi300_resnet_act_checkpoint.json.gz";
 const MEGATRON: &str = "multirank_nccl_megatron_tp8/megatron_kineto_0.json.gz";
 const B200: &str = "tracelens/b200_eager_trace.json.gz";
-const B300: &str = "tracelens/sgl_semantic_purity_deepseek_r1_B300_1782843274.7730265-TP-0-DECODE.trace.json.gz";
+const B300: &str =
+    "tracelens/sgl_semantic_purity_deepseek_r1_B300_1782843274.7730265-TP-0-DECODE.trace.json.gz";
 const NCCL_DATA: &str = "hta/nccl_parser_config_nccl_data.json.gz";
 
 /// Trace, FLOPs of products, convolutions and attention; their GPU time and the span, ns; MFU and coverage, percent.
@@ -33,13 +34,49 @@ type GroupRow = (&'static str, &'static str, &'static str, i64, i64, i64, i64, f
 
 const GROUPS: [GroupRow; 11] = [
     (H100_QWEN, "aten::mm", "[[8944,1024],[1024,2816]]", 48, 4_055_251, 51_581_550_592, 74_457_088, 26.3),
-    (H100_QWEN, "aten::addmm", "[[1024],[8944,1024],[1024,1024]", 72, 2_329_075, 18_766_086_144, 38_733_824, 35.7),
-    (H100_QWEN, "aten::_flash_attention_forward", "[[16,559,16,64]", 24, 2_722_705, 10_257_694_720, 73_269_248, 19.3),
+    (
+        H100_QWEN,
+        "aten::addmm",
+        "[[1024],[8944,1024],[1024,1024]",
+        72,
+        2_329_075,
+        18_766_086_144,
+        38_733_824,
+        35.7,
+    ),
+    (
+        H100_QWEN,
+        "aten::_flash_attention_forward",
+        "[[16,559,16,64]",
+        24,
+        2_722_705,
+        10_257_694_720,
+        73_269_248,
+        19.3,
+    ),
     (H100_QWEN, "aten::mul", "[[16,559,2816],[16,559,2816]]", 24, 1_227_131, 25_186_304, 151_117_824, 88.2),
     (TIMESFORMER, "aten::_softmax", "[[8,12,3137,3137]", 12, 68_688_625, 4_723_569_120, 3_778_855_296, 19.7),
-    (TIMESFORMER, "aten::bmm", "[[96,3137,64],[96,64,3137]]", 12, 22_819_528, 120_923_369_472, 1_966_522_560, 30.9),
+    (
+        TIMESFORMER,
+        "aten::bmm",
+        "[[96,3137,64],[96,64,3137]]",
+        12,
+        22_819_528,
+        120_923_369_472,
+        1_966_522_560,
+        30.9,
+    ),
     (TIMESFORMER, "aten::mul", "[[8,12,3137,3137],[]]", 12, 15_495_244, 944_713_824, 3_778_855_296, 87.4),
-    (RESNET, "aten::miopen_convolution", "[[10,64,56,56],[64,64,3,3]", 24, 1_111_331, 2_312_110_080, 8_101_888, 3.3),
+    (
+        RESNET,
+        "aten::miopen_convolution",
+        "[[10,64,56,56],[64,64,3,3]",
+        24,
+        1_111_331,
+        2_312_110_080,
+        8_101_888,
+        3.3,
+    ),
     (
         RESNET,
         "aten::convolution_backward",
@@ -108,7 +145,8 @@ fn groups_of_calls_have_the_known_work() {
 #[test]
 fn tensor_cores_have_the_known_shares() {
     let Some(root) = shared::folder() else { return };
-    let known = [(B200, 59.7), (B300, 79.0), (H100_QWEN, 36.6), (NCCL_DATA, 23.8), (MI300_QWEN, 39.2), (RESNET, 6.4)];
+    let known =
+        [(B200, 59.7), (B300, 79.0), (H100_QWEN, 36.6), (NCCL_DATA, 23.8), (MI300_QWEN, 39.2), (RESNET, 6.4)];
     for (trace, want) in known {
         let answer = answer(&[root.trace(trace)], &options());
         let kernels = answer.rows_where("kernels", |r| !matches!(r.text("category"), "memcpy" | "memset"));
@@ -179,7 +217,9 @@ fn reason(theirs: &CsvRow, ours: Option<&Record>, flops: bool, bytes: bool) -> O
         "aten::_scaled_dot_product_flash_attention" => {
             Some("the work counts in _flash_attention_forward; causal: exact")
         }
-        "aten::convolution" | "aten::conv2d" => Some("the work counts in the convolution of the library inside it"),
+        "aten::convolution" | "aten::conv2d" => {
+            Some("the work counts in the convolution of the library inside it")
+        }
         "aten::batch_norm" | "aten::layer_norm" | "aten::group_norm" | "aten::instance_norm" => {
             Some("the work counts in the normalization inside it")
         }
@@ -189,7 +229,9 @@ fn reason(theirs: &CsvRow, ours: Option<&Record>, flops: bool, bytes: bool) -> O
             Some("the work counts in the operator of the same name inside it")
         }
         "aten::copy_" if flops => Some("a copy computes nothing; repeated elements are read once"),
-        "aten::convolution_backward" if scalars.contains("[False, True") => Some("the mask wants one gradient"),
+        "aten::convolution_backward" if scalars.contains("[False, True") => {
+            Some("the mask wants one gradient")
+        }
         "aten::mean" | "aten::sum" if bytes && !flops => Some("all results of a reduction are written"),
         "aten::add" | "aten::add_" | "aten::mul" | "aten::div" if bytes && !flops => {
             Some("a number is an argument of the kernel and moves no bytes")
@@ -257,7 +299,8 @@ fn flops_and_bytes_equal_tracelens_or_differ_for_a_reason() {
 #[test]
 fn convolutions_of_libraries_have_the_work_of_the_convolution_around_them() {
     let Some(root) = shared::folder() else { return };
-    let theirs = read(&shared::reference("tracelens/mi300_resnet/unified_perf_summary.csv")).expect("a reference");
+    let theirs =
+        read(&shared::reference("tracelens/mi300_resnet/unified_perf_summary.csv")).expect("a reference");
     let ours = by_args(&root.trace(RESNET));
     let mut compared = 0;
     for row in theirs.iter().filter(|r| text(r, "name") == "aten::convolution") {

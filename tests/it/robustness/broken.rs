@@ -118,11 +118,17 @@ fn names_survive_bare_quotes_control_characters_and_bad_bytes() {
     assert_eq!(names[3], r#"open("log", "pid_file")"#);
     assert_eq!(names[6], r#""quoted""#);
     let (names, ..) = events("d02_control_char.json");
-    assert_eq!((names[0].as_str(), names[3].as_str(), names[6].as_str()), ("read\u{1}file", "two\nlines", "del\u{7f}"));
+    assert_eq!(
+        (names[0].as_str(), names[3].as_str(), names[6].as_str()),
+        ("read\u{1}file", "two\nlines", "del\u{7f}")
+    );
     let (names, ..) = events("d03_invalid_utf8.json");
     assert_eq!((names[0].as_str(), names[3].as_str()), ("caf\u{fffd} au lait", "cut \u{fffd}"));
     let (names, ..) = events("d05_bad_escape.json");
-    assert_eq!((names[0].as_str(), names[3].as_str()), ("D:\\Models.py(12): forward", "C:\\users.py(3): run"));
+    assert_eq!(
+        (names[0].as_str(), names[3].as_str()),
+        ("D:\\Models.py(12): forward", "C:\\users.py(3): run")
+    );
 }
 
 #[test]
@@ -185,7 +191,8 @@ fn the_size_of_the_blocks_changes_nothing() {
 fn feed(blocks: &[&[u8]]) -> Result<(usize, Vec<(String, u64)>), String> {
     use hta::read::kineto::document::Document;
     use hta::read::options::LoadOptions;
-    let mut document = Document::new(LoadOptions { event_args: true, rest_args: true, ..LoadOptions::default() });
+    let mut document =
+        Document::new(LoadOptions { event_args: true, rest_args: true, ..LoadOptions::default() });
     let mut buf: Vec<u8> = Vec::new();
     for block in blocks {
         buf.extend_from_slice(block);
@@ -215,7 +222,10 @@ fn two_files_of_one_rank_stop_the_run_before_anything_is_written() {
     let run = analyze(&PathBuf::from(FIXTURES).join("duplicate_ranks"), &out, &[]);
     let errors = String::from_utf8_lossy(&run.stderr);
     assert_eq!(run.status.code(), Some(2));
-    assert!(errors.contains("both claim rank") && errors.contains("hint: give the files of one job"), "{errors}");
+    assert!(
+        errors.contains("both claim rank") && errors.contains("hint: give the files of one job"),
+        "{errors}"
+    );
     assert!(!out.exists());
 }
 

@@ -116,13 +116,15 @@ impl<'a> Brute<'a> {
         let end = own.iter().map(|&i| self.rows[i].end).max().unwrap_or(0);
         let bit = |class: Class| 1u8 << class as u8;
         let cells = self.cells(|r| (r.kind == Kind::Gpu && r.device == id).then(|| bit(r.class)));
-        let default_thread = self.most(own.iter().filter_map(|&i| self.rows[i].launch).map(|l| self.rows[l].thread));
+        let default_thread =
+            self.most(own.iter().filter_map(|&i| self.rows[i].launch).map(|l| self.rows[l].thread));
         let waits = self.waits(&cells, self.capture, &own, default_thread);
         let mut streams: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         for &i in &own {
             streams.entry(self.rows[i].stream).or_default().push(i);
         }
-        let streams = streams.into_iter().map(|(s, own)| (s, self.stream(&own, &cells, default_thread))).collect();
+        let streams =
+            streams.into_iter().map(|(s, own)| (s, self.stream(&own, &cells, default_thread))).collect();
         Device { device: Some(id), windows: self.windows((start, end), &cells, &waits), streams }
     }
 
@@ -139,7 +141,11 @@ impl<'a> Brute<'a> {
         let of_steps = self.rows.iter().find(|r| r.kind == Kind::Step).map(|r| r.thread);
         let main = of_steps.or_else(|| self.most(ops.map(|r| r.thread)));
         let waits = self.waits(&cells, self.capture, &[], main);
-        Some(Device { device: None, windows: self.windows((start, end), &cells, &waits), streams: BTreeMap::new() })
+        Some(Device {
+            device: None,
+            windows: self.windows((start, end), &cells, &waits),
+            streams: BTreeMap::new(),
+        })
     }
 
     /// The most frequent thread; ties: the first in the file.
@@ -162,7 +168,13 @@ impl<'a> Brute<'a> {
     }
 
     /// For each idle instant of `range`, the number of its gap and what it waits for.
-    fn waits(&self, cells: &[u8], range: (i64, i64), own: &[usize], thread: Option<i64>) -> Vec<Option<(usize, Wait)>> {
+    fn waits(
+        &self,
+        cells: &[u8],
+        range: (i64, i64),
+        own: &[usize],
+        thread: Option<i64>,
+    ) -> Vec<Option<(usize, Wait)>> {
         let mut out: Vec<Option<(usize, Wait)>> = vec![None; END as usize];
         let (mut t, mut number) = (range.0, 0);
         while t < range.1 {
@@ -201,7 +213,8 @@ impl<'a> Brute<'a> {
     /// Name of the open host event that started last (ties: the shorter); a data loader around it takes precedence.
     fn innermost(&self, thread: Option<i64>, t: i64) -> String {
         let host = |r: &&Row| !matches!(r.kind, Kind::Gpu | Kind::Drawn | Kind::Overhead);
-        let open = self.rows.iter().filter(host).filter(|r| Some(r.thread) == thread && r.start <= t && t < r.end);
+        let open =
+            self.rows.iter().filter(host).filter(|r| Some(r.thread) == thread && r.start <= t && t < r.end);
         let open: Vec<&Row> = open.collect();
         if open.iter().any(|r| r.kind == Kind::Loader) {
             return LOADER.to_string();

@@ -107,7 +107,10 @@ fn integers_beyond_64_bits_keep_their_value_or_their_text() {
 fn unpadded_fractions_are_nanoseconds_and_ambiguous_ones_decimals() {
     for (i, (ts, dur)) in times("d10_unpadded_fraction.json.gz").into_iter().enumerate() {
         let i = i as i64;
-        assert_eq!((ts, dur), ((1_000 + 100 * i) * 1_000 + (37 * i + 5) % 1_000, 20_000 + (91 * i + 40) % 1_000));
+        assert_eq!(
+            (ts, dur),
+            ((1_000 + 100 * i) * 1_000 + (37 * i + 5) % 1_000, 20_000 + (91 * i + 40) % 1_000)
+        );
     }
     let ambiguous = times("d10_ambiguous_fraction.json.gz");
     assert_eq!((ambiguous[0], ambiguous[1].0), ((1_000_050, 20_400), 1_100_420));
@@ -120,7 +123,9 @@ fn base_times_are_added_even_where_ranks_differ() {
     let files = |dir: &str| {
         let mut all: Vec<_> = std::fs::read_dir(fixture(dir)).unwrap().map(|f| f.unwrap().path()).collect();
         all.sort();
-        all.into_iter().map(|p| read(&p, Spread::Inline, Chunks::default()).unwrap().columns.ts[0]).collect::<Vec<_>>()
+        all.into_iter()
+            .map(|p| read(&p, Spread::Inline, Chunks::default()).unwrap().columns.ts[0])
+            .collect::<Vec<_>>()
     };
     assert_eq!(files("d12_base_differs"), [1_719_853_883_999_000_100, 1_719_853_884_001_000_100]);
     assert_eq!(files("d11_mixed_eras"), [1_711_964_646_001_000_000, 1_711_964_646_001_000_100]);
@@ -158,7 +163,8 @@ fn steps_come_from_the_host_with_the_numbers_they_have() {
 
 #[test]
 fn links_follow_the_correlation_and_nothing_else() {
-    let call = |t: &RankTrace, event: u32| t.activities.iter().find(|a| a.row == event - 1).and_then(|a| a.launch());
+    let call =
+        |t: &RankTrace, event: u32| t.activities.iter().find(|a| a.row == event - 1).and_then(|a| a.launch());
     let op = |t: &RankTrace, event: u32| {
         let a = t.activities.iter().find(|a| a.row == event - 1);
         a.and_then(|a| a.op()).map_or("none".to_string(), |o| t.name(o).to_string())
@@ -186,7 +192,10 @@ fn a_list_that_was_cut_is_kept_as_it_stands() {
 #[test]
 fn escapes_are_undone_in_names_keys_and_phases() {
     let names: Vec<String> = events("escapes.json").into_iter().map(|e| e.0).collect();
-    assert_eq!(names[0], "quote \" backslash \\ slash / b\u{8} f\u{c} n\n r\r t\t AA eé nul\0 one\u{1} smile 😀 end");
+    assert_eq!(
+        names[0],
+        "quote \" backslash \\ slash / b\u{8} f\u{c} n\n r\r t\t AA eé nul\0 one\u{1} smile 😀 end"
+    );
     assert_eq!((names[3].as_str(), names[6].as_str()), ("lone \u{fffd} end", "low \u{fffd} end"));
     assert_eq!(names[7], "café 😀");
     assert_eq!(events("escaped_keys.json")[3].0, "aten::relu");
@@ -268,7 +277,8 @@ fn a_wrong_checksum_is_no_silent_loss() {
 
 #[test]
 fn times_that_cannot_be_never_reach_an_analysis() {
-    let event = |ts: &str, dur: &str| format!(r#"{{"ph":"X","cat":"kernel","name":"k","ts":{ts},"dur":{dur}}}"#);
+    let event =
+        |ts: &str, dur: &str| format!(r#"{{"ph":"X","cat":"kernel","name":"k","ts":{ts},"dur":{dur}}}"#);
     let list = [
         event("1", "2"),
         event("0", "9223372036854775807"),
@@ -281,7 +291,8 @@ fn times_that_cannot_be_never_reach_an_analysis() {
     std::fs::write(&path, format!("[{}]", list.join(","))).unwrap();
     let c = read(&path, Spread::Inline, Chunks::default()).unwrap().columns;
     assert_eq!((&c.ts[..], &c.dur[..]), (&[1_000, 0, 5_000][..], &[2_000, 0, 0][..]));
-    let counts = [Counter::TimeOverflow, Counter::DurOverflow, Counter::DurNegative].map(|k| c.health.count(k));
+    let counts =
+        [Counter::TimeOverflow, Counter::DurOverflow, Counter::DurNegative].map(|k| c.health.count(k));
     assert_eq!(counts, [2, 1, 1]);
 }
 
@@ -289,7 +300,8 @@ fn times_that_cannot_be_never_reach_an_analysis() {
 fn deep_nesting_costs_no_stack_wherever_it_stands() {
     let deep = "[".repeat(2_000_000) + &"]".repeat(2_000_000);
     let event = r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{"x":DEEP,"grid":DEEP}}"#;
-    let text = format!(r#"{{"distributedInfo":{deep},"traceEvents":[{event}],"odd":{deep}}}"#).replace("DEEP", &deep);
+    let text = format!(r#"{{"distributedInfo":{deep},"traceEvents":[{event}],"odd":{deep}}}"#)
+        .replace("DEEP", &deep);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.json");
     std::fs::write(&path, text).unwrap();
@@ -460,7 +472,9 @@ fn analyses_bear_what_damage_leaves() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.json");
     let options = options();
-    for name in ["clean.json", "d19_step_numbers.json", "d25_comm_args_missing.json", "d30_python_and_memory.json"] {
+    for name in
+        ["clean.json", "d19_step_numbers.json", "d25_comm_args_missing.json", "d30_python_and_memory.json"]
+    {
         let text = std::fs::read(fixture(name)).unwrap();
         for (i, at) in (0..text.len()).step_by(5).enumerate() {
             let mut damaged = text.clone();

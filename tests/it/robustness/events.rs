@@ -13,7 +13,8 @@ use std::path::Path;
 
 fn samples() -> [RankTrace; 2] {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/samples");
-    ["gloo_ddp4/rank_0.pt.trace.json.gz", "gpu_ddp8/rank_0.json.gz"].map(|file| rank_trace(&samples.join(file), 0))
+    ["gloo_ddp4/rank_0.pt.trace.json.gz", "gpu_ddp8/rank_0.json.gz"]
+        .map(|file| rank_trace(&samples.join(file), 0))
 }
 
 /// The value of a cell. A thread without a name has a key whose text is null.
@@ -21,7 +22,8 @@ fn shown(batch: &RecordBatch, column: &str, row: usize) -> Value {
     let array: &ArrayRef = batch.column_by_name(column).unwrap_or_else(|| panic!("no column {column}"));
     let Some(texts) = array.as_any_dictionary_opt() else { return cell(array, row) };
     let key = texts.keys().is_valid(row).then(|| texts.normalized_keys()[row]);
-    let text = key.filter(|k| texts.values().is_valid(*k)).map(|k| texts.values().as_string::<i32>().value(k));
+    let text =
+        key.filter(|k| texts.values().is_valid(*k)).map(|k| texts.values().as_string::<i32>().value(k));
     json!(text)
 }
 
@@ -35,7 +37,11 @@ fn the_batch_holds_what_the_events_table_shows() {
         for field in batch.schema().fields() {
             for place in 0..table.num_rows() {
                 let row = ids.value(place) as usize;
-                assert_eq!(shown(&batch, field.name(), row), shown(&table, field.name(), place), "{field} of {row}");
+                assert_eq!(
+                    shown(&batch, field.name(), row),
+                    shown(&table, field.name(), place),
+                    "{field} of {row}"
+                );
             }
         }
     }

@@ -48,7 +48,8 @@ pub fn check(input: &Path) -> i32 {
             assert!(first.len() > "hta: cannot ".len(), "{shown}: `{}`", end.errors);
         }
         (code @ (0 | 1), Some(summary)) => {
-            let list = |key: &str| summary[key].as_array().cloned().unwrap_or_else(|| panic!("{shown}: no {key}"));
+            let list =
+                |key: &str| summary[key].as_array().cloned().unwrap_or_else(|| panic!("{shown}: no {key}"));
             let lost = list("health").iter().any(|h| h["severity"] == "loss" || h["severity"] == "fatal");
             let given = |r: &Value| !r["reason"].as_str().unwrap_or_default().is_empty();
             assert!(list("refused").iter().all(given), "{shown}: refused without a reason");
@@ -60,7 +61,9 @@ pub fn check(input: &Path) -> i32 {
                 assert!(lost || refused, "{shown}: exit code 1 and no reason");
             }
         }
-        (code, summary) => panic!("{shown}: exit code {code}, results: {}: {}", summary.is_some(), end.errors),
+        (code, summary) => {
+            panic!("{shown}: exit code {code}, results: {}: {}", summary.is_some(), end.errors)
+        }
     }
     end.code
 }
@@ -100,7 +103,8 @@ fn a_rank_told_behind_the_events_leaves_no_rows_of_the_first_numbering() {
         (0..count).map(one).collect::<Vec<_>>().join(",")
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(folder.path().join("a.json"), format!(r#"{{"traceEvents":[{}]}}"#, kernels(5))).expect("written");
+    std::fs::write(folder.path().join("a.json"), format!(r#"{{"traceEvents":[{}]}}"#, kernels(5)))
+        .expect("written");
     // Too long to be read completely before it is loaded.
     let told = format!(r#"{{"traceEvents":[{}],"distributedInfo":{{"rank":7}}}}"#, kernels(20_000));
     std::fs::write(folder.path().join("b.json"), told).expect("written");

@@ -37,8 +37,9 @@ fn operator(out: &mut String, ts: usize, dur: usize, tid: usize) {
 
 /// Writes a trace of `n` things and measures `hta analyze`.
 fn analyze(folder: &Path, n: usize, events: impl Fn(&mut String, usize), header: &str) -> Duration {
-    let mut text =
-        format!("{{\"schemaVersion\":1,\"baseTimeNanoseconds\":1700000000000000000,{header}\"traceEvents\":[\n");
+    let mut text = format!(
+        "{{\"schemaVersion\":1,\"baseTimeNanoseconds\":1700000000000000000,{header}\"traceEvents\":[\n"
+    );
     (0..n).for_each(|i| events(&mut text, i));
     operator(&mut text, 0, 1, 1);
     text.truncate(text.trim_end_matches(",\n").len());
@@ -152,9 +153,13 @@ fn with_the_number_of_process_groups() {
         kernel(out, 10 * i + 6, i + 1, 0, &more);
     };
     let header = |n: usize| {
-        let group = |i: usize| format!(r#"{{"pg_name":"group {i}","pg_desc":"","pg_size":2,"ranks":[0,{}]}}"#, i + 1);
+        let group =
+            |i: usize| format!(r#"{{"pg_name":"group {i}","pg_desc":"","pg_size":2,"ranks":[0,{}]}}"#, i + 1);
         let groups: Vec<String> = (0..n).map(group).collect();
-        format!(r#""distributedInfo":{{"backend":"nccl","rank":0,"world_size":2,"pg_config":[{}]}},"#, groups.join(","))
+        format!(
+            r#""distributedInfo":{{"backend":"nccl","rank":0,"world_size":2,"pg_config":[{}]}},"#,
+            groups.join(",")
+        )
     };
     grows_with_the_file(12_000, events, header);
 }

@@ -36,7 +36,8 @@ fn args(correlation: u64) -> Value {
         args.insert(spec.keys[0].to_string(), value);
     }
     // Values that link events must be valid, or the events would be ignored.
-    for (key, value) in [("correlation", json!(correlation)), ("External id", json!(correlation)), ("device", json!(0))]
+    for (key, value) in
+        [("correlation", json!(correlation)), ("External id", json!(correlation)), ("device", json!(0))]
     {
         args.insert(key.to_string(), value);
     }
@@ -153,7 +154,11 @@ fn no_text_of_a_trace_acts_on_the_terminal_in_any_analysis() {
         all += &assert_says_harmless(&[stem], &[&job], &[0, 1]);
         for table in analysis.tables() {
             for format in ["csv", "json"] {
-                all += &assert_says_harmless(&[stem, "--format", format, "--table", table.name], &[&job], &[0, 1]);
+                all += &assert_says_harmless(
+                    &[stem, "--format", format, "--table", table.name],
+                    &[&job],
+                    &[0, 1],
+                );
             }
         }
         for tool in Compat::TOOLS.into_iter().filter(|t| find(*t, stem).is_some()) {
@@ -172,7 +177,8 @@ fn no_text_of_a_trace_acts_on_the_terminal_in_any_other_command() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let job = folder(dir.path());
     let at = |name: &str| dir.path().join(name);
-    let (out, part, merged, overlay) = (at("out \u{1b}[1m"), at("part"), at("merged"), at("overlay \u{9b}1m.json"));
+    let (out, part, merged, overlay) =
+        (at("out \u{1b}[1m"), at("part"), at("merged"), at("overlay \u{9b}1m.json"));
     let report = assert_says_harmless(&["analyze", "--out", &out.display().to_string()], &[&job], &[0, 1]);
     assert!(report.contains("devices: GPU") && report.contains(r"\u{1b}]52;c;eA==\u{7}"), "{report}");
     assert_harmless("report.txt", &std::fs::read(out.join("report.txt")).expect("a report"));
@@ -186,7 +192,9 @@ fn no_text_of_a_trace_acts_on_the_terminal_in_any_other_command() {
     for query in QUERIES {
         assert_says_harmless(&["query", query.name], &[&out], &[0, 2]);
     }
-    for statement in ["SELECT * FROM events", "SELECT * FROM ranks", "SELECT * FROM health", "SELECT * FROM kernels"] {
+    for statement in
+        ["SELECT * FROM events", "SELECT * FROM ranks", "SELECT * FROM health", "SELECT * FROM kernels"]
+    {
         for format in ["text", "csv", "json"] {
             assert_says_harmless(&["query", statement, "--format", format], &[&out], &[0]);
         }
@@ -205,7 +213,9 @@ fn formulas_in_csv_are_marked_in_files_for_spreadsheets_and_where_that_is_asked_
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("rank_0.json");
     let kernel = |name: &str| {
-        format!(r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":1,"dur":1,"args":{{"stream":7}}}}"#)
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":1,"dur":1,"args":{{"stream":7}}}}"#
+        )
     };
     let names = ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "a=b"];
     let text = format!("{{\"traceEvents\":[{}]}}", names.map(kernel).join(","));
@@ -221,7 +231,8 @@ fn formulas_in_csv_are_marked_in_files_for_spreadsheets_and_where_that_is_asked_
     }
     let written = |name: &str, more: &[&str]| {
         let out = dir.path().join(name);
-        let arguments = [&["kernels", "--format", "csv", "--out", out.to_str().expect("UTF-8")], more].concat();
+        let arguments =
+            [&["kernels", "--format", "csv", "--out", out.to_str().expect("UTF-8")], more].concat();
         assert!(hta(&arguments, &[&file]).status.success());
         std::fs::read_to_string(&out).expect("a file")
     };
@@ -238,7 +249,8 @@ fn formulas_in_csv_are_marked_in_files_for_spreadsheets_and_where_that_is_asked_
 fn no_number_in_a_trace_decides_how_much_memory_is_taken() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let group = |size: u64, more: Value| {
-        let mut args = json!({ "Collective name": "allreduce", "Process Group Name": "1", "Group size": size });
+        let mut args =
+            json!({ "Collective name": "allreduce", "Process Group Name": "1", "Group size": size });
         args.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         args
     };

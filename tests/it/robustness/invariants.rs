@@ -94,7 +94,11 @@ fn overlap_is_part_of_communication(what: &str, answer: &Answer, windows: &BTree
         assert!(r.int("overlap_ns") <= communication.min(compute), "{what}: {}", r.0);
         let same = windows.get(&window(r)).unwrap_or_else(|| panic!("{what}: no window {}", r.0))[0];
         assert_eq!(r.int("exposed_ns"), same.int("exposed_communication_ns"), "{what}: {}", r.0);
-        assert_eq!((communication, compute), (same.int("communication_ns"), same.int("compute_ns")), "{what}");
+        assert_eq!(
+            (communication, compute),
+            (same.int("communication_ns"), same.int("compute_ns")),
+            "{what}"
+        );
         let ratio = r.float("overlap_ratio");
         assert_eq!(ratio.is_none(), communication == 0, "{what}: {}", r.0);
         assert!(ratio.is_none_or(|x| (0.0..=1.0).contains(&x)), "{what}: {}", r.0);
@@ -175,11 +179,19 @@ fn idle_time_is_explained(what: &str, answer: &Answer, windows: &BTreeMap<Window
         assert!((0..=parts[2]).contains(&r.int("other_stream_busy_ns")), "{what}: {}", r.0);
         assert_eq!(r.int("gap_count") == 0, r.int("idle_ns") == 0, "{what}: {}", r.0);
     }
-    steps_and_outside_are_the_capture(what, &of_device, &["idle_ns", "host_wait_ns", "kernel_wait_ns", "other_ns"]);
+    steps_and_outside_are_the_capture(
+        what,
+        &of_device,
+        &["idle_ns", "host_wait_ns", "kernel_wait_ns", "other_ns"],
+    );
     let of_windows = by_window(&of_device);
     assert!(of_windows.keys().eq(windows.keys()), "{what}: idle has other windows");
     for (key, rows) in &of_windows {
-        assert_eq!((rows.len(), rows[0].int("idle_ns")), (1, windows[key][0].int("idle_ns")), "{what}: {key:?}");
+        assert_eq!(
+            (rows.len(), rows[0].int("idle_ns")),
+            (1, windows[key][0].int("idle_ns")),
+            "{what}: {key:?}"
+        );
         let waited = used.get(key).map_or(0, |rows| sum(rows, "time_ns"));
         assert_eq!(waited, rows[0].int("host_wait_ns"), "{what}: {key:?}: what the host did");
     }
@@ -201,7 +213,8 @@ fn streams_have_no_negative_gap(what: &str, answer: &Answer) {
     for k in kernels.iter().filter(|k| k.opt_int("stream").is_some()) {
         streams.entry(place(k)).or_default().push((k.int("ts_ns"), k.int("ts_ns") + k.int("dur_ns")));
     }
-    let rows: BTreeMap<_, _> = idle.iter().filter(|r| r.opt_int("stream").is_some()).map(|r| (place(r), r)).collect();
+    let rows: BTreeMap<_, _> =
+        idle.iter().filter(|r| r.opt_int("stream").is_some()).map(|r| (place(r), r)).collect();
     assert!(rows.keys().eq(streams.keys()), "{what}: streams");
     let captures: BTreeMap<_, i64> = idle
         .iter()
@@ -220,7 +233,11 @@ fn streams_have_no_negative_gap(what: &str, answer: &Answer) {
         assert_eq!(found.get(&key).copied().unwrap_or(0), nothing, "{what}: {key:?}: gaps");
     }
     for r in idle.iter().filter(|r| r.opt_int("stream").is_none() && r.text("scope") == "capture") {
-        assert_eq!(found.get(&place(r)).copied().unwrap_or(0), r.int("idle_ns"), "{what}: gaps of the device");
+        assert_eq!(
+            found.get(&place(r)).copied().unwrap_or(0),
+            r.int("idle_ns"),
+            "{what}: gaps of the device"
+        );
     }
 }
 
@@ -238,15 +255,19 @@ fn steps_are_disjoint(what: &str, answer: &Answer) {
 /// Iterations: each is divided without rest; lead, windows, what lies between and the tail are the recorded time of the
 /// device.
 fn iterations(what: &str, answer: &Answer) {
-    let recorded: BTreeMap<i64, (i64, i64)> =
-        answer.rows("ranks").iter().map(|r| (r.int("rank"), (r.int("first_ts_ns"), r.int("last_ts_ns")))).collect();
+    let recorded: BTreeMap<i64, (i64, i64)> = answer
+        .rows("ranks")
+        .iter()
+        .map(|r| (r.int("rank"), (r.int("first_ts_ns"), r.int("last_ts_ns"))))
+        .collect();
     let mut devices: BTreeMap<(i64, Option<i64>), Vec<Record>> = BTreeMap::new();
     for r in answer.rows("iterations") {
         let sum = |parts: &[&str]| parts.iter().map(|c| r.int(c)).sum::<i64>();
         assert_eq!(sum(&["window_busy_ns", "idle_ns"]), r.int("dur_ns"), "{what}: {}", r.0);
         let idle = ["idle_before_graph_ns", "idle_in_graph_call_ns", "idle_rest_ns"];
         assert_eq!(sum(&idle), r.int("idle_ns"), "{what}: {}", r.0);
-        let after = ["sync", "api", "operator", "python", "waiting", "other"].map(|p| format!("host_after_{p}_ns"));
+        let after =
+            ["sync", "api", "operator", "python", "waiting", "other"].map(|p| format!("host_after_{p}_ns"));
         assert_eq!(sum(&after.each_ref().map(String::as_str)), r.int("host_after_ns"), "{what}: {}", r.0);
         assert!((0..=r.int("host_after_ns")).contains(&r.int("host_exposed_ns")), "{what}: {}", r.0);
         assert!(r.int("gpu_busy_ns") <= r.int("gpu_sum_ns"), "{what}: {}", r.0);
@@ -258,7 +279,9 @@ fn iterations(what: &str, answer: &Answer) {
     }
     for ((rank, device), rows) in devices {
         let edge = |scope: &str| {
-            let is_it = |r: &Record| r.int("rank") == rank && r.opt_int("device") == device && r.text("scope") == scope;
+            let is_it = |r: &Record| {
+                r.int("rank") == rank && r.opt_int("device") == device && r.text("scope") == scope
+            };
             let of = answer.rows_where("record_edges", is_it);
             of.first().map(|r| (r.int("from_ns"), r.int("to_ns")))
         };
@@ -271,7 +294,11 @@ fn iterations(what: &str, answer: &Answer) {
         let last_row = &rows[rows.len() - 1];
         let tail = end - last_row.int("ts_ns") - last_row.int("dur_ns");
         assert!(before >= 0 && tail >= 0, "{what}: {before}, {tail}");
-        assert_eq!((begin - first) + before + windows + between + tail + (last - end), last - first, "{what}");
+        assert_eq!(
+            (begin - first) + before + windows + between + tail + (last - end),
+            last - first,
+            "{what}"
+        );
     }
 }
 

@@ -65,8 +65,9 @@ fn error(path: &Path) -> String {
 }
 
 fn kernels(answer: &Answer) -> Vec<(i64, String, String, i64)> {
-    let row =
-        |r: &crate::run::Record| (r.int("rank"), r.text("name").to_string(), r.text("op").to_string(), r.int("dur_ns"));
+    let row = |r: &crate::run::Record| {
+        (r.int("rank"), r.text("name").to_string(), r.text("op").to_string(), r.int("dur_ns"))
+    };
     answer.rows("kernels").iter().map(row).collect()
 }
 

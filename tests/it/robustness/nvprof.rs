@@ -45,7 +45,9 @@ impl Made {
             ("MEMCPY", &format!("{gpu}, copyKind INT, srcKind INT, dstKind INT, bytes INT")),
             (
                 "MEMCPY2",
-                &format!("{gpu}, copyKind INT, srcKind INT, dstKind INT, bytes INT, srcDeviceId INT, dstDeviceId INT"),
+                &format!(
+                    "{gpu}, copyKind INT, srcKind INT, dstKind INT, bytes INT, srcDeviceId INT, dstDeviceId INT"
+                ),
             ),
             ("MEMSET", &format!("{gpu}, value INT, bytes INT, memoryKind INT")),
             ("RUNTIME", call),
@@ -55,7 +57,10 @@ impl Made {
                 "type INT, start INT, end INT, correlationId INT, contextId INT, streamId INT, cudaEventId INT",
             ),
             ("OVERHEAD", "overheadKind INT, objectKind INT, objectId BLOB, start INT, end INT"),
-            ("MARKER", "flags INT, timestamp INT, id INT, objectKind INT, objectId BLOB, name INT, domain INT"),
+            (
+                "MARKER",
+                "flags INT, timestamp INT, id INT, objectKind INT, objectId BLOB, name INT, domain INT",
+            ),
             ("CONTEXT", "contextId INT, deviceId INT"),
             ("DEVICE", "id INT, name INT, numMultiprocessors INT"),
             ("PCIE", "type INT"),
@@ -65,7 +70,8 @@ impl Made {
              INSERT INTO Version VALUES (12);"
                 .to_string();
         for (name, columns) in tables {
-            made += &format!("CREATE TABLE CUPTI_ACTIVITY_KIND_{name} (_id_ INTEGER PRIMARY KEY, {columns});");
+            made +=
+                &format!("CREATE TABLE CUPTI_ACTIVITY_KIND_{name} (_id_ INTEGER PRIMARY KEY, {columns});");
         }
         db.execute_batch(&made).expect("tables can be made");
         Self { path: path.to_path_buf(), db, texts: 0 }
@@ -79,7 +85,9 @@ impl Made {
 
     fn string(&mut self, text: &str) -> i64 {
         self.texts += 1;
-        self.db.execute("INSERT INTO StringTable VALUES (?, ?)", (self.texts, text)).expect("a text can be added");
+        self.db
+            .execute("INSERT INTO StringTable VALUES (?, ?)", (self.texts, text))
+            .expect("a text can be added");
         self.texts
     }
 
@@ -95,7 +103,14 @@ impl Made {
         self.add("CONCURRENT_KERNEL", columns, &values)
     }
 
-    fn call(&mut self, table: &str, cbid: i64, thread: i64, [start, end]: [i64; 2], correlation: i64) -> &mut Self {
+    fn call(
+        &mut self,
+        table: &str,
+        cbid: i64,
+        thread: i64,
+        [start, end]: [i64; 2],
+        correlation: i64,
+    ) -> &mut Self {
         let values = format!("{cbid}, {}, {}, 77, {}, {correlation}", T + start, T + end, signed(thread));
         self.add(table, "cbid, start, end, processId, threadId, correlationId", &values)
     }
@@ -122,7 +137,8 @@ impl Made {
     fn events(&self, category: &str) -> Vec<Event> {
         let inputs = discover(std::slice::from_ref(&self.path)).expect("the file is there");
         let how = LoadOptions { event_args: true, ..LoadOptions::default() };
-        let loaded = load(&inputs[0], how, Spread::Inline, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
+        let loaded =
+            load(&inputs[0], how, Spread::Inline, &ByteCount::default()).unwrap_or_else(|e| panic!("{e}"));
         let c = &loaded.columns;
         let text = |id: StrId| c.strings.get(id).to_string();
         let event = |row: usize| Event {
@@ -200,15 +216,24 @@ fn markers_are_ranges_around_the_launches_of_threads_with_negative_numbers() {
     let before = std::fs::read(&made.path).expect("the file is there");
     let answer = made.answer();
     let named = |name: &str, op: &str, ns: i64| (name.to_string(), op.to_string(), ns);
-    let expected =
-        [named("gemm(float*, int)", "aten::mm", 40), named("gradient", "aten::mm", 50), named("add", "aten::add_", 10)];
+    let expected = [
+        named("gemm(float*, int)", "aten::mm", 40),
+        named("gradient", "aten::mm", 50),
+        named("add", "aten::add_", 10),
+    ];
     assert_eq!(kernels(&answer), expected);
     let ranks = answer.rows("ranks");
     assert_eq!(ranks.iter().map(|r| r.int("rank")).collect::<Vec<_>>(), [5]);
     // Five operators and their launches; the marker of the stack is no row of its own.
     let ops: Vec<_> = made.events("cpu_op").iter().map(|e| (e.name.clone(), e.ns[1])).collect();
     let op = |name: &str, ns: i64| (name.to_string(), ns);
-    let all = [op("torch.mm", 50), op("aten::mm", 40), op("MmBackward", 20), op("aten::mm", 16), op("aten::add_", 6)];
+    let all = [
+        op("torch.mm", 50),
+        op("aten::mm", 40),
+        op("MmBackward", 20),
+        op("aten::mm", 16),
+        op("aten::add_", 6),
+    ];
     assert_eq!(ops, all);
     assert_eq!(count(&answer, "nvprof_marker_unpaired") + count(&answer, "pyprof_marker_damaged"), 0);
     assert_eq!(std::fs::read(&made.path).expect("the file is there"), before);
@@ -220,7 +245,8 @@ fn marked_calls_give_shapes_work_stack_and_direction() {
     let made = product(&folder.path().join("one.sql"));
     let rows = made.events("cpu_op");
     let shown: Vec<_> = rows.iter().map(|e| (e.dims.as_deref(), e.forward_thread)).collect();
-    let expected = [(Some("[[2,3],[3,4]]"), None), (None, None), (None, Some(1)), (None, None), (None, Some(1))];
+    let expected =
+        [(Some("[[2,3],[3,4]]"), None), (None, None), (None, Some(1)), (None, None), (None, Some(1))];
     assert_eq!(shown, expected);
     let stack = Some("model.py:9;main.py:3");
     assert_eq!(rows.iter().map(|e| e.stack.as_deref()).collect::<Vec<_>>(), [stack, stack, None, None, None]);
@@ -341,7 +367,8 @@ fn folders_take_databases_of_recorders_by_what_they_hold() {
 fn a_session_of_the_visual_profiler_is_refused_by_what_it_is() {
     let folder = folder();
     let path = folder.path().join("one.nvvp");
-    std::fs::write(&path, "<?xml version='1.0'?>\n<session><file/></session>").expect("a file can be written");
+    std::fs::write(&path, "<?xml version='1.0'?>\n<session><file/></session>")
+        .expect("a file can be written");
     let inputs = discover(&[path]).expect("the file is there");
     let read = load(&inputs[0], LoadOptions::default(), Spread::Inline, &ByteCount::default());
     let error = read.err().map_or_else(String::new, |e| e.to_string());

@@ -32,7 +32,9 @@ fn run(plan: &Plan, window: StepWindow, origin: i64, format: &Format) -> Answer 
 }
 
 fn find<'a>(rows: &'a [Record], device: Option<i64>, w: &Window) -> Vec<&'a Record> {
-    let same = |r: &&Record| r.opt_int("device") == device && r.text("scope") == w.scope && r.opt_int("step") == w.step;
+    let same = |r: &&Record| {
+        r.opt_int("device") == device && r.text("scope") == w.scope && r.opt_int("step") == w.step
+    };
     rows.iter().filter(same).collect()
 }
 
@@ -81,8 +83,12 @@ fn compare_device(answer: &Answer, device: &Device) {
             assert_eq!(got, [cells(w, K, 0), cells(w, C, 0), cells(w, C | K, 0), cells(w, K, C)], "{w:?}");
         }
         for r in find(&classes, id, w) {
-            let bit =
-                |c| [("compute", 0), ("communication", 1), ("memory", 2)].iter().find(|x| x.0 == c).map(|x| 1 << x.1);
+            let bit = |c| {
+                [("compute", 0), ("communication", 1), ("memory", 2)]
+                    .iter()
+                    .find(|x| x.0 == c)
+                    .map(|x| 1 << x.1)
+            };
             let set: usize = r.text("classes").split('+').map(|c| bit(c).expect("a class")).sum();
             assert_eq!(r.int("time_ns"), w.sets[set], "{w:?} {}", r.0);
         }
@@ -131,13 +137,17 @@ fn compare_names(answer: &Answer, rows: &[Row], brute: &Brute) {
             scopes.push((own, step));
         }
         for (scope, step) in scopes {
-            names.entry((r.device, scope.to_string(), step, r.name.clone())).or_default().push(r.end - r.start);
+            names
+                .entry((r.device, scope.to_string(), step, r.name.clone()))
+                .or_default()
+                .push(r.end - r.start);
         }
     }
     let table = answer.rows("kernels_by_name");
     assert_eq!(table.len(), names.len());
     for r in &table {
-        let key = (r.int("device"), r.text("scope").to_string(), r.opt_int("step"), r.text("name").to_string());
+        let key =
+            (r.int("device"), r.text("scope").to_string(), r.opt_int("step"), r.text("name").to_string());
         let durations = names.get_mut(&key).unwrap_or_else(|| panic!("{key:?} is not in the plan"));
         durations.sort_unstable();
         let n = durations.len();
@@ -159,7 +169,11 @@ fn compare_names(answer: &Answer, rows: &[Row], brute: &Brute) {
         let k = &rows[r.int("event_id") as usize];
         let under = |t: &i64| {
             rows.iter().any(|c| {
-                c.kind == Kind::Gpu && c.class == Class::Compute && c.device == k.device && c.start <= *t && *t < c.end
+                c.kind == Kind::Gpu
+                    && c.class == Class::Compute
+                    && c.device == k.device
+                    && c.start <= *t
+                    && *t < c.end
             })
         };
         let covered = (k.start..k.end).filter(under).count() as i64;
@@ -214,7 +228,8 @@ fn order_decides(rows: &[Row]) -> bool {
     let launching = |device: i64| {
         gpu.iter().filter(|r| r.device == device).filter_map(|r| r.launch).map(|l| rows[l].thread).collect()
     };
-    let running = rows.iter().filter(|r| matches!(r.kind, Kind::Op | Kind::CommunicationOp)).map(|r| r.thread);
+    let running =
+        rows.iter().filter(|r| matches!(r.kind, Kind::Op | Kind::CommunicationOp)).map(|r| r.thread);
     tied(launching(0)) || tied(launching(1)) || tied(running.collect())
 }
 

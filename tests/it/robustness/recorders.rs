@@ -45,8 +45,12 @@ fn files_of_two_recorders_are_no_job() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let out = results.path().join("out");
     let out = out.to_str().expect("UTF-8");
-    let commands: [&[&str]; 4] =
-        [&["kernels"], &["analyze", "--out", out], &["nsys-stats", "cuda_gpu_sum"], &["kernels", "--ranks", "0"]];
+    let commands: [&[&str]; 4] = [
+        &["kernels"],
+        &["analyze", "--out", out],
+        &["nsys-stats", "cuda_gpu_sum"],
+        &["kernels", "--ranks", "0"],
+    ];
     for command in commands {
         for given in [&[a.as_path(), b.as_path()][..], &[folder.path()]] {
             let run = hta(command, given);
@@ -61,7 +65,10 @@ fn files_of_two_recorders_are_no_job() {
     assert!(!Path::new(out).exists());
     // A database of another program is refused by itself, and the trace beside it is read.
     std::fs::remove_file(&b).expect("the file is there");
-    rusqlite::Connection::open(&b).expect("a new file").execute_batch("CREATE TABLE songs (a INTEGER)").expect("made");
+    rusqlite::Connection::open(&b)
+        .expect("a new file")
+        .execute_batch("CREATE TABLE songs (a INTEGER)")
+        .expect("made");
     let beside = hta(&["kernels"], &[folder.path()]);
     assert_eq!(beside.status.code(), Some(1), "{}", text(&beside.stderr));
     assert!(text(&beside.stdout).contains("gemm") && text(&beside.stderr).contains("the tables songs"));

@@ -41,7 +41,11 @@ fn cpu_only(rank: u32) -> TraceBuilder {
 
 fn gpu(rank: u32) -> TraceBuilder {
     let mut t = TraceBuilder::new().rank(rank).world(2).device("NVIDIA H100", 132);
-    t.thread(1).launch(us(0)..us(5)).kernel("gemm", 7, us(10)..us(40)).kernel("ncclDevKernel", 9, us(30)..us(60));
+    t.thread(1).launch(us(0)..us(5)).kernel("gemm", 7, us(10)..us(40)).kernel(
+        "ncclDevKernel",
+        9,
+        us(30)..us(60),
+    );
     t
 }
 
@@ -54,7 +58,11 @@ fn a_trace_without_complete_events_is_refused_with_a_reason() {
     match try_run(&[path], &options()) {
         Err(RunError::NothingReadable(refused)) => {
             assert_eq!(refused.len(), 1);
-            assert!(refused[0].error.to_string().ends_with("expected events, found none"), "{}", refused[0].error);
+            assert!(
+                refused[0].error.to_string().ends_with("expected events, found none"),
+                "{}",
+                refused[0].error
+            );
         }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("an empty trace was analysed"),

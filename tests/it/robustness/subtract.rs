@@ -158,7 +158,10 @@ const TAKEN: [Taken; 6] = [
         let spans = set.iter_mut().filter_map(|file| {
             let starts = events(file)?.iter().filter(|e| e.get("ph").and_then(Value::as_str) == Some("X"));
             let starts: Vec<f64> = starts.filter_map(|e| number(e, "ts")).collect();
-            Some((starts.iter().copied().min_by(f64::total_cmp)?, starts.iter().copied().max_by(f64::total_cmp)?))
+            Some((
+                starts.iter().copied().min_by(f64::total_cmp)?,
+                starts.iter().copied().max_by(f64::total_cmp)?,
+            ))
         });
         let (first, last) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
         let cut = first + (last - first) / 3.0;
@@ -232,12 +235,17 @@ const SAME: [(&str, &str, &str); 4] = [
         "copy_pageable",
         "the idle head is gone",
     ),
-    ("graph_capture_rank_0.json.gz without the first third", "memory_full", "it is as full with the whole file"),
+    (
+        "graph_capture_rank_0.json.gz without the first third",
+        "memory_full",
+        "it is as full with the whole file",
+    ),
 ];
 
 pub fn check(root: &Path) {
     let mut wrong: Vec<String> = sets(root).iter().flat_map(|(name, files)| mistakes(name, files)).collect();
-    wrong.retain(|w| !SAME.iter().any(|(set, cause, _)| w.contains(set) && w.contains(&format!(": {cause}"))));
+    wrong
+        .retain(|w| !SAME.iter().any(|(set, cause, _)| w.contains(set) && w.contains(&format!(": {cause}"))));
     assert!(wrong.is_empty(), "{} verdicts became different and sure:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -254,6 +262,8 @@ fn a_recorded_cause_with_less_recorded_gets_no_other_sure_verdict() {
 #[test]
 fn device_rows_are_known_by_their_category() {
     let row = |category: &str| Value::Object(Map::from_iter([("cat".to_string(), category.into())]));
-    assert!(is_device_row(&row("kernel")) && is_device_row(&row("Kernel")) && is_device_row(&row("gpu_memcpy")));
+    assert!(
+        is_device_row(&row("kernel")) && is_device_row(&row("Kernel")) && is_device_row(&row("gpu_memcpy"))
+    );
     assert!(!is_device_row(&row("cpu_op")) && !is_device_row(&Value::Null));
 }

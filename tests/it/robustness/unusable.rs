@@ -56,7 +56,10 @@ fn an_unusable_file_with_the_name_of_a_trace_costs_the_exit_code() {
         let run = analyze(dir.path(), &[]);
         let errors = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.code(), Some(1), "{what}: {errors}");
-        assert!(errors.contains("rank_1") && errors.contains(says) && errors.contains("hint:"), "{what}: {errors}");
+        assert!(
+            errors.contains("rank_1") && errors.contains(says) && errors.contains("hint:"),
+            "{what}: {errors}"
+        );
         assert_eq!(analyze(dir.path(), &["--strict"]).status.code(), Some(2), "{what}");
         std::fs::rename(&bad, dir.path().join(format!("host_1.17.pt.trace.{ending}"))).expect("a file");
         assert_eq!(analyze(dir.path(), &[]).status.code(), Some(1), "{what}");
@@ -102,8 +105,8 @@ fn windows_up_to_two_gib_are_read_and_larger_ones_told() {
     let clean = fixture("clean.json");
     for log in [20, 27, 28, 31] {
         for spread in [Spread::Inline, Spread::AllCores] {
-            let loaded =
-                read(&with_window(&clean, log), spread, Some(64 << 20)).unwrap_or_else(|e| panic!("{log}: {e}"));
+            let loaded = read(&with_window(&clean, log), spread, Some(64 << 20))
+                .unwrap_or_else(|e| panic!("{log}: {e}"));
             assert_eq!(loaded.columns.len(), 6, "{log}");
         }
     }
@@ -150,7 +153,10 @@ fn counts(text: &str) -> Vec<(usize, u64, u64, u64)> {
             [Counter::LaterDocument, Counter::TrailingData, Counter::TrailingEvents].map(count);
         (loaded.columns.len(), joined, data, events)
     };
-    spreads.into_iter().map(|s| of(read(text.as_bytes(), s, None).unwrap_or_else(|e| panic!("{text}: {e}")))).collect()
+    spreads
+        .into_iter()
+        .map(|s| of(read(text.as_bytes(), s, None).unwrap_or_else(|e| panic!("{text}: {e}"))))
+        .collect()
 }
 
 #[test]
@@ -200,7 +206,11 @@ fn reports_that_must_be_exported_are_refused_with_the_command() {
     let says = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).expect("a file");
-        let run = Command::new(env!("CARGO_BIN_EXE_hta")).arg("analyze").arg(&path).output().expect("the binary runs");
+        let run = Command::new(env!("CARGO_BIN_EXE_hta"))
+            .arg("analyze")
+            .arg(&path)
+            .output()
+            .expect("the binary runs");
         assert_eq!(run.status.code(), Some(2), "{name}");
         String::from_utf8_lossy(&run.stderr).into_owned()
     };
@@ -217,7 +227,11 @@ fn reports_that_must_be_exported_are_refused_with_the_command() {
     // A trace is read under any name.
     let path = dir.path().join("e.nsys-rep");
     std::fs::write(&path, rows(&["cpu_op"])).expect("a file");
-    let run = Command::new(env!("CARGO_BIN_EXE_hta")).arg("breakdown").arg(&path).output().expect("the binary runs");
+    let run = Command::new(env!("CARGO_BIN_EXE_hta"))
+        .arg("breakdown")
+        .arg(&path)
+        .output()
+        .expect("the binary runs");
     assert_eq!(run.status.code(), Some(0));
 }
 
@@ -227,16 +241,26 @@ fn files_of_other_profilers_are_refused_by_name() {
     let path = dir.path().join("a.json");
     let hta = |text: &str, arguments: &[&str]| {
         std::fs::write(&path, text).expect("a file");
-        let run = Command::new(env!("CARGO_BIN_EXE_hta")).args(arguments).arg(&path).output().expect("the binary runs");
+        let run = Command::new(env!("CARGO_BIN_EXE_hta"))
+            .args(arguments)
+            .arg(&path)
+            .output()
+            .expect("the binary runs");
         (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
     };
     let ascend = rows(&["cpu_op", "cpu_op", "", "", "", "enqueue", "dequeue"]);
     let (code, says) = hta(&ascend, &["breakdown"]);
     assert_eq!(code, Some(2));
-    assert!(says.contains("an Ascend profile (torch_npu): 5 of 7 rows") && says.contains("(none, `dequeue`"), "{says}");
+    assert!(
+        says.contains("an Ascend profile (torch_npu): 5 of 7 rows") && says.contains("(none, `dequeue`"),
+        "{says}"
+    );
     let timeline = rows(&["forward-compute", "backward-compute"]);
     let (code, says) = hta(&timeline, &["idle"]);
-    assert!(code == Some(2) && says.contains("a timeline of pipeline stages") && says.contains("hint: "), "{says}");
+    assert!(
+        code == Some(2) && says.contains("a timeline of pipeline stages") && says.contains("hint: "),
+        "{says}"
+    );
     assert_eq!(hta(&timeline, &["what-if", "--method", "published"]).0, Some(0));
     assert_eq!(hta(&timeline, &["query", "SELECT * FROM events"]).0, Some(0));
     // Together with a trace it counts as a loss.

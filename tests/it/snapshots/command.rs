@@ -44,7 +44,10 @@ fn a_folder_of_snapshots_is_one_job() {
     let ranks: Vec<&str> = rows.lines().skip(1).filter_map(|l| l.split(',').next()).collect();
     assert_eq!(ranks, ["0", "1", "2", "10"]);
     let report = text(&hta(&[&path]).stdout).replace("\n   ", " ");
-    assert!(report.contains("1. rank 10, device 0: its peak is 3.00 MB, the median of the ranks 1.01 MB"), "{report}");
+    assert!(
+        report.contains("1. rank 10, device 0: its peak is 3.00 MB, the median of the ranks 1.01 MB"),
+        "{report}"
+    );
     let all = text(&hta(&[&path]).stdout);
     let table = all.lines().skip_while(|l| !l.starts_with("Devices beside each other"));
     // Below the title, its line and the names of the columns.
@@ -86,7 +89,10 @@ fn moments_keys_and_stacks_can_be_chosen() {
     let file = folder.path().join("peak.json");
     assert_eq!(hta(&[&path, "--speedscope", &file.display().to_string()]).status.code(), Some(0));
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    assert_eq!((&json["profiles"][0]["unit"], &json["profiles"][0]["endValue"]), (&"bytes".into(), &5012.into()));
+    assert_eq!(
+        (&json["profiles"][0]["unit"], &json["profiles"][0]["endValue"]),
+        (&"bytes".into(), &5012.into())
+    );
     let small = text(&hta(&[&path, "--min-bytes", "100"]).stdout);
     assert!(small.contains("1 more with 12 B"), "{small}");
     for bad in [
@@ -166,7 +172,10 @@ fn leaks_are_told_by_steps_that_the_user_names() {
         let rows = text(&run.stdout);
         rows.lines().skip(1).map(|l| l.split(',').skip(4).collect::<Vec<_>>().join(",")).collect::<Vec<_>>()
     };
-    assert_eq!(leaks(&["--steps-by", "step#"]), ["train.py:3,line,3,3,192,64,true", "train.py:4,line,1,1,8,8,false"]);
+    assert_eq!(
+        leaks(&["--steps-by", "step#"]),
+        ["train.py:3,line,3,3,192,64,true", "train.py:4,line,1,1,8,8,false"]
+    );
     assert_eq!(leaks(&[]), ["train.py:3,line,1,3,192,192,false", "train.py:4,line,1,1,8,8,false"]);
     let run = hta(&[&path, "--steps-by", "epoch"]);
     assert_eq!(run.status.code(), Some(2));
@@ -189,7 +198,8 @@ fn traces_beside_snapshots_and_bad_files_are_told() {
     let both = text(&hta(&[trace, &good]).stdout);
     assert_eq!(both, text(&hta(&[&good]).stdout) + "\n" + &text(&hta(&[trace]).stdout));
     // Of a folder traces are taken, too, but not what is neither.
-    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(trace), folder.path().join("trace.json.gz")).unwrap();
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(trace), folder.path().join("trace.json.gz"))
+        .unwrap();
     std::fs::write(folder.path().join("config.json"), "{\"layers\": 3}").unwrap();
     let of_folder = text(&hta(&[&folder.path().display().to_string()]).stdout).replace("\n   ", " ");
     assert!(

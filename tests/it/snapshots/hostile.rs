@@ -25,11 +25,19 @@ fn what_asks_to_run_code_is_refused_by_name_and_place() {
         "this pickle asks to run `os.system` (byte 14); a memory snapshot never does"
     );
     assert!(message(b"\x80\x02(X\x02\0\0\0lsios\nsystem\n.").contains("asks to run `os.system`"));
-    for (code, name) in
-        [(b'R', "REDUCE"), (b'b', "BUILD"), (b'o', "OBJ"), (0x81, "NEWOBJ"), (b'Q', "BINPERSID"), (b'0', "POP")]
-    {
+    for (code, name) in [
+        (b'R', "REDUCE"),
+        (b'b', "BUILD"),
+        (b'o', "OBJ"),
+        (0x81, "NEWOBJ"),
+        (b'Q', "BINPERSID"),
+        (b'0', "POP"),
+    ] {
         let text = message(&[0x80, 4, b'N', code, b'.']);
-        assert_eq!(text, format!("expected an opcode that memory snapshots use, found the opcode {name} at byte 3"));
+        assert_eq!(
+            text,
+            format!("expected an opcode that memory snapshots use, found the opcode {name} at byte 3")
+        );
     }
     assert!(message(&[0x80, 4, 0x07]).contains("the byte 0x07, which is no opcode"));
     assert!(message(&[0x80, 1, b'.']).contains("expected protocol 2 to 5, found protocol 1"));
@@ -38,14 +46,24 @@ fn what_asks_to_run_code_is_refused_by_name_and_place() {
 #[test]
 fn announcements_and_nesting_take_no_memory() {
     let text = |len: u64| [b"\x80\x04\x8d".as_slice(), &len.to_le_bytes(), b"abc"].concat();
-    assert!(message(&text(10 << 30)).contains("a text of 10737418240 bytes, more than the 16777216 that are accepted"));
-    assert!(matches!(parsed(&text(1 << 20)), Err(Problem::Cut { byte: 14, .. })));
-    assert!(message(&[b"\x80\x04\x8b".as_slice(), &i32::MAX.to_le_bytes()].concat()).contains("bytes of an integer"));
     assert!(
-        message(b"\x80\x04\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x01.").contains("an integer from -2^63 to 2^64 - 1")
+        message(&text(10 << 30))
+            .contains("a text of 10737418240 bytes, more than the 16777216 that are accepted")
+    );
+    assert!(matches!(parsed(&text(1 << 20)), Err(Problem::Cut { byte: 14, .. })));
+    assert!(
+        message(&[b"\x80\x04\x8b".as_slice(), &i32::MAX.to_le_bytes()].concat())
+            .contains("bytes of an integer")
+    );
+    assert!(
+        message(b"\x80\x04\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x01.")
+            .contains("an integer from -2^63 to 2^64 - 1")
     );
     // Lists inside each other, with marks and without.
-    assert!(message(&[b"\x80\x04".as_slice(), &b"](".repeat(100)].concat()).contains("containers inside each other"));
+    assert!(
+        message(&[b"\x80\x04".as_slice(), &b"](".repeat(100)].concat())
+            .contains("containers inside each other")
+    );
     let deep = [b"\x80\x04".as_slice(), &b"]".repeat(100_000), &b"a".repeat(99_999), b"."].concat();
     assert!(message(&deep).contains("containers inside each other"));
     assert!(message(&[b"\x80\x04(".as_slice(), &b"N".repeat(3 << 20)].concat()).contains("values wait"));
@@ -55,7 +73,10 @@ fn announcements_and_nesting_take_no_memory() {
 
 #[test]
 fn the_memo_is_checked() {
-    assert!(message(b"\x80\x04h\x05.").contains("expected a place of the memo that was filled, found place 5 of 0"));
+    assert!(
+        message(b"\x80\x04h\x05.")
+            .contains("expected a place of the memo that was filled, found place 5 of 0")
+    );
     assert!(message(b"\x80\x04]r\xff\xff\xff\xff.").contains("expected the next place of the memo"));
     assert!(message(b"\x80\x04N\x94.").contains("a text or container to remember"));
     assert!(message(b"\x80\x04]\x94\x94.").contains("a text or container to remember"));
@@ -100,8 +121,11 @@ fn other_pickles_are_named() {
         message(&dumps(&Py::Dict(vec![("a", 1.into())]), Writer::Python))
             .contains("of another kind, without `segments`")
     );
-    let recorder =
-        Py::Dict(vec![("version", "2.4".into()), ("pg_config", Py::Dict(vec![])), ("entries", Py::List(vec![]))]);
+    let recorder = Py::Dict(vec![
+        ("version", "2.4".into()),
+        ("pg_config", Py::Dict(vec![])),
+        ("entries", Py::List(vec![])),
+    ]);
     assert!(message(&dumps(&recorder, Writer::Torch)).contains("found an NCCL flight recorder dump"));
 }
 
@@ -127,11 +151,18 @@ fn every_cut_is_an_error_or_the_complete_entries() {
         let mut usable = 0;
         for end in 0..bytes.len() {
             let Ok(cut) = parsed(&bytes[..end]) else {
-                assert_eq!(usable, 0, "{writer:?} {end}: once the segments are complete, the rest may be missing");
+                assert_eq!(
+                    usable, 0,
+                    "{writer:?} {end}: once the segments are complete, the rest may be missing"
+                );
                 continue;
             };
             usable += 1;
-            assert_eq!((cut.segments.len(), cut.health.count(Counter::SnapshotCut)), (1, 1), "{writer:?} {end}");
+            assert_eq!(
+                (cut.segments.len(), cut.health.count(Counter::SnapshotCut)),
+                (1, 1),
+                "{writer:?} {end}"
+            );
             let entries = cut.histories.iter().map(|h| h.len()).sum::<usize>();
             assert!(entries >= entries_before && entries <= 4, "{writer:?} {end}: {entries}");
             entries_before = entries;

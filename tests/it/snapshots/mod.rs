@@ -69,7 +69,8 @@ pub fn named(tables: DumpTables, name: &str) -> Batch {
 /// What stands out on a device: the number of the subject, and the sentence.
 pub fn sentences(device: &DeviceMemory, sites: &Sites) -> Vec<String> {
     let told = table(device, sites, "memory_sentences");
-    let mut all: Vec<_> = (0..told.len()).map(|r| (told.int("subject", r), told.text("sentence", r))).collect();
+    let mut all: Vec<_> =
+        (0..told.len()).map(|r| (told.int("subject", r), told.text("sentence", r))).collect();
     all.sort_by_key(|(subject, _)| *subject);
     all.into_iter().filter_map(|(_, sentence)| sentence.map(str::to_string)).collect()
 }

@@ -199,8 +199,9 @@ pub fn segment(device: i64, address: i64, stream: i64, pool: (i64, i64), blocks:
         rows.push(block(next, *size, *requested, state));
         next += size;
     }
-    let sum =
-        |of: fn(&(i64, i64, &str)) -> i64| -> i64 { blocks.iter().filter(|b| b.2 == "active_allocated").map(of).sum() };
+    let sum = |of: fn(&(i64, i64, &str)) -> i64| -> i64 {
+        blocks.iter().filter(|b| b.2 == "active_allocated").map(of).sum()
+    };
     Py::Dict(vec![
         ("device", device.into()),
         ("address", address.into()),

@@ -26,15 +26,20 @@ fn job(folder: &Path) -> String {
 }
 
 const PEAKS: &str = "SELECT rank, peak_bytes, trigger_site FROM memory_peaks ORDER BY rank";
-const ROWS: &str = "rank,peak_bytes,trigger_site\n0,1000012,train.py:3\n1,1010012,train.py:3\n2,3000012,train.py:3\n";
+const ROWS: &str =
+    "rank,peak_bytes,trigger_site\n0,1000012,train.py:3\n1,1010012,train.py:3\n2,3000012,train.py:3\n";
 
 #[test]
 fn results_queries_and_parts_have_the_tables_of_the_command() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("in")).unwrap();
-    let (job, out) = (job(&folder.path().join("in")), |name: &str| folder.path().join(name).display().to_string());
+    let (job, out) =
+        (job(&folder.path().join("in")), |name: &str| folder.path().join(name).display().to_string());
     let report = said(&["analyze", &job, "--full", "-o", &out("whole")]);
-    assert!(report.contains("rank 2, device 0: its peak is 3.00 MB, the median of the ranks 1.01 MB"), "{report}");
+    assert!(
+        report.contains("rank 2, device 0: its peak is 3.00 MB, the median of the ranks 1.01 MB"),
+        "{report}"
+    );
     assert_eq!(said(&["query", PEAKS, &job, "--format", "csv"]), ROWS);
     assert_eq!(said(&["query", PEAKS, &out("whole"), "--format", "csv"]), ROWS);
     for share in ["0/2", "1/2"] {
@@ -44,7 +49,8 @@ fn results_queries_and_parts_have_the_tables_of_the_command() {
     let tables = std::fs::read_dir(folder.path().join("whole/tables")).unwrap();
     let mut count = 0;
     for table in tables.map(|entry| entry.unwrap().file_name()) {
-        let [whole, merged] = ["whole", "merged"].map(|of| folder.path().join(of).join("tables").join(&table));
+        let [whole, merged] =
+            ["whole", "merged"].map(|of| folder.path().join(of).join("tables").join(&table));
         assert!(std::fs::read(whole).unwrap() == std::fs::read(merged).unwrap(), "{}", table.display());
         count += 1;
     }

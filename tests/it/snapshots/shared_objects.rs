@@ -195,8 +195,12 @@ fn a_shared_text_is_not_written_for_each_entry() {
 #[test]
 fn time_grows_with_the_file() {
     let most = Duration::from_secs(20);
-    let files =
-        [shared_blocks(20_000, 20_000), shared_entries(20_000, 2_000), shared_history(20_000, 200_000), pairs(300_000)];
+    let files = [
+        shared_blocks(20_000, 20_000),
+        shared_entries(20_000, 2_000),
+        shared_history(20_000, 200_000),
+        pairs(300_000),
+    ];
     for bytes in files {
         let start = Instant::now();
         let known = read(&bytes, 300 << 20);

@@ -36,8 +36,12 @@ fn who_was_there_before_is_found_from_the_frees_and_the_end() {
         entry("free_requested", BASE + 512, 50, 40, at(8)),
         entry("free_completed", BASE + 512, 50, 40, at(8)),
     ];
-    let blocks =
-        [(512, 100, "active_allocated"), (512, 50, "inactive"), (512, 7, "active_allocated"), (512, 0, "inactive")];
+    let blocks = [
+        (512, 100, "active_allocated"),
+        (512, 50, "inactive"),
+        (512, 7, "active_allocated"),
+        (512, 0, "inactive"),
+    ];
     for s in both(&snapshot(vec![segment(0, BASE, 0, (0, 0), &blocks)], vec![history.clone()])) {
         assert_eq!(s.generation, Generation::Timed);
         let (devices, health) = replayed(&s, Until::Completed);
@@ -90,12 +94,16 @@ fn a_failed_request_is_told_first_with_what_was_free() {
     for s in both(&snapshot(vec![segment(0, BASE, 0, (0, 0), &blocks)], vec![history.clone()])) {
         let sites = Sites::new(&s);
         let (devices, _) = replayed(&s, Until::Completed);
-        let oom = events(&devices[0], &sites).into_iter().find(|e| e.kind == EventKind::Oom).expect("the failure");
+        let oom =
+            events(&devices[0], &sites).into_iter().find(|e| e.kind == EventKind::Oom).expect("the failure");
         assert_eq!((oom.bytes, oom.device_free, oom.reserved), (64 * MIB, Some(5 * MIB), 20 * MIB));
         let told = sentences(&devices[0], &sites);
         let first = told.first().expect("a finding");
         assert!(first.contains("a request of 67.1 MB failed (entry 2) at train.py:3"), "{first}");
-        assert!(first.contains("18.9 MB were requested before, 21.0 MB reserved, 5.24 MB were free"), "{first}");
+        assert!(
+            first.contains("18.9 MB were requested before, 21.0 MB reserved, 5.24 MB were free"),
+            "{first}"
+        );
         assert!(first.ends_with("most was held by train.py:2, 18.9 MB (see --at entry:2)"), "{first}");
         let rows = table(&devices[0], &sites, "memory_events");
         assert_eq!(rows.int("device_free_bytes", 1), Some(5 * MIB));
@@ -104,7 +112,8 @@ fn a_failed_request_is_told_first_with_what_was_free() {
 
 #[test]
 fn a_flush_is_a_retry_unless_its_frames_say_otherwise() {
-    let empty = || vec![frame("torch/cuda/memory.py", 200, "empty_cache"), frame("/home/me/train.py", 9, "step")];
+    let empty =
+        || vec![frame("torch/cuda/memory.py", 200, "empty_cache"), frame("/home/me/train.py", 9, "step")];
     let flush = |frames: &dyn Fn() -> Vec<Py>| {
         vec![
             segment_entry("segment_free", BASE, MIB, frames()),
@@ -194,7 +203,11 @@ fn streams_pools_and_devices_are_kept_apart() {
 #[test]
 fn the_first_generation_has_its_history_in_the_blocks() {
     let past = |size: i64, line: i64| {
-        Py::List(vec![Py::Dict(vec![("addr", BASE.into()), ("real_size", size.into()), ("frames", at(line).into())])])
+        Py::List(vec![Py::Dict(vec![
+            ("addr", BASE.into()),
+            ("real_size", size.into()),
+            ("frames", at(line).into()),
+        ])])
     };
     let block = |size: i64, state: &str, history: Py| {
         Py::Dict(vec![("size", size.into()), ("state", state.into()), ("history", history)])
@@ -236,13 +249,20 @@ fn the_last_generation_has_memory_of_the_host_and_more_keys() {
         pairs.extend([
             ("category", Py::from("gradient stuff")),
             ("compile_context", "N/A".into()),
-            ("user_metadata", Py::Dict(vec![("step", 7.into()), ("tags", Py::List(vec![Py::Float(0.5), Py::None]))])),
+            (
+                "user_metadata",
+                Py::Dict(vec![("step", 7.into()), ("tags", Py::List(vec![Py::Float(0.5), Py::None]))]),
+            ),
             ("pool_id", Py::Tuple(vec![0.into(), 0.into()])),
         ]);
     }
     let annotate = entry("annotate", 0, 0, 6, Vec::new());
     let strange = entry("teleport", 0, 9, 7, Vec::new());
-    let far = Py::Dict(vec![("name", "f".into()), ("filename", "C:\\me\\net.py".into()), ("line", Py::Big(u64::MAX))]);
+    let far = Py::Dict(vec![
+        ("name", "f".into()),
+        ("filename", "C:\\me\\net.py".into()),
+        ("line", Py::Big(u64::MAX)),
+    ]);
     let host = entry("alloc", 64, 4096, 8, vec![far]);
     let mut top = match snapshot(
         vec![segment(0, BASE, 0, (0, 0), &[(512, 512, "active_allocated")])],
@@ -275,7 +295,10 @@ fn the_last_generation_has_memory_of_the_host_and_more_keys() {
         assert!(!health.has_loss());
         let history = devices[0].history.expect("a history");
         let first = s.entries(history).next().expect("an entry");
-        assert_eq!(s.texts.get(first.other), r#"{"user_metadata":{"step":7,"tags":[0.5,null]},"pool_id":[0,0]}"#);
+        assert_eq!(
+            s.texts.get(first.other),
+            r#"{"user_metadata":{"step":7,"tags":[0.5,null]},"pool_id":[0,0]}"#
+        );
         let sites = Sites::new(&s);
         let rows = table(&devices[0], &sites, "memory_allocations");
         assert_eq!(rows.text("phase", 0), Some("gradient stuff"));

@@ -32,7 +32,13 @@ fn a_new_version_is_neither_a_dip_nor_a_peak() {
     let at = |ts: i64, delta: i64, level: i64| (Some(ts), Some(delta), Some(level));
     assert_eq!(
         rows,
-        [(None, Some(100), Some(100)), at(1000, 50, 150), at(2000, -50, 150), at(2000, 50, 150), at(3000, -50, 100)]
+        [
+            (None, Some(100), Some(100)),
+            at(1000, 50, 150),
+            at(2000, -50, 150),
+            at(2000, 50, 150),
+            at(3000, -50, 100)
+        ]
     );
     let peaks = table(&levels, "memory_peaks");
     assert_eq!(
@@ -45,7 +51,8 @@ fn a_new_version_is_neither_a_dip_nor_a_peak() {
 #[test]
 fn levels_of_the_other_form_are_read_also_if_there_are_four_times() {
     for (times, rows) in [("[1, 2.5, 3]", 3), ("[1, 2, 3, 4]", 4)] {
-        let sizes: Vec<String> = (0..rows).map(|i| format!("[0, {}, 0, 0, 0, {}, 0, 0, 0]", 10 * i, 5)).collect();
+        let sizes: Vec<String> =
+            (0..rows).map(|i| format!("[0, {}, 0, 0, 0, {}, 0, 0, 0]", 10 * i, 5)).collect();
         let text = format!("[{times}, [{}]]", sizes.join(","));
         assert!(is_timeline(text.as_bytes()));
         let levels = Levels::new(&parsed(&text).expect("a timeline"));

@@ -46,7 +46,11 @@ fn ranges_that_do_different_work_are_phases() {
     let mut main = t.thread(1);
     for k in 0..4 {
         main.annotation(&format!("masks {k}"), us(100 * k)..us(100 * k + 90));
-        main.launch(us(100 * k + 10)..us(100 * k + 15)).kernel(&format!("k{k}"), 7, us(100 * k + 20)..us(100 * k + 60));
+        main.launch(us(100 * k + 10)..us(100 * k + 15)).kernel(
+            &format!("k{k}"),
+            7,
+            us(100 * k + 20)..us(100 * k + 60),
+        );
     }
     assert_eq!(refused(&t), ("phases", "0 of 4 do the same work".to_string()));
 }

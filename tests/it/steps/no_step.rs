@@ -21,7 +21,10 @@ fn an_annotation_inside_an_operator_that_calls_a_collective_is_its_title() {
         for k in 0..4 {
             let (op_at, range_at) = (100 * k + op_at, 100 * k + range_at);
             main.op(op, us(op_at)..us(100 * k + 90 - op_at % 100));
-            main.annotation(&format!("FSDP::all_reduce {k}"), us(range_at)..us(100 * k + 90 - range_at % 100));
+            main.annotation(
+                &format!("FSDP::all_reduce {k}"),
+                us(range_at)..us(100 * k + 90 - range_at % 100),
+            );
         }
         rank(&t, &ModelOptions::default()).steps.rule.name()
     };

@@ -10,7 +10,8 @@ fn results_in_a_store_are_compared_as_those_in_a_folder() {
     for (out, rank) in [("base", 0), ("test", 3)] {
         let trace = shared::samples().join(format!("gpu_ddp8/rank_{rank}.json.gz")).display().to_string();
         for out in [format!("s3://runs/{out}"), out.to_string()] {
-            let made = run(&store, dir.path(), &["analyze", &trace, "--no-html", "--no-events", "--out", &out]);
+            let made =
+                run(&store, dir.path(), &["analyze", &trace, "--no-html", "--no-events", "--out", &out]);
             assert!(made.status.success(), "{}", said(&made));
         }
     }

@@ -8,7 +8,9 @@ use crate::shared;
 fn the_files_of_results_are_listed_and_copied_from_a_store_and_a_folder() {
     let (store, dir) = (with_samples(), tempfile::tempdir().expect("a folder"));
     for out in ["out", "s3://jobs/out"] {
-        assert!(run(&store, dir.path(), &["analyze", "s3://samples/gpu_single", "--out", out]).status.success());
+        assert!(
+            run(&store, dir.path(), &["analyze", "s3://samples/gpu_single", "--out", out]).status.success()
+        );
     }
     store.put("jobs/out/thesis.txt", b"years of work");
     std::fs::write(dir.path().join("out/thesis.txt"), "years of work").expect("a file");
@@ -18,7 +20,9 @@ fn the_files_of_results_are_listed_and_copied_from_a_store_and_a_folder() {
         let listed = run(&store, dir.path(), &["files", place]);
         let names: Vec<&str> = std::str::from_utf8(&listed.stdout).expect("text").lines().collect();
         assert_eq!(names, expected.keys().map(String::as_str).collect::<Vec<_>>(), "{}", said(&listed));
-        for (name, bytes) in expected.iter().filter(|(name, _)| name.contains("kernels") || !name.contains('/')) {
+        for (name, bytes) in
+            expected.iter().filter(|(name, _)| name.contains("kernels") || !name.contains('/'))
+        {
             assert!(run(&store, dir.path(), &["files", place, name]).stdout == *bytes, "{place}: {name}");
             let copied = run(&store, dir.path(), &["files", place, name, "--out", "copy"]);
             assert!(copied.status.success() && copied.stdout.is_empty(), "{}", said(&copied));
@@ -27,12 +31,18 @@ fn the_files_of_results_are_listed_and_copied_from_a_store_and_a_folder() {
         for name in ["thesis.txt", "../out/summary.json", "tables/none.parquet"] {
             let refused = run(&store, dir.path(), &["files", place, name]);
             assert_eq!(refused.status.code(), Some(2), "{name}: {}", said(&refused));
-            assert!(said(&refused).contains(&format!("cannot find `{name}` in {place}")), "{}", said(&refused));
+            assert!(
+                said(&refused).contains(&format!("cannot find `{name}` in {place}")),
+                "{}",
+                said(&refused)
+            );
         }
     }
     let own = run(&store, dir.path(), &["files", "out", "report.txt", "--out", "out/summary.json"]);
     assert_eq!(own.status.code(), Some(2), "{}", said(&own));
-    for (place, found) in [("s3://samples/gpu_single", "neither summary.json"), ("s3://jobs/none", "nothing there")] {
+    for (place, found) in
+        [("s3://samples/gpu_single", "neither summary.json"), ("s3://jobs/none", "nothing there")]
+    {
         let refused = run(&store, dir.path(), &["files", place]);
         assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
         assert!(said(&refused).contains(found), "{}", said(&refused));

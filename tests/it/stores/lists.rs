@@ -20,7 +20,9 @@ fn item(key: &str) -> String {
 /// A page of a list that names the next one.
 fn page(number: usize, next: &str) -> String {
     let items: String = (0..100).map(|i| item(&format!("job/{number}_{i}.txt"))).collect();
-    format!("<ListBucketResult><NextContinuationToken>{next}</NextContinuationToken>{items}</ListBucketResult>")
+    format!(
+        "<ListBucketResult><NextContinuationToken>{next}</NextContinuationToken>{items}</ListBucketResult>"
+    )
 }
 
 #[test]
@@ -43,7 +45,9 @@ fn lists_that_do_not_end_are_refused() {
     assert!(said(&refused).contains("a page names itself as the next one"), "{}", said(&refused));
     assert!(store.log().len() < before + 10, "{:?}", store.log());
 
-    store.plan(|_| Mishap::Body(format!("<ListBucketResult>{}</ListBucketResult>", item("job/x").repeat(200_000))));
+    store.plan(|_| {
+        Mishap::Body(format!("<ListBucketResult>{}</ListBucketResult>", item("job/x").repeat(200_000)))
+    });
     let refused = ranks(&store, "s3://b/job/");
     assert!(said(&refused).contains("a page is longer than 16 MiB"), "{}", said(&refused));
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());

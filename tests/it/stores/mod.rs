@@ -30,7 +30,9 @@ fn with_samples() -> Store {
 /// hta in a folder, with credentials for the store and no others.
 fn hta(store: &Store, folder: &Path) -> Command {
     let mut hta = Command::new(env!("CARGO_BIN_EXE_hta"));
-    for (name, _) in std::env::vars().filter(|(n, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|p| n.starts_with(p))) {
+    for (name, _) in
+        std::env::vars().filter(|(n, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|p| n.starts_with(p)))
+    {
         hta.env_remove(name);
     }
     hta.current_dir(folder).env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", SECRET);

@@ -33,8 +33,11 @@ fn comparable(folder: &Path, name: &str) -> String {
         Some(table) => {
             let statement = format!("SELECT * FROM {table}");
             let mut hta = Command::new(env!("CARGO_BIN_EXE_hta"));
-            let rows =
-                hta.args(["query", &statement, "--format", "csv"]).arg(folder).output().expect("the binary runs");
+            let rows = hta
+                .args(["query", &statement, "--format", "csv"])
+                .arg(folder)
+                .output()
+                .expect("the binary runs");
             assert!(rows.status.success(), "{name}: {}", said(&rows));
             rows.stdout
         }
@@ -52,13 +55,17 @@ fn every_sample_gives_the_same_results_from_a_store_as_from_files() {
         let local = run(&store, dir.path(), &["analyze", &file, "--out", &format!("local_{sample}")]);
         let remote = run(&store, dir.path(), &["analyze", &object, "--out", &format!("store_{sample}")]);
         assert_eq!(remote.status.code(), local.status.code(), "{sample}: {}", said(&remote));
-        let folders = [format!("local_{sample}"), format!("store_{sample}")].map(|name| dir.path().join(name));
+        let folders =
+            [format!("local_{sample}"), format!("store_{sample}")].map(|name| dir.path().join(name));
         let [files, objects] = folders.each_ref().map(|folder| shared::contents(folder));
         assert_eq!(files.keys().collect::<Vec<_>>(), objects.keys().collect::<Vec<_>>(), "{sample}");
         for name in files.keys().filter(|name| files[*name] != objects[*name]) {
             // Only names of files may differ.
             assert!(!name.starts_with("events/"), "{sample}/{name}");
-            assert!(comparable(&folders[0], name) == comparable(&folders[1], name), "{sample}/{name} differs");
+            assert!(
+                comparable(&folders[0], name) == comparable(&folders[1], name),
+                "{sample}/{name} differs"
+            );
         }
     }
 }
@@ -93,7 +100,8 @@ fn lists_and_messages_that_break_off_are_asked_for_again() {
         if is_first { Mishap::Reset(10) } else { Mishap::None }
     });
     for place in ["s3://samples/gpu_ddp8", "s3://samples/gpu_ddp8/rank_*.json.gz"] {
-        let run = run(&store, dir.path(), &["query", "SELECT COUNT(*) AS n FROM ranks", place, "--format", "csv"]);
+        let run =
+            run(&store, dir.path(), &["query", "SELECT COUNT(*) AS n FROM ranks", place, "--format", "csv"]);
         assert!(run.status.success(), "{place}: {}", said(&run));
         assert_eq!(String::from_utf8_lossy(&run.stdout), "n\n8\n", "{place}");
     }
@@ -124,14 +132,17 @@ fn an_object_that_cannot_be_had_whole_is_refused_by_name() {
     let cut = run(&store, dir.path(), &["breakdown", "s3://samples/gpu_ddp8/"]);
     let told = said(&cut);
     assert_eq!(cut.status.code(), Some(1), "{told}");
-    let expected = "cannot read s3://samples/gpu_ddp8/rank_3.json.gz: the store's answers end at byte 8192 of 30992";
+    let expected =
+        "cannot read s3://samples/gpu_ddp8/rank_3.json.gz: the store's answers end at byte 8192 of 30992";
     assert!(told.contains(expected), "{told}");
     store.plan(|asked| if asked.target.contains("rank_3") { Mishap::Status(500) } else { Mishap::None });
     let failed = run(&store, dir.path(), &["breakdown", "s3://samples/gpu_ddp8/"]);
     let told = said(&failed);
     assert_eq!(failed.status.code(), Some(1), "{told}");
     assert!(
-        told.contains("cannot read s3://samples/gpu_ddp8/rank_3.json.gz: the store answers with an error (500"),
+        told.contains(
+            "cannot read s3://samples/gpu_ddp8/rank_3.json.gz: the store answers with an error (500"
+        ),
         "{told}"
     );
 }
@@ -164,7 +175,11 @@ fn folders_and_patterns_are_listed_and_what_is_missing_is_named() {
     store.put("samples/gpu_ddp8/notes.txt", b"not a trace");
     store.put("samples/gpu_ddp8/deeper/rank_9.json.gz", b"not read");
     let ranks = |place: &str| {
-        let run = run(&store, dir.path(), &["query", "SELECT rank FROM ranks ORDER BY rank", place, "--format", "csv"]);
+        let run = run(
+            &store,
+            dir.path(),
+            &["query", "SELECT rank FROM ranks ORDER BY rank", place, "--format", "csv"],
+        );
         assert!(run.status.success(), "{place}: {}", said(&run));
         String::from_utf8_lossy(&run.stdout).split_whitespace().skip(1).collect::<Vec<_>>().join(",")
     };

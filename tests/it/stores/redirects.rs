@@ -37,7 +37,9 @@ fn a_public_server_leads_to_other_public_ones_and_not_to_this_machine() {
     assert!(followed.status.success(), "{}", said(&followed));
     assert!(proxy.log().iter().any(|line| line.contains("8.8.8.8")) && inner.log().is_empty());
     let inside = format!("{}/secret/rank_0.json.gz", inner.endpoint());
-    for url in [inside.clone(), inside.replace("127.0.0.1", "localhost"), inside.replace("127.0.0.1", "2130706433")] {
+    for url in
+        [inside.clone(), inside.replace("127.0.0.1", "localhost"), inside.replace("127.0.0.1", "2130706433")]
+    {
         let refused = redirected(&url);
         assert_eq!(refused.status.code(), Some(2), "{url}: {}", said(&refused));
         let reason = "a redirect to a private address is refused";

@@ -16,7 +16,10 @@ fn assert_unseen(what: &str, bytes: &[u8]) {
 #[test]
 fn the_signature_of_a_url_is_sent_and_seen_nowhere() {
     let (store, dir) = (Store::start(), tempfile::tempdir().expect("a folder"));
-    store.put("a/rank_0.json.gz", &std::fs::read(shared::samples().join("gpu_ddp8/rank_0.json.gz")).expect("a sample"));
+    store.put(
+        "a/rank_0.json.gz",
+        &std::fs::read(shared::samples().join("gpu_ddp8/rank_0.json.gz")).expect("a sample"),
+    );
     let url = format!("{}/a/rank_0.json.gz?{QUERY}", store.endpoint());
     let read = run(&store, dir.path(), &["analyze", &url, "--out", "out"]);
     assert!(read.status.success(), "{}", said(&read));

@@ -33,7 +33,8 @@ fn results_that_change_behind_a_running_server_are_answered_as_they_are_now() {
     let before = answers(&mut client);
     write("gpu_ddp8");
     let now = answers(&mut client);
-    let unchanged = before.iter().zip(&now).filter(|(before, now)| before == now || now["status"] != "answered");
+    let unchanged =
+        before.iter().zip(&now).filter(|(before, now)| before == now || now["status"] != "answered");
     assert_eq!(unchanged.count(), 0);
     assert_eq!(now, answers(&mut serving(&store, dir.path(), "s3://jobs/out")));
 }

@@ -84,7 +84,10 @@ impl Store {
     /// The objects below a prefix, by their names relative to it.
     pub fn objects(&self, prefix: &str) -> BTreeMap<String, Vec<u8>> {
         let content = self.content.lock().expect("not poisoned");
-        let below = content.objects.iter().filter_map(|(k, v)| Some((k.strip_prefix(prefix)?.to_string(), v.clone())));
+        let below = content
+            .objects
+            .iter()
+            .filter_map(|(k, v)| Some((k.strip_prefix(prefix)?.to_string(), v.clone())));
         below.collect()
     }
 
@@ -110,7 +113,8 @@ struct Request {
 fn decoded(text: &str) -> String {
     let (bytes, mut out, mut i) = (text.as_bytes(), Vec::new(), 0);
     while i < bytes.len() {
-        let hex = text.get(i + 1..i + 3).and_then(|h| u8::from_str_radix(h, 16).ok()).filter(|_| bytes[i] == b'%');
+        let hex =
+            text.get(i + 1..i + 3).and_then(|h| u8::from_str_radix(h, 16).ok()).filter(|_| bytes[i] == b'%');
         out.push(hex.unwrap_or(bytes[i]));
         i += if hex.is_some() { 3 } else { 1 };
     }
@@ -196,7 +200,8 @@ fn answer(out: &mut TcpStream, request: &Request, content: &Mutex<Content>, mish
 type Response = (u16, Vec<String>, Vec<u8>);
 
 fn etag(bytes: &[u8]) -> String {
-    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    let sum =
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
     format!("\"{sum:016x}\"")
 }
 
@@ -210,7 +215,9 @@ fn respond(request: &Request, content: &mut Content, whole: bool) -> Response {
         "GET" if has("list-type") => xml(listing(&request.path, &given("prefix"), has("delimiter"), content)),
         "GET" | "HEAD" => object(request, content, whole),
         "PUT" if has("partNumber") => {
-            let Some(parts) = content.uploads.get_mut(&given("uploadId")) else { return (404, Vec::new(), Vec::new()) };
+            let Some(parts) = content.uploads.get_mut(&given("uploadId")) else {
+                return (404, Vec::new(), Vec::new());
+            };
             parts.insert(given("partNumber").parse().expect("a number"), request.body.clone());
             (200, vec![format!("ETag: {}", etag(&request.body))], Vec::new())
         }
@@ -221,10 +228,14 @@ fn respond(request: &Request, content: &mut Content, whole: bool) -> Response {
         "POST" if has("uploads") => {
             let id = format!("upload-{}", content.log.len());
             content.uploads.insert(id.clone(), BTreeMap::new());
-            xml(format!("<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"))
+            xml(format!(
+                "<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
+            ))
         }
         "POST" if has("uploadId") => {
-            let Some(parts) = content.uploads.remove(&given("uploadId")) else { return (404, Vec::new(), Vec::new()) };
+            let Some(parts) = content.uploads.remove(&given("uploadId")) else {
+                return (404, Vec::new(), Vec::new());
+            };
             let bytes: Vec<u8> = parts.into_values().flatten().collect();
             let tag = etag(&bytes);
             content.objects.insert(request.path.clone(), bytes);
@@ -284,7 +295,9 @@ fn object(request: &Request, content: &Content, whole: bool) -> Response {
     }
     let mut headers = vec![format!("ETag: {tag}"), DATE.to_string(), "Accept-Ranges: bytes".to_string()];
     let range = request.headers.get("range").filter(|_| !whole).and_then(|r| r.strip_prefix("bytes="));
-    let Some((start, end)) = range.and_then(|r| r.split_once('-')) else { return (200, headers, bytes.clone()) };
+    let Some((start, end)) = range.and_then(|r| r.split_once('-')) else {
+        return (200, headers, bytes.clone());
+    };
     let start: usize = start.parse().expect("a number");
     if start >= bytes.len() {
         return (416, Vec::new(), Vec::new());

@@ -22,7 +22,8 @@ fn results_in_a_store_are_the_bytes_of_results_in_a_folder_and_the_proof_is_last
     let local = run(&store, dir.path(), &["analyze", &samples("gpu_ddp8"), "--out", "out"]);
     assert!(local.status.success(), "{}", said(&local));
     for attempt in ["first", "again"] {
-        let remote = run(&store, dir.path(), &["analyze", &samples("gpu_ddp8"), "--out", "s3://jobs/run 7/out"]);
+        let remote =
+            run(&store, dir.path(), &["analyze", &samples("gpu_ddp8"), "--out", "s3://jobs/run 7/out"]);
         assert!(remote.status.success(), "{attempt}: {}", said(&remote));
         assert!(store.objects("jobs/run 7/out/") == contents(&dir.path().join("out")), "{attempt}");
     }
@@ -42,7 +43,8 @@ fn results_in_a_store_are_asked_like_those_in_a_folder_if_they_are_complete() {
         assert!(run.status.success(), "{}", said(&run));
         run.stdout
     };
-    let statement = "SELECT name, COUNT(*) AS n, SUM(dur_ns) AS d FROM events GROUP BY name ORDER BY d DESC, name";
+    let statement =
+        "SELECT name, COUNT(*) AS n, SUM(dur_ns) AS d FROM events GROUP BY name ORDER BY d DESC, name";
     for query in ["top_kernels", statement] {
         let arguments = ["query", query, "--format", "csv"];
         assert!(asked(&arguments, "out") == asked(&arguments, "s3://jobs/out"), "{query}");
@@ -54,7 +56,10 @@ fn results_in_a_store_are_asked_like_those_in_a_folder_if_they_are_complete() {
     // Without its proof it is no result.
     let bytes = store.objects("jobs/out/");
     let half = Store::start();
-    bytes.iter().filter(|(name, _)| *name != "summary.json").for_each(|(n, b)| half.put(&format!("jobs/out/{n}"), b));
+    bytes
+        .iter()
+        .filter(|(name, _)| *name != "summary.json")
+        .for_each(|(n, b)| half.put(&format!("jobs/out/{n}"), b));
     for arguments in [["query", "top_kernels", "s3://jobs/out"], ["report", "--out=-", "s3://jobs/out"]] {
         let refused = run(&half, dir.path(), &arguments);
         assert_eq!(refused.status.code(), Some(2));
@@ -72,8 +77,11 @@ fn parts_of_a_job_in_a_store_are_merged_to_the_results_of_one_run() {
         let made = run(&store, dir.path(), &["analyze", "--partial", &traces, "--out", &part]);
         assert!(made.status.success(), "{}", said(&made));
     }
-    let merged =
-        run(&store, dir.path(), &["merge", "s3://jobs/parts/b", "s3://jobs/parts/a", "--out", "s3://jobs/all"]);
+    let merged = run(
+        &store,
+        dir.path(),
+        &["merge", "s3://jobs/parts/b", "s3://jobs/parts/a", "--out", "s3://jobs/all"],
+    );
     assert!(merged.status.success(), "{}", said(&merged));
     assert!(store.objects("jobs/all/") == contents(&dir.path().join("whole")));
     // A part that was not written to its end, and one that was damaged.
@@ -93,12 +101,14 @@ fn a_place_that_holds_something_else_or_an_input_is_refused() {
     let refused = run(&store, dir.path(), &["analyze", &samples("gpu_single"), "--out", "s3://jobs/out"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("found `thesis.txt` in it"), "{}", said(&refused));
-    let forced = run(&store, dir.path(), &["analyze", &samples("gpu_single"), "--out", "s3://jobs/out", "--force"]);
+    let forced =
+        run(&store, dir.path(), &["analyze", &samples("gpu_single"), "--out", "s3://jobs/out", "--force"]);
     assert!(forced.status.success(), "{}", said(&forced));
     let there = store.objects("jobs/out/");
     assert!(there.contains_key("summary.json") && there["thesis.txt"] == b"years of work");
     for out in ["s3://samples/gpu_single", "s3://samples", "s3://samples/gpu_single/out"] {
-        let refused = run(&store, dir.path(), &["analyze", "s3://samples/gpu_single/", "--out", out, "--force"]);
+        let refused =
+            run(&store, dir.path(), &["analyze", "s3://samples/gpu_single/", "--out", out, "--force"]);
         assert_eq!(refused.status.code(), Some(2), "{out}: {}", said(&refused));
         assert!(said(&refused).contains("inputs"), "{out}: {}", said(&refused));
     }
@@ -170,7 +180,8 @@ fn large_files_are_written_in_parts_which_are_given_up_if_one_fails_or_the_user_
     assert!(store.objects("jobs/out/") == contents(&dir.path().join("out")));
 
     let store = Store::start();
-    store.plan(|asked| if asked.target.contains("partNumber=2") { Mishap::Status(403) } else { Mishap::None });
+    store
+        .plan(|asked| if asked.target.contains("partNumber=2") { Mishap::Status(403) } else { Mishap::None });
     let failed = run(&store, dir.path(), &arguments);
     assert_eq!(failed.status.code(), Some(2), "{}", said(&failed));
     assert!(store.objects("jobs/").is_empty() && store.open_uploads() == 0);
@@ -183,7 +194,8 @@ fn large_files_are_written_in_parts_which_are_given_up_if_one_fails_or_the_user_
             false => Mishap::None,
         });
         let mut command = hta(&store, dir.path());
-        let mut child = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut child =
+            command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
         for _ in 0..600 {
             if store.log().iter().any(|l| l.contains("partNumber=2")) {
                 break;

@@ -7,9 +7,9 @@ use hta_trace::rank_trace::RankTrace;
 use std::cmp::Reverse;
 
 impl SyncEvents {
-    /// The blocking call on a thread that is over at the moment `at` (calls that continue are cut at the end of the
-    /// window), with the activity that it waited for. Among several calls, the one whose activity ended last. Calls in
-    /// `but` are ignored.
+    /// The blocking call on a thread that is over at the moment `at` (calls that continue are cut at the end
+    /// of the window), with the activity that it waited for. Among several calls, the one whose activity
+    /// ended last. Calls in `but` are ignored.
     pub(crate) fn awaited(
         &self,
         trace: &RankTrace,
@@ -42,9 +42,10 @@ impl SyncEvents {
             (AwaitedTarget::Stream, Some(SyncEvent { device: Some(_), stream: stream @ Some(_), .. })) => {
                 gpu.last_launched((device, *stream), start).filter(inside)
             }
-            (AwaitedTarget::Event, Some(SyncEvent { device: Some(_), on: on @ Some(_), record: Some(record), .. })) => {
-                gpu.last_launched((device, *on), *record).filter(inside)
-            }
+            (
+                AwaitedTarget::Event,
+                Some(SyncEvent { device: Some(_), on: on @ Some(_), record: Some(record), .. }),
+            ) => gpu.last_launched((device, *on), *record).filter(inside),
             _ => gpu.last_of_device(device, start, start, until),
         }
     }

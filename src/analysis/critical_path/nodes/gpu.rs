@@ -6,8 +6,8 @@
 //!   other stream       [awaited)                      cross_stream_delay: behind a recorded event
 //! ```
 //!
-//! Ends and starts at the same instant are ordered like the activities (start, then row), so that activities of length
-//! 0 cannot form a cycle.
+//! Ends and starts at the same instant are ordered like the activities (start, then row), so that activities
+//! of length 0 cannot form a cycle.
 
 use crate::critical_path::nodes::sync::{StreamKey, SyncEvents};
 use crate::critical_path::segment::Edge;
@@ -88,7 +88,8 @@ impl<'a> GpuNodes<'a> {
             stream.by_end.push(i);
             stream.by_launch.push((launched(trace, i), i));
         }
-        // Stable sort: among activities of one launch the latest end comes last, and among those the lowest row.
+        // Stable sort: among activities of one launch the latest end comes last, and among those the lowest
+        // row.
         streams.values_mut().for_each(|s| s.by_launch.sort_by_key(|l| l.0));
         let mut communication: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
         for &i in &by_end {
@@ -115,12 +116,13 @@ impl<'a> GpuNodes<'a> {
         me
     }
 
-    /// The activity that ends last before `until` (longer ones are cut there), if it ends after `from`; among several
-    /// the one with the lowest row.
+    /// The activity that ends last before `until` (longer ones are cut there), if it ends after `from`; among
+    /// several the one with the lowest row.
     pub(crate) fn last(&self, from: Ns, until: Ns) -> Option<(Ns, u32)> {
         let all = &self.trace.activities;
         let n = all.partition_point(|a| a.span.start < until);
-        let ends = all[..n].iter().enumerate().map(|(i, a)| (a.span.end.min(until), Reverse(a.row), i as u32));
+        let ends =
+            all[..n].iter().enumerate().map(|(i, a)| (a.span.end.min(until), Reverse(a.row), i as u32));
         ends.max().filter(|m| m.0 > from).map(|m| (m.0, m.2))
     }
 
@@ -135,7 +137,9 @@ impl<'a> GpuNodes<'a> {
         };
         let stream = self.streams.get(&(a.device(), a.stream()));
         found.extend(
-            stream.and_then(|s| self.latest(&s.by_end, start, Ns::MIN, |j| j < i)).map(|j| ends(Edge::Stream, j)),
+            stream
+                .and_then(|s| self.latest(&s.by_end, start, Ns::MIN, |j| j < i))
+                .map(|j| ends(Edge::Stream, j)),
         );
         if let Some(call) = a.launch() {
             let at = self.trace.columns.ts[call as usize];
@@ -172,7 +176,10 @@ impl<'a> GpuNodes<'a> {
             if best.is_some_and(|b| w.most < self.end(b)) {
                 break;
             }
-            if w.source < i && self.end(w.source) <= a.span.start && best.is_none_or(|b| end(w.source) > end(b)) {
+            if w.source < i
+                && self.end(w.source) <= a.span.start
+                && best.is_none_or(|b| end(w.source) > end(b))
+            {
                 best = Some(w.source);
             }
         }
@@ -186,17 +193,24 @@ impl<'a> GpuNodes<'a> {
         n.checked_sub(1).and_then(|k| stream.by_launch.get(k)).map(|l| l.1)
     }
 
-    /// Among the activities of a device (or of all) launched before `launched_before`, the latest to end in (after,
-    /// until].
-    pub(crate) fn last_of_device(&self, device: Option<i64>, launched_before: Ns, after: Ns, until: Ns) -> Option<u32> {
+    /// Among the activities of a device (or of all) launched before `launched_before`, the latest to end in
+    /// (after, until].
+    pub(crate) fn last_of_device(
+        &self,
+        device: Option<i64>,
+        launched_before: Ns,
+        after: Ns,
+        until: Ns,
+    ) -> Option<u32> {
         self.latest(&self.by_end, until, after, |j| {
             let on = self.trace.activities[j as usize].device();
             (device.is_none() || on == device) && launched(self.trace, j) < launched_before
         })
     }
 
-    /// The communication that a thread, silent in `silence`, seems to have waited for by polling memory that a kernel
-    /// writes: the last communication that it launched, if that runs at the end of the silence or ended just before.
+    /// The communication that a thread, silent in `silence`, seems to have waited for by polling memory that
+    /// a kernel writes: the last communication that it launched, if that runs at the end of the silence or
+    /// ended just before.
     pub(crate) fn polled(&self, lane: u32, silence: Span) -> Option<u32> {
         if silence.end.saturating_sub(silence.start) < POLL_FROM {
             return None;

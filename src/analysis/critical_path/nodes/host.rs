@@ -1,4 +1,5 @@
-//! Moments of host threads: finds what a thread was doing just before a moment, and whose work that moment follows.
+//! Moments of host threads: finds what a thread was doing just before a moment, and whose work that moment
+//! follows.
 //!
 //! ```text
 //!   frame     [train.py(3): step .........................................)
@@ -7,8 +8,8 @@
 //!   silent    ....            ...............           ...    host_python
 //! ```
 //!
-//! A thread works while an operator, a runtime or driver call or a communication range is open on it, whatever is
-//! innermost; Python frames and annotations alone count as silence.
+//! A thread works while an operator, a runtime or driver call or a communication range is open on it,
+//! whatever is innermost; Python frames and annotations alone count as silence.
 
 use crate::critical_path::segment::PathClass;
 use crate::facts::host_activity::HostNames;
@@ -96,8 +97,8 @@ impl<'a> HostNodes<'a> {
         Some(HostStretch { span: Span::new(piece.span.start.max(within.start), t), class, row: Some(row) })
     }
 
-    /// The end of work that a silent thread's next work at `t` follows: its own last end, or after a long silence that
-    /// of the thread of its process that stopped last.
+    /// The end of work that a silent thread's next work at `t` follows: its own last end, or after a long
+    /// silence that of the thread of its process that stopped last.
     pub(crate) fn before_silence(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
         let own = self.last_end(lane, t);
         if own.is_some_and(|o| t.saturating_sub(o.at) < HANDOVER_FROM) {
@@ -110,8 +111,9 @@ impl<'a> HostNodes<'a> {
         }
     }
 
-    /// The latest end of work at or before `t` on any thread of a lane's process; among several at the same time that
-    /// of the lowest row. Uses an index over all threads, because a file may have as many threads as events.
+    /// The latest end of work at or before `t` on any thread of a lane's process; among several at the same
+    /// time that of the lowest row. Uses an index over all threads, because a file may have as many threads
+    /// as events.
     fn last_end_of_process(&self, lane: u32, t: Ns) -> Option<WorkEnd> {
         let ends = self.ends.get_or_init(|| self.ends_of_processes()).get(&self.process(lane)?)?;
         let until = ends.all.partition_point(|e| e.0 <= t);
@@ -119,11 +121,9 @@ impl<'a> HostNodes<'a> {
         let first = ends.all.partition_point(|e| e.0 < at);
         match ends.all.get(first..until)? {
             [_] => self.work_end(last, at),
-            several => *ends
-                .latest
-                .borrow_mut()
-                .entry(at)
-                .or_insert_with(|| several.iter().filter_map(|e| self.work_end(e.1, at)).min_by_key(|e| e.row)),
+            several => *ends.latest.borrow_mut().entry(at).or_insert_with(|| {
+                several.iter().filter_map(|e| self.work_end(e.1, at)).min_by_key(|e| e.row)
+            }),
         }
     }
 
@@ -145,8 +145,11 @@ impl<'a> HostNodes<'a> {
 
     /// What a thread did during silence, latest first. The stretches cover `span` completely.
     pub(crate) fn silence(&self, lane: u32, span: Span) -> Vec<HostStretch> {
-        let untracked =
-            |start, end| HostStretch { span: Span::new(start, end), class: PathClass::HostUntracked, row: None };
+        let untracked = |start, end| HostStretch {
+            span: Span::new(start, end),
+            class: PathClass::HostUntracked,
+            row: None,
+        };
         let mut out = Vec::new();
         let mut at = span.end;
         let pieces = self.trace.thread(lane).into_iter().flat_map(|p| p.before(span.end));

@@ -1,5 +1,5 @@
-//! Nodes of the graph and the edges that lead to them. They are looked up one at a time, only where the walk needs
-//! them.
+//! Nodes of the graph and the edges that lead to them. They are looked up one at a time, only where the walk
+//! needs them.
 
 mod awaited;
 mod gpu;

@@ -1,4 +1,5 @@
-//! What blocking calls and streams wait for: from recorded synchronisation rows, or else from the name of the call.
+//! What blocking calls and streams wait for: from recorded synchronisation rows, or else from the name of the
+//! call.
 //!
 //! ```text
 //!   record call     |r|                            on the awaited stream: the last launched before it
@@ -91,7 +92,8 @@ impl SyncEvents {
             if *class == Class::Sync {
                 rows.push(row as u32);
             } else if *class == Class::Runtime
-                && let Some(blocks) = *known.entry(c.name(row)).or_insert_with(|| blocks(trace.text(c.name(row))))
+                && let Some(blocks) =
+                    *known.entry(c.name(row)).or_insert_with(|| blocks(trace.text(c.name(row))))
             {
                 let row = row as u32;
                 me.calls.entry(c.lane[row as usize]).or_default().push(BlockingCall {

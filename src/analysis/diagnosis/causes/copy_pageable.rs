@@ -14,7 +14,10 @@ pub(super) const RULE: CauseRule = CauseRule {
         of_host: |host, m| host.in_copy(m, CauseKind::CopyPageable),
         of_copy: |c| c.is_pageable(),
         words: |w| {
-            w.copies("from or to pageable memory", "pin the memory (pin_memory=True), then copy with non_blocking=True")
+            w.copies(
+                "from or to pageable memory",
+                "pin the memory (pin_memory=True), then copy with non_blocking=True",
+            )
         },
         ..LostRule::COPIES
     }),

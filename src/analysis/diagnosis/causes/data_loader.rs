@@ -34,8 +34,13 @@ fn loader(name: &str) -> &str {
 
 fn words(w: &LostWords) -> (String, String) {
     let (how, action) = match w.key {
-        SINGLE => (" (num_workers = 0)", "load in the background: DataLoader(num_workers > 0), with pin_memory"),
+        SINGLE => {
+            (" (num_workers = 0)", "load in the background: DataLoader(num_workers > 0), with pin_memory")
+        }
         _ => ("", "more or faster workers (num_workers, prefetch_factor), pin_memory, cheaper decoding"),
     };
-    (format!("The {} waits for the data loader{how}{}: {}", w.device(), w.who(), w.idle()), action.to_string())
+    (
+        format!("The {} waits for the data loader{how}{}: {}", w.device(), w.who(), w.idle()),
+        action.to_string(),
+    )
 }

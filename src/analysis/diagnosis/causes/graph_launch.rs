@@ -33,7 +33,8 @@ fn calls(trace: &RankTrace, of: &DeviceIteration) -> Vec<Span> {
 fn words(w: &LostWords) -> (String, String) {
     (
         format!("The GPU waits inside the graph launch call{}, {}: {}", w.who(), w.top_name(), w.idle()),
-        "if it is not only the first launch of this graph: upload the graph before, or make fewer and larger graphs"
+        "if it is not only the first launch of this graph: upload the graph before, or make fewer and larger \
+         graphs"
             .to_string(),
     )
 }

@@ -26,7 +26,12 @@ fn before_graph(trace: &RankTrace, of: &DeviceIteration) -> Vec<Span> {
 
 fn words(w: &LostWords) -> (String, String) {
     (
-        format!("The GPU waits for the preparation of an iteration before its graph{}: {}", w.who(), w.idle()),
-        "prepare inputs while the GPU computes the iteration before, with fewer small operators and copies".to_string(),
+        format!(
+            "The GPU waits for the preparation of an iteration before its graph{}: {}",
+            w.who(),
+            w.idle()
+        ),
+        "prepare inputs while the GPU computes the iteration before, with fewer small operators and copies"
+            .to_string(),
     )
 }

@@ -33,29 +33,39 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::HOST
 };
 
-/// Smallest gain between graph launches, where a host has little to do, and where one operator takes much of the time,
-/// percent of the time of the job.
+/// Smallest gain between graph launches, where a host has little to do, and where one operator takes much of
+/// the time, percent of the time of the job.
 const LARGE_PCT: f64 = 10.0;
 
 fn is_told(w: &LostWords) -> bool {
     let is_large = w.gain_pct.is_some_and(|pct| pct >= LARGE_PCT);
-    // Where graphs are replayed, launching one by one costs nothing; what does is told by part of the iteration.
+    // Where graphs are replayed, launching one by one costs nothing; what does is told by part of the
+    // iteration.
     let has_owner = w.trust.by_graph && w.trust.is_serving;
-    w.trust.vendor != DeviceVendor::Host && !has_owner && (is_large || !w.trust.by_graph && !w.has_large_part())
+    w.trust.vendor != DeviceVendor::Host
+        && !has_owner
+        && (is_large || !w.trust.by_graph && !w.has_large_part())
 }
 
 fn words(w: &LostWords) -> (String, String) {
     let spread = match w.top.first() {
-        Some(t) if t.share >= LARGE_PART_PCT => format!("largest part {} ({})", shown(t.name), fmt_pct(Some(t.share))),
+        Some(t) if t.share >= LARGE_PART_PCT => {
+            format!("largest part {} ({})", shown(t.name), fmt_pct(Some(t.share)))
+        }
         _ => "spread over many operators".to_string(),
     };
     let by_graph = w.trust.by_graph;
     let action = match w.trust.vendor {
-        DeviceVendor::Nvidia if by_graph => "fewer pieces between graph launches, less scheduling on the host",
+        DeviceVendor::Nvidia if by_graph => {
+            "fewer pieces between graph launches, less scheduling on the host"
+        }
         DeviceVendor::Nvidia => "torch.compile or CUDA graphs, or a larger batch",
         DeviceVendor::Amd => "torch.compile or HIP graphs, or a larger batch",
         _ => "larger batches, fewer and larger operators",
     };
     let runs = if by_graph { "launches too slowly" } else { "launches kernels one by one" };
-    (format!("The {} waits while the host {runs}{}, {spread}: {}", w.device(), w.who(), w.idle()), action.to_string())
+    (
+        format!("The {} waits while the host {runs}{}, {spread}: {}", w.device(), w.who(), w.idle()),
+        action.to_string(),
+    )
 }

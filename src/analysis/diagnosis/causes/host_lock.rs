@@ -28,8 +28,8 @@ pub(super) const RULE: CauseRule = CauseRule {
 /// Fewest events of another thread during a pause that show that it runs, and is not blocked itself.
 const RUNNING_EVENTS: usize = 3;
 
-/// The event of another thread that runs through most of the pauses. A thread in one event all the time may be blocked,
-/// as in a read of a pipe, and then holds nothing: only one whose events change is known to run.
+/// The event of another thread that runs through most of the pauses. A thread in one event all the time may
+/// be blocked, as in a read of a pipe, and then holds nothing: only one whose events change is known to run.
 fn holder(host: &HostSide, total: Ns) -> Option<StrId> {
     let mut held = 0;
     let mut by_name: BTreeMap<StrId, Ns> = BTreeMap::new();
@@ -56,7 +56,8 @@ fn busiest(host: &HostSide, span: Span) -> Option<(Ns, BTreeMap<StrId, Ns>)> {
         let mut works: BTreeMap<StrId, Ns> = BTreeMap::new();
         let mut events: HashSet<u32> = HashSet::new();
         host.names.each_use(trace, Some(*lane), span, |u| {
-            if let Some(row) = u.row.filter(|_| !matches!(u.activity, "sync_call" | "communication_operator")) {
+            if let Some(row) = u.row.filter(|_| !matches!(u.activity, "sync_call" | "communication_operator"))
+            {
                 *works.entry(trace.columns.name(row as usize)).or_default() += u.span.len();
                 events.insert(row);
             }
@@ -80,7 +81,8 @@ fn words(w: &LostWords) -> (String, String) {
             shown(w.key),
             w.idle()
         ),
-        "look at the code of that thread: it holds the interpreter lock (loaders, loggers, checkpoints); move it to \
+        "look at the code of that thread: it holds the interpreter lock (loaders, loggers, checkpoints); \
+         move it to \
          another process"
             .to_string(),
     )

@@ -1,4 +1,5 @@
-//! `host_python`: the device idles while the launching thread runs code outside operators for 200 us and longer.
+//! `host_python`: the device idles while the launching thread runs code outside operators for 200 us and
+//! longer.
 
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::confidence::Confidence;
@@ -48,11 +49,13 @@ fn words(w: &LostWords) -> (String, String) {
         ),
         true if w.trust.has_frames => (
             format!("The {device} idles while the host runs Python code of many functions{who}: {idle}"),
-            "do this work while the device computes, or in another process (hta idle lists the functions)".to_string(),
+            "do this work while the device computes, or in another process (hta idle lists the functions)"
+                .to_string(),
         ),
         true => (
             format!("The {device} idles while the host runs code outside operators{who}: {idle}"),
-            "record with with_stack=True to see which lines; do this work while the device computes".to_string(),
+            "record with with_stack=True to see which lines; do this work while the device computes"
+                .to_string(),
         ),
     }
 }

@@ -48,7 +48,8 @@ fn words(w: &LostWords) -> (String, String) {
             w.who(),
             w.idle()
         ),
-        "remove or defer this call: read results later or less often, non_blocking=True and an event for copies"
+        "remove or defer this call: read results later or less often, non_blocking=True and an event for \
+         copies"
             .to_string(),
     )
 }

@@ -31,8 +31,8 @@ fn words(late: &LateFacts) -> Option<(String, String)> {
     has_more.then(|| (String::new(), action.to_string()))
 }
 
-/// How many times as much data as the mean rank a late rank has in some all-to-all of each of its steps, if that is
-/// clearly more.
+/// How many times as much data as the mean rank a late rank has in some all-to-all of each of its steps, if
+/// that is clearly more.
 fn excess_of_tokens(job: &Job, s: &Straggler) -> Option<f64> {
     const LEAST: f64 = 1.2;
     // By step, group, place among the calls of the group, and whether the part is late: the sizes.

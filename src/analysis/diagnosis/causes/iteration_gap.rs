@@ -10,7 +10,9 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "that I",
     shown_by: "data/samples/serving",
     family: CauseFamily::Lost(LostRule {
-        of_iteration: |_, of, next| next.map(|n| Span::new(of.window.end, n.window.start)).into_iter().collect(),
+        of_iteration: |_, of, next| {
+            next.map(|n| Span::new(of.window.end, n.window.start)).into_iter().collect()
+        },
         words,
         tint: Some(5),
         ..LostRule::ITERATION
@@ -21,7 +23,8 @@ pub(super) const RULE: CauseRule = CauseRule {
 fn words(w: &LostWords) -> (String, String) {
     (
         format!("The GPU waits between iterations for the host{}, most in {}: {}", w.who(), w.top_name(), w.idle()),
-        "do this work while the GPU computes: overlapped (asynchronous) scheduling, less work on results and on the next \
+        "do this work while the GPU computes: overlapped (asynchronous) scheduling, less work on results and \
+         on the next \
          batch between iterations"
             .to_string(),
     )

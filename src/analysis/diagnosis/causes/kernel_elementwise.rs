@@ -23,7 +23,8 @@ pub(super) const RULE: CauseRule = CauseRule {
         assumed_factor: 3.0,
         basis: GainBasis::Bound,
         words,
-        new_time: "nothing, except the longest kernel of a chain: kernels that follow each other on a stream and that a compiler fuses (elementwise, normalization, softmax, reduction, random)",
+        new_time: "nothing, except the longest kernel of a chain: kernels that follow each other on a stream \
+                   and that a compiler fuses (elementwise, normalization, softmax, reduction, random)",
     }),
     ..CauseRule::KERNELS
 };
@@ -42,7 +43,8 @@ fn chained(facts: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
     let mut chains: HashMap<Option<i64>, Vec<usize>> = HashMap::new();
     let mut out = Vec::new();
     let mut end = |chain: &mut Vec<usize>| {
-        let longest = chain.iter().copied().reduce(|a, b| if kernels[b].len > kernels[a].len { b } else { a });
+        let longest =
+            chain.iter().copied().reduce(|a, b| if kernels[b].len > kernels[a].len { b } else { a });
         let of_elements = chain.drain(..).filter(|i| mix_category(kernels[*i].work) == Category::Elementwise);
         out.extend(of_elements.map(|i| (i, Some(if Some(i) == longest { kernels[i].len } else { 0 }))));
     };

@@ -25,8 +25,8 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::KERNELS
 };
 
-/// Smallest share of convolutions for which layouts are those of convolutions, percent. A patch embedding alone does not
-/// make a network of convolutions.
+/// Smallest share of convolutions for which layouts are those of convolutions, percent. A patch embedding
+/// alone does not make a network of convolutions.
 const CONVOLUTIONS_PCT: f64 = 10.0;
 
 fn kernels(_: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
@@ -37,7 +37,10 @@ fn words(w: &MixWords) -> (String, String) {
     let convolutions = w.context.account.mix().get(Category::Convolution.name()).map_or(0, |m| m.time);
     let action = match percent(convolutions, w.useful).is_some_and(|pct| pct >= CONVOLUTIONS_PCT) {
         true => "memory_format=torch.channels_last for model and input; contiguous() once",
-        false => "keep one layout from operator to operator: transpose once, contiguous() only where a kernel needs it",
+        false => {
+            "keep one layout from operator to operator: transpose once, contiguous() only where a kernel \
+             needs it"
+        }
     };
     (
         format!("{} of GPU time only changes memory layouts ({} kernels)", w.share(), fmt_count(w.count)),

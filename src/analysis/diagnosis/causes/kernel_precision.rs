@@ -34,7 +34,8 @@ pub(super) const RULE: CauseRule = CauseRule {
 /// Parts of names of matrix products and convolutions in fp32 that do not use tensor cores, lower case.
 const SIMT: [&str; 5] = ["sgemm", "scudnn", "simt_s", "ffma", "engine<float"];
 
-/// Parts of names whose inputs are in a shorter format, also with a part of the list above: `volta_fp16_sgemm_fp16_...`.
+/// Parts of names whose inputs are in a shorter format, also with a part of the list above:
+/// `volta_fp16_sgemm_fp16_...`.
 const SHORTER: [&str; 4] = ["tf32", "fp16", "f16", "half"];
 
 /// Whether a name is that of a product in fp32 without tensor cores.
@@ -72,7 +73,9 @@ fn words(w: &MixWords) -> (String, String) {
         false => "fp16 autocast with a gradient scaler",
     };
     (
-        format!("{share} of GPU time is fp32 matrix products and convolutions that use no tensor cores{after}"),
+        format!(
+            "{share} of GPU time is fp32 matrix products and convolutions that use no tensor cores{after}"
+        ),
         action.to_string(),
     )
 }
@@ -87,7 +90,9 @@ mod tests {
         assert!(!is_simt("ampere_tf32_s1688gemm_128x128"));
         assert!(!is_simt("ampere_bf16_s16816gemm_bf16_128x128"));
         assert!(is_simt("volta_scudnn_128x64_relu_interior_nn_v1"));
-        assert!(is_simt("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(cudnn::Params<float>)"));
+        assert!(is_simt(
+            "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(cudnn::Params<float>)"
+        ));
         assert!(is_simt("void cudnn::winograd::winograd3x3Kernel<float, float, 2, 2, 2, false>(float)"));
         assert!(is_simt("void cudnn::cnn::wgrad_alg1_engine<float, 128, 5, 5, 3>(int)"));
         assert!(!is_simt(

@@ -12,7 +12,8 @@ pub(super) const RULE: CauseRule = CauseRule {
     shown_by: "tests/it/analyses/diagnosis.rs",
     family: CauseFamily::Memory(MemoryRule {
         threats,
-        action: "hold less at the peak (a smaller batch, activation checkpointing); hta memory shows what holds it",
+        action: "hold less at the peak (a smaller batch, activation checkpointing); hta memory shows what \
+                 holds it",
         table: "memory_events",
         condition: "kind = 'oom'",
     }),

@@ -9,7 +9,8 @@ use crate::memory::report::size;
 pub(super) const RULE: CauseRule = CauseRule {
     name: "memory_leak",
     confidence: Confidence::Interpreted,
-    evidence: "the level grows in each of the last 3 full steps or more, by more than 1 MiB and 0.1 % of the peak",
+    evidence: "the level grows in each of the last 3 full steps or more, by more than 1 MiB and 0.1 % of the \
+               peak",
     shown_by: "tests/it/analyses/memory.rs",
     family: CauseFamily::Memory(MemoryRule {
         threats: |facts| fastest(facts).into_iter().collect(),

@@ -1,4 +1,5 @@
-//! `memory_retry`: the caching allocator runs out of memory inside steps, gives its cache back and asks again.
+//! `memory_retry`: the caching allocator runs out of memory inside steps, gives its cache back and asks
+//! again.
 
 use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, MemoryRule};
@@ -15,7 +16,8 @@ pub(super) const RULE: CauseRule = CauseRule {
     shown_by: "tests/it/analyses/diagnosis.rs",
     family: CauseFamily::Memory(MemoryRule {
         threats,
-        action: "leave room at the peak, or reduce fragmentation: PYTORCH_ALLOC_CONF=expandable_segments:True",
+        action: "leave room at the peak, or reduce fragmentation: \
+                 PYTORCH_ALLOC_CONF=expandable_segments:True",
         table: "memory_events",
         condition: "kind = 'retry'",
     }),
@@ -30,10 +32,15 @@ fn threats(facts: &MemoryFacts) -> Vec<Threat> {
         all.retain(|r| r.ts_ns.is_some_and(is_inside));
         let mut by_site: BTreeMap<&str, u64> = BTreeMap::new();
         all.iter().for_each(|r| *by_site.entry(r.site.unwrap_or("")).or_default() += 1);
-        let Some((site, most)) = by_site.into_iter().max_by_key(|(site, n)| (*n, Reverse(*site))) else { continue };
+        let Some((site, most)) = by_site.into_iter().max_by_key(|(site, n)| (*n, Reverse(*site))) else {
+            continue;
+        };
         let count = all.len() as u64;
-        let of_site =
-            if site.is_empty() { String::new() } else { format!(", {} of them{}", fmt_count(most), at_site(site)) };
+        let of_site = if site.is_empty() {
+            String::new()
+        } else {
+            format!(", {} of them{}", fmt_count(most), at_site(site))
+        };
         out.push(Threat {
             device_type: device_type.to_string(),
             device,
@@ -41,7 +48,8 @@ fn threats(facts: &MemoryFacts) -> Vec<Threat> {
             weight: all.len() as i64,
             site: site.to_string(),
             words: format!(
-                "The caching allocator of rank {} ran out of memory and gave its cache back {} inside steps{of_site}",
+                "The caching allocator of rank {} ran out of memory and gave its cache back {} inside \
+                 steps{of_site}",
                 facts.trace.rank,
                 plural(all.len(), "time"),
             ),

@@ -8,11 +8,13 @@ use hta_base::units::{fmt_pct, percent};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "memory_unused",
-    evidence: "more than 90 % of the device are reserved, and more than 20 % of that is not allocated at the peak",
+    evidence: "more than 90 % of the device are reserved, and more than 20 % of that is not allocated at the \
+               peak",
     shown_by: "tests/it/analyses/diagnosis.rs",
     family: CauseFamily::Memory(MemoryRule {
         threats: |facts| facts.peaks.iter().find_map(unused).into_iter().collect(),
-        action: "record a snapshot (torch.cuda.memory._record_memory_history) and run hta memory on it: it tells fragmented \
+        action: "record a snapshot (torch.cuda.memory._record_memory_history) and run hta memory on it: it \
+                 tells fragmented \
                  from cached memory; PYTORCH_ALLOC_CONF=expandable_segments:True repairs the first",
         table: "memory_peaks",
         condition: "scope = 'capture'",
@@ -37,7 +39,8 @@ fn unused(peak: &MemoryPeakRow) -> Option<Threat> {
         weight: unused,
         site: String::new(),
         words: format!(
-            "The caching allocator of {} has {} of {} reserved, but {} of that ({}) are not allocated even at the peak: \
+            "The caching allocator of {} has {} of {} reserved, but {} of that ({}) are not allocated even \
+             at the peak: \
              fragmented or cached, which a trace cannot tell",
             place.shown(true),
             size(reserved),
@@ -45,6 +48,10 @@ fn unused(peak: &MemoryPeakRow) -> Option<Threat> {
             size(unused),
             fmt_pct(Some(share))
         ),
-        evidence: format!("{} of {} reserved bytes are not allocated at the peak", size(unused), size(reserved)),
+        evidence: format!(
+            "{} of {} reserved bytes are not allocated at the peak",
+            size(unused),
+            size(reserved)
+        ),
     })
 }

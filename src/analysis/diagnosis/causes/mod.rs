@@ -1,5 +1,5 @@
-//! The causes, each in a file of its own: its name, when it holds and what it owns, what it says and advises, its words
-//! for the documentation, and the trace that has it. The list below is the only one.
+//! The causes, each in a file of its own: its name, when it holds and what it owns, what it says and advises,
+//! its words for the documentation, and the trace that has it. The list below is the only one.
 
 mod comm_unmatched;
 mod copy_pageable;
@@ -40,7 +40,8 @@ use crate::diagnosis::rule::CauseRule;
 
 macro_rules! causes {
     ($($id:ident $file:ident,)+) => {
-        /// What costs time. Earlier kinds take idle time first: specific before general, recorded before inferred.
+        /// What costs time. Earlier kinds take idle time first: specific before general, recorded before
+        /// inferred.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum CauseKind { $($id),+ }
 

@@ -1,5 +1,5 @@
-//! `pipeline_bubble`: exposed waits of one pipeline stage for another, in messages and in the collective that ends them,
-//! beyond those that a late host explains.
+//! `pipeline_bubble`: exposed waits of one pipeline stage for another, in messages and in the collective that
+//! ends them, beyond those that a late host explains.
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::confidence::Confidence;
@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const RULE: CauseRule = CauseRule {
     name: "pipeline_bubble",
     confidence: Confidence::Bound,
-    evidence: "waits for messages in a group whose description says pipeline (pp), or whose ranks only send to the next \
+    evidence: "waits for messages in a group whose description says pipeline (pp), or whose ranks only send \
+               to the next \
                and back; and in the collective that follows them",
     owns: "S",
     shown_by: "tests/it/job/planted/transfers.rs",
@@ -63,8 +64,8 @@ fn is_named_pipeline(g: &Group) -> bool {
     text.contains("pipe") || text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "pp")
 }
 
-/// Whether at least three ranks of a group only send to each other, each to the next and back, but the last not to the
-/// first, as in a ring.
+/// Whether at least three ranks of a group only send to each other, each to the next and back, but the last
+/// not to the first, as in a ring.
 fn is_chain(job: &Job, g: &Group) -> bool {
     let mut neighbours: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for (part, local) in &g.uses {
@@ -83,8 +84,8 @@ fn is_chain(job: &Job, g: &Group) -> bool {
     is_mutual && neighbours.len() > 2 && with(1) == 2 && with(1) + with(2) == neighbours.len()
 }
 
-/// Calls of a lane of several stages of a pipeline, which come right after its messages: who is ready early waits in
-/// them for the stages that are not.
+/// Calls of a lane of several stages of a pipeline, which come right after its messages: who is ready early
+/// waits in them for the stages that are not.
 fn ends_of_pipelines(lane: &ExposedLane, pipelines: &PipelineGroups) -> BTreeSet<u32> {
     let (job, part) = (lane.job, lane.part);
     let mut out = BTreeSet::new();

@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 pub(super) const RULE: CauseRule = CauseRule {
     name: "step_outlier",
     needs: &[Capability::Steps],
-    evidence: "steps 1.5 times as long as the median step, fewer than half of them, whose excess no cause owns",
+    evidence: "steps 1.5 times as long as the median step, fewer than half of them, whose excess no cause \
+               owns",
     owns: "excess",
     family: CauseFamily::Job(long_steps),
     ..CauseRule::DEFAULT
@@ -33,7 +34,8 @@ fn long_steps(context: &Context, causes: &[Cause], late: &LateRanks) -> Option<C
     }
     // Where every k-th step does more work, a step is compared with those that do alike.
     let kernels = |s: &JobStep| s.cells.values().flat_map(|c| c.mix.values()).map(|m| m.count).sum::<u64>();
-    let period = StepPeriod::find(&context.account.steps.iter().map(|s| Some(kernels(s))).collect::<Vec<_>>());
+    let period =
+        StepPeriod::find(&context.account.steps.iter().map(|s| Some(kernels(s))).collect::<Vec<_>>());
     let does_more = |s: usize| period.is_some_and(|p| p.holds(s as u32));
     let limits = |more: bool| {
         let alike = (0..).zip(&context.account.steps).filter(|(i, _)| does_more(*i) == more);
@@ -79,7 +81,8 @@ fn long_steps(context: &Context, causes: &[Cause], late: &LateRanks) -> Option<C
         fmt_ns(usual)
     );
     cause.action =
-        "hta steps compares them with the others: checkpoints, evaluation, garbage collection, allocation".to_string();
+        "hta steps compares them with the others: checkpoints, evaluation, garbage collection, allocation"
+            .to_string();
     cause.evidence = vec![Evidence {
         table: "steps",
         filter: format!("step_label IN ({list})"),

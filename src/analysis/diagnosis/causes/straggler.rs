@@ -22,7 +22,8 @@ fn action(late: &LateFacts) -> String {
             format!("check clocks, power and temperature of the device of {who}, or swap the node")
         }
         Some(DelayCause::SlowKernel) => format!(
-            "compare the inputs of this kernel on {who} with those of the others: shape, data, and the code that \
+            "compare the inputs of this kernel on {who} with those of the others: shape, data, and the code \
+             that \
              launches it"
         ),
         Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {

@@ -33,6 +33,7 @@ fn words(each: Ns, step: Ns, trust: &RecordingTrust) -> (String, String) {
     let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
     (
         format!("Exposed transfers take {}{per} ({share}) that no compute hides", fmt_ns(each)),
-        "overlap by splitting work, exchange less (precision, sharding), or compute more per exchange".to_string(),
+        "overlap by splitting work, exchange less (precision, sharding), or compute more per exchange"
+            .to_string(),
     )
 }

@@ -16,7 +16,8 @@ use std::collections::{HashMap, HashSet};
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_queued",
     confidence: Confidence::Interpreted,
-    evidence: "transfer of a call that was ready, but started within 20 us after another kind or group of call on its \
+    evidence: "transfer of a call that was ready, but started within 20 us after another kind or group of \
+               call on its \
                stream, which is exposed itself",
     owns: "F, up to the delay",
     shown_by: "tests/it/job/planted/transfers.rs",
@@ -65,6 +66,7 @@ fn words(w: &TransferWords) -> (String, String) {
     let (calls, ranks, time) = (&w.calls, w.ranks, &w.time);
     (
         format!("Exposed {calls} start late on {ranks}, queued behind another exposed collective: {time}"),
-        "give it a stream (process group) of its own, issue what is needed first, or use smaller buckets".to_string(),
+        "give it a stream (process group) of its own, issue what is needed first, or use smaller buckets"
+            .to_string(),
     )
 }

@@ -1,11 +1,13 @@
-//! Blocks: stretches of a device's time that follow one another without a gap, and their merging to a bounded number.
+//! Blocks: stretches of a device's time that follow one another without a gap, and their merging to a bounded
+//! number.
 //!
 //! ```text
 //!   pieces    |CCC|.|CC|.|KKKKKKKKKKK|C|.|C|..........|
 //!   blocks    |C: 5, idle: 2|K       |C: 2, idle: 1|.  |      short neighbours share a block, long ones stand alone
 //! ```
 //!
-//! A block knows how much of it each part takes, so sums over blocks are those over pieces, to the nanosecond.
+//! A block knows how much of it each part takes, so sums over blocks are those over pieces, to the
+//! nanosecond.
 
 use hta_base::units::Ns;
 
@@ -74,8 +76,8 @@ impl<L: Copy> TimelineBlock<L> {
     }
 }
 
-/// Merges neighbours until there are at most `most` blocks (at least one). The resolution, below which neighbours share a
-/// block, is doubled until that is so.
+/// Merges neighbours until there are at most `most` blocks (at least one). The resolution, below which
+/// neighbours share a block, is doubled until that is so.
 pub fn merge<L: Copy>(mut blocks: Vec<TimelineBlock<L>>, most: usize) -> Vec<TimelineBlock<L>> {
     let most = most.max(1);
     let whole: Ns = blocks.iter().map(TimelineBlock::duration).sum();
@@ -115,8 +117,12 @@ mod tests {
         let pieces = [(3, 0), (1, 3), (2, 0), (1, 3), (11, 1), (1, 0), (1, 3), (1, 0), (10, 3)];
         let got = merge(line(&pieces), 4);
         let shown: Vec<_> = got.iter().map(|b| (b.start, b.times, b.count, b.longest.2)).collect();
-        let want =
-            [(0, [5, 0, 0, 2], 4, 0), (7, [0, 11, 0, 0], 1, 4), (18, [2, 0, 0, 1], 3, 5), (21, [0, 0, 0, 10], 1, 8)];
+        let want = [
+            (0, [5, 0, 0, 2], 4, 0),
+            (7, [0, 11, 0, 0], 1, 4),
+            (18, [2, 0, 0, 1], 3, 5),
+            (21, [0, 0, 0, 10], 1, 8),
+        ];
         assert_eq!(shown, want);
     }
 

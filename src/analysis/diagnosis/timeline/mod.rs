@@ -1,8 +1,8 @@
-//! The account of time on an axis: what each device did in each step, one block after the other, and the longest waits
-//! for other ranks.
+//! The account of time on an axis: what each device did in each step, one block after the other, and the
+//! longest waits for other ranks.
 //!
-//! Blocks are made while a rank is mapped and leave it at once; their number is bounded for each rank. Waits are known
-//! only when ranks are joined.
+//! Blocks are made while a rank is mapped and leave it at once; their number is bounded for each rank. Waits
+//! are known only when ranks are joined.
 
 mod block;
 mod waits;
@@ -26,16 +26,25 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 table! {
-    /// What a device did in a step, block after block. Blocks of a step follow one another without a gap and sum to its window as the account of time does. Of many steps only the longest and some between them are kept; short neighbours share a block.
+    /// What a device did in a step, block after block. Blocks of a step follow one another without a gap and
+    /// sum to its window as the account of time does. Of many steps only the longest and some between them
+    /// are kept; short neighbours share a block.
     pub struct TimelineTable, TimelineRow = "timeline" by "rank, device, step, ts_ns" {
         rank; device;
-        step: Option<u32>, "", "index of the step in time; null: the trace has no steps, and the block is of the span";
+        step: Option<u32>, "",
+            "index of the step in time; null: the trace has no steps, and the block is of the span";
         step_label;
         ts_ns: i64, "ns", "start, on the rank's own clock";
         dur_ns: i64, "ns", "length: the sum of the four parts";
-        part: Text, "", "part of the longest piece in it: compute, communication (exposed), memory (exposed copies and sets) or idle";
-        cause: Option<Text>, "", "kind of cause that owns the longest piece, if it is idle or a copy; waiting for ranks is in timeline_waits";
-        name: Option<Text>, "", "kernel or copy that is the longest piece, on a CPU-only rank the outermost operator or range; for idle time the frame, loader or call that it is about";
+        part: Text, "",
+            "part of the longest piece in it: compute, communication (exposed), memory (exposed copies and \
+             sets) or idle";
+        cause: Option<Text>, "",
+            "kind of cause that owns the longest piece, if it is idle or a copy; waiting for ranks is in \
+             timeline_waits";
+        name: Option<Text>, "",
+            "kernel or copy that is the longest piece, on a CPU-only rank the outermost operator or range; \
+             for idle time the frame, loader or call that it is about";
         count: u32, "", "pieces that share the block";
         longest_ns: i64, "ns", "length of the longest piece";
         compute_ns: i64, "ns", "compute runs";
@@ -85,7 +94,8 @@ pub(crate) fn push(
             let near = pieces[first..].iter().take_while(|(p, ..)| p.start < span.end);
             near.map(|(p, part, label)| (p.intersect(*span), *part, *label))
         });
-        let blocks = inside.map(|(p, part, label)| TimelineBlock::of_piece(p.start, p.len(), part, label)).collect();
+        let blocks =
+            inside.map(|(p, part, label)| TimelineBlock::of_piece(p.start, p.len(), part, label)).collect();
         for b in merge(blocks, most) {
             let (longest_ns, part, label) = b.longest;
             let [compute_ns, communication_ns, memory_ns, idle_ns] = b.times;
@@ -113,7 +123,8 @@ pub(crate) fn push(
 /// The windows that have blocks: full steps, or else all; without marked steps the span, as in the account.
 fn chosen<'a>(trace: &RankTrace, windows: &'a [Window]) -> Vec<&'a Window> {
     let steps: Vec<&Window> = windows.iter().filter(|w| w.scope != Scope::Span).collect();
-    let is_unmarked = !trace.steps.are_iterations() && matches!(steps.as_slice(), [one] if one.label.is_none());
+    let is_unmarked =
+        !trace.steps.are_iterations() && matches!(steps.as_slice(), [one] if one.label.is_none());
     if steps.is_empty() || is_unmarked {
         return windows.iter().filter(|w| w.scope == Scope::Span).collect();
     }
@@ -123,7 +134,8 @@ fn chosen<'a>(trace: &RankTrace, windows: &'a [Window]) -> Vec<&'a Window> {
     kept(&lengths).into_iter().filter_map(|i| steps.get(i).copied()).collect()
 }
 
-/// Indices of the steps that are kept, given the lengths of all: the longest, and others spread evenly, in order of time.
+/// Indices of the steps that are kept, given the lengths of all: the longest, and others spread evenly, in
+/// order of time.
 fn kept(lengths: &[Ns]) -> Vec<usize> {
     if lengths.len() <= STEPS {
         return (0..lengths.len()).collect();
@@ -160,7 +172,8 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &OwnedIdle) -> Vec<(Span,
             false => first_running(host.iter().copied(), class),
         };
         for run in runs {
-            let cause = run.activity.filter(|_| part == BlockPart::Memory).and_then(|i| ways.get(&i).copied());
+            let cause =
+                run.activity.filter(|_| part == BlockPart::Memory).and_then(|i| ways.get(&i).copied());
             let label = PieceLabel { name: run.name, cause };
             // Calls of a runtime inside an operator of a CPU-only rank are no work.
             let of_run = match work.is_gpu {
@@ -196,7 +209,8 @@ fn device_runs<'a>(trace: &'a RankTrace, work: &'a DeviceWork) -> impl Iterator<
     })
 }
 
-/// What runs on the host of a CPU-only rank, by start; of what starts together the longest first, which holds the others.
+/// What runs on the host of a CPU-only rank, by start; of what starts together the longest first, which holds
+/// the others.
 fn host_runs(trace: &RankTrace) -> Vec<WorkRun> {
     let run = |(row, class): (u32, WorkClass)| {
         let row = row as usize;

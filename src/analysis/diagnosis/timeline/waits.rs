@@ -12,7 +12,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 table! {
-    /// The longest waits of a device for other ranks in a step, in exposed communication. They end when the late rank arrives. Of many steps only the longest and some between them are kept.
+    /// The longest waits of a device for other ranks in a step, in exposed communication. They end when the
+    /// late rank arrives. Of many steps only the longest and some between them are kept.
     pub struct TimelineWaits, WaitRow = "timeline_waits" by "rank, device, step, ts_ns" {
         rank; device;
         step: Option<u32>, "", "index of the step in time, for steps without a number";
@@ -76,7 +77,8 @@ pub fn waits(job: &Job, account: &JobAccount) -> Batch {
     table.finish()
 }
 
-/// The lane of each device. The lane of a host beside devices exists only to compare ranks, and has no windows.
+/// The lane of each device. The lane of a host beside devices exists only to compare ranks, and has no
+/// windows.
 fn lanes(job: &Job) -> BTreeMap<(u32, Option<i64>), usize> {
     let mut lanes = BTreeMap::new();
     for (part, p) in (0..).zip(&job.parts) {
@@ -106,7 +108,8 @@ fn of_window(latest: &mut Latest, part: u32, lane: usize, window: Span) -> Vec<D
 /// Who came last in each instance. Thousands of members may wait in one, so it is looked through only once.
 struct Latest<'a> {
     job: &'a Job,
-    /// By instance: its root, and the members that another can have waited for at last: the last two and the root.
+    /// By instance: its root, and the members that another can have waited for at last: the last two and the
+    /// root.
     of: BTreeMap<u32, (Option<Member>, Vec<Member>)>,
 }
 

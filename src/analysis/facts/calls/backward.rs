@@ -67,7 +67,8 @@ type BackwardPairs = (Vec<(u32, u32)>, u64, Option<&'static str>);
 
 fn by_flow(trace: &RankTrace) -> BackwardPairs {
     let c = &trace.columns;
-    let mut starts: Vec<(u64, Ns, u32)> = c.flows.iter().filter(|f| f.is_start).map(|f| (f.id, f.ts, f.lane)).collect();
+    let mut starts: Vec<(u64, Ns, u32)> =
+        c.flows.iter().filter(|f| f.is_start).map(|f| (f.id, f.ts, f.lane)).collect();
     starts.sort_unstable();
     let ops = OpsByPlace::new(trace);
     let (mut pairs, mut unmatched) = (Vec::new(), 0);
@@ -109,10 +110,14 @@ impl OpsByPlace {
         let is_numbered = |o: &&(u32, Ns, Reverse<Ns>, u32)| c.args.uint(Arg::SeqNumber, o.3).is_some();
         let place = |same: &[(u32, Ns, Reverse<Ns>, u32)]| {
             let (first, last) = (same.first()?, same.last()?);
-            let among = |found: Option<&(u32, Ns, Reverse<Ns>, u32)>, other: u32| found.map_or(other, |o| o.3);
+            let among =
+                |found: Option<&(u32, Ns, Reverse<Ns>, u32)>, other: u32| found.map_or(other, |o| o.3);
             let (forward, backward) = match same {
                 [one] => (one.3, one.3),
-                _ => (among(same.iter().rfind(is_numbered), last.3), among(same.iter().find(is_numbered), first.3)),
+                _ => (
+                    among(same.iter().rfind(is_numbered), last.3),
+                    among(same.iter().find(is_numbered), first.3),
+                ),
             };
             Some(OpsAt { lane: first.0, ts: first.1, forward, backward })
         };

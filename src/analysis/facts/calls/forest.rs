@@ -149,8 +149,13 @@ pub(crate) struct SubtreeWork {
 }
 
 impl SubtreeWork {
-    const NONE: SubtreeWork =
-        SubtreeWork { sum_ns: 0, busy_ns: 0, extent: Span { start: Ns::MAX, end: Ns::MIN }, count: 0, crowded: 0 };
+    const NONE: SubtreeWork = SubtreeWork {
+        sum_ns: 0,
+        busy_ns: 0,
+        extent: Span { start: Ns::MAX, end: Ns::MIN },
+        count: 0,
+        crowded: 0,
+    };
 }
 
 impl AddAssign for SubtreeWork {
@@ -176,8 +181,14 @@ pub(crate) struct WorkBelow {
 }
 
 impl WorkBelow {
-    /// `launched` assigns activities to positions; `alone` says for each activity whether it overlaps no other.
-    pub(crate) fn new(forest: &Forest, mut launched: Vec<(u32, u32)>, all: &[Activity], alone: &[bool]) -> Self {
+    /// `launched` assigns activities to positions; `alone` says for each activity whether it overlaps no
+    /// other.
+    pub(crate) fn new(
+        forest: &Forest,
+        mut launched: Vec<(u32, u32)>,
+        all: &[Activity],
+        alone: &[bool],
+    ) -> Self {
         launched.sort();
         let mut slots = vec![NOWHERE; forest.len()];
         for &(p, _) in &launched {

@@ -76,12 +76,12 @@ impl HostCalls {
             .collect();
         let moved = launches_that_outlast_their_operator(trace);
         let stacks = &trace.stacks;
-        let forest = Forest::new(trace.classes.len(), &rows, |r| moved.get(&r).copied().unwrap_or(stacks.parent(r)));
+        let forest =
+            Forest::new(trace.classes.len(), &rows, |r| moved.get(&r).copied().unwrap_or(stacks.parent(r)));
         let alone = alone(&trace.activities);
-        let launched = trace
-            .launches()
-            .iter()
-            .flat_map(|(row, of)| forest.position(row).into_iter().flat_map(move |p| of.iter().map(move |&i| (p, i))));
+        let launched = trace.launches().iter().flat_map(|(row, of)| {
+            forest.position(row).into_iter().flat_map(move |p| of.iter().map(move |&i| (p, i)))
+        });
         let below = WorkBelow::new(&forest, launched.collect(), &trace.activities, &alone);
         let n = forest.len();
         let mut ops: Vec<u32> = Vec::with_capacity(n);

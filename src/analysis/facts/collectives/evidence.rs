@@ -1,5 +1,5 @@
-//! What the events around a call say about it: named arguments of the kernel or of `record_param_comms`, or the eight
-//! positional inputs that older versions of torch recorded instead.
+//! What the events around a call say about it: named arguments of the kernel or of `record_param_comms`, or
+//! the eight positional inputs that older versions of torch recorded instead.
 
 use hta_trace::args::Arg;
 use hta_trace::collective::CollectiveKind;
@@ -49,7 +49,10 @@ impl CallEvidence {
             g.name = text(Arg::GroupName).map(str::to_string);
             g.desc = text(Arg::GroupDesc).map(str::to_string);
         }
-        g.size = g.size.or(rank(Arg::GroupSize).and_then(possible_size)).or(positional.as_ref().and_then(|p| p.size));
+        g.size = g
+            .size
+            .or(rank(Arg::GroupSize).and_then(possible_size))
+            .or(positional.as_ref().and_then(|p| p.size));
         if g.pointer.is_none() && g.name.is_none() {
             g.pointer = args.uint(Arg::CommsId, row).or(positional.as_ref().and_then(|p| p.pointer));
         }
@@ -85,7 +88,8 @@ impl CallEvidence {
             && let Some(Value::Array(types)) = json(Arg::InputType)
         {
             let known = |t: &&str| element_bytes(t).is_some();
-            self.dtype = types.first().and_then(Value::as_str).filter(known).map(|t| dtype_name(t).to_string());
+            self.dtype =
+                types.first().and_then(Value::as_str).filter(known).map(|t| dtype_name(t).to_string());
         }
     }
 
@@ -130,8 +134,8 @@ struct Positional {
     size: Option<u32>,
 }
 
-/// Reads the eight `Concrete Inputs`: tensors, sequence number, group pointer, rank, -, in split, out split, group
-/// size. The form with seven inputs belongs to a wait and does not describe a message.
+/// Reads the eight `Concrete Inputs`: tensors, sequence number, group pointer, rank, -, in split, out split,
+/// group size. The form with seven inputs belongs to a wait and does not describe a message.
 fn positional(trace: &RankTrace, row: u32) -> Option<Positional> {
     if trace.name(row) != "record_param_comms" {
         return None;
@@ -173,12 +177,16 @@ mod tests {
 
     #[test]
     fn the_size_of_a_gather_is_the_whole_output() {
-        let mut e = CallEvidence { shape_elements: Some(10), dtype: Some("Half".into()), ..CallEvidence::default() };
+        let mut e =
+            CallEvidence { shape_elements: Some(10), dtype: Some("Half".into()), ..CallEvidence::default() };
         e.group.size = Some(4);
         assert_eq!(e.bytes(CollectiveKind::AllGather), Some(80));
         assert_eq!(e.bytes(CollectiveKind::AllReduce), Some(20));
         assert_eq!(e.bytes(CollectiveKind::Barrier), None);
         (e.in_elements, e.out_elements) = (Some(3), Some(12));
-        assert_eq!((e.bytes(CollectiveKind::AllGather), e.bytes(CollectiveKind::AllToAll)), (Some(24), Some(6)));
+        assert_eq!(
+            (e.bytes(CollectiveKind::AllGather), e.bytes(CollectiveKind::AllToAll)),
+            (Some(24), Some(6))
+        );
     }
 }

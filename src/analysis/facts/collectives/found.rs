@@ -23,7 +23,8 @@ impl CallCollector {
         i
     }
 
-    /// Index of an element type; adds it if it is new. Types beyond the range of `u16` become the unknown type.
+    /// Index of an element type; adds it if it is new. Types beyond the range of `u16` become the unknown
+    /// type.
     pub(crate) fn dtype(&mut self, name: &str) -> u16 {
         if let Some(i) = self.dtype_ids.get(name) {
             return *i;

@@ -18,9 +18,12 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let header = HeaderGroups::new(&trace.meta);
     let marks = BackendAnnotations::new(trace);
     let mut messages = RecordedMessages::new(trace);
-    let mut kernels: Vec<&Activity> = trace.activities.iter().filter(|a| a.work == WorkClass::Communication).collect();
+    let mut kernels: Vec<&Activity> =
+        trace.activities.iter().filter(|a| a.work == WorkClass::Communication).collect();
     // In order of launch, so that each kernel takes the messages recorded since the previous one.
-    kernels.sort_by_key(|a| (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row));
+    kernels.sort_by_key(|a| {
+        (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row)
+    });
     for a in kernels {
         let mut e = CallEvidence::default();
         e.add(trace, a.row);
@@ -155,8 +158,8 @@ struct TimedMessage {
     bytes: Option<i64>,
 }
 
-/// Sends and receives that operators recorded, per thread in order of time. A coalesced kernel is launched after them
-/// and carries those that no other kernel has taken.
+/// Sends and receives that operators recorded, per thread in order of time. A coalesced kernel is launched
+/// after them and carries those that no other kernel has taken.
 struct RecordedMessages {
     by_lane: BTreeMap<u32, Vec<TimedMessage>>,
     taken: BTreeMap<u32, Ns>,
@@ -170,7 +173,8 @@ impl RecordedMessages {
             return Self { by_lane, taken: BTreeMap::new() };
         };
         // Consider only operators that name a peer; there are few.
-        let mut rows: Vec<u32> = [Arg::SrcRank, Arg::DstRank].iter().flat_map(|a| c.args.column(*a).rows()).collect();
+        let mut rows: Vec<u32> =
+            [Arg::SrcRank, Arg::DstRank].iter().flat_map(|a| c.args.column(*a).rows()).collect();
         rows.sort_unstable();
         rows.dedup();
         rows.retain(|&r| c.name(r as usize) == name && trace.classes[r as usize] == Class::HostOp);

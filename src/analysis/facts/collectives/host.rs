@@ -1,4 +1,5 @@
-//! Calls on the host: the ranges of CPU back ends (`gloo:all_reduce`), paired with the operators that submitted them.
+//! Calls on the host: the ranges of CPU back ends (`gloo:all_reduce`), paired with the operators that
+//! submitted them.
 //!
 //! ```text
 //!   main thread    [c10d::allreduce_]   [c10d::allreduce_]      submission: the rank arrives
@@ -6,8 +7,8 @@
 //!   worker         ........................[gloo:all_reduce]
 //! ```
 //!
-//! The k-th range of a kind belongs to the k-th operator of that kind (of that kind and size, if both have sizes). A
-//! range never starts before its operator; if the operator was not recorded, the range has none.
+//! The k-th range of a kind belongs to the k-th operator of that kind (of that kind and size, if both have
+//! sizes). A range never starts before its operator; if the operator was not recorded, the range has none.
 
 use crate::facts::collectives::evidence::{CallEvidence, kind_in};
 use crate::facts::collectives::found::CallCollector;
@@ -35,8 +36,10 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         .strings
         .iter()
         .map(|(_, t)| {
-            let range =
-                PREFIXES.iter().any(|p| t.starts_with(p)).then(|| kind_in(t).unwrap_or(CollectiveKind::Unknown));
+            let range = PREFIXES
+                .iter()
+                .any(|p| t.starts_with(p))
+                .then(|| kind_in(t).unwrap_or(CollectiveKind::Unknown));
             let op = if t.starts_with("c10d::") { kind_in(t) } else { None };
             (range, op)
         })
@@ -107,11 +110,12 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     }
 }
 
-/// For each worker thread of a CPU back end, a number that identifies its group within this rank, and the group's size.
+/// For each worker thread of a CPU back end, a number that identifies its group within this rank, and the
+/// group's size.
 ///
-/// Gloo creates two threads for every group, in the order of the groups. Ranges do not name their group, so with
-/// several groups the threads distinguish them. The default group has no threads if it is not used. Which ranks belong
-/// to such a group is not known here: `infer` finds out from the ends of calls.
+/// Gloo creates two threads for every group, in the order of the groups. Ranges do not name their group, so
+/// with several groups the threads distinguish them. The default group has no threads if it is not used.
+/// Which ranks belong to such a group is not known here: `infer` finds out from the ends of calls.
 fn workers(trace: &RankTrace, ranges: &[CollectiveRange]) -> BTreeMap<u32, (u64, u32)> {
     let groups = &trace.meta.groups;
     let mut lanes: Vec<(Option<i64>, u32)> = ranges
@@ -126,7 +130,8 @@ fn workers(trace: &RankTrace, ranges: &[CollectiveRange]) -> BTreeMap<u32, (u64,
         n if groups.len() > 2 && n == 2 * (groups.len() - 1) => &groups[1..],
         _ => return BTreeMap::new(),
     };
-    let group = |i: usize| Some((i as u64, used.get(i)?.size.or(u32::try_from(used.get(i)?.ranks.len()).ok())?));
+    let group =
+        |i: usize| Some((i as u64, used.get(i)?.size.or(u32::try_from(used.get(i)?.ranks.len()).ok())?));
     lanes.iter().enumerate().filter_map(|(i, (_, lane))| Some((*lane, group(i / 2)?))).collect()
 }
 
@@ -161,8 +166,8 @@ fn is_capture(trace: &RankTrace) -> bool {
     trace.steps.rule == hta_trace::step::StepRule::Capture
 }
 
-/// Assigns to each range its operator: the first of the same kind (and number of elements) that is not taken and did
-/// not start later.
+/// Assigns to each range its operator: the first of the same kind (and number of elements) that is not taken
+/// and did not start later.
 fn pair(trace: &RankTrace, ranges: &[CollectiveRange], ops: &[CollectiveRange]) -> Vec<Option<u32>> {
     // Use sizes only if all ranges and operators of the kind have them.
     let sized = |kind: CollectiveKind| {
@@ -170,7 +175,8 @@ fn pair(trace: &RankTrace, ranges: &[CollectiveRange], ops: &[CollectiveRange]) 
             list.iter().filter(|r| r.kind == kind).all(|r| r.evidence.shape_elements.is_some())
         };
         let set = |list: &[CollectiveRange]| {
-            let mut n: Vec<_> = list.iter().filter(|r| r.kind == kind).map(|r| r.evidence.shape_elements).collect();
+            let mut n: Vec<_> =
+                list.iter().filter(|r| r.kind == kind).map(|r| r.evidence.shape_elements).collect();
             n.sort_unstable();
             n.dedup();
             n
@@ -178,8 +184,9 @@ fn pair(trace: &RankTrace, ranges: &[CollectiveRange], ops: &[CollectiveRange]) 
         all(ranges) && all(ops) && set(ranges) == set(ops)
     };
     let with_size: BTreeMap<CollectiveKind, bool> = ranges.iter().map(|r| (r.kind, sized(r.kind))).collect();
-    let key =
-        |r: &CollectiveRange| (r.kind, r.evidence.shape_elements.filter(|_| with_size.get(&r.kind) == Some(&true)));
+    let key = |r: &CollectiveRange| {
+        (r.kind, r.evidence.shape_elements.filter(|_| with_size.get(&r.kind) == Some(&true)))
+    };
     let mut waiting: BTreeMap<_, std::collections::VecDeque<u32>> = BTreeMap::new();
     for op in ops {
         waiting.entry(key(op)).or_default().push_back(op.row);

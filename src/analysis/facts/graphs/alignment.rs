@@ -1,5 +1,5 @@
-//! A longest common subsequence of two sequences that are nearly equal, by the greedy algorithm of Myers (1986): time
-//! and memory grow with the length and the square of the number of differences.
+//! A longest common subsequence of two sequences that are nearly equal, by the greedy algorithm of Myers
+//! (1986): time and memory grow with the length and the square of the number of differences.
 //!
 //! ```text
 //!   a   k1 k2 k3 k3 k4        diagonal x - y: how many more of a than of b were left out so far
@@ -12,8 +12,8 @@ use super::symbols::Symbol;
 /// Differences that are tried at most, so that the memory stays below some ten megabytes.
 const MOST_DIFFERENCES: usize = 1_500;
 
-/// For each element of `a` the index of its partner in `b`; `None` if more than `most` elements of both together have
-/// none.
+/// For each element of `a` the index of its partner in `b`; `None` if more than `most` elements of both
+/// together have none.
 pub(crate) fn align(a: &[Symbol], b: &[Symbol], most: usize) -> Option<Vec<Option<u32>>> {
     let (n, m) = (a.len(), b.len());
     let most = most.min(MOST_DIFFERENCES).min(n + m);
@@ -40,8 +40,8 @@ pub(crate) fn align(a: &[Symbol], b: &[Symbol], most: usize) -> Option<Vec<Optio
     None
 }
 
-/// Where round `d` begins on diagonal `k`, and the diagonal from which it comes: one element of `b` is left out (from
-/// the next diagonal) or one of `a` (from the previous).
+/// Where round `d` begins on diagonal `k`, and the diagonal from which it comes: one element of `b` is left
+/// out (from the next diagonal) or one of `a` (from the previous).
 fn step(k: usize, d: usize, middle: usize, reach: impl Fn(usize) -> u32) -> (usize, usize) {
     let leaves_out_b = k == middle - d || (k != middle + d && reach(k - 1) < reach(k + 1));
     match leaves_out_b {

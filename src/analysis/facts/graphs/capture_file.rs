@@ -1,4 +1,5 @@
-//! What a trace of captures says of its graphs: the calls of each, with the operators, modules and lines around them.
+//! What a trace of captures says of its graphs: the calls of each, with the operators, modules and lines
+//! around them.
 
 use crate::facts::calls::CallForest;
 use crate::facts::counted_work::CountedWorks;
@@ -8,7 +9,9 @@ use hashbrown::HashMap;
 use hta_base::units::Span;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
-use hta_trace::graph_capture::{CaptureFile, CapturedCall, CapturedGraph, CapturedOperator, NodeKind, padded_batch};
+use hta_trace::graph_capture::{
+    CaptureFile, CapturedCall, CapturedGraph, CapturedOperator, NodeKind, padded_batch,
+};
 use hta_trace::launch::{is_graph_launch, is_launch_call};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::Interner;
@@ -85,7 +88,8 @@ impl RecordedCapture {
                 && span.end >= self.span.end.min(trace.recorded.end)
         };
         // Rows are in order, outer first.
-        let innermost = of_lane.1.iter().take_while(|r| c.ts[**r as usize] <= self.span.start).filter(holds).last();
+        let innermost =
+            of_lane.1.iter().take_while(|r| c.ts[**r as usize] <= self.span.start).filter(holds).last();
         innermost.map(|row| trace.name(*row))
     }
 }
@@ -111,7 +115,8 @@ fn calls(trace: &RankTrace) -> Vec<RecordedCapture> {
             let mut until = span.start;
             for &row in inside {
                 let Some(kind) = call_kind(trace, row) else { continue };
-                // A call inside another one does the same work, such as a driver call below one of the runtime.
+                // A call inside another one does the same work, such as a driver call below one of the
+                // runtime.
                 let is_inside = trace.span(row).end <= until && !trace.span(row).is_empty();
                 if !is_inside && trace.launches().of(row).is_empty() {
                     until = trace.span(row).end;
@@ -212,7 +217,8 @@ impl<'a> CapturedOperators<'a> {
                 counts: self.works.at(row).is_some(),
             });
         }
-        let paths: Vec<Option<String>> = out.iter().map(|o| o.module.map(|m| texts.get(m).to_string())).collect();
+        let paths: Vec<Option<String>> =
+            out.iter().map(|o| o.module.map(|m| texts.get(m).to_string())).collect();
         for (operator, layer) in out.iter_mut().zip(layers(&paths)) {
             operator.layer = layer;
         }
@@ -220,7 +226,8 @@ impl<'a> CapturedOperators<'a> {
     }
 }
 
-/// For each path of modules the number of its innermost layer: a module named as one that occurs with several numbers.
+/// For each path of modules the number of its innermost layer: a module named as one that occurs with several
+/// numbers.
 ///
 /// ```text
 ///   Model_0/DecoderLayer_7/MLP_7/Linear_28      7: `DecoderLayer` occurs with several numbers

@@ -1,5 +1,5 @@
-//! The capture from which a sequence of replayed activities comes, decided by content: names in order, never the size
-//! of the batch alone, because a server captures many sizes whose graphs may be equal.
+//! The capture from which a sequence of replayed activities comes, decided by content: names in order, never
+//! the size of the batch alone, because a server captures many sizes whose graphs may be equal.
 //!
 //! | content | answer |
 //! |---|---|
@@ -100,7 +100,8 @@ impl Candidates {
         }
         let key: Vec<Symbol> = sequence.iter().map(|s| s.without_direction()).collect();
         let is_like = |i: &u32| self.symbols(*i).iter().zip(sequence).all(|(a, b)| a.is_like(*b));
-        let equal: Vec<u32> = self.by_content.get(&key).into_iter().flatten().copied().filter(is_like).collect();
+        let equal: Vec<u32> =
+            self.by_content.get(&key).into_iter().flatten().copied().filter(is_like).collect();
         if !equal.is_empty() {
             return Fit::Exact(equal);
         }
@@ -154,20 +155,22 @@ impl Candidates {
         Fit::Rejected(Reject::Length, nearest.map(|i| (i, 0)))
     }
 
-    /// The capture without names that fits by length and kinds; the closest one if none does; `None` if all have names.
+    /// The capture without names that fits by length and kinds; the closest one if none does; `None` if all
+    /// have names.
     fn by_count(&self, sequence: &[Symbol], is_one_stream: bool) -> Option<Result<u32, u32>> {
         let n = sequence.len();
         let nameless = || (0..self.all.len() as u32).filter(|i| self.all[*i as usize].is_nameless());
         let closest = nameless().min_by_key(|i| (self.symbols(*i).len().abs_diff(n), *i))?;
         let captured = self.symbols(closest);
         let is_only_one = self.all.iter().filter(|c| c.symbols.len() == n).count() == 1;
-        let same_kinds = captured.len() == n && captured.iter().zip(sequence).all(|(a, b)| a.kind() == b.kind());
+        let same_kinds =
+            captured.len() == n && captured.iter().zip(sequence).all(|(a, b)| a.kind() == b.kind());
         Some(if is_one_stream && is_only_one && same_kinds { Ok(closest) } else { Err(closest) })
     }
 }
 
-/// The capture of a replay among several that fit it equally: those for its batch, and of these the one at its place
-/// among the replays of the same content in its iteration.
+/// The capture of a replay among several that fit it equally: those for its batch, and of these the one at
+/// its place among the replays of the same content in its iteration.
 ///
 /// `place` is the number of such replays before it, and of all of them. `None` if that does not decide.
 pub(crate) fn one_of(
@@ -178,7 +181,8 @@ pub(crate) fn one_of(
 ) -> Option<u32> {
     let padded = |i: &u32| candidates.all.get(*i as usize).and_then(|c| c.padded_batch);
     // The smallest batch that holds the requests.
-    let wanted = batch.and_then(|requests| fitting.iter().filter_map(padded).filter(|n| *n >= requests).min());
+    let wanted =
+        batch.and_then(|requests| fitting.iter().filter_map(padded).filter(|n| *n >= requests).min());
     let left: Vec<u32> = match wanted {
         Some(n) => fitting.iter().copied().filter(|i| padded(i) == Some(n)).collect(),
         None => fitting.to_vec(),
@@ -201,7 +205,9 @@ mod tests {
     }
 
     fn candidates(of: &[&[u32]]) -> Candidates {
-        Candidates::new(of.iter().map(|k| CaptureCandidate { symbols: kernels(k), padded_batch: None }).collect())
+        Candidates::new(
+            of.iter().map(|k| CaptureCandidate { symbols: kernels(k), padded_batch: None }).collect(),
+        )
     }
 
     fn upto(n: u32) -> Vec<u32> {
@@ -219,15 +225,19 @@ mod tests {
     fn up_to_a_twentieth_may_differ() {
         let whole = upto(40);
         let c = candidates(&[&whole]);
-        let without =
-            |gone: &[usize]| -> Vec<u32> { whole.iter().copied().filter(|k| !gone.contains(&(*k as usize))).collect() };
-        let Fit::Partial(found) = c.fit(&kernels(&without(&[7])), true) else { panic!("39 of 40 are enough") };
+        let without = |gone: &[usize]| -> Vec<u32> {
+            whole.iter().copied().filter(|k| !gone.contains(&(*k as usize))).collect()
+        };
+        let Fit::Partial(found) = c.fit(&kernels(&without(&[7])), true) else {
+            panic!("39 of 40 are enough")
+        };
         assert_eq!((found.len(), found[0].0, found[0].1.len()), (1, 0, 39));
         assert_eq!(found[0].1[6..9], [Some(6), Some(8), Some(9)]);
         // 38 of 40: the capture is longer by 5.3 % of the replay.
         assert_eq!(c.fit(&kernels(&without(&[7, 8])), true), Fit::Rejected(Reject::Length, Some((0, 0))));
         // Two of 40 are others: 95 %. Three: 92.5 %.
-        let other = |from: u32| whole.iter().map(|k| if *k < from { 100 + k } else { *k }).collect::<Vec<_>>();
+        let other =
+            |from: u32| whole.iter().map(|k| if *k < from { 100 + k } else { *k }).collect::<Vec<_>>();
         assert!(matches!(c.fit(&kernels(&other(2)), true), Fit::Partial(_)));
         assert_eq!(c.fit(&kernels(&other(3)), true), Fit::Rejected(Reject::Names, Some((0, 37))));
         assert_eq!(candidates(&[]).fit(&kernels(&[1]), true), Fit::Rejected(Reject::NoCapture, None));
@@ -235,7 +245,8 @@ mod tests {
 
     #[test]
     fn captures_without_names_fit_by_count_only_if_nothing_else_can() {
-        let nameless = |n: usize| CaptureCandidate { symbols: vec![Symbol::Kernel(None); n], padded_batch: None };
+        let nameless =
+            |n: usize| CaptureCandidate { symbols: vec![Symbol::Kernel(None); n], padded_batch: None };
         let with_copy = |n: usize| {
             let mut c = nameless(n);
             c.symbols[1] = Symbol::Copy(None);
@@ -245,7 +256,11 @@ mod tests {
         assert_eq!(Candidates::new(vec![nameless(2), nameless(3)]).fit(&g, true), Fit::ByCount(1));
         let rejected = |i| Fit::Rejected(Reject::Nameless, Some((i, 0)));
         assert_eq!(Candidates::new(vec![nameless(3)]).fit(&g, false), rejected(0), "several streams");
-        assert_eq!(Candidates::new(vec![nameless(3), nameless(3)]).fit(&g, true), rejected(0), "two of the length");
+        assert_eq!(
+            Candidates::new(vec![nameless(3), nameless(3)]).fit(&g, true),
+            rejected(0),
+            "two of the length"
+        );
         assert_eq!(Candidates::new(vec![with_copy(3)]).fit(&g, true), rejected(0), "other kinds");
         assert_eq!(Candidates::new(vec![nameless(4)]).fit(&g, true), rejected(0), "another length");
     }

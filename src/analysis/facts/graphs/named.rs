@@ -1,5 +1,5 @@
-//! How much of the GPU time in graphs has a name. It is told wherever time is divided by operator, because what has no
-//! name is missing there.
+//! How much of the GPU time in graphs has a name. It is told wherever time is divided by operator, because
+//! what has no name is missing there.
 
 use crate::facts::graphs::nodes::GraphNodes;
 use hta_base::units::{Ns, fmt_count, fmt_pct, percent};
@@ -20,7 +20,8 @@ pub(crate) struct NamedNodes {
 impl NamedNodes {
     pub fn of(trace: &RankTrace) -> Self {
         let nodes = GraphNodes::of(trace);
-        let mut sums = Self { gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(), ..Self::default() };
+        let mut sums =
+            Self { gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(), ..Self::default() };
         for replay in &nodes.replays {
             for &i in &replay.nodes {
                 let ns = trace.activities.get(i as usize).map_or(0, |a| a.span.len());

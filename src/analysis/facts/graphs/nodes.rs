@@ -1,7 +1,7 @@
 //! Every activity of a replay with the recorded call that it is, and the operator around that call.
 //!
-//! Captured operators have no rows in the trace of the replay: they are objects of their own, whose texts are added to
-//! those of the trace. One alignment serves all replays of the same content.
+//! Captured operators have no rows in the trace of the replay: they are objects of their own, whose texts are
+//! added to those of the trace. One alignment serves all replays of the same content.
 
 use super::capture_file::capture_file;
 use super::choice::{Candidates, CaptureCandidate, Fit, Partners, Reject, one_of};
@@ -172,8 +172,10 @@ impl GraphNodes {
         for g in &file.graphs {
             let name = |id| file.texts.get(id);
             let symbol = |c: &CapturedCall| symbols.of(c.kind, c.name.map(name), name);
-            candidates
-                .push(CaptureCandidate { symbols: g.calls.iter().map(symbol).collect(), padded_batch: g.padded_batch });
+            candidates.push(CaptureCandidate {
+                symbols: g.calls.iter().map(symbol).collect(),
+                padded_batch: g.padded_batch,
+            });
             let call = |c: &CapturedCall| CapturedCall { operator: c.operator.map(|i| first + i), ..*c };
             self.graphs.push(GraphCalls {
                 file: file.file.clone(),
@@ -188,8 +190,9 @@ impl GraphNodes {
     /// Finds the capture of each replay.
     fn find(&mut self, trace: &RankTrace, candidates: &Candidates, symbols: &mut Symbols) {
         let mut of_name: HashMap<(Class, StrId), Symbol> = HashMap::new();
-        let mut symbol =
-            |a: &Activity| *of_name.entry((a.class, a.name)).or_insert_with(|| activity_symbol(trace, a, symbols));
+        let mut symbol = |a: &Activity| {
+            *of_name.entry((a.class, a.name)).or_insert_with(|| activity_symbol(trace, a, symbols))
+        };
         let mut known: HashMap<Vec<Symbol>, u32> = HashMap::new();
         let mut fits: HashMap<(u32, bool), Fit> = HashMap::new();
         self.places = vec![None; trace.activities.len()];
@@ -219,15 +222,20 @@ impl GraphNodes {
             let seen = before.entry((sequence, step)).or_default();
             let place = (*seen, counts.get(&(sequence, step)).copied().unwrap_or(1));
             *seen += 1;
-            let mut streams = nodes.iter().filter_map(|i| trace.activities.get(*i as usize)).map(Activity::stream);
+            let mut streams =
+                nodes.iter().filter_map(|i| trace.activities.get(*i as usize)).map(Activity::stream);
             let first = streams.next();
             let is_one_stream = streams.all(|s| Some(s) == first);
             let content = self.sequences.get(sequence as usize).map_or(&[][..], Vec::as_slice);
-            let fit = fits.entry((sequence, is_one_stream)).or_insert_with(|| candidates.fit(content, is_one_stream));
+            let fit = fits
+                .entry((sequence, is_one_stream))
+                .or_insert_with(|| candidates.fit(content, is_one_stream));
             let batch = step.and_then(|s| batches.get(&s).copied());
             let found = match fit {
-                Fit::Exact(several) => one_of(several, candidates, batch, place)
-                    .map_or(Match::None(Reject::Ambiguous, several.first().map(|i| (*i, nodes.len()))), Match::Exact),
+                Fit::Exact(several) => one_of(several, candidates, batch, place).map_or(
+                    Match::None(Reject::Ambiguous, several.first().map(|i| (*i, nodes.len()))),
+                    Match::Exact,
+                ),
                 Fit::Partial(several) => only(several, candidates, batch),
                 Fit::ByCount(i) => Match::ByCount(*i),
                 Fit::Rejected(why, closest) => Match::None(*why, *closest),
@@ -252,8 +260,8 @@ impl GraphNodes {
         Some(ReplayPlace { replay, index, source, operator })
     }
 
-    /// The call that owns an activity: of a captured operator in a graph that has a name, else of the operator around the
-    /// launch.
+    /// The call that owns an activity: of a captured operator in a graph that has a name, else of the
+    /// operator around the launch.
     pub fn owner(&self, trace: &RankTrace, activity: u32) -> Option<OperatorCall> {
         match self.node(activity).and_then(|n| Some((n.replay, n.operator?))) {
             Some((replay, operator)) => Some(OperatorCall::Captured(replay, operator)),
@@ -272,8 +280,10 @@ impl GraphNodes {
     /// Shapes, types, strides and scalars of the inputs of a call, where recorded.
     pub fn inputs(&self, trace: &RankTrace, call: OperatorCall) -> [Option<StrId>; 4] {
         match call {
-            OperatorCall::Row(row) => [Arg::InputDims, Arg::InputType, Arg::InputStrides, Arg::ConcreteInputs]
-                .map(|arg| trace.columns.args.text(arg, row)),
+            OperatorCall::Row(row) => {
+                [Arg::InputDims, Arg::InputType, Arg::InputStrides, Arg::ConcreteInputs]
+                    .map(|arg| trace.columns.args.text(arg, row))
+            }
             OperatorCall::Captured(_, operator) => self.operator(operator).map_or([None; 4], |o| o.inputs),
         }
     }
@@ -334,7 +344,9 @@ struct AddedTexts<'a> {
 impl AddedTexts<'_> {
     fn id(&mut self, text: &str) -> StrId {
         let recorded = &self.trace.columns.strings;
-        recorded.lookup(text.as_bytes()).unwrap_or_else(|| StrId(recorded.len() as u32 + self.added.intern(text).0))
+        recorded
+            .lookup(text.as_bytes())
+            .unwrap_or_else(|| StrId(recorded.len() as u32 + self.added.intern(text).0))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Names of kernels, copies and sets as numbers that are equal for equal work.
 //!
-//! A capture and a replay spell one kernel differently: mangled or not, with or without spaces. Copies have only their
-//! direction, which captures on CUDA do not say, and fills are sets whatever they are called.
+//! A capture and a replay spell one kernel differently: mangled or not, with or without spaces. Copies have
+//! only their direction, which captures on CUDA do not say, and fills are sets whatever they are called.
 
 use hashbrown::HashMap;
 use hta_trace::graph_capture::NodeKind;
@@ -55,7 +55,12 @@ pub(crate) struct Symbols(HashMap<String, u32>);
 
 impl Symbols {
     /// The symbol of a node by its kind and name. `direction` reads the text of a copy's direction.
-    pub fn of<'a, T>(&mut self, kind: NodeKind<T>, name: Option<&str>, direction: impl Fn(T) -> &'a str) -> Symbol {
+    pub fn of<'a, T>(
+        &mut self,
+        kind: NodeKind<T>,
+        name: Option<&str>,
+        direction: impl Fn(T) -> &'a str,
+    ) -> Symbol {
         match kind {
             NodeKind::Set => Symbol::Set,
             NodeKind::Copy(to) => Symbol::Copy(to.map(|to| self.number(direction(to)))),

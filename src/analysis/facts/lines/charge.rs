@@ -1,7 +1,7 @@
 //! The line that is charged with something that an operator or call does: GPU work, an allocation.
 //!
-//! The backward pass runs on threads of autograd, where no user code is open. What happens under a backward operator is
-//! charged to the line of its forward operator:
+//! The backward pass runs on threads of autograd, where no user code is open. What happens under a backward
+//! operator is charged to the line of its forward operator:
 //!
 //! ```text
 //!   main thread   train.py:20  [aten::mm)
@@ -9,8 +9,8 @@
 //!                                             [launch)             charged to train.py:20, as backward
 //! ```
 //!
-//! Of nested backward operators, as in activation checkpointing, the outermost one that was joined decides, because
-//! only its forward operator ran in user code.
+//! Of nested backward operators, as in activation checkpointing, the outermost one that was joined decides,
+//! because only its forward operator ran in user code.
 
 use crate::facts::calls::CallForest;
 use crate::facts::lines::{LineId, Lines};
@@ -43,8 +43,8 @@ pub(crate) struct ChargedLaunch<'a> {
 /// Charges of one rank.
 pub struct Charging<'a> {
     lines: &'a Lines,
-    /// By position in the call forest: the row of the forward operator of the outermost joined backward operator at or
-    /// around it. Empty without backward operators.
+    /// By position in the call forest: the row of the forward operator of the outermost joined backward
+    /// operator at or around it. Empty without backward operators.
     forward: Vec<Option<u32>>,
     /// Lane and start of each forward operator.
     places: HashMap<u32, (u32, Ns)>,
@@ -64,7 +64,8 @@ impl<'a> Charging<'a> {
             }
         }
         for p in 0..forward.len() {
-            let around = calls.forest.parent(p as u32).and_then(|up| forward.get(up as usize).copied().flatten());
+            let around =
+                calls.forest.parent(p as u32).and_then(|up| forward.get(up as usize).copied().flatten());
             if around.is_some() {
                 forward[p] = around;
             }
@@ -82,7 +83,8 @@ impl<'a> Charging<'a> {
         })
     }
 
-    /// What is charged with something that happens at an instant of a thread, in the operator or call at a position.
+    /// What is charged with something that happens at an instant of a thread, in the operator or call at a
+    /// position.
     pub fn of(&self, lane: u32, t: Ns, position: Option<u32>) -> Charge {
         let row = position.and_then(|p| self.forward.get(p as usize).copied().flatten());
         let place = row.and_then(|row| self.places.get(&row)).copied();

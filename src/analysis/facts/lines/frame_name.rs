@@ -6,7 +6,8 @@ use hta_base::wording::names::frame_parts;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameName<'a> {
     pub(crate) file: &'a str,
-    /// Where the function is defined; of a frame that was open when the recording began, the line that ran then.
+    /// Where the function is defined; of a frame that was open when the recording began, the line that ran
+    /// then.
     pub(crate) line: u32,
     pub(crate) function: &'a str,
 }
@@ -47,9 +48,14 @@ mod tests {
     fn a_frame_has_a_file_a_line_and_a_function() {
         let name = FrameName::new("a (1)/b.py(42): <lambda>").unwrap();
         assert_eq!((name.file, name.line, name.function), ("a (1)/b.py", 42, "<lambda>"));
-        for other in
-            ["nn.Module: Linear_0", "<built-in method x of type object at 0x7f>", "(1): f", "a.py(x): f", "a.py", ""]
-        {
+        for other in [
+            "nn.Module: Linear_0",
+            "<built-in method x of type object at 0x7f>",
+            "(1): f",
+            "a.py(x): f",
+            "a.py",
+            "",
+        ] {
             assert_eq!(FrameName::new(other), None, "{other}");
         }
         assert_eq!(FrameName::new("<frozen abc>(117): f").map(|n| n.file), Some("<frozen abc>"));

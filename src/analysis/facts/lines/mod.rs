@@ -7,13 +7,13 @@
 //!   row                      ffffLLLLLLLLLLLLLLffffffffffffff    f: the function train, L: train.py:12
 //! ```
 //!
-//! Let `f` be the innermost open frame of user code. If nothing is open inside `f`, the instant belongs to the function
-//! `f` itself. Otherwise `f` waits for a call, and the instant belongs to the line from which it was made. Files that do
-//! not record this line (`CallFrom`) have only functions. So the time of all rows of a thread is the time in which any
-//! frame is open.
+//! Let `f` be the innermost open frame of user code. If nothing is open inside `f`, the instant belongs to
+//! the function `f` itself. Otherwise `f` waits for a call, and the instant belongs to the line from which it
+//! was made. Files that do not record this line (`CallFrom`) have only functions. So the time of all rows of
+//! a thread is the time in which any frame is open.
 //!
-//! Frames are nested as they were open on their thread, not by their recorded parents: a frame keeps the callers that
-//! were open when it started.
+//! Frames are nested as they were open on their thread, not by their recorded parents: a frame keeps the
+//! callers that were open when it started.
 
 mod charge;
 mod frame_name;
@@ -110,7 +110,8 @@ pub struct PythonFrame {
     pub line: LineId,
     /// The innermost user function at or around it; [`NO_USER_CODE`] if there is none.
     pub function: LineId,
-    /// The line in user code from which it was called; `None` unless its caller is user code and the line is recorded.
+    /// The line in user code from which it was called; `None` unless its caller is user code and the line is
+    /// recorded.
     pub(crate) called_at: Option<LineId>,
     /// Row of the frame around it.
     pub(crate) outer: Option<u32>,
@@ -252,7 +253,10 @@ impl Maker<'_> {
             None if is_built_in(text) => (FrameKind::BuiltIn, NO_USER_CODE),
             Some(f) if self.code.holds(f.file) => {
                 let (file, function) = (f.file.to_string(), Some(f.function.to_string()));
-                (FrameKind::User, self.add(Site { file, line: Some(f.line), function, level: LineLevel::Function }))
+                (
+                    FrameKind::User,
+                    self.add(Site { file, line: Some(f.line), function, level: LineLevel::Function }),
+                )
             }
             _ => (FrameKind::Library, NO_USER_CODE),
         };

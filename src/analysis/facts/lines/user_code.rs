@@ -1,5 +1,5 @@
-//! Which Python functions are the user's: by the path of their file (`data/library_code.toml`), unless the user says
-//! otherwise.
+//! Which Python functions are the user's: by the path of their file (`data/library_code.toml`), unless the
+//! user says otherwise.
 
 use regex::Regex;
 use serde::Deserialize;
@@ -43,8 +43,8 @@ pub struct UserCode {
 }
 
 impl UserCode {
-    /// `user` and `library`: patterns of paths, joined by commas, in which `*` is any text and `?` any character. They
-    /// decide before the built-in list, `user` first.
+    /// `user` and `library`: patterns of paths, joined by commas, in which `*` is any text and `?` any
+    /// character. They decide before the built-in list, `user` first.
     pub(crate) fn new(all_frames: bool, user: Option<&str>, library: Option<&str>) -> Self {
         Self { all_frames, user: patterns(user), library: patterns(library) }
     }
@@ -112,9 +112,21 @@ mod tests {
 
     #[test]
     fn patterns_of_the_user_decide_before_the_list() {
-        let code = UserCode::new(false, Some("torch/optim/*,thread?ng.py"), Some("transformers/*,torch/optim/adam.py"));
-        assert!(code.holds("torch/optim/sgd.py") && code.holds("threading.py") && code.holds("torch/optim/adam.py"));
-        assert!(!code.holds("torch/nn/init.py") && !code.holds("transformers/models/x.py") && code.holds("train.py"));
+        let code = UserCode::new(
+            false,
+            Some("torch/optim/*,thread?ng.py"),
+            Some("transformers/*,torch/optim/adam.py"),
+        );
+        assert!(
+            code.holds("torch/optim/sgd.py")
+                && code.holds("threading.py")
+                && code.holds("torch/optim/adam.py")
+        );
+        assert!(
+            !code.holds("torch/nn/init.py")
+                && !code.holds("transformers/models/x.py")
+                && code.holds("train.py")
+        );
         assert!(UserCode::new(true, None, Some("*")).holds("torch/nn/init.py"));
     }
 }

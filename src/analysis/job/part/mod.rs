@@ -1,4 +1,5 @@
-//! The summary of one rank for the joined job. Its size depends on the rank's collectives and steps, not on its events.
+//! The summary of one rank for the joined job. Its size depends on the rank's collectives and steps, not on
+//! its events.
 
 mod read;
 mod tables;
@@ -74,7 +75,8 @@ pub struct RankSummary {
     pub(crate) world: Option<u32>,
     /// Whether times are on the Unix axis, so that ranks can be compared.
     pub(crate) has_origin: bool,
-    /// Whether nothing, or only a part, of its device is recorded, so that it counts as missing to the others.
+    /// Whether nothing, or only a part, of its device is recorded, so that it counts as missing to the
+    /// others.
     pub(crate) is_left_out: bool,
     pub(crate) capture: Span,
     pub(crate) step_rule: StepRule,
@@ -101,7 +103,8 @@ pub struct JobOptions<'a> {
 }
 
 impl RankSummary {
-    /// Summarises a rank. Without peers, local work is not collected, because there is nothing to compare it with.
+    /// Summarises a rank. Without peers, local work is not collected, because there is nothing to compare it
+    /// with.
     pub fn new(trace: &RankTrace, options: JobOptions) -> Self {
         let calls = RankCalls::clone(&collectives(trace));
         let mut names = Interner::default();
@@ -116,7 +119,9 @@ impl RankSummary {
             let hosts = HostNames::of(trace);
             let mut lanes: Vec<PartLane> = Vec::new();
             for (work, windows) in of_devices {
-                let cuts = cuts(trace, &calls, &readiness, |c| !work.is_gpu || (c.device == work.device && !c.on_host));
+                let cuts = cuts(trace, &calls, &readiness, |c| {
+                    !work.is_gpu || (c.device == work.device && !c.on_host)
+                });
                 let local = if work.is_gpu {
                     local::of_device(trace, work, cuts, options.kernel_wait_max, &hosts, &mut names)
                 } else {
@@ -278,8 +283,8 @@ fn lane(trace: &RankTrace, work: &DeviceWork, windows: &[&WindowAccount], model:
     }
 }
 
-/// Times at which local work is cut: where the rank was ready for the lane's calls, where these ended, the starts of
-/// steps, and the start and end of the capture.
+/// Times at which local work is cut: where the rank was ready for the lane's calls, where these ended, the
+/// starts of steps, and the start and end of the capture.
 fn cuts(
     trace: &RankTrace,
     calls: &RankCalls,

@@ -1,5 +1,5 @@
-//! Reads a [`RankSummary`] from its tables. Indices are checked, so invalid tables give an error here, and reducing can
-//! rely on valid indices.
+//! Reads a [`RankSummary`] from its tables. Indices are checked, so invalid tables give an error here, and
+//! reducing can rely on valid indices.
 
 use crate::job::kernel_origin::KernelOrigin;
 use crate::job::local::{Local, LocalEntry, TimeUse};
@@ -9,7 +9,9 @@ use crate::job::ready::HostWait;
 use hta_base::table::checked::{InvalidCell, below};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, Span};
-use hta_trace::collective::{CollectiveCall, CollectiveKind, LocalGroup, Members as LocalMembers, Message, RankCalls};
+use hta_trace::collective::{
+    CollectiveCall, CollectiveKind, LocalGroup, Members as LocalMembers, Message, RankCalls,
+};
 use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::window::Scope;
@@ -62,14 +64,24 @@ fn interner<'a, T: Table>(texts: impl Iterator<Item = &'a str>) -> Result<Intern
     let mut names = Interner::default();
     for (row, text) in texts.enumerate() {
         if names.intern(text).0 as usize != row + 1 {
-            return Err(InvalidCell::new::<T>(row, "name", "a name that did not come before", format!("`{text}`")));
+            return Err(InvalidCell::new::<T>(
+                row,
+                "name",
+                "a name that did not come before",
+                format!("`{text}`"),
+            ));
         }
     }
     Ok(names)
 }
 
 fn step(r: PartStepRow) -> PartStep {
-    PartStep { index: r.step, label: r.step_label, window: Span::new(r.start_ns, r.end_ns), is_partial: r.is_partial }
+    PartStep {
+        index: r.step,
+        label: r.step_label,
+        window: Span::new(r.start_ns, r.end_ns),
+        is_partial: r.is_partial,
+    }
 }
 
 fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
@@ -98,7 +110,13 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
         });
         let (ready, idle_since) = (r.ready_ns, r.idle_since_ns);
         let host_wait = r.host_from_ns.zip(r.host_after).map(|(returned, call)| HostWait { returned, call });
-        readiness.push(Readiness { ready, runs_on: r.runs_on, is_awaited: r.is_awaited, idle_since, host_wait });
+        readiness.push(Readiness {
+            ready,
+            runs_on: r.runs_on,
+            is_awaited: r.is_awaited,
+            idle_since,
+            host_wait,
+        });
     }
     let mut edges = Vec::new();
     for (i, r) in rows::<Edges>(tables)? {
@@ -130,14 +148,22 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, InvalidCell> {
             groups[at].head.push(r.member);
             continue;
         }
-        let known =
-            || InvalidCell::new::<PartMembers>(i, "process_group", "a group whose members are known", r.process_group);
+        let known = || {
+            InvalidCell::new::<PartMembers>(
+                i,
+                "process_group",
+                "a group whose members are known",
+                r.process_group,
+            )
+        };
         let list = listed[at].as_mut().ok_or_else(known)?;
         if r.count == 1 {
             list.push(r.member);
         } else {
-            let regular = LocalMembers::regular(r.member, r.stride, r.count).filter(|_| groups[at].members.is_none());
-            let irregular = || InvalidCell::new::<PartMembers>(i, "count", "ranks at equal distances", r.count);
+            let regular =
+                LocalMembers::regular(r.member, r.stride, r.count).filter(|_| groups[at].members.is_none());
+            let irregular =
+                || InvalidCell::new::<PartMembers>(i, "count", "ranks at equal distances", r.count);
             groups[at].members = Some(regular.ok_or_else(irregular)?);
         }
     }
@@ -224,7 +250,10 @@ fn local(tables: &[Batch], lanes: usize, names: usize) -> Result<Vec<Local>, Inv
 fn origins(tables: &[Batch], names: usize) -> Result<BTreeMap<StrId, KernelOrigin>, InvalidCell> {
     let origin = |(i, r): (usize, OriginRow)| {
         let name = |column, id| below::<Origins>(i, column, id, names).map(StrId);
-        Ok((name("kernel", r.kernel)?, KernelOrigin { op: name("op", r.op)?, frame: name("frame", r.frame)? }))
+        Ok((
+            name("kernel", r.kernel)?,
+            KernelOrigin { op: name("op", r.op)?, frame: name("frame", r.frame)? },
+        ))
     };
     rows::<Origins>(tables)?.map(origin).collect()
 }

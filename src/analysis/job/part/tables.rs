@@ -1,5 +1,5 @@
-//! The tables that store a [`RankSummary`](crate::job::part::RankSummary). Positions (of groups, calls, lanes, windows,
-//! names) count from 0 within the rank.
+//! The tables that store a [`RankSummary`](crate::job::part::RankSummary). Positions (of groups, calls,
+//! lanes, windows, names) count from 0 within the rank.
 
 use hta_base::table;
 use hta_base::table::schema::{TableSpec, Text};
@@ -80,7 +80,8 @@ table! {
         runs_on: bool, "", "the rank computes across its end, or submits the next one before it";
         is_awaited: bool, "", "the rank waited for its end";
         idle_since_ns: i64, "ns", "since when nothing was computed at its end";
-        host_from_ns: Option<i64>, "ns", "when the submitting thread last returned from waiting for the end of a collective";
+        host_from_ns: Option<i64>, "ns",
+            "when the submitting thread last returned from waiting for the end of a collective";
         host_after: Option<u32>, "", "position of that collective's call";
     }
 }

@@ -36,7 +36,8 @@ pub(super) fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<ReplayNode>) {
     for lane in 0..p.lanes.len() {
         let order = p.calls_by_ready(lane);
         let first = nodes.len() as u32;
-        let node_of: HashMap<usize, u32> = order.iter().enumerate().map(|(k, &i)| (i, first + k as u32)).collect();
+        let node_of: HashMap<usize, u32> =
+            order.iter().enumerate().map(|(k, &i)| (i, first + k as u32)).collect();
         let before_on_stream = before_on_stream(calls, &order);
         let points = job.sync_points(part, lane);
         let mut previous: Option<(Ns, usize)> = None;

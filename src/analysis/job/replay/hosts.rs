@@ -10,7 +10,13 @@ use std::collections::HashMap;
 const BOUND_MIN: Ns = 20_000;
 
 /// Adds the host's parts to the nodes of a lane of a device, whose numbers are `node_of` by call.
-pub(super) fn host_parts(job: &Job, part: u32, lane: usize, node_of: &HashMap<usize, u32>, nodes: &mut [ReplayNode]) {
+pub(super) fn host_parts(
+    job: &Job,
+    part: u32,
+    lane: usize,
+    node_of: &HashMap<usize, u32>,
+    nodes: &mut [ReplayNode],
+) {
     let p = &job.parts[part as usize];
     let on = |t: Ns| job.aligned(part, t);
     let mut order: Vec<usize> = (0..nodes.len()).collect();

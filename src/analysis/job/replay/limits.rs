@@ -1,4 +1,5 @@
-//! How long the job would take without its network, and without its hosts: the steps of the efficiency by replay.
+//! How long the job would take without its network, and without its hosts: the steps of the efficiency by
+//! replay.
 
 use crate::job::Job;
 use crate::job::replay::{Assumed, NodeTimes, Replay};
@@ -27,19 +28,23 @@ impl ReplayLimits {
 }
 
 impl Replay {
-    /// The limits of the whole job and those of its steps. `None` if a rank has no device, because there is no host
-    /// beside its work.
+    /// The limits of the whole job and those of its steps. `None` if a rank has no device, because there is
+    /// no host beside its work.
     pub(crate) fn limits(&self) -> Option<(ReplayLimits, Vec<ReplayLimits>)> {
         let compute: Vec<Ns> = self.nodes.iter().map(|n| n.host.map(|h| h.compute)).collect::<Option<_>>()?;
         let measured = |i: usize| self.times_of(i);
-        let only_compute = |i: usize| NodeTimes { local: compute[i], busy: compute[i], host: 0, lag: 0, saved: 0 };
+        let only_compute =
+            |i: usize| NodeTimes { local: compute[i], busy: compute[i], host: 0, lag: 0, saved: 0 };
         let replayed = self.replay(measured, Assumed::default());
         let network = self.replay(measured, Assumed { is_network_instant: true, ..Assumed::default() });
         let nothing = Assumed { is_network_instant: true, without_hosts: true, starts_together: true };
         let ends = self.ends(only_compute, nothing);
         let hosts = self.times(|i| ends[i]);
-        let limits =
-            |(replayed, (instant_network, instant_hosts))| ReplayLimits { replayed, instant_network, instant_hosts };
+        let limits = |(replayed, (instant_network, instant_hosts))| ReplayLimits {
+            replayed,
+            instant_network,
+            instant_hosts,
+        };
         let of_steps = replayed.steps().into_iter().zip(network.steps().into_iter().zip(hosts.steps()));
         let all = limits((replayed.total(), (network.total(), hosts.total())));
         Some((all, of_steps.map(limits).collect()))
@@ -56,8 +61,9 @@ impl Replay {
         }
         let tail = |(part, i): (u32, usize)| {
             let windows = || job.parts[part as usize].lanes.iter().flat_map(|l| &l.windows);
-            let end =
-                |scope: Scope| windows().filter(|w| w.scope == scope).filter_map(|w| Some(w.spans.last()?.end)).max();
+            let end = |scope: Scope| {
+                windows().filter(|w| w.scope == scope).filter_map(|w| Some(w.spans.last()?.end)).max()
+            };
             let end = job.aligned(part, end(Scope::DeviceStep).or_else(|| end(Scope::Span))?);
             Some((i, (end - self.nodes[i].end).max(0)))
         };

@@ -6,24 +6,24 @@
 //!   start = max(ready, end of the previous call on its stream)       end = latest start of the members + transfer
 //! ```
 //!
-//! A *base* is what the local work before a call follows: the end of the latest collective at which the rank met the
-//! others; or the moment when it was ready for the previous call, if it continued to work since then; or else the start
-//! of the step or capture. With the measured local times the replay should give the measured ends; the deviation is the
-//! replay error. Then local times are replaced.
+//! A *base* is what the local work before a call follows: the end of the latest collective at which the rank
+//! met the others; or the moment when it was ready for the previous call, if it continued to work since then;
+//! or else the start of the step or capture. With the measured local times the replay should give the
+//! measured ends; the deviation is the replay error. Then local times are replaced.
 //!
-//! The host must not be forgotten: a rank whose device waits for nothing because its host is ahead would be limited by
-//! that host if the others came earlier. So where a rank is on a device,
+//! The host must not be forgotten: a rank whose device waits for nothing because its host is ahead would be
+//! limited by that host if the others came earlier. So where a rank is on a device,
 //!
 //! ```text
 //!   ready = max(base + local, submit + LATENCY)      its device waited for no launch since the base
 //!   ready = max(base + busy, submit + lag)           its device waited for its host; lag = ready - submit, as measured
 //! ```
 //!
-//! and *submit* follows from what the submitting thread did before: its previous submission, or the return of a call
-//! that waited for the end of a collective.
+//! and *submit* follows from what the submitting thread did before: its previous submission, or the return of
+//! a call that waited for the end of a collective.
 //!
-//! Nodes are replayed in the order of their measured times, none before what it depends on. If matches are wrong and no
-//! such order exists, the measured time is used, and the error shows it.
+//! Nodes are replayed in the order of their measured times, none before what it depends on. If matches are
+//! wrong and no such order exists, the measured time is used, and the error shows it.
 
 mod build;
 mod hosts;
@@ -146,7 +146,8 @@ impl Replay {
             tails: BTreeMap::new(),
         };
         me.link(job, &ids);
-        let moments = |i| [NodeEvent::Submit, NodeEvent::Ready, NodeEvent::Start, NodeEvent::End].map(|m| (i, m));
+        let moments =
+            |i| [NodeEvent::Submit, NodeEvent::Ready, NodeEvent::Start, NodeEvent::End].map(|m| (i, m));
         me.order = (0..me.nodes.len() as u32).flat_map(moments).collect();
         let times = me.order_times();
         me.order.sort_by_key(|&(i, moment)| (times[i as usize][moment as usize], moment, i));
@@ -177,9 +178,13 @@ impl Replay {
         for of_node in needs.chunk_by(|a, b| a.0 == b.0) {
             let n = of_node[0].0;
             let needs = match of_node {
-                [(_, one)] => {
-                    one_instance(job, &job.instances()[*one as usize], *one, self.nodes[n as usize].member, ids)
-                }
+                [(_, one)] => one_instance(
+                    job,
+                    &job.instances()[*one as usize],
+                    *one,
+                    self.nodes[n as usize].member,
+                    ids,
+                ),
                 _ => None,
             };
             let needs = needs.unwrap_or_else(|| {
@@ -263,7 +268,8 @@ impl Replay {
             match moment {
                 NodeEvent::Submit => {
                     let Some(h) = n.host.filter(|_| !assumed.without_hosts) else { continue };
-                    let submitted = |b: u32| submit[b as usize].or(self.nodes[b as usize].host.map(|h| h.submit));
+                    let submitted =
+                        |b: u32| submit[b as usize].or(self.nodes[b as usize].host.map(|h| h.submit));
                     let base = match h.base {
                         HostBase::Fixed(t) => t,
                         HostBase::Return(b, delay) => ended(b) + delay,
@@ -298,14 +304,16 @@ impl Replay {
                         EndDependency::Instances(a, b) => {
                             let mut joined = own;
                             for id in &self.joined[a as usize..b as usize] {
-                                let latest = || self.members(*id).iter().map(|k| at(*k)).max().unwrap_or(Ns::MIN);
+                                let latest =
+                                    || self.members(*id).iter().map(|k| at(*k)).max().unwrap_or(Ns::MIN);
                                 let t = *last[*id as usize].get_or_insert_with(latest);
                                 joined = joined.max(t);
                             }
                             joined
                         }
                     };
-                    let saved = if assumed.is_network_instant { n.transfer } else { times(i).saved.min(n.rest) };
+                    let saved =
+                        if assumed.is_network_instant { n.transfer } else { times(i).saved.min(n.rest) };
                     end[i] = Some(joined + n.rest - saved);
                 }
             }

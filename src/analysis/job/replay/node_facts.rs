@@ -31,8 +31,8 @@ impl Replay {
         LocalWindow { lane: n.lane, span, from: WindowStart::Step }
     }
 
-    /// The peers of a node: nodes of the same step with the same kinds and sizes of calls at the same place, itself
-    /// among them.
+    /// The peers of a node: nodes of the same step with the same kinds and sizes of calls at the same place,
+    /// itself among them.
     pub(crate) fn peers(&self) -> HashMap<(Option<StepKey>, u32), Vec<usize>> {
         let mut out: HashMap<_, Vec<usize>> = HashMap::new();
         (0..self.nodes.len()).for_each(|i| out.entry(self.peer_key(i)).or_default().push(i));

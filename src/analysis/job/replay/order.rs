@@ -5,8 +5,9 @@ use crate::job::replay::nodes::{Base, EndDependency, HostBase, NodeEvent, Replay
 use hta_base::units::Ns;
 
 impl Replay {
-    /// Times by which events are replayed: as measured, but none before what it depends on. By rounding or clocks an end
-    /// may lie a little before the last arrival; it would be replayed at a moment that nothing moves.
+    /// Times by which events are replayed: as measured, but none before what it depends on. By rounding or
+    /// clocks an end may lie a little before the last arrival; it would be replayed at a moment that nothing
+    /// moves.
     pub(super) fn order_times(&self) -> Vec<[Ns; 4]> {
         const PASSES: usize = 4;
         const END: usize = NodeEvent::End as usize;
@@ -47,7 +48,9 @@ impl Replay {
                     EndDependency::Nobody => own,
                     EndDependency::Start(other) => own.max(times[other as usize][START]),
                     EndDependency::Instances(a, b) => {
-                        let all = self.joined[a as usize..b as usize].iter().filter_map(|id| last.get(*id as usize));
+                        let all = self.joined[a as usize..b as usize]
+                            .iter()
+                            .filter_map(|id| last.get(*id as usize));
                         all.copied().max().unwrap_or(own).max(own)
                     }
                 };

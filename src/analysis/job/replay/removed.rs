@@ -1,4 +1,5 @@
-//! What a repair removes from a replay: time of hosts, of devices and of transfers, at the place where it was spent.
+//! What a repair removes from a replay: time of hosts, of devices and of transfers, at the place where it was
+//! spent.
 
 use crate::job::replay::{Assumed, NodeTimes, Replay, StepEnds};
 use crate::job::{Job, LocalEntry, TimeUse};
@@ -71,7 +72,8 @@ impl Replay {
         let Some(h) = self.nodes[node].host else {
             return NodeTimes { local, busy: local, saved, ..own };
         };
-        // What the device waits for its host, the host is faster by; what lies behind the submission, the device is.
+        // What the device waits for its host, the host is faster by; what lies behind the submission, the
+        // device is.
         let before = idle.max(away.host).clamp(0, own.host.max(0));
         let behind = (idle - before).max(0);
         let lag = if h.is_bound { (own.lag - behind - busy).max(0) } else { own.lag };
@@ -101,8 +103,8 @@ impl Replay {
         self.tails.iter().filter(|(_, ns)| **ns > 0).map(|(node, _)| *node)
     }
 
-    /// The node before whose submission a host thread was busy at a moment of a part's own clock: by node, in order of
-    /// submission, with the start of the stretch.
+    /// The node before whose submission a host thread was busy at a moment of a part's own clock: by node, in
+    /// order of submission, with the start of the stretch.
     pub(crate) fn host_stretches(&self, job: &Job, part: u32) -> Vec<(Span, usize)> {
         let calls = &job.parts[part as usize].calls.calls;
         let stretch = |i: usize| {

@@ -44,7 +44,8 @@ impl ReplayedJob {
         Some((all, self.replay.steps.iter().copied().zip(of_steps).collect()))
     }
 
-    /// How much shorter the job becomes by a repair, in the steps that count (if these are known, else in all), ns.
+    /// How much shorter the job becomes by a repair, in the steps that count (if these are known, else in
+    /// all), ns.
     pub(crate) fn gain(&self, repaired: &StepEnds, counted: &[StepKey]) -> Ns {
         let is_known = |k: &StepKey| self.replay.steps.binary_search(k).is_ok();
         if counted.is_empty() || !counted.iter().all(is_known) {
@@ -56,7 +57,11 @@ impl ReplayedJob {
     }
 
     /// The gain if some parts took their usual time in some steps, ns.
-    pub(crate) fn gain_of(&self, is_repaired: impl Fn(u32, Option<StepKey>) -> bool, counted: &[StepKey]) -> Ns {
+    pub(crate) fn gain_of(
+        &self,
+        is_repaired: impl Fn(u32, Option<StepKey>) -> bool,
+        counted: &[StepKey],
+    ) -> Ns {
         let is_fixed = |i: usize| is_repaired(self.replay.part(i), self.replay.step(i));
         self.gain(&self.replay.run_repaired(is_fixed), counted)
     }

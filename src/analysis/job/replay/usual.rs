@@ -21,12 +21,14 @@ impl Replay {
         let of = |value: &dyn Fn(&NodeTimes) -> Ns| self.usual_of(&|i| value(&self.times_of(i)));
         let busy: Vec<Ns> = of(&|t| t.busy).iter().map(|(ns, _)| *ns).collect();
         let lag: Vec<Ns> = of(&|t| t.lag).iter().map(|(ns, _)| *ns).collect();
-        // Where this one begins when it was ready for the call before, and a peer at the end of that call, the peer's
-        // work during the call counts, too.
+        // Where this one begins when it was ready for the call before, and a peer at the end of that call,
+        // the peer's work during the call counts, too.
         let local = of(&|t| t.local);
         let continues = |i: usize| local[i].1 && matches!(self.nodes[i].base, Base::Ready(_));
-        let compared: HashSet<_> = (0..self.nodes.len()).filter(|i| continues(*i)).map(|i| self.peer_key(i)).collect();
-        let during = |i: usize| if compared.contains(&self.peer_key(i)) { self.work_during_call(job, i) } else { 0 };
+        let compared: HashSet<_> =
+            (0..self.nodes.len()).filter(|i| continues(*i)).map(|i| self.peer_key(i)).collect();
+        let during =
+            |i: usize| if compared.contains(&self.peer_key(i)) { self.work_during_call(job, i) } else { 0 };
         let since_ready = (!compared.is_empty()).then(|| {
             let since: Vec<Ns> = (0..self.nodes.len()).map(|i| self.nodes[i].local + during(i)).collect();
             self.usual_of(&|i| since[i])
@@ -41,14 +43,15 @@ impl Replay {
                 }
             })
             .collect();
-        // When the host submits is compared since it last waited, or since the start of the job: a host that stands
-        // still elsewhere than the others is not faster.
+        // When the host submits is compared since it last waited, or since the start of the job: a host that
+        // stands still elsewhere than the others is not faster.
         let mut since: Vec<Ns> = vec![0; self.nodes.len()];
         let before = |i: usize| match self.nodes[i].host.map(|h| h.base) {
             Some(HostBase::Submit(b)) => Some(b as usize),
             _ => None,
         };
-        for i in self.order.iter().filter(|(_, event)| *event == NodeEvent::Submit).map(|(i, _)| *i as usize) {
+        for i in self.order.iter().filter(|(_, event)| *event == NodeEvent::Submit).map(|(i, _)| *i as usize)
+        {
             let from = match self.nodes[i].host.map(|h| h.base) {
                 Some(HostBase::Submit(b)) => since[b as usize],
                 Some(HostBase::Fixed(t)) => t - self.start,
@@ -57,10 +60,12 @@ impl Replay {
             since[i] = from + self.times_of(i).host;
         }
         let usual_since = self.usual_of(&|i| since[i]);
-        // A repair makes no host later, and none works for less than no time: what it gains, it keeps for what follows.
+        // A repair makes no host later, and none works for less than no time: what it gains, it keeps for
+        // what follows.
         let mut gained: Vec<Ns> = vec![0; self.nodes.len()];
         let mut host: Vec<Ns> = vec![0; self.nodes.len()];
-        for i in self.order.iter().filter(|(_, event)| *event == NodeEvent::Submit).map(|(i, _)| *i as usize) {
+        for i in self.order.iter().filter(|(_, event)| *event == NodeEvent::Submit).map(|(i, _)| *i as usize)
+        {
             let own = self.times_of(i).host;
             let earlier = before(i).map_or(0, |b| gained[b]);
             gained[i] = (since[i] - usual_since[i].0).clamp(0, (earlier + own).max(0));
@@ -85,16 +90,17 @@ impl Replay {
         entries.filter(|e| matches!(e.what, TimeUse::Kernel | TimeUse::Copy)).map(|e| e.time).sum()
     }
 
-    /// What makes nodes peers: the collective, if most ranks of the job take part in it; or else their place in the step,
-    /// and kind and size of their call; and what they follow. With each the coarser key without the latter: a rank that
-    /// is always last waits for no end.
+    /// What makes nodes peers: the collective, if most ranks of the job take part in it; or else their place
+    /// in the step, and kind and size of their call; and what they follow. With each the coarser key without
+    /// the latter: a rank that is always last waits for no end.
     pub(super) fn keys_of(&self, job: &Job) -> Vec<[u32; 2]> {
         // In an all-to-all, sizes differ between ranks by nature.
         let kind = |m: Member| {
             let c = job.call(m);
             (c.kind, c.bytes.filter(|_| c.kind != CollectiveKind::AllToAll))
         };
-        // Of calls without partners some ranks have more at the edges of a capture, so these have places of their own.
+        // Of calls without partners some ranks have more at the edges of a capture, so these have places of
+        // their own.
         let joined = |m: Member| {
             let instance = job.instance_of(m)?;
             job.instances().get(instance as usize).filter(|i| i.len() > 1).map(|i| (instance, i))
@@ -132,9 +138,9 @@ impl Replay {
         keys
     }
 
-    /// Median over peers: ranks with the same kinds and sizes around the segment, at the same place in the same step;
-    /// without another one: those by the coarser key, which is told; without these: over the rank's own steps; otherwise
-    /// unchanged.
+    /// Median over peers: ranks with the same kinds and sizes around the segment, at the same place in the
+    /// same step; without another one: those by the coarser key, which is told; without these: over the
+    /// rank's own steps; otherwise unchanged.
     fn usual_of(&self, value: &dyn Fn(usize) -> Ns) -> Vec<(Ns, bool)> {
         let middle = |v: &mut Vec<Ns>, fewest: usize| if v.len() < fewest { None } else { median(v) };
         let of_peers = |which: usize| -> HashMap<(Option<StepKey>, u32), Option<Ns>> {
@@ -156,7 +162,9 @@ impl Replay {
             }
             let own: HashMap<u32, Option<Ns>> = own.iter_mut().map(|(k, v)| (*k, middle(v, STEPS))).collect();
             usual.extend(of_part.iter().zip(keys).enumerate().map(|(i, (n, key))| {
-                let found = |of: &HashMap<(Option<StepKey>, u32), Option<Ns>>, k: u32| of.get(&(n.step, k)).copied()?;
+                let found = |of: &HashMap<(Option<StepKey>, u32), Option<Ns>>, k: u32| {
+                    of.get(&(n.step, k)).copied()?
+                };
                 let exact = found(&peers, key[0]).map(|ns| (ns, false));
                 let near = || found(&coarse, key[1]).map(|ns| (ns, true));
                 let of_own = || own.get(&key[0]).copied()?.map(|ns| (ns, false));

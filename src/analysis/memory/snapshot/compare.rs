@@ -174,7 +174,8 @@ fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineC
         })
         .collect();
     // Changes of lines may cancel out.
-    let holds_most = |l: &LineChange| l.delta().signum() == delta.signum() && l.delta().abs() >= delta.abs() / 2;
+    let holds_most =
+        |l: &LineChange| l.delta().signum() == delta.signum() && l.delta().abs() >= delta.abs() / 2;
     let how = if changes.first().is_some_and(holds_most) { "most of it at" } else { "changed most:" };
     let named = if named.is_empty() { String::new() } else { format!("; {how} {}", named.join(", ")) };
     let overflow = match before.is_bound || after.is_bound {
@@ -205,14 +206,19 @@ fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineC
 }
 
 fn view(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineChange], top: usize) -> View {
-    let row = |l: &LineChange| vec![l.line.to_string(), size(l.bytes[0]), size(l.bytes[1]), signed(l.delta())];
-    let mut notes = vec![format!("most reserved: {} before, {} after", size(before.reserved), size(after.reserved))];
+    let row =
+        |l: &LineChange| vec![l.line.to_string(), size(l.bytes[0]), size(l.bytes[1]), signed(l.delta())];
+    let mut notes =
+        vec![format!("most reserved: {} before, {} after", size(before.reserved), size(after.reserved))];
     if changes.len() > top {
         notes.push(format!("{} more", fmt_count((changes.len() - top) as u64)));
     }
     let when = before.moment.words();
     View {
-        title: format!("What holds the memory {when}, before and after (rank {}, {})", before.rank, before.name),
+        title: format!(
+            "What holds the memory {when}, before and after (rank {}, {})",
+            before.rank, before.name
+        ),
         columns: vec![
             ("line", Align::Left),
             ("before", Align::Right),
@@ -229,7 +235,8 @@ mod tests {
     use super::*;
 
     fn device(number: i64, parts: &[(&str, i64)], is_bound: bool) -> ComparedDevice {
-        let part = |(key, bytes): &(&str, i64)| ContentPart { key: (*key).to_string(), count: 1, bytes: *bytes };
+        let part =
+            |(key, bytes): &(&str, i64)| ContentPart { key: (*key).to_string(), count: 1, bytes: *bytes };
         ComparedDevice {
             rank: 0,
             device: Some(number),
@@ -244,13 +251,15 @@ mod tests {
 
     #[test]
     fn the_line_whose_bytes_grow_is_named() {
-        let base = [device(0, &[("a.py:1", 3_000), ("b.py:2", 1_000)], false), device(1, &[("a.py:1", 1)], false)];
+        let base =
+            [device(0, &[("a.py:1", 3_000), ("b.py:2", 1_000)], false), device(1, &[("a.py:1", 1)], false)];
         let test = [device(0, &[("a.py:1", 3_000), ("b.py:2", 5_000), ("c.py:3", 10)], false)];
         let out = compare_devices(&base, &test, 5);
         let told: Vec<&str> = out.observations.iter().map(|o| o.sentence.as_str()).collect();
         assert_eq!(
             told,
-            ["rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, 100.2 %); most of it at b.py:2 +4.00 kB \
+            ["rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, 100.2 %); most of it at \
+                 b.py:2 +4.00 kB \
               (4,000 bytes), c.py:3 +10 B (10 bytes)"]
         );
         assert_eq!(out.views[0].rows[0], ["b.py:2", "1.00 kB", "5.00 kB", "+4.00 kB"]);
@@ -259,7 +268,8 @@ mod tests {
 
     #[test]
     fn lines_that_cancel_out_are_not_most_of_the_change() {
-        let (base, test) = ([device(0, &[("a.py:1", 3_000)], false)], [device(0, &[("b.py:2", 3_001)], false)]);
+        let (base, test) =
+            ([device(0, &[("a.py:1", 3_000)], false)], [device(0, &[("b.py:2", 3_001)], false)]);
         let out = compare_devices(&base, &test, 5);
         assert!(out.observations[0].sentence.contains("; most of it at b.py:2 +3.00 kB"));
         let test = [device(0, &[("b.py:2", 2_900), ("c.py:3", 200)], false)];
@@ -279,8 +289,13 @@ mod tests {
 
     #[test]
     fn a_peak_of_a_history_that_overflowed_is_at_least_what_is_left() {
-        let (base, test) = ([device(0, &[("a.py:1", 1_000)], true)], [device(0, &[("a.py:1", 1_000)], false)]);
+        let (base, test) =
+            ([device(0, &[("a.py:1", 1_000)], true)], [device(0, &[("a.py:1", 1_000)], false)]);
         let out = compare_devices(&base, &test, 5);
-        assert!(out.observations[0].sentence.contains("was at least 1.00 kB, is 1.00 kB (+0 B, 0.0 %); a history"));
+        assert!(
+            out.observations[0]
+                .sentence
+                .contains("was at least 1.00 kB, is 1.00 kB (+0 B, 0.0 %); a history")
+        );
     }
 }

@@ -18,7 +18,8 @@ pub enum ContentKey {
 }
 
 impl ContentKey {
-    pub const ALL: [ContentKey; 4] = [ContentKey::Line, ContentKey::Stack, ContentKey::Node, ContentKey::Phase];
+    pub const ALL: [ContentKey; 4] =
+        [ContentKey::Line, ContentKey::Stack, ContentKey::Node, ContentKey::Phase];
 
     /// As in `--by` and column `key_kind`.
     pub fn name(self) -> &'static str {
@@ -97,6 +98,10 @@ pub fn parts(
 pub fn allocated(device: &DeviceMemory, sites: &Sites, by: ContentKey) -> Vec<ContentPart> {
     let entries = device.history.iter().flat_map(|h| device.snapshot.entries(h));
     let allocs = (0u32..).zip(entries).filter(|(_, e)| e.action == Action::Alloc);
-    let held = allocs.map(|(seq, e)| HeldAllocation { origin: HeldOrigin::Entry(seq), bytes: e.size, stack: e.stack });
+    let held = allocs.map(|(seq, e)| HeldAllocation {
+        origin: HeldOrigin::Entry(seq),
+        bytes: e.size,
+        stack: e.stack,
+    });
     parts(device, sites, held, by)
 }

@@ -68,12 +68,18 @@ pub(crate) fn device_numbers(snapshot: &Snapshot, only: Option<&str>) -> impl It
     all.filter(move |d| is_asked(d))
 }
 
-fn device<'a>(snapshot: &'a Snapshot, device: Option<i64>, until: Until, health: &mut Health) -> DeviceMemory<'a> {
+fn device<'a>(
+    snapshot: &'a Snapshot,
+    device: Option<i64>,
+    until: Until,
+    health: &mut Health,
+) -> DeviceMemory<'a> {
     let segments: Vec<&Segment> = match device {
         Some(number) => snapshot.segments.iter().filter(|s| s.device == number).collect(),
         None => snapshot.host_segments.iter().collect(),
     };
-    let of_device = |h: &&DeviceHistory| h.is_host == device.is_none() && device.is_none_or(|d| d == h.device);
+    let of_device =
+        |h: &&DeviceHistory| h.is_host == device.is_none() && device.is_none_or(|d| d == h.device);
     let history = snapshot.histories.iter().find(of_device);
     let end = end_state(snapshot, segments.iter().copied());
     let differ = segments.iter().filter(|s| disagrees(s, snapshot.blocks(s))).count();

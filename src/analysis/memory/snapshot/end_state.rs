@@ -83,7 +83,8 @@ impl EndState {
         match is_used {
             true => {
                 self.split += inactive;
-                let is_free = |b: &&MemoryBlock| matches!(b.state, BlockState::Inactive | BlockState::Unknown);
+                let is_free =
+                    |b: &&MemoryBlock| matches!(b.state, BlockState::Inactive | BlockState::Unknown);
                 let tail = blocks.last().filter(|b| segment.is_expandable && is_free(b));
                 self.tails += tail.map_or(0, |b| b.bytes);
             }

@@ -88,8 +88,10 @@ pub fn events(device: &DeviceMemory, sites: &Sites) -> Vec<AllocatorEvent> {
         }
         match (event, gives_back) {
             (Some(event), true) => {
-                let of_run =
-                    run.get_or_insert(FreeRun { first: AllocatorEvent { bytes: 0, ..event }, is_empty_cache: false });
+                let of_run = run.get_or_insert(FreeRun {
+                    first: AllocatorEvent { bytes: 0, ..event },
+                    is_empty_cache: false,
+                });
                 of_run.first.bytes += event.bytes;
                 of_run.first.reserved = event.reserved;
                 of_run.first.count += 1;

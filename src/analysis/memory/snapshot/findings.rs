@@ -6,7 +6,9 @@ use super::events::{EventKind, events};
 use super::history::HeldOrigin;
 use super::rows::DeviceRows;
 use super::summary::{Nearness, name};
-use super::tables::{DumpTables, MemoryDeviceRow, MemoryDevices, MemorySentenceRow, MemorySentences, REDUCED};
+use super::tables::{
+    DumpTables, MemoryDeviceRow, MemoryDevices, MemorySentenceRow, MemorySentences, REDUCED,
+};
 use crate::api::{Certainty, Observation, Partial, rows};
 use crate::memory::report::size;
 use crate::memory::tables::MemoryPeaks;
@@ -77,12 +79,18 @@ pub fn tell(rows: &DeviceRows, tables: &mut DumpTables) {
         let unused = e.reserved - level;
         let holder = rows.held(MemoryMoment::Entry(e.seq)).and_then(|(_, held)| {
             let largest = parts(rows.device, rows.sites, held, ContentKey::Line).into_iter().next()?;
-            Some(format!("; most was held by {}, {} (see --at entry:{})", largest.key, size(largest.bytes), e.seq))
+            Some(format!(
+                "; most was held by {}, {} (see --at entry:{})",
+                largest.key,
+                size(largest.bytes),
+                e.seq
+            ))
         });
         tell(
             Subject::Oom,
             format!(
-                "a request of {} failed (entry {}) at {}: {} were requested before, {} reserved{free}; {} of the reserved \
+                "a request of {} failed (entry {}) at {}: {} were requested before, {} reserved{free}; {} of \
+                 the reserved \
                  were unused, in pieces or by rounding{}",
                 size(e.bytes),
                 fmt_count(u64::from(e.seq)),
@@ -106,7 +114,8 @@ pub fn tell(rows: &DeviceRows, tables: &mut DumpTables) {
         tell(
             Subject::Leak,
             format!(
-                "{} keeps {} more in each of {} rounds, {} in all ({}), and none of it is freed: a leak, or a list or \
+                "{} keeps {} more in each of {} rounds, {} in all ({}), and none of it is freed: a leak, or \
+                 a list or \
                  cache that grows",
                 leak.site,
                 size(leak.bytes_per_group()),
@@ -123,7 +132,8 @@ pub fn tell(rows: &DeviceRows, tables: &mut DumpTables) {
         tell(
             Subject::Retry,
             format!(
-                "the allocator flushed its cache {} and asked the device again, first at {} (entry {}, {} given back): each \
+                "the allocator flushed its cache {} and asked the device again, first at {} (entry {}, {} \
+                 given back): each \
                  time the device is waited for",
                 times(retries.len()),
                 rows.sites.site(first.stack),
@@ -140,7 +150,8 @@ pub fn tell(rows: &DeviceRows, tables: &mut DumpTables) {
         tell(
             Subject::EmptyCache,
             format!(
-                "empty_cache() runs in a loop: {} it gave {} back that was reserved again at once, first at {} (entry {})",
+                "empty_cache() runs in a loop: {} it gave {} back that was reserved again at once, first at \
+                 {} (entry {})",
                 times(in_loop.len()),
                 size(bytes),
                 rows.sites.site(first.stack),
@@ -156,7 +167,8 @@ pub fn tell(rows: &DeviceRows, tables: &mut DumpTables) {
         tell(
             Subject::Split,
             format!(
-                "{} of the reserved memory ({}) lie free in pieces beside blocks in use, where only smaller requests fit: \
+                "{} of the reserved memory ({}) lie free in pieces beside blocks in use, where only smaller \
+                 requests fit: \
                  fragmentation; the largest free block, which is not among it, has {}",
                 fmt_pct(Some(pct)),
                 size(end.fragmented()),
@@ -169,7 +181,8 @@ pub fn tell(rows: &DeviceRows, tables: &mut DumpTables) {
         tell(
             Subject::Split,
             format!(
-                "{} of the reserved memory ({}) lie free beside blocks in use, but nearly all of it in one block of {}, \
+                "{} of the reserved memory ({}) lie free beside blocks in use, but nearly all of it in one \
+                 block of {}, \
                  where large requests fit: no fragmentation",
                 fmt_pct(Some(pct)),
                 size(end.split - end.tails),
@@ -215,8 +228,9 @@ pub(super) fn observations(partials: &[Partial]) -> Vec<Observation> {
     let devices: Vec<MemoryDeviceRow> = rows::<MemoryDevices>(partials).collect();
     let mut found: Vec<((u32, Option<Nearness>), Observation)> = Vec::new();
     for told in rows::<MemorySentences>(partials) {
-        let of_device =
-            |d: &&MemoryDeviceRow| (d.rank, d.device_type, d.device) == (told.rank, told.device_type, told.device);
+        let of_device = |d: &&MemoryDeviceRow| {
+            (d.rank, d.device_type, d.device) == (told.rank, told.device_type, told.device)
+        };
         let order = (told.subject, devices.iter().find(of_device).map(Nearness::of));
         let evidence = REDUCED.iter().map(|spec| spec.name).find(|name| *name == told.evidence);
         let certainty = if told.is_inferred { Certainty::Inferred } else { Certainty::Measured };
@@ -242,7 +256,8 @@ fn history_faults(rows: &DeviceRows) -> Vec<String> {
             Overflow::Full => "trace_alloc_max_entries",
         };
         out.push(format!(
-            "history overflowed ({why}, {} entries): the peak may lie before, and is at least what is named here; {} were reserved \
+            "history overflowed ({why}, {} entries): the peak may lie before, and is at least what is named \
+             here; {} were reserved \
              then; record with more entries: _record_memory_history(max_entries=...)",
             fmt_count(history.len() as u64),
             size(replay.reserved_before)
@@ -250,7 +265,8 @@ fn history_faults(rows: &DeviceRows) -> Vec<String> {
     }
     if replay.disagreement != 0 {
         out.push(format!(
-            "the history and the blocks at the end disagree by {}: entries are missing or were edited, and the peak may \
+            "the history and the blocks at the end disagree by {}: entries are missing or were edited, and \
+             the peak may \
              differ by as much",
             size(replay.disagreement)
         ));
@@ -262,11 +278,13 @@ fn history_faults(rows: &DeviceRows) -> Vec<String> {
 fn peak(rows: &DeviceRows) -> Option<String> {
     let (replay, history) = (rows.device.replay.as_ref()?, rows.device.history?);
     let held = replay.content(rows.device.snapshot, history, replay.peak.seq);
-    let sum = |is: fn(&HeldOrigin) -> bool| held.iter().filter(|h| is(&h.origin)).map(|h| h.bytes).sum::<i64>();
+    let sum =
+        |is: fn(&HeldOrigin) -> bool| held.iter().filter(|h| is(&h.origin)).map(|h| h.bytes).sum::<i64>();
     let freed = sum(|o| matches!(o, HeldOrigin::BeforeFreed(_)));
     let alive = sum(|o| matches!(o, HeldOrigin::BeforeAlive));
     let is_bound = rows.device.overflow().is_some();
-    let mut out = format!("the peak is {}{}", if is_bound { "at least " } else { "" }, size(replay.peak.bytes));
+    let mut out =
+        format!("the peak is {}{}", if is_bound { "at least " } else { "" }, size(replay.peak.bytes));
     match replay.peak.seq {
         None => out.push_str(", before the first entry of the history"),
         Some(seq) => {
@@ -302,19 +320,25 @@ fn peak(rows: &DeviceRows) -> Option<String> {
 
 /// Ranks whose peak is not that of the others.
 fn uneven(devices: &[MemoryDeviceRow]) -> Vec<((u32, Option<Nearness>), Observation)> {
-    let peaks: Vec<(&MemoryDeviceRow, i64)> = devices.iter().filter_map(|d| Some((d, d.peak_bytes?))).collect();
+    let peaks: Vec<(&MemoryDeviceRow, i64)> =
+        devices.iter().filter_map(|d| Some((d, d.peak_bytes?))).collect();
     let ranks: BTreeSet<u32> = peaks.iter().map(|p| p.0.rank).collect();
     let mut sizes: Vec<i64> = peaks.iter().map(|p| p.1).collect();
     sizes.sort_unstable();
-    let Some(median) = sizes.get(sizes.len() / 2).copied().filter(|_| ranks.len() > 2) else { return Vec::new() };
+    let Some(median) = sizes.get(sizes.len() / 2).copied().filter(|_| ranks.len() > 2) else {
+        return Vec::new();
+    };
     let mut out = Vec::new();
     for (d, bytes) in peaks {
         if percent((bytes - median).abs(), median).is_none_or(|differs| differs <= PEAK_DIFFERENCE_PCT) {
             continue;
         }
         let (rank, device) = (d.rank, name(d));
-        let sentence =
-            format!("rank {rank}, {device}: its peak is {}, the median of the ranks {}", size(bytes), size(median));
+        let sentence = format!(
+            "rank {rank}, {device}: its peak is {}, the median of the ranks {}",
+            size(bytes),
+            size(median)
+        );
         let order = (Subject::UnevenPeak as u32, Some(Nearness::of(d)));
         out.push((order, observation(rank, sentence, MemoryPeaks::SPEC.name, Certainty::Measured)));
     }

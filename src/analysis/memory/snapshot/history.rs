@@ -15,7 +15,9 @@
 use super::end_state::EndState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
-use hta_trace::snapshot::{Action, BlockState, DeviceHistory, Entry, MemoryBlock, Segment, Snapshot, StackId};
+use hta_trace::snapshot::{
+    Action, BlockState, DeviceHistory, Entry, MemoryBlock, Segment, Snapshot, StackId,
+};
 
 /// When freed memory stops counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -237,7 +239,12 @@ impl ReplayedHistory {
     }
 
     /// Who is alive after an entry (before the first for `None`), in order: from before, then by entry.
-    pub(crate) fn content(&self, snapshot: &Snapshot, history: &DeviceHistory, at: Option<u32>) -> Vec<HeldAllocation> {
+    pub(crate) fn content(
+        &self,
+        snapshot: &Snapshot,
+        history: &DeviceHistory,
+        at: Option<u32>,
+    ) -> Vec<HeldAllocation> {
         let mut held: Vec<HeldAllocation> = Vec::new();
         let until = at.map_or(0, |seq| seq as usize + 1);
         let before = self.before_alive.iter();

@@ -53,7 +53,8 @@ use hta_trace::snapshot::Snapshot;
 pub const PAGE: &str = include_str!("page.md");
 
 /// The note on files without segments and entries.
-const NOTHING: &str = "no segments and no history: call torch.cuda.memory._record_memory_history() before the work, on the \
+const NOTHING: &str = "no segments and no history: call torch.cuda.memory._record_memory_history() before \
+                       the work, on the \
                        process that uses the GPU";
 
 /// Maps the dump of a rank.
@@ -73,7 +74,12 @@ pub(crate) fn map(rank: u32, dump: &MemoryDump, options: &Options, give: &mut Ro
 }
 
 /// The rows of a snapshot, and the stacks that are asked for.
-fn add_snapshot(tables: &mut DumpTables, rank: u32, snapshot: &Snapshot, choice: &SnapshotChoice) -> Option<Batch> {
+fn add_snapshot(
+    tables: &mut DumpTables,
+    rank: u32,
+    snapshot: &Snapshot,
+    choice: &SnapshotChoice,
+) -> Option<Batch> {
     let sites = Sites::new(snapshot);
     let mut names: Vec<String> = Vec::new();
     let mut tree: StackTree<usize> = StackTree::default();
@@ -126,7 +132,10 @@ pub(crate) fn selects(dump: &MemoryDump, setting: &Setting, text: &str) -> Optio
         MemoryDump::Snapshot(snapshot) => snapshot,
         MemoryDump::Timeline(timeline) => {
             let moment = MemoryMoment::parse(text).filter(|_| *setting == AT)?;
-            return Some((Levels::new(timeline).has(moment), words(&["peak", "end", "entry:N", "a time in ns"])));
+            return Some((
+                Levels::new(timeline).has(moment),
+                words(&["peak", "end", "entry:N", "a time in ns"]),
+            ));
         }
     };
     match setting {
@@ -134,14 +143,16 @@ pub(crate) fn selects(dump: &MemoryDump, setting: &Setting, text: &str) -> Optio
             let keys = ContentKey::ALL.map(ContentKey::name);
             Some((keys.contains(&text), words(&keys)))
         }
-        s if *s == AT => MemoryMoment::parse(text)
-            .map(|moment| (moment::is_in(snapshot, moment), words(&["peak", "end", "entry:N", "ns since the epoch"]))),
+        s if *s == AT => MemoryMoment::parse(text).map(|moment| {
+            (moment::is_in(snapshot, moment), words(&["peak", "end", "entry:N", "ns since the epoch"]))
+        }),
         s if *s == DEVICE => {
             let is_one = device_numbers(snapshot, Some(text)).next().is_some();
             Some((is_one, device_numbers(snapshot, None).map(device_words).collect()))
         }
         s if *s == STEPS_BY => {
-            let mut names: Vec<&str> = snapshot.annotations.iter().map(|a| snapshot.texts.get(a.name)).collect();
+            let mut names: Vec<&str> =
+                snapshot.annotations.iter().map(|a| snapshot.texts.get(a.name)).collect();
             let is_one = names.iter().any(|name| name.starts_with(text));
             names.truncate(MOST_NAMES);
             names.sort_unstable();

@@ -34,7 +34,9 @@ impl<'a> Phases<'a> {
         let mut open: BTreeMap<StrId, Vec<i64>> = BTreeMap::new();
         let of_device = snapshot.annotations.iter().filter(|a| a.device.is_none() || a.device == device);
         for a in of_device {
-            let (Some(phase), Some(time)) = (phase_of_name(snapshot.texts.get(a.name)), a.time_us) else { continue };
+            let (Some(phase), Some(time)) = (phase_of_name(snapshot.texts.get(a.name)), a.time_us) else {
+                continue;
+            };
             if a.is_start {
                 open.entry(a.name).or_default().push(time);
                 continue;
@@ -132,8 +134,16 @@ mod tests {
     #[test]
     fn the_innermost_interval_is_that_which_a_search_from_the_last_finds() {
         let of = |start, end| Interval { start, end, phase: UNKNOWN, name: StrId::EMPTY };
-        let mut intervals =
-            vec![of(0, 20), of(3, 9), of(5, 12), of(5, 5), of(14, i64::MAX), of(i64::MIN, 2), of(30, 25), of(9, 14)];
+        let mut intervals = vec![
+            of(0, 20),
+            of(3, 9),
+            of(5, 12),
+            of(5, 5),
+            of(14, i64::MAX),
+            of(i64::MIN, 2),
+            of(30, 25),
+            of(9, 14),
+        ];
         intervals.sort_by_key(|i| (i.start, std::cmp::Reverse(i.end)));
         let changes = innermost(&intervals);
         for time in -2..40 {

@@ -38,7 +38,8 @@ pub(super) fn views(partials: &[Partial], options: &Options) -> Vec<View> {
     let mut out: Vec<View> = beside(&devices, options.top).into_iter().collect();
     for row in devices.into_iter().take(MOST_DETAILED) {
         let place = format!("rank {}, {}", row.rank, name(&row));
-        let device = DeviceReport { row, partials, choice: SnapshotChoice::of(options), top: options.top, place };
+        let device =
+            DeviceReport { row, partials, choice: SnapshotChoice::of(options), top: options.top, place };
         match row.source == TIMELINE {
             true => out.extend(device.timeline()),
             false => out.extend(device.views()),
@@ -47,9 +48,15 @@ pub(super) fn views(partials: &[Partial], options: &Options) -> Vec<View> {
     out
 }
 
-fn part_rows(parts: &[ContentPart], whole: i64, top: usize, min_bytes: i64) -> (Vec<Vec<String>>, Vec<String>) {
-    let row =
-        |p: &ContentPart| vec![fmt_count(p.count), size(p.bytes), fmt_pct(percent(p.bytes, whole)), p.key.clone()];
+fn part_rows(
+    parts: &[ContentPart],
+    whole: i64,
+    top: usize,
+    min_bytes: i64,
+) -> (Vec<Vec<String>>, Vec<String>) {
+    let row = |p: &ContentPart| {
+        vec![fmt_count(p.count), size(p.bytes), fmt_pct(percent(p.bytes, whole)), p.key.clone()]
+    };
     let shown = parts.iter().take(top).take_while(|p| p.bytes >= min_bytes);
     let rows: Vec<Vec<String>> = shown.map(row).collect();
     let rest = parts.get(rows.len()..).unwrap_or_default();
@@ -58,8 +65,12 @@ fn part_rows(parts: &[ContentPart], whole: i64, top: usize, min_bytes: i64) -> (
     (rows, if rest.is_empty() { Vec::new() } else { vec![note] })
 }
 
-const PART_COLUMNS: [(&str, Align); 4] =
-    [("allocations", Align::Right), ("bytes", Align::Right), ("share", Align::Right), ("allocated at", Align::Left)];
+const PART_COLUMNS: [(&str, Align); 4] = [
+    ("allocations", Align::Right),
+    ("bytes", Align::Right),
+    ("share", Align::Right),
+    ("allocated at", Align::Left),
+];
 
 fn part_columns(last: &'static str) -> Vec<(&'static str, Align)> {
     let mut columns = PART_COLUMNS.to_vec();
@@ -87,7 +98,11 @@ impl<'a> DeviceReport<'a> {
     }
 
     fn is(&self, rank: u32, device_type: &str, device: Option<i64>) -> bool {
-        let own = ReportedDevice { rank: self.row.rank, device_type: self.row.device_type, device: self.row.device };
+        let own = ReportedDevice {
+            rank: self.row.rank,
+            device_type: self.row.device_type,
+            device: self.row.device,
+        };
         own.is(rank, device_type, device)
     }
 
@@ -110,7 +125,8 @@ impl<'a> DeviceReport<'a> {
         notes.extend(self.row.base_bytes.map(|base| format!("before the first entry: {}", size(base))));
         if !self.has_history() {
             notes.push(
-                "no history was recorded: torch.cuda.memory._record_memory_history() before the work".to_string(),
+                "no history was recorded: torch.cuda.memory._record_memory_history() before the work"
+                    .to_string(),
             );
         }
         Some(View {
@@ -165,8 +181,16 @@ impl<'a> DeviceReport<'a> {
                 row("requested", end.requested, format!("of {}", counted(end.active_blocks, "active block"))),
                 row("rounding", end.rounding(), "sizes are rounded up".to_string()),
                 row("pending", end.pending, "freed, but another stream may still use it".to_string()),
-                row("releasable", end.releasable, "whole segments that empty_cache() would return".to_string()),
-                row("split", end.split, format!("free beside blocks in use; fragmented: {}", size(end.fragmented()))),
+                row(
+                    "releasable",
+                    end.releasable,
+                    "whole segments that empty_cache() would return".to_string(),
+                ),
+                row(
+                    "split",
+                    end.split,
+                    format!("free beside blocks in use; fragmented: {}", size(end.fragmented())),
+                ),
             ],
             notes,
         }
@@ -185,8 +209,9 @@ impl<'a> DeviceReport<'a> {
             let pool = if *pool == (0, 0) { String::new() } else { format!("pool {},{} ", pool.0, pool.1) };
             format!("{pool}stream {stream} {}", size(*bytes))
         };
-        (places.len() > 1)
-            .then(|| format!("reserved by stream: {}", places.iter().map(shown).collect::<Vec<_>>().join(", ")))
+        (places.len() > 1).then(|| {
+            format!("reserved by stream: {}", places.iter().map(shown).collect::<Vec<_>>().join(", "))
+        })
     }
 
     /// What the history allocates by a key, and all of it.
@@ -238,7 +263,8 @@ impl<'a> DeviceReport<'a> {
         let is_one_of = |kinds: &[EventKind], kind: &str| kinds.iter().any(|k| k.name() == kind);
         let grows = [EventKind::SegmentAlloc, EventKind::Map];
         let segments = [EventKind::SegmentAlloc, EventKind::Map, EventKind::SegmentFree, EventKind::Unmap];
-        let of_device = rows::<MemoryEvents>(self.partials).filter(|e| self.is(e.rank, e.device_type, e.device));
+        let of_device =
+            rows::<MemoryEvents>(self.partials).filter(|e| self.is(e.rank, e.device_type, e.device));
         // Annotations beside the history have no entry.
         let mut all: Vec<_> = of_device.filter_map(|e| Some((e.seq?, e))).collect();
         all.sort_by_key(|(seq, _)| *seq);
@@ -286,7 +312,8 @@ impl<'a> DeviceReport<'a> {
 
     /// The categories of a timeline.
     fn timeline(&self) -> Option<View> {
-        let all: Vec<_> = rows::<MemoryCategories>(self.partials).filter(|r| r.rank == self.row.rank).collect();
+        let all: Vec<_> =
+            rows::<MemoryCategories>(self.partials).filter(|r| r.rank == self.row.rank).collect();
         let first = all.first()?;
         let whole: i64 = all.iter().map(|r| r.bytes).sum();
         let since = first.since_ns.map_or_else(String::new, |ns| format!(", {} in", fmt_ns(ns)));
@@ -306,7 +333,12 @@ impl<'a> DeviceReport<'a> {
                 ("most of it at any time", Align::Right),
             ],
             rows: cells,
-            notes: self.row.base_bytes.map(|b| format!("before the recording: {}", size(b))).into_iter().collect(),
+            notes: self
+                .row
+                .base_bytes
+                .map(|b| format!("before the recording: {}", size(b)))
+                .into_iter()
+                .collect(),
         })
     }
 }

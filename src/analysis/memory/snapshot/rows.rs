@@ -11,8 +11,8 @@ use super::phase::UNKNOWN;
 use super::site::Sites;
 use super::tables::{DumpTables, MemoryAllocated, MemoryAllocatedRow, MemoryDeviceRow, MemoryDevices};
 use crate::memory::tables::{
-    MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryEventRow, MemoryEvents, MemoryLeakRow,
-    MemoryLeaks, MemoryPeakRow, MemoryPeaks,
+    MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryEventRow, MemoryEvents,
+    MemoryLeakRow, MemoryLeaks, MemoryPeakRow, MemoryPeaks,
 };
 use hta_base::units::percent;
 use hta_trace::memory_moment::MemoryMoment;
@@ -92,7 +92,8 @@ impl<'a> DeviceRows<'a> {
     fn add_peak(&self, table: &mut MemoryPeaks) {
         let (Some(replay), Some(history)) = (&self.device.replay, self.device.history) else { return };
         let entries = self.entries();
-        let (mut reserved, mut reserved_at, mut unused_most) = (replay.reserved_before, replay.reserved_before, 0);
+        let (mut reserved, mut reserved_at, mut unused_most) =
+            (replay.reserved_before, replay.reserved_before, 0);
         for (i, (entry, level)) in entries.iter().zip(&replay.levels).enumerate() {
             reserved += reserved_delta(entry);
             unused_most = unused_most.max(reserved - level);
@@ -103,7 +104,8 @@ impl<'a> DeviceRows<'a> {
         let held = replay.content(self.device.snapshot, history, replay.peak.seq);
         let of_history = || held.iter().filter(|h| matches!(h.origin, HeldOrigin::Entry(_)));
         let known_bytes: i64 = of_history().map(|h| h.bytes).sum();
-        let trigger = replay.peak.seq.and_then(|s| entries.get(s as usize)).filter(|e| e.action == Action::Alloc);
+        let trigger =
+            replay.peak.seq.and_then(|s| entries.get(s as usize)).filter(|e| e.action == Action::Alloc);
         let facts = trigger.map(|e| self.sites.of(e.stack));
         table.push(MemoryPeakRow {
             rank: self.rank,
@@ -292,8 +294,11 @@ impl<'a> DeviceRows<'a> {
 
     fn add_events(&self, table: &mut MemoryEvents) {
         let mut rows: Vec<(Option<i64>, Option<AllocatorEvent>, &str)> = Vec::new();
-        rows.extend(events(self.device, self.sites).into_iter().map(|e| (ns(e.time_us), Some(e), e.kind.name())));
-        let of_device = |a: &&hta_trace::snapshot::Annotation| a.device.is_none() || a.device == self.device.device;
+        rows.extend(
+            events(self.device, self.sites).into_iter().map(|e| (ns(e.time_us), Some(e), e.kind.name())),
+        );
+        let of_device =
+            |a: &&hta_trace::snapshot::Annotation| a.device.is_none() || a.device == self.device.device;
         let starts = self.device.snapshot.annotations.iter().filter(of_device).filter(|a| a.is_start);
         rows.extend(starts.map(|a| (ns(a.time_us), None, self.device.snapshot.texts.get(a.name))));
         rows.sort_by_key(|(ts, event, _)| (*ts, event.map(|e| e.seq)));

@@ -15,7 +15,8 @@ const NO_PYTHON: &str = "[no python]";
 /// Node of an allocation outside of backward.
 const NO_NODE: &str = "[no node]";
 
-static NODE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(\w+Backward\d*|AccumulateGrad)::").ok());
+static NODE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(\w+Backward\d*|AccumulateGrad)::").ok());
 static OPERATOR: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"at::_ops::(\w+)::").ok());
 
 /// What a stack says about the phase.
@@ -156,7 +157,12 @@ impl Sites {
             () if any(|f| f.is_forward) => StackPhase::Forward,
             () => StackPhase::Other,
         };
-        StackFacts { site, node: node.unwrap_or(self.none.node), phase, is_empty_cache: any(|f| f.is_empty_cache) }
+        StackFacts {
+            site,
+            node: node.unwrap_or(self.none.node),
+            phase,
+            is_empty_cache: any(|f| f.is_empty_cache),
+        }
     }
 }
 
@@ -181,6 +187,7 @@ fn shown_file(path: &str, is_library: bool, alike: &BTreeSet<String>) -> String 
     if !is_library && !alike.contains(name) {
         return name.to_string();
     }
-    let folder = path.strip_suffix(name).map(|p| file_name(p.trim_end_matches(['/', '\\']))).unwrap_or_default();
+    let folder =
+        path.strip_suffix(name).map(|p| file_name(p.trim_end_matches(['/', '\\']))).unwrap_or_default();
     if folder.is_empty() { name.to_string() } else { format!("{folder}/{name}") }
 }

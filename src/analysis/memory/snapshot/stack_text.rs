@@ -60,8 +60,13 @@ pub fn folded(snapshot: &Snapshot, stack: u32) -> String {
         }
     }
     if parts.is_empty() {
-        return if StackId(stack) == StackId::NONE { NO_FRAMES.to_string() } else { "[no python]".to_string() };
+        return if StackId(stack) == StackId::NONE {
+            NO_FRAMES.to_string()
+        } else {
+            "[no python]".to_string()
+        };
     }
-    let written = parts.into_iter().map(|(text, n)| if n > 1 { format!("{text} <repeats {n} times>") } else { text });
+    let written =
+        parts.into_iter().map(|(text, n)| if n > 1 { format!("{text} <repeats {n} times>") } else { text });
     written.collect::<Vec<_>>().join(";")
 }

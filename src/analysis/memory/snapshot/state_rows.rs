@@ -2,7 +2,9 @@
 
 use super::end_state::EndState;
 use super::rows::{DeviceRows, SOURCE, stack_number};
-use super::tables::{MemoryBlockRow, MemoryBlocks, MemorySegmentRow, MemorySegments, MemoryStackRow, MemoryStacks};
+use super::tables::{
+    MemoryBlockRow, MemoryBlocks, MemorySegmentRow, MemorySegments, MemoryStackRow, MemoryStacks,
+};
 use hta_trace::snapshot::{BlockState, Snapshot, StackId};
 
 impl DeviceRows<'_> {

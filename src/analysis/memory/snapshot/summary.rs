@@ -51,7 +51,9 @@ pub(super) fn beside(devices: &[MemoryDeviceRow], top: usize) -> Option<View> {
             bytes(d.reserved_bytes),
             bytes(d.active_bytes),
             bytes(d.split_bytes),
-            fmt_pct(d.split_bytes.zip(d.reserved_bytes).and_then(|(split, reserved)| percent(split, reserved))),
+            fmt_pct(
+                d.split_bytes.zip(d.reserved_bytes).and_then(|(split, reserved)| percent(split, reserved)),
+            ),
         ]
     };
     let left_out = devices.len().saturating_sub(top);
@@ -61,7 +63,8 @@ pub(super) fn beside(devices: &[MemoryDeviceRow], top: usize) -> Option<View> {
     }
     if devices.len() > MOST_DETAILED {
         notes.push(format!(
-            "tables follow of the {MOST_DETAILED} devices with the highest peaks; --ranks and --device choose others"
+            "tables follow of the {MOST_DETAILED} devices with the highest peaks; --ranks and --device \
+             choose others"
         ));
     }
     Some(View {
@@ -120,8 +123,8 @@ mod tests {
         let options = Options { top: 5, ..Options::default() };
         let views = views(std::slice::from_ref(&partial), &options);
         let titles: Vec<&str> = views.iter().skip(2).step_by(2).map(|v| v.title.as_str()).collect();
-        let expected =
-            [1, 5, 3, 4].map(|rank| format!("Reserved when the snapshot was taken: 0 B (rank {rank}, device 0)"));
+        let expected = [1, 5, 3, 4]
+            .map(|rank| format!("Reserved when the snapshot was taken: 0 B (rank {rank}, device 0)"));
         assert_eq!(titles, expected);
         let ranks: Vec<&str> = views[0].rows.iter().map(|r| r[0].as_str()).collect();
         assert_eq!(ranks, ["1", "5", "3", "4", "2"]);

@@ -1,13 +1,20 @@
-//! The tables that only dumps of memory can fill, and all that a dump fills. The others are those of the analysis
-//! `memory`.
+//! The tables that only dumps of memory can fill, and all that a dump fills. The others are those of the
+//! analysis `memory`.
 
-use crate::memory::tables::{MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryLeaks, MemoryPeaks};
+use crate::memory::tables::{
+    MemoryAllocations, MemoryContent, MemoryCurve, MemoryEvents, MemoryLeaks, MemoryPeaks,
+};
 use hta_base::table;
 use hta_base::table::schema::{Batch, TableSpec, Text};
 
 /// The tables that the analysis writes only for dumps.
-pub const OWN_TABLES: &[&TableSpec] =
-    &[MemoryDevices::SPEC, MemoryAllocated::SPEC, MemorySegments::SPEC, MemoryBlocks::SPEC, MemoryStacks::SPEC];
+pub const OWN_TABLES: &[&TableSpec] = &[
+    MemoryDevices::SPEC,
+    MemoryAllocated::SPEC,
+    MemorySegments::SPEC,
+    MemoryBlocks::SPEC,
+    MemoryStacks::SPEC,
+];
 
 /// The tables of the answer; the others have a row for every entry, block or frame and are written at once.
 pub(crate) const REDUCED: &[&TableSpec] = &[
@@ -77,7 +84,8 @@ table! {
     /// Every device of a dump: the state when it was taken, and its history in figures.
     pub struct MemoryDevices, MemoryDeviceRow = "memory_devices" by "rank, source, device_type, device" {
         rank;
-        device_type: Text, "", "cuda for any accelerator, which a snapshot does not name; cpu: pinned memory of the host";
+        device_type: Text, "",
+            "cuda for any accelerator, which a snapshot does not name; cpu: pinned memory of the host";
         device: Option<i64>, "", "device index; null for host memory";
         source: Text, "", "snapshot or timeline";
         peak_bytes: Option<i64>, "bytes", "highest level; null without a history";
@@ -86,23 +94,29 @@ table! {
         entry_count: Option<u64>, "", "entries of the history; null without one";
         has_times: Option<bool>, "", "the entries have times";
         failed_count: u64, "", "requests that failed";
-        reserved_before_bytes: Option<i64>, "bytes", "reserved before the first entry; null without a history";
+        reserved_before_bytes: Option<i64>, "bytes",
+            "reserved before the first entry; null without a history";
         reserved_max_bytes: Option<i64>, "bytes", "reserved at most; null without a history";
-        reserved_bytes: Option<i64>, "bytes", "reserved when the snapshot was taken: active + pending + releasable + split; null of a timeline";
+        reserved_bytes: Option<i64>, "bytes",
+            "reserved when the snapshot was taken: active + pending + releasable + split; null of a timeline";
         active_bytes: Option<i64>, "bytes", "blocks in use";
         active_block_count: Option<u64>, "", "their number";
         requested_bytes: Option<i64>, "bytes", "requested of them; the rest is rounding";
         pending_bytes: Option<i64>, "bytes", "freed, but another stream may still use it";
-        releasable_bytes: Option<i64>, "bytes", "segments without a block in use: empty_cache() would return them";
+        releasable_bytes: Option<i64>, "bytes",
+            "segments without a block in use: empty_cache() would return them";
         split_bytes: Option<i64>, "bytes", "free beside blocks in use";
-        tail_bytes: Option<i64>, "bytes", "of split, at the end of expandable segments: empty_cache() would return it";
+        tail_bytes: Option<i64>, "bytes",
+            "of split, at the end of expandable segments: empty_cache() would return it";
         largest_free_bytes: Option<i64>, "bytes", "largest free block";
     }
 }
 
 table! {
-    /// What the history of a snapshot allocates; most of it is freed again. The rows of one key_kind add up to all of it.
-    pub struct MemoryAllocated, MemoryAllocatedRow = "memory_allocated" by "rank, source, device_type, device, key_kind, bytes descending, key" {
+    /// What the history of a snapshot allocates; most of it is freed again. The rows of one key_kind add up
+    /// to all of it.
+    pub struct MemoryAllocated, MemoryAllocatedRow = "memory_allocated"
+        by "rank, source, device_type, device, key_kind, bytes descending, key" {
         rank;
         device_type: Text, "", "as in memory_devices";
         device: Option<i64>, "", "device index; null for host memory";
@@ -116,7 +130,8 @@ table! {
 
 table! {
     /// Of a timeline the level by category at the moment that is printed. Only partials hold it.
-    pub(crate) struct MemoryCategories, MemoryCategoryRow = "memory_categories" by "rank, bytes descending, category" {
+    pub(crate) struct MemoryCategories, MemoryCategoryRow = "memory_categories"
+        by "rank, bytes descending, category" {
         rank;
         seq: u64, "", "last row of the timeline up to the moment";
         since_ns: Option<i64>, "ns", "time since its first row with a time";
@@ -127,8 +142,10 @@ table! {
 }
 
 table! {
-    /// What stands out on a device of a snapshot, told where the whole snapshot is at hand. Only partials hold it.
-    pub(crate) struct MemorySentences, MemorySentenceRow = "memory_sentences" by "rank, device_type, device, subject" {
+    /// What stands out on a device of a snapshot, told where the whole snapshot is at hand. Only partials
+    /// hold it.
+    pub(crate) struct MemorySentences, MemorySentenceRow = "memory_sentences"
+        by "rank, device_type, device, subject" {
         rank;
         device_type: Text, "", "as in memory_devices";
         device: Option<i64>, "", "device index; null for host memory";
@@ -141,7 +158,8 @@ table! {
 
 table! {
     /// The segments that the allocator holds when the snapshot is taken.
-    pub(crate) struct MemorySegments, MemorySegmentRow = "memory_segments" by "rank, source, device_type, device, address" {
+    pub(crate) struct MemorySegments, MemorySegmentRow = "memory_segments"
+        by "rank, source, device_type, device, address" {
         rank;
         device_type: Text, "", "as in memory_devices";
         device: Option<i64>, "", "device index; null for host memory";
@@ -149,7 +167,8 @@ table! {
         address: u64, "", "address";
         bytes: i64, "bytes", "size, reserved from the device";
         stream;
-        pool: Text, "", "pool as two numbers; 0,0 is the default one, others belong to CUDA graphs and user pools";
+        pool: Text, "",
+            "pool as two numbers; 0,0 is the default one, others belong to CUDA graphs and user pools";
         is_large: Option<bool>, "", "of the pool for requests above 1 MiB";
         is_expandable: bool, "", "it can grow in place (expandable_segments)";
         active_bytes: i64, "bytes", "size of the allocated blocks";
@@ -163,7 +182,8 @@ table! {
 
 table! {
     /// The blocks of every segment, in order of address.
-    pub(crate) struct MemoryBlocks, MemoryBlockRow = "memory_blocks" by "rank, source, device_type, device, segment_address, offset_bytes" {
+    pub(crate) struct MemoryBlocks, MemoryBlockRow = "memory_blocks"
+        by "rank, source, device_type, device, segment_address, offset_bytes" {
         rank;
         device_type: Text, "", "as in memory_devices";
         device: Option<i64>, "", "device index; null for host memory";
@@ -192,7 +212,8 @@ table! {
 
 table! {
     /// What holds the memory in two snapshots (`hta diff BASE TEST`), by line.
-    pub struct MemoryDiff, MemoryDiffRow = "memory_diff" by "rank, device_type, device, absolute delta_bytes descending, site" {
+    pub struct MemoryDiff, MemoryDiffRow = "memory_diff"
+        by "rank, device_type, device, absolute delta_bytes descending, site" {
         rank;
         device_type: Text, "", "as in memory_devices";
         device: Option<i64>, "", "device index; null for host memory";

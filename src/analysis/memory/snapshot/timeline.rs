@@ -4,7 +4,9 @@
 //! after the last row of a time: within a time there is no dip and no peak.
 
 use super::tables::{DumpTables, MemoryCategories, MemoryCategoryRow, MemoryDeviceRow, MemoryDevices};
-use crate::memory::tables::{MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryPeakRow, MemoryPeaks};
+use crate::memory::tables::{
+    MemoryContent, MemoryContentRow, MemoryCurve, MemoryCurveRow, MemoryPeakRow, MemoryPeaks,
+};
 use hta_base::units::percent;
 use hta_trace::memory_moment::MemoryMoment;
 use hta_trace::memory_timeline::{CATEGORIES, MemoryTimeline, Sizes, TimelineAction};
@@ -48,7 +50,13 @@ impl Levels {
         let mut levels: Sizes = [0; CATEGORIES.len()];
         for (seq, row) in (0u64..).zip(&timeline.rows) {
             if instants.last().is_none_or(|last| last.ts_ns != row.ts_ns) {
-                instants.push(Instant { ts_ns: row.ts_ns, seq, deltas: [0; CATEGORIES.len()], levels, largest: None });
+                instants.push(Instant {
+                    ts_ns: row.ts_ns,
+                    seq,
+                    deltas: [0; CATEGORIES.len()],
+                    levels,
+                    largest: None,
+                });
             }
             let Some(now) = instants.last_mut() else { continue };
             let category = usize::from(row.category);
@@ -84,7 +92,9 @@ impl Levels {
             MemoryMoment::Peak => self.instants.get(self.peak),
             MemoryMoment::End => self.instants.last(),
             MemoryMoment::Entry(row) => self.instants.iter().find(|i| i.seq >= u64::from(row)),
-            MemoryMoment::Time(ns) => self.instants.iter().take_while(|i| i.ts_ns.is_none_or(|t| t <= ns)).last(),
+            MemoryMoment::Time(ns) => {
+                self.instants.iter().take_while(|i| i.ts_ns.is_none_or(|t| t <= ns)).last()
+            }
         }
     }
 
@@ -169,7 +179,9 @@ impl Levels {
     fn add_categories(&self, table: &mut MemoryCategories, rank: u32, moment: MemoryMoment) {
         let (Some(instant), Some(parts)) = (self.at(moment), self.parts(moment)) else { return };
         let first = self.instants.iter().find_map(|i| i.ts_ns);
-        let most = |name: &str| CATEGORIES.iter().zip(self.most).find(|(c, _)| **c == name).map_or(0, |(_, most)| most);
+        let most = |name: &str| {
+            CATEGORIES.iter().zip(self.most).find(|(c, _)| **c == name).map_or(0, |(_, most)| most)
+        };
         for (category, bytes) in parts {
             table.push(MemoryCategoryRow {
                 rank,
@@ -185,7 +197,9 @@ impl Levels {
     /// One row for each category that changes at a time.
     fn add_curve(&self, table: &mut MemoryCurve, rank: u32) {
         for instant in &self.instants {
-            for (category, delta) in CATEGORIES.into_iter().zip(instant.deltas).filter(|(_, delta)| *delta != 0) {
+            for (category, delta) in
+                CATEGORIES.into_iter().zip(instant.deltas).filter(|(_, delta)| *delta != 0)
+            {
                 table.push(MemoryCurveRow {
                     rank,
                     device_type: DEVICE_TYPE,

@@ -1,5 +1,5 @@
-//! Most launches were recorded into graphs, and no graph was replayed: the trace shows how graphs were made, not how
-//! they run. Nothing is told about devices, launches and hosts.
+//! Most launches were recorded into graphs, and no graph was replayed: the trace shows how graphs were made,
+//! not how they run. Nothing is told about devices, launches and hosts.
 
 use crate::recording::capability::Capability;
 use crate::recording::capability::Grade;

@@ -1,5 +1,5 @@
-//! The profiler read counters of a device, which leaves ranges with counters in place of activities. When the device
-//! worked is not known; times are those of the host, where each kernel was waited for.
+//! The profiler read counters of a device, which leaves ranges with counters in place of activities. When the
+//! device worked is not known; times are those of the host, where each kernel was waited for.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::COUNTED;

@@ -1,7 +1,7 @@
-//! More than 5 % of the activities of a device start before their own launch call, and where the stream was empty by
-//! nearly the same time: the clock of the device is ahead of that of the host. It is behind where work ends after most
-//! calls that waited for the device. The least time by which it is so is told and applied nowhere. What is said about
-//! idle time, launches and hosts is a bound.
+//! More than 5 % of the activities of a device start before their own launch call, and where the stream was
+//! empty by nearly the same time: the clock of the device is ahead of that of the host. It is behind where
+//! work ends after most calls that waited for the device. The least time by which it is so is told and
+//! applied nowhere. What is said about idle time, launches and hosts is a bound.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
@@ -22,7 +22,9 @@ fn limit(r: &RecordingRow) -> Option<Limit> {
         let (early, linked) = (fmt_count(r.clock_early_count), fmt_count(r.clock_linked_count));
         (
             format!("{early} of {linked} before their launch, {by}"),
-            format!("{device} is at least {by} ahead: {early} of {linked} activities start before their launch"),
+            format!(
+                "{device} is at least {by} ahead: {early} of {linked} activities start before their launch"
+            ),
         )
     } else if r.clock_behind_ns > 0 {
         let (late, waits) = (fmt_count(r.clock_late_count), fmt_count(r.clock_wait_count));
@@ -41,7 +43,8 @@ fn limit(r: &RecordingRow) -> Option<Limit> {
         measured,
         limit: "5 % of activities, or half of the calls".to_string(),
         sentence: format!("the device clock of {}{what}", ranks_named(&[r.rank])),
-        next: "record again after a warm-up of the profiler, or with another version of it: the clocks of device and \
+        next: "record again after a warm-up of the profiler, or with another version of it: the clocks of \
+               device and \
                host do not agree"
             .to_string(),
     })
@@ -54,13 +57,15 @@ mod tests {
     #[test]
     fn a_clock_that_is_ahead_is_told_with_its_size() {
         let ahead = rank(0, |r| {
-            (r.clock_device, r.clock_ahead_ns, r.clock_early_count, r.clock_linked_count) = (Some(0), 392_000, 99, 200);
+            (r.clock_device, r.clock_ahead_ns, r.clock_early_count, r.clock_linked_count) =
+                (Some(0), 392_000, 99, 200);
         });
         let limits = found("device_clock", vec![ahead, rank(1, |_| {})]);
         assert_eq!(limits.len(), 3);
         assert_eq!(
             limits[0].sentence,
-            "the device clock of rank 0 (device 0) is at least 392 us ahead: 99 of 200 activities start before their launch"
+            "the device clock of rank 0 (device 0) is at least 392 us ahead: 99 of 200 activities start \
+             before their launch"
         );
     }
 
@@ -69,8 +74,8 @@ mod tests {
         let behind = |r: &mut crate::recording::facts::RecordingRow<'static>| {
             (r.clock_behind_ns, r.clock_late_count, r.clock_wait_count) = (398_000, 4, 5);
         };
-        let said =
-            "the device clock of rank 0 is at least 398 us behind: work ends after 4 of 5 calls that waited for it";
+        let said = "the device clock of rank 0 is at least 398 us behind: work ends after 4 of 5 calls that \
+                    waited for it";
         assert_eq!(found("device_clock", vec![rank(0, behind)])[0].sentence, said);
     }
 }

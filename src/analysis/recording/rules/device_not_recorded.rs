@@ -1,5 +1,6 @@
-//! Work was launched on the device of a rank, but none of it is recorded. Nothing is told about this device, and the rank
-//! is in no share, mean or sum. Lengths of steps are those of its host, which may run ahead of the device.
+//! Work was launched on the device of a rank, but none of it is recorded. Nothing is told about this device,
+//! and the rank is in no share, mean or sum. Lengths of steps are those of its host, which may run ahead of
+//! the device.
 
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
@@ -19,8 +20,12 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
 fn limit(r: &RecordingRow) -> Limit {
     let count = fmt_count(r.launch_count);
     let activity = match DeviceVendor::named(r.vendor) {
-        DeviceVendor::Nvidia => "ProfilerActivity.CUDA, and check that no other tool uses CUPTI at the same time",
-        DeviceVendor::Amd => "ProfilerActivity.CUDA, and check that no other tool uses roctracer or rocprofiler",
+        DeviceVendor::Nvidia => {
+            "ProfilerActivity.CUDA, and check that no other tool uses CUPTI at the same time"
+        }
+        DeviceVendor::Amd => {
+            "ProfilerActivity.CUDA, and check that no other tool uses roctracer or rocprofiler"
+        }
         _ => "the activity of the device (such as ProfilerActivity.XPU)",
     };
     Limit {

@@ -1,6 +1,6 @@
-//! Members of a collective in which each waits for all others end apart, by more than 1 ms and a tenth of the longest
-//! call. One of the times is wrong, so that the collective counts neither as transfer nor for bandwidth. If that is so of
-//! more than 5 % of the collectives, what is said of transfers is a bound.
+//! Members of a collective in which each waits for all others end apart, by more than 1 ms and a tenth of the
+//! longest call. One of the times is wrong, so that the collective counts neither as transfer nor for
+//! bandwidth. If that is so of more than 5 % of the collectives, what is said of transfers is a bound.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;

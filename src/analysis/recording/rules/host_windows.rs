@@ -1,5 +1,5 @@
-//! The windows of steps are those of the host (`--step-window host`), and hold less than 90 % of what the steps launch:
-//! the host runs ahead, and its windows say how fast it launches. Nothing is told by step.
+//! The windows of steps are those of the host (`--step-window host`), and hold less than 90 % of what the
+//! steps launch: the host runs ahead, and its windows say how fast it launches. Nothing is told by step.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
@@ -10,10 +10,12 @@ use hta_base::wording::ranks::ranks_named;
 use hta_trace::step::{HELD_PCT, misses_work};
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
-    let is_missed = |r: &&RecordingRow| r.step_window == "host" && misses_work(r.step_held_ns, r.step_launched_ns);
+    let is_missed =
+        |r: &&RecordingRow| r.step_window == "host" && misses_work(r.step_held_ns, r.step_launched_ns);
     let mut missed: Vec<&RecordingRow> = recorded.ranks.iter().filter(is_missed).collect();
     missed.sort_by(|a, b| {
-        let across = |x: &RecordingRow, y: &RecordingRow| i128::from(x.step_held_ns) * i128::from(y.step_launched_ns);
+        let across =
+            |x: &RecordingRow, y: &RecordingRow| i128::from(x.step_held_ns) * i128::from(y.step_launched_ns);
         across(a, b).cmp(&across(b, a)).then(a.rank.cmp(&b.rank))
     });
     missed.into_iter().map(limit).collect()
@@ -44,7 +46,8 @@ mod tests {
     #[test]
     fn host_windows_that_hold_little_of_what_steps_launch_say_nothing_by_step() {
         let with = |window: &'static str, held: i64| {
-            let row = rank(0, |r| (r.step_window, r.step_launched_ns, r.step_held_ns) = (window, 1_000_000, held));
+            let row =
+                rank(0, |r| (r.step_window, r.step_launched_ns, r.step_held_ns) = (window, 1_000_000, held));
             found("host_windows", vec![row]).into_iter().map(|l| l.sentence).collect::<Vec<_>>()
         };
         let sentence = "the host windows of the steps of rank 0 hold 1.4 % of the 1.00 ms that they launch";

@@ -1,5 +1,6 @@
-//! More than 1 % of the activities of a rank cannot have lasted as long as recorded: three or more later ones of their
-//! stream, which wait for them, ran meanwhile. They are cut at the next start; what is said about busy time is a bound.
+//! More than 1 % of the activities of a rank cannot have lasted as long as recorded: three or more later ones
+//! of their stream, which wait for them, ran meanwhile. They are cut at the next start; what is said about
+//! busy time is a bound.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
@@ -43,10 +44,14 @@ mod tests {
     #[test]
     fn impossible_lengths_make_busy_time_a_bound_beyond_a_share() {
         let with = |count: u64| {
-            found("impossible_lengths", vec![rank(0, |r| (r.overrun_count, r.overrun_ns) = (count, 5_000_000))])
+            found(
+                "impossible_lengths",
+                vec![rank(0, |r| (r.overrun_count, r.overrun_ns) = (count, 5_000_000))],
+            )
         };
         assert_eq!(with(10), []);
-        let said = "11 of 1,000 activities of rank 0 cannot have lasted as long as recorded (5.00 ms left out)";
+        let said =
+            "11 of 1,000 activities of rank 0 cannot have lasted as long as recorded (5.00 ms left out)";
         assert_eq!(with(11)[0].sentence, said);
     }
 }

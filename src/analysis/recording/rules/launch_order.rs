@@ -1,6 +1,7 @@
-//! More than 1 % of the activities of a rank ran on their stream after one that was launched later. A stream runs its
-//! work in the order of the launches, so that the launches, or the streams, of these activities are wrong: some recorders
-//! write a burst of deferred work at one time. Delays and idle time are then not put down to the host.
+//! More than 1 % of the activities of a rank ran on their stream after one that was launched later. A stream
+//! runs its work in the order of the launches, so that the launches, or the streams, of these activities are
+//! wrong: some recorders write a burst of deferred work at one time. Delays and idle time are then not put
+//! down to the host.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::RecordingRow;
@@ -17,8 +18,9 @@ const LEAST: u64 = 3;
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     use Capability::{Host, Idle, Launch};
-    let is_wrong =
-        |r: &&RecordingRow| r.overtaken_count >= LEAST && r.overtaken_count * 100 > r.ordered_count * MOST_PCT;
+    let is_wrong = |r: &&RecordingRow| {
+        r.overtaken_count >= LEAST && r.overtaken_count * 100 > r.ordered_count * MOST_PCT
+    };
     recorded.ranks.iter().filter(is_wrong).flat_map(|r| limit(r).of_all(&[Launch, Idle, Host])).collect()
 }
 
@@ -38,7 +40,8 @@ fn limit(r: &RecordingRow) -> Limit {
             ranks_named(&[r.rank]),
             fmt_ns(r.overtaken_by_ns)
         ),
-        next: "record again with another version of the profiler and driver: launches and activities do not belong \
+        next: "record again with another version of the profiler and driver: launches and activities do not \
+               belong \
                together"
             .to_string(),
     }
@@ -56,7 +59,8 @@ mod tests {
         assert_eq!(with(10), []);
         let limits = with(11);
         assert_eq!(limits.len(), 3);
-        let said = "11 of 1,000 activities of rank 3 ran after ones launched later on their stream, by up to 9.00 us";
+        let said = "11 of 1,000 activities of rank 3 ran after ones launched later on their stream, by up to \
+                    9.00 us";
         assert_eq!(limits[0].sentence, said);
     }
 }

@@ -1,5 +1,6 @@
-//! All other ranks compute mostly on one stream, and of this stream a rank has no activity at all, while it computes less
-//! than half as long as they do: the stream was not recorded. Nothing is told about the device of the rank.
+//! All other ranks compute mostly on one stream, and of this stream a rank has no activity at all, while it
+//! computes less than half as long as they do: the stream was not recorded. Nothing is told about the device
+//! of the rank.
 
 use crate::job::median;
 use crate::recording::capability::{Capability, Grade};
@@ -11,8 +12,10 @@ use hta_base::wording::ranks::ranks_named;
 
 pub fn find(recorded: &Recorded) -> Vec<Limit> {
     use Capability::{DeviceTime, Host, Idle, Launch, Ranks, Steps, Transfer, Work};
-    let lost = recorded.ranks.iter().filter(|r| r.activity_count > 0).filter_map(|r| limit(r, recorded.ranks));
-    lost.flat_map(|l| l.withheld_or_bound(&[DeviceTime, Idle, Host, Launch, Ranks, Work], &[Steps, Transfer])).collect()
+    let lost =
+        recorded.ranks.iter().filter(|r| r.activity_count > 0).filter_map(|r| limit(r, recorded.ranks));
+    lost.flat_map(|l| l.withheld_or_bound(&[DeviceTime, Idle, Host, Launch, Ranks, Work], &[Steps, Transfer]))
+        .collect()
 }
 
 fn limit(r: &RecordingRow, all: &[RecordingRow]) -> Option<Limit> {
@@ -38,7 +41,8 @@ fn limit(r: &RecordingRow, all: &[RecordingRow]) -> Option<Limit> {
             "{} has no activity on stream {stream}, on which all others compute: the stream was not recorded",
             ranks_named(&[r.rank])
         ),
-        next: "record again, and check that no other tool uses the device's tracing at the same time".to_string(),
+        next: "record again, and check that no other tool uses the device's tracing at the same time"
+            .to_string(),
     })
 }
 

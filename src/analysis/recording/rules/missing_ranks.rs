@@ -1,5 +1,6 @@
-//! Ranks of the job are not among the files. Who waits for whom in a group with a missing member is not known: its
-//! communication is divided into neither waiting nor transfer, and what is told about ranks is a bound.
+//! Ranks of the job are not among the files. Who waits for whom in a group with a missing member is not
+//! known: its communication is divided into neither waiting nor transfer, and what is told about ranks is a
+//! bound.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;

@@ -1,5 +1,5 @@
-//! Files of ranks do not say since when their times count (baseTimeNanoseconds), and their collectives do not end
-//! together, so that the times of ranks cannot be compared. Nothing is told about who waits for whom.
+//! Files of ranks do not say since when their times count (baseTimeNanoseconds), and their collectives do not
+//! end together, so that the times of ranks cannot be compared. Nothing is told about who waits for whom.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;
@@ -23,8 +23,10 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         measured: format!("no time origin of {who}"),
         limit: "an origin, or collectives that end together within 100 us".to_string(),
         sentence: format!("no time origin: the times of {who} cannot be compared with those of other ranks"),
-        next: "keep baseTimeNanoseconds when a tool rewrites or splits the files, or record with PyTorch 2.2 or later"
-            .to_string(),
+        next:
+            "keep baseTimeNanoseconds when a tool rewrites or splits the files, or record with PyTorch 2.2 \
+               or later"
+                .to_string(),
     };
     limit.of_all(&[Capability::Ranks, Capability::Transfer])
 }

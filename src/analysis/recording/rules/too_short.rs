@@ -1,5 +1,5 @@
-//! Fewer than 100 GPU activities are recorded of every rank, which take less than 10 ms together: too little for a
-//! statement about a job.
+//! Fewer than 100 GPU activities are recorded of every rank, which take less than 10 ms together: too little
+//! for a statement about a job.
 
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
@@ -47,8 +47,9 @@ mod tests {
 
     #[test]
     fn few_activities_are_too_few_unless_they_are_long() {
-        let with =
-            |count: u64, ns: i64| found("too_short", vec![rank(0, |r| (r.activity_count, r.gpu_sum_ns) = (count, ns))]);
+        let with = |count: u64, ns: i64| {
+            found("too_short", vec![rank(0, |r| (r.activity_count, r.gpu_sum_ns) = (count, ns))])
+        };
         assert_eq!(with(99, 51_400)[0].sentence, "too short: 99 GPU activities, 51.4 us of GPU time");
         assert_eq!(with(100, 51_400), []);
         assert_eq!(with(95, 182_000_000), []);

@@ -1,6 +1,6 @@
-//! More than 5 % of the GPU time of a rank has no launch record. How long its work waited after the launch is known for
-//! the rest only, so that delays and queues are bounds; from half of the time on nothing is told about launches, and
-//! causes on the host are bounds.
+//! More than 5 % of the GPU time of a rank has no launch record. How long its work waited after the launch is
+//! known for the rest only, so that delays and queues are bounds; from half of the time on nothing is told
+//! about launches, and causes on the host are bounds.
 
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::facts::{RecordingRow, UNLINKED_PCT};
@@ -17,7 +17,9 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
 }
 
 fn of_rank(r: &RecordingRow) -> Vec<Limit> {
-    let Some(share) = percent(r.unlinked_ns, r.gpu_sum_ns).filter(|p| *p > UNLINKED_PCT) else { return Vec::new() };
+    let Some(share) = percent(r.unlinked_ns, r.gpu_sum_ns).filter(|p| *p > UNLINKED_PCT) else {
+        return Vec::new();
+    };
     let at_most = Limit {
         rank: Some(r.rank),
         capability: Capability::Launch,
@@ -34,7 +36,10 @@ fn of_rank(r: &RecordingRow) -> Vec<Limit> {
     };
     match share > HALF_PCT {
         true => {
-            vec![Limit { grade: Grade::Withheld, ..at_most.clone() }, Limit { capability: Capability::Host, ..at_most }]
+            vec![
+                Limit { grade: Grade::Withheld, ..at_most.clone() },
+                Limit { capability: Capability::Host, ..at_most },
+            ]
         }
         false => vec![at_most],
     }
@@ -47,7 +52,8 @@ mod tests {
 
     #[test]
     fn time_without_launches_is_a_bound_and_then_withheld() {
-        let with = |ns: i64| found("unlinked_work", vec![rank(0, |r| (r.gpu_sum_ns, r.unlinked_ns) = (1000, ns))]);
+        let with =
+            |ns: i64| found("unlinked_work", vec![rank(0, |r| (r.gpu_sum_ns, r.unlinked_ns) = (1000, ns))]);
         assert_eq!(with(50), []);
         assert_eq!(with(51).iter().map(|l| l.grade).collect::<Vec<_>>(), [Grade::AtMost]);
         assert_eq!(with(501).iter().map(|l| l.grade).collect::<Vec<_>>(), [Grade::Withheld, Grade::AtMost]);

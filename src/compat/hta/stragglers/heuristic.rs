@@ -1,44 +1,46 @@
 //! `TraceAnalysis.get_potential_stragglers` of HTA 0.5.0, as a function of the rows of the ranks.
 //!
 //! What: the ranks on which one chosen communication kernel starts last:
-//! 1. Population: see `load` below. Times are whole microseconds, rows are assigned to steps, the last step is dropped.
-//! 2. Mean step = (last end - first start) over **all** rows of the selected steps and ranks, host and device, divided
-//!    by the number of steps.
+//! 1. Population: see `load` below. Times are whole microseconds, rows are assigned to steps, the last step
+//!    is dropped.
+//! 2. Mean step = (last end - first start) over **all** rows of the selected steps and ranks, host and
+//!    device, divided by the number of steps.
 //! 3. Long kernels: name starts with `ncclKernel`, stream > 0, step > 0, length >= 1 % of the mean step.
 //! 4. Of each (rank, stream, step, name), the last one **in file order** is used.
-//! 5. For each (stream, name): the sample standard deviation of the length over ranks, per step, and its mean over
-//!    steps. The (stream, name) with the largest mean is chosen.
+//! 5. For each (stream, name): the sample standard deviation of the length over ranks, per step, and its mean
+//!    over steps. The (stream, name) with the largest mean is chosen.
 //! 6. In each step, the k latest starts (and all starts as late as the k-th) give their rank one point.
 //! 7. The result is the k ranks with the most points, most first.
 //!
-//! Why: users of HTA get the result that they know. It says which ranks start last, not which are slow, and always
-//! names k ranks.
+//! Why: users of HTA get the result that they know. It says which ranks start last, not which are slow, and
+//! always names k ranks.
 //!
-//! Units: input is in ns as in the file, *without* `baseTimeNanoseconds` (HTA ignores it and compares ranks even if
-//! they count from different origins). Output is in microseconds as f64, because HTA computes in f64.
+//! Units: input is in ns as in the file, *without* `baseTimeNanoseconds` (HTA ignores it and compares ranks
+//! even if they count from different origins). Output is in microseconds as f64, because HTA computes in f64.
 //!
 //! Surprising:
-//! - Since 2.19, NCCL names its kernels `ncclDevKernel_*`: then there is no candidate, and HTA raises an exception. So
-//!   for every trace of recent years the faithful result is [`HtaException::NoKernel`]. With [`Choice::prefix`], a caller
-//!   can select the kernels that HTA means.
-//! - HTA orders ranks with equal points by numpy's unstable sort: the order of its list, and at the cut even the set of
-//!   ranks, depends on the machine. Here the lowest of them comes first; [`HeuristicStragglers::tied`] says that a tie decides
-//!   which ranks are named.
-//! - The last step is dropped by the start of the last row named `ProfilerStep*`. A GPU-side annotation of the last
-//!   step starts later than the host's, so if there are such annotations, a part of the last step is kept: it counts as
-//!   a step and has the host rows before that start and the rows that they launched. With only one step name, nothing
-//!   is dropped.
-//! - `include_last` compares a shifted time with an unshifted end and so keeps everything, including rows after the
-//!   end.
-//! - Rounding produces lengths of -1; step 0 never has a candidate; stream 0 and the file's first event are not linked.
+//! - Since 2.19, NCCL names its kernels `ncclDevKernel_*`: then there is no candidate, and HTA raises an
+//!   exception. So for every trace of recent years the faithful result is [`HtaException::NoKernel`]. With
+//!   [`Choice::prefix`], a caller can select the kernels that HTA means.
+//! - HTA orders ranks with equal points by numpy's unstable sort: the order of its list, and at the cut even
+//!   the set of ranks, depends on the machine. Here the lowest of them comes first;
+//!   [`HeuristicStragglers::tied`] says that a tie decides which ranks are named.
+//! - The last step is dropped by the start of the last row named `ProfilerStep*`. A GPU-side annotation of
+//!   the last step starts later than the host's, so if there are such annotations, a part of the last step is
+//!   kept: it counts as a step and has the host rows before that start and the rows that they launched. With
+//!   only one step name, nothing is dropped.
+//! - `include_last` compares a shifted time with an unshifted end and so keeps everything, including rows
+//!   after the end.
+//! - Rounding produces lengths of -1; step 0 never has a candidate; stream 0 and the file's first event are
+//!   not linked.
 //!
-//! Not reproduced: the order of ranks with equal points, as described above; an exact tie in 5, which HTA decides by
-//! Python's randomised string hashes (here by stream, then name); which of two files of one rank HTA reads (here the
-//! later one). Times finer than 1 ns are not represented here.
+//! Not reproduced: the order of ranks with equal points, as described above; an exact tie in 5, which HTA
+//! decides by Python's randomised string hashes (here by stream, then name); which of two files of one rank
+//! HTA reads (here the later one). Times finer than 1 ns are not represented here.
 //!
-//! Source: behaviour of HTA 0.5.0 (PyPI, MIT) with pandas 2.2.3: `hta/analyzers/straggler.py`, `straggler_analysis.py`,
-//! `hta/common/trace.py`, `trace_parser.py`, `trace_filter.py`. This is an independent implementation, compared with
-//! HTA on real and random traces.
+//! Source: behaviour of HTA 0.5.0 (PyPI, MIT) with pandas 2.2.3: `hta/analyzers/straggler.py`,
+//! `straggler_analysis.py`, `hta/common/trace.py`, `trace_parser.py`, `trace_filter.py`. This is an
+//! independent implementation, compared with HTA on real and random traces.
 
 use crate::hta::loader::microseconds;
 use std::cmp::Reverse;
@@ -63,7 +65,8 @@ pub(crate) struct HeuristicEvent<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Rank<'a> {
     pub(crate) rank: i64,
-    /// True if any `ts` in the file is written with a fraction (also as `12.0`). Times are then rounded, see `load`.
+    /// True if any `ts` in the file is written with a fraction (also as `12.0`). Times are then rounded, see
+    /// `load`.
     pub(crate) fractional: bool,
     /// In file order.
     pub(crate) rows: Vec<HeuristicEvent<'a>>,
@@ -124,12 +127,13 @@ pub(crate) enum HtaException {
     StepName(String),
     /// None of the chosen steps exists (`ValueError: invalid value for argument`).
     NoStep { asked: Option<Vec<i64>>, available: Vec<i64> },
-    /// There is no long communication kernel (`ValueError: attempt to get argmax of an empty sequence`; if the chosen
-    /// steps contain no row at all, sometimes `ZeroDivisionError`).
+    /// There is no long communication kernel (`ValueError: attempt to get argmax of an empty sequence`; if
+    /// the chosen steps contain no row at all, sometimes `ZeroDivisionError`).
     NoKernel,
     /// No (stream, name, step) is on two ranks (`TypeError: cannot unpack non-iterable float object`).
     NoSpread,
-    /// More candidates were requested than a step has ranks with the kernel (`IndexError: list index out of range`).
+    /// More candidates were requested than a step has ranks with the kernel (`IndexError: list index out of
+    /// range`).
     TooFew { step: i64, ranks: usize, asked: usize },
 }
 
@@ -159,7 +163,10 @@ type ByStep = BTreeMap<i64, BTreeMap<i64, (f64, f64)>>;
 ///
 /// # Errors
 /// When HTA raises an exception; see [`HtaException`].
-pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Result<HeuristicStragglers, HtaException> {
+pub(crate) fn potential_stragglers(
+    ranks: &[Rank<'_>],
+    options: &Choice,
+) -> Result<HeuristicStragglers, HtaException> {
     let loaded = load(ranks, options.include_last)?;
     let available = &loaded.steps;
     let chosen: BTreeSet<i64> = match &options.steps {
@@ -173,7 +180,10 @@ pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Resu
 
     let selected = || {
         let in_chosen = |r: &&HeuristicRow<'_>| r.step.is_some_and(|s| chosen.contains(&s));
-        loaded.ranks.iter().flat_map(move |(rank, rows)| rows.iter().filter(in_chosen).map(move |r| (*rank, r)))
+        loaded
+            .ranks
+            .iter()
+            .flat_map(move |(rank, rows)| rows.iter().filter(in_chosen).map(move |r| (*rank, r)))
     };
     let steps: BTreeSet<i64> = selected().filter_map(|(_, r)| r.step).collect();
     let first = selected().map(|(_, r)| r.ts).fold(f64::INFINITY, f64::min);
@@ -191,8 +201,9 @@ pub(crate) fn potential_stragglers(ranks: &[Rank<'_>], options: &Choice) -> Resu
         }
     }
 
-    let spread =
-        |of: &ByStep| mean(of.values().map(|of_step| deviation(of_step.values().map(|(_, dur)| dur / mean_step))));
+    let spread = |of: &ByStep| {
+        mean(of.values().map(|of_step| deviation(of_step.values().map(|(_, dur)| dur / mean_step))))
+    };
     let mut widest: Option<((i64, &str), f64)> = None;
     for (key, of) in &last_of {
         let width = spread(of);
@@ -258,15 +269,17 @@ struct HeuristicTable<'a> {
 
 /// Loads rows like HTA's loader, as far as it matters here.
 ///
-/// - If a file's `ts` have fractions, starts are rounded up and ends down, and length = the difference (-1 occurs).
-/// - A row is a device row if it has a stream and a correlation >= 0, or is named `Event Sync` or `Context Sync`.
+/// - If a file's `ts` have fractions, starts are rounded up and ends down, and length = the difference (-1
+///   occurs).
+/// - A row is a device row if it has a stream and a correlation >= 0, or is named `Event Sync` or `Context
+///   Sync`.
 /// - The launch of a device row is the last one in the file of the other rows with its correlation.
-/// - The step of a row without a stream is the last one in the file of the rows named `ProfilerStep*` (host or GPU
-///   annotations) that contain its start. The step of a row on a stream > 0 is that of its launch. Other rows have no
-///   step.
-/// - If all ranks together have two or more names that contain `ProfilerStep`, then in each rank a row that is not a
-///   device row is kept if it starts before the last such step row, and a device row is kept if some other row that is
-///   kept has its correlation.
+/// - The step of a row without a stream is the last one in the file of the rows named `ProfilerStep*` (host
+///   or GPU annotations) that contain its start. The step of a row on a stream > 0 is that of its launch.
+///   Other rows have no step.
+/// - If all ranks together have two or more names that contain `ProfilerStep`, then in each rank a row that
+///   is not a device row is kept if it starts before the last such step row, and a device row is kept if some
+///   other row that is kept has its correlation.
 fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<HeuristicTable<'a>, HtaException> {
     let mut files: BTreeMap<i64, &Rank<'a>> = BTreeMap::new();
     for file in ranks {
@@ -292,13 +305,16 @@ fn load<'a>(ranks: &[Rank<'a>], include_last: bool) -> Result<HeuristicTable<'a>
         }
         if is_step.len() >= 2 {
             // A rank without steps loses all rows, because no number is less than NaN.
-            let stays = |r: &HeuristicRow<'_>| if include_last { r.ts <= last_end } else { r.ts < last_start };
+            let stays =
+                |r: &HeuristicRow<'_>| if include_last { r.ts <= last_end } else { r.ts < last_start };
             let kept: HashSet<i64> = rows
                 .iter()
                 .filter(|(r, device, _)| !device && stays(r))
                 .map(|(_, _, correlation)| *correlation)
                 .collect();
-            rows.retain(|(r, device, correlation)| if *device { kept.contains(correlation) } else { stays(r) });
+            rows.retain(
+                |(r, device, correlation)| if *device { kept.contains(correlation) } else { stays(r) },
+            );
         }
         let rows: Vec<HeuristicRow<'a>> = rows.into_iter().map(|(r, _, _)| r).collect();
         for r in rows.iter().filter(|r| r.name.starts_with("ProfilerStep")) {
@@ -356,7 +372,8 @@ fn step_number(name: &str) -> Result<i64, HtaException> {
     digits.and_then(|d| d.parse().ok()).ok_or_else(|| HtaException::StepName(name.to_string()))
 }
 
-/// Sample standard deviation, summed like in pandas (Welford); NaN for a single value. NaN values are ignored.
+/// Sample standard deviation, summed like in pandas (Welford); NaN for a single value. NaN values are
+/// ignored.
 fn deviation(values: impl Iterator<Item = f64>) -> f64 {
     let (mut count, mut mean, mut sum) = (0.0, 0.0, 0.0);
     for v in values.filter(|v| !v.is_nan()) {

@@ -28,8 +28,8 @@ impl Analysis for HtaStragglers {
     fn about(&self) -> About {
         About {
             kept_tables: &[rows::StragglerEvents::SPEC],
-            // HTA does not compare clocks. The ranks are joined only to compute the clocks in the table `ranks`, as for hta's
-            // own `stragglers`.
+            // HTA does not compare clocks. The ranks are joined only to compute the clocks in the table
+            // `ranks`, as for hta's own `stragglers`.
             joins_ranks: true,
             ..head!(Some(NAME), "stragglers", "HTA's potential stragglers", [Potential])
         }
@@ -45,7 +45,8 @@ impl Analysis for HtaStragglers {
 }
 
 fn reduce(partials: &[Partial]) -> Output {
-    // The tables were made by `map` in this process, or read from a partial and checked against their declaration.
+    // The tables were made by `map` in this process, or read from a partial and checked against their
+    // declaration.
     let ranks: Vec<Rank> = partials.iter().filter_map(rows::rank).collect();
     let mut table = Potential::default();
     let mut view = View {
@@ -53,7 +54,8 @@ fn reduce(partials: &[Partial]) -> Output {
         columns: vec![("rank", Align::Left), ("points", Align::Right), ("kernel", Align::Left)],
         rows: Vec::new(),
         notes: vec![
-            "it says who starts last, not who is slow, and always names two: see `hta explain stragglers`".to_string(),
+            "it says who starts last, not who is slow, and always names two: see `hta explain stragglers`"
+                .to_string(),
         ],
     };
     let found = if ranks.len() < 2 {
@@ -76,8 +78,9 @@ fn reduce(partials: &[Partial]) -> Output {
                 view.rows.push(vec![rank.to_string(), points.to_string(), s.kernel.clone()]);
             }
             if s.tied {
-                view.notes
-                    .push("another rank has as many points: which one HTA names depends on the machine".to_string());
+                view.notes.push(
+                    "another rank has as many points: which one HTA names depends on the machine".to_string(),
+                );
             }
         }
     }

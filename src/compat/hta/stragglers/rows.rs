@@ -21,7 +21,8 @@ table! {
     }
 }
 
-/// Rows of complete events with a category other than `Trace`, in the order of the file. Ids in quotes count as absent.
+/// Rows of complete events with a category other than `Trace`, in the order of the file. Ids in quotes count
+/// as absent.
 pub(super) fn rows(trace: &RankTrace) -> Batch {
     let c = &trace.columns;
     let base = trace.meta.base_ns.unwrap_or(0);
@@ -35,7 +36,8 @@ pub(super) fn rows(trace: &RankTrace) -> Batch {
         if category.is_empty() || category == "Trace" {
             continue;
         }
-        let number = |v: Option<u64>, arg| v.filter(|_| !quoted.contains(&(event_id, arg))).map_or(-1, |v| v as i64);
+        let number =
+            |v: Option<u64>, arg| v.filter(|_| !quoted.contains(&(event_id, arg))).map_or(-1, |v| v as i64);
         table.push(StragglerEventRow {
             event_id,
             name: trace.text(c.name(row)),
@@ -53,7 +55,11 @@ pub(super) fn rows(trace: &RankTrace) -> Batch {
 pub(super) fn rank(partial: &Partial) -> Option<Rank<'_>> {
     let table = partial.table(StragglerEvents::SPEC)?;
     let fractional = StragglerEvents::rows(table).next().is_some_and(|r| r.is_fractional);
-    Some(Rank { rank: i64::from(partial.rank), fractional, rows: StragglerEvents::rows(table).map(row).collect() })
+    Some(Rank {
+        rank: i64::from(partial.rank),
+        fractional,
+        rows: StragglerEvents::rows(table).map(row).collect(),
+    })
 }
 
 fn row(r: StragglerEventRow<'_>) -> HeuristicEvent<'_> {

@@ -23,8 +23,14 @@ fn operator(name: &str, span: PluginRange, kernels: &[PluginRange], elements: i6
 }
 
 fn worker(end: i64, operators: Vec<CollectiveOperator>, compute: &[PluginRange]) -> PluginWorker {
-    let communication = operators.iter().flat_map(|o| std::iter::once(o.span).chain(o.kernels.clone())).collect();
-    PluginWorker { operators, steps: vec![("0".to_string(), 0, end)], compute: compute.to_vec(), communication }
+    let communication =
+        operators.iter().flat_map(|o| std::iter::once(o.span).chain(o.kernels.clone())).collect();
+    PluginWorker {
+        operators,
+        steps: vec![("0".to_string(), 0, end)],
+        compute: compute.to_vec(),
+        communication,
+    }
 }
 
 fn overlap(view: &WorkerView) -> [[i64; 4]; 2] {
@@ -153,8 +159,9 @@ fn waits_are_never_negative_where_a_kernel_runs_below_its_operator() {
 
 #[test]
 fn transfer_is_the_union_of_the_last_parts() {
-    let of =
-        |a, b| worker(200, vec![operator("gloo:all_reduce", a, &[], 1), operator("gloo:broadcast", b, &[], 1)], &[]);
+    let of = |a, b| {
+        worker(200, vec![operator("gloo:all_reduce", a, &[], 1), operator("gloo:broadcast", b, &[], 1)], &[])
+    };
     let view = shortest(&[of((0, 100), (50, 120)), of((90, 100), (110, 180))]).unwrap();
     assert_eq!(wait(&view.workers[0]), [[70, 50]; 2]);
     assert_eq!(wait(&view.workers[1]), [[80, 0]; 2]);
@@ -174,14 +181,19 @@ fn disagreement_is_said() {
     assert_eq!(shortest(&[]).unwrap_err(), "no worker");
     let with = |n: usize| worker(9, vec![operator("nccl:reduce", (0, 1), &vec![(2, 3); n], 1)], &[]);
     let err = shortest(&[with(1), with(2)]).unwrap_err();
-    assert_eq!(err, "numbers of kernels of collective operator 0 (nccl:reduce) differ: 1 (worker 0), 2 (worker 1)");
+    assert_eq!(
+        err,
+        "numbers of kernels of collective operator 0 (nccl:reduce) differ: 1 (worker 0), 2 (worker 1)"
+    );
 }
 
 #[test]
 fn bad_ranges_are_refused() {
     let of = |r: PluginRange| worker(9, vec![operator("gloo:reduce", r, &[], 1)], &[]);
     for bad in [(2, 1), (i64::MIN, 0), (0, i64::MAX)] {
-        assert!(shortest(&[of(bad)]).unwrap_err().starts_with("worker 0: operator 0 (gloo:reduce) has the range"));
+        assert!(
+            shortest(&[of(bad)]).unwrap_err().starts_with("worker 0: operator 0 (gloo:reduce) has the range")
+        );
     }
     let mut outside = of((0, 1));
     outside.operators[0].step = Some(1);

@@ -1,8 +1,8 @@
 //! The queue of a file's pieces: free threads take pieces, and the results are appended in order.
 //!
-//! Only the thread that loads the file ever waits here. Helper threads take pieces while there are any close enough to
-//! the current one, and then leave. They must not wait, because a waiting helper might block the work of another rank
-//! on its stack, for which the first thread may be waiting (for memory, for example).
+//! Only the thread that loads the file ever waits here. Helper threads take pieces while there are any close
+//! enough to the current one, and then leave. They must not wait, because a waiting helper might block the
+//! work of another rank on its stack, for which the first thread may be waiting (for memory, for example).
 
 use crate::kineto::pieces::ReadPiece;
 use std::collections::BTreeMap;
@@ -56,7 +56,8 @@ impl PieceQueue {
         Self { state: Mutex::default(), finished: Condvar::new(), ahead, pieces }
     }
 
-    /// The number of additional helpers for which there is work, if at most `most` may run. Counts them as running.
+    /// The number of additional helpers for which there is work, if at most `most` may run. Counts them as
+    /// running.
     pub(crate) fn hire(&self, most: usize) -> usize {
         let Ok(mut state) = self.state.lock() else { return 0 };
         let near = (state.joined + self.ahead).min(self.pieces) - state.taken;
@@ -73,8 +74,8 @@ impl PieceQueue {
         taken
     }
 
-    /// What the loading thread does next. Waits while all pieces that are close enough are being read, each by a thread
-    /// that does nothing else.
+    /// What the loading thread does next. Waits while all pieces that are close enough are being read, each
+    /// by a thread that does nothing else.
     pub(crate) fn next(&self) -> Next {
         let Ok(mut state) = self.state.lock() else { return Next::Failed };
         loop {

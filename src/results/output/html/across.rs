@@ -25,7 +25,11 @@ columns! {
 ///
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn stragglers(
+    results: &Results,
+    ranks: usize,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let (mut all_ranks, mut all_steps) = (BTreeSet::new(), BTreeSet::new());
     let there = results.read::<Delay>(|r| {
         all_ranks.insert(r.rank);
@@ -35,11 +39,10 @@ pub(crate) fn stragglers(results: &Results, ranks: usize, texts: &mut Texts) -> 
         return Ok(Section::without(match (there, ranks) {
             (false, _) => missing("straggler_delays"),
             (true, 0 | 1) => "One rank: there is no other to wait for it.".to_string(),
-            (true, _) => {
-                "No collective could be matched across ranks, so waiting is unknown (`hta explain matching`). \
+            (true, _) => "No collective could be matched across ranks, so waiting is unknown (`hta explain \
+                 matching`). \
                           What differs in length between ranks is below."
-                    .to_string()
-            }
+                .to_string(),
         }));
     }
     let (ranks, steps) = (PageAxis::new(&all_ranks, SIDE), PageAxis::new(&all_steps, SIDE));
@@ -75,7 +78,8 @@ pub(crate) fn collectives(results: &Results, ranks: usize) -> Result<Section, Re
         _ if count > 0 => Section::default(),
         (false, _) => Section::without(missing("collective_summary")),
         (true, 0 | 1) => Section::without(
-            "One rank: a transfer is known only where the other ranks' arrivals are. Give all ranks of the job.",
+            "One rank: a transfer is known only where the other ranks' arrivals are. Give all ranks of the \
+             job.",
         ),
         (true, _) => Section::without(
             "No collective could be matched across ranks: the traces hold none, or not what tells them apart \

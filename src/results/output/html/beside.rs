@@ -6,8 +6,8 @@
 //!   b  4 ns         b' 2 ns              b  4 ns   baseline: 3 ns
 //! ```
 //!
-//! Both runs are shown by the same code, so a row of one stands for the same thing in the other where their keys are
-//! equal. A key that several rows have names none of them.
+//! Both runs are shown by the same code, so a row of one stands for the same thing in the other where their
+//! keys are equal. A key that several rows have names none of them.
 
 use crate::output::html::entries::compared;
 use crate::output::html::grid::{Cell, Grid, Sections};
@@ -87,7 +87,10 @@ mod tests {
         add(&mut both, &section(base));
         let all = serde_json::to_value(&both[0].1).expect("a section is JSON");
         let columns = &all["grids"]["lines"]["columns"];
-        assert!(columns[0].get("base").is_none() && columns[1].get("base").is_none(), "keys are not compared");
+        assert!(
+            columns[0].get("base").is_none() && columns[1].get("base").is_none(),
+            "keys are not compared"
+        );
         columns[2]["base"].clone()
     }
 

@@ -1,5 +1,5 @@
-//! The sections on the time breakdown by rank and by step, and the lanes that other sections use. A lane is one device
-//! of one rank. Its figures are sums over its full steps, or over its span if it has no full step.
+//! The sections on the time breakdown by rank and by step, and the lanes that other sections use. A lane is
+//! one device of one rank. Its figures are sums over its full steps, or over its span if it has no full step.
 
 use crate::output::html::axis::{PageAxis, PageStep};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
@@ -125,12 +125,18 @@ pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError
         match w.scope {
             "span" => lane.span = found,
             "capture" => lane.capture = Some((w.ts_ns, w.dur_ns)),
-            // Without marked steps, the capture is the only step. The span is more informative, and the printed
-            // report uses it too.
+            // Without marked steps, the capture is the only step. The span is more informative, and the
+            // printed report uses it too.
             "step" if lane.capture == Some((w.ts_ns, w.dur_ns)) => {}
             "step" => {
                 let Some(step) = PageStep::new(w.step, w.step_label) else { return };
-                let none = || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
+                let none = || StepSums {
+                    windows: 0,
+                    partial: 0,
+                    parts: [0; 5],
+                    shortest: i64::MAX,
+                    longest: (-1, 0),
+                };
                 let step = all.steps.entry(step).or_insert_with(none);
                 if w.is_partial == Some(true) {
                     lane.partial += 1;
@@ -179,7 +185,11 @@ pub(crate) fn lane_cells(key: &LaneKey, lane: &PageLane) -> [Cell; 3] {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(
+    results: &Results,
+    lanes: &PageLanes,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let listed = lanes.listed();
     let headings: Vec<Heading> = LANE.iter().chain(&PARTS).copied().collect();
     let mut by_lane = Grid::new("temporal_breakdown", &headings);
@@ -198,9 +208,9 @@ pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -
     let without_steps = lanes.lanes.values().filter(|l| l.full == 0).count();
     if lanes.is_cpu {
         let of = if lanes.is_gpu { "Ranks without a device" } else { "CPU-only" };
-        section
-            .notes
-            .push(format!("{of}: compute is time in which any thread works in an operator or a runtime call."));
+        section.notes.push(format!(
+            "{of}: compute is time in which any thread works in an operator or a runtime call."
+        ));
     }
     if without_steps > 0 {
         let of = if without_steps == lanes.lanes.len() {
@@ -217,7 +227,8 @@ pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -
     }
     let partial: u32 = lanes.lanes.values().map(|l| l.partial).sum();
     if partial > 0 {
-        let steps = if partial == 1 { "1 step that was".to_string() } else { format!("{partial} steps that were") };
+        let steps =
+            if partial == 1 { "1 step that was".to_string() } else { format!("{partial} steps that were") };
         let are = if partial == 1 { "is" } else { "are" };
         section.notes.push(format!(
             "{steps} cut by the capture, or with far less work than the others, {are} left out of the means."
@@ -236,7 +247,12 @@ pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -
 fn by_step(lanes: &PageLanes, axis: &PageAxis<PageStep>, texts: &mut Texts) -> Grid {
     let mut headings: Vec<Heading> = vec![
         ("step", "step", CellType::Text, "number in the step's name; @n: its place in time"),
-        ("windows", "ranks", CellType::Count, "full steps that the sums are over, one for each device of a rank"),
+        (
+            "windows",
+            "ranks",
+            CellType::Count,
+            "full steps that the sums are over, one for each device of a rank",
+        ),
         (
             "partial_count",
             "partial",
@@ -254,7 +270,8 @@ fn by_step(lanes: &PageLanes, axis: &PageAxis<PageStep>, texts: &mut Texts) -> G
     let mut places: Vec<Option<StepSums>> = (0..axis.len()).map(|_| None).collect();
     for (step, s) in &lanes.steps {
         let Some(place) = axis.place(step).and_then(|p| places.get_mut(p)) else { continue };
-        let none = || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
+        let none =
+            || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
         let at = place.get_or_insert_with(none);
         at.windows += s.windows;
         at.partial += s.partial;
@@ -267,7 +284,8 @@ fn by_step(lanes: &PageLanes, axis: &PageAxis<PageStep>, texts: &mut Texts) -> G
         let extremes = (s.windows > 0).then_some((s.shortest, s.longest));
         let mut row = vec![texts.cell(&axis.label(i)), s.windows.into(), s.partial.into()];
         row.extend(s.parts.map(Cell::Int));
-        let (shortest, longest, rank) = (extremes.map(|e| e.0), extremes.map(|e| e.1.0), extremes.map(|e| e.1.1));
+        let (shortest, longest, rank) =
+            (extremes.map(|e| e.0), extremes.map(|e| e.1.0), extremes.map(|e| e.1.1));
         row.extend([Cell::from(shortest), Cell::from(longest), Cell::from(rank)]);
         grid.push(row);
     }
@@ -336,8 +354,12 @@ fn by_window(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<
         );
         cells.notes.push(say);
     }
-    const LENGTH: &[Heading] =
-        &[("dur_ns", "length", CellType::Ns, "length of the step, summed over the ranks and steps of this field")];
+    const LENGTH: &[Heading] = &[(
+        "dur_ns",
+        "length",
+        CellType::Ns,
+        "length of the step, summed over the ranks and steps of this field",
+    )];
     Ok((cells, lengths.grid("temporal_breakdown", LENGTH, &ranks, &steps, texts)))
 }
 
@@ -405,7 +427,8 @@ impl<const N: usize> Heat<N> {
         }
         if ranks.joined > 1 || steps.joined > 1 {
             grid.notes.push(format!(
-                "Each field of the map stands for up to {} consecutive ranks and {} consecutive steps, and is coloured by the largest value among them.",
+                "Each field of the map stands for up to {} consecutive ranks and {} consecutive steps, and \
+                 is coloured by the largest value among them.",
                 ranks.joined, steps.joined
             ));
         }

@@ -31,7 +31,11 @@ columns! {
 
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(
+    results: &Results,
+    ranks: &PageRanks,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let mut notes = trust::notes(results)?;
     notes.extend(overview::record_note(results, ranks)?);
     let mut supports: BTreeMap<String, Vec<[String; 3]>> = BTreeMap::new();
@@ -48,7 +52,8 @@ pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -
             ("filter", "rows", CellType::Text, "condition for its rows, in SQL"),
         ],
     );
-    let mut verdict = Grid::new("verdict", &[("text", "verdict", CellType::Text, "the diagnosis in two lines")]);
+    let mut verdict =
+        Grid::new("verdict", &[("text", "verdict", CellType::Text, "the diagnosis in two lines")]);
     let is_told = results.read::<Told>(|r| verdict.push([texts.whole(r.text)]))?;
     let mut grid = Grid::new(
         "findings",
@@ -58,7 +63,12 @@ pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -
             ("recoverable_ns", "gain", CellType::Ns, "gain over all steps if only this cause is repaired"),
             ("recoverable_pct", "of the time", CellType::Ratio, "the gain as a share of the job's time"),
             ("owned_ns", "owned", CellType::Ns, "lost time of all devices that it owns"),
-            ("share_pct", "of all devices", CellType::Ratio, "owned time as a share of the time of all devices"),
+            (
+                "share_pct",
+                "of all devices",
+                CellType::Ratio,
+                "owned time as a share of the time of all devices",
+            ),
             ("rank_label", "ranks", CellType::Text, "its ranks"),
             ("step_labels", "steps", CellType::Text, "its steps; none: all"),
             ("confidence", "confidence", CellType::Text, "A measured, B by interpretation, C only a bound"),

@@ -9,12 +9,16 @@ columns! {
     Cause of Findings { ranks: Text }
 }
 
-/// All ranks, or `most` of them in their order: for one half those that the first causes name, which are the ones that a
-/// reader looks for, and otherwise some at equal distances.
+/// All ranks, or `most` of them in their order: for one half those that the first causes name, which are the
+/// ones that a reader looks for, and otherwise some at equal distances.
 ///
 /// # Errors
 /// When the table of causes is damaged.
-pub(crate) fn detailed_ranks(results: &Results, ranks: &PageRanks, most: usize) -> Result<Vec<u32>, ResultsError> {
+pub(crate) fn detailed_ranks(
+    results: &Results,
+    ranks: &PageRanks,
+    most: usize,
+) -> Result<Vec<u32>, ResultsError> {
     let all: Vec<u32> = ranks.captures.keys().copied().collect();
     if all.len() <= most {
         return Ok(all);

@@ -24,8 +24,8 @@ pub(crate) struct SectionEntry {
     pub(crate) topics: &'static [&'static str],
     /// What is said below it; empty: nothing.
     pub(crate) note: &'static str,
-    /// What makes it; `None` if it has nothing but grids that show a table as it is, or comes with the ranks or with
-    /// the baseline.
+    /// What makes it; `None` if it has nothing but grids that show a table as it is, or comes with the ranks
+    /// or with the baseline.
     #[serde(skip)]
     pub(crate) make: Option<SectionMaker>,
     #[serde(skip)]
@@ -44,7 +44,8 @@ pub(crate) struct PageSource<'a> {
 }
 
 /// The reason why sections about lanes are empty.
-const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among these results: nothing ran, or a run \
+const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among these results: nothing ran, \
+                          or a run \
                           with --compat or --only.";
 
 impl PageSource<'_> {
@@ -62,8 +63,16 @@ impl PageSource<'_> {
 }
 
 impl SectionEntry {
-    pub(crate) const NONE: SectionEntry =
-        SectionEntry { id: "", name: "", heading: "", about: "", topics: &[], note: "", make: None, grids: &[] };
+    pub(crate) const NONE: SectionEntry = SectionEntry {
+        id: "",
+        name: "",
+        heading: "",
+        about: "",
+        topics: &[],
+        note: "",
+        make: None,
+        grids: &[],
+    };
 
     /// The section with its texts.
     ///
@@ -118,8 +127,8 @@ pub(crate) struct GridEntry {
 
 #[derive(Debug)]
 enum GridSource {
-    /// The section makes it of several rows or tables. Columns tell its rows apart in two runs; none where these
-    /// are not put beside each other.
+    /// The section makes it of several rows or tables. Columns tell its rows apart in two runs; none where
+    /// these are not put beside each other.
     Section(&'static [&'static str]),
     Table(Listed),
 }
@@ -155,7 +164,10 @@ mod tests {
             for name in of.columns.iter().chain(of.sums) {
                 assert!(of.table.column_spec(name).is_some() && of.columns.contains(name), "{grid}: {name}");
             }
-            assert!(of.by.is_empty() || of.columns.contains(&of.by), "{grid} is sorted by what it does not show");
+            assert!(
+                of.by.is_empty() || of.columns.contains(&of.by),
+                "{grid} is sorted by what it does not show"
+            );
         }
     }
 

@@ -10,8 +10,8 @@
 //!   merged       number of smaller nodes that a node named `[small]` sums; 0 otherwise
 //! ```
 //!
-//! Nodes are matched across ranks by kind and name along the path from the root. Trees of the page have a limited number
-//! of nodes; what is left out is in `[small]`, so no tree loses time.
+//! Nodes are matched across ranks by kind and name along the path from the root. Trees of the page have a
+//! limited number of nodes; what is left out is in `[small]`, so no tree loses time.
 
 use crate::output::html::detailed::detailed_ranks;
 use crate::output::html::grid::{Cell, CellType, Grid, Section, missing};
@@ -77,13 +77,21 @@ impl NamedTree {
     }
 
     /// Adds its largest nodes to the grid. Returns how many others they sum.
-    fn show(&self, rank: Option<u32>, most: usize, grid: &mut Grid, texts: &mut Texts, interner: &Interner) -> u64 {
+    fn show(
+        &self,
+        rank: Option<u32>,
+        most: usize,
+        grid: &mut Grid,
+        texts: &mut Texts,
+        interner: &Interner,
+    ) -> u64 {
         let first = grid.len();
         let names: Vec<(StrId, StrId)> = self.names.nodes().map(|(_, name)| name).collect();
         let mut merged = 0;
         for (of, node) in keep_largest(&self.nodes, most) {
             let name = of.and_then(|of| names.get(of as usize));
-            let (kind, name) = name.map_or((OTHER, SMALL), |(kind, name)| (interner.get(*kind), interner.get(*name)));
+            let (kind, name) =
+                name.map_or((OTHER, SMALL), |(kind, name)| (interner.get(*kind), interner.get(*name)));
             let [host, gpu, bwd_gpu] = node.values;
             grid.push([
                 rank.into(),
@@ -105,7 +113,11 @@ impl NamedTree {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(
+    results: &Results,
+    ranks: &PageRanks,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let chosen = detailed_ranks(results, ranks, MOST_RANKS)?;
     let mut interner = Interner::default();
     let mut all = NamedTree::default();
@@ -146,7 +158,9 @@ pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -
     let left_out = ranks.captures.len().saturating_sub(single.len());
     if left_out > 0 {
         let others = plural(left_out, "other rank");
-        section.notes.push(format!("The {others} are only in the tree of all ranks; the table has each of them."));
+        section
+            .notes
+            .push(format!("The {others} are only in the tree of all ranks; the table has each of them."));
     }
     Ok(section.with("tree", grid))
 }

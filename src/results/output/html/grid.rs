@@ -1,7 +1,8 @@
-//! Data of the page: grids of typed columns with name, unit and meaning. A chart and the table below it are drawn from
-//! the same grid, so they cannot disagree.
+//! Data of the page: grids of typed columns with name, unit and meaning. A chart and the table below it are
+//! drawn from the same grid, so they cannot disagree.
 //!
-//! Times are integer nanoseconds, which the page formats. Points in time are relative to the first event of the set.
+//! Times are integer nanoseconds, which the page formats. Points in time are relative to the first event of
+//! the set.
 
 pub(crate) use hta_base::table::format::CellType;
 use hta_base::table::schema::{ColumnSpec, TableSpec};
@@ -136,8 +137,8 @@ impl Grid {
         }
     }
 
-    /// Adds the next row of a table in its order, unless there are `most`: then its sums count among those of the rows
-    /// that are not listed. Of a row, `cells` gives what stands before and behind the sums.
+    /// Adds the next row of a table in its order, unless there are `most`: then its sums count among those of
+    /// the rows that are not listed. Of a row, `cells` gives what stands before and behind the sums.
     pub(crate) fn list<const K: usize, const N: usize>(
         &mut self,
         most: usize,
@@ -170,8 +171,8 @@ impl Grid {
         self.columns.iter().find(|c| c.name == name).map(|c| c.cells.as_slice())
     }
 
-    /// Puts the figures of a baseline beside those of this grid: `places` has its row by row of this grid. Columns of the
-    /// key, texts, and numbers that identify something stand alone.
+    /// Puts the figures of a baseline beside those of this grid: `places` has its row by row of this grid.
+    /// Columns of the key, texts, and numbers that identify something stand alone.
     pub(crate) fn set_baseline(&mut self, base: &Grid, places: &[Option<usize>], key: &[&str]) {
         if places.iter().all(Option::is_none) {
             return;
@@ -179,7 +180,8 @@ impl Grid {
         let beside = |c: &GridColumn| {
             let is_figure = !key.contains(&c.name) && !matches!(c.kind, CellType::Text | CellType::Id);
             let cells = base.cells(c.name).filter(|_| is_figure)?;
-            let of_row = |place: &Option<usize>| place.and_then(|i| cells.get(i)).copied().unwrap_or(Cell::Nothing);
+            let of_row =
+                |place: &Option<usize>| place.and_then(|i| cells.get(i)).copied().unwrap_or(Cell::Nothing);
             Some(places.iter().map(of_row).collect())
         };
         self.base = self.columns.iter().map(beside).collect();
@@ -295,5 +297,7 @@ impl Serialize for Section {
 
 /// The message for a section whose table is missing.
 pub(crate) fn missing(table: &str) -> String {
-    format!("The table `{table}` is not among these results (a run with --compat or --only leaves other tables).")
+    format!(
+        "The table `{table}` is not among these results (a run with --compat or --only leaves other tables)."
+    )
 }

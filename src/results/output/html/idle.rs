@@ -43,7 +43,11 @@ type LaneIdle = [i64; 4];
 ///
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(
+    results: &Results,
+    lanes: &PageLanes,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let mut causes: BTreeMap<LaneKey, LaneIdle> = BTreeMap::new();
     let there = results.read::<Window>(|w| {
         let lane = (w.rank, w.device);
@@ -77,11 +81,17 @@ pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -
     headings.extend([
         ("idle_ns", "idle", CellType::Ns, "nothing runs: the sum of what follows"),
         ("kernel_wait_ns", "kernel wait", CellType::Ns, "submitted, and about to start"),
-        ("other_ns", "held", CellType::Ns, "submitted, but held back by something else; or the launch is unknown"),
+        (
+            "other_ns",
+            "held",
+            CellType::Ns,
+            "submitted, but held back by something else; or the launch is unknown",
+        ),
     ]);
     let about = "host wait during this activity of the launching thread";
     headings.extend(ACTIVITIES.iter().map(|(name, title)| (*name, *title, CellType::Ns, about)));
-    let unnamed: Heading = ("host_ns", "other host wait", CellType::Ns, "host wait whose activity is unknown");
+    let unnamed: Heading =
+        ("host_ns", "other host wait", CellType::Ns, "host wait whose activity is unknown");
     headings.push(unnamed);
     let mut grid = Grid::new("idle", &headings);
     let (mut left, mut rest) = (0, vec![0i64; 4 + ACTIVITIES.len()]);
@@ -90,7 +100,9 @@ pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -
         let unnamed = host - parts.iter().sum::<i64>();
         let values: Vec<i64> = [*idle, *kernel, *other].into_iter().chain(parts).chain([unnamed]).collect();
         match lanes.lanes.get(key).filter(|_| listed.contains(key)) {
-            Some(lane) => grid.push(lane_cells(key, lane).into_iter().chain(values.into_iter().map(Cell::Int))),
+            Some(lane) => {
+                grid.push(lane_cells(key, lane).into_iter().chain(values.into_iter().map(Cell::Int)))
+            }
             None => {
                 left += 1;
                 rest.iter_mut().zip(values).for_each(|(sum, v)| *sum += v);
@@ -103,15 +115,27 @@ pub(crate) fn section(results: &Results, lanes: &PageLanes, texts: &mut Texts) -
     let mut host = Grid::new(
         "idle_host",
         &[
-            ("activity", "the host was in", CellType::Text, "kind of the innermost open event of the launching thread"),
+            (
+                "activity",
+                "the host was in",
+                CellType::Text,
+                "kind of the innermost open event of the launching thread",
+            ),
             ("name", "name", CellType::Text, "its name; a Python frame with file and line"),
-            ("time_ns", "host wait", CellType::Ns, "idle time during this activity, over all ranks and windows"),
+            (
+                "time_ns",
+                "host wait",
+                CellType::Ns,
+                "idle time during this activity, over all ranks and windows",
+            ),
             ("gap_count", "gaps", CellType::Count, "gaps with this activity"),
             ("ranks", "ranks", CellType::Count, "ranks that have it"),
             ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
             ("most_rank", "on rank", CellType::Id, "that rank"),
         ],
     );
-    names.fill(&mut host, texts, MOST_ACTIVITIES, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
+    names.fill(&mut host, texts, MOST_ACTIVITIES, |t, _| {
+        vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
+    });
     Ok(Section::default().with("lanes", grid).with("host", host))
 }

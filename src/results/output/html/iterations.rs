@@ -19,7 +19,11 @@ columns! {
 
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(
+    results: &Results,
+    ranks: &PageRanks,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let mut count = 0usize;
     let there = results.read::<Iteration>(|_| count += 1)?;
     if count == 0 {

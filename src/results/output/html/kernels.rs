@@ -1,5 +1,5 @@
-//! Kernels, copies and sets by name over all ranks: what they do, which operator launches them with which shapes, and how
-//! far they are from what the device can do.
+//! Kernels, copies and sets by name over all ranks: what they do, which operator launches them with which
+//! shapes, and how far they are from what the device can do.
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
 use crate::output::html::names::MOST_NAMES;
@@ -52,8 +52,18 @@ pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, R
                 CellType::Text,
                 "shapes of the operator's inputs in most of that time, where recorded",
             ),
-            ("intensity", "FLOP/byte", CellType::Number, "operations per byte of compulsory traffic, where known"),
-            ("tflops_per_s", "TFLOP/s", CellType::Number, "operations over the time of the kernels that do them"),
+            (
+                "intensity",
+                "FLOP/byte",
+                CellType::Number,
+                "operations per byte of compulsory traffic, where known",
+            ),
+            (
+                "tflops_per_s",
+                "TFLOP/s",
+                CellType::Number,
+                "operations over the time of the kernels that do them",
+            ),
             ("tb_per_s", "TB/s", CellType::Number, "compulsory traffic over the same"),
             (
                 "attainable",

@@ -1,4 +1,5 @@
-//! The section on source lines: host time of each line of user code over all ranks, and the GPU work launched there.
+//! The section on source lines: host time of each line of user code over all ranks, and the GPU work launched
+//! there.
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
 use crate::output::html::texts::Texts;
@@ -37,10 +38,25 @@ pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, R
     let mut grid = Grid::new(
         "lines_over_ranks",
         &[
-            ("name", "line", CellType::Text, "file and line of the calls; of a function, where it is defined"),
-            ("thread", "thread", CellType::Text, "idle: on threads that run no operator and make no API call"),
+            (
+                "name",
+                "line",
+                CellType::Text,
+                "file and line of the calls; of a function, where it is defined",
+            ),
+            (
+                "thread",
+                "thread",
+                CellType::Text,
+                "idle: on threads that run no operator and make no API call",
+            ),
             ("self_ns", "own time", CellType::Ns, "time in which a thread is here, over all ranks"),
-            ("native_ns", "native", CellType::Ns, "part of it in operators, API calls and built-in functions"),
+            (
+                "native_ns",
+                "native",
+                CellType::Ns,
+                "part of it in operators, API calls and built-in functions",
+            ),
             ("python_ns", "Python", CellType::Ns, "the rest: Python code"),
             ("total_ns", "time", CellType::Ns, "with the user code that it calls"),
             ("blocked_ns", "blocked", CellType::Ns, "synchronizing calls made here"),
@@ -58,7 +74,8 @@ pub(crate) fn section(results: &Results, texts: &mut Texts) -> Result<Section, R
         }
         let calls = i64::try_from(r.calls).unwrap_or(i64::MAX);
         let (backward, total) = (r.bwd_gpu_sum_ns.unwrap_or(0), r.host_total_ns);
-        let sums = [r.host_self_ns, r.native_ns, r.python_ns, total, r.blocked_ns, r.gpu_sum_ns, backward, calls];
+        let sums =
+            [r.host_self_ns, r.native_ns, r.python_ns, total, r.blocked_ns, r.gpu_sum_ns, backward, calls];
         grid.list(MOST, sums, || {
             let thread = if r.is_idle_thread { IDLE } else { "" };
             let ranks = vec![r.rank_count.into(), r.max_rank_ns.into(), r.max_rank.into()];

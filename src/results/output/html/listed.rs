@@ -1,5 +1,5 @@
-//! Grids that show a table of the results as it is: which columns, which rows, in which order. They are data of
-//! the list of sections; one function makes all of them.
+//! Grids that show a table of the results as it is: which columns, which rows, in which order. They are data
+//! of the list of sections; one function makes all of them.
 
 use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{Cell, Grid};
@@ -159,7 +159,8 @@ impl Listed {
                 RawCell::Text(text) => texts.cell(&text),
             }));
         }
-        let sum = |(name, sum): (&&str, i64)| if self.sums.contains(name) { Cell::Int(sum) } else { Cell::Nothing };
+        let sum =
+            |(name, sum): (&&str, i64)| if self.sums.contains(name) { Cell::Int(sum) } else { Cell::Nothing };
         grid.leave_out(all.left, self.columns.iter().zip(all.rest).map(sum).collect());
         grid
     }

@@ -1,5 +1,5 @@
-//! The section on memory: peaks of all ranks, and of the device nearest to its limit the level over time, what holds the
-//! peak, and the steps.
+//! The section on memory: peaks of all ranks, and of the device nearest to its limit the level over time,
+//! what holds the peak, and the steps.
 
 use crate::output::html::grid::{CellType, Grid, Section, missing};
 use crate::output::html::overview::PageRanks;
@@ -81,7 +81,11 @@ impl PageDevice {
 ///
 /// # Errors
 /// When a table is damaged.
-pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn section(
+    results: &Results,
+    ranks: &PageRanks,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let mut listed: Vec<ListedPeak> = Vec::new();
     let there = results.read::<Peak>(|r| {
         if r.scope == "capture" {
@@ -108,7 +112,8 @@ pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -
     };
     let mut section = Section::default();
     section.notes.push(format!(
-        "The charts show {} of rank {}, of all devices the one nearest to its limit (the largest, where limits are not \
+        "The charts show {} of rank {}, of all devices the one nearest to its limit (the largest, where \
+         limits are not \
          known).",
         first.place.name(),
         first.place.rank
@@ -136,9 +141,24 @@ fn peaks(listed: &[ListedPeak], start: i64, texts: &mut Texts) -> Grid {
             ("peak_bytes", "peak", CellType::Bytes, "highest level"),
             ("share", "of device", CellType::Ratio, "share of the device's memory"),
             ("base_bytes", "before", CellType::Bytes, "level before the recording"),
-            ("reserved_bytes", "reserved", CellType::Bytes, "reserved by the caching allocator at that moment"),
-            ("unused_bytes", "unused at most", CellType::Bytes, "largest difference of reserved and allocated"),
-            ("at_ns", "at", CellType::Ns, "time of the peak since the recording of the rank in the charts began"),
+            (
+                "reserved_bytes",
+                "reserved",
+                CellType::Bytes,
+                "reserved by the caching allocator at that moment",
+            ),
+            (
+                "unused_bytes",
+                "unused at most",
+                CellType::Bytes,
+                "largest difference of reserved and allocated",
+            ),
+            (
+                "at_ns",
+                "at",
+                CellType::Ns,
+                "time of the peak since the recording of the rank in the charts began",
+            ),
             ("in_step_ns", "in step", CellType::Ns, "time since the start of its step"),
             ("phase", "phase", CellType::Text, "forward, backward, optimizer, zero_grad, data or outside"),
             ("trigger", "reached by", CellType::Text, "operator of the allocation that reaches the peak"),
@@ -242,7 +262,9 @@ fn steps(results: &Results, of: &ListedPeak, start: i64) -> Result<Grid, Results
     results.read::<Peak>(|r| {
         if r.scope == "step" && of.place.is(r.rank, r.device_type, r.device) {
             starts.extend(
-                r.ts_ns.zip(r.in_step_ns).map(|(ts, inside)| (r.step, ts.saturating_sub(inside).saturating_sub(start))),
+                r.ts_ns
+                    .zip(r.in_step_ns)
+                    .map(|(ts, inside)| (r.step, ts.saturating_sub(inside).saturating_sub(start))),
             );
         }
     })?;
@@ -255,7 +277,12 @@ fn steps(results: &Results, of: &ListedPeak, start: i64) -> Result<Grid, Results
             ("max_bytes", "highest", CellType::Bytes, "highest level in the step"),
             ("end_bytes", "end", CellType::Bytes, "level when it ends"),
             ("net_bytes", "net", CellType::Bytes, "the end minus the start"),
-            ("survivor_bytes", "survives", CellType::Bytes, "allocated in it and alive when the next one ends"),
+            (
+                "survivor_bytes",
+                "survives",
+                CellType::Bytes,
+                "allocated in it and alive when the next one ends",
+            ),
         ],
     );
     let mut left_out = 0;

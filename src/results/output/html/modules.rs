@@ -1,7 +1,7 @@
 //! Modules of the model as trees: of all ranks as one, and of single ranks.
 //!
-//! The grid has one row per module, trees one after the other, each module followed by what is inside it, the largest
-//! first:
+//! The grid has one row per module, trees one after the other, each module followed by what is inside it, the
+//! largest first:
 //!
 //! ```text
 //!   rank     null: all ranks, which come first; otherwise the tree of this rank
@@ -165,9 +165,15 @@ impl ModuleTree {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
-    let mut single: Vec<(u32, ModuleTree)> =
-        detailed_ranks(results, ranks, MOST_RANKS)?.into_iter().map(|rank| (rank, ModuleTree::default())).collect();
+pub(crate) fn section(
+    results: &Results,
+    ranks: &PageRanks,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
+    let mut single: Vec<(u32, ModuleTree)> = detailed_ranks(results, ranks, MOST_RANKS)?
+        .into_iter()
+        .map(|rank| (rank, ModuleTree::default()))
+        .collect();
     let mut all = ModuleTree::default();
     let there = results.read::<Module>(|r| all.add(&r))?;
     results.read::<RankModule>(|r| {
@@ -176,7 +182,8 @@ pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -
         }
     })?;
     if all.0.is_empty() {
-        let none = "No modules: the traces were recorded without modules (with_modules=True or with_stack=True).";
+        let none =
+            "No modules: the traces were recorded without modules (with_modules=True or with_stack=True).";
         return Ok(Section::without(if there { none.to_string() } else { missing("modules_over_ranks") }));
     }
     let mut grid = Grid::new(
@@ -184,11 +191,26 @@ pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -
         &[
             ("name", "module", CellType::Text, "nn.Module"),
             ("rank", "rank", CellType::Id, "rank of the tree; none: all ranks"),
-            ("parent", "inside row", CellType::Id, "row of the module around it, from 0; none for an outermost one"),
+            (
+                "parent",
+                "inside row",
+                CellType::Id,
+                "row of the module around it, from 0; none for an outermost one",
+            ),
             ("gpu_ns", "GPU time, forward", CellType::Ns, "GPU work launched in it, with everything inside"),
-            ("bwd_gpu_ns", "GPU time, backward", CellType::Ns, "of its backward pass, with everything inside"),
+            (
+                "bwd_gpu_ns",
+                "GPU time, backward",
+                CellType::Ns,
+                "of its backward pass, with everything inside",
+            ),
             ("host_ns", "host time, forward", CellType::Ns, "with everything inside"),
-            ("bwd_host_ns", "host time, backward", CellType::Ns, "of its backward pass, with everything inside"),
+            (
+                "bwd_host_ns",
+                "host time, backward",
+                CellType::Ns,
+                "of its backward pass, with everything inside",
+            ),
             ("gpu_self_ns", "own GPU time, forward", CellType::Ns, "without nested modules"),
             ("bwd_gpu_self_ns", "own GPU time, backward", CellType::Ns, "without nested modules"),
             ("host_self_ns", "own host time, forward", CellType::Ns, "without nested modules"),
@@ -209,7 +231,8 @@ pub(crate) fn section(results: &Results, ranks: &PageRanks, texts: &mut Texts) -
     let left_out = ranks.captures.len().saturating_sub(single.len());
     if left_out > 0 {
         let others = plural(left_out, "other rank");
-        grid.notes.push(format!("The {others} are only in the tree of all ranks; the table has each of them."));
+        grid.notes
+            .push(format!("The {others} are only in the tree of all ranks; the table has each of them."));
     }
     Ok(Section::default().with("tree", grid))
 }

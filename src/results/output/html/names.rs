@@ -75,7 +75,12 @@ pub(crate) fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, 
     let mut grid = Grid::new(
         "repeats",
         &[
-            ("names", "sequence", CellType::Text, "names of its kernels, copies and sets; a loop is its body"),
+            (
+                "names",
+                "sequence",
+                CellType::Text,
+                "names of its kernels, copies and sets; a loop is its body",
+            ),
             ("length", "length", CellType::Text, "activities in one occurrence"),
             (
                 "gpu_ns",
@@ -85,7 +90,12 @@ pub(crate) fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, 
             ),
             ("count", "count", CellType::Count, "occurrences over all ranks"),
             ("gap_ns", "gaps", CellType::Ns, "time inside occurrences in which the stream ran nothing"),
-            ("idle_ns", "idle", CellType::Ns, "part of the gaps in which no stream of the device ran anything"),
+            (
+                "idle_ns",
+                "idle",
+                CellType::Ns,
+                "part of the gaps in which no stream of the device ran anything",
+            ),
             ("extent_ns", "first to last", CellType::Ns, "sum of last end minus first start"),
             ("ranks", "ranks", CellType::Count, "ranks that have it"),
             ("most_ns", "largest", CellType::Ns, "GPU time on the rank with most of it"),
@@ -106,7 +116,12 @@ pub(crate) fn operators(results: &Results, texts: &mut Texts) -> Result<Section,
         &[
             ("name", "operator", CellType::Text, "operator; [no operator]: API calls outside any"),
             ("gpu_self_ns", "own GPU time", CellType::Ns, "GPU work of its own API calls, over all ranks"),
-            ("host_self_ns", "own host time", CellType::Ns, "time on the host, without nested operators and API calls"),
+            (
+                "host_self_ns",
+                "own host time",
+                CellType::Ns,
+                "time on the host, without nested operators and API calls",
+            ),
             ("gpu_ns", "GPU time", CellType::Ns, "with everything inside"),
             ("host_ns", "host time", CellType::Ns, "with everything inside"),
             ("count", "count", CellType::Count, "calls"),
@@ -168,7 +183,12 @@ fn python(results: &Results, texts: &mut Texts) -> Result<Grid, ResultsError> {
             ("name", "function", CellType::Text, "Python function, with file and line"),
             ("thread", "thread", CellType::Text, "idle: it waits on a thread that launches no GPU work"),
             ("self_ns", "own time", CellType::Ns, "without the functions that it calls, over all ranks"),
-            ("dur_ns", "time", CellType::Ns, "with everything inside; a function that calls itself counts again"),
+            (
+                "dur_ns",
+                "time",
+                CellType::Ns,
+                "with everything inside; a function that calls itself counts again",
+            ),
             ("gpu_ns", "GPU time", CellType::Ns, "GPU work launched inside"),
             ("count", "count", CellType::Count, "calls"),
             ("ranks", "ranks", CellType::Count, "ranks that have it"),
@@ -214,7 +234,8 @@ mod tests {
         ] {
             assert!(is_waiting(name), "{name}");
         }
-        for name in ["train.py(3): step", "data/queue.py(9): put", "<built-in method mm of type object>", ""] {
+        for name in ["train.py(3): step", "data/queue.py(9): put", "<built-in method mm of type object>", ""]
+        {
             assert!(!is_waiting(name), "{name}");
         }
     }

@@ -139,9 +139,19 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(PageRanks, Section
             ("length_ns", "recorded", CellType::Ns, "first to last recorded event"),
             ("event_count", "events", CellType::Count, "complete events"),
             ("activity_count", "GPU activities", CellType::Count, "kernels, copies and sets"),
-            ("unlinked_count", "without launch", CellType::Count, "GPU activities whose launch was not recorded"),
+            (
+                "unlinked_count",
+                "without launch",
+                CellType::Count,
+                "GPU activities whose launch was not recorded",
+            ),
             ("clock_state", "clock", CellType::Text, "state of its clock offset; `hta explain clocks`"),
-            ("clock_offset_ns", "offset", CellType::Ns, "what was subtracted from its times to compare ranks"),
+            (
+                "clock_offset_ns",
+                "offset",
+                CellType::Ns,
+                "what was subtracted from its times to compare ranks",
+            ),
             ("unpacked_bytes", "JSON", CellType::Bytes, "size of the trace, unpacked"),
             ("file", "file", CellType::Text, "trace file"),
         ],
@@ -190,7 +200,8 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(PageRanks, Section
     }
     let [events, activities, unlinked, bytes] = left.map(Cell::from);
     let none = Cell::Nothing;
-    let sums = vec![none, none, none, none, none, none, events, activities, unlinked, none, none, bytes, none];
+    let sums =
+        vec![none, none, none, none, none, none, events, activities, unlinked, none, none, bytes, none];
     grid.leave_out(all.captures.len() - grid.len(), sums);
     let known: Vec<u32> = all.captures.keys().copied().collect();
     all.set.rank_list = rank_list(&known);
@@ -228,7 +239,9 @@ pub(crate) fn health(results: &Results, texts: &mut Texts) -> Result<Section, Re
         };
         counts.add([r.severity, r.counter], r.rank.unwrap_or(u32::MAX), [r.count as i64]);
         let kind = kinds.entry((order, r.counter.to_string())).or_default();
-        for (kept, found) in kind.iter_mut().zip([Some(r.severity), Some(r.description), Some(r.file), r.example]) {
+        for (kept, found) in
+            kind.iter_mut().zip([Some(r.severity), Some(r.description), Some(r.file), r.example])
+        {
             *kept = kept.take().or(found.map(str::to_string));
         }
     })?;

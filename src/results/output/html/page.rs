@@ -1,4 +1,5 @@
-//! Assembles the page: the data as JSON from which no name can break out, embedded in our HTML, style and scripts.
+//! Assembles the page: the data as JSON from which no name can break out, embedded in our HTML, style and
+//! scripts.
 
 use crate::output::html::against::Against;
 use crate::output::html::entries::{PageSource, SectionEntry};
@@ -104,7 +105,8 @@ const RANKS: &str = "ranks";
 const COMPARE: &str = "compare";
 const FLAME: &str = "flame";
 
-/// Sections that the page has of the results with which it compares. Of all others it has the figures only, beside its own.
+/// Sections that the page has of the results with which it compares. Of all others it has the figures only,
+/// beside its own.
 const COMPARED: [&str; 4] = ["findings", "breakdown", "timeline", RANKS];
 
 /// Writes the page of a results folder, with the figures of a baseline where there is one.
@@ -187,7 +189,8 @@ fn gather(
     shown: &mut PageTexts,
 ) -> Result<Gathered, ResultsError> {
     let mut of_ranks = Texts::default();
-    let (ranks, lanes) = rayon::join(|| overview::ranks(results, &mut of_ranks), || breakdown::lanes(results));
+    let (ranks, lanes) =
+        rayon::join(|| overview::ranks(results, &mut of_ranks), || breakdown::lanes(results));
     let (ranks, mut inventory) = ranks?;
     let lanes = match lanes {
         Err(ResultsError::Column { .. }) if room == Room::SECOND => None,
@@ -245,8 +248,8 @@ fn fill(part: &str, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Formats JSON without characters that have a meaning in HTML or end a line in JavaScript, so that no name can end the
-/// script element.
+/// Formats JSON without characters that have a meaning in HTML or end a line in JavaScript, so that no name
+/// can end the script element.
 struct InPage;
 
 impl Formatter for InPage {
@@ -302,7 +305,10 @@ mod tests {
     fn a_module_imports_only_what_is_above_it() {
         for (i, (name, text)) in MODULES.iter().enumerate() {
             for imported in text.split(" from \"page/").skip(1).filter_map(|rest| rest.split('"').next()) {
-                assert!(MODULES[..i].iter().any(|(above, _)| above == &imported), "{name} imports {imported}");
+                assert!(
+                    MODULES[..i].iter().any(|(above, _)| above == &imported),
+                    "{name} imports {imported}"
+                );
             }
         }
     }

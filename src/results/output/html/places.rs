@@ -1,4 +1,5 @@
-//! The map of a large job: what each rank cost the others, by host and place on the host, the most expensive host first.
+//! The map of a large job: what each rank cost the others, by host and place on the host, the most expensive
+//! host first.
 
 use crate::output::html::grid::{Cell, CellType, Grid};
 use crate::output::html::texts::Texts;
@@ -49,7 +50,12 @@ pub(crate) fn map(results: &Results, texts: &mut Texts) -> Result<Option<Grid>, 
             ("host", "host", CellType::Text, "host, or node of the job where hosts are not recorded"),
             ("place", "local rank", CellType::Id, "place on the host"),
             ("rank", "rank", CellType::Id, "rank"),
-            ("cost_ns", "cost", CellType::Ns, "waiting of others that the rank is charged with, direct and propagated"),
+            (
+                "cost_ns",
+                "cost",
+                CellType::Ns,
+                "waiting of others that the rank is charged with, direct and propagated",
+            ),
         ],
     );
     for (_, name, host) in hosts.iter().take(HOSTS) {
@@ -63,12 +69,14 @@ pub(crate) fn map(results: &Results, texts: &mut Texts) -> Result<Option<Grid>, 
     Ok(Some(grid))
 }
 
-/// The places of ranks (ascending) on their hosts. Where several ranks have the same host and place, as without recorded
-/// host names, each has a node of its own.
+/// The places of ranks (ascending) on their hosts. Where several ranks have the same host and place, as
+/// without recorded host names, each has a node of its own.
 fn hosts(ranks: Vec<(u32, String, Option<i64>)>) -> Vec<(String, Host)> {
     let mut out: BTreeMap<(String, usize), Host> = BTreeMap::new();
     let mut seen: BTreeMap<(String, u32), usize> = BTreeMap::new();
-    for (rank, (host, place)) in places(ranks.iter().map(|(rank, host, device)| (*rank, host.as_str(), *device))) {
+    for (rank, (host, place)) in
+        places(ranks.iter().map(|(rank, host, device)| (*rank, host.as_str(), *device)))
+    {
         let node = seen.entry((host.clone(), place)).or_default();
         out.entry((host, *node)).or_default().insert(place, rank);
         *node += 1;
@@ -92,10 +100,14 @@ mod tests {
         let rank = |r: u32, host: &str, device: Option<i64>| (r, host.to_string(), device);
         let two = |host: fn(u32) -> &'static str, device: fn(u32) -> Option<i64>| {
             let ranks = (0..4).map(|r| rank(r, host(r), device(r))).collect();
-            hosts(ranks).into_iter().map(|(name, h)| (name, h.into_iter().collect::<Vec<_>>())).collect::<Vec<_>>()
+            hosts(ranks)
+                .into_iter()
+                .map(|(name, h)| (name, h.into_iter().collect::<Vec<_>>()))
+                .collect::<Vec<_>>()
         };
-        let named =
-            |a: &str, b: &str| vec![(a.to_string(), vec![(0, 0), (1, 1)]), (b.to_string(), vec![(0, 2), (1, 3)])];
+        let named = |a: &str, b: &str| {
+            vec![(a.to_string(), vec![(0, 0), (1, 1)]), (b.to_string(), vec![(0, 2), (1, 3)])]
+        };
         assert_eq!(two(|r| if r < 2 { "a" } else { "b" }, |r| Some(i64::from(r % 2))), named("a", "b"));
         // Each process sees only its own device.
         assert_eq!(two(|r| if r < 2 { "a" } else { "b" }, |_| Some(0)), named("a", "b"));

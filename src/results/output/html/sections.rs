@@ -1,13 +1,15 @@
-//! The sections of the page in their order: what the reader is told of them, what makes them, and their grids.
+//! The sections of the page in their order: what the reader is told of them, what makes them, and their
+//! grids.
 //!
-//! A section is one entry here. Its grids that show a table as it is need nothing else; the script shows every grid
-//! that it has no chart for as a table. A section with charts has a function in `script/sections`, too.
+//! A section is one entry here. Its grids that show a table as it is need nothing else; the script shows
+//! every grid that it has no chart for as a table. A section with charts has a function in `script/sections`,
+//! too.
 
 use crate::output::html::entries::{SectionEntry, made, table};
 use crate::output::html::listed::{Keep, Listed};
 use crate::output::html::{
-    across, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview, time,
-    timeline,
+    across, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview,
+    time, timeline,
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
 use hta_analysis::stragglers::tables::{StragglerCauses, StragglerTable};
@@ -319,7 +321,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             Listed {
                 columns: &["scope", "what", "step_ns", "gain_ns", "gain_pct"],
                 keep: Keep::Positive("gain_ns"),
-                none: "No repair of a rank, step or cause would make the step shorter. With one rank, or without \
+                none: "No repair of a rank, step or cause would make the step shorter. With one rank, or \
+                       without \
                    matched collectives, there is nothing to replay.",
                 ..Listed::of(WhatIfs::SPEC, 100)
             },

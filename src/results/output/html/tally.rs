@@ -42,7 +42,8 @@ impl<const K: usize, const N: usize> Tally<K, N> {
 
     pub(crate) fn add(&mut self, key: [&str; K], rank: u32, values: [i64; N]) {
         let key = key.map(|t| self.id(t));
-        let fresh = || KeySums { key, sums: [0; N], ranks: 0, most: (i64::MIN, rank), rank: None, of_rank: 0 };
+        let fresh =
+            || KeySums { key, sums: [0; N], ranks: 0, most: (i64::MIN, rank), rank: None, of_rank: 0 };
         let row = self.rows.entry(key).or_insert_with(fresh);
         if row.rank != Some(rank) {
             row.rank = Some(rank);
@@ -80,8 +81,8 @@ impl<const K: usize, const N: usize> Tally<K, N> {
         self.texts.get(id as usize).map_or("", |t| t)
     }
 
-    /// Adds the `most` largest rows to a grid, and the sums of the others below. A row of the grid begins with the
-    /// texts and the sums; `tail` gives the remaining cells.
+    /// Adds the `most` largest rows to a grid, and the sums of the others below. A row of the grid begins
+    /// with the texts and the sums; `tail` gives the remaining cells.
     pub(crate) fn fill(
         &self,
         grid: &mut Grid,

@@ -1,7 +1,7 @@
 //! The page's names and sentences, each stored once.
 //!
-//! Sections are built in parallel, each with its own texts. Merged in order, they give the same result as building the
-//! sections one after the other.
+//! Sections are built in parallel, each with its own texts. Merged in order, they give the same result as
+//! building the sections one after the other.
 
 use crate::output::html::grid::Cell;
 use std::collections::HashMap;
@@ -43,8 +43,8 @@ impl Texts {
     }
 }
 
-/// Texts of the page. Kernel names can have thousands of characters. Texts that do not fit are cut and counted; the
-/// Parquet tables have the complete texts.
+/// Texts of the page. Kernel names can have thousands of characters. Texts that do not fit are cut and
+/// counted; the Parquet tables have the complete texts.
 #[derive(Default)]
 pub(crate) struct PageTexts {
     places: HashMap<Box<str>, u32>,

@@ -61,7 +61,11 @@ impl TimeMean {
 ///
 /// # Errors
 /// When the table is damaged.
-pub(crate) fn utilization(results: &Results, ranks: &PageRanks, texts: &mut Texts) -> Result<Section, ResultsError> {
+pub(crate) fn utilization(
+    results: &Results,
+    ranks: &PageRanks,
+    texts: &mut Texts,
+) -> Result<Section, ResultsError> {
     let together = ranks.are_together();
     let captures = ranks.captures.values();
     let origin = if together { captures.clone().map(|c| c.first).min().unwrap_or(0) } else { 0 };
@@ -93,7 +97,8 @@ pub(crate) fn utilization(results: &Results, ranks: &PageRanks, texts: &mut Text
         }
     };
     let there = results.read::<Sample>(|r| {
-        let counter @ ("gpu_utilization_ratio" | "sm_efficiency_ratio" | "est_occupancy_pct") = r.counter else {
+        let counter @ ("gpu_utilization_ratio" | "sm_efficiency_ratio" | "est_occupancy_pct") = r.counter
+        else {
             return;
         };
         let (Some(value), Some(dur)) = (r.value.filter(|v| v.is_finite()), r.dur_ns) else { return };
@@ -108,13 +113,16 @@ pub(crate) fn utilization(results: &Results, ranks: &PageRanks, texts: &mut Text
             if part <= 0 {
                 continue;
             }
-            let add = |means: &mut Vec<TimeMean>| means.get_mut(i).into_iter().for_each(|m| m.add(value, part));
+            let add =
+                |means: &mut Vec<TimeMean>| means.get_mut(i).into_iter().for_each(|m| m.add(value, part));
             match counter {
                 "gpu_utilization_ratio" => {
                     add(&mut of_all[0]);
                     add(&mut lane.1);
                     if let Some(place) = axis.place(&r.rank) {
-                        add(busy.entry(place).or_insert_with(|| vec![TimeMean::default(); STRETCHES as usize]));
+                        add(busy
+                            .entry(place)
+                            .or_insert_with(|| vec![TimeMean::default(); STRETCHES as usize]));
                     }
                 }
                 "sm_efficiency_ratio" => add(&mut of_all[1]),
@@ -129,7 +137,12 @@ pub(crate) fn utilization(results: &Results, ranks: &PageRanks, texts: &mut Text
     }
     const HEADINGS: &[Heading] = &[
         ("start_ns", "from", CellType::Ns, "start of the stretch"),
-        ("mean", "utilization", CellType::Ratio, "share of the time in which a kernel runs; mean over the devices"),
+        (
+            "mean",
+            "utilization",
+            CellType::Ratio,
+            "share of the time in which a kernel runs; mean over the devices",
+        ),
         ("lowest", "lowest", CellType::Ratio, "of the least busy device"),
         ("highest", "highest", CellType::Ratio, "of the busiest device"),
         (
@@ -138,7 +151,12 @@ pub(crate) fn utilization(results: &Results, ranks: &PageRanks, texts: &mut Text
             CellType::Ratio,
             "estimated share of the SMs that have a block; mean over the devices",
         ),
-        ("occupancy", "occupancy", CellType::Ratio, "recorded occupancy of the kernels, weighted by their durations"),
+        (
+            "occupancy",
+            "occupancy",
+            CellType::Ratio,
+            "recorded occupancy of the kernels, weighted by their durations",
+        ),
     ];
     let mut grid = Grid::new("counters", HEADINGS);
     let used = (length / width + 1).min(STRETCHES);
@@ -186,7 +204,11 @@ pub(crate) fn utilization(results: &Results, ranks: &PageRanks, texts: &mut Text
 }
 
 /// When each step ran: from the first start to the last end on the ranks, on the axis of the utilization.
-fn steps_in_time(results: &Results, start_of: impl Fn(u32) -> i64, texts: &mut Texts) -> Result<Grid, ResultsError> {
+fn steps_in_time(
+    results: &Results,
+    start_of: impl Fn(u32) -> i64,
+    texts: &mut Texts,
+) -> Result<Grid, ResultsError> {
     let mut extents: BTreeMap<PageStep, (i64, i64)> = BTreeMap::new();
     results.read::<StepWindow>(|r| {
         let Some(step) = PageStep::new(r.step, r.step_label).filter(|_| r.scope != "span") else { return };
@@ -262,7 +284,9 @@ pub(crate) fn critical_path(
     tops.fill(&mut names, texts, MOST_PATHS, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
     let mut section = Section::default();
     if lanes.is_some_and(|l| l.ranks.len() > 1) {
-        section.notes.push("Each rank has a path of its own; the times are summed over the ranks.".to_string());
+        section
+            .notes
+            .push("Each rank has a path of its own; the times are summed over the ranks.".to_string());
     }
     Ok(section.with("classes", grid).with("names", names))
 }

@@ -1,5 +1,5 @@
-//! What kernels and operators do and how far they are from what the device can do: categories, the roofline, and the
-//! utilization of each device.
+//! What kernels and operators do and how far they are from what the device can do: categories, the roofline,
+//! and the utilization of each device.
 
 use crate::output::html::grid::{Cell, CellType, Grid};
 use crate::output::html::texts::Texts;
@@ -139,7 +139,12 @@ pub(crate) fn utilization(results: &Results, texts: &mut Texts) -> Result<Grid, 
             ("number", "number", CellType::Text, "number type with most of the operations"),
             ("peak_tflops_per_s", "peak TFLOP/s", CellType::Number, "dense peak for that type"),
             ("peak_tb_per_s", "peak TB/s", CellType::Number, "peak bandwidth of the device's memory"),
-            ("tflops_per_s", "TFLOP/s", CellType::Number, "rate while products, convolutions and attention run"),
+            (
+                "tflops_per_s",
+                "TFLOP/s",
+                CellType::Number,
+                "rate while products, convolutions and attention run",
+            ),
             ("mfu", "MFU", CellType::Ratio, "model FLOPs utilization over the steps, idle time included"),
             (
                 "coverage",

@@ -1,8 +1,8 @@
 //! Which unfinished files and folders are in use, told by locks, and which of them this process has.
 //!
-//! Every run holds a lock (`flock`) on what it is writing: what has a name of ours and is not locked was left by a
-//! killed run. The process id in the name is no evidence, because in containers most processes have one of the same few
-//! ids.
+//! Every run holds a lock (`flock`) on what it is writing: what has a name of ours and is not locked was left
+//! by a killed run. The process id in the name is no evidence, because in containers most processes have one
+//! of the same few ids.
 
 use crate::output::paths::entries;
 use hta_read::files::abandon_uploads;
@@ -27,15 +27,18 @@ fn writing() -> MutexGuard<'static, WrittenOutputs> {
 }
 
 /// Moves an output to its place, by `moved`, so that an interrupt comes before or after and knows which.
-pub(in crate::output) fn note_placed<E>(shown: &Path, moved: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+pub(in crate::output) fn note_placed<E>(
+    shown: &Path,
+    moved: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
     let mut writing = writing();
     moved()?;
     writing.placed = Some(shown.to_path_buf());
     Ok(())
 }
 
-/// Removes all unfinished outputs of this process, and prevents other threads from starting or completing any. Called
-/// before the process exits. Returns the last output that was completed before.
+/// Removes all unfinished outputs of this process, and prevents other threads from starting or completing
+/// any. Called before the process exits. Returns the last output that was completed before.
 pub fn abandon_all() -> Option<PathBuf> {
     /// Other threads may still create files in a folder.
     const TRIES: usize = 100;
@@ -53,8 +56,8 @@ fn remove(path: &Path) -> io::Result<()> {
     if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// An unfinished file or folder of this process: an interrupt removes it, and its lock tells other runs that it is no
-/// leftover.
+/// An unfinished file or folder of this process: an interrupt removes it, and its lock tells other runs that
+/// it is no leftover.
 pub(super) struct Claim {
     path: PathBuf,
     /// `None` where the file system has no locks.
@@ -62,7 +65,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Makes a file or folder in `folder`, and removes those of the same kind that killed runs have left there.
+    /// Makes a file or folder in `folder`, and removes those of the same kind that killed runs have left
+    /// there.
     pub(super) fn make<T: AsRef<Path>>(
         folder: &Path,
         kind: &str,
@@ -138,11 +142,12 @@ fn sweep(folder: &Path, kind: &str) {
     }
 }
 
-/// The folder in an unfinished one into which an earlier output is moved, under its own name, before the new one takes
-/// its place.
+/// The folder in an unfinished one into which an earlier output is moved, under its own name, before the new
+/// one takes its place.
 pub(in crate::output) const EARLIER: &str = "earlier";
 
-/// Moves an earlier output back that a run had moved away when it was killed, unless its place has been taken.
+/// Moves an earlier output back that a run had moved away when it was killed, unless its place has been
+/// taken.
 fn restore_earlier(left: &Path, folder: &Path) -> io::Result<()> {
     entries(&left.join(EARLIER)).into_iter().try_for_each(|(path, _)| {
         let place = folder.join(path.file_name().unwrap_or_default());

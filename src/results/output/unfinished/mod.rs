@@ -1,7 +1,8 @@
-//! Files and folders that are being written: under another name beside their place, and moved there when complete.
+//! Files and folders that are being written: under another name beside their place, and moved there when
+//! complete.
 //!
-//! They are removed when dropped, or all when the user interrupts ([`abandon_all`]). A `kill -9` leaves them; then the
-//! next run that writes beside them removes them ([`claim`]).
+//! They are removed when dropped, or all when the user interrupts ([`abandon_all`]). A `kill -9` leaves them;
+//! then the next run that writes beside them removes them ([`claim`]).
 
 mod claim;
 
@@ -22,8 +23,8 @@ pub struct UnfinishedFile {
 }
 
 impl UnfinishedFile {
-    /// Creates a file in a folder, readable as the user's umask allows. `kind` distinguishes leftovers of different
-    /// kinds.
+    /// Creates a file in a folder, readable as the user's umask allows. `kind` distinguishes leftovers of
+    /// different kinds.
     ///
     /// # Errors
     /// When it cannot be created.
@@ -69,14 +70,17 @@ impl UnfinishedFile {
     }
 }
 
-/// Writes a file completely or not at all. Something that is not a regular file (a pipe, a terminal) is written
-/// directly.
+/// Writes a file completely or not at all. Something that is not a regular file (a pipe, a terminal) is
+/// written directly.
 ///
 /// # Errors
 /// When it cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if is_remote(path) {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "only folders of results are written to stores"));
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "only folders of results are written to stores",
+        ));
     }
     let target = destination(path);
     if target.exists() && !target.is_file() {

@@ -108,7 +108,12 @@ pub fn state(stored: Vec<StateTable>) -> Result<PartialState, InvalidCell> {
     for (i, row) in PartialRanks::rows(&list).enumerate() {
         let rank = row.rank;
         if let Some(before) = ranks.last().filter(|d| d.rank >= rank) {
-            return Err(InvalidCell::new::<PartialRanks>(i, "rank", format!("a rank above {}", before.rank), rank));
+            return Err(InvalidCell::new::<PartialRanks>(
+                i,
+                "rank",
+                format!("a rank above {}", before.rank),
+                rank,
+            ));
         }
         if of_rows.get(i) != Some(&rank) {
             return Err(InvalidCell::new::<PartialRanks>(i, RANK, rank, "another rank"));
@@ -120,10 +125,12 @@ pub fn state(stored: Vec<StateTable>) -> Result<PartialState, InvalidCell> {
         let inventory = partials.next();
         ranks.push(RankResults {
             rank,
-            source: source.ok_or_else(|| InvalidCell::unknown::<PartialRanks>(i, "rank_source", row.rank_source))?,
+            source: source
+                .ok_or_else(|| InvalidCell::unknown::<PartialRanks>(i, "rank_source", row.rank_source))?,
             file: row.file.to_string(),
             partials: partials.collect(),
-            inventory: inventory.ok_or_else(|| InvalidCell::new::<PartialRanks>(i, "rank", "its inventory", "none"))?,
+            inventory: inventory
+                .ok_or_else(|| InvalidCell::new::<PartialRanks>(i, "rank", "its inventory", "none"))?,
             part,
             health: tables.health(rank, row.defect_count as usize)?,
             era: era.ok_or_else(|| InvalidCell::unknown::<PartialRanks>(i, "time_era", row.time_era))?,
@@ -152,15 +159,20 @@ fn seen(list: &Batch, ranks: &[RankResults]) -> Result<Vec<Seen>, InvalidCell> {
     let mut mapped = BTreeSet::new();
     let mut out = Vec::new();
     for (i, row) in Files::rows(list).enumerate() {
-        let invalid = |column, expected: &str, found: String| InvalidCell::new::<Files>(i, column, expected, found);
+        let invalid =
+            |column, expected: &str, found: String| InvalidCell::new::<Files>(i, column, expected, found);
         let error = || {
-            error_of(row).ok_or_else(|| invalid("error", "why it was refused", row.error.unwrap_or("none").to_string()))
+            error_of(row).ok_or_else(|| {
+                invalid("error", "why it was refused", row.error.unwrap_or("none").to_string())
+            })
         };
         let fate = match row.state {
             "mapped" => {
                 let is_new = |r: &u32| ranks.binary_search_by_key(r, |d| d.rank).is_ok() && mapped.insert(*r);
                 let rank = row.rank.filter(is_new);
-                Fate::Mapped(rank.ok_or_else(|| invalid("rank", "one of the ranks, once", format!("{:?}", row.rank)))?)
+                Fate::Mapped(
+                    rank.ok_or_else(|| invalid("rank", "one of the ranks, once", format!("{:?}", row.rank)))?,
+                )
             }
             "refused_at_head" => Fate::RefusedAtHead(error()?),
             "refused" => Fate::Refused(error()?),
@@ -248,9 +260,15 @@ impl TakenTables {
         let list = self.of_set(Partials::SPEC, rank)?;
         let rows: Vec<PartialRow> = Partials::rows(&list).collect();
         let analyses: Vec<&str> = rows.iter().map(|r| r.analysis).collect();
-        let expected: Vec<&'static str> = std::iter::once(INVENTORY).chain(ANALYSES.iter().map(|a| a.stem())).collect();
+        let expected: Vec<&'static str> =
+            std::iter::once(INVENTORY).chain(ANALYSES.iter().map(|a| a.stem())).collect();
         if analyses != expected {
-            return Err(InvalidCell::new::<Partials>(0, "analysis", expected.join(", "), analyses.join(", ")));
+            return Err(InvalidCell::new::<Partials>(
+                0,
+                "analysis",
+                expected.join(", "),
+                analyses.join(", "),
+            ));
         }
         let contents = self.contents(rank)?;
         let mut out = Vec::new();
@@ -262,13 +280,25 @@ impl TakenTables {
             let places = own.into_iter().map(|(of, spec, n)| Ok(self.take(of, spec, rank, *n)?.0));
             let tables = places.collect::<Result<Vec<_>, _>>()?;
             let why = |text: &str| {
-                let long =
-                    || InvalidCell::new::<Partials>(i, "reason", "a short reason", format!("{} bytes", text.len()));
+                let long = || {
+                    InvalidCell::new::<Partials>(
+                        i,
+                        "reason",
+                        "a short reason",
+                        format!("{} bytes", text.len()),
+                    )
+                };
                 constant(text).ok_or_else(long)
             };
-            out.push(StoredPartial { of, rank: row.own_rank, tables, reason: row.reason.map(why).transpose()? });
+            out.push(StoredPartial {
+                of,
+                rank: row.own_rank,
+                tables,
+                reason: row.reason.map(why).transpose()?,
+            });
         }
-        let taken = contents.iter().filter(|c| c.0 == PART).map(|(of, spec, n)| self.take(of, spec, rank, *n));
+        let taken =
+            contents.iter().filter(|c| c.0 == PART).map(|(of, spec, n)| self.take(of, spec, rank, *n));
         let (tables, batches): (Vec<StoredRows>, Vec<Batch>) =
             taken.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         if !has_part {
@@ -283,14 +313,17 @@ impl TakenTables {
         let mut out = Vec::new();
         for (i, row) in PartialContents::rows(&list).enumerate() {
             let known = spec_of(row.analysis, row.table);
-            let unknown =
-                || InvalidCell::new::<PartialContents>(i, "table", "a known table", format!("`{}`", row.table));
+            let unknown = || {
+                InvalidCell::new::<PartialContents>(i, "table", "a known table", format!("`{}`", row.table))
+            };
             let (of, spec) = known.ok_or_else(unknown)?;
             let count = usize::try_from(row.row_count);
             out.push((
                 of,
                 spec,
-                count.map_err(|e| InvalidCell::new::<PartialContents>(i, "row_count", "a number of rows", e))?,
+                count.map_err(|e| {
+                    InvalidCell::new::<PartialContents>(i, "row_count", "a number of rows", e)
+                })?,
             ));
         }
         Ok(out)
@@ -301,7 +334,8 @@ impl TakenTables {
         let mut health = Health::default();
         for (i, row) in Tallies::rows(&list).enumerate() {
             let counter = COUNTERS.iter().find(|c| c.name == row.counter).map(|c| c.id);
-            let counter = counter.ok_or_else(|| InvalidCell::unknown::<Tallies>(i, "counter", row.counter))?;
+            let counter =
+                counter.ok_or_else(|| InvalidCell::unknown::<Tallies>(i, "counter", row.counter))?;
             if health.count(counter) > 0 {
                 return Err(InvalidCell::new::<Tallies>(i, "counter", "each once", row.counter));
             }

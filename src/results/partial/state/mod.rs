@@ -1,4 +1,5 @@
-//! Converts a mapped set to tables and back: files, ranks, partials of the analyses, and parts of the joined job.
+//! Converts a mapped set to tables and back: files, ranks, partials of the analyses, and parts of the joined
+//! job.
 
 mod from_tables;
 mod write;
@@ -21,7 +22,8 @@ use hta_trace::meta::{RankSource, TimeEra};
 const SET: &str = "set";
 
 const ERAS: [TimeEra; 4] = [TimeEra::EpochInteger, TimeEra::EpochDecimal, TimeEra::Based, TimeEra::Unknown];
-const SOURCES: [RankSource; 4] = [RankSource::File, RankSource::Name, RankSource::Position, RankSource::Process];
+const SOURCES: [RankSource; 4] =
+    [RankSource::File, RankSource::Name, RankSource::Position, RankSource::Process];
 
 /// Reads a table of a state from any bytes.
 ///

@@ -2,7 +2,8 @@
 
 use crate::partial::state::{SET, spec_of};
 use crate::partial::tables::{
-    ContentRow, FileRow, Files, PartialContents, PartialRankRow, PartialRanks, PartialRow, Partials, Tallies, TallyRow,
+    ContentRow, FileRow, Files, PartialContents, PartialRankRow, PartialRanks, PartialRow, Partials, Tallies,
+    TallyRow,
 };
 use crate::run::{MappedSet, RankResults};
 use crate::store::{PartialStore, RankRows, StoredPartial};
@@ -13,8 +14,8 @@ use hta_read::error::ReadError;
 use std::collections::BTreeMap;
 use std::io;
 
-/// Passes the tables of a set to `each`, one by one. At most the tables of one analysis for all ranks are in memory at
-/// once.
+/// Passes the tables of a set to `each`, one by one. At most the tables of one analysis for all ranks are in
+/// memory at once.
 ///
 /// # Errors
 /// When an analysis does not declare one of its tables, rows cannot be read back, or `each` fails.
@@ -45,11 +46,16 @@ pub fn write_state(set: &MappedSet, each: &mut EachTable) -> io::Result<()> {
 }
 
 /// Receives a table over all ranks: what it belongs to, its declaration and its rows.
-pub(crate) type EachTable<'a> = dyn FnMut(&'static str, &'static TableSpec, &[RankRows]) -> io::Result<()> + 'a;
+pub(crate) type EachTable<'a> =
+    dyn FnMut(&'static str, &'static TableSpec, &[RankRows]) -> io::Result<()> + 'a;
 
 fn list(contents: &mut PartialContents, partial: &StoredPartial) {
     for place in &partial.tables {
-        contents.push(ContentRow { analysis: partial.of, table: place.spec.name, row_count: place.row_count as u64 });
+        contents.push(ContentRow {
+            analysis: partial.of,
+            table: place.spec.name,
+            row_count: place.row_count as u64,
+        });
     }
 }
 
@@ -119,8 +125,8 @@ fn health(health: &Health) -> Batch {
 fn files(set: &MappedSet) -> Batch {
     let mut table = Files::default();
     let heads = set.claims.refused.iter().flatten().count();
-    // `refused` lists the files that were refused at their heads first, then those of the tasks, in the order of the
-    // tasks.
+    // `refused` lists the files that were refused at their heads first, then those of the tasks, in the order
+    // of the tasks.
     let mut late = set.refused.iter().skip(heads);
     let mut at_read: BTreeMap<usize, Option<&ReadError>> = BTreeMap::new();
     for t in &set.tasks {
@@ -159,8 +165,8 @@ fn files(set: &MappedSet) -> Batch {
 
 type ErrorParts = (Option<&'static str>, Option<String>, Option<&'static str>, Option<u64>);
 
-/// Kind, text, hint and byte of an error. The counters of a file without events are dropped, because nothing shows
-/// them.
+/// Kind, text, hint and byte of an error. The counters of a file without events are dropped, because nothing
+/// shows them.
 fn error_parts(error: &ReadError) -> ErrorParts {
     match error {
         ReadError::Io { source, .. } => (Some("io"), Some(source.to_string()), None, None),

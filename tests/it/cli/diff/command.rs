@@ -7,7 +7,12 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const SAMPLE: &str = "data/samples/gpu_ddp8";
 
 fn diff(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hta")).arg("diff").args(args).current_dir(ROOT).output().expect("the binary runs")
+    Command::new(env!("CARGO_BIN_EXE_hta"))
+        .arg("diff")
+        .args(args)
+        .current_dir(ROOT)
+        .output()
+        .expect("the binary runs")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -28,7 +33,10 @@ fn a_crossed_threshold_is_exit_3_and_standard_error_says_by_how_much() {
     );
     let report = text(&run.stdout);
     assert!(report.lines().all(|l| l.chars().count() <= 80), "{report}");
-    assert!(report.contains("step_time > +4%  crossed") && report.contains("idle > +1us      ok"), "{report}");
+    assert!(
+        report.contains("step_time > +4%  crossed") && report.contains("idle > +1us      ok"),
+        "{report}"
+    );
     let run = diff(&[&paths[..], &["--fail-if", "step_time > +5%"]].concat());
     assert_eq!((run.status.code(), text(&run.stderr)), (Some(0), String::new()));
     let run = diff(&[&paths[..], &["--fail-if", "kernel:nobody > +5%"]].concat());

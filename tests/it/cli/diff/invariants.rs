@@ -36,7 +36,8 @@ fn is_all_zero(d: &Compared) {
 
 fn is_negated(ab: &Compared, ba: &Compared) {
     for (table, columns) in DELTAS {
-        let by_key = |d: &Compared| d.rows(table).into_iter().map(|r| (key(&r), r)).collect::<BTreeMap<_, _>>();
+        let by_key =
+            |d: &Compared| d.rows(table).into_iter().map(|r| (key(&r), r)).collect::<BTreeMap<_, _>>();
         let (a, b) = (by_key(ab), by_key(ba));
         assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>(), "{table}");
         for (k, r) in &a {
@@ -57,10 +58,19 @@ fn sums_hold(d: &Compared) {
         let of = |name: &str| d.metric(name).float(column).unwrap_or(f64::NAN);
         let parts = ["compute", "exposed_communication", "exposed_memory", "idle"].map(of);
         assert!(near(parts.iter().sum(), of("step_time")), "{column}: {parts:?}");
-        let gpu: Vec<f64> =
-            d.rows("diff_by_name").iter().filter(|r| r.text("side") == "gpu").filter_map(|r| r.float(column)).collect();
+        let gpu: Vec<f64> = d
+            .rows("diff_by_name")
+            .iter()
+            .filter(|r| r.text("side") == "gpu")
+            .filter_map(|r| r.float(column))
+            .collect();
         // The sum of many rounded figures.
-        assert!(near(gpu.iter().sum(), of("gpu_sum")), "{column}: {} {}", gpu.iter().sum::<f64>(), of("gpu_sum"));
+        assert!(
+            near(gpu.iter().sum(), of("gpu_sum")),
+            "{column}: {} {}",
+            gpu.iter().sum::<f64>(),
+            of("gpu_sum")
+        );
     }
     let sizes: Vec<f64> =
         d.rows("diff_by_name").iter().filter_map(|r| r.float("delta_ns_per_step")).map(f64::abs).collect();
@@ -106,7 +116,8 @@ fn a_set_against_itself_is_zero_and_swapped_sides_negate_on_every_sample() {
 /// Durations of activities by name in the compared steps, computed from the plan alone.
 fn by_hand(plan: &Plan, d: &Compared, set: &str) -> BTreeMap<String, (f64, f64)> {
     let rows = plan.rows();
-    let steps: Vec<(i64, i64)> = rows.iter().filter(|r| r.kind == Kind::Step).map(|r| (r.start, r.end)).collect();
+    let steps: Vec<(i64, i64)> =
+        rows.iter().filter(|r| r.kind == Kind::Step).map(|r| (r.start, r.end)).collect();
     let table: Vec<Record> = d.rows("diff_steps").into_iter().filter(|r| r.text("set") == set).collect();
     let counted: std::collections::BTreeSet<Option<i64>> =
         table.iter().filter(|r| r.flag("is_counted") == Some(true)).map(|r| r.opt_int("step")).collect();

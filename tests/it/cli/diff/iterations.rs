@@ -16,7 +16,11 @@ fn recorded(period: i64, iterations: &[(&str, i64)]) -> TraceBuilder {
     let mut main = t.thread(1);
     for (start, (name, kernel)) in (0..).map(|k| us(period * k)).zip(iterations) {
         main.annotation(name, start..start + us(100));
-        main.launch(start + us(10)..start + us(15)).kernel("gemm", 7, start + us(20)..start + us(20 + kernel));
+        main.launch(start + us(10)..start + us(15)).kernel(
+            "gemm",
+            7,
+            start + us(20)..start + us(20 + kernel),
+        );
     }
     t
 }
@@ -38,8 +42,11 @@ fn hta(base: &TraceBuilder, test: &TraceBuilder, args: &[&str]) -> (i32, String)
     let paths = ["base.json", "test.json"].map(|name| folder.path().join(name).display().to_string());
     std::fs::write(&paths[0], base.to_json()).unwrap();
     std::fs::write(&paths[1], test.to_json()).unwrap();
-    let done =
-        Command::new(env!("CARGO_BIN_EXE_hta")).args(["diff", &paths[0], &paths[1]]).args(args).output().unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_hta"))
+        .args(["diff", &paths[0], &paths[1]])
+        .args(args)
+        .output()
+        .unwrap();
     (done.status.code().unwrap(), String::from_utf8(done.stdout).unwrap())
 }
 
@@ -58,7 +65,11 @@ fn iterations_of_one_phase_and_batch_are_compared() {
     let (base, test) = sides();
     let all = rows(&base, &test);
     let of = |r: &Value| {
-        (r["phase"].as_str().unwrap().to_string(), r["requests"].as_i64(), r["side"].as_str().unwrap().to_string())
+        (
+            r["phase"].as_str().unwrap().to_string(),
+            r["requests"].as_i64(),
+            r["side"].as_str().unwrap().to_string(),
+        )
     };
     assert_eq!(
         all.iter().map(of).collect::<Vec<_>>(),
@@ -75,7 +86,10 @@ fn iterations_of_one_phase_and_batch_are_compared() {
     assert_eq!(us_of(["base_period_ns", "test_period_ns", "delta_period_ns"]), [500.0, 550.0, 50.0]);
     assert_eq!(us_of(["base_window_ns", "test_window_ns", "delta_window_ns"]), [200.0, 240.0, 40.0]);
     assert_eq!(us_of(["base_gap_idle_ns", "test_gap_idle_ns", "delta_gap_idle_ns"]), [300.0, 310.0, 10.0]);
-    assert_eq!(us_of(["base_host_exposed_ns", "test_host_exposed_ns", "delta_host_exposed_ns"]), [280.0, 290.0, 10.0]);
+    assert_eq!(
+        us_of(["base_host_exposed_ns", "test_host_exposed_ns", "delta_host_exposed_ns"]),
+        [280.0, 290.0, 10.0]
+    );
     assert_eq!((number(r, "base_window_busy_pct"), number(r, "delta_window_busy_pct")), (100.0, 0.0));
     assert_eq!(number(r, "base_tokens_per_s"), 8_000.0);
     assert!((number(r, "test_tokens_per_s") - 4e6 / 550.0).abs() < 1e-6);
@@ -96,7 +110,8 @@ fn a_set_against_itself_is_the_same_and_swapped_sides_change_signs() {
     let deltas = |rows: &[Value]| -> Vec<(String, f64)> {
         let of = |r: &Value| {
             let all = r.as_object().unwrap().iter();
-            let numbers = all.filter(|(c, v)| c.starts_with("delta_") && !c.ends_with("_pct") && v.is_number());
+            let numbers =
+                all.filter(|(c, v)| c.starts_with("delta_") && !c.ends_with("_pct") && v.is_number());
             numbers.map(|(c, v)| (c.clone(), v.as_f64().unwrap())).collect::<Vec<_>>()
         };
         rows.iter().flat_map(of).collect()

@@ -35,7 +35,9 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
     let gpu: Vec<(&str, &str, &str, f64)> = rows
         .iter()
         .filter(|r| r.text("side") == "gpu")
-        .map(|r| (r.text("name"), r.text("change"), r.text("trend"), r.float("delta_ns_per_step").unwrap_or(0.0)))
+        .map(|r| {
+            (r.text("name"), r.text("change"), r.text("trend"), r.float("delta_ns_per_step").unwrap_or(0.0))
+        })
         .collect();
     assert_eq!(
         gpu,
@@ -61,8 +63,14 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
         sentences[0].starts_with("The step is slower: 200 us -> 210 us (+10.0 us, +5.0 %); beyond"),
         "{sentences:?}"
     );
-    assert!(sentences[1].starts_with("Most of the change is compute: +10.0 us (100.0 % of it)"), "{sentences:?}");
-    assert!(sentences[2].starts_with("`old_one` (compute) is deleted: 40.0 us -> 0 ns per step"), "{sentences:?}");
+    assert!(
+        sentences[1].starts_with("Most of the change is compute: +10.0 us (100.0 % of it)"),
+        "{sentences:?}"
+    );
+    assert!(
+        sentences[2].starts_with("`old_one` (compute) is deleted: 40.0 us -> 0 ns per step"),
+        "{sentences:?}"
+    );
 }
 
 #[test]
@@ -83,12 +91,16 @@ fn ranks_that_only_one_set_has_are_left_out() {
     let (a, b) = (folder(), folder());
     let base: Vec<_> = (0..2).map(|rank| Job { rank, ..BASE }.write(&a)).collect();
     // Ranks 2 and 3 are much slower, but are not compared.
-    let test: Vec<_> =
-        (0..4).map(|rank| Job { rank, world: 4, gemm: if rank < 2 { 110 } else { 900 }, ..BASE }.write(&b)).collect();
+    let test: Vec<_> = (0..4)
+        .map(|rank| Job { rank, world: 4, gemm: if rank < 2 { 110 } else { 900 }, ..BASE }.write(&b))
+        .collect();
     let d = diff(&base, &test);
     let step = d.metric("step_time");
     assert_eq!(us_of(&step, NS), [200.0, 210.0, 10.0]);
-    assert_eq!((step.int("base_rank_count"), step.int("test_rank_count"), step.int("test_step_count")), (2, 2, 6));
+    assert_eq!(
+        (step.int("base_rank_count"), step.int("test_rank_count"), step.int("test_step_count")),
+        (2, 2, 6)
+    );
     let counted: Vec<i64> = d
         .rows("diff_steps")
         .iter()
@@ -141,7 +153,11 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     assert_eq!(step.flag("is_significant"), Some(false));
     let [step, kernel] = small.verdicts.as_slice() else { panic!("two conditions") };
     assert!(step.is_crossed && kernel.is_crossed);
-    assert!(step.noise.starts_with("within the noise of the steps (1.6 standard errors, 3"), "{}", step.noise);
+    assert!(
+        step.noise.starts_with("within the noise of the steps (1.6 standard errors, 3"),
+        "{}",
+        step.noise
+    );
     assert!(kernel.noise.starts_with("beyond the noise"), "{}", kernel.noise);
     let large = diff(&[base], &[noisy(Job { gemm: 180, ..BASE }).write(&b)]);
     assert_eq!(large.metric("step_time").flag("is_significant"), Some(true));
@@ -165,7 +181,8 @@ fn partial_steps_do_not_count() {
     let d = diff(&[write(&cut(BASE), &a, "rank_0.json")], &[TEST.write(&b)]);
     assert_eq!(us_of(&d.metric("step_time"), NS), [200.0, 210.0, 10.0]);
     assert_eq!(us_of(&d.name("gpu", "old_one"), NS), [40.0, 0.0, -40.0]);
-    let last = d.rows("diff_steps").into_iter().find(|r| r.opt_int("step_label") == Some(99)).expect("its row");
+    let last =
+        d.rows("diff_steps").into_iter().find(|r| r.opt_int("step_label") == Some(99)).expect("its row");
     assert_eq!((last.flag("is_partial"), last.flag("is_counted")), (Some(true), Some(false)));
 }
 
@@ -312,5 +329,9 @@ fn ranks_without_gpu_compare_by_host_work() {
     assert!(d.rows("diff_steps").iter().all(|r| r.text("basis") == "cpu"));
     // Compared with a GPU job: possible, with a note.
     let mixed = diff(&[write(&trace(100), &a, "r.json")], &[TEST.write(&b)]);
-    assert!(mixed.notes().contains("what the parts are made of differ: cpu before, gpu after"), "{}", mixed.notes());
+    assert!(
+        mixed.notes().contains("what the parts are made of differ: cpu before, gpu after"),
+        "{}",
+        mixed.notes()
+    );
 }

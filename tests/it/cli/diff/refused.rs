@@ -65,7 +65,11 @@ fn steps_against_a_whole_capture_are_refused() {
     for (base, test, side) in [(&base, &test, "test"), (&test, &base, "base")] {
         let run = diff(base, test, &[]);
         assert_eq!(run.status.code(), Some(2));
-        assert!(errors(&run).contains(&format!("{side} has no steps, the other set has")), "{}", errors(&run));
+        assert!(
+            errors(&run).contains(&format!("{side} has no steps, the other set has")),
+            "{}",
+            errors(&run)
+        );
     }
 }
 
@@ -88,5 +92,9 @@ fn a_set_that_cannot_be_diagnosed_is_refused() {
     let (_a, few) = written(&BASE.builder());
     let run = diff(Path::new(SAMPLE), &few, &[]);
     assert_eq!(run.status.code(), Some(2));
-    assert!(errors(&run).contains("test cannot be diagnosed: too short: 12 GPU activities"), "{}", errors(&run));
+    assert!(
+        errors(&run).contains("test cannot be diagnosed: too short: 12 GPU activities"),
+        "{}",
+        errors(&run)
+    );
 }

@@ -93,7 +93,9 @@ fn a_table_that_results_lack_is_named() {
         std::fs::create_dir_all(to.join("tables")).expect("a folder");
         let from = made().join("r4");
         std::fs::copy(from.join("summary.json"), to.join("summary.json")).expect("a copy");
-        for file in std::fs::read_dir(from.join("tables")).expect("tables").map(|entry| entry.expect("a table")) {
+        for file in
+            std::fs::read_dir(from.join("tables")).expect("tables").map(|entry| entry.expect("a table"))
+        {
             if !file.file_name().to_string_lossy().starts_with(without) {
                 std::fs::copy(file.path(), to.join("tables").join(file.file_name())).expect("a copy");
             }
@@ -106,8 +108,11 @@ fn a_table_that_results_lack_is_named() {
                 `host_by_name` is not among these results";
     assert!(text(&old.stderr).contains(said), "{}", text(&old.stderr));
     let none = hta(made(), &["diff", &copy("temporal_breakdown"), "r4"]);
-    let said =
-        "cannot compare: base: steps and kernels cannot be compared: the table `temporal_breakdown` is not among";
+    let said = "cannot compare: base: steps and kernels cannot be compared: the table `temporal_breakdown` is not among";
     assert!(none.status.code() == Some(2) && text(&none.stderr).contains(said), "{}", text(&none.stderr));
-    assert!(text(&none.stderr).contains("hint: analyze it again with all analyses"), "{}", text(&none.stderr));
+    assert!(
+        text(&none.stderr).contains("hint: analyze it again with all analyses"),
+        "{}",
+        text(&none.stderr)
+    );
 }

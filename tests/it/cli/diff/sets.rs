@@ -78,8 +78,10 @@ pub fn handed_by(by: Option<Compat>, paths: &[PathBuf], options: &Options) -> Ve
 }
 
 pub fn diff_with(base: &[PathBuf], test: &[PathBuf], options: &Options, fail_if: &[&str]) -> Compared {
-    let set = |shown, paths| ComparedRun::read(&results(shown, paths, options), shown, options).expect("tables");
-    let thresholds: Vec<Threshold> = fail_if.iter().map(|t| Threshold::parse(t).expect("a condition")).collect();
+    let set =
+        |shown, paths| ComparedRun::read(&results(shown, paths, options), shown, options).expect("tables");
+    let thresholds: Vec<Threshold> =
+        fail_if.iter().map(|t| Threshold::parse(t).expect("a condition")).collect();
     let pair = RunPair::new(set("before", base), set("after", test));
     assert_eq!(pair.notes().count(), 0);
     let (output, verdicts) = pair.compare(&thresholds, true, options).unwrap_or_else(|e| panic!("{e}"));
@@ -140,9 +142,18 @@ impl Job {
                 call += 4;
             }
             let copy = us(gpu)..us(gpu + 10);
-            main.runtime("cudaMemcpyAsync", us(call)..us(call + 1)).memcpy("HtoD (Pinned -> Device)", 7, 1 << 20, copy);
+            main.runtime("cudaMemcpyAsync", us(call)..us(call + 1)).memcpy(
+                "HtoD (Pinned -> Device)",
+                7,
+                1 << 20,
+                copy,
+            );
             let nccl = us(gpu + 10)..us(gpu + 25);
-            main.launch(us(call + 1)..us(call + 2)).kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, nccl);
+            main.launch(us(call + 1)..us(call + 2)).kernel(
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                20,
+                nccl,
+            );
             let end = gpu + 25 + 15;
             match self.marks_steps {
                 true => main.step(i as u64 + 7, us(at)..us(end)),

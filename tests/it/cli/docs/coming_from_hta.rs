@@ -110,7 +110,11 @@ fn every_command_of_the_table_runs_and_says_something() {
         let errors = String::from_utf8_lossy(&run.stderr).into_owned();
         assert_eq!(run.status.code(), Some(0), "{command}: {errors}");
         let wrote_a_file = words[0] == "overlay" && folder.path().join("seen.json.gz").is_file();
-        assert!(wrote_a_file || run.stdout.len() > 100, "{command}: {}", String::from_utf8_lossy(&run.stdout));
+        assert!(
+            wrote_a_file || run.stdout.len() > 100,
+            "{command}: {}",
+            String::from_utf8_lossy(&run.stdout)
+        );
     }
 }
 

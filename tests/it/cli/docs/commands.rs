@@ -61,6 +61,7 @@ fn check(command: &str, shown: &[String], folder: &Path) -> Result<(), String> {
         return Err(format!("{}: {printed}", run.status));
     }
     let mut lines = printed.lines().map(str::trim_end);
-    let mut missing = shown.iter().filter(|line| *line != "...").filter(|line| !lines.any(|l| l == line.as_str()));
+    let mut missing =
+        shown.iter().filter(|line| *line != "...").filter(|line| !lines.any(|l| l == line.as_str()));
     missing.next().map_or(Ok(()), |line| Err(format!("no line `{line}`")))
 }

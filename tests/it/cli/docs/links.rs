@@ -35,8 +35,11 @@ fn every_relative_link_leads_to_a_file_and_a_heading() {
 
 fn follow(page: &Path, target: &str) -> Result<(), String> {
     let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-    let path: PathBuf =
-        if file.is_empty() { page.to_path_buf() } else { page.parent().unwrap_or(Path::new(ROOT)).join(file) };
+    let path: PathBuf = if file.is_empty() {
+        page.to_path_buf()
+    } else {
+        page.parent().unwrap_or(Path::new(ROOT)).join(file)
+    };
     if !path.exists() {
         return Err("no such file".to_string());
     }

@@ -53,7 +53,10 @@ fn compare(name: &str, current: &str) {
         std::fs::write(&path, current).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == current, "docs/reference/{name} is stale: run the tests `docs::reference` with {WRITE}=1");
+    assert!(
+        kept == current,
+        "docs/reference/{name} is stale: run the tests `docs::reference` with {WRITE}=1"
+    );
 }
 
 fn hta(args: &[&str]) -> String {
@@ -64,7 +67,8 @@ fn hta(args: &[&str]) -> String {
 
 /// First words of the lines that are indented by two blanks and no more.
 fn names(list: &str) -> Vec<String> {
-    let entries = list.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    let entries =
+        list.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
     entries.filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect()
 }
 
@@ -113,10 +117,17 @@ fn analyses() -> String {
         let _ = writeln!(out, "| [`{0}`](#{0}) | {1} | {tables} |", a.stem(), cell(a.about().title));
     }
     for (a, tables) in &rows {
-        let _ =
-            writeln!(out, "\n## {}\n\n*{}*\n\n{}", a.stem(), upper_first(a.about().title), body(a.about().explain, 1));
+        let _ = writeln!(
+            out,
+            "\n## {}\n\n*{}*\n\n{}",
+            a.stem(),
+            upper_first(a.about().title),
+            body(a.about().explain, 1)
+        );
         if !a.about().settings.is_empty() {
-            out.push_str("\n### Options of this analysis alone\n\n| option | meaning | default |\n|---|---|---|\n");
+            out.push_str(
+                "\n### Options of this analysis alone\n\n| option | meaning | default |\n|---|---|---|\n",
+            );
         }
         for s in a.about().settings {
             let option = format!("{} {}", s.flag, s.value);
@@ -155,11 +166,13 @@ fn queries() -> String {
         .to_string();
     for name in names(&hta(&["list", "queries"])) {
         let page = hta(&["explain", &name]);
-        let (_, own) = page.split_once(&format!("Query {name}: ")).unwrap_or_else(|| panic!("no query {name}: {page}"));
+        let (_, own) =
+            page.split_once(&format!("Query {name}: ")).unwrap_or_else(|| panic!("no query {name}: {page}"));
         let parts: Vec<&str> = own.split("\n\n").collect();
         let [title, question, reading, columns, tables, ..] = parts[..] else { panic!("{name}: {page}") };
         let _ = writeln!(out, "\n## {name}\n\n{title}: {question}\n\n{}", upper_first(reading));
-        let _ = writeln!(out, "\n```text\n{columns}\n```\n\n{tables}. [The statement](../../queries/{name}.sql)");
+        let _ =
+            writeln!(out, "\n```text\n{columns}\n```\n\n{tables}. [The statement](../../queries/{name}.sql)");
     }
     out
 }

@@ -28,18 +28,26 @@ pub type Figure = (Option<f64>, Option<f64>, Option<f64>, String);
 /// The figures of a grid by what they are part of and name.
 pub fn figures(page: &Page, grid: &str) -> BTreeMap<(String, String), Figure> {
     let numbers = |name: &str| -> Vec<Option<f64>> {
-        page.column("compare", grid, name)["cells"].as_array().expect("cells").iter().map(|v| v.as_f64()).collect()
+        page.column("compare", grid, name)["cells"]
+            .as_array()
+            .expect("cells")
+            .iter()
+            .map(|v| v.as_f64())
+            .collect()
     };
     let texts = |name: &str| page.texts("compare", grid, name);
     let (groups, names, sure) = (texts("group"), texts("name"), texts("surety"));
     let (this, base, delta) = (numbers("this"), numbers("base"), numbers("delta"));
-    let row = |i: usize| ((groups[i].clone(), names[i].clone()), (this[i], base[i], delta[i], sure[i].clone()));
+    let row =
+        |i: usize| ((groups[i].clone(), names[i].clone()), (this[i], base[i], delta[i], sure[i].clone()));
     (0..names.len()).map(row).collect()
 }
 
 /// Figures that stand alone.
 pub fn whole(all: &BTreeMap<(String, String), Figure>, name: &str) -> Figure {
-    all.get(&(String::new(), name.to_string())).unwrap_or_else(|| panic!("no `{name}` in {:?}", all.keys())).clone()
+    all.get(&(String::new(), name.to_string()))
+        .unwrap_or_else(|| panic!("no `{name}` in {:?}", all.keys()))
+        .clone()
 }
 
 /// The folders of two jobs, analysed, with the diff of their traces.
@@ -73,7 +81,8 @@ fn parts_and_names_are_those_of_hta_diff_on_the_traces() {
     let jobs = Jobs::new(TEST, BASE);
     let Answer { page, stdout, .. } = jobs.answer();
     let parts = figures(&page, "parts");
-    let of_part = |name: &str| parts.iter().find(|((_, n), _)| n == name).expect("the part is there").1.clone();
+    let of_part =
+        |name: &str| parts.iter().find(|((_, n), _)| n == name).expect("the part is there").1.clone();
     for (metric, name) in [
         ("step_time", "step time"),
         ("compute", "compute"),
@@ -96,7 +105,10 @@ fn parts_and_names_are_those_of_hta_diff_on_the_traces() {
     }
     let of_gpu = jobs.of_traces.rows("diff_by_name").iter().filter(|r| r.text("side") == "gpu").count();
     assert_eq!(names.len(), of_gpu);
-    assert!(stdout.contains("The step is slower: 200 us -> 210 us") && stdout.ends_with("compare.html\n"), "{stdout}");
+    assert!(
+        stdout.contains("The step is slower: 200 us -> 210 us") && stdout.ends_with("compare.html\n"),
+        "{stdout}"
+    );
 }
 
 /// A column with a baseline: its name, its cells and those of the baseline.
@@ -105,12 +117,16 @@ type BesideColumn = (String, Vec<f64>, Vec<Option<f64>>);
 /// By section and grid: the columns that have a baseline.
 fn beside(page: &Page) -> BTreeMap<(String, String), Vec<BesideColumn>> {
     let mut out: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    let numbers = |v: &serde_json::Value| v.as_array().expect("cells").iter().map(|v| v.as_f64()).collect::<Vec<_>>();
+    let numbers =
+        |v: &serde_json::Value| v.as_array().expect("cells").iter().map(|v| v.as_f64()).collect::<Vec<_>>();
     for section in page.data["sections"].as_array().expect("sections") {
         for (name, grid) in section[1]["grids"].as_object().expect("grids") {
-            for column in grid["columns"].as_array().expect("columns").iter().filter(|c| c.get("base").is_some()) {
+            for column in
+                grid["columns"].as_array().expect("columns").iter().filter(|c| c.get("base").is_some())
+            {
                 let cells = numbers(&column["cells"]).into_iter().map(|v| v.unwrap_or(f64::NAN)).collect();
-                let told = (column["name"].as_str().expect("a name").to_string(), cells, numbers(&column["base"]));
+                let told =
+                    (column["name"].as_str().expect("a name").to_string(), cells, numbers(&column["base"]));
                 let key = (section[0].as_str().expect("a section").to_string(), name.clone());
                 out.entry(key).or_default().push(told);
             }
@@ -147,7 +163,8 @@ fn every_number_of_a_table_has_that_of_the_baseline_beside_it() {
     let jobs = Jobs::new(TEST, BASE);
     let page = jobs.answer().page;
     let of_base = Page::read(&jobs.dir.path().join("base/report.html"));
-    let (names, base_names) = (page.texts("kernels", "kernels", "name"), of_base.texts("kernels", "kernels", "name"));
+    let (names, base_names) =
+        (page.texts("kernels", "kernels", "name"), of_base.texts("kernels", "kernels", "name"));
     let base_sums = of_base.cells("kernels", "kernels", "sum_ns");
     let all = beside(&page);
     let columns = &all[&("kernels".to_string(), "kernels".to_string())];
@@ -206,10 +223,15 @@ fn a_run_against_itself_differs_in_nothing_and_its_own_page_stays() {
     // By hand from the sums of `efficiency`: 8 devices, 5 steps, 96.6185 ms in all.
     assert_eq!(whole(&account, "a step of a device").0, Some(96_618_500.0 / 5.0));
     assert_eq!(whole(&account, "useful").0, Some(381_060_000.0 / 40.0));
-    let parts: f64 =
-        account.iter().filter(|((g, n), _)| g.is_empty() && n != "a step of a device").filter_map(|(_, f)| f.0).sum();
+    let parts: f64 = account
+        .iter()
+        .filter(|((g, n), _)| g.is_empty() && n != "a step of a device")
+        .filter_map(|(_, f)| f.0)
+        .sum();
     assert!((parts - 96_618_500.0 / 5.0).abs() < 1e-3, "{parts}");
-    assert!(whole(&figures(&ddp, "efficiency"), "efficiency").0.is_some_and(|e| (e - 0.492_995_6).abs() < 1e-6));
+    assert!(
+        whole(&figures(&ddp, "efficiency"), "efficiency").0.is_some_and(|e| (e - 0.492_995_6).abs() < 1e-6)
+    );
     let serving = Page::read(&dir.path().join("serving/compare.html"));
     assert_eq!(whole(&figures(&serving, "serving"), "decode, 4 requests").0, Some(700_000.0));
     let memory = Page::read(&dir.path().join("gpu_single/compare.html"));
@@ -222,7 +244,10 @@ fn runs_of_different_work_are_compared_and_the_page_says_why_they_should_not_be(
     let Answer { page, stderr, .. } = jobs.answer();
     let refusals = page.texts("compare", "refusals", "text");
     assert_eq!(refusals, ["world sizes differ: 2 before, 4 after"]);
-    assert!(stderr.contains("the runs are different work: world sizes differ: 2 before, 4 after"), "{stderr}");
+    assert!(
+        stderr.contains("the runs are different work: world sizes differ: 2 before, 4 after"),
+        "{stderr}"
+    );
     let parts = figures(&page, "parts");
     assert_eq!(whole(&parts, "step time").2, Some(10e3));
     let unmarked = Jobs::new(Job { marks_steps: false, ..TEST }, BASE).answer().page;
@@ -239,12 +264,14 @@ fn what_a_baseline_lacks_is_said_and_the_rest_compared() {
     }
     let Answer { page, stderr, .. } = jobs.answer();
     let notes = page.section("compare")["notes"].to_string();
-    for note in ["drivers, stacks and shapes", "kernels cannot be compared", "the same program is not known"] {
+    for note in ["drivers, stacks and shapes", "kernels cannot be compared", "the same program is not known"]
+    {
         assert!(notes.contains(note) && stderr.contains(note), "{note}: {notes} {stderr}");
     }
     assert_eq!(whole(&figures(&page, "parts"), "step time").2, Some(10e3));
     // A table of another version has other columns.
-    std::fs::copy(base.join("tables/ranks.parquet"), base.join("tables/temporal_breakdown.parquet")).expect("a copy");
+    std::fs::copy(base.join("tables/ranks.parquet"), base.join("tables/temporal_breakdown.parquet"))
+        .expect("a copy");
     std::fs::copy(base.join("tables/ranks.parquet"), base.join("tables/findings.parquet")).expect("a copy");
     let Answer { page, .. } = jobs.answer();
     let notes = page.section("compare")["notes"].to_string();
@@ -252,7 +279,8 @@ fn what_a_baseline_lacks_is_said_and_the_rest_compared() {
     assert!(notes.contains("causes cannot be compared"), "{notes}");
     assert!(!page.has("compare", "parts") && page.has("compare", "totals"));
     // Damage is an error that names the file, and leaves the page that is there.
-    std::fs::write(base.join("tables/temporal_breakdown.parquet"), b"PAR1 no PAR1").expect("a file can be written");
+    std::fs::write(base.join("tables/temporal_breakdown.parquet"), b"PAR1 no PAR1")
+        .expect("a file can be written");
     let run = hta(&["report", shown(&jobs.dir.path().join("this")), "--against", shown(&base)]);
     let told = String::from_utf8_lossy(&run.stderr).into_owned();
     assert_eq!(run.status.code(), Some(2), "{told}");
@@ -298,6 +326,8 @@ fn no_name_of_either_run_breaks_out_of_the_data() {
         for part in ["<img", "onerror=alert(1)>", "alert(1)</", "\u{2028}", "<H100>"] {
             assert!(!page.html.contains(part), "`{part}` stands in the page as it is");
         }
-        assert!(page.texts("compare", "kernels", "name").iter().any(|n| n == "{{data}} %{x} ${y} <b>bold</b>"));
+        assert!(
+            page.texts("compare", "kernels", "name").iter().any(|n| n == "{{data}} %{x} ${y} <b>bold</b>")
+        );
     }
 }

@@ -21,8 +21,9 @@ fn rank(rank: u32) -> TraceBuilder {
             7,
             us(at + 40)..us(at + 300 + late),
         );
-        let sum =
-            Collective::all_reduce(1 << (10 + step % 10), "Float").group("0", "default_pg", 0..RANKS).seq(step as u64);
+        let sum = Collective::all_reduce(1 << (10 + step % 10), "Float")
+            .group("0", "default_pg", 0..RANKS)
+            .seq(step as u64);
         main.nccl(&sum, us(at + 70)..us(at + 80), 20, us(at + 300 + late)..us(at + 700));
     }
     t

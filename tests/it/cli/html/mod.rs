@@ -15,7 +15,11 @@ use std::process::{Command, Output};
 /// Runs `hta` in the repository.
 fn hta(arguments: &[&str]) -> Output {
     let root = env!("CARGO_MANIFEST_DIR");
-    Command::new(env!("CARGO_BIN_EXE_hta")).current_dir(root).args(arguments).output().expect("the binary runs")
+    Command::new(env!("CARGO_BIN_EXE_hta"))
+        .current_dir(root)
+        .args(arguments)
+        .output()
+        .expect("the binary runs")
 }
 
 pub fn shown(path: &Path) -> &str {
@@ -73,7 +77,12 @@ impl Page {
     }
 
     fn cells(&self, section: &str, grid: &str, name: &str) -> Vec<Option<i64>> {
-        self.column(section, grid, name)["cells"].as_array().expect("cells").iter().map(Value::as_i64).collect()
+        self.column(section, grid, name)["cells"]
+            .as_array()
+            .expect("cells")
+            .iter()
+            .map(Value::as_i64)
+            .collect()
     }
 
     pub fn texts(&self, section: &str, grid: &str, name: &str) -> Vec<String> {
@@ -90,7 +99,8 @@ impl Page {
     /// The sums of the rows that are not listed.
     fn rest(&self, section: &str, grid: &str, name: &str) -> i64 {
         let columns = self.grid(section, grid)["columns"].as_array().expect("columns");
-        let at = columns.iter().position(|c| c["name"] == name).unwrap_or_else(|| panic!("no column `{name}`"));
+        let at =
+            columns.iter().position(|c| c["name"] == name).unwrap_or_else(|| panic!("no column `{name}`"));
         self.grid(section, grid)["rest"][1][at].as_i64().unwrap_or(0)
     }
 

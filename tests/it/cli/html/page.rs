@@ -26,7 +26,9 @@ fn counted(all: &[Value]) -> Vec<&Value> {
     // Without marked steps the capture is the only step: then the span is used, as in the text report.
     let is_full = |r: &Value| r["scope"] == "step" && r["is_partial"] != true && !is_whole(all, r);
     let with_steps: Vec<_> = all.iter().filter(|r| is_full(r)).map(lane).collect();
-    all.iter().filter(|r| if with_steps.contains(&lane(r)) { is_full(r) } else { r["scope"] == "span" }).collect()
+    all.iter()
+        .filter(|r| if with_steps.contains(&lane(r)) { is_full(r) } else { r["scope"] == "span" })
+        .collect()
 }
 
 fn lane(r: &Value) -> (Option<i64>, Option<i64>) {
@@ -75,15 +77,24 @@ fn the_timeline_in_the_page_has_the_time_of_its_tables() {
         let all: Vec<&Value> = all.iter().collect();
         assert_eq!(page.sum("timeline", "blocks", "dur_ns"), sum(&all, "dur_ns"), "{sample}");
         let lanes = page.cells("timeline", "lanes", "blocks");
-        assert_eq!(page.sum("timeline", "lanes", "blocks") as usize, page.cells("timeline", "blocks", "dur_ns").len());
+        assert_eq!(
+            page.sum("timeline", "lanes", "blocks") as usize,
+            page.cells("timeline", "blocks", "dur_ns").len()
+        );
         // What does not stand in a block of its own is in the sums of those that are shared.
-        for (part, column) in ["compute_ns", "communication_ns", "memory_ns", "idle_ns"].into_iter().enumerate() {
+        for (part, column) in
+            ["compute_ns", "communication_ns", "memory_ns", "idle_ns"].into_iter().enumerate()
+        {
             let parts = page.cells("timeline", "blocks", "part");
             let lengths = page.cells("timeline", "blocks", "dur_ns");
             let merged = page.cells("timeline", "blocks", "merged");
             let alone = |i: usize| merged[i].is_none() && parts[i] == Some(part as i64);
             let single: i64 = (0..parts.len()).filter(|i| alone(*i)).filter_map(|i| lengths[i]).sum();
-            assert_eq!(single + page.sum("timeline", "merged", column), sum(&all, column), "{sample} {column}");
+            assert_eq!(
+                single + page.sum("timeline", "merged", column),
+                sum(&all, column),
+                "{sample} {column}"
+            );
         }
         let account = rows("diagnosis", "time_account", sample);
         for (part, column) in [("s", "waiting_ns"), ("n", "unmatched_ns")] {
@@ -107,7 +118,8 @@ fn a_page_against_another_run_has_the_sections_of_both() {
     let names: Vec<&str> = sections.iter().filter_map(|s| s[0].as_str()).collect();
     assert_eq!(names, ["findings", "breakdown", "timeline", "ranks"]);
     let lanes = &sections.iter().find(|s| s[0] == "breakdown").expect("it is there")[1]["grids"]["lanes"];
-    let column = lanes["columns"].as_array().expect("columns").iter().find(|c| c["name"] == "dur_ns").expect("dur_ns");
+    let column =
+        lanes["columns"].as_array().expect("columns").iter().find(|c| c["name"] == "dur_ns").expect("dur_ns");
     let of_other: i64 = column["cells"].as_array().expect("cells").iter().filter_map(Value::as_i64).sum();
     assert_eq!(of_other, before.sum("breakdown", "lanes", "dur_ns"));
     assert!(both.html.len() < 8_000_000);
@@ -146,7 +158,8 @@ fn idle_causes_in_the_page_are_those_of_the_table_and_sum_to_the_idle_time() {
         assert_eq!(page.sum("idle", "lanes", "idle_ns"), idle, "{sample}");
         let columns = page.grid("idle", "lanes")["columns"].as_array().expect("columns");
         let causes = columns.iter().filter(|c| c["kind"] == "ns" && c["name"] != "idle_ns");
-        let of_causes: i64 = causes.map(|c| page.sum("idle", "lanes", c["name"].as_str().expect("a name"))).sum();
+        let of_causes: i64 =
+            causes.map(|c| page.sum("idle", "lanes", c["name"].as_str().expect("a name"))).sum();
         assert_eq!(of_causes, idle, "{sample}");
         let host = rows("idle", "idle_host", sample);
         assert_eq!(page.sum("idle", "host", "time_ns"), sum(&counted(&host), "time_ns"), "{sample}");
@@ -157,7 +170,8 @@ fn idle_causes_in_the_page_are_those_of_the_table_and_sum_to_the_idle_time() {
 /// the operations and times of the table.
 fn operators_of_kernels(page: &Page, kernels: &[&Value], sample: &str) {
     let texts = |name: &str| page.texts("kernels", "kernels", name);
-    let (names, categories, ops, shapes) = (texts("name"), texts("category"), texts("op"), texts("input_dims"));
+    let (names, categories, ops, shapes) =
+        (texts("name"), texts("category"), texts("op"), texts("input_dims"));
     let rates = page.column("kernels", "kernels", "tflops_per_s")["cells"].as_array().expect("cells").clone();
     for i in 0..names.len() {
         let mine: Vec<&&Value> =
@@ -199,8 +213,9 @@ fn modules_in_the_page_are_those_of_the_table_all_ranks_first() {
         for column in ["gpu_ns", "host_ns", "bwd_gpu_ns", "count"] {
             let cells = page.cells("modules", "tree", column);
             for i in 0..paths.len() {
-                let mine =
-                    table.iter().filter(|r| r["path"] == *paths[i] && ranks[i].is_none_or(|rank| r["rank"] == rank));
+                let mine = table
+                    .iter()
+                    .filter(|r| r["path"] == *paths[i] && ranks[i].is_none_or(|rank| r["rank"] == rank));
                 let values: Vec<i64> = mine.filter_map(|r| r[column].as_i64()).collect();
                 let whole = (!values.is_empty()).then(|| values.iter().sum::<i64>());
                 assert_eq!(cells[i], whole, "{sample} {column}: {}", paths[i]);
@@ -223,7 +238,9 @@ fn kernels_and_operators_in_the_page_are_those_of_the_tables() {
         let kernels = rows("kernels", "kernels_by_name", sample);
         let kernels: Vec<&Value> = kernels.iter().filter(|r| r["scope"] == "span").collect();
         match page.reason("kernels") {
-            Some(reason) => assert!(kernels.is_empty() && reason.contains("No kernels"), "{sample}: {reason}"),
+            Some(reason) => {
+                assert!(kernels.is_empty() && reason.contains("No kernels"), "{sample}: {reason}")
+            }
             None => {
                 for column in ["sum_ns", "count"] {
                     assert_eq!(page.sum("kernels", "kernels", column), sum(&kernels, column), "{sample}");
@@ -244,7 +261,8 @@ fn flame_graphs_in_the_page_have_the_times_of_the_table_together_and_rank_by_ran
     for sample in SAMPLES {
         let page = of_sample(sample);
         let table = rows("ops", "flame", sample);
-        let ranks: std::collections::BTreeSet<i64> = table.iter().filter_map(|r| r["rank"].as_i64()).collect();
+        let ranks: std::collections::BTreeSet<i64> =
+            table.iter().filter_map(|r| r["rank"].as_i64()).collect();
         let (of_rank, parents) = (page.cells("flame", "tree", "rank"), page.cells("flame", "tree", "parent"));
         let mut trees = vec![None];
         trees.extend(ranks.iter().copied().map(Some).filter(|_| ranks.len() > 1));
@@ -253,7 +271,8 @@ fn flame_graphs_in_the_page_have_the_times_of_the_table_together_and_rank_by_ran
                 [("host_ns", "host_self_ns"), ("gpu_ns", "gpu_sum_ns"), ("bwd_gpu_ns", "bwd_gpu_sum_ns")]
             {
                 let cells = page.cells("flame", "tree", shown);
-                let got: i64 = cells.iter().zip(&of_rank).filter(|(_, r)| **r == tree).filter_map(|(v, _)| *v).sum();
+                let got: i64 =
+                    cells.iter().zip(&of_rank).filter(|(_, r)| **r == tree).filter_map(|(v, _)| *v).sum();
                 let of_table: Vec<&Value> =
                     table.iter().filter(|r| tree.is_none() || r["rank"].as_i64() == tree).collect();
                 assert_eq!(got, sum(&of_table, column), "{sample}, {column} of {tree:?}");
@@ -301,9 +320,12 @@ fn utilization_over_time_has_the_mean_of_the_whole() {
 #[test]
 fn what_is_empty_says_why() {
     let cpu = of_sample("cpu_single");
-    for (section, word) in
-        [("kernels", "CPU-only"), ("utilization", "CPU-only"), ("patterns", "CPU-only"), ("collectives", "matched")]
-    {
+    for (section, word) in [
+        ("kernels", "CPU-only"),
+        ("utilization", "CPU-only"),
+        ("patterns", "CPU-only"),
+        ("collectives", "matched"),
+    ] {
         let reason = cpu.reason(section).unwrap_or_else(|| panic!("`{section}` is not empty"));
         assert!(reason.contains(word), "{section}: {reason}");
     }

@@ -84,8 +84,8 @@ fn every_tool_declares_what_it_takes_and_gives() {
     let tools = answer["result"]["tools"].as_array().unwrap().clone();
     let names: Vec<&str> = tools.iter().map(|t| t["name"].as_str().unwrap()).collect();
     let expected = [
-        "sources", "verdict", "causes", "evidence", "tables", "schema", "queries", "sql", "explain", "compare",
-        "overlay",
+        "sources", "verdict", "causes", "evidence", "tables", "schema", "queries", "sql", "explain",
+        "compare", "overlay",
     ];
     assert_eq!(names, expected);
     for tool in &tools {
@@ -95,7 +95,10 @@ fn every_tool_declares_what_it_takes_and_gives() {
         assert_eq!(tool["inputSchema"]["type"], "object");
         assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{name}");
         let properties = &tool["outputSchema"]["properties"];
-        assert!(["status", "answer", "reason", "hint", "cursor"].iter().all(|p| properties.get(p).is_some()), "{tool}");
+        assert!(
+            ["status", "answer", "reason", "hint", "cursor"].iter().all(|p| properties.get(p).is_some()),
+            "{tool}"
+        );
         for (argument, schema) in tool["inputSchema"]["properties"].as_object().unwrap() {
             assert!(schema["description"].as_str().is_some_and(|d| d.len() > 10), "{name} {argument}");
         }

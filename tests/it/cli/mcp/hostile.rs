@@ -65,9 +65,14 @@ fn nothing_outside_the_given_paths_is_read() {
     symlink(std::path::Path::new(&secret).join("tables"), allowed.join("mixed/tables")).unwrap();
     let mut client = Client::start(&["--allow", allowed.to_str().unwrap()]);
     let sources = client.answered("sources", json!({}));
-    assert_eq!(sources["sources"].as_array().unwrap().len(), 2, "the folder and the one with a link inside: {sources}");
+    assert_eq!(
+        sources["sources"].as_array().unwrap().len(),
+        2,
+        "the folder and the one with a link inside: {sources}"
+    );
     let up = allowed.join("gpu_single/../../outside/gpu_single").display().to_string();
-    for source in [secret.as_str(), "../outside/gpu_single", "link", "mixed", &up, "/etc", "/etc/passwd", "~", "*", ""]
+    for source in
+        [secret.as_str(), "../outside/gpu_single", "link", "mixed", &up, "/etc", "/etc/passwd", "~", "*", ""]
     {
         let result = client.tool("verdict", json!({"source": source}));
         assert_eq!(why(&result).0, "refused", "{source}: {result}");
@@ -93,7 +98,10 @@ fn nothing_outside_the_given_paths_is_read() {
     }
     // Neither the environment nor the temporary folder is told.
     let all = client.tool("sql", json!({"source": "gpu_single", "statement": "SELECT * FROM nowhere"}));
-    assert!(!all.to_string().contains("correct-horse-battery") && !all.to_string().contains(".hta-mcp-"), "{all}");
+    assert!(
+        !all.to_string().contains("correct-horse-battery") && !all.to_string().contains(".hta-mcp-"),
+        "{all}"
+    );
 }
 
 /// Events with events three times: almost 2^32 rows, the most that Polars puts into one table, which neither the time nor
@@ -139,10 +147,15 @@ fn traces_that_do_not_come_are_given_up_and_no_other_urls_are_asked() {
         assert!(status == "cannot_answer" && reason.contains("takes longer than 1 s"), "{result}");
     }
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
-    for other in [url.replace("rank_0", "rank_1"), url.replace("/rank_0.json", ""), "s3://bucket/job".to_string()] {
+    for other in
+        [url.replace("rank_0", "rank_1"), url.replace("/rank_0.json", ""), "s3://bucket/job".to_string()]
+    {
         let result = client.tool("verdict", json!({"source": other}));
         let (status, reason) = why(&result);
-        assert!(status == "refused" && reason.contains("expected a path at or below those given"), "{other}: {result}");
+        assert!(
+            status == "refused" && reason.contains("expected a path at or below those given"),
+            "{other}: {result}"
+        );
     }
     assert_eq!(client.answered("verdict", json!({"source": "gpu_single"}))["rank_count"], 1);
     let (code, messages) = Client::silent(&["--allow", "s3://bucket/results"]).ended();
@@ -154,8 +167,7 @@ fn huge_answers_are_told_in_parts_or_refused() {
     let dir = tempfile::tempdir().unwrap();
     let out = results("gpu_ddp8", dir.path());
     let mut client = Client::start(&[&out, "--memory-limit", "300MB"]);
-    let names =
-        json!({"statement": "SELECT rank, name, ts_ns FROM events ORDER BY rank, ts_ns, event_id", "limit": 1000});
+    let names = json!({"statement": "SELECT rank, name, ts_ns FROM events ORDER BY rank, ts_ns, event_id", "limit": 1000});
     let part = client.tool("sql", names);
     assert!(part.to_string().len() < 2048 && part["structuredContent"]["cursor"].is_string(), "{part}");
     let all = client.tool("sql", json!({"statement": "SELECT * FROM events"}));
@@ -166,10 +178,13 @@ fn huge_answers_are_told_in_parts_or_refused() {
     let result = client.tool("sql", json!({"statement": wide}));
     // It is ended for want of memory or time, or its first rows are told.
     assert!(result.to_string().len() < 2048, "{result}");
-    let long = client.tool("sql", json!({"statement": format!("SELECT {} FROM ranks", "1 +".repeat(50_000))}));
+    let long =
+        client.tool("sql", json!({"statement": format!("SELECT {} FROM ranks", "1 +".repeat(50_000))}));
     assert_eq!(why(&long).0, "refused");
-    let deep = client
-        .tool("sql", json!({"statement": format!("SELECT {}1{} AS a FROM ranks", "(".repeat(9000), ")".repeat(9000))}));
+    let deep = client.tool(
+        "sql",
+        json!({"statement": format!("SELECT {}1{} AS a FROM ranks", "(".repeat(9000), ")".repeat(9000))}),
+    );
     assert_eq!(why(&deep).0, "refused", "{deep}");
     assert_eq!(client.answered("verdict", json!({}))["rank_count"], 8);
 }

@@ -63,8 +63,9 @@ fn the_planted_facts_of_the_sample_with_eight_ranks_are_told() {
     assert_eq!(data_loader["recoverable_ns"], json!(gain));
     assert_eq!(data_loader["ranks"], "all 8 ranks");
 
-    let sql =
-        format!("SELECT rank, MAX(dur_ns) AS ns FROM kernels WHERE name = '{kernel}' GROUP BY rank ORDER BY rank");
+    let sql = format!(
+        "SELECT rank, MAX(dur_ns) AS ns FROM kernels WHERE name = '{kernel}' GROUP BY rank ORDER BY rank"
+    );
     let others = &late["kernel_ns_on_others"];
     let expected: Vec<Vec<Value>> = (0..8)
         .map(|rank| vec![json!(rank), if rank == 3 { late["kernel_ns"].clone() } else { others.clone() }])
@@ -122,7 +123,10 @@ fn what_a_recording_does_not_say_is_no_answer() {
     assert_eq!(result["isError"], false, "{result}");
     let content = &result["structuredContent"];
     assert_eq!(content["status"], "cannot_answer");
-    assert!(content["reason"].as_str().unwrap().starts_with("cannot tell where the time goes: "), "{content}");
+    assert!(
+        content["reason"].as_str().unwrap().starts_with("cannot tell where the time goes: "),
+        "{content}"
+    );
     assert!(content["hint"].is_string() && content.get("answer").is_none());
     let compared = client.tool("compare", json!({"base": "one_rank_cut", "test": "gpu_ddp8"}));
     assert_eq!(compared["structuredContent"]["status"], "cannot_answer");
@@ -135,11 +139,16 @@ fn two_runs_are_compared_by_step_and_cause() {
     // The same job without its late rank's partners that show the wait: other ranks, other causes.
     let mut client = Client::start(&[&before, "data/samples/gpu_single"]);
     let same = client.answered("compare", json!({"base": "gpu_ddp8", "test": "gpu_ddp8"}));
-    assert!(list(&same["per_step"]).iter().all(|c| c["base_ns"] == c["test_ns"] && c["delta_pct"] == 0.0), "{same}");
+    assert!(
+        list(&same["per_step"]).iter().all(|c| c["base_ns"] == c["test_ns"] && c["delta_pct"] == 0.0),
+        "{same}"
+    );
     assert!(list(&same["causes"]).iter().all(|c| c["state"] == "same"), "{same}");
-    let other = client.answered("compare", json!({"base": "gpu_ddp8", "test": "gpu_single", "max_bytes": 9000}));
+    let other =
+        client.answered("compare", json!({"base": "gpu_ddp8", "test": "gpu_single", "max_bytes": 9000}));
     let state = |kind: &str| {
-        let found = list(&other["causes"]).iter().find(|c| c["finding_id"].as_str().unwrap().starts_with(kind));
+        let found =
+            list(&other["causes"]).iter().find(|c| c["finding_id"].as_str().unwrap().starts_with(kind));
         found.unwrap_or_else(|| panic!("no {kind} in {other}"))["state"].clone()
     };
     assert_eq!((state("straggler"), state("host_dispatch")), (json!("gone"), json!("new")));

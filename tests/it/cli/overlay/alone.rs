@@ -36,7 +36,8 @@ pub fn check(path: &Path) -> (usize, usize) {
     // With the same name, because the rank may come from it.
     let name = path.file_name().unwrap().to_str().unwrap().trim_end_matches(".gz").trim_end_matches(".zst");
     let out = dir.path().join(name);
-    let summary = Asked::default().write(&[path.to_path_buf()], &out).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+    let summary =
+        Asked::default().write(&[path.to_path_buf()], &out).unwrap_or_else(|e| panic!("{path:?}: {e}"));
     let (before, after) = (text(path), text(&out));
     let (source, overlay) = (raw_events(&before), raw_events(&after));
     let kept = overlay.iter().position(|e| is_added(e)).unwrap_or(overlay.len());

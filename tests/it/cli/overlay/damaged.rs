@@ -49,7 +49,9 @@ fn every_broken_file_gives_json_that_reads_the_same() {
                 refused += 1;
                 continue;
             }
-            (b, d) => panic!("{file:?}: {:?} {:?}", b.err().map(|e| e.to_string()), d.err().map(|e| e.to_string())),
+            (b, d) => {
+                panic!("{file:?}: {:?} {:?}", b.err().map(|e| e.to_string()), d.err().map(|e| e.to_string()))
+            }
         };
         made += 1;
         assert!(drawn.has_loss() || !before.outcome.has_loss(), "{file:?}");
@@ -76,7 +78,13 @@ fn a_cut_file_gives_what_is_whole_and_exit_code_1() {
     assert!(raw_events(&text(&out)).len() > 5);
     // --strict writes nothing.
     let strict = dir.path().join("strict.json");
-    let run = hta(&["overlay", "tests/broken/truncated_mid_event.json", "--strict", "-o", strict.to_str().unwrap()]);
+    let run = hta(&[
+        "overlay",
+        "tests/broken/truncated_mid_event.json",
+        "--strict",
+        "-o",
+        strict.to_str().unwrap(),
+    ]);
     assert_eq!((run.status.code(), strict.exists()), (Some(2), false));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no half file is left");
 }
@@ -97,7 +105,11 @@ fn fractions_without_their_zeros_are_written_in_full() {
 }
 
 fn hta(args: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_hta")).args(args).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_hta"))
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -113,7 +125,10 @@ fn nothing_is_written_over_a_trace_and_over_a_file_only_when_told() {
         (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
     };
     let (status, errors) = code(&["overlay", trace, "-o", trace, "--force"]);
-    assert!(status == Some(2) && errors.contains("one of the traces") && errors.contains("hint: "), "{errors}");
+    assert!(
+        status == Some(2) && errors.contains("one of the traces") && errors.contains("hint: "),
+        "{errors}"
+    );
     assert_eq!(std::fs::read(trace).unwrap(), before);
     assert_eq!(code(&["overlay", trace, "-o", out]), (Some(0), String::new()));
     let made = std::fs::read(out).unwrap();

@@ -29,7 +29,13 @@ pub struct Asked {
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { options: options(), draw: vec![], counters: &DeviceCounter::ALL, critical_path: true, compares: true }
+        Self {
+            options: options(),
+            draw: vec![],
+            counters: &DeviceCounter::ALL,
+            critical_path: true,
+            compares: true,
+        }
     }
 }
 

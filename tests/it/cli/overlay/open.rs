@@ -66,7 +66,10 @@ fn the_file_is_served_once_and_a_taken_port_is_an_error() {
     let waited = start(&["--open-wait", "1"], dir.path()).wait_with_output().unwrap();
     let message = String::from_utf8_lossy(&waited.stderr).into_owned();
     assert_eq!(waited.status.code(), Some(1), "{message}");
-    assert!(message.contains("no browser has loaded the file in 1 s") && message.contains("ssh -L 9001"), "{message}");
+    assert!(
+        message.contains("no browser has loaded the file in 1 s") && message.contains("ssh -L 9001"),
+        "{message}"
+    );
 
     #[cfg(unix)]
     {

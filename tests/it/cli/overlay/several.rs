@@ -65,7 +65,8 @@ pub fn check(files: &[PathBuf], asked: &Asked) -> Vec<u8> {
     let by_rank = undone(&overlay);
     assert_eq!(by_rank.len(), summary.drawn.len());
     for drawn in &summary.drawn {
-        let source: Vec<Undone> = raw_events(&text(Path::new(&drawn.file))).iter().map(|e| original(e)).collect();
+        let source: Vec<Undone> =
+            raw_events(&text(Path::new(&drawn.file))).iter().map(|e| original(e)).collect();
         assert!(by_rank[&u64::from(drawn.rank)] == source, "rank {}", drawn.rank);
     }
     overlay
@@ -113,7 +114,9 @@ fn events_of_all_ranks_are_there_with_clocks_aligned() {
         .filter(|e| e["cat"] == "hta_straggler")
         .collect();
     assert_eq!(marks.len(), 6, "one for each step");
-    assert!(marks.iter().all(|m| m["pid"] == 3999 && m["args"]["finding"].as_str().unwrap().contains("Rank 2")));
+    assert!(
+        marks.iter().all(|m| m["pid"] == 3999 && m["args"]["finding"].as_str().unwrap().contains("Rank 2"))
+    );
 }
 
 #[test]
@@ -131,7 +134,10 @@ fn a_drifting_clock_moves_both_ends_and_keeps_the_nesting() {
     let mut spans: Vec<(i128, i128)> = Vec::new();
     for event in raw_events(&overlay) {
         let f = fields(&event);
-        if f.get("cat").map(String::as_str) == Some("\"kernel\"") && f["pid"].starts_with("20") && f["tid"] == "7" {
+        if f.get("cat").map(String::as_str) == Some("\"kernel\"")
+            && f["pid"].starts_with("20")
+            && f["tid"] == "7"
+        {
             spans.push((exact(&f["ts"]), exact(&f["ts"]) + exact(&f["dur"])));
         }
     }

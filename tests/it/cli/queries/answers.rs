@@ -100,7 +100,8 @@ fn the_planted_kernel_is_the_one_that_differs_between_ranks() {
 
 #[test]
 fn ranks_differ_as_the_known_answers_say() {
-    let text = std::fs::read_to_string(samples().join("KNOWN_ANSWERS.json")).expect("a file of the repository");
+    let text =
+        std::fs::read_to_string(samples().join("KNOWN_ANSWERS.json")).expect("a file of the repository");
     let known: Value = serde_json::from_str(&text).expect("JSON");
     let compute = |rank: usize| -> i64 {
         let steps = known["ranks"][rank]["steps"].as_array().expect("steps");
@@ -118,7 +119,8 @@ fn ranks_differ_as_the_known_answers_say() {
 
 #[test]
 fn collectives_wait_as_the_known_answers_say() {
-    let text = std::fs::read_to_string(samples().join("KNOWN_ANSWERS.json")).expect("a file of the repository");
+    let text =
+        std::fs::read_to_string(samples().join("KNOWN_ANSWERS.json")).expect("a file of the repository");
     let known: Value = serde_json::from_str(&text).expect("JSON");
     let int = |v: &Value| v.as_i64().expect("a number");
     let waits = |c: &Value| c["wait_ns"].as_array().expect("a list").iter().map(int).sum::<i64>();
@@ -164,7 +166,8 @@ fn synchronizing_calls_are_counted_with_their_callers() {
 
 #[test]
 fn shares_add_up_to_the_whole() {
-    let shares = [("top_kernels", "gpu_pct"), ("idle_causes", "idle_pct"), ("operators_by_gpu_time", "gpu_self_pct")];
+    let shares =
+        [("top_kernels", "gpu_pct"), ("idle_causes", "idle_pct"), ("operators_by_gpu_time", "gpu_self_pct")];
     for (query, column) in shares {
         let answer = named("gpu_ddp8", query);
         let sum: f64 = (0..answer.len()).filter_map(|r| answer.value(column, r).as_f64()).sum();
@@ -193,8 +196,10 @@ fn data_loaders_gaps_and_steps_are_those_of_the_sample() {
 
 #[test]
 fn rows_without_an_order_are_sorted_and_values_keep_their_kind() {
-    let answer =
-        ask("gpu_ddp8", "SELECT class, COUNT(*) AS n, MIN(device) = 0 AS has_first FROM kernels GROUP BY class");
+    let answer = ask(
+        "gpu_ddp8",
+        "SELECT class, COUNT(*) AS n, MIN(device) = 0 AS has_first FROM kernels GROUP BY class",
+    );
     let kinds: Vec<Value> = (0..answer.len()).map(|r| answer.value("class", r)).collect();
     assert_eq!(kinds, ["communication", "compute", "memory"]);
     assert_eq!((answer.value("n", 0), answer.value("has_first", 0)), (json!(120), json!(true)));

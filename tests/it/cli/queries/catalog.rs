@@ -31,7 +31,11 @@ fn every_header_is_complete_and_names_the_tables_that_are_read() {
         assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
         assert!(name.len() <= 30 && !tables.iter().any(|t| t == name), "{name}");
         assert!(ANALYSES.iter().all(|a| a.stem() != name), "{name}");
-        assert!((8..=60).contains(&header.title.len()) && !header.title.ends_with('.'), "{name}: {}", header.title);
+        assert!(
+            (8..=60).contains(&header.title.len()) && !header.title.ends_with('.'),
+            "{name}: {}",
+            header.title
+        );
         assert!(header.answers.ends_with('?') && header.answers.len() > 20, "{name}: {}", header.answers);
         assert!(header.read.ends_with('.') && header.read.len() > 40, "{name}: {}", header.read);
         assert!(header.columns.len() > 2, "{name}");
@@ -39,13 +43,17 @@ fn every_header_is_complete_and_names_the_tables_that_are_read() {
         assert_eq!(statement.tables, header.tables.iter().cloned().collect(), "{name}");
         assert!(statement.tables.iter().all(|t| tables.contains(t)), "{name}: {:?}", statement.tables);
         assert!(statement.is_ordered, "{name}: rows in no order");
-        assert!(query.text.ends_with(";\n") && query.text.lines().all(|l| l.chars().count() <= 120), "{name}");
+        assert!(
+            query.text.ends_with(";\n") && query.text.lines().all(|l| l.chars().count() <= 120),
+            "{name}"
+        );
     }
 }
 
 /// Numbers without a unit: ids, lines of files, counts, lengths of sequences.
 fn is_plain(name: &str) -> bool {
-    let plain = ["rank", "step", "label", "device", "stream", "count", "length", "size", "ratio", "waves", "line"];
+    let plain =
+        ["rank", "step", "label", "device", "stream", "count", "length", "size", "ratio", "waves", "line"];
     plain.iter().any(|p| name == *p || name.ends_with(&format!("_{p}")))
 }
 
@@ -58,7 +66,12 @@ fn answers_have_the_columns_of_the_header_and_units_in_their_names() {
             let named: Vec<String> = query.header().columns.into_iter().map(|c| c.0).collect();
             assert_eq!(answer.names(), named, "{}", query.name);
             for name in answer.names() {
-                assert_eq!(answer.is_number(name), unit(name).is_some() || is_plain(name), "{}.{name}", query.name);
+                assert_eq!(
+                    answer.is_number(name),
+                    unit(name).is_some() || is_plain(name),
+                    "{}.{name}",
+                    query.name
+                );
             }
             if !answer.is_empty() {
                 filled.insert(query.name);

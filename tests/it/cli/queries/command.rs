@@ -33,7 +33,11 @@ fn every_query_fits_a_page_of_80_columns() {
             assert_eq!(run.status.code(), Some(0), "{}: {}", query.name, text(&run.stderr));
             let page = text(&run.stdout);
             assert!(page.lines().all(|l| l.chars().count() <= 80), "{}:\n{page}", query.name);
-            assert!(page.starts_with(&query.header().title) && run.stderr.is_empty(), "{}:\n{page}", query.name);
+            assert!(
+                page.starts_with(&query.header().title) && run.stderr.is_empty(),
+                "{}:\n{page}",
+                query.name
+            );
         }
     }
 }
@@ -48,7 +52,8 @@ fn every_format_holds_the_same_rows() {
     let json: serde_json::Value = serde_json::from_str(&run("json")).unwrap();
     let parquet = hta(&["query", "top_kernels", &folder, "--format", "parquet", "-o", path]);
     assert!(parquet.status.success() && parquet.stdout.is_empty(), "{}", text(&parquet.stderr));
-    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
+    let reader =
+        ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
     let rows: usize = reader.map(|b| b.unwrap().num_rows()).sum();
     assert_eq!((csv.lines().count() - 1, json.as_array().unwrap().len()), (rows, rows));
     assert!(csv.starts_with("name,class,count,gpu_ns,gpu_pct,mean_ns,max_ns,rank_count\n"), "{csv}");
@@ -85,8 +90,9 @@ fn a_statement_comes_from_a_name_an_argument_a_file_or_standard_input() {
 #[test]
 fn traces_take_the_options_of_other_commands_and_results_refuse_them() {
     let sample = "data/samples/gpu_ddp8";
-    let ranks =
-        |args: &[&str]| text(&hta(&[&["query", "SELECT rank FROM ranks", "--format", "csv"], args].concat()).stdout);
+    let ranks = |args: &[&str]| {
+        text(&hta(&[&["query", "SELECT rank FROM ranks", "--format", "csv"], args].concat()).stdout)
+    };
     assert_eq!(ranks(&[sample, "--ranks", "2-3"]), "rank\n2\n3\n");
     assert_eq!(ranks(&["--rank-dir", sample, "--ranks", "7", "--threads", "1"]), "rank\n7\n");
     let steps = "SELECT DISTINCT step_label FROM temporal_breakdown WHERE scope = 'step' ORDER BY step_label";
@@ -113,9 +119,11 @@ fn places_and_what_is_in_one_table_and_not_in_another_can_be_asked_for() {
     assert_eq!(rows(places), ["0,1,1", "1,1,1", "2,1,1", "3,1,1", "4,5,2", "5,5,2", "6,5,2", "7,5,2"]);
     let slow = "(SELECT rank FROM kernels WHERE name LIKE 'slow%' AND dur_ns > 5000000) AS s ON r.rank = s.rank ORDER BY r.rank";
     assert_eq!(rows(&format!("SELECT r.rank FROM ranks r SEMI JOIN {slow}")), ["3"]);
-    assert_eq!(rows(&format!("SELECT r.rank FROM ranks r ANTI JOIN {slow}")), ["0", "1", "2", "4", "5", "6", "7"]);
-    let exists =
-        "EXISTS (SELECT 1 FROM kernels k WHERE k.rank = r.rank AND k.name LIKE 'slow%' AND k.dur_ns > 5000000)";
+    assert_eq!(
+        rows(&format!("SELECT r.rank FROM ranks r ANTI JOIN {slow}")),
+        ["0", "1", "2", "4", "5", "6", "7"]
+    );
+    let exists = "EXISTS (SELECT 1 FROM kernels k WHERE k.rank = r.rank AND k.name LIKE 'slow%' AND k.dur_ns > 5000000)";
     assert_eq!(rows(&format!("SELECT rank FROM ranks r WHERE {exists} ORDER BY rank")), ["3"]);
 }
 
@@ -125,7 +133,10 @@ fn what_cannot_be_answered_is_told_with_what_was_meant() {
     for (query, words) in [
         ("top_kernel", vec!["cannot find the query `top_kernel`", "hint: did you mean `top_kernels`?"]),
         ("kernels", vec!["hint: it is a table: hta query 'SELECT * FROM kernels'"]),
-        ("SELECT 1 FROM kernles", vec!["the table `kernles`", "did you mean `kernels`?", "hint: tables: call_stacks"]),
+        (
+            "SELECT 1 FROM kernles",
+            vec!["the table `kernles`", "did you mean `kernels`?", "hint: tables: call_stacks"],
+        ),
         (
             "SELECT dur FROM kernels",
             vec!["the column `dur`", "one that `kernels` has", "`dur_ns`?", "hint: columns: block"],
@@ -134,8 +145,14 @@ fn what_cannot_be_answered_is_told_with_what_was_meant() {
         ("DROP TABLE kernels", vec!["expected one SELECT, found DROP", "never write"]),
         ("SELECT 1 AS a; SELECT 2 AS b", vec!["found 2 statements"]),
         ("SELECT rank FROM ranks WHERE", vec!["cannot run the statement: Expected"]),
-        ("WITH ranks AS (SELECT rank FROM ranks) SELECT rank FROM ranks", vec!["`ranks` after WITH hides the table"]),
-        ("SELECT no_such_function(dur_ns) AS x FROM kernels", vec!["cannot run the statement: ", "no_such_function"]),
+        (
+            "WITH ranks AS (SELECT rank FROM ranks) SELECT rank FROM ranks",
+            vec!["`ranks` after WITH hides the table"],
+        ),
+        (
+            "SELECT no_such_function(dur_ns) AS x FROM kernels",
+            vec!["cannot run the statement: ", "no_such_function"],
+        ),
         (
             "SELECT name FROM kernels WHERE dur_ns > (SELECT AVG(dur_ns) FROM kernels)",
             vec!["subquery comparisons with '>' are not supported", "hint: `hta explain query`"],
@@ -148,7 +165,10 @@ fn what_cannot_be_answered_is_told_with_what_was_meant() {
             "SELECT name FROM kernels QUALIFY ROW_NUMBER() OVER (PARTITION BY rank ORDER BY dur_ns DESC) = 1",
             vec!["cannot use the column `dur_ns` there", "hint: add `dur_ns` to that SELECT"],
         ),
-        ("SELECT ARRAY_AGG(rank) AS all_ranks FROM kernels", vec!["cannot write the column `all_ranks`", "CAST"]),
+        (
+            "SELECT ARRAY_AGG(rank) AS all_ranks FROM kernels",
+            vec!["cannot write the column `all_ranks`", "CAST"],
+        ),
     ] {
         let run = hta(&["query", query, &folder]);
         let errors = text(&run.stderr);
@@ -197,8 +217,14 @@ fn results_that_are_missing_damaged_or_without_events_are_told() {
 #[test]
 fn a_lossy_trace_answers_and_says_so_by_its_exit_code() {
     let args = ["query", "SELECT rank FROM ranks", "data/samples/gloo_ddp4/ground_truth.json"];
-    let run = hta(&[&args[..], &["data/samples/gloo_ddp4/rank_0.pt.trace.json.gz", "--format", "csv"]].concat());
-    assert_eq!((run.status.code(), text(&run.stdout).as_str()), (Some(1), "rank\n0\n"), "{}", text(&run.stderr));
+    let run =
+        hta(&[&args[..], &["data/samples/gloo_ddp4/rank_0.pt.trace.json.gz", "--format", "csv"]].concat());
+    assert_eq!(
+        (run.status.code(), text(&run.stdout).as_str()),
+        (Some(1), "rank\n0\n"),
+        "{}",
+        text(&run.stderr)
+    );
     let strict = ["data/samples/gloo_ddp4/rank_0.pt.trace.json.gz", "--strict"];
     let run = hta(&[&args[..], &strict].concat());
     assert!(run.status.code() == Some(2) && run.stdout.is_empty());
@@ -235,7 +261,10 @@ fn long_chains_and_deep_nesting_have_an_answer_or_an_error() {
     }
     let parts = |n: usize| {
         let part = |i: usize| format!(", p{i} AS (SELECT rank FROM p{})", i.saturating_sub(1));
-        format!("WITH p0 AS (SELECT rank FROM ranks){} SELECT rank FROM p{n}", (1..=n).map(part).collect::<String>())
+        format!(
+            "WITH p0 AS (SELECT rank FROM ranks){} SELECT rank FROM p{n}",
+            (1..=n).map(part).collect::<String>()
+        )
     };
     for n in [10, 100, 30_000] {
         for query in [
@@ -247,7 +276,11 @@ fn long_chains_and_deep_nesting_have_an_answer_or_an_error() {
             format!("SELECT {} AS x FROM ranks", chain(n, "rank", " + ")),
             format!("SELECT rank{} AS x FROM ranks", "::BIGINT".repeat(n)),
             format!("SELECT CASE {} ELSE 0 END AS x FROM ranks", "WHEN rank = 1 THEN 2 ".repeat(n)),
-            format!("SELECT {}0{} AS x FROM ranks", "CASE WHEN rank = 1 THEN 2 ELSE ".repeat(n), " END".repeat(n)),
+            format!(
+                "SELECT {}0{} AS x FROM ranks",
+                "CASE WHEN rank = 1 THEN 2 ELSE ".repeat(n),
+                " END".repeat(n)
+            ),
             format!("SELECT {}0{} AS x FROM ranks", "COALESCE(rank, ".repeat(n), ")".repeat(n)),
             chain(n, "SELECT rank FROM ranks", " UNION ALL "),
             format!("{}SELECT rank FROM ranks{}", "SELECT rank FROM (".repeat(n), ") AS t".repeat(n)),
@@ -263,7 +296,10 @@ fn long_chains_and_deep_nesting_have_an_answer_or_an_error() {
                 run.status.success() || said.starts_with("hta: cannot run the statement"),
                 "{n} times {start}: {said}"
             );
-            assert!(n < 5000 || said.contains("operators and parentheses in one another"), "{n} times {start}: {said}");
+            assert!(
+                n < 5000 || said.contains("operators and parentheses in one another"),
+                "{n} times {start}: {said}"
+            );
         }
     }
 }

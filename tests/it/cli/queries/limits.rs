@@ -25,10 +25,16 @@ fn said(run: &Output) -> String {
 fn a_statement_ends_at_the_memory_limit() {
     let (folder, dir) = (results("gpu_ddp8"), tempfile::tempdir().expect("a folder"));
     let (folder, out) = (folder.display().to_string(), dir.path().join("a.csv").display().to_string());
-    let run =
-        within(None, &["query", ALL_WITH_ALL, &folder, "--memory-limit", "300MB", "--format", "csv", "--out", &out]);
+    let run = within(
+        None,
+        &["query", ALL_WITH_ALL, &folder, "--memory-limit", "300MB", "--format", "csv", "--out", &out],
+    );
     assert_eq!(run.status.code(), Some(2), "{}", said(&run));
-    assert!(said(&run).contains("cannot run the statement: it needs more than 300 MB of memory"), "{}", said(&run));
+    assert!(
+        said(&run).contains("cannot run the statement: it needs more than 300 MB of memory"),
+        "{}",
+        said(&run)
+    );
     assert!(said(&run).contains("hint: ") && !Path::new(&out).exists(), "{}", said(&run));
 }
 
@@ -47,8 +53,7 @@ fn a_limit_of_the_shell_ends_it_in_order_and_leaves_small_statements_alone() {
 fn a_statement_ends_at_the_time_limit() {
     let folder = results("gpu_ddp8").display().to_string();
     // Some hundred million pairs are compared, in less memory than there is.
-    let statement =
-        "SELECT COUNT(*) AS n FROM events a JOIN events b ON a.ts_ns < b.ts_ns JOIN ranks c ON c.rank < b.rank";
+    let statement = "SELECT COUNT(*) AS n FROM events a JOIN events b ON a.ts_ns < b.ts_ns JOIN ranks c ON c.rank < b.rank";
     let run = within(None, &["query", statement, &folder, "--time-limit", "1", "--memory-limit", "8GB"]);
     assert_eq!(run.status.code(), Some(2), "{}", said(&run));
     let is_told = ["takes longer than 1 s", "needs more than 8 GB"].iter().any(|t| said(&run).contains(t));

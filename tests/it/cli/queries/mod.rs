@@ -35,7 +35,11 @@ fn results(sample: &str) -> PathBuf {
             let mut hta = Command::new(env!("CARGO_BIN_EXE_hta"));
             let hta = hta.arg("analyze").arg(traces(sample)).arg("-o").arg(folder.path().join(sample));
             let run = hta.current_dir(ROOT).output().expect("hta runs");
-            assert!(run.status.code().is_some_and(|c| c < 2), "{sample}: {}", String::from_utf8_lossy(&run.stderr));
+            assert!(
+                run.status.code().is_some_and(|c| c < 2),
+                "{sample}: {}",
+                String::from_utf8_lossy(&run.stderr)
+            );
         }
         folder
     });
@@ -47,7 +51,8 @@ fn ask(sample: &str, text: &str) -> QueryAnswer {
     let statement = Statement::new(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     let results = Results::open(results(sample)).unwrap_or_else(|e| panic!("{e}"));
     let tables = load(&results, &statement, None).unwrap_or_else(|e| panic!("{e}: {text}"));
-    engine::run(&statement, tables, |t| results.columns(t)).unwrap_or_else(|e| panic!("{sample}: {e}: {text}"))
+    engine::run(&statement, tables, |t| results.columns(t))
+        .unwrap_or_else(|e| panic!("{sample}: {e}: {text}"))
 }
 
 /// The answer to a query of the catalog.

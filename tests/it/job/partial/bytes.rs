@@ -105,7 +105,9 @@ fn changed(table: &StateTable, random: &mut Random) -> Option<StateTable> {
     let new: ArrayRef = match column.data_type() {
         DataType::UInt32 => {
             let old = column.as_primitive::<UInt32Type>().iter().enumerate();
-            Arc::new(old.map(|(r, v)| if r == at { Some(extreme as u32) } else { v }).collect::<UInt32Array>())
+            Arc::new(
+                old.map(|(r, v)| if r == at { Some(extreme as u32) } else { v }).collect::<UInt32Array>(),
+            )
         }
         DataType::Int64 => {
             let old = column.as_primitive::<Int64Type>().iter().enumerate();
@@ -122,7 +124,8 @@ fn changed(table: &StateTable, random: &mut Random) -> Option<StateTable> {
 fn any_tables_give_a_set_or_an_error() {
     let tables: Vec<StateTable> =
         state().iter().map(|(name, b)| read(b).unwrap_or_else(|e| panic!("{name}: {e}"))).collect();
-    let ranks: Vec<u32> = assemble(tables.clone()).expect("what was written").ranks.iter().map(|d| d.rank).collect();
+    let ranks: Vec<u32> =
+        assemble(tables.clone()).expect("what was written").ranks.iter().map(|d| d.rank).collect();
     assert_eq!(ranks, [0, 1]);
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let (mut good, mut bad) = (0, 0);

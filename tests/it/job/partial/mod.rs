@@ -13,7 +13,11 @@ use std::process::{Command, Output};
 
 /// Runs `hta` in `folder`.
 pub fn hta(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hta")).current_dir(folder).args(arguments).output().expect("the binary runs")
+    Command::new(env!("CARGO_BIN_EXE_hta"))
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .expect("the binary runs")
 }
 
 pub fn stderr(output: &Output) -> String {

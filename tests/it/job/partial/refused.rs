@@ -25,7 +25,8 @@ fn what_is_no_partial_is_refused() {
     assert!(whole.status.success(), "{}", stderr(&whole));
     std::fs::create_dir(root.join("empty")).expect("a folder can be made");
     std::fs::create_dir(root.join("other")).expect("a folder can be made");
-    std::fs::write(root.join("other/partial.json"), "{\"format\": \"of something else\"}").expect("a file is written");
+    std::fs::write(root.join("other/partial.json"), "{\"format\": \"of something else\"}")
+        .expect("a file is written");
     for (path, found) in [
         ("missing", "nothing of this name"),
         (inputs[0].as_str(), "a file"),
@@ -34,8 +35,9 @@ fn what_is_no_partial_is_refused() {
         ("other", "another partial.json"),
     ] {
         let message = refused(root, &["part", path]);
-        let expected =
-            format!("hta: cannot merge {path}: expected a partial of `hta analyze --partial`, found {found}\n");
+        let expected = format!(
+            "hta: cannot merge {path}: expected a partial of `hta analyze --partial`, found {found}\n"
+        );
         assert!(message.starts_with(&expected), "{message}");
     }
 }
@@ -47,7 +49,8 @@ fn partials_of_another_version_are_refused() {
     let manifest = dir.path().join("part/partial.json");
     let text = std::fs::read_to_string(&manifest).expect("a file can be read");
     let now = format!("\"version\": {}", hta::partial::VERSION);
-    for (version, says) in [(hta::partial::VERSION + 1, "newer hta"), (0, "make all partials with the hta that merges")]
+    for (version, says) in
+        [(hta::partial::VERSION + 1, "newer hta"), (0, "make all partials with the hta that merges")]
     {
         let other = text.replace(&now, &format!("\"version\": {version}"));
         assert_ne!(other, text);
@@ -55,8 +58,10 @@ fn partials_of_another_version_are_refused() {
         let message = refused(dir.path(), &["part"]);
         assert!(message.contains(&format!("found version {version}")) && message.contains(says), "{message}");
     }
-    let other =
-        text.replace(concat!("\"hta_version\": \"", env!("CARGO_PKG_VERSION")), "\"hta_version\": \"0.0.0-before");
+    let other = text.replace(
+        concat!("\"hta_version\": \"", env!("CARGO_PKG_VERSION")),
+        "\"hta_version\": \"0.0.0-before",
+    );
     assert_ne!(other, text);
     std::fs::write(&manifest, other).expect("a file can be written");
     assert!(refused(dir.path(), &["part"]).contains("found one of hta 0.0.0-before"));
@@ -83,8 +88,10 @@ fn partials_with_other_options_are_refused_and_the_option_is_named() {
         map(dir.path(), &["--no-events", option, value], &inputs[1..2], "other");
         for parts in [["plain", "other"], ["other", "plain"]] {
             let message = refused(dir.path(), &parts);
-            let expected =
-                format!("cannot merge {} and {}: made with different options: {option} is ", parts[0], parts[1]);
+            let expected = format!(
+                "cannot merge {} and {}: made with different options: {option} is ",
+                parts[0], parts[1]
+            );
             assert!(message.contains(&expected), "{message}");
         }
     }
@@ -118,7 +125,10 @@ fn a_rank_that_only_its_position_gives_is_refused() {
     let run = hta(dir.path(), &["analyze", "--partial", "-o", "part", "trace.json"]);
     let message = stderr(&run);
     assert_eq!((run.status.code(), dir.path().join("part").exists()), (Some(2), false), "{message}");
-    assert!(message.starts_with("hta: cannot tell the rank of trace.json: expected it in the file"), "{message}");
+    assert!(
+        message.starts_with("hta: cannot tell the rank of trace.json: expected it in the file"),
+        "{message}"
+    );
     assert!(message.contains("\nhint: name it rank_N.json.gz"), "{message}");
 }
 
@@ -140,7 +150,8 @@ fn a_name_means_what_it_means_beside_all_others() {
     assert!(whole.status.success(), "{}", stderr(&whole));
     assert_eq!(contents(&dir.path().join("two")), contents(&dir.path().join("whole")));
     let message = refused(dir.path(), &["low", "high", "other"]);
-    let expected = "cannot merge low: the rank of job_2.json: expected 2 as in the partial, found 0 by its position";
+    let expected =
+        "cannot merge low: the rank of job_2.json: expected 2 as in the partial, found 0 by its position";
     assert!(message.contains(expected), "{message}");
 }
 
@@ -206,7 +217,8 @@ fn events_of_a_rank_that_is_not_in_the_partial_are_refused() {
     let text = std::fs::read_to_string(&manifest).expect("a file can be read");
     let mut all: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     let files = all["body"]["files"].as_array_mut().expect("a list of files");
-    let events = files.iter_mut().find(|f| f["name"] == "events/rank=00001.parquet").expect("events of rank 1");
+    let events =
+        files.iter_mut().find(|f| f["name"] == "events/rank=00001.parquet").expect("events of rank 1");
     events["name"] = "events/rank=00000.parquet".into();
     let mut sum = flate2::Crc::new();
     sum.update(all["body"].to_string().as_bytes());

@@ -18,7 +18,12 @@ fn whole(folder: &Path, options: &[&str], inputs: &[String]) -> (Files, Vec<u8>,
 }
 
 /// Maps each of `groups` separately and merges them in the order `order`.
-fn apart(folder: &Path, options: &[&str], groups: &[&[String]], order: &[usize]) -> (Files, Vec<u8>, Option<i32>) {
+fn apart(
+    folder: &Path,
+    options: &[&str],
+    groups: &[&[String]],
+    order: &[usize],
+) -> (Files, Vec<u8>, Option<i32>) {
     let parts: Vec<String> = (0..groups.len()).map(|i| format!("part{i}")).collect();
     for (part, group) in parts.iter().zip(groups) {
         map(folder, options, group, part);

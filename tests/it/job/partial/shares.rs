@@ -14,7 +14,8 @@ fn whole(root: &Path, folder: &str, options: &[&str]) -> (Files, Option<i32>) {
 
 fn share(root: &Path, folder: &str, k: usize, n: usize, options: &[&str]) -> String {
     let (part, which) = (format!("part{k}"), format!("{k}/{n}"));
-    let run = hta(root, &[&["analyze", "--partial", "--share", &which, folder, "-o", &part], options].concat());
+    let run =
+        hta(root, &[&["analyze", "--partial", "--share", &which, folder, "-o", &part], options].concat());
     assert!(run.status.code().is_some_and(|c| c < 2), "{}", stderr(&run));
     part
 }
@@ -60,7 +61,9 @@ fn shares_are_merged_step_by_step() {
     let one = whole(root, "traces", &["--steps", "@1..@2"]);
     assert_eq!(one.1, Some(1));
     (0..5).for_each(|k| drop(share(root, "traces", k, 5, &["--steps", "@1..@2"])));
-    for (name, parts) in [("left", ["part0", "part4"]), ("right", ["part3", "part1"]), ("most", ["left", "right"])] {
+    for (name, parts) in
+        [("left", ["part0", "part4"]), ("right", ["part3", "part1"]), ("most", ["left", "right"])]
+    {
         let run = hta(root, &["merge", "--partial", parts[0], parts[1], "-o", name]);
         assert!(run.status.code().is_some_and(|c| c < 2), "{}", stderr(&run));
     }
@@ -80,12 +83,17 @@ fn a_missing_share_is_refused() {
         let run = hta(root, &[&["merge", "-o", "merged"], parts].concat());
         let message = stderr(&run);
         assert_eq!((run.status.code(), root.join("merged").exists()), (Some(2), false), "{message}");
-        let expected = "hta: cannot merge: expected all 4 shares of the job, found none of 2\nhint: make the missing";
+        let expected =
+            "hta: cannot merge: expected all 4 shares of the job, found none of 2\nhint: make the missing";
         assert!(message.starts_with(expected), "{message}");
     }
     share(root, "traces", 0, 2, &["--no-events"]);
     let run = hta(root, &["merge", "part0", "part1", "part2", "part3", "-o", "merged"]);
-    assert!(stderr(&run).contains("made with different options: --share is `0/2` and `1/4`"), "{}", stderr(&run));
+    assert!(
+        stderr(&run).contains("made with different options: --share is `0/2` and `1/4`"),
+        "{}",
+        stderr(&run)
+    );
 }
 
 #[test]

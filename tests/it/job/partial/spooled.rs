@@ -61,10 +61,15 @@ fn left(set: &str, extent: Extent, threads: usize, above: usize) -> Files {
     pool.install(|| {
         if is_part {
             let set = map(&request, extent, &sink, &Quiet).unwrap_or_else(|e| panic!("{e}"));
-            leave(&sink.folder, &set, record(&options, None, &OptionTexts::default(), None, None)).expect("a partial");
+            leave(&sink.folder, &set, record(&options, None, &OptionTexts::default(), None, None))
+                .expect("a partial");
         } else {
             let outcome = run(&request, &sink, &Quiet).unwrap_or_else(|e| panic!("{e}"));
-            outcome.inventory.iter().flat_map(|p| &p.tables).for_each(|b| sink.folder.append(b).expect("rows"));
+            outcome
+                .inventory
+                .iter()
+                .flat_map(|p| &p.tables)
+                .for_each(|b| sink.folder.append(b).expect("rows"));
             sink.folder.summary(&outcome).expect("a summary");
         }
     });
@@ -81,9 +86,15 @@ fn spooled_ranks_leave_the_same_bytes_as_those_in_memory() {
             // after every table, and a few times in a run
             for (threads, above) in [(1, 0), (2, 0), (2, 200_000)] {
                 let spooled = left(set, extent, threads, above);
-                let differing: Vec<&String> =
-                    in_memory.keys().chain(spooled.keys()).filter(|k| in_memory.get(*k) != spooled.get(*k)).collect();
-                assert!(differing.is_empty(), "{set}, {extent:?}, {threads} threads, {above} bytes: {differing:?}");
+                let differing: Vec<&String> = in_memory
+                    .keys()
+                    .chain(spooled.keys())
+                    .filter(|k| in_memory.get(*k) != spooled.get(*k))
+                    .collect();
+                assert!(
+                    differing.is_empty(),
+                    "{set}, {extent:?}, {threads} threads, {above} bytes: {differing:?}"
+                );
             }
         }
     }

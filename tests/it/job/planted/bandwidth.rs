@@ -40,7 +40,12 @@ fn sizes_and_bandwidths_follow_the_kind() {
     for (kind, elements, bytes, factor) in cases {
         let row = summary(kind, elements);
         assert_eq!((row.text("kind"), row.int("size_bytes")), (kind.name(), bytes), "{}", row.0);
-        assert_eq!((row.int("count"), row.int("complete_count"), row.int("member_count")), (3, 3, 4), "{}", row.0);
+        assert_eq!(
+            (row.int("count"), row.int("complete_count"), row.int("member_count")),
+            (3, 3, 4),
+            "{}",
+            row.0
+        );
         let transfers = ["transfer_sum_ns", "transfer_p50_ns", "transfer_p95_ns"].map(|c| row.int(c));
         assert_eq!(transfers, [us(900), us(200), us(600)], "{}", row.0);
         // 3 x 4 MB in 0.9 ms
@@ -68,8 +73,9 @@ fn uneven_splits_count_by_the_largest_member() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let write = |rank: u32| {
         let mut t = TraceBuilder::new().rank(rank).world(N).device("NVIDIA H100", 132);
-        let c =
-            Collective::new("all_to_allv", 10 * (u64::from(rank) + 1), "Float").group("0", "default_pg", 0..N).seq(1);
+        let c = Collective::new("all_to_allv", 10 * (u64::from(rank) + 1), "Float")
+            .group("0", "default_pg", 0..N)
+            .seq(1);
         let start = us(100) + us(10) * i64::from(rank);
         t.thread(1).nccl(&c, us(20)..us(40), 20, start..us(180));
         let path = folder.path().join(format!("rank_{rank}.json"));

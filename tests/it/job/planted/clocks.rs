@@ -94,7 +94,8 @@ fn offsets_travel_along_groups_that_share_a_rank() {
         actions
     };
     let names = ["a", "b", "c"];
-    let groups = groups.clone().into_iter().zip(names).map(|((_, r), n)| super::job::Group::new(n, "undefined", r));
+    let groups =
+        groups.clone().into_iter().zip(names).map(|((_, r), n)| super::job::Group::new(n, "undefined", r));
     let job = simulate(&Job::new(8, 12, &program).groups(groups));
     let recording = Recording::full().clocks(&OFFSETS);
     let answer = recording.answer(&job);

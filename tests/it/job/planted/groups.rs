@@ -51,7 +51,9 @@ fn check(what: &str, world: u32, tp: u32, steps: u64, recording: &Recording) {
 
 #[test]
 fn groups_alike_in_name_are_kept_apart_by_their_members() {
-    for recording in [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }] {
+    for recording in
+        [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }]
+    {
         check(&format!("{:?}", recording.detail), 8, 2, 8, &recording);
     }
 }
@@ -59,7 +61,9 @@ fn groups_alike_in_name_are_kept_apart_by_their_members() {
 #[test]
 fn members_of_lists_cut_after_thirty_entries_are_found() {
     // the two data-parallel groups have 32 members, the default group 64
-    for recording in [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }] {
+    for recording in
+        [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }]
+    {
         check(&format!("64 ranks {:?}", recording.detail), 64, 2, 3, &recording);
     }
 }
@@ -74,7 +78,9 @@ fn irregular_groups_with_cut_lists_are_told_apart_by_what_is_listed() {
         vec![kernel("gemm", about(us(400), 25, rank, step, 1)), all_reduce(own, 65_536, us(20))]
     };
     let job = simulate(&Job::new(64, 3, &program).groups(groups));
-    for recording in [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }] {
+    for recording in
+        [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }]
+    {
         let answer = recording.answer(&job);
         check_matches("irregular", &answer, &job, &recording);
         assert_eq!(check_waits("irregular", &answer, &job, &recording, 0), 64 * 3);
@@ -86,14 +92,17 @@ fn two_groups_of_the_same_ranks_are_told_apart_by_name() {
     let groups = [Group::new("4", "a", 0..4), Group::new("5", "b", 0..4)];
     let program = |rank: u32, step: u64| {
         let gemm = |place| kernel("gemm", about(us(300), 25, rank, step, place));
-        let mut actions = vec![gemm(1), all_reduce(1, 1_000, us(20)), gemm(2), all_reduce(2, 1_000, us(20)), gemm(3)];
+        let mut actions =
+            vec![gemm(1), all_reduce(1, 1_000, us(20)), gemm(2), all_reduce(2, 1_000, us(20)), gemm(3)];
         if step.is_multiple_of(2) {
             actions.push(all_reduce(1, 1_000, us(20)));
         }
         actions
     };
     let job = simulate(&Job::new(4, 8, &program).groups(groups));
-    for recording in [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }] {
+    for recording in
+        [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }]
+    {
         let answer = recording.answer(&job);
         check_matches("same ranks", &answer, &job, &recording);
         assert_eq!(check_waits("same ranks", &answer, &job, &recording, 0), 4 * 20);

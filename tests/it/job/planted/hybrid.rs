@@ -100,7 +100,8 @@ impl Layout {
 
     /// Index of a rank's group among those of a job.
     fn group(self, description: &str, rank: u32) -> usize {
-        let found = self.groups().iter().position(|g| g.description == description && g.ranks.contains(&rank));
+        let found =
+            self.groups().iter().position(|g| g.description == description && g.ranks.contains(&rank));
         1 + found.unwrap_or_else(|| panic!("{self:?} has no {description}"))
     }
 }
@@ -123,7 +124,9 @@ impl Step {
         let pct = match self.plant {
             Plant::Device(rank, pct) if rank == self.rank => pct,
             Plant::Backward(rank, pct) if rank == self.rank && is_backward => pct,
-            Plant::TensorGroup(rank, pct) if rank / self.layout.tensor == self.rank / self.layout.tensor => pct,
+            Plant::TensorGroup(rank, pct) if rank / self.layout.tensor == self.rank / self.layout.tensor => {
+                pct
+            }
             _ => 0,
         };
         let dur = about(us(dur), 3, self.rank, self.draw, self.place);
@@ -164,7 +167,8 @@ impl Step {
         match self.plant {
             Plant::Network(rank, pct) if [from, to].contains(&rank) => transfer += transfer * pct / 100,
             Plant::Link(rank, pct) => {
-                let is_link = [from, to].contains(&rank) && [from, to].contains(&self.layout.next_stage(rank));
+                let is_link =
+                    [from, to].contains(&rank) && [from, to].contains(&self.layout.next_stage(rank));
                 transfer += if is_link { transfer * pct / 100 } else { 0 };
             }
             _ => {}
@@ -277,7 +281,10 @@ fn plants(layout: Layout, n: u64) -> Vec<(Plant, Vec<u32>)> {
         out.push((Plant::TensorGroup(rank, 20), (first..first + layout.tensor).collect()));
     }
     if layout.stages > 1 {
-        out.push((Plant::Link(of_first_stage, 1_400), vec![of_first_stage, layout.next_stage(of_first_stage)]));
+        out.push((
+            Plant::Link(of_first_stage, 1_400),
+            vec![of_first_stage, layout.next_stage(of_first_stage)],
+        ));
     }
     if layout.groups().iter().filter(|g| g.ranks.contains(&rank)).count() > 1 {
         out.push((Plant::Network(rank, 400), vec![rank]));
@@ -308,12 +315,15 @@ fn a_planted_cost_is_the_first_sure_cause_with_its_gain() {
                 count += 1;
                 let found = causes(&Recording::full().answer(&own));
                 let sure = found.iter().find(|c| c.text("confidence") != "C");
-                let is_right = |c: &Record| ranks(c) == who && (c.int("recoverable_ns") - gain).abs() * 10 <= gain;
+                let is_right =
+                    |c: &Record| ranks(c) == who && (c.int("recoverable_ns") - gain).abs() * 10 <= gain;
                 if !sure.is_some_and(is_right) {
-                    let told =
-                        |c: &Record| format!("{} {} {}", c.text("kind"), c.text("ranks"), c.int("recoverable_ns"));
+                    let told = |c: &Record| {
+                        format!("{} {} {}", c.text("kind"), c.text("ranks"), c.int("recoverable_ns"))
+                    };
                     let found: Vec<String> = found.iter().take(3).map(told).collect();
-                    missed.push(format!("{layout:?} {plant:?}, seed {seed}: {gain} on {who:?}, not {found:?}"));
+                    missed
+                        .push(format!("{layout:?} {plant:?}, seed {seed}: {gain} on {who:?}, not {found:?}"));
                 }
             }
         }

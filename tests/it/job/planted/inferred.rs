@@ -67,7 +67,12 @@ fn several_answers_are_left_unmatched() {
     let groups = (0..4).map(|g| Group::new("1", "tp", 2 * g..2 * g + 2));
     let program = |rank: u32, step: u64| -> Vec<Action> {
         let same = |place| kernel("gemm", about(us(400), 25, 0, step, place));
-        vec![same(1), all_reduce(1 + (rank / 2) as usize, 65_536, us(20)), same(2), all_reduce(0, 1_000, us(30))]
+        vec![
+            same(1),
+            all_reduce(1 + (rank / 2) as usize, 65_536, us(20)),
+            same(2),
+            all_reduce(0, 1_000, us(30)),
+        ]
     };
     let job = simulate(&Job::new(8, 8, &program).groups(groups));
     let recording = unnumbered(Detail::Positional);

@@ -49,8 +49,8 @@ fn ops() -> impl Strategy<Value = Op> {
 
 fn small() -> impl Strategy<Value = Small> {
     let ops = prop::collection::vec(ops(), 1..10);
-    (2u32..6, 2u64..5, ops, any::<u64>(), any::<bool>(), any::<bool>(), prop_oneof![Just(0i64), Just(3_000)]).prop_map(
-        |(world, steps, ops, seed, is_numbered, has_steps, end_skew)| Small {
+    (2u32..6, 2u64..5, ops, any::<u64>(), any::<bool>(), any::<bool>(), prop_oneof![Just(0i64), Just(3_000)])
+        .prop_map(|(world, steps, ops, seed, is_numbered, has_steps, end_skew)| Small {
             world,
             steps,
             ops,
@@ -58,15 +58,16 @@ fn small() -> impl Strategy<Value = Small> {
             is_numbered,
             has_steps,
             end_skew,
-        },
-    )
+        })
 }
 
 impl Small {
     /// The same with work before each collective, for which all members wait: so each is a separate delay.
     fn with_work_before_all(mut self) -> Self {
         let worked = |op| match op {
-            Op::Meet(group, kind, elements, us) => vec![Op::Work(40, 30), Op::Meet(group, kind % 5, elements, us)],
+            Op::Meet(group, kind, elements, us) => {
+                vec![Op::Work(40, 30), Op::Meet(group, kind % 5, elements, us)]
+            }
             other => vec![other],
         };
         self.ops = self.ops.into_iter().flat_map(worked).collect();
@@ -74,13 +75,16 @@ impl Small {
     }
 
     fn simulate(&self) -> Simulated {
-        let more =
-            [Group::new("1", "low", 0..self.world.div_ceil(2)), Group::new("2", "even", (0..self.world).step_by(2))];
+        let more = [
+            Group::new("1", "low", 0..self.world.div_ceil(2)),
+            Group::new("2", "even", (0..self.world).step_by(2)),
+        ];
         let groups: Vec<Group> = more.into_iter().filter(|g| g.ranks.len() > 1).collect();
         let known: Vec<Group> = std::iter::once(Group::world(self.world)).chain(groups.clone()).collect();
         let program = |rank: u32, step: u64| {
             let work = |place: usize, us_: i64, percent: i64| {
-                let more = draw(&[self.seed, u64::from(rank), step, place as u64], us(us_) * percent / 100 + 1);
+                let more =
+                    draw(&[self.seed, u64::from(rank), step, place as u64], us(us_) * percent / 100 + 1);
                 kernel("gemm", us(us_) + more)
             };
             let mut actions = Vec::new();

@@ -167,7 +167,10 @@ pub fn about(ns: i64, percent: i64, rank: u32, step: u64, place: u64) -> i64 {
 
 /// Half a dozen kernels of about 3 ms together, differing by 2 % from rank to rank and step to step.
 pub fn forward(rank: u32, step: u64) -> Vec<Action> {
-    let parts = [("embedding", 150), ("attention", 900), ("gemm", 700), ("norm", 90), ("gemm", 690), ("loss", 470)];
-    let one = |(i, (name, dur)): (usize, (&'static str, i64))| kernel(name, about(us(dur), 2, rank, step, i as u64));
+    let parts =
+        [("embedding", 150), ("attention", 900), ("gemm", 700), ("norm", 90), ("gemm", 690), ("loss", 470)];
+    let one = |(i, (name, dur)): (usize, (&'static str, i64))| {
+        kernel(name, about(us(dur), 2, rank, step, i as u64))
+    };
     parts.into_iter().enumerate().map(one).collect()
 }

@@ -49,7 +49,8 @@ pub fn check_delays(answer: &Answer, job: &Simulated) {
             let shown = hta_group(g);
             r.text("process_group") == shown
         });
-        let key = (r.int("rank"), r.int("step_label"), group.unwrap_or_else(|| panic!("no group of {}", r.0)));
+        let key =
+            (r.int("rank"), r.int("step_label"), group.unwrap_or_else(|| panic!("no group of {}", r.0)));
         assert_eq!((r.int("gain_ns"), r.int("excess_ns")), known[&key], "{}", r.0);
     }
 }
@@ -86,8 +87,9 @@ fn amounts(row: &Record) -> (i64, i64) {
 
 #[test]
 fn one_late_rank_is_named_with_its_gain_and_excess() {
-    let program =
-        |rank: u32, step: u64| plain(rank, step, vec![kernel("extra", if rank == 5 { ms(2) } else { us(100) })]);
+    let program = |rank: u32, step: u64| {
+        plain(rank, step, vec![kernel("extra", if rank == 5 { ms(2) } else { us(100) })])
+    };
     let job = simulated(&program);
     let ways = [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::Nothing) }];
     for recording in ways {
@@ -112,7 +114,8 @@ fn nobody_is_named_when_the_work_is_balanced() {
 /// About 3 % of the step, in every step: below the default threshold of 5 %.
 #[test]
 fn a_rank_that_is_hardly_late_is_not_named_until_asked_for() {
-    let program = |rank: u32, step: u64| plain(rank, step, vec![kernel("extra", us(if rank == 1 { 140 } else { 20 }))]);
+    let program =
+        |rank: u32, step: u64| plain(rank, step, vec![kernel("extra", us(if rank == 1 { 140 } else { 20 }))]);
     let job = simulated(&program);
     assert_eq!(Recording::full().answer(&job).rows("stragglers").len(), 0);
     let mut options = crate::run::options();

@@ -14,8 +14,9 @@ fn check_sums(answer: &Answer, job: &Simulated) {
     let mut sums: BTreeMap<(i64, i64, String), i64> = BTreeMap::new();
     for r in answer.rows("straggler_causes") {
         assert_eq!(r.int("delta_ns"), r.int("own_ns") - r.int("typical_ns"));
-        *sums.entry((r.int("rank"), r.int("step_label"), r.text("process_group").to_string())).or_default() +=
-            r.int("delta_ns");
+        *sums
+            .entry((r.int("rank"), r.int("step_label"), r.text("process_group").to_string()))
+            .or_default() += r.int("delta_ns");
     }
     let mut late = 0;
     for l in lates(job).iter().filter(|l| l.own_gain() > 0) {
@@ -28,13 +29,15 @@ fn check_sums(answer: &Answer, job: &Simulated) {
 
 /// The part of the excess that kernels of one name contribute.
 fn of_kernel(job: &Simulated, late: &Late, name: &str) -> i64 {
-    let typical = lates(job).into_iter().find(|l| l.key == late.key && l.rank == late.typical).expect("it is a member");
+    let typical =
+        lates(job).into_iter().find(|l| l.key == late.key && l.rank == late.typical).expect("it is a member");
     job.kernels(late.rank, name, &late.window).0 - job.kernels(typical.rank, name, &typical.window).0
 }
 
 fn causes(answer: &Answer, rank: i64, cause: &str, name: &str) -> Vec<Record> {
-    answer
-        .rows_where("straggler_causes", |r| r.int("rank") == rank && r.text("cause") == cause && r.text("name") == name)
+    answer.rows_where("straggler_causes", |r| {
+        r.int("rank") == rank && r.text("cause") == cause && r.text("name") == name
+    })
 }
 
 /// The finding names a rank, a cause and its name.
@@ -46,7 +49,11 @@ fn check_main(row: &Record, rank: &str, cause: &str, name: &str) {
 #[test]
 fn a_slow_kernel_is_named() {
     let program = |rank: u32, step: u64| {
-        plain(rank, step, vec![kernel("softmax", if rank == 5 { ms(2) } else { about(us(300), 5, rank, step, 60) })])
+        plain(
+            rank,
+            step,
+            vec![kernel("softmax", if rank == 5 { ms(2) } else { about(us(300), 5, rank, step, 60) })],
+        )
     };
     let job = simulated(&program);
     let answer = Recording::full().answer(&job);
@@ -61,7 +68,11 @@ fn a_slow_kernel_is_named() {
 fn more_kernels_are_told_from_slow_ones() {
     let program = |rank: u32, step: u64| {
         let n = if rank == 2 { 6 } else { 2 };
-        plain(rank, step, (0..n).map(|i| kernel("scatter_add", about(us(450), 2, rank, step, 60 + i))).collect())
+        plain(
+            rank,
+            step,
+            (0..n).map(|i| kernel("scatter_add", about(us(450), 2, rank, step, 60 + i))).collect(),
+        )
     };
     let job = simulated(&program);
     let answer = Recording::full().answer(&job);
@@ -81,7 +92,8 @@ fn one_factor_on_all_kernels_is_a_slow_device() {
         Action::Kernel { name, dur } if rank == 7 => kernel(name, dur * 6 / 5),
         other => other,
     };
-    let program = |rank: u32, step: u64| plain(rank, step, Vec::new()).into_iter().map(|a| slower(rank, a)).collect();
+    let program =
+        |rank: u32, step: u64| plain(rank, step, Vec::new()).into_iter().map(|a| slower(rank, a)).collect();
     let job = simulated(&program);
     let answer = Recording::full().answer(&job);
     let row = one(&answer);
@@ -135,7 +147,12 @@ fn two_causes_at_once_are_both_said() {
     };
     let job = simulated(&program);
     let answer = Recording::full().answer(&job);
-    check_main(&one(&answer), "4", "data_loader", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+    check_main(
+        &one(&answer),
+        "4",
+        "data_loader",
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+    );
     let late = of_rank(&job, 4);
     let kernels = causes(&answer, 4, "slow_kernel", "softmax");
     assert_eq!((late.len(), kernels.len()), (8, 8));
@@ -143,7 +160,8 @@ fn two_causes_at_once_are_both_said() {
         let row = kernels.iter().find(|r| r.int("step_label") == l.step as i64).expect("a row of the step");
         assert_eq!(row.int("delta_ns"), of_kernel(&job, l, "softmax"));
     }
-    let loader = causes(&answer, 4, "data_loader", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+    let loader =
+        causes(&answer, 4, "data_loader", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
     assert_eq!(loader.iter().map(|r| r.int("delta_ns")).sum::<i64>(), 8 * us(1_500));
     check_sums(&answer, &job);
 }
@@ -151,8 +169,9 @@ fn two_causes_at_once_are_both_said() {
 /// The typical rank is the member with the median of the others' local times.
 #[test]
 fn the_late_rank_is_compared_with_the_typical_one() {
-    let program =
-        |rank: u32, step: u64| plain(rank, step, vec![kernel("extra", if rank == 3 { ms(2) } else { us(90) })]);
+    let program = |rank: u32, step: u64| {
+        plain(rank, step, vec![kernel("extra", if rank == 3 { ms(2) } else { us(90) })])
+    };
     let job = simulated(&program);
     let answer = Recording::full().answer(&job);
     for l in of_rank(&job, 3) {

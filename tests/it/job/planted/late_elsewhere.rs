@@ -53,7 +53,9 @@ impl Plan {
     }
 
     fn all_reduce(&mut self, name: &str, ranks: [u32; 2], stream: i64, run: Range<i64>) {
-        let c = Collective::all_reduce(10_000, "Float").group(name, "undefined", ranks).detail(Default::default());
+        let c = Collective::all_reduce(10_000, "Float")
+            .group(name, "undefined", ranks)
+            .detail(Default::default());
         self.trace.thread(1).nccl(&c, self.host..self.host + us(12), stream, run);
         self.host += us(14);
     }
@@ -111,7 +113,9 @@ fn waiting_in_another_group_is_a_cause_with_its_origin() {
     for &(step, d) in &steps {
         let of = |rank: i64, group: &'static str| {
             let keep = move |r: &crate::run::Record| {
-                r.int("rank") == rank && r.int("step_label") == step as i64 && r.text("process_group") == group
+                r.int("rank") == rank
+                    && r.int("step_label") == step as i64
+                    && r.text("process_group") == group
             };
             (answer.rows_where("straggler_delays", keep), answer.rows_where("straggler_causes", keep))
         };
@@ -128,5 +132,9 @@ fn waiting_in_another_group_is_a_cause_with_its_origin() {
     let named: Vec<String> = answer.rows("stragglers").iter().map(|r| r.0.to_string()).collect();
     // What rank 2 fuses starts before its transfer has ended, so nothing shows that it, too, would start earlier if rank 3
     // came earlier: the replay gains only if both are repaired.
-    assert!(named.iter().any(|r| r.contains(r#""ranks":"2, 3""#)), "{named:?} {:?}", answer.notes("stragglers"));
+    assert!(
+        named.iter().any(|r| r.contains(r#""ranks":"2, 3""#)),
+        "{named:?} {:?}",
+        answer.notes("stragglers")
+    );
 }

@@ -110,7 +110,8 @@ fn missing_instances_of_several_ranks_touch_no_others() {
 fn one_collective_too_many_touches_no_other() {
     let job = job();
     for elements in [1_000_000, 777] {
-        let at = job.calls().find(|c| c.rank == 3 && c.key == key(3 * PER_STEP)).expect("it was run").run.start;
+        let at =
+            job.calls().find(|c| c.rank == 3 && c.key == key(3 * PER_STEP)).expect("it was run").run.start;
         let run = at - us(1_500)..at - us(1_400);
         let extra = Extra { rank: 3, group: 0, run, elements, seq: 1_000 };
         let add = |r: Recording| Recording { extra: vec![extra.clone()], ..r };

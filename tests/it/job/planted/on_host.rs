@@ -47,7 +47,10 @@ fn a_worker_waits_until_the_last_worker_has_started() {
         assert_eq!(r.int("arrival_ns"), r.int("submit_ns"));
         assert_eq!((r.int("ts_ns") - r.int("submit_ns"), r.int("dur_ns")), (start - submit, end - start));
         assert_eq!((r.int("wait_ns"), r.int("transfer_ns")), (us(290) - start, end - us(290)), "{}", r.0);
-        assert_eq!((r.int("last_rank"), r.int("last_arrival_ns") - r.int("arrival_ns")), (1, us(200) - submit));
+        assert_eq!(
+            (r.int("last_rank"), r.int("last_arrival_ns") - r.int("arrival_ns")),
+            (1, us(200) - submit)
+        );
     }
 }
 
@@ -74,8 +77,12 @@ fn a_late_submission_is_the_gain_and_excess_of_its_rank() {
     assert_eq!(named.len(), 1, "{named:?}");
     assert_eq!((named[0].text("ranks"), named[0].text("pattern")), ("1", "persistent"));
     assert_eq!(named[0].int("gain_sum_ns"), 6 * us(4_020));
-    let causes = answer.rows_where("straggler_causes", |r| r.int("rank") == 1 && r.text("name") == "aten::mm");
+    let causes =
+        answer.rows_where("straggler_causes", |r| r.int("rank") == 1 && r.text("name") == "aten::mm");
     assert_eq!(causes.len(), 6);
     // against rank 0, which has the lower median
-    assert!(causes.iter().all(|r| r.int("typical_rank") == 0 && r.int("delta_ns") == us(4_100)), "{causes:?}");
+    assert!(
+        causes.iter().all(|r| r.int("typical_rank") == 0 && r.int("delta_ns") == us(4_100)),
+        "{causes:?}"
+    );
 }

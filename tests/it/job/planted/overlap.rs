@@ -46,7 +46,9 @@ fn step(rank: u32, step: u64, slow: Slow, noise: i64, transfer: i64) -> Vec<Acti
         })
         .collect();
     for bucket in 0..BUCKETS {
-        for (place, (name, dur)) in [("dgrad", 420), ("wgrad", 430), ("norm_backward", 60)].into_iter().enumerate() {
+        for (place, (name, dur)) in
+            [("dgrad", 420), ("wgrad", 430), ("norm_backward", 60)].into_iter().enumerate()
+        {
             let dur = about(us(dur), noise, rank, step, 20 + 8 * bucket + place as u64);
             actions.push(kernel(name, longer(dur, slow.backward())));
         }
@@ -83,7 +85,8 @@ fn a_rank_that_computes_slower_behind_collectives_is_named_with_its_gain() {
                 assert_eq!(row.text("evidence"), "permutation", "{what}");
                 assert!(row.float("p_value").is_some_and(|p| p <= 0.02), "{what}");
                 within(&what, row.int("gain_per_step_ns"), truth, 15);
-                let is_rank = |r: &crate::run::Record| r.text("scope") == "rank" && r.text("what") == who.to_string();
+                let is_rank =
+                    |r: &crate::run::Record| r.text("scope") == "rank" && r.text("what") == who.to_string();
                 let repair = answer.rows_where("what_if", is_rank);
                 within(&what, repair[0].int("gain_ns"), truth, 15);
                 assert!(repair[0].float("replay_error_pct").is_some_and(|e| e < 0.1), "{what}");
@@ -119,13 +122,18 @@ fn nobody_is_named_when_the_same_job_is_balanced() {
 #[test]
 fn two_ranks_and_three_steps_prove_nothing() {
     let job = |steps: u64| {
-        let of =
-            |rank: u32, s: u64| step(rank, s, if rank == 1 { Slow::Device(20) } else { Slow::Nothing }, 3, us(200));
+        let of = |rank: u32, s: u64| {
+            step(rank, s, if rank == 1 { Slow::Device(20) } else { Slow::Nothing }, 3, us(200))
+        };
         Recording::full().answer(&simulate(&Job::new(2, steps, &of)))
     };
     let few = job(3);
     assert_eq!(few.rows("stragglers").len(), 0);
-    assert!(few.notes("stragglers").iter().any(|n| n.contains("record 7 steps")), "{:?}", few.notes("stragglers"));
+    assert!(
+        few.notes("stragglers").iter().any(|n| n.contains("record 7 steps")),
+        "{:?}",
+        few.notes("stragglers")
+    );
     let enough = job(8);
     assert_eq!(one(&enough).text("ranks"), "1");
     assert!(one(&enough).float("p_value").is_some_and(|p| p < 0.01));

@@ -50,7 +50,9 @@ fn job(is_eager: bool, slow: i64) -> Simulated {
 }
 
 fn check(what: &str, job: &Simulated) {
-    for recording in [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }] {
+    for recording in
+        [Recording::full(), Recording { has_numbers: false, ..Recording::new(Detail::NoSequence) }]
+    {
         let what = format!("{what} {:?}", recording.detail);
         let answer = recording.answer(job);
         check_matches(&what, &answer, job, &recording);
@@ -84,7 +86,11 @@ fn messages_keep_their_order_when_the_receiver_lags() {
 
 #[test]
 fn messages_are_matched_under_wrong_clocks() {
-    let job = simulate(&Job::new(STAGES, 9, &|r, s| stage(r, s, false, 0)).groups([Group::new("7", "pp", 0..STAGES)]));
+    let job = simulate(&Job::new(STAGES, 9, &|r, s| stage(r, s, false, 0)).groups([Group::new(
+        "7",
+        "pp",
+        0..STAGES,
+    )]));
     let recording = Recording::full().clocks(&[0, 5_000_000, -3_000_000, 800_000]);
     let answer = recording.answer(&job);
     check_matches("wrong clocks", &answer, &job, &recording);
@@ -94,7 +100,10 @@ fn messages_are_matched_under_wrong_clocks() {
 #[test]
 fn a_lost_message_touches_no_other() {
     let job = job(false, 0);
-    let lost = job.calls().find(|c| c.rank == 2 && c.key.wire == Some((1, 2)) && c.key.nth == 6).expect("it was run");
+    let lost = job
+        .calls()
+        .find(|c| c.rank == 2 && c.key.wire == Some((1, 2)) && c.key.nth == 6)
+        .expect("it was run");
     let recording = Recording::full().without(2, lost.key);
     let answer = recording.answer(&job);
     check_matches("lost", &answer, &job, &recording);

@@ -71,7 +71,8 @@ impl Recording {
     /// Recordings without sequence numbers: `NoSequence`, `Positional` and `Nothing`, with and without step marks.
     pub fn unnumbered() -> Vec<Recording> {
         let details = [Detail::NoSequence, Detail::Positional, Detail::Nothing];
-        let both = |d| [true, false].map(|has_steps| Recording { has_steps, has_numbers: false, ..Self::new(d) });
+        let both =
+            |d| [true, false].map(|has_steps| Recording { has_steps, has_numbers: false, ..Self::new(d) });
         details.into_iter().flat_map(both).collect()
     }
 
@@ -106,7 +107,8 @@ impl Recording {
 
     /// Whether a rank recorded a call.
     pub fn has(&self, call: &Call) -> bool {
-        self.has_span(call.rank, &(call.submit.start..call.run.end)) && !self.dropped.contains(&(call.rank, call.key))
+        self.has_span(call.rank, &(call.submit.start..call.run.end))
+            && !self.dropped.contains(&(call.rank, call.key))
     }
 
     /// Calls that were recorded.
@@ -130,7 +132,8 @@ impl Recording {
         let write = |rank: u32| {
             let path = folder.join(format!("rank_{rank}.json"));
             let format = Format { layout: WhiteSpace::Compact, ..Format::default() };
-            std::fs::write(&path, self.trace(job, rank).to_bytes(&format)).expect("a temporary file can be written");
+            std::fs::write(&path, self.trace(job, rank).to_bytes(&format))
+                .expect("a temporary file can be written");
             path
         };
         ranks.map(write).collect()
@@ -138,7 +141,8 @@ impl Recording {
 
     fn trace(&self, job: &Simulated, rank: u32) -> TraceBuilder {
         let host = format!("node-{}", rank / 4);
-        let mut trace = TraceBuilder::new().rank(rank).world(job.world).host(&host).device("NVIDIA H100", 132);
+        let mut trace =
+            TraceBuilder::new().rank(rank).world(job.world).host(&host).device("NVIDIA H100", 132);
         for group in job.groups.iter().skip(1).filter(|g| g.ranks.contains(&rank)) {
             trace = trace.group(group.name, group.description, group.ranks.iter().copied());
         }
@@ -208,7 +212,8 @@ impl Recording {
             (Kind::Broadcast, Some(root)) => collective.source(root),
             _ => collective,
         };
-        let named = collective.detail(self.detail).group(group.name, group.description, group.ranks.iter().copied());
+        let named =
+            collective.detail(self.detail).group(group.name, group.description, group.ranks.iter().copied());
         if self.has_numbers { named.seq(call.key.nth + 1) } else { named }
     }
 }

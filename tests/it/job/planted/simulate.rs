@@ -79,7 +79,9 @@ impl Simulated {
     /// Summed time and count of kernels of one name that start in a span of a rank.
     pub fn kernels(&self, rank: u32, name: &str, within: &Range<i64>) -> (i64, i64) {
         let of_name = self.rows[rank as usize].iter().filter_map(|row| match row {
-            Row::Kernel { name: n, run, .. } if *n == name && within.contains(&run.start) => Some(run.end - run.start),
+            Row::Kernel { name: n, run, .. } if *n == name && within.contains(&run.start) => {
+                Some(run.end - run.start)
+            }
             _ => None,
         });
         of_name.fold((0, 0), |(sum, n), dur| (sum + dur, n + 1))
@@ -145,7 +147,11 @@ pub fn simulate(job: &Job) -> Simulated {
         }
     }
     assert!(ranks.iter().all(|r| r.open.is_none() && r.todo.len() == 0), "the program never ends");
-    Simulated { rows: ranks.into_iter().map(|r| r.rows).collect(), world: job.world, groups: job.groups.clone() }
+    Simulated {
+        rows: ranks.into_iter().map(|r| r.rows).collect(),
+        world: job.world,
+        groups: job.groups.clone(),
+    }
 }
 
 /// The end of a call, once everything that it depends on has arrived.

@@ -15,7 +15,11 @@ fn finding(answer: &Answer, kind: &str) -> Option<Record> {
 
 /// Time that a kind of cause owns, ns.
 fn owned(answer: &Answer, kind: &str) -> i64 {
-    answer.rows_where("time_account", |r| r.cell("cause").as_str() == Some(kind)).iter().map(|r| r.int("time_ns")).sum()
+    answer
+        .rows_where("time_account", |r| r.cell("cause").as_str() == Some(kind))
+        .iter()
+        .map(|r| r.int("time_ns"))
+        .sum()
 }
 
 fn near(a: i64, b: i64) -> bool {
@@ -45,7 +49,9 @@ fn equal_transfers_are_only_bare() {
         (0..10).flat_map(|_| [kernel("gemm", ms(1)), all_reduce(0, LARGE, ms(2))]).collect()
     };
     let answer = Recording::full().answer(&simulate(&Job::new(4, 3, &program)));
-    assert!(finding(&answer, "transfer_bandwidth").is_none() && finding(&answer, "transfer_queued").is_none());
+    assert!(
+        finding(&answer, "transfer_bandwidth").is_none() && finding(&answer, "transfer_queued").is_none()
+    );
     assert!(near(owned(&answer, "transfer_bare"), 4 * 3 * 10 * ms(2)));
 }
 
@@ -72,9 +78,12 @@ fn a_transfer_behind_another_kind_is_queued() {
 /// Two stages: the second waits for the first's forward, then the first for the second's backward.
 #[test]
 fn stages_that_wait_for_each_other_are_a_bubble() {
-    for (description, is_pipeline) in [("PIPELINE_MODEL_PARALLEL_GROUP", true), ("CONTEXT_PARALLEL_GROUP", false)] {
+    for (description, is_pipeline) in
+        [("PIPELINE_MODEL_PARALLEL_GROUP", true), ("CONTEXT_PARALLEL_GROUP", false)]
+    {
         let program = |rank: u32, _: u64| -> Vec<Action> {
-            let send = |to| Action::Send { group: 1, to, elements: LARGE, transfer: us(100), is_eager: false };
+            let send =
+                |to| Action::Send { group: 1, to, elements: LARGE, transfer: us(100), is_eager: false };
             let receive = |from| Action::Receive { group: 1, from, elements: LARGE, transfer: us(100) };
             match rank {
                 0 => vec![kernel("forward", ms(5)), send(1), receive(1), kernel("backward", ms(5))],

@@ -31,7 +31,11 @@ pub fn wait(job: &Simulated, call: &Call, members: &[&Call]) -> i64 {
 }
 
 /// Rows of `collectives` with the calls that they represent.
-pub fn rows<'a>(answer: &Answer, job: &'a Simulated, recording: &'a Recording) -> Vec<(Record, Option<&'a Call>)> {
+pub fn rows<'a>(
+    answer: &Answer,
+    job: &'a Simulated,
+    recording: &'a Recording,
+) -> Vec<(Record, Option<&'a Call>)> {
     let mut table: BTreeMap<i64, Vec<Record>> = BTreeMap::new();
     for row in answer.rows("collectives") {
         table.entry(row.int("rank")).or_default().push(row);
@@ -79,7 +83,8 @@ pub fn check_matches(what: &str, answer: &Answer, job: &Simulated, recording: &R
             taken.insert(id);
             id
         });
-        let expected = if call.key.wire.is_some() { 2 } else { job.groups[call.key.group].ranks.len() as i64 };
+        let expected =
+            if call.key.wire.is_some() { 2 } else { job.groups[call.key.group].ranks.len() as i64 };
         let got = (id, row.int("member_count"), row.int("expected_count"));
         if got != (of_key, members, expected) {
             wrong.push(format!("rank {rank} {:?}: {got:?}, not {:?}", call.key, (of_key, members, expected)));
@@ -92,7 +97,13 @@ pub fn check_matches(what: &str, answer: &Answer, job: &Simulated, recording: &R
 }
 
 /// Waits of the calls of complete collectives, to within `tolerance`; returns how many were compared.
-pub fn check_waits(what: &str, answer: &Answer, job: &Simulated, recording: &Recording, tolerance: i64) -> usize {
+pub fn check_waits(
+    what: &str,
+    answer: &Answer,
+    job: &Simulated,
+    recording: &Recording,
+    tolerance: i64,
+) -> usize {
     let (all, known) = (instances(job.calls()), instances(recording.calls(job)));
     let mut compared = 0;
     for (row, call) in rows(answer, job, recording) {
@@ -172,14 +183,17 @@ fn lates_from(job: &Simulated, start: impl Fn(&Call) -> i64) -> Vec<Late> {
         let points: Vec<i64> = calls.iter().map(|c| c.run.end).filter(|end| !across(*end)).collect();
         for c in calls {
             let ready = ready(job, c);
-            let point = points.iter().copied().filter(|p| *p <= ready + TOLERANCE).max().map(|p| p.min(ready));
+            let point =
+                points.iter().copied().filter(|p| *p <= ready + TOLERANCE).max().map(|p| p.min(ready));
             windows.insert((rank, c.key), point.unwrap_or_else(|| start(c))..ready);
         }
     }
     let mut out = Vec::new();
     for (key, members) in instances(job.calls()) {
-        let locals: Vec<(i64, &Call)> =
-            members.iter().filter_map(|c| windows.get(&(c.rank, key)).map(|w| (w.end - w.start, *c))).collect();
+        let locals: Vec<(i64, &Call)> = members
+            .iter()
+            .filter_map(|c| windows.get(&(c.rank, key)).map(|w| (w.end - w.start, *c)))
+            .collect();
         if locals.len() < 2 {
             continue;
         }
@@ -188,7 +202,8 @@ fn lates_from(job: &Simulated, start: impl Fn(&Call) -> i64) -> Vec<Late> {
                 locals.iter().filter(|(_, c)| c.rank != call.rank).map(|(l, c)| (*l, c.rank)).collect();
             others.sort_unstable();
             let (median, typical) = others[(others.len() - 1) / 2];
-            let second = members.iter().filter(|c| c.rank != call.rank).map(|c| ready(job, c)).max().unwrap_or(0);
+            let second =
+                members.iter().filter(|c| c.rank != call.rank).map(|c| ready(job, c)).max().unwrap_or(0);
             out.push(Late {
                 rank: call.rank,
                 step: call.step,

@@ -27,7 +27,8 @@ impl Page {
             }
         }
         for e in entries {
-            let of_entry: Vec<&(String, String)> = self.rows.iter().filter(|(first, _)| is_of(e, first)).collect();
+            let of_entry: Vec<&(String, String)> =
+                self.rows.iter().filter(|(first, _)| is_of(e, first)).collect();
             let [(_, row)] = of_entry[..] else {
                 wrong.push(format!("`{}`: begins {} rows, not one", e.input, of_entry.len()));
                 continue;

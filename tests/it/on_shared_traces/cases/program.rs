@@ -59,7 +59,8 @@ fn differs(root: &Path, results: &str, cells: &Cells) -> Option<String> {
         return Some(format!("cannot be asked `{}`: {}", cells.sql, words(&output)));
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let rows: Vec<Vec<String>> = text.lines().skip(1).map(|l| l.split(',').map(str::to_string).collect()).collect();
+    let rows: Vec<Vec<String>> =
+        text.lines().skip(1).map(|l| l.split(',').map(str::to_string).collect()).collect();
     let is_same = cells.is.as_ref().is_none_or(|expected| *expected == rows);
     let is_near = cells.near.as_ref().is_none_or(|expected| are_near(expected, &rows, cells.within));
     let expected = (&cells.is, &cells.near);
@@ -70,6 +71,7 @@ fn are_near(expected: &[Vec<f64>], rows: &[Vec<String>], within: f64) -> bool {
     let near = |e: &f64, cell: &String| {
         cell.parse::<f64>().is_ok_and(|x| (x - e).abs() <= within * e.abs().max(f64::MIN_POSITIVE))
     };
-    let is_row = |(e, r): (&Vec<f64>, &Vec<String>)| e.len() == r.len() && e.iter().zip(r).all(|(e, c)| near(e, c));
+    let is_row =
+        |(e, r): (&Vec<f64>, &Vec<String>)| e.len() == r.len() && e.iter().zip(r).all(|(e, c)| near(e, c));
     expected.len() == rows.len() && expected.iter().zip(rows).all(is_row)
 }

@@ -80,7 +80,12 @@ fn a_file_that_changes_while_it_is_read_is_an_answer_or_an_error() {
             let child = command.arg(&path).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
             std::thread::sleep(Duration::from_millis(delay * 4));
             if shrinks {
-                std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(text.len() as u64 / 3).unwrap();
+                std::fs::OpenOptions::new()
+                    .write(true)
+                    .open(&path)
+                    .unwrap()
+                    .set_len(text.len() as u64 / 3)
+                    .unwrap();
             } else {
                 let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
                 file.write_all(&text.as_bytes()[text.len() / 2..]).unwrap();
@@ -125,8 +130,11 @@ fn names_and_arguments_of_a_megabyte_are_kept() {
     std::fs::write(&path, trace(&[event(&long, 10), with_args, event("c", 90)])).unwrap();
     for threads in ["1", "3"] {
         let out = dir.path().join("out");
-        let end =
-            hta(&["analyze", "--keep-args", "--threads", threads, "--out"]).arg(&out).arg(&path).output().unwrap();
+        let end = hta(&["analyze", "--keep-args", "--threads", threads, "--out"])
+            .arg(&out)
+            .arg(&path)
+            .output()
+            .unwrap();
         assert_eq!(end.status.code(), Some(0), "{}", errors(&end));
         let summary: serde_json::Value =
             serde_json::from_slice(&std::fs::read(out.join("summary.json")).unwrap()).unwrap();
@@ -140,8 +148,9 @@ fn nesting_a_hundred_thousand_deep_is_read_through_the_command_line() {
     let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
     for (i, value) in [deep("[", "]"), deep("{\"a\":", "}"), deep("[{\"a\":", "}]")].into_iter().enumerate() {
         let path = dir.path().join(format!("rank_{i}.json"));
-        let event =
-            format!(r#"{{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{{"x":{value}}}}}"#);
+        let event = format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1,"args":{{"x":{value}}}}}"#
+        );
         std::fs::write(&path, format!("{{\"odd\":{value},\"traceEvents\":[{event}]}}")).unwrap();
         let end = run(&["breakdown"], &[&path]);
         assert_eq!(end.status.code(), Some(0), "{}", errors(&end));
@@ -174,6 +183,7 @@ fn ten_million_tiny_events_are_counted() {
     let out = dir.path().join("out");
     let end = hta(&["analyze", "--no-events", "--out"]).arg(&out).arg(&path).output().unwrap();
     assert_eq!(end.status.code(), Some(0), "{}", errors(&end));
-    let summary: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("summary.json")).unwrap()).unwrap();
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(out.join("summary.json")).unwrap()).unwrap();
     assert_eq!(summary["event_count"], 10_000_001);
 }

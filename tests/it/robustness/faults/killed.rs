@@ -123,7 +123,8 @@ fn what_a_killed_run_left_is_removed_although_a_process_has_its_id() {
         .spawn()
         .expect("flock runs");
     let mut held = [0; 4];
-    std::io::Read::read_exact(holder.stdout.as_mut().expect("its output is kept"), &mut held).expect("it is locked");
+    std::io::Read::read_exact(holder.stdout.as_mut().expect("its output is kept"), &mut held)
+        .expect("it is locked");
     assert!(start(&out).wait().expect("it ends").success());
     assert_eq!(names(dir.path()), [".hta-results-1-abc", "out"]);
     drop(holder.stdin.take());

@@ -18,7 +18,8 @@ fn set(ranks: usize, large: usize) -> tempfile::TempDir {
     for rank in 0..ranks {
         let count = if rank == 1 { large } else { 4_000 };
         let events: Vec<String> = (0..count).map(|i| event(&format!("op{}", i % 50), i * 10)).collect();
-        std::fs::write(dir.path().join(format!("rank_{rank}.json.gz")), gzip(trace(&events).as_bytes())).unwrap();
+        std::fs::write(dir.path().join(format!("rank_{rank}.json.gz")), gzip(trace(&events).as_bytes()))
+            .unwrap();
     }
     dir
 }
@@ -36,7 +37,8 @@ fn a_limit_changes_no_byte() {
         let run = analyze(&free, &input, &["--threads", "1"]);
         assert_eq!(run.status.code(), Some(0), "{}", errors(&run));
         let free = contents(&free);
-        for (limit, threads) in [("110MB", "4"), ("130MB", "3"), ("200MB", "8"), ("110MB", "1"), ("1TB", "4")] {
+        for (limit, threads) in [("110MB", "4"), ("130MB", "3"), ("200MB", "8"), ("110MB", "1"), ("1TB", "4")]
+        {
             let out = dir.path().join("out");
             let run = analyze(&out, &input, &["--memory-limit", limit, "--threads", threads]);
             assert_eq!(run.status.code(), Some(0), "{limit}: {}", errors(&run));
@@ -55,7 +57,10 @@ fn one_rank_that_cannot_fit_is_refused_and_the_others_are_analysed() {
         let run = analyze(&out, input.path(), &["--memory-limit", "100MB", "--threads", threads]);
         let said = errors(&run);
         assert_eq!(run.status.code(), Some(1), "{said}");
-        assert!(said.contains("rank_1.json.gz: it needs") && said.contains("--memory-limit leaves"), "{said}");
+        assert!(
+            said.contains("rank_1.json.gz: it needs") && said.contains("--memory-limit leaves"),
+            "{said}"
+        );
         let now = contents(&out);
         assert!(before.is_none_or(|b| b == now), "the number of threads changes the result");
         before = Some(now);
@@ -126,7 +131,8 @@ fn a_small_file_that_unpacks_without_end_is_refused_within_the_limit() {
         for (ending, packed) in [("gz", gzip(&text)), ("zst", zstandard(&text))] {
             let file: PathBuf = dir.path().join(format!("{name}.json.{ending}"));
             std::fs::write(&file, packed).unwrap();
-            let (code, said, bytes) = peak(&["breakdown", "--threads", "2", "--memory-limit", "150MB"], &file);
+            let (code, said, bytes) =
+                peak(&["breakdown", "--threads", "2", "--memory-limit", "150MB"], &file);
             assert_eq!(code, Some(2), "{}: {said}", file.display());
             assert!(said.contains("--memory-limit leaves"), "{}: {said}", file.display());
             assert!(bytes < 150_000_000, "{}: {bytes} bytes", file.display());
@@ -177,7 +183,10 @@ fn a_small_results_folder_that_unpacks_without_end_is_refused_within_the_limit()
         for select in ["SELECT * FROM kernels", "SELECT COUNT(name) AS n FROM kernels"] {
             let (code, said, bytes) = peak(&["query", select, "--memory-limit", "200MB"], dir.path());
             assert_eq!(code, Some(2), "{name}: {said}");
-            assert!(said.contains("more than 200 MB") && said.contains("hint: raise --memory-limit"), "{name}: {said}");
+            assert!(
+                said.contains("more than 200 MB") && said.contains("hint: raise --memory-limit"),
+                "{name}: {said}"
+            );
             assert!(bytes < 200_000_000, "{name}: {bytes} bytes");
         }
     }

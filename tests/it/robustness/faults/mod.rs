@@ -31,8 +31,9 @@ fn errors(run: &Output) -> String {
 /// Names in a folder, sorted.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder can be listed");
-    let mut names: Vec<String> =
-        entries.map(|e| e.expect("an entry can be read").file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = entries
+        .map(|e| e.expect("an entry can be read").file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }

@@ -41,13 +41,19 @@ fn a_text_without_end_is_refused() {
     }
     let run = hta(&["breakdown", "--rules", "/dev/zero"]).arg(sample()).output().unwrap();
     let said = errors(&run);
-    assert!(run.status.code() == Some(2) && said.contains("/dev/zero") && said.contains("found more"), "{said}");
+    assert!(
+        run.status.code() == Some(2) && said.contains("/dev/zero") && said.contains("found more"),
+        "{said}"
+    );
     let dir = tempfile::tempdir().unwrap();
     let statement = dir.path().join("endless.sql");
     symlink(zero, &statement).unwrap();
     let run = hta(&["query", statement.to_str().unwrap()]).arg(sample()).output().unwrap();
     let said = errors(&run);
-    assert!(run.status.code() == Some(2) && said.contains("endless.sql") && said.contains("found more"), "{said}");
+    assert!(
+        run.status.code() == Some(2) && said.contains("endless.sql") && said.contains("found more"),
+        "{said}"
+    );
     let run = hta(&["query", "-"]).arg(sample()).stdin(std::fs::File::open(zero).unwrap()).output().unwrap();
     assert!(run.status.code() == Some(2) && errors(&run).contains("found more"), "{}", errors(&run));
 }

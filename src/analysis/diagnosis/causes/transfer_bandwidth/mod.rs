@@ -1,5 +1,5 @@
-//! `transfer_bandwidth`: exposed transfers with less than 0.7 times the group's own 90th percentile of bus bandwidth, or
-//! of a group with less than 0.7 times the median of the groups like it.
+//! `transfer_bandwidth`: exposed transfers with less than 0.7 times the group's own 90th percentile of bus
+//! bandwidth, or of a group with less than 0.7 times the median of the groups like it.
 
 mod slow_groups;
 
@@ -14,9 +14,12 @@ use std::collections::HashMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_bandwidth",
-    evidence: "transfer of 1 MiB and more, with less than 0.7 of the 90th percentile of bandwidth of its group, kind and \
-               size (power of two), of 10 calls or more; or calls of a group below 0.7 of the median of at least 4 \
-               groups like it (description, number and distance of members): a link, or the network of the rank in all \
+    evidence: "transfer of 1 MiB and more, with less than 0.7 of the 90th percentile of bandwidth of its \
+               group, kind and \
+               size (power of two), of 10 calls or more; or calls of a group below 0.7 of the median of at \
+               least 4 \
+               groups like it (description, number and distance of members): a link, or the network of the \
+               rank in all \
                of them",
     owns: "F beyond the percentile",
     shown_by: "tests/it/job/planted/transfers.rs",
@@ -64,7 +67,8 @@ fn words(w: &TransferWords) -> (String, String) {
     let (calls, ranks, time) = (&w.calls, w.ranks, &w.time);
     (
         format!("Exposed {calls} transfer slower on {ranks} than the same calls usually do: {time} longer"),
-        "compare slow and fast calls in the table collectives: protocol, topology, network interface of the group"
+        "compare slow and fast calls in the table collectives: protocol, topology, network interface of the \
+         group"
             .to_string(),
     )
 }

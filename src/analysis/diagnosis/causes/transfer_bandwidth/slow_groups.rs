@@ -1,9 +1,9 @@
-//! Groups whose transfers are slower than those of the other groups of their family: a slow link, or the network of a
-//! rank.
+//! Groups whose transfers are slower than those of the other groups of their family: a slow link, or the
+//! network of a rank.
 //!
-//! A family is the groups with the same description, number and distance of members, inside hosts or across them alike.
-//! They move the same sizes by the same calls, so they should be as fast as each other. Messages are judged by pair of
-//! ranks: a group of all stages of a pipeline has as many links as neighbours.
+//! A family is the groups with the same description, number and distance of members, inside hosts or across
+//! them alike. They move the same sizes by the same calls, so they should be as fast as each other. Messages
+//! are judged by pair of ranks: a group of all stages of a pipeline has as many links as neighbours.
 
 use crate::job::{Job, Member};
 use hta_base::units::Ns;
@@ -48,7 +48,8 @@ fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
         }
         _ => None,
     };
-    let link = TransferLink { group: instance.group, pair: instance.kind.is_point_to_point().then(pair).flatten() };
+    let link =
+        TransferLink { group: instance.group, pair: instance.kind.is_point_to_point().then(pair).flatten() };
     (transfer > 0).then(|| ((link, call.kind.name(), bytes.ilog2()), bytes as f64 / transfer as f64))
 }
 
@@ -97,7 +98,10 @@ impl SlowGroups {
         for ((link, kind, size), of_link) in &calls {
             let Some((text, members, distance, across)) = family(job, *link) else { continue };
             let middle = middle(of_link.iter().map(|(rate, _)| *rate).collect());
-            families.entry((text, members, distance, across, kind, *size)).or_default().push((middle, of_link, *link));
+            families
+                .entry((text, members, distance, across, kind, *size))
+                .or_default()
+                .push((middle, of_link, *link));
         }
         let best = calls.iter().map(|(class, of_class)| (*class, best(of_class))).collect();
         let mut out = Self { best, ..Self::default() };
@@ -211,7 +215,8 @@ fn family(job: &Job, link: TransferLink) -> Option<(String, usize, Option<u32>, 
         return None;
     }
     let size = ranks.len();
-    let is_member = |part: &u32| job.parts.get(*part as usize).is_some_and(|p| ranks.binary_search(&p.rank).is_ok());
+    let is_member =
+        |part: &u32| job.parts.get(*part as usize).is_some_and(|p| ranks.binary_search(&p.rank).is_ok());
     let parts = g.uses.iter().map(|(part, _)| part).filter(|part| is_member(part));
     let hosts: BTreeSet<&str> = parts.filter_map(|part| job.parts[*part as usize].host.as_deref()).collect();
     let distance = match Members::listed(ranks) {

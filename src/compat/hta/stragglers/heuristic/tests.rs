@@ -2,8 +2,8 @@
 
 use crate::hta::stragglers::heuristic::*;
 
-/// Parses ranks. Each is a line `rank number fractional`, followed by rows `id name ts dur stream correlation` with
-/// times in ns.
+/// Parses ranks. Each is a line `rank number fractional`, followed by rows `id name ts dur stream
+/// correlation` with times in ns.
 fn read(text: &str) -> Vec<Rank<'_>> {
     let mut ranks = Vec::new();
     for line in text.lines() {
@@ -29,8 +29,8 @@ fn options(candidates: i64) -> Choice {
     Choice { candidates, ..Choice::default() }
 }
 
-/// The rows of the ranks of `multirank_nccl_megatron_tp8` that matter: a step, a row that ends last, and one launched
-/// kernel with its launch. Times in `kernels` are in us.
+/// The rows of the ranks of `multirank_nccl_megatron_tp8` that matter: a step, a row that ends last, and one
+/// launched kernel with its launch. Times in `kernels` are in us.
 fn megatron(name: &str) -> Vec<Rank<'_>> {
     let kernels = [
         (611_797, 13_729),
@@ -71,9 +71,9 @@ fn todays_kernel_names_have_no_candidate() {
     assert_eq!(potential_stragglers(&ranks, &meant).unwrap().ranks, [2, 5]);
 }
 
-/// Groups a list of ranks by points, in its order: the points, the number of ranks and the ranks as a set. HTA's order
-/// of equal points depends on the machine, so the set is empty if the list has only some of the ranks with these
-/// points.
+/// Groups a list of ranks by points, in its order: the points, the number of ranks and the ranks as a set.
+/// HTA's order of equal points depends on the machine, so the set is empty if the list has only some of the
+/// ranks with these points.
 fn by_points(found: &HeuristicStragglers, list: &[i64]) -> Vec<(i64, usize, BTreeSet<i64>)> {
     let points: BTreeMap<i64, i64> = found.points.iter().copied().collect();
     let chunks = list.chunk_by(|a, b| points[a] == points[b]);
@@ -116,8 +116,8 @@ fn megatron_as_hta_has_it() {
     assert_eq!(lone, Err(HtaException::NoSpread));
 }
 
-/// Two ranks with fractional times, a GPU-side annotation because of which step 7 is kept in part, and a launch by
-/// event 0.
+/// Two ranks with fractional times, a GPU-side annotation because of which step 7 is kept in part, and a
+/// launch by event 0.
 const MIXED: &str = "
     rank 0 1
     0 cudaLaunchKernel 1000100 5000 -1 1
@@ -165,13 +165,19 @@ fn loader_and_choice() {
     ];
     assert_eq!(starts, expected);
     assert_eq!((found.mean_step_us, found.ranks.as_slice(), found.tied), (100.0, [0].as_slice(), false));
-    assert_eq!(potential_stragglers(&ranks, &options(2)), Err(HtaException::TooFew { step: 7, ranks: 1, asked: 2 }));
+    assert_eq!(
+        potential_stragglers(&ranks, &options(2)),
+        Err(HtaException::TooFew { step: 7, ranks: 1, asked: 2 })
+    );
     let of_steps = |steps: &[i64]| Choice { steps: Some(steps.to_vec()), ..options(1) };
     assert_eq!(potential_stragglers(&ranks, &of_steps(&[6, 99])).unwrap().ranks, [1]);
     let none = HtaException::NoStep { asked: Some(vec![99]), available: vec![5, 6, 7] };
     assert_eq!(potential_stragglers(&ranks, &of_steps(&[99])), Err(none));
     let all = potential_stragglers(&ranks, &Choice { include_last: true, ..options(2) }).unwrap();
-    assert_eq!((all.starts.len(), all.ranks.as_slice(), all.mean_step_us), (6, [0, 1].as_slice(), 320.0 / 3.0));
+    assert_eq!(
+        (all.starts.len(), all.ranks.as_slice(), all.mean_step_us),
+        (6, [0, 1].as_slice(), 320.0 / 3.0)
+    );
 }
 
 #[test]
@@ -189,7 +195,10 @@ fn steps_are_needed_and_numbered() {
     assert_eq!(potential_stragglers(&without, &options(2)), Err(none));
     assert_eq!(potential_stragglers(&[], &options(2)).unwrap_err().to_string(), "no profiler step");
     let odd = read("rank 0 0\n1 ProfilerStep* 0 5000 -1 -1");
-    assert_eq!(potential_stragglers(&odd, &options(2)), Err(HtaException::StepName("ProfilerStep*".to_string())));
+    assert_eq!(
+        potential_stragglers(&odd, &options(2)),
+        Err(HtaException::StepName("ProfilerStep*".to_string()))
+    );
     assert_eq!(step_number("ProfilerStep # 12 "), Ok(12));
 }
 
@@ -200,7 +209,8 @@ fn of_equal_points_the_lowest_rank_comes_first() {
         let ts = step * 100_000 + if rank == step - 1 { 60_000 } else { 50_000 };
         let (call, id) = (step * 100_000 + 10_000, step * 10);
         format!(
-            "{} ProfilerStep#{step} {} 100000 -1 -1\n{} cudaLaunchKernel {call} 5000 -1 {step}\n{} ncclKernel_A {ts} {} 20 {step}\n",
+            "{} ProfilerStep#{step} {} 100000 -1 -1\n{} cudaLaunchKernel {call} 5000 -1 {step}\n{} \
+             ncclKernel_A {ts} {} 20 {step}\n",
             id + 1,
             step * 100_000,
             id + 2,
@@ -210,7 +220,9 @@ fn of_equal_points_the_lowest_rank_comes_first() {
     };
     let last = "99 ProfilerStep#4 400000 100000 -1 -1\n";
     let text: String = (0..3)
-        .map(|rank| format!("rank {rank} 0\n{}{last}", (1..4).map(|step| kernel(rank, step)).collect::<String>()))
+        .map(|rank| {
+            format!("rank {rank} 0\n{}{last}", (1..4).map(|step| kernel(rank, step)).collect::<String>())
+        })
         .collect();
     let found = potential_stragglers(&read(&text), &options(1)).unwrap();
     assert_eq!(found.points, [(0, 1), (1, 1), (2, 1)]);

@@ -1,5 +1,5 @@
-//! Figures of two runs beside each other: both values, their difference, and whether it is more than the noise of the
-//! steps.
+//! Figures of two runs beside each other: both values, their difference, and whether it is more than the
+//! noise of the steps.
 
 use crate::diff::exact::{Noise, STANDARD_ERRORS, standard_error};
 use crate::output::html::grid::{CellType, Grid, Heading};
@@ -66,7 +66,8 @@ impl RunFigure {
     pub(crate) fn mean<K: Ord>(sums: &BTreeMap<K, i64>, windows: &BTreeMap<K, u64>) -> Self {
         let number: u64 = windows.values().sum();
         let total: i128 = sums.values().map(|ns| i128::from(*ns)).sum();
-        let of_step = |(step, n): (&K, &u64)| sums.get(step).copied().unwrap_or(0) as f64 / (*n).max(1) as f64;
+        let of_step =
+            |(step, n): (&K, &u64)| sums.get(step).copied().unwrap_or(0) as f64 / (*n).max(1) as f64;
         let samples: Vec<f64> = windows.iter().map(of_step).collect();
         Self { value: (number > 0).then(|| total as f64 / number as f64), noise: Noise::of(&samples) }
     }
@@ -108,7 +109,12 @@ pub(crate) const HEADINGS: [Heading; 9] = [
     ("base", "baseline", CellType::Number, "value of the baseline"),
     ("delta", "difference", CellType::Number, "this run - baseline"),
     ("delta_ratio", "of baseline", CellType::Ratio, "the difference as a share of the baseline's value"),
-    ("surety", "noise", CellType::Text, "whether the difference is more than three standard errors over the steps"),
+    (
+        "surety",
+        "noise",
+        CellType::Text,
+        "whether the difference is more than three standard errors over the steps",
+    ),
 ];
 
 /// Adds a figure of both runs; none if both lack it.

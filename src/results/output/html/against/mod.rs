@@ -1,7 +1,9 @@
-//! Two results folders beside each other: the page of one run with another as its baseline (`hta report --against`).
+//! Two results folders beside each other: the page of one run with another as its baseline (`hta report
+//! --against`).
 //!
-//! Everything is computed from the tables of both folders. Steps, kernels and causes are compared by [`crate::diff`], as
-//! `hta diff` does with the traces; the other figures are means over steps whose noise is that of the steps.
+//! Everything is computed from the tables of both folders. Steps, kernels and causes are compared by
+//! [`crate::diff`], as `hta diff` does with the traces; the other figures are means over steps whose noise is
+//! that of the steps.
 //!
 //! ```text
 //!   tables of A  --ComparedRun-->  \
@@ -86,7 +88,8 @@ impl Against {
         // Runs of different work are compared, too: what differs stands above the figures.
         self.output = self.pair.compare(&[], true, options).ok().map(|(output, _)| output);
         if options.settings.set(&BY, "category").is_ok() {
-            self.categories = self.pair.compare(&[], true, options).map_or(Vec::new(), |(output, _)| output.tables);
+            self.categories =
+                self.pair.compare(&[], true, options).map_or(Vec::new(), |(output, _)| output.tables);
         }
     }
 
@@ -133,7 +136,9 @@ impl Against {
         for (name, words, part) in parts {
             match part(this, base, texts) {
                 Err(ResultsError::Column { path, column, .. }) => {
-                    notes.push(format!("{words} cannot be compared: {path} is of another version, without `{column}`"));
+                    notes.push(format!(
+                        "{words} cannot be compared: {path} is of another version, without `{column}`"
+                    ));
                 }
                 grid => add(name, grid?),
             }

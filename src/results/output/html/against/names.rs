@@ -60,10 +60,20 @@ pub(crate) fn steps([base, this]: [&Set; 2], texts: &mut Texts) -> Grid {
             ("place", "place", CellType::Id, "place in the order of steps"),
             ("this_step", "step", CellType::Text, "step of this run"),
             ("this_ns", "this run", CellType::Ns, "its length, mean over ranks and devices"),
-            ("this_partial", "partial", CellType::Count, "windows of it that are partial, and count in no mean"),
+            (
+                "this_partial",
+                "partial",
+                CellType::Count,
+                "windows of it that are partial, and count in no mean",
+            ),
             ("base_step", "step of the baseline", CellType::Text, "step of the baseline"),
             ("base_ns", "baseline", CellType::Ns, "its length, mean over ranks and devices"),
-            ("base_partial", "partial", CellType::Count, "windows of it that are partial, and count in no mean"),
+            (
+                "base_partial",
+                "partial",
+                CellType::Count,
+                "windows of it that are partial, and count in no mean",
+            ),
         ],
     );
     let [this, base] = [this, base].map(lengths);
@@ -100,7 +110,12 @@ fn lengths(set: &Set) -> Vec<(PageStep, f64, usize)> {
 }
 
 const SUMS: [Heading; 9] = [
-    ("this_ns", "this run", CellType::Ns, "summed durations per step, mean over ranks; concurrent ones count twice"),
+    (
+        "this_ns",
+        "this run",
+        CellType::Ns,
+        "summed durations per step, mean over ranks; concurrent ones count twice",
+    ),
     ("base_ns", "baseline", CellType::Ns, "the same of the baseline"),
     ("delta_ns", "difference", CellType::Ns, "this run - baseline"),
     ("delta_ratio", "of baseline", CellType::Ratio, "the difference as a share of the baseline's value"),
@@ -108,7 +123,12 @@ const SUMS: [Heading; 9] = [
     ("this_count", "count", CellType::Number, "how often per step, mean over ranks"),
     ("base_count", "count before", CellType::Number, "the same of the baseline"),
     ("change", "change", CellType::Text, "of the count: added, deleted, increased, decreased, unchanged"),
-    ("surety", "noise", CellType::Text, "whether the difference is more than three standard errors over the steps"),
+    (
+        "surety",
+        "noise",
+        CellType::Text,
+        "whether the difference is more than three standard errors over the steps",
+    ),
 ];
 
 /// GPU time by name, or by what `hta diff --by` made of names.
@@ -121,8 +141,10 @@ pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid 
     let headings: Vec<Heading> = head.into_iter().chain(SUMS).collect();
     let mut grid = Grid::new(source, &headings);
     // The largest change first, as the table is sorted.
-    let rows: Vec<_> = of(tables, DiffNames::SPEC.name).flat_map(DiffNames::rows).filter(|r| r.side == "gpu").collect();
-    let (least, sample) = of(tables, Summaries::SPEC.name).flat_map(Summaries::rows).next().map_or((0, "step"), least);
+    let rows: Vec<_> =
+        of(tables, DiffNames::SPEC.name).flat_map(DiffNames::rows).filter(|r| r.side == "gpu").collect();
+    let (least, sample) =
+        of(tables, Summaries::SPEC.name).flat_map(Summaries::rows).next().map_or((0, "step"), least);
     let ratio = |pct: Option<f64>| Cell::from(pct.map(|pct| pct / 100.0));
     for r in rows.iter().take(MOST_NAMES) {
         grid.push([
@@ -141,7 +163,8 @@ pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid 
         ]);
     }
     let left = rows.get(MOST_NAMES..).unwrap_or_default();
-    let (this, base) = left.iter().fold((0.0, 0.0), |s, r| (s.0 + r.test_ns_per_step, s.1 + r.base_ns_per_step));
+    let (this, base) =
+        left.iter().fold((0.0, 0.0), |s, r| (s.0 + r.test_ns_per_step, s.1 + r.base_ns_per_step));
     let sums = [Cell::Nothing, Cell::Nothing, Cell::Nothing, this.into(), base.into(), (this - base).into()];
     let rest = [Cell::Nothing; 6];
     grid.leave_out(left.len(), sums.into_iter().chain(rest).collect());

@@ -115,10 +115,15 @@ pub(crate) fn serving(this: &Results, base: &Results, texts: &mut Texts) -> Resu
         add(&whole, "tokens per second", Unit::Number, Better::More, &|of| {
             RunFigure::of_run(mean(of.rates.iter().copied()))
         });
-        add(&whole, "iterations", Unit::Count, Better::Neither, &|of| RunFigure::of_run(Some(of.counted as f64)));
+        add(&whole, "iterations", Unit::Count, Better::Neither, &|of| {
+            RunFigure::of_run(Some(of.counted as f64))
+        });
     }
     if kinds.len() > MOST {
-        grid.notes.push(format!("{MOST} of {} phases and batches are shown; `iteration_phases` has all.", kinds.len()));
+        grid.notes.push(format!(
+            "{MOST} of {} phases and batches are shown; `iteration_phases` has all.",
+            kinds.len()
+        ));
     }
     Ok(grid)
 }

@@ -1,5 +1,6 @@
-//! Blocks of every device in the steps that are shown, merged to what the page has room for. The longest step gets half
-//! of the room; of the others as many are shown as can be told apart. Ranks that causes name get more room than others.
+//! Blocks of every device in the steps that are shown, merged to what the page has room for. The longest step
+//! gets half of the room; of the others as many are shown as can be told apart. Ranks that causes name get
+//! more room than others.
 
 use crate::output::html::axis::PageStep;
 use crate::output::html::breakdown::LaneKey;
@@ -77,8 +78,8 @@ pub(crate) struct TimelineLanes {
     named: BTreeSet<u32>,
 }
 
-/// Chooses the steps that are shown with at most `room` blocks; `None` without the table. `named` are the ranks that
-/// causes name, those of the first cause first.
+/// Chooses the steps that are shown with at most `room` blocks; `None` without the table. `named` are the
+/// ranks that causes name, those of the first cause first.
 ///
 /// # Errors
 /// When the table is damaged.
@@ -125,14 +126,26 @@ pub(crate) fn lanes(
         |key: ShownStepKey| windows.keys().filter(|(k, (rank, _))| *k == key && named.contains(rank)).count();
     let shown = steps.into_iter().take(1 + others).enumerate();
     let steps: Vec<ShownStep> = shown
-        .map(|(i, (lanes, step))| ShownStep { most: shares(rooms[i.min(1)], lanes, lanes_of_named(step.key)), ..step })
+        .map(|(i, (lanes, step))| ShownStep {
+            most: shares(rooms[i.min(1)], lanes, lanes_of_named(step.key)),
+            ..step
+        })
         .collect();
     windows.retain(|(key, _), _| steps.iter().any(|s| s.key == *key));
     let rows = windows.keys().enumerate().map(|(i, key)| (*key, i)).collect();
-    Ok(Some(TimelineLanes { steps, windows, rows, offsets: ranks.offsets.clone(), are_together, left, named }))
+    Ok(Some(TimelineLanes {
+        steps,
+        windows,
+        rows,
+        offsets: ranks.offsets.clone(),
+        are_together,
+        left,
+        named,
+    }))
 }
 
-/// Divides the room of a step among its lanes: how many blocks a lane gets, and one of a rank that causes name.
+/// Divides the room of a step among its lanes: how many blocks a lane gets, and one of a rank that causes
+/// name.
 fn shares(room: usize, lanes: usize, named: usize) -> (usize, usize) {
     let each = (room / lanes.max(1)).max(1);
     let of_named = (room / OF_NAMED / named.max(1)).max(each);
@@ -170,7 +183,10 @@ impl TimelineLanes {
     pub(crate) fn place(&self, lane: LaneKey, step: ShownStepKey, ts: i64) -> Option<(usize, i64)> {
         let row = self.rows.get(&(step, lane))?;
         let origin = match self.are_together {
-            true => self.steps.iter().find(|s| s.key == step)?.origin + self.offsets.get(&lane.0).copied().unwrap_or(0),
+            true => {
+                self.steps.iter().find(|s| s.key == step)?.origin
+                    + self.offsets.get(&lane.0).copied().unwrap_or(0)
+            }
             false => self.window(lane, step)?.start,
         };
         Some((*row, ts - origin))
@@ -179,10 +195,15 @@ impl TimelineLanes {
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut out = Vec::new();
         if self.left > 0 {
-            out.push(format!("{} shorter steps are not on this axis; the table `timeline` has more.", self.left));
+            out.push(format!(
+                "{} shorter steps are not on this axis; the table `timeline` has more.",
+                self.left
+            ));
         }
         if !self.are_together {
-            out.push("The ranks were not recorded at the same time: each begins at its own start.".to_string());
+            out.push(
+                "The ranks were not recorded at the same time: each begins at its own start.".to_string(),
+            );
         }
         out
     }
@@ -245,7 +266,12 @@ impl TimelineLanes {
                 ("count", "pieces", CellType::Count, "pieces that share the block"),
                 ("longest_ns", "longest", CellType::Ns, "length of the longest"),
                 ("compute_ns", "compute", CellType::Ns, "compute runs"),
-                ("communication_ns", "exposed communication", CellType::Ns, "communication runs, and no compute"),
+                (
+                    "communication_ns",
+                    "exposed communication",
+                    CellType::Ns,
+                    "communication runs, and no compute",
+                ),
                 ("memory_ns", "exposed memory", CellType::Ns, "only copies and sets run"),
                 ("idle_ns", "idle", CellType::Ns, "nothing runs"),
             ],
@@ -282,7 +308,10 @@ impl TimelineLanes {
     }
 
     /// Exposed communication of each lane that waits for other ranks, and that has no match, ns.
-    fn account(&self, results: &Results) -> Result<BTreeMap<(ShownStepKey, LaneKey), [i64; 2]>, ResultsError> {
+    fn account(
+        &self,
+        results: &Results,
+    ) -> Result<BTreeMap<(ShownStepKey, LaneKey), [i64; 2]>, ResultsError> {
         let mut out: BTreeMap<(ShownStepKey, LaneKey), [i64; 2]> = BTreeMap::new();
         results.read::<Accounted>(|r| {
             let key = (PageStep::new(r.step, r.step_label), (r.rank, r.device));
@@ -314,13 +343,16 @@ impl TimelineLanes {
         };
         results.read::<Row>(|r| {
             let key = (PageStep::new(r.step, r.step_label), (r.rank, r.device));
-            let Some(part) = BlockPart::named(r.part).filter(|_| self.windows.contains_key(&key)) else { return };
+            let Some(part) = BlockPart::named(r.part).filter(|_| self.windows.contains_key(&key)) else {
+                return;
+            };
             if last != Some(key) {
                 close(&mut all, last.replace(key));
             }
             let times = [r.compute_ns, r.communication_ns, r.memory_ns, r.idle_ns];
             let label = (texts.of(r.cause), texts.of(r.name));
-            let block = TimelineBlock { start: r.ts_ns, times, count: r.count, longest: (r.longest_ns, part, label) };
+            let block =
+                TimelineBlock { start: r.ts_ns, times, count: r.count, longest: (r.longest_ns, part, label) };
             all.entry(key).or_default().push(block);
         })?;
         close(&mut all, last);

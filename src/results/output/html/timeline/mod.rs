@@ -1,5 +1,5 @@
-//! The section that shows steps on a time axis: blocks of every device, waits with the late rank, and for some ranks the
-//! spans of streams and threads.
+//! The section that shows steps on a time axis: blocks of every device, waits with the late rank, and for
+//! some ranks the spans of streams and threads.
 
 mod lanes;
 mod tracks;

@@ -1,5 +1,5 @@
-//! Spans of streams and threads for the ranks of the first causes, from the events of the results. The shortest spans are
-//! left out where there are too many, and counted.
+//! Spans of streams and threads for the ranks of the first causes, from the events of the results. The
+//! shortest spans are left out where there are too many, and counted.
 
 use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{CellType, Grid};
@@ -20,7 +20,8 @@ const OF_CAUSE: usize = 2;
 const SPANS: usize = 2_500;
 /// Largest number of streams, and of threads, of a pair.
 const TRACKS: usize = 6;
-/// The host works ahead of its devices: its events are shown from a window's start minus this part of the window.
+/// The host works ahead of its devices: its events are shown from a window's start minus this part of the
+/// window.
 const BEFORE: i64 = 8;
 
 const COLUMNS: [&str; 7] = ["class", "name", "ts_ns", "dur_ns", "pid", "tid", "thread_name"];
@@ -92,27 +93,43 @@ pub(crate) fn grids(
         let names: BTreeMap<u32, &str> = found.names.iter().map(|(name, id)| (*id, name.as_str())).collect();
         for (key, label, chosen, left) in found.chosen() {
             let Some((row, _)) = lanes.place(lane, step, from) else { continue };
-            tracks.push([row.into(), u32::from(key.0).into(), texts.cell(&label), chosen.len().into(), left.into()]);
+            tracks.push([
+                row.into(),
+                u32::from(key.0).into(),
+                texts.cell(&label),
+                chosen.len().into(),
+                left.into(),
+            ]);
             for s in chosen {
                 let Some((_, start)) = lanes.place(lane, step, s.start) else { continue };
                 let name = names.get(&s.name).copied().unwrap_or_default();
-                spans.push([start.into(), s.dur.into(), s.depth.into(), texts.cell(name), texts.cell(s.class)]);
+                spans.push([
+                    start.into(),
+                    s.dur.into(),
+                    s.depth.into(),
+                    texts.cell(name),
+                    texts.cell(s.class),
+                ]);
             }
         }
     }
     if without > 0 {
         let ranks = counted(without, "rank");
-        tracks.notes.push(format!("Streams and threads of {ranks} are not among these results (--no-events)."));
+        tracks
+            .notes
+            .push(format!("Streams and threads of {ranks} are not among these results (--no-events)."));
     }
     Ok(vec![("tracks", tracks), ("spans", spans)])
 }
 
-/// Ranks and steps that have tracks: those of the first causes; the longest step where a cause names none that is shown.
+/// Ranks and steps that have tracks: those of the first causes; the longest step where a cause names none
+/// that is shown.
 fn pairs(lanes: &TimelineLanes, causes: &[(Vec<u32>, Vec<String>)]) -> Vec<(u32, ShownStepKey)> {
     let shown = |label: &String| {
-        let step = label
-            .strip_prefix('@')
-            .map_or_else(|| label.parse().ok().map(PageStep::Label), |index| index.parse().ok().map(PageStep::Index));
+        let step = label.strip_prefix('@').map_or_else(
+            || label.parse().ok().map(PageStep::Label),
+            |index| index.parse().ok().map(PageStep::Index),
+        );
         step.filter(|step| lanes.steps.iter().any(|s| s.key == Some(*step)))
     };
     let Some(longest) = lanes.steps.first().map(|s| s.key) else { return Vec::new() };
@@ -138,7 +155,8 @@ impl SpansInWindow {
     fn add(&mut self, batch: &RecordBatch, from: i64, until: i64) {
         let of = |name: &str| batch.column_by_name(name).and_then(Column::new);
         let columns = COLUMNS.map(of);
-        let [Some(class), Some(name), Some(ts), Some(dur), Some(pid), Some(tid), Some(thread)] = columns else {
+        let [Some(class), Some(name), Some(ts), Some(dur), Some(pid), Some(tid), Some(thread)] = columns
+        else {
             return;
         };
         for row in 0..batch.num_rows() {
@@ -148,7 +166,9 @@ impl SpansInWindow {
             }
             let Some(text) = class.text(row) else { continue };
             let on_stream = GPU.iter().find(|c| **c == text);
-            let Some(class) = on_stream.or_else(|| HOST.iter().find(|c| **c == text)).copied() else { continue };
+            let Some(class) = on_stream.or_else(|| HOST.iter().find(|c| **c == text)).copied() else {
+                continue;
+            };
             let part = |column: Column| column.text(row).unwrap_or_default().to_string();
             let key = (on_stream.is_some(), part(pid), part(tid));
             let count = self.tracks.len();
@@ -167,7 +187,8 @@ impl SpansInWindow {
         }
     }
 
-    /// Sets how deep each span of a thread lies in those around it: threads have annotations beside their call trees.
+    /// Sets how deep each span of a thread lies in those around it: threads have annotations beside their
+    /// call trees.
     fn nest(&mut self) {
         self.spans.sort_by_key(|s| (s.track, s.start, Reverse(s.dur)));
         let on_stream: BTreeSet<usize> =
@@ -185,8 +206,8 @@ impl SpansInWindow {
         }
     }
 
-    /// The tracks with most spans, streams first, each with its longest spans in order of time and the number of those
-    /// left out.
+    /// The tracks with most spans, streams first, each with its longest spans in order of time and the number
+    /// of those left out.
     fn chosen(&self) -> Vec<(TrackKey, String, Vec<&TrackSpan>, usize)> {
         let mut counts = vec![0usize; self.tracks.len()];
         self.spans.iter().for_each(|s| counts[s.track] += 1);
@@ -233,10 +254,22 @@ mod tests {
         let mut found = SpansInWindow::default();
         found.tracks.insert((false, String::new(), "1".to_string()), (0, String::new()));
         found.tracks.insert((true, String::new(), "7".to_string()), (1, String::new()));
-        let span =
-            |track, start, end: i64| TrackSpan { track, start, dur: end - start, depth: 0, name: 0, class: "operator" };
-        found.spans =
-            vec![span(0, 20, 30), span(0, 60, 80), span(0, 0, 100), span(1, 5, 40), span(1, 10, 20), span(0, 10, 50)];
+        let span = |track, start, end: i64| TrackSpan {
+            track,
+            start,
+            dur: end - start,
+            depth: 0,
+            name: 0,
+            class: "operator",
+        };
+        found.spans = vec![
+            span(0, 20, 30),
+            span(0, 60, 80),
+            span(0, 0, 100),
+            span(1, 5, 40),
+            span(1, 10, 20),
+            span(0, 10, 50),
+        ];
         found.nest();
         let shown: Vec<_> = found.spans.iter().map(|s| (s.track, s.start, s.depth)).collect();
         assert_eq!(shown, [(0, 0, 0), (0, 10, 1), (0, 20, 2), (0, 60, 1), (1, 5, 0), (1, 10, 0)]);
