@@ -9,8 +9,8 @@
 //! Both runs are shown by the same code, so a row of one stands for the same thing in the other where their
 //! keys are equal. A key that several rows have names none of them.
 
-use crate::output::html::entries::compared;
 use crate::output::html::grid::{Cell, Grid, Sections};
+use crate::output::html::sections::compared;
 use std::collections::BTreeMap;
 
 /// Whether a section has tables that are compared.

@@ -4,7 +4,6 @@ use crate::output::html::breakdown::PageLanes;
 use crate::output::html::grid::{Section, missing};
 use crate::output::html::listed::Listed;
 use crate::output::html::overview::PageRanks;
-use crate::output::html::sections::SECTIONS;
 use crate::output::html::texts::Texts;
 use crate::output::html::timeline::Room;
 use crate::results::{Results, ResultsError};
@@ -133,6 +132,22 @@ enum GridSource {
     Table(Listed),
 }
 
+impl GridEntry {
+    /// Columns that tell its rows apart in two runs; none where these are not put beside each other.
+    pub(crate) fn key(&self) -> Vec<&'static str> {
+        match &self.made {
+            GridSource::Section(key) => key.to_vec(),
+            GridSource::Table(listed) => listed.key(),
+        }
+    }
+
+    /// What it shows of a table, if it shows one as it is.
+    #[cfg(test)]
+    pub(crate) fn listed(&self) -> Option<&Listed> {
+        if let GridSource::Table(listed) = &self.made { Some(listed) } else { None }
+    }
+}
+
 /// A grid that the section makes, with the columns that tell its rows apart.
 pub(crate) const fn made(grid: &'static str, title: &'static str, key: &'static [&'static str]) -> GridEntry {
     GridEntry { grid, title, made: GridSource::Section(key) }
@@ -141,41 +156,4 @@ pub(crate) const fn made(grid: &'static str, title: &'static str, key: &'static 
 /// A grid that shows a table as it is.
 pub(crate) const fn table(grid: &'static str, title: &'static str, listed: Listed) -> GridEntry {
     GridEntry { grid, title, made: GridSource::Table(listed) }
-}
-
-/// The grids that stand beside those of another run: section, grid and the columns of the key.
-pub(crate) fn compared() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>)> {
-    let key = |entry: &GridEntry| match &entry.made {
-        GridSource::Section(key) => key.to_vec(),
-        GridSource::Table(listed) => listed.key(),
-    };
-    let grids = SECTIONS.iter().flat_map(|section| section.grids.iter().map(|entry| (section.id, entry)));
-    grids.map(move |(section, entry)| (section, entry.grid, key(entry))).filter(|(.., key)| !key.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grids_show_columns_that_their_tables_have() {
-        for GridEntry { grid, made, .. } in SECTIONS.iter().flat_map(|section| section.grids) {
-            let GridSource::Table(of) = made else { continue };
-            for name in of.columns.iter().chain(of.sums) {
-                assert!(of.table.column_spec(name).is_some() && of.columns.contains(name), "{grid}: {name}");
-            }
-            assert!(
-                of.by.is_empty() || of.columns.contains(&of.by),
-                "{grid} is sorted by what it does not show"
-            );
-        }
-    }
-
-    #[test]
-    fn sections_and_grids_stand_once() {
-        let grids = SECTIONS.iter().flat_map(|of| of.grids.iter().map(|entry| (of.id, entry.grid)));
-        let mut names: Vec<_> = SECTIONS.iter().map(|of| (of.id, "")).chain(grids).collect();
-        names.sort_unstable();
-        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-    }
 }

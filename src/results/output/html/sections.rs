@@ -339,3 +339,37 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         ..SectionEntry::NONE
     },
 ];
+
+/// The grids that stand beside those of another run: section, grid and the columns of the key.
+pub(crate) fn compared() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>)> {
+    let grids = SECTIONS.iter().flat_map(|section| section.grids.iter().map(|entry| (section.id, entry)));
+    grids.map(|(section, entry)| (section, entry.grid, entry.key())).filter(|(.., key)| !key.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_show_columns_that_their_tables_have() {
+        for entry in SECTIONS.iter().flat_map(|section| section.grids) {
+            let Some(of) = entry.listed() else { continue };
+            let grid = entry.grid;
+            for name in of.columns.iter().chain(of.sums) {
+                assert!(of.table.column_spec(name).is_some() && of.columns.contains(name), "{grid}: {name}");
+            }
+            assert!(
+                of.by.is_empty() || of.columns.contains(&of.by),
+                "{grid} is sorted by what it does not show"
+            );
+        }
+    }
+
+    #[test]
+    fn sections_and_grids_stand_once() {
+        let grids = SECTIONS.iter().flat_map(|of| of.grids.iter().map(|entry| (of.id, entry.grid)));
+        let mut names: Vec<_> = SECTIONS.iter().map(|of| (of.id, "")).chain(grids).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}

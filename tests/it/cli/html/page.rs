@@ -116,7 +116,7 @@ fn a_page_against_another_run_has_the_sections_of_both() {
     let both = Page::read(&path);
     let sections = both.data["against"]["sections"].as_array().expect("sections");
     let names: Vec<&str> = sections.iter().filter_map(|s| s[0].as_str()).collect();
-    assert_eq!(names, ["findings", "breakdown", "timeline", "ranks"]);
+    assert_eq!(names, ["findings", "timeline", "breakdown", "ranks"]);
     let lanes = &sections.iter().find(|s| s[0] == "breakdown").expect("it is there")[1]["grids"]["lanes"];
     let column =
         lanes["columns"].as_array().expect("columns").iter().find(|c| c["name"] == "dur_ns").expect("dur_ns");
