@@ -176,18 +176,22 @@ fn push(
         });
     };
     if weight_bytes > 0 {
-        let period = |k: usize| {
-            let next = all.get(k + 1).map(|n| n.window.start);
-            all.get(k).map(|d| next.unwrap_or(d.window.end) - d.window.start)
-        };
-        let periods: Vec<Ns> =
-            all.iter().enumerate().filter(|(_, d)| decodes(d)).filter_map(|(k, _)| period(k)).collect();
+        let periods = periods(all, decodes);
         let count = periods.len() as u64;
         sum("given", count, weight_bytes.saturating_mul(count), periods.iter().sum(), None);
     }
     for (kind, (g, ns)) in &sums {
         sum(kind.name(), g.count, g.bytes, g.busy(), percent(*ns, gpu));
     }
+}
+
+/// The periods of decode iterations: to the start of the next iteration, of the last one its window.
+fn periods(all: &[DeviceIteration], decodes: IsDecode) -> Vec<Ns> {
+    let period = |(k, d): (usize, &DeviceIteration)| {
+        let next = all.get(k + 1).map(|n| n.window.start);
+        next.unwrap_or(d.window.end) - d.window.start
+    };
+    all.iter().enumerate().filter(|(_, d)| decodes(d)).map(period).collect()
 }
 
 /// Adds the calls of an iteration.

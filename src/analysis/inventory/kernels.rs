@@ -3,7 +3,7 @@
 use crate::api::{Options, RowEmitter};
 use crate::facts::collectives::activity_kind;
 use crate::facts::direction::{Direction, Directions};
-use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
+use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::LaunchShapes;
 use crate::facts::modules::modules_by_row;
@@ -82,7 +82,6 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
     let mut names: HashMap<StrId, (String, String)> = HashMap::new();
     for (i, a) in (0..).zip(&trace.activities) {
         let launch = a.launch().map(|l| trace.span(l));
-        let kind = activity_kind(trace, a);
         let is_copy = matches!(a.class, Class::Memcpy | Class::Memset);
         let name = trace.text(a.name);
         let (short_name, kernel_id) =
@@ -91,10 +90,7 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
         let share = works.share(trace, i);
         let does = kernels.at(i);
         let owner = nodes.owner(trace, i);
-        let captured = match owner {
-            Some(OperatorCall::Captured(_, operator)) => nodes.operator(operator),
-            _ => None,
-        };
+        let captured = nodes.captured(owner);
         let row = a.op().filter(|_| captured.is_none());
         let work = works.of_activity(trace, i).map(|(_, work)| work);
         let text = |arg, row| args.text(arg, row).map(|t| trace.text(t));
@@ -104,7 +100,7 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
             device: a.device(),
             stream: a.stream(),
             class: a.work.name(),
-            kind,
+            kind: activity_kind(trace, a),
             class_reason: options.model.rules.reason(a.rule),
             category: does.category.name(),
             name,

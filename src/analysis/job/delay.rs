@@ -144,33 +144,14 @@ fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bo
     let found = arrivals(ready);
     let late = members.get(found.last_member as usize).filter(|_| is_possible).filter(holds_others);
     let end = |m: &Member| job.aligned(m.part, job.call(*m).released);
-    let mut behind: BTreeMap<Option<u32>, SameStartGroup> = BTreeMap::new();
-    for (m, t) in members.iter().zip(ready) {
-        let from = windows[m.part as usize][m.call as usize].map(|w| w.from);
-        let met =
-            if let Some(WindowStart::Call(call)) = from { Some(Member { part: m.part, call }) } else { None };
-        let link = met.and_then(|met| chain.links_of.get(&met)).copied();
-        let slack = met.map_or(0, |met| (job.call(met).released - job.idle_since(met)).max(0));
-        let own = ReadyMember { ready: *t, part: m.part, slack };
-        match behind.entry(link) {
-            Entry::Vacant(slot) => {
-                slot.insert(SameStartGroup { link, last: own, second: None });
-            }
-            Entry::Occupied(mut slot) => {
-                let b = slot.get_mut();
-                let second = own.min(b.last);
-                b.last = own.max(b.last);
-                b.second = b.second.max(Some(second));
-            }
-        }
-    }
+    let behind = by_start(job, chain, arriving, windows);
     // Local times are comparable only if all start at the same meeting point.
     let is_comparable = behind.len() == 1;
     let position = chain.links.len() as u32;
     chain.links_of.extend(members.iter().map(|m| (*m, position)));
     chain.links.push(ChainLink {
         late: late.map(|m| m.part),
-        behind: behind.into_values().collect(),
+        behind,
         end: members.iter().map(end).max().unwrap_or(found.last),
         is_queued: is_queued && !is_first,
     });
@@ -208,6 +189,33 @@ fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bo
             lates.insert(late.member.part, late);
         }
     });
+}
+
+/// The members by the link of the chain at whose end their local times start.
+fn by_start(job: &Job, chain: &Chain, arriving: &Arriving, windows: &Windows) -> Vec<SameStartGroup> {
+    let mut behind: BTreeMap<Option<u32>, SameStartGroup> = BTreeMap::new();
+    for (m, t) in arriving.members.iter().zip(arriving.ready) {
+        let from = windows[m.part as usize][m.call as usize].map(|w| w.from);
+        let met = match from {
+            Some(WindowStart::Call(call)) => Some(Member { part: m.part, call }),
+            _ => None,
+        };
+        let link = met.and_then(|met| chain.links_of.get(&met)).copied();
+        let slack = met.map_or(0, |met| (job.call(met).released - job.idle_since(met)).max(0));
+        let own = ReadyMember { ready: *t, part: m.part, slack };
+        match behind.entry(link) {
+            Entry::Vacant(slot) => {
+                slot.insert(SameStartGroup { link, last: own, second: None });
+            }
+            Entry::Occupied(mut slot) => {
+                let b = slot.get_mut();
+                let second = own.min(b.last);
+                b.last = own.max(b.last);
+                b.second = b.second.max(Some(second));
+            }
+        }
+    }
+    behind.into_values().collect()
 }
 
 /// A member's local time, ns.

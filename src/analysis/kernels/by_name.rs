@@ -4,13 +4,14 @@ use crate::api::Options;
 use crate::facts::by_owner::UNLINKED;
 use crate::facts::collectives::activity_kind;
 use crate::facts::direction::{Direction, Directions};
-use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
+use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::kernel_work::{KernelWork, KernelWorks};
 use crate::facts::machine::{LaunchShapes, RankMachine};
 use crate::facts::modules::modules_by_row;
 use crate::facts::operator_work::OperatorWorks;
 use crate::facts::step_scopes::StepScopes;
 use crate::kernels::callers::Callers;
+use crate::kernels::occupied::Occupied;
 use crate::kernels::{BY, by_key, scope_name, sums};
 use crate::summary::Summary;
 use hashbrown::HashMap;
@@ -22,13 +23,12 @@ use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;
 use hta_trace::flops::roofline::{Bound, CallPeaks, Load};
-use hta_trace::kernel::occupancy::{Limiter, Occupancy};
 use hta_trace::kernel::{kernel_id, short_name};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
 use hta_trace::window::Window;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 table! {
@@ -199,47 +199,13 @@ pub(crate) fn table(trace: &RankTrace, options: &Options, scopes: &StepScopes) -
     table.finish()
 }
 
-/// How the activities of a row occupy the device, weighted by duration.
-#[derive(Default)]
-struct Occupied {
-    blocks: Option<(f64, Ns)>,
-    known: Ns,
-    occupancy: f64,
-    waves: f64,
-    tail: f64,
-    limiters: BTreeMap<Limiter, Ns>,
-}
-
-impl Occupied {
-    fn add(&mut self, ns: Ns, blocks_per_sm: Option<f64>, occupancy: Option<Occupancy>) {
-        if let Some(blocks) = blocks_per_sm {
-            let sum = self.blocks.get_or_insert((0.0, 0));
-            *sum = (sum.0 + blocks * ns as f64, sum.1 + ns);
-        }
-        if let Some(o) = occupancy {
-            self.known += ns;
-            self.occupancy += o.pct * ns as f64;
-            self.waves += o.waves * ns as f64;
-            self.tail += o.tail() * ns as f64;
-            *self.limiters.entry(o.limiter).or_default() += ns;
-        }
-    }
-
-    fn mean(&self, sum: f64) -> Option<f64> {
-        (self.known > 0).then(|| sum / self.known as f64)
-    }
-}
-
 impl NameTexts<'_> {
     fn key(&self, activity: u32, a: &Activity, does: KernelWork) -> KernelKey {
         let (trace, keys) = (self.trace, self.keys);
         let args = &trace.columns.args;
         let kind = activity_kind(trace, a);
         let owner = self.nodes.owner(trace, activity);
-        let captured = match owner {
-            Some(OperatorCall::Captured(_, operator)) => self.nodes.operator(operator),
-            _ => None,
-        };
+        let captured = self.nodes.captured(owner);
         let row = a.op().filter(|_| captured.is_none());
         KernelKey {
             work: a.work,
@@ -353,20 +319,12 @@ impl NameTexts<'_> {
             cum_pct: percent(cumulated, all),
             stream_count: streams.len() as u32,
             first_ts_ns: members.iter().map(|i| trace.activities[*i as usize].span.start).min().unwrap_or(0),
-            blocks_per_sm: occupied.blocks.filter(|b| b.1 > 0).map(|(sum, ns)| sum / ns as f64),
+            blocks_per_sm: occupied.blocks_per_sm(),
             occupancy_pct: occupied.mean(occupied.occupancy),
-            occupancy_known_pct: if k.work == WorkClass::Memory {
-                None
-            } else {
-                percent(occupied.known, s.sum)
-            },
+            occupancy_known_pct: percent(occupied.known, s.sum).filter(|_| k.work != WorkClass::Memory),
             waves: occupied.mean(occupied.waves),
             tail: occupied.mean(occupied.tail),
-            occupancy_limiter: occupied
-                .limiters
-                .iter()
-                .max_by_key(|(_, ns)| **ns)
-                .map(|(limiter, _)| limiter.name()),
+            occupancy_limiter: occupied.limiter(),
             work_count: load.count,
             work_ns: worked,
             flops: load.flops(),

@@ -3,6 +3,7 @@
 mod by_name;
 mod callers;
 mod categories;
+mod occupied;
 mod over_ranks;
 mod report;
 

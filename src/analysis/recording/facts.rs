@@ -110,6 +110,18 @@ struct DeviceState {
 }
 
 impl DeviceState {
+    /// With the share of GPU time without a launch, percent.
+    fn of(trace: &RankTrace, events: &CountedEvents, unlinked_pct: Option<f64>) -> Self {
+        Self {
+            is_counted: !trace.is_device_lost,
+            activities: trace.activities.len() as u64,
+            launches: events.launches,
+            lost: events.lost,
+            operators: events.operators,
+            is_unlinked: unlinked_pct.is_some_and(|p| p > UNLINKED_PCT),
+        }
+    }
+
     fn name(&self) -> &'static str {
         match (self.activities, self.launches, self.operators) {
             (0, 0, 0) => "nothing",
@@ -226,14 +238,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
     let capability = first_capability(trace);
     let communication: Vec<_> = trace.devices.iter().filter(|d| d.is_gpu).collect();
     let devices: Vec<String> = trace.devices.iter().filter_map(|d| Some(d.device?.to_string())).collect();
-    let state = DeviceState {
-        is_counted: !trace.is_device_lost,
-        activities: trace.activities.len() as u64,
-        launches: events.launches,
-        lost: events.lost,
-        operators: events.operators,
-        is_unlinked: percent(unlinked, sum(&|_| true)).is_some_and(|p| p > UNLINKED_PCT),
-    };
+    let state = DeviceState::of(trace, &events, percent(unlinked, sum(&|_| true)));
     table.push(RecordingRow {
         rank: trace.rank,
         vendor: DeviceVendor::of(trace).name(),

@@ -79,6 +79,8 @@ impl Analysis for WhatIf {
     }
 }
 
+const NOT_RELIABLE: &str = ": NOT RELIABLE, the replay does not reproduce the measured step";
+
 /// One repair with the resulting mean step.
 struct JobRepair {
     scope: &'static str,
@@ -86,6 +88,32 @@ struct JobRepair {
     step: Ns,
     /// The gain if no host could be late, ns.
     device_only: Ns,
+}
+
+/// The mean step now, and if every rank took its usual time.
+struct RepairScale {
+    step: Ns,
+    best: Ns,
+}
+
+impl RepairScale {
+    fn gain(&self, with: Ns) -> Ns {
+        self.step - with
+    }
+
+    fn gain_pct(&self, with: Ns) -> Option<f64> {
+        percent(self.gain(with), self.step)
+    }
+
+    fn of_slowdown(&self, with: Ns) -> Option<f64> {
+        percent(self.gain(with).min(self.gain(self.best)), self.gain(self.best))
+    }
+
+    /// The row of a repair with the mean step that it leaves.
+    fn line(&self, name: String, with: Ns) -> Vec<String> {
+        let (gain, of_step) = (fmt_ns(self.gain(with)), fmt_pct(self.gain_pct(with)));
+        vec![name, fmt_ns(with), gain, of_step, fmt_pct(self.of_slowdown(with))]
+    }
 }
 
 fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
@@ -118,8 +146,7 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     let judged = judged(job, options);
     let on_devices = replay.run_on_devices(|i| replay.local(i));
     let repairs = repairs(job, replay, &judged, options, (&mean, &|t| device_gain(t, &on_devices)));
-    let gain = |r: Ns| step - r;
-    let of_slowdown = |with: Ns| percent(gain(with).min(step - best), step - best);
+    let scale = RepairScale { step, best };
     let row = |table: &mut WhatIfs,
                scope: &str,
                what: &str,
@@ -129,10 +156,10 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
             scope,
             what,
             step_ns: Some(with),
-            gain_ns: Some(gain(with)),
-            gain_pct: percent(gain(with), step),
+            gain_ns: Some(scale.gain(with)),
+            gain_pct: scale.gain_pct(with),
             gain_device_only_ns: Some(device_only),
-            share_of_slowdown_pct: of_slowdown(with),
+            share_of_slowdown_pct: scale.of_slowdown(with),
             slowdown,
             replay_error_pct: error,
             is_reliable: error <= RELIABLE_PCT,
@@ -150,31 +177,18 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
             .and_then(|k| hta_base::units::ratio(*steps_own.get(k)?, *steps_ideal.get(k)?));
         row(&mut table, r.scope, &r.what, (r.step, r.device_only), of_step);
     }
-    let line = |name: String, with: Ns| {
-        vec![
-            name,
-            fmt_ns(with),
-            fmt_ns(gain(with)),
-            fmt_pct(percent(gain(with), step)),
-            fmt_pct(of_slowdown(with)),
-        ]
-    };
-    view.rows.push(line("all ranks".to_string(), best));
-    let mut shown: Vec<&JobRepair> = repairs.iter().filter(|r| gain(r.step) * 1000 >= step).collect();
-    shown.sort_by_key(|r| (std::cmp::Reverse(gain(r.step)), r.scope, r.what.clone()));
-    view.rows.extend(shown.iter().take(options.top).map(|r| line(format!("{} {}", r.scope, r.what), r.step)));
+    view.rows.push(scale.line("all ranks".to_string(), best));
+    let mut shown: Vec<&JobRepair> = repairs.iter().filter(|r| scale.gain(r.step) * 1000 >= step).collect();
+    shown.sort_by_key(|r| (std::cmp::Reverse(scale.gain(r.step)), r.scope, r.what.clone()));
+    let line = |r: &&JobRepair| scale.line(format!("{} {}", r.scope, r.what), r.step);
+    view.rows.extend(shown.iter().take(options.top).map(line));
     view.notes.push(format!(
         "slowdown S = {:.3}: a step takes {}, and {} if every rank took its usual time; replay error \
          {error:.2} %{}",
         slowdown.unwrap_or(1.0),
         fmt_ns(step),
         fmt_ns(best),
-        if error > RELIABLE_PCT {
-            ": NOT RELIABLE, the replay does not reproduce the measured \
-                                   step"
-        } else {
-            ""
-        }
+        if error > RELIABLE_PCT { NOT_RELIABLE } else { "" }
     ));
     let best_repair = shown.iter().find(|r| r.scope != "step").copied();
     let observations = observation(job, step, best, error, n, best_repair, &judged).into_iter().collect();

@@ -25,28 +25,8 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         (a.launch().map_or(a.span.start, |l| trace.columns.ts[l as usize]), a.span.start, a.row)
     });
     for a in kernels {
-        let mut e = CallEvidence::default();
-        e.add(trace, a.row);
-        let launch = a.launch().map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize], l));
-        let chain = operators(trace, a);
-        for &op in &chain {
-            e.add(trace, op);
-        }
-        if let Some((at, lane, _)) = launch
-            && (e.dtype.is_none() || e.kind.is_none())
-            && let Some(mark) = marks.around(lane, at, trace)
-        {
-            e.add(trace, mark);
-            e.kind = e.kind.or_else(|| kind_in(trace.name(mark)));
-        }
-        let mut kind = e
-            .kind
-            .or_else(|| kind_in(trace.text(a.name)))
-            .or_else(|| chain.iter().find_map(|o| kind_in(trace.name(*o))))
-            .unwrap_or(CollectiveKind::Unknown);
-        if e.dtype.is_none() {
-            e.dtype = dtype_in_kernel(trace.text(a.name)).map(|d| dtype_name(d).to_string());
-        }
+        let launch = a.launch().map(|l| (trace.columns.ts[l as usize], trace.columns.lane[l as usize]));
+        let (mut e, mut kind) = described(trace, a, launch, &marks);
         e.group.complete(&header);
         let mut edges = Vec::new();
         let me = trace.rank;
@@ -61,7 +41,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         match named {
             Some((src, dst)) => edges.push(edge(src, dst, bytes)),
             None if kind.is_point_to_point() || kind == CollectiveKind::Unknown => {
-                let pending = launch.map(|(at, lane, _)| messages.before(lane, at)).unwrap_or_default();
+                let pending = launch.map(|(at, lane)| messages.before(lane, at)).unwrap_or_default();
                 edges.extend(pending.iter().map(|m| edge(m.src, m.dst, m.bytes)));
                 if !edges.is_empty() {
                     bytes = edges.iter().filter(|x| x.src == me).map(|x| x.bytes).sum::<Option<i64>>();
@@ -70,7 +50,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             }
             None => {}
         }
-        if let Some((at, lane, _)) = launch {
+        if let Some((at, lane)) = launch {
             messages.launched(lane, at);
         }
         let (root, rank_arg) = (e.root(kind), e.rank_arg);
@@ -78,8 +58,8 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let dtype = found.dtype(e.dtype.as_deref().unwrap_or_default());
         let call = CollectiveCall {
             event: a.row,
-            submit: launch.map_or(a.span.start, |(at, _, _)| at),
-            thread: launch.map(|(_, lane, _)| lane),
+            submit: launch.map_or(a.span.start, |(at, _)| at),
+            thread: launch.map(|(_, lane)| lane),
             span: a.span,
             released: a.span.end,
             kind,
@@ -96,6 +76,36 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         };
         found.calls.push((call, edges));
     }
+}
+
+/// What the kernel, the operators around its launch (time and thread) and the back end's annotation say of a
+/// call, and its kind.
+fn described(
+    trace: &RankTrace,
+    a: &Activity,
+    launch: Option<(Ns, u32)>,
+    marks: &BackendAnnotations,
+) -> (CallEvidence, CollectiveKind) {
+    let mut e = CallEvidence::default();
+    e.add(trace, a.row);
+    let chain = operators(trace, a);
+    for &op in &chain {
+        e.add(trace, op);
+    }
+    if let Some((at, lane)) = launch
+        && (e.dtype.is_none() || e.kind.is_none())
+        && let Some(mark) = marks.around(lane, at, trace)
+    {
+        e.add(trace, mark);
+        e.kind = e.kind.or_else(|| kind_in(trace.name(mark)));
+    }
+    let of_kernel = || kind_in(trace.text(a.name));
+    let of_operators = || chain.iter().find_map(|o| kind_in(trace.name(*o)));
+    let kind = e.kind.or_else(of_kernel).or_else(of_operators).unwrap_or(CollectiveKind::Unknown);
+    if e.dtype.is_none() {
+        e.dtype = dtype_in_kernel(trace.text(a.name)).map(|d| dtype_name(d).to_string());
+    }
+    (e, kind)
 }
 
 /// The kind of a kernel with several messages: an all-to-all if every member is a peer.

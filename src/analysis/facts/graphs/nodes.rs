@@ -298,6 +298,14 @@ impl GraphNodes {
         self.operators.get(index as usize)
     }
 
+    /// The captured operator of a call, if it is one.
+    pub(crate) fn captured(&self, call: Option<OperatorCall>) -> Option<&CapturedOperator> {
+        match call {
+            Some(OperatorCall::Captured(_, operator)) => self.operator(operator),
+            _ => None,
+        }
+    }
+
     /// The captured operator of an activity, and the operators around it.
     pub(crate) fn outward(&self, index: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(index), move |i| self.operator(*i)?.outer)

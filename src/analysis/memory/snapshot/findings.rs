@@ -2,7 +2,8 @@
 //! and memory that is reserved but of no use.
 
 use super::content::{ContentKey, parts};
-use super::events::{EventKind, events};
+use super::end_state::EndState;
+use super::events::{AllocatorEvent, EventKind, events};
 use super::history::HeldOrigin;
 use super::rows::DeviceRows;
 use super::summary::{Nearness, name};
@@ -58,169 +59,159 @@ enum Subject {
     Rounding,
 }
 
+impl Subject {
+    /// The table that supports it.
+    fn evidence(self) -> &'static str {
+        match self {
+            Subject::Oom | Subject::Retry | Subject::EmptyCache => "memory_events",
+            Subject::Leak => "memory_leaks",
+            Subject::UnevenPeak | Subject::History | Subject::Peak => MemoryPeaks::SPEC.name,
+            Subject::Split | Subject::Releasable | Subject::Rounding => "memory_segments",
+        }
+    }
+}
+
 /// Adds what stands out on one device of a snapshot.
 pub fn tell(rows: &DeviceRows, tables: &mut DumpTables) {
-    let mut tell = |subject: Subject, sentence: String, evidence, certainty| {
+    let all = events(rows.device, rows.sites);
+    let found = [
+        (Subject::Oom, failed_requests(rows, &all)),
+        (Subject::History, history_faults(rows)),
+        (Subject::Peak, Vec::from_iter(peak(rows))),
+        (Subject::Leak, leaks(rows)),
+        (Subject::Retry, Vec::from_iter(retries(rows, &all))),
+        (Subject::EmptyCache, Vec::from_iter(emptied_in_loop(rows, &all))),
+        (Subject::Split, Vec::from_iter(split(&rows.device.end))),
+        (Subject::Releasable, Vec::from_iter(releasable(&rows.device.end))),
+        (Subject::Rounding, Vec::from_iter(rounding(&rows.device.end))),
+    ];
+    let sentences = found.iter().flat_map(|(subject, all)| all.iter().map(|sentence| (*subject, sentence)));
+    for (subject, sentence) in sentences {
         tables.sentences.push(MemorySentenceRow {
             rank: rows.rank,
             device_type: rows.device.device_type(),
             device: rows.device.device,
             subject: subject as u32,
-            is_inferred: certainty == Certainty::Inferred,
+            is_inferred: matches!(subject, Subject::Leak | Subject::Retry),
             sentence: &format!("rank {}, {}: {sentence}", rows.rank, rows.device.name()),
-            evidence,
+            evidence: subject.evidence(),
         });
-    };
-    let all = events(rows.device, rows.sites);
-    let of = |kind: EventKind| all.iter().filter(move |e| e.kind == kind);
-    for e in of(EventKind::Oom).take(NAMED) {
+    }
+}
+
+fn of_kind(all: &[AllocatorEvent], kind: EventKind) -> impl Iterator<Item = &AllocatorEvent> {
+    all.iter().filter(move |e| e.kind == kind)
+}
+
+fn failed_requests(rows: &DeviceRows, all: &[AllocatorEvent]) -> Vec<String> {
+    let sentence = |e: &AllocatorEvent| {
         let free = e.device_free.map_or(String::new(), |f| format!(", {} were free on the device", size(f)));
         let level = rows.device.replay.as_ref().map_or(0, |r| r.level(Some(e.seq)));
-        let unused = e.reserved - level;
         let holder = rows.held(MemoryMoment::Entry(e.seq)).and_then(|(_, held)| {
             let largest = parts(rows.device, rows.sites, held, ContentKey::Line).into_iter().next()?;
-            Some(format!(
-                "; most was held by {}, {} (see --at entry:{})",
-                largest.key,
-                size(largest.bytes),
-                e.seq
-            ))
+            let bytes = size(largest.bytes);
+            Some(format!("; most was held by {}, {bytes} (see --at entry:{})", largest.key, e.seq))
         });
-        tell(
-            Subject::Oom,
-            format!(
-                "a request of {} failed (entry {}) at {}: {} were requested before, {} reserved{free}; {} of \
-                 the reserved \
-                 were unused, in pieces or by rounding{}",
-                size(e.bytes),
-                fmt_count(u64::from(e.seq)),
-                rows.sites.site(e.stack),
-                size(level),
-                size(e.reserved),
-                size(unused),
-                holder.unwrap_or_default()
-            ),
-            "memory_events",
-            Certainty::Measured,
-        );
+        format!(
+            "a request of {} failed (entry {}) at {}: {} were requested before, {} reserved{free}; {} of the \
+             reserved were unused, in pieces or by rounding{}",
+            size(e.bytes),
+            fmt_count(u64::from(e.seq)),
+            rows.sites.site(e.stack),
+            size(level),
+            size(e.reserved),
+            size(e.reserved - level),
+            holder.unwrap_or_default()
+        )
+    };
+    of_kind(all, EventKind::Oom).take(NAMED).map(sentence).collect()
+}
+
+fn leaks(rows: &DeviceRows) -> Vec<String> {
+    let recurring = rows.leaks().into_iter().filter(|l| l.is_recurring());
+    let sentences = recurring.map(|leak| {
+        format!(
+            "{} keeps {} more in each of {} rounds, {} in all ({}), and none of it is freed: a leak, or a \
+             list or cache that grows",
+            leak.site,
+            size(leak.bytes_per_group()),
+            leak.groups,
+            size(leak.bytes),
+            counted(leak.count, "allocation")
+        )
+    });
+    sentences.collect()
+}
+
+/// The flushes of the cache after which the allocator asked the device again.
+fn retries(rows: &DeviceRows, all: &[AllocatorEvent]) -> Option<String> {
+    let first = of_kind(all, EventKind::Retry).next()?;
+    Some(format!(
+        "the allocator flushed its cache {} and asked the device again, first at {} (entry {}, {} given \
+         back): each time the device is waited for",
+        times(of_kind(all, EventKind::Retry).count()),
+        rows.sites.site(first.stack),
+        fmt_count(u64::from(first.seq)),
+        size(first.bytes)
+    ))
+}
+
+fn emptied_in_loop(rows: &DeviceRows, all: &[AllocatorEvent]) -> Option<String> {
+    let in_loop: Vec<_> = of_kind(all, EventKind::EmptyCache).filter(|e| e.is_followed).collect();
+    let first = in_loop.first().filter(|_| in_loop.len() > 1)?;
+    Some(format!(
+        "empty_cache() runs in a loop: {} it gave {} back that was reserved again at once, first at {} \
+         (entry \
+         {})",
+        times(in_loop.len()),
+        size(in_loop.iter().map(|e| e.bytes).sum()),
+        rows.sites.site(first.stack),
+        fmt_count(u64::from(first.seq))
+    ))
+}
+
+/// A part of the memory as a share of all, if that is large enough to be named.
+fn large_share(part: i64, whole: i64, least: f64) -> Option<String> {
+    percent(part, whole).filter(|p| *p > least).map(|pct| fmt_pct(Some(pct)))
+}
+
+/// Free pieces beside blocks in use, and whether they are fragmentation.
+fn split(end: &EndState) -> Option<String> {
+    let (free, largest) = (end.split - end.tails, size(end.largest_inactive));
+    if let Some(pct) = large_share(end.fragmented(), end.reserved, SPLIT_PCT) {
+        let pieces = size(end.fragmented());
+        return Some(format!(
+            "{pct} of the reserved memory ({pieces}) lie free in pieces beside blocks in use, where only \
+             smaller requests fit: fragmentation; the largest free block, which is not among it, has \
+             {largest}"
+        ));
     }
-    for sentence in history_faults(rows) {
-        tell(Subject::History, sentence, "memory_peaks", Certainty::Measured);
-    }
-    if let Some(sentence) = peak(rows) {
-        tell(Subject::Peak, sentence, "memory_peaks", Certainty::Measured);
-    }
-    for leak in rows.leaks().into_iter().filter(|l| l.is_recurring()) {
-        tell(
-            Subject::Leak,
-            format!(
-                "{} keeps {} more in each of {} rounds, {} in all ({}), and none of it is freed: a leak, or \
-                 a list or \
-                 cache that grows",
-                leak.site,
-                size(leak.bytes_per_group()),
-                leak.groups,
-                size(leak.bytes),
-                counted(leak.count, "allocation")
-            ),
-            "memory_leaks",
-            Certainty::Inferred,
-        );
-    }
-    let retries: Vec<_> = of(EventKind::Retry).collect();
-    if let Some(first) = retries.first() {
-        tell(
-            Subject::Retry,
-            format!(
-                "the allocator flushed its cache {} and asked the device again, first at {} (entry {}, {} \
-                 given back): each \
-                 time the device is waited for",
-                times(retries.len()),
-                rows.sites.site(first.stack),
-                fmt_count(u64::from(first.seq)),
-                size(first.bytes)
-            ),
-            "memory_events",
-            Certainty::Inferred,
-        );
-    }
-    let in_loop: Vec<_> = of(EventKind::EmptyCache).filter(|e| e.is_followed).collect();
-    if let Some(first) = in_loop.first().filter(|_| in_loop.len() > 1) {
-        let bytes: i64 = in_loop.iter().map(|e| e.bytes).sum();
-        tell(
-            Subject::EmptyCache,
-            format!(
-                "empty_cache() runs in a loop: {} it gave {} back that was reserved again at once, first at \
-                 {} (entry {})",
-                times(in_loop.len()),
-                size(bytes),
-                rows.sites.site(first.stack),
-                fmt_count(u64::from(first.seq))
-            ),
-            "memory_events",
-            Certainty::Measured,
-        );
-    }
-    let end = &rows.device.end;
-    let share = |part, whole, least: f64| percent(part, whole).filter(|p| *p > least);
-    if let Some(pct) = share(end.fragmented(), end.reserved, SPLIT_PCT) {
-        tell(
-            Subject::Split,
-            format!(
-                "{} of the reserved memory ({}) lie free in pieces beside blocks in use, where only smaller \
-                 requests fit: \
-                 fragmentation; the largest free block, which is not among it, has {}",
-                fmt_pct(Some(pct)),
-                size(end.fragmented()),
-                size(end.largest_inactive)
-            ),
-            "memory_segments",
-            Certainty::Measured,
-        );
-    } else if let Some(pct) = share(end.split - end.tails, end.reserved, SPLIT_PCT) {
-        tell(
-            Subject::Split,
-            format!(
-                "{} of the reserved memory ({}) lie free beside blocks in use, but nearly all of it in one \
-                 block of {}, \
-                 where large requests fit: no fragmentation",
-                fmt_pct(Some(pct)),
-                size(end.split - end.tails),
-                size(end.largest_inactive)
-            ),
-            "memory_segments",
-            Certainty::Measured,
-        );
-    }
-    if let Some(pct) = share(end.cached(), end.reserved, RELEASABLE_PCT) {
-        let place = match (end.releasable, end.tails) {
-            (_, 0) => "in segments without any block in use",
-            (0, _) => "at the end of expandable segments",
-            _ => "in segments without any block in use and at the end of expandable ones",
-        };
-        tell(
-            Subject::Releasable,
-            format!(
-                "{} of the reserved memory ({}) are {place}: the cache, which empty_cache() would give back",
-                fmt_pct(Some(pct)),
-                size(end.cached())
-            ),
-            "memory_segments",
-            Certainty::Measured,
-        );
-    }
-    if let Some(pct) = share(end.rounding(), end.active, ROUNDING_PCT) {
-        tell(
-            Subject::Rounding,
-            format!(
-                "{} of the active memory ({}) were not asked for: sizes are rounded up",
-                fmt_pct(Some(pct)),
-                size(end.rounding())
-            ),
-            "memory_segments",
-            Certainty::Measured,
-        );
-    }
+    let pct = large_share(free, end.reserved, SPLIT_PCT)?;
+    Some(format!(
+        "{pct} of the reserved memory ({}) lie free beside blocks in use, but nearly all of it in one block \
+         of \
+         {largest}, where large requests fit: no fragmentation",
+        size(free)
+    ))
+}
+
+fn releasable(end: &EndState) -> Option<String> {
+    let pct = large_share(end.cached(), end.reserved, RELEASABLE_PCT)?;
+    let place = match (end.releasable, end.tails) {
+        (_, 0) => "in segments without any block in use",
+        (0, _) => "at the end of expandable segments",
+        _ => "in segments without any block in use and at the end of expandable ones",
+    };
+    Some(format!(
+        "{pct} of the reserved memory ({}) are {place}: the cache, which empty_cache() would give back",
+        size(end.cached())
+    ))
+}
+
+fn rounding(end: &EndState) -> Option<String> {
+    let pct = large_share(end.rounding(), end.active, ROUNDING_PCT)?;
+    let bytes = size(end.rounding());
+    Some(format!("{pct} of the active memory ({bytes}) were not asked for: sizes are rounded up"))
 }
 
 /// What stands out on all devices: the most important first, then of the device nearest to its limit.
