@@ -1,6 +1,6 @@
 //! Which file holds which rank, as far as the heads of the files and their names say.
 
-use crate::run::RunError;
+use crate::run::error::RunError;
 use hta_base::wording::ranks::ranks_named;
 use hta_read::discover::assign_ranks;
 use hta_read::error::{ReadError, SetError};
@@ -151,4 +151,10 @@ fn choose(tasks: &mut Vec<Task>, ranks: &[(u32, u32)]) -> Result<(), RunError> {
 pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
     let shown = |j: &Task| inputs[j.input].shown.clone();
     SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
+}
+
+/// Size of a file or an object, or of its part for one process, bytes; 0 if it is not known.
+pub fn stored_size(input: &Input) -> u64 {
+    let size = input.path.size().unwrap_or(0);
+    input.process.as_ref().map_or(size, |part| part.share(size))
 }

@@ -16,6 +16,7 @@ use hta_trace::content::{is_front_end, nothing_recorded, unknown_content};
 use hta_trace::merged::merged;
 use hta_trace::meta::RankSource;
 use hta_trace::other_recorder::other_recorder;
+use hta_trace::rank_trace::RankTrace;
 use rayon::prelude::*;
 use std::io;
 
@@ -46,6 +47,13 @@ pub(super) struct RankContext<'a> {
     pub(crate) store: &'a PartialStore,
 }
 
+impl RankContext<'_> {
+    /// Whether the rank has others to be compared with.
+    fn has_peers(&self) -> bool {
+        self.is_beside && self.extent != Extent::Processes
+    }
+}
+
 /// Reads and maps one rank; `give` receives rows of tables.
 pub(super) fn one(
     request: &Request,
@@ -54,49 +62,91 @@ pub(super) fn one(
     sink: &dyn RowSink,
     give: &(dyn Fn(Batch) + Sync),
 ) -> Result<RankResults, Failure> {
-    let input = &request.inputs[task.input];
-    let loaded = load_within(input, request.load, how.spread, how.count, how.room);
-    let mut loaded = loaded.map_err(Failure::Read)?;
-    let unpacked_bytes = loaded.unpacked_bytes;
-    let meta = &mut loaded.meta;
-    let mut source = task.source;
-    if how.extent == Extent::Processes {
-        // What it is in its own job says nothing about this set.
-        (meta.rank, meta.world_size) = (None, None);
-    }
-    if let Some(rank) = meta.rank {
-        if rank != task.rank {
-            return Err(Failure::Claims(rank));
-        }
-        source = RankSource::File;
-    }
-    let (options, has_peers) = (request.options, how.is_beside && how.extent != Extent::Processes);
-    let trace = loaded.into_trace(task.rank, source, input.shown.clone(), &options.model);
+    let (trace, source) = read(request, task, how)?;
     let is_dump = trace.columns.dump.is_some();
-    let needs_known = !is_dump && request.analyses.iter().any(|a| a.about().needs_known_events);
     // Alone it is analysed, and whether it is alone is known when the parts are merged.
     let is_front = is_front_end(&trace);
     let is_alone = is_front && how.is_alone && other_recorder(&trace).is_none();
     if how.is_beside && is_front && !is_alone {
         return Err(Failure::Read(ReadError::FrontEnd { file: trace.file }));
     }
-    if needs_known && let Some(what) = other_recorder(&trace).or_else(|| unknown_content(&trace)) {
-        return Err(Failure::Read(ReadError::UnknownContent { file: trace.file, what }));
-    }
-    if needs_known && let Some(what) = nothing_recorded(&trace) {
-        return Err(Failure::Read(ReadError::NothingRecorded { file: trace.file, what }));
-    }
-    if how.extent != Extent::Processes
-        && let Some(what) = merged(&trace)
-    {
-        return Err(Failure::Read(ReadError::Merged { file: trace.file, what }));
+    let needs_known = !is_dump && request.analyses.iter().any(|a| a.about().needs_known_events);
+    if let Some(error) = unanalysable(&trace, needs_known, how) {
+        return Err(Failure::Read(error));
     }
     if how.extent == Extent::Part && source == RankSource::Position && !is_alone {
         return Err(Failure::NoRank);
     }
+    let (inventory, partials) = mapped(request, &trace, how, sink, give)?;
+    let options = request.options;
+    let has_peers = how.has_peers();
+    let joins = |a: &&'static dyn Analysis| a.about().joins_ranks || (has_peers && a.about().joins_peers);
+    let joins = !is_dump && request.analyses.iter().any(joins);
+    let job = JobOptions { model: &options.model, kernel_wait_max: options.kernel_wait_max, has_peers };
+    let part = joins.then(|| how.store.put_part(RankSummary::new(&trace, job)));
+    Ok(RankResults {
+        rank: trace.rank,
+        source,
+        part: part.transpose().map_err(unspooled)?,
+        partials,
+        inventory,
+        era: trace.meta.era,
+        base: trace.meta.base_ns,
+        world: trace.meta.world_size,
+        unpacked: trace.unpacked_bytes,
+        file: trace.file,
+        health: trace.health,
+        is_front_end: is_alone,
+    })
+}
+
+/// Reads the trace, and from where its rank is known.
+fn read(request: &Request, task: &Task, how: &RankContext) -> Result<(RankTrace, RankSource), Failure> {
+    let input = &request.inputs[task.input];
+    let loaded = load_within(input, request.load, how.spread, how.count, how.room);
+    let mut loaded = loaded.map_err(Failure::Read)?;
+    let meta = &mut loaded.meta;
+    if how.extent == Extent::Processes {
+        // What it is in its own job says nothing about this set.
+        (meta.rank, meta.world_size) = (None, None);
+    }
+    let source = match meta.rank {
+        Some(rank) if rank != task.rank => return Err(Failure::Claims(rank)),
+        Some(_) => RankSource::File,
+        None => task.source,
+    };
+    Ok((loaded.into_trace(task.rank, source, input.shown.clone(), &request.options.model), source))
+}
+
+/// Why a trace cannot be analysed as one rank, if so.
+fn unanalysable(trace: &RankTrace, needs_known: bool, how: &RankContext) -> Option<ReadError> {
+    let file = || trace.file.clone();
+    if needs_known && let Some(what) = other_recorder(trace).or_else(|| unknown_content(trace)) {
+        return Some(ReadError::UnknownContent { file: file(), what });
+    }
+    if needs_known && let Some(what) = nothing_recorded(trace) {
+        return Some(ReadError::NothingRecorded { file: file(), what });
+    }
+    let what = merged(trace).filter(|_| how.extent != Extent::Processes)?;
+    Some(ReadError::Merged { file: file(), what })
+}
+
+fn unspooled(error: io::Error) -> Failure {
+    Failure::Write("what the ranks left", error)
+}
+
+/// Maps the trace with every analysis, and writes its events: its inventory, and by analysis what it left.
+fn mapped(
+    request: &Request,
+    trace: &RankTrace,
+    how: &RankContext,
+    sink: &dyn RowSink,
+    give: &(dyn Fn(Batch) + Sync),
+) -> Result<(StoredPartial, Vec<StoredPartial>), Failure> {
+    let (options, is_dump) = (request.options, trace.columns.dump.is_some());
     let inventory = || {
-        let mut partial = inventory::map(&trace, options, &mut |rows| give(rows));
-        partial.tables.extend(filters::map(&trace, request.analyses, options));
+        let mut partial = inventory::map(trace, options, &mut |rows| give(rows));
+        partial.tables.extend(filters::map(trace, request.analyses, options));
         how.store.put(INVENTORY, partial)
     };
     // Start slow analyses first, so that none runs alone at the end and before shared facts fill memory.
@@ -111,11 +161,11 @@ pub(super) fn one(
                 reason: Some("a dump of memory has no events"),
                 ..Partial::default()
             },
-            false => a.map(&trace, options, &mut |rows| give(rows)),
+            false => a.map(trace, options, &mut |rows| give(rows)),
         };
         Ok((i, how.store.put(a.stem(), partial)?))
     };
-    let write = || sink.trace(&trace).map_err(|e| Failure::Write("the events", e));
+    let write = || sink.trace(trace).map_err(|e| Failure::Write("the events", e));
     type Made = io::Result<Vec<(usize, StoredPartial)>>;
     let (inventory, made): (io::Result<StoredPartial>, Made) = match how.mapping {
         Spread::Inline => {
@@ -131,27 +181,7 @@ pub(super) fn one(
             mapped
         }
     };
-    let unspooled = |e| Failure::Write("what the ranks left", e);
     let (inventory, mut made) = (inventory.map_err(unspooled)?, made.map_err(unspooled)?);
     made.sort_by_key(|(i, _)| *i);
-    let partials = made.into_iter().map(|(_, partial)| partial).collect();
-    let joins = |a: &&'static dyn Analysis| a.about().joins_ranks || (has_peers && a.about().joins_peers);
-    let joins = !is_dump && request.analyses.iter().any(joins);
-    let job = JobOptions { model: &options.model, kernel_wait_max: options.kernel_wait_max, has_peers };
-    let part = joins.then(|| how.store.put_part(RankSummary::new(&trace, job)));
-    let part = part.transpose().map_err(unspooled)?;
-    Ok(RankResults {
-        rank: trace.rank,
-        source,
-        part,
-        file: trace.file,
-        partials,
-        inventory,
-        health: trace.health,
-        era: trace.meta.era,
-        base: trace.meta.base_ns,
-        world: trace.meta.world_size,
-        unpacked: unpacked_bytes,
-        is_front_end: is_alone,
-    })
+    Ok((inventory, made.into_iter().map(|(_, partial)| partial).collect()))
 }

@@ -1,8 +1,8 @@
 //! Reduces the partials of all ranks to tables and verdict.
 
 use crate::run::withhold::withhold;
-use crate::run::{MappedSet, Outcome, RowSink, RunError};
-use crate::store::StoredPartial;
+use crate::run::{MappedSet, Outcome, RankResults, RowSink, RunError};
+use crate::store::{PartialStore, StoredPartial};
 use hta_analysis::api::{Analysis, Options, Output, Partial};
 use hta_analysis::filters;
 use hta_analysis::inventory::recorders::Recorders;
@@ -39,34 +39,15 @@ pub fn reduce(
     let has_peers = tasks.len() > 1 && tasks.iter().all(|t| t.source != RankSource::Process);
     let is_judged = has_peers && !options.across.by_position;
     if is_judged {
-        let origins: Vec<FileOrigin> =
-            recordings.iter().flat_map(Recordings::rows).map(FileOrigin::from).collect();
-        belong::check(&origins)?;
+        let origins = recordings.iter().flat_map(Recordings::rows).map(FileOrigin::from);
+        belong::check(&origins.collect::<Vec<_>>())?;
     }
     let are_dumps =
         opened.iter().any(|p| p.rows::<Recorders>().any(|r| r.recorder == Recorder::MemoryDump.name()));
     if filters::has_any(options) {
         filters::check(opened.into_iter())?;
     }
-    let mut health = Health::default();
-    for d in done.iter().filter(|d| d.source == RankSource::Position) {
-        health.note(Counter::RankByPosition, &d.file);
-    }
-    let eras: Vec<TimeEra> = done.iter().map(|d| d.era).collect();
-    if eras.windows(2).any(|w| w[0] != w[1]) {
-        let names: BTreeSet<&str> = eras.iter().map(|e| e.name()).collect();
-        health.note(Counter::EraMixed, &names.into_iter().collect::<Vec<_>>().join(", "));
-    }
-    let bases: Vec<i64> = done.iter().filter_map(|d| d.base).collect();
-    if bases.windows(2).any(|w| w[0] != w[1]) {
-        health.note(Counter::BaseDiffers, "");
-    }
-    let worlds: BTreeSet<u32> = done.iter().filter_map(|d| d.world).collect();
-    let beyond = done.iter().filter(|d| d.world.is_some_and(|w| d.rank >= w)).count();
-    if worlds.len() > 1 || beyond > 0 {
-        let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
-        health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
-    }
+    let set_health = noted(&done);
     let mut per_analysis: Vec<Vec<StoredPartial>> = Vec::new();
     per_analysis.resize_with(analyses.len(), Vec::new);
     let (mut inventory, mut rank_health, mut parts) = (Vec::new(), Vec::new(), Vec::new());
@@ -80,94 +61,151 @@ pub fn reduce(
         rank_health.push((d.rank, d.file, d.health));
         unpacked_bytes += d.unpacked;
     }
-    // a part of a job is mapped with peers in mind; a job of one rank has none
-    let left_out =
-        Recording::of(recordings.clone(), &Job::join(std::iter::empty(), options.across.clock)).left_out();
-    let peers = |part: RankSummary| match (has_peers, left_out.contains(&part.rank)) {
-        (false, _) => part.without_peers(),
-        (true, true) => part.left_out(),
-        (true, false) => part,
-    };
-    let join = || -> Result<Job, RunError> {
-        let parts = store.take_parts(parts).map_err(RunError::ReadBack)?;
-        let job = Job::join(parts.into_iter().map(peers), options.across.clock);
-        if is_judged {
-            belong::check_groups(&job)?;
-        }
-        Recording::of(recordings.clone(), &job).give_to(&job);
-        filters::check_groups(&job, options)?;
-        Ok(job)
-    };
-    let reasons: Mutex<Vec<(u32, &str, &str)>> = Mutex::default();
-    type AnalysisPartials = (&'static dyn Analysis, Vec<StoredPartial>);
-    let answer = |job: &Job,
-                  (analysis, kept): AnalysisPartials|
-     -> Result<(&'static dyn Analysis, Output), RunError> {
-        // what an analysis left of all ranks is opened for it alone
-        let partials = store.take(kept).map_err(RunError::ReadBack)?;
-        let told = partials.iter().filter_map(|p| Some((p.rank, analysis.stem(), p.reason?)));
-        reasons.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
-        let mut output = analysis.reduce(&partials, job, options);
-        withhold(&mut output, analysis, &partials, job, options);
-        drop(partials);
-        let reduced = sink.reduced(analysis, &mut output);
-        reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
-        Ok((analysis, output))
-    };
     let answers = |(analysis, _): &AnalysisPartials| !are_dumps || analysis.about().reads_dumps;
     let left: Vec<AnalysisPartials> = analyses.iter().copied().zip(per_analysis).filter(answers).collect();
+    let reduction =
+        Reduction { options, sink, store, recordings, has_peers, is_judged, reasons: Mutex::default() };
     let (job, mut outputs) = if inventory.len() < FEW {
-        let job = join()?;
-        let answers = left.into_par_iter().with_max_len(1).map(|left| answer(&job, left));
-        let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
-        (job, outputs)
+        reduction.together(parts, left)?
     } else {
-        // Analyses that do not use the job run first, so that their partials are freed before its parts are
-        // decoded.
-        let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.about().joins_ranks || a.about().joins_peers;
-        let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
-        let nobody = Job::join(std::iter::empty(), options.across.clock);
-        Recording::of(recordings.clone(), &nobody).give_to(&nobody);
-        let mut outputs = Vec::new();
-        for (i, left) in alone {
-            outputs.push((i, answer(&nobody, left)?));
-        }
-        let job = join()?;
-        for (i, left) in joining {
-            outputs.push((i, answer(&job, left)?));
-        }
-        outputs.sort_by_key(|(i, _)| *i);
-        (job, outputs.into_iter().map(|(_, output)| output).collect())
+        reduction.in_turn(parts, left)?
     };
     let clocks: Vec<(u32, Clock)> =
         job.parts.iter().map(|p| p.rank).zip(job.clocks.iter().copied()).collect();
     let recording = Recording::of_job(&job);
     drop(job);
-    let mut inventory = store.take(inventory).map_err(RunError::ReadBack)?;
+    let mut inventory = reduction.store.take(inventory).map_err(RunError::ReadBack)?;
     inventory.iter_mut().zip(&clocks).for_each(|(i, (rank, clock))| {
         if i.rank == *rank {
             inventory::set_clock(i, clock);
         }
     });
     if let Some(first) = inventory.first_mut() {
-        let reasons = reasons.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let reasons = reduction.reasons.into_inner().unwrap_or_else(PoisonError::into_inner);
         first.tables.extend([recording.table(), without_rows::table(reasons)]);
     }
     leave_out_for_serving(&inventory, &mut outputs);
-    Ok(Outcome {
-        inventory,
-        outputs,
-        refused,
-        set_health: health,
-        rank_health,
-        unpacked_bytes,
-        clocks,
-        recording,
-    })
+    Ok(Outcome { inventory, outputs, refused, set_health, rank_health, unpacked_bytes, clocks, recording })
+}
+
+/// What is odd about the ranks as a set.
+fn noted(ranks: &[RankResults]) -> Health {
+    let mut health = Health::default();
+    for d in ranks.iter().filter(|d| d.source == RankSource::Position) {
+        health.note(Counter::RankByPosition, &d.file);
+    }
+    let eras: Vec<TimeEra> = ranks.iter().map(|d| d.era).collect();
+    if eras.windows(2).any(|w| w[0] != w[1]) {
+        let names: BTreeSet<&str> = eras.iter().map(|e| e.name()).collect();
+        health.note(Counter::EraMixed, &names.into_iter().collect::<Vec<_>>().join(", "));
+    }
+    let bases: Vec<i64> = ranks.iter().filter_map(|d| d.base).collect();
+    if bases.windows(2).any(|w| w[0] != w[1]) {
+        health.note(Counter::BaseDiffers, "");
+    }
+    let worlds: BTreeSet<u32> = ranks.iter().filter_map(|d| d.world).collect();
+    let beyond = ranks.iter().filter(|d| d.world.is_some_and(|w| d.rank >= w)).count();
+    if worlds.len() > 1 || beyond > 0 {
+        let shown: Vec<String> = worlds.iter().map(u32::to_string).collect();
+        health.note(Counter::RankWorldMismatch, &format!("world size {}", shown.join(", ")));
+    }
+    health
+}
+
+/// What an analysis left of all ranks.
+type AnalysisPartials = (&'static dyn Analysis, Vec<StoredPartial>);
+
+/// The answer of an analysis.
+type Answer = (&'static dyn Analysis, Output);
+
+/// A set while its analyses are reduced.
+struct Reduction<'a> {
+    options: &'a Options,
+    sink: &'a dyn RowSink,
+    store: PartialStore,
+    recordings: Vec<Batch>,
+    has_peers: bool,
+    /// Whether it is checked that the ranks belong together.
+    is_judged: bool,
+    /// Rank, analysis, and why it has no rows of the rank.
+    reasons: Mutex<Vec<(u32, &'static str, &'static str)>>,
+}
+
+impl Reduction<'_> {
+    /// Reduces all analyses in parallel.
+    fn together(
+        &self,
+        parts: Vec<StoredPartial>,
+        left: Vec<AnalysisPartials>,
+    ) -> Result<(Job, Vec<Answer>), RunError> {
+        let job = self.job(parts)?;
+        let answers = left.into_par_iter().with_max_len(1).map(|left| self.answer(&job, left));
+        let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
+        Ok((job, outputs))
+    }
+
+    /// Reduces one analysis after the other. Those that do not use the job run first, so that their partials
+    /// are freed before its parts are decoded.
+    fn in_turn(
+        &self,
+        parts: Vec<StoredPartial>,
+        left: Vec<AnalysisPartials>,
+    ) -> Result<(Job, Vec<Answer>), RunError> {
+        let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.about().joins_ranks || a.about().joins_peers;
+        let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
+        let nobody = self.nobody();
+        Recording::of(self.recordings.clone(), &nobody).give_to(&nobody);
+        let mut outputs = Vec::new();
+        for (i, left) in alone {
+            outputs.push((i, self.answer(&nobody, left)?));
+        }
+        let job = self.job(parts)?;
+        for (i, left) in joining {
+            outputs.push((i, self.answer(&job, left)?));
+        }
+        outputs.sort_by_key(|(i, _)| *i);
+        Ok((job, outputs.into_iter().map(|(_, output)| output).collect()))
+    }
+
+    /// A job of no ranks.
+    fn nobody(&self) -> Job {
+        Job::join(std::iter::empty(), self.options.across.clock)
+    }
+
+    /// The job of all ranks. A part of a job is mapped with peers in mind; a job of one rank has none.
+    fn job(&self, parts: Vec<StoredPartial>) -> Result<Job, RunError> {
+        let left_out = Recording::of(self.recordings.clone(), &self.nobody()).left_out();
+        let peers = |part: RankSummary| match (self.has_peers, left_out.contains(&part.rank)) {
+            (false, _) => part.without_peers(),
+            (true, true) => part.left_out(),
+            (true, false) => part,
+        };
+        let parts = self.store.take_parts(parts).map_err(RunError::ReadBack)?;
+        let job = Job::join(parts.into_iter().map(peers), self.options.across.clock);
+        if self.is_judged {
+            belong::check_groups(&job)?;
+        }
+        Recording::of(self.recordings.clone(), &job).give_to(&job);
+        filters::check_groups(&job, self.options)?;
+        Ok(job)
+    }
+
+    /// Reduces what an analysis left, which is opened for it alone.
+    fn answer(&self, job: &Job, (analysis, kept): AnalysisPartials) -> Result<Answer, RunError> {
+        let partials = self.store.take(kept).map_err(RunError::ReadBack)?;
+        let told = partials.iter().filter_map(|p| Some((p.rank, analysis.stem(), p.reason?)));
+        self.reasons.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
+        let mut output = analysis.reduce(&partials, job, self.options);
+        withhold(&mut output, analysis, &partials, job, self.options);
+        drop(partials);
+        let reduced = self.sink.reduced(analysis, &mut output);
+        reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
+        Ok((analysis, output))
+    }
 }
 
 /// Leaves out observations that do not hold where ranks serve requests.
-pub(crate) fn leave_out_for_serving(inventory: &[Partial], outputs: &mut [(&'static dyn Analysis, Output)]) {
+pub(crate) fn leave_out_for_serving(inventory: &[Partial], outputs: &mut [Answer]) {
     if inventory::serves(inventory) {
         let holds = |analysis: &&'static dyn Analysis| analysis.about().observes_serving;
         outputs.iter_mut().filter(|(a, _)| !holds(a)).for_each(|(_, output)| output.observations.clear());
