@@ -1,0 +1,248 @@
+//! The text report: the verdict with the causes, problems of the input, then the tables of the analyses.
+
+mod header;
+mod problems;
+
+pub use problems::loss_lines;
+
+use crate::output::columns::{set, wrap};
+use crate::output::visible;
+use crate::run::Outcome;
+use header::header;
+use hta_analysis::api::{self, Observation, Output, View};
+use hta_analysis::inventory::{self, KernelRules, edge_notes};
+use hta_analysis::verdict::JobVerdict;
+use hta_base::units::{Ns, fmt_ns, fmt_pct};
+use hta_base::wording::counts::{counted, plural};
+use problems::problems;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// Largest number of observations printed.
+const OBSERVATIONS: usize = 5;
+
+/// How much of a report is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportExtent {
+    /// Verdict, causes, and where the time went.
+    Short,
+    /// The sections of all analyses, too.
+    Full,
+}
+
+/// The report, at most `width` characters wide.
+pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent) -> String {
+    let mut out = String::new();
+    header(&mut out, outcome, width);
+    let told = verdict(outcome);
+    if let Some(told) = told {
+        diagnosis(&mut out, told, width);
+    }
+    // Without a diagnosis (--only, --compat) the sections are the report.
+    let is_full = extent == ReportExtent::Full || told.is_none();
+    problems(&mut out, outcome, width, is_full);
+    let mut without: Vec<String> = Vec::new();
+    for (analysis, output) in &outcome.outputs {
+        // With a diagnosis, sections without rows are one line together; alone they say why.
+        let is_content = |v: &View| told.is_none() || !v.rows.is_empty();
+        let is_shown = |v: &&View| is_content(v) && (is_full || output.verdict.is_some());
+        if output.views.iter().any(|v| !is_content(v)) && !output.views.iter().any(is_content) {
+            without.push(analysis.stem().to_string());
+        }
+        for (i, view) in output.views.iter().filter(is_shown).enumerate() {
+            let title =
+                if is_full { format!("{} ({})", view.title, analysis.stem()) } else { view.title.clone() };
+            heading(&mut out, &title);
+            // What stands out in a section; the causes of it are above.
+            let first = is_full && i == 0;
+            for line in output.trust.lines.iter().filter(|_| first) {
+                indented(&mut out, "", line, width);
+            }
+            for o in output.observations.iter().take(OBSERVATIONS).filter(|_| first) {
+                indented(&mut out, "- ", &o.sentence, width);
+            }
+            out.push_str(&set(view, width));
+        }
+    }
+    if is_full && !without.is_empty() {
+        let _ = writeln!(out);
+        indented(
+            &mut out,
+            "without rows: ",
+            &format!("{} (hta ANALYSIS says why)", without.join(", ")),
+            width,
+        );
+    }
+    match told {
+        Some(told) if !is_full => mix(&mut out, told, width),
+        _ => classes(&mut out, outcome, width),
+    }
+    out
+}
+
+/// The diagnosis of a run, if it has one.
+pub fn verdict(outcome: &Outcome) -> Option<&JobVerdict> {
+    let of_run = outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref());
+    of_run.filter(|v| !v.lines[0].is_empty())
+}
+
+/// The two lines of a diagnosis.
+pub fn brief(told: &JobVerdict) -> String {
+    let [first, second] = &told.lines;
+    format!("{}\n{}\n", visible::line(first), visible::line(second))
+}
+
+/// The verdict, then each cause with its evidence and what to do.
+fn diagnosis(out: &mut String, told: &JobVerdict, width: usize) {
+    heading(out, "Verdict");
+    for line in told.lines.iter().flat_map(|line| wrap(line, width)) {
+        let _ = writeln!(out, "{line}");
+    }
+    if !told.causes.is_empty() {
+        heading(out, "Causes, the most important first");
+    }
+    for (i, cause) in told.causes.iter().enumerate() {
+        let gain = if cause.gain.is_empty() { String::new() } else { format!(" Repair: {}.", cause.gain) };
+        indented(out, &format!("{}. ", i + 1), &format!("{}.{gain}", cause.sentence), width);
+        for line in &cause.evidence {
+            indented(out, "   - ", line, width);
+        }
+        if let Some(reason) = &cause.reason {
+            indented(out, "   trust: ", reason, width);
+        }
+        indented(out, "   do: ", &cause.action, width);
+    }
+    if told.more > 0 {
+        let _ = writeln!(out, "{} more in the table findings", told.more);
+    }
+    for note in told.notes.iter().flat_map(|note| wrap(note, width)) {
+        let _ = writeln!(out, "{note}");
+    }
+}
+
+/// The mix of kernels, or of the operators of a job without devices, in one line.
+fn mix(out: &mut String, told: &JobVerdict, width: usize) {
+    const SHOWN: usize = 6;
+    for (mark, shares) in [("compute: ", &told.mix), ("operators: ", &told.operators)] {
+        let parts: Vec<String> =
+            shares.iter().take(SHOWN).map(|(name, pct)| format!("{name} {}", fmt_pct(Some(*pct)))).collect();
+        if !parts.is_empty() {
+            let _ = writeln!(out);
+            indented(out, mark, &parts.join(", "), width);
+        }
+    }
+}
+
+/// Where the results are, and what they hold that was not printed.
+pub fn where_the_rest_is(outcome: &Outcome, extent: ReportExtent, folder: &str) -> String {
+    let sections = outcome.outputs.iter().filter(|(_, o)| o.views.iter().any(|v| !v.rows.is_empty())).count();
+    match (extent, verdict(outcome)) {
+        (ReportExtent::Short, Some(_)) => format!(
+            "\nresults: {folder}\nits report.txt has {} of all analyses (or --full); rows are in tables/\n",
+            plural(sections, "section")
+        ),
+        _ => format!("\nresults: {folder}\n"),
+    }
+}
+
+/// A wrapped text behind a mark; further lines are indented by the mark's width.
+fn indented(out: &mut String, mark: &str, text: &str, width: usize) {
+    let indent = mark.chars().count();
+    for (i, line) in wrap(text, width.saturating_sub(indent)).iter().enumerate() {
+        let _ = if i == 0 {
+            writeln!(out, "{mark}{line}")
+        } else {
+            writeln!(out, "{}{line}", " ".repeat(indent))
+        };
+    }
+}
+
+/// What stands out, in the order of its cost.
+fn sentences(out: &mut String, observations: &[Observation], width: usize) {
+    if observations.is_empty() {
+        return;
+    }
+    heading(out, "What stands out");
+    for (i, o) in observations.iter().take(OBSERVATIONS).enumerate() {
+        indented(out, &format!("{}. ", i + 1), &o.sentence, width);
+    }
+}
+
+/// The tables of one analysis, preceded by warnings.
+pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
+    let mut out = String::new();
+    let notes = [inventory::processes_note(&outcome.inventory), edge_notes::note(&outcome.inventory)];
+    for line in notes.iter().flatten().flat_map(|note| wrap(&format!("note: {note}"), width)) {
+        let _ = writeln!(out, "{line}");
+    }
+    let told: BTreeSet<&String> = outcome.outputs.iter().flat_map(|(_, o)| &o.trust.lines).collect();
+    for line in told {
+        indented(&mut out, "", line, width);
+    }
+    if let Some(told) = verdict(outcome) {
+        diagnosis(&mut out, told, width);
+    }
+    let mut observations: Vec<Observation> =
+        outcome.outputs.iter().flat_map(|(_, o)| o.observations.clone()).collect();
+    // Observations without a share of a step (such as a kernel's total) are not losses, so they come last.
+    observations.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step, o.analysis));
+    sentences(&mut out, &observations, width);
+    for (_, output) in &outcome.outputs {
+        views(&mut out, output, width);
+    }
+    out.trim_start().to_string()
+}
+
+/// The observations of one answer, in its own order, and its tables.
+pub fn one_output(output: &Output, width: usize) -> String {
+    let mut out = String::new();
+    sentences(&mut out, &output.observations, width);
+    views(&mut out, output, width);
+    out.trim_start().to_string()
+}
+
+fn views(out: &mut String, output: &Output, width: usize) {
+    for view in &output.views {
+        heading(out, &view.title);
+        out.push_str(&set(view, width));
+    }
+    if output.views.is_empty() {
+        out.push_str("no rows\n");
+    }
+}
+
+fn heading(out: &mut String, title: &str) {
+    let title = visible::line(title);
+    let _ = writeln!(out, "\n{title}\n{}", "-".repeat(title.chars().count()));
+}
+
+/// Number of kernels matched by each communication rule.
+fn classes(out: &mut String, outcome: &Outcome, width: usize) {
+    let mut rules: BTreeMap<(String, String), (u64, Ns)> = BTreeMap::new();
+    for row in api::rows::<KernelRules>(&outcome.inventory) {
+        let sum = rules.entry((row.class.to_string(), row.class_reason.to_string())).or_default();
+        sum.0 += row.count;
+        sum.1 += row.sum_ns;
+    }
+    if rules.is_empty() {
+        return;
+    }
+    heading(out, "How activities were classified");
+    let mut found = false;
+    for ((class, reason), (count, ns)) in &rules {
+        if class == "communication" {
+            found = true;
+            let line = format!(
+                "communication rule `{reason}` matched {} ({})",
+                counted(*count, "kernel"),
+                fmt_ns(*ns)
+            );
+            for l in wrap(&line, width) {
+                let _ = writeln!(out, "{l}");
+            }
+        }
+    }
+    if !found {
+        let _ = writeln!(out, "no communication rule matched any kernel");
+    }
+}
