@@ -1,6 +1,6 @@
 //! The first section: the verdict, and the causes with what they own, their evidence and what to do.
 
-use crate::output::html::grid::{Cell, CellType, Grid, Section};
+use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
 use crate::output::html::overview::{self, PageRanks};
 use crate::output::html::places;
 use crate::output::html::texts::Texts;
@@ -9,6 +9,32 @@ use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use hta_base::table::schema::Text;
 use std::collections::BTreeMap;
+
+/// Columns of the grid `finding_evidence`.
+const EVIDENCE: &[Heading] = &[
+    ("finding", "cause", CellType::Id, "row of the cause"),
+    ("evidence_table", "table", CellType::Text, "table that supports it"),
+    ("words", "number", CellType::Text, "what it says"),
+    ("filter", "rows", CellType::Text, "condition for its rows, in SQL"),
+];
+
+/// Columns of the grid `findings`.
+const CAUSES: &[Heading] = &[
+    ("sentence", "cause", CellType::Text, "the cause in words"),
+    ("action", "what to do", CellType::Text, "one action that repairs it"),
+    ("recoverable_ns", "gain", CellType::Ns, "gain over all steps if only this cause is repaired"),
+    ("recoverable_pct", "of the time", CellType::Ratio, "the gain as a share of the job's time"),
+    ("owned_ns", "owned", CellType::Ns, "lost time of all devices that it owns"),
+    ("share_pct", "of all devices", CellType::Ratio, "owned time as a share of the time of all devices"),
+    ("rank_label", "ranks", CellType::Text, "its ranks"),
+    ("step_labels", "steps", CellType::Text, "its steps; none: all"),
+    ("confidence", "confidence", CellType::Text, "A measured, B by interpretation, C only a bound"),
+    ("trust", "trust", CellType::Text, "ok, downgraded or withheld"),
+    ("trust_reason", "why", CellType::Text, "why it is not ok"),
+    ("ranks", "rank numbers", CellType::Text, "its ranks, by number"),
+    ("kind", "kind", CellType::Text, "`hta explain diagnosis` defines it"),
+    ("id", "name", CellType::Text, "stable name: the same in every run that has the cause"),
+];
 
 /// Largest number of causes shown.
 const MOST: usize = 200;
@@ -43,42 +69,11 @@ pub(crate) fn section(
         let row = [r.evidence_table, r.words, r.filter].map(str::to_string);
         supports.entry(r.finding_id.to_string()).or_default().push(row);
     })?;
-    let mut evidence = Grid::new(
-        "finding_evidence",
-        &[
-            ("finding", "cause", CellType::Id, "row of the cause"),
-            ("evidence_table", "table", CellType::Text, "table that supports it"),
-            ("words", "number", CellType::Text, "what it says"),
-            ("filter", "rows", CellType::Text, "condition for its rows, in SQL"),
-        ],
-    );
+    let mut evidence = Grid::new("finding_evidence", EVIDENCE);
     let mut verdict =
         Grid::new("verdict", &[("text", "verdict", CellType::Text, "the diagnosis in two lines")]);
     let is_told = results.read::<Told>(|r| verdict.push([texts.whole(r.text)]))?;
-    let mut grid = Grid::new(
-        "findings",
-        &[
-            ("sentence", "cause", CellType::Text, "the cause in words"),
-            ("action", "what to do", CellType::Text, "one action that repairs it"),
-            ("recoverable_ns", "gain", CellType::Ns, "gain over all steps if only this cause is repaired"),
-            ("recoverable_pct", "of the time", CellType::Ratio, "the gain as a share of the job's time"),
-            ("owned_ns", "owned", CellType::Ns, "lost time of all devices that it owns"),
-            (
-                "share_pct",
-                "of all devices",
-                CellType::Ratio,
-                "owned time as a share of the time of all devices",
-            ),
-            ("rank_label", "ranks", CellType::Text, "its ranks"),
-            ("step_labels", "steps", CellType::Text, "its steps; none: all"),
-            ("confidence", "confidence", CellType::Text, "A measured, B by interpretation, C only a bound"),
-            ("trust", "trust", CellType::Text, "ok, downgraded or withheld"),
-            ("trust_reason", "why", CellType::Text, "why it is not ok"),
-            ("ranks", "rank numbers", CellType::Text, "its ranks, by number"),
-            ("kind", "kind", CellType::Text, "`hta explain diagnosis` defines it"),
-            ("id", "name", CellType::Text, "stable name: the same in every run that has the cause"),
-        ],
-    );
+    let mut grid = Grid::new("findings", CAUSES);
     let mut left = 0;
     let there = results.read::<Found>(|r| {
         if r.kind == "not_explained" {

@@ -9,6 +9,22 @@ use hta_analysis::idle::{IdleHost, Idles};
 use hta_base::table::schema::Text;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Columns of the grid `idle_host`.
+const HOST: &[Heading] = &[
+    (
+        "activity",
+        "the host was in",
+        CellType::Text,
+        "kind of the innermost open event of the launching thread",
+    ),
+    ("name", "name", CellType::Text, "its name; a Python frame with file and line"),
+    ("time_ns", "host wait", CellType::Ns, "idle time during this activity, over all ranks and windows"),
+    ("gap_count", "gaps", CellType::Count, "gaps with this activity"),
+    ("ranks", "ranks", CellType::Count, "ranks that have it"),
+    ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
+    ("most_rank", "on rank", CellType::Id, "that rank"),
+];
+
 /// Largest number of host activities listed.
 const MOST_ACTIVITIES: usize = 200;
 
@@ -112,28 +128,7 @@ pub(crate) fn section(
     let none = [Cell::Nothing; 3].into_iter();
     grid.leave_out(left, none.chain(rest.into_iter().map(Cell::Int)).collect());
 
-    let mut host = Grid::new(
-        "idle_host",
-        &[
-            (
-                "activity",
-                "the host was in",
-                CellType::Text,
-                "kind of the innermost open event of the launching thread",
-            ),
-            ("name", "name", CellType::Text, "its name; a Python frame with file and line"),
-            (
-                "time_ns",
-                "host wait",
-                CellType::Ns,
-                "idle time during this activity, over all ranks and windows",
-            ),
-            ("gap_count", "gaps", CellType::Count, "gaps with this activity"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-            ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
-            ("most_rank", "on rank", CellType::Id, "that rank"),
-        ],
-    );
+    let mut host = Grid::new("idle_host", HOST);
     names.fill(&mut host, texts, MOST_ACTIVITIES, |t, _| {
         vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
     });

@@ -1,6 +1,6 @@
 //! Sections on the input, and on its problems.
 
-use crate::output::html::grid::{Cell, CellType, Grid, Section};
+use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
@@ -15,6 +15,46 @@ use hta_base::wording::ranks::rank_list;
 use hta_trace::collective::ranks::missing_ranks;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Columns of the grid `ranks`.
+const RANKS: &[Heading] = &[
+    ("rank", "rank", CellType::Id, "rank"),
+    ("host_name", "host", CellType::Text, "host"),
+    ("devices", "device", CellType::Text, "device indices that were used"),
+    ("device_name", "device name", CellType::Text, "name of the device"),
+    ("step_count", "steps", CellType::Count, "steps"),
+    ("length_ns", "recorded", CellType::Ns, "first to last recorded event"),
+    ("event_count", "events", CellType::Count, "complete events"),
+    ("activity_count", "GPU activities", CellType::Count, "kernels, copies and sets"),
+    ("unlinked_count", "without launch", CellType::Count, "GPU activities whose launch was not recorded"),
+    ("clock_state", "clock", CellType::Text, "state of its clock offset; `hta explain clocks`"),
+    ("clock_offset_ns", "offset", CellType::Ns, "what was subtracted from its times to compare ranks"),
+    ("unpacked_bytes", "JSON", CellType::Bytes, "size of the trace, unpacked"),
+    ("file", "file", CellType::Text, "trace file"),
+];
+
+/// Columns of the grid `health`.
+const PROBLEMS: &[Heading] = &[
+    ("severity", "severity", CellType::Text, "fatal, loss, repair or info"),
+    ("counter", "what", CellType::Text, "`hta explain health` lists every counter"),
+    ("count", "cases", CellType::Count, "over all ranks"),
+    ("ranks", "ranks", CellType::Count, "ranks that have it"),
+    ("description", "meaning", CellType::Text, "what it is, and what was done"),
+    ("file", "first in", CellType::Text, "first file that has it"),
+    ("example", "example", CellType::Text, "the first that was found"),
+];
+
+/// Columns of the grid `health`.
+const REFUSED: &[Heading] = &[
+    (
+        "severity",
+        "severity",
+        CellType::Text,
+        "fatal: named on the command line, or damaged; info: merely found in the folder",
+    ),
+    ("file", "file", CellType::Text, "file that was not analysed"),
+    ("reason", "why", CellType::Text, "why not"),
+];
 
 /// Largest number of ranks that have their own row.
 pub(crate) const MOST_RANKS: usize = 2_048;
@@ -128,34 +168,7 @@ impl PageRanks {
 /// When the table is damaged.
 pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(PageRanks, Section), ResultsError> {
     let mut all = PageRanks::default();
-    let mut grid = Grid::new(
-        "ranks",
-        &[
-            ("rank", "rank", CellType::Id, "rank"),
-            ("host_name", "host", CellType::Text, "host"),
-            ("devices", "device", CellType::Text, "device indices that were used"),
-            ("device_name", "device name", CellType::Text, "name of the device"),
-            ("step_count", "steps", CellType::Count, "steps"),
-            ("length_ns", "recorded", CellType::Ns, "first to last recorded event"),
-            ("event_count", "events", CellType::Count, "complete events"),
-            ("activity_count", "GPU activities", CellType::Count, "kernels, copies and sets"),
-            (
-                "unlinked_count",
-                "without launch",
-                CellType::Count,
-                "GPU activities whose launch was not recorded",
-            ),
-            ("clock_state", "clock", CellType::Text, "state of its clock offset; `hta explain clocks`"),
-            (
-                "clock_offset_ns",
-                "offset",
-                CellType::Ns,
-                "what was subtracted from its times to compare ranks",
-            ),
-            ("unpacked_bytes", "JSON", CellType::Bytes, "size of the trace, unpacked"),
-            ("file", "file", CellType::Text, "trace file"),
-        ],
-    );
+    let mut grid = Grid::new("ranks", RANKS);
     let mut names: [BTreeSet<String>; 3] = Default::default();
     let mut left = [0; 4];
     let there = results.read::<Rank>(|r| {
@@ -248,18 +261,7 @@ pub(crate) fn health(results: &Results, texts: &mut Texts) -> Result<Section, Re
     if !there {
         return Ok(Section::without("The table `health` is missing."));
     }
-    let mut grid = Grid::new(
-        "health",
-        &[
-            ("severity", "severity", CellType::Text, "fatal, loss, repair or info"),
-            ("counter", "what", CellType::Text, "`hta explain health` lists every counter"),
-            ("count", "cases", CellType::Count, "over all ranks"),
-            ("ranks", "ranks", CellType::Count, "ranks that have it"),
-            ("description", "meaning", CellType::Text, "what it is, and what was done"),
-            ("file", "first in", CellType::Text, "first file that has it"),
-            ("example", "example", CellType::Text, "the first that was found"),
-        ],
-    );
+    let mut grid = Grid::new("health", PROBLEMS);
     for ((_, counter), [severity, description, file, example]) in kinds.iter().take(MOST_PROBLEMS) {
         let severity = severity.as_deref().unwrap_or_default();
         let (count, ranks) = counts.of([severity, counter]).map_or((0, 0), |t| (t.sums[0], t.ranks));
@@ -273,19 +275,7 @@ pub(crate) fn health(results: &Results, texts: &mut Texts) -> Result<Section, Re
             texts.of(example.as_deref()),
         ]);
     }
-    let mut files = Grid::new(
-        "health",
-        &[
-            (
-                "severity",
-                "severity",
-                CellType::Text,
-                "fatal: named on the command line, or damaged; info: merely found in the folder",
-            ),
-            ("file", "file", CellType::Text, "file that was not analysed"),
-            ("reason", "why", CellType::Text, "why not"),
-        ],
-    );
+    let mut files = Grid::new("health", REFUSED);
     for (severity, file, reason) in refused.iter().take(MOST_PROBLEMS) {
         files.push([texts.cell(severity), texts.cell(file), texts.cell(reason)]);
     }

@@ -11,7 +11,70 @@ use hta_analysis::breakdown::Breakdowns;
 use hta_analysis::counters::CounterValues;
 use hta_analysis::critical_path::tables::CriticalSummary;
 use hta_base::table::schema::Text;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+/// Columns of the grid of stretches.
+const STRETCH: &[Heading] = &[
+    ("start_ns", "from", CellType::Ns, "start of the stretch"),
+    (
+        "mean",
+        "utilization",
+        CellType::Ratio,
+        "share of the time in which a kernel runs; mean over the devices",
+    ),
+    ("lowest", "lowest", CellType::Ratio, "of the least busy device"),
+    ("highest", "highest", CellType::Ratio, "of the busiest device"),
+    (
+        "sm_efficiency",
+        "SM efficiency",
+        CellType::Ratio,
+        "estimated share of the SMs that have a block; mean over the devices",
+    ),
+    (
+        "occupancy",
+        "occupancy",
+        CellType::Ratio,
+        "recorded occupancy of the kernels, weighted by their durations",
+    ),
+];
+
+/// Columns of the grid `counters`.
+const MAP: &[Heading] = &[
+    ("ranks", "rank", CellType::Text, "rank, or consecutive ranks that share a row"),
+    ("start_ns", "from", CellType::Ns, "start of the stretch"),
+    ("utilization", "utilization", CellType::Ratio, "share of the time in which a kernel runs"),
+];
+
+/// Columns of the grid `temporal_breakdown`.
+const STEPS: &[Heading] = &[
+    ("step", "step", CellType::Text, "step"),
+    ("start_ns", "from", CellType::Ns, "first start on a rank"),
+    ("end_ns", "until", CellType::Ns, "last end on a rank"),
+];
+
+/// Columns of the grid `critical_path_summary`.
+const PATH_CLASSES: &[Heading] = &[
+    ("class", "class", CellType::Text, "what the path goes through; `hta explain critical-path`"),
+    ("window", "window", CellType::Text, "the full step of median length, or what was asked for"),
+    ("time_ns", "on the path", CellType::Ns, "time on the path, over all ranks"),
+    ("work_ns", "work", CellType::Ns, "of that, work"),
+    ("overhead_ns", "waiting", CellType::Ns, "of that, waiting and overhead"),
+    ("count", "segments", CellType::Count, "segments"),
+    ("ranks", "ranks", CellType::Count, "ranks whose path goes through it"),
+    ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
+    ("most_rank", "on rank", CellType::Id, "that rank"),
+];
+
+/// Columns of the grid `critical_path_summary`.
+const PATH_NAMES: &[Heading] = &[
+    ("class", "class", CellType::Text, "what the path goes through"),
+    ("window", "window", CellType::Text, "the window"),
+    ("name", "name", CellType::Text, "the name with most time of the class, on one rank or several"),
+    ("time_ns", "on the path", CellType::Ns, "its time on these ranks"),
+    ("ranks", "ranks", CellType::Count, "ranks where it has most"),
+    ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
+    ("most_rank", "on rank", CellType::Id, "that rank"),
+];
 
 /// Number of stretches into which the time of the set is divided.
 const STRETCHES: i64 = 120;
@@ -57,6 +120,142 @@ impl TimeMean {
     }
 }
 
+/// The time axis of the stretches.
+struct StretchAxis<'a> {
+    ranks: &'a PageRanks,
+    /// Whether the ranks were recorded at one time; else each counts from its own first event.
+    together: bool,
+    origin: i64,
+    /// From the start to the last end, ns.
+    length: i64,
+    /// Length of a stretch, ns.
+    width: i64,
+}
+
+impl<'a> StretchAxis<'a> {
+    fn new(ranks: &'a PageRanks) -> Self {
+        let together = ranks.are_together();
+        let captures = ranks.captures.values();
+        let origin = if together { captures.clone().map(|c| c.first).min().unwrap_or(0) } else { 0 };
+        let length = if together {
+            captures.map(|c| c.last).max().unwrap_or(0) - origin
+        } else {
+            captures.map(|c| c.last - c.first).max().unwrap_or(0)
+        };
+        let width = (length.max(1) as u64).div_ceil(STRETCHES as u64) as i64;
+        Self { ranks, together, origin, length, width }
+    }
+
+    /// Where the axis begins on the clock of a rank, ns.
+    fn start_of(&self, rank: u32) -> i64 {
+        let offset = self.ranks.offsets.get(&rank).copied().unwrap_or(0);
+        let first = self.ranks.captures.get(&rank).map_or(0, |c| c.first);
+        offset + if self.together { self.origin } else { first }
+    }
+
+    /// The stretches that a time overlaps, with how long.
+    fn parts(&self, start: i64, end: i64) -> impl Iterator<Item = (usize, i64)> {
+        let width = self.width;
+        let touched = (start / width).max(0)..=((end - 1) / width).min(STRETCHES - 1);
+        let part = move |at: i64| {
+            let length = end.min((at + 1) * width) - start.max(at * width);
+            Some((usize::try_from(at).ok()?, length)).filter(|of| of.1 > 0)
+        };
+        touched.filter_map(part)
+    }
+}
+
+/// A mean for every stretch.
+type StretchMeans = Vec<TimeMean>;
+
+fn no_means() -> StretchMeans {
+    vec![TimeMean::default(); STRETCHES as usize]
+}
+
+/// Means by stretch.
+struct Utilization {
+    /// By row of the map.
+    busy: BTreeMap<usize, StretchMeans>,
+    of_all: StretchMeans,
+    sm: StretchMeans,
+    occupancy: StretchMeans,
+    /// Lowest and highest value of a device.
+    extremes: Vec<Option<(f64, f64)>>,
+    /// The device whose samples are being read.
+    lane: Option<LaneKey>,
+    of_lane: StretchMeans,
+}
+
+impl Utilization {
+    fn new() -> Self {
+        Self {
+            busy: BTreeMap::new(),
+            of_all: no_means(),
+            sm: no_means(),
+            occupancy: no_means(),
+            extremes: vec![None; STRETCHES as usize],
+            lane: None,
+            of_lane: Vec::new(),
+        }
+    }
+
+    /// Adds a sample of a counter; those of other counters are left out.
+    fn add(&mut self, r: &Sample, axis: &StretchAxis, rows: &PageAxis<u32>) {
+        let (Some(value), Some(dur)) = (r.value.filter(|v| v.is_finite()), r.dur_ns) else { return };
+        let start = r.ts_ns - axis.start_of(r.rank);
+        let parts = axis.parts(start, start + dur);
+        let sum = |means: &mut StretchMeans, (i, part): (usize, i64), value: f64| {
+            means.get_mut(i).into_iter().for_each(|m| m.add(value, part));
+        };
+        match r.counter {
+            "gpu_utilization_ratio" => {
+                if self.lane != Some((r.rank, r.device)) {
+                    self.end_lane();
+                    (self.lane, self.of_lane) = (Some((r.rank, r.device)), no_means());
+                }
+                let row = rows.place(&r.rank);
+                for part in parts {
+                    sum(&mut self.of_all, part, value);
+                    sum(&mut self.of_lane, part, value);
+                    if let Some(row) = row {
+                        sum(self.busy.entry(row).or_insert_with(no_means), part, value);
+                    }
+                }
+            }
+            "sm_efficiency_ratio" => parts.for_each(|part| sum(&mut self.sm, part, value)),
+            "est_occupancy_pct" => parts.for_each(|part| sum(&mut self.occupancy, part, value / 100.0)),
+            _ => {}
+        }
+    }
+
+    /// Adds what was read of a device to the extremes.
+    fn end_lane(&mut self) {
+        for (e, mean) in self.extremes.iter_mut().zip(std::mem::take(&mut self.of_lane)) {
+            if let Some(v) = mean.value() {
+                *e = Some(e.map_or((v, v), |(a, b)| (a.min(v), b.max(v))));
+            }
+        }
+    }
+
+    fn grid(&self, axis: &StretchAxis) -> Grid {
+        let mut grid = Grid::new("counters", STRETCH);
+        let used = (axis.length / axis.width + 1).min(STRETCHES);
+        let devices = self.extremes.iter().zip(&self.occupancy);
+        let means = self.of_all.iter().zip(&self.sm).zip(devices).zip(0i64..used);
+        for (((mean, sm), (e, occupancy)), i) in means {
+            grid.push([
+                (i * axis.width).into(),
+                mean.value().into(),
+                e.map(|e| e.0).into(),
+                e.map(|e| e.1).into(),
+                sm.value().into(),
+                occupancy.value().into(),
+            ]);
+        }
+        grid
+    }
+}
+
 /// The section on utilization of the devices.
 ///
 /// # Errors
@@ -66,131 +265,27 @@ pub(crate) fn utilization(
     ranks: &PageRanks,
     texts: &mut Texts,
 ) -> Result<Section, ResultsError> {
-    let together = ranks.are_together();
-    let captures = ranks.captures.values();
-    let origin = if together { captures.clone().map(|c| c.first).min().unwrap_or(0) } else { 0 };
-    let length = if together {
-        captures.map(|c| c.last).max().unwrap_or(0) - origin
-    } else {
-        captures.map(|c| c.last - c.first).max().unwrap_or(0)
-    };
-    let width = (length.max(1) as u64).div_ceil(STRETCHES as u64) as i64;
-    let start_of = |rank: u32| {
-        let offset = ranks.offsets.get(&rank).copied().unwrap_or(0);
-        let first = ranks.captures.get(&rank).map_or(0, |c| c.first);
-        offset + if together { origin } else { first }
-    };
-    let all: BTreeSet<u32> = ranks.captures.keys().copied().collect();
-    let axis = PageAxis::new(&all, MOST_ROWS);
-    let mut busy: BTreeMap<usize, Vec<TimeMean>> = BTreeMap::new();
-    let (mut of_all, mut occupancy) = (
-        [vec![TimeMean::default(); STRETCHES as usize], vec![TimeMean::default(); STRETCHES as usize]],
-        vec![TimeMean::default(); STRETCHES as usize],
-    );
-    let mut extremes: Vec<Option<(f64, f64)>> = vec![None; STRETCHES as usize];
-    let mut lane: (Option<LaneKey>, Vec<TimeMean>) = (None, Vec::new());
-    let finish = |lane: &mut (Option<LaneKey>, Vec<TimeMean>), extremes: &mut Vec<Option<(f64, f64)>>| {
-        for (e, mean) in extremes.iter_mut().zip(std::mem::take(&mut lane.1)) {
-            if let Some(v) = mean.value() {
-                *e = Some(e.map_or((v, v), |(a, b)| (a.min(v), b.max(v))));
-            }
-        }
-    };
-    let there = results.read::<Sample>(|r| {
-        let counter @ ("gpu_utilization_ratio" | "sm_efficiency_ratio" | "est_occupancy_pct") = r.counter
-        else {
-            return;
-        };
-        let (Some(value), Some(dur)) = (r.value.filter(|v| v.is_finite()), r.dur_ns) else { return };
-        let start = r.ts_ns - start_of(r.rank);
-        if counter == "gpu_utilization_ratio" && lane.0 != Some((r.rank, r.device)) {
-            finish(&mut lane, &mut extremes);
-            lane = (Some((r.rank, r.device)), vec![TimeMean::default(); STRETCHES as usize]);
-        }
-        for at in (start / width).max(0)..=((start + dur - 1) / width).min(STRETCHES - 1) {
-            let part = (start + dur).min((at + 1) * width) - start.max(at * width);
-            let Ok(i) = usize::try_from(at) else { continue };
-            if part <= 0 {
-                continue;
-            }
-            let add =
-                |means: &mut Vec<TimeMean>| means.get_mut(i).into_iter().for_each(|m| m.add(value, part));
-            match counter {
-                "gpu_utilization_ratio" => {
-                    add(&mut of_all[0]);
-                    add(&mut lane.1);
-                    if let Some(place) = axis.place(&r.rank) {
-                        add(busy
-                            .entry(place)
-                            .or_insert_with(|| vec![TimeMean::default(); STRETCHES as usize]));
-                    }
-                }
-                "sm_efficiency_ratio" => add(&mut of_all[1]),
-                _ => occupancy.get_mut(i).into_iter().for_each(|m| m.add(value / 100.0, part)),
-            }
-        }
-    })?;
-    finish(&mut lane, &mut extremes);
-    if busy.is_empty() {
+    let time = StretchAxis::new(ranks);
+    let axis = PageAxis::new(&ranks.captures.keys().copied().collect(), MOST_ROWS);
+    let mut all = Utilization::new();
+    let there = results.read::<Sample>(|r| all.add(&r, &time, &axis))?;
+    all.end_lane();
+    if all.busy.is_empty() {
         let none = "No GPU activity was recorded, so there is no utilization: a CPU-only job.";
         return Ok(Section::without(if there { none.to_string() } else { missing("counters") }));
     }
-    const HEADINGS: &[Heading] = &[
-        ("start_ns", "from", CellType::Ns, "start of the stretch"),
-        (
-            "mean",
-            "utilization",
-            CellType::Ratio,
-            "share of the time in which a kernel runs; mean over the devices",
-        ),
-        ("lowest", "lowest", CellType::Ratio, "of the least busy device"),
-        ("highest", "highest", CellType::Ratio, "of the busiest device"),
-        (
-            "sm_efficiency",
-            "SM efficiency",
-            CellType::Ratio,
-            "estimated share of the SMs that have a block; mean over the devices",
-        ),
-        (
-            "occupancy",
-            "occupancy",
-            CellType::Ratio,
-            "recorded occupancy of the kernels, weighted by their durations",
-        ),
-    ];
-    let mut grid = Grid::new("counters", HEADINGS);
-    let used = (length / width + 1).min(STRETCHES);
-    for (i, ((mean, sm), (e, occupancy))) in
-        of_all[0].iter().zip(&of_all[1]).zip(extremes.iter().zip(&occupancy)).enumerate().take(used as usize)
-    {
-        grid.push([
-            (i as i64 * width).into(),
-            mean.value().into(),
-            e.map(|e| e.0).into(),
-            e.map(|e| e.1).into(),
-            sm.value().into(),
-            occupancy.value().into(),
-        ]);
-    }
-    let mut map = Grid::new(
-        "counters",
-        &[
-            ("ranks", "rank", CellType::Text, "rank, or consecutive ranks that share a row"),
-            ("start_ns", "from", CellType::Ns, "start of the stretch"),
-            ("utilization", "utilization", CellType::Ratio, "share of the time in which a kernel runs"),
-        ],
-    );
-    for (place, means) in &busy {
+    let mut map = Grid::new("counters", MAP);
+    for (place, means) in &all.busy {
         let name = texts.cell(&axis.label(*place));
-        for (i, m) in means.iter().enumerate().filter(|(_, m)| m.length > 0) {
-            map.push([name, (i as i64 * width).into(), m.value().into()]);
+        for (i, m) in (0i64..).zip(means).filter(|(_, m)| m.length > 0) {
+            map.push([name, (i * time.width).into(), m.value().into()]);
         }
     }
     let mut section = Section::default();
     section.notes.push(format!(
         "Each value is the mean over {} of {}.",
-        hta_base::units::fmt_ns(width),
-        if together {
+        hta_base::units::fmt_ns(time.width),
+        if time.together {
             "the time since the first event of the set"
         } else {
             "the time since each rank's own first event: the ranks were not recorded at one time"
@@ -199,7 +294,8 @@ pub(crate) fn utilization(
     if axis.joined > 1 {
         section.notes.push(format!("{} consecutive ranks share a row of the map: their mean.", axis.joined));
     }
-    let section = section.with("stretches", grid).with("steps", steps_in_time(results, start_of, texts)?);
+    let steps = steps_in_time(results, |rank| time.start_of(rank), texts)?;
+    let section = section.with("stretches", all.grid(&time)).with("steps", steps);
     Ok(if axis.len() > 1 { section.with("map", map) } else { section })
 }
 
@@ -216,14 +312,7 @@ fn steps_in_time(
         let extent = extents.entry(step).or_insert((start, start + r.dur_ns));
         *extent = (extent.0.min(start), extent.1.max(start + r.dur_ns));
     })?;
-    let mut grid = Grid::new(
-        "temporal_breakdown",
-        &[
-            ("step", "step", CellType::Text, "step"),
-            ("start_ns", "from", CellType::Ns, "first start on a rank"),
-            ("end_ns", "until", CellType::Ns, "last end on a rank"),
-        ],
-    );
+    let mut grid = Grid::new("temporal_breakdown", STEPS);
     if extents.len() <= MOST_STEPS {
         for (step, (start, end)) in extents {
             grid.push([texts.cell(&step.to_string()), start.into(), end.into()]);
@@ -254,33 +343,9 @@ pub(crate) fn critical_path(
         let none = "No critical path: the window is empty.";
         return Ok(Section::without(if there { none.to_string() } else { missing("critical_path_summary") }));
     }
-    let mut grid = Grid::new(
-        "critical_path_summary",
-        &[
-            ("class", "class", CellType::Text, "what the path goes through; `hta explain critical-path`"),
-            ("window", "window", CellType::Text, "the full step of median length, or what was asked for"),
-            ("time_ns", "on the path", CellType::Ns, "time on the path, over all ranks"),
-            ("work_ns", "work", CellType::Ns, "of that, work"),
-            ("overhead_ns", "waiting", CellType::Ns, "of that, waiting and overhead"),
-            ("count", "segments", CellType::Count, "segments"),
-            ("ranks", "ranks", CellType::Count, "ranks whose path goes through it"),
-            ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
-            ("most_rank", "on rank", CellType::Id, "that rank"),
-        ],
-    );
+    let mut grid = Grid::new("critical_path_summary", PATH_CLASSES);
     classes.fill(&mut grid, texts, MOST_PATHS, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
-    let mut names = Grid::new(
-        "critical_path_summary",
-        &[
-            ("class", "class", CellType::Text, "what the path goes through"),
-            ("window", "window", CellType::Text, "the window"),
-            ("name", "name", CellType::Text, "the name with most time of the class, on one rank or several"),
-            ("time_ns", "on the path", CellType::Ns, "its time on these ranks"),
-            ("ranks", "ranks", CellType::Count, "ranks where it has most"),
-            ("most_ns", "largest", CellType::Ns, "on the rank with most of it"),
-            ("most_rank", "on rank", CellType::Id, "that rank"),
-        ],
-    );
+    let mut names = Grid::new("critical_path_summary", PATH_NAMES);
     tops.fill(&mut names, texts, MOST_PATHS, |t, _| vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]);
     let mut section = Section::default();
     if lanes.is_some_and(|l| l.ranks.len() > 1) {

@@ -4,7 +4,7 @@
 
 use crate::output::html::axis::PageStep;
 use crate::output::html::breakdown::LaneKey;
-use crate::output::html::grid::{Cell, CellType, Grid};
+use crate::output::html::grid::{Cell, CellType, Grid, Heading};
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
@@ -14,6 +14,43 @@ use hta_analysis::inventory;
 use hta_base::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Columns of the grid `timeline`.
+const TIMELINE_HEADINGS: &[Heading] = &[
+    ("step", "step", CellType::Text, "step"),
+    ("length_ns", "length", CellType::Ns, "longest window of a device"),
+];
+
+/// Columns of the grid `timeline`.
+const TIMELINE_HEADINGS_2: &[Heading] = &[
+    ("rank", "rank", CellType::Id, "rank"),
+    ("device", "device", CellType::Id, "device"),
+    ("host", "host", CellType::Text, "host"),
+    ("step", "step", CellType::Id, "row of the step"),
+    ("start_ns", "start", CellType::Ns, "start of its window, after the start of the step"),
+    ("blocks", "blocks", CellType::Count, "blocks"),
+    ("waiting_ns", "waiting", CellType::Ns, "exposed communication that waits for other ranks"),
+    ("unmatched_ns", "without a match", CellType::Ns, "exposed communication without a match"),
+];
+
+/// Columns of the grid `timeline`.
+const TIMELINE_HEADINGS_3: &[Heading] = &[
+    ("dur_ns", "length", CellType::Ns, "length; a block begins where the one before ends"),
+    ("part", "part", CellType::Id, "part of the longest piece: 0 compute, 1 communication, 2 memory, 3 idle"),
+    ("name", "name", CellType::Text, "name of the longest piece"),
+    ("cause", "cause", CellType::Text, "cause that owns the longest piece"),
+    ("merged", "merged", CellType::Id, "row of its sums, if pieces share it"),
+];
+
+/// Columns of the grid `timeline`.
+const TIMELINE_HEADINGS_4: &[Heading] = &[
+    ("count", "pieces", CellType::Count, "pieces that share the block"),
+    ("longest_ns", "longest", CellType::Ns, "length of the longest"),
+    ("compute_ns", "compute", CellType::Ns, "compute runs"),
+    ("communication_ns", "exposed communication", CellType::Ns, "communication runs, and no compute"),
+    ("memory_ns", "exposed memory", CellType::Ns, "only copies and sets run"),
+    ("idle_ns", "idle", CellType::Ns, "nothing runs"),
+];
 
 /// Largest number of blocks in a page.
 pub(crate) const BLOCKS: usize = 64_000;
@@ -221,61 +258,14 @@ impl TimelineLanes {
         results.read::<Where>(|r| drop(hosts.insert(r.rank, r.host_name.unwrap_or_default().to_string())))?;
         let account = self.account(results)?;
         let blocks = self.blocks(results, texts)?;
-        let mut steps = Grid::new(
-            "timeline",
-            &[
-                ("step", "step", CellType::Text, "step"),
-                ("length_ns", "length", CellType::Ns, "longest window of a device"),
-            ],
-        );
+        let mut steps = Grid::new("timeline", TIMELINE_HEADINGS);
         for s in &self.steps {
             let label = s.key.map_or("all".to_string(), |k| k.to_string());
             steps.push([texts.cell(&label), s.length.into()]);
         }
-        let mut lanes = Grid::new(
-            "timeline",
-            &[
-                ("rank", "rank", CellType::Id, "rank"),
-                ("device", "device", CellType::Id, "device"),
-                ("host", "host", CellType::Text, "host"),
-                ("step", "step", CellType::Id, "row of the step"),
-                ("start_ns", "start", CellType::Ns, "start of its window, after the start of the step"),
-                ("blocks", "blocks", CellType::Count, "blocks"),
-                ("waiting_ns", "waiting", CellType::Ns, "exposed communication that waits for other ranks"),
-                ("unmatched_ns", "without a match", CellType::Ns, "exposed communication without a match"),
-            ],
-        );
-        let mut grid = Grid::new(
-            "timeline",
-            &[
-                ("dur_ns", "length", CellType::Ns, "length; a block begins where the one before ends"),
-                (
-                    "part",
-                    "part",
-                    CellType::Id,
-                    "part of the longest piece: 0 compute, 1 communication, 2 memory, 3 idle",
-                ),
-                ("name", "name", CellType::Text, "name of the longest piece"),
-                ("cause", "cause", CellType::Text, "cause that owns the longest piece"),
-                ("merged", "merged", CellType::Id, "row of its sums, if pieces share it"),
-            ],
-        );
-        let mut merged = Grid::new(
-            "timeline",
-            &[
-                ("count", "pieces", CellType::Count, "pieces that share the block"),
-                ("longest_ns", "longest", CellType::Ns, "length of the longest"),
-                ("compute_ns", "compute", CellType::Ns, "compute runs"),
-                (
-                    "communication_ns",
-                    "exposed communication",
-                    CellType::Ns,
-                    "communication runs, and no compute",
-                ),
-                ("memory_ns", "exposed memory", CellType::Ns, "only copies and sets run"),
-                ("idle_ns", "idle", CellType::Ns, "nothing runs"),
-            ],
-        );
+        let mut lanes = Grid::new("timeline", TIMELINE_HEADINGS_2);
+        let mut grid = Grid::new("timeline", TIMELINE_HEADINGS_3);
+        let mut merged = Grid::new("timeline", TIMELINE_HEADINGS_4);
         for ((step, lane), window) in &self.windows {
             let of_lane = blocks.get(&(*step, *lane)).map_or(&[][..], Vec::as_slice);
             let (_, start) = self.place(*lane, *step, window.start).unwrap_or_default();
