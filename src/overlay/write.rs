@@ -217,17 +217,7 @@ impl<'a> OverlayWriter<'a> {
         let start = source.surveyed.survey.first.map_or(0, |t| placed.of_file(t));
         let mut writer = AddedWriter { buffer: &mut self.buffer, wrote_event, out };
         if let Some(p) = &self.processes[i] {
-            for (old, process) in &source.surveyed.survey.processes {
-                let Some(new) = p.ids.get(old) else { continue };
-                if process.name.is_none() {
-                    let name = p.name(process.label.as_deref().unwrap_or_default(), old);
-                    writer.metadata("process_name", *new, 0, start, json!({ "name": name }))?;
-                }
-                if process.sort_index.is_none() {
-                    let args = json!({ "sort_index": p.sort.get(old) });
-                    writer.metadata("process_sort_index", *new, 0, start, args)?;
-                }
-            }
+            name_processes(p, source, start, &mut writer)?;
         }
         if tracks.counters.is_empty() && tracks.threads.is_empty() {
             return writer.flush();
@@ -286,6 +276,27 @@ impl<'a> OverlayWriter<'a> {
         }
         writer.flush()
     }
+}
+
+/// Names and orders the processes of a source that say neither themselves.
+fn name_processes(
+    p: &CopiedProcesses,
+    source: &DrawnSource,
+    start: i64,
+    writer: &mut AddedWriter,
+) -> io::Result<()> {
+    for (old, process) in &source.surveyed.survey.processes {
+        let Some(new) = p.ids.get(old) else { continue };
+        if process.name.is_none() {
+            let name = p.name(process.label.as_deref().unwrap_or_default(), old);
+            writer.metadata("process_name", *new, 0, start, json!({ "name": name }))?;
+        }
+        if process.sort_index.is_none() {
+            let args = json!({ "sort_index": p.sort.get(old) });
+            writer.metadata("process_sort_index", *new, 0, start, args)?;
+        }
+    }
+    Ok(())
 }
 
 /// Assigns new process ids to the processes of a source.

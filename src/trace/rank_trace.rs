@@ -146,15 +146,8 @@ impl RankTrace {
         options: &ModelOptions,
     ) -> Self {
         let mut health = std::mem::take(&mut columns.recorded.health);
-        memory::put_in_order(&mut columns.recorded.memory, &mut health);
-        let mut classes = classes(&columns);
         let base = meta.base_ns.unwrap_or(0);
-        believable::leave_out(&mut columns, &mut classes, base, &mut health);
-        let has_frames = !columns.args.column(Arg::PythonId).is_empty();
-        let frames = has_frames.then(|| Frames::new(&columns, &classes));
-        if let Some(frames) = &frames {
-            unended_frames::cut(&mut columns, frames, &mut health);
-        }
+        let (classes, frames) = prepare(&mut columns, base, &mut health);
         // In parallel: GPU activities on one thread, host rows and steps on the other.
         let mut of_hosts = Health::default();
         let ((mut all, overruns), (hosts, found)) = rayon::join(
@@ -185,9 +178,7 @@ impl RankTrace {
             || read.work_of_devices(&mut all, found, options, &mut health),
             || StackForest::new(&columns, &classes, &hosts, frames.as_ref()),
         );
-        health.add(Counter::OverlapClipped, stacks.clipped, None, "");
-        health.add(Counter::OverlapSibling, stacks.siblings, None, "");
-        health.add(Counter::FrameOverlap, stacks.overlaps, None, "");
+        stacks.tell(&mut health);
         let capture = narrow(&edges, &mut devices, recorded);
         steps.narrow(capture, edges.lost_calls.iter().map(|&row| columns.ts[row as usize]));
         let all = launched.unwrap_or(all);
@@ -387,6 +378,19 @@ impl RankTrace {
             main.or_else(|| ops.iter().max_by_key(|(l, n)| (**n, std::cmp::Reverse(**l))).map(|(l, _)| *l))
         })
     }
+}
+
+/// Brings what was read into order, and gives each event its class and each Python frame its length.
+fn prepare(columns: &mut Columns, base: Ns, health: &mut Health) -> (Vec<Class>, Option<Frames>) {
+    memory::put_in_order(&mut columns.recorded.memory, health);
+    let mut classes = classes(columns);
+    believable::leave_out(columns, &mut classes, base, health);
+    let has_frames = !columns.args.column(Arg::PythonId).is_empty();
+    let frames = has_frames.then(|| Frames::new(columns, &classes));
+    if let Some(frames) = &frames {
+        unended_frames::cut(columns, frames, health);
+    }
+    (classes, frames)
 }
 
 fn is_data_loader(name: &str) -> bool {

@@ -8,6 +8,7 @@ use crate::args::Arg;
 use crate::category::Class;
 use crate::events::Columns;
 use hashbrown::{HashMap, HashSet};
+use hta_base::health::{Counter, Health};
 use hta_base::units::{Ns, Span};
 
 /// A child that ends after its parent is cut if the overhang is below this, and otherwise becomes a sibling,
@@ -37,6 +38,13 @@ const NONE: u32 = u32::MAX;
 const OUTSIDE: u32 = u32::MAX;
 
 impl StackForest {
+    /// Counts what had to be bent into a forest.
+    pub(crate) fn tell(&self, health: &mut Health) {
+        health.add(Counter::OverlapClipped, self.clipped, None, "");
+        health.add(Counter::OverlapSibling, self.siblings, None, "");
+        health.add(Counter::FrameOverlap, self.overlaps, None, "");
+    }
+
     pub fn parent(&self, row: u32) -> Option<u32> {
         self.parent.get(row as usize).copied().filter(|p| *p != NONE)
     }

@@ -138,6 +138,12 @@ fn params(trace: &RankTrace, row: u32) -> String {
     named.collect::<Vec<_>>().join(" ")
 }
 
+/// The innermost event of a class around each launch.
+fn by_launch(trace: &RankTrace, launches: &[u32], class: Class) -> HashMap<u32, u32> {
+    let found = around(trace, launches, class);
+    launches.iter().copied().zip(found).filter_map(|(launch, row)| Some((launch, row?))).collect()
+}
+
 fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
     let (kernels, works) = (KernelWorks::of(trace), OperatorWorks::of(trace));
     let marked = MarkedInputs::new(trace);
@@ -145,11 +151,8 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
     let (module_of, paths) = modules_by_row(trace);
     let (c, args) = (&trace.columns, &trace.columns.args);
     let launches: Vec<u32> = trace.activities.iter().filter_map(|a| a.launch()).collect();
-    let by_launch = |class| -> HashMap<u32, u32> {
-        let found = around(trace, &launches, class);
-        launches.iter().copied().zip(found).filter_map(|(launch, row)| Some((launch, row?))).collect()
-    };
-    let (frames, annotations) = (by_launch(Class::Python), by_launch(Class::Annotation));
+    let frames = by_launch(trace, &launches, Class::Python);
+    let annotations = by_launch(trace, &launches, Class::Annotation);
     let mut shorts: HashMap<StrId, String> = HashMap::new();
     let mut stacks: HashMap<u32, String> = HashMap::new();
     let mut subs: HashMap<u32, u64> = HashMap::new();

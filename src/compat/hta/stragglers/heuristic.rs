@@ -201,23 +201,7 @@ pub(crate) fn potential_stragglers(
         }
     }
 
-    let spread = |of: &ByStep| {
-        mean(of.values().map(|of_step| deviation(of_step.values().map(|(_, dur)| dur / mean_step))))
-    };
-    let mut widest: Option<((i64, &str), f64)> = None;
-    for (key, of) in &last_of {
-        let width = spread(of);
-        // NaN is never the largest spread.
-        if widest.map_or(!width.is_nan(), |(_, w)| width > w) {
-            widest = Some((*key, width));
-        }
-    }
-    let key = match widest {
-        Some((key, _)) => key,
-        None if last_of.is_empty() => return Err(HtaException::NoKernel),
-        None => return Err(HtaException::NoSpread),
-    };
-
+    let key = widest(&last_of, mean_step)?;
     let asked = usize::try_from(options.candidates.max(1)).unwrap_or(usize::MAX);
     let mut points: BTreeMap<i64, i64> = BTreeMap::new();
     let mut starts = Vec::new();
@@ -249,6 +233,27 @@ pub(crate) fn potential_stragglers(
         points,
         starts,
     })
+}
+
+/// The kernel whose duration spreads most over the ranks, in steps of the mean length.
+fn widest<'a>(
+    last_of: &BTreeMap<(i64, &'a str), ByStep>,
+    mean_step: f64,
+) -> Result<(i64, &'a str), HtaException> {
+    let mut widest = None;
+    for (key, of) in last_of {
+        let width =
+            mean(of.values().map(|of_step| deviation(of_step.values().map(|(_, dur)| dur / mean_step))));
+        // NaN is never the largest spread.
+        if widest.map_or(!width.is_nan(), |(_, w)| width > w) {
+            widest = Some((*key, width));
+        }
+    }
+    match widest {
+        Some((key, _)) => Ok(key),
+        None if last_of.is_empty() => Err(HtaException::NoKernel),
+        None => Err(HtaException::NoSpread),
+    }
 }
 
 /// A row of HTA's table. Times are in microseconds from the first event of all ranks.
