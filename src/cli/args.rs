@@ -128,8 +128,7 @@ const fn micros(ns: Ns) -> u32 {
 fn memory_limit_help() -> String {
     format!(
         "Memory limit, e.g. 4GB or 512MiB: fewer ranks are analysed at once, and a rank that cannot fit is \
-         refused; \
-         default: {}% of the memory that is available on the machine or in its control group",
+         refused; default: {}% of the memory that is available on the machine or in its control group",
         memory::SHARE_PERCENT
     )
 }

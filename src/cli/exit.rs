@@ -22,8 +22,7 @@ pub const CODES: [(&str, &str); 5] = [
     (
         "2",
         "nothing useful: a bad argument, no readable trace, results that cannot be written; with `--strict` \
-         also a loss, \
-         or a recording that does not carry what was asked for",
+         also a loss, or a recording that does not carry what was asked for",
     ),
     (
         "3",

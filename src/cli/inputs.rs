@@ -32,12 +32,9 @@ enum ListFormat {
     Json,
 }
 
-pub const AFTER_HELP: &str = "\
-In JSON, a list with an object per file: `file`, `rank` and `rank_source` (file, name or position), `bytes` \
-on disk, and \
-`error` for a file that cannot be used. A file may tell another rank behind its events; `hta analyze` then \
-takes that \
-one.";
+pub const AFTER_HELP: &str = "In JSON, a list with an object per file: `file`, `rank` and `rank_source` \
+(file, name or position), `bytes` on disk, and `error` for a file that cannot be used. A file may tell \
+another rank behind its events; `hta analyze` then takes that one.";
 
 /// A file of the job.
 #[derive(Debug, Serialize)]

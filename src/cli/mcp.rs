@@ -47,8 +47,8 @@ pub fn command() -> Command {
 
 fn paths_help() -> String {
     format!(
-        "Results folders, traces and folders of traces that may be asked about, or URLs of them \
-         [default: {RESULTS_FOLDER}]"
+        "Results folders, traces and folders of traces that may be asked about, or URLs of them [default: \
+         {RESULTS_FOLDER}]"
     )
 }
 

@@ -33,14 +33,10 @@ pub struct MergeArgs {
     results: ResultsArgs,
 }
 
-pub const AFTER_HELP: &str = "\
-The options of the analyses (--steps, --top, --clock, --compat, --rules and so on) are taken from the \
-partials, which \
-must all have been made with the same options and by this version of hta. Each rank must be in exactly one \
-partial. \
-The results are, byte for byte, those of one `hta analyze` over all the files; files of events are linked \
-where \
-possible, else copied.";
+pub const AFTER_HELP: &str = "The options of the analyses (--steps, --top, --clock, --compat, --rules and so \
+on) are taken from the partials, which must all have been made with the same options and by this version of \
+hta. Each rank must be in exactly one partial. The results are, byte for byte, those of one `hta analyze` \
+over all the files; files of events are linked where possible, else copied.";
 
 pub fn run(args: &MergeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     args.results.conditions()?;

@@ -132,8 +132,7 @@ const STATEMENTS: usize = 4;
 const OUTPUT: u64 = 16 << 20;
 /// Advice for traces that cannot be read within the limit.
 pub const TOO_SLOW: &str = "run `hta analyze` once and give its results folder, or start the server with a \
-                            longer \
-                            --analysis-time-limit";
+                            longer --analysis-time-limit";
 /// Folders that are listed of each allowed folder.
 const MOST_LISTED: usize = 200;
 

@@ -52,8 +52,7 @@ impl ServeError {
         match self {
             ServeError::Taken { .. } => Some(
                 "Perfetto opens links to this port only: end the other program (a trace_processor, or \
-                 another --open), \
-                 or write the file with -o and open it in the page by hand",
+                 another --open), or write the file with -o and open it in the page by hand",
             ),
             _ => None,
         }

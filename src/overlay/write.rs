@@ -238,8 +238,7 @@ impl<'a> OverlayWriter<'a> {
             for (t, value) in &c.points {
                 writer.event(format_args!(
                     "{{\"ph\": \"C\", \"cat\": \"hta_counter\", \"name\": {name}, \"pid\": {own}, \"tid\": \
-                     0, \
-                     \"ts\": {}, \"args\": {{\"value\": {value}}}}}",
+                     0, \"ts\": {}, \"args\": {{\"value\": {value}}}}}",
                     Micros(placed.at(*t))
                 ))?;
             }
@@ -249,8 +248,7 @@ impl<'a> OverlayWriter<'a> {
                 let (ts, end) = (placed.at(s.ts), placed.at(s.ts.saturating_add(s.dur)));
                 writer.event(format_args!(
                     "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {own}, \"tid\": {tid}, \"ts\": \
-                     {}, \
-                     \"dur\": {}, \"args\": {}}}",
+                     {}, \"dur\": {}, \"args\": {}}}",
                     thread.category,
                     Value::from(s.name.as_str()),
                     Micros(ts),
@@ -265,8 +263,7 @@ impl<'a> OverlayWriter<'a> {
             for (phase, binding, end) in [("s", "", &f.from), ("f", "\"bp\": \"e\", ", &f.to)] {
                 writer.event(format_args!(
                     "{{\"ph\": \"{phase}\", \"cat\": \"hta_critical_path\", \"name\": \"{}\", \"id\": {id}, \
-                     {binding}\
-                     \"pid\": {}, \"tid\": {}, \"ts\": {}}}",
+                     {binding}\"pid\": {}, \"tid\": {}, \"ts\": {}}}",
                     f.name,
                     pid(end, self.processes[i].as_ref()),
                     number_or_text(&end.tid),
@@ -383,8 +380,7 @@ impl AddedWriter<'_> {
         let ts = Micros(ts);
         self.event(format_args!(
             "{{\"ph\": \"M\", \"cat\": \"hta_metadata\", \"name\": \"{name}\", \"pid\": {pid}, \"tid\": \
-             {tid}, \
-             \"ts\": {ts}, \"args\": {args}}}"
+             {tid}, \"ts\": {ts}, \"args\": {args}}}"
         ))
     }
 

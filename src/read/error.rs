@@ -84,10 +84,8 @@ impl ReadError {
             ReadError::MergedCopy { .. } => None,
             ReadError::NothingRecorded { .. } => Some(
                 "run the program inside the profiler's context, at least one step of it after the warm-up, \
-                 with \
-                 ProfilerActivity.CPU and CUDA; another process, another tool on CUPTI or a schedule without \
-                 an active \
-                 step records nothing",
+                 with ProfilerActivity.CPU and CUDA; another process, another tool on CUPTI or a schedule \
+                 without an active step records nothing",
             ),
             ReadError::FrontEnd { .. } => Some("alone it can be analysed: hta analyze FILE"),
             ReadError::OtherDatabase { .. } => {
@@ -114,8 +112,7 @@ impl ReadError {
             ReadError::Interleaved { .. } => Some("give every rank a file of its own and record again"),
             ReadError::TooLarge { .. } => Some(
                 "raise --memory-limit, or leave Python frames out with --skip python_function; a small file \
-                 that \
-                 unpacks to so much may be damaged",
+                 that unpacks to so much may be damaged",
             ),
         }
     }
@@ -212,8 +209,7 @@ pub enum SetError {
     /// A file or folder of `--graph-capture`.
     #[error(
         "cannot use {what} for --graph-capture: expected launches between StreamBeginCapture and \
-         StreamEndCapture, found \
-         none"
+         StreamEndCapture, found none"
     )]
     NoCapture { what: String },
     /// A file that an option names: what it holds.
@@ -236,13 +232,11 @@ impl SetError {
             }
             SetError::DuplicateRank { .. } => Some(
                 "give the files of one job, one file a rank; engines of one server can be seen beside each \
-                 other: hta \
-                 iterations",
+                 other: hta iterations",
             ),
             SetError::Captures { .. } => Some(
                 "take one of them with `--capture last` or `--capture N`, or analyse each by itself with \
-                 `hta analyze \
-                 --captures`; --ranks-by-position takes them for ranks",
+                 `hta analyze --captures`; --ranks-by-position takes them for ranks",
             ),
             SetError::TwoJobs { .. } => Some(
                 "give the files of one job; `hta diff` compares two; --ranks-by-position takes them for \

@@ -46,12 +46,10 @@ recorders! {
         "it has samples without times of devices: look at it in https://www.speedscope.app";
     NCCL_PROFILER, "a trace of NCCL's profiler",
         "it has collectives and their network transfers only: record each rank with torch.profiler, and look \
-         at this \
-         file in https://ui.perfetto.dev";
+         at this file in https://ui.perfetto.dev";
     SERVER_FRONT_END, "the front end of an inference server",
         "it launches no work on a device: give the traces of the server's workers, such as those with TP-0 \
-         or rank_0 in \
-         their names";
+         or rank_0 in their names";
     DLPROF, "a database of DLProf",
         "give the trace that it was made from: nsys export --type sqlite FILE.nsys-rep";
     SNAPSHOT_DATABASE, "a memory snapshot of torch.cuda.memory as an SQLite database",

@@ -134,8 +134,7 @@ pub fn warnings(job: &Job) -> Vec<String> {
     if impossible > 0 {
         out.push(format!(
             "{} ended on some rank before the last one arrived (collective_end_before_last_arrival): clocks \
-             differ, \
-             or a match is wrong; left out of bandwidth, and of the alignment while they are few",
+             differ, or a match is wrong; left out of bandwidth, and of the alignment while they are few",
             plural(impossible, "collective")
         ));
     }

@@ -153,8 +153,7 @@ pub(crate) fn summary_view(
     }
     if !view.rows.is_empty() {
         let line = "time: of all calls on all ranks; waiting: of the time of calls that other ranks matched, \
-                    - where \
-                    there are none; transfer, skew (last minus first arrival): medians";
+                    - where there are none; transfer, skew (last minus first arrival): medians";
         view.notes.push(line.to_string());
     }
     if order.len() > options.top {

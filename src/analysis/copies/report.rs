@@ -157,14 +157,12 @@ fn worst(rule: CopyRule, devices: &[SelectedRows<CopyRules>], several: bool) -> 
         ),
         CopyRule::SyncCopy => format!(
             "{who} makes {number} synchronous {copies} {per} ({size}); the host spends {call} in {their}, \
-             and {cost}. \
-             Copy asynchronously, from pinned memory, and keep values on the device (`.item()`, `.cpu()` and \
-             prints copy)"
+             and {cost}. Copy asynchronously, from pinned memory, and keep values on the device (`.item()`, \
+             `.cpu()` and prints copy)"
         ),
         CopyRule::SyncSet => format!(
             "{who} makes {number} synchronous memory {sets} {per}; the host spends {call} in {their}, and \
-             {cost}. \
-             Use the asynchronous call"
+             {cost}. Use the asynchronous call"
         ),
         CopyRule::Synchronize => format!(
             "{who} synchronizes {times} {per}: the host spends {call} in {their}, and {cost}. Remove \
@@ -173,8 +171,7 @@ fn worst(rule: CopyRule, devices: &[SelectedRows<CopyRules>], several: bool) -> 
         ),
         CopyRule::Small => format!(
             "{who} makes {number} copies of less than {} {per} ({size} together); they cost their launches, \
-             not their \
-             bytes, and {cost}. Combine them into a few large ones, or leave the data where it is",
+             not their bytes, and {cost}. Combine them into a few large ones, or leave the data where it is",
             fmt_bytes(SMALL_BYTES)
         ),
     };

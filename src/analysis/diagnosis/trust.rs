@@ -126,8 +126,7 @@ fn setups(all: &[RecordingRow]) -> Vec<String> {
     if all.iter().any(|r| r.data_parallel_count > 0 && r.device_count > 1) {
         out.push(
             "torch.nn.DataParallel runs several GPUs from one process: DistributedDataParallel, with a \
-             process for \
-             each GPU, does not copy the model in every step"
+             process for each GPU, does not copy the model in every step"
                 .to_string(),
         );
     }
@@ -137,8 +136,7 @@ fn setups(all: &[RecordingRow]) -> Vec<String> {
     if is_worth && percent(beside, communication).is_some_and(|pct| pct >= CANNOT_OVERLAP_PCT) {
         out.push(
             "communication runs on the stream of the compute, one by one, so that the two cannot overlap: \
-             give it a stream of \
-             its own (async_op=True, or the process group's own stream)"
+             give it a stream of its own (async_op=True, or the process group's own stream)"
                 .to_string(),
         );
     }
@@ -146,8 +144,7 @@ fn setups(all: &[RecordingRow]) -> Vec<String> {
     if on_gpu().any(|r| r.gloo_count > 0) && on_gpu().all(|r| r.communication_count == 0) {
         out.push(
             "collectives run on the host by Gloo, although there are GPUs: the back ends NCCL and RCCL run \
-             them on the \
-             GPUs"
+             them on the GPUs"
                 .to_string(),
         );
     }

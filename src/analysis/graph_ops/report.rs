@@ -112,8 +112,7 @@ fn operators(partials: &[Partial], ranks: &[GraphSummaryRow], options: &Options)
     if percent(named.unnamed_ns, named.gpu_ns).is_some_and(|pct| pct > UNNAMED_PCT) {
         notes.push(
             "most of the GPU time has no operator: give the trace of the capture with --graph-capture (hta \
-             explain \
-             serving says how to record it)"
+             explain serving says how to record it)"
                 .to_string(),
         );
     }

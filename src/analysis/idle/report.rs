@@ -162,15 +162,13 @@ fn observation(g: &SelectedRows<Idles>, partials: &[Partial], several: bool) -> 
                 if c.name.is_empty() { String::new() } else { format!(" `{}`", clip(c.name, 60)) },
             ));
         }
-        _ if other * 2 >= idle => sentence.push_str(
-            ": work was submitted but held, or its launch is \
-            unknown",
-        ),
+        _ if other * 2 >= idle => {
+            sentence.push_str(": work was submitted but held, or its launch is unknown")
+        }
         _ if kernel * 2 > idle => sentence.push_str(", mostly between a launch and its start"),
         _ => sentence.push_str(&format!(
             ": {} waiting for the host, {} between a launch and its start, {} with work submitted but held \
-             or its \
-             launch unknown",
+             or its launch unknown",
             fmt_pct(percent(host, idle)),
             fmt_pct(percent(kernel, idle)),
             fmt_pct(percent(other, idle)),

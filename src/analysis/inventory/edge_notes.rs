@@ -95,8 +95,7 @@ fn lead_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
         ),
         _ => format!(
             "{} were still running work launched before their files begin: at most {time} (rank {}), {share} \
-             of its file, \
-             left out of every share.",
+             of its file, left out of every share.",
             hta_base::wording::counts::capital(&who),
             most.rank,
         ),
@@ -106,13 +105,11 @@ fn lead_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
         (0, _) => " Next time synchronise before starting the profiler, or skip the first iteration.",
         (n, all) if n == all => {
             " A tool cut this file out of a longer recording, so the work is most likely an earlier \
-             iteration (inferred): \
-             analyse the uncut trace for gaps and periods."
+             iteration (inferred): analyse the uncut trace for gaps and periods."
         }
         _ => {
             " Where a file was cut out of a longer recording, analyse the uncut trace for gaps and periods; \
-             else \
-             synchronise before starting the profiler, or skip the first iteration."
+             else synchronise before starting the profiler, or skip the first iteration."
         }
     });
     Some(said)
@@ -124,16 +121,14 @@ fn tail_sentence(of: &[&Noted], ranks: usize) -> Option<String> {
     Some(match of {
         [_] => format!(
             "What the last {} of {who} started was not recorded: {} after the last recorded activity, left \
-             out of every \
-             share. Next time synchronise before stopping the profiler.",
+             out of every share. Next time synchronise before stopping the profiler.",
             plural(most.launches as usize, "launch call"),
             fmt_ns(most.span.len()),
         ),
         _ => format!(
             "What the last launch calls of {who} started was not recorded (at most {} calls, rank {}); the \
-             time after the \
-             last recorded activities is left out of every share. Next time synchronise before stopping the \
-             profiler.",
+             time after the last recorded activities is left out of every share. Next time synchronise \
+             before stopping the profiler.",
             fmt_count(most.launches as u64),
             most.rank,
         ),

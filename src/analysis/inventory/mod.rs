@@ -166,8 +166,7 @@ pub fn processes_note(partials: &[Partial]) -> Option<String> {
     };
     Some(format!(
         "processes, not ranks of one job: these files are {who}, so nothing is compared across them (a \
-         diagnosis needs \
-         the files of one {needed}): {}",
+         diagnosis needs the files of one {needed}): {}",
         names.join(", ")
     ))
 }

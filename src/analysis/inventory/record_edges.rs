@@ -107,8 +107,7 @@ fn leads(trace: &RankTrace, out: &mut Vec<CaptureEdge>) {
                 activities: s.activities,
                 evidence: format!(
                     "the first launch call returned {} after the first event, its activity started {delay} \
-                     later; the device \
-                     is recorded as busy for {} of that",
+                     later; the device is recorded as busy for {} of that",
                     fmt_ns(s.call.end - from),
                     fmt_ns(s.busy),
                 ),

@@ -298,8 +298,7 @@ fn lost(all: &[IterationRow]) -> Option<Observation> {
     lost.first()?;
     let sentence = format!(
         "{} of {} launched work that is not recorded: they are in no average, and nothing is known of their \
-         time on the \
-         GPU. Record fewer iterations, or with a larger buffer of the profiler.",
+         time on the GPU. Record fewer iterations, or with a larger buffer of the profiler.",
         lost.len(),
         plural(all.len(), "iteration"),
     );
@@ -313,8 +312,7 @@ fn partial(all: &[IterationRow]) -> Option<Observation> {
     let first = partial.first()?;
     let sentence = format!(
         "{} of {} partial, the first @{} of rank {}: cut by the recording, a launch without its work, or \
-         much less work \
-         than others of their phase and batch (record_edges); they are in no average.",
+         much less work than others of their phase and batch (record_edges); they are in no average.",
         partial.len(),
         if all.len() == 1 { "1 iteration is".to_string() } else { format!("{} iterations are", all.len()) },
         first.step,

@@ -76,8 +76,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
     if behind > 0 {
         notes.push(format!(
             "{} calls started work that was queued behind work from before the recording: they are left out \
-             of delay \
-             and short",
+             of delay and short",
             fmt_count(behind)
         ));
     }
@@ -213,8 +212,7 @@ fn launch_bound(l: &LaunchLoss, of: usize) -> Option<Observation> {
     let sentence = format!(
         "{} while its device idles inside the launch calls of work that is shorter than its launch: {} of {} \
          launches{}, {} of call for {} of GPU on average; CUDA graphs, `torch.compile` or a larger batch \
-         make \
-         fewer and longer ones",
+         make fewer and longer ones",
         l.loses(l.short_idle, share, of),
         fmt_pct(percent(l.short, l.calls)),
         fmt_count((l.calls / l.windows) as u64),

@@ -209,8 +209,7 @@ fn different(partials: &[Partial]) -> Vec<(Vec<u32>, String)> {
             let verb = if ranks.len() == 1 { "differs" } else { "differ" };
             let sentence = format!(
                 "The peak of {} {verb} by more than {} from the median of the ranks ({} of {device_type} \
-                 memory): rank {rank} \
-                 has {}",
+                 memory): rank {rank} has {}",
                 ranks_named(&ranks),
                 fmt_pct(Some(DIFFERS_FROM_PCT)),
                 size(median),

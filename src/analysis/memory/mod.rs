@@ -51,8 +51,7 @@ pub(crate) const BY: Setting = Setting {
     flag: "--by",
     value: "KEY",
     help: "What holds the memory in the printed table: op, line, module or phase; of snapshots line (their \
-           default), \
-           stack, node (of autograd) or phase",
+           default), stack, node (of autograd) or phase",
     kind: ValueType::Choice(&["op", "line", "module", "phase", "stack", "node"]),
 };
 
@@ -61,8 +60,7 @@ pub(crate) const AT: Setting = Setting {
     flag: "--at",
     value: "MOMENT",
     help: "When: peak, end, step:N (its peak; no snapshot has steps), entry:N (after a record), or a time of \
-           the trace in ns, \
-           of snapshots since the epoch",
+           the trace in ns, of snapshots since the epoch",
     kind: ValueType::Moment,
 };
 

@@ -119,16 +119,14 @@ fn peak_view(partials: &[Partial], peaks: &[MemoryPeakRow], options: &Options) -
     if peaks.iter().any(|r| r.reserved_bytes.is_some()) {
         notes.push(
             "unused: reserved by the caching allocator but not allocated, at the peak and at most; blocks \
-             that wait for their \
-             next use are normal"
+             that wait for their next use are normal"
                 .to_string(),
         );
     }
     if peaks.iter().any(|r| r.is_relative) {
         notes.push(
             "the file has no totals: levels count from 0 at the start of the recording, and what was \
-             allocated before is not \
-             known"
+             allocated before is not known"
                 .to_string(),
         );
     }

@@ -152,10 +152,9 @@ fn observation(rank: u32, r: &TopRepeatRow, cost: Ns) -> Option<Observation> {
         share_of_step: Some(share),
         certainty: Certainty::Inferred,
         sentence: format!(
-            "{} runs the same {} {}{stream}, and the device idles {} a step in the gaps between them ({}); \
-             a CUDA graph or fused kernels would close gaps that launching makes: {} of launching {} the \
-             host {} each \
-             time",
+            "{} runs the same {} {}{stream}, and the device idles {} a step in the gaps between them ({}); a \
+             CUDA graph or fused kernels would close gaps that launching makes: {} of launching {} the host \
+             {} each time",
             capital(&format!("rank {rank}")),
             plural(r.length as usize, "kernel"),
             counted(r.count, "time"),

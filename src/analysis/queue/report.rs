@@ -133,10 +133,8 @@ fn blocked_host(g: &SelectedRows<DeviceQueues>, several: bool, full: u64) -> Opt
         certainty: Certainty::Inferred,
         sentence: format!(
             "{}: the host spends {} {} ({}) in launch calls while {} or more launches wait; such a call \
-             takes {}, \
-             others take {}. The device has work; what the thread does besides launching (data, logging) \
-             comes late: \
-             launch less at once with CUDA graphs or fused kernels",
+             takes {}, others take {}. The device has work; what the thread does besides launching (data, \
+             logging) comes late: launch less at once with CUDA graphs or fused kernels",
             capital(&g.who(several)),
             fmt_ns(cost),
             g.per(),
@@ -177,10 +175,8 @@ fn launch_bound(
         certainty: Certainty::Inferred,
         sentence: format!(
             "{} is launch bound{also}: {} of its {} launches found no other waiting on their stream, and \
-             kernels run \
-             {} of the time ({} idle {}). CUDA graphs, torch.compile or larger batches give the device more \
-             work per \
-             launch; first remove what else delays the host (`hta idle`)",
+             kernels run {} of the time ({} idle {}). CUDA graphs, torch.compile or larger batches give the \
+             device more work per launch; first remove what else delays the host (`hta idle`)",
             capital(&g.who(several)),
             fmt_pct(percent(g.sum(|t| t.empty_at_launch_count), launches)),
             fmt_count(launches as u64),

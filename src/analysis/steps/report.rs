@@ -107,8 +107,7 @@ fn overview(partials: &[Partial], options: &Options) -> View {
         let from = first.map_or_else(String::new, |r| StepKey::new(r.step, r.step_label).shown());
         view.notes.push(format!(
             "every {every} steps (from step {from} on) one launches more work, as with accumulated \
-             gradients: it is \
-             compared with its like, and {every} steps are the unit, {} by the medians",
+             gradients: it is compared with its like, and {every} steps are the unit, {} by the medians",
             fmt_ns(s.period_ns.unwrap_or(0))
         ));
     }

@@ -40,8 +40,7 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
     let mut text = match s.pattern {
         Pattern::Rotating => format!(
             "A rotating straggler: each time another rank makes the others wait {} a step ({share}) in {} of \
-             {} \
-             (by step: {}).",
+             {} (by step: {}).",
             fmt_ns(gain),
             s.steps.len(),
             plural(n, "step"),
@@ -186,8 +185,7 @@ fn verdict(job: &Job, judged: &Judgement, options: &Options) -> Option<String> {
     Some(match judged.largest {
         Some((part, gain)) if gain > 0 => format!(
             "no straggler: the largest is rank {} with {} a step ({}); one is named from {pct} % of the \
-             median step \
-             on, and from {} on with these clocks and ends",
+             median step on, and from {} on with these clocks and ends",
             job.parts[part as usize].rank,
             fmt_ns(gain),
             fmt_pct(percent(gain, judged.median_step)),
@@ -237,8 +235,7 @@ pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
         match (u.steps_to_record(steps), u.p_value) {
             (Some(needed), _) if u.ranks == 2 => format!(
                 "cannot tell whether {who} is slower: {late}; of 2 ranks one is later in every step by \
-                 chance, too: \
-                 record {needed} steps"
+                 chance, too: record {needed} steps"
             ),
             (Some(needed), _) => format!(
                 "cannot tell whether this lasts: {who} {late}; with {} and {} that may be chance: record \
@@ -248,8 +245,7 @@ pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
             ),
             (None, Some(p)) => format!(
                 "cannot tell whether this is more than chance: {who} {late}; chance alone makes some rank as \
-                 late in \
-                 {} of such recordings",
+                 late in {} of such recordings",
                 fmt_pct(Some(p * 100.0))
             ),
             (None, None) => format!("cannot tell whether this is more than chance: {who} {late}"),
@@ -280,8 +276,7 @@ fn always_last(job: &Job, judged: &Judgement, sums: &ByPart) -> Vec<String> {
         is_so.then(|| {
             format!(
                 "rank {} comes last in {} of {} collectives and hardly waits itself, while the others wait \
-                 {} a step on \
-                 average ({} of it): look at it even though no rule names it",
+                 {} a step on average ({} of it): look at it even though no rule names it",
                 job.parts[part as usize].rank,
                 d.last,
                 d.count,

@@ -351,8 +351,7 @@ fn observation(
         certainty: Certainty::Inferred,
         sentence: format!(
             "If every rank took its usual time, {one} would take {} instead of {} ({} less; replay error \
-             {error:.1} \
-             %).{most}",
+             {error:.1} %).{most}",
             fmt_ns(best),
             fmt_ns(step),
             fmt_pct(Some(share))

@@ -17,9 +17,9 @@
 //! Units: nanoseconds, as integers if measured and as f64 if replayed (a mean is not a whole number).
 //!
 //! Surprising: the ideal step is not the fastest one. Every stage gets the mean over stages, so a long last
-//! stage makes the shares of the others less than 1, and repairing it gains more than the total: M_S is above
-//! 1. Communication must already be cut to its transfer part (end - last arrival), otherwise waits would
-//! count twice.
+//! stage makes the shares of the others less than 1, and repairing it gains more than the total: `M_S > 1`.
+//! Communication must already be cut to its transfer part (end - last arrival), otherwise waits would count
+//! twice.
 
 use crate::osdi25::graph::{KINDS, Op, PublishedJob, StepGraph, Worker};
 use std::collections::{BTreeMap, BTreeSet};

@@ -57,8 +57,7 @@ fn reduce(partials: &[Partial], options: &Options) -> Output {
     match analyse(&ops) {
         Err(reason) => view.notes.push(format!(
             "cannot replay: {reason} (expected a what-if timeline: processes are data-parallel ranks, \
-             threads are \
-             named `PP rank 0, TP rank 0, ...`, events are operations with a `step`)"
+             threads are named `PP rank 0, TP rank 0, ...`, events are operations with a `step`)"
         )),
         Ok(p) => fill(&p, &mut table, &mut view, options),
     }

@@ -55,8 +55,7 @@ pub async fn causes(call: &ToolCall<'_>, of: OfPaged) -> Result<Told<ToldCauses>
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let sql = format!(
         "SELECT finding_id, kind, rank_label, step_labels, recoverable_ns, recoverable_pct, confidence, \
-         trust, \
-         trust_reason, sentence FROM findings WHERE kind <> {} ORDER BY position",
+         trust, trust_reason, sentence FROM findings WHERE kind <> {} ORDER BY position",
         literal(CauseKind::NotExplained.name())
     );
     let rows = call.rows(&source, &folder, &sql, MOST_CAUSES).await?;

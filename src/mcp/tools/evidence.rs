@@ -54,8 +54,7 @@ pub async fn evidence(call: &ToolCall<'_>, of: EvidenceOf) -> Result<Told<ToldEv
     let id = literal(&of.finding_id);
     let sql = format!(
         "SELECT sentence, action, basis, confidence, trust, trust_reason FROM findings WHERE finding_id = \
-         {id} \
-         ORDER BY position"
+         {id} ORDER BY position"
     );
     let found = call.rows(&source, &folder, &sql, 1).await?;
     if found.len() == 0 {

@@ -73,19 +73,15 @@ pub const TOOLS: &[ToolSpec] = &[
          `source`."),
     tool!("verdict", "Diagnosis in two lines", verdict::Of => verdict::ToldVerdict, verdict::verdict,
         "Start here. What costs most in the job and what its repair gives, how the time of the devices \
-         divides, and \
-         what is wrong with the recording. `cannot_answer` if the recording does not allow a diagnosis. \
-         Traces are \
-         analysed at their first use, which can take minutes."),
+         divides, and what is wrong with the recording. `cannot_answer` if the recording does not allow a \
+         diagnosis. Traces are analysed at their first use, which can take minutes."),
     tool!("causes", "Causes of lost time", causes::OfPaged => causes::ToldCauses, causes::causes,
         "All causes of lost time and memory trouble, the most important first: id, ranks, gain of a repair, \
-         confidence \
-         (A measured, B by interpretation, C only a bound) and trust. Withheld ones must not be reported as \
-         causes."),
+         confidence (A measured, B by interpretation, C only a bound) and trust. Withheld ones must not be \
+         reported as causes."),
     tool!("evidence", "Evidence and advice of one cause", evidence::EvidenceOf => evidence::ToldEvidence, evidence::evidence,
         "What supports a cause and what to do about it: numbers in words, each with the SQL that selects the \
-         rows in \
-         which they stand. Takes a `finding_id` of `causes`."),
+         rows in which they stand. Takes a `finding_id` of `causes`."),
     tool!("tables", "Tables of a source", data::TablesOf => data::TableList, data::tables,
         "Names the tables that `sql` can read, with what a row is and how many there are."),
     tool!("schema", "Columns of a table", data::SchemaOf => data::Schema, data::schema,
@@ -95,8 +91,7 @@ pub const TOOLS: &[ToolSpec] = &[
         "Lists documented queries that `sql` runs by name, such as top_kernels or late_ranks."),
     tool!("sql", "Run a SELECT", data::Sql => data::Answered, data::sql,
         "Runs one SELECT (or a query by name) over the tables of a source. Reads only; limits on time and \
-         rows. Use \
-         ORDER BY with a key that leaves no ties, and aggregate instead of fetching many rows."),
+         rows. Use ORDER BY with a key that leaves no ties, and aggregate instead of fetching many rows."),
     tool!("explain", "What a word, table or analysis means", pages::PageOf => pages::PageText, pages::explain,
         "Definitions, formulas, columns with units, and when a number misleads; without a name the list of \
          names."),
@@ -105,8 +100,7 @@ pub const TOOLS: &[ToolSpec] = &[
          or changed."),
     tool!("overlay", "Link that shows ranks in Perfetto", overlay::DrawnRanks => overlay::OverlayLink, overlay::overlay,
         "Makes a link that opens the timeline of some ranks in the Perfetto page, with counters, late ranks \
-         and on wish \
-         the critical path. Needs traces. The link works once, in a browser on this machine."),
+         and on wish the critical path. Needs traces. The link works once, in a browser on this machine."),
 ];
 
 fn declare<A: JsonSchema + 'static, T: JsonSchema + 'static>(spec: &ToolSpec) -> Tool {

@@ -97,8 +97,8 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
     let summary = summary::read(&folder, &source.id).await?;
     let verdict = summary.get("verdict").filter(|v| v.is_object()).ok_or_else(|| {
         Refusal::cannot_answer(format!("`{}` has no diagnosis", source.id)).hint(
-            "analyse again without --only, or with --only diagnosis; the other tools answer from what \
-                   is there",
+            "analyse again without --only, or with --only diagnosis; the other tools answer from what is \
+                   there",
         )
     })?;
     let lines: Vec<String> = texts(verdict.get("lines")).iter().map(|l| clip(l, 220)).collect();

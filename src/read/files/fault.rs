@@ -26,9 +26,8 @@ pub struct Fault {
 }
 
 const CREDENTIALS: &str = "credentials are taken from the environment (AWS_ACCESS_KEY_ID ..., \
-                           AZURE_STORAGE_ACCOUNT_KEY ..., \
-                           GOOGLE_APPLICATION_CREDENTIALS) or the machine's role; `hta explain stores` lists \
-                           them";
+                           AZURE_STORAGE_ACCOUNT_KEY ..., GOOGLE_APPLICATION_CREDENTIALS) or the machine's \
+                           role; `hta explain stores` lists them";
 const CHANGED: &str = "it was written again meanwhile: read it when its writer is done";
 const LATER: &str = "the store was asked several times: try again later";
 const ELSEWHERE: &str =

@@ -140,11 +140,10 @@ mod tests {
 
     #[test]
     fn calls_have_shapes_types_and_scalars() {
-        let linear = "{'mod': 'torch.nn.functional', 'op': 'linear', 'args': [\
-            {'name': '', 'type': 'tensor', 'shape': (35, 20), 'dtype': 'float16'}, \
-            {'name': '', 'type': 'tensor', 'shape': (600,), 'dtype': 'int64'}, \
-            {'name': 'p', 'type': 'float', 'value': 0.5}, {'name': '', 'type': 'NoneType', 'value': None}, \
-            {'name': '', 'type': 'tuple', 'value': (200,)}]}";
+        let linear = "{'mod': 'torch.nn.functional', 'op': 'linear', 'args': [{'name': '', 'type': 'tensor', \
+            'shape': (35, 20), 'dtype': 'float16'}, {'name': '', 'type': 'tensor', 'shape': (600,), 'dtype': \
+            'int64'}, {'name': 'p', 'type': 'float', 'value': 0.5}, {'name': '', 'type': 'NoneType', \
+            'value': None}, {'name': '', 'type': 'tuple', 'value': (200,)}]}";
         let expected = [
             "torch.nn.functional.linear",
             "[[35,20],[600],[],[],[]]",
@@ -156,10 +155,9 @@ mod tests {
 
     #[test]
     fn the_scalar_of_old_additions_comes_last() {
-        let add = "{'mod': 'Tensor', 'op': 'add_', 'args': [\
-            {'name': '', 'type': 'tensor', 'shape': (4,), 'dtype': 'float32'}, {'name': '', 'type': 'int', \
-            'value': -20}, \
-            {'name': '', 'type': 'tensor', 'shape': (4,), 'dtype': 'float32'}]}";
+        let add = "{'mod': 'Tensor', 'op': 'add_', 'args': [{'name': '', 'type': 'tensor', 'shape': (4,), \
+            'dtype': 'float32'}, {'name': '', 'type': 'int', 'value': -20}, {'name': '', 'type': 'tensor', \
+            'shape': (4,), 'dtype': 'float32'}]}";
         let [name, dims, _, concrete] = call(add);
         assert_eq!([name.as_str(), &dims, &concrete], ["Tensor.add_", "[[4],[4],[]]", r#"["","","-20"]"#]);
     }

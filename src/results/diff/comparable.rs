@@ -62,8 +62,7 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
             let of = ranks_named(&missed);
             out.refusals.push(format!(
                 "the windows of steps that --step-window host takes hold less than {HELD_PCT} % of what the \
-                 steps of \
-                 {side} ({of}) launch: compare without it"
+                 steps of {side} ({of}) launch: compare without it"
             ));
         }
     }

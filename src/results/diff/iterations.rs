@@ -386,8 +386,7 @@ impl IterationChanges {
         }
         let mut notes = vec![
             "means of the iterations that count (hta explain iterations); noise: beyond, or within three \
-             standard errors \
-             (- : fewer than three iterations on a side)"
+             standard errors (- : fewer than three iterations on a side)"
                 .to_string(),
         ];
         if all.len() > top {

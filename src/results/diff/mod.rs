@@ -138,8 +138,7 @@ pub const BY: Setting = Setting {
     flag: "--by",
     value: "KEY",
     help: "Key of GPU rows: name, category, op (owning operator), op,shape (with the shapes of its inputs) \
-           or module \
-           (path of nn.Module frames around the launch)",
+           or module (path of nn.Module frames around the launch)",
     kind: ValueType::Choice(&["name", "category", "op", "op,shape", "module"]),
 };
 

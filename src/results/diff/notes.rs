@@ -56,8 +56,7 @@ pub(crate) fn of_population(p: &Population) -> Vec<String> {
             .collect();
         notes.push(format!(
             "{}: no steps found, so whole captures are compared, which differ by what was recorded; mark \
-             steps, or \
-             name them with --step-pattern",
+             steps, or name them with --step-pattern",
             missing.join(" and ")
         ));
     }

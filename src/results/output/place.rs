@@ -190,8 +190,7 @@ impl OutputPlace {
     /// When it may not be replaced.
     fn judge(&self) -> Result<Option<&'static str>, FolderError> {
         const FORCE: &str = "choose another folder with --out; --force writes to this one: it replaces files \
-                             of the \
-                             names that hta writes and leaves all others";
+                             of the names that hta writes and leaves all others";
         let found = self.layout.content(&self.target).map_err(|error| self.io(error))?;
         if let Some((expected, found)) = found.in_the_way {
             return Err(self.refused(expected, found, "choose another folder with --out, or move it away"));

@@ -75,8 +75,8 @@ pub(super) fn attempt(
     sorted(request, claims, tasks.iter().zip(results), store)
 }
 
-/// What a file of a pair that clashes by name or position says of its rank behind its events, if that is another rank.
-/// It is read before anything is written.
+/// What a file of a pair that clashes by name or position says of its rank behind its events, if that is
+/// another rank. It is read before anything is written.
 fn other_rank(request: &Request, options: LoadOptions, pair: &[Task]) -> Option<Attempt> {
     pair.iter().filter(|task| task.source != RankSource::File).find_map(|task| {
         let full = load(&request.inputs[task.input], options, Spread::Inline, &ByteCount::default());

@@ -82,8 +82,7 @@ fn words(w: &LostWords) -> (String, String) {
             w.idle()
         ),
         "look at the code of that thread: it holds the interpreter lock (loaders, loggers, checkpoints); \
-         move it to \
-         another process"
+         move it to another process"
             .to_string(),
     )
 }

@@ -15,8 +15,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     confidence: Confidence::Interpreted,
     must_last: true,
     evidence: "events whose self time exceeds the median of their name by 1 ms and 20 times, in 3 names or \
-               more, or \
-               80 % of it in one name, together 2 % of the time",
+               more, or 80 % of it in one name, together 2 % of the time",
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_lock.json.gz",
     family: CauseFamily::Lost(LostRule {
@@ -49,13 +48,11 @@ fn words(w: &LostWords) -> (String, String) {
     if !w.key.is_empty() {
         return (
             format!(
-                "Single calls of {} stand still{who}, far beyond their usual length: \
-                     {idle}",
+                "Single calls of {} stand still{who}, far beyond their usual length: {idle}",
                 shown(w.key)
             ),
             "look at what these calls wait for (hta query on host_pauses lists them): tuning for a new \
-             shape, a lock, \
-             page faults, another process on the same cores"
+             shape, a lock, page faults, another process on the same cores"
                 .to_string(),
         );
     }
@@ -66,8 +63,7 @@ fn words(w: &LostWords) -> (String, String) {
             fmt_ns(w.waits)
         ),
         "find what stops the process: CPU quota (throttling has a period of 100 ms), too few cores, no \
-         pinning, garbage \
-         collection (gc.freeze(), or collect on all ranks at once)"
+         pinning, garbage collection (gc.freeze(), or collect on all ranks at once)"
             .to_string(),
     )
 }

@@ -24,8 +24,7 @@ fn words(w: &LostWords) -> (String, String) {
     (
         format!("The GPU waits between iterations for the host{}, most in {}: {}", w.who(), w.top_name(), w.idle()),
         "do this work while the GPU computes: overlapped (asynchronous) scheduling, less work on results and \
-         on the next \
-         batch between iterations"
+         on the next batch between iterations"
             .to_string(),
     )
 }

@@ -17,8 +17,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     family: CauseFamily::Memory(MemoryRule {
         threats: |facts| facts.peaks.iter().find_map(|peak| nearly(facts, peak)).into_iter().collect(),
         action: "hold less at the peak before the batch or the model grows: activation checkpointing, \
-                 sharded states; hta \
-                 memory shows what holds it",
+                 sharded states; hta memory shows what holds it",
         table: "memory_peaks",
         condition: "scope = 'capture'",
     }),

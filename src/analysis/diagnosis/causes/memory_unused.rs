@@ -14,8 +14,8 @@ pub(super) const RULE: CauseRule = CauseRule {
     family: CauseFamily::Memory(MemoryRule {
         threats: |facts| facts.peaks.iter().find_map(unused).into_iter().collect(),
         action: "record a snapshot (torch.cuda.memory._record_memory_history) and run hta memory on it: it \
-                 tells fragmented \
-                 from cached memory; PYTORCH_ALLOC_CONF=expandable_segments:True repairs the first",
+                 tells fragmented from cached memory; PYTORCH_ALLOC_CONF=expandable_segments:True repairs \
+                 the first",
         table: "memory_peaks",
         condition: "scope = 'capture'",
     }),
@@ -40,8 +40,7 @@ fn unused(peak: &MemoryPeakRow) -> Option<Threat> {
         site: String::new(),
         words: format!(
             "The caching allocator of {} has {} of {} reserved, but {} of that ({}) are not allocated even \
-             at the peak: \
-             fragmented or cached, which a trace cannot tell",
+             at the peak: fragmented or cached, which a trace cannot tell",
             place.shown(true),
             size(reserved),
             size(total),

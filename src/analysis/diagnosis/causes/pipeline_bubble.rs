@@ -15,8 +15,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     name: "pipeline_bubble",
     confidence: Confidence::Bound,
     evidence: "waits for messages in a group whose description says pipeline (pp), or whose ranks only send \
-               to the next \
-               and back; and in the collective that follows them",
+               to the next and back; and in the collective that follows them",
     owns: "S",
     shown_by: "tests/it/job/planted/transfers.rs",
     family: CauseFamily::Transfer(TransferRule {

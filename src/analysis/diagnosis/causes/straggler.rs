@@ -23,8 +23,7 @@ fn action(late: &LateFacts) -> String {
         }
         Some(DelayCause::SlowKernel) => format!(
             "compare the inputs of this kernel on {who} with those of the others: shape, data, and the code \
-             that \
-             launches it"
+             that launches it"
         ),
         Some(DelayCause::Host(_) | DelayCause::MoreHost(_)) => {
             format!("look at the host of {who}: the code named here runs longer there only")

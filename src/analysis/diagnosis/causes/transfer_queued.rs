@@ -17,8 +17,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_queued",
     confidence: Confidence::Interpreted,
     evidence: "transfer of a call that was ready, but started within 20 us after another kind or group of \
-               call on its \
-               stream, which is exposed itself",
+               call on its stream, which is exposed itself",
     owns: "F, up to the delay",
     shown_by: "tests/it/job/planted/transfers.rs",
     family: CauseFamily::Transfer(TransferRule { takes, words, ..TransferRule::DEFAULT }),

@@ -161,8 +161,7 @@ fn emptied_in_loop(rows: &DeviceRows, all: &[AllocatorEvent]) -> Option<String> 
     let first = in_loop.first().filter(|_| in_loop.len() > 1)?;
     Some(format!(
         "empty_cache() runs in a loop: {} it gave {} back that was reserved again at once, first at {} \
-         (entry \
-         {})",
+         (entry {})",
         times(in_loop.len()),
         size(in_loop.iter().map(|e| e.bytes).sum()),
         rows.sites.site(first.stack),
@@ -189,8 +188,7 @@ fn split(end: &EndState) -> Option<String> {
     let pct = large_share(free, end.reserved, SPLIT_PCT)?;
     Some(format!(
         "{pct} of the reserved memory ({}) lie free beside blocks in use, but nearly all of it in one block \
-         of \
-         {largest}, where large requests fit: no fragmentation",
+         of {largest}, where large requests fit: no fragmentation",
         size(free)
     ))
 }
@@ -248,8 +246,7 @@ fn history_faults(rows: &DeviceRows) -> Vec<String> {
         };
         out.push(format!(
             "history overflowed ({why}, {} entries): the peak may lie before, and is at least what is named \
-             here; {} were reserved \
-             then; record with more entries: _record_memory_history(max_entries=...)",
+             here; {} were reserved then; record with more entries: _record_memory_history(max_entries=...)",
             fmt_count(history.len() as u64),
             size(replay.reserved_before)
         ));
@@ -257,8 +254,7 @@ fn history_faults(rows: &DeviceRows) -> Vec<String> {
     if replay.disagreement != 0 {
         out.push(format!(
             "the history and the blocks at the end disagree by {}: entries are missing or were edited, and \
-             the peak may \
-             differ by as much",
+             the peak may differ by as much",
             size(replay.disagreement)
         ));
     }

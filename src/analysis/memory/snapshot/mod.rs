@@ -54,8 +54,7 @@ pub const PAGE: &str = include_str!("page.md");
 
 /// The note on files without segments and entries.
 const NOTHING: &str = "no segments and no history: call torch.cuda.memory._record_memory_history() before \
-                       the work, on the \
-                       process that uses the GPU";
+                       the work, on the process that uses the GPU";
 
 /// Maps the dump of a rank.
 pub(crate) fn map(rank: u32, dump: &MemoryDump, options: &Options, give: &mut RowEmitter) -> Partial {

@@ -44,8 +44,7 @@ fn limit(r: &RecordingRow) -> Option<Limit> {
         limit: "5 % of activities, or half of the calls".to_string(),
         sentence: format!("the device clock of {}{what}", ranks_named(&[r.rank])),
         next: "record again after a warm-up of the profiler, or with another version of it: the clocks of \
-               device and \
-               host do not agree"
+               device and host do not agree"
             .to_string(),
     })
 }

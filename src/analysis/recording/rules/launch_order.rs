@@ -41,8 +41,7 @@ fn limit(r: &RecordingRow) -> Limit {
             fmt_ns(r.overtaken_by_ns)
         ),
         next: "record again with another version of the profiler and driver: launches and activities do not \
-               belong \
-               together"
+               belong together"
             .to_string(),
     }
 }

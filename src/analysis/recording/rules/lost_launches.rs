@@ -36,8 +36,7 @@ fn limit(r: &RecordingRow) -> Limit {
             ranks_named(&[r.rank])
         ),
         next: "record again, and start the profiler before the work is launched; check that no other tool \
-               uses the \
-               device's tracing at the same time"
+               uses the device's tracing at the same time"
             .to_string(),
     }
 }

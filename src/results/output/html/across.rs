@@ -40,8 +40,7 @@ pub(crate) fn stragglers(
             (false, _) => missing("straggler_delays"),
             (true, 0 | 1) => "One rank: there is no other to wait for it.".to_string(),
             (true, _) => "No collective could be matched across ranks, so waiting is unknown (`hta explain \
-                 matching`). \
-                          What differs in length between ranks is below."
+                 matching`). What differs in length between ranks is below."
                 .to_string(),
         }));
     }

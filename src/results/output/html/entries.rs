@@ -44,8 +44,7 @@ pub(crate) struct PageSource<'a> {
 
 /// The reason why sections about lanes are empty.
 const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among these results: nothing ran, \
-                          or a run \
-                          with --compat or --only.";
+                          or a run with --compat or --only.";
 
 impl PageSource<'_> {
     /// A section about lanes.

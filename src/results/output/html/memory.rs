@@ -113,8 +113,7 @@ pub(crate) fn section(
     let mut section = Section::default();
     section.notes.push(format!(
         "The charts show {} of rank {}, of all devices the one nearest to its limit (the largest, where \
-         limits are not \
-         known).",
+         limits are not known).",
         first.place.name(),
         first.place.rank
     ));

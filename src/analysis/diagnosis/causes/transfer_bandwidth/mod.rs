@@ -15,12 +15,9 @@ use std::collections::HashMap;
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_bandwidth",
     evidence: "transfer of 1 MiB and more, with less than 0.7 of the 90th percentile of bandwidth of its \
-               group, kind and \
-               size (power of two), of 10 calls or more; or calls of a group below 0.7 of the median of at \
-               least 4 \
-               groups like it (description, number and distance of members): a link, or the network of the \
-               rank in all \
-               of them",
+               group, kind and size (power of two), of 10 calls or more; or calls of a group below 0.7 of \
+               the median of at least 4 groups like it (description, number and distance of members): a \
+               link, or the network of the rank in all of them",
     owns: "F beyond the percentile",
     shown_by: "tests/it/job/planted/transfers.rs",
     family: CauseFamily::Transfer(TransferRule {
