@@ -107,7 +107,7 @@ pub struct RankResults {
     pub(crate) is_front_end: bool,
 }
 
-/// The results of mapping some files of a job: everything that [`reduce`] needs.
+/// The results of mapping some files of a job: everything that [`reduce`](crate::run::reduce) needs.
 pub struct MappedSet {
     /// The input files, in natural order.
     pub(crate) inputs: Vec<Input>,
