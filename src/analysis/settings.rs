@@ -123,10 +123,9 @@ impl Setting {
 /// # Errors
 /// Says what is wrong with it, in one line.
 pub fn regex(text: &str) -> Result<Regex, String> {
-    let reason = |e: regex::Error| {
+    Regex::new(text).map_err(|e: regex::Error| {
         e.to_string().lines().last().unwrap_or("not a regular expression").trim().to_string()
-    };
-    Regex::new(text).map_err(reason)
+    })
 }
 
 /// One hour, which is longer than any useful threshold.

@@ -147,8 +147,8 @@ fn shown(mut view: View, width: usize, top: usize) -> String {
     }
     view.rows.truncate(top);
     while view.columns.len() > 2 && least_width(&view) > width {
-        let is_empty = |i: &usize| view.rows.iter().all(|r| r.get(*i).is_none_or(String::is_empty));
-        let empty = (0..view.columns.len()).rfind(is_empty);
+        let empty = (0..view.columns.len())
+            .rfind(|i: &usize| view.rows.iter().all(|r| r.get(*i).is_none_or(String::is_empty)));
         let by_name =
             || FIRST_TO_GO.iter().find_map(|part| view.columns.iter().position(|c| c.0.contains(part)));
         let last_number = || view.columns.iter().rposition(|c| c.1 == Align::Right);

@@ -39,8 +39,7 @@ fn styled(text: &str) -> String {
     let mut lines = text.lines().peekable();
     let mut out = String::with_capacity(text.len());
     while let Some(line) = lines.next() {
-        let is_rule = |next: &&str| !next.is_empty() && next.bytes().all(|b| b == b'-');
-        if lines.peek().is_some_and(is_rule) {
+        if lines.peek().is_some_and(|next: &&str| !next.is_empty() && next.bytes().all(|b| b == b'-')) {
             out.push_str(&console::style(line).bold().force_styling(true).to_string());
         } else {
             out.push_str(line);

@@ -99,8 +99,8 @@ pub fn run(args: &ReportArgs, stores: &Stores) -> anyhow::Result<Exit> {
         print(&page)?;
         return Ok(Exit::Done);
     }
-    let failed = |source| ResultsError::Write { path: out.display().to_string(), source };
-    unfinished::write(&out, &page).map_err(failed)?;
+    unfinished::write(&out, &page)
+        .map_err(|source| ResultsError::Write { path: out.display().to_string(), source })?;
     if let Some(output) = against.as_ref().and_then(|a| a.output.as_ref()) {
         print_report(&format!("{}\n", text::one_output(output, width())))?;
     }

@@ -175,8 +175,8 @@ impl AskedSources {
             roots.add(path).map_err(failed)?;
         }
         let folder = std::env::temp_dir();
-        let error = |error| StartError::Scratch { folder: folder.display().to_string(), error };
-        let scratch = ScratchFolder::create_in(&folder, "mcp").map_err(error)?;
+        let scratch = ScratchFolder::create_in(&folder, "mcp")
+            .map_err(|error| StartError::Scratch { folder: folder.display().to_string(), error })?;
         Ok(Self {
             setup,
             roots,

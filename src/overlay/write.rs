@@ -64,14 +64,13 @@ impl<'a> OverlayWriter<'a> {
                 let firsts: Vec<u64> = sources.iter().enumerate().map(|(i, s)| first(i, s)).collect();
                 let mut spare = firsts.iter().max().copied().unwrap_or(0) + PID_SPAN;
                 for (position, (s, first)) in sources.iter().zip(&firsts).enumerate() {
-                    let id = |order: u64| {
+                    processes.push(Some(renamed(s, position, |order: u64| {
                         if order < OWN_PID {
                             return first + order;
                         }
                         spare += 1;
                         spare - 1
-                    };
-                    processes.push(Some(renamed(s, position, id)));
+                    })));
                     own_pids.push(first + OWN_PID);
                 }
                 FlowIds::first(sources.len())

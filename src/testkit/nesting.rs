@@ -45,8 +45,8 @@ impl Nesting {
     /// The innermost span that is open at an instant; its end counts as inside.
     pub fn innermost(&self, pid: i64, tid: i64, ts: i64) -> Option<u64> {
         let after = self.spans.partition_point(|s| (s.pid, s.tid, s.start) <= (pid, tid, ts));
-        let on_thread = |s: &&Nested| (s.pid, s.tid) == (pid, tid);
-        let mut chain = self.up_from(after.checked_sub(1)).take_while(on_thread);
+        let mut chain =
+            self.up_from(after.checked_sub(1)).take_while(|s: &&Nested| (s.pid, s.tid) == (pid, tid));
         chain.find(|s| s.end >= ts).map(|s| s.id)
     }
 

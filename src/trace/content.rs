@@ -78,10 +78,9 @@ pub fn is_front_end(trace: &RankTrace) -> bool {
     if is_rank || !trace.activities.is_empty() || !trace.classes.contains(&Class::Python) {
         return false;
     }
-    let works = |class: &Class| {
+    !trace.classes.iter().any(|class: &Class| {
         matches!(class, Class::HostOp | Class::Runtime | Class::Collective | Class::Annotation)
-    };
-    !trace.classes.iter().any(works) || is_front_of_server(trace)
+    }) || is_front_of_server(trace)
 }
 
 fn is_front_of_server(trace: &RankTrace) -> bool {

@@ -52,9 +52,8 @@ impl GraphReplays {
     /// Row of each launch call with indices of its activities.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u32])> {
         let from = std::iter::once(0).chain(self.calls.iter().map(|c| c.1));
-        let of = move |(from, (row, until)): (u32, &(u32, u32))| {
+        from.zip(&self.calls).map(move |(from, (row, until)): (u32, &(u32, u32))| {
             (*row, self.activities.get(from as usize..*until as usize).unwrap_or_default())
-        };
-        from.zip(&self.calls).map(of)
+        })
     }
 }

@@ -13,15 +13,14 @@ const LEAST_PCT: u64 = 1;
 pub fn label_of(pid: &[u8]) -> Option<&[u8]> {
     let end = pid.iter().position(|b| *b == b']')?;
     let (label, inside) = (pid.get(..end + 2)?, pid.get(1..end)?);
-    let is_coordinate = |part: &[u8]| {
-        let digits = part.get(2..).unwrap_or_default();
-        COORDINATES.contains(&part.get(..2).unwrap_or_default())
-            && !digits.is_empty()
-            && digits.iter().all(u8::is_ascii_digit)
-    };
     let is_label = pid.first() == Some(&b'[')
         && label.ends_with(b" ")
-        && inside.split(|b| *b == b'-').all(is_coordinate);
+        && inside.split(|b| *b == b'-').all(|part: &[u8]| {
+            let digits = part.get(2..).unwrap_or_default();
+            COORDINATES.contains(&part.get(..2).unwrap_or_default())
+                && !digits.is_empty()
+                && digits.iter().all(u8::is_ascii_digit)
+        });
     is_label.then_some(label)
 }
 

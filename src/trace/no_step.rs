@@ -63,9 +63,9 @@ impl CollectiveOps {
         let range = c.span(row as usize);
         let from = ops.partition_point(|op| op.start < range.start);
         let holds = |op: Option<&Span>| op.is_some_and(|op| op.start <= range.start && op.end >= range.end);
-        let is_in_range = |op: &Span| op.end <= range.end;
         holds(ops.get(from))
             || holds(from.checked_sub(1).and_then(|i| ops.get(i)))
-            || (c.args.column(Arg::InputDims).get(row).is_some() && ops.get(from).is_some_and(is_in_range))
+            || (c.args.column(Arg::InputDims).get(row).is_some()
+                && ops.get(from).is_some_and(|op: &Span| op.end <= range.end))
     }
 }

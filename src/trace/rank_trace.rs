@@ -272,13 +272,12 @@ impl RankTrace {
                 (false, StepWindow::Auto) => DeviceSteps(t.steps.steps.iter().map(|s| s.window).collect()),
                 (false, _) => DeviceSteps(device_windows(&t.steps.steps, &t.activities)),
             });
-            let cut = |w: &mut Window| {
+            all.iter_mut().filter(|w| w.scope == Scope::Step).for_each(|w: &mut Window| {
                 let Some(span) = w.step.and_then(|i| on_device.0.get(i as usize)) else { return };
                 let start = span.start.clamp(work.capture.start, work.capture.end.max(work.capture.start));
                 w.scope = Scope::DeviceStep;
                 w.parts = vec![Span::new(start, span.end.min(work.capture.end).max(start))];
-            };
-            all.iter_mut().filter(|w| w.scope == Scope::Step).for_each(cut);
+            });
         }
         all
     }
@@ -334,11 +333,10 @@ impl RankTrace {
 
     /// The same of the events that `keeps` wants.
     pub fn host_rows_where(&self, keeps: impl Fn(u32) -> bool) -> impl Iterator<Item = (u32, Vec<u32>)> {
-        let kept = move |(lane, rows): &(u32, Vec<u32>)| {
+        self.hosts.iter().filter_map(move |(lane, rows): &(u32, Vec<u32>)| {
             let kept: Vec<u32> = rows.iter().copied().filter(|row| keeps(*row)).collect();
             (!kept.is_empty()).then_some((*lane, kept))
-        };
-        self.hosts.iter().filter_map(kept)
+        })
     }
 
     /// Shared data of several analyses, identified by its type; computed when first requested.
@@ -371,10 +369,9 @@ impl RankTrace {
             for row in (0..c.len()).filter(|&r| self.classes[r] == Class::HostOp) {
                 *ops.entry(c.lane[row]).or_default() += 1;
             }
-            let is_main = |l: &u32| {
+            let main = ops.keys().copied().find(|l: &u32| {
                 c.lanes.get(*l as usize).is_some_and(|x| x.pid_num.is_some() && x.pid_num == x.tid_num)
-            };
-            let main = ops.keys().copied().find(is_main);
+            });
             main.or_else(|| ops.iter().max_by_key(|(l, n)| (**n, std::cmp::Reverse(**l))).map(|(l, _)| *l))
         })
     }

@@ -180,7 +180,9 @@ impl StepEvidence<'_> {
         let pid = |lane: u32| c.lanes.get(lane as usize).map(|l| l.pid);
         let is_free = says_step(names);
         let kinds: Vec<Option<Class>> = c.strings.iter().map(|(_, text)| self.around(text)).collect();
-        let counts = |row: &usize| match self.classes.get(*row) {
+        // By name: the first and last of the ranges that each holds.
+        let mut around: BTreeMap<StrId, Vec<(usize, usize)>> = BTreeMap::new();
+        for row in (0..self.classes.len()).filter(|row: &usize| match self.classes.get(*row) {
             Some(Class::Python) => {
                 !is_free && kinds.get(c.name(*row).0 as usize) == Some(&Some(Class::Python))
             }
@@ -190,10 +192,7 @@ impl StepEvidence<'_> {
             }
             Some(Class::HostOp) => steps.rule == StepRule::Repeat,
             _ => false,
-        };
-        // By name: the first and last of the ranges that each holds.
-        let mut around: BTreeMap<StrId, Vec<(usize, usize)>> = BTreeMap::new();
-        for row in (0..self.classes.len()).filter(counts) {
+        }) {
             let span = c.span(row);
             let from = ranges.partition_point(|r| r.start < span.start);
             let to = ranges.partition_point(|r| r.end <= span.end);

@@ -35,8 +35,8 @@ pub(crate) fn is_counted(names: &[&str]) -> bool {
 
 /// Whether names call themselves steps.
 pub(crate) fn says_step(names: &[&str]) -> bool {
-    let is_step = |name: &&str| words(name).iter().any(|w| STEP.contains(&w.as_str()));
-    !names.is_empty() && names.iter().all(is_step)
+    !names.is_empty()
+        && names.iter().all(|name: &&str| words(name).iter().any(|w| STEP.contains(&w.as_str())))
 }
 
 /// `layers` or `phases`, if a name calls itself a part of a step: a word for one beside a number, or as the

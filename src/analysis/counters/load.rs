@@ -160,8 +160,8 @@ fn fixed(value: f64) -> i128 {
 /// The load in each of several lists of disjoint spans. One sweep over the kernels, which stores only the
 /// requested loads.
 pub fn loads(kernels: &[Kernel], asked: &[&[Span]]) -> Vec<KernelLoad> {
-    let ends = |p: &Span| [p.start, p.end.max(p.start)];
-    let mut instants: Vec<Ns> = asked.iter().copied().flatten().flat_map(ends).collect();
+    let mut instants: Vec<Ns> =
+        asked.iter().copied().flatten().flat_map(|p: &Span| [p.start, p.end.max(p.start)]).collect();
     instants.sort_unstable();
     instants.dedup();
     let until = loads_until(kernels, &instants);

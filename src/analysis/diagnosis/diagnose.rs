@@ -84,7 +84,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             c.confidence = Confidence::Bound;
         }
     }
-    let order = |c: &Cause| {
+    causes.sort_by_key(|c: &Cause| {
         // A job whose requests for memory fail has no greater trouble.
         let first = match c.kind {
             CauseKind::MemoryFailed => 0,
@@ -101,8 +101,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             c.kind,
             c.key.clone(),
         )
-    };
-    causes.sort_by_key(order);
+    });
     let operators = match trust.vendor {
         DeviceVendor::Host => host_operators::sums(partials),
         _ => BTreeMap::new(),

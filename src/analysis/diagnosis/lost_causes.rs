@@ -33,8 +33,8 @@ impl Context<'_> {
         // ranks.
         let parts = [TimePart::Idle, TimePart::Copies, TimePart::Synchronizing];
         let parts = if rule.of_pauses.is_some() { &parts[..] } else { &parts[..2] };
-        let bound = || gain::of_host(self.account, kind, &found.owned, rule.saves, parts);
-        let gain = by_replay.unwrap_or_else(bound);
+        let gain =
+            by_replay.unwrap_or_else(|| gain::of_host(self.account, kind, &found.owned, rule.saves, parts));
         let members = self.members(&found.owned);
         let ranks = match self.sole_rank(&found.owned) {
             Some(rank) if members.contains(&rank) => vec![rank],

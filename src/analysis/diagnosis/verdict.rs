@@ -138,11 +138,10 @@ fn doubt(found: &Diagnosis, listed: &[&Cause]) -> Option<String> {
     };
     let of_recording =
         || left_out(found).or_else(withheld).or_else(missing).or_else(bound).map(|l| l.sentence.clone());
-    let of_account = || {
+    of_cause.map(str::to_string).or_else(of_recording).or_else(|| {
         let share = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT)?;
         Some(format!("{} of the time is not explained", fmt_pct(Some(share))))
-    };
-    of_cause.map(str::to_string).or_else(of_recording).or_else(of_account)
+    })
 }
 
 fn totals(account: &JobAccount) -> JobTotals {

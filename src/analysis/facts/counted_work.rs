@@ -100,8 +100,8 @@ fn innermost(trace: &RankTrace, works: &[(u32, Work)]) -> HashMap<u32, Work> {
         }
     }
     let is_matrix = |work: &Work| work.family.is_matrix();
-    let counts = |(row, work): &&(u32, Work)| contains[*row as usize] < level(work);
-    let mut counted: HashMap<u32, Work> = works.iter().filter(counts).copied().collect();
+    let mut counted: HashMap<u32, Work> =
+        works.iter().filter(|(row, work)| contains[*row as usize] < level(work)).copied().collect();
     let arithmetic = |(row, work): (&u32, &Work)| (!is_matrix(work) && work.flops != Some(0)).then_some(*row);
     let is_part = |row: &u32| {
         let mut around = trace.stacks.outward(*row).skip(1);

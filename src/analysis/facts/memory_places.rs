@@ -167,8 +167,7 @@ impl<'a> MemoryPlaces<'a> {
 
     /// The operator at a row and those around it, innermost first.
     pub(crate) fn chain(&self, op: u32) -> impl Iterator<Item = u32> {
-        let is_op = |r: &u32| self.trace.classes.get(*r as usize) == Some(&Class::HostOp);
-        self.trace.stacks.outward(op).filter(is_op)
+        self.trace.stacks.outward(op).filter(|r| self.trace.classes.get(*r as usize) == Some(&Class::HostOp))
     }
 
     /// How the operator at a row is shown.

@@ -51,10 +51,9 @@ fn around_of(trace: &RankTrace, rows: &[u32], is_frame: impl Fn(u32) -> bool) ->
 
 /// Rows of Python frames, a caller before its callees.
 pub(crate) fn callers_first(trace: &RankTrace) -> Vec<u32> {
-    let depth = |r: &u32| trace.stacks.depth(*r).unwrap_or(0);
     let mut frames: Vec<u32> =
         (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Python).collect();
-    frames.sort_by_key(depth);
+    frames.sort_by_key(|r: &u32| trace.stacks.depth(*r).unwrap_or(0));
     frames
 }
 

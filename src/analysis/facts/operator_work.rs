@@ -8,7 +8,6 @@ use crate::facts::kernel_work::KernelWorks;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::flops::Work;
-use hta_trace::graph_capture::CapturedOperator;
 use hta_trace::kernel::category::Category;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
@@ -105,8 +104,7 @@ impl OperatorWorks {
 /// The work of each captured operator that counts, from the inputs that it had during the capture.
 fn captured_works(trace: &RankTrace, nodes: &GraphNodes) -> Vec<Option<Work>> {
     let mut works = InputWorks::new(trace);
-    let of = |o: &CapturedOperator| works.work((o.name, o.inputs)).filter(|_| o.counts);
-    nodes.operators.iter().map(of).collect()
+    nodes.operators.iter().map(|o| works.work((o.name, o.inputs)).filter(|_| o.counts)).collect()
 }
 
 /// Whether a kernel only prepares the work of another one, or combines its partial results.

@@ -20,8 +20,8 @@ impl OptimizerSteps {
             c.strings.iter().map(|(_, text)| text.starts_with("Optimizer.step")).collect();
         let mut steps: HashMap<u32, Vec<Span>> = HashMap::new();
         if is_step.contains(&true) {
-            let is_of = |r: &usize| trace.classes[*r].is_host() && is_step[c.name(*r).0 as usize];
-            for row in (0..c.len()).filter(is_of) {
+            for row in (0..c.len()).filter(|r| trace.classes[*r].is_host() && is_step[c.name(*r).0 as usize])
+            {
                 steps.entry(c.lane[row]).or_default().push(trace.span(row as u32));
             }
         }

@@ -279,12 +279,11 @@ fn bandwidth(partials: &[Partial]) -> Option<View> {
     };
     let mut notes =
         vec!["coverage: share of the GPU time of decode iterations whose bytes these are".to_string()];
-    let slow = |r: &&DecodeBandwidthByKindRow| {
+    if let Some(r) = all.iter().find(|r: &&DecodeBandwidthByKindRow| {
         r.kind == "weights"
             && r.peak_pct.is_some_and(|p| p < SLOW_PCT)
             && r.coverage_pct.is_some_and(|c| c >= COVERED_PCT)
-    };
-    if let Some(r) = all.iter().find(slow) {
+    }) {
         let bound = r.peak_pct.map_or(0, |pct| (r.busy_ns as f64 * (1.0 - pct / 100.0)) as Ns);
         let shapes: Vec<String> = slowest(partials, r.rank);
         notes.push(format!(

@@ -159,9 +159,8 @@ impl GapRows {
     }
 
     fn longest_first(&self) -> Vec<u32> {
-        let by_length = |(i, g): (usize, &GapRow)| (std::cmp::Reverse(g.span.len()), i as u32);
         let mut order: Vec<(std::cmp::Reverse<Ns>, u32)> =
-            self.all.iter().enumerate().map(by_length).collect();
+            self.all.iter().enumerate().map(|(i, g)| (std::cmp::Reverse(g.span.len()), i as u32)).collect();
         order.sort_unstable();
         order.into_iter().map(|(_, i)| i).collect()
     }

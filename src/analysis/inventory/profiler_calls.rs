@@ -108,12 +108,11 @@ fn last_waits(trace: &RankTrace, mut syncs: Vec<u32>) -> Vec<(u32, Option<u32>)>
         return Vec::new();
     }
     let pid = |row: u32| c.lanes.get(c.lane[row as usize] as usize).map(|l| l.pid);
-    let starts_work = |t: &str| {
+    let mut launched: BTreeMap<Option<StrId>, Ns> = BTreeMap::new();
+    for row in rows_named(trace, Class::Runtime, |t: &str| {
         let lower = t.to_ascii_lowercase();
         is_launch_call(t) || lower.contains("memcpy") || lower.contains("memset")
-    };
-    let mut launched: BTreeMap<Option<StrId>, Ns> = BTreeMap::new();
-    for row in rows_named(trace, Class::Runtime, starts_work) {
+    }) {
         let last = launched.entry(pid(row)).or_insert(Ns::MIN);
         *last = c.ts[row as usize].max(*last);
     }

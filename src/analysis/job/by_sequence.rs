@@ -23,8 +23,7 @@ pub(super) fn by_sequence(
     let mut clocks: BTreeMap<u32, Ns> = BTreeMap::new();
     // Calls that the longest sequence lacks are matched among the others, and so on.
     while left.iter().any(|(_, l)| !l.is_empty()) {
-        let longest = |k: &usize| (left[*k].1.len(), Reverse(left[*k].0));
-        let Some(b) = (0..left.len()).max_by_key(longest) else { break };
+        let Some(b) = (0..left.len()).max_by_key(|k| (left[*k].1.len(), Reverse(left[*k].0))) else { break };
         let (part, calls) = (left[b].0, std::mem::take(&mut left[b].1));
         let base = BaseSequence::new(&calls);
         let mut found: Vec<Vec<Member>> = calls.iter().map(|t| vec![Member { part, call: t.call }]).collect();

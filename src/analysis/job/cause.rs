@@ -190,8 +190,8 @@ fn kernels(
     known: Option<f64>,
     out: &mut Vec<Difference>,
 ) {
-    let is_kernel = |k: &(TimeUse, StrId, StrId)| k.0 == TimeUse::Kernel;
-    let keys: Vec<_> = entries.keys().copied().filter(is_kernel).collect();
+    let keys: Vec<_> =
+        entries.keys().copied().filter(|k: &(TimeUse, StrId, StrId)| k.0 == TimeUse::Kernel).collect();
     let all: Vec<_> = keys.into_iter().filter_map(|k| Some((k, entries.remove(&k)?))).collect();
     let is_same = |b: &LateAndTypical| b.time[1] > 0 && b.count[0] == b.count[1];
     let alike = |(k, b): &((TimeUse, StrId, StrId), LateAndTypical)| {
@@ -199,8 +199,8 @@ fn kernels(
     };
     let same: Vec<_> = all.iter().filter(|x| alike(x)).collect();
     let total: Ns = same.iter().map(|(_, b)| b.time[1]).sum();
-    let of_these = || factor(&same.iter().map(|(_, b)| (b.time[0], b.time[1])).collect::<Vec<_>>(), total);
-    let factor = known.or_else(of_these);
+    let factor = known
+        .or_else(|| factor(&same.iter().map(|(_, b)| (b.time[0], b.time[1])).collect::<Vec<_>>(), total));
     let scaled = |t: Ns| factor.map_or(0, |f| ((f - 1.0) * t as f64).round() as Ns);
     let common: Ns = same.iter().map(|(_, b)| scaled(b.time[1])).sum();
     if common > 0 {

@@ -163,9 +163,9 @@ fn cluster(units: &[PartCalls], size: usize) -> Option<Vec<Vec<usize>>> {
     let (mut inside, mut outside) = (LEAST, Ns::MAX);
     let mut clusters = Vec::new();
     while let Some((&first, others)) = left.split_first() {
-        let is_other = |i: &&usize| units[**i].id.0 != units[first].id.0;
         let distance = |&i: &usize| Some((disagreement(&units[first], &units[i])?, i));
-        let mut near: Vec<(Ns, usize)> = others.par_iter().filter(is_other).filter_map(distance).collect();
+        let mut near: Vec<(Ns, usize)> =
+            others.par_iter().filter(|i| units[**i].id.0 != units[first].id.0).filter_map(distance).collect();
         near.sort_unstable();
         let own = near.get(..size.checked_sub(1)?)?;
         inside = inside.max(own.last().map_or(0, |(d, _)| *d));

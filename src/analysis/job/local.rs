@@ -179,8 +179,7 @@ impl Local {
 
     /// The cuts and the entries of each piece, as [`Local::from_pieces`] takes them.
     pub(crate) fn pieces(&self) -> (&[Ns], impl Iterator<Item = Vec<LocalEntry>>) {
-        let piece = |w: &[Ns]| self.entries_in(Span::new(w[0], w[1])).collect();
-        (&self.cuts, self.cuts.windows(2).map(piece))
+        (&self.cuts, self.cuts.windows(2).map(|w: &[Ns]| self.entries_in(Span::new(w[0], w[1])).collect()))
     }
 
     /// The inverse of [`Local::pieces`].

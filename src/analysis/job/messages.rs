@@ -57,12 +57,11 @@ pub(crate) fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: im
         let (x, y) = (side(&sent), side(&received));
         let mut taken = (vec![false; sent.len()], vec![false; received.len()]);
         let span = |m: &Member| parts[m.part as usize].calls.calls[m.call as usize].span;
-        let is_possible = |i: usize, j: usize| {
+        let by_end = pairs(&x, &y, 0, PartnerKind::Messages);
+        let by_order = in_order(sent.len(), received.len(), &by_end, |i: usize, j: usize| {
             let (s, r) = (&sent[i], &received[j]);
             s.1 == r.1 && aligned(r.0.part, span(&r.0).end) + SLACK >= aligned(s.0.part, span(&s.0).start)
-        };
-        let by_end = pairs(&x, &y, 0, PartnerKind::Messages);
-        let by_order = in_order(sent.len(), received.len(), &by_end, is_possible);
+        });
         for (i, j) in by_order.unwrap_or(by_end) {
             (taken.0[i as usize], taken.1[j as usize]) = (true, true);
             matched.add(

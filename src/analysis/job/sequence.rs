@@ -248,10 +248,9 @@ pub(crate) fn pairs(x: &CallSequence, y: &CallSequence, offset: Ns, rule: Partne
     apart.sort_unstable();
     let usual = apart.get(apart.len() / 2).copied().unwrap_or(0);
     for [xs, ys] in in_doubt {
-        let close = |((a, _), (b, _)): (&(Ns, u32), &(Ns, u32))| {
+        if xs.iter().zip(ys).all(|((a, _), (b, _)): (&(Ns, u32), &(Ns, u32))| {
             b.saturating_sub(offset).abs_diff(*a) <= usual * USUAL
-        };
-        if xs.iter().zip(ys).all(close) {
+        }) {
             near.retain(|((i, _), ..)| !xs.iter().any(|(_, k)| k == i));
             out.extend(xs.iter().zip(ys).map(|((_, i), (_, j))| (*i, *j)));
         }

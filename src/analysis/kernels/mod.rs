@@ -87,9 +87,9 @@ impl Analysis for Kernels {
     fn reduce(&self, partials: &[Partial], _: &Job, options: &Options) -> Output {
         let scope = options.printed_scope("span");
         let (names, categories) = (over_ranks::table(partials), categories::over_ranks(partials));
-        let of = |spec: &'static TableSpec| partials.iter().filter_map(move |p| p.table(spec).cloned());
-        let kept =
-            [KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC].into_iter().flat_map(of);
+        let kept = [KernelsByName::SPEC, KernelCategories::SPEC, KernelClasses::SPEC]
+            .into_iter()
+            .flat_map(|spec: &'static TableSpec| partials.iter().filter_map(move |p| p.table(spec).cloned()));
         let views = vec![categories::view(&categories, scope), report::view(&names, partials, options)];
         let observations = report::observation(&names, partials, scope).into_iter().collect();
         let tables = kept.chain([names, categories]).collect();

@@ -32,8 +32,7 @@ pub(crate) struct LineSpread<'a> {
 
 /// Number of steps, and their length, by rank.
 fn steps(partials: &[Partial]) -> BTreeMap<u32, (i64, Ns)> {
-    let of = |t: LineTotalRow| (t.rank, (t.step_count as i64, t.steps_ns));
-    rows::<LineTotals>(partials).map(of).collect()
+    rows::<LineTotals>(partials).map(|t: LineTotalRow| (t.rank, (t.step_count as i64, t.steps_ns))).collect()
 }
 
 /// Lines and functions of user code with their self time per step, by rank; on threads that are not idle.

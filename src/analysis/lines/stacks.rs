@@ -46,8 +46,8 @@ fn frame(fold: &mut StackFold, lines: &Lines, modules: Option<&Modules>, lane: u
 }
 
 fn module(fold: &mut StackFold, thread: u32, module: Option<u32>, modules: &Modules) -> u32 {
-    let outer = |m: &u32| modules.modules.get(*m as usize).and_then(|m| m.parent);
-    let path: Vec<u32> = std::iter::successors(module, outer).collect();
+    let path: Vec<u32> =
+        std::iter::successors(module, |m| modules.modules.get(*m as usize).and_then(|m| m.parent)).collect();
     if path.is_empty() {
         return fold.tree.below(Some(thread), StackName::NoModule);
     }

@@ -181,8 +181,8 @@ impl<'a> OperatorCharges<'a> {
     /// Adds the activities of graphs to the operators that captured them.
     fn replays(&mut self) {
         let nodes = Arc::clone(&self.nodes);
-        let owner = |o| self.sums.id(self.texts.captured_owner(self.keys, o));
-        let captured: Vec<OwnerId> = nodes.operators.iter().map(owner).collect();
+        let captured: Vec<OwnerId> =
+            nodes.operators.iter().map(|o| self.sums.id(self.texts.captured_owner(self.keys, o))).collect();
         for (number, replay) in (0..).zip(&nodes.replays) {
             self.replay(&nodes, &captured, number, replay);
         }

@@ -92,8 +92,8 @@ pub(crate) fn observation(partials: &[Partial], found: &[SlowStep]) -> Option<Ob
     let is_slow = |s: &&StepRow| s.is_slow == Some(true);
     let slow: Vec<String> =
         steps.iter().filter(is_slow).map(|s| StepKey::new(s.step, s.step_label).shown()).collect();
-    let counts = |s: &&StepRow| !s.is_partial || summary.full_count == 0 || is_slow(s);
-    let counted = steps.iter().filter(counts).count() as i64;
+    let counted =
+        steps.iter().filter(|s| !s.is_partial || summary.full_count == 0 || is_slow(s)).count() as i64;
     let (median, slowest) = (summary.usual_ns, summary.slowest_ns);
     let mut sentence = match slow.len() {
         1 => format!("Step {}{} takes {}", slow[0], of_rank(partials, rank), fmt_ns(slowest)),

@@ -117,16 +117,16 @@ fn place_in_group(job: &Job, part: u32, local: u32) -> Option<usize> {
 
 /// Whether these parts are the members of one process group, or all parts of one host.
 fn is_group(job: &Job, parts: &[u32]) -> bool {
-    let of_group = |g: &crate::job::Group| {
-        let members: BTreeSet<u32> = g.uses.iter().map(|(part, _)| *part).collect();
-        members.len() == parts.len() && parts.iter().all(|p| members.contains(p))
-    };
     let host = |p: &u32| job.parts.get(*p as usize).and_then(|p| p.host.as_deref());
     let is_host = parts
         .first()
         .and_then(host)
         .is_some_and(|h| (0..job.parts.len() as u32).all(|p| (host(&p) == Some(h)) == parts.contains(&p)));
-    is_host || job.matched.groups.iter().any(of_group)
+    is_host
+        || job.matched.groups.iter().any(|g: &crate::job::Group| {
+            let members: BTreeSet<u32> = g.uses.iter().map(|(part, _)| *part).collect();
+            members.len() == parts.len() && parts.iter().all(|p| members.contains(p))
+        })
 }
 
 /// Why this is not chance.

@@ -205,8 +205,8 @@ impl<'a> JudgeRound<'a> {
     /// Finds ranks whose steps stand out from all other ranks and steps.
     fn single_steps(&self) -> Vec<Straggler> {
         let Some(deviation) = self.deviation() else { return Vec::new() };
-        let most = |p: &u32| (self.of(*p).iter().map(|m| m.gain).max().unwrap_or(0), *p);
-        let mut largest: Vec<(Ns, u32)> = self.parts.iter().map(most).collect();
+        let mut largest: Vec<(Ns, u32)> =
+            self.parts.iter().map(|p| (self.of(*p).iter().map(|m| m.gain).max().unwrap_or(0), *p)).collect();
         largest.sort_unstable_by_key(|l| std::cmp::Reverse(*l));
         let mut out = Vec::new();
         for &part in &self.parts {

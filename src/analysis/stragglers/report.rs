@@ -197,15 +197,14 @@ fn verdict(job: &Job, judged: &Judgement, options: &Options) -> Option<String> {
 
 /// Ranks that are late, although their repair gives little.
 fn not_confirmed(job: &Job, judged: &Judgement) -> Vec<String> {
-    let one = |s: &Straggler| {
+    judged.unconfirmed.iter().take(2).map(|s: &Straggler| {
         format!(
             "{} late, but the others would hardly come earlier without that: a step would take {} less ({})",
             late_ranks(&ranks_of(job, &s.parts)),
             fmt_ns(judged.length.per_step(s.gain)),
             fmt_pct(percent(s.gain, judged.length.time))
         )
-    };
-    judged.unconfirmed.iter().take(2).map(one).collect()
+    }).collect()
 }
 
 fn late_ranks(ranks: &[u32]) -> String {
@@ -222,7 +221,7 @@ pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
     const SHOWN: usize = 4;
     let is_large = |u: &&Unproven| percent(u.gain, judged.median_step).is_none_or(|p| p >= min_pct);
     let steps = judged.steps.len();
-    let one = |u: &Unproven| {
+    let mut out: Vec<String> = judged.unproven.iter().filter(is_large).take(SHOWN).map(|u: &Unproven| {
         let noun = if u.parts.len() == 1 { "rank" } else { "ranks" };
         let who = format!("{noun} {}", rank_list(&ranks_of(job, &u.parts)));
         let share = fmt_pct(percent(u.gain, judged.median_step));
@@ -250,8 +249,7 @@ pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
             ),
             (None, None) => format!("cannot tell whether this is more than chance: {who} {late}"),
         }
-    };
-    let mut out: Vec<String> = judged.unproven.iter().filter(is_large).take(SHOWN).map(one).collect();
+    }).collect();
     let more = judged.unproven.iter().filter(is_large).count().saturating_sub(SHOWN);
     if more > 0 {
         out.push(format!("cannot tell for {} more", plural(more, "rank")));
@@ -356,13 +354,12 @@ fn place(job: &Job, judged: &Judgement, sums: &ByPart) -> Option<String> {
         return None;
     }
     let several = |level: &str| places.iter().filter(|p| p.level == level).count() > 1;
-    let is_shared = |p: &&LevelKey| {
+    let found = places.iter().find(|p: &&LevelKey| {
         p.level != "rank"
             && several(p.level)
             && p.delay.gain * 10 >= total * 8
             && p.parts.intersection(&late).count() > 1
-    };
-    let found = places.iter().find(is_shared)?;
+    })?;
     let what = if found.level == "host" {
         format!("host {}", found.key)
     } else {

@@ -236,8 +236,8 @@ fn link_backward(
     let outermost: Vec<usize> = backward.iter().copied().filter(|&i| nodes[i].parent.is_none()).collect();
     for i in outermost {
         let r = &rows[i].row;
-        let holds = |a: &&usize| rows[**a].row.ts <= r.ts && r.end() <= rows[**a].row.end();
-        nodes[i].parent = around.iter().find(holds).copied();
+        nodes[i].parent =
+            around.iter().find(|a| rows[**a].row.ts <= r.ts && r.end() <= rows[**a].row.end()).copied();
     }
 }
 

@@ -154,12 +154,11 @@ impl<'a> LaunchesByThread<'a> {
         for thread in threads.values_mut() {
             thread.calls.sort_unstable();
             let n = thread.calls.len();
-            let leaf = |(_, row): &(Ns, u32)| {
+            thread.tree = vec![None; n];
+            thread.tree.extend(thread.calls.iter().map(|(_, row): &(Ns, u32)| {
                 let of = trace.launches().of(*row).iter().filter_map(|i| trace.activities.get(*i as usize));
                 of.map(|a| Some(Projection { span: a.span, operations: 1 })).fold(None, Projection::join)
-            };
-            thread.tree = vec![None; n];
-            thread.tree.extend(thread.calls.iter().map(leaf));
+            }));
             for i in (1..n).rev() {
                 let node = |i: usize| thread.tree.get(i).copied().flatten();
                 let joined = Projection::join(node(2 * i), node(2 * i + 1));

@@ -163,8 +163,8 @@ fn usual_durations<'a>(ops: impl Iterator<Item = &'a Op>) -> [f64; KINDS.len()] 
 }
 
 fn decompose<K: Copy>(groups: &BTreeSet<K>, share: impl Fn(&K) -> f64) -> Vec<SlowdownShare<K>> {
-    let with_share = |of: &K| SlowdownShare { of: *of, slowdown: share(of) };
-    let mut shares: Vec<_> = groups.iter().map(with_share).collect();
+    let mut shares: Vec<_> =
+        groups.iter().map(|of: &K| SlowdownShare { of: *of, slowdown: share(of) }).collect();
     shares.sort_by(|a, b| b.slowdown.total_cmp(&a.slowdown));
     shares
 }

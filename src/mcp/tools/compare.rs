@@ -81,10 +81,9 @@ impl ComparedSide {
         let sql = "SELECT finding_id, kind, trust, trust_reason, recoverable_pct, sentence FROM findings \
                    ORDER BY position";
         let rows = call.rows(source, folder, sql, 10_000).await?;
-        let incomplete = |i: &usize| {
+        if let Some(i) = (0..rows.len()).find(|i: &usize| {
             rows.text(*i, "kind") == CauseKind::InputIncomplete.name() && rows.text(*i, "trust") == "withheld"
-        };
-        if let Some(i) = (0..rows.len()).find(incomplete) {
+        }) {
             let reason = clip(rows.text(i, "trust_reason"), 400);
             return Err(Refusal::cannot_answer(format!("`{}` cannot be diagnosed: {reason}", source.id)));
         }

@@ -57,7 +57,6 @@ fn first_sentence(text: &str) -> &str {
 pub async fn tables(call: &ToolCall<'_>, of: TablesOf) -> Result<Told<TableList>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
-    let failed = |e: QueryError| unreadable(&e, &folder, &source.id);
     let place = folder.clone();
     let read = apart(move || {
         let found = Results::open(&place)?;
@@ -66,7 +65,7 @@ pub async fn tables(call: &ToolCall<'_>, of: TablesOf) -> Result<Told<TableList>
         found.names()?.into_iter().map(with_schema).collect::<Result<Vec<_>, QueryError>>()
     });
     let mut items = Vec::new();
-    for (name, schema, row_count) in read.await?.map_err(failed)? {
+    for (name, schema, row_count) in read.await?.map_err(|e| unreadable(&e, &folder, &source.id))? {
         let about =
             schema.metadata().get("description").map(|d| first_sentence(d.trim())).unwrap_or_default();
         let about = clip(about, page.text_bytes());

@@ -44,8 +44,7 @@ pub async fn overlay(call: &ToolCall<'_>, of: DrawnRanks) -> Result<Told<Overlay
         ))
         .hint("start the server with the traces, or tell the user: hta overlay TRACES --open"));
     }
-    let is_list = |c: char| c.is_ascii_digit() || ",-".contains(c);
-    if of.ranks.is_empty() || !of.ranks.chars().all(is_list) {
+    if of.ranks.is_empty() || !of.ranks.chars().all(|c: char| c.is_ascii_digit() || ",-".contains(c)) {
         let found = clip(&of.ranks, 40);
         return Err(Refusal::refused(format!("expected ranks such as 0,3,8-9, found `{found}`")));
     }

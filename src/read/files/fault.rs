@@ -187,8 +187,7 @@ fn told(error: &object_store::Error) -> String {
         let (status, body) = answer.split_once(": ").unwrap_or((&answer, ""));
         let code =
             body.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
-        let is_word = |code: &&str| code.len() < 64 && code.bytes().all(|b| b.is_ascii_alphanumeric());
-        return match code.filter(is_word) {
+        return match code.filter(|code| code.len() < 64 && code.bytes().all(|b| b.is_ascii_alphanumeric())) {
             Some(code) => format!("{status}, {code}"),
             None => status.to_string(),
         };

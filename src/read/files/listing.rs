@@ -66,8 +66,8 @@ impl Location {
         let (address, store) = self.listable()?;
         let first = runtime()?
             .block_on(whole_answer(|| async { store.list(Some(&address.key)).try_next().await }))?;
-        let is_below = |object: ObjectMeta| below(&address.key, &object.location).is_some();
-        Ok(first.is_some_and(is_below) || self.unreadable_below(&address).next().is_some())
+        Ok(first.is_some_and(|object: ObjectMeta| below(&address.key, &object.location).is_some())
+            || self.unreadable_below(&address).next().is_some())
     }
 
     /// Whether there is an object.

@@ -53,11 +53,10 @@ impl HttpConnector for Connector {
                 builder = builder.dns_resolver(Arc::new(PublicNames { named: named(host) }));
             }
         }
-        let failed = |e: reqwest::Error| {
+        let client = builder.build().map_err(|e: reqwest::Error| {
             let fault = Fault::new(InvalidInput, e.without_url().to_string(), None);
             object_store::Error::Generic { store: "HTTP", source: Box::new(fault) }
-        };
-        let client = builder.build().map_err(failed)?;
+        })?;
         Ok(HttpClient::new(Lists::new(client, self.root.clone(), self.unreadable.clone())))
     }
 }

@@ -26,8 +26,8 @@ pub(crate) fn take(meta: &mut Meta, key: &str, raw: &[u8], health: &mut Health, 
         "host_name" => meta.host_name = value.as_str().map(str::to_string),
         "trace_id" => meta.trace_id = value.as_str().map(str::to_string),
         "traceName" => {
-            let name = |s: &str| s.rsplit(['/', '\\']).next().unwrap_or(s).to_string();
-            meta.trace_name = value.as_str().map(name);
+            meta.trace_name =
+                value.as_str().map(|s: &str| s.rsplit(['/', '\\']).next().unwrap_or(s).to_string());
         }
         _ => {
             meta.other.insert(key.to_string(), String::from_utf8_lossy(raw).into_owned());

@@ -19,8 +19,7 @@ use std::io;
 /// # Errors
 /// When it is no trace, or cannot be read.
 pub(super) fn load(input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {
-    let io_error = |error| ReadError::io(&input.shown, error);
-    let packed = input.packing().map_err(io_error)?;
+    let packed = input.packing().map_err(|error| ReadError::io(&input.shown, error))?;
     let mut document = read_document(input, packed, Fraction::default(), how)?;
     let shapes = document.reader.shapes;
     let short = format!("{} short fractions", shapes.short);

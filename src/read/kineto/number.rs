@@ -122,8 +122,7 @@ fn slow_micros_to_ns(
     mode: Fraction,
     shapes: &mut FractionShapes,
 ) -> Result<i64, NumberError> {
-    let split = |b: &u8| matches!(b, b'e' | b'E');
-    let (mantissa, exponent) = match digits.iter().position(split) {
+    let (mantissa, exponent) = match digits.iter().position(|b: &u8| matches!(b, b'e' | b'E')) {
         Some(at) => {
             let text = std::str::from_utf8(&digits[at + 1..]).map_err(|_| NumberError::NotANumber)?;
             (&digits[..at], text.parse::<i64>().map_err(|_| NumberError::NotANumber)?)

@@ -128,8 +128,8 @@ impl SnapshotRowList {
 
     /// A size in bytes; 0 and counted if it cannot be one.
     fn size(&mut self, value: Value, byte: u64) -> i64 {
-        let fits = |v: &i64| *v >= 0 && self.sum.checked_add(*v).is_some_and(|sum| sum < LARGEST_SUM);
-        match value.int().filter(fits) {
+        match value.int().filter(|v| *v >= 0 && self.sum.checked_add(*v).is_some_and(|sum| sum < LARGEST_SUM))
+        {
             Some(v) => {
                 self.sum += v;
                 v

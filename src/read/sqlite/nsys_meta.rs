@@ -40,7 +40,9 @@ pub(super) fn meta(database: &Database, pid: i64) -> Result<Meta, ReadError> {
     database.each("TARGET_INFO_GPU", columns, |r| {
         let Some(gpu) = int(r, 0) else { return };
         let number = |column: usize| int(r, column).and_then(|n| u32::try_from(n).ok());
-        let device = |id: i64| Device {
+        let mine = places.iter().filter(|(id, _)| *id == gpu).map(|(_, cuda)| *cuda);
+        let ids: Vec<i64> = if places.is_empty() { vec![gpu] } else { mine.collect() };
+        meta.devices.extend(ids.into_iter().map(|id: i64| Device {
             id,
             name: database.text(r, 1).unwrap_or_default().into_owned(),
             memory_bytes: int(r, 2).and_then(|n| u64::try_from(n).ok()),
@@ -50,10 +52,7 @@ pub(super) fn meta(database: &Database, pid: i64) -> Result<Meta, ReadError> {
             max_threads_per_sm: number(6).zip(number(7)).and_then(|(a, b)| a.checked_mul(b)),
             registers_per_sm: number(8),
             shared_memory_per_sm: number(9),
-        };
-        let mine = places.iter().filter(|(id, _)| *id == gpu).map(|(_, cuda)| *cuda);
-        let ids: Vec<i64> = if places.is_empty() { vec![gpu] } else { mine.collect() };
-        meta.devices.extend(ids.into_iter().map(device));
+        }));
     })?;
     Ok(meta)
 }

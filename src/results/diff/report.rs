@@ -238,8 +238,7 @@ fn named(p: &Population, rows: &[NameChange], side: WorkSide, options: &Options)
     let own = |n: &NameChange| n.own_delta();
     let mut changed: Vec<&NameChange> = rows.iter().filter(|n| n.label.side == side).collect();
     let all = changed.len();
-    let changed_count = |n: &&NameChange| own(n).num != 0 || n.count_delta().num != 0;
-    changed.retain(changed_count);
+    changed.retain(|n: &&NameChange| own(n).num != 0 || n.count_delta().num != 0);
     if all == 0 {
         return None;
     }

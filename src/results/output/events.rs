@@ -215,8 +215,8 @@ impl<'a> OrderedEvents<'a> {
         rows: Range<usize>,
         text: impl Fn(T) -> Option<StrId>,
     ) -> ArrayRef {
-        let key = |&r: &u32| text(column[r as usize]).map(|id| id.0 as i32);
-        let keys: Int32Array = self.order[rows].iter().map(key).collect();
+        let keys: Int32Array =
+            self.order[rows].iter().map(|&r: &u32| text(column[r as usize]).map(|id| id.0 as i32)).collect();
         Arc::new(DictionaryArray::<Int32Type>::new(
             keys,
             Arc::clone(self.trace.columns.strings.array()) as ArrayRef,

@@ -159,8 +159,7 @@ impl FolderTables {
     /// # Errors
     /// When the last bytes cannot be written.
     pub(crate) fn end(&self, specs: &[&TableSpec]) -> io::Result<()> {
-        let taken = |spec: &&TableSpec| self.open.lock().ok()?.get_mut(spec.name)?.take();
-        specs.iter().filter_map(taken).try_for_each(close)
+        specs.iter().filter_map(|spec| self.open.lock().ok()?.get_mut(spec.name)?.take()).try_for_each(close)
     }
 
     /// Closes all files.

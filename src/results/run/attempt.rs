@@ -40,8 +40,7 @@ pub(super) fn attempt(
     let threads = rayon::current_num_threads();
     let spread = if threads > 1 && tasks.len() < threads { Spread::AllCores } else { Spread::Inline };
     let count = ByteCount::default();
-    let size = |j: &Task| stored_size(&request.inputs[j.input]);
-    progress.start(tasks.len(), tasks.iter().map(size).sum(), &count);
+    progress.start(tasks.len(), tasks.iter().map(|j| stored_size(&request.inputs[j.input])).sum(), &count);
     let order = InOrder::new(sink);
     let needs = match memory {
         Some(_) => tasks.iter().map(|j| estimate(&request.inputs[j.input])).collect(),

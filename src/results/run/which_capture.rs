@@ -74,8 +74,8 @@ pub fn by_process(inputs: &[Input], options: LoadOptions) -> Vec<Vec<Input>> {
         rows.push(of_rank(&trace));
     }
     let origins: Vec<FileOrigin> = rows.iter().flat_map(Recordings::rows).map(FileOrigin::from).collect();
-    let of = |positions: Vec<usize>| {
-        positions.into_iter().filter_map(|at| known.get(at).map(|i| (*i).clone())).collect()
-    };
-    captures(&origins).into_iter().map(of).collect()
+    captures(&origins)
+        .into_iter()
+        .map(|positions| positions.into_iter().filter_map(|at| known.get(at).map(|i| (*i).clone())).collect())
+        .collect()
 }

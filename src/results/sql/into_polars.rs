@@ -18,8 +18,8 @@ use std::mem::transmute;
 /// # Errors
 /// A type that one of the two libraries does not support.
 pub(crate) fn series(name: &str, kind: &DataType, chunks: &[ArrayRef]) -> PolarsResult<Series> {
-    let refused = |e: arrow_schema::ArrowError| PolarsError::ComputeError(e.to_string().into());
-    let schema = FFI_ArrowSchema::try_from(kind).map_err(refused)?;
+    let schema = FFI_ArrowSchema::try_from(kind)
+        .map_err(|e: arrow_schema::ArrowError| PolarsError::ComputeError(e.to_string().into()))?;
     // SAFETY: both types are the `ArrowSchema` of the C data interface, `#[repr(C)]` and with the same
     // fields; the compiler checks that their sizes are equal. `transmute` moves the value, so it is released
     // once. `arrow` has just created the data that it points to, so that data is valid.

@@ -224,8 +224,8 @@ impl PartialStore {
     /// When spooled rows cannot be read back.
     pub(crate) fn take_parts(&self, parts: Vec<StoredPartial>) -> io::Result<Vec<RankSummary>> {
         let mut opened = Vec::with_capacity(parts.len());
-        let in_piece = |(i, partial): (usize, StoredPartial)| (i, self.piece_of(&partial), partial);
-        let mut stored: Vec<_> = parts.into_iter().enumerate().map(in_piece).collect();
+        let mut stored: Vec<_> =
+            parts.into_iter().enumerate().map(|(i, partial)| (i, self.piece_of(&partial), partial)).collect();
         // Open the parts piece by piece, so that the tables of one piece are freed before the next is read.
         stored.sort_by_key(|(_, piece, _)| *piece);
         for same in stored.chunk_by(|a, b| a.1 == b.1) {
@@ -298,8 +298,8 @@ impl StoredRows {
         let after = chunks.partition_point(|(first_row, _)| *first_row <= self.first_row);
         let chunk = after.checked_sub(1).and_then(|i| chunks.get(i));
         let whole = chunk.filter(|(first_row, rows)| self.rows().end - first_row <= rows.num_rows());
-        let gone = || io::Error::other(format!("rows of `{}` are gone", self.spec.name));
-        let (first_row, rows) = whole.ok_or_else(gone)?;
+        let (first_row, rows) =
+            whole.ok_or_else(|| io::Error::other(format!("rows of `{}` are gone", self.spec.name)))?;
         Ok(rows.slice(self.first_row - first_row, self.row_count))
     }
 }

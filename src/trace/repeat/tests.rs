@@ -33,8 +33,7 @@ fn is_maximal_repeat(text: &[u32], w: &[u32]) -> bool {
 }
 
 fn root(w: &[u32]) -> &[u32] {
-    let is_period = |p: &usize| w[*p..] == w[..w.len() - p];
-    let p = (1..=w.len() / 2).find(is_period).unwrap_or(w.len());
+    let p = (1..=w.len() / 2).find(|p: &usize| w[*p..] == w[..w.len() - p]).unwrap_or(w.len());
     &w[..p]
 }
 
@@ -64,8 +63,7 @@ fn slow(text: &[u32], weights: &[i64], least: MinimumSize) -> Found {
     let mut ranked: Vec<&[u32]> = best.into_values().collect();
     ranked.sort_by_key(|w| rank(text, weights, w));
     let parent = |w: &[u32]| {
-        let holds = |p: &&&[u32]| **p != w && p.windows(w.len()).any(|x| x == w);
-        ranked.iter().find(holds).map(|p| p.to_vec())
+        ranked.iter().find(|p: &&&[u32]| **p != w && p.windows(w.len()).any(|x| x == w)).map(|p| p.to_vec())
     };
     ranked.iter().map(|w| (w.to_vec(), (taken(text, w), parent(w)))).collect()
 }

@@ -22,8 +22,7 @@ impl CallForest<'_> {
 
     /// What was launched at or below some positions, none of which is below another.
     pub(crate) fn launched_below(&self, instances: &[u32]) -> impl Iterator<Item = u32> {
-        let within = |p: &u32| self.below.within(*p, self.forest.end[*p as usize]);
-        instances.iter().flat_map(within).map(|l| l.1)
+        instances.iter().flat_map(|p: &u32| self.below.within(*p, self.forest.end[*p as usize])).map(|l| l.1)
     }
 
     /// Length of the union of the same. The union of each instance is known; only those whose work overlaps

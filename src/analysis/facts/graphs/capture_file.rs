@@ -198,8 +198,8 @@ impl<'a> CapturedOperators<'a> {
         let mut out: Vec<CapturedOperator> = Vec::new();
         for ((&position, &row), frame) in self.positions.iter().zip(&rows).zip(frames) {
             let outer = calls.forest.parent(position).and_then(|up| calls.op(up));
-            let input = |arg| c.args.text(arg, row).map(|t| trace.text(t));
-            let inputs = [Arg::InputDims, Arg::InputType, Arg::InputStrides, Arg::ConcreteInputs].map(input);
+            let inputs = [Arg::InputDims, Arg::InputType, Arg::InputStrides, Arg::ConcreteInputs]
+                .map(|arg| c.args.text(arg, row).map(|t| trace.text(t)));
             let module = self.modules.of(position).map(|m| self.modules.modules.path(trace, m));
             let stack = frame.map(|frame| {
                 trace.stacks.outward(frame).take(FRAMES).map(|f| trace.name(f)).collect::<Vec<_>>().join(";")

@@ -122,10 +122,9 @@ impl Candidates {
         let n = sequence.len();
         let least = (n * LEAST_PCT).div_ceil(100);
         let named = || (0..self.all.len() as u32).filter(|i| !self.all[*i as usize].is_nameless());
-        let similar = |i: &u32| self.symbols(*i).len().abs_diff(n) * 100 <= n * LENGTH_PCT;
         let mut best: (usize, Vec<(u32, Partners)>) = (0, Vec::new());
         let mut closest: Option<(u32, usize)> = None;
-        for i in named().filter(similar) {
+        for i in named().filter(|i: &u32| self.symbols(*i).len().abs_diff(n) * 100 <= n * LENGTH_PCT) {
             let captured = self.symbols(i);
             // Twice the differences that are allowed, so that a near miss is told with its count.
             let most = 2 * (n + captured.len() - 2 * least.min(captured.len()));

@@ -148,15 +148,14 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, InvalidCell> {
             groups[at].head.push(r.member);
             continue;
         }
-        let known = || {
+        let list = listed[at].as_mut().ok_or_else(|| {
             InvalidCell::new::<PartMembers>(
                 i,
                 "process_group",
                 "a group whose members are known",
                 r.process_group,
             )
-        };
-        let list = listed[at].as_mut().ok_or_else(known)?;
+        })?;
         if r.count == 1 {
             list.push(r.member);
         } else {

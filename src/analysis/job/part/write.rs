@@ -63,7 +63,7 @@ impl RankSummary {
 
     fn call_table(&self) -> Batch {
         let mut table = PartCallTable::default();
-        let row = |(c, r): (&CollectiveCall, &Readiness)| {
+        self.calls.calls.iter().zip(&self.readiness).for_each(|(c, r): (&CollectiveCall, &Readiness)| {
             table.push(PartCallRow {
                 event_id: c.event,
                 submit_ns: c.submit,
@@ -89,8 +89,7 @@ impl RankSummary {
                 host_from_ns: r.host_wait.map(|w| w.returned),
                 host_after: r.host_wait.map(|w| w.call),
             });
-        };
-        self.calls.calls.iter().zip(&self.readiness).for_each(row);
+        });
         table.finish()
     }
 

@@ -47,8 +47,8 @@ impl ReplayedJob {
     /// How much shorter the job becomes by a repair, in the steps that count (if these are known, else in
     /// all), ns.
     pub(crate) fn gain(&self, repaired: &StepEnds, counted: &[StepKey]) -> Ns {
-        let is_known = |k: &StepKey| self.replay.steps.binary_search(k).is_ok();
-        if counted.is_empty() || !counted.iter().all(is_known) {
+        if counted.is_empty() || !counted.iter().all(|k: &StepKey| self.replay.steps.binary_search(k).is_ok())
+        {
             return (self.actual.total() - repaired.total()).max(0);
         }
         let steps = self.replay.steps.iter().zip(self.actual.steps().into_iter().zip(repaired.steps()));

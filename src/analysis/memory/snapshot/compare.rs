@@ -44,12 +44,11 @@ fn compared(tables: &[Batch]) -> Vec<ComparedDevice> {
     let device = |row: MemoryDeviceRow| {
         let moment = if row.peak_bytes.is_some() { MemoryMoment::Peak } else { MemoryMoment::End };
         let at = moment.name();
-        let is_held = |r: &MemoryContentRow| {
+        let held = rows_of::<MemoryContent>(tables).filter(|r: &MemoryContentRow| {
             (r.rank, r.device_type, r.device) == (row.rank, row.device_type, row.device)
                 && r.key_kind == ContentKey::Line.name()
                 && r.moment == at
-        };
-        let held = rows_of::<MemoryContent>(tables).filter(is_held);
+        });
         ComparedDevice {
             rank: row.rank,
             device: row.device,
@@ -163,10 +162,9 @@ fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineC
         _ => "what is held",
     };
     let delta = after.bytes() - before.bytes();
-    let is_named = |l: &&LineChange| l.delta() != 0;
     let named: Vec<String> = changes
         .iter()
-        .filter(is_named)
+        .filter(|l: &&LineChange| l.delta() != 0)
         .take(NAMED)
         .map(|l| {
             let (exact, size) = (fmt_count(l.delta().unsigned_abs()), signed(l.delta()));

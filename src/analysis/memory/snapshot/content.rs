@@ -73,7 +73,9 @@ pub fn parts(
         let sum = sums.entry(key).or_default();
         *sum = (sum.0 + 1, sum.1 + h.bytes);
     }
-    let named = |((text, number), (count, bytes)): ((&str, u32), (u64, i64))| {
+    // Different stacks can have the same text once frames of the interpreter are left out.
+    let mut by_text: BTreeMap<String, (u64, i64)> = BTreeMap::new();
+    for part in sums.into_iter().map(|((text, number), (count, bytes)): ((&str, u32), (u64, i64))| {
         let key = match (by, text) {
             (ContentKey::Stack, "") => folded(device.snapshot, number),
             (ContentKey::Stack, before) => format!("{before};{}", folded(device.snapshot, number)),
@@ -81,10 +83,7 @@ pub fn parts(
             (_, text) => text.to_string(),
         };
         ContentPart { key, count, bytes }
-    };
-    // Different stacks can have the same text once frames of the interpreter are left out.
-    let mut by_text: BTreeMap<String, (u64, i64)> = BTreeMap::new();
-    for part in sums.into_iter().map(named) {
+    }) {
         let sum = by_text.entry(part.key).or_default();
         *sum = (sum.0 + part.count, sum.1 + part.bytes);
     }

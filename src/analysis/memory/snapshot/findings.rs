@@ -104,7 +104,7 @@ fn of_kind(all: &[AllocatorEvent], kind: EventKind) -> impl Iterator<Item = &All
 }
 
 fn failed_requests(rows: &DeviceRows, all: &[AllocatorEvent]) -> Vec<String> {
-    let sentence = |e: &AllocatorEvent| {
+    of_kind(all, EventKind::Oom).take(NAMED).map(|e: &AllocatorEvent| {
         let free = e.device_free.map_or(String::new(), |f| format!(", {} were free on the device", size(f)));
         let level = rows.device.replay.as_ref().map_or(0, |r| r.level(Some(e.seq)));
         let holder = rows.held(MemoryMoment::Entry(e.seq)).and_then(|(_, held)| {
@@ -123,8 +123,7 @@ fn failed_requests(rows: &DeviceRows, all: &[AllocatorEvent]) -> Vec<String> {
             size(e.reserved - level),
             holder.unwrap_or_default()
         )
-    };
-    of_kind(all, EventKind::Oom).take(NAMED).map(sentence).collect()
+    }).collect()
 }
 
 fn leaks(rows: &DeviceRows) -> Vec<String> {

@@ -204,8 +204,8 @@ impl ReplayedHistory {
         };
         let open = Changes { until, open: HashMap::new(), told: &mut tell }.run(snapshot.entries(history));
         let blocks = segments.iter().flat_map(|s| snapshot.blocks(s));
-        let of_before = |b: &&MemoryBlock| until.is_alive(b.state) && !open.contains_key(&b.address);
-        let before_alive: Vec<MemoryBlock> = blocks.filter(of_before).copied().collect();
+        let before_alive: Vec<MemoryBlock> =
+            blocks.filter(|b| until.is_alive(b.state) && !open.contains_key(&b.address)).copied().collect();
         let before = unmatched + before_alive.iter().map(|b| b.requested).sum::<i64>();
         let stated = end.requested + if until == Until::Completed { end.pending_requested } else { 0 } - raw;
         levels.iter_mut().for_each(|l| *l += before);

@@ -34,6 +34,6 @@ pub(crate) fn seq<'a>(
 
 /// Whether a history of the snapshot has the moment; the end is also known without one.
 pub(super) fn is_in(snapshot: &Snapshot, moment: MemoryMoment) -> bool {
-    let has = |history| seq(moment, None, snapshot.entries(history)).is_some();
-    moment == MemoryMoment::End || snapshot.histories.iter().any(has)
+    moment == MemoryMoment::End
+        || snapshot.histories.iter().any(|history| seq(moment, None, snapshot.entries(history)).is_some())
 }

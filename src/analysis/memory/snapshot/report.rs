@@ -54,11 +54,10 @@ fn part_rows(
     top: usize,
     min_bytes: i64,
 ) -> (Vec<Vec<String>>, Vec<String>) {
-    let row = |p: &ContentPart| {
-        vec![fmt_count(p.count), size(p.bytes), fmt_pct(percent(p.bytes, whole)), p.key.clone()]
-    };
     let shown = parts.iter().take(top).take_while(|p| p.bytes >= min_bytes);
-    let rows: Vec<Vec<String>> = shown.map(row).collect();
+    let rows: Vec<Vec<String>> = shown
+        .map(|p| vec![fmt_count(p.count), size(p.bytes), fmt_pct(percent(p.bytes, whole)), p.key.clone()])
+        .collect();
     let rest = parts.get(rows.len()..).unwrap_or_default();
     let sum: i64 = rest.iter().map(|p| p.bytes).sum();
     let note = format!("{} more with {}", fmt_count(rest.len() as u64), size(sum));
@@ -111,12 +110,9 @@ impl<'a> DeviceReport<'a> {
         let (by, moment) = (self.choice.by.name(), at.name());
         let of_moment = rows::<MemoryContent>(self.partials)
             .filter(|r| self.is(r.rank, r.device_type, r.device) && r.key_kind == by && r.moment == moment);
-        let part = |r: crate::memory::tables::MemoryContentRow| ContentPart {
-            key: r.key.to_string(),
-            count: r.count.unwrap_or(0),
-            bytes: r.bytes,
-        };
-        let parts: Vec<ContentPart> = of_moment.map(part).collect();
+        let parts: Vec<ContentPart> = of_moment
+            .map(|r| ContentPart { key: r.key.to_string(), count: r.count.unwrap_or(0), bytes: r.bytes })
+            .collect();
         if parts.is_empty() && matches!(at, MemoryMoment::Entry(_) | MemoryMoment::Time(_)) {
             return None;
         }

@@ -176,8 +176,7 @@ impl<'a> DeviceRows<'a> {
     }
 
     fn add_allocated(&self, table: &mut MemoryAllocated, choice: &SnapshotChoice) {
-        let is_listed = |by: &ContentKey| *by != ContentKey::Stack || choice.by == ContentKey::Stack;
-        for by in kinds(choice).filter(is_listed) {
+        for by in kinds(choice).filter(|by| *by != ContentKey::Stack || choice.by == ContentKey::Stack) {
             for part in allocated(self.device, self.sites, by) {
                 table.push(MemoryAllocatedRow {
                     rank: self.rank,

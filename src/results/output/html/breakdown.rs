@@ -130,14 +130,13 @@ pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError
             "step" if lane.capture == Some((w.ts_ns, w.dur_ns)) => {}
             "step" => {
                 let Some(step) = PageStep::new(w.step, w.step_label) else { return };
-                let none = || StepSums {
+                let step = all.steps.entry(step).or_insert_with(|| StepSums {
                     windows: 0,
                     partial: 0,
                     parts: [0; 5],
                     shortest: i64::MAX,
                     longest: (-1, 0),
-                };
-                let step = all.steps.entry(step).or_insert_with(none);
+                });
                 if w.is_partial == Some(true) {
                     lane.partial += 1;
                     step.partial += 1;

@@ -226,8 +226,7 @@ pub fn ranks(results: &Results, texts: &mut Texts) -> Result<(PageRanks, Section
     all.set.step_rules = rules.into_iter().collect();
     let began = all.captures.values().map(|c| c.first).min();
     all.set.began_ms = began.filter(|ns| *ns > DATED).map(|ns| ns / 1_000_000);
-    let length = |c: &Capture| c.last - c.first;
-    all.set.length_ns = all.captures.values().map(length).max().unwrap_or(0);
+    all.set.length_ns = all.captures.values().map(|c: &Capture| c.last - c.first).max().unwrap_or(0);
     Ok((all, Section::default().with("ranks", grid)))
 }
 

@@ -157,11 +157,10 @@ impl<'a> StretchAxis<'a> {
     fn parts(&self, start: i64, end: i64) -> impl Iterator<Item = (usize, i64)> {
         let width = self.width;
         let touched = (start / width).max(0)..=((end - 1) / width).min(STRETCHES - 1);
-        let part = move |at: i64| {
+        touched.filter_map(move |at: i64| {
             let length = end.min((at + 1) * width) - start.max(at * width);
             Some((usize::try_from(at).ok()?, length)).filter(|of| of.1 > 0)
-        };
-        touched.filter_map(part)
+        })
     }
 }
 

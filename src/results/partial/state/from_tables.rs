@@ -280,15 +280,14 @@ impl TakenTables {
             let places = own.into_iter().map(|(of, spec, n)| Ok(self.take(of, spec, rank, *n)?.0));
             let tables = places.collect::<Result<Vec<_>, _>>()?;
             let why = |text: &str| {
-                let long = || {
+                constant(text).ok_or_else(|| {
                     InvalidCell::new::<Partials>(
                         i,
                         "reason",
                         "a short reason",
                         format!("{} bytes", text.len()),
                     )
-                };
-                constant(text).ok_or_else(long)
+                })
             };
             out.push(StoredPartial {
                 of,
@@ -313,10 +312,9 @@ impl TakenTables {
         let mut out = Vec::new();
         for (i, row) in PartialContents::rows(&list).enumerate() {
             let known = spec_of(row.analysis, row.table);
-            let unknown = || {
+            let (of, spec) = known.ok_or_else(|| {
                 InvalidCell::new::<PartialContents>(i, "table", "a known table", format!("`{}`", row.table))
-            };
-            let (of, spec) = known.ok_or_else(unknown)?;
+            })?;
             let count = usize::try_from(row.row_count);
             out.push((
                 of,

@@ -80,8 +80,8 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
 
 /// The mean over ranks of their medians, with the noise of the iterations.
 fn timed(medians: &[i64], samples: &BTreeMap<u32, Vec<i64>>) -> RunFigure {
-    let of_ranks = |values: &Vec<i64>| mean(values.iter().map(|ns| *ns as f64));
-    let samples: Vec<f64> = samples.values().filter_map(of_ranks).collect();
+    let samples: Vec<f64> =
+        samples.values().filter_map(|values: &Vec<i64>| mean(values.iter().map(|ns| *ns as f64))).collect();
     // The median of iterations that are all partial has no noise that could be told: it counts as one.
     let noise = Noise::of(if samples.is_empty() { &[0.0] } else { &samples });
     RunFigure { value: mean(medians.iter().map(|ns| *ns as f64)), noise }

@@ -153,8 +153,7 @@ fn pairs(lanes: &TimelineLanes, causes: &[(Vec<u32>, Vec<String>)]) -> Vec<(u32,
 impl SpansInWindow {
     /// Adds the events of a batch that overlap a stretch of time.
     fn add(&mut self, batch: &RecordBatch, from: i64, until: i64) {
-        let of = |name: &str| batch.column_by_name(name).and_then(Column::new);
-        let columns = COLUMNS.map(of);
+        let columns = COLUMNS.map(|name: &str| batch.column_by_name(name).and_then(Column::new));
         let [Some(class), Some(name), Some(ts), Some(dur), Some(pid), Some(tid), Some(thread)] = columns
         else {
             return;
