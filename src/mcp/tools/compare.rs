@@ -1,19 +1,22 @@
 //! Two runs, before and after, from their results: time of a step and its parts, and causes.
 
 use crate::mcp::answer::{Page, Refusal, Told, clip, json_bytes};
-use crate::mcp::rows::ToldRows;
-use crate::mcp::source::AskedSource;
+use crate::mcp::source::{AskedSource, apart};
+use crate::mcp::tools::data::unreadable;
 use crate::mcp::tools::summary;
 use crate::mcp::tools::{CURSOR, ToolCall, max_bytes};
-use hta_analysis::diagnosis::CauseKind;
+use hta_analysis::diagnosis::Findings;
+use hta_base::table::schema::Batch;
 use hta_base::units::{fmt_ns, fmt_pct};
 use hta_read::files::Location;
-use hta_results::diff::causes::CauseState;
+use hta_results::diff::causes::{CauseChange, changes};
+use hta_results::diff::comparable::withheld;
+use hta_results::results::{Results, ResultsError};
+use hta_results::sql::QueryError;
 use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,7 +36,7 @@ pub struct ComparedRuns {
     /// Per step: `step` is the longest device of a step, the others are means over devices; ns
     per_step: Vec<PartChange>,
     /// Causes that are gone, new or changed first
-    causes: Vec<CauseChange>,
+    causes: Vec<ToldChange>,
     /// Why the runs may not be alike
     warnings: Vec<String>,
 }
@@ -48,7 +51,8 @@ pub struct PartChange {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct CauseChange {
+#[schemars(rename = "CauseChange")]
+pub struct ToldChange {
     /// gone, new, changed or same
     state: String,
     finding_id: String,
@@ -72,22 +76,24 @@ const PARTS: [(&str, &str, bool); 7] = [
 /// What is compared of a run.
 struct ComparedSide {
     summary: Value,
-    causes: BTreeMap<String, (Option<f64>, String)>,
+    findings: Vec<Batch>,
 }
 
 impl ComparedSide {
-    async fn read(call: &ToolCall<'_>, source: &AskedSource, folder: &Location) -> Result<Self, Refusal> {
+    async fn read(source: &AskedSource, folder: &Location) -> Result<Self, Refusal> {
         let summary = summary::read(folder, &source.id).await?;
-        let sql = "SELECT finding_id, kind, trust, trust_reason, recoverable_pct, sentence FROM findings \
-                   ORDER BY position";
-        let rows = call.rows(source, folder, sql, 10_000).await?;
-        if let Some(i) = (0..rows.len()).find(|i: &usize| {
-            rows.text(*i, "kind") == CauseKind::InputIncomplete.name() && rows.text(*i, "trust") == "withheld"
-        }) {
-            let reason = clip(rows.text(i, "trust_reason"), 400);
+        let place = folder.clone();
+        let read = apart(move || {
+            let found = Results::open(place)?;
+            found.batches(Findings::SPEC)?.ok_or_else(|| found.no_table(Findings::SPEC))
+        });
+        let findings =
+            read.await?.map_err(|e: ResultsError| unreadable(&QueryError::from(e), folder, &source.id))?;
+        if let Some(reason) = withheld(&findings) {
+            let reason = clip(&reason, 400);
             return Err(Refusal::cannot_answer(format!("`{}` cannot be diagnosed: {reason}", source.id)));
         }
-        Ok(Self { summary, causes: causes(&rows) })
+        Ok(Self { summary, findings })
     }
 
     fn total(&self, key: &str) -> Option<f64> {
@@ -102,25 +108,12 @@ impl ComparedSide {
     }
 }
 
-/// Causes that give something, with their gain and sentence.
-fn causes(rows: &ToldRows) -> BTreeMap<String, (Option<f64>, String)> {
-    let is_cause = |i: &usize| {
-        rows.text(*i, "trust") != "withheld"
-            && rows.get(*i, "recoverable_pct").as_f64() >= Some(CauseState::LEAST)
-    };
-    let cause = |i: usize| {
-        let gain = rows.get(i, "recoverable_pct").as_f64();
-        (rows.text(i, "finding_id").to_string(), (gain, rows.text(i, "sentence").to_string()))
-    };
-    (0..rows.len()).filter(is_cause).map(cause).collect()
-}
-
 pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (base_source, base_folder) = call.results(Some(&of.base)).await?;
     let (test_source, test_folder) = call.results(Some(&of.test)).await?;
-    let base = ComparedSide::read(call, &base_source, &base_folder).await?;
-    let test = ComparedSide::read(call, &test_source, &test_folder).await?;
+    let base = ComparedSide::read(&base_source, &base_folder).await?;
+    let test = ComparedSide::read(&test_source, &test_folder).await?;
     let change = |(key, part, over_devices): &(&str, &str, bool)| {
         let (base_ns, test_ns) = (base.per_step(key, *over_devices)?, test.per_step(key, *over_devices)?);
         let delta_pct = (base_ns > 0.0).then(|| (test_ns - base_ns) * 100.0 / base_ns);
@@ -144,7 +137,7 @@ pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>,
         per_step.iter().map(line).chain(warnings.iter().map(|w| format!("warning: {w}"))).collect();
     let head = head.join("\n");
     let content = json_bytes(&per_step) + json_bytes(&warnings);
-    let filled = page.fill(head.len() + content, changes(&base, &test, page.text_bytes()));
+    let filled = page.fill(head.len() + content, told(&base, &test, page.text_bytes()));
     let none = if filled.items.is_empty() { "\nno cause on either side gives 1 % of the time" } else { "" };
     let text = format!("{head}{none}\n{}", filled.lines);
     Ok(Told {
@@ -162,27 +155,13 @@ fn line(change: &PartChange) -> String {
     format!("{what}: {base} -> {test} ({delta})")
 }
 
-fn changes(base: &ComparedSide, test: &ComparedSide, most: usize) -> Vec<(String, CauseChange)> {
-    let ids: BTreeSet<&String> = base.causes.keys().chain(test.causes.keys()).collect();
-    let mut out: Vec<(CauseState, &String, CauseChange)> = ids
-        .into_iter()
-        .filter_map(|id| {
-            let (before, after) = (base.causes.get(id), test.causes.get(id));
-            let (_, sentence) = after.or(before)?;
-            let (base_pct, test_pct) = (before.and_then(|c| c.0), after.and_then(|c| c.0));
-            let state = CauseState::of(base_pct, test_pct);
-            let sentence = clip(sentence, most);
-            let name = state.name().to_string();
-            Some((
-                state,
-                id,
-                CauseChange { state: name, finding_id: id.clone(), base_pct, test_pct, sentence },
-            ))
-        })
-        .collect();
-    out.sort_by_key(|(state, id, _)| (*state, *id));
-    let line = |c: &CauseChange| {
-        format!("{} {}: {} -> {}", c.state, c.finding_id, fmt_pct(c.base_pct), fmt_pct(c.test_pct))
-    };
-    out.into_iter().map(|(_, _, c)| (line(&c), c)).collect()
+/// Causes before and after, with the line that tells each.
+fn told(base: &ComparedSide, test: &ComparedSide, most: usize) -> Vec<(String, ToldChange)> {
+    let changes = changes(&base.findings, &test.findings).into_iter();
+    let items = changes.map(|CauseChange { state, base_pct, test_pct, shown }| {
+        let (state, finding_id) = (state.name().to_string(), shown.finding_id.to_string());
+        let line = format!("{state} {finding_id}: {} -> {}", fmt_pct(base_pct), fmt_pct(test_pct));
+        (line, ToldChange { state, finding_id, base_pct, test_pct, sentence: clip(shown.sentence, most) })
+    });
+    items.collect()
 }

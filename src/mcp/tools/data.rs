@@ -41,7 +41,7 @@ pub struct ToldTable {
 }
 
 /// The error of a results folder that tools call `name`.
-fn unreadable(error: &QueryError, folder: &Path, name: &str) -> Refusal {
+pub(super) fn unreadable(error: &QueryError, folder: &Path, name: &str) -> Refusal {
     let refusal = Refusal::refused(error.to_string().replace(&folder.display().to_string(), name));
     match error.hint() {
         Some(hint) => refusal.hint(hint),

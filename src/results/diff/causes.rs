@@ -41,10 +41,10 @@ pub enum CauseState {
     Same,
 }
 
-impl CauseState {
-    /// Causes with a smaller gain on a side are not there, percent of the time.
-    pub const LEAST: f64 = 1.0;
+/// Causes with a smaller gain on a side are not there, percent of the time.
+const LEAST: f64 = 1.0;
 
+impl CauseState {
     pub fn name(self) -> &'static str {
         match self {
             CauseState::Gone => "gone",
@@ -55,7 +55,7 @@ impl CauseState {
     }
 
     /// Of a cause with these gains, percent of the time; null: not there.
-    pub fn of(base: Option<f64>, test: Option<f64>) -> CauseState {
+    fn of(base: Option<f64>, test: Option<f64>) -> CauseState {
         match (base, test) {
             (Some(_), None) => CauseState::Gone,
             (None, _) => CauseState::New,
@@ -67,12 +67,38 @@ impl CauseState {
     }
 }
 
+/// A cause before and after.
+pub struct CauseChange<'a> {
+    pub state: CauseState,
+    /// Gain of its repair before, percent of the time; `None`: not there.
+    pub base_pct: Option<f64>,
+    pub test_pct: Option<f64>,
+    /// The cause, after where it is there.
+    pub shown: FindingRow<'a>,
+}
+
+/// The causes of two sets, from their tables `findings`, by state and id.
+pub fn changes<'a>(base: &'a [Batch], test: &'a [Batch]) -> Vec<CauseChange<'a>> {
+    let (base, mut both) = (causes(base), causes(test));
+    let pct = |of: Option<&FindingRow>| of.and_then(|r| r.recoverable_pct);
+    let gains_after: BTreeMap<&str, Option<f64>> = both.iter().map(|(id, r)| (*id, pct(Some(r)))).collect();
+    for (id, row) in &base {
+        both.entry(*id).or_insert(*row);
+    }
+    let change = |(id, shown): (&'a str, FindingRow<'a>)| {
+        let (base_pct, test_pct) = (pct(base.get(id)), gains_after.get(id).copied().flatten());
+        CauseChange { state: CauseState::of(base_pct, test_pct), base_pct, test_pct, shown }
+    };
+    let mut out: Vec<CauseChange> = both.into_iter().map(change).collect();
+    out.sort_by_key(|c| (c.state, c.shown.finding_id));
+    out
+}
+
 /// The causes of a side, from its table `findings`.
 fn causes<'a>(tables: &'a [Batch]) -> BTreeMap<&'a str, FindingRow<'a>> {
     let found = tables.iter().filter(|b| b.spec.name == Findings::SPEC.name);
-    let rows = found
-        .flat_map(Findings::rows)
-        .filter(|r| r.trust != "withheld" && r.recoverable_pct >= Some(CauseState::LEAST));
+    let rows =
+        found.flat_map(Findings::rows).filter(|r| r.trust != "withheld" && r.recoverable_pct >= Some(LEAST));
     rows.map(|r| (r.finding_id, r)).collect()
 }
 
@@ -84,17 +110,6 @@ fn named(cause: &FindingRow) -> String {
 
 /// Compares the causes of two sets, given their tables.
 pub fn compare(base: &[Batch], test: &[Batch]) -> (Batch, View) {
-    let (base, test) = (causes(base), causes(test));
-    let ids = base.keys().chain(test.keys()).collect::<std::collections::BTreeSet<_>>();
-    let gain = |of: Option<&FindingRow>| of.and_then(|r| r.recoverable_pct);
-    let mut rows: Vec<(CauseState, &str, Option<&FindingRow>, Option<&FindingRow>)> = ids
-        .into_iter()
-        .map(|id| {
-            let (before, after) = (base.get(id), test.get(id));
-            (CauseState::of(gain(before), gain(after)), *id, before, after)
-        })
-        .collect();
-    rows.sort_by_key(|(state, id, ..)| (*state, *id));
     let mut table = DiffCauses::default();
     let mut view = View {
         title: "Causes gone, new and changed".to_string(),
@@ -107,24 +122,17 @@ pub fn compare(base: &[Batch], test: &[Batch]) -> (Batch, View) {
         rows: Vec::new(),
         notes: Vec::new(),
     };
-    for (state, finding_id, before, after) in rows {
-        let Some(shown) = after.or(before) else { continue };
-        let (base_recoverable_pct, test_recoverable_pct) = (gain(before), gain(after));
+    for CauseChange { state, base_pct, test_pct, shown } in changes(base, test) {
         table.push(DiffCauseRow {
             state: state.name(),
-            finding_id,
+            finding_id: shown.finding_id,
             kind: shown.kind,
-            base_recoverable_pct,
-            test_recoverable_pct,
+            base_recoverable_pct: base_pct,
+            test_recoverable_pct: test_pct,
             rank_label: shown.rank_label,
             sentence: shown.sentence,
         });
-        view.rows.push(vec![
-            state.name().to_string(),
-            fmt_pct(base_recoverable_pct),
-            fmt_pct(test_recoverable_pct),
-            named(shown),
-        ]);
+        view.rows.push(vec![state.name().to_string(), fmt_pct(base_pct), fmt_pct(test_pct), named(&shown)]);
     }
     if view.rows.is_empty() {
         view.notes.push("no cause on either side gives 1 % of the time".to_string());
