@@ -198,6 +198,10 @@ def _listed(traces: Sequence[str], options: Dict[str, object]) -> Tuple[int, int
     return sum(f["bytes"] for f in files), len(files)
 
 
+# Time for tasks to end before they are cancelled, seconds.
+_CANCEL_AFTER = 2.0
+
+
 class _Cluster:
     """Submits the tasks of a job, and waits for them."""
 
@@ -233,9 +237,19 @@ class _Cluster:
                     del ready[:fan_in]
             return ready
         except BaseException:
-            for reference in waiting:
-                _ray.cancel(reference, force=True)
+            self._cancel(list(waiting))
             raise
+
+    @staticmethod
+    def _cancel(references: List[Any]) -> None:
+        """Ends tasks whose results nobody wants any more."""
+        # Ray aborts this process when a task ends in the moment in which it is cancelled. What makes one task fail makes
+        # the others fail at about the same time, so they may first end by themselves.
+        running = references
+        if references:
+            _, running = _ray.wait(references, num_returns=len(references), timeout=_CANCEL_AFTER)
+        for reference in running:
+            _ray.cancel(reference, force=True)
 
 
 def _get(reference: Any) -> Any:
