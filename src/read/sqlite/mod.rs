@@ -3,6 +3,7 @@
 
 mod callbacks;
 mod database;
+mod devices;
 mod gpu_names;
 mod literal;
 mod nsys;

@@ -1,8 +1,9 @@
 //! What an export of nsys says about its recording and the devices.
 
 use super::database::{Database, int};
+use super::devices::device;
 use crate::error::ReadError;
-use hta_trace::meta::{Device, Meta, Recorder};
+use hta_trace::meta::{Meta, Recorder};
 
 /// `pid`: the process in the operating system.
 pub(super) fn meta(database: &Database, pid: i64) -> Result<Meta, ReadError> {
@@ -39,20 +40,10 @@ pub(super) fn meta(database: &Database, pid: i64) -> Result<Meta, ReadError> {
     ];
     database.each("TARGET_INFO_GPU", columns, |r| {
         let Some(gpu) = int(r, 0) else { return };
-        let number = |column: usize| int(r, column).and_then(|n| u32::try_from(n).ok());
         let mine = places.iter().filter(|(id, _)| *id == gpu).map(|(_, cuda)| *cuda);
         let ids: Vec<i64> = if places.is_empty() { vec![gpu] } else { mine.collect() };
-        meta.devices.extend(ids.into_iter().map(|id: i64| Device {
-            id,
-            name: database.text(r, 1).unwrap_or_default().into_owned(),
-            memory_bytes: int(r, 2).and_then(|n| u64::try_from(n).ok()),
-            sm_count: number(3),
-            compute_capability: number(4).zip(number(5)).map(|(major, minor)| format!("{major}.{minor}")),
-            warp_size: number(6),
-            max_threads_per_sm: number(6).zip(number(7)).and_then(|(a, b)| a.checked_mul(b)),
-            registers_per_sm: number(8),
-            shared_memory_per_sm: number(9),
-        }));
+        let name = database.text(r, 1).unwrap_or_default();
+        meta.devices.extend(ids.into_iter().map(|id| device(r, id, &name)));
     })?;
     Ok(meta)
 }

@@ -11,6 +11,7 @@
 
 use super::callbacks::{CallbackApi, function};
 use super::database::{Database, blob, int};
+use super::devices::device;
 use super::gpu_names::{copy_name, cupti_memory, set_name, wait_name};
 use super::ranges::{Said, SqliteRanges};
 use super::rows::{GpuWork, RowPlace, Rows};
@@ -21,7 +22,7 @@ use hashbrown::HashMap;
 use hta_base::health::Counter;
 use hta_trace::args::Arg;
 use hta_trace::kernel::demangled;
-use hta_trace::meta::{Device, Meta, Recorder};
+use hta_trace::meta::{Meta, Recorder};
 use hta_trace::strings::StrId;
 
 /// Kernels that may overlap, and kernels that nvprof ran one after the other.
@@ -315,18 +316,8 @@ fn meta(database: &Database, rows: &Rows) -> Result<Meta, ReadError> {
     ];
     database.each(DEVICES, columns, |r| {
         let Some(id) = int(r, 0) else { return };
-        let number = |column: usize| int(r, column).and_then(|n| u32::try_from(n).ok());
-        meta.devices.push(Device {
-            id,
-            name: rows.columns.strings.get(rows.named(&[int(r, 1)])).to_string(),
-            memory_bytes: int(r, 2).and_then(|n| u64::try_from(n).ok()),
-            sm_count: number(3),
-            compute_capability: number(4).zip(number(5)).map(|(major, minor)| format!("{major}.{minor}")),
-            warp_size: number(6),
-            max_threads_per_sm: number(6).zip(number(7)).and_then(|(a, b)| a.checked_mul(b)),
-            registers_per_sm: number(8),
-            shared_memory_per_sm: number(9),
-        });
+        let name = rows.columns.strings.get(rows.named(&[int(r, 1)]));
+        meta.devices.push(device(r, id, name));
     })?;
     Ok(meta)
 }
