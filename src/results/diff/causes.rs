@@ -8,7 +8,7 @@ use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::fmt_pct;
 use hta_base::wording::names::clip;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// Causes of both sides, by the gain of their repair. Withheld causes are left out.
@@ -79,17 +79,16 @@ pub struct CauseChange<'a> {
 
 /// The causes of two sets, from their tables `findings`, by state and id.
 pub fn changes<'a>(base: &'a [Batch], test: &'a [Batch]) -> Vec<CauseChange<'a>> {
-    let (base, mut both) = (causes(base), causes(test));
+    let (base, test) = (causes(base), causes(test));
+    let ids: BTreeSet<&str> = base.keys().chain(test.keys()).copied().collect();
     let pct = |of: Option<&FindingRow>| of.and_then(|r| r.recoverable_pct);
-    let gains_after: BTreeMap<&str, Option<f64>> = both.iter().map(|(id, r)| (*id, pct(Some(r)))).collect();
-    for (id, row) in &base {
-        both.entry(*id).or_insert(*row);
-    }
-    let change = |(id, shown): (&'a str, FindingRow<'a>)| {
-        let (base_pct, test_pct) = (pct(base.get(id)), gains_after.get(id).copied().flatten());
-        CauseChange { state: CauseState::of(base_pct, test_pct), base_pct, test_pct, shown }
+    let change = |id: &'a str| {
+        let (before, after) = (base.get(id), test.get(id));
+        let (base_pct, test_pct) = (pct(before), pct(after));
+        let state = CauseState::of(base_pct, test_pct);
+        Some(CauseChange { state, base_pct, test_pct, shown: *after.or(before)? })
     };
-    let mut out: Vec<CauseChange> = both.into_iter().map(change).collect();
+    let mut out: Vec<CauseChange> = ids.into_iter().filter_map(change).collect();
     out.sort_by_key(|c| (c.state, c.shown.finding_id));
     out
 }
