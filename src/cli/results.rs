@@ -10,7 +10,7 @@ use clap::Args;
 use hta_analysis::diagnosis::condition::CauseCondition;
 use hta_analysis::filters;
 use hta_analysis::inventory;
-use hta_base::wording::ranks::rank_list;
+use hta_base::wording::ranks::ranks_named;
 use hta_read::error::SetError;
 use hta_read::files::{Location, Stores};
 use hta_results::output::folder::Folder;
@@ -125,9 +125,7 @@ impl ResultsArgs {
         partial::leave(&folder, set, options).with_context(|| self.cannot_write())?;
         folder.finish()?;
         let ranks: Vec<u32> = set.ranks.iter().map(|d| d.rank).collect();
-        let s = if ranks.len() == 1 { "" } else { "s" };
-        let held =
-            if ranks.is_empty() { "no rank".to_string() } else { format!("rank{s} {}", rank_list(&ranks)) };
+        let held = if ranks.is_empty() { "no rank".to_string() } else { ranks_named(&ranks) };
         print_text(&format!("partial: {held} in {}\n", self.out.display()))?;
         Ok(Exit::of_loss(set.has_loss()))
     }

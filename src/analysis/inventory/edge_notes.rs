@@ -6,7 +6,7 @@ use crate::inventory::record_edges::RecordEdgeTable;
 use crate::recording::facts::{RECORDED, Recordings};
 use hta_base::units::{Ns, Span, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::plural;
-use hta_base::wording::ranks::rank_list;
+use hta_base::wording::ranks::ranks_named;
 use std::cmp::Reverse;
 
 /// A lead or a lost tail, for the note.
@@ -73,12 +73,7 @@ fn who(of: &[&Noted], ranks: usize) -> String {
         _ => {
             let mut all: Vec<u32> = of.iter().map(|n| n.rank).collect();
             all.dedup();
-            format!(
-                "{} of rank{} {}",
-                plural(of.len(), "GPU"),
-                if all.len() == 1 { "" } else { "s" },
-                rank_list(&all)
-            )
+            format!("{} of {}", plural(of.len(), "GPU"), ranks_named(&all))
         }
     }
 }

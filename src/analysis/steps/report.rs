@@ -10,7 +10,7 @@ use crate::summary::Summary;
 use crate::worst_first::WorstFirst;
 use hta_base::units::{fmt_ns, fmt_pct};
 use hta_base::wording::counts::plural;
-use hta_base::wording::ranks::rank_list;
+use hta_base::wording::ranks::{rank_list, ranks_named};
 use hta_trace::step::StepRule;
 use std::cmp::Reverse;
 
@@ -117,8 +117,7 @@ fn overview(partials: &[Partial], options: &Options) -> View {
     let all_partial: Vec<u32> =
         marked.iter().filter(|(_, s)| s.full_count == 0).map(|(p, _)| p.rank).collect();
     if !all_partial.is_empty() {
-        let s = if all_partial.len() == 1 { "" } else { "s" };
-        view.notes.push(format!("rank{s} {}: no step is full, all count", rank_list(&all_partial)));
+        view.notes.push(format!("{}: no step is full, all count", ranks_named(&all_partial)));
     }
     view
 }

@@ -6,7 +6,7 @@ use crate::run::{Outcome, Refused};
 use hta_base::health::{Counter, CounterTally, Severity};
 use hta_base::units::fmt_count;
 use hta_base::wording::counts::plural;
-use hta_base::wording::ranks::rank_list;
+use hta_base::wording::ranks::ranks_named;
 use hta_read::error::ReadError;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ fn counted_lines(outcome: &Outcome, merged: &CountedProblems) -> Vec<(&'static s
         let spec = counter.spec();
         let mut line = format!("{} x {}: {}", fmt_count(tally.count), spec.name, spec.doc);
         if outcome.rank_health.len() > 1 {
-            let _ = write!(line, " (rank{} {})", if ranks.len() == 1 { "" } else { "s" }, rank_list(ranks));
+            let _ = write!(line, " ({})", ranks_named(ranks));
         }
         if !tally.example.is_empty() {
             let _ = write!(line, " e.g. `{}`", tally.example);
@@ -96,8 +96,7 @@ fn counted_lines(outcome: &Outcome, merged: &CountedProblems) -> Vec<(&'static s
     }
     for (counter, (ranks, _)) in merged.iter().map(|((_, c), v)| (c, v)) {
         if *counter == Counter::NoCommunicationFound {
-            let s = if ranks.len() == 1 { "" } else { "s" };
-            lines.push(("note", format!("{} (rank{s} {})", counter.spec().doc, rank_list(ranks))));
+            lines.push(("note", format!("{} ({})", counter.spec().doc, ranks_named(ranks))));
         }
     }
     lines
