@@ -222,6 +222,16 @@ impl RankTrace {
         !self.devices.iter().any(|d| d.is_gpu)
     }
 
+    /// Summed duration of all activities, ns.
+    pub fn gpu_ns(&self) -> Ns {
+        self.activities.iter().map(|a| a.span.len()).sum()
+    }
+
+    /// Summed duration of the activities without a launch record, ns.
+    pub fn unlinked_ns(&self) -> Ns {
+        self.launches().unlinked.iter().map(|&i| self.activities[i as usize].span.len()).sum()
+    }
+
     /// Why there is no device, if there is none.
     pub fn without_devices(&self) -> Option<&'static str> {
         match (self.devices.is_empty(), self.is_device_lost) {

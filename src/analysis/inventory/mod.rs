@@ -182,7 +182,6 @@ fn rank(trace: &RankTrace) -> Batch {
     let devices: Vec<i64> = trace.devices.iter().filter_map(|d| d.device).collect();
     let shown: Vec<String> = devices.iter().map(i64::to_string).collect();
     let device = devices.first().and_then(|d| m.devices.iter().find(|p| p.id == *d));
-    let unlinked = || trace.activities.iter().filter(|a| a.launch().is_none());
     let other: u64 = trace.columns.phases.iter().filter(|(p, _)| **p != b'X').map(|(_, n)| n).sum();
     table.push(RankRow {
         rank: trace.rank,
@@ -199,9 +198,9 @@ fn rank(trace: &RankTrace) -> Batch {
         event_count: trace.columns.len() as u64,
         other_event_count: other,
         activity_count: trace.activities.len() as u64,
-        unlinked_count: unlinked().count() as u64,
-        unlinked_ns: unlinked().map(|a| a.span.len()).sum(),
-        gpu_sum_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
+        unlinked_count: trace.launches().unlinked.len() as u64,
+        unlinked_ns: trace.unlinked_ns(),
+        gpu_sum_ns: trace.gpu_ns(),
         first_ts_ns: trace.recorded.start,
         last_ts_ns: trace.recorded.end,
         step_rule: trace.steps.rule.name(),

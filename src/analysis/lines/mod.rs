@@ -281,13 +281,8 @@ fn totals(calls: &CallForest, lines: &Lines, op_count: u64, framed_op_count: u64
         },
         host_self_ns,
         idle_ns,
-        gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
-        gpu_unlinked_ns: trace
-            .launches()
-            .unlinked
-            .iter()
-            .map(|&i| trace.activities[i as usize].span.len())
-            .sum(),
+        gpu_ns: trace.gpu_ns(),
+        gpu_unlinked_ns: trace.unlinked_ns(),
     });
     table.finish()
 }

@@ -247,19 +247,14 @@ fn summary(calls: &CallForest) -> Batch {
         root_ns: roots.map(|p| calls.host_ns[p as usize]).sum(),
         host_self_ns: (0..calls.forest.len() as u32).map(|p| calls.host_self_ns(p)).sum(),
         host_api_ns: calls.host_api_ns.iter().sum(),
-        gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(),
+        gpu_ns: trace.gpu_ns(),
         gpu_op_ns: gpu(&|p| calls.is_op(p)),
         gpu_top_level_ns: gpu(&|p| !calls.is_op(p)),
         graph_activity_count: named.activities,
         graph_named_count: named.named,
         graph_ns: named.graph_ns,
         graph_unnamed_ns: named.unnamed_ns,
-        gpu_unlinked_ns: trace
-            .launches()
-            .unlinked
-            .iter()
-            .map(|&i| trace.activities[i as usize].span.len())
-            .sum(),
+        gpu_unlinked_ns: trace.unlinked_ns(),
         clipped_count: trace.stacks.clipped,
         sibling_count: trace.stacks.siblings,
         has_shapes: works.has_shapes,

@@ -20,8 +20,7 @@ pub(crate) struct NamedNodes {
 impl NamedNodes {
     pub fn of(trace: &RankTrace) -> Self {
         let nodes = GraphNodes::of(trace);
-        let mut sums =
-            Self { gpu_ns: trace.activities.iter().map(|a| a.span.len()).sum(), ..Self::default() };
+        let mut sums = Self { gpu_ns: trace.gpu_ns(), ..Self::default() };
         for replay in &nodes.replays {
             for &i in &replay.nodes {
                 let ns = trace.activities.get(i as usize).map_or(0, |a| a.span.len());
