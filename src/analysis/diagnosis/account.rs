@@ -3,9 +3,10 @@
 
 use crate::api::{Partial, rows};
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::host_time::LostHostTime;
 use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::KernelRepairs;
-use crate::diagnosis::lost::{LostHostTime, LostTime};
+use crate::diagnosis::lost::LostTime;
 use crate::efficiency::account::{Account, Factors, PartDevice, Parts, StepAccount, steps};
 use crate::job::Job;
 use crate::job::delay::StepKey;

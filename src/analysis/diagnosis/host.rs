@@ -4,7 +4,9 @@
 use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::pauses::{self, Pause};
-use crate::facts::host_activity::{ALLOCATION_LONG, HostNames, HostUse};
+use crate::diagnosis::rule::OfHost;
+use crate::facts::host_activity::{ALLOCATION_LONG, HostActivity, HostNames, HostUse};
+use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
@@ -12,7 +14,7 @@ use hta_trace::launch::is_graph_launch;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Code outside operators counts as a stretch of its own from this length on; below it is the ordinary time
@@ -33,6 +35,33 @@ const REFILL: usize = 2;
 struct AfterWait {
     span: Span,
     call: u32,
+    /// Name of the outermost operator around the call.
+    caller: StrId,
+}
+
+/// What depends on the time in one thread.
+#[derive(Default)]
+struct HostLane {
+    /// From the first event to the end of the last.
+    known: Option<Span>,
+    /// Code outside operators of at least `CODE_MIN` and (next field) `CODE_LONG`.
+    code: Union,
+    long_code: Union,
+    /// In order of time; they do not overlap.
+    after_waits: Vec<AfterWait>,
+    /// Time inside calls that wait for the device.
+    blocked: Union,
+}
+
+/// What is known of a call beside its kind.
+#[derive(Debug, Clone, Copy, Default)]
+struct CallMark {
+    /// It loads a kernel at its first use.
+    is_first_use: bool,
+    /// It stood still.
+    is_pause: bool,
+    /// The way of copying of its copy.
+    copy: Option<CauseKind>,
 }
 
 pub(crate) struct HostSide<'a> {
@@ -45,19 +74,12 @@ pub(crate) struct HostSide<'a> {
     pub(crate) pauses: Vec<Pause>,
     /// Kind of the pauses, if they are a cause, and the name that it is about.
     pause_kind: Option<(CauseKind, StrId)>,
-    paused: HashSet<u32>,
-    /// Calls that load a kernel at its first use.
-    first_uses: HashSet<u32>,
-    /// By lane: from the first event to the end of the last.
-    known: BTreeMap<u32, Span>,
-    /// By lane: code outside operators of at least `CODE_MIN` and (next field) `CODE_LONG`.
-    code: BTreeMap<u32, Union>,
-    long_code: BTreeMap<u32, Union>,
-    /// By lane, in order of time.
-    after_waits: BTreeMap<u32, Vec<AfterWait>>,
-    /// By lane: time inside calls that wait for the device.
-    pub(crate) blocked: BTreeMap<u32, Union>,
-    copy_calls: HashMap<u32, CauseKind>,
+    marks: HashMap<u32, CallMark>,
+    lanes: BTreeMap<u32, HostLane>,
+    /// Of a thread without events.
+    no_lane: HostLane,
+    /// The causes that can own a moment of the host, in their order.
+    rules: Vec<(CauseKind, OfHost)>,
 }
 
 /// What the host's part of a gap is assigned to.
@@ -72,8 +94,10 @@ pub(crate) struct AssignedHost {
 
 /// A stretch of a host thread while a device idles.
 pub(crate) struct HostMoment<'u> {
-    lane: Option<u32>,
+    lane: &'u HostLane,
     pub(crate) used: &'u HostUse,
+    /// What else is known of the call.
+    mark: Option<CallMark>,
     span: Span,
     /// The innermost event, `u32::MAX` if none is open, and its name.
     pub(crate) row: u32,
@@ -84,11 +108,6 @@ impl HostMoment<'_> {
     /// Its name and event.
     pub(crate) fn own(&self) -> (StrId, u32) {
         (self.name, self.row)
-    }
-
-    /// The same if the host does this.
-    pub(crate) fn own_if(&self, activity: &str) -> Option<(StrId, u32)> {
-        (self.used.activity == activity).then(|| self.own())
     }
 }
 
@@ -103,46 +122,74 @@ impl<'a> HostSide<'a> {
             launches.entry(trace.columns.lane[row as usize]).or_default().push(trace.span(row));
         }
         launches.values_mut().for_each(|l| l.sort_unstable_by_key(|s| s.start));
-        let lanes: BTreeSet<u32> = launches.keys().copied().chain(main).collect();
         let waits = waiting_calls(trace, &names, copies);
         let behind = behind_collectives(trace, &names);
-        let mut blocked: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
-        for &row in waits.iter().chain(&behind) {
-            blocked.entry(trace.columns.lane[row as usize]).or_default().push(trace.span(row));
+        let first_uses = first_uses(trace);
+        let mut marks: HashMap<u32, CallMark> = HashMap::new();
+        for (call, kind) in copies.iter().filter_map(|(c, kind)| Some((c.call?, (*kind)?))) {
+            marks.entry(call).or_default().copy = Some(kind);
+        }
+        for &call in &first_uses {
+            marks.entry(call).or_default().is_first_use = true;
         }
         let mut me = Self {
             trace,
             main,
-            launching: lanes.clone(),
+            launching: launches.keys().copied().chain(main).collect(),
             pauses: Vec::new(),
             pause_kind: None,
-            paused: HashSet::new(),
-            first_uses: first_uses(trace),
-            known: trace
-                .host_rows()
-                .iter()
-                .filter_map(|(lane, rows)| Some((*lane, extent(trace, rows)?)))
+            marks,
+            lanes: BTreeMap::new(),
+            no_lane: HostLane::default(),
+            rules: CauseKind::all_lost()
+                .map(|(kind, rule)| (kind, rule.of_host))
+                .filter(|(_, of_host)| !matches!(of_host, OfHost::Nothing))
                 .collect(),
-            code: BTreeMap::new(),
-            long_code: BTreeMap::new(),
-            after_waits: after_waits(trace, &waits, busy, &launches),
-            blocked: blocked.into_iter().map(|(lane, spans)| (lane, Union::new(spans))).collect(),
-            copy_calls: copies.iter().filter_map(|(c, kind)| Some((c.call?, (*kind)?))).collect(),
             names,
         };
-        for &lane in &lanes {
-            let code = me.code_of(lane);
-            let at_least = |min: Ns| Union::new(code.spans().iter().copied().filter(|s| s.len() >= min));
-            me.code.insert(lane, at_least(CODE_MIN));
-            me.long_code.insert(lane, at_least(CODE_LONG));
-        }
-        let excused: HashSet<u32> = waits.iter().chain(&behind).chain(&me.first_uses).copied().collect();
-        me.pauses = pauses::find(trace, &lanes, &excused);
+        me.add_lanes(&waits, &behind, after_waits(trace, &waits, busy, &launches));
+        let excused: HashSet<u32> = waits.iter().chain(&behind).chain(&first_uses).copied().collect();
+        me.pauses = pauses::find(trace, &me.launching, &excused);
         me.pause_kind = pauses::long_enough(trace, &me.pauses).and_then(|total| me.owner_of_pauses(total));
         if me.pause_kind.is_some() {
-            me.paused = me.pauses.iter().map(|p| p.row).collect();
+            for p in &me.pauses {
+                me.marks.entry(p.row).or_default().is_pause = true;
+            }
         }
         me
+    }
+
+    /// Adds what depends on the time: calls that wait for the device, and those that wait behind collectives.
+    fn add_lanes(&mut self, waits: &[u32], behind: &[u32], after: BTreeMap<u32, Vec<AfterWait>>) {
+        let trace = self.trace;
+        for (lane, rows) in trace.host_rows() {
+            self.lanes.entry(*lane).or_default().known = extent(trace, rows);
+        }
+        for (lane, stretches) in after {
+            self.lanes.entry(lane).or_default().after_waits = stretches;
+        }
+        let mut blocked: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+        for &row in waits.iter().chain(behind) {
+            blocked.entry(trace.columns.lane[row as usize]).or_default().push(trace.span(row));
+        }
+        for (lane, spans) in blocked {
+            self.lanes.entry(lane).or_default().blocked = Union::new(spans);
+        }
+        for lane in self.launching.iter().copied() {
+            let code = self.code_of(lane);
+            let at_least = |min: Ns| Union::new(code.spans().iter().copied().filter(|s| s.len() >= min));
+            let of_lane = self.lanes.entry(lane).or_default();
+            (of_lane.code, of_lane.long_code) = (at_least(CODE_MIN), at_least(CODE_LONG));
+        }
+    }
+
+    fn lane(&self, lane: Option<u32>) -> &HostLane {
+        lane.and_then(|l| self.lanes.get(&l)).unwrap_or(&self.no_lane)
+    }
+
+    /// Time of a thread inside calls that wait for the device.
+    pub(crate) fn blocked(&self, lane: Option<u32>) -> &Union {
+        &self.lane(lane).blocked
     }
 
     /// The kind that owns the pauses, of so many ns, and the name that it is about.
@@ -161,46 +208,59 @@ impl<'a> HostSide<'a> {
         Union::new(spans)
     }
 
-    /// Divides a span of a thread by the cause that it is assigned to if a device idles meanwhile.
+    /// Divides a span of a thread by the cause that it is assigned to if a device idles meanwhile. The cause of
+    /// an instant of the capture does not depend on where the span begins and ends.
     pub(crate) fn each(&self, lane: Option<u32>, window: Span, mut take: impl FnMut(Span, AssignedHost)) {
+        let of_lane = self.lane(lane);
         self.names.each_use(self.trace, lane, window, |u| match (u.row, self.main) {
             // A thread without an open event works for nobody: the main thread determines what happens next.
             (None, Some(main)) if lane != Some(main) => {
-                self.names
-                    .each_use(self.trace, Some(main), u.span, |m| self.divide(Some(main), &m, &mut take));
+                let of_main = self.lane(Some(main));
+                self.names.each_use(self.trace, Some(main), u.span, |m| self.divide(of_main, &m, &mut take));
             }
-            _ => self.divide(lane, &u, &mut take),
+            _ => self.divide(of_lane, &u, &mut take),
         });
     }
 
     /// Cuts a use where stretches that depend on time begin and end.
-    fn divide(&self, lane: Option<u32>, u: &HostUse, take: &mut impl FnMut(Span, AssignedHost)) {
-        let mut cuts = vec![u.span.start, u.span.end];
-        let inside = |t: &Ns| u.span.start < *t && *t < u.span.end;
-        let waits = lane.and_then(|l| self.after_waits.get(&l)).map_or(&[][..], Vec::as_slice);
+    fn divide(&self, lane: &HostLane, u: &HostUse, take: &mut impl FnMut(Span, AssignedHost)) {
+        let waits = &lane.after_waits;
         let first = waits.partition_point(|w| w.span.end <= u.span.start);
-        let near = waits[first..].iter().take_while(|w| w.span.start < u.span.end);
-        cuts.extend(near.flat_map(|w| [w.span.start, w.span.end]).filter(inside));
-        cuts.sort_unstable();
-        cuts.dedup();
-        for ends in cuts.windows(2) {
-            let span = Span::new(ends[0], ends[1]);
-            take(span, self.assigned(lane, u, span));
+        let mut at = u.span.start;
+        let mut until = |end: Ns| {
+            if at < end {
+                let span = Span::new(at, end);
+                take(span, self.assigned(lane, u, span));
+                at = end;
+            }
+        };
+        for near in waits[first..].iter().take_while(|w| w.span.start < u.span.end) {
+            until(near.span.start);
+            until(near.span.end.min(u.span.end));
         }
+        until(u.span.end);
     }
 
-    fn assigned(&self, lane: Option<u32>, used: &HostUse, span: Span) -> AssignedHost {
+    fn assigned(&self, lane: &HostLane, used: &HostUse, span: Span) -> AssignedHost {
         let row = used.row.unwrap_or(u32::MAX);
         let name = used.row.map_or(StrId::EMPTY, |r| self.trace.columns.name(r as usize));
         // Before its first event and after its last one nothing is known of a thread: it may well wait for
         // the device.
-        let is_known = |of: &Span| of.start < span.end && span.start < of.end;
-        if used.row.is_none() && !lane.and_then(|l| self.known.get(&l)).is_some_and(is_known) {
+        let is_known = |of: Span| of.start < span.end && span.start < of.end;
+        if used.row.is_none() && !lane.known.is_some_and(is_known) {
             return AssignedHost { kind: CauseKind::NotExplained, key: StrId::EMPTY, row };
         }
-        let moment = HostMoment { lane, used, span, row, name };
-        let owned =
-            CauseKind::all_lost().find_map(|(kind, rule)| Some((kind, (rule.of_host)(self, &moment)?)));
+        let mark = self.marks.get(&row).copied();
+        let moment = HostMoment { lane, used, mark, span, row, name };
+        let owned = self.rules.iter().find_map(|(kind, of_host)| {
+            let taken = match *of_host {
+                OfHost::Nothing => None,
+                OfHost::While(activity) => (used.activity == activity).then(|| moment.own()),
+                OfHost::InMarkedCall(take) => mark.and_then(|_| take(self, &moment)),
+                OfHost::Any(take) => take(self, &moment),
+            };
+            Some((*kind, taken?))
+        });
         let (kind, (key, row)) = owned.unwrap_or((CauseKind::NotExplained, (StrId::EMPTY, row)));
         AssignedHost { kind, key, row }
     }
@@ -208,45 +268,50 @@ impl<'a> HostSide<'a> {
     /// Whether the thread runs code that is neither an operator nor a call, for at least `CODE_MIN` at a
     /// stretch.
     pub(crate) fn is_code(&self, m: &HostMoment) -> bool {
-        is_in(&self.code, m)
+        is_code(m.used) && m.lane.code.len_in(m.span) > 0
     }
 
     /// The same for at least `CODE_LONG`.
     pub(crate) fn is_long_code(&self, m: &HostMoment) -> bool {
-        is_in(&self.long_code, m)
+        is_code(m.used) && m.lane.long_code.len_in(m.span) > 0
     }
 
-    /// The call, if the moment is behind one that waited until the device had nothing left to do.
-    pub(crate) fn call_waited_behind(&self, m: &HostMoment) -> Option<u32> {
-        let waits = m.lane.and_then(|l| self.after_waits.get(&l))?;
+    /// The call and its caller, if the moment is behind one that waited until the device had nothing left to
+    /// do.
+    pub(crate) fn call_waited_behind(&self, m: &HostMoment) -> Option<(StrId, u32)> {
+        let waits = &m.lane.after_waits;
         let after = waits.get(waits.partition_point(|w| w.span.end <= m.span.start))?;
-        (after.span.start <= m.span.start).then_some(after.call)
+        (after.span.start <= m.span.start).then_some((after.caller, after.call))
     }
 
     /// Whether the event is a launch call that loads its kernel.
     pub(crate) fn is_first_use(&self, m: &HostMoment) -> bool {
-        self.first_uses.contains(&m.row)
+        m.mark.is_some_and(|mark| mark.is_first_use)
     }
 
     /// The moment itself, if the event is the call of a copy of this kind.
     pub(crate) fn in_copy(&self, m: &HostMoment, kind: CauseKind) -> Option<(StrId, u32)> {
-        (self.copy_calls.get(&m.row) == Some(&kind)).then(|| m.own())
+        m.mark.is_some_and(|mark| mark.copy == Some(kind)).then(|| m.own())
     }
 
     /// What the pauses are about, if the event is one of them and this kind owns them.
     pub(crate) fn paused(&self, m: &HostMoment, kind: CauseKind) -> Option<StrId> {
-        let (owner, key) = self.pause_kind?;
-        (owner == kind && self.paused.contains(&m.row)).then_some(key)
+        let (owner, key) = self.pause_kind.filter(|_| m.mark.is_some_and(|mark| mark.is_pause))?;
+        (owner == kind).then_some(key)
     }
 
     /// Name of the outermost operator around a call, or the call's own.
     pub(crate) fn caller(&self, call: u32) -> StrId {
-        let class = |row: &u32| self.trace.classes[*row as usize];
-        let is_inside = |row: &u32| matches!(class(row), Class::HostOp | Class::Runtime);
-        let around = self.trace.stacks.outward(call).skip(1).take_while(is_inside);
-        let named = around.filter(|row| class(row) == Class::HostOp).last().unwrap_or(call);
-        self.trace.columns.name(named as usize)
+        caller(self.trace, call)
     }
+}
+
+fn caller(trace: &RankTrace, call: u32) -> StrId {
+    let class = |row: &u32| trace.classes[*row as usize];
+    let is_inside = |row: &u32| matches!(class(row), Class::HostOp | Class::Runtime);
+    let around = trace.stacks.outward(call).skip(1).take_while(is_inside);
+    let named = around.filter(|row| class(row) == Class::HostOp).last().unwrap_or(call);
+    trace.columns.name(named as usize)
 }
 
 /// From the first start to the last end of some events.
@@ -257,18 +322,14 @@ fn extent(trace: &RankTrace, rows: &[u32]) -> Option<Span> {
 
 /// Whether the thread runs code that is neither an operator nor a call.
 fn is_code(u: &HostUse) -> bool {
-    matches!(u.activity, "python" | "annotation" | "untracked")
-}
-
-/// Whether the moment is in such code of its thread.
-fn is_in(code: &BTreeMap<u32, Union>, m: &HostMoment) -> bool {
-    m.lane.and_then(|l| code.get(&l)).is_some_and(|spans| spans.len_in(m.span) > 0) && is_code(m.used)
+    matches!(u.activity, HostActivity::Python | HostActivity::Annotation | HostActivity::Untracked)
 }
 
 /// Calls that wait for the device: synchronizing calls, and calls that return when their copy is done.
 fn waiting_calls(trace: &RankTrace, names: &HostNames, copies: &[(Copy, Option<CauseKind>)]) -> Vec<u32> {
     let of_copies = copies.iter().filter(|(c, _)| c.blocks == Some(true)).filter_map(|(c, _)| c.call);
-    let syncs = names.calls(trace).filter(|(_, activity)| *activity == "sync_call").map(|(row, _)| row);
+    let syncs =
+        names.calls(trace).filter(|(_, activity)| *activity == HostActivity::SyncCall).map(|(row, _)| row);
     let mut all: Vec<u32> = of_copies.chain(syncs).collect();
     all.sort_unstable_by_key(|r| (trace.span(*r).start, *r));
     all.dedup();
@@ -294,8 +355,10 @@ fn behind_collectives(trace: &RankTrace, names: &HostNames) -> Vec<u32> {
             && communication.len_in(span) * 2 >= span.len()
             && compute.len_in(span) * 10 <= span.len()
     };
-    let allocations =
-        names.calls(trace).filter(|(_, activity)| *activity == "allocation_call").map(|(row, _)| row);
+    let allocations = names
+        .calls(trace)
+        .filter(|(_, activity)| *activity == HostActivity::AllocationCall)
+        .map(|(row, _)| row);
     allocations.filter(is_behind).collect()
 }
 
@@ -324,7 +387,7 @@ fn after_waits(
         if let Some(last) = of_lane.last_mut() {
             last.span.end = last.span.end.min(span.start);
         }
-        of_lane.push(AfterWait { span: Span::new(span.start, until), call });
+        of_lane.push(AfterWait { span: Span::new(span.start, until), call, caller: caller(trace, call) });
     }
     out.values_mut().for_each(|waits| waits.retain(|w| !w.span.is_empty()));
     out

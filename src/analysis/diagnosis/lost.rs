@@ -9,9 +9,11 @@
 use crate::copies::copy::{Copy, copies};
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::host::{AssignedHost, HostSide};
+use crate::diagnosis::host_time::{self, LostHostTime};
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::diagnosis::serving;
 use crate::facts::gaps::{Classifier, GapCause};
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
@@ -21,9 +23,9 @@ use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
-use hta_trace::window::{Scope, Window};
+use hta_trace::window::Window;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 table! {
     /// Idle time and exposed copies of a device in a window, by the cause that owns it.
@@ -35,15 +37,6 @@ table! {
         detail: Text, "", "the frame, where recorded";
         time_ns: i64, "ns", "owned time";
         count: u64, "", "gaps or copies";
-    }
-}
-
-table! {
-    /// Host time of the thread that launches a device's work in a window.
-    pub(crate) struct LostHostTime, HostTimeRow = "host_time" by "rank, device, scope, step, cause" {
-        rank; device; scope; step; step_label;
-        cause: Text, "", "kind of cause; empty: calls that wait for the device";
-        time_ns: i64, "ns", "time of the thread";
     }
 }
 
@@ -83,8 +76,8 @@ pub(crate) fn push(
         for (part, pieces) in [("i", &idle), ("m", &copies)] {
             push_window(lost, trace, work, w, (part, pieces), around);
         }
-        push_host(times, trace, work, host, thread, w);
     }
+    host_time::push(times, trace, work, host, thread, windows);
     idle
 }
 
@@ -169,34 +162,76 @@ fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     // The innermost says what to repair; the innermost of those that hold nearly all of the time says where.
     let named = innermost(0);
     let around = innermost(NEAR_PCT).filter(|name| Some(*name) != named).unwrap_or(StrId::EMPTY);
-    let mut below: HashMap<u32, bool> = HashMap::new();
+    let is_below = named.map(|of| below(trace, of, pieces.iter().filter(|p| is_code(p)).map(|p| p.row)));
     for p in pieces.iter_mut().filter(|p| is_code(p)) {
-        let is_below = |row: u32, of: StrId| trace.stacks.outward(row).any(|r| name(r) == of);
-        let is_of =
-            |of: &StrId| p.row != u32::MAX && *below.entry(p.row).or_insert_with(|| is_below(p.row, *of));
+        let is_of = |_: &StrId| is_below.as_ref().is_some_and(|rows| rows.get(&p.row) == Some(&true));
         p.key = named.filter(is_of).unwrap_or(StrId::EMPTY);
     }
     around
 }
 
-/// For each event, the time of the pieces inside it.
-fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPiece>) -> BTreeMap<u32, Ns> {
-    let mut by_depth: BTreeMap<Reverse<u32>, BTreeMap<u32, Ns>> = BTreeMap::new();
-    let depth = |row: u32| Reverse(trace.stacks.depth(row).unwrap_or(0));
-    for p in pieces {
-        *by_depth.entry(depth(p.row)).or_default().entry(p.row).or_default() += p.span.len();
+/// Of some events and those around them, whether they are or lie below one of a name.
+fn below(trace: &RankTrace, name: StrId, rows: impl Iterator<Item = u32>) -> HashMap<u32, bool> {
+    let mut known: HashMap<u32, bool> = HashMap::new();
+    let mut path = Vec::new();
+    for row in rows.filter(|row| *row != u32::MAX) {
+        let mut is_below = false;
+        for at in trace.stacks.outward(row) {
+            if let Some(found) = known.get(&at) {
+                is_below = *found;
+                break;
+            }
+            path.push(at);
+            is_below = trace.columns.name(at as usize) == name;
+            if is_below {
+                break;
+            }
+        }
+        known.extend(path.drain(..).map(|at| (at, is_below)));
     }
-    let mut out = BTreeMap::new();
+    known
+}
+
+/// Time of pieces inside events.
+struct TimeInside<'a> {
+    trace: &'a RankTrace,
+    by_event: HashMap<u32, Ns>,
+    /// The events, by depth.
+    at_depth: Vec<Vec<u32>>,
+}
+
+impl TimeInside<'_> {
+    fn depth(&self, row: u32) -> usize {
+        self.trace.stacks.depth(row).unwrap_or(0) as usize
+    }
+
+    fn add(&mut self, row: u32, ns: Ns) {
+        let depth = self.depth(row);
+        let (by_event, at_depth) = (&mut self.by_event, &mut self.at_depth);
+        let sum = by_event.entry(row).or_insert_with(|| {
+            at_depth.resize_with(at_depth.len().max(depth + 1), Vec::new);
+            at_depth[depth].push(row);
+            0
+        });
+        *sum += ns;
+    }
+}
+
+/// For each event, the time of the pieces inside it.
+fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPiece>) -> HashMap<u32, Ns> {
+    let mut inside = TimeInside { trace, by_event: HashMap::new(), at_depth: Vec::new() };
+    for p in pieces {
+        inside.add(p.row, p.span.len());
+    }
     // From the deepest events outwards: each adds its time to its parent's.
-    while let Some((level, events)) = by_depth.pop_first() {
-        for (row, ns) in events {
-            *out.entry(row).or_default() += ns;
-            if let Some(parent) = trace.stacks.parent(row).filter(|p| depth(*p) > level) {
-                *by_depth.entry(depth(parent)).or_default().entry(parent).or_default() += ns;
+    for level in (0..inside.at_depth.len()).rev() {
+        for row in std::mem::take(&mut inside.at_depth[level]) {
+            if let Some(parent) = trace.stacks.parent(row).filter(|p| inside.depth(*p) < level) {
+                inside.add(parent, inside.by_event[&row]);
             }
         }
     }
-    out
+    inside.by_event
 }
 
 /// Exposed copies, cut by owner. Time of several copies belongs to the one that started first.
@@ -273,44 +308,5 @@ fn push_window(
                 count,
             });
         }
-    }
-}
-
-/// Time of the thread by what it does, whether or not the device idles; pauses by their own length.
-fn push_host(
-    table: &mut LostHostTime,
-    trace: &RankTrace,
-    work: &DeviceWork,
-    host: &HostSide,
-    thread: Option<u32>,
-    w: &Window,
-) {
-    let mut sums: BTreeMap<&'static str, Ns> = BTreeMap::new();
-    let blocked = thread.and_then(|lane| host.blocked.get(&lane));
-    // The host works for a step of the device during its own step.
-    let of_host = match (w.scope, w.step.and_then(|i| trace.steps.steps.get(i as usize))) {
-        (Scope::DeviceStep, Some(step)) => vec![step.host.intersect(trace.capture)],
-        _ => w.parts.clone(),
-    };
-    for span in &of_host {
-        host.each(thread, *span, |span, a| {
-            if a.kind == CauseKind::NotExplained {
-                return;
-            }
-            let waits = blocked.map_or(0, |b| b.len_in(span));
-            *sums.entry("").or_default() += waits;
-            *sums.entry(a.kind.name()).or_default() += span.len() - waits;
-        });
-    }
-    for (cause, time_ns) in sums.into_iter().filter(|(_, ns)| *ns > 0) {
-        table.push(HostTimeRow {
-            rank: trace.rank,
-            device: work.device,
-            scope: w.scope.name(),
-            step: w.step,
-            step_label: w.label,
-            cause,
-            time_ns,
-        });
     }
 }

@@ -16,6 +16,7 @@ use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::threat::{MemoryFacts, Threat};
 use crate::diagnosis::trust::RecordingTrust;
+use crate::facts::host_activity::HostActivity;
 use crate::facts::iterations::DeviceIteration;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::TimeUse;
@@ -103,11 +104,26 @@ pub(crate) enum LostPlace {
     Copies,
 }
 
+/// Takes a moment of a host: the name that the cause is about, and the event that stands for it, `u32::MAX` for
+/// none.
+pub(crate) type TakeMoment = fn(&HostSide, &HostMoment) -> Option<(StrId, u32)>;
+
+/// Which moments of a host are of a cause if a device idles meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) enum OfHost {
+    Nothing,
+    /// Those in which the host does this; they are about its event.
+    While(HostActivity),
+    /// Of those in calls of which more is known than their kind, what this takes.
+    InMarkedCall(TakeMoment),
+    /// Of all, what this takes.
+    Any(TakeMoment),
+}
+
 pub(crate) struct LostRule {
     pub(crate) place: LostPlace,
-    /// If a device idles in a moment of its host and the cause owns that: the name that the cause is about,
-    /// and the event that stands for it, `u32::MAX` for none. The first kind that takes a moment owns it.
-    pub(crate) of_host: fn(&HostSide, &HostMoment) -> Option<(StrId, u32)>,
+    /// The moments of the host that it owns. The first kind that takes a moment owns it.
+    pub(crate) of_host: OfHost,
     /// Whether a copy is one of the cause. The first kind that takes it owns it.
     pub(crate) of_copy: fn(&Copy) -> bool,
     /// Stretches of an iteration of a device, up to the next one, in which idle time is of the cause.
@@ -139,8 +155,12 @@ pub(crate) struct LostRule {
 }
 
 /// What a host does that launches work.
-pub(crate) const LAUNCHING: &[TimeUse] =
-    &[TimeUse::Operator, TimeUse::CommunicationOperator, TimeUse::LaunchCall, TimeUse::RuntimeCall];
+pub(crate) const LAUNCHING: &[TimeUse] = &[
+    TimeUse::Host(HostActivity::Operator),
+    TimeUse::Host(HostActivity::CommunicationOperator),
+    TimeUse::Host(HostActivity::LaunchCall),
+    TimeUse::Host(HostActivity::RuntimeCall),
+];
 
 /// Smallest gain of a cause in the iterations of an inference engine, percent of the time of the job.
 const ITERATION_PCT: f64 = 5.0;
@@ -148,7 +168,7 @@ const ITERATION_PCT: f64 = 5.0;
 impl LostRule {
     pub(crate) const HOST: LostRule = LostRule {
         place: LostPlace::Host,
-        of_host: |_, _| None,
+        of_host: OfHost::Nothing,
         of_copy: |_| false,
         of_iteration: |_, _, _| Vec::new(),
         of_pauses: None,

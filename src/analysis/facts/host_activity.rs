@@ -9,11 +9,58 @@ use std::sync::Arc;
 /// A call that allocates or frees memory in shorter time than this did not wait for a collective, ns.
 pub(crate) const ALLOCATION_LONG: Ns = 100_000;
 
+/// What a host thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HostActivity {
+    Operator,
+    CommunicationOperator,
+    LaunchCall,
+    SyncCall,
+    AllocationCall,
+    RuntimeCall,
+    DataLoader,
+    Annotation,
+    Python,
+    /// No event is open.
+    Untracked,
+}
+
+impl HostActivity {
+    pub(crate) const ALL: [HostActivity; 10] = [
+        HostActivity::Operator,
+        HostActivity::CommunicationOperator,
+        HostActivity::LaunchCall,
+        HostActivity::SyncCall,
+        HostActivity::AllocationCall,
+        HostActivity::RuntimeCall,
+        HostActivity::DataLoader,
+        HostActivity::Annotation,
+        HostActivity::Python,
+        HostActivity::Untracked,
+    ];
+
+    /// As in the tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            HostActivity::Operator => "operator",
+            HostActivity::CommunicationOperator => "communication_operator",
+            HostActivity::LaunchCall => "launch_call",
+            HostActivity::SyncCall => "sync_call",
+            HostActivity::AllocationCall => "allocation_call",
+            HostActivity::RuntimeCall => "runtime_call",
+            HostActivity::DataLoader => "data_loader",
+            HostActivity::Annotation => "annotation",
+            HostActivity::Python => "python",
+            HostActivity::Untracked => "untracked",
+        }
+    }
+}
+
 /// A stretch of host time with one innermost event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostUse {
     pub(crate) span: Span,
-    pub(crate) activity: &'static str,
+    pub(crate) activity: HostActivity,
     /// The innermost event; `None` if none is open.
     pub(crate) row: Option<u32>,
     /// For a built-in Python function: the nearest calling frame that has a file and line.
@@ -32,7 +79,7 @@ pub(crate) struct HostNames {
 #[derive(Debug, Clone, Copy)]
 struct NameClass {
     /// Kind of a runtime call with this name.
-    runtime: &'static str,
+    runtime: HostActivity,
     /// Whether an operator with this name, or an annotation (next field), is communication.
     as_op: bool,
     as_annotation: bool,
@@ -41,7 +88,7 @@ struct NameClass {
 }
 
 const PLAIN: NameClass =
-    NameClass { runtime: "runtime_call", as_op: false, as_annotation: false, has_line: false };
+    NameClass { runtime: HostActivity::RuntimeCall, as_op: false, as_annotation: false, has_line: false };
 
 impl HostNames {
     /// The shared instance of a rank.
@@ -86,7 +133,7 @@ impl HostNames {
         }
         let untracked = |start, end| HostUse {
             span: Span::new(start, end),
-            activity: "untracked",
+            activity: HostActivity::Untracked,
             row: None,
             caller: None,
         };
@@ -100,10 +147,10 @@ impl HostNames {
                 take(untracked(at, span.start));
             }
             let (activity, row) = match piece.marked {
-                Some(loader) => ("data_loader", loader),
+                Some(loader) => (HostActivity::DataLoader, loader),
                 None => (self.activity(trace, piece.row), piece.row),
             };
-            let caller = if activity == "python" { self.caller(trace, row) } else { None };
+            let caller = if activity == HostActivity::Python { self.caller(trace, row) } else { None };
             take(HostUse { span, activity, row: Some(row), caller });
             at = span.end;
         }
@@ -116,7 +163,7 @@ impl HostNames {
     pub(crate) fn calls<'a>(
         &'a self,
         trace: &'a RankTrace,
-    ) -> impl Iterator<Item = (u32, &'static str)> + 'a {
+    ) -> impl Iterator<Item = (u32, HostActivity)> + 'a {
         let rows = trace.host_rows().iter().flat_map(|(_, rows)| rows.iter().copied());
         let calls = rows.filter(|row| trace.classes[*row as usize] == Class::Runtime);
         calls.map(|row| (row, self.activity(trace, row)))
@@ -129,20 +176,22 @@ impl HostNames {
     }
 
     /// The kind of host activity of an event.
-    pub(crate) fn activity(&self, trace: &RankTrace, row: u32) -> &'static str {
+    pub(crate) fn activity(&self, trace: &RankTrace, row: u32) -> HostActivity {
         let NameClass { runtime, as_op, as_annotation, .. } = self.kind(trace, row);
         match trace.classes[row as usize] {
-            Class::Runtime if runtime == "runtime_call" && self.launches.get(row as usize) == Some(&true) => {
-                "launch_call"
+            Class::Runtime
+                if runtime == HostActivity::RuntimeCall && self.launches.get(row as usize) == Some(&true) =>
+            {
+                HostActivity::LaunchCall
             }
             Class::Runtime => runtime,
-            Class::HostOp if as_op => "communication_operator",
-            Class::HostOp => "operator",
-            Class::Annotation if as_annotation => "communication_operator",
-            Class::Collective => "communication_operator",
-            Class::Annotation => "annotation",
-            Class::Python => "python",
-            _ => "untracked",
+            Class::HostOp if as_op => HostActivity::CommunicationOperator,
+            Class::HostOp => HostActivity::Operator,
+            Class::Annotation if as_annotation => HostActivity::CommunicationOperator,
+            Class::Collective => HostActivity::CommunicationOperator,
+            Class::Annotation => HostActivity::Annotation,
+            Class::Python => HostActivity::Python,
+            _ => HostActivity::Untracked,
         }
     }
 
@@ -157,11 +206,11 @@ impl HostNames {
 }
 
 /// Kind of a runtime or driver call.
-fn runtime_kind(name: &str) -> &'static str {
+fn runtime_kind(name: &str) -> HostActivity {
     let lower = name.to_ascii_lowercase();
     let has = |part: &str| lower.contains(part);
     if has("synchronize") {
-        "sync_call"
+        HostActivity::SyncCall
     } else if has("malloc")
         || has("free")
         || has("memalloc")
@@ -170,11 +219,11 @@ fn runtime_kind(name: &str) -> &'static str {
         || has("memcreate")
         || has("hostregister")
     {
-        "allocation_call"
+        HostActivity::AllocationCall
     } else if is_launch_call(name) {
-        "launch_call"
+        HostActivity::LaunchCall
     } else {
-        "runtime_call"
+        HostActivity::RuntimeCall
     }
 }
 
@@ -184,10 +233,10 @@ mod tests {
 
     #[test]
     fn calls_are_told_by_name() {
-        assert_eq!(runtime_kind("cudaStreamSynchronize"), "sync_call");
-        assert_eq!(runtime_kind("hipMallocAsync"), "allocation_call");
-        assert_eq!(runtime_kind("cudaFree"), "allocation_call");
-        assert_eq!(runtime_kind("cuLaunchKernelEx"), "launch_call");
-        assert_eq!(runtime_kind("cudaMemcpyAsync"), "runtime_call");
+        assert_eq!(runtime_kind("cudaStreamSynchronize"), HostActivity::SyncCall);
+        assert_eq!(runtime_kind("hipMallocAsync"), HostActivity::AllocationCall);
+        assert_eq!(runtime_kind("cudaFree"), HostActivity::AllocationCall);
+        assert_eq!(runtime_kind("cuLaunchKernelEx"), HostActivity::LaunchCall);
+        assert_eq!(runtime_kind("cudaMemcpyAsync"), HostActivity::RuntimeCall);
     }
 }

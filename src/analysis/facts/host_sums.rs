@@ -10,7 +10,7 @@
 //!   query             [...........)             difference of two sums, and the pieces at both ends
 //! ```
 
-use crate::facts::host_activity::HostNames;
+use crate::facts::host_activity::{HostActivity, HostNames};
 use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::rank_trace::RankTrace;
@@ -18,7 +18,7 @@ use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
 
 /// Kind of host activity, name of its event, and name of the frame that called it.
-pub(crate) type HostUseKey = (&'static str, StrId, StrId);
+pub(crate) type HostUseKey = (HostActivity, StrId, StrId);
 
 /// Least number of pieces between two sums.
 const STRIDE: usize = 64;

@@ -6,7 +6,7 @@
 
 use crate::facts::gaps::{Classifier, Gap, IdleSums};
 use crate::facts::host_activity::HostNames;
-use crate::facts::host_sums::HostSums;
+use crate::facts::host_sums::{HostSums, HostUseKey};
 use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
@@ -94,21 +94,21 @@ impl<'a> DeviceIdle<'a> {
             busy.gaps_in(work.capture).into_iter().filter(asked).map(|g| classifier.classify(g)).collect();
         if trace.devices.len() >= SHARED_FROM {
             let shared = trace.shared(HostSums::new);
-            let text = |(activity, name, caller): &(&'static str, StrId, StrId)| {
-                (*activity, (trace.text(*name), trace.text(*caller)))
+            let text = |(activity, name, caller): &HostUseKey| {
+                (activity.name(), (trace.text(*name), trace.text(*caller)))
             };
             let keys = shared.keys().iter().map(text).collect();
             return Self::ordered(busy, default_thread, gaps, HostUses::Shared(shared), keys);
         }
         let (mut lengths, mut used) = (Vec::new(), Vec::new());
         let (mut from, mut keys) = (Vec::with_capacity(gaps.len() + 1), Vec::new());
-        let mut known: HashMap<(&'static str, StrId, StrId), u32> = HashMap::new();
+        let mut known: HashMap<HostUseKey, u32> = HashMap::new();
         let name = |row: Option<u32>| row.map_or(StrId::EMPTY, |r| trace.columns.name(r as usize));
         for g in &gaps {
             from.push(used.len() as u32);
             names.each_use(trace, g.thread, Span::new(g.span.start, g.host_until), |u| {
                 let key = *known.entry((u.activity, name(u.row), name(u.caller))).or_insert_with(|| {
-                    keys.push((u.activity, (trace.text(name(u.row)), trace.text(name(u.caller)))));
+                    keys.push((u.activity.name(), (trace.text(name(u.row)), trace.text(name(u.caller)))));
                     (keys.len() - 1) as u32
                 });
                 lengths.push(u.span.len());

@@ -1,6 +1,6 @@
 //! The numbers of each iteration on one device.
 
-use crate::facts::host_activity::{HostNames, HostUse};
+use crate::facts::host_activity::{HostActivity, HostNames, HostUse};
 use crate::facts::iterations::{DeviceIteration, HostIteration, Iterations, on_device};
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
@@ -220,26 +220,29 @@ fn host_parts(
         }
         _ => false,
     };
-    let is_waiting =
-        |used: &HostUse| used.activity == "python" && is_waiting_frame(names.texts(trace, used).0);
+    let is_waiting = |used: &HostUse| {
+        used.activity == HostActivity::Python && is_waiting_frame(names.texts(trace, used).0)
+    };
     let mut parts = HostParts::default();
     let mut waits = 0;
     for (window, is_after) in [(during, false), (after, true)] {
         names.each_use(trace, thread, window, |used| {
             let len = used.span.len();
             let is_wait = is_waiting(&used);
-            if is_wait || used.activity == "sync_call" || waits_for_lead(&used) {
+            if is_wait || used.activity == HostActivity::SyncCall || waits_for_lead(&used) {
                 waits += len;
             }
             if !is_after {
                 return;
             }
             let part = match used.activity {
-                "sync_call" => &mut parts.sync,
-                "runtime_call" | "launch_call" | "allocation_call" => &mut parts.api,
-                "operator" | "communication_operator" => &mut parts.operator,
-                "python" if is_wait => &mut parts.waiting,
-                "python" => &mut parts.python,
+                HostActivity::SyncCall => &mut parts.sync,
+                HostActivity::RuntimeCall | HostActivity::LaunchCall | HostActivity::AllocationCall => {
+                    &mut parts.api
+                }
+                HostActivity::Operator | HostActivity::CommunicationOperator => &mut parts.operator,
+                HostActivity::Python if is_wait => &mut parts.waiting,
+                HostActivity::Python => &mut parts.python,
                 _ => &mut parts.other,
             };
             *part += len;

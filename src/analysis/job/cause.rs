@@ -9,6 +9,7 @@
 //!                       + waiting and transfer of other groups + idle by what the host did
 //! ```
 
+use crate::facts::host_activity::HostActivity;
 use crate::job::chain::Lateness;
 use crate::job::exposed::ExposedKind;
 use crate::job::joined::Job;
@@ -144,7 +145,11 @@ pub(crate) fn differences_of(
     for ((what, name, detail), b) in entries {
         let cause = match what {
             TimeUse::Copy => DelayCause::Copies,
-            TimeUse::Operator | TimeUse::LaunchCall | TimeUse::SyncCall if b.count[0] > b.count[1] => {
+            TimeUse::Host(HostActivity::Operator)
+            | TimeUse::Host(HostActivity::LaunchCall)
+            | TimeUse::Host(HostActivity::SyncCall)
+                if b.count[0] > b.count[1] =>
+            {
                 DelayCause::MoreHost(what)
             }
             _ => DelayCause::Host(what),

@@ -17,7 +17,7 @@
 //! to the piece.
 
 use crate::facts::gaps::{Classifier, GapCause};
-use crate::facts::host_activity::HostNames;
+use crate::facts::host_activity::{HostActivity, HostNames};
 use hta_base::units::{Ns, Span};
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
@@ -40,40 +40,17 @@ pub enum TimeUse {
     OtherWait,
     /// The launch of the next activity was not recorded.
     UnlinkedWait,
-    Operator,
-    CommunicationOperator,
-    LaunchCall,
-    SyncCall,
-    AllocationCall,
-    RuntimeCall,
-    DataLoader,
-    Annotation,
-    Python,
-    /// No event was open on the host.
-    Untracked,
+    /// What the host did.
+    Host(HostActivity),
 }
 
 impl TimeUse {
-    const ALL: [TimeUse; 15] = [
-        TimeUse::Kernel,
-        TimeUse::Copy,
-        TimeUse::KernelWait,
-        TimeUse::OtherWait,
-        TimeUse::UnlinkedWait,
-        TimeUse::Operator,
-        TimeUse::CommunicationOperator,
-        TimeUse::LaunchCall,
-        TimeUse::SyncCall,
-        TimeUse::AllocationCall,
-        TimeUse::RuntimeCall,
-        TimeUse::DataLoader,
-        TimeUse::Annotation,
-        TimeUse::Python,
-        TimeUse::Untracked,
-    ];
+    const OF_DEVICE: [TimeUse; 5] =
+        [TimeUse::Kernel, TimeUse::Copy, TimeUse::KernelWait, TimeUse::OtherWait, TimeUse::UnlinkedWait];
 
     pub(crate) fn named(name: &str) -> Option<TimeUse> {
-        TimeUse::ALL.into_iter().find(|u| u.name() == name)
+        let of_host = HostActivity::ALL.into_iter().map(TimeUse::Host);
+        TimeUse::OF_DEVICE.into_iter().chain(of_host).find(|u| u.name() == name)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -83,31 +60,7 @@ impl TimeUse {
             TimeUse::KernelWait => "kernel_wait",
             TimeUse::OtherWait => "other_wait",
             TimeUse::UnlinkedWait => "unlinked_wait",
-            TimeUse::Operator => "operator",
-            TimeUse::CommunicationOperator => "communication_operator",
-            TimeUse::LaunchCall => "launch_call",
-            TimeUse::SyncCall => "sync_call",
-            TimeUse::AllocationCall => "allocation_call",
-            TimeUse::RuntimeCall => "runtime_call",
-            TimeUse::DataLoader => "data_loader",
-            TimeUse::Annotation => "annotation",
-            TimeUse::Python => "python",
-            TimeUse::Untracked => "untracked",
-        }
-    }
-
-    fn of_host(activity: &str) -> TimeUse {
-        match activity {
-            "operator" => TimeUse::Operator,
-            "communication_operator" => TimeUse::CommunicationOperator,
-            "launch_call" => TimeUse::LaunchCall,
-            "sync_call" => TimeUse::SyncCall,
-            "allocation_call" => TimeUse::AllocationCall,
-            "runtime_call" => TimeUse::RuntimeCall,
-            "data_loader" => TimeUse::DataLoader,
-            "annotation" => TimeUse::Annotation,
-            "python" => TimeUse::Python,
-            _ => TimeUse::Untracked,
+            TimeUse::Host(activity) => activity.name(),
         }
     }
 }
@@ -354,8 +307,7 @@ fn host_uses(
     let mut previous = None;
     hosts.each_use(trace, thread, window, |used| {
         let (name, caller) = hosts.texts(trace, &used);
-        let key =
-            (TimeUse::of_host(used.activity), names.intern(without_address(name)), names.intern(caller));
+        let key = (TimeUse::Host(used.activity), names.intern(without_address(name)), names.intern(caller));
         // An event that continues after an inner one counts as one start.
         let is_new =
             used.row != previous && used.row.is_none_or(|r| window.holds(trace.columns.ts[r as usize]));
@@ -419,8 +371,13 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_by_name_is_summed() {
-        let stretch =
-            |i: i64| (Span::new(i, i + 1), (TimeUse::Operator, StrId(i as u32 + 1), StrId::EMPTY), 1);
+        let stretch = |i: i64| {
+            (
+                Span::new(i, i + 1),
+                (TimeUse::Host(HostActivity::Operator), StrId(i as u32 + 1), StrId::EMPTY),
+                1,
+            )
+        };
         let local = Local::build(vec![0, 100], (0..100).map(stretch).collect());
         let all: Vec<LocalEntry> = local.entries_in(Span::new(0, 100)).collect();
         assert_eq!((all.len(), all.iter().map(|e| e.time).sum::<Ns>()), (KEPT + 1, 100));

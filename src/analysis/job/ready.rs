@@ -19,7 +19,7 @@
 //! activity could have started earlier (it was launched, and the previous one had ended), or the host was in
 //! a blocking call across the end and launched it afterwards. A rank *runs on* if it computes across the end.
 
-use crate::facts::host_activity::{ALLOCATION_LONG, HostNames};
+use crate::facts::host_activity::{ALLOCATION_LONG, HostActivity, HostNames};
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::{CollectiveCall, RankCalls};
 use hta_trace::device::DeviceWork;
@@ -269,11 +269,13 @@ fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking
     let is_free: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("Free")).collect();
     let mut ended: Vec<Span> = collectives.iter().filter(|c| !c.on_host).map(|c| c.span).collect();
     ended.sort_unstable_by_key(|s| (s.end, s.start));
-    let blocks = |row: u32, activity: &str| {
+    let blocks = |row: u32, activity: HostActivity| {
         let span = c.span(row as usize);
         match activity {
-            "sync_call" => true,
-            "allocation_call" => span.len() >= ALLOCATION_LONG && is_behind_collective(span, &ended),
+            HostActivity::SyncCall => true,
+            HostActivity::AllocationCall => {
+                span.len() >= ALLOCATION_LONG && is_behind_collective(span, &ended)
+            }
             _ => is_copy.get(c.name(row as usize).0 as usize) == Some(&true) && span.len() >= LAUNCH_LATENCY,
         }
     };
@@ -281,7 +283,7 @@ fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking
     let mut found_no_memory: BTreeMap<u32, Ns> = BTreeMap::new();
     for (row, activity) in names.calls(trace) {
         let (lane, span) = (c.lane[row as usize], c.span(row as usize));
-        let is_allocation = activity == "allocation_call";
+        let is_allocation = activity == HostActivity::AllocationCall;
         let frees = is_allocation && is_free.get(c.name(row as usize).0 as usize) == Some(&true);
         let of_lane = by_lane.entry(lane).or_default();
         // Calls inside of the one that found no memory come after it.

@@ -11,7 +11,7 @@
 use crate::copies::copy::copies;
 use crate::facts::by_owner::ByOwner;
 use crate::facts::calls::CallForest;
-use crate::facts::host_activity::HostNames;
+use crate::facts::host_activity::{HostActivity, HostNames};
 use crate::facts::lines::{Charging, FrameKind, Lines};
 use crate::facts::step_scopes::StepScopes;
 use crate::lines::grouping::{Grouping, LineGroup, UNLINKED};
@@ -172,7 +172,7 @@ impl<'a> Collect<'a> {
         let mut until = 0;
         for p in 0..calls.forest.len() as u32 {
             let row = calls.row(p);
-            if p < until || calls.is_op(p) || names.activity(trace, row) != "sync_call" {
+            if p < until || calls.is_op(p) || names.activity(trace, row) != HostActivity::SyncCall {
                 continue;
             }
             until = calls.forest.end[p as usize];

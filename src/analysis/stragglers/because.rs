@@ -1,5 +1,6 @@
 //! The causes of a straggler, in words.
 
+use crate::facts::host_activity::HostActivity;
 use crate::job::cause::DelayCause;
 use crate::job::{Job, TimeUse};
 use crate::stragglers::straggler::Straggler;
@@ -119,11 +120,11 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
                 TimeUse::UnlinkedWait => {
                     return format!("the device idles {more} longer, launches not recorded");
                 }
-                TimeUse::Untracked => "in code that was not recorded".to_string(),
-                TimeUse::DataLoader => format!("in the data loader ({named}{at})"),
-                TimeUse::SyncCall => format!("in the synchronizing call {named}{at}"),
-                TimeUse::AllocationCall => format!("in the allocation {named}{at}"),
-                TimeUse::LaunchCall => format!("launching ({named}{at})"),
+                TimeUse::Host(HostActivity::Untracked) => "in code that was not recorded".to_string(),
+                TimeUse::Host(HostActivity::DataLoader) => format!("in the data loader ({named}{at})"),
+                TimeUse::Host(HostActivity::SyncCall) => format!("in the synchronizing call {named}{at}"),
+                TimeUse::Host(HostActivity::AllocationCall) => format!("in the allocation {named}{at}"),
+                TimeUse::Host(HostActivity::LaunchCall) => format!("launching ({named}{at})"),
                 _ => format!("in {named}{at}"),
             };
             let often = match r.cause {

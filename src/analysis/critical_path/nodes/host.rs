@@ -12,7 +12,7 @@
 //! whatever is innermost; Python frames and annotations alone count as silence.
 
 use crate::critical_path::segment::PathClass;
-use crate::facts::host_activity::HostNames;
+use crate::facts::host_activity::{HostActivity, HostNames};
 use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
@@ -196,16 +196,16 @@ impl<'a> HostNodes<'a> {
             return (PathClass::HostDataLoader, loader);
         }
         let class = match self.names.activity(self.trace, piece.row) {
-            "sync_call" => PathClass::HostSync,
-            "allocation_call" => PathClass::HostAllocation,
-            "launch_call" => PathClass::HostLaunch,
-            "runtime_call" => PathClass::HostRuntime,
-            "communication_operator" => PathClass::HostCommunication,
-            "operator" => PathClass::HostOperator,
-            "python" => PathClass::HostPython,
+            HostActivity::SyncCall => PathClass::HostSync,
+            HostActivity::AllocationCall => PathClass::HostAllocation,
+            HostActivity::LaunchCall => PathClass::HostLaunch,
+            HostActivity::RuntimeCall => PathClass::HostRuntime,
+            HostActivity::CommunicationOperator => PathClass::HostCommunication,
+            HostActivity::Operator => PathClass::HostOperator,
+            HostActivity::Python => PathClass::HostPython,
             // A range inside an operator: the operator works.
             _ if works => PathClass::HostOperator,
-            "annotation" => PathClass::HostAnnotation,
+            HostActivity::Annotation => PathClass::HostAnnotation,
             _ => PathClass::HostUntracked,
         };
         (class, piece.row)

@@ -1,7 +1,7 @@
 //! `copy_pageable`: copies from or to pageable memory.
 
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::recording::capability::Capability;
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -11,7 +11,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "M, I in the call",
     shown_by: "tests/data/causes/copy_pageable.json.gz",
     family: CauseFamily::Lost(LostRule {
-        of_host: |host, m| host.in_copy(m, CauseKind::CopyPageable),
+        of_host: OfHost::InMarkedCall(|host, m| host.in_copy(m, CauseKind::CopyPageable)),
         of_copy: |c| c.is_pageable(),
         words: |w| {
             w.copies(

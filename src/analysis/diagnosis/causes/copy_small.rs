@@ -1,7 +1,7 @@
 //! `copy_small`: copies below 64 KiB.
 
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::recording::capability::Capability;
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -11,7 +11,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "M, I in the call",
     shown_by: "data/samples/gpu_single",
     family: CauseFamily::Lost(LostRule {
-        of_host: |host, m| host.in_copy(m, CauseKind::CopySmall),
+        of_host: OfHost::InMarkedCall(|host, m| host.in_copy(m, CauseKind::CopySmall)),
         of_copy: |c| c.is_small(),
         words: |w| w.copies("of less than 64 KiB", "pack small tensors into one copy"),
         ..LostRule::COPIES

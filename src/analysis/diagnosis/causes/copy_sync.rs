@@ -2,7 +2,7 @@
 
 use crate::copies::copy::Api;
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::recording::capability::Capability;
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -11,7 +11,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     evidence: "copies by calls that block",
     owns: "M, I in the call",
     family: CauseFamily::Lost(LostRule {
-        of_host: |host, m| host.in_copy(m, CauseKind::CopySync),
+        of_host: OfHost::InMarkedCall(|host, m| host.in_copy(m, CauseKind::CopySync)),
         of_copy: |c| matches!(c.api, Api::SyncCopy | Api::SyncSet),
         words: |w| w.copies("that block the host", "copy with non_blocking=True from pinned memory"),
         ..LostRule::COPIES

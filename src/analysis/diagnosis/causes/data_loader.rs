@@ -1,7 +1,8 @@
 //! `data_loader`: the device idles while the launching thread is in a data loader's `__next__`.
 
 use crate::diagnosis::lost_words::LostWords;
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
+use crate::facts::host_activity::HostActivity;
 use crate::job::TimeUse;
 use crate::recording::capability::Capability;
 
@@ -12,10 +13,10 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "that I",
     shown_by: "tests/data/causes/data_loader.json.gz",
     family: CauseFamily::Lost(LostRule {
-        of_host: |_, m| m.own_if("data_loader"),
+        of_host: OfHost::While(HostActivity::DataLoader),
         key: loader,
-        uses: Some(&[TimeUse::DataLoader]),
-        late_by: &[TimeUse::DataLoader],
+        uses: Some(&[TimeUse::Host(HostActivity::DataLoader)]),
+        late_by: &[TimeUse::Host(HostActivity::DataLoader)],
         // An engine has no loader of data. Without a device it is told, too, because it has a name.
         is_told: |w| !w.trust.is_serving,
         words,

@@ -1,7 +1,8 @@
 //! `host_alloc`: the device idles while the launching thread allocates or frees memory by the driver.
 
 use crate::diagnosis::lost_words::LostWords;
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
+use crate::facts::host_activity::HostActivity;
 use crate::job::TimeUse;
 
 pub(super) const RULE: CauseRule = CauseRule {
@@ -10,9 +11,9 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "that I",
     shown_by: "tests/data/causes/host_alloc.json.gz",
     family: CauseFamily::Lost(LostRule {
-        of_host: |_, m| m.own_if("allocation_call"),
-        uses: Some(&[TimeUse::AllocationCall]),
-        late_by: &[TimeUse::AllocationCall],
+        of_host: OfHost::While(HostActivity::AllocationCall),
+        uses: Some(&[TimeUse::Host(HostActivity::AllocationCall)]),
+        late_by: &[TimeUse::Host(HostActivity::AllocationCall)],
         words,
         tint: Some(3),
         ..LostRule::HOST

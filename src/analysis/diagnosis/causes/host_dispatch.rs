@@ -1,7 +1,8 @@
 //! `host_dispatch`: the device idles while the launching thread runs operators and launches kernels.
 
 use crate::diagnosis::lost_words::{LARGE_PART_PCT, LostWords, shown};
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule, OfHost};
+use crate::facts::host_activity::HostActivity;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::TimeUse;
 use hta_base::units::fmt_pct;
@@ -12,12 +13,12 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_dispatch.json.gz",
     family: CauseFamily::Lost(LostRule {
-        of_host: |_, m| Some(m.own()),
+        of_host: OfHost::Any(|_, m| Some(m.own())),
         uses: Some(&[
-            TimeUse::Operator,
-            TimeUse::CommunicationOperator,
-            TimeUse::LaunchCall,
-            TimeUse::RuntimeCall,
+            TimeUse::Host(HostActivity::Operator),
+            TimeUse::Host(HostActivity::CommunicationOperator),
+            TimeUse::Host(HostActivity::LaunchCall),
+            TimeUse::Host(HostActivity::RuntimeCall),
             TimeUse::KernelWait,
         ]),
         late_by: LAUNCHING,

@@ -5,7 +5,8 @@ use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::host::HostSide;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::pauses::MOST_PCT;
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
+use crate::facts::host_activity::HostActivity;
 use hta_base::units::{Ns, Span};
 use hta_trace::strings::StrId;
 use std::collections::{BTreeMap, HashSet};
@@ -17,7 +18,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     evidence: "the same while a thread that launches nothing runs: 3 events or more in 80 % of the pauses",
     owns: "I, S behind it",
     family: CauseFamily::Lost(LostRule {
-        of_host: |host, m| Some((host.paused(m, CauseKind::HostLock)?, m.row)),
+        of_host: OfHost::InMarkedCall(|host, m| Some((host.paused(m, CauseKind::HostLock)?, m.row))),
         of_pauses: Some(holder),
         words,
         ..LostRule::PAUSE
@@ -56,8 +57,9 @@ fn busiest(host: &HostSide, span: Span) -> Option<(Ns, BTreeMap<StrId, Ns>)> {
         let mut works: BTreeMap<StrId, Ns> = BTreeMap::new();
         let mut events: HashSet<u32> = HashSet::new();
         host.names.each_use(trace, Some(*lane), span, |u| {
-            if let Some(row) = u.row.filter(|_| !matches!(u.activity, "sync_call" | "communication_operator"))
-            {
+            if let Some(row) = u.row.filter(|_| {
+                !matches!(u.activity, HostActivity::SyncCall | HostActivity::CommunicationOperator)
+            }) {
                 *works.entry(trace.columns.name(row as usize)).or_default() += u.span.len();
                 events.insert(row);
             }

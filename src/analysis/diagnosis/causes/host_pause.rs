@@ -5,7 +5,7 @@ use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::host::HostSide;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::pauses::MOST_PCT;
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use hta_base::units::{Ns, fmt_ns};
 use hta_trace::strings::StrId;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_lock.json.gz",
     family: CauseFamily::Lost(LostRule {
-        of_host: |host, m| Some((host.paused(m, CauseKind::HostPause)?, m.row)),
+        of_host: OfHost::InMarkedCall(|host, m| Some((host.paused(m, CauseKind::HostPause)?, m.row))),
         of_pauses: Some(name_of_most),
         words,
         ..LostRule::PAUSE

@@ -5,7 +5,8 @@ use crate::diagnosis::cause::Cause;
 use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::lost_words::{LostWords, shown};
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
+use crate::facts::host_activity::HostActivity;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::TimeUse;
 use hta_trace::strings::StrId;
@@ -17,7 +18,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     shown_by: "tests/data/causes/host_python.json.gz",
     family: CauseFamily::Lost(LostRule {
         // The code is named when all of it is known.
-        of_host: |host, m| host.is_code(m).then_some((StrId::EMPTY, m.row)),
+        of_host: OfHost::Any(|host, m| host.is_code(m).then_some((StrId::EMPTY, m.row))),
         key: |key| key,
         uses: Some(CODE),
         late_by: CODE,
@@ -31,7 +32,11 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::HOST
 };
 
-const CODE: &[TimeUse] = &[TimeUse::Python, TimeUse::Annotation, TimeUse::Untracked];
+const CODE: &[TimeUse] = &[
+    TimeUse::Host(HostActivity::Python),
+    TimeUse::Host(HostActivity::Annotation),
+    TimeUse::Host(HostActivity::Untracked),
+];
 
 fn finish(_: &Context, cause: &mut Cause) {
     if cause.key.is_empty() {

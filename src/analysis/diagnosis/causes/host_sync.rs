@@ -3,7 +3,8 @@
 use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::host::{HostMoment, HostSide};
 use crate::diagnosis::lost_words::{LostWords, NAME};
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
+use crate::facts::host_activity::HostActivity;
 use crate::job::TimeUse;
 use hta_base::wording::names::clip;
 use hta_trace::strings::StrId;
@@ -15,9 +16,9 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_sync.json.gz",
     family: CauseFamily::Lost(LostRule {
-        of_host: call,
+        of_host: OfHost::Any(call),
         key: |key| key,
-        late_by: &[TimeUse::SyncCall],
+        late_by: &[TimeUse::Host(HostActivity::SyncCall)],
         // What follows the call is done anyway, but no more while the device waits.
         saves: |_, idle| idle,
         words,
@@ -32,10 +33,11 @@ fn call(host: &HostSide, m: &HostMoment) -> Option<(StrId, u32)> {
     if host.is_long_code(m) {
         return None;
     }
-    if let Some(call) = host.call_waited_behind(m) {
-        return Some((host.caller(call), call));
+    if let Some(waited) = host.call_waited_behind(m) {
+        return Some(waited);
     }
-    (m.used.activity == "sync_call").then(|| (m.used.row.map_or(StrId::EMPTY, |r| host.caller(r)), m.row))
+    (m.used.activity == HostActivity::SyncCall)
+        .then(|| (m.used.row.map_or(StrId::EMPTY, |r| host.caller(r)), m.row))
 }
 
 fn words(w: &LostWords) -> (String, String) {

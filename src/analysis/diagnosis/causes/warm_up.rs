@@ -1,7 +1,7 @@
 //! `warm_up`: the device idles inside launch calls that load a kernel at its first use.
 
 use crate::diagnosis::lost_words::LostWords;
-use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule, OfHost};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "warm_up",
@@ -9,7 +9,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     owns: "that I",
     shown_by: "tests/it/analyses/graph_ops.rs",
     family: CauseFamily::Lost(LostRule {
-        of_host: |host, m| host.is_first_use(m).then(|| m.own()),
+        of_host: OfHost::InMarkedCall(|host, m| host.is_first_use(m).then(|| m.own())),
         late_by: LAUNCHING,
         words,
         ..LostRule::HOST
