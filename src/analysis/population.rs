@@ -4,11 +4,11 @@
 //! if partial steps are left out.
 
 use crate::api::Partial;
+use hashbrown::HashMap;
 use hta_base::table::schema::{ColumnsOf, Table};
 use hta_base::table::typed::Values;
 use hta_base::units::Ns;
 use hta_base::wording::ranks::rank_list;
-use std::collections::HashMap;
 
 /// The key cells of a row that stands for a window of a device, or of one of its streams.
 pub(crate) struct WindowKey<'a> {

@@ -10,9 +10,10 @@ use crate::events::Columns;
 use crate::rules::ClassRules;
 use crate::strings::StrId;
 use crate::timeline::WorkClass;
+use hashbrown::HashSet;
 use hta_base::health::{Counter, Health};
 use hta_base::units::{Ns, Span};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// One GPU activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

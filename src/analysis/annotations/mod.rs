@@ -15,6 +15,7 @@ use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::summary::Summary;
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
@@ -25,7 +26,7 @@ use hta_trace::step::StepRule;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::{TimePerSet, Timeline};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// Annotations by side and name, and a row `(none)` for the activities that belong to none. Ranges of a

@@ -12,12 +12,12 @@
 //! 2^-48 here, so that sums do not depend on the order of the file and parts add up exactly.
 
 use crate::facts::machine::LaunchShapes;
+use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::args::Arg;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::{WorkClass, edges};
-use std::collections::HashMap;
 
 /// 1, in sums of blocks and occupancies.
 const ONE: i128 = 1 << 48;

@@ -10,8 +10,9 @@ use crate::diagnosis::lost::LostTime;
 use crate::efficiency::account::{Account, Factors, PartDevice, Parts, StepAccount, steps};
 use crate::job::Job;
 use crate::job::delay::StepKey;
+use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Lost time of a device in a step that one cause owns.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::pauses::{self, Pause};
 use crate::diagnosis::rule::OfHost;
 use crate::facts::host_activity::{ALLOCATION_LONG, HostActivity, HostNames, HostUse};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
@@ -14,7 +14,7 @@ use hta_trace::launch::is_graph_launch;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Code outside operators counts as a stretch of its own from this length on; below it is the ordinary time

@@ -1,5 +1,6 @@
 //! Events of launching threads that stand still: far longer than others of their name.
 
+use hashbrown::HashSet;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
@@ -7,7 +8,7 @@ use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// Events of launching threads that stood still: self time beyond the median of their name.

@@ -15,9 +15,10 @@
 
 use crate::job::delay::{StepKey, step_of};
 use crate::job::{Instance, Job, Member};
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a rank cost the others, ns.

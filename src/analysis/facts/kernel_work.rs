@@ -3,6 +3,7 @@
 
 use crate::facts::graphs::nodes::{GraphNodes, OperatorCall};
 use crate::facts::optimizer_steps::OptimizerSteps;
+use hashbrown::HashMap;
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
@@ -11,7 +12,6 @@ use hta_trace::kernel::tensor_cores::{self, TensorCores};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

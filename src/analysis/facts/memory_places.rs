@@ -93,7 +93,7 @@ pub(crate) struct MemoryPlaces<'a> {
     calls: &'a CallForest<'a>,
     pub(crate) lines: &'a Lines,
     charging: Charging<'a>,
-    modules: InModules,
+    modules: Arc<InModules>,
     /// By position in the call forest.
     module_of: Vec<Option<u32>>,
     /// Paths of modules.
@@ -108,7 +108,7 @@ pub(crate) struct MemoryPlaces<'a> {
 impl<'a> MemoryPlaces<'a> {
     pub(crate) fn new(calls: &'a CallForest<'a>, lines: &'a Lines) -> Self {
         let trace = calls.trace;
-        let modules = InModules::new(calls);
+        let modules = InModules::shared(calls);
         let module_of = match modules.modules.modules.is_empty() {
             true => Vec::new(),
             false => modules.with_backward(calls),

@@ -7,12 +7,13 @@
 
 use crate::facts::calls::CallForest;
 use crate::facts::calls::forest::NOWHERE;
+use hashbrown::{HashMap, HashSet};
 use hta_base::units::Ns;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use hta_trace::thread::innermost_at;
-use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Prefix of the names of module frames.
 const MODULE: &str = "nn.Module: ";
@@ -51,10 +52,24 @@ fn around_of(trace: &RankTrace, rows: &[u32], is_frame: impl Fn(u32) -> bool) ->
 
 /// Rows of Python frames, a caller before its callees.
 pub(crate) fn callers_first(trace: &RankTrace) -> Vec<u32> {
-    let mut frames: Vec<u32> =
-        (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Python).collect();
-    frames.sort_by_key(|r: &u32| trace.stacks.depth(*r).unwrap_or(0));
-    frames
+    let frames = || (0..trace.classes.len() as u32).filter(|&r| trace.classes[r as usize] == Class::Python);
+    let depth = |row: u32| trace.stacks.depth(row).unwrap_or(0) as usize;
+    // Where the frames of each depth begin: stacks are long, but not deep.
+    let mut next: Vec<usize> = Vec::new();
+    for depth in frames().map(depth) {
+        next.resize(next.len().max(depth + 2), 0);
+        next[depth + 1] += 1;
+    }
+    for depth in 1..next.len() {
+        next[depth] += next[depth - 1];
+    }
+    let mut ordered = vec![0; next.last().copied().unwrap_or(0)];
+    for row in frames() {
+        let place = &mut next[depth(row)];
+        ordered[*place] = row;
+        *place += 1;
+    }
+    ordered
 }
 
 /// One `nn.Module` at one position in the model.
@@ -195,7 +210,12 @@ pub(crate) struct InModules {
 }
 
 impl InModules {
-    pub(crate) fn new(calls: &CallForest) -> Self {
+    /// The modules of a rank, found by the first that asks.
+    pub(crate) fn shared(calls: &CallForest) -> Arc<Self> {
+        calls.trace.shared(|_| Self::new(calls))
+    }
+
+    fn new(calls: &CallForest) -> Self {
         let modules = Modules::new(calls.trace);
         let started_in = match modules.modules.is_empty() {
             true => Vec::new(),
@@ -248,14 +268,33 @@ pub(crate) fn positions(calls: &CallForest) -> impl Iterator<Item = (u32, u32)> 
     calls.backward.pairs.iter().filter_map(move |&(f, b)| Some((at(f)?, at(b)?)))
 }
 
-/// The module of each operator and call by row (of a backward operator that of its forward operator), and the
-/// paths of modules.
-pub fn modules_by_row(trace: &RankTrace) -> (HashMap<u32, u32>, Vec<String>) {
-    let calls = CallForest::new(trace);
-    let found = InModules::new(&calls);
-    if found.modules.modules.is_empty() {
-        return Default::default();
+/// The module of each operator and call, of a backward operator that of its forward operator.
+pub struct RowModules<'a> {
+    calls: CallForest<'a>,
+    /// By position in the forest of calls; empty without modules.
+    shown: Vec<Option<u32>>,
+    /// Paths of modules, by index.
+    pub paths: Vec<String>,
+}
+
+impl<'a> RowModules<'a> {
+    pub fn new(trace: &'a RankTrace) -> Self {
+        let calls = CallForest::new(trace);
+        let found = InModules::shared(&calls);
+        let (shown, paths) = match found.modules.modules.is_empty() {
+            true => Default::default(),
+            false => (found.with_backward(&calls), found.paths(&calls)),
+        };
+        Self { calls, shown, paths }
     }
-    let of = found.with_backward(&calls).into_iter().zip(&calls.forest.rows);
-    (of.filter_map(|(module, row)| Some((*row, module?))).collect(), found.paths(&calls))
+
+    /// Index of the module of the event in a row.
+    pub fn index(&self, row: u32) -> Option<u32> {
+        *self.shown.get(self.calls.forest.position(row)? as usize)?
+    }
+
+    /// Its path.
+    pub fn path(&self, row: u32) -> Option<&str> {
+        self.paths.get(self.index(row)? as usize).map(String::as_str)
+    }
 }

@@ -1,12 +1,12 @@
 //! The account of a window: for how long each set of classes of work ran on a device in it. Made once for
 //! all windows of a rank, and read by all who report by window.
 
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::timeline::TimePerSet;
 use hta_trace::window::{Scope, Window};
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 

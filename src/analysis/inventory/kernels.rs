@@ -6,7 +6,7 @@ use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::kernel_work::KernelWorks;
 use crate::facts::machine::LaunchShapes;
-use crate::facts::modules::modules_by_row;
+use crate::facts::modules::RowModules;
 use crate::facts::operator_work::OperatorWorks;
 use hashbrown::HashMap;
 use hta_base::table;
@@ -78,7 +78,7 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
     let nodes = GraphNodes::of(trace);
     let directions = Directions::of(trace);
     let mut launches = LaunchShapes::new(trace);
-    let (module_of, paths) = modules_by_row(trace);
+    let modules = RowModules::new(trace);
     let mut names: HashMap<StrId, (String, String)> = HashMap::new();
     for (i, a) in (0..).zip(&trace.activities) {
         let launch = a.launch().map(|l| trace.span(l));
@@ -126,7 +126,7 @@ pub(crate) fn rows(trace: &RankTrace, options: &Options, give: &mut RowEmitter) 
             direction: row.map(|o| Direction::name(directions.at(o))),
             module: match captured {
                 Some(o) => o.module.map(|m| trace.text(m)),
-                None => row.and_then(|o| paths.get(*module_of.get(&o)? as usize)).map(String::as_str),
+                None => row.and_then(|o| modules.path(o)),
             },
             step: a.step(),
             grid: text(Arg::Grid, a.row),

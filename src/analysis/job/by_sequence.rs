@@ -4,10 +4,11 @@
 use crate::job::matching::{MatchMethod, Matched, Member, Use, call};
 use crate::job::part::RankSummary;
 use crate::job::sequence::{CallSequence, KeyNumbers, PartnerKind, TokenAtEnd, offset, pairs};
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::collective::CollectiveKind;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn by_sequence(
     matched: &mut Matched,

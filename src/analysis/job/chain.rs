@@ -1,8 +1,9 @@
 //! The chain of calls of one step: how much earlier it would have ended without the lateness of a rank.
 
 use crate::job::matching::Member;
+use hashbrown::HashMap;
 use hta_base::units::Ns;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How late a member was at the last instance of a chain that it took part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

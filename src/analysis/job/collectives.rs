@@ -5,8 +5,8 @@ use crate::job::groups::{Resolved, resolve};
 use crate::job::infer::infer;
 use crate::job::matching::{MatchMethod, Matched, Member, Use, call};
 use crate::job::part::RankSummary;
+use hashbrown::HashMap;
 use hta_trace::collective::CollectiveKind;
-use std::collections::HashMap;
 
 /// Matches all calls except messages between two ranks.
 pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {

@@ -1,5 +1,6 @@
 //! Where kernels come from: the operator and the line of the program.
 
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::activity::Activity;
 use hta_trace::category::Class;
@@ -7,7 +8,7 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::thread::innermost_at;
 use hta_trace::timeline::WorkClass;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The origin of a kernel: its owning operator and the Python line that was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -18,6 +18,7 @@
 
 use crate::facts::gaps::{Classifier, GapCause};
 use crate::facts::host_activity::{HostActivity, HostNames};
+use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::activity::Activity;
 use hta_trace::args::Arg;
@@ -27,7 +28,7 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::timeline::WorkClass;
 use hta_trace::varint;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// What filled an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,8 +8,8 @@
 
 use crate::job::groups::Group;
 use crate::job::part::RankSummary;
+use hashbrown::HashMap;
 use hta_trace::collective::{CollectiveCall, CollectiveKind};
-use std::collections::HashMap;
 
 /// How an instance was matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,8 +14,8 @@
 //!
 //! Near-linear time: sorted lists per token, and a bounded number of candidate offsets on a bounded sample.
 
+use hashbrown::HashMap;
 use hta_base::units::Ns;
-use std::collections::HashMap;
 
 /// One call: a token, equal for calls that may be the same collective, and its end, ns on the rank's own
 /// clock.

@@ -7,7 +7,7 @@ use crate::facts::direction::{Direction, Directions};
 use crate::facts::graphs::nodes::GraphNodes;
 use crate::facts::kernel_work::{KernelWork, KernelWorks};
 use crate::facts::machine::{LaunchShapes, RankMachine};
-use crate::facts::modules::modules_by_row;
+use crate::facts::modules::RowModules;
 use crate::facts::operator_work::OperatorWorks;
 use crate::facts::step_scopes::StepScopes;
 use crate::kernels::callers::Callers;
@@ -163,8 +163,7 @@ struct NameTexts<'a> {
     machine: RankMachine<'a>,
     launches: LaunchShapes<'a>,
     directions: Option<Arc<Directions>>,
-    /// By row of an operator its module, and the paths of modules.
-    modules: (std::collections::HashMap<u32, u32>, Vec<String>),
+    modules: Option<RowModules<'a>>,
     short: HashMap<StrId, String>,
 }
 
@@ -189,7 +188,7 @@ pub(crate) fn table(trace: &RankTrace, options: &Options, scopes: &StepScopes) -
         machine: RankMachine::new(trace, &options.peaks),
         launches: LaunchShapes::new(trace),
         directions: keys.direction.then(|| Directions::of(trace)),
-        modules: if keys.layer { modules_by_row(trace) } else { Default::default() },
+        modules: keys.layer.then(|| RowModules::new(trace)),
         short: HashMap::new(),
     };
     let mut table = KernelsByName::default();
@@ -222,7 +221,7 @@ impl NameTexts<'_> {
             direction: self.directions.as_ref().and_then(|d| Some(d.at(row?))),
             module: match captured.filter(|_| keys.layer) {
                 Some(o) => o.module.map(ModuleKey::Captured),
-                None => row.and_then(|o| self.modules.0.get(&o)).map(|m| ModuleKey::Of(*m)),
+                None => row.and_then(|o| self.modules.as_ref()?.index(o)).map(ModuleKey::Of),
             },
             grid: keys.shape.then(|| args.text(Arg::Grid, a.row)).flatten(),
             block: keys.shape.then(|| args.text(Arg::Block, a.row)).flatten(),
@@ -295,7 +294,7 @@ impl NameTexts<'_> {
             input_dims: k.input.map(|t| trace.text(t)),
             direction: k.direction.map(Direction::name),
             module: k.module.and_then(|m| match m {
-                ModuleKey::Of(m) => self.modules.1.get(m as usize).map(String::as_str),
+                ModuleKey::Of(m) => self.modules.as_ref()?.paths.get(m as usize).map(String::as_str),
                 ModuleKey::Captured(path) => Some(trace.text(path)),
             }),
             main_op: main.op.map(|(name, _)| name),

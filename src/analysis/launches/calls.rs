@@ -11,13 +11,13 @@
 //! A start before the start of its own call is clock noise. It is kept here; in statistics its latency counts
 //! as 0 and its delay as the negated length of the call.
 
+use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
 use hta_trace::launch::is_launch_call;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
-use std::collections::HashMap;
 
 /// A call that starts work on a device, or seems to.
 #[derive(Debug, Clone, Copy)]

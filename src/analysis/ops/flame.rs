@@ -20,12 +20,12 @@ use crate::facts::by_owner::UNLINKED;
 use crate::facts::calls::CallForest;
 use crate::facts::lines::{Charging, LineLevel, Lines};
 use crate::stacks::{FlameNode, StackFold, StackName, keep_largest};
+use hashbrown::HashSet;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_trace::kernel::short_name;
 use hta_trace::strings::StrId;
 use std::cmp::Ordering;
-use std::collections::HashSet;
 
 table! {
     /// Call trees for flame graphs: user code, operators, API calls and kernels of all threads of a rank as

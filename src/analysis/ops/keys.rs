@@ -114,7 +114,7 @@ impl KeyTexts {
         let trace = calls.trace;
         let (mut module_of, mut paths) = (Vec::new(), Vec::new());
         if keys.has(CallKey::Module) {
-            let modules = InModules::new(calls);
+            let modules = InModules::shared(calls);
             module_of = modules.with_backward(calls);
             paths = modules.paths(calls);
         }

@@ -159,7 +159,7 @@ impl Analysis for Ops {
         let texts = KeyTexts::new(&calls, &keys);
         partial.tables = vec![
             operators::table(&calls, &keys, &texts, options),
-            modules::table(&calls, &InModules::new(&calls)),
+            modules::table(&calls, &InModules::shared(&calls)),
             mfu::table(trace, options),
             anomalies::table(&calls),
             summary(&calls),

@@ -10,6 +10,7 @@ use crate::job::Job;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::windowed;
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Table, Text};
 use hta_base::units::{Ns, Span};
@@ -17,7 +18,6 @@ use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::{Scope, Window};
-use std::collections::HashMap;
 
 table! {
     /// The queue of a stream in a window; wait_ns is the integral of its length over time.

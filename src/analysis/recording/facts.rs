@@ -3,6 +3,7 @@
 use crate::facts::serving_mode::ServingMode;
 use crate::facts::shared_streams::communication_beside_compute;
 use crate::facts::vendor::DeviceVendor;
+use hashbrown::HashSet;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, percent};
@@ -14,7 +15,7 @@ use hta_trace::rank_trace::RankTrace;
 use hta_trace::step::StepRule;
 use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// What is recorded of a rank.

@@ -8,8 +8,8 @@ use crate::facts::calls::CallForest;
 use crate::facts::lines::{FrameKind, LineId, Lines, NO_PYTHON, NO_USER_CODE};
 use crate::stacks::StackTree;
 use crate::stacks::host_time::each_host_piece;
+use hashbrown::HashMap;
 use hta_trace::strings::StrId;
-use std::collections::HashMap;
 
 /// A name in a stack of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

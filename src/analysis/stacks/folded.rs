@@ -2,7 +2,8 @@
 
 use crate::api::Partial;
 use crate::stacks::{StackNodes, stacks};
-use std::collections::{BTreeMap, HashMap};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
 
 /// The stacks of all ranks as text: sorted, with equal stacks summed.
 pub fn folded(partials: &[Partial]) -> String {

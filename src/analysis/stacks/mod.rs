@@ -13,11 +13,11 @@ pub use folded::folded;
 pub use largest::{FlameNode, keep_largest};
 
 use crate::api::{OutputFile, Partial};
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_trace::events::Columns;
 use hta_trace::strings::StrId;
-use std::collections::HashMap;
 use std::hash::Hash;
 
 table! {

@@ -7,8 +7,9 @@
 use crate::api::Partial;
 use crate::facts::lines::source_place;
 use crate::stacks::{StackNodes, StackUnit, stacks};
+use hashbrown::HashMap;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 struct SpeedscopeFile<'a> {

@@ -13,13 +13,14 @@ use crate::population::reasons as missing;
 use crate::recording::capability::Capability;
 use crate::settings::{Setting, ValueType};
 use crate::stragglers::{Judged, StepDifferences, judged};
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::ranks::rank_list;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 table! {
     /// What a repair would gain. Row `all`: every local segment takes its usual time.

@@ -3,13 +3,14 @@
 use crate::hta::NAME;
 use crate::hta::loader::{HtaRow, NO_ROWS, load};
 use crate::shown::concatenated;
+use hashbrown::HashMap;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 table! {
     /// HTA's `get_idle_time_breakdown`, per stream.

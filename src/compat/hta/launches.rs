@@ -7,6 +7,7 @@
 use crate::hta::NAME;
 use crate::hta::loader::{HtaRow, load_all};
 use crate::shown::concatenated;
+use hashbrown::{HashMap, HashSet};
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
 use hta_analysis::launches::{DELAY_OUTLIER, RUNTIME_OUTLIER};
@@ -14,7 +15,6 @@ use hta_base::table;
 use hta_base::table::schema::Table;
 use hta_base::units::Ns;
 use hta_trace::rank_trace::RankTrace;
-use std::collections::{HashMap, HashSet};
 
 table! {
     /// HTA's `get_cuda_kernel_launch_stats`: one row per launch and GPU row.

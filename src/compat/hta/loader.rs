@@ -1,9 +1,9 @@
 //! HTA's loader: whole microseconds, classes by name, and the rows that HTA's analyses use.
 
+use hashbrown::HashMap;
 use hta_trace::args::Arg;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
-use std::collections::HashMap;
 
 /// The reason why a rank has no result.
 pub(super) const NO_ROWS: &str = "no GPU row";

@@ -15,6 +15,7 @@
 use crate::hta::NAME;
 use crate::hta::loader::{LoadedRow, load_all};
 use crate::shown::concatenated;
+use hashbrown::HashMap;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
 use hta_analysis::patterns::{MIN_LENGTH, OP};
@@ -22,7 +23,7 @@ use hta_analysis::settings::Setting;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_trace::rank_trace::RankTrace;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 table! {
     /// HTA's `get_frequent_cuda_kernel_sequences`.

@@ -9,12 +9,13 @@ use crate::hta::NAME;
 use crate::hta::loader::load_all;
 use crate::hta::statistics::Describe;
 use crate::shown::concatenated;
+use hashbrown::{HashMap, HashSet};
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table};
 use hta_trace::rank_trace::RankTrace;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 table! {
     /// HTA's `get_queue_length_summary`.

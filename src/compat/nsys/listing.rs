@@ -2,10 +2,10 @@
 
 use crate::nsys::events::{NsysEventRow, NsysEvents, dimension};
 use crate::nsys::sums::megabytes;
+use hashbrown::HashMap;
 use hta_analysis::api::{Align, View};
 use hta_base::table::schema::{Batch, Table};
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 /// A column: heading, alignment and cell.
 type ListingColumn = (&'static str, Align, fn(&NsysEventRow) -> Option<String>);

@@ -6,13 +6,14 @@
 //! partial.
 
 use crate::osdi25::graph::{Op, OpKind, Worker};
+use hashbrown::HashMap;
 use hta_analysis::api::Partial;
 use hta_base::table;
 use hta_base::table::checked::InvalidCell;
 use hta_base::table::schema::{Batch, Text};
 use hta_trace::args::Arg;
 use hta_trace::rank_trace::{RankTrace, StepFilter};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 table! {
     /// One row per operation of the timeline.

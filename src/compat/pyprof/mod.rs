@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::facts::kernel_work::KernelWorks;
 use hta_analysis::facts::marked_inputs::MarkedInputs;
-use hta_analysis::facts::modules::{around, modules_by_row};
+use hta_analysis::facts::modules::{RowModules, around};
 use hta_analysis::facts::operator_work::OperatorWorks;
 use hta_analysis::job::Job;
 use hta_base::table;
@@ -148,7 +148,7 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
     let (kernels, works) = (KernelWorks::of(trace), OperatorWorks::of(trace));
     let marked = MarkedInputs::new(trace);
     let mut labeller = Labeller::new(trace, marked.as_ref(), labels);
-    let (module_of, paths) = modules_by_row(trace);
+    let modules = RowModules::new(trace);
     let (c, args) = (&trace.columns, &trace.columns.args);
     let launches: Vec<u32> = trace.activities.iter().filter_map(|a| a.launch()).collect();
     let frames = by_launch(trace, &launches, Class::Python);
@@ -170,7 +170,7 @@ fn rows(trace: &RankTrace, labels: Labels, give: &mut RowEmitter) {
             let around = trace.stacks.outward(o).skip(1).filter_map(sequence);
             around.collect::<Vec<_>>().join(",")
         });
-        let module = op.and_then(|o| paths.get(*module_of.get(&o)? as usize)).cloned();
+        let module = op.and_then(|o| modules.path(o)).map(String::from);
         let layer = module.or_else(|| annotated_layer(trace, *annotations.get(&a.launch()?)?));
         let frame = a.launch().and_then(|l| frames.get(&l));
         let stack = frame.map(|frame| &*stacks.entry(*frame).or_insert_with(|| frames_around(trace, *frame)));

@@ -5,13 +5,14 @@
 
 use crate::tensorboard::plugin_rules::{operator_bytes, steps_of};
 use crate::tensorboard::shortest::{CollectiveOperator, PluginRange, PluginWorker};
+use hashbrown::HashMap;
 use hta_base::units::Span;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Names that the plugin knows after `nccl:` or `gloo:`.
 const KINDS: [&str; 5] = ["broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"];

@@ -7,6 +7,7 @@
 
 use crate::shown::concatenated;
 use crate::tracelens::NAME;
+use hashbrown::HashSet;
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
 use hta_base::table;
@@ -16,7 +17,6 @@ use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::{Timeline, WorkClass};
-use std::collections::HashSet;
 
 table! {
     /// TraceLens' `gpu_timeline`, with all devices pooled. Times are computed in exact nanoseconds and

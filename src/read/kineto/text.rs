@@ -1,11 +1,11 @@
 //! Text of JSON strings: resolves escapes, and replaces and counts invalid UTF-8.
 
 use crate::kineto::cursor::{Token, TokenKind};
+use hashbrown::HashSet;
 use hta_base::health::{Counter, Health};
 use hta_trace::events::ColumnsBuilder;
 use hta_trace::strings::{Interner, StrId};
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 /// Interns the texts of one piece of a file.
 #[derive(Default)]

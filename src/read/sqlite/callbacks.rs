@@ -1,7 +1,7 @@
 //! Names of API calls by CUPTI's callback ids, which are all that nvprof records of them
 //! (`data/cupti_callbacks.toml`).
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::sync::LazyLock;
 
 const LIST: &str = include_str!("../../../data/cupti_callbacks.toml");

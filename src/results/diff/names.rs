@@ -5,10 +5,11 @@ use crate::diff::population::{ChosenRanks, Population};
 use crate::diff::set::{CellKey, WorkSide};
 use crate::diff::summary::{Metric, MetricPair, NoisyFigure, pair};
 use crate::diff::{DiffNameRow, DiffNames};
+use hashbrown::HashMap;
 use hta_base::table::schema::Batch;
 use hta_trace::kernel::short_name;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Selects what identifies a row.

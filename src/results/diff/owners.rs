@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use hta_analysis::api::Options;
 use hta_analysis::facts::by_owner::{ByOwner, NO_MODULE, NO_OPERATOR, UNLINKED};
 use hta_analysis::facts::graphs::nodes::{GraphNodes, OperatorCall};
-use hta_analysis::facts::modules::modules_by_row;
+use hta_analysis::facts::modules::RowModules;
 use hta_analysis::facts::step_scopes::StepScopes;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
@@ -52,7 +52,7 @@ pub(crate) fn map(trace: &RankTrace, options: &Options) -> Option<Batch> {
     let mut rows: Vec<_> = sums.into_rows().map(text).collect();
     rows.sort_unstable_by_key(|(key, _)| *key);
     let mut table = GpuByOwner::default();
-    let has_modules = !owners.paths.is_empty();
+    let has_modules = owners.modules.as_ref().is_some_and(|m| !m.paths.is_empty());
     if rows.is_empty() && has_modules {
         // A rank without activities, of which only this is known.
         rows.push((("", "", NO_MODULE, None), (0, 0)));
@@ -68,9 +68,7 @@ struct Owners<'a> {
     trace: &'a RankTrace,
     by: &'a str,
     nodes: Arc<GraphNodes>,
-    /// Module of an event, as an index into the paths.
-    modules: std::collections::HashMap<u32, u32>,
-    paths: Vec<String>,
+    modules: Option<RowModules<'a>>,
     /// Operator with the dimensions of its inputs.
     with_shapes: HashMap<(StrId, Option<StrId>), StrId>,
     texts: Interner,
@@ -78,9 +76,9 @@ struct Owners<'a> {
 
 impl<'a> Owners<'a> {
     fn new(trace: &'a RankTrace, by: &'a str) -> Self {
-        let (modules, paths) = if by == "module" { modules_by_row(trace) } else { Default::default() };
+        let modules = (by == "module").then(|| RowModules::new(trace));
         let (with_shapes, texts) = (HashMap::new(), Interner::default());
-        Self { trace, by, nodes: GraphNodes::of(trace), modules, paths, with_shapes, texts }
+        Self { trace, by, nodes: GraphNodes::of(trace), modules, with_shapes, texts }
     }
 
     /// The owner of activity `i` with this launch call.
@@ -89,7 +87,7 @@ impl<'a> Owners<'a> {
         let Some(launch) = launch else { return self.texts.intern(UNLINKED) };
         let call = nodes.owner(trace, i);
         if self.by == "module" {
-            let module = |row: u32| Some(self.paths[*self.modules.get(&row)? as usize].as_str());
+            let module = |row: u32| self.modules.as_ref()?.path(row);
             let path = match call {
                 Some(OperatorCall::Row(op)) => module(op),
                 Some(OperatorCall::Captured(_, operator)) => {

@@ -8,6 +8,7 @@ use crate::diff::set::{
     Basis, CellKey, KeyedStep, Set, SetRank, SetTexts, WindowOfDevice, WorkSide, recorder,
 };
 use crate::results::{Picked, Results, ResultsError, columns};
+use hashbrown::HashMap;
 use hta_analysis::api::Options;
 use hta_analysis::breakdown::Breakdowns;
 use hta_analysis::diagnosis::Findings;
@@ -22,7 +23,7 @@ use hta_analysis::recording::limit::TrustTable;
 use hta_analysis::steps::tables::{StepSummary, StepsTable};
 use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_trace::step::{StepRule, misses_work};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 columns! {
     Rank of Ranks { rank, world_size: Option<u32>, device_name: Option<Text>, step_rule: Text, step_window: Text }

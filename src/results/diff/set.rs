@@ -1,9 +1,9 @@
 //! One set of traces: ranks with their steps, and their sums by name.
 
 use crate::diff::iterations::CountedIteration;
+use hashbrown::HashSet;
 use hta_base::units::Ns;
 use hta_trace::meta::Recorder;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Default)]

@@ -19,7 +19,7 @@ use hta_base::units::fmt_count;
 use polars::prelude::{Column, DataFrame, DataType, PolarsError};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl QueryAnswer {
             let array = copied(column).map_err(refused)?.ok_or_else(|| kind(name, column.dtype()))?;
             let unit = unit(name).map(|u| ("unit".to_string(), u.to_string()));
             let field = Field::new(name, array.data_type().clone(), true);
-            fields.push(field.with_metadata(unit.into_iter().collect::<HashMap<_, _>>()));
+            fields.push(field.with_metadata(unit.into_iter().collect::<BTreeMap<_, _>>()));
             arrays.push(array);
         }
         let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);

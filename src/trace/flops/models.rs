@@ -12,7 +12,7 @@ use crate::flops::quantity::product;
 use crate::flops::{Family, Work, convolution};
 use DimensionOrder::{HeadsFirst, SequenceFirst};
 use Model::{Attention, Convolution, GroupedProduct, LayerNorm, Product};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::sync::OnceLock;
 
 /// How the work of an operator follows from its inputs.

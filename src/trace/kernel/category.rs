@@ -11,7 +11,8 @@
 
 use crate::kernel::cpp::{argument_paths, base, head, last_two, normalized};
 use crate::kernel::demangle::demangled;
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use crate::kernel::patterns::Patterns;
+use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -145,24 +146,24 @@ pub(super) fn file() -> Result<CategoryFile, String> {
 }
 
 struct CategoryTable {
-    set: RegexSet,
+    names: Patterns,
     categories: Vec<(Category, String)>,
 }
 
 impl CategoryTable {
     fn new(rules: &[RawCategoryRule]) -> Result<Self, String> {
-        let patterns = rules.iter().map(|r| &r.name);
-        // Names are ASCII for the most part, and classes of letters of ASCII are ready many times sooner.
-        let set = RegexSetBuilder::new(patterns).case_insensitive(true).unicode(false).build();
         let category = |r: &RawCategoryRule| Category::named(&r.category).map(|c| (c, r.sub.clone()));
         let categories =
             rules.iter().map(|r| category(r).ok_or_else(|| format!("no category `{}`", r.category)));
-        Ok(Self { set: set.map_err(|e| e.to_string())?, categories: categories.collect::<Result<_, _>>()? })
+        Ok(Self {
+            names: Patterns::new(rules.iter().map(|r| &r.name))?,
+            categories: categories.collect::<Result<_, _>>()?,
+        })
     }
 
     /// The first rule that matches.
     fn first(&self, text: &str) -> Option<usize> {
-        self.set.matches(text.as_bytes()).iter().next()
+        self.names.first(text)
     }
 }
 

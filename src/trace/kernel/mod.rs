@@ -9,6 +9,7 @@ pub mod category;
 mod cpp;
 mod demangle;
 pub mod occupancy;
+mod patterns;
 pub mod serving;
 pub(crate) mod short;
 pub mod tensor_cores;

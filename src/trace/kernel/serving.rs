@@ -4,7 +4,7 @@
 //! `data/kernel_categories.toml`.
 
 use crate::kernel::category::{RawCategoryRule, file};
-use regex::{RegexSet, RegexSetBuilder};
+use crate::kernel::patterns::Patterns;
 use std::sync::OnceLock;
 
 /// The category of communication, which kernels of that class have whatever their name.
@@ -12,12 +12,11 @@ pub const COMMUNICATION: &str = "communication";
 const OTHER: &str = "other";
 
 /// Patterns, and the categories for which they stand.
-type ServingPatterns = (RegexSet, Vec<RawCategoryRule>);
+type ServingPatterns = (Patterns, Vec<RawCategoryRule>);
 
 fn read() -> Result<ServingPatterns, String> {
     let rules = file()?.serving;
-    let set = RegexSetBuilder::new(rules.iter().map(|r| &r.name)).case_insensitive(true).build();
-    Ok((set.map_err(|e| e.to_string())?, rules))
+    Ok((Patterns::new(rules.iter().map(|r| &r.name))?, rules))
 }
 
 /// The category of a kernel, copy or set by its name: the first rule that matches, in any case of letters,
@@ -26,8 +25,7 @@ pub fn serving_category(name: &str) -> &'static str {
     static MADE: OnceLock<Option<ServingPatterns>> = OnceLock::new();
     // The file is part of the program; a test reads it.
     let Some((set, rules)) = MADE.get_or_init(|| read().ok()) else { return OTHER };
-    let first = set.matches(name).iter().next();
-    first.and_then(|i| rules.get(i)).map_or(OTHER, |rule| &rule.category)
+    set.first(name).and_then(|i| rules.get(i)).map_or(OTHER, |rule| &rule.category)
 }
 
 #[cfg(test)]
@@ -41,7 +39,7 @@ mod tests {
         for (i, rule) in rules.iter().enumerate() {
             assert!(!rule.examples.is_empty(), "{}", rule.name);
             for example in &rule.examples {
-                assert!(set.matches(example).matched(i), "{example}");
+                assert!(set.matches(example).iter().any(|id| id.as_usize() == i), "{example}");
                 assert_eq!(serving_category(example), rule.category, "{example}");
             }
         }

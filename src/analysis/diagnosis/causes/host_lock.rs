@@ -7,9 +7,10 @@ use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::pauses::MOST_PCT;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::facts::host_activity::HostActivity;
+use hashbrown::HashSet;
 use hta_base::units::{Ns, Span};
 use hta_trace::strings::StrId;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_lock",

@@ -9,11 +9,11 @@ use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, at_rate, chosen}
 use crate::diagnosis::kernel_mix::mix_category;
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::flops::peaks::Units;
 use hta_trace::kernel::category::Category;
 use hta_trace::strings::StrId;
-use std::collections::HashMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_attention",

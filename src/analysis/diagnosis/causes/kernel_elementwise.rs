@@ -7,9 +7,9 @@ use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter};
 use crate::diagnosis::kernel_mix::mix_category;
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
+use hashbrown::HashMap;
 use hta_base::units::fmt_count;
 use hta_trace::kernel::category::Category;
-use std::collections::HashMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_elementwise",

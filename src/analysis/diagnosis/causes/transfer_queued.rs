@@ -10,8 +10,8 @@ use crate::diagnosis::exposed_lane::{ExposedLane, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::job::exposed::ExposedKind;
 use crate::job::{Member, is_queued_behind};
+use hashbrown::{HashMap, HashSet};
 use hta_base::units::Ns;
-use std::collections::{HashMap, HashSet};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_queued",

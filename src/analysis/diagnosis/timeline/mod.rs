@@ -13,6 +13,7 @@ pub use waits::{TimelineWaits, waits};
 use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::piece::LostPiece;
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
@@ -23,7 +24,6 @@ use hta_trace::strings::StrId;
 use hta_trace::timeline::WorkClass;
 use hta_trace::window::{Scope, Window};
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 table! {
     /// What a device did in a step, block after block. Blocks of a step follow one another without a gap and

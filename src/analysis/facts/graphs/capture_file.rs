@@ -156,7 +156,7 @@ fn call_kind(trace: &RankTrace, row: u32) -> Option<CallKind> {
 struct CapturedOperators<'a> {
     trace: &'a RankTrace,
     calls: CallForest<'a>,
-    modules: InModules,
+    modules: Arc<InModules>,
     lines: Arc<Lines>,
     works: Arc<CountedWorks>,
     /// Index by position in the forest.
@@ -176,7 +176,7 @@ impl<'a> CapturedOperators<'a> {
                 at = calls.forest.parent(op).and_then(|up| calls.op(up));
             }
         }
-        let modules = InModules::new(&calls);
+        let modules = InModules::shared(&calls);
         let (lines, works) = (Lines::of(trace), CountedWorks::of(trace));
         // Positions are in order of depth first, so an operator precedes what it contains.
         let positions: Vec<u32> = found.into_iter().collect();

@@ -5,9 +5,9 @@ use crate::job::replay::hosts::host_parts;
 use crate::job::replay::nodes::{Base, EndDependency, ReplayNode};
 use crate::job::window::start_without_meeting;
 use crate::job::{Instance, Job, Member, is_queued_behind};
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::collective::CollectiveCall;
-use std::collections::HashMap;
 
 /// What one member of an instance of a rooted kind needs; `None` for all starts.
 pub(super) fn one_instance(

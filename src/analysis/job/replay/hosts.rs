@@ -3,8 +3,8 @@
 use crate::job::replay::nodes::{HostBase, HostPart, ReplayNode};
 use crate::job::window::start_without_meeting;
 use crate::job::{Job, TimeUse};
+use hashbrown::HashMap;
 use hta_base::units::{Ns, Span};
-use std::collections::HashMap;
 
 /// A device that idled longer than this for its host was limited by it, ns.
 const BOUND_MIN: Ns = 20_000;

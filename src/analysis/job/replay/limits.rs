@@ -3,9 +3,10 @@
 
 use crate::job::Job;
 use crate::job::replay::{Assumed, NodeTimes, Replay};
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::window::Scope;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Times of the job in a replay, from its start to its last end, ns. Each is at least the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

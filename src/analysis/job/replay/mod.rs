@@ -42,9 +42,10 @@ pub use replayed::{RELIABLE_PCT, ReplayedJob};
 use crate::job::chain::StepKey;
 use crate::job::{Job, Member};
 use build::{one_instance, part_nodes};
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use nodes::{Base, EndDependency, HostBase, NodeEvent, ReplayNode};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// From a submission to an idle device until the work starts, ns.
 const LATENCY: Ns = 8_000;

@@ -5,8 +5,8 @@ use crate::job::replay::Replay;
 use crate::job::replay::nodes::Base;
 use crate::job::window::{LocalWindow, WindowStart};
 use crate::job::{Job, Member};
+use hashbrown::HashMap;
 use hta_base::units::Span;
-use std::collections::HashMap;
 
 impl Replay {
     /// The nodes of a part, which follow one another.

@@ -4,9 +4,9 @@ use crate::job::delay::StepKey;
 use crate::job::replay::nodes::{Base, HostBase, NodeEvent};
 use crate::job::replay::{NodeTimes, Replay};
 use crate::job::{Job, Member, TimeUse, median};
+use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::CollectiveKind;
-use std::collections::{HashMap, HashSet};
 
 /// Fewest peers for a usual time, the node itself among them.
 const PEERS: usize = 2;

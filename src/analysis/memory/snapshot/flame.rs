@@ -2,7 +2,7 @@
 
 use super::content::ContentPart;
 use crate::stacks::StackTree;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Adds the parts of a device, whose keys are stacks, outermost frame first and joined by `;`, below names of
 /// their own.

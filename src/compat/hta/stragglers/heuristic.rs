@@ -43,8 +43,9 @@
 //! independent implementation, compared with HTA on real and random traces.
 
 use crate::hta::loader::microseconds;
+use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An event with a duration and a category other than `Trace`.
 #[derive(Debug, Clone)]

@@ -1,12 +1,12 @@
 //! The rows of a rank that HTA's straggler heuristic reads, as a table of the rank's partial.
 
 use crate::hta::stragglers::heuristic::{HeuristicEvent, Rank};
+use hashbrown::HashSet;
 use hta_analysis::api::Partial;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_trace::args::Arg;
 use hta_trace::rank_trace::RankTrace;
-use std::collections::HashSet;
 
 table! {
     /// Input of HTA's straggler heuristic: one row per event.

@@ -1,6 +1,7 @@
 //! An axis of ranks or steps. If there are too many to show each one, consecutive ones share a place.
 
-use std::collections::{BTreeSet, HashMap};
+use hashbrown::HashMap;
+use std::collections::BTreeSet;
 use std::hash::Hash;
 
 /// Identifies a step across ranks, by its label or else by its index.

@@ -4,7 +4,7 @@
 //! building the sections one after the other.
 
 use crate::output::html::grid::Cell;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Longest text in the page, bytes; longer ones are cut.
 const LONGEST: usize = 600;

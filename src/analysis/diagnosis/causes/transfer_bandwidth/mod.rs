@@ -8,9 +8,9 @@ use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare,
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::job::Member;
 use crate::job::exposed::ExposedKind;
+use hashbrown::HashMap;
 use hta_base::units::Ns;
 use slow_groups::SlowGroups;
-use std::collections::HashMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_bandwidth",
