@@ -8,7 +8,6 @@ use crate::facts::calls::CallForest;
 use crate::facts::lines::{FrameKind, LineId, Lines, NO_PYTHON, NO_USER_CODE};
 use crate::stacks::StackTree;
 use crate::stacks::host_time::each_host_piece;
-use hashbrown::HashMap;
 use hta_trace::strings::StrId;
 
 /// A name in a stack of one rank.
@@ -37,9 +36,9 @@ pub(crate) enum StackName {
 pub(crate) struct StackFold<'a> {
     pub(crate) calls: &'a CallForest<'a>,
     pub(crate) tree: StackTree<StackName>,
-    /// Node of each Python frame by thread and row; `None` for library code that no user code called. A
-    /// caller may be on another thread.
-    frames: HashMap<(u32, u32), Option<u32>>,
+    /// By row of a Python frame: the thread in whose stacks it was last met, and its node there; `None` for
+    /// library code that no user code called. A caller may be on another thread. Empty until a frame is met.
+    frames: Vec<(u32, Option<u32>)>,
     /// Node of each operator and call by position.
     events: Vec<Option<u32>>,
 }
@@ -47,7 +46,7 @@ pub(crate) struct StackFold<'a> {
 impl<'a> StackFold<'a> {
     pub(crate) fn new(calls: &'a CallForest<'a>) -> Self {
         let events = vec![None; calls.forest.len()];
-        Self { calls, tree: StackTree::default(), frames: HashMap::new(), events }
+        Self { calls, tree: StackTree::default(), frames: Vec::new(), events }
     }
 
     /// Node of a thread.
@@ -55,16 +54,28 @@ impl<'a> StackFold<'a> {
         self.tree.below(None, StackName::Thread(Some(lane)))
     }
 
+    /// Node of a Python frame in the stacks of a thread, if it is known.
+    fn known_frame(&self, lane: u32, row: u32) -> Option<Option<u32>> {
+        self.frames.get(row as usize).filter(|(of, _)| *of == lane).map(|(_, node)| *node)
+    }
+
+    fn keep_frame(&mut self, lane: u32, row: u32, node: Option<u32>) {
+        if self.frames.is_empty() {
+            self.frames = vec![(u32::MAX, None); self.calls.trace.classes.len()];
+        }
+        self.frames[row as usize] = (lane, node);
+    }
+
     /// Node of a Python frame in the stacks of a thread, below its callers as recorded.
     pub(crate) fn frame(&mut self, lane: u32, row: u32) -> u32 {
         let trace = self.calls.trace;
-        let known = |r| self.frames.get(&(lane, r)).copied();
+        let known = |r| self.known_frame(lane, r);
         // Stops in cycles, which wrong ids can form.
         let (path, known) = outward(Some(row), trace.classes.len(), known, |r| trace.stacks.parent(r));
         let mut node = known.flatten().unwrap_or_else(|| self.thread(lane));
         for r in path.into_iter().rev() {
             node = self.tree.below(Some(node), StackName::Event(trace.columns.name(r as usize)));
-            self.frames.insert((lane, r), Some(node));
+            self.keep_frame(lane, r, Some(node));
         }
         node
     }
@@ -78,7 +89,7 @@ impl<'a> StackFold<'a> {
         above: Option<u32>,
         row: Option<u32>,
     ) -> u32 {
-        let known = |r| self.frames.get(&(lane, r)).copied();
+        let known = |r| self.known_frame(lane, r);
         let (path, known) = outward(row, usize::MAX, known, |r| lines.frame(r).and_then(|f| f.outer));
         let mut node = known.flatten();
         for r in path.into_iter().rev() {
@@ -87,7 +98,7 @@ impl<'a> StackFold<'a> {
             for line in frame.called_at.into_iter().chain(function) {
                 node = Some(self.tree.below(node.or(above), StackName::Line(line)));
             }
-            self.frames.insert((lane, r), node);
+            self.keep_frame(lane, r, node);
         }
         let outside = if row.is_some() { NO_USER_CODE } else { NO_PYTHON };
         node.unwrap_or_else(|| self.tree.below(above, StackName::Line(outside)))

@@ -23,6 +23,7 @@ pub use charge::{Charge, Charging};
 pub use frame_name::source_place;
 pub use user_code::UserCode;
 
+use crate::facts::calls::forest::NOWHERE;
 use crate::facts::lines::frame_name::{FrameName, call_place, is_built_in};
 use hashbrown::HashMap;
 use hta_base::units::Ns;
@@ -121,9 +122,9 @@ pub struct PythonFrame {
 pub(crate) struct Lines {
     /// By [`LineId`]; the first two are [`NO_PYTHON`] and [`NO_USER_CODE`].
     pub(crate) sites: Vec<Site>,
-    /// Rows of the frames, ascending.
-    rows: Vec<u32>,
-    /// Frames in the order of `rows`.
+    /// By row: index of its frame, `NOWHERE` for other events.
+    index: Vec<u32>,
+    /// In the order of their rows.
     frames: Vec<PythonFrame>,
     /// The innermost frame at every instant, by lane.
     innermost: BTreeMap<u32, InnermostTimeline>,
@@ -137,7 +138,12 @@ impl Lines {
 
     pub(crate) fn new(trace: &RankTrace, code: &UserCode) -> Self {
         let is_frame = |row: u32| trace.classes[row as usize] == Class::Python;
-        let rows: Vec<u32> = (0..trace.classes.len() as u32).filter(|row| is_frame(*row)).collect();
+        let mut index = vec![NOWHERE; trace.classes.len()];
+        let mut count = 0;
+        for row in (0..trace.classes.len() as u32).filter(|row| is_frame(*row)) {
+            index[row as usize] = count;
+            count += 1;
+        }
         let none = PythonFrame {
             kind: FrameKind::Library,
             line: NO_USER_CODE,
@@ -152,21 +158,21 @@ impl Lines {
             names: HashMap::new(),
             places: HashMap::new(),
             known: HashMap::new(),
-            frames: vec![none; rows.len()],
-            rows,
+            frames: vec![none; count as usize],
+            index,
         };
         let mut innermost = BTreeMap::new();
         for (lane, of_lane) in trace.host_rows_where(is_frame) {
             maker.nest(&of_lane);
             innermost.insert(lane, InnermostTimeline::new(&of_lane, &trace.columns, |_| false));
         }
-        let Maker { sites, rows, frames, .. } = maker;
-        Self { sites, rows, frames, innermost }
+        let Maker { sites, index, frames, .. } = maker;
+        Self { sites, index, frames, innermost }
     }
 
     /// Whether there are no Python frames.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.frames.is_empty()
     }
 
     /// The row of an instant on a thread.
@@ -182,7 +188,7 @@ impl Lines {
 
     /// The frame at a row.
     pub(crate) fn frame(&self, row: u32) -> Option<&PythonFrame> {
-        self.frames.get(self.rows.binary_search(&row).ok()?)
+        self.frames.get(*self.index.get(row as usize)? as usize)
     }
 
     /// Threads with frames: their lanes, and the innermost frame at every instant.
@@ -205,7 +211,7 @@ struct Maker<'a> {
     /// Lines by the text of `CallFrom`; `None` for a text that is no place.
     places: HashMap<StrId, Option<LineId>>,
     known: HashMap<Site, LineId>,
-    rows: Vec<u32>,
+    index: Vec<u32>,
     frames: Vec<PythonFrame>,
 }
 
@@ -222,7 +228,7 @@ impl Maker<'_> {
             let outer = open.last().map(|(_, row, frame)| (*row, *frame));
             let from = called.get(row).map(|text| StrId(text as u32));
             let frame = self.frame(self.trace.columns.name(row as usize), from, outer);
-            if let Some(slot) = self.rows.binary_search(&row).ok().and_then(|i| self.frames.get_mut(i)) {
+            if let Some(slot) = self.frames.get_mut(self.index[row as usize] as usize) {
                 *slot = frame;
             }
             open.push((span.end, row, frame));
