@@ -92,9 +92,10 @@ impl Folder {
         self.tables.read().map_err(|_| failed())
     }
 
-    /// What is in it, once it is closed.
+    /// What is in it, once it is closed. Small tables are not read back from their files.
     pub fn results(&self) -> Results {
-        Results::new(self.work.path())
+        let kept = self.tables().map(|tables| tables.kept()).unwrap_or_default();
+        Results::new(self.work.path()).with_kept(kept)
     }
 
     /// The folder in which the result is written until it is complete.

@@ -27,6 +27,11 @@ const GROUP_NOTES: usize = 16 << 10;
 /// first value, so the small batches of many ranks are merged.
 const WAITING: usize = 8;
 
+/// Size of a table up to which its rows stay in memory for what is made of the results in the same run, bytes,
+/// and (next) the number of its batches.
+const KEPT_BYTES: usize = 128 << 10;
+const KEPT_BATCHES: usize = 64;
+
 /// What a row group of a table contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowGrouping {
@@ -45,6 +50,8 @@ struct GrowingTable {
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
     written_bytes: usize,
+    /// All rows, while they are few.
+    kept: Option<Vec<Batch>>,
 }
 
 impl GrowingTable {
@@ -54,6 +61,11 @@ impl GrowingTable {
             RowGrouping::ByWeight => GROUP_BYTES.max((self.written_bytes * GROUP_NOTES).isqrt()),
         };
         self.waiting_bytes += rows.columns().iter().map(|c| weight(c)).sum::<usize>();
+        let is_small = self.written_bytes + self.waiting_bytes <= KEPT_BYTES;
+        self.kept = self.kept.take().filter(|kept| is_small && kept.len() < KEPT_BATCHES);
+        if let Some(kept) = &mut self.kept {
+            kept.push(Batch { spec: self.spec, rows: rows.clone() });
+        }
         self.waiting.push(rows.clone());
         if self.waiting_bytes >= enough {
             return self.flush();
@@ -74,9 +86,11 @@ impl GrowingTable {
         self.file.write(|i| waiting.iter().map(|rows| ArrayRef::clone(rows.column(i))).collect())
     }
 
-    fn finish(mut self) -> io::Result<()> {
+    /// Completes the file, and returns the rows if they are few.
+    fn finish(mut self) -> io::Result<Option<Vec<Batch>>> {
         self.flush()?;
-        self.file.finish_noted(&self.spec.noted_schema())
+        self.file.finish_noted(&self.spec.noted_schema())?;
+        Ok(self.kept)
     }
 }
 
@@ -107,6 +121,8 @@ pub(crate) struct FolderTables {
     folder: PathBuf,
     /// Tables by name; `None` if the table is complete.
     open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<GrowingTable>>>>>,
+    /// The rows of complete tables that are small.
+    kept: Mutex<BTreeMap<&'static str, Vec<Batch>>>,
     groups: RowGrouping,
 }
 
@@ -115,7 +131,7 @@ impl FolderTables {
     /// When the folder cannot be created.
     pub(crate) fn create(folder: &Path, groups: RowGrouping) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), groups })
+        Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), kept: Mutex::default(), groups })
     }
 
     /// Appends rows. A batch is never divided between row groups.
@@ -147,8 +163,14 @@ impl FolderTables {
             Entry::Vacant(slot) => {
                 let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
                 let file = RowGroups::new(file, spec.schema())?;
-                let table =
-                    GrowingTable { spec, file, waiting: Vec::new(), waiting_bytes: 0, written_bytes: 0 };
+                let table = GrowingTable {
+                    spec,
+                    file,
+                    waiting: Vec::new(),
+                    waiting_bytes: 0,
+                    written_bytes: 0,
+                    kept: Some(Vec::new()),
+                };
                 Ok(slot.insert(Some(Arc::new(Mutex::new(table)))).clone())
             }
         }
@@ -159,7 +181,8 @@ impl FolderTables {
     /// # Errors
     /// When the last bytes cannot be written.
     pub(crate) fn end(&self, specs: &[&TableSpec]) -> io::Result<()> {
-        specs.iter().filter_map(|spec| self.open.lock().ok()?.get_mut(spec.name)?.take()).try_for_each(close)
+        let open = specs.iter().filter_map(|spec| self.open.lock().ok()?.get_mut(spec.name)?.take());
+        open.into_iter().try_for_each(|table| self.close(table))
     }
 
     /// Closes all files.
@@ -169,12 +192,22 @@ impl FolderTables {
     pub(crate) fn finish(&self) -> io::Result<()> {
         let open = std::mem::take(&mut *self.open.lock().map_err(|_| failed())?);
         let open: Vec<_> = open.into_values().flatten().collect();
-        open.into_par_iter().with_max_len(1).try_for_each(close)
+        open.into_par_iter().with_max_len(1).try_for_each(|table| self.close(table))
     }
-}
 
-fn close(table: Arc<Mutex<GrowingTable>>) -> io::Result<()> {
-    Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?.finish()
+    fn close(&self, table: Arc<Mutex<GrowingTable>>) -> io::Result<()> {
+        let table = Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?;
+        let name = table.spec.name;
+        if let Some(kept) = table.finish()? {
+            self.kept.lock().map_err(|_| failed())?.insert(name, kept);
+        }
+        Ok(())
+    }
+
+    /// The rows of the complete tables that are small, by their names.
+    pub(crate) fn kept(&self) -> BTreeMap<&'static str, Vec<Batch>> {
+        self.kept.lock().map(|kept| kept.clone()).unwrap_or_default()
+    }
 }
 
 /// The error if another thread failed while it held a lock.

@@ -56,6 +56,11 @@ impl Results {
         Self { folder: folder.into(), memory: BTreeMap::new(), has_files: true, files: OnceLock::new() }
     }
 
+    /// The same, of which some whole tables are in memory, too.
+    pub(crate) fn with_kept(self, memory: BTreeMap<&'static str, Vec<Batch>>) -> Self {
+        Self { memory, ..self }
+    }
+
     /// Tables in memory, of a run on what is at `place`.
     pub fn in_memory(place: impl Into<Location>, tables: impl IntoIterator<Item = Batch>) -> Self {
         let mut memory: BTreeMap<&'static str, Vec<Batch>> = BTreeMap::new();
