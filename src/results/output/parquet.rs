@@ -138,7 +138,7 @@ fn encode(field: &FieldRef, arrays: &[ArrayRef]) -> Result<ArrowColumnChunk> {
     column.close()
 }
 
-/// Properties of all columns: one page, minimum and maximum per row group, no page index.
+/// Properties of all columns: one page, minimum and maximum per row group (but of texts), no page index.
 fn common() -> parquet::file::properties::WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_created_by(concat!("hta ", env!("CARGO_PKG_VERSION")).to_string())
@@ -159,7 +159,9 @@ fn properties(kind: &DataType, arrays: &[ArrayRef]) -> Result<WriterProperties> 
             DataType::Int64 | DataType::UInt64 | DataType::UInt32 => how
                 .set_encoding(Encoding::DELTA_BINARY_PACKED)
                 .set_delta_binary_packed_encoder_options(DeltaBinaryPackedEncoderOptions::try_new(128, 4)?),
-            _ => how.set_dictionary_enabled(true),
+            // The first and the last of some texts in the order of the alphabet help no query, and every row would be
+            // compared with them.
+            _ => how.set_dictionary_enabled(true).set_statistics_enabled(EnabledStatistics::None),
         };
         if is_long(arrays) {
             how = how.set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?));

@@ -77,23 +77,36 @@ impl<L: Copy> TimelineBlock<L> {
 }
 
 /// Merges neighbours until there are at most `most` blocks (at least one). The resolution, below which
-/// neighbours share a block, is doubled until that is so.
-pub fn merge<L: Copy>(mut blocks: Vec<TimelineBlock<L>>, most: usize) -> Vec<TimelineBlock<L>> {
+/// neighbours share a block, is doubled until that is so. The blocks are asked for twice, because there may be
+/// far more than remain.
+pub fn merge<L: Copy>(
+    blocks: impl Iterator<Item = TimelineBlock<L>> + Clone,
+    most: usize,
+) -> Vec<TimelineBlock<L>> {
     let most = most.max(1);
-    let whole: Ns = blocks.iter().map(TimelineBlock::duration).sum();
-    let mut least = (whole / (4 * most as Ns)).max(1);
-    while blocks.len() > most {
-        let mut joined: Vec<TimelineBlock<L>> = Vec::with_capacity(blocks.len() / 2);
-        for block in &blocks {
-            match joined.last_mut() {
-                Some(last) if last.duration() < least && block.duration() < least => last.join(block),
-                _ => joined.push(*block),
-            }
-        }
-        blocks = joined;
-        least = least.saturating_mul(2);
+    let (count, whole) = blocks.clone().fold((0, 0), |(count, sum), b| (count + 1, sum + b.duration()));
+    if count <= most {
+        return blocks.collect();
     }
-    blocks
+    let mut least: Ns = (whole / (4 * most as Ns)).max(1);
+    let mut merged = joined(blocks, least);
+    while merged.len() > most {
+        least = least.saturating_mul(2);
+        merged = joined(merged.into_iter(), least);
+    }
+    merged
+}
+
+/// Joins neighbours that are both shorter than `least`.
+fn joined<L: Copy>(blocks: impl Iterator<Item = TimelineBlock<L>>, least: Ns) -> Vec<TimelineBlock<L>> {
+    let mut joined: Vec<TimelineBlock<L>> = Vec::new();
+    for block in blocks {
+        match joined.last_mut() {
+            Some(last) if last.duration() < least && block.duration() < least => last.join(&block),
+            _ => joined.push(block),
+        }
+    }
+    joined
 }
 
 #[cfg(test)]
@@ -115,7 +128,7 @@ mod tests {
     #[test]
     fn the_short_pieces_of_the_picture_share_a_block() {
         let pieces = [(3, 0), (1, 3), (2, 0), (1, 3), (11, 1), (1, 0), (1, 3), (1, 0), (10, 3)];
-        let got = merge(line(&pieces), 4);
+        let got = merge(line(&pieces).into_iter(), 4);
         let shown: Vec<_> = got.iter().map(|b| (b.start, b.times, b.count, b.longest.2)).collect();
         let want = [
             (0, [5, 0, 0, 2], 4, 0),
@@ -133,7 +146,7 @@ mod tests {
             most in 0usize..40,
         ) {
             let blocks = line(&pieces);
-            let merged = merge(blocks.clone(), most);
+            let merged = merge(blocks.iter().copied(), most);
             prop_assert!(merged.len() <= most.max(1));
             for part in 0..4 {
                 let sum = |of: &[TimelineBlock<usize>]| of.iter().map(|b| b.times[part]).sum::<Ns>();

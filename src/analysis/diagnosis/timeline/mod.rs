@@ -87,15 +87,15 @@ pub(crate) fn push(
 ) {
     let chosen = chosen(trace, windows);
     let most = BLOCKS / (trace.devices.len() * chosen.len()).max(1);
-    let pieces = pieces(trace, work, owned);
+    let running = running(trace, work, owned.ways);
     for w in chosen {
         let inside = w.parts.iter().flat_map(|span| {
-            let first = pieces.partition_point(|(p, ..)| p.end <= span.start);
-            let near = pieces[first..].iter().take_while(|(p, ..)| p.start < span.end);
-            near.map(|(p, part, label)| (p.intersect(*span), *part, *label))
+            let (runs, idle) =
+                (from(&running, span.start, |p| p.span), from(owned.idle, span.start, |p| p.span));
+            let near = InOrder { running: runs, idle }.take_while(|p| p.span.start < span.end);
+            near.map(|p| TimelinePiece { span: p.span.intersect(*span), ..p })
         });
-        let blocks =
-            inside.map(|(p, part, label)| TimelineBlock::of_piece(p.start, p.len(), part, label)).collect();
+        let blocks = inside.map(|p| TimelineBlock::of_piece(p.span.start, p.span.len(), p.part, p.label));
         for b in merge(blocks, most) {
             let (longest_ns, part, label) = b.longest;
             let [compute_ns, communication_ns, memory_ns, idle_ns] = b.times;
@@ -151,16 +151,62 @@ fn kept(lengths: &[Ns]) -> Vec<usize> {
     out
 }
 
+/// A stretch of a device's time.
+#[derive(Debug, Clone, Copy)]
+struct TimelinePiece {
+    span: Span,
+    part: BlockPart,
+    label: PieceLabel,
+}
+
+/// Those that end after an instant, of some that are in order and do not overlap.
+fn from<T>(all: &[T], instant: Ns, span: impl Fn(&T) -> Span) -> &[T] {
+    &all[all.partition_point(|p| span(p).end <= instant)..]
+}
+
+/// All of a device's time: when something runs and when it idles, which do not overlap.
+#[derive(Clone)]
+struct InOrder<'a> {
+    running: &'a [TimelinePiece],
+    idle: &'a [LostPiece],
+}
+
+impl Iterator for InOrder<'_> {
+    type Item = TimelinePiece;
+
+    fn next(&mut self) -> Option<TimelinePiece> {
+        let of_idle = |p: &LostPiece| {
+            let name = if p.detail == StrId::EMPTY { p.key } else { p.detail };
+            TimelinePiece {
+                span: p.span,
+                part: BlockPart::Idle,
+                label: PieceLabel { name, cause: Some(p.kind) },
+            }
+        };
+        match (self.running.split_first(), self.idle.split_first()) {
+            (Some((run, later)), idle) if idle.is_none_or(|(p, _)| run.span.start <= p.span.start) => {
+                self.running = later;
+                Some(*run)
+            }
+            (_, idle) => {
+                let (next, later) = idle?;
+                self.idle = later;
+                Some(of_idle(next))
+            }
+        }
+    }
+}
+
 /// The time of a device by what runs, in order, without overlap.
-fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &OwnedIdle) -> Vec<(Span, BlockPart, PieceLabel)> {
+fn running(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<CauseKind>)]) -> Vec<TimelinePiece> {
     let compute = work.timeline.when(WorkClass::Compute);
     let communication = work.timeline.when(WorkClass::Communication);
     let above = Union::new(compute.spans().iter().chain(communication.spans()).copied());
     let none = Union::default();
     let ways: HashMap<u32, CauseKind> =
-        owned.ways.iter().filter_map(|(c, kind)| Some((c.activity, (*kind)?))).collect();
+        ways.iter().filter_map(|(c, kind)| Some((c.activity, (*kind)?))).collect();
     let host = if work.is_gpu { Vec::new() } else { host_runs(trace) };
-    let mut out: Vec<(Span, BlockPart, PieceLabel)> = Vec::new();
+    let mut out: Vec<TimelinePiece> = Vec::new();
     for (class, part, hidden) in [
         (WorkClass::Compute, BlockPart::Compute, &none),
         (WorkClass::Communication, BlockPart::Communication, &compute),
@@ -180,14 +226,14 @@ fn pieces(trace: &RankTrace, work: &DeviceWork, owned: &OwnedIdle) -> Vec<(Span,
                 true => vec![run.span],
                 false => when.parts_in(run.span).collect(),
             };
-            out.extend(of_run.into_iter().flat_map(|s| hidden.gaps_in(s)).map(|s| (s, part, label)));
+            out.extend(of_run.into_iter().flat_map(|s| hidden.gaps_in(s)).map(|span| TimelinePiece {
+                span,
+                part,
+                label,
+            }));
         }
     }
-    out.extend(owned.idle.iter().map(|p| {
-        let name = if p.detail == StrId::EMPTY { p.key } else { p.detail };
-        (p.span, BlockPart::Idle, PieceLabel { name, cause: Some(p.kind) })
-    }));
-    out.sort_by_key(|(span, ..)| span.start);
+    out.sort_by_key(|p| p.span.start);
     out
 }
 

@@ -328,7 +328,7 @@ impl TimelineLanes {
         let mut last: Option<(ShownStepKey, LaneKey)> = None;
         let close = |all: &mut LaneBlocks, of: Option<(ShownStepKey, LaneKey)>| {
             if let Some((blocks, most)) = of.and_then(|of| Some((all.get_mut(&of)?, most(of)?))) {
-                *blocks = merge(std::mem::take(blocks), most);
+                *blocks = merge(blocks.iter().copied(), most);
             }
         };
         results.read::<Row>(|r| {
