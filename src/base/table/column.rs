@@ -69,6 +69,14 @@ impl<'a> Column<'a> {
         }
     }
 
+    /// Number of a text among the distinct texts of the column; rows with the same number have the same text.
+    pub fn text_number(&self, row: usize) -> Option<i32> {
+        match self {
+            Column::Text(keys, _) => cell(keys, row, || keys.value(row)),
+            _ => None,
+        }
+    }
+
     pub fn text(&self, row: usize) -> Option<&'a str> {
         let Column::Text(keys, texts) = self else { return None };
         let key = usize::try_from(cell(keys, row, || keys.value(row))?).ok()?;

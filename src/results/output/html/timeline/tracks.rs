@@ -7,6 +7,7 @@ use crate::output::html::texts::Texts;
 use crate::output::html::timeline::lanes::{ShownStepKey, TimelineLanes};
 use crate::results::{Results, ResultsError};
 use arrow_array::RecordBatch;
+use hashbrown::HashMap;
 use hta_base::table::column::Column;
 use hta_base::wording::counts::counted;
 use std::cmp::Reverse;
@@ -150,6 +151,12 @@ fn pairs(lanes: &TimelineLanes, causes: &[(Vec<u32>, Vec<String>)]) -> Vec<(u32,
     out
 }
 
+/// A class that has tracks, and whether it is of streams.
+fn shown_class(text: &str) -> Option<(&'static str, bool)> {
+    let all = GPU.iter().map(|c| (*c, true)).chain(HOST.iter().map(|c| (*c, false)));
+    all.into_iter().find(|(class, _)| *class == text)
+}
+
 impl SpansInWindow {
     /// Adds the events of a batch that overlap a stretch of time.
     fn add(&mut self, batch: &RecordBatch, from: i64, until: i64) {
@@ -158,29 +165,32 @@ impl SpansInWindow {
         else {
             return;
         };
+        // What is known of the texts of this batch, by their numbers.
+        let mut classes: HashMap<Option<i32>, Option<(&'static str, bool)>> = HashMap::new();
+        let mut names: HashMap<Option<i32>, u32> = HashMap::new();
+        let mut tracks: HashMap<(bool, Option<i32>, Option<i32>), usize> = HashMap::new();
         for row in 0..batch.num_rows() {
             let (Some(start), Some(len)) = (ts.int(row), dur.int(row)) else { continue };
             if start >= until || start + len <= from || len == 0 {
                 continue;
             }
-            let Some(text) = class.text(row) else { continue };
-            let on_stream = GPU.iter().find(|c| **c == text);
-            let Some(class) = on_stream.or_else(|| HOST.iter().find(|c| **c == text)).copied() else {
-                continue;
-            };
+            let shown = *classes
+                .entry(class.text_number(row))
+                .or_insert_with(|| class.text(row).and_then(shown_class));
+            let Some((class, on_stream)) = shown else { continue };
             let part = |column: Column| column.text(row).unwrap_or_default().to_string();
-            let key = (on_stream.is_some(), part(pid), part(tid));
-            let count = self.tracks.len();
-            let (track, _) = *self.tracks.entry(key).or_insert_with(|| (count, part(thread)));
-            let text = name.text(row).unwrap_or_default();
-            let id = match self.names.get(text) {
-                Some(id) => *id,
-                None => {
-                    let id = self.names.len() as u32;
-                    self.names.insert(text.to_string(), id);
-                    id
-                }
-            };
+            let track =
+                *tracks.entry((on_stream, pid.text_number(row), tid.text_number(row))).or_insert_with(|| {
+                    let count = self.tracks.len();
+                    self.tracks
+                        .entry((on_stream, part(pid), part(tid)))
+                        .or_insert_with(|| (count, part(thread)))
+                        .0
+                });
+            let id = *names.entry(name.text_number(row)).or_insert_with(|| {
+                let count = self.names.len() as u32;
+                *self.names.entry(part(name)).or_insert(count)
+            });
             let (start, end) = (start.max(from), (start + len).min(until));
             self.spans.push(TrackSpan { track, start, dur: end - start, depth: 0, name: id, class });
         }
