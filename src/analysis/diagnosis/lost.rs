@@ -142,7 +142,8 @@ fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     };
     let name = |r: u32| trace.columns.name(r as usize);
     let mut frames: BTreeMap<StrId, FrameTime> = BTreeMap::new();
-    for (&row, &code) in inclusive.iter().filter(|(_, code)| **code * 100 >= total * CANDIDATE_PCT) {
+    let is_candidate = |code: Ns| code > 0 && code * 100 >= total * CANDIDATE_PCT;
+    for (row, &code) in (0..).zip(&inclusive).filter(|(_, code)| is_candidate(**code)) {
         // A frame that calls itself counts once.
         if is_named(row) && !trace.stacks.outward(row).skip(1).any(|r| name(r) == name(row)) {
             let frame = frames.entry(name(row)).or_default();
@@ -195,8 +196,9 @@ fn below(trace: &RankTrace, name: StrId, rows: impl Iterator<Item = u32>) -> Has
 /// Time of pieces inside events.
 struct TimeInside<'a> {
     trace: &'a RankTrace,
-    by_event: HashMap<u32, Ns>,
-    /// The events, by depth.
+    /// By row.
+    by_event: Vec<Ns>,
+    /// The events that hold any, by depth.
     at_depth: Vec<Vec<u32>>,
 }
 
@@ -206,20 +208,18 @@ impl TimeInside<'_> {
     }
 
     fn add(&mut self, row: u32, ns: Ns) {
-        let depth = self.depth(row);
-        let (by_event, at_depth) = (&mut self.by_event, &mut self.at_depth);
-        let sum = by_event.entry(row).or_insert_with(|| {
-            at_depth.resize_with(at_depth.len().max(depth + 1), Vec::new);
-            at_depth[depth].push(row);
-            0
-        });
-        *sum += ns;
+        if self.by_event[row as usize] == 0 {
+            let depth = self.depth(row);
+            self.at_depth.resize_with(self.at_depth.len().max(depth + 1), Vec::new);
+            self.at_depth[depth].push(row);
+        }
+        self.by_event[row as usize] += ns;
     }
 }
 
-/// For each event, the time of the pieces inside it.
-fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPiece>) -> HashMap<u32, Ns> {
-    let mut inside = TimeInside { trace, by_event: HashMap::new(), at_depth: Vec::new() };
+/// By row of an event, the time of the pieces inside it.
+fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPiece>) -> Vec<Ns> {
+    let mut inside = TimeInside { trace, by_event: vec![0; trace.classes.len()], at_depth: Vec::new() };
     for p in pieces {
         inside.add(p.row, p.span.len());
     }
@@ -227,7 +227,7 @@ fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPie
     for level in (0..inside.at_depth.len()).rev() {
         for row in std::mem::take(&mut inside.at_depth[level]) {
             if let Some(parent) = trace.stacks.parent(row).filter(|p| inside.depth(*p) < level) {
-                inside.add(parent, inside.by_event[&row]);
+                inside.add(parent, inside.by_event[row as usize]);
             }
         }
     }
