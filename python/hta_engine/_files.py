@@ -6,6 +6,7 @@ here.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -60,14 +61,24 @@ class ResultFiles:
             self._listed = listed.output.decode("utf-8").splitlines()
         return sorted(name.rpartition("/")[2] for name in self._listed if name.rpartition("/")[0] == below)
 
+    def empty_tables(self) -> List[str]:
+        """Names of the tables without rows, which have no file; as in `summary.json`."""
+        try:
+            summary = json.loads(self.path("summary.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return []
+        names = summary.get("empty_tables") if isinstance(summary, dict) else None
+        return [str(name) for name in names] if isinstance(names, list) else []
+
     def path(self, name: str) -> Path:
         """A file on this machine: itself, or its copy in a temporary folder, which is removed with this object.
 
         Raises:
             HtaError: the store does not hold it, or cannot be asked.
         """
-        if not self.is_remote:
-            return Path(self.place, name)
+        own = Path(self.place, name)
+        if not self.is_remote and (own.exists() or not name.startswith("tables/")):
+            return own
         if self._copies is None:
             self._copies = Path(tempfile.mkdtemp(prefix="hta-copies-"))
             weakref.finalize(self, shutil.rmtree, str(self._copies), ignore_errors=True)

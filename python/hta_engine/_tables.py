@@ -40,6 +40,8 @@ class Tables(Mapping[str, pl.DataFrame]):
     def path(self, name: str) -> Path:
         """The Parquet file of a table; of results in a store, a copy of it in a temporary folder.
 
+        A table without rows has no file among the results: one is made in a temporary folder.
+
         Raises:
             NoSuchTable: the results do not hold it.
         """
@@ -94,7 +96,8 @@ class Tables(Mapping[str, pl.DataFrame]):
         return self._names()
 
     def _names(self) -> List[str]:
-        return [Path(name).stem for name in self._files.names("tables") if name.endswith(".parquet")]
+        files = [Path(name).stem for name in self._files.names("tables") if name.endswith(".parquet")]
+        return sorted({*files, *self._files.empty_tables()})
 
 
 def _need(module: str, extra: str) -> None:

@@ -13,6 +13,7 @@ import json
 import math
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import duckdb
@@ -23,10 +24,13 @@ TOLERANCE = 1e-9
 EVENTS = "events"
 
 
-def connected(results: Path) -> duckdb.DuckDBPyConnection:
-    """A database with a view for each table of a results folder."""
+def connected(hta: str, results: Path, made: Path) -> duckdb.DuckDBPyConnection:
+    """A database with a view for each table of a results folder. Those without rows have no file: it is made."""
     connection = duckdb.connect()
     sources = {f.stem: str(f) for f in sorted((results / "tables").glob("*.parquet"))}
+    for name in json.loads((results / "summary.json").read_text(encoding="utf-8"))["empty_tables"]:
+        sources[name] = str(made / f"{name}.parquet")
+        subprocess.run([hta, "files", str(results), f"tables/{name}.parquet", "--out", sources[name]], check=True)
     if any((results / EVENTS).glob("*.parquet")):
         sources[EVENTS] = str(results / EVENTS / "*.parquet")
     for name, source in sources.items():
@@ -83,8 +87,11 @@ def main() -> int:
     queries = sorted((ROOT / "queries").glob("*.sql"))
     rows = {query.stem: 0 for query in queries}
     values, failures = 0, []
-    for results in arguments.results:
-        connection = connected(results)
+    scratch = tempfile.TemporaryDirectory(prefix="hta-empty-tables-")
+    for number, results in enumerate(arguments.results):
+        made = Path(scratch.name) / str(number)
+        made.mkdir()
+        connection = connected(arguments.hta, results, made)
         for query in queries:
             try:
                 ours = by_hta(arguments.hta, query, results)

@@ -4,12 +4,14 @@
 //! Only files that hta writes are named, read and removed, so a name can lead nowhere else.
 
 use crate::output::layout::Layout;
+use crate::output::parquet::write_to;
 use crate::output::paths::{destination, parent};
 use crate::output::unfinished::UnfinishedFile;
+use crate::results::Results;
 use hta_read::files::{Fault, Location};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::path::Path;
 
 #[derive(Debug, thiserror::Error)]
@@ -91,13 +93,22 @@ impl FolderContents {
         &self.names
     }
 
-    /// Opens one of its files.
+    /// Opens one of its files. A table without rows has none; it is made with its columns.
     ///
     /// # Errors
     /// When it has no such file, or it cannot be read.
     pub fn open(&self, name: &str) -> Result<Box<dyn Read + Send>, ContentsError> {
         let path = || self.folder.display().to_string();
         if !self.names.iter().any(|known| known == name) {
+            let table = name.strip_prefix("tables/").and_then(|table| table.strip_suffix(".parquet"));
+            if let Some(spec) = table.and_then(|table| Results::new(self.folder.clone()).empty_table(table)) {
+                let mut file = Vec::new();
+                let made = write_to(&mut file, spec, &[]).map(|()| Cursor::new(file));
+                return match made {
+                    Ok(file) => Ok(Box::new(file)),
+                    Err(source) => Err(ContentsError::Read { path: path(), source }),
+                };
+            }
             return Err(ContentsError::NoSuchFile { path: path(), name: name.to_string() });
         }
         self.folder.join(name).open().map_err(|source| ContentsError::Read { path: path(), source })

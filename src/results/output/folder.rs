@@ -53,7 +53,7 @@ impl Folder {
         Ok(Self { place, groups, tables, events, work })
     }
 
-    /// Creates a table if it does not exist yet.
+    /// Adds a table if it does not exist yet.
     ///
     /// # Errors
     /// When it cannot be created.
@@ -75,7 +75,7 @@ impl Folder {
     /// When it cannot be written.
     pub fn summary(&self, outcome: &Outcome) -> io::Result<()> {
         let mut out = BufWriter::new(File::create(self.work.path().join("summary.json"))?);
-        serde_json::to_writer_pretty(&mut out, &json::summary(outcome))?;
+        serde_json::to_writer_pretty(&mut out, &json::summary(outcome, &self.tables()?.empty()))?;
         out.write_all(b"\n")?;
         out.flush()
     }

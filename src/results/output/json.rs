@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_REFUSED: usize = 100;
 
 /// The summary of a run. Its size does not depend on the number of ranks; details are in the tables.
-pub(crate) fn summary(outcome: &Outcome) -> Value {
+pub(crate) fn summary(outcome: &Outcome, empty_tables: &[&str]) -> Value {
     #[derive(Default)]
     struct CounterSummary<'a> {
         count: u64,
@@ -57,6 +57,8 @@ pub(crate) fn summary(outcome: &Outcome) -> Value {
     let ranks = outcome.ranks();
     let rows = || api::rows::<Ranks>(&outcome.inventory);
     json!({
+        // They have no file.
+        "empty_tables": empty_tables,
         "event_count": rows().map(|r| r.event_count).sum::<u64>(),
         "health": health.collect::<Vec<_>>(),
         "hta_version": env!("CARGO_PKG_VERSION"),

@@ -44,7 +44,9 @@ pub enum RowGrouping {
 /// One table that grows rank by rank.
 struct GrowingTable {
     spec: &'static TableSpec,
-    file: RowGroups<File>,
+    path: PathBuf,
+    /// `None` before the first row group: a table without rows has no file.
+    file: Option<RowGroups<File>>,
     /// Rows of the next row group. A batch contains all rows of a rank, or a long piece of them, and is never
     /// divided.
     waiting: Vec<RecordBatch>,
@@ -83,13 +85,19 @@ impl GrowingTable {
         if waiting.is_empty() {
             return Ok(());
         }
-        self.file.write(|i| waiting.iter().map(|rows| ArrayRef::clone(rows.column(i))).collect())
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(RowGroups::new(File::create(&self.path)?, self.spec.schema())?),
+        };
+        file.write(|i| waiting.iter().map(|rows| ArrayRef::clone(rows.column(i))).collect())
     }
 
-    /// Completes the file, and returns the rows if they are few.
+    /// Completes the file, and returns the rows if they are few, none without a file.
     fn finish(mut self) -> io::Result<Option<Vec<Batch>>> {
         self.flush()?;
-        self.file.finish_noted(&self.spec.noted_schema())?;
+        if let Some(file) = self.file {
+            file.finish_noted(&self.spec.noted_schema())?;
+        }
         Ok(self.kept)
     }
 }
@@ -121,7 +129,7 @@ pub(crate) struct FolderTables {
     folder: PathBuf,
     /// Tables by name; `None` if the table is complete.
     open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<GrowingTable>>>>>,
-    /// The rows of complete tables that are small.
+    /// The rows of complete tables that are small; of those without a file there are none.
     kept: Mutex<BTreeMap<&'static str, Vec<Batch>>>,
     groups: RowGrouping,
 }
@@ -148,7 +156,7 @@ impl FolderTables {
         table.lock().map_err(|_| failed())?.push(&batch.rows, self.groups)
     }
 
-    /// Creates a table with its schema if it does not exist yet, even if it will have no rows.
+    /// Adds a table if it does not exist yet. Its file is created with its first rows.
     ///
     /// # Errors
     /// When the table cannot be created.
@@ -161,11 +169,10 @@ impl FolderTables {
         match open.entry(spec.name) {
             Entry::Occupied(open) => Ok(open.get().clone()),
             Entry::Vacant(slot) => {
-                let file = File::create(self.folder.join(format!("{}.parquet", spec.name)))?;
-                let file = RowGroups::new(file, spec.schema())?;
                 let table = GrowingTable {
                     spec,
-                    file,
+                    path: self.folder.join(format!("{}.parquet", spec.name)),
+                    file: None,
                     waiting: Vec::new(),
                     waiting_bytes: 0,
                     written_bytes: 0,
@@ -202,6 +209,12 @@ impl FolderTables {
             self.kept.lock().map_err(|_| failed())?.insert(name, kept);
         }
         Ok(())
+    }
+
+    /// Names of the complete tables that have no rows, sorted.
+    pub(crate) fn empty(&self) -> Vec<&'static str> {
+        let kept = self.kept();
+        kept.into_iter().filter(|(_, rows)| rows.is_empty()).map(|(name, _)| name).collect()
     }
 
     /// The rows of the complete tables that are small, by their names.

@@ -3,7 +3,8 @@
 //! instead of traces.
 //!
 //! `tables/<name>.parquet` holds a table, `events/rank=N.parquet` the events of a rank, and `summary.json`,
-//! which is written last, is the proof that the results are complete. Rows are read a few thousand at a time
+//! which is written last, is the proof that the results are complete. It names the tables without rows, which
+//! have no file. Rows are read a few thousand at a time
 //! and only with the columns that are needed, so that memory does not depend on the size of the job.
 
 mod columns;
@@ -16,15 +17,17 @@ pub use error::ResultsError;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
-use hta_analysis::inventory::HealthTable;
+use hta_analysis::inventory::{self, HealthTable};
+use hta_analysis::registry::ANALYSES;
 use hta_base::health::Severity;
 use hta_base::table::column::Column;
 use hta_base::table::schema::{Batch, TableSpec, Text};
 use hta_read::discover::has_known_ending;
 use hta_read::files::Location;
 use parquet_file::{batches, footer};
-use std::collections::BTreeMap;
-use std::io;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
 use std::sync::OnceLock;
 
 /// The table that consists of several files.
@@ -48,12 +51,30 @@ pub struct Results {
     has_files: bool,
     /// Sorted names of the tables, with their files, once someone asked.
     files: OnceLock<Vec<(String, Vec<Location>)>>,
+    /// The tables without rows, once someone asked.
+    empty: OnceLock<BTreeSet<String>>,
+}
+
+/// The declared table with this name.
+pub(crate) fn declared(name: &str) -> Option<&'static TableSpec> {
+    declared_tables().find(|spec| spec.name == name)
+}
+
+/// The tables of the inventory and of every analysis.
+pub(crate) fn declared_tables() -> impl Iterator<Item = &'static TableSpec> {
+    inventory::TABLES.iter().copied().chain(ANALYSES.iter().flat_map(|a| a.tables().iter().copied()))
 }
 
 impl Results {
     /// Results in a folder of which it is known that it has some.
     pub(crate) fn new(folder: impl Into<Location>) -> Self {
-        Self { folder: folder.into(), memory: BTreeMap::new(), has_files: true, files: OnceLock::new() }
+        Self {
+            folder: folder.into(),
+            memory: BTreeMap::new(),
+            has_files: true,
+            files: OnceLock::new(),
+            empty: OnceLock::new(),
+        }
     }
 
     /// The same, of which some whole tables are in memory, too.
@@ -67,7 +88,7 @@ impl Results {
         for table in tables {
             memory.entry(table.spec.name).or_default().push(table);
         }
-        Self { folder: place.into(), memory, has_files: false, files: OnceLock::new() }
+        Self { memory, has_files: false, ..Self::new(place) }
     }
 
     /// The results at a place that may hold traces instead. What cannot be asked is for the reader of traces
@@ -124,12 +145,37 @@ impl Results {
                 files.push((name.to_string(), vec![path.clone()]));
             }
         }
+        for name in self.empty().iter().filter(|name| declared(name).is_some()) {
+            if !files.iter().any(|(known, _)| known == name) {
+                files.push((name.clone(), Vec::new()));
+            }
+        }
         let events = self.listed(EVENTS)?;
         if !events.is_empty() {
             files.push((EVENTS.to_string(), events));
         }
         files.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(self.files.get_or_init(|| files))
+    }
+
+    /// Names of the tables without rows, which have no file. None if `summary.json` cannot be read: whoever
+    /// asks for one of them is told that it is missing.
+    fn empty(&self) -> &BTreeSet<String> {
+        self.empty.get_or_init(|| {
+            #[derive(Deserialize)]
+            struct Summary {
+                empty_tables: BTreeSet<String>,
+            }
+            let mut text = Vec::new();
+            let read = self.folder.join(PROOF).open().and_then(|mut file| file.read_to_end(&mut text));
+            let summary = read.ok().and_then(|_| serde_json::from_slice::<Summary>(&text).ok());
+            summary.map(|s| s.empty_tables).unwrap_or_default()
+        })
+    }
+
+    /// The declaration of a table that these results have, and that has no rows and no file.
+    pub(crate) fn empty_table(&self, name: &str) -> Option<&'static TableSpec> {
+        self.empty().get(name).and_then(|name| declared(name))
     }
 
     /// The Parquet files of a folder of the results, sorted by name.
@@ -155,6 +201,9 @@ impl Results {
     /// When a file cannot be read.
     pub fn schema(&self, table: &str) -> Result<Option<(SchemaRef, u64)>, ResultsError> {
         let Some((_, files)) = self.files()?.iter().find(|t| t.0 == table) else { return Ok(None) };
+        if files.is_empty() {
+            return Ok(declared(table).map(|spec| (spec.noted_schema(), 0)));
+        }
         let all = files.iter().map(footer).collect::<Result<Vec<_>, _>>()?;
         let rows = all.iter().map(|m| u64::try_from(m.metadata().file_metadata().num_rows()).unwrap_or(0));
         let rows = rows.fold(0u64, u64::saturating_add);
@@ -201,7 +250,9 @@ impl Results {
     ) -> Result<bool, ResultsError> {
         match self.memory.get(table) {
             Some(kept) => kept.iter().try_for_each(|batch| give(&batch.rows)).map(|()| true),
-            None if self.has_files => batches(&self.table(table), columns, give),
+            None if self.has_files => {
+                Ok(batches(&self.table(table), columns, give)? || self.empty_table(table).is_some())
+            }
             None => Ok(false),
         }
     }
@@ -276,7 +327,7 @@ impl Results {
             out.push(Batch { spec, rows });
             Ok(())
         })?;
-        Ok(there.then_some(out))
+        Ok((there || self.empty_table(spec.name).is_some()).then_some(out))
     }
 
     /// Passes the events of a rank in order to `each`, some columns of them. Returns `false` if the results

@@ -2,7 +2,7 @@
 //! only the columns that it needs are kept, in memory. Rows and their order are those of `hta analyze`.
 
 use crate::output::events;
-use crate::results::EVENTS;
+use crate::results::{EVENTS, declared, declared_tables};
 use crate::run::{Outcome, RowSink};
 use crate::sql::QueryError;
 use crate::sql::load::GrowingFrame;
@@ -13,21 +13,16 @@ use hta_analysis::api::{Analysis, Output, Wanted};
 use hta_analysis::inventory;
 use hta_analysis::inventory::{HealthTable, Ranks};
 use hta_analysis::registry::ANALYSES;
-use hta_base::table::schema::{Batch, TableSpec};
+use hta_base::table::schema::Batch;
 use hta_trace::rank_trace::RankTrace;
 use polars::prelude::DataFrame;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The tables of the inventory and of every analysis.
-fn declared() -> impl Iterator<Item = &'static TableSpec> {
-    inventory::TABLES.iter().copied().chain(ANALYSES.iter().flat_map(|a| a.tables().iter().copied()))
-}
-
 pub fn names() -> Vec<String> {
     let names: BTreeSet<String> =
-        declared().map(|s| s.name.to_string()).chain([EVENTS.to_string()]).collect();
+        declared_tables().map(|s| s.name.to_string()).chain([EVENTS.to_string()]).collect();
     names.into_iter().collect()
 }
 
@@ -36,7 +31,7 @@ pub fn columns(table: &str) -> Vec<String> {
     if table == EVENTS {
         return events::schema(false).fields().iter().map(|f| f.name().clone()).collect();
     }
-    let spec = declared().find(|s| s.name == table);
+    let spec = declared(table);
     spec.iter().flat_map(|s| s.columns.iter().map(|c| c.name.to_string())).collect()
 }
 
@@ -98,7 +93,7 @@ impl Live {
 
     /// The tables with rows per event that the analyses have to make.
     pub fn rows_wanted(&self) -> Wanted {
-        let made = |t: &LiveTable| declared().find(|s| s.name == t.name).map(|s| s.name);
+        let made = |t: &LiveTable| declared(&t.name).map(|s| s.name);
         match self.wanted.iter().filter_map(made).collect::<Vec<_>>().as_slice() {
             [one] => Wanted::Only(one),
             _ => Wanted::All,
@@ -128,7 +123,7 @@ impl Live {
                         .filter_map(|b| table.pick(&b.rows)),
                 );
             }
-            let schema = match declared().find(|s| s.name == table.name) {
+            let schema = match declared(&table.name) {
                 Some(spec) => spec.schema(),
                 None => events::schema(false),
             };

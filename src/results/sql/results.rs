@@ -99,7 +99,17 @@ fn table(
         };
         read(file, known, &needed, at_once, growing)?;
     }
-    let table = table.ok_or_else(|| missing(results, name))?;
+    let table = match table {
+        Some(table) => table,
+        None => {
+            let spec = results.empty_table(name).ok_or_else(|| missing(results, name))?;
+            let schema = spec.schema();
+            let all: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+            let needed = statement.columns(&all);
+            let kinds = schema.fields().iter().filter(|f| needed.contains(&f.name().as_str()));
+            GrowingFrame::new(name, kinds.map(|f| (f.name().as_str(), f.data_type())))?
+        }
+    };
     Ok((table.bytes(), table.finish()?))
 }
 
