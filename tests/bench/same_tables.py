@@ -5,8 +5,8 @@
 
 Each INPUT is a trace or a folder of traces; both programs run `hta analyze INPUT` with events. For every Parquet file
 of both results folders, the schema (names, types, units and, unless --ignore-descriptions, descriptions), the number of
-rows and every value in its row must agree; a table without rows may also have no file. The sizes of all Parquet files of both, and the text reports, are compared as
-well: a different report is shown but is no error, since words may change. Exits 1 on any difference outside the tables
+rows and every value in its row must agree; a table without rows may also have no file. The sizes of all Parquet files
+of both, and the text reports, are compared as well: a different report is shown but is no error, since words may change. Exits 1 on any difference outside the tables
 named by --allow. Needs the Python package pyarrow.
 """
 

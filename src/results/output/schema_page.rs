@@ -29,8 +29,8 @@ Tables
 UTF-8, dictionary
   encoded (a categorical in pandas and Polars); `json` is text that holds JSON.
 
-`tables/NAME.parquet` of a results folder is the table NAME of this page, `events/*.parquet` the table \
-`events`.
+`tables/NAME.parquet` of a results folder is the table NAME of this page, where that has rows; `summary.json` \
+lists the tables without rows as `empty_tables`. `events/*.parquet` are the table `events`.
 ";
 
 pub fn page() -> String {
