@@ -12,7 +12,6 @@
 use crate::kernel::cpp::{argument_paths, base, head, last_two, normalized};
 use crate::kernel::demangle::demangled;
 use crate::kernel::patterns::Patterns;
-use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -156,7 +155,7 @@ impl CategoryTable {
         let categories =
             rules.iter().map(|r| category(r).ok_or_else(|| format!("no category `{}`", r.category)));
         Ok(Self {
-            names: Patterns::new(rules.iter().map(|r| &r.name))?,
+            names: Patterns::in_any_case(rules.iter().map(|r| &r.name))?,
             categories: categories.collect::<Result<_, _>>()?,
         })
     }
@@ -170,8 +169,7 @@ impl CategoryTable {
 /// The rules, compiled when first needed.
 struct CategoryRules {
     names: CategoryTable,
-    ops: CategoryTable,
-    wrapper: Regex,
+    wrapper: Patterns,
     /// Kernels of which the operators around decide: index of the rule for matrix products.
     matrix: Option<usize>,
 }
@@ -184,19 +182,15 @@ fn rules() -> Option<&'static CategoryRules> {
 
 fn read() -> Result<CategoryRules, String> {
     let file = file()?;
-    let wrapper = RegexBuilder::new(WRAPPER)
-        .unicode(false)
-        .case_insensitive(true)
-        .build()
-        .map_err(|e| e.to_string())?;
     // Of the two rules for matrix products the second is that of libraries.
     let matrix = file.rule.iter().rposition(|r| r.category == Category::Gemm.name());
-    Ok(CategoryRules {
-        names: CategoryTable::new(&file.rule)?,
-        ops: CategoryTable::new(&file.op)?,
-        wrapper,
-        matrix,
-    })
+    let wrapper = Patterns::in_any_case([WRAPPER.to_string()].iter())?;
+    Ok(CategoryRules { names: CategoryTable::new(&file.rule)?, wrapper, matrix })
+}
+
+/// The rules for operators, which few kernels need.
+fn of_operators() -> Result<CategoryTable, String> {
+    CategoryTable::new(&file()?.op)
 }
 
 /// What the name of a kernel says.
@@ -229,7 +223,7 @@ pub fn by_name(name: &str) -> NameCategory {
     let of_base = [last_two(&base), &base];
     let short = || arguments.iter().map(|path| last_two(path));
     let first = |text: &str| rules.names.first(text);
-    let found = if rules.wrapper.is_match(base.as_bytes()) {
+    let found = if rules.wrapper.first(&base).is_some() {
         let mut texts = short().chain([of_base[0]]).chain(arguments.iter().copied()).chain([of_base[1]]);
         texts.find_map(first)
     } else {
@@ -249,8 +243,9 @@ pub fn by_name(name: &str) -> NameCategory {
 
 /// The category by the operator that launched a kernel.
 pub fn by_op(op: &str) -> Option<Category> {
-    let rules = rules()?;
-    Some(rules.ops.categories.get(rules.ops.first(op)?)?.0)
+    static MADE: OnceLock<Option<CategoryTable>> = OnceLock::new();
+    let table = MADE.get_or_init(|| of_operators().ok()).as_ref()?;
+    Some(table.categories.get(table.first(op)?)?.0)
 }
 
 #[cfg(test)]
@@ -261,6 +256,7 @@ mod tests {
     fn every_rule_decides_its_examples() {
         let file = file().unwrap();
         read().unwrap();
+        of_operators().unwrap();
         for r in &file.rule {
             assert!(!r.examples.is_empty() && !r.source.is_empty(), "{}", r.name);
             for example in &r.examples {
@@ -270,7 +266,11 @@ mod tests {
                     (Some(r.category.as_str()), r.sub.as_str()),
                     "{example}"
                 );
-                let alone = RegexBuilder::new(&r.name).case_insensitive(true).unicode(false).build().unwrap();
+                let alone = regex::bytes::RegexBuilder::new(&r.name)
+                    .case_insensitive(true)
+                    .unicode(false)
+                    .build()
+                    .unwrap();
                 assert!(alone.is_match(example.as_bytes()), "{example}");
             }
         }

@@ -16,7 +16,7 @@ type ServingPatterns = (Patterns, Vec<RawCategoryRule>);
 
 fn read() -> Result<ServingPatterns, String> {
     let rules = file()?.serving;
-    Ok((Patterns::new(rules.iter().map(|r| &r.name))?, rules))
+    Ok((Patterns::in_any_case(rules.iter().map(|r| &r.name))?, rules))
 }
 
 /// The category of a kernel, copy or set by its name: the first rule that matches, in any case of letters,

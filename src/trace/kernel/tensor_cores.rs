@@ -3,7 +3,7 @@
 //! Three answers: a kernel that no rule knows may do either. The rules are data (`data/tensor_cores.toml`);
 //! the first that matches decides.
 
-use regex::bytes::{Regex, RegexBuilder};
+use crate::kernel::patterns::Patterns;
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -61,28 +61,31 @@ struct TensorCoresFile {
 
 struct TensorRule {
     uses: TensorCores,
-    name: Regex,
     since: Option<[u32; 2]>,
 }
 
-fn read() -> Result<Vec<TensorRule>, String> {
+/// The rules, and the patterns of their names.
+type TensorRules = (Patterns, Vec<TensorRule>);
+
+fn read() -> Result<TensorRules, String> {
     let file: TensorCoresFile = toml::from_str(RULES).map_err(|e| e.to_string())?;
     let rule = |r: &RawTensorRule| {
-        let regex = RegexBuilder::new(&r.name).unicode(false).case_insensitive(r.ignore_case).build();
         let uses = match r.uses {
             Uses::Yes => TensorCores::Yes,
             Uses::No => TensorCores::No,
             Uses::Unknown => TensorCores::Unknown,
         };
-        Ok(TensorRule { uses, name: regex.map_err(|e| e.to_string())?, since: r.since })
+        TensorRule { uses, since: r.since }
     };
-    file.rule.iter().map(rule).collect()
+    let name = |r: &RawTensorRule| format!("{}{}", if r.ignore_case { "(?i)" } else { "" }, r.name);
+    let names: Vec<String> = file.rule.iter().map(name).collect();
+    Ok((Patterns::new(&names)?, file.rule.iter().map(rule).collect()))
 }
 
-fn rules() -> &'static [TensorRule] {
-    static MADE: OnceLock<Vec<TensorRule>> = OnceLock::new();
+fn rules() -> Option<&'static TensorRules> {
+    static MADE: OnceLock<Option<TensorRules>> = OnceLock::new();
     // The file is part of the program; a test reads it.
-    MADE.get_or_init(|| read().unwrap_or_default())
+    MADE.get_or_init(|| read().ok()).as_ref()
 }
 
 /// Major and minor number of a compute capability such as `9.0`.
@@ -98,11 +101,11 @@ pub fn by_name(name: &str, capability: Option<[u32; 2]>) -> TensorCores {
     if capability.is_some_and(|c| c < [7, 0]) {
         return TensorCores::No;
     }
-    let fits = |r: &&TensorRule| {
-        let is_old = r.since.zip(capability).is_some_and(|(since, c)| c < since);
-        !is_old && r.name.is_match(name.as_bytes())
-    };
-    rules().iter().find(fits).map_or(TensorCores::Unknown, |r| r.uses)
+    let Some((names, rules)) = rules() else { return TensorCores::Unknown };
+    let found = names.matches(name);
+    let mut matching = found.iter().filter_map(|id| rules.get(id.as_usize()));
+    let fits = |r: &&TensorRule| !r.since.zip(capability).is_some_and(|(since, c)| c < since);
+    matching.find(fits).map_or(TensorCores::Unknown, |r| r.uses)
 }
 
 #[cfg(test)]
@@ -112,12 +115,11 @@ mod tests {
     #[test]
     fn every_rule_matches_its_examples_first() {
         let file: TensorCoresFile = toml::from_str(RULES).unwrap();
-        let rules = read().unwrap();
+        let (names, _) = read().unwrap();
         for (i, raw) in file.rule.iter().enumerate() {
             assert!(!raw.examples.is_empty(), "rule `{}` has no example", raw.name);
             for example in &raw.examples {
-                let first = rules.iter().position(|r| r.name.is_match(example.as_bytes()));
-                assert_eq!(first, Some(i), "`{example}` of rule `{}`", raw.name);
+                assert_eq!(names.first(example), Some(i), "`{example}` of rule `{}`", raw.name);
             }
         }
     }
