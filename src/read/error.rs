@@ -57,7 +57,7 @@ pub enum ReadError {
     Dump { file: String, problem: String, hint: Option<&'static str> },
     #[error("cannot read {file}: two writers wrote to it, found a second trace at byte {byte}")]
     Interleaved { file: String, byte: u64 },
-    #[error("cannot read {file}: it needs {} of memory, {}", needed(*.needs, *.limit), left(*.limit))]
+    #[error("cannot read {file}: it needs {} of memory, {}", needed(*.needs, *.limit), left(*.needs, *.limit))]
     TooLarge { file: String, needs: Option<u64>, limit: MemoryLimit },
 }
 
@@ -151,12 +151,11 @@ fn needed(needs: Option<u64>, limit: MemoryLimit) -> String {
     }
 }
 
-fn left(limit: MemoryLimit) -> String {
-    let bytes = fmt_bytes(limit.bytes);
-    if limit.given {
-        format!("--memory-limit leaves {bytes} for a rank")
-    } else {
-        format!("this machine leaves {bytes} for a rank")
+fn left(needs: Option<u64>, limit: MemoryLimit) -> String {
+    let what = if limit.given { "--memory-limit" } else { "this machine" };
+    match needs.and_then(|needs| needs.checked_sub(limit.bytes)) {
+        Some(more) => format!("{} more than {what} leaves for a rank", fmt_bytes(more)),
+        None => format!("{what} leaves {} for a rank", fmt_bytes(limit.bytes)),
     }
 }
 

@@ -29,6 +29,8 @@ pub struct MemoryUse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory {
     pub limit: MemoryLimit,
+    /// What the rank held when it was refused.
+    pub held: MemoryUse,
 }
 
 /// Admits the memory of a rank.
@@ -54,7 +56,7 @@ pub struct FixedLimit(pub MemoryLimit);
 
 impl MemoryGate for FixedLimit {
     fn hold(&self, held: MemoryUse) -> Result<(), OutOfMemory> {
-        if need(held) > self.0.bytes { Err(OutOfMemory { limit: self.0 }) } else { Ok(()) }
+        if need(held) > self.0.bytes { Err(OutOfMemory { limit: self.0, held }) } else { Ok(()) }
     }
 }
 
@@ -77,6 +79,14 @@ pub fn need(held: MemoryUse) -> u64 {
     let texts = held.texts.saturating_mul(TIMES_TEXTS);
     let all = AT_LEAST.saturating_add(columns).saturating_add(texts).saturating_add(held.buffers);
     all.max(held.unpacked / TEXT_PER_BYTE)
+}
+
+/// Total need of a file's rank that held this much when it was refused: what a rank holds grows with its text.
+pub fn need_of_whole(input: &Input, held: MemoryUse) -> u64 {
+    let text = text_size(input).unwrap_or(0).max(held.unpacked);
+    let grown = |bytes: u64| (u128::from(bytes) * u128::from(text) / u128::from(held.unpacked.max(1))) as u64;
+    let whole = MemoryUse { columns: grown(held.columns), texts: grown(held.texts), unpacked: text, ..held };
+    need(whole)
 }
 
 /// Total need of a rank with this much text, before it is read.

@@ -9,7 +9,7 @@ use crate::error::ReadError;
 use crate::input::Input;
 use crate::opening::open;
 use crate::reading::{Reading, Spread, Unsettled};
-use crate::room::{MemoryGate, MemoryUse, OutOfMemory, estimate};
+use crate::room::{MemoryGate, MemoryUse, OutOfMemory, need_of_whole};
 use crate::source::{Compression, Source, SourceError};
 use hta_base::health::{Counter, Health};
 use std::io;
@@ -117,8 +117,8 @@ pub fn refused(input: &Input, refusal: KinetoRefusal) -> ReadError {
         KinetoRefusal::Interleaved { byte } => ReadError::Interleaved { file, byte },
         KinetoRefusal::CutBeforeEvents => ReadError::Cut { file },
         KinetoRefusal::NoEvents => ReadError::NoEvents { file, health: Box::default() },
-        KinetoRefusal::OutOfMemory(OutOfMemory { limit }) => {
-            let needs = Some(estimate(input)).filter(|n| *n > limit.bytes);
+        KinetoRefusal::OutOfMemory(OutOfMemory { limit, held }) => {
+            let needs = Some(need_of_whole(input, held)).filter(|n| *n > limit.bytes);
             ReadError::TooLarge { file, needs, limit }
         }
     }

@@ -222,7 +222,7 @@ struct SmallValues;
 impl MemoryGate for SmallValues {
     fn hold(&self, held: MemoryUse) -> Result<(), OutOfMemory> {
         let limit = MemoryLimit { bytes: LARGEST_VALUE, given: false };
-        if held.buffers > LARGEST_VALUE { Err(OutOfMemory { limit }) } else { Ok(()) }
+        if held.buffers > LARGEST_VALUE { Err(OutOfMemory { limit, held }) } else { Ok(()) }
     }
 }
 

@@ -68,7 +68,7 @@ impl Problem {
 }
 
 impl From<OutOfMemory> for Problem {
-    fn from(OutOfMemory { limit }: OutOfMemory) -> Self {
+    fn from(OutOfMemory { limit, .. }: OutOfMemory) -> Self {
         Problem::TooLarge { limit }
     }
 }

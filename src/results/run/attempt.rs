@@ -32,7 +32,11 @@ pub(super) fn attempt(
     progress: &dyn Progress,
 ) -> Result<Attempt, RunError> {
     let captured = request.options.model.graph_captures.held_bytes();
-    let memory = request.load.memory.map(|m| for_ranks(m, tasks.len(), captured)).transpose()?;
+    let needs: Vec<u64> = match request.load.memory {
+        Some(_) => tasks.iter().map(|j| estimate(&request.inputs[j.input])).collect(),
+        None => vec![0; tasks.len()],
+    };
+    let memory = request.load.memory.map(|m| for_ranks(m, &needs, captured)).transpose()?;
     if let Some(pair) = tasks.windows(2).find(|p| p[0].rank == p[1].rank) {
         let claimed = other_rank(request, LoadOptions { memory, ..LoadOptions::default() }, pair);
         return claimed.ok_or_else(|| duplicate(request.inputs, &pair[0], &pair[1]));
@@ -42,10 +46,6 @@ pub(super) fn attempt(
     let count = ByteCount::default();
     progress.start(tasks.len(), tasks.iter().map(|j| stored_size(&request.inputs[j.input])).sum(), &count);
     let order = InOrder::new(sink);
-    let needs = match memory {
-        Some(_) => tasks.iter().map(|j| estimate(&request.inputs[j.input])).collect(),
-        None => vec![0; tasks.len()],
-    };
     let store = PartialStore::new(sink.spool());
     // as long as the run goes on, and once more when it is read back
     let kept = || 2 * store.held_bytes() as u64;
@@ -125,12 +125,15 @@ const RANK_KEPT_BYTES: u64 = 64 << 10;
 /// Smallest accepted limit for the ranks in flight, bytes.
 const SMALLEST_ROOM: u64 = 16 << 20;
 
-/// Subtracts the reserved memory, and that of the captured graphs, from the limit.
-fn for_ranks(limit: MemoryLimit, ranks: usize, captured: u64) -> Result<MemoryLimit, SetError> {
+/// Subtracts the reserved memory, and that of the captured graphs, from the limit. `needs`: the estimates of the
+/// ranks, bytes.
+fn for_ranks(limit: MemoryLimit, needs: &[u64], captured: u64) -> Result<MemoryLimit, SetError> {
+    let ranks = needs.len();
     let own = OWN_BYTES + RANK_KEPT_BYTES * ranks as u64 + captured;
     let left = limit.bytes.saturating_sub(own);
     if left < SMALLEST_ROOM && limit.given {
-        return Err(SetError::Memory { ranks, limit: limit.bytes, needs: own + SMALLEST_ROOM });
+        let largest = needs.iter().copied().max().unwrap_or(0).max(SMALLEST_ROOM);
+        return Err(SetError::Memory { ranks, limit: limit.bytes, needs: own.saturating_add(largest) });
     }
     Ok(MemoryLimit { bytes: left.max(SMALLEST_ROOM), ..limit })
 }

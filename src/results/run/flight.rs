@@ -160,7 +160,7 @@ impl<'a, T: Send> Admission<'a, T> {
         let Some(limit) = self.limit else { return Ok(()) };
         let needs = need(held);
         if needs > limit.bytes {
-            return Err(OutOfMemory { limit });
+            return Err(OutOfMemory { limit, held });
         }
         let mut state = self.lock();
         loop {
@@ -180,7 +180,7 @@ impl<'a, T: Send> Admission<'a, T> {
                 if let Some(known) = state.needs.get_mut(rank) {
                     *known = mine;
                 }
-                return Err(OutOfMemory { limit });
+                return Err(OutOfMemory { limit, held });
             }
             if others == 0 && self.drop_rows(&mut state) {
                 continue;
