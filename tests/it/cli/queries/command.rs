@@ -336,3 +336,33 @@ fn queries_are_listed_and_explained() {
     assert!(text(&hta(&["explain", "query"]).stdout).contains("DuckDB"));
     assert_eq!(hta(&["list", "nope"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_table_without_rows_has_no_file_and_is_read_all_the_same() {
+    let (folder, dir) = (results("gpu_single"), tempfile::tempdir().unwrap());
+    let summary = std::fs::read_to_string(folder.join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let empty: Vec<&str> =
+        summary["empty_tables"].as_array().unwrap().iter().filter_map(|t| t.as_str()).collect();
+    assert!(empty.len() > 10 && empty.is_sorted(), "{empty:?}");
+    assert!(empty.iter().all(|name| !folder.join(format!("tables/{name}.parquet")).exists()));
+    let folder = of("gpu_single");
+    for name in empty.iter().take(4) {
+        let made = dir.path().join(format!("{name}.parquet"));
+        let file = format!("tables/{name}.parquet");
+        let run = hta(&["files", &folder, &file, "--out", made.to_str().unwrap()]);
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&made).unwrap()).unwrap();
+        let columns: Vec<&str> = reader.schema().fields().iter().map(|f| f.name().as_str()).collect();
+        let query = |statement: String| {
+            let run = hta(&["query", &statement, &folder, "--format", "csv"]);
+            assert!(run.status.success(), "{}", text(&run.stderr));
+            text(&run.stdout)
+        };
+        assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
+        assert_eq!(query(format!("SELECT * FROM {name}")), format!("{}\n", columns.join(",")));
+        assert_eq!(query(format!("SELECT COUNT(*) AS n FROM {name}")), "n\n0\n");
+    }
+    let run = hta(&["files", &folder, "tables/thesis.parquet", "--out", "thesis.parquet"]);
+    assert_eq!(run.status.code(), Some(2), "{}", text(&run.stdout));
+}
