@@ -57,16 +57,20 @@ impl TextCells {
         let key = match (value, self.keys.values.last()) {
             (None, _) => None,
             // Most rows of a table repeat the text of the row above.
-            (Some(text), Some(&above)) if self.ends.len() > above as usize && self.at(above) == text => {
-                Some(above)
-            }
+            (Some(text), Some(&above)) if self.is(above, text) => Some(above),
             (Some(text), _) => Some(self.key(text)),
         };
         self.keys.push(key);
     }
 
-    fn at(&self, key: i32) -> &str {
-        slot(&self.bytes, &self.ends, key)
+    /// Whether a key is that of a text. Bytes are compared: taking a part of a text would look for the borders of
+    /// its characters.
+    #[inline]
+    fn is(&self, key: i32, text: &str) -> bool {
+        let key = key as usize;
+        let Some(&end) = self.ends.get(key) else { return false };
+        let start = if key == 0 { 0 } else { self.ends[key - 1] };
+        self.bytes.as_bytes().get(start as usize..end as usize) == Some(text.as_bytes())
     }
 
     /// The key of a text. Most texts are pushed repeatedly from the same address in an interner. If the
@@ -74,8 +78,7 @@ impl TextCells {
     fn key(&mut self, text: &str) -> i32 {
         let place = (text.as_ptr() as usize).wrapping_mul(PLACE_MIX) >> (usize::BITS - PLACE_BITS);
         if let Some(&key) = self.recent.get(place)
-            && (key as usize) < self.ends.len()
-            && self.at(key) == text
+            && self.is(key, text)
         {
             return key;
         }
