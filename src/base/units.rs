@@ -14,25 +14,30 @@ pub struct Span {
 }
 
 impl Span {
+    #[inline]
     pub const fn new(start: Ns, end: Ns) -> Self {
         Self { start, end }
     }
 
     /// Length in ns; 0 for an empty span, never negative.
+    #[inline]
     pub fn len(self) -> Ns {
         self.end.saturating_sub(self.start).max(0)
     }
 
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.end <= self.start
     }
 
     /// The part of `self` inside `other` (possibly empty).
+    #[inline]
     pub fn intersect(self, other: Span) -> Span {
         Span::new(self.start.max(other.start), self.end.min(other.end))
     }
 
     /// Whether the instant `t` lies inside.
+    #[inline]
     pub fn holds(self, t: Ns) -> bool {
         self.start <= t && t < self.end
     }

@@ -60,26 +60,31 @@ impl Activity {
     }
 
     /// Device; `None` if the back end records none (MTIA).
+    #[inline]
     pub fn device(&self) -> Option<i64> {
         Some(self.device).filter(|d| *d != NO_PLACE)
     }
 
     /// Stream; `None` if the back end records none (XPU).
+    #[inline]
     pub fn stream(&self) -> Option<i64> {
         Some(self.stream).filter(|s| *s != NO_PLACE)
     }
 
     /// Row of the launch call; `None` if it was not recorded.
+    #[inline]
     pub fn launch(&self) -> Option<u32> {
         Some(self.launch).filter(|row| *row != NO_ROW)
     }
 
     /// Row of the innermost operator around the launch.
+    #[inline]
     pub fn op(&self) -> Option<u32> {
         Some(self.op).filter(|row| *row != NO_ROW)
     }
 
     /// Index of the step that contains the launch, or, without a launch, the activity's own start.
+    #[inline]
     pub fn step(&self) -> Option<u32> {
         Some(self.step).filter(|step| *step != NO_ROW)
     }

@@ -240,6 +240,7 @@ impl ArgColumns {
     }
 
     /// An integer argument of one event, by binary search.
+    #[inline]
     pub fn int(&self, arg: Arg, row: u32) -> Option<i64> {
         self.column(arg).get(row).map(|v| v as i64)
     }
@@ -250,6 +251,7 @@ impl ArgColumns {
     }
 
     /// A text argument of one event, by binary search.
+    #[inline]
     pub fn text(&self, arg: Arg, row: u32) -> Option<StrId> {
         self.column(arg).get(row).map(|v| StrId(v as u32))
     }

@@ -65,12 +65,14 @@ impl Union {
     }
 
     /// Length of the part before `t`, ns.
+    #[inline]
     fn len_before(&self, t: Ns) -> Ns {
         let i = self.spans.partition_point(|s| s.start < t);
         let Some(last) = i.checked_sub(1).and_then(|k| self.spans.get(k)) else { return 0 };
         self.before[i] - (last.end - t).max(0)
     }
 
+    #[inline]
     pub fn len_in(&self, window: Span) -> Ns {
         if window.is_empty() {
             return 0;

@@ -304,6 +304,7 @@ impl RankTrace {
     }
 
     /// The text of an id: of the file, or one that was added.
+    #[inline]
     pub fn text(&self, id: StrId) -> &str {
         let recorded = self.columns.strings.len();
         match (id.0 as usize).checked_sub(recorded) {
@@ -317,10 +318,12 @@ impl RankTrace {
         self.added_texts.get_or_init(|| texts);
     }
 
+    #[inline]
     pub fn name(&self, row: u32) -> &str {
         self.columns.name.get(row as usize).map_or("", |n| self.text(StrId(*n)))
     }
 
+    #[inline]
     pub fn span(&self, row: u32) -> Span {
         self.columns.span(row as usize)
     }

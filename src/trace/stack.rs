@@ -45,23 +45,27 @@ impl StackForest {
         health.add(Counter::FrameOverlap, self.overlaps, None, "");
     }
 
+    #[inline]
     pub fn parent(&self, row: u32) -> Option<u32> {
         self.parent.get(row as usize).copied().filter(|p| *p != NONE)
     }
 
     /// An event and those around it, innermost first. At most as many as the event is deep, because wrong ids
     /// in a file may form a cycle.
+    #[inline]
     pub fn outward(&self, row: u32) -> impl Iterator<Item = u32> {
         let count = self.depth(row).unwrap_or(0) as usize + 1;
         std::iter::successors(Some(row), |r| self.parent(*r)).take(count)
     }
 
     /// Number of events around this one; `None` outside the trees.
+    #[inline]
     pub fn depth(&self, row: u32) -> Option<u32> {
         self.depth.get(row as usize).copied().filter(|d| *d != OUTSIDE)
     }
 
     /// Duration without the time of the children, ns; `None` outside the trees.
+    #[inline]
     pub fn self_ns(&self, row: u32) -> Option<Ns> {
         self.depth(row).and_then(|_| self.self_ns.get(row as usize).copied())
     }

@@ -213,6 +213,7 @@ impl Steps {
     }
 
     /// The step whose host range contains `t`.
+    #[inline]
     pub fn at(&self, t: Ns) -> Option<u32> {
         let i = self.steps.partition_point(|s| s.host.start <= t).checked_sub(1)?;
         self.steps[i].host.holds(t).then_some(self.steps[i].index)

@@ -128,23 +128,27 @@ impl InnermostTimeline {
         self.rows.push(row);
     }
 
+    #[inline]
     fn mark(&self, i: usize) -> Option<u32> {
         self.marked.get(i as u32).map(|row| row as u32)
     }
 
     /// The piece that begins at a change point, unless nothing is open there.
+    #[inline]
     fn at(&self, i: usize) -> Option<InnermostSpan> {
         let (start, end) = (*self.starts.get(i)?, *self.starts.get(i + 1)?);
         let row = Some(self.rows[i]).filter(|row| *row != NOTHING)?;
         Some(InnermostSpan { span: Span::new(start, end), row, marked: self.mark(i) })
     }
 
+    #[inline]
     pub fn from(&self, t: Ns) -> impl Iterator<Item = InnermostSpan> {
         let first = self.starts.partition_point(|start| *start <= t).saturating_sub(1);
         (first..self.starts.len()).filter_map(|i| self.at(i))
     }
 
     /// The pieces that start before `t`, last first.
+    #[inline]
     pub fn before(&self, t: Ns) -> impl Iterator<Item = InnermostSpan> {
         let end = self.starts.partition_point(|start| *start < t);
         (0..end).rev().filter_map(|i| self.at(i))

@@ -105,6 +105,7 @@ pub trait ColumnType {
     /// Number of rows so far.
     fn rows(builder: &Self::Builder) -> usize;
     /// Memory of the texts that occur so far, bytes.
+    #[inline]
     fn text_bytes(_: &Self::Builder) -> usize {
         0
     }
@@ -121,7 +122,9 @@ macro_rules! number_cell {
             type Builder = Vec<$ty>;
             type Column<'a> = $column;
             const KIND: &'static str = $kind;
+            #[inline]
             fn push(builder: &mut Vec<$ty>, value: $ty) { builder.push(value); }
+            #[inline]
             fn rows(builder: &Vec<$ty>) -> usize { builder.len() }
             fn finish(mut builder: Vec<$ty>) -> ArrayRef {
                 builder.shrink_to_fit();
@@ -134,7 +137,9 @@ macro_rules! number_cell {
             type Column<'a> = Maybe<'a, $column>;
             const KIND: &'static str = $kind;
             const NULLABLE: bool = true;
+            #[inline]
             fn push(builder: &mut Nullable<$ty>, value: Option<$ty>) { builder.push(value); }
+            #[inline]
             fn rows(builder: &Nullable<$ty>) -> usize { builder.values.len() }
             fn finish(mut builder: Nullable<$ty>) -> ArrayRef {
                 builder.values.shrink_to_fit();
@@ -157,12 +162,15 @@ impl ColumnType for Text {
     type Builder = TextCells;
     type Column<'a> = Words<'a>;
     const KIND: &'static str = "text";
+    #[inline]
     fn push(builder: &mut TextCells, value: &str) {
         builder.push(Some(value));
     }
+    #[inline]
     fn rows(builder: &TextCells) -> usize {
         builder.rows()
     }
+    #[inline]
     fn text_bytes(builder: &TextCells) -> usize {
         builder.text_bytes()
     }
@@ -177,12 +185,15 @@ impl ColumnType for Option<Text> {
     type Column<'a> = Maybe<'a, Words<'a>>;
     const KIND: &'static str = "text";
     const NULLABLE: bool = true;
+    #[inline]
     fn push(builder: &mut TextCells, value: Option<&str>) {
         builder.push(value);
     }
+    #[inline]
     fn rows(builder: &TextCells) -> usize {
         builder.rows()
     }
+    #[inline]
     fn text_bytes(builder: &TextCells) -> usize {
         builder.text_bytes()
     }
