@@ -111,7 +111,8 @@ fn answer(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
         QuerySource::Results(folder) => {
             let limit = memory::limit(args.common.memory_limit);
             let watch = args.watch(limit);
-            (args.on_results(&folder, &statement, limit, matches)?, watch, Exit::Done)
+            let answer = || args.on_results(&folder, &statement, limit, matches);
+            (args.common.threads.run(answer)??, watch, Exit::Done)
         }
         QuerySource::Traces => match args.on_traces(&statement, stores)? {
             (Some((answer, watch)), exit) => (answer, watch, exit),

@@ -7,9 +7,10 @@ use crate::sql::QueryError;
 use crate::sql::answer::QueryAnswer;
 use crate::sql::nearest::nearest;
 use crate::sql::statement::{Statement, plain};
-use polars::prelude::{DataFrame, IntoLazy, PolarsError, SortMultipleOptions};
+use polars::prelude::{DataFrame, LazyFrame, PolarsError, SortMultipleOptions};
 use polars::sql::SQLContext;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Stack size of the thread that parses and runs statements, bytes. Only the part that is used takes memory.
 const STACK: usize = 512 << 20;
@@ -32,24 +33,38 @@ pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Resu
 /// When the statement uses something that the tables or the engine do not have.
 pub fn run(
     statement: &Statement,
-    tables: Vec<(String, DataFrame)>,
+    tables: Vec<(String, LazyFrame)>,
     columns: impl Fn(&str) -> Vec<String>,
 ) -> Result<QueryAnswer, QueryError> {
     let names: Vec<String> = tables.iter().map(|t| t.0.clone()).collect();
     let mut context = SQLContext::new();
     for (name, frame) in tables {
-        context.register(&name, frame.lazy());
+        context.register(&name, frame);
     }
     // The engine panics on what it does not support.
     let ran = catch_unwind(AssertUnwindSafe(|| context.execute(&statement.text)?.collect()));
     let frame = match ran {
         Ok(Ok(frame)) => frame,
-        Ok(Err(e)) => return Err(explained(&e, statement, &names, columns)),
+        Ok(Err(e)) => {
+            return Err(of_table(e).unwrap_or_else(|e| explained(&e, statement, &names, columns)));
+        }
         Err(_) => {
             return Err(QueryError::Sql { reason: "it uses something that this engine lacks".to_string() });
         }
     };
     QueryAnswer::new(&in_order(frame, statement).map_err(|e| QueryError::Sql { reason: plain(&e) })?)
+}
+
+/// The error of a table that could not be read while the statement ran; else the engine's error unchanged.
+fn of_table(error: PolarsError) -> Result<QueryError, PolarsError> {
+    match error {
+        PolarsError::Context { error, .. } | PolarsError::ExprContext { error, .. } => of_table(*error),
+        PolarsError::IO { error, msg } => {
+            let own = Arc::try_unwrap(error).map_err(|error| PolarsError::IO { error, msg: msg.clone() })?;
+            own.downcast().map_err(|error| PolarsError::IO { error: Arc::new(error), msg })
+        }
+        other => Err(other),
+    }
 }
 
 fn in_order(frame: DataFrame, statement: &Statement) -> Result<DataFrame, PolarsError> {

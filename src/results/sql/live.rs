@@ -15,7 +15,7 @@ use hta_analysis::inventory::{HealthTable, Ranks};
 use hta_analysis::registry::ANALYSES;
 use hta_base::table::schema::Batch;
 use hta_trace::rank_trace::RankTrace;
-use polars::prelude::DataFrame;
+use polars::prelude::{IntoLazy, LazyFrame};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -104,7 +104,7 @@ impl Live {
     ///
     /// # Errors
     /// When Polars refuses a column.
-    pub fn tables(self, outcome: &Outcome) -> Result<Vec<(String, DataFrame)>, QueryError> {
+    pub fn tables(self, outcome: &Outcome) -> Result<Vec<(String, LazyFrame)>, QueryError> {
         let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         let health = outcome.health_table();
         let mut tables = Vec::new();
@@ -133,7 +133,7 @@ impl Live {
             for batch in rows {
                 growing.push(&batch)?;
             }
-            tables.push((table.name, growing.finish()?));
+            tables.push((table.name, growing.finish()?.lazy()));
         }
         Ok(tables)
     }

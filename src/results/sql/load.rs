@@ -7,13 +7,12 @@
 use crate::sql::QueryError;
 use crate::sql::into_polars;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, UInt32Type};
+use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringViewArray, UInt64Array, new_empty_array};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::DataType as Kind;
 use arrow_select::concat::concat;
 use arrow_select::take::take;
-use hta_base::units::MemoryLimit;
 use polars::prelude::{Column, DataFrame, PolarsError};
 use std::sync::Arc;
 
@@ -22,10 +21,8 @@ pub(crate) struct GrowingFrame {
     /// Source of the rows, for error messages.
     place: String,
     columns: Vec<ColumnChunks>,
-    /// Size of the values, bytes.
-    bytes: u64,
-    /// Largest allowed number of bytes.
-    limit: Option<MemoryLimit>,
+    /// Whether unsigned columns whose values all fit become signed at the end.
+    narrows: bool,
 }
 
 /// One column: one array per batch.
@@ -39,6 +36,16 @@ struct ColumnChunks {
 /// Mean number of rows per batch below which batches are joined, because Polars works chunk by chunk.
 const SMALL: usize = 1 << 14;
 
+/// The type that a column of a table has while a statement runs; `None` for a type that no table has.
+pub(crate) fn kind_in_memory(kind: &Kind) -> Option<Kind> {
+    Some(match kind {
+        Kind::Int64 | Kind::Int32 | Kind::UInt32 => Kind::Int64,
+        Kind::UInt64 | Kind::Float64 | Kind::Boolean => kind.clone(),
+        _ if is_text(kind) => Kind::Utf8View,
+        _ => return None,
+    })
+}
+
 impl GrowingFrame {
     /// A table with these columns.
     ///
@@ -49,55 +56,55 @@ impl GrowingFrame {
         columns: impl IntoIterator<Item = (&'a str, &'a Kind)>,
     ) -> Result<Self, QueryError> {
         let columns = columns.into_iter().map(|(name, kind)| {
-            let kind = match kind {
-                Kind::Int64 | Kind::Int32 | Kind::UInt32 => Kind::Int64,
-                Kind::UInt64 | Kind::Float64 | Kind::Boolean => kind.clone(),
-                _ if is_text(kind) => Kind::Utf8View,
-                other => return Err(odd(place, name, other)),
-            };
+            let kind = kind_in_memory(kind).ok_or_else(|| odd(place, name, kind))?;
             Ok(ColumnChunks { name: name.to_string(), kind, arrays: Vec::new() })
         });
-        Ok(Self {
-            place: place.to_string(),
-            columns: columns.collect::<Result<_, _>>()?,
-            bytes: 0,
-            limit: None,
-        })
+        let columns = columns.collect::<Result<_, QueryError>>()?;
+        Ok(Self { place: place.to_string(), columns, narrows: true })
     }
 
-    /// Sets the memory limit; rows that exceed it are refused.
-    pub(crate) fn within(mut self, limit: Option<MemoryLimit>) -> Self {
-        self.limit = limit;
+    /// Keeps unsigned columns as they are. A column declared signed takes unsigned arrays whose values fit.
+    pub(crate) fn keeping_unsigned(mut self) -> Self {
+        self.narrows = false;
         self
-    }
-
-    /// Size of the values, bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// Adds rows; columns are found by name.
     ///
     /// # Errors
-    /// A column that is missing or has another type, or more bytes than the limit.
+    /// A column that is missing or has another type.
     pub(crate) fn push(&mut self, rows: &RecordBatch) -> Result<(), QueryError> {
-        for column in &mut self.columns {
+        let arrays = self.converted(&self.place, rows)?;
+        self.add(arrays);
+        Ok(())
+    }
+
+    /// The columns of rows as Polars takes them, in the table's order. `place` is where the rows are from.
+    ///
+    /// # Errors
+    /// A column that is missing or has another type.
+    pub(crate) fn converted(&self, place: &str, rows: &RecordBatch) -> Result<Vec<ArrayRef>, QueryError> {
+        let convert = |column: &ColumnChunks| {
             let array = rows.column_by_name(&column.name).ok_or_else(|| QueryError::Unreadable {
-                path: self.place.clone(),
+                path: place.to_string(),
                 reason: format!("expected a column `{}`, found none", column.name),
             })?;
-            let array = for_polars(array).filter(|a| *a.data_type() == column.kind);
-            let array = array
-                .ok_or_else(|| odd(&self.place, &column.name, rows[column.name.as_str()].data_type()))?;
-            if let Some(limit) = self.limit {
-                self.bytes = self.bytes.saturating_add(size(&array));
-                if self.bytes > limit.bytes {
-                    return Err(QueryError::TooLarge { path: self.place.clone(), limit });
-                }
+            let mut found = for_polars(array);
+            if let Some(numbers) = found.as_ref().and_then(|a| a.as_primitive_opt::<UInt64Type>())
+                && column.kind == Kind::Int64
+                && fits(numbers)
+            {
+                found = Some(Arc::new(signed(numbers)));
             }
-            column.arrays.push(array);
-        }
-        Ok(())
+            let fitting = found.filter(|a| *a.data_type() == column.kind);
+            fitting.ok_or_else(|| odd(place, &column.name, array.data_type()))
+        };
+        self.columns.iter().map(convert).collect()
+    }
+
+    /// Adds what [`Self::converted`] made.
+    pub(crate) fn add(&mut self, arrays: Vec<ArrayRef>) {
+        self.columns.iter_mut().zip(arrays).for_each(|(column, array)| column.arrays.push(array));
     }
 
     /// The table.
@@ -108,7 +115,7 @@ impl GrowingFrame {
         let unreadable = |reason: String| QueryError::Unreadable { path: self.place.clone(), reason };
         let refused = |e: PolarsError| unreadable(crate::sql::statement::plain(&e));
         let columns = self.columns.into_iter().map(|ColumnChunks { name, mut kind, mut arrays }| {
-            if kind == Kind::UInt64 && arrays.iter().all(|a| fits(a.as_primitive())) {
+            if self.narrows && kind == Kind::UInt64 && arrays.iter().all(|a| fits(a.as_primitive())) {
                 kind = Kind::Int64;
                 arrays = arrays.iter().map(|a| Arc::new(signed(a.as_primitive())) as ArrayRef).collect();
             }
@@ -155,7 +162,7 @@ fn signed(numbers: &UInt64Array) -> Int64Array {
 
 /// Size of the values of a column, bytes. A text counts once per row, because a query result may repeat it
 /// for every row.
-fn size(array: &ArrayRef) -> u64 {
+pub(super) fn size(array: &ArrayRef) -> u64 {
     let width = if is_text(array.data_type()) { TEXT_BYTES } else { NUMBER_BYTES };
     // The low half of a view contains the length of its text.
     let texts =
@@ -172,7 +179,7 @@ pub(super) const NUMBER_BYTES: u64 = 8;
 /// Size of a text in addition to its characters, bytes.
 pub(super) const TEXT_BYTES: u64 = 16;
 
-fn odd(place: &str, name: &str, kind: &Kind) -> QueryError {
+pub(super) fn odd(place: &str, name: &str, kind: &Kind) -> QueryError {
     let reason = format!("expected numbers, text or true and false in the column `{name}`, found {kind}");
     QueryError::Unreadable { path: place.to_string(), reason }
 }

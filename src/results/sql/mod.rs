@@ -2,12 +2,14 @@
 //! statements.
 //!
 //! A statement goes one way: [`statement`] finds out what it reads, a source ([`results`], [`live`]) gives
-//! those tables, `load` hands their columns to Polars, [`engine`] runs it, [`answer`] writes what came out.
+//! those tables, [`engine`] runs it, [`answer`] writes what came out. Results are read while a statement
+//! runs, by `scan`, with the rows and columns that Polars asks for; `load` hands columns to Polars.
 //! Polars carries an Arrow of its own, so columns cross by the Arrow C data interface, without a copy; only
 //! those that a statement names do.
 
 pub mod answer;
 pub mod catalog;
+mod condition;
 pub mod engine;
 mod error;
 mod into_polars;
@@ -16,6 +18,8 @@ pub(crate) mod load;
 pub mod nearest;
 mod pages;
 pub mod results;
+mod room;
+mod scan;
 pub mod statement;
 
 pub use error::QueryError;

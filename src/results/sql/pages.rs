@@ -26,11 +26,6 @@ impl Unpacked {
     pub(crate) fn and(self, other: Self) -> Self {
         Self { largest: self.largest.saturating_add(other.largest), all: self.all.saturating_add(other.all) }
     }
-
-    /// Combines row groups that are decompressed one after the other.
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self { largest: self.largest.max(other.largest), all: self.all.max(other.all) }
-    }
 }
 
 /// Decompressed sizes of the pages between two offsets of a file.

@@ -74,6 +74,11 @@ impl Statement {
         self.own.contains(&name.to_lowercase())
     }
 
+    /// Whether it names one of the columns.
+    pub(crate) fn names_one_of(&self, columns: &[&str]) -> bool {
+        self.is_wild || columns.iter().any(|c| self.words.contains(&c.to_lowercase()))
+    }
+
     /// The columns of a table that it needs, in the table's order; at least one.
     pub(crate) fn columns<'a>(&self, all: &[&'a str]) -> Vec<&'a str> {
         let named: Vec<&str> =
