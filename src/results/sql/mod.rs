@@ -17,6 +17,7 @@ pub mod live;
 pub(crate) mod load;
 pub mod nearest;
 mod pages;
+mod plan;
 pub mod results;
 mod room;
 mod scan;

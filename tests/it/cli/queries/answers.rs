@@ -290,3 +290,35 @@ fn tables_are_counted_and_limited_without_their_columns() {
     assert_eq!(ask("gpu_ddp8", "SELECT * FROM events LIMIT 7").len(), 7);
     assert_eq!(ask("gpu_ddp8", "SELECT name FROM events WHERE rank = 7 LIMIT 5").len(), 5);
 }
+
+#[test]
+fn the_first_rows_of_an_order_are_those_of_the_whole_order() {
+    let whole =
+        |by: &str| ask("gpu_ddp8", &format!("SELECT rank, event_id, dur_ns, step FROM events ORDER BY {by}"));
+    for by in [
+        "dur_ns DESC, rank, event_id",
+        "dur_ns, rank DESC, event_id",
+        "step NULLS FIRST, rank, event_id",
+        "step DESC NULLS LAST, rank, event_id",
+        "step DESC NULLS FIRST, rank, event_id",
+    ] {
+        let text = format!("SELECT rank, event_id, dur_ns, step FROM events ORDER BY {by} LIMIT 20");
+        assert_eq!(ask("gpu_ddp8", &text), whole(by).head(20), "{by}");
+    }
+}
+
+#[test]
+fn rows_without_a_partner_stay_in_a_left_join_and_go_in_an_inner_one() {
+    let joined = |how: &str| {
+        let text = format!(
+            "SELECT COUNT(*) AS n, COUNT(o.event_id) AS partners FROM events AS k {how} JOIN events AS o \
+             ON k.rank = o.rank AND k.op_event_id = o.event_id"
+        );
+        let answer = ask("gpu_ddp8", &text);
+        (answer.value("n", 0), answer.value("partners", 0))
+    };
+    let counted = ask("gpu_ddp8", "SELECT COUNT(*) AS n, COUNT(op_event_id) AS owned FROM events");
+    let (all, owned) = (counted.value("n", 0), counted.value("owned", 0));
+    assert_eq!(joined("INNER"), (owned.clone(), owned.clone()));
+    assert_eq!(joined("LEFT"), (all, owned));
+}
