@@ -7,6 +7,7 @@ use crate::sql::QueryError;
 use crate::sql::answer::QueryAnswer;
 use crate::sql::nearest::nearest;
 use crate::sql::plan;
+use crate::sql::scalar;
 use crate::sql::statement::{Statement, plain};
 use polars::prelude::{DataFrame, LazyFrame, PolarsError, SortMultipleOptions};
 use polars::sql::SQLContext;
@@ -43,7 +44,10 @@ pub fn run(
         context.register(&name, frame);
     }
     // The engine panics on what it does not support.
-    let ran = catch_unwind(AssertUnwindSafe(|| plan::narrowed(context.execute(&statement.text)?)?.collect()));
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        let text = scalar::replaced(&statement.text, |inner| context.execute(inner)?.collect())?;
+        plan::narrowed(context.execute(&text)?)?.collect()
+    }));
     let frame = match ran {
         Ok(Ok(frame)) => frame,
         Ok(Err(e)) => {

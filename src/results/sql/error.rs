@@ -59,10 +59,21 @@ impl QueryError {
                 Some(format!("it is a table: hta query 'SELECT * FROM {name}'"))
             }
             Self::UnknownName { nearest, .. } => nearest.map(meant),
+            Self::NotOneSelect { found } if found == "SHOW" => {
+                Some("`hta list tables` lists the tables".into())
+            }
+            Self::NotOneSelect { found }
+                if ["DESCRIBE", "DESC", "PRAGMA", "SUMMARIZE"].contains(&found.as_str()) =>
+            {
+                Some("`hta explain TABLE` lists the columns of a table, with their units".into())
+            }
             Self::NotOneSelect { .. } => {
                 Some("queries read tables and never write; begin with SELECT or WITH".into())
             }
-            Self::Sql { .. } => Some("`hta explain query` says what statements can use".into()),
+            Self::Sql { reason } => Some(match instead(reason) {
+                Some(way) => format!("write {way}; `hta explain query` says what statements can use"),
+                None => "`hta explain query` says what statements can use".into(),
+            }),
             Self::Shadows { .. } => Some("give it another name".into()),
             Self::NoTable { known, nearest, .. } => listed(nearest, "tables", known),
             Self::NoColumn { known, nearest, .. } => listed(nearest, "columns", known),
@@ -90,4 +101,31 @@ impl QueryError {
             Self::Unreadable { .. } => None,
         }
     }
+}
+
+/// Functions of other engines, and what to write instead of them.
+const INSTEAD: [(&[&str], &str); 4] = [
+    (
+        &[
+            "percentile_cont",
+            "percentile",
+            "quantile",
+            "approx_quantile",
+            "approx_percentile",
+            "percentile_approx",
+        ],
+        "QUANTILE_CONT(x, 0.9)",
+    ),
+    (&["percentile_disc"], "QUANTILE_DISC(x, 0.9)"),
+    (&["approx_count_distinct"], "COUNT(DISTINCT x)"),
+    (
+        &["arg_max", "arg_min", "max_by", "min_by", "mode"],
+        "an inner SELECT with ROW_NUMBER() OVER (...) AS n, and WHERE n = 1 around it",
+    ),
+];
+
+/// What to write instead of a function that the engine lacks.
+fn instead(reason: &str) -> Option<&'static str> {
+    let name = reason.strip_prefix("unsupported function '")?.split('\'').next()?;
+    INSTEAD.iter().find(|(names, _)| names.contains(&name)).map(|(_, way)| *way)
 }

@@ -20,6 +20,7 @@ mod pages;
 mod plan;
 pub mod results;
 mod room;
+mod scalar;
 mod scan;
 pub mod statement;
 

@@ -205,7 +205,7 @@ fn shortened(reason: &str) -> String {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum SqlToken {
+pub(super) enum SqlToken {
     /// A word that is not in quotes, in lower case.
     Word(String),
     /// A name in quotes, unchanged.
@@ -223,7 +223,7 @@ impl SqlToken {
         }
     }
 
-    fn is(&self, word: &str) -> bool {
+    pub(super) fn is(&self, word: &str) -> bool {
         matches!(self, SqlToken::Word(w) if w == word)
     }
 }
@@ -236,7 +236,7 @@ fn cut(text: &str) -> Vec<SqlToken> {
 }
 
 /// The text with a decimal point in numbers such as `1e6`, which the engine cannot read without one.
-fn with_points(text: &str) -> String {
+pub(super) fn with_points(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     walk(text, |token, piece| {
         let exponent = piece.find(['e', 'E']).filter(|at| piece[..*at].bytes().all(|b| b.is_ascii_digit()));
@@ -251,7 +251,7 @@ fn with_points(text: &str) -> String {
 }
 
 /// Calls `take` with each piece of a text, and with its token; blanks and comments have none.
-fn walk<'a>(text: &'a str, mut take: impl FnMut(Option<SqlToken>, &'a str)) {
+pub(super) fn walk<'a>(text: &'a str, mut take: impl FnMut(Option<SqlToken>, &'a str)) {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let until = |end: &str| rest.find(end).map_or(rest.len(), |i| i + end.len());

@@ -292,6 +292,16 @@ fn tables_are_counted_and_limited_without_their_columns() {
 }
 
 #[test]
+fn a_subquery_can_stand_for_a_value() {
+    let above = "SELECT COUNT(*) AS n FROM kernels WHERE dur_ns >= (SELECT MAX(dur_ns) FROM kernels)";
+    assert!(ask("gpu_ddp8", above).value("n", 0).as_u64().is_some_and(|n| n > 0));
+    let share = "SELECT SUM(dur_ns) * 100.0 / (SELECT SUM(dur_ns) FROM kernels) AS pct FROM kernels";
+    assert_eq!(ask("gpu_ddp8", share).value("pct", 0), 100.0);
+    let text = "SELECT DISTINCT class FROM kernels WHERE class = (SELECT MIN(class) FROM kernels)";
+    assert_eq!(ask("gpu_ddp8", text).value("class", 0), "communication");
+}
+
+#[test]
 fn the_first_rows_of_an_order_are_those_of_the_whole_order() {
     let whole =
         |by: &str| ask("gpu_ddp8", &format!("SELECT rank, event_id, dur_ns, step FROM events ORDER BY {by}"));

@@ -154,8 +154,14 @@ fn what_cannot_be_answered_is_told_with_what_was_meant() {
             vec!["cannot run the statement: ", "no_such_function"],
         ),
         (
-            "SELECT name FROM kernels WHERE dur_ns > (SELECT AVG(dur_ns) FROM kernels)",
-            vec!["subquery comparisons with '>' are not supported", "hint: `hta explain query`"],
+            "SELECT name FROM kernels WHERE dur_ns > (SELECT dur_ns FROM kernels)",
+            vec!["a subquery that stands for a value gives", "rows; add MAX(...), or LIMIT 1"],
+        ),
+        ("SHOW TABLES", vec!["found SHOW", "hint: `hta list tables` lists the tables"]),
+        ("DESCRIBE kernels", vec!["found DESCRIBE", "hint: `hta explain TABLE` lists the columns"]),
+        (
+            "SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY dur_ns) AS p90 FROM kernels",
+            vec!["'percentile_cont'", "hint: write QUANTILE_CONT(x, 0.9)"],
         ),
         (
             "SELECT r.rank FROM ranks r JOIN stragglers s ON r.rank = s.rank",
