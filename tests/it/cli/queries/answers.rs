@@ -318,6 +318,15 @@ fn the_first_rows_of_an_order_are_those_of_the_whole_order() {
 }
 
 #[test]
+fn an_order_by_one_column_can_have_a_limit() {
+    let longest = "SELECT dur_ns FROM events WHERE rank = 3 ORDER BY dur_ns DESC LIMIT 3";
+    let all = "SELECT dur_ns FROM events WHERE rank = 3 ORDER BY dur_ns DESC";
+    assert_eq!(ask("gpu_ddp8", longest), ask("gpu_ddp8", all).head(3));
+    let grouped = "SELECT rank, SUM(dur_ns) AS ns FROM events GROUP BY rank ORDER BY rank";
+    assert_eq!(ask("gpu_ddp8", &format!("{grouped} LIMIT 2")), ask("gpu_ddp8", grouped).head(2));
+}
+
+#[test]
 fn rows_without_a_partner_stay_in_a_left_join_and_go_in_an_inner_one() {
     let joined = |how: &str| {
         let text = format!(
