@@ -3,17 +3,17 @@
 
 use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::host_waits::{
+    AfterWait, after_waits, behind_collectives, caller, first_uses, waiting_calls,
+};
 use crate::diagnosis::pauses::{self, Pause};
 use crate::diagnosis::rule::OfHost;
-use crate::facts::host_activity::{ALLOCATION_LONG, HostActivity, HostNames, HostUse};
+use crate::facts::host_activity::{HostActivity, HostNames, HostUse};
 use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
-use hta_trace::category::Class;
 use hta_trace::interval::Union;
-use hta_trace::launch::is_graph_launch;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
-use hta_trace::timeline::WorkClass;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,21 +23,6 @@ pub(crate) const CODE_MIN: Ns = 200_000;
 
 /// A stretch of code this long is a cause of its own even after a call that waited for the device, ns.
 const CODE_LONG: Ns = 1_000_000;
-
-/// A launch call at the first use of its kernel that lasts this long loads it, ns.
-const FIRST_USE_MIN: Ns = 1_000_000;
-
-/// Number of launches after which a queue counts as filled again.
-const REFILL: usize = 2;
-
-/// Stretch after a call that waited until the device had nothing left to do.
-#[derive(Debug, Clone, Copy)]
-struct AfterWait {
-    span: Span,
-    call: u32,
-    /// Name of the outermost operator around the call.
-    caller: StrId,
-}
 
 /// What depends on the time in one thread.
 #[derive(Default)]
@@ -306,14 +291,6 @@ impl<'a> HostSide<'a> {
     }
 }
 
-fn caller(trace: &RankTrace, call: u32) -> StrId {
-    let class = |row: &u32| trace.classes[*row as usize];
-    let is_inside = |row: &u32| matches!(class(row), Class::HostOp | Class::Runtime);
-    let around = trace.stacks.outward(call).skip(1).take_while(is_inside);
-    let named = around.filter(|row| class(row) == Class::HostOp).last().unwrap_or(call);
-    trace.columns.name(named as usize)
-}
-
 /// From the first start to the last end of some events.
 fn extent(trace: &RankTrace, rows: &[u32]) -> Option<Span> {
     let spans = || rows.iter().map(|r| trace.span(*r));
@@ -323,83 +300,4 @@ fn extent(trace: &RankTrace, rows: &[u32]) -> Option<Span> {
 /// Whether the thread runs code that is neither an operator nor a call.
 fn is_code(u: &HostUse) -> bool {
     matches!(u.activity, HostActivity::Python | HostActivity::Annotation | HostActivity::Untracked)
-}
-
-/// Calls that wait for the device: synchronizing calls, and calls that return when their copy is done.
-fn waiting_calls(trace: &RankTrace, names: &HostNames, copies: &[(Copy, Option<CauseKind>)]) -> Vec<u32> {
-    let of_copies = copies.iter().filter(|(c, _)| c.blocks == Some(true)).filter_map(|(c, _)| c.call);
-    let syncs =
-        names.calls(trace).filter(|(_, activity)| *activity == HostActivity::SyncCall).map(|(row, _)| row);
-    let mut all: Vec<u32> = of_copies.chain(syncs).collect();
-    all.sort_unstable_by_key(|r| (trace.span(*r).start, *r));
-    all.dedup();
-    all
-}
-
-/// Calls that allocate or free memory while the device only runs communication: they return when it has
-/// ended, and the host does not work in them.
-fn behind_collectives(trace: &RankTrace, names: &HostNames) -> Vec<u32> {
-    let runs = |class: WorkClass| {
-        Union::new(
-            trace
-                .devices
-                .iter()
-                .filter(|w| w.is_gpu)
-                .flat_map(move |w| w.timeline.when(class).spans().to_vec()),
-        )
-    };
-    let (communication, compute) = (runs(WorkClass::Communication), runs(WorkClass::Compute));
-    let is_behind = |row: &u32| {
-        let span = trace.span(*row);
-        span.len() >= ALLOCATION_LONG
-            && communication.len_in(span) * 2 >= span.len()
-            && compute.len_in(span) * 10 <= span.len()
-    };
-    let allocations = names
-        .calls(trace)
-        .filter(|(_, activity)| *activity == HostActivity::AllocationCall)
-        .map(|(row, _)| row);
-    allocations.filter(is_behind).collect()
-}
-
-/// The stretches after calls that waited for the last work of the device: from the call's start until two
-/// launches have begun again.
-fn after_waits(
-    trace: &RankTrace,
-    waits: &[u32],
-    busy: &Union,
-    launches: &BTreeMap<u32, Vec<Span>>,
-) -> BTreeMap<u32, Vec<AfterWait>> {
-    let mut out: BTreeMap<u32, Vec<AfterWait>> = BTreeMap::new();
-    for &call in waits {
-        let span = trace.span(call);
-        let lane = trace.columns.lane[call as usize];
-        // The device worked when the call began, and did not when it returned.
-        let at_return = Span::new(span.end - 1, span.end + 1);
-        let drained =
-            busy.len_in(Span::new(span.start, span.end)) > 0 && busy.len_in(at_return) < at_return.len();
-        if !drained {
-            continue;
-        }
-        let later = launches.get(&lane).map_or(&[][..], |l| &l[l.partition_point(|s| s.start < span.end)..]);
-        let until = later.get(REFILL - 1).map_or(span.end, |s| s.end);
-        let of_lane = out.entry(lane).or_default();
-        if let Some(last) = of_lane.last_mut() {
-            last.span.end = last.span.end.min(span.start);
-        }
-        of_lane.push(AfterWait { span: Span::new(span.start, until), call, caller: caller(trace, call) });
-    }
-    out.values_mut().for_each(|waits| waits.retain(|w| !w.span.is_empty()));
-    out
-}
-
-/// Launch calls that take long because their kernel is used for the first time, so that it has to be loaded.
-fn first_uses(trace: &RankTrace) -> HashSet<u32> {
-    let mut seen: HashSet<StrId> = HashSet::new();
-    let first = trace.activities.iter().filter(|a| a.class == Class::Kernel && seen.insert(a.name));
-    // A graph is uploaded at its first launch, whatever its kernels are.
-    let is_load = |row: &u32| {
-        trace.stacks.self_ns(*row).unwrap_or(0) >= FIRST_USE_MIN && !is_graph_launch(trace.name(*row))
-    };
-    first.filter_map(|a| a.launch()).filter(is_load).collect()
 }

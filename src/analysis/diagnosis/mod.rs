@@ -20,6 +20,7 @@ pub mod grouping;
 mod host;
 mod host_operators;
 mod host_time;
+mod host_waits;
 mod kernel_facts;
 mod kernel_mix;
 mod kernel_repairs;

@@ -11,7 +11,7 @@
 
 use crate::kernel::cpp::{argument_paths, base, head, last_two, normalized};
 use crate::kernel::demangle::demangled;
-use crate::kernel::patterns::Patterns;
+use crate::kernel::patterns::NamePatterns;
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -145,7 +145,7 @@ pub(super) fn file() -> Result<CategoryFile, String> {
 }
 
 struct CategoryTable {
-    names: Patterns,
+    names: NamePatterns,
     categories: Vec<(Category, String)>,
 }
 
@@ -155,7 +155,7 @@ impl CategoryTable {
         let categories =
             rules.iter().map(|r| category(r).ok_or_else(|| format!("no category `{}`", r.category)));
         Ok(Self {
-            names: Patterns::in_any_case(rules.iter().map(|r| &r.name))?,
+            names: NamePatterns::in_any_case(rules.iter().map(|r| &r.name))?,
             categories: categories.collect::<Result<_, _>>()?,
         })
     }
@@ -169,7 +169,7 @@ impl CategoryTable {
 /// The rules, compiled when first needed.
 struct CategoryRules {
     names: CategoryTable,
-    wrapper: Patterns,
+    wrapper: NamePatterns,
     /// Kernels of which the operators around decide: index of the rule for matrix products.
     matrix: Option<usize>,
 }
@@ -184,7 +184,7 @@ fn read() -> Result<CategoryRules, String> {
     let file = file()?;
     // Of the two rules for matrix products the second is that of libraries.
     let matrix = file.rule.iter().rposition(|r| r.category == Category::Gemm.name());
-    let wrapper = Patterns::in_any_case([WRAPPER.to_string()].iter())?;
+    let wrapper = NamePatterns::in_any_case([WRAPPER.to_string()].iter())?;
     Ok(CategoryRules { names: CategoryTable::new(&file.rule)?, wrapper, matrix })
 }
 

@@ -4,15 +4,15 @@ use regex_automata::meta::{Config, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, PatternSet};
 
-/// Patterns in their order. Classes are those of ASCII, because names are ASCII for the most part.
-pub(super) struct Patterns {
+/// NamePatterns in their order. Classes are those of ASCII, because names are ASCII for the most part.
+pub(super) struct NamePatterns {
     regex: Regex,
-    /// Patterns and texts are compared in lower case.
+    /// NamePatterns and texts are compared in lower case.
     in_lower_case: bool,
 }
 
-impl Patterns {
-    /// Patterns that tell upper and lower case apart, where they do not begin with `(?i)`.
+impl NamePatterns {
+    /// NamePatterns that tell upper and lower case apart, where they do not begin with `(?i)`.
     ///
     /// # Errors
     /// A description of a pattern that is none.
@@ -25,11 +25,11 @@ impl Patterns {
         Ok(Self { regex: built.map_err(|e| e.to_string())?, in_lower_case: false })
     }
 
-    /// Patterns that match in upper and lower case. They are made sooner for texts in lower case than with both
+    /// NamePatterns that match in upper and lower case. They are made sooner for texts in lower case than with both
     /// cases of each letter.
     ///
     /// # Errors
-    /// As [`Patterns::new`]; and for an escape in upper case, which would become another one.
+    /// As [`NamePatterns::new`]; and for an escape in upper case, which would become another one.
     pub(super) fn in_any_case<'a>(patterns: impl Iterator<Item = &'a String>) -> Result<Self, String> {
         let patterns: Vec<String> = patterns.map(|pattern| lower(pattern)).collect::<Result<_, _>>()?;
         Ok(Self { in_lower_case: true, ..Self::new(&patterns)? })
@@ -67,14 +67,14 @@ mod tests {
     #[test]
     fn case_matters_only_where_it_is_asked_for() {
         let of_any = ["Moe[A-Z]", "con[^E]"].map(String::from);
-        let any = Patterns::in_any_case(of_any.iter()).unwrap();
+        let any = NamePatterns::in_any_case(of_any.iter()).unwrap();
         assert_eq!(
             ["MOEX", "moex", "moe_", "CONE", "conv"].map(|t| any.first(t)),
             [Some(0), Some(0), None, None, Some(1)]
         );
-        let exact = Patterns::new(&["a", "(?i)b", "ab"]).unwrap();
+        let exact = NamePatterns::new(&["a", "(?i)b", "ab"]).unwrap();
         let found = |text| exact.matches(text).iter().map(|id| id.as_usize()).collect::<Vec<_>>();
         assert_eq!((found("aB"), found("AB"), found("ab")), (vec![0, 1], vec![1], vec![0, 1, 2]));
-        assert!(Patterns::in_any_case([r"a\W".to_string()].iter()).is_err());
+        assert!(NamePatterns::in_any_case([r"a\W".to_string()].iter()).is_err());
     }
 }

@@ -4,19 +4,19 @@
 //! `data/kernel_categories.toml`.
 
 use crate::kernel::category::{RawCategoryRule, file};
-use crate::kernel::patterns::Patterns;
+use crate::kernel::patterns::NamePatterns;
 use std::sync::OnceLock;
 
 /// The category of communication, which kernels of that class have whatever their name.
 pub const COMMUNICATION: &str = "communication";
 const OTHER: &str = "other";
 
-/// Patterns, and the categories for which they stand.
-type ServingPatterns = (Patterns, Vec<RawCategoryRule>);
+/// NamePatterns, and the categories for which they stand.
+type ServingPatterns = (NamePatterns, Vec<RawCategoryRule>);
 
 fn read() -> Result<ServingPatterns, String> {
     let rules = file()?.serving;
-    Ok((Patterns::in_any_case(rules.iter().map(|r| &r.name))?, rules))
+    Ok((NamePatterns::in_any_case(rules.iter().map(|r| &r.name))?, rules))
 }
 
 /// The category of a kernel, copy or set by its name: the first rule that matches, in any case of letters,

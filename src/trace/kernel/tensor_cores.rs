@@ -3,7 +3,7 @@
 //! Three answers: a kernel that no rule knows may do either. The rules are data (`data/tensor_cores.toml`);
 //! the first that matches decides.
 
-use crate::kernel::patterns::Patterns;
+use crate::kernel::patterns::NamePatterns;
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -65,7 +65,7 @@ struct TensorRule {
 }
 
 /// The rules, and the patterns of their names.
-type TensorRules = (Patterns, Vec<TensorRule>);
+type TensorRules = (NamePatterns, Vec<TensorRule>);
 
 fn read() -> Result<TensorRules, String> {
     let file: TensorCoresFile = toml::from_str(RULES).map_err(|e| e.to_string())?;
@@ -79,7 +79,7 @@ fn read() -> Result<TensorRules, String> {
     };
     let name = |r: &RawTensorRule| format!("{}{}", if r.ignore_case { "(?i)" } else { "" }, r.name);
     let names: Vec<String> = file.rule.iter().map(name).collect();
-    Ok((Patterns::new(&names)?, file.rule.iter().map(rule).collect()))
+    Ok((NamePatterns::new(&names)?, file.rule.iter().map(rule).collect()))
 }
 
 fn rules() -> Option<&'static TensorRules> {
