@@ -104,7 +104,7 @@ pub fn by_name(name: &str, capability: Option<[u32; 2]>) -> TensorCores {
     let Some((names, rules)) = rules() else { return TensorCores::Unknown };
     let found = names.matches(name);
     let mut matching = found.iter().filter_map(|id| rules.get(id.as_usize()));
-    let fits = |r: &&TensorRule| !r.since.zip(capability).is_some_and(|(since, c)| c < since);
+    let fits = |r: &&TensorRule| r.since.zip(capability).is_none_or(|(since, c)| c >= since);
     matching.find(fits).map_or(TensorCores::Unknown, |r| r.uses)
 }
 
