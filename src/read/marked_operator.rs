@@ -4,7 +4,6 @@
 //! op_id = 990354, sizes = [[2, 3], [3]]`. nsys and nvprof record them as NVTX ranges, and traces of Kineto
 //! have them as names of annotations or operators.
 
-use memchr::memmem;
 use std::borrow::Cow;
 
 /// An operator that PyTorch marked.
@@ -55,14 +54,13 @@ pub(crate) fn is_backward_name(name: &str) -> bool {
 
 /// The operator that a text marks; `None` for annotations.
 pub(crate) fn operator(text: &str) -> Option<MarkedOperator<'_>> {
-    let (marks, inputs) = [SIZES, INPUT_RECORDS]
-        .iter()
-        .filter_map(|mark| memmem::find(text.as_bytes(), mark.as_bytes()))
-        .min()
-        .map_or((text, ""), |at| text.split_at_checked(at).unwrap_or((text, "")));
+    // Where neither is, the texts behind them are not looked for.
+    let is_mark = |at: &usize| [SIZES, INPUT_RECORDS].iter().any(|mark| text[*at..].starts_with(mark));
+    let at = memchr::memchr_iter(b',', text.as_bytes()).find(is_mark);
+    let (marks, inputs) = text.split_at_checked(at.unwrap_or(text.len())).unwrap_or((text, ""));
     let (marks, record) = number_after(marks, RECORD);
     let (name, sequence) = number_after(marks, SEQUENCE);
-    let sizes = inputs.split_once(SIZES).map(|(_, sizes)| sizes);
+    let sizes = at.and_then(|_| inputs.split_once(SIZES)).map(|(_, sizes)| sizes);
     let sizes =
         sizes.and_then(|s| s.split(INPUT_RECORDS).next()).map(str::trim).filter(|s| s.starts_with('['));
     if name.is_empty()

@@ -20,6 +20,7 @@ use hashbrown::{HashMap, HashSet};
 use hta_base::health::Counter;
 use hta_trace::args::Arg;
 use hta_trace::launch::is_launch_call;
+use hta_trace::meta::Meta;
 use hta_trace::strings::StrId;
 use std::collections::BTreeSet;
 
@@ -62,6 +63,9 @@ const KNOWN: [&str; 22] = [
     "NVTX_PAYLOAD_SCHEMAS",
     "NVTX_PAYLOAD_SCHEMA_ENTRIES",
 ];
+
+/// Type of the events that name a thread.
+const THREAD_NAME: i64 = 39;
 
 /// Class of a runtime call that surrounds another row of the same call, in exports of schema 2.
 const OUTER_CALL: i64 = 67;
@@ -144,18 +148,19 @@ pub(crate) fn process(database: &Database, input: &Input) -> Result<i64, ReadErr
 /// # Errors
 /// When the file is damaged.
 pub(crate) fn rank(database: &Database, process: i64) -> Result<Option<u32>, ReadError> {
-    /// Type of the events that name a thread.
-    const THREAD_NAME: i64 = 39;
     let mut rank = None;
     let names = Only { column: "eventType", shift: 0, value: THREAD_NAME };
     database.each_with(RANGES, ["globalTid", "text"], Some(names), |row| {
-        if int(row, 0).map(process_of) == Some(process)
-            && let Some(number) = text(row, 1).as_deref().and_then(|t| t.strip_prefix("MPI Rank "))
-        {
-            rank = rank.or(number.trim().parse().ok());
+        if int(row, 0).map(process_of) == Some(process) {
+            rank = rank.or_else(|| rank_of(&text(row, 1)?));
         }
     })?;
     Ok(rank)
+}
+
+/// The rank in the name of a thread.
+fn rank_of(name: &str) -> Option<u32> {
+    name.strip_prefix("MPI Rank ")?.trim().parse().ok()
 }
 
 /// # Errors
@@ -178,9 +183,8 @@ pub(crate) fn load(
     graphs(database, &mut export)?;
     waits(database, &mut export)?;
     calls(database, &mut export)?;
-    ranges(database, &mut export)?;
-    let mut meta = meta(database, pid(process))?;
-    meta.rank = rank(database, process)?;
+    let rank = ranges(database, &mut export)?;
+    let meta = Meta { rank, ..meta(database, pid(process))? };
     let is_read = |table: &str| table.starts_with("ENUM_") || WORK.contains(&table) || KNOWN.contains(&table);
     export.rows.finish(database, is_read, meta, input)
 }
@@ -321,7 +325,6 @@ struct NsysCall {
 
 fn calls(database: &Database, export: &mut Export) -> Result<(), ReadError> {
     let mut outer: Vec<NsysCall> = Vec::new();
-    let mut inner: HashSet<(i64, Option<i64>)> = HashSet::new();
     let mut shown: HashMap<StrId, StrId> = HashMap::new();
     let columns = ["start", "end", "eventClass", "globalTid", "correlationId", "nameId"];
     database.each_with(CALLS, columns, export.only("globalTid"), |r| {
@@ -338,18 +341,38 @@ fn calls(database: &Database, export: &mut Export) -> Result<(), ReadError> {
         if class == Some(OUTER_CALL) {
             outer.push(call);
         } else {
-            inner.insert((thread, call.correlation));
             call.push(rows);
         }
     })?;
+    let alone = alone(database, export, &outer)?;
     for call in outer {
-        if inner.contains(&(call.thread, call.correlation)) {
-            export.rows.columns.health.add(Counter::CallTwice, 1, None, "");
-        } else {
+        if alone.contains(&(call.thread, call.correlation)) {
             call.push(&mut export.rows);
+        } else {
+            export.rows.columns.health.add(Counter::CallTwice, 1, None, "");
         }
     }
     Ok(())
+}
+
+/// Threads and correlation ids of those calls that surround no other row of the same call. Most exports have
+/// no call that could, and are not read again.
+fn alone(
+    database: &Database,
+    export: &Export,
+    outer: &[NsysCall],
+) -> Result<HashSet<(i64, Option<i64>)>, ReadError> {
+    let mut alone: HashSet<(i64, Option<i64>)> = outer.iter().map(|c| (c.thread, c.correlation)).collect();
+    if alone.is_empty() {
+        return Ok(alone);
+    }
+    let columns = ["eventClass", "globalTid", "correlationId"];
+    database.each_with(CALLS, columns, export.only("globalTid"), |r| {
+        if let Some(thread) = int(r, 1).filter(|_| int(r, 0) != Some(OUTER_CALL)) {
+            alone.remove(&(thread, int(r, 2)));
+        }
+    })?;
+    Ok(alone)
 }
 
 impl NsysCall {
@@ -366,14 +389,22 @@ fn without_version(name: &str) -> &str {
     }
 }
 
-fn ranges(database: &Database, export: &mut Export) -> Result<(), ReadError> {
+/// Adds the ranges; the rank by which MPI named a thread.
+fn ranges(database: &Database, export: &mut Export) -> Result<Option<u32>, ReadError> {
     /// Types of ranges: pushed and popped; started and ended; the same with a registered text.
     const TYPES: [i64; 4] = [59, 60, 70, 71];
     let mut ranges = SqliteRanges::new(&export.rows);
+    let mut rank = None;
     let columns = ["start", "end", "eventType", "globalTid", "text", "textId"];
     database.each_with(RANGES, columns, export.only("globalTid"), |r| {
         let Some(thread) = int(r, 3).filter(|id| export.is_mine(Some(*id))) else { return };
-        let Some(kind) = int(r, 2).filter(|kind| TYPES.contains(kind)) else { return };
+        let Some(kind) = int(r, 2) else { return };
+        if kind == THREAD_NAME {
+            rank = rank.or_else(|| rank_of(&text(r, 4)?));
+        }
+        if !TYPES.contains(&kind) {
+            return;
+        }
         let id = export.rows.named(&[int(r, 5)]);
         let is_nested = kind == TYPES[0] || kind == TYPES[2];
         let said = database.text(r, 4);
@@ -381,7 +412,7 @@ fn ranges(database: &Database, export: &mut Export) -> Result<(), ReadError> {
         ranges.add(&mut export.rows, said, (int(r, 0), int(r, 1)), place(thread), is_nested);
     })?;
     ranges.push_into(&mut export.rows);
-    Ok(())
+    Ok(rank)
 }
 
 #[cfg(test)]
