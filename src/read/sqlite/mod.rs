@@ -7,6 +7,7 @@ mod devices;
 mod gpu_names;
 mod literal;
 mod nsys;
+mod nsys_calls;
 mod nsys_meta;
 mod nvprof;
 mod nvtx;

@@ -95,6 +95,29 @@ fn each_process_is_a_rank_with_its_own_launches() {
 }
 
 #[test]
+fn a_row_around_another_row_of_its_call_is_dropped_wherever_it_stands() {
+    let folder = folder();
+    let path = folder.path().join("old.sqlite");
+    export(&path);
+    let db = Connection::open(&path).expect("it is there");
+    // Around the launch of process 7, around one that is recorded later, and around none.
+    let call = "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, ?, 2)";
+    let rows = [
+        (4, 9, 67, id(7, 2), 5),
+        (80, 89, 67, id(7, 2), 6),
+        (81, 88, 0, id(7, 2), 6),
+        (90, 95, 67, id(9, 2), 6),
+    ];
+    let added: Vec<_> = rows.into_iter().map(|row| db.execute(call, row)).collect();
+    assert!(added.iter().all(Result::is_ok), "{added:?}");
+    db.execute("INSERT INTO NVTX_EVENTS VALUES (0, NULL, 39, ?, 'MPI Rank 5')", [id(9, 2)]).expect("a row");
+    let answer = answer(std::slice::from_ref(&path), &options());
+    let twice = answer.rows_where("health", |r| r.text("counter") == "nsys_api_twice");
+    assert_eq!(twice.iter().map(|r| (r.int("rank"), r.int("count"))).collect::<Vec<_>>(), [(0, 2)]);
+    assert_eq!(kernels(&answer).iter().map(|k| k.0).collect::<Vec<_>>(), [0, 5], "MPI names the rank");
+}
+
+#[test]
 fn other_databases_are_refused_by_what_they_hold() {
     let folder = folder();
     let made = |name: &str, tables: &str| {
