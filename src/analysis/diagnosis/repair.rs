@@ -100,10 +100,10 @@ fn idle(
     for ((part, device, time_part), ns) in sums {
         let is_here = |i: &usize| {
             let lane = job.parts[part as usize].lanes.get(replay.lane(*i) as usize);
-            replay.part(*i) == part && lane.is_some_and(|l| l.device == device)
+            lane.is_some_and(|l| l.device == device)
         };
         let nodes: Vec<usize> = replay.of_part(part).filter(|i| is_here(i)).collect();
-        let last = replay.last_nodes().find(|i| is_here(i));
+        let last = replay.last_of(part).filter(is_here);
         let sums_of = |is: &dyn Fn(&LocalEntry) -> bool| {
             let time =
                 |uses: &mut dyn Iterator<Item = LocalEntry>| uses.filter(is).map(|e| e.time).sum::<Ns>();

@@ -126,13 +126,12 @@ impl Replay {
     pub(crate) fn new(job: &Job) -> Option<Self> {
         let mut nodes = Vec::new();
         let mut ids: HashMap<Member, u32> = HashMap::new();
-        for (part, p) in job.parts.iter().enumerate().filter(|(_, p)| p.has_origin) {
+        for (part, _) in job.parts.iter().enumerate().filter(|(_, p)| p.has_origin) {
             let first = nodes.len();
             part_nodes(job, part as u32, &mut nodes);
             for (i, n) in nodes.iter().enumerate().skip(first) {
                 ids.insert(n.member, i as u32);
             }
-            let _ = p;
         }
         let mut me = Self {
             nodes,
@@ -147,11 +146,13 @@ impl Replay {
             tails: BTreeMap::new(),
         };
         me.link(job, &ids);
+        drop(ids);
         let moments =
             |i| [NodeEvent::Submit, NodeEvent::Ready, NodeEvent::Start, NodeEvent::End].map(|m| (i, m));
         me.order = (0..me.nodes.len() as u32).flat_map(moments).collect();
         let times = me.order_times();
-        me.order.sort_by_key(|&(i, moment)| (times[i as usize][moment as usize], moment, i));
+        me.order.sort_unstable_by_key(|&(i, moment)| (times[i as usize][moment as usize], moment, i));
+        drop(times);
         let mut steps: Vec<StepKey> = me.nodes.iter().filter_map(|n| n.step).collect();
         steps.sort_unstable();
         steps.dedup();
@@ -256,49 +257,47 @@ impl Replay {
 
     /// Ends of all nodes in a replay, ns on the common axis.
     fn ends(&self, times: impl Fn(usize) -> NodeTimes, assumed: Assumed) -> Vec<Ns> {
-        let mut submit: Vec<Option<Ns>> = vec![None; self.nodes.len()];
-        let mut ready: Vec<Option<Ns>> = vec![None; self.nodes.len()];
-        let mut start: Vec<Option<Ns>> = vec![None; self.nodes.len()];
-        let mut end: Vec<Option<Ns>> = vec![None; self.nodes.len()];
+        // The measured times, until they are replayed.
+        let measured = |of: fn(&ReplayNode) -> Ns| -> Vec<Ns> { self.nodes.iter().map(of).collect() };
+        let mut submit = measured(|n| n.host.map_or(Ns::MIN, |h| h.submit));
+        let (mut ready, mut start) = (measured(|n| n.ready), measured(|n| n.start));
+        let mut end = measured(|n| n.end);
         // Cache the last start of each instance, because every member needs it.
         let mut last: Vec<Option<Ns>> = vec![None; self.of_instance.len()];
         for &(i, moment) in &self.order {
             let i = i as usize;
             let n = &self.nodes[i];
-            let ended = |b: u32| end[b as usize].unwrap_or(self.nodes[b as usize].end);
             match moment {
                 NodeEvent::Submit => {
                     let Some(h) = n.host.filter(|_| !assumed.without_hosts) else { continue };
-                    let submitted =
-                        |b: u32| submit[b as usize].or(self.nodes[b as usize].host.map(|h| h.submit));
                     let base = match h.base {
                         HostBase::Fixed(t) => t,
-                        HostBase::Return(b, delay) => ended(b) + delay,
-                        HostBase::Submit(b) => submitted(b).unwrap_or(h.submit - h.time),
+                        HostBase::Return(b, delay) => end[b as usize] + delay,
+                        HostBase::Submit(b) if self.nodes[b as usize].host.is_some() => submit[b as usize],
+                        HostBase::Submit(_) => h.submit - h.time,
                     };
-                    submit[i] = Some(base + times(i).host);
+                    submit[i] = base + times(i).host;
                 }
                 NodeEvent::Ready => {
                     let base = match n.base {
                         Base::Fixed(_) if assumed.starts_together => self.start,
                         Base::Fixed(t) => t,
-                        Base::End(b) => ended(b),
-                        Base::Ready(b) => ready[b as usize].unwrap_or(self.nodes[b as usize].ready),
+                        Base::End(b) => end[b as usize],
+                        Base::Ready(b) => ready[b as usize],
                     };
                     let t = times(i);
-                    ready[i] = Some(match (n.host.filter(|_| !assumed.without_hosts), submit[i]) {
-                        (Some(h), Some(at)) if h.is_bound => (base + t.busy).max(at + t.lag),
-                        (Some(_), Some(at)) => (base + t.local).max(at + LATENCY.min(t.lag)),
-                        _ => base + t.local,
-                    });
+                    ready[i] = match n.host.filter(|_| !assumed.without_hosts) {
+                        Some(h) if h.is_bound => (base + t.busy).max(submit[i] + t.lag),
+                        Some(_) => (base + t.local).max(submit[i] + LATENCY.min(t.lag)),
+                        None => base + t.local,
+                    };
                 }
                 NodeEvent::Start => {
-                    let own = ready[i].unwrap_or(n.ready);
-                    start[i] = Some(n.behind.map_or(own, |b| own.max(ended(b))));
+                    start[i] = n.behind.map_or(ready[i], |b| ready[i].max(end[b as usize]));
                 }
                 NodeEvent::End => {
-                    let at = |k: u32| start[k as usize].unwrap_or(self.nodes[k as usize].start);
-                    let own = at(i as u32);
+                    let at = |k: u32| start[k as usize];
+                    let own = start[i];
                     let joined = match n.needs {
                         EndDependency::Nobody => own,
                         EndDependency::Start(other) => own.max(at(other)),
@@ -315,11 +314,11 @@ impl Replay {
                     };
                     let saved =
                         if assumed.is_network_instant { n.transfer } else { times(i).saved.min(n.rest) };
-                    end[i] = Some(joined + n.rest - saved);
+                    end[i] = joined + n.rest - saved;
                 }
             }
         }
-        end.iter().zip(&self.nodes).map(|(end, n)| end.unwrap_or(n.end)).collect()
+        end
     }
 
     /// The measured times.

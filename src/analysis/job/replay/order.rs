@@ -20,7 +20,7 @@ impl Replay {
         };
         let mut times: Vec<[Ns; 4]> = self.nodes.iter().map(measured).collect();
         for _ in 0..PASSES {
-            let before = times.clone();
+            let mut has_moved = false;
             for (i, n) in self.nodes.iter().enumerate() {
                 let of = |k: u32, event: usize| times.get(k as usize).map_or(Ns::MIN, |t| t[event]);
                 let submit = match n.host.map(|h| h.base) {
@@ -35,9 +35,11 @@ impl Replay {
                 };
                 let behind = n.behind.map_or(Ns::MIN, |b| of(b, END));
                 let t = &mut times[i];
+                let before = *t;
                 t[SUBMIT] = t[SUBMIT].max(submit);
                 t[READY] = t[READY].max(base).max(t[SUBMIT]);
                 t[START] = t[START].max(behind).max(t[READY]);
+                has_moved |= *t != before;
             }
             let last: Vec<Ns> = (0..self.of_instance.len() as u32)
                 .map(|id| self.members(id).iter().map(|k| times[*k as usize][START]).max().unwrap_or(Ns::MIN))
@@ -55,9 +57,10 @@ impl Replay {
                     }
                 };
                 // At equal times ends come first.
+                has_moved |= times[i][END] < joined + 1;
                 times[i][END] = times[i][END].max(joined + 1);
             }
-            if times == before {
+            if !has_moved {
                 break;
             }
         }

@@ -21,26 +21,34 @@ struct Away {
 /// What is removed, by node; and behind the last node of a part.
 #[derive(Debug, Clone, Default)]
 pub struct Removed {
-    of: BTreeMap<usize, Away>,
+    /// As long as the last node of which something is removed: it is often so of most nodes.
+    of: Vec<Option<Away>>,
     tails: BTreeMap<usize, Ns>,
 }
 
 impl Removed {
+    fn at(&mut self, node: usize) -> &mut Away {
+        if self.of.len() <= node {
+            self.of.resize(node + 1, None);
+        }
+        self.of[node].get_or_insert_default()
+    }
+
     pub(crate) fn idle(&mut self, node: usize, ns: Ns) {
-        self.of.entry(node).or_default().idle += ns;
+        self.at(node).idle += ns;
     }
 
     pub(crate) fn busy(&mut self, node: usize, ns: Ns) {
-        self.of.entry(node).or_default().busy += ns;
+        self.at(node).busy += ns;
     }
 
     pub(crate) fn host(&mut self, node: usize, ns: Ns) {
-        self.of.entry(node).or_default().host += ns;
+        self.at(node).host += ns;
     }
 
     pub(crate) fn transfer(&mut self, node: usize, ns: Ns) {
         if ns > 0 {
-            self.of.entry(node).or_default().transfer += ns;
+            self.at(node).transfer += ns;
         }
     }
 
@@ -53,8 +61,7 @@ impl Removed {
 impl Replay {
     /// Replays the job without what is removed.
     pub(crate) fn run_without(&self, removed: &Removed) -> StepEnds {
-        let times: Vec<NodeTimes> = (0..self.len()).map(|i| self.without(i, removed)).collect();
-        let ends = self.ends(|i| times[i], Assumed::default());
+        let ends = self.ends(|i| self.without(i, removed), Assumed::default());
         let tail = |i: usize| (self.tail(i) - removed.tails.get(&i).copied().unwrap_or(0)).max(0);
         self.times(|i| ends[i] + tail(i))
     }
@@ -65,7 +72,7 @@ impl Replay {
 
     fn without(&self, node: usize, removed: &Removed) -> NodeTimes {
         let own = self.times_of(node);
-        let Some(away) = removed.of.get(&node) else { return own };
+        let Some(away) = removed.of.get(node).and_then(Option::as_ref) else { return own };
         let (idle, busy) = (away.idle.clamp(0, own.local.max(0)), away.busy.clamp(0, own.busy.max(0)));
         let local = own.local - (idle + busy).min(own.local.max(0));
         let saved = away.transfer.max(0);
@@ -98,9 +105,9 @@ impl Replay {
         p.lanes.get(n.lane as usize).into_iter().flat_map(move |l| l.local.entries_in(window))
     }
 
-    /// The last node of each part that has time behind it.
-    pub(crate) fn last_nodes(&self) -> impl Iterator<Item = usize> {
-        self.tails.iter().filter(|(_, ns)| **ns > 0).map(|(node, _)| *node)
+    /// The last node of a part, if it has time behind it.
+    pub(crate) fn last_of(&self, part: u32) -> Option<usize> {
+        self.tails.range(self.of_part(part)).find(|(_, ns)| **ns > 0).map(|(node, _)| *node)
     }
 
     /// The node before whose submission a host thread was busy at a moment of a part's own clock: by node, in
