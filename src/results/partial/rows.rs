@@ -19,6 +19,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::file::reader::Length;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -35,7 +36,6 @@ struct TableSource {
     partial: String,
     name: String,
     path: Location,
-    metadata: ArrowReaderMetadata,
     /// Rank of each row group.
     ranks: Vec<u32>,
 }
@@ -57,8 +57,6 @@ pub fn stream(
         }
     }
     tables.into_iter().collect::<Vec<_>>().into_par_iter().with_max_len(1).try_for_each(|(name, of)| {
-        // What the files of one table say of their row groups takes more memory than their rows, so it is
-        // dropped with it.
         let open = |p: &&PartialFolder| source(p, name).map_err(|d| damaged(p.shown(), name.to_string(), d));
         let (specs, sources): (Vec<_>, Vec<_>) =
             of.iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
@@ -97,24 +95,30 @@ fn source(p: &PartialFolder, name: &str) -> Result<(&'static TableSpec, TableSou
     let table = name.rsplit('/').next().and_then(|n| n.strip_suffix(".parquet")).unwrap_or_default();
     let spec = declared(table).ok_or_else(|| Damage::new("a known table", format!("`{table}`")))?;
     let path = p.path.join(name);
-    let file = Stored::open(&path).map_err(|e| Damage::new("a file", e))?;
-    let len = file.len();
     contained(|| {
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
-        if metadata.schema().fields() != spec.noted_schema().fields() {
-            return Err(Damage::new(format!("the columns of `{table}`"), "others"));
-        }
-        sound(metadata.metadata(), len)?;
-        let groups = metadata.metadata().row_groups();
-        if groups.iter().any(|g| g.num_rows().unsigned_abs() > len.saturating_mul(DENSEST)) {
-            return Err(Damage::new("as many rows as the file has room for", "more"));
-        }
+        let (file, metadata) = described(spec, &path)?;
         let at = spec.columns.iter().position(|c| c.name == "rank");
         let at = at.ok_or_else(|| Damage::new("a column `rank`", "none"))?;
-        let groups = (0..groups.len()).map(|g| first_rank(&file, &metadata, g, at));
-        let ranks = groups.collect::<Result<Vec<_>, _>>()?;
-        Ok((spec, TableSource { partial: p.shown(), name: name.to_string(), path, metadata, ranks }))
+        let groups = 0..metadata.metadata().row_groups().len();
+        let ranks = groups.map(|g| first_rank(&file, &metadata, g, at)).collect::<Result<Vec<_>, _>>()?;
+        Ok((spec, TableSource { partial: p.shown(), name: name.to_string(), path, ranks }))
     })
+}
+
+/// A file of a table, and what it says of its row groups, checked.
+fn described(spec: &TableSpec, path: &Location) -> Result<(Stored, ArrowReaderMetadata), Damage> {
+    let file = Stored::open(path).map_err(|e| Damage::new("a file", e))?;
+    let len = file.len();
+    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
+    if metadata.schema().fields() != spec.noted_schema().fields() {
+        return Err(Damage::new(format!("the columns of `{}`", spec.name), "others"));
+    }
+    sound(metadata.metadata(), len)?;
+    let groups = metadata.metadata().row_groups();
+    if groups.iter().any(|g| g.num_rows().unsigned_abs() > len.saturating_mul(DENSEST)) {
+        return Err(Damage::new("as many rows as the file has room for", "more"));
+    }
+    Ok((file, metadata))
 }
 
 /// The rank of a row group's first row. When the group is read, all its rows are checked to have this rank.
@@ -148,19 +152,39 @@ fn rows(spec: &'static TableSpec, sources: &[TableSource], sink: &dyn RowSink) -
     if groups.is_empty() {
         return write(RecordBatch::new_empty(spec.schema()));
     }
+    // What a file says of its row groups takes more memory than their rows, so it is read again when its
+    // first rank comes, and dropped behind its last.
+    let mut open: BTreeMap<usize, (ArrowReaderMetadata, usize)> = BTreeMap::new();
     for (rank, i, group) in groups {
         let Some(source) = sources.get(i) else { continue };
-        let batch = contained(|| row_group(spec, source, group, rank));
-        write(batch.map_err(|d| damaged(source.partial.clone(), source.name.clone(), d))?)?;
+        let damaged = |d| damaged(source.partial.clone(), source.name.clone(), d);
+        let (metadata, left) = match open.entry(i) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let (_, metadata) = contained(|| described(spec, &source.path)).map_err(damaged)?;
+                new.insert((metadata, source.ranks.len()))
+            }
+        };
+        let batch = contained(|| row_group(spec, source, metadata, (group, rank))).map_err(damaged)?;
+        *left -= 1;
+        if *left == 0 {
+            open.remove(&i);
+        }
+        write(batch)?;
     }
     Ok(())
 }
 
-fn row_group(spec: &TableSpec, source: &TableSource, group: usize, rank: u32) -> Result<RecordBatch, Damage> {
+fn row_group(
+    spec: &TableSpec,
+    source: &TableSource,
+    metadata: &ArrowReaderMetadata,
+    (group, rank): (usize, u32),
+) -> Result<RecordBatch, Damage> {
     let file = Stored::open(&source.path).map_err(|e| Damage::new("a file", e))?;
-    let count = source.metadata.metadata().row_groups().get(group).map_or(0, |g| g.num_rows());
+    let count = metadata.metadata().row_groups().get(group).map_or(0, |g| g.num_rows());
     let count = usize::try_from(count).map_err(|e| Damage::new("a number of rows", e))?;
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, source.metadata.clone())
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
         .with_row_groups(vec![group])
         .with_batch_size(count.max(1))
         .build()?;

@@ -91,7 +91,7 @@ pub struct RankResults {
     pub(crate) source: RankSource,
     pub(crate) file: String,
     /// By analysis of the run.
-    pub(crate) partials: Vec<StoredPartial>,
+    pub(crate) partials: Box<[StoredPartial]>,
     pub(crate) inventory: StoredPartial,
     /// For the analyses that compare ranks, where the run has one.
     pub(crate) part: Option<StoredPartial>,

@@ -88,7 +88,7 @@ pub(super) fn one(
         rank: trace.rank,
         source,
         part: part.transpose().map_err(unspooled)?,
-        partials,
+        partials: partials.into(),
         inventory,
         era: trace.meta.era,
         base: trace.meta.base_ns,

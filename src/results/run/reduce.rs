@@ -3,6 +3,8 @@
 use crate::run::withhold::withhold;
 use crate::run::{MappedSet, Outcome, RankResults, RowSink, RunError};
 use crate::store::{PartialStore, StoredPartial};
+use arrow_array::RecordBatch;
+use arrow_select::concat::concat_batches;
 use hta_analysis::api::{Analysis, Options, Output, Partial};
 use hta_analysis::filters;
 use hta_analysis::inventory::recorders::Recorders;
@@ -16,11 +18,15 @@ use hta_base::table::schema::{Batch, Table};
 use hta_trace::meta::{RankSource, Recorder, TimeEra};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Mutex, PoisonError};
 
 /// Number of ranks below which analyses are reduced in parallel. With more ranks they run one after the
 /// other, because the partials of one analysis at a time already fill memory.
 const FEW: usize = 64;
+
+/// Number of inventories that are opened together to be looked through.
+const INVENTORIES_AT_ONCE: usize = 4096;
 
 /// Reduces a mapped set, made by one process or several, to tables and verdict.
 ///
@@ -33,20 +39,9 @@ pub fn reduce(
     sink: &dyn RowSink,
 ) -> Result<Outcome, RunError> {
     let MappedSet { tasks, ranks: done, refused, store, .. } = set;
-    let stored: Vec<&StoredPartial> = done.iter().map(|d| &d.inventory).collect();
-    let opened = store.open(&stored).map_err(RunError::ReadBack)?;
-    let recordings: Vec<Batch> = opened.iter().filter_map(|p| p.table(Recordings::SPEC)).cloned().collect();
     let has_peers = tasks.len() > 1 && tasks.iter().all(|t| t.source != RankSource::Process);
     let is_judged = has_peers && !options.across.by_position;
-    if is_judged {
-        let origins = recordings.iter().flat_map(Recordings::rows).map(FileOrigin::from);
-        belong::check(&origins.collect::<Vec<_>>())?;
-    }
-    let are_dumps =
-        opened.iter().any(|p| p.rows::<Recorders>().any(|r| r.recorder == Recorder::MemoryDump.name()));
-    if filters::has_any(options) {
-        filters::check(opened.into_iter())?;
-    }
+    let InventoryFacts { recordings, are_dumps } = recorded(&done, &store, options, is_judged)?;
     let set_health = noted(&done);
     let mut per_analysis: Vec<Vec<StoredPartial>> = Vec::new();
     per_analysis.resize_with(analyses.len(), Vec::new);
@@ -88,6 +83,44 @@ pub fn reduce(
     Ok(Outcome { inventory, outputs, refused, set_health, rank_health, unpacked_bytes, clocks, recording })
 }
 
+/// What the inventories of all ranks say, which are read for that and dropped.
+struct InventoryFacts {
+    /// The table `recordings` of all ranks as one: as slices of a rank each it would take many times as much.
+    recordings: Batch,
+    are_dumps: bool,
+}
+
+/// Reads the inventories of all ranks, and checks that the ranks belong together and a filter finds something.
+fn recorded(
+    ranks: &[RankResults],
+    store: &PartialStore,
+    options: &Options,
+    is_judged: bool,
+) -> Result<InventoryFacts, RunError> {
+    let stored: Vec<&StoredPartial> = ranks.iter().map(|d| &d.inventory).collect();
+    let (mut rows, mut are_dumps) = (Vec::new(), false);
+    for some in stored.chunks(INVENTORIES_AT_ONCE) {
+        let opened = store.open(some).map_err(RunError::ReadBack)?;
+        let of_ranks = opened.iter().filter_map(|p| p.table(Recordings::SPEC)).map(|batch| &batch.rows);
+        rows.push(together(of_ranks)?);
+        are_dumps |=
+            opened.iter().any(|p| p.rows::<Recorders>().any(|r| r.recorder == Recorder::MemoryDump.name()));
+    }
+    let recordings = Batch { spec: Recordings::SPEC, rows: together(&rows)? };
+    if is_judged {
+        belong::check(&Recordings::rows(&recordings).map(FileOrigin::from).collect::<Vec<_>>())?;
+    }
+    if filters::has_any(options) {
+        filters::check(store.open(&stored).map_err(RunError::ReadBack)?.into_iter())?;
+    }
+    Ok(InventoryFacts { recordings, are_dumps })
+}
+
+/// Rows of the table `recordings` as one batch.
+fn together<'a>(rows: impl IntoIterator<Item = &'a RecordBatch>) -> Result<RecordBatch, RunError> {
+    concat_batches(&Recordings::SPEC.schema(), rows).map_err(|e| RunError::ReadBack(io::Error::other(e)))
+}
+
 /// What is odd about the ranks as a set.
 fn noted(ranks: &[RankResults]) -> Health {
     let mut health = Health::default();
@@ -116,14 +149,14 @@ fn noted(ranks: &[RankResults]) -> Health {
 type AnalysisPartials = (&'static dyn Analysis, Vec<StoredPartial>);
 
 /// The answer of an analysis.
-type Answer = (&'static dyn Analysis, Output);
+type AnalysisAnswer = (&'static dyn Analysis, Output);
 
 /// A set while its analyses are reduced.
 struct Reduction<'a> {
     options: &'a Options,
     sink: &'a dyn RowSink,
     store: PartialStore,
-    recordings: Vec<Batch>,
+    recordings: Batch,
     has_peers: bool,
     /// Whether it is checked that the ranks belong together.
     is_judged: bool,
@@ -137,7 +170,7 @@ impl Reduction<'_> {
         &self,
         parts: Vec<StoredPartial>,
         left: Vec<AnalysisPartials>,
-    ) -> Result<(Job, Vec<Answer>), RunError> {
+    ) -> Result<(Job, Vec<AnalysisAnswer>), RunError> {
         let job = self.job(parts)?;
         let answers = left.into_par_iter().with_max_len(1).map(|left| self.answer(&job, left));
         let outputs = answers.collect::<Result<Vec<_>, RunError>>()?;
@@ -150,11 +183,11 @@ impl Reduction<'_> {
         &self,
         parts: Vec<StoredPartial>,
         left: Vec<AnalysisPartials>,
-    ) -> Result<(Job, Vec<Answer>), RunError> {
+    ) -> Result<(Job, Vec<AnalysisAnswer>), RunError> {
         let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.about().joins_ranks || a.about().joins_peers;
         let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
         let nobody = self.nobody();
-        Recording::of(self.recordings.clone(), &nobody).give_to(&nobody);
+        Recording::of(vec![self.recordings.clone()], &nobody).give_to(&nobody);
         let mut outputs = Vec::new();
         for (i, left) in alone {
             outputs.push((i, self.answer(&nobody, left)?));
@@ -174,7 +207,7 @@ impl Reduction<'_> {
 
     /// The job of all ranks. A part of a job is mapped with peers in mind; a job of one rank has none.
     fn job(&self, parts: Vec<StoredPartial>) -> Result<Job, RunError> {
-        let left_out = Recording::of(self.recordings.clone(), &self.nobody()).left_out();
+        let left_out = Recording::of(vec![self.recordings.clone()], &self.nobody()).left_out();
         let peers = |part: RankSummary| match (self.has_peers, left_out.contains(&part.rank)) {
             (false, _) => part.without_peers(),
             (true, true) => part.left_out(),
@@ -185,13 +218,13 @@ impl Reduction<'_> {
         if self.is_judged {
             belong::check_groups(&job)?;
         }
-        Recording::of(self.recordings.clone(), &job).give_to(&job);
+        Recording::of(vec![self.recordings.clone()], &job).give_to(&job);
         filters::check_groups(&job, self.options)?;
         Ok(job)
     }
 
     /// Reduces what an analysis left, which is opened for it alone.
-    fn answer(&self, job: &Job, (analysis, kept): AnalysisPartials) -> Result<Answer, RunError> {
+    fn answer(&self, job: &Job, (analysis, kept): AnalysisPartials) -> Result<AnalysisAnswer, RunError> {
         let partials = self.store.take(kept).map_err(RunError::ReadBack)?;
         let told = partials.iter().filter_map(|p| Some((p.rank, analysis.stem(), p.reason?)));
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
@@ -205,7 +238,7 @@ impl Reduction<'_> {
 }
 
 /// Leaves out observations that do not hold where ranks serve requests.
-pub(crate) fn leave_out_for_serving(inventory: &[Partial], outputs: &mut [Answer]) {
+pub(crate) fn leave_out_for_serving(inventory: &[Partial], outputs: &mut [AnalysisAnswer]) {
     if inventory::serves(inventory) {
         let holds = |analysis: &&'static dyn Analysis| analysis.about().observes_serving;
         outputs.iter_mut().filter(|(a, _)| !holds(a)).for_each(|(_, output)| output.observations.clear());

@@ -107,6 +107,14 @@ struct HeldRows {
     bytes: usize,
 }
 
+/// A table whose rows are handed out.
+struct OpenedTable {
+    /// Each with the index of its first row.
+    chunks: Vec<(usize, RecordBatch)>,
+    /// For all partials without rows, because the columns of an empty batch take as much as those of one row.
+    none: RecordBatch,
+}
+
 /// The rows of a table that belong to a partial.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredRows {
@@ -122,7 +130,7 @@ pub struct StoredPartial {
     pub(crate) of: &'static str,
     pub(crate) rank: u32,
     pub(crate) reason: Option<&'static str>,
-    pub(crate) tables: Vec<StoredRows>,
+    pub(crate) tables: Box<[StoredRows]>,
 }
 
 impl PartialStore {
@@ -187,19 +195,21 @@ impl PartialStore {
     /// # Errors
     /// When spooled rows cannot be read back.
     pub fn open(&self, partials: &[&StoredPartial]) -> io::Result<Vec<Partial>> {
-        let mut wanted: BTreeMap<StoredTable, Range<usize>> = BTreeMap::new();
-        for (key, rows) in
-            partials.iter().flat_map(|p| p.tables.iter().map(|place| (p.key(place), place.rows())))
-        {
-            let all = wanted.entry(key).or_insert_with(|| rows.clone());
+        let mut wanted: BTreeMap<StoredTable, (&'static TableSpec, Range<usize>)> = BTreeMap::new();
+        for (p, place) in partials.iter().flat_map(|p| p.tables.iter().map(move |place| (p, place))) {
+            let rows = place.rows();
+            let (_, all) = wanted.entry(p.key(place)).or_insert_with(|| (place.spec, rows.clone()));
             *all = all.start.min(rows.start)..all.end.max(rows.end);
         }
-        let chunks = wanted.into_iter().map(|(key, rows)| Ok((key, self.chunks(key, &rows)?)));
-        let chunks = chunks.collect::<io::Result<BTreeMap<_, _>>>()?;
+        let read = |(key, (spec, rows)): (StoredTable, (&'static TableSpec, Range<usize>))| {
+            let none = RecordBatch::new_empty(spec.schema());
+            Ok((key, OpenedTable { chunks: self.chunks(key, &rows)?, none }))
+        };
+        let opened = wanted.into_iter().map(read).collect::<io::Result<BTreeMap<_, _>>>()?;
         let open = |p: &StoredPartial| {
             let table = |place: &StoredRows| {
-                let chunks = chunks.get(&p.key(place)).map_or(&[][..], Vec::as_slice);
-                place.of(chunks).map(|rows| Batch { spec: place.spec, rows })
+                let rows = opened.get(&p.key(place)).map_or_else(|| Err(place.gone()), |t| place.of(t));
+                rows.map(|rows| Batch { spec: place.spec, rows })
             };
             let tables = p.tables.iter().map(table).collect::<io::Result<_>>()?;
             Ok(Partial { rank: p.rank, tables, reason: p.reason })
@@ -291,16 +301,19 @@ impl StoredRows {
     }
 
     /// The rows of this place. They are all in one of the chunks of the table.
-    fn of(&self, chunks: &[(usize, RecordBatch)]) -> io::Result<RecordBatch> {
+    fn of(&self, table: &OpenedTable) -> io::Result<RecordBatch> {
         if self.row_count == 0 {
-            return Ok(RecordBatch::new_empty(self.spec.schema()));
+            return Ok(table.none.clone());
         }
-        let after = chunks.partition_point(|(first_row, _)| *first_row <= self.first_row);
-        let chunk = after.checked_sub(1).and_then(|i| chunks.get(i));
+        let after = table.chunks.partition_point(|(first_row, _)| *first_row <= self.first_row);
+        let chunk = after.checked_sub(1).and_then(|i| table.chunks.get(i));
         let whole = chunk.filter(|(first_row, rows)| self.rows().end - first_row <= rows.num_rows());
-        let (first_row, rows) =
-            whole.ok_or_else(|| io::Error::other(format!("rows of `{}` are gone", self.spec.name)))?;
+        let (first_row, rows) = whole.ok_or_else(|| self.gone())?;
         Ok(rows.slice(self.first_row - first_row, self.row_count))
+    }
+
+    fn gone(&self) -> io::Error {
+        io::Error::other(format!("rows of `{}` are gone", self.spec.name))
     }
 }
 

@@ -278,7 +278,7 @@ impl TakenTables {
                 return Err(InvalidCell::new::<Partials>(i, "table_count", own.len(), row.table_count));
             }
             let places = own.into_iter().map(|(of, spec, n)| Ok(self.take(of, spec, rank, *n)?.0));
-            let tables = places.collect::<Result<Vec<_>, _>>()?;
+            let tables = places.collect::<Result<Box<[_]>, _>>()?;
             let why = |text: &str| {
                 constant(text).ok_or_else(|| {
                     InvalidCell::new::<Partials>(
@@ -304,7 +304,7 @@ impl TakenTables {
             return Ok((out, None));
         }
         check_part(rank, &batches)?;
-        Ok((out, Some(StoredPartial { of: PART, rank, reason: None, tables })))
+        Ok((out, Some(StoredPartial { of: PART, rank, reason: None, tables: tables.into() })))
     }
 
     fn contents(&mut self, rank: u32) -> Result<Vec<(&'static str, &'static TableSpec, usize)>, InvalidCell> {
