@@ -57,7 +57,7 @@ pub enum ReadError {
     Dump { file: String, problem: String, hint: Option<&'static str> },
     #[error("cannot read {file}: two writers wrote to it, found a second trace at byte {byte}")]
     Interleaved { file: String, byte: u64 },
-    #[error("cannot read {file}: it needs {} of memory, {}", needed(*.needs, *.limit), left(*.needs, *.limit))]
+    #[error("cannot read {file}: it needs {}", needed(*.needs, *.limit))]
     TooLarge { file: String, needs: Option<u64>, limit: MemoryLimit },
 }
 
@@ -145,17 +145,13 @@ fn unusable(health: &Health) -> String {
 }
 
 fn needed(needs: Option<u64>, limit: MemoryLimit) -> String {
-    match needs {
-        Some(bytes) => format!("about {}", fmt_bytes(bytes)),
-        None => format!("more than {}", fmt_bytes(limit.bytes)),
-    }
-}
-
-fn left(needs: Option<u64>, limit: MemoryLimit) -> String {
-    let what = if limit.given { "--memory-limit" } else { "this machine" };
-    match needs.and_then(|needs| needs.checked_sub(limit.bytes)) {
-        Some(more) => format!("{} more than {what} leaves for a rank", fmt_bytes(more)),
-        None => format!("{what} leaves {} for a rank", fmt_bytes(limit.bytes)),
+    let (what, left) = (if limit.given { "--memory-limit" } else { "this machine" }, fmt_bytes(limit.bytes));
+    match needs.and_then(|needs| Some((needs, needs.checked_sub(limit.bytes)?))) {
+        Some((needs, more)) => {
+            let (needs, more) = (fmt_bytes(needs), fmt_bytes(more));
+            format!("about {needs} of memory, {more} more than {what} leaves for a rank")
+        }
+        None => format!("more than {left} of memory, {what} leaves {left} for a rank"),
     }
 }
 

@@ -81,7 +81,8 @@ pub fn need(held: MemoryUse) -> u64 {
     all.max(held.unpacked / TEXT_PER_BYTE)
 }
 
-/// Total need of a file's rank that held this much when it was refused: what a rank holds grows with its text.
+/// Total need of a file's rank that held this much when it was refused: what a rank holds grows with its
+/// text.
 pub fn need_of_whole(input: &Input, held: MemoryUse) -> u64 {
     let text = text_size(input).unwrap_or(0).max(held.unpacked);
     let grown = |bytes: u64| (u128::from(bytes) * u128::from(text) / u128::from(held.unpacked.max(1))) as u64;

@@ -7,7 +7,6 @@ use crate::diagnosis::host_waits::{
     AfterWait, after_waits, behind_collectives, caller, first_uses, waiting_calls,
 };
 use crate::diagnosis::pauses::{self, Pause};
-use crate::diagnosis::rule::OfHost;
 use crate::facts::host_activity::{HostActivity, HostNames, HostUse};
 use hashbrown::{HashMap, HashSet};
 use hta_base::units::{Ns, Span};
@@ -64,7 +63,7 @@ pub(crate) struct HostSide<'a> {
     /// Of a thread without events.
     no_lane: HostLane,
     /// The causes that can own a moment of the host, in their order.
-    rules: Vec<(CauseKind, OfHost)>,
+    kinds: Vec<CauseKind>,
 }
 
 /// What the host's part of a gap is assigned to.
@@ -90,6 +89,11 @@ pub(crate) struct HostMoment<'u> {
 }
 
 impl HostMoment<'_> {
+    /// Whether more is known of the call than its kind.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.mark.is_some()
+    }
+
     /// Its name and event.
     pub(crate) fn own(&self) -> (StrId, u32) {
         (self.name, self.row)
@@ -126,10 +130,7 @@ impl<'a> HostSide<'a> {
             marks,
             lanes: BTreeMap::new(),
             no_lane: HostLane::default(),
-            rules: CauseKind::all_lost()
-                .map(|(kind, rule)| (kind, rule.of_host))
-                .filter(|(_, of_host)| !matches!(of_host, OfHost::Nothing))
-                .collect(),
+            kinds: CauseKind::of_host(),
             names,
         };
         me.add_lanes(&waits, &behind, after_waits(trace, &waits, busy, &launches));
@@ -193,8 +194,8 @@ impl<'a> HostSide<'a> {
         Union::new(spans)
     }
 
-    /// Divides a span of a thread by the cause that it is assigned to if a device idles meanwhile. The cause of
-    /// an instant of the capture does not depend on where the span begins and ends.
+    /// Divides a span of a thread by the cause that it is assigned to if a device idles meanwhile. The cause
+    /// of an instant of the capture does not depend on where the span begins and ends.
     pub(crate) fn each(&self, lane: Option<u32>, window: Span, mut take: impl FnMut(Span, AssignedHost)) {
         let of_lane = self.lane(lane);
         self.names.each_use(self.trace, lane, window, |u| match (u.row, self.main) {
@@ -237,15 +238,7 @@ impl<'a> HostSide<'a> {
         }
         let mark = self.marks.get(&row).copied();
         let moment = HostMoment { lane, used, mark, span, row, name };
-        let owned = self.rules.iter().find_map(|(kind, of_host)| {
-            let taken = match *of_host {
-                OfHost::Nothing => None,
-                OfHost::While(activity) => (used.activity == activity).then(|| moment.own()),
-                OfHost::InMarkedCall(take) => mark.and_then(|_| take(self, &moment)),
-                OfHost::Any(take) => take(self, &moment),
-            };
-            Some((*kind, taken?))
-        });
+        let owned = self.kinds.iter().find_map(|kind| Some((*kind, kind.takes(self, &moment)?)));
         let (kind, (key, row)) = owned.unwrap_or((CauseKind::NotExplained, (StrId::EMPTY, row)));
         AssignedHost { kind, key, row }
     }

@@ -104,8 +104,8 @@ pub(crate) enum LostPlace {
     Copies,
 }
 
-/// Takes a moment of a host: the name that the cause is about, and the event that stands for it, `u32::MAX` for
-/// none.
+/// Takes a moment of a host: the name that the cause is about, and the event that stands for it, `u32::MAX`
+/// for none.
 pub(crate) type TakeMoment = fn(&HostSide, &HostMoment) -> Option<(StrId, u32)>;
 
 /// Which moments of a host are of a cause if a device idles meanwhile.
@@ -301,6 +301,23 @@ families! {
 }
 
 impl CauseKind {
+    /// The kinds that can own a moment of a host, in their order.
+    pub(crate) fn of_host() -> Vec<CauseKind> {
+        let owns = |(_, rule): &(CauseKind, &LostRule)| !matches!(rule.of_host, OfHost::Nothing);
+        Self::all_lost().filter(owns).map(|(kind, _)| kind).collect()
+    }
+
+    /// What such a kind takes of a moment of a host: the name that it is about, and the event that stands for
+    /// it.
+    pub(crate) fn takes(self, host: &HostSide, moment: &HostMoment) -> Option<(StrId, u32)> {
+        match self.lost()?.of_host {
+            OfHost::Nothing => None,
+            OfHost::While(activity) => (moment.used.activity == activity).then(|| moment.own()),
+            OfHost::InMarkedCall(take) => moment.is_marked().then(|| take(host, moment)).flatten(),
+            OfHost::Any(take) => take(host, moment),
+        }
+    }
+
     /// As in the tables.
     pub fn name(self) -> &'static str {
         self.rule().name

@@ -63,8 +63,8 @@ impl TextCells {
         self.keys.push(key);
     }
 
-    /// Whether a key is that of a text. Bytes are compared: taking a part of a text would look for the borders of
-    /// its characters.
+    /// Whether a key is that of a text. Bytes are compared: taking a part of a text would look for the borders
+    /// of its characters.
     #[inline]
     fn is(&self, key: i32, text: &str) -> bool {
         let key = key as usize;

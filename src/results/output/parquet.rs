@@ -159,8 +159,8 @@ fn properties(kind: &DataType, arrays: &[ArrayRef]) -> Result<WriterProperties> 
             DataType::Int64 | DataType::UInt64 | DataType::UInt32 => how
                 .set_encoding(Encoding::DELTA_BINARY_PACKED)
                 .set_delta_binary_packed_encoder_options(DeltaBinaryPackedEncoderOptions::try_new(128, 4)?),
-            // The first and the last of some texts in the order of the alphabet help no query, and every row would be
-            // compared with them.
+            // The first and the last of some texts in the order of the alphabet help no query, and every row
+            // would be compared with them.
             _ => how.set_dictionary_enabled(true).set_statistics_enabled(EnabledStatistics::None),
         };
         if is_long(arrays) {

@@ -27,8 +27,8 @@ const GROUP_NOTES: usize = 16 << 10;
 /// first value, so the small batches of many ranks are merged.
 const WAITING: usize = 8;
 
-/// Size of a table up to which its rows stay in memory for what is made of the results in the same run, bytes,
-/// and (next) the number of its batches.
+/// Size of a table up to which its rows stay in memory for what is made of the results in the same run,
+/// bytes, and (next) the number of its batches.
 const KEPT_BYTES: usize = 128 << 10;
 const KEPT_BATCHES: usize = 64;
 

@@ -163,12 +163,12 @@ impl Results {
     fn empty(&self) -> &BTreeSet<String> {
         self.empty.get_or_init(|| {
             #[derive(Deserialize)]
-            struct Summary {
+            struct EmptyTables {
                 empty_tables: BTreeSet<String>,
             }
             let mut text = Vec::new();
             let read = self.folder.join(PROOF).open().and_then(|mut file| file.read_to_end(&mut text));
-            let summary = read.ok().and_then(|_| serde_json::from_slice::<Summary>(&text).ok());
+            let summary = read.ok().and_then(|_| serde_json::from_slice::<EmptyTables>(&text).ok());
             summary.map(|s| s.empty_tables).unwrap_or_default()
         })
     }

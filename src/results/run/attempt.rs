@@ -125,8 +125,8 @@ const RANK_KEPT_BYTES: u64 = 64 << 10;
 /// Smallest accepted limit for the ranks in flight, bytes.
 const SMALLEST_ROOM: u64 = 16 << 20;
 
-/// Subtracts the reserved memory, and that of the captured graphs, from the limit. `needs`: the estimates of the
-/// ranks, bytes.
+/// Subtracts the reserved memory, and that of the captured graphs, from the limit. `needs`: the estimates of
+/// the ranks, bytes.
 fn for_ranks(limit: MemoryLimit, needs: &[u64], captured: u64) -> Result<MemoryLimit, SetError> {
     let ranks = needs.len();
     let own = OWN_BYTES + RANK_KEPT_BYTES * ranks as u64 + captured;

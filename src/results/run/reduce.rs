@@ -90,7 +90,8 @@ struct InventoryFacts {
     are_dumps: bool,
 }
 
-/// Reads the inventories of all ranks, and checks that the ranks belong together and a filter finds something.
+/// Reads the inventories of all ranks, and checks that the ranks belong together and a filter finds
+/// something.
 fn recorded(
     ranks: &[RankResults],
     store: &PartialStore,

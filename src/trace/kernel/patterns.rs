@@ -4,29 +4,29 @@ use regex_automata::meta::{Config, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, PatternSet};
 
-/// NamePatterns in their order. Classes are those of ASCII, because names are ASCII for the most part.
+/// Patterns in their order. Classes are those of ASCII, because names are ASCII for the most part.
 pub(super) struct NamePatterns {
     regex: Regex,
-    /// NamePatterns and texts are compared in lower case.
+    /// Patterns and texts are compared in lower case.
     in_lower_case: bool,
 }
 
 impl NamePatterns {
-    /// NamePatterns that tell upper and lower case apart, where they do not begin with `(?i)`.
+    /// Patterns that tell upper and lower case apart, where they do not begin with `(?i)`.
     ///
     /// # Errors
     /// A description of a pattern that is none.
     pub(super) fn new<P: AsRef<str>>(patterns: &[P]) -> Result<Self, String> {
-        // `regex::RegexSet` is the same, but first looks for texts with which matches begin. It does not use them
-        // where patterns overlap, and takes twice as long to be made.
+        // `regex::RegexSet` is the same, but first looks for texts with which matches begin. It does not use
+        // them where patterns overlap, and takes twice as long to be made.
         let config = Config::new().match_kind(MatchKind::All).auto_prefilter(false).utf8_empty(false);
         let syntax = syntax::Config::new().unicode(false).utf8(false);
         let built = Regex::builder().configure(config).syntax(syntax).build_many(patterns);
         Ok(Self { regex: built.map_err(|e| e.to_string())?, in_lower_case: false })
     }
 
-    /// NamePatterns that match in upper and lower case. They are made sooner for texts in lower case than with both
-    /// cases of each letter.
+    /// Patterns that match in upper and lower case. They are made sooner for texts in lower case than with
+    /// both cases of each letter.
     ///
     /// # Errors
     /// As [`NamePatterns::new`]; and for an escape in upper case, which would become another one.

@@ -77,8 +77,8 @@ impl<L: Copy> TimelineBlock<L> {
 }
 
 /// Merges neighbours until there are at most `most` blocks (at least one). The resolution, below which
-/// neighbours share a block, is doubled until that is so. The blocks are asked for twice, because there may be
-/// far more than remain.
+/// neighbours share a block, is doubled until that is so. The blocks are asked for twice, because there may
+/// be far more than remain.
 pub fn merge<L: Copy>(
     blocks: impl Iterator<Item = TimelineBlock<L>> + Clone,
     most: usize,

@@ -92,7 +92,7 @@ pub(crate) fn push(
         let inside = w.parts.iter().flat_map(|span| {
             let (runs, idle) =
                 (from(&running, span.start, |p| p.span), from(owned.idle, span.start, |p| p.span));
-            let near = InOrder { running: runs, idle }.take_while(|p| p.span.start < span.end);
+            let near = DeviceTime { running: runs, idle }.take_while(|p| p.span.start < span.end);
             near.map(|p| TimelinePiece { span: p.span.intersect(*span), ..p })
         });
         let blocks = inside.map(|p| TimelineBlock::of_piece(p.span.start, p.span.len(), p.part, p.label));
@@ -166,12 +166,12 @@ fn from<T>(all: &[T], instant: Ns, span: impl Fn(&T) -> Span) -> &[T] {
 
 /// All of a device's time: when something runs and when it idles, which do not overlap.
 #[derive(Clone)]
-struct InOrder<'a> {
+struct DeviceTime<'a> {
     running: &'a [TimelinePiece],
     idle: &'a [LostPiece],
 }
 
-impl Iterator for InOrder<'_> {
+impl Iterator for DeviceTime<'_> {
     type Item = TimelinePiece;
 
     fn next(&mut self) -> Option<TimelinePiece> {

@@ -183,7 +183,7 @@ fn links_and_pipes_in_a_partial_are_refused() {
     let root = dir.path();
     map(root, &[], &inputs, "part");
     let events = "part/events/rank=00000.parquet";
-    for name in [events, "part/tables/kernels.parquet", "part/partial.json"] {
+    for name in [events, "part/tables/launches.parquet", "part/partial.json"] {
         let (path, kept) = (root.join(name), root.join("kept"));
         std::fs::rename(&path, &kept).expect("a file can be moved");
         symlink(&kept, &path).expect("a link can be made");
