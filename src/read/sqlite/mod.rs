@@ -8,6 +8,7 @@ mod gpu_names;
 mod literal;
 mod nsys;
 mod nsys_calls;
+mod nsys_export;
 mod nsys_meta;
 mod nvprof;
 mod nvtx;
@@ -65,7 +66,7 @@ impl TraceFormat for Sqlite {
         let count = keys.len() as u64 + u64::from(!is_split);
         let part = |(index, key): (u64, PartKey)| {
             let (PartKey::Process(id) | PartKey::Idle(id)) = key else { return input.clone() };
-            let shown = format!("{} (process {})", input.shown, nsys::pid(id));
+            let shown = format!("{} (process {})", input.shown, nsys_export::pid(id));
             let process = Some(ProcessPart { key, index, count, rows: None });
             Input { shown, process, ..input.clone() }
         };

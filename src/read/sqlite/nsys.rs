@@ -1,19 +1,14 @@
 //! The rows of one process in an export of nsys, as columns.
 //!
-//! ```text
-//!   process   id / 2^24 of a globalPid or globalTid; its upper bits are of host and virtual machine
-//!   thread    globalTid mod 2^24
-//!   time      ns after the start of the capture, which is utcEpochNs after 1970
-//! ```
-//!
 //! Schemas differ by version: tables and columns that a file lacks are empty or null.
 
 use super::database::{Database, Only, int, text};
 use super::gpu_names::{copy_name, set_name, wait_name};
 use super::nsys_calls::calls;
+use super::nsys_export::{CALLS, Export, pid, place, process_of};
 use super::nsys_meta::meta;
 use super::ranges::{Said, SqliteRanges};
-use super::rows::{GpuWork, RowPlace, Rows};
+use super::rows::{GpuWork, Rows};
 use crate::error::ReadError;
 use crate::input::{Input, PartKey};
 use crate::reading::{Reading, Unsettled};
@@ -25,14 +20,10 @@ use hta_trace::meta::Meta;
 use hta_trace::strings::StrId;
 use std::collections::BTreeSet;
 
-/// Bits of a thread's number within a process.
-const THREAD_BITS: u32 = 24;
-
 const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
 const COPIES: &str = "CUPTI_ACTIVITY_KIND_MEMCPY";
 const SETS: &str = "CUPTI_ACTIVITY_KIND_MEMSET";
 const GRAPHS: &str = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
-pub(super) const CALLS: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 const WAITS: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 const RANGES: &str = "NVTX_EVENTS";
 
@@ -103,21 +94,6 @@ pub(crate) fn processes(database: &Database) -> Result<NsysProcesses, ReadError>
     Ok(NsysProcesses { ranks: ranks.into_iter().collect(), idle })
 }
 
-/// The process of a globalPid or globalTid.
-fn process_of(id: i64) -> i64 {
-    id >> THREAD_BITS
-}
-
-/// The thread of a globalTid.
-fn thread_of(id: i64) -> i64 {
-    id & ((1 << THREAD_BITS) - 1)
-}
-
-/// The process id of the operating system, which has as many bits as a thread.
-pub(crate) fn pid(process: i64) -> i64 {
-    thread_of(process)
-}
-
 /// The process that an input stands for.
 ///
 /// # Errors
@@ -169,7 +145,7 @@ pub(crate) fn load(
     input: &Input,
     how: &Reading,
 ) -> Result<Unsettled, ReadError> {
-    let mut export = Export { process, rows: Rows::new(how) };
+    let mut export = Export::new(process, Rows::new(how));
     database.each("StringIds", ["id", "value"], |row| {
         if let Some((id, value)) = int(row, 0).zip(database.text(row, 1)) {
             export.rows.add_text(id, &value);
@@ -185,28 +161,6 @@ pub(crate) fn load(
     let meta = Meta { rank, ..meta(database, pid(process))? };
     let is_read = |table: &str| table.starts_with("ENUM_") || WORK.contains(&table) || KNOWN.contains(&table);
     export.rows.finish(database, is_read, meta, input)
-}
-
-/// The rows of one process.
-pub(super) struct Export<'a> {
-    process: i64,
-    pub(super) rows: Rows<'a>,
-}
-
-impl Export<'_> {
-    pub(super) fn is_mine(&self, id: Option<i64>) -> bool {
-        id.map(process_of) == Some(self.process)
-    }
-
-    /// The rows of the process, by a column with the id of a process or thread.
-    pub(super) fn only(&self, column: &'static str) -> Option<Only> {
-        Some(Only { column, shift: THREAD_BITS, value: self.process })
-    }
-}
-
-/// Where a thread's rows are.
-pub(super) fn place(id: i64) -> RowPlace {
-    RowPlace::Thread { process: pid(process_of(id)), thread: thread_of(id) }
 }
 
 /// Columns that all tables of GPU work begin with here.

@@ -1,7 +1,7 @@
 //! Calls of the API in an export of nsys.
 
 use super::database::{Database, int};
-use super::nsys::{CALLS, Export, place};
+use super::nsys_export::{CALLS, Export, place};
 use super::rows::Rows;
 use crate::error::ReadError;
 use hashbrown::{HashMap, HashSet};
