@@ -58,6 +58,14 @@ def test_columns_have_units_and_meanings(result: hta_engine.Result) -> None:
     assert (dur["type"], dur["unit"]) == ("int64", "ns") and dur["description"]
 
 
+def test_a_table_without_rows_has_its_columns(result: hta_engine.Result) -> None:
+    pytest.importorskip("pyarrow")
+    name = result.summary["empty_tables"][0]
+    assert name in result.tables and not (result.folder / "tables" / f"{name}.parquet").exists()
+    frame = result.tables[name]
+    assert frame.is_empty() and frame.columns == result.tables.schema(name)["column"].to_list()
+
+
 def test_an_optional_library_that_is_missing_is_named(
     result: hta_engine.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
