@@ -213,8 +213,8 @@ impl FolderTables {
 
     /// Names of the complete tables that have no rows, sorted.
     pub(crate) fn empty(&self) -> Vec<&'static str> {
-        let kept = self.kept();
-        kept.into_iter().filter(|(_, rows)| rows.is_empty()).map(|(name, _)| name).collect()
+        let Ok(kept) = self.kept.lock() else { return Vec::new() };
+        kept.iter().filter(|(_, rows)| rows.is_empty()).map(|(name, _)| *name).collect()
     }
 
     /// The rows of the complete tables that are small, by their names.

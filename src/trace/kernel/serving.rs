@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 pub const COMMUNICATION: &str = "communication";
 const OTHER: &str = "other";
 
-/// NamePatterns, and the categories for which they stand.
+/// Patterns, and the categories for which they stand.
 type ServingPatterns = (NamePatterns, Vec<RawCategoryRule>);
 
 fn read() -> Result<ServingPatterns, String> {
