@@ -3,13 +3,12 @@
 
 use crate::partial::error::PartialError;
 use crate::partial::folder::{EVENTS, PartialFolder, TABLES};
-use crate::partial::state::spec_of;
+use crate::results::declared;
 use crate::run::RowSink;
 use crate::store::{Damage, contained, sound};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
-use hta_analysis::registry::ANALYSES;
 use hta_base::table::schema::{Batch, TableSpec};
 use hta_read::files::{Location, Stored};
 use parquet::arrow::ProjectionMask;
@@ -83,12 +82,6 @@ fn copy(from: &Location, to: &Path) -> io::Result<()> {
 
 fn damaged(path: String, file: String, d: Damage) -> PartialError {
     PartialError::Damaged { path, file, expected: d.expected, found: d.found }
-}
-
-/// The declared table with this name, of any analysis.
-fn declared(name: &str) -> Option<&'static TableSpec> {
-    let stems = ANALYSES.iter().map(|a| a.stem()).chain(["inventory"]);
-    stems.filter_map(|of| spec_of(of, name)).map(|(_, spec)| spec).next()
 }
 
 fn source(p: &PartialFolder, name: &str) -> Result<(&'static TableSpec, TableSource), Damage> {

@@ -22,6 +22,7 @@ use hta_analysis::registry::ANALYSES;
 use hta_base::health::Severity;
 use hta_base::table::column::Column;
 use hta_base::table::schema::{Batch, TableSpec, Text};
+use hta_compat::ANSWERS;
 use hta_read::discover::has_known_ending;
 use hta_read::files::Location;
 use parquet_file::{batches, footer};
@@ -55,9 +56,10 @@ pub struct Results {
     empty: OnceLock<BTreeSet<String>>,
 }
 
-/// The declared table with this name.
+/// The declared table with this name, of any analysis, also in the definitions of another tool.
 pub(crate) fn declared(name: &str) -> Option<&'static TableSpec> {
-    declared_tables().find(|spec| spec.name == name)
+    let of_tools = ANSWERS.iter().flat_map(|(_, analysis)| analysis.tables().iter().copied());
+    declared_tables().chain(of_tools).find(|spec| spec.name == name)
 }
 
 /// The tables of the inventory and of every analysis.

@@ -372,3 +372,16 @@ fn a_table_without_rows_has_no_file_and_is_read_all_the_same() {
     let run = hta(&["files", &folder, "tables/thesis.parquet", "--out", "thesis.parquet"]);
     assert_eq!(run.status.code(), Some(2), "{}", text(&run.stdout));
 }
+
+#[test]
+fn a_table_of_another_tool_without_rows_is_read_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let folder = out.to_str().unwrap();
+    let run = hta(&["analyze", "data/samples/gloo_ddp4", "--compat", "hta", "--no-events", "--out", folder]);
+    assert!(matches!(run.status.code(), Some(0 | 1)), "{}", text(&run.stderr));
+    let table = "compat_hta_queue_length_summary";
+    assert!(!out.join(format!("tables/{table}.parquet")).exists(), "a job without a device has no queue");
+    let run = hta(&["query", &format!("SELECT COUNT(*) AS n FROM {table}"), folder, "--format", "csv"]);
+    assert_eq!(text(&run.stdout), "n\n0\n", "{}", text(&run.stderr));
+}
