@@ -64,20 +64,17 @@ impl Union {
         self.before.last().copied().unwrap_or(0)
     }
 
-    /// Length of the part before `t`, ns.
-    #[inline]
-    fn len_before(&self, t: Ns) -> Ns {
-        let i = self.spans.partition_point(|s| s.start < t);
-        let Some(last) = i.checked_sub(1).and_then(|k| self.spans.get(k)) else { return 0 };
-        self.before[i] - (last.end - t).max(0)
-    }
-
-    #[inline]
     pub fn len_in(&self, window: Span) -> Ns {
-        if window.is_empty() {
-            return 0;
+        let first = self.spans.partition_point(|s| s.end <= window.start);
+        let later = self.spans[first..].get(1..).unwrap_or(&[]);
+        let Some(begun) = self.spans.get(first) else { return 0 };
+        // Most windows are short: they touch one span, or none.
+        if later.first().is_none_or(|next| next.start >= window.end) {
+            return begun.intersect(window).len();
         }
-        self.len_before(window.end) - self.len_before(window.start)
+        let last = first + later.partition_point(|s| s.start < window.end);
+        let between = self.before[last] - self.before[first + 1];
+        begun.intersect(window).len() + between + self.spans[last].intersect(window).len()
     }
 
     pub fn parts_in(&self, window: Span) -> impl Iterator<Item = Span> {

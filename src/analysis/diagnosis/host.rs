@@ -28,13 +28,45 @@ const CODE_LONG: Ns = 1_000_000;
 struct HostLane {
     /// From the first event to the end of the last.
     known: Option<Span>,
-    /// Code outside operators of at least `CODE_MIN` and (next field) `CODE_LONG`.
+    /// Code outside operators.
     code: Union,
-    long_code: Union,
     /// In order of time; they do not overlap.
     after_waits: Vec<AfterWait>,
     /// Time inside calls that wait for the device.
     blocked: Union,
+}
+
+/// A place among the stretches of a lane, for spans in order of time.
+struct LaneWalk<'l> {
+    lane: &'l HostLane,
+    /// The first stretch of code, and (next field) of `after_waits`, that has not ended.
+    code: usize,
+    wait: usize,
+}
+
+impl<'l> LaneWalk<'l> {
+    fn new(lane: &'l HostLane, start: Ns) -> Self {
+        let code = lane.code.spans().partition_point(|s| s.end <= start);
+        Self { lane, code, wait: lane.after_waits.partition_point(|w| w.span.end <= start) }
+    }
+
+    /// Length of the stretch of code that a span is part of, 0 if of none.
+    fn code_at(&mut self, span: Span) -> Ns {
+        let stretches = self.lane.code.spans();
+        while stretches.get(self.code).is_some_and(|s| s.end <= span.start) {
+            self.code += 1;
+        }
+        stretches.get(self.code).filter(|s| s.start < span.end).map_or(0, |s| s.len())
+    }
+
+    /// The stretches after calls that waited which have not ended.
+    fn waits_from(&mut self, start: Ns) -> &'l [AfterWait] {
+        let waits = &self.lane.after_waits;
+        while waits.get(self.wait).is_some_and(|w| w.span.end <= start) {
+            self.wait += 1;
+        }
+        &waits[self.wait..]
+    }
 }
 
 /// What is known of a call beside its kind.
@@ -62,8 +94,7 @@ pub(crate) struct HostSide<'a> {
     lanes: BTreeMap<u32, HostLane>,
     /// Of a thread without events.
     no_lane: HostLane,
-    /// The causes that can own a moment of the host, in their order.
-    kinds: Vec<CauseKind>,
+    owners: HostOwners,
 }
 
 /// What the host's part of a gap is assigned to.
@@ -78,25 +109,42 @@ pub(crate) struct AssignedHost {
 
 /// A stretch of a host thread while a device idles.
 pub(crate) struct HostMoment<'u> {
-    lane: &'u HostLane,
     pub(crate) used: &'u HostUse,
     /// What else is known of the call.
     mark: Option<CallMark>,
-    span: Span,
+    /// Length of the stretch of code outside operators that it is part of, ns.
+    code: Ns,
+    /// The call that waited for the device, if the moment is behind one.
+    after: Option<&'u AfterWait>,
     /// The innermost event, `u32::MAX` if none is open, and its name.
     pub(crate) row: u32,
     name: StrId,
 }
 
 impl HostMoment<'_> {
-    /// Whether more is known of the call than its kind.
-    pub(crate) fn is_marked(&self) -> bool {
-        self.mark.is_some()
-    }
-
     /// Its name and event.
     pub(crate) fn own(&self) -> (StrId, u32) {
         (self.name, self.row)
+    }
+}
+
+/// Takes a moment of a host: the name that the cause is about, and the event that stands for it, `u32::MAX`
+/// for none.
+pub(crate) type TakeMoment = fn(&HostSide, &HostMoment) -> Option<(StrId, u32)>;
+
+/// The kinds of causes that can own a moment of a host, in their order. There is a list for each activity of
+/// the host, and for each in calls of which more is known.
+pub(crate) struct HostOwners(Vec<[Vec<(CauseKind, TakeMoment)>; 2]>);
+
+impl HostOwners {
+    pub(crate) fn new(kinds: impl Fn(HostActivity, bool) -> Vec<(CauseKind, TakeMoment)>) -> Self {
+        Self(HostActivity::ALL.map(|activity| [false, true].map(|marked| kinds(activity, marked))).into())
+    }
+
+    /// The first kind that takes the moment, and what it takes.
+    fn owner(&self, host: &HostSide, moment: &HostMoment) -> Option<(CauseKind, (StrId, u32))> {
+        let kinds = &self.0[moment.used.activity as usize][usize::from(moment.mark.is_some())];
+        kinds.iter().find_map(|(kind, take)| Some((*kind, take(host, moment)?)))
     }
 }
 
@@ -130,7 +178,7 @@ impl<'a> HostSide<'a> {
             marks,
             lanes: BTreeMap::new(),
             no_lane: HostLane::default(),
-            kinds: CauseKind::of_host(),
+            owners: CauseKind::owners_of_host(),
             names,
         };
         me.add_lanes(&waits, &behind, after_waits(trace, &waits, busy, &launches));
@@ -163,9 +211,7 @@ impl<'a> HostSide<'a> {
         }
         for lane in self.launching.iter().copied() {
             let code = self.code_of(lane);
-            let at_least = |min: Ns| Union::new(code.spans().iter().copied().filter(|s| s.len() >= min));
-            let of_lane = self.lanes.entry(lane).or_default();
-            (of_lane.code, of_lane.long_code) = (at_least(CODE_MIN), at_least(CODE_LONG));
+            self.lanes.entry(lane).or_default().code = code;
         }
     }
 
@@ -197,37 +243,45 @@ impl<'a> HostSide<'a> {
     /// Divides a span of a thread by the cause that it is assigned to if a device idles meanwhile. The cause
     /// of an instant of the capture does not depend on where the span begins and ends.
     pub(crate) fn each(&self, lane: Option<u32>, window: Span, mut take: impl FnMut(Span, AssignedHost)) {
-        let of_lane = self.lane(lane);
+        let mut walk = LaneWalk::new(self.lane(lane), window.start);
         self.names.each_use(self.trace, lane, window, |u| match (u.row, self.main) {
             // A thread without an open event works for nobody: the main thread determines what happens next.
             (None, Some(main)) if lane != Some(main) => {
-                let of_main = self.lane(Some(main));
-                self.names.each_use(self.trace, Some(main), u.span, |m| self.divide(of_main, &m, &mut take));
+                let mut of_main = LaneWalk::new(self.lane(Some(main)), u.span.start);
+                self.names.each_use(self.trace, Some(main), u.span, |m| {
+                    self.divide(&mut of_main, &m, &mut take);
+                });
             }
-            _ => self.divide(of_lane, &u, &mut take),
+            _ => self.divide(&mut walk, &u, &mut take),
         });
     }
 
     /// Cuts a use where stretches that depend on time begin and end.
-    fn divide(&self, lane: &HostLane, u: &HostUse, take: &mut impl FnMut(Span, AssignedHost)) {
-        let waits = &lane.after_waits;
-        let first = waits.partition_point(|w| w.span.end <= u.span.start);
+    fn divide(&self, walk: &mut LaneWalk, u: &HostUse, take: &mut impl FnMut(Span, AssignedHost)) {
+        let code = if is_code(u) { walk.code_at(u.span) } else { 0 };
+        let lane = walk.lane;
         let mut at = u.span.start;
-        let mut until = |end: Ns| {
+        let mut until = |end: Ns, after: Option<&AfterWait>| {
             if at < end {
                 let span = Span::new(at, end);
-                take(span, self.assigned(lane, u, span));
+                take(span, self.assigned(lane, u, span, (code, after)));
                 at = end;
             }
         };
-        for near in waits[first..].iter().take_while(|w| w.span.start < u.span.end) {
-            until(near.span.start);
-            until(near.span.end.min(u.span.end));
+        for near in walk.waits_from(u.span.start).iter().take_while(|w| w.span.start < u.span.end) {
+            until(near.span.start, None);
+            until(near.span.end.min(u.span.end), Some(near));
         }
-        until(u.span.end);
+        until(u.span.end, None);
     }
 
-    fn assigned(&self, lane: &HostLane, used: &HostUse, span: Span) -> AssignedHost {
+    fn assigned(
+        &self,
+        lane: &HostLane,
+        used: &HostUse,
+        span: Span,
+        (code, after): (Ns, Option<&AfterWait>),
+    ) -> AssignedHost {
         let row = used.row.unwrap_or(u32::MAX);
         let name = used.row.map_or(StrId::EMPTY, |r| self.trace.columns.name(r as usize));
         // Before its first event and after its last one nothing is known of a thread: it may well wait for
@@ -237,8 +291,8 @@ impl<'a> HostSide<'a> {
             return AssignedHost { kind: CauseKind::NotExplained, key: StrId::EMPTY, row };
         }
         let mark = self.marks.get(&row).copied();
-        let moment = HostMoment { lane, used, mark, span, row, name };
-        let owned = self.kinds.iter().find_map(|kind| Some((*kind, kind.takes(self, &moment)?)));
+        let moment = HostMoment { used, mark, code, after, row, name };
+        let owned = self.owners.owner(self, &moment);
         let (kind, (key, row)) = owned.unwrap_or((CauseKind::NotExplained, (StrId::EMPTY, row)));
         AssignedHost { kind, key, row }
     }
@@ -246,20 +300,18 @@ impl<'a> HostSide<'a> {
     /// Whether the thread runs code that is neither an operator nor a call, for at least `CODE_MIN` at a
     /// stretch.
     pub(crate) fn is_code(&self, m: &HostMoment) -> bool {
-        is_code(m.used) && m.lane.code.len_in(m.span) > 0
+        m.code >= CODE_MIN
     }
 
     /// The same for at least `CODE_LONG`.
     pub(crate) fn is_long_code(&self, m: &HostMoment) -> bool {
-        is_code(m.used) && m.lane.long_code.len_in(m.span) > 0
+        m.code >= CODE_LONG
     }
 
     /// The call and its caller, if the moment is behind one that waited until the device had nothing left to
     /// do.
     pub(crate) fn call_waited_behind(&self, m: &HostMoment) -> Option<(StrId, u32)> {
-        let waits = &m.lane.after_waits;
-        let after = waits.get(waits.partition_point(|w| w.span.end <= m.span.start))?;
-        (after.span.start <= m.span.start).then_some((after.caller, after.call))
+        m.after.map(|after| (after.caller, after.call))
     }
 
     /// Whether the event is a launch call that loads its kernel.

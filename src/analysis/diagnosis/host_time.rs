@@ -6,6 +6,7 @@ use hta_base::table;
 use hta_base::table::schema::Text;
 use hta_base::units::{Ns, Span};
 use hta_trace::device::DeviceWork;
+use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::window::{Scope, Window};
 
@@ -30,34 +31,78 @@ struct WindowSums {
     by_kind: [Ns; KINDS],
 }
 
-/// Adds the time of the thread by what it does, whether or not the device idles; pauses by their own length.
-/// The thread is walked once, whatever the number of windows.
-pub(crate) fn push(
-    table: &mut LostHostTime,
-    trace: &RankTrace,
-    work: &DeviceWork,
-    host: &HostSide,
-    thread: Option<u32>,
-    windows: &[Window],
-) {
-    let mut spans: Vec<(Span, usize)> = windows.iter().enumerate().flat_map(of_window(trace)).collect();
-    spans.retain(|(span, _)| !span.is_empty());
-    spans.sort_unstable_by_key(|(span, w)| (span.start, *w));
-    let sums = sums(host, thread, &spans, windows.len());
-    let mut kinds: Vec<CauseKind> = CauseKind::ALL.to_vec();
-    kinds.sort_unstable_by_key(|kind| kind.name());
-    for (w, of_window) in windows.iter().zip(&sums) {
-        let causes = kinds.iter().map(|kind| (kind.name(), of_window.by_kind[*kind as usize]));
-        for (cause, time_ns) in [("", of_window.waits)].into_iter().chain(causes).filter(|(_, ns)| *ns > 0) {
-            table.push(HostTimeRow {
-                rank: trace.rank,
-                device: work.device,
-                scope: w.scope.name(),
-                step: w.step,
-                step_label: w.label,
-                cause,
-                time_ns,
-            });
+/// Sums the time of a thread by what it does, whether or not the device idles; pauses by their own length. The
+/// thread is walked once, whatever the number of windows.
+pub(crate) struct HostTimes<'a> {
+    windows: &'a [Window],
+    /// Spans in which the thread works for a window, with its index, in order of start.
+    spans: Vec<(Span, usize)>,
+    /// Those that the walk has reached and that have not ended; index of the first that it has not reached.
+    open: Vec<(Span, usize)>,
+    next: usize,
+    /// Calls of the thread that wait for the device.
+    blocked: &'a Union,
+    /// By window.
+    sums: Vec<WindowSums>,
+}
+
+impl<'a> HostTimes<'a> {
+    pub(crate) fn new(
+        trace: &RankTrace,
+        host: &'a HostSide,
+        thread: Option<u32>,
+        windows: &'a [Window],
+    ) -> Self {
+        let mut spans: Vec<(Span, usize)> = windows.iter().enumerate().flat_map(of_window(trace)).collect();
+        spans.retain(|(span, _)| !span.is_empty());
+        spans.sort_unstable_by_key(|(span, w)| (span.start, *w));
+        let sums = vec![WindowSums { waits: 0, by_kind: [0; KINDS] }; windows.len()];
+        Self { windows, spans, open: Vec::new(), next: 0, blocked: host.blocked(thread), sums }
+    }
+
+    /// The spans of the thread that matter for a window.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = Span> {
+        self.spans.iter().map(|(span, _)| *span)
+    }
+
+    /// Counts a piece of the thread. Pieces come in order of time.
+    pub(crate) fn count(&mut self, piece: Span, kind: CauseKind) {
+        self.open.retain(|(span, _)| span.end > piece.start);
+        while let Some(begun) = self.spans.get(self.next).filter(|(span, _)| span.start < piece.end) {
+            self.open.extend((begun.0.end > piece.start).then_some(*begun));
+            self.next += 1;
+        }
+        if kind == CauseKind::NotExplained || self.open.is_empty() {
+            return;
+        }
+        let whole = self.blocked.len_in(piece);
+        for (span, window) in &self.open {
+            let part = piece.intersect(*span);
+            let waits = if part == piece { whole } else { self.blocked.len_in(part) };
+            self.sums[*window].waits += waits;
+            self.sums[*window].by_kind[kind as usize] += part.len() - waits;
+        }
+    }
+
+    /// Adds the rows of a device.
+    pub(crate) fn push(self, table: &mut LostHostTime, trace: &RankTrace, work: &DeviceWork) {
+        let mut kinds: Vec<CauseKind> = CauseKind::ALL.to_vec();
+        kinds.sort_unstable_by_key(|kind| kind.name());
+        for (w, of_window) in self.windows.iter().zip(&self.sums) {
+            let causes = kinds.iter().map(|kind| (kind.name(), of_window.by_kind[*kind as usize]));
+            for (cause, time_ns) in
+                [("", of_window.waits)].into_iter().chain(causes).filter(|(_, ns)| *ns > 0)
+            {
+                table.push(HostTimeRow {
+                    rank: trace.rank,
+                    device: work.device,
+                    scope: w.scope.name(),
+                    step: w.step,
+                    step_label: w.label,
+                    cause,
+                    time_ns,
+                });
+            }
         }
     }
 }
@@ -68,31 +113,4 @@ fn of_window(trace: &RankTrace) -> impl Fn((usize, &Window)) -> Vec<(Span, usize
         (Scope::DeviceStep, Some(step)) => vec![(step.host.intersect(trace.capture), i)],
         _ => w.parts.iter().map(|span| (*span, i)).collect(),
     }
-}
-
-/// Sums of each window, of which there are so many. `spans` are in order of start.
-fn sums(host: &HostSide, thread: Option<u32>, spans: &[(Span, usize)], windows: usize) -> Vec<WindowSums> {
-    let mut sums = vec![WindowSums { waits: 0, by_kind: [0; KINDS] }; windows];
-    let Some(start) = spans.first().map(|(span, _)| span.start) else { return sums };
-    let end = spans.iter().map(|(span, _)| span.end).max().unwrap_or(start);
-    let blocked = host.blocked(thread);
-    let (mut open, mut next): (Vec<(Span, usize)>, usize) = (Vec::new(), 0);
-    host.each(thread, Span::new(start, end), |piece, assigned| {
-        open.retain(|(span, _)| span.end > piece.start);
-        while let Some(begun) = spans.get(next).filter(|(span, _)| span.start < piece.end) {
-            open.extend((begun.0.end > piece.start).then_some(*begun));
-            next += 1;
-        }
-        if assigned.kind == CauseKind::NotExplained {
-            return;
-        }
-        let whole = blocked.len_in(piece);
-        for (span, window) in &open {
-            let part = piece.intersect(*span);
-            let waits = if part == piece { whole } else { blocked.len_in(part) };
-            sums[*window].waits += waits;
-            sums[*window].by_kind[assigned.kind as usize] += part.len() - waits;
-        }
-    });
-    sums
 }

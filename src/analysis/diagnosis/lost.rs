@@ -9,10 +9,10 @@
 use crate::copies::copy::{Copy, copies};
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::host::{AssignedHost, HostSide};
-use crate::diagnosis::host_time::{self, LostHostTime};
+use crate::diagnosis::host_time::{HostTimes, LostHostTime};
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::diagnosis::serving;
-use crate::facts::gaps::{Classifier, GapCause};
+use crate::facts::gaps::{Classifier, Gap, GapCause};
 use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
@@ -66,7 +66,17 @@ pub(crate) fn push(
     (lost, times): (&mut LostTime, &mut LostHostTime),
 ) -> Vec<LostPiece> {
     let classifier = Classifier::of_device(trace, work, kernel_wait_max);
-    let (thread, mut idle) = (classifier.default_thread, idle_pieces(&classifier, work, host));
+    let gaps: Vec<Gap> = work
+        .timeline
+        .busy()
+        .gaps_in(work.capture)
+        .into_iter()
+        .map(|span| classifier.classify(span))
+        .collect();
+    let thread = classifier.default_thread;
+    let mut host_times = HostTimes::new(trace, host, thread, windows);
+    let mut idle = with_rest(&gaps, host_pieces(&gaps, host, (thread, &mut host_times)));
+    host_times.push(times, trace, work);
     if trace.steps.are_iterations() {
         idle = serving::by_part_of_iteration(trace, work, idle);
     }
@@ -77,42 +87,66 @@ pub(crate) fn push(
             push_window(lost, trace, work, w, (part, pieces), around);
         }
     }
-    host_time::push(times, trace, work, host, thread, windows);
     idle
 }
 
-/// The gaps of a device, cut by owner.
-fn idle_pieces(classifier: &Classifier, work: &DeviceWork, host: &HostSide) -> Vec<LostPiece> {
-    let mut out: Vec<LostPiece> = Vec::new();
+/// The hosts' parts of a device's gaps, cut by owner. The thread that launches most of the device's work is
+/// walked once, for its gaps and for the sums of its time.
+fn host_pieces(
+    gaps: &[Gap],
+    host: &HostSide,
+    (thread, times): (Option<u32>, &mut HostTimes),
+) -> Vec<LostPiece> {
+    let host_part = |gap: &Gap| Span::new(gap.span.start, gap.host_until);
+    let (of_thread, of_others): (Vec<&Gap>, Vec<&Gap>) =
+        gaps.iter().filter(|gap| !host_part(gap).is_empty()).partition(|gap| gap.thread == thread);
+    let parts: Vec<Span> = of_thread.into_iter().map(host_part).collect();
+    let all = || times.spans().chain(parts.iter().copied());
+    let whole = all().map(|s| s.start).min().zip(all().map(|s| s.end).max());
     let mut frames: HashMap<u32, StrId> = HashMap::new();
-    for span in work.timeline.busy().gaps_in(work.capture) {
-        let gap = classifier.classify(span);
-        let mut last = None;
-        host.each(gap.thread, Span::new(span.start, gap.host_until), |span, a| {
-            let AssignedHost { kind, key, row } = a;
-            let is_code = kind == CauseKind::HostPython;
-            let detail = *frames.entry(row).or_insert_with(|| frame_of(classifier.trace, row));
-            let piece = LostPiece { span, kind, key, detail, row: if is_code { row } else { u32::MAX } };
-            last = Some(piece);
-            out.push(piece);
+    let mut piece = |span: Span, a: AssignedHost| {
+        let AssignedHost { kind, key, row } = a;
+        let detail = *frames.entry(row).or_insert_with(|| frame_of(host.trace, row));
+        LostPiece { span, kind, key, detail, row: if kind == CauseKind::HostPython { row } else { u32::MAX } }
+    };
+    let (mut out, mut next): (Vec<LostPiece>, usize) = (Vec::new(), 0);
+    if let Some((start, end)) = whole {
+        host.each(thread, Span::new(start, end), |span, assigned| {
+            times.count(span, assigned.kind);
+            while parts.get(next).is_some_and(|part| part.end <= span.start) {
+                next += 1;
+            }
+            for part in parts[next..].iter().take_while(|part| part.start < span.end) {
+                out.push(piece(span.intersect(*part), assigned));
+            }
         });
-        let rest = Span::new(gap.host_until, span.end);
-        if !rest.is_empty() {
-            let none = LostPiece {
-                span: rest,
-                kind: CauseKind::NotExplained,
-                key: StrId::EMPTY,
-                detail: StrId::EMPTY,
-                row: u32::MAX,
-            };
-            // The time from the launch to the start belongs to what delayed the launch.
-            let owner = last
-                .filter(|_| gap.rest == GapCause::KernelWait)
-                .map_or(none, |p| LostPiece { span: rest, ..p });
-            out.push(owner);
-        }
     }
+    for gap in of_others {
+        host.each(gap.thread, host_part(gap), |span, assigned| out.push(piece(span, assigned)));
+    }
+    out.sort_by_key(|p| p.span.start);
     out
+}
+
+/// The hosts' parts of gaps and the rest of each gap, in order of time.
+fn with_rest(gaps: &[Gap], mut pieces: Vec<LostPiece>) -> Vec<LostPiece> {
+    let mut rests = Vec::new();
+    let mut next = 0;
+    for gap in gaps {
+        let first = next;
+        next += pieces[next..].iter().take_while(|p| p.span.start < gap.host_until).count();
+        let rest = Span::new(gap.host_until, gap.span.end);
+        let nothing = (CauseKind::NotExplained, StrId::EMPTY);
+        let unexplained =
+            LostPiece { span: rest, kind: nothing.0, key: nothing.1, detail: nothing.1, row: u32::MAX };
+        // The time from the launch to the start belongs to what delayed the launch.
+        let last = pieces[first..next].last().filter(|_| gap.rest == GapCause::KernelWait);
+        let owned = last.map_or(unexplained, |p| LostPiece { span: rest, ..*p });
+        rests.extend((!rest.is_empty()).then_some(owned));
+    }
+    pieces.append(&mut rests);
+    pieces.sort_by_key(|p| p.span.start);
+    pieces
 }
 
 /// Code below the frames of one name.
@@ -269,31 +303,28 @@ fn push_window(
     around: StrId,
 ) {
     let is_named = |p: &LostPiece| p.kind == CauseKind::HostPython && p.key != StrId::EMPTY;
-    type Key = (StrId, StrId);
-    let mut sums: BTreeMap<CauseKind, HashMap<Key, (Ns, u64)>> = BTreeMap::new();
+    let mut sums: HashMap<(CauseKind, StrId, StrId), (Ns, u64)> = HashMap::new();
     for span in &w.parts {
         let first = pieces.partition_point(|p| p.span.end <= span.start);
         for p in pieces[first..].iter().take_while(|p| p.span.start < span.end) {
-            let sum = sums
-                .entry(p.kind)
-                .or_default()
-                .entry((p.key, if is_named(p) { around } else { p.detail }))
-                .or_default();
+            let detail = if is_named(p) { around } else { p.detail };
+            let sum = sums.entry((p.kind, p.key, detail)).or_default();
             sum.0 += p.span.intersect(*span).len();
             sum.1 += 1;
         }
     }
-    for (kind, keys) in sums {
-        let mut keys: Vec<(Key, (Ns, u64))> = keys.into_iter().collect();
-        keys.sort_unstable_by_key(|((name, detail), (ns, _))| {
-            (Reverse(*ns), trace.text(*name), trace.text(*detail))
-        });
-        let rest = keys
-            .split_off(keys.len().min(KEYS))
-            .into_iter()
-            .fold((0, 0), |sum, (_, (ns, n))| (sum.0 + ns, sum.1 + n));
-        let rest = (rest.1 > 0).then_some(((StrId::EMPTY, StrId::EMPTY), rest));
-        for ((name, detail), (time_ns, count)) in keys.into_iter().chain(rest) {
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_unstable_by_key(|((kind, name, detail), (ns, _))| {
+        (*kind, Reverse(*ns), trace.text(*name), trace.text(*detail))
+    });
+    for of_kind in sums.chunk_by(|((a, ..), _), ((b, ..), _)| a == b) {
+        let (largest, others) = of_kind.split_at(of_kind.len().min(KEYS));
+        let rest = others.iter().fold((0, 0), |sum, (_, (ns, n))| (sum.0 + ns, sum.1 + n));
+        let rest = largest
+            .first()
+            .filter(|_| rest.1 > 0)
+            .map(|((kind, ..), _)| ((*kind, StrId::EMPTY, StrId::EMPTY), rest));
+        for ((kind, name, detail), (time_ns, count)) in largest.iter().copied().chain(rest) {
             table.push(LostTimeRow {
                 rank: trace.rank,
                 device: work.device,

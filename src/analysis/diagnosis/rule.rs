@@ -9,7 +9,7 @@ use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
-use crate::diagnosis::host::{HostMoment, HostSide};
+use crate::diagnosis::host::{HostOwners, HostSide, TakeMoment};
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter};
 use crate::diagnosis::late::{LateFacts, LateRanks};
 use crate::diagnosis::lost_words::LostWords;
@@ -103,10 +103,6 @@ pub(crate) enum LostPlace {
     Iteration,
     Copies,
 }
-
-/// Takes a moment of a host: the name that the cause is about, and the event that stands for it, `u32::MAX`
-/// for none.
-pub(crate) type TakeMoment = fn(&HostSide, &HostMoment) -> Option<(StrId, u32)>;
 
 /// Which moments of a host are of a cause if a device idles meanwhile.
 #[derive(Clone, Copy)]
@@ -301,21 +297,21 @@ families! {
 }
 
 impl CauseKind {
-    /// The kinds that can own a moment of a host, in their order.
-    pub(crate) fn of_host() -> Vec<CauseKind> {
-        let owns = |(_, rule): &(CauseKind, &LostRule)| !matches!(rule.of_host, OfHost::Nothing);
-        Self::all_lost().filter(owns).map(|(kind, _)| kind).collect()
-    }
-
-    /// What such a kind takes of a moment of a host: the name that it is about, and the event that stands for
-    /// it.
-    pub(crate) fn takes(self, host: &HostSide, moment: &HostMoment) -> Option<(StrId, u32)> {
-        match self.lost()?.of_host {
-            OfHost::Nothing => None,
-            OfHost::While(activity) => (moment.used.activity == activity).then(|| moment.own()),
-            OfHost::InMarkedCall(take) => moment.is_marked().then(|| take(host, moment)).flatten(),
-            OfHost::Any(take) => take(host, moment),
-        }
+    /// The kinds that can own a moment of a host, by what the host does and whether more is known of the call.
+    pub(crate) fn owners_of_host() -> HostOwners {
+        HostOwners::new(|activity, is_marked| {
+            let take = |(kind, rule): (CauseKind, &LostRule)| {
+                let own: TakeMoment = |_, moment| Some(moment.own());
+                let take = match rule.of_host {
+                    OfHost::While(during) => (during == activity).then_some(own),
+                    OfHost::InMarkedCall(take) => is_marked.then_some(take),
+                    OfHost::Any(take) => Some(take),
+                    OfHost::Nothing => None,
+                };
+                Some((kind, take?))
+            };
+            Self::all_lost().filter_map(take).collect()
+        })
     }
 
     /// As in the tables.

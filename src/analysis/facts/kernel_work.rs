@@ -99,15 +99,14 @@ impl Finder<'_> {
             return work(Category::Communication, reason);
         }
         let named = *self.names.entry(a.name).or_insert_with(|| by_name(trace.text(a.name)));
-        let of_op = op.and_then(|op| *self.ops.entry(op).or_insert_with(|| by_op(trace.text(op))));
         let Some(category) = named.category else {
-            return of_op.map_or(work(Category::Unknown, Reason::None), |c| work(c, Reason::Op));
+            return self.of_op(op).map_or(work(Category::Unknown, Reason::None), |c| work(c, Reason::Op));
         };
         if named.is_matrix {
             if self.is_of_experts(call) {
                 return work(Category::Moe, Reason::NameAndOp);
             }
-            if let Some(c @ (Category::Convolution | Category::Attention)) = of_op {
+            if let Some(c @ (Category::Convolution | Category::Attention)) = self.of_op(op) {
                 return work(c, Reason::NameAndOp);
             }
         }
@@ -115,6 +114,11 @@ impl Finder<'_> {
             return work(Category::Optimizer, Reason::NameAndRange);
         }
         KernelWork { category, reason: Reason::Name, sub: named.sub, tensor_cores }
+    }
+
+    /// The category by the operator that launched a kernel.
+    fn of_op(&mut self, op: Option<StrId>) -> Option<Category> {
+        op.and_then(|op| *self.ops.entry(op).or_insert_with(|| by_op(self.trace.text(op))))
     }
 
     /// Whether an operator at or around a call is that of a mixture of experts.

@@ -139,9 +139,10 @@ pub(super) struct CategoryFile {
     pub(crate) serving: Vec<RawCategoryRule>,
 }
 
-/// The file of rules.
-pub(super) fn file() -> Result<CategoryFile, String> {
-    toml::from_str(RULES).map_err(|e| e.to_string())
+/// The file of rules, read once.
+pub(super) fn file() -> Result<&'static CategoryFile, String> {
+    static READ: OnceLock<Result<CategoryFile, String>> = OnceLock::new();
+    READ.get_or_init(|| toml::from_str(RULES).map_err(|e| e.to_string())).as_ref().map_err(String::clone)
 }
 
 struct CategoryTable {

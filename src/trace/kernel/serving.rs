@@ -12,10 +12,10 @@ pub const COMMUNICATION: &str = "communication";
 const OTHER: &str = "other";
 
 /// Patterns, and the categories for which they stand.
-type ServingPatterns = (NamePatterns, Vec<RawCategoryRule>);
+type ServingPatterns = (NamePatterns, &'static [RawCategoryRule]);
 
 fn read() -> Result<ServingPatterns, String> {
-    let rules = file()?.serving;
+    let rules = &file()?.serving;
     Ok((NamePatterns::in_any_case(rules.iter().map(|r| &r.name))?, rules))
 }
 
