@@ -24,8 +24,9 @@ use std::sync::Arc;
 /// Number of rows passed to an encoder at a time, because it makes lists of positions for them.
 const AT_ONCE: usize = 1 << 16;
 
-/// Size of a column from which it is compressed, bytes. For less, the overhead of a frame exceeds the gain.
-const COMPRESSED_FROM: usize = 256;
+/// Size of a column from which it is compressed, bytes. The contexts of the library take longer to be made than
+/// a smaller column to be compressed.
+const COMPRESSED_FROM: usize = 1024;
 
 /// A Parquet file to which row groups are appended.
 ///

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use hta_base::table::column::Column;
 use hta_base::wording::counts::counted;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Largest number of pairs of rank and step that have tracks.
 const PAIRS: usize = 6;
@@ -33,8 +33,8 @@ const HOST: [&str; 5] = ["operator", "annotation", "runtime_call", "python", "co
 /// A stream or thread: whether it is a stream, device or process, stream or thread.
 type TrackKey = (bool, String, String);
 
+#[derive(Debug, Clone, Copy)]
 struct TrackSpan {
-    track: usize,
     start: i64,
     dur: i64,
     depth: usize,
@@ -47,7 +47,8 @@ struct TrackSpan {
 struct SpansInWindow {
     tracks: BTreeMap<TrackKey, (usize, String)>,
     names: BTreeMap<String, u32>,
-    spans: Vec<TrackSpan>,
+    /// By track.
+    spans: Vec<Vec<TrackSpan>>,
 }
 
 /// The grids of tracks and their spans; empty without causes.
@@ -192,34 +193,31 @@ impl SpansInWindow {
                 *self.names.entry(part(name)).or_insert(count)
             });
             let (start, end) = (start.max(from), (start + len).min(until));
-            self.spans.push(TrackSpan { track, start, dur: end - start, depth: 0, name: id, class });
+            self.spans.resize_with(self.tracks.len(), Vec::new);
+            self.spans[track].push(TrackSpan { start, dur: end - start, depth: 0, name: id, class });
         }
     }
 
     /// Sets how deep each span of a thread lies in those around it: threads have annotations beside their
     /// call trees.
     fn nest(&mut self) {
-        self.spans.sort_by_key(|s| (s.track, s.start, Reverse(s.dur)));
-        let on_stream: BTreeSet<usize> =
-            self.tracks.iter().filter(|(key, _)| key.0).map(|(_, (track, _))| *track).collect();
-        let (mut track, mut ends) = (usize::MAX, Vec::new());
-        for s in self.spans.iter_mut().filter(|s| !on_stream.contains(&s.track)) {
-            if s.track != track {
-                (track, ends) = (s.track, Vec::new());
+        for ((on_stream, ..), (track, _)) in &self.tracks {
+            let spans = &mut self.spans[*track];
+            spans.sort_by_key(|s| (s.start, Reverse(s.dur)));
+            let mut ends = Vec::new();
+            for s in spans.iter_mut().filter(|_| !on_stream) {
+                while ends.last().is_some_and(|end| *end <= s.start) {
+                    ends.pop();
+                }
+                s.depth = ends.len();
+                ends.push(s.start + s.dur);
             }
-            while ends.last().is_some_and(|end| *end <= s.start) {
-                ends.pop();
-            }
-            s.depth = ends.len();
-            ends.push(s.start + s.dur);
         }
     }
 
     /// The tracks with most spans, streams first, each with its longest spans in order of time and the number
     /// of those left out.
-    fn chosen(&self) -> Vec<(TrackKey, String, Vec<&TrackSpan>, usize)> {
-        let mut counts = vec![0usize; self.tracks.len()];
-        self.spans.iter().for_each(|s| counts[s.track] += 1);
+    fn chosen(&self) -> Vec<(TrackKey, String, Vec<TrackSpan>, usize)> {
         let mut out = Vec::new();
         for on_stream in [true, false] {
             let mut tracks: Vec<(&TrackKey, usize, &str)> = self
@@ -228,22 +226,32 @@ impl SpansInWindow {
                 .filter(|(key, _)| key.0 == on_stream)
                 .map(|(key, (track, thread))| (key, *track, thread.as_str()))
                 .collect();
-            tracks.sort_by_key(|(_, track, _)| (Reverse(counts[*track]), *track));
+            tracks.sort_by_key(|(_, track, _)| (Reverse(self.spans[*track].len()), *track));
             tracks.truncate(TRACKS);
-            let kept: BTreeSet<usize> = tracks.iter().map(|(_, track, _)| *track).collect();
-            let mut spans: Vec<&TrackSpan> = self.spans.iter().filter(|s| kept.contains(&s.track)).collect();
-            spans.sort_by_key(|s| (Reverse(s.dur), s.start, s.depth));
-            spans.truncate(SPANS);
-            spans.sort_by_key(|s| (s.start, s.depth));
+            // In order of time within a track.
+            let mut kept: Vec<usize> = tracks.iter().map(|(_, track, _)| *track).collect();
+            kept.sort_unstable();
+            let all = kept.iter().flat_map(|&track| (0..self.spans[track].len()).map(move |i| (track, i)));
+            let mut spans: Vec<(usize, usize)> = all.collect();
+            if spans.len() > SPANS {
+                let longest = |&(track, i): &(usize, usize)| {
+                    let s = &self.spans[track][i];
+                    (Reverse(s.dur), s.start, s.depth, track, i)
+                };
+                spans.select_nth_unstable_by_key(SPANS, longest);
+                spans.truncate(SPANS);
+            }
+            spans.sort_unstable();
             tracks.sort_by_key(|(key, ..)| *key);
             for (key, track, thread) in tracks {
-                let own: Vec<&TrackSpan> = spans.iter().copied().filter(|s| s.track == track).collect();
+                let own = spans.iter().filter(|(of, _)| *of == track);
+                let own: Vec<TrackSpan> = own.map(|(_, i)| self.spans[track][*i]).collect();
                 let label = match (on_stream, thread.is_empty()) {
                     (true, _) => format!("stream {}", key.2),
                     (false, true) => format!("thread {}", key.2),
                     (false, false) => thread.to_string(),
                 };
-                let left = counts[track] - own.len();
+                let left = self.spans[track].len() - own.len();
                 out.push((key.clone(), label, own, left));
             }
         }
@@ -263,24 +271,17 @@ mod tests {
         let mut found = SpansInWindow::default();
         found.tracks.insert((false, String::new(), "1".to_string()), (0, String::new()));
         found.tracks.insert((true, String::new(), "7".to_string()), (1, String::new()));
-        let span = |track, start, end: i64| TrackSpan {
-            track,
-            start,
-            dur: end - start,
-            depth: 0,
-            name: 0,
-            class: "operator",
-        };
+        let span =
+            |start, end: i64| TrackSpan { start, dur: end - start, depth: 0, name: 0, class: "operator" };
         found.spans = vec![
-            span(0, 20, 30),
-            span(0, 60, 80),
-            span(0, 0, 100),
-            span(1, 5, 40),
-            span(1, 10, 20),
-            span(0, 10, 50),
+            vec![span(20, 30), span(60, 80), span(0, 100), span(10, 50)],
+            vec![span(5, 40), span(10, 20)],
         ];
         found.nest();
-        let shown: Vec<_> = found.spans.iter().map(|s| (s.track, s.start, s.depth)).collect();
-        assert_eq!(shown, [(0, 0, 0), (0, 10, 1), (0, 20, 2), (0, 60, 1), (1, 5, 0), (1, 10, 0)]);
+        let shown = found.spans.iter().map(|of| of.iter().map(|s| (s.start, s.depth)).collect::<Vec<_>>());
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            [vec![(0, 0), (10, 1), (20, 2), (60, 1)], vec![(5, 0), (10, 0)]]
+        );
     }
 }
