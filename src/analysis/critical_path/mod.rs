@@ -72,6 +72,7 @@ impl Analysis for CriticalPath {
             joins_peers: true,
             observes_serving: false,
             needs: &[Capability::DeviceTime, Capability::Launch],
+            is_long: true,
             ..About::DEFAULT
         }
     }

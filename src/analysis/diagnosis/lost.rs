@@ -75,7 +75,7 @@ pub(crate) fn push(
         .collect();
     let thread = classifier.default_thread;
     let mut host_times = HostTimes::new(trace, host, thread, windows);
-    let mut idle = with_rest(&gaps, host_pieces(&gaps, host, (thread, &mut host_times)));
+    let mut idle = idle_pieces(&gaps, host, (thread, &mut host_times));
     host_times.push(times, trace, work);
     if trace.steps.are_iterations() {
         idle = serving::by_part_of_iteration(trace, work, idle);
@@ -90,62 +90,73 @@ pub(crate) fn push(
     idle
 }
 
-/// The hosts' parts of a device's gaps, cut by owner. The thread that launches most of the device's work is
-/// walked once, for its gaps and for the sums of its time.
-fn host_pieces(
+/// The idle time of a device, cut by owner, while its gaps are walked.
+struct GapPieces<'a> {
+    trace: &'a RankTrace,
+    pieces: Vec<LostPiece>,
+    /// Index of the first piece of the present gap.
+    first: usize,
+    /// The frame around an event.
+    frames: HashMap<u32, StrId>,
+}
+
+impl GapPieces<'_> {
+    /// Adds a piece of the host's part of the present gap.
+    fn add(&mut self, span: Span, AssignedHost { kind, key, row }: AssignedHost) {
+        let detail = *self.frames.entry(row).or_insert_with(|| frame_of(self.trace, row));
+        let row = if kind == CauseKind::HostPython { row } else { u32::MAX };
+        self.pieces.push(LostPiece { span, kind, key, detail, row });
+    }
+
+    /// Adds what is left of the present gap behind the host's part.
+    fn end(&mut self, gap: &Gap) {
+        let span = Span::new(gap.host_until, gap.span.end);
+        // The time from the launch to the start belongs to what delayed the launch.
+        let last = self.pieces[self.first..].last().filter(|_| gap.rest == GapCause::KernelWait);
+        let owned = last.map_or(LostPiece::unexplained(span), |p| LostPiece { span, ..*p });
+        self.pieces.extend((!span.is_empty()).then_some(owned));
+        self.first = self.pieces.len();
+    }
+}
+
+/// The gaps of a device, cut by owner. The thread that launches most of the device's work is walked once, for
+/// its gaps and for the sums of its time.
+fn idle_pieces(
     gaps: &[Gap],
     host: &HostSide,
     (thread, times): (Option<u32>, &mut HostTimes),
 ) -> Vec<LostPiece> {
     let host_part = |gap: &Gap| Span::new(gap.span.start, gap.host_until);
-    let (of_thread, of_others): (Vec<&Gap>, Vec<&Gap>) =
-        gaps.iter().filter(|gap| !host_part(gap).is_empty()).partition(|gap| gap.thread == thread);
-    let parts: Vec<Span> = of_thread.into_iter().map(host_part).collect();
-    let all = || times.spans().chain(parts.iter().copied());
-    let whole = all().map(|s| s.start).min().zip(all().map(|s| s.end).max());
-    let mut frames: HashMap<u32, StrId> = HashMap::new();
-    let mut piece = |span: Span, a: AssignedHost| {
-        let AssignedHost { kind, key, row } = a;
-        let detail = *frames.entry(row).or_insert_with(|| frame_of(host.trace, row));
-        LostPiece { span, kind, key, detail, row: if kind == CauseKind::HostPython { row } else { u32::MAX } }
-    };
-    let (mut out, mut next): (Vec<LostPiece>, usize) = (Vec::new(), 0);
-    if let Some((start, end)) = whole {
+    let is_of_thread = |gap: &&Gap| gap.thread == thread || host_part(gap).is_empty();
+    let (of_thread, of_others): (Vec<&Gap>, Vec<&Gap>) = gaps.iter().partition(is_of_thread);
+    let mut found = GapPieces { trace: host.trace, pieces: Vec::new(), first: 0, frames: HashMap::default() };
+    let mut next = 0;
+    let all = || times.spans().chain(of_thread.iter().map(|gap| host_part(gap)));
+    if let Some((start, end)) = all().map(|s| s.start).min().zip(all().map(|s| s.end).max()) {
         host.each(thread, Span::new(start, end), |span, assigned| {
             times.count(span, assigned.kind);
-            while parts.get(next).is_some_and(|part| part.end <= span.start) {
+            while let Some(gap) = of_thread.get(next).filter(|gap| gap.span.start < span.end) {
+                let part = host_part(gap).intersect(span);
+                if !part.is_empty() {
+                    found.add(part, assigned);
+                }
+                if gap.host_until > span.end {
+                    break;
+                }
+                found.end(gap);
                 next += 1;
-            }
-            for part in parts[next..].iter().take_while(|part| part.start < span.end) {
-                out.push(piece(span.intersect(*part), assigned));
             }
         });
     }
-    for gap in of_others {
-        host.each(gap.thread, host_part(gap), |span, assigned| out.push(piece(span, assigned)));
+    of_thread[next..].iter().for_each(|gap| found.end(gap));
+    for gap in &of_others {
+        host.each(gap.thread, host_part(gap), |span, assigned| found.add(span, assigned));
+        found.end(gap);
     }
-    out.sort_by_key(|p| p.span.start);
-    out
-}
-
-/// The hosts' parts of gaps and the rest of each gap, in order of time.
-fn with_rest(gaps: &[Gap], mut pieces: Vec<LostPiece>) -> Vec<LostPiece> {
-    let mut rests = Vec::new();
-    let mut next = 0;
-    for gap in gaps {
-        let first = next;
-        next += pieces[next..].iter().take_while(|p| p.span.start < gap.host_until).count();
-        let rest = Span::new(gap.host_until, gap.span.end);
-        let nothing = (CauseKind::NotExplained, StrId::EMPTY);
-        let unexplained =
-            LostPiece { span: rest, kind: nothing.0, key: nothing.1, detail: nothing.1, row: u32::MAX };
-        // The time from the launch to the start belongs to what delayed the launch.
-        let last = pieces[first..next].last().filter(|_| gap.rest == GapCause::KernelWait);
-        let owned = last.map_or(unexplained, |p| LostPiece { span: rest, ..*p });
-        rests.extend((!rest.is_empty()).then_some(owned));
+    let mut pieces = found.pieces;
+    if !of_others.is_empty() {
+        pieces.sort_by_key(|p| p.span.start);
     }
-    pieces.append(&mut rests);
-    pieces.sort_by_key(|p| p.span.start);
     pieces
 }
 
@@ -177,7 +188,7 @@ fn name_code(trace: &RankTrace, pieces: &mut [LostPiece]) -> StrId {
     let name = |r: u32| trace.columns.name(r as usize);
     let mut frames: BTreeMap<StrId, FrameTime> = BTreeMap::new();
     let is_candidate = |code: Ns| code > 0 && code * 100 >= total * CANDIDATE_PCT;
-    for (row, &code) in (0..).zip(&inclusive).filter(|(_, code)| is_candidate(**code)) {
+    for (row, code) in inclusive.into_iter().filter(|(_, code)| is_candidate(*code)) {
         // A frame that calls itself counts once.
         if is_named(row) && !trace.stacks.outward(row).skip(1).any(|r| name(r) == name(row)) {
             let frame = frames.entry(name(row)).or_default();
@@ -230,8 +241,7 @@ fn below(trace: &RankTrace, name: StrId, rows: impl Iterator<Item = u32>) -> Has
 /// Time of pieces inside events.
 struct TimeInside<'a> {
     trace: &'a RankTrace,
-    /// By row.
-    by_event: Vec<Ns>,
+    by_event: HashMap<u32, Ns>,
     /// The events that hold any, by depth.
     at_depth: Vec<Vec<u32>>,
 }
@@ -242,18 +252,20 @@ impl TimeInside<'_> {
     }
 
     fn add(&mut self, row: u32, ns: Ns) {
-        if self.by_event[row as usize] == 0 {
+        let sum = self.by_event.entry(row).or_default();
+        let is_new = *sum == 0;
+        *sum += ns;
+        if is_new {
             let depth = self.depth(row);
             self.at_depth.resize_with(self.at_depth.len().max(depth + 1), Vec::new);
             self.at_depth[depth].push(row);
         }
-        self.by_event[row as usize] += ns;
     }
 }
 
 /// By row of an event, the time of the pieces inside it.
-fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPiece>) -> Vec<Ns> {
-    let mut inside = TimeInside { trace, by_event: vec![0; trace.classes.len()], at_depth: Vec::new() };
+fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPiece>) -> HashMap<u32, Ns> {
+    let mut inside = TimeInside { trace, by_event: HashMap::new(), at_depth: Vec::new() };
     for p in pieces {
         inside.add(p.row, p.span.len());
     }
@@ -261,7 +273,7 @@ fn code_by_event<'a>(trace: &RankTrace, pieces: impl Iterator<Item = &'a LostPie
     for level in (0..inside.at_depth.len()).rev() {
         for row in std::mem::take(&mut inside.at_depth[level]) {
             if let Some(parent) = trace.stacks.parent(row).filter(|p| inside.depth(*p) < level) {
-                inside.add(parent, inside.by_event[row as usize]);
+                inside.add(parent, inside.by_event[&row]);
             }
         }
     }

@@ -97,6 +97,7 @@ impl Analysis for DiagnosisOf {
                 HostOperators::SPEC,
             ],
             takes_groups: true,
+            is_long: true,
             joins_ranks: true,
             needs: &[Capability::DeviceTime, Capability::Idle],
             ..About::DEFAULT

@@ -17,6 +17,14 @@ pub(crate) struct LostPiece {
     pub(crate) row: u32,
 }
 
+impl LostPiece {
+    /// Time that nothing explains.
+    pub(crate) fn unexplained(span: Span) -> Self {
+        let none = StrId::EMPTY;
+        Self { span, kind: CauseKind::NotExplained, key: none, detail: none, row: u32::MAX }
+    }
+}
+
 /// The nearest Python frame with a file and line around an event.
 pub(crate) fn frame_of(trace: &RankTrace, row: u32) -> StrId {
     let has_line = |r: &u32| trace.classes[*r as usize] == Class::Python && trace.name(*r).contains(".py(");

@@ -149,10 +149,9 @@ fn mapped(
         partial.tables.extend(filters::map(trace, request.analyses, options));
         how.store.put(INVENTORY, partial)
     };
-    // Start slow analyses first, so that none runs alone at the end and before shared facts fill memory.
+    // Slow analyses start first, so that none runs alone at the end and before shared facts fill memory.
     let (mut order, short): (Vec<_>, Vec<_>) =
         request.analyses.iter().enumerate().partition(|(_, a)| a.about().is_long);
-    order.reverse();
     order.extend(short);
     let map = |(i, a): (usize, &&'static dyn Analysis)| {
         let partial = match is_dump && !a.about().reads_dumps {
@@ -170,7 +169,8 @@ fn mapped(
     let (inventory, made): (io::Result<StoredPartial>, Made) = match how.mapping {
         Spread::Inline => {
             write()?;
-            (inventory(), order.into_iter().map(map).collect())
+            let made = order.into_iter().map(map).collect();
+            (inventory(), made)
         }
         // In parallel: the events are written on one thread, and the analyses run on the others as these get
         // free.
