@@ -3,6 +3,7 @@
 use crate::api::RowEmitter;
 use crate::critical_path::segment::{BEFORE_CAPTURE, PathClass, PathSegment, SegmentPlace};
 use crate::critical_path::window::PathWindow;
+use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
 use hta_base::units::{Ns, fmt_ns, percent};
@@ -129,7 +130,7 @@ pub(crate) struct ClassTime<'a> {
 /// Sums the path by class.
 pub(crate) fn sums<'a>(trace: &'a RankTrace, path: &[PathSegment]) -> BTreeMap<PathClass, ClassTime<'a>> {
     let mut by_class: BTreeMap<PathClass, ClassTime> = BTreeMap::new();
-    let mut names: BTreeMap<(PathClass, StrId), Ns> = BTreeMap::new();
+    let mut names: HashMap<(PathClass, StrId), Ns> = HashMap::new();
     for s in path {
         let sum = by_class.entry(s.class).or_default();
         *(if s.edge.is_work() { &mut sum.work } else { &mut sum.overhead }) += s.span.len();

@@ -1,6 +1,6 @@
 //! Events of launching threads that stand still: far longer than others of their name.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
@@ -8,7 +8,7 @@ use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 table! {
     /// Events of launching threads that stood still: self time beyond the median of their name.
@@ -73,7 +73,7 @@ pub(crate) fn table(trace: &RankTrace, pauses: &[Pause]) -> Batch {
 /// Events of the threads that stood still, in order of time, but for those that wait for the device. The
 /// first event of a name is none, because it may have to load code.
 pub(crate) fn find(trace: &RankTrace, lanes: &BTreeSet<u32>, waits: &HashSet<u32>) -> Vec<Pause> {
-    let mut by_name: BTreeMap<StrId, Vec<u32>> = BTreeMap::new();
+    let mut by_name: HashMap<StrId, Vec<u32>> = HashMap::new();
     for (_, rows) in trace.host_rows().iter().filter(|(lane, _)| lanes.contains(lane)) {
         for &row in rows {
             // A frame that takes long runs code of its own.

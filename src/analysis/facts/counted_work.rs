@@ -15,7 +15,6 @@
 
 use crate::facts::input_work::InputWorks;
 use crate::facts::marked_inputs::MarkedInputs;
-use hashbrown::HashMap;
 use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::flops::Work;
@@ -25,7 +24,7 @@ use std::sync::Arc;
 
 /// Operators whose own work counts.
 pub(crate) struct CountedWorks {
-    by_row: HashMap<u32, Work>,
+    works: WorkByRow,
     /// Calls of operators with a model whose inputs do not say how much they compute.
     pub(crate) unknown: u64,
     /// Whether shapes are recorded for any operator with a model.
@@ -37,13 +36,40 @@ impl CountedWorks {
     pub fn of(trace: &RankTrace) -> Arc<Self> {
         trace.shared(|trace| {
             let (works, unknown, has_shapes) = modelled(trace);
-            Self { by_row: innermost(trace, &works), unknown, has_shapes }
+            Self { works: innermost(trace, works), unknown, has_shapes }
         })
     }
 
     /// The work of the operator at a row, if it counts there.
     pub(crate) fn at(&self, row: u32) -> Option<&Work> {
-        self.by_row.get(&row)
+        self.works.at(row)
+    }
+}
+
+/// Works of some operators.
+#[derive(Default)]
+struct WorkByRow {
+    works: Vec<Work>,
+    /// By row the index among `works`, `u32::MAX` for none; empty without works.
+    index: Vec<u32>,
+}
+
+impl WorkByRow {
+    fn new(trace: &RankTrace, works: impl Iterator<Item = (u32, Work)>) -> Self {
+        let mut all = Self::default();
+        for (row, work) in works {
+            if all.index.is_empty() {
+                all.index = vec![u32::MAX; trace.classes.len()];
+            }
+            all.index[row as usize] = all.works.len() as u32;
+            all.works.push(work);
+        }
+        all
+    }
+
+    #[inline]
+    fn at(&self, row: u32) -> Option<&Work> {
+        self.works.get(*self.index.get(row as usize)? as usize)
     }
 }
 
@@ -87,7 +113,7 @@ fn level(work: &Work) -> WorkLevel {
 }
 
 /// The operators whose own work counts: those that contain nothing known of their level or above.
-fn innermost(trace: &RankTrace, works: &[(u32, Work)]) -> HashMap<u32, Work> {
+fn innermost(trace: &RankTrace, mut works: Vec<(u32, Work)>) -> WorkByRow {
     let mut contains = vec![WorkLevel::Nothing; trace.classes.len()];
     for (row, work) in works.iter().filter(|(_, w)| w.flops.is_some()) {
         for above in trace.stacks.outward(*row).skip(1) {
@@ -100,16 +126,13 @@ fn innermost(trace: &RankTrace, works: &[(u32, Work)]) -> HashMap<u32, Work> {
         }
     }
     let is_matrix = |work: &Work| work.family.is_matrix();
-    let mut counted: HashMap<u32, Work> =
-        works.iter().filter(|(row, work)| contains[*row as usize] < level(work)).copied().collect();
-    let arithmetic = |(row, work): (&u32, &Work)| (!is_matrix(work) && work.flops != Some(0)).then_some(*row);
-    let is_part = |row: &u32| {
-        let mut around = trace.stacks.outward(*row).skip(1);
-        around.any(|above| counted.get(&above).is_some_and(|w| is_matrix(w) && w.flops.is_some()))
+    works.retain(|(row, work)| contains[*row as usize] < level(work));
+    let counted = WorkByRow::new(trace, works.iter().copied());
+    let is_arithmetic = |work: &Work| !is_matrix(work) && work.flops != Some(0);
+    let is_part = |row: u32| {
+        let mut around = trace.stacks.outward(row).skip(1);
+        around.any(|above| counted.at(above).is_some_and(|w| is_matrix(w) && w.flops.is_some()))
     };
-    let parts: Vec<u32> = counted.iter().filter_map(arithmetic).filter(is_part).collect();
-    for row in parts {
-        counted.remove(&row);
-    }
-    counted
+    let own = works.into_iter().filter(|(row, work)| !(is_arithmetic(work) && is_part(*row)));
+    WorkByRow::new(trace, own)
 }
