@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Whole processes side by side: `gzip -dc`, loading, `hta analyze`, and other tools; against the limits.
+"""Whole processes side by side: `gzip -dc`, the stages of `hta`, and other tools; against the limits.
 
     cargo build --release --bin hta --example load
     python3 tests/bench/end_to_end.py TRACE.json.gz... [--peers VENV] [--ranks FOLDER] [--markdown FILE]
 
 Each round runs every process once, one after the other, so that what else the machine does falls on all alike; the
-smallest CPU times of the rounds are compared (for two threads and for other tools: elapsed times). Per trace:
+medians of their CPU times are compared (for two threads and for other tools: the smallest elapsed times). Per trace:
 
     gzip            gzip -dc, the measure of all ratios
     load            target/release/examples/load: unpack, scan, columns; no linking, no analysis
-    analyze         hta analyze --no-events: every analysis and every table but events
-    events          hta analyze: the same, and every event as Parquet
+    breakdown       hta breakdown: one analysis, and its answer on the terminal
+    everything      hta analyze --no-events --no-html: every analysis and every table but events
+    page            what report.html adds to it, as a multiple of load
+    full            hta analyze: everything, report.html, and every event as Parquet
     ... two         the same on two threads, of the unpacked file (gzip is unpacked by one thread, whatever reads it)
     ... apart       twice that, by two processes of one thread at the same time: what the cores of this machine can do at
                     once where they share nothing but its memory, which bounds what two threads can
@@ -20,9 +22,11 @@ HolisticTraceAnalysis==0.5.0 pandas==2.2.3 orjson), per trace:
 
     hta-python      HTA: loading, temporal breakdown, idle time, communication overlap, kernel breakdown, memory
                     bandwidth, queue length, launch statistics; set against loading and the analyses that answer the
-                    same (`both`: --only), and against `analyze` as it is (`all`: every analysis and report.html)
+                    same (`both`: --only), and against `everything` (`all`); elapsed, and for `both` CPU too
     sequences       the same and its frequent kernel sequences; set against `both` and `patterns`
     orjson          orjson.loads of the unpacked text, and nothing with it
+
+The start is that of `hta --version`, and of all of `hta analyze` for a trace of a few kB.
 
 With --ranks, of a folder of at least 8 ranks (tests/bench/replicate.py makes one): two threads against one. A trace
 twice as long is made of each trace (tests/bench/replicate.py times) to see whether time is linear; --no-doubling
@@ -33,9 +37,11 @@ import argparse
 import concurrent.futures
 import gzip
 import itertools
+import json
 import math
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -45,17 +51,21 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SAMPLE = os.path.join(ROOT, "data", "samples", "gloo_ddp4", "rank_0.pt.trace.json.gz")
 REPLICATE = os.path.join(ROOT, "tests", "bench", "replicate.py")
 
-# at most
-LOAD, ANALYZE, EVENTS = 1.0, 1.5, 2.5
+# at most, as multiples of gzip; of the page, of load
+LIMITS = {"load": 1.0, "breakdown": 1.0, "everything": 1.8, "page": 0.3, "full": 2.5}
 # anonymous memory as a multiple of the JSON: of files from the first size, and from the second
-MEMORY, MEMORY_LARGE = (30e6, 0.6), (200e6, 0.35)
+MEMORY, MEMORY_LARGE = (30e6, 0.5), (200e6, 0.35)
+# CPU of a start, ms
+VERSION_MS, SMALL_MS = 3, 20
 PARQUET = 1.0
 DOUBLED = 2.1
 # at least
 HTA_ONE, HTA_TWO, HTA_SEQUENCES = 25, 40, 150
-TWO_THREADS = 1.85
+TWO_THREADS, TWO_ON_ONE_FILE = 1.85, 1.7
 # what answers what HTA's calls answer
 BOTH = "breakdown,idle,overlap,kernels,copies,counters,queue,launches"
+# two threads are judged from this size on
+TWO_FROM = 60e6
 # ratios of small files are all start-up
 RATIOS_FROM = 15e6
 
@@ -167,6 +177,10 @@ def apart(argv, alone, times):
     return 2 * alone / min(both)
 
 
+def middle(runs, what="cpu"):
+    return statistics.median(getattr(r, what) for r in runs)
+
+
 def least(runs, what="cpu"):
     return min(getattr(r, what) for r in runs)
 
@@ -229,6 +243,16 @@ def write_markdown(path, tables):
         f.write(text)
 
 
+def launched(i):
+    """An operator, its launch call and its kernel, as torch records them."""
+    ts, tracks = 100 * i, {"pid": 1, "tid": 1}
+    yield {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": ts, "dur": 40, **tracks, "args": {"External id": i}}
+    args = {"correlation": i, "External id": i}
+    yield {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": ts + 10, "dur": 5, **tracks, "args": args}
+    kernel = {**args, "stream": 7, "device": 0}
+    yield {"ph": "X", "cat": "kernel", "name": "sgemm", "ts": ts + 20, "dur": 60, "pid": 0, "tid": 7, "args": kernel}
+
+
 class Bench:
     def __init__(self, args, work):
         self.args, self.work = args, work
@@ -247,40 +271,48 @@ class Bench:
         return path, os.path.getsize(path)
 
     def traces(self):
-        names = ["trace", "JSON MB", "gzip s", "load", "analyze", "events", "2 threads", "2 apart", "anon/JSON", "Parquet/gz", "doubled"]
+        names = ["trace", "JSON MB", "gzip s", *LIMITS, "2 threads", "2 apart", "anon/JSON", "Parquet/gz", "doubled"]
         own = Table("CPU as a multiple of `gzip -dc`; two threads against one, elapsed", names)
-        names = ["trace", "both s", "hta-python s", "times", "on two", "all s", "times", "on two", "peak MB", "its peak MB"]
+        names = ["trace", "both s", "hta-python s", "times", "CPU times", "on two", "all s", "times", "on two", "peak MB", "its peak MB"]
         names += ["sequences s", "its s", "times", "orjson s"]
         peers = Table("Against other tools, elapsed", names)
-        sums = {k: [] for k in ("load", "analyze", "events", "one", "two", "all", "all two", "sequences")}
+        sums = {k: [] for k in (*LIMITS, "one", "cpu", "two", "all", "all two", "sequences")}
         for trace in self.args.trace:
             name = os.path.basename(trace)
             plain, size = self.unpacked(trace)
             commands = {
                 "gzip": ["gzip", "-dc", trace],
                 "load": [self.args.load, trace],
-                "analyze": [*self.analyze(1, "--no-events"), trace],
-                "events": [*self.analyze(1), trace],
+                "breakdown": [self.args.hta, "breakdown", "--threads", "1", trace],
+                "everything": [*self.analyze(1, "--no-events", "--no-html"), trace],
+                "page": [*self.analyze(1, "--no-events"), trace],
+                "full": [*self.analyze(1), trace],
                 "plain one": [*self.analyze(1, "--no-events"), plain],
                 "plain two": [*self.analyze(2, "--no-events"), plain],
             }
             runs = rounds(commands, self.args.rounds)
-            written = runs["events"][-1].argv
+            written = runs["full"][-1].argv
             events = os.path.join(written[written.index("-o") + 1], "events")
             parquet = sum(os.path.getsize(os.path.join(events, f)) for f in os.listdir(events)) / os.path.getsize(trace)
-            base = least(runs["gzip"])
-            ratio = {k: least(runs[k]) / base for k in ("load", "analyze", "events")}
+            base = middle(runs["gzip"])
+            ratio = {k: middle(runs[k]) / base for k in LIMITS}
+            pages = [page.cpu - without.cpu for page, without in zip(runs["page"], runs["everything"])]
+            ratio["page"] = statistics.median(pages) / middle(runs["load"])
             one = least(runs["plain one"], "elapsed")
             two = one / least(runs["plain two"], "elapsed")
             two_apart = apart(commands["plain one"], one, self.args.rounds)
-            memory = max(anonymous(commands["analyze"]) for _ in range(self.args.rounds)) / size
+            memory = max(anonymous(commands["everything"]) for _ in range(self.args.rounds)) / size
             doubled = self.doubled(trace) if self.args.doubling else None
             own.add(name[:44], size / 1e6, base, *ratio.values(), two, two_apart, memory, parquet, doubled)
             if size >= RATIOS_FROM:
-                for (k, value), limit in zip(ratio.items(), (LOAD, ANALYZE, EVENTS)):
-                    self.limits.at_most(f"{name}: {k} against gzip", value, limit)
+                for k, value in ratio.items():
+                    self.limits.at_most(f"{name}: {k}", value, LIMITS[k])
                     sums[k].append(value)
-                self.limits.at_least(f"{name}: two threads on the plain file", two, TWO_THREADS)
+                    spread = [r.cpu / base for r in runs[k]]
+                    if k != "page":
+                        print(f"{name}: {k} {min(spread):.2f} to {max(spread):.2f}", flush=True)
+                if size >= TWO_FROM:
+                    self.limits.at_least(f"{name}: two threads on the plain file", two, TWO_ON_ONE_FILE)
                 self.limits.at_most(f"{name}: doubled", doubled, DOUBLED)
             if size >= MEMORY[0]:
                 limit = MEMORY_LARGE[1] if size >= MEMORY_LARGE[0] else MEMORY[1]
@@ -288,12 +320,13 @@ class Bench:
             self.limits.at_most(f"{name}: events as Parquet against the .json.gz", parquet, PARQUET)
             if self.python:
                 self.peer(name, trace, plain, commands, runs, peers, sums)
-        own.add("geometric mean", None, None, *(mean(sums[k]) for k in ("load", "analyze", "events")), *[None] * 5)
+        own.add("geometric mean", None, None, *(mean(sums[k]) for k in LIMITS), *[None] * 5)
         print(own.text(), flush=True)
         if not self.python:
             return [own]
-        one, two, every, every_two, sequences = (mean(sums[k]) for k in ("one", "two", "all", "all two", "sequences"))
-        peers.add("geometric mean", None, None, one, two, None, every, every_two, *[None] * 4, sequences, None)
+        one, cpu, two, every, every_two, sequences = (
+            mean(sums[k]) for k in ("one", "cpu", "two", "all", "all two", "sequences"))
+        peers.add("geometric mean", None, None, one, cpu, two, None, every, every_two, *[None] * 4, sequences, None)
         self.limits.at_least("HTA, one thread (geometric mean)", one, HTA_ONE)
         self.limits.at_least("HTA, two threads (geometric mean)", two, HTA_TWO)
         self.limits.at_least("HTA with sequences (geometric mean)", sequences, HTA_SEQUENCES)
@@ -308,11 +341,12 @@ class Bench:
         own = {
             "both": of(1, *both),
             "both two": of(2, *both),
-            "all two": of(2),
+            "all": of(1, "--no-html"),
+            "all two": of(2, "--no-html"),
             "sequences": of(1, "--no-html", "--only", BOTH + ",patterns"),
         }
-        ours = {k: least(r, "elapsed") for k, r in rounds(own, self.args.rounds).items()}
-        ours["all"] = least(runs["analyze"], "elapsed")
+        own = rounds(own, self.args.rounds)
+        ours = {k: least(r, "elapsed") for k, r in own.items()}
         hta_python = [self.python, "-W", "ignore", "-c", PEER, trace]
         program = {"hta-python": [*hta_python, "common"], "sequences": [*hta_python, "sequences"]}
         program["orjson"] = [self.python, "-c", ORJSON, plain]
@@ -325,18 +359,19 @@ class Bench:
             print(f"{name}: hta-python could not answer: {said[:200]}", file=sys.stderr)
         common = least(peer["hta-python"], "elapsed")
         times = {k: common / ours[o] for k, o in (("one", "both"), ("two", "both two"), ("all", "all"), ("all two", "all two"))}
+        times["cpu"] = least(peer["hta-python"]) / least(own["both"])
         sequences = least(peer["sequences"], "elapsed")
         if is_read:
             for k, value in times.items():
                 sums[k].append(value)
         if has_sequences:
             sums["sequences"].append(sequences / ours["sequences"])
-        memory = most(runs["analyze"]) / 1e6, most(peer["hta-python"]) / 1e6
+        memory = most(runs["everything"]) / 1e6, most(peer["hta-python"]) / 1e6
         orjson = least(peer["orjson"], "elapsed")
         if is_read:
-            theirs = [common, times["one"], times["two"], ours["all"], times["all"], times["all two"], *memory]
+            theirs = [common, times["one"], times["cpu"], times["two"], ours["all"], times["all"], times["all two"], *memory]
         else:
-            theirs = ["fails", None, None, ours["all"], None, None, memory[0], None]
+            theirs = ["fails", None, None, None, ours["all"], None, None, memory[0], None]
         of_sequences = [sequences, sequences / ours["sequences"]] if has_sequences else ["fails", None]
         table.add(name[:44], ours["both"], *theirs, ours["sequences"], *of_sequences, orjson)
 
@@ -349,6 +384,20 @@ class Bench:
         command = {p: [*self.analyze(1, "--no-events"), p] for p in paths}
         once, twice = rounds(command, self.args.rounds).values()
         return least(twice) / least(once)
+
+    def start(self):
+        small = os.path.join(self.work, "small.json")
+        with open(small, "w") as f:
+            json.dump({"traceEvents": [event for i in range(8) for event in launched(i)]}, f)
+        name = f"hta analyze, {os.path.getsize(small) / 1e3:.1f} kB"
+        commands = {"hta --version": [self.args.hta, "--version"], name: [*self.analyze(1), small]}
+        table = Table("Starts", ["command", "CPU, ms"])
+        runs = rounds(commands, 3 * self.args.rounds)
+        for (name, of), limit in zip(runs.items(), (VERSION_MS, SMALL_MS)):
+            table.add(name, 1e3 * middle(of))
+            self.limits.at_most(f"{name}, ms of CPU", 1e3 * middle(of), limit)
+        print(table.text(), flush=True)
+        return [table]
 
     def ranks(self):
         folder = self.args.ranks
@@ -387,7 +436,7 @@ def main():
             made = os.path.join(work, "repeated.json.gz")
             subprocess.run([sys.executable, REPLICATE, "times", made, SAMPLE, "--times", "8"], check=True)
             args.trace = [made]
-        tables = bench.traces()
+        tables = bench.traces() + bench.start()
         if args.ranks:
             tables += bench.ranks()
     finally:
