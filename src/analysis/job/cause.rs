@@ -94,10 +94,9 @@ const FACTOR_LEAST: f64 = 1.02;
 
 /// The differences between the windows of a late member and the typical one; they sum to the excess.
 pub(crate) fn differences(job: &Job, windows: &Windows, late: &Lateness) -> Vec<Difference> {
-    let Some(typical) = late.typical else { return Vec::new() };
     let window = |m: Member| windows.get(m.part as usize)?.get(m.call as usize).copied().flatten();
-    let (Some(own), Some(other)) = (window(late.member), window(typical)) else { return Vec::new() };
-    differences_of(job, windows, &[[(late.member, own), (typical, other)]], None)
+    let (Some(own), Some(other)) = (window(late.member), window(late.typical)) else { return Vec::new() };
+    differences_of(job, windows, &[[(late.member, own), (late.typical, other)]], None)
 }
 
 /// Windows of a late rank with those of typical ones.

@@ -11,9 +11,7 @@ pub(crate) struct Lateness {
     pub(crate) member: Member,
     /// Its local time, ns.
     pub(crate) local: Ns,
-    /// Its local time minus the median of the other members', ns; at least 0.
-    pub(crate) excess: Ns,
-    /// As `excess`, but negative if it was faster.
+    /// Its local time minus the median of the other members', ns; negative if it was faster.
     pub(crate) difference: Ns,
     /// The difference without the time that it waited for others in other groups: how much longer it worked,
     /// ns.
@@ -21,7 +19,14 @@ pub(crate) struct Lateness {
     /// Its local time without that waiting, minus the lower median of all members' (including its own), ns.
     pub(crate) balance: Ns,
     /// The member whose local time is the median of the other members'.
-    pub(crate) typical: Option<Member>,
+    pub(crate) typical: Member,
+}
+
+impl Lateness {
+    /// By how much its local time is longer than the median of the other members', ns; at least 0.
+    pub(crate) fn excess(&self) -> Ns {
+        self.difference.max(0)
+    }
 }
 
 /// A chain of instances of one group, which counts as one delay.
@@ -34,8 +39,9 @@ pub(crate) struct Chain {
     /// By part that was ready last in some instance: how much earlier the chain would have ended without its
     /// lateness, ns.
     pub(crate) gains: BTreeMap<u32, Ns>,
-    /// By part: its lateness at the end of the chain.
-    pub(crate) lates: BTreeMap<u32, Lateness>,
+    /// Its members' lateness at the end of the chain, in order of part: a list, because the chains of a job
+    /// together have one for each call.
+    pub(crate) lates: Vec<Lateness>,
     /// By part: how often its kernel started last.
     pub(crate) lasts: BTreeMap<u32, u32>,
     /// When each member was ready for the last instance (on the host: the first), on the common axis.
@@ -102,13 +108,32 @@ impl Chain {
     /// What repairing this part alone would save its group, limited to how much slower the part itself was,
     /// ns. A part that came last without having worked longer was delayed elsewhere.
     pub(crate) fn own_gain(&self, part: u32) -> Ns {
-        let worked = self.lates.get(&part).map_or(0, |l| l.excess.min(l.worked).max(0));
+        let worked = self.late(part).map_or(0, |l| l.excess().min(l.worked).max(0));
         self.gains.get(&part).map_or(0, |g| (*g).min(worked))
     }
 
     /// Whether a part delayed the others, even if it was itself delayed elsewhere.
     pub(crate) fn is_delayed_by(&self, part: u32) -> bool {
-        self.gains.get(&part).is_some_and(|g| *g > 0) && self.lates.get(&part).is_some_and(|l| l.excess > 0)
+        self.gains.get(&part).is_some_and(|g| *g > 0) && self.late(part).is_some_and(|l| l.excess() > 0)
+    }
+
+    /// The lateness of a part.
+    pub(crate) fn late(&self, part: u32) -> Option<&Lateness> {
+        self.lates.binary_search_by_key(&part, |l| l.member.part).ok().and_then(|i| self.lates.get(i))
+    }
+
+    /// Adds the lateness of members at one more instance. It replaces what is known of a part, unless the
+    /// largest is kept and the new one is not larger.
+    pub(super) fn add_lates(&mut self, found: Vec<Lateness>, keeps_largest: bool) {
+        self.lates.extend(found);
+        self.lates.sort_by_key(|l| l.member.part);
+        self.lates.dedup_by(|new, known| {
+            let is_same = new.member.part == known.member.part;
+            if is_same && (!keeps_largest || known.excess() < new.excess()) {
+                *known = *new;
+            }
+            is_same
+        });
     }
 
     /// A chain of one call with a known gain.
@@ -126,7 +151,7 @@ impl Chain {
             instances: vec![instance],
             step,
             gains: if gain > 0 { BTreeMap::from([(part, gain)]) } else { BTreeMap::new() },
-            lates: BTreeMap::from([(part, late)]),
+            lates: vec![late],
             arrivals: vec![(part, ready)],
             ..Self::default()
         }
@@ -137,6 +162,7 @@ impl Chain {
         let parts: BTreeSet<u32> = self.links.iter().filter_map(|l| l.late).collect();
         self.gains = parts.into_iter().map(|part| (part, self.gain(part))).collect();
         (self.links, self.links_of) = Default::default();
+        self.lates.shrink_to_fit();
         self
     }
 

@@ -178,17 +178,15 @@ fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bo
     let begins =
         |m: &Member| windows[m.part as usize][m.call as usize].map(|w| job.aligned(m.part, w.span.start));
     let last_begin = members.iter().filter_map(begins).max().unwrap_or(Ns::MIN);
-    let lates = &mut chain.lates;
+    let mut lates = Vec::with_capacity(locals.len());
     lateness(&locals, |mut late| {
         // A member that was ready before another had begun has a longer local time, but delays nobody.
         if !is_cut && job.aligned(late.member.part, job.ready(late.member)) < last_begin - TOLERANCE {
             (late.worked, late.balance) = (late.worked.min(0), late.balance.min(0));
         }
-        let known = lates.get(&late.member.part).map(|l| l.excess).filter(|_| keeps_largest);
-        if known.is_none_or(|excess| excess < late.excess) {
-            lates.insert(late.member.part, late);
-        }
+        lates.push(late);
     });
+    chain.add_lates(lates, keeps_largest);
 }
 
 /// The members by the link of the chain at whose end their local times start.
@@ -258,11 +256,10 @@ pub(crate) fn lateness(locals: &[LocalTime], mut take: impl FnMut(Lateness)) {
         take(Lateness {
             member: l.member,
             local: l.all,
-            excess: (l.all - typical.all).max(0),
             difference: l.all - typical.all,
             worked: l.worked - usual,
             balance: l.worked - worked[(n - 1) / 2],
-            typical: Some(typical.member),
+            typical: typical.member,
         });
     }
 }

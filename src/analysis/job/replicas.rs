@@ -136,12 +136,12 @@ fn compare(
         let later = usual.map_or(0, |usual| (end(m) - usual).max(0));
         let longer = lates.iter().map(|(_, l)| l.difference).sum::<Ns>().max(0);
         let mut left = i128::from(later.min(longer));
-        let mut weight: i128 = lates.iter().map(|(_, l)| i128::from(l.excess)).sum();
+        let mut weight: i128 = lates.iter().map(|(_, l)| i128::from(l.excess())).sum();
         for (place, late) in lates {
             // Distributes the gain of the step in proportion to the excess at each place, without remainder.
-            let gain = if weight == 0 { 0 } else { left * i128::from(late.excess) / weight };
+            let gain = if weight == 0 { 0 } else { left * i128::from(late.excess()) / weight };
             left -= gain;
-            weight -= i128::from(late.excess);
+            weight -= i128::from(late.excess());
             let ready = job.aligned(m.part, job.ready(late.member));
             out.push(Chain::of_one(m.group, step, m.calls[place].1, late, gain as Ns, ready));
         }

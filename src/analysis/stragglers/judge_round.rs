@@ -1,6 +1,6 @@
 //! One round of judging: which ranks are late beyond chance, given those found before.
 
-use crate::job::delay::{Chain, StepKey};
+use crate::job::delay::{Chain, Lateness, StepKey};
 use crate::job::median;
 use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
 use crate::stragglers::straggler::{NoChance, Pattern, Straggler, Unproven};
@@ -53,12 +53,13 @@ impl<'a> JudgeRound<'a> {
             chains.iter().filter_map(|c| Some((c, steps.binary_search(&c.step?).ok()?))).collect();
         let mut measures: BTreeMap<u32, Vec<StepMeasure>> = BTreeMap::new();
         for (c, step) in &chains {
-            for (part, late) in &c.lates {
+            for late in &c.lates {
+                let part = late.member.part;
                 let m = &mut measures
-                    .entry(*part)
+                    .entry(part)
                     .or_insert_with(|| vec![StepMeasure::default(); steps.len()])[*step];
-                m.gain += c.own_gain(*part);
-                m.excess += late.excess;
+                m.gain += c.own_gain(part);
+                m.excess += late.excess();
                 m.difference += late.difference;
                 m.balance += late.balance;
                 m.is_present = true;
@@ -159,8 +160,8 @@ impl<'a> JudgeRound<'a> {
         let of_step = |step: usize| {
             let of = self.chains.iter().filter(|(c, s)| *s == step && c.own_gain(part) > 0);
             let (worst, _) = of.max_by_key(|(c, _)| c.own_gain(part))?;
-            let others = worst.lates.iter().filter(|(p, _)| **p != part).map(|(_, l)| l.balance);
-            Some((worst.lates.get(&part)?.balance, others.collect()))
+            let others = worst.lates.iter().filter(|l| l.member.part != part).map(|l| l.balance);
+            Some((worst.late(part)?.balance, others.collect()))
         };
         (0..self.steps.len()).map(of_step).collect::<Option<_>>().unwrap_or_default()
     }
@@ -254,15 +255,15 @@ impl<'a> JudgeRound<'a> {
         let n = self.steps.len();
         let mut sets: BTreeMap<Vec<u32>, Vec<(Ns, Ns)>> = BTreeMap::new();
         for (c, step) in &self.chains {
-            let late: Vec<u32> =
-                c.lates.iter().filter(|(p, l)| l.excess >= self.limit(**p)).map(|(p, _)| *p).collect();
+            let is_late = |l: &&Lateness| l.excess() >= self.limit(l.member.part);
+            let late: Vec<u32> = c.lates.iter().filter(is_late).map(|l| l.member.part).collect();
             if late.len() < 2 || late.len() * 2 > c.arrivals.len() {
                 continue;
             }
             let last = c.arrivals.iter().map(|(_, t)| *t).max().unwrap_or(0);
             let others =
                 c.arrivals.iter().filter(|(p, _)| !late.contains(p)).map(|(_, t)| *t).max().unwrap_or(last);
-            let excess = late.iter().filter_map(|p| c.lates.get(p)).map(|l| l.excess).max().unwrap_or(0);
+            let excess = late.iter().filter_map(|p| c.late(*p)).map(|l| l.excess()).max().unwrap_or(0);
             let m = &mut sets.entry(late).or_insert_with(|| vec![(0, 0); n])[*step];
             m.0 += (last - others).max(0).min(excess);
             m.1 += excess;

@@ -58,12 +58,12 @@ impl Analysis for WhereLate {
             for ((step, parts), shown) in straggler.steps.iter().zip(shown) {
                 for part in parts {
                     let of_step =
-                        judged.chains.iter().filter(|c| c.step == Some(*step) && c.lates.contains_key(part));
-                    let excess = |c: &Chain| c.lates.get(part).map_or(0, |l| l.excess);
+                        judged.chains.iter().filter(|c| c.step == Some(*step) && c.late(*part).is_some());
+                    let excess = |c: &Chain| c.late(*part).map_or(0, |l| l.excess());
                     let Some(worst) = of_step.max_by_key(|c| (c.own_gain(*part), excess(c))) else {
                         continue;
                     };
-                    let Some(late) = worst.lates.get(part) else { continue };
+                    let Some(late) = worst.late(*part) else { continue };
                     let windows = judged.windows.get(*part as usize);
                     let Some(window) =
                         windows.and_then(|w| w.get(late.member.call as usize)).copied().flatten()
@@ -75,7 +75,7 @@ impl Analysis for WhereLate {
                         ts_ns: window.span.start,
                         dur_ns: window.span.len(),
                         step: shown,
-                        excess_ns: late.excess,
+                        excess_ns: late.excess(),
                         gain_ns: worst.own_gain(*part),
                         sentence: &observation.sentence,
                     });

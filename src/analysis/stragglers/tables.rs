@@ -216,9 +216,9 @@ fn of_chain(job: &Job, c: &Chain) -> BTreeMap<u32, DelaySums> {
     for (part, gain) in &c.gains {
         out.entry(*part).or_default().gain = *gain;
     }
-    for (part, late) in &c.lates {
-        let d = out.entry(*part).or_default();
-        (d.excess, d.local) = (late.excess, late.local);
+    for late in &c.lates {
+        let d = out.entry(late.member.part).or_default();
+        (d.excess, d.local) = (late.excess(), late.local);
     }
     for (part, d) in &mut out {
         d.last = c.lasts.get(part).copied().unwrap_or(0);

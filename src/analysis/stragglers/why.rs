@@ -25,17 +25,17 @@ pub struct StepDifferences {
 pub(crate) fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
     let mut out = Vec::new();
     for c in &judged.chains {
-        for (part, late) in &c.lates {
-            if !counts(judged, c, *part) {
+        for late in &c.lates {
+            let part = late.member.part;
+            if !counts(judged, c, part) {
                 continue;
             }
-            let Some(typical) = late.typical else { continue };
             out.push(StepDifferences {
-                part: *part,
+                part,
                 step: c.step,
                 call: late.member.call,
                 group: c.group,
-                typical: typical.part,
+                typical: late.typical.part,
                 differences: differences(job, &judged.windows, late),
             });
         }
