@@ -152,7 +152,7 @@ pub fn warnings(job: &Job) -> Vec<String> {
     for (part, p) in job.parts.iter().enumerate() {
         if !p.has_origin && !p.calls.calls.is_empty() {
             without_origin.push(p.rank);
-        } else if p.calls.calls.iter().any(|c| job.matched.group_of(part as u32, c.group).is_none()) {
+        } else if p.calls.calls.iter().any(|c| job.matched.group_of(part as u32, c.shape.group).is_none()) {
             groupless.push(p.rank);
         }
     }
@@ -185,7 +185,7 @@ fn disagreement(job: &Job, i: &Instance) -> String {
         .map(|m| {
             let c = job.call(*m);
             let dtype = job.parts[m.part as usize].calls.dtype(c).unwrap_or("-");
-            let size = c.bytes.map_or("-".to_string(), |b| format!("{b} bytes"));
+            let size = c.shape.bytes.map_or("-".to_string(), |b| format!("{b} bytes"));
             format!("rank {} {size} {dtype}", job.parts[m.part as usize].rank)
         })
         .take(4)

@@ -74,7 +74,7 @@ fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
         let member = crate::job::Member { part, call: i as u32 };
         let (id, outcome) = (job.instance_of(member), job.outcome(member));
         let instance = id.and_then(|id| job.instances().get(id as usize));
-        let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.group));
+        let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.shape.group));
         if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
             continue;
         }
@@ -87,12 +87,12 @@ fn calls(job: &Job, shown: &GroupSelection, part: u32) -> Batch {
             event_id: c.event,
             collective: id,
             process_group: group.map(|g| shown.name(g)),
-            kind: c.kind.name(),
+            kind: c.shape.kind.name(),
             seq: c.seq,
-            size_bytes: c.bytes,
+            size_bytes: c.shape.bytes,
             dtype: p.calls.dtype(c),
-            device: c.device,
-            stream: c.stream,
+            device: c.shape.device,
+            stream: c.shape.stream,
             step: c.step,
             step_label: step.and_then(|s| s.label),
             submit_ns: job.aligned(part, c.submit),
@@ -133,14 +133,14 @@ fn rank_table(job: &Job, shown: &GroupSelection) -> Batch {
             let member = crate::job::Member { part, call: i as u32 };
             let outcome = job.outcome(member);
             let instance = job.instance_of(member).and_then(|id| job.instances().get(id as usize));
-            let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.group));
+            let group = instance.map(|i| i.group).or_else(|| job.matched.group_of(part, c.shape.group));
             if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
                 continue;
             }
-            let row = rows.entry((group, c.kind)).or_default();
+            let row = rows.entry((group, c.shape.kind)).or_default();
             row.calls += 1;
-            row.bytes += c.bytes.unwrap_or(0);
-            row.unsized_calls += u64::from(c.bytes.is_none());
+            row.bytes += c.shape.bytes.unwrap_or(0);
+            row.unsized_calls += u64::from(c.shape.bytes.is_none());
             row.dur += c.span.len();
             row.unmatched += u64::from(instance.is_none());
             if let Some((instance, o)) = instance.zip(outcome) {

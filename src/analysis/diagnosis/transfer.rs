@@ -79,8 +79,9 @@ fn cut(lane: &ExposedLane) -> Vec<TransferPiece> {
             let Some(call) = p.call else { continue };
             let start = p.span.end - *left;
             *left -= share.time;
-            let key =
-                share.key.unwrap_or_else(|| lane.job.call(Member { part: lane.part, call }).kind.name());
+            let key = share
+                .key
+                .unwrap_or_else(|| lane.job.call(Member { part: lane.part, call }).shape.kind.name());
             out.push(TransferPiece {
                 span: Span::new(start, start + share.time),
                 kind,

@@ -57,16 +57,16 @@ fn unmatched_calls(parts: &[RankSummary], uses: &[Use], labelled: bool) -> Vec<(
         let p = &parts[u.part as usize];
         let c = call(parts, u, i);
         // Ranks may send different amounts in one all-to-all.
-        let bytes = c.bytes.filter(|_| c.kind != CollectiveKind::AllToAll);
+        let bytes = c.shape.bytes.filter(|_| c.shape.kind != CollectiveKind::AllToAll);
         let label = if labelled { p.step_of(c).and_then(|s| s.label) } else { None };
         let dtype = p.calls.dtype(c).map(str::to_string);
-        let plain = tokens.of((c.kind, bytes, dtype.clone(), None));
-        let token = tokens.of((c.kind, bytes, dtype, label));
+        let plain = tokens.of((c.shape.kind, bytes, dtype.clone(), None));
+        let token = tokens.of((c.shape.kind, bytes, dtype, label));
         UnmatchedCall {
             call: i,
             item: TokenAtEnd { token, end: c.span.end },
             plain,
-            ends_together: c.kind.is_synchronous(),
+            ends_together: c.shape.kind.is_synchronous(),
         }
     };
     uses.iter().map(|u| (u.part, u.calls.iter().map(|&i| item(u, i)).collect())).collect()

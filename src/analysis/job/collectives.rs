@@ -17,9 +17,9 @@ pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
             let mut seen = vec![false; p.calls.groups.len()];
             let mut order: Vec<u32> = Vec::new();
             for c in p.calls.calls.iter().filter(|_| comparable(p)) {
-                if let Some(seen) = seen.get_mut(c.group as usize).filter(|seen| !**seen) {
+                if let Some(seen) = seen.get_mut(c.shape.group as usize).filter(|seen| !**seen) {
                     *seen = true;
-                    order.push(c.group);
+                    order.push(c.shape.group);
                 }
             }
             order
@@ -33,8 +33,9 @@ pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
     let mut uses: Vec<Vec<Use>> = Vec::new();
     uses.resize_with(matched.groups.len(), Vec::new);
     for (part, p) in parts.iter().enumerate().filter(|(_, p)| comparable(p)) {
-        for (i, c) in p.calls.calls.iter().enumerate().filter(|(_, c)| !c.kind.is_point_to_point()) {
-            if let Some(list) = matched.group_of(part as u32, c.group).and_then(|g| uses.get_mut(g as usize))
+        for (i, c) in p.calls.calls.iter().enumerate().filter(|(_, c)| !c.shape.kind.is_point_to_point()) {
+            if let Some(list) =
+                matched.group_of(part as u32, c.shape.group).and_then(|g| uses.get_mut(g as usize))
             {
                 match list.last_mut() {
                     Some(u) if u.part == part as u32 => u.calls.push(i as u32),
@@ -86,8 +87,8 @@ fn by_number(matched: &mut Matched, parts: &[RankSummary], g: u32, uses: &[Use],
         for &i in &u.calls {
             let c = call(parts, u, i);
             let seq = c.seq.unwrap_or_default();
-            let nth = seen.entry((seq, c.kind)).or_default();
-            keyed.push((seq, c.kind, *nth, Member { part: u.part, call: i }));
+            let nth = seen.entry((seq, c.shape.kind)).or_default();
+            keyed.push((seq, c.shape.kind, *nth, Member { part: u.part, call: i }));
             *nth += 1;
         }
     }

@@ -131,7 +131,7 @@ impl Arriving<'_> {
 fn add(job: &Job, chain: &mut Chain, id: u32, arriving: &Arriving, is_queued: bool, windows: &Windows) {
     let Arriving { members, ready, .. } = *arriving;
     let is_first = chain.instances.is_empty();
-    chain.on_host = members.first().is_some_and(|m| job.call(*m).on_host);
+    chain.on_host = members.first().is_some_and(|m| job.call(*m).shape.on_host);
     chain.instances.push(id);
     let kind = job.instances()[id as usize].kind;
     // In a broadcast the others do not wait for a receiver, in a reduce not for the root.

@@ -42,7 +42,7 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         let local = &p.calls.groups[g as usize];
         let calls: Vec<u32> = (0u32..)
             .zip(&p.calls.calls)
-            .filter(|(_, c)| c.group == g && !c.kind.is_point_to_point())
+            .filter(|(_, c)| c.shape.group == g && !c.shape.kind.is_point_to_point())
             .map(|(i, _)| i)
             .collect();
         if calls.is_empty() {
@@ -50,13 +50,13 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         }
         let item = |i: &u32| {
             let c = &p.calls.calls[*i as usize];
-            let bytes = c.bytes.filter(|_| c.kind != CollectiveKind::AllToAll);
-            TokenAtEnd { token: tokens.of((c.kind, bytes, c.seq)), end: c.span.end }
+            let bytes = c.shape.bytes.filter(|_| c.shape.kind != CollectiveKind::AllToAll);
+            TokenAtEnd { token: tokens.of((c.shape.kind, bytes, c.seq)), end: c.span.end }
         };
         let sequence = CallSequence::new(calls.iter().map(item).collect());
         let start = |i: &u32| {
             let c = &p.calls.calls[*i as usize];
-            c.kind.is_synchronous().then_some(c.arrival())
+            c.shape.kind.is_synchronous().then_some(c.arrival())
         };
         let starts = calls.iter().map(start).collect();
         let unit = PartCalls { id: (part, g), calls, sequence, starts };

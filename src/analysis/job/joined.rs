@@ -74,7 +74,7 @@ impl Job {
 
     /// The group of a call of a part.
     pub(crate) fn group_of(&self, part: u32, call: &CollectiveCall) -> Option<&Group> {
-        self.matched.groups.get(self.matched.group_of(part, call.group)? as usize)
+        self.matched.groups.get(self.matched.group_of(part, call.shape.group)? as usize)
     }
 
     pub(crate) fn members(&self, i: &Instance) -> &[Member] {
@@ -125,7 +125,7 @@ impl Job {
         let rank = self.parts[stray.member.part as usize].rank;
         format!(
             "{}{number} of rank {rank} ends {} {side} the others",
-            call.kind.name(),
+            call.shape.kind.name(),
             fmt_ns(stray.apart.abs())
         )
     }

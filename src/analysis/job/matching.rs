@@ -143,11 +143,11 @@ impl Matched {
         members.sort_unstable();
         let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
         let Some(head) = members.first().map(call) else { return };
-        let (kind, seq) = (head.kind, head.seq);
+        let (kind, seq) = (head.shape.kind, head.seq);
         let dtype = |m: &Member| parts[m.part as usize].calls.dtype(call(m));
         let disagrees = kind.has_one_size()
             && members.iter().any(|m| {
-                let (a, b) = (call(m).bytes, head.bytes);
+                let (a, b) = (call(m).shape.bytes, head.shape.bytes);
                 (a.is_some() && b.is_some() && a != b)
                     || dtype(m).zip(dtype(&members[0])).is_some_and(|(a, b)| a != b)
             });
@@ -155,7 +155,7 @@ impl Matched {
             group,
             kind,
             seq: seq.filter(|_| method == MatchMethod::Number),
-            bytes: members.iter().filter_map(|m| call(m).bytes).max(),
+            bytes: members.iter().filter_map(|m| call(m).shape.bytes).max(),
             method,
             first: self.members.len() as u32,
             count: members.len() as u32,

@@ -24,7 +24,7 @@ pub(crate) fn meeting_points(parts: &[RankSummary], matched: &Matched) -> Vec<Ve
             continue;
         }
         for m in members.iter().filter(|m| !state(m).runs_on) {
-            let on_host = parts[m.part as usize].calls.calls[m.call as usize].on_host;
+            let on_host = parts[m.part as usize].calls.calls[m.call as usize].shape.on_host;
             met[m.part as usize][m.call as usize] |= !on_host;
         }
     }
@@ -37,9 +37,9 @@ fn goes_on(part: &RankSummary) -> Vec<bool> {
     let mut next: BTreeMap<Option<i64>, Ns> = BTreeMap::new();
     let mut out = vec![false; calls.len()];
     // Calls are in order of submission.
-    for (i, c) in calls.iter().enumerate().rev().filter(|(_, c)| !c.on_host) {
+    for (i, c) in calls.iter().enumerate().rev().filter(|(_, c)| !c.shape.on_host) {
         let ready = part.readiness[i].ready;
-        out[i] = next.insert(c.device, ready).is_some_and(|t| t < c.span.end - TOLERANCE);
+        out[i] = next.insert(c.shape.device, ready).is_some_and(|t| t < c.span.end - TOLERANCE);
     }
     out
 }

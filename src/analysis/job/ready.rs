@@ -76,15 +76,15 @@ pub(crate) fn alone(calls: &RankCalls) -> Vec<Readiness> {
 
 /// Whether a call of a device started right after another one of the same stream.
 pub fn is_queued_behind(previous: &CollectiveCall, c: &CollectiveCall) -> bool {
-    !c.on_host
-        && (previous.device, previous.stream) == (c.device, c.stream)
+    !c.shape.on_host
+        && (previous.shape.device, previous.shape.stream) == (c.shape.device, c.shape.stream)
         && c.span.start >= previous.span.end - TOLERANCE
 }
 
 pub(crate) fn readiness(trace: &RankTrace, calls: &RankCalls) -> Vec<Readiness> {
     let mut out = alone(calls);
     on_hosts(calls, &mut out);
-    if calls.calls.iter().any(|c| !c.on_host) {
+    if calls.calls.iter().any(|c| !c.shape.on_host) {
         let blocking = blocking_calls(trace, &calls.calls);
         for work in trace.devices.iter().filter(|w| w.is_gpu) {
             on_device(trace, work, &blocking, &calls.calls, &mut out);
@@ -97,7 +97,7 @@ pub(crate) fn readiness(trace: &RankTrace, calls: &RankCalls) -> Vec<Readiness> 
 fn on_hosts(calls: &RankCalls, out: &mut [Readiness]) {
     let mut next = None;
     // Calls are in order of submission.
-    for (c, r) in calls.calls.iter().zip(out).rev().filter(|(c, _)| c.on_host) {
+    for (c, r) in calls.calls.iter().zip(out).rev().filter(|(c, _)| c.shape.on_host) {
         r.runs_on = next.is_some_and(|s: Ns| s < c.released - TOLERANCE);
         r.is_awaited = !r.runs_on;
         next = Some(c.submit);
@@ -111,7 +111,7 @@ fn on_device(
     calls: &[CollectiveCall],
     out: &mut [Readiness],
 ) {
-    let is_here = |c: &CollectiveCall| !c.on_host && c.device == work.device;
+    let is_here = |c: &CollectiveCall| !c.shape.on_host && c.shape.device == work.device;
     if !calls.iter().any(is_here) {
         return;
     }
@@ -134,7 +134,7 @@ fn on_device(
             waits.get(waits.partition_point(|w| w.returned <= c.submit).checked_sub(1)?).copied()
         };
         r.host_wait =
-            c.thread.into_iter().chain(main).filter_map(last_of).max_by_key(|w| (w.returned, w.call));
+            c.shape.thread.into_iter().chain(main).filter_map(last_of).max_by_key(|w| (w.returned, w.call));
         r.idle_since =
             compute.runs.end_before(e).map_or(Ns::MIN, |t| t.min(e)).max(trace.capture.start.min(e));
     }
@@ -267,7 +267,7 @@ fn blocking_calls(trace: &RankTrace, collectives: &[CollectiveCall]) -> Blocking
     let c = &trace.columns;
     let is_copy: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("emcpy")).collect();
     let is_free: Vec<bool> = c.strings.iter().map(|(_, t)| t.contains("Free")).collect();
-    let mut ended: Vec<Span> = collectives.iter().filter(|c| !c.on_host).map(|c| c.span).collect();
+    let mut ended: Vec<Span> = collectives.iter().filter(|c| !c.shape.on_host).map(|c| c.span).collect();
     ended.sort_unstable_by_key(|s| (s.end, s.start));
     let blocks = |row: u32, activity: HostActivity| {
         let span = c.span(row as usize);

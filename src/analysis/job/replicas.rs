@@ -77,7 +77,7 @@ fn messages(job: &Job, without: &BTreeSet<u32>) -> Vec<StepMessages> {
         calls.sort_by_key(|(call, _)| (job.ready(Member { part, call: *call }), *call));
         let kind = |(call, _): &(u32, u32)| {
             let c = job.call(Member { part, call: *call });
-            (c.kind, c.bytes)
+            (c.shape.kind, c.shape.bytes)
         };
         StepMessages { part, group, step, sequence: calls.iter().map(kind).collect(), calls }
     };

@@ -46,7 +46,7 @@ pub fn find(parts: &[RankSummary], matched: &Matched, clocks: &[Clock]) -> Vec<S
             .collect();
         let longest = members.iter().filter_map(call).map(|c| c.span.len()).max().unwrap_or(0);
         if let Some((member, apart)) = farthest(&ends, longest)
-            && !members.iter().filter_map(call).any(|c| c.on_host)
+            && !members.iter().filter_map(call).any(|c| c.shape.on_host)
         {
             strays.push(Stray { instance, member, apart });
         }

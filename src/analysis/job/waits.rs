@@ -148,11 +148,11 @@ impl Instance {
 pub(crate) fn root(parts: &[RankSummary], group: Option<&Group>, members: &[Member]) -> Option<usize> {
     let calls = || members.iter().map(|m| &parts[m.part as usize].calls.calls[m.call as usize]);
     let position_of = |rank: u32| members.iter().position(|m| parts[m.part as usize].rank == rank);
-    if let Some(rank) = calls().find_map(|c| c.root) {
+    if let Some(rank) = calls().find_map(|c| c.shape.root) {
         return position_of(rank);
     }
-    let first = calls().next().and_then(|c| c.rank_arg);
-    let agreed = first.filter(|_| members.len() > 1 && calls().all(|c| c.rank_arg == first));
+    let first = calls().next().and_then(|c| c.shape.rank_arg);
+    let agreed = first.filter(|_| members.len() > 1 && calls().all(|c| c.shape.rank_arg == first));
     let listed = group.and_then(|g| g.members.as_ref());
     if let (Some(position), Some(listed)) = (agreed, listed) {
         return listed.get(position as usize).and_then(position_of);

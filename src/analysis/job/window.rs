@@ -49,7 +49,7 @@ fn windows(job: &Job, part: u32) -> Vec<Option<LocalWindow>> {
                 Some((end, k)) => (end.min(t), WindowStart::Call(k)),
                 None => (start, from),
             };
-            if !p.calls.calls[i].on_host || before.is_none_or(|b| b <= start) {
+            if !p.calls.calls[i].shape.on_host || before.is_none_or(|b| b <= start) {
                 out[i] = Some(LocalWindow { lane: lane as u32, span: Span::new(start, t), from });
             }
             before = Some(t);
@@ -66,7 +66,9 @@ fn ends_of_steps(job: &Job, part: u32, lane: usize) -> BTreeMap<u32, (Ns, u32)> 
     let mut ends: BTreeMap<u32, (Ns, u32)> = BTreeMap::new();
     for call in p.calls_in(lane, Span::new(Ns::MIN, Ns::MAX)) {
         let c = &p.calls.calls[call as usize];
-        let Some(step) = c.step.filter(|_| !c.on_host && c.kind.is_synchronous()) else { continue };
+        let Some(step) = c.step.filter(|_| !c.shape.on_host && c.shape.kind.is_synchronous()) else {
+            continue;
+        };
         if job.outcome(Member { part, call }).is_some_and(|o| !o.is_impossible) {
             let end = ends.entry(step).or_insert((c.released, call));
             *end = (*end).max((c.released, call));

@@ -166,7 +166,8 @@ fn kernels(trace: &RankTrace, give: &mut RowEmitter) {
     let mut table = OverlapKernels::default();
     for (a, covered, exposed) in rows {
         let call = calls.of_event(a.row);
-        let group = call.and_then(|c| calls.groups.get(c.group as usize)).and_then(|g| g.name.as_deref());
+        let group =
+            call.and_then(|c| calls.groups.get(c.shape.group as usize)).and_then(|g| g.name.as_deref());
         table.push(OverlapKernelRow {
             rank: trace.rank,
             device: a.device(),
@@ -176,7 +177,7 @@ fn kernels(trace: &RankTrace, give: &mut RowEmitter) {
             name: trace.text(a.name),
             kind: calls.kind_of(a.row).name(),
             process_group: group,
-            size_bytes: call.and_then(|c| c.bytes),
+            size_bytes: call.and_then(|c| c.shape.bytes),
             ts_ns: a.span.start,
             dur_ns: a.span.len(),
             covered_ns: covered,

@@ -88,9 +88,17 @@ fn balances(job: &Job, replayed: &ReplayedJob, steps: &[StepKey]) -> BTreeMap<u3
         let (calls, sum) = work.entry((s, replay.part(i))).or_default();
         let c = job.call(replay.member(i));
         // In a pipeline stages differ by what they work.
-        let place =
-            c.kind.is_point_to_point().then(|| place_in_group(job, replay.part(i), c.group)).flatten();
-        calls.push((c.kind.name(), c.bytes.filter(|_| c.kind != CollectiveKind::AllToAll), place));
+        let place = c
+            .shape
+            .kind
+            .is_point_to_point()
+            .then(|| place_in_group(job, replay.part(i), c.shape.group))
+            .flatten();
+        calls.push((
+            c.shape.kind.name(),
+            c.shape.bytes.filter(|_| c.shape.kind != CollectiveKind::AllToAll),
+            place,
+        ));
         *sum += replay.local(i);
     }
     let mut alike: BTreeMap<(usize, Calls), Vec<(u32, Ns)>> = BTreeMap::new();

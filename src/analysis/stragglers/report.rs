@@ -292,7 +292,7 @@ fn shared_cores(job: &Job) -> Option<String> {
     for p in job
         .parts
         .iter()
-        .filter(|p| p.lanes.iter().all(|l| !l.is_gpu) && p.calls.calls.iter().any(|c| c.on_host))
+        .filter(|p| p.lanes.iter().all(|l| !l.is_gpu) && p.calls.calls.iter().any(|c| c.shape.on_host))
     {
         *hosts.entry(p.host.as_deref().unwrap_or("")).or_default() += 1;
     }

@@ -91,7 +91,7 @@ pub(crate) fn of_all_work(
         let factor = common_factor(job, &pairs.values().flatten().copied().collect());
         for ((part, step), pairs) in pairs {
             let Some([(last, _), (typical, _)]) = pairs.last().copied() else { continue };
-            let local = job.call(last).group;
+            let local = job.call(last).shape.group;
             let Some(group) = job.matched.group_of(part, local) else { continue };
             let differences = differences_of(job, &windows, &pairs, factor);
             why.push(StepDifferences {

@@ -162,7 +162,7 @@ pub(crate) fn rows(job: &Job, by_group: bool) -> Vec<SyncWindow<'_>> {
                     let of_instance = job.outcome(m).and_then(|o| job.instances().get(o.instance as usize));
                     let group = of_instance
                         .map(|i| i.group)
-                        .or_else(|| job.matched.group_of(part, p.calls.calls[call as usize].group));
+                        .or_else(|| job.matched.group_of(part, p.calls.calls[call as usize].shape.group));
                     (group, job.run(m))
                 })
                 .collect();

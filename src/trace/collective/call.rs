@@ -2,7 +2,9 @@
 
 use crate::collective::group::LocalGroup;
 use crate::collective::kind::CollectiveKind;
+use hashbrown::HashSet;
 use hta_base::units::{Ns, Span};
+use std::sync::Arc;
 
 /// One rank's part in one collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,18 +14,26 @@ pub struct CollectiveCall {
     /// Start of the launch call or of the `c10d::*` operator, ns; the start of the range if neither is
     /// recorded.
     pub submit: Ns,
-    /// Lane of the submitting thread, if recorded.
-    pub thread: Option<u32>,
     /// Span of the kernel, or of the range on the host.
     pub span: Span,
     /// When work that waits for it continues, ns: the end of a kernel; on the host, the first recorded
     /// activity of the submitting thread after both the range and the operator have ended.
     pub released: Ns,
+    /// Sequence number within the group.
+    pub seq: Option<u64>,
+    pub step: Option<u32>,
+    pub shape: Arc<CallShape>,
+}
+
+/// What a call is. Most calls of a rank differ only in time, and those of all ranks are in memory together, so
+/// that calls share it ([`CallShapes`]).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CallShape {
     pub kind: CollectiveKind,
     /// Index into [`RankCalls::groups`].
     pub group: u32,
-    /// Sequence number within the group.
-    pub seq: Option<u64>,
+    /// Lane of the submitting thread, if recorded.
+    pub thread: Option<u32>,
     /// Size in bytes, as defined for its kind (all-gather: the whole output; reduce-scatter: the whole
     /// input).
     pub bytes: Option<i64>,
@@ -33,7 +43,6 @@ pub struct CollectiveCall {
     pub root: Option<u32>,
     /// The argument `Rank`: in recent traces the root's position in the group, in others the recording rank.
     pub rank_arg: Option<u32>,
-    pub step: Option<u32>,
     pub device: Option<i64>,
     pub stream: Option<i64>,
     /// Whether it is a range on the host, which arrives when it is submitted; a kernel arrives when it
@@ -44,7 +53,19 @@ pub struct CollectiveCall {
 impl CollectiveCall {
     /// When the rank arrived, ns.
     pub fn arrival(&self) -> Ns {
-        if self.on_host { self.submit } else { self.span.start }
+        if self.shape.on_host { self.submit } else { self.span.start }
+    }
+}
+
+/// The shapes of a rank's calls, each once.
+#[derive(Default)]
+pub struct CallShapes {
+    known: HashSet<Arc<CallShape>>,
+}
+
+impl CallShapes {
+    pub fn shared(&mut self, shape: CallShape) -> Arc<CallShape> {
+        Arc::clone(self.known.get_or_insert_with(&shape, |shape| Arc::new(shape.clone())))
     }
 }
 
@@ -98,11 +119,11 @@ impl RankCalls {
 
     /// The kind of collective of an event; unknown if it is none.
     pub fn kind_of(&self, row: u32) -> CollectiveKind {
-        self.of_event(row).map_or(CollectiveKind::Unknown, |c| c.kind)
+        self.of_event(row).map_or(CollectiveKind::Unknown, |c| c.shape.kind)
     }
 
     /// The element type of a call, if known.
     pub fn dtype(&self, call: &CollectiveCall) -> Option<&str> {
-        self.dtypes.get(usize::from(call.dtype)).map(String::as_str).filter(|d| !d.is_empty())
+        self.dtypes.get(usize::from(call.shape.dtype)).map(String::as_str).filter(|d| !d.is_empty())
     }
 }

@@ -9,6 +9,6 @@ pub mod group;
 mod kind;
 pub mod ranks;
 
-pub use call::{CollectiveCall, Message, RankCalls};
+pub use call::{CallShape, CallShapes, CollectiveCall, Message, RankCalls};
 pub use group::{LocalGroup, Members};
 pub use kind::CollectiveKind;

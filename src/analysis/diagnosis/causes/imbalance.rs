@@ -39,9 +39,12 @@ fn excess_of_tokens(job: &Job, s: &Straggler) -> Option<f64> {
     let mut sizes: BTreeMap<(StepKey, u32, u32), [Vec<i64>; 2]> = BTreeMap::new();
     for (part, p) in (0u32..).zip(&job.parts) {
         let mut place: BTreeMap<(StepKey, u32), u32> = BTreeMap::new();
-        for (call, c) in (0u32..).zip(&p.calls.calls).filter(|(_, c)| c.kind == CollectiveKind::AllToAll) {
-            let (step, group) = (step_of(job, Member { part, call }), job.matched.group_of(part, c.group));
-            let (Some(step), Some(group), Some(bytes)) = (step, group, c.bytes) else { continue };
+        for (call, c) in
+            (0u32..).zip(&p.calls.calls).filter(|(_, c)| c.shape.kind == CollectiveKind::AllToAll)
+        {
+            let (step, group) =
+                (step_of(job, Member { part, call }), job.matched.group_of(part, c.shape.group));
+            let (Some(step), Some(group), Some(bytes)) = (step, group, c.shape.bytes) else { continue };
             let at = place.entry((step, group)).or_default();
             let of = sizes.entry((step, group, *at)).or_default();
             *at += 1;

@@ -41,8 +41,8 @@ impl PipelineGroups {
 
     /// Whether a call is a message between the stages of a pipeline.
     fn has_message(&self, job: &Job, part: u32, call: &CollectiveCall) -> bool {
-        let group = || job.matched.group_of(part, call.group);
-        call.kind.is_point_to_point() && group().is_some_and(|g| self.0.get(g as usize) == Some(&true))
+        let group = || job.matched.group_of(part, call.shape.group);
+        call.shape.kind.is_point_to_point() && group().is_some_and(|g| self.0.get(g as usize) == Some(&true))
     }
 }
 
@@ -69,8 +69,9 @@ fn is_chain(job: &Job, g: &Group) -> bool {
     let mut neighbours: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for (part, local) in &g.uses {
         let Some(p) = job.parts.get(*part as usize) else { return false };
-        let is_of_group = |call: u32| p.calls.calls.get(call as usize).is_some_and(|c| c.group == *local);
-        if p.calls.calls.iter().any(|c| c.group == *local && !c.kind.is_point_to_point()) {
+        let is_of_group =
+            |call: u32| p.calls.calls.get(call as usize).is_some_and(|c| c.shape.group == *local);
+        if p.calls.calls.iter().any(|c| c.shape.group == *local && !c.shape.kind.is_point_to_point()) {
             return false;
         }
         for m in p.calls.edges.iter().filter(|m| is_of_group(m.call)) {

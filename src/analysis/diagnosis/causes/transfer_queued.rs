@@ -49,10 +49,10 @@ fn delays(lane: &ExposedLane) -> HashMap<u32, Ns> {
     let mut delays: HashMap<u32, Ns> = HashMap::new();
     let mut last: HashMap<Option<i64>, u32> = HashMap::new();
     for &i in lane.calls {
-        let Some(before) = last.insert(call(i).stream, i) else { continue };
+        let Some(before) = last.insert(call(i).shape.stream, i) else { continue };
         let (previous, c) = (call(before), call(i));
         let ready = job.ready(Member { part, call: i });
-        let is_other = (previous.group, previous.kind) != (c.group, c.kind);
+        let is_other = (previous.shape.group, previous.shape.kind) != (c.shape.group, c.shape.kind);
         let is_late = ready < previous.span.end && c.span.start - previous.span.end < QUEUED_MAX;
         if is_other && is_late && is_queued_behind(previous, c) && exposed.contains(&before) {
             delays.insert(i, c.span.start - ready);

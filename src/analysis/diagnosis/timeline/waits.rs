@@ -69,7 +69,7 @@ pub fn waits(job: &Job, account: &JobAccount) -> Batch {
             step_label,
             ts_ns: w.span.start,
             dur_ns: w.span.len(),
-            kind: call.kind.name(),
+            kind: call.shape.kind.name(),
             event_id: call.event,
             late_rank: job.parts[w.late.part as usize].rank,
         });

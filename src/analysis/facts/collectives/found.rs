@@ -1,7 +1,7 @@
 //! Collects the calls of a rank.
 
 use hashbrown::HashMap;
-use hta_trace::collective::{CollectiveCall, LocalGroup, Message, RankCalls};
+use hta_trace::collective::{CallShapes, CollectiveCall, LocalGroup, Message, RankCalls};
 
 #[derive(Default)]
 pub(super) struct CallCollector {
@@ -10,6 +10,7 @@ pub(super) struct CallCollector {
     group_ids: HashMap<LocalGroup, u32>,
     dtypes: Vec<String>,
     dtype_ids: HashMap<String, u16>,
+    pub(crate) shapes: CallShapes,
 }
 
 impl CallCollector {

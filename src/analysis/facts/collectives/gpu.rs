@@ -9,7 +9,7 @@ use hta_trace::category::Class;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::collective::dtype::{dtype_in_kernel, dtype_name};
 use hta_trace::collective::group::{HeaderGroups, Members};
-use hta_trace::collective::{CollectiveCall, Message};
+use hta_trace::collective::{CallShape, CollectiveCall, Message};
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::timeline::WorkClass;
 use std::collections::BTreeMap;
@@ -56,23 +56,26 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let (root, rank_arg) = (e.root(kind), e.rank_arg);
         let group = found.group(e.group);
         let dtype = found.dtype(e.dtype.as_deref().unwrap_or_default());
-        let call = CollectiveCall {
-            event: a.row,
-            submit: launch.map_or(a.span.start, |(at, _)| at),
-            thread: launch.map(|(_, lane)| lane),
-            span: a.span,
-            released: a.span.end,
+        let shape = CallShape {
             kind,
             group,
-            seq: e.seq,
+            thread: launch.map(|(_, lane)| lane),
             bytes,
             dtype,
             root,
             rank_arg,
-            step: a.step(),
             device: a.device(),
             stream: a.stream(),
             on_host: false,
+        };
+        let call = CollectiveCall {
+            event: a.row,
+            submit: launch.map_or(a.span.start, |(at, _)| at),
+            span: a.span,
+            released: a.span.end,
+            seq: e.seq,
+            step: a.step(),
+            shape: found.shapes.shared(shape),
         };
         found.calls.push((call, edges));
     }

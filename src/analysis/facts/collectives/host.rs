@@ -14,9 +14,9 @@ use crate::facts::collectives::evidence::{CallEvidence, kind_in};
 use crate::facts::collectives::found::CallCollector;
 use hta_base::units::Ns;
 use hta_trace::category::Class;
-use hta_trace::collective::CollectiveCall;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::collective::group::HeaderGroups;
+use hta_trace::collective::{CallShape, CollectiveCall};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
@@ -84,27 +84,27 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let bytes = e.bytes(kind);
         let (root, rank_arg) = (e.root(kind), e.rank_arg);
         let group = found.group(e.group);
-        let dtype = found.dtype(e.dtype.as_deref().unwrap_or_default());
-        let call = CollectiveCall {
-            event: row,
-            submit,
-            thread: op.map(|o| c.lane[o as usize]),
-            span: trace.span(row),
-            released,
+        let shape = CallShape {
             kind,
             group,
-            seq: e.seq,
+            thread: op.map(|o| c.lane[o as usize]),
             bytes,
-            dtype,
+            dtype: found.dtype(e.dtype.as_deref().unwrap_or_default()),
             root,
             rank_arg,
-            step: trace
-                .steps
-                .at(submit)
-                .or_else(|| trace.steps.steps.first().filter(|_| is_capture(trace)).map(|s| s.index)),
             device: None,
             stream: None,
             on_host: true,
+        };
+        let of_capture = || trace.steps.steps.first().filter(|_| is_capture(trace)).map(|s| s.index);
+        let call = CollectiveCall {
+            event: row,
+            submit,
+            span: trace.span(row),
+            released,
+            seq: e.seq,
+            step: trace.steps.at(submit).or_else(of_capture),
+            shape: found.shapes.shared(shape),
         };
         found.calls.push((call, Vec::new()));
     }

@@ -108,7 +108,7 @@ impl RankSummary {
     pub fn new(trace: &RankTrace, options: JobOptions) -> Self {
         let calls = RankCalls::clone(&collectives(trace));
         let mut names = Interner::default();
-        let host_lane = calls.calls.iter().any(|c| c.on_host) && !trace.is_cpu_only();
+        let host_lane = calls.calls.iter().any(|c| c.shape.on_host) && !trace.is_cpu_only();
         let is_compared = options.has_peers && !calls.calls.is_empty();
         let readiness = if is_compared { readiness(trace, &calls) } else { alone(&calls) };
         let accounts = WindowAccounts::of(trace);
@@ -120,7 +120,7 @@ impl RankSummary {
             let mut lanes: Vec<PartLane> = Vec::new();
             for (work, windows) in of_devices {
                 let cuts = cuts(trace, &calls, &readiness, |c| {
-                    !work.is_gpu || (c.device == work.device && !c.on_host)
+                    !work.is_gpu || (c.shape.device == work.device && !c.shape.on_host)
                 });
                 let local = if work.is_gpu {
                     local::of_device(trace, work, cuts, options.kernel_wait_max, &hosts, &mut names)
@@ -130,7 +130,7 @@ impl RankSummary {
                 lanes.push(PartLane { local, ..lane(trace, work, &windows, options.model) });
             }
             if host_lane {
-                let cuts = cuts(trace, &calls, &readiness, |c| c.on_host);
+                let cuts = cuts(trace, &calls, &readiness, |c| c.shape.on_host);
                 let local = local::of_host(trace, cuts, &hosts, &mut names);
                 lanes.push(PartLane { local, ..PartLane::default() });
             }
@@ -236,7 +236,9 @@ struct CallsByStart {
 fn orders(calls: &RankCalls, lanes: &[PartLane]) -> Vec<CallsByStart> {
     let mut out: Vec<CallsByStart> = vec![CallsByStart::default(); lanes.len()];
     for (i, c) in calls.calls.iter().enumerate() {
-        let lane = lanes.iter().position(|l| l.is_gpu != c.on_host && (c.on_host || l.device == c.device));
+        let lane = lanes
+            .iter()
+            .position(|l| l.is_gpu != c.shape.on_host && (c.shape.on_host || l.device == c.shape.device));
         if let Some(l) = lane {
             out[l].calls.push(i as u32);
         }

@@ -10,7 +10,8 @@ use hta_base::table::checked::{InvalidCell, below};
 use hta_base::table::schema::{Batch, Table};
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::{
-    CollectiveCall, CollectiveKind, LocalGroup, Members as LocalMembers, Message, RankCalls,
+    CallShape, CallShapes, CollectiveCall, CollectiveKind, LocalGroup, Members as LocalMembers, Message,
+    RankCalls,
 };
 use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
@@ -88,25 +89,29 @@ fn calls(tables: &[Batch]) -> Result<(RankCalls, Vec<Readiness>), InvalidCell> {
     let groups = groups(tables)?;
     let dtypes: Vec<String> = rows::<Dtypes>(tables)?.map(|(_, r)| r.dtype.to_string()).collect();
     let (mut all, mut readiness) = (Vec::new(), Vec::new());
+    let mut shapes = CallShapes::default();
     for (i, r) in rows::<PartCallTable>(tables)? {
-        all.push(CollectiveCall {
-            event: r.event_id,
-            submit: r.submit_ns,
-            thread: r.thread,
-            span: Span::new(r.start_ns, r.end_ns),
-            released: r.released_ns,
+        let shape = CallShape {
             kind: CollectiveKind::named(r.kind)
                 .ok_or_else(|| InvalidCell::unknown::<PartCallTable>(i, "kind", r.kind))?,
             group: below::<PartCallTable>(i, "process_group", r.process_group, groups.len())?,
-            seq: r.seq,
+            thread: r.thread,
             bytes: r.size_bytes,
             dtype: below::<PartCallTable>(i, "dtype", r.dtype, dtypes.len().min(1 << 16))? as u16,
             root: r.root,
             rank_arg: r.rank_arg,
-            step: r.step,
             device: r.device,
             stream: r.stream,
             on_host: r.on_host,
+        };
+        all.push(CollectiveCall {
+            event: r.event_id,
+            submit: r.submit_ns,
+            span: Span::new(r.start_ns, r.end_ns),
+            released: r.released_ns,
+            seq: r.seq,
+            step: r.step,
+            shape: shapes.shared(shape),
         });
         let (ready, idle_since) = (r.ready_ns, r.idle_since_ns);
         let host_wait = r.host_from_ns.zip(r.host_after).map(|(returned, call)| HostWait { returned, call });

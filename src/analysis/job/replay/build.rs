@@ -82,8 +82,8 @@ pub(super) fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<ReplayNode>) {
 
 /// For each call of a device the previous one on its stream, if the call started right after that one's end.
 fn before_on_stream(calls: &[CollectiveCall], order: &[usize]) -> HashMap<usize, usize> {
-    let mut by_start: Vec<usize> = order.iter().copied().filter(|i| !calls[*i].on_host).collect();
-    by_start.sort_by_key(|&i| (calls[i].stream, calls[i].span.start, i));
+    let mut by_start: Vec<usize> = order.iter().copied().filter(|i| !calls[*i].shape.on_host).collect();
+    by_start.sort_by_key(|&i| (calls[i].shape.stream, calls[i].span.start, i));
     let is_queued = |w: &&[usize]| is_queued_behind(&calls[w[0]], &calls[w[1]]);
     by_start.windows(2).filter(is_queued).map(|w| (w[1], w[0])).collect()
 }

@@ -29,7 +29,7 @@ pub(super) fn host_parts(
     for k in order {
         let call = nodes[k].member.call as usize;
         let (c, r) = (&p.calls.calls[call], &p.readiness[call]);
-        let before = previous.insert(c.thread, (c.submit, call));
+        let before = previous.insert(c.shape.thread, (c.submit, call));
         let waited = r.host_wait.filter(|w| before.is_none_or(|(at, _)| at <= w.returned));
         let of_wait = waited.and_then(|w| Some((w, *node_of.get(&(w.call as usize))?)));
         let (base, from) = match (of_wait, before) {

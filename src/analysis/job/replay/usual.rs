@@ -97,7 +97,7 @@ impl Replay {
         // In an all-to-all, sizes differ between ranks by nature.
         let kind = |m: Member| {
             let c = job.call(m);
-            (c.kind, c.bytes.filter(|_| c.kind != CollectiveKind::AllToAll))
+            (c.shape.kind, c.shape.bytes.filter(|_| c.shape.kind != CollectiveKind::AllToAll))
         };
         // Of calls without partners some ranks have more at the edges of a capture, so these have places of
         // their own.

@@ -38,7 +38,7 @@ type Links<'a> = Vec<(f64, &'a CallRates, TransferLink)>;
 /// Bytes per ns of a matched call, with the class of its size.
 fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
     let (call, outcome) = (job.call(m), job.transfer_of(m)?);
-    let bytes = call.bytes.filter(|b| *b >= BYTES_MIN)?;
+    let bytes = call.shape.bytes.filter(|b| *b >= BYTES_MIN)?;
     let transfer = job.transfer_ns(m)?;
     let instance = job.instances().get(outcome.instance as usize)?;
     let pair = || match job.members(instance) {
@@ -50,7 +50,7 @@ fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
     };
     let link =
         TransferLink { group: instance.group, pair: instance.kind.is_point_to_point().then(pair).flatten() };
-    (transfer > 0).then(|| ((link, call.kind.name(), bytes.ilog2()), bytes as f64 / transfer as f64))
+    (transfer > 0).then(|| ((link, call.shape.kind.name(), bytes.ilog2()), bytes as f64 / transfer as f64))
 }
 
 /// The rates of all matched calls, by class.
@@ -113,7 +113,7 @@ impl SlowGroups {
                 continue;
             }
             for (rate, calls, link) in found {
-                let Some(kind) = calls.first().map(|(_, m)| job.call(*m).kind) else { continue };
+                let Some(kind) = calls.first().map(|(_, m)| job.call(*m).shape.kind) else { continue };
                 slow.push(Slow { link: *link, kind, rate: *rate, usual });
                 for (own, m) in *calls {
                     let saved = (job.transfer_ns(*m).unwrap_or(0) as f64 * (1.0 - own / usual)) as Ns;
