@@ -22,12 +22,11 @@
 //!    [`REMAIN`] ranks remain: this finds ranks that would be late *behind* the first ones.
 
 use crate::api::Options;
-use crate::collectives::GroupSelection;
 use crate::efficiency::account::StepLength;
-use crate::job::delay::{Chain, StepKey, chains, median_step};
-use crate::job::replicas::replica_chains;
-use crate::job::window::all_windows;
+use crate::job::delay::{StepKey, median_step};
 use crate::job::{Job, median};
+use crate::stragglers::delays::{delay_sums, own_gains};
+use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::judge_round::JudgeRound;
 use crate::stragglers::judge_round::REMAIN;
 use crate::stragglers::straggler::{Judgement, Straggler};
@@ -37,14 +36,8 @@ use std::collections::BTreeSet;
 /// Largest number of rounds of removing stragglers and judging again.
 const ROUNDS: usize = 4;
 
-pub(crate) fn judge(job: &Job, options: &Options) -> Judgement {
-    let windows = all_windows(job);
-    let all = |without: &BTreeSet<u32>| {
-        let mut all = chains(job, &windows, without);
-        all.extend(replica_chains(job, &windows, without));
-        asked(job, options, all)
-    };
-    let first = all(&BTreeSet::new());
+pub(crate) fn judge(job: &Job, options: &Options, chains: &JobChains) -> Judgement {
+    let first = &chains.all;
     let steps: Vec<StepKey> =
         first.iter().filter_map(|c| c.step).collect::<BTreeSet<_>>().into_iter().collect();
     let median_step = median_step(job);
@@ -56,9 +49,9 @@ pub(crate) fn judge(job: &Job, options: &Options) -> Judgement {
     for round in 0..if steps.len() > 1 { ROUNDS } else { 1 } {
         let later;
         let of_round = if round == 0 {
-            &first
+            first
         } else {
-            later = all(&named);
+            later = chains.without(job, options, &named);
             &later
         };
         let is_first = round == 0;
@@ -88,26 +81,14 @@ pub(crate) fn judge(job: &Job, options: &Options) -> Judgement {
         unconfirmed,
         length,
         unproven,
-        windows,
-        chains: first,
+        delays: delay_sums(job, first),
+        own_gains: own_gains(first),
         steps,
         median_step,
         thresholds,
         p_values,
         largest,
     }
-}
-
-/// Chains of the selected groups and steps.
-fn asked(job: &Job, options: &Options, chains: Vec<Chain>) -> Vec<Chain> {
-    let shown = GroupSelection::new(job, options);
-    let in_step = |c: &Chain| match (&options.model.steps, c.step) {
-        (None, _) => true,
-        (Some(filter), Some(StepKey::Label(l))) => filter.keeps(u32::MAX, Some(l)),
-        (Some(filter), Some(StepKey::Index(i))) => filter.keeps(i, None),
-        (Some(_), None) => false,
-    };
-    chains.into_iter().filter(|c| shown.has(c.group) && in_step(c)).collect()
 }
 
 fn thresholds(job: &Job, median_step: Ns, options: &Options) -> Vec<Ns> {

@@ -5,6 +5,7 @@ use crate::job::Job;
 use crate::job::replay::ReplayedJob;
 use crate::stragglers::by_work;
 use crate::stragglers::confirm::confirm;
+use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::judge::judge;
 use crate::stragglers::straggler::Judgement;
 use crate::stragglers::why::{StepDifferences, explain, of_all_work};
@@ -19,13 +20,14 @@ pub struct Judged {
 /// Judges the ranks of a job once; all analyses of a job have the same options.
 pub fn judged(job: &Job, options: &Options) -> Arc<Judged> {
     job.shared(|job| {
-        let mut judgement = judge(job, options);
+        let chains = JobChains::of(job, options);
+        let mut judgement = judge(job, options, &chains);
         confirm(job, options, &mut judgement);
         let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable());
         if let Some(replayed) = replayed.as_deref() {
             by_work::add(job, options, &mut judgement, replayed);
         }
-        let mut why = explain(job, &judgement);
+        let mut why = explain(job, &judgement, &chains);
         if let Some(replayed) = replayed.as_deref() {
             of_all_work(job, &judgement, replayed, &mut why);
         }

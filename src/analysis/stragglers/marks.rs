@@ -9,6 +9,7 @@ use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::job::delay::Chain;
 use crate::recording::capability::Capability;
+use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::judged::{Judged, judged};
 use crate::stragglers::report;
 use hta_base::table;
@@ -51,6 +52,7 @@ impl Analysis for WhereLate {
         let shared = judged(job, options);
         let Judged { judgement: judged, why } = shared.as_ref();
         let observations = report::observations(job, judged, why);
+        let chains = JobChains::of(job, options);
         let mut rows: Vec<LateMarkRow> = Vec::new();
         let steps: Vec<Vec<String>> =
             judged.stragglers.iter().map(|s| s.steps.iter().map(|(k, _)| k.shown()).collect()).collect();
@@ -58,13 +60,13 @@ impl Analysis for WhereLate {
             for ((step, parts), shown) in straggler.steps.iter().zip(shown) {
                 for part in parts {
                     let of_step =
-                        judged.chains.iter().filter(|c| c.step == Some(*step) && c.late(*part).is_some());
+                        chains.all.iter().filter(|c| c.step == Some(*step) && c.late(*part).is_some());
                     let excess = |c: &Chain| c.late(*part).map_or(0, |l| l.excess());
                     let Some(worst) = of_step.max_by_key(|c| (c.own_gain(*part), excess(c))) else {
                         continue;
                     };
                     let Some(late) = worst.late(*part) else { continue };
-                    let windows = judged.windows.get(*part as usize);
+                    let windows = chains.windows.get(*part as usize);
                     let Some(window) =
                         windows.and_then(|w| w.get(late.member.call as usize)).copied().flatten()
                     else {

@@ -4,6 +4,8 @@ mod because;
 mod by_work;
 mod chance;
 mod confirm;
+mod delays;
+mod job_chains;
 mod judge;
 mod judge_round;
 mod judged;
@@ -49,11 +51,10 @@ impl Analysis for Stragglers {
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
         let judged = judged(job, options);
         let Judged { judgement, why } = judged.as_ref();
-        let sums = tables::delay_sums(job, judgement);
         Output {
-            tables: tables::build(job, judgement, &sums, why, options),
+            tables: tables::build(job, judgement, why, options),
             observations: report::observations(job, judgement, why),
-            views: report::views(job, judgement, &sums, partials, options),
+            views: report::views(job, judgement, partials, options),
             ..Output::default()
         }
     }

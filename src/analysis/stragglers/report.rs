@@ -6,8 +6,9 @@ use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::population::reasons as missing;
 use crate::stragglers::because::{because, late_count};
+use crate::stragglers::delays::{DelaySums, totals};
 use crate::stragglers::straggler::{Judgement, Pattern, Straggler, Unproven};
-use crate::stragglers::tables::{ByPart, DelaySums, LevelKey, by_place, ranks_of, since, steps_text, totals};
+use crate::stragglers::tables::{LevelKey, by_place, ranks_of, since, steps_text};
 use crate::stragglers::why::{StepDifferences, reasons};
 use crate::worst_first::WorstFirst;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
@@ -103,14 +104,8 @@ fn mark(ns: Ns, step: Ns) -> char {
 /// Number of marks in a row of steps.
 const STEPS_SHOWN: usize = 24;
 
-pub(crate) fn views(
-    job: &Job,
-    judged: &Judgement,
-    sums: &ByPart,
-    partials: &[Partial],
-    options: &Options,
-) -> Vec<View> {
-    let by_part = totals(sums);
+pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options: &Options) -> Vec<View> {
+    let by_part = totals(&judged.delays);
     let n = judged.steps.len().max(1) as i64;
     let mut view = View {
         title: "Who makes the others wait".to_string(),
@@ -128,7 +123,8 @@ pub(crate) fn views(
     };
     let all: Vec<(u32, DelaySums)> = by_part.into_iter().collect();
     let shown = WorstFirst::new(&all, options.top, |(_, d)| d.gain);
-    let gain = |part: u32, step: &StepKey| sums.get(&(part, Some(*step), None)).map_or(0, |x| x.gain);
+    let gain =
+        |part: u32, step: &StepKey| judged.delays.get(&(part, Some(*step), None)).map_or(0, |x| x.gain);
     view.rows = shown.rows(
         |(part, _)| job.parts[*part as usize].rank.to_string(),
         |name, of| {
@@ -160,10 +156,10 @@ pub(crate) fn views(
     view.notes.extend(verdict(job, judged, options));
     view.notes.extend(not_confirmed(job, judged));
     view.notes.extend(cannot_tell(job, judged, 0.0));
-    view.notes.extend(always_last(job, judged, sums));
+    view.notes.extend(always_last(job, judged));
     view.notes.extend(shared_cores(job));
     view.notes.extend(clocks(job));
-    view.notes.extend(place(job, judged, sums));
+    view.notes.extend(place(job, judged));
     view.notes.extend(missing(partials));
     view.notes.extend(warnings(job));
     vec![view]
@@ -174,7 +170,7 @@ fn verdict(job: &Job, judged: &Judgement, options: &Options) -> Option<String> {
     if !judged.stragglers.is_empty() {
         return None;
     }
-    if judged.chains.is_empty() {
+    if judged.delays.is_empty() {
         return Some("no collectives could be compared across ranks".to_string());
     }
     if !judged.unproven.is_empty() || !judged.unconfirmed.is_empty() {
@@ -258,10 +254,10 @@ pub fn cannot_tell(job: &Job, judged: &Judgement, min_pct: f64) -> Vec<String> {
 }
 
 /// A rank that is nearly always last, hardly waits and makes the others wait, although no rule names it.
-fn always_last(job: &Job, judged: &Judgement, sums: &ByPart) -> Vec<String> {
+fn always_last(job: &Job, judged: &Judgement) -> Vec<String> {
     const LAST_PCT: f64 = 80.0;
     let named: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
-    let by_part = totals(sums);
+    let by_part = totals(&judged.delays);
     let steps = judged.steps.len().max(1) as i64;
     let others = (by_part.len() as i64 - 1).max(1);
     let waits = |part: u32| {
@@ -346,8 +342,8 @@ fn clocks(job: &Job) -> Vec<String> {
 }
 
 /// A hint if several late ranks share a host or a device index.
-fn place(job: &Job, judged: &Judgement, sums: &ByPart) -> Option<String> {
-    let places = by_place(job, sums);
+fn place(job: &Job, judged: &Judgement) -> Option<String> {
+    let places = by_place(job, &judged.delays);
     let late: BTreeSet<u32> = judged.stragglers.iter().flat_map(|s| s.parts.iter().copied()).collect();
     let total: Ns = places.iter().filter(|p| p.level == "rank").map(|p| p.delay.gain).sum();
     if late.len() < 2 || total == 0 {

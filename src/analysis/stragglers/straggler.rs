@@ -1,9 +1,9 @@
 //! What is found: stragglers, what cannot be proven, and how sure that is.
 
 use crate::efficiency::account::StepLength;
-use crate::job::delay::{Chain, StepKey};
-use crate::job::window::Windows;
+use crate::job::delay::StepKey;
 use crate::stragglers::chance::steps_needed;
+use crate::stragglers::delays::{ByPart, OwnGains};
 use hta_base::units::Ns;
 use std::collections::BTreeMap;
 
@@ -97,9 +97,9 @@ pub struct Judgement {
     pub(crate) unconfirmed: Vec<Straggler>,
     pub(crate) length: StepLength,
     pub(crate) unproven: Vec<Unproven>,
-    pub(crate) windows: Windows,
-    /// Chains of the first round.
-    pub(crate) chains: Vec<Chain>,
+    /// Of the chains of the first round; none if no collectives could be compared.
+    pub(crate) delays: ByPart,
+    pub(crate) own_gains: OwnGains,
     /// Steps with chains, in order.
     pub(crate) steps: Vec<StepKey>,
     pub(crate) median_step: Ns,

@@ -3,12 +3,13 @@
 use crate::api::Options;
 use crate::collectives::GroupSelection;
 use crate::job::Job;
-use crate::job::delay::{Chain, StepKey};
+use crate::job::delay::StepKey;
+use crate::stragglers::delays::{ByPart, DelaySums, totals};
 use crate::stragglers::straggler::Judgement;
 use crate::stragglers::why::{StepDifferences, reasons};
 use hta_base::table;
 use hta_base::table::schema::{Batch, TableSpec, Text};
-use hta_base::units::{Ns, percent};
+use hta_base::units::percent;
 use hta_base::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,31 +108,13 @@ table! {
 pub(crate) const ALL: &[&TableSpec] =
     &[StragglerTable::SPEC, Delays::SPEC, StragglerCauses::SPEC, LateSums::SPEC];
 
-/// Sums of one part in one step, ns.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DelaySums {
-    pub(crate) gain: Ns,
-    pub(crate) excess: Ns,
-    pub(crate) local: Ns,
-    pub(crate) last: u32,
-    pub(crate) count: u32,
-    pub(crate) imposed: Ns,
-    pub(crate) wait: Ns,
-}
-
-pub(crate) fn build(
-    job: &Job,
-    judged: &Judgement,
-    sums: &ByPart,
-    why: &[StepDifferences],
-    options: &Options,
-) -> Vec<Batch> {
+pub(crate) fn build(job: &Job, judged: &Judgement, why: &[StepDifferences], options: &Options) -> Vec<Batch> {
     let shown = GroupSelection::new(job, options);
     vec![
         observations(job, judged, why),
-        delays(job, sums, &shown),
+        delays(job, &judged.delays, &shown),
         causes(job, why, &shown),
-        places(job, judged, sums),
+        places(job, judged),
     ]
 }
 
@@ -195,45 +178,6 @@ fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences]) -> Batch
     table.finish()
 }
 
-pub(crate) type ByPart = BTreeMap<(u32, Option<StepKey>, Option<u32>), DelaySums>;
-
-/// Delay by part, step and group; group `None` stands for all.
-pub(crate) fn delay_sums(job: &Job, judged: &Judgement) -> ByPart {
-    let mut out: ByPart = BTreeMap::new();
-    for c in &judged.chains {
-        for (part, d) in of_chain(job, c) {
-            out.entry((part, c.step, Some(c.group))).or_default().add(&d);
-            out.entry((part, c.step, None)).or_default().add(&DelaySums { gain: c.own_gain(part), ..d });
-        }
-    }
-    out
-}
-
-/// A chain's delays by part.
-fn of_chain(job: &Job, c: &Chain) -> BTreeMap<u32, DelaySums> {
-    let mut out: BTreeMap<u32, DelaySums> =
-        c.arrivals.iter().map(|(part, _)| (*part, DelaySums::default())).collect();
-    for (part, gain) in &c.gains {
-        out.entry(*part).or_default().gain = *gain;
-    }
-    for late in &c.lates {
-        let d = out.entry(late.member.part).or_default();
-        (d.excess, d.local) = (late.excess(), late.local);
-    }
-    for (part, d) in &mut out {
-        d.last = c.lasts.get(part).copied().unwrap_or(0);
-        d.imposed = c.imposed.get(part).copied().unwrap_or(0);
-    }
-    for i in c.instances.iter().filter_map(|id| job.instances().get(*id as usize)) {
-        for m in job.members(i) {
-            let Some(d) = out.get_mut(&m.part) else { continue };
-            d.count += 1;
-            d.wait += job.outcome(*m).map_or(0, |o| o.wait);
-        }
-    }
-    out
-}
-
 fn delays(job: &Job, sums: &ByPart, shown: &GroupSelection) -> Batch {
     let mut table = Delays::default();
     for (&(part, step, group), d) in sums {
@@ -294,28 +238,6 @@ fn causes(job: &Job, why: &[StepDifferences], shown: &GroupSelection) -> Batch {
     table.finish()
 }
 
-impl DelaySums {
-    fn add(&mut self, other: &DelaySums) {
-        self.gain += other.gain;
-        self.excess += other.excess;
-        self.local += other.local;
-        self.last += other.last;
-        self.count += other.count;
-        self.imposed += other.imposed;
-        self.wait += other.wait;
-    }
-}
-
-pub(crate) fn totals(sums: &ByPart) -> BTreeMap<u32, DelaySums> {
-    let mut out: BTreeMap<u32, DelaySums> = BTreeMap::new();
-    for ((part, _, group), d) in sums {
-        if group.is_none() {
-            out.entry(*part).or_default().add(d);
-        }
-    }
-    out
-}
-
 /// A rank, a host or a device index.
 pub(crate) struct LevelKey {
     pub(crate) level: &'static str,
@@ -348,10 +270,10 @@ pub(crate) fn by_place(job: &Job, sums: &ByPart) -> Vec<LevelKey> {
     out.into_iter().map(|(_, p)| p).collect()
 }
 
-fn places(job: &Job, judged: &Judgement, sums: &ByPart) -> Batch {
+fn places(job: &Job, judged: &Judgement) -> Batch {
     let mut table = LateSums::default();
     let steps = judged.steps.len().max(1) as i64;
-    for p in by_place(job, sums) {
+    for p in by_place(job, &judged.delays) {
         let d = p.delay;
         table.push(SumRow {
             level: p.level,

@@ -5,6 +5,7 @@ use crate::job::cause::{DelayCause, Difference, WindowPairs, common_factor, diff
 use crate::job::delay::{Chain, StepKey};
 use crate::job::replay::ReplayedJob;
 use crate::job::window::Windows;
+use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::straggler::{Judgement, Pattern, Straggler};
 use hta_base::units::Ns;
 use hta_trace::strings::StrId;
@@ -22,9 +23,9 @@ pub struct StepDifferences {
 }
 
 /// Differences of all relevant chains.
-pub(crate) fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
+pub(crate) fn explain(job: &Job, judged: &Judgement, chains: &JobChains) -> Vec<StepDifferences> {
     let mut out = Vec::new();
-    for c in &judged.chains {
+    for c in &chains.all {
         for late in &c.lates {
             let part = late.member.part;
             if !counts(judged, c, part) {
@@ -36,7 +37,7 @@ pub(crate) fn explain(job: &Job, judged: &Judgement) -> Vec<StepDifferences> {
                 call: late.member.call,
                 group: c.group,
                 typical: late.typical.part,
-                differences: differences(job, &judged.windows, late),
+                differences: differences(job, &chains.windows, late),
             });
         }
     }

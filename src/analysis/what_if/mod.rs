@@ -216,13 +216,10 @@ fn repairs(
     // Each repair costs a replay, so try only ranks with a delay: a rank that is never last cannot gain.
     let mut delays: BTreeMap<u32, Ns> = BTreeMap::new();
     let mut by_step: BTreeMap<StepKey, Ns> = BTreeMap::new();
-    for c in &judged.judgement.chains {
-        for part in c.gains.keys() {
-            let gain = c.own_gain(*part);
-            *delays.entry(*part).or_default() += gain;
-            if let Some(step) = c.step {
-                *by_step.entry(step).or_default() += gain;
-            }
+    for ((part, step), gain) in &judged.judgement.own_gains {
+        *delays.entry(*part).or_default() += gain;
+        if let Some(step) = step {
+            *by_step.entry(*step).or_default() += gain;
         }
     }
     let largest = |sums: Vec<(u64, Ns)>| -> Vec<u64> {
