@@ -1,6 +1,5 @@
 //! Makes the nodes of a replay from the calls of a job.
 
-use crate::job::delay::step_of;
 use crate::job::replay::hosts::host_parts;
 use crate::job::replay::nodes::{Base, EndDependency, ReplayNode};
 use crate::job::window::start_without_meeting;
@@ -69,7 +68,7 @@ pub(super) fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<ReplayNode>) {
                 ready: on(t),
                 start,
                 end: on(c.released),
-                step: step_of(job, member),
+                step: None,
                 host: None,
             });
             previous = Some((t, i));

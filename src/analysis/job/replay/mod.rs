@@ -40,12 +40,13 @@ pub use removed::{Removed, is_host_use};
 pub use replayed::{RELIABLE_PCT, ReplayedJob};
 
 use crate::job::chain::StepKey;
+use crate::job::delay::step_of;
 use crate::job::{Job, Member};
 use build::{one_instance, part_nodes};
 use hashbrown::HashMap;
 use hta_base::units::Ns;
-use nodes::{Base, EndDependency, HostBase, NodeEvent, ReplayNode};
-use std::collections::BTreeMap;
+use nodes::{Base, EndDependency, EventOfNode, HostBase, NodeEvent, ReplayNode};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// From a submission to an idle device until the work starts, ns.
 const LATENCY: Ns = 8_000;
@@ -79,7 +80,7 @@ struct Assumed {
 pub(crate) struct Replay {
     nodes: Vec<ReplayNode>,
     /// All events, in order of measured time.
-    order: Vec<(u32, NodeEvent)>,
+    order: Vec<EventOfNode>,
     /// Instances that ends need.
     joined: Vec<u32>,
     /// Nodes of each instance: a range of `nodes_of`.
@@ -89,8 +90,8 @@ pub(crate) struct Replay {
     start: Ns,
     /// Usual times of each node; its own if they are unknown.
     usual: Vec<NodeTimes>,
-    /// What makes nodes peers, by node: exact, and without what their local time follows.
-    keys: Vec<[u32; 2]>,
+    /// What makes nodes peers, by node, without what their local time follows.
+    keys: Vec<u32>,
     /// By the last node of each part: time from its end until the end of the part's last step, ns.
     tails: BTreeMap<usize, Ns>,
 }
@@ -147,22 +148,33 @@ impl Replay {
         };
         me.link(job, &ids);
         drop(ids);
-        let moments =
-            |i| [NodeEvent::Submit, NodeEvent::Ready, NodeEvent::Start, NodeEvent::End].map(|m| (i, m));
-        me.order = (0..me.nodes.len() as u32).flat_map(moments).collect();
-        let times = me.order_times();
-        me.order.sort_unstable_by_key(|&(i, moment)| (times[i as usize][moment as usize], moment, i));
-        drop(times);
-        let mut steps: Vec<StepKey> = me.nodes.iter().filter_map(|n| n.step).collect();
-        steps.sort_unstable();
-        steps.dedup();
-        me.steps = steps;
+        me.put_in_order();
+        me.find_steps(job);
         let starts = me.nodes.iter().filter(|n| n.step.is_some()).map(|n| n.ready - n.local);
         me.start = starts.min()?;
-        me.keys = me.keys_of(job);
-        me.usual = me.usual_times(job);
+        let keys = me.keys_of(job);
+        me.usual = me.usual_times(job, &keys);
+        me.keys = keys.into_iter().map(|[_, coarse]| coarse).collect();
         me.tails = me.tails(job);
         (!me.steps.is_empty()).then_some(me)
+    }
+
+    fn put_in_order(&mut self) {
+        let times = self.order_times();
+        let of_node = |i| NodeEvent::ALL.map(|event| EventOfNode::new(i, event));
+        self.order = (0..self.nodes.len() as u32).flat_map(of_node).collect();
+        self.order.sort_unstable_by_key(|of| {
+            let (node, event) = (of.node(), of.event());
+            (times[node][event as usize], event, node)
+        });
+    }
+
+    fn find_steps(&mut self, job: &Job) {
+        let of_nodes: Vec<Option<StepKey>> = self.nodes.iter().map(|n| step_of(job, n.member)).collect();
+        self.steps = of_nodes.iter().copied().flatten().collect::<BTreeSet<_>>().into_iter().collect();
+        for (n, step) in self.nodes.iter_mut().zip(of_nodes) {
+            n.step = step.and_then(|s| self.steps.binary_search(&s).ok()).map(|at| at as u32);
+        }
     }
 
     fn link(&mut self, job: &Job, ids: &HashMap<Member, u32>) {
@@ -264,10 +276,10 @@ impl Replay {
         let mut end = measured(|n| n.end);
         // Cache the last start of each instance, because every member needs it.
         let mut last: Vec<Option<Ns>> = vec![None; self.of_instance.len()];
-        for &(i, moment) in &self.order {
-            let i = i as usize;
+        for of in &self.order {
+            let i = of.node();
             let n = &self.nodes[i];
-            match moment {
+            match of.event() {
                 NodeEvent::Submit => {
                     let Some(h) = n.host.filter(|_| !assumed.without_hosts) else { continue };
                     let base = match h.base {
@@ -329,8 +341,8 @@ impl Replay {
     fn times(&self, end: impl Fn(usize) -> Ns) -> StepEnds {
         let mut ends = vec![Ns::MIN; self.steps.len()];
         for (i, n) in self.nodes.iter().enumerate() {
-            if let Some(k) = n.step.and_then(|s| self.steps.binary_search(&s).ok()) {
-                ends[k] = ends[k].max(end(i));
+            if let Some(latest) = n.step.and_then(|k| ends.get_mut(k as usize)) {
+                *latest = (*latest).max(end(i));
             }
         }
         StepEnds { ends, start: self.start }

@@ -40,7 +40,7 @@ impl Replay {
     }
 
     pub(crate) fn peer_key(&self, node: usize) -> (Option<StepKey>, u32) {
-        (self.nodes[node].step, self.keys[node][1])
+        (self.step(node), self.keys[node])
     }
 
     /// The lane of a node.
@@ -62,6 +62,6 @@ impl Replay {
     }
 
     pub(crate) fn step(&self, node: usize) -> Option<StepKey> {
-        self.nodes[node].step
+        self.nodes[node].step.and_then(|k| self.steps.get(k as usize)).copied()
     }
 }

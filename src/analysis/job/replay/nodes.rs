@@ -1,7 +1,6 @@
 //! The nodes of a replay: the calls of the ranks, with what each waits for.
 
 use crate::job::Member;
-use crate::job::chain::StepKey;
 use hta_base::units::Ns;
 
 #[derive(Clone, Copy)]
@@ -69,7 +68,8 @@ pub(super) struct ReplayNode {
     pub(super) ready: Ns,
     pub(super) start: Ns,
     pub(super) end: Ns,
-    pub(super) step: Option<StepKey>,
+    /// Index into `Replay::steps`.
+    pub(super) step: Option<u32>,
     /// `None` on the host, and where the submission is not recorded.
     pub(super) host: Option<HostPart>,
 }
@@ -81,4 +81,26 @@ pub(super) enum NodeEvent {
     Submit,
     Ready,
     Start,
+}
+
+impl NodeEvent {
+    pub(super) const ALL: [Self; 4] = [Self::End, Self::Submit, Self::Ready, Self::Start];
+}
+
+/// An event of a node, as one number: the order of a replay has four for each call of the job.
+#[derive(Clone, Copy)]
+pub(super) struct EventOfNode(u32);
+
+impl EventOfNode {
+    pub(super) fn new(node: u32, event: NodeEvent) -> Self {
+        Self(node << 2 | event as u32)
+    }
+
+    pub(super) fn node(self) -> usize {
+        (self.0 >> 2) as usize
+    }
+
+    pub(super) fn event(self) -> NodeEvent {
+        NodeEvent::ALL[(self.0 & 3) as usize]
+    }
 }

@@ -1,6 +1,5 @@
 //! The usual times of a replay's nodes: those of their peers.
 
-use crate::job::delay::StepKey;
 use crate::job::replay::nodes::{Base, HostBase, NodeEvent};
 use crate::job::replay::{NodeTimes, Replay};
 use crate::job::{Job, Member, TimeUse, median};
@@ -15,23 +14,41 @@ const MOST: usize = 3;
 /// Fewest steps of the rank for a usual time, where it has no peers.
 const STEPS: usize = 3;
 
+/// What makes a node a peer of others: exact, and without what its local time follows.
+pub(super) type PeerKeys = [u32; 2];
+
+/// By step and key: the median over peers, if there are enough.
+type PeerTimes = HashMap<(Option<u32>, u32), Option<Ns>>;
+
 impl Replay {
+    /// Nodes in the order of their submission.
+    fn submissions(&self) -> impl Iterator<Item = usize> {
+        self.order.iter().filter(|of| of.event() == NodeEvent::Submit).map(|of| of.node())
+    }
+
     /// Usual times of all nodes. For peers, the host's part of being ready is the least that a launch needs.
-    pub(super) fn usual_times(&self, job: &Job) -> Vec<NodeTimes> {
-        let of = |value: &dyn Fn(&NodeTimes) -> Ns| self.usual_of(&|i| value(&self.times_of(i)));
+    pub(super) fn usual_times(&self, job: &Job, keys: &[PeerKeys]) -> Vec<NodeTimes> {
+        let of = |value: &dyn Fn(&NodeTimes) -> Ns| self.usual_of(keys, &|i| value(&self.times_of(i)));
         let busy: Vec<Ns> = of(&|t| t.busy).iter().map(|(ns, _)| *ns).collect();
         let lag: Vec<Ns> = of(&|t| t.lag).iter().map(|(ns, _)| *ns).collect();
         // Where this one begins when it was ready for the call before, and a peer at the end of that call,
         // the peer's work during the call counts, too.
         let local = of(&|t| t.local);
         let continues = |i: usize| local[i].1 && matches!(self.nodes[i].base, Base::Ready(_));
-        let compared: HashSet<_> =
-            (0..self.nodes.len()).filter(|i| continues(*i)).map(|i| self.peer_key(i)).collect();
-        let during =
-            |i: usize| if compared.contains(&self.peer_key(i)) { self.work_during_call(job, i) } else { 0 };
+        let compared: HashSet<_> = (0..self.nodes.len())
+            .filter(|i| continues(*i))
+            .map(|i| (self.nodes[i].step, keys[i][1]))
+            .collect();
+        let during = |i: usize| {
+            if compared.contains(&(self.nodes[i].step, keys[i][1])) {
+                self.work_during_call(job, i)
+            } else {
+                0
+            }
+        };
         let since_ready = (!compared.is_empty()).then(|| {
             let since: Vec<Ns> = (0..self.nodes.len()).map(|i| self.nodes[i].local + during(i)).collect();
-            self.usual_of(&|i| since[i])
+            self.usual_of(keys, &|i| since[i])
         });
         let local: Vec<Ns> = (0..self.nodes.len())
             .map(|i| {
@@ -50,8 +67,7 @@ impl Replay {
             Some(HostBase::Submit(b)) => Some(b as usize),
             _ => None,
         };
-        for i in self.order.iter().filter(|(_, event)| *event == NodeEvent::Submit).map(|(i, _)| *i as usize)
-        {
+        for i in self.submissions() {
             let from = match self.nodes[i].host.map(|h| h.base) {
                 Some(HostBase::Submit(b)) => since[b as usize],
                 Some(HostBase::Fixed(t)) => t - self.start,
@@ -59,13 +75,12 @@ impl Replay {
             };
             since[i] = from + self.times_of(i).host;
         }
-        let usual_since = self.usual_of(&|i| since[i]);
+        let usual_since = self.usual_of(keys, &|i| since[i]);
         // A repair makes no host later, and none works for less than no time: what it gains, it keeps for
         // what follows.
         let mut gained: Vec<Ns> = vec![0; self.nodes.len()];
         let mut host: Vec<Ns> = vec![0; self.nodes.len()];
-        for i in self.order.iter().filter(|(_, event)| *event == NodeEvent::Submit).map(|(i, _)| *i as usize)
-        {
+        for i in self.submissions() {
             let own = self.times_of(i).host;
             let earlier = before(i).map_or(0, |b| gained[b]);
             gained[i] = (since[i] - usual_since[i].0).clamp(0, (earlier + own).max(0));
@@ -93,7 +108,7 @@ impl Replay {
     /// What makes nodes peers: the collective, if most ranks of the job take part in it; or else their place
     /// in the step, and kind and size of their call; and what they follow. With each the coarser key without
     /// the latter: a rank that is always last waits for no end.
-    pub(super) fn keys_of(&self, job: &Job) -> Vec<[u32; 2]> {
+    pub(super) fn keys_of(&self, job: &Job) -> Vec<PeerKeys> {
         // In an all-to-all, sizes differ between ranks by nature.
         let kind = |m: Member| {
             let c = job.call(m);
@@ -106,10 +121,10 @@ impl Replay {
             job.instances().get(instance as usize).filter(|i| i.len() > 1).map(|i| (instance, i))
         };
         let parts = job.parts.len();
-        let mut place: HashMap<(Option<StepKey>, bool), u32> = HashMap::new();
+        let mut place: HashMap<(Option<u32>, bool), u32> = HashMap::new();
         let mut known: HashMap<_, u32> = HashMap::new();
         // Intern the keys: there are few kinds of segments, but as many nodes as calls.
-        let mut keys: Vec<[u32; 2]> = Vec::with_capacity(self.nodes.len());
+        let mut keys: Vec<PeerKeys> = Vec::with_capacity(self.nodes.len());
         for of_part in self.nodes.chunk_by(|a, b| a.member.part == b.member.part) {
             place.clear();
             for n in of_part {
@@ -141,11 +156,11 @@ impl Replay {
     /// Median over peers: ranks with the same kinds and sizes around the segment, at the same place in the
     /// same step; without another one: those by the coarser key, which is told; without these: over the
     /// rank's own steps; otherwise unchanged.
-    fn usual_of(&self, value: &dyn Fn(usize) -> Ns) -> Vec<(Ns, bool)> {
+    fn usual_of(&self, keys: &[PeerKeys], value: &dyn Fn(usize) -> Ns) -> Vec<(Ns, bool)> {
         let middle = |v: &mut Vec<Ns>, fewest: usize| if v.len() < fewest { None } else { median(v) };
-        let of_peers = |which: usize| -> HashMap<(Option<StepKey>, u32), Option<Ns>> {
+        let of_peers = |which: usize| -> PeerTimes {
             let mut peers: HashMap<_, Vec<Ns>> = HashMap::new();
-            for (i, (n, key)) in self.nodes.iter().zip(&self.keys).enumerate() {
+            for (i, (n, key)) in self.nodes.iter().zip(keys).enumerate() {
                 peers.entry((n.step, key[which])).or_default().push(value(i));
             }
             peers.into_iter().map(|(k, mut v)| (k, middle(&mut v, PEERS))).collect()
@@ -155,16 +170,14 @@ impl Replay {
         let mut own: HashMap<u32, Vec<Ns>> = HashMap::new();
         for of_part in self.nodes.chunk_by(|a, b| a.member.part == b.member.part) {
             let first = usual.len();
-            let keys = &self.keys[first..first + of_part.len()];
+            let keys = &keys[first..first + of_part.len()];
             own.clear();
             for (i, key) in keys.iter().enumerate() {
                 own.entry(key[0]).or_default().push(value(first + i));
             }
             let own: HashMap<u32, Option<Ns>> = own.iter_mut().map(|(k, v)| (*k, middle(v, STEPS))).collect();
             usual.extend(of_part.iter().zip(keys).enumerate().map(|(i, (n, key))| {
-                let found = |of: &HashMap<(Option<StepKey>, u32), Option<Ns>>, k: u32| {
-                    of.get(&(n.step, k)).copied()?
-                };
+                let found = |of: &PeerTimes, k: u32| of.get(&(n.step, k)).copied()?;
                 let exact = found(&peers, key[0]).map(|ns| (ns, false));
                 let near = || found(&coarse, key[1]).map(|ns| (ns, true));
                 let of_own = || own.get(&key[0]).copied()?.map(|ns| (ns, false));
