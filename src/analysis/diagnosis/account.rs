@@ -7,12 +7,13 @@ use crate::diagnosis::host_time::LostHostTime;
 use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::KernelRepairs;
 use crate::diagnosis::lost::LostTime;
-use crate::efficiency::account::{Account, Factors, PartDevice, Parts, StepAccount, steps};
+use crate::efficiency::account::{Account, DeviceWindows, Factors, PartDevice, Parts, StepAccount, steps};
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use hashbrown::HashMap;
-use hta_base::units::{Ns, Span};
+use hta_base::units::Ns;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Lost time of a device in a step that one cause owns.
 #[derive(Debug, Clone)]
@@ -112,9 +113,39 @@ pub(crate) struct CellOfStep {
     pub(crate) parts: Parts,
     pub(crate) lost: Vec<Lost>,
     /// Host time of the launching thread by what it does; `None` for calls that wait for the device.
-    pub(crate) host: BTreeMap<Option<CauseKind>, Ns>,
-    pub(crate) mix: BTreeMap<String, MixTime>,
-    pub(crate) repairs: BTreeMap<CauseKind, RepairTime>,
+    pub(crate) host: FewSums<Option<CauseKind>, Ns>,
+    pub(crate) mix: FewSums<String, MixTime>,
+    pub(crate) repairs: FewSums<CauseKind, RepairTime>,
+}
+
+/// A few sums, each with what it is of. There are several for every device and step, and a map takes room for
+/// eleven.
+#[derive(Debug, Clone)]
+pub(crate) struct FewSums<K, V>(Vec<(K, V)>);
+
+impl<K, V> Default for FewSums<K, V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: PartialEq, V: Default> FewSums<K, V> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+        self.0.iter()
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v)
+    }
+
+    fn of(&mut self, key: K) -> &mut V {
+        let at = self.0.iter().position(|(k, _)| *k == key).unwrap_or(self.0.len());
+        if at == self.0.len() {
+            self.0.reserve_exact(1);
+            self.0.push((key, V::default()));
+        }
+        &mut self.0[at].1
+    }
 }
 
 impl CellOfStep {
@@ -137,7 +168,7 @@ pub(crate) struct JobStep {
     pub(crate) time: Ns,
     pub(crate) cells: BTreeMap<PartDevice, CellOfStep>,
     /// The window of each device, on its rank's own clock.
-    pub(crate) windows: BTreeMap<PartDevice, Vec<Span>>,
+    pub(crate) windows: Arc<DeviceWindows>,
 }
 
 /// The whole account.
@@ -194,7 +225,7 @@ impl JobAccount {
             index.steps.insert(*key, out.steps.len());
             out.time += time;
             out.devices = out.devices.max(cells.len() as u32);
-            out.steps.push(JobStep { key: *key, time, cells, windows: windows.clone() });
+            out.steps.push(JobStep { key: *key, time, cells, windows: Arc::clone(windows) });
         }
         for r in rows::<LostTime>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);
@@ -211,13 +242,13 @@ impl JobAccount {
         for r in rows::<LostHostTime>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);
             let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
-            *cell.host.entry(CauseKind::named(r.cause)).or_default() += r.time_ns;
+            *cell.host.of(CauseKind::named(r.cause)) += r.time_ns;
         }
         for r in rows::<KernelMix>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);
             let Some(cell) = index.cell(&mut out.steps, key, r.rank, r.device) else { continue };
             let time = MixTime { time: r.time_ns, count: r.kernel_count };
-            cell.mix.entry(r.category.to_string()).or_default().add(&time);
+            cell.mix.of(r.category.to_string()).add(&time);
         }
         for r in rows::<KernelRepairs>(partials) {
             let key = index.key(r.scope, r.step, r.step_label);
@@ -225,7 +256,7 @@ impl JobAccount {
             let Some(kind) = CauseKind::named(r.cause) else { continue };
             let time =
                 RepairTime { time: r.time_ns, count: r.kernel_count, known: r.known_ns, ideal: r.ideal_ns };
-            cell.repairs.entry(kind).or_default().add(&time);
+            cell.repairs.of(kind).add(&time);
         }
         out
     }
@@ -257,7 +288,7 @@ impl JobAccount {
     pub(crate) fn mix(&self) -> BTreeMap<&str, MixTime> {
         let mut out: BTreeMap<&str, MixTime> = BTreeMap::new();
         for (_, _, cell) in self.cells() {
-            for (category, time) in &cell.mix {
+            for (category, time) in cell.mix.iter() {
                 out.entry(category).or_default().add(time);
             }
         }

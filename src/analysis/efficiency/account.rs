@@ -73,6 +73,8 @@ impl Sum for Parts {
 /// A device of a rank: index of the part, and the device.
 pub type PartDevice = (u32, Option<i64>);
 
+pub(crate) type DeviceWindows = BTreeMap<PartDevice, Vec<Span>>;
+
 /// One step of the job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepAccount {
@@ -81,7 +83,7 @@ pub(crate) struct StepAccount {
     /// Parts by device, without the deficit, which depends on the devices that are compared.
     pub(crate) parts: BTreeMap<PartDevice, Parts>,
     /// The window of each device, on its rank's own clock.
-    pub(crate) windows: BTreeMap<PartDevice, Vec<Span>>,
+    pub(crate) windows: Arc<DeviceWindows>,
 }
 
 /// The steps that all devices have: full ones, or else all; without steps, the recorded span. Computed once
@@ -185,7 +187,7 @@ fn add(
 impl StepAccount {
     fn insert(&mut self, place: PartDevice, parts: Parts, window: &PartWindow) {
         self.parts.insert(place, parts);
-        self.windows.insert(place, window.spans.clone());
+        Arc::make_mut(&mut self.windows).insert(place, window.spans.clone());
     }
 }
 

@@ -33,7 +33,8 @@ fn long_steps(context: &Context, causes: &[Cause], late: &LateRanks) -> Option<C
         return None;
     }
     // Where every k-th step does more work, a step is compared with those that do alike.
-    let kernels = |s: &JobStep| s.cells.values().flat_map(|c| c.mix.values()).map(|m| m.count).sum::<u64>();
+    let kernels =
+        |s: &JobStep| s.cells.values().flat_map(|c| c.mix.iter()).map(|(_, m)| m.count).sum::<u64>();
     let period =
         StepPeriod::find(&context.account.steps.iter().map(|s| Some(kernels(s))).collect::<Vec<_>>());
     let does_more = |s: usize| period.is_some_and(|p| p.holds(s as u32));

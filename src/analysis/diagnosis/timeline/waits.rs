@@ -2,6 +2,7 @@
 
 use crate::diagnosis::account::{JobAccount, JobStep};
 use crate::diagnosis::timeline::kept;
+use crate::efficiency::account::PartDevice;
 use crate::job::delay::StepKey;
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
 use crate::job::{Job, Member};
@@ -9,7 +10,7 @@ use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, Span};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 table! {
     /// The longest waits of a device for other ranks in a step, in exposed communication. They end when the
@@ -47,39 +48,41 @@ pub fn waits(job: &Job, account: &JobAccount) -> Batch {
     let most = (ALL / cells.max(1)).clamp(OF_STEP.0, OF_STEP.1);
     let mut latest = Latest { job, of: BTreeMap::new() };
     let lanes = lanes(job);
-    let mut rows: Vec<(u32, Option<i64>, Option<StepKey>, DeviceWait)> = Vec::new();
-    for step in steps {
-        for ((part, device), spans) in &step.windows {
-            let Some(lane) = lanes.get(&(*part, *device)) else { continue };
-            let all = spans.iter().flat_map(|span| of_window(&mut latest, *part, *lane, *span));
-            let mut all: Vec<DeviceWait> = all.collect();
+    let places: BTreeSet<PartDevice> = steps.iter().flat_map(|s| s.windows.keys().copied()).collect();
+    for (part, device) in places {
+        let Some(lane) = lanes.get(&(part, device)) else { continue };
+        let mut rows: Vec<(Option<StepKey>, DeviceWait)> = Vec::new();
+        for step in &steps {
+            let spans = step.windows.get(&(part, device)).into_iter().flatten();
+            let mut all: Vec<DeviceWait> =
+                spans.flat_map(|span| of_window(&mut latest, part, *lane, *span)).collect();
             all.sort_by_key(|w| (Reverse(w.span.len()), w.span.start));
             all.truncate(most);
-            rows.extend(all.into_iter().map(|w| (*part, *device, step.key, w)));
+            rows.extend(all.into_iter().map(|w| (step.key, w)));
         }
-    }
-    rows.sort_by_key(|(part, device, key, w)| (*part, *device, *key, w.span.start));
-    for (part, device, key, w) in rows {
-        let (step, step_label) = StepKey::cells(key);
-        let call = job.call(w.member);
-        table.push(WaitRow {
-            rank: job.parts[part as usize].rank,
-            device,
-            step,
-            step_label,
-            ts_ns: w.span.start,
-            dur_ns: w.span.len(),
-            kind: call.shape.kind.name(),
-            event_id: call.event,
-            late_rank: job.parts[w.late.part as usize].rank,
-        });
+        rows.sort_by_key(|(key, w)| (*key, w.span.start));
+        for (key, w) in rows {
+            let (step, step_label) = StepKey::cells(key);
+            let call = job.call(w.member);
+            table.push(WaitRow {
+                rank: job.parts[part as usize].rank,
+                device,
+                step,
+                step_label,
+                ts_ns: w.span.start,
+                dur_ns: w.span.len(),
+                kind: call.shape.kind.name(),
+                event_id: call.event,
+                late_rank: job.parts[w.late.part as usize].rank,
+            });
+        }
     }
     table.finish()
 }
 
 /// The lane of each device. The lane of a host beside devices exists only to compare ranks, and has no
 /// windows.
-fn lanes(job: &Job) -> BTreeMap<(u32, Option<i64>), usize> {
+fn lanes(job: &Job) -> BTreeMap<PartDevice, usize> {
     let mut lanes = BTreeMap::new();
     for (part, p) in (0..).zip(&job.parts) {
         for (at, lane) in p.lanes.iter().enumerate().filter(|(_, l)| !l.windows.is_empty()) {
