@@ -40,7 +40,7 @@ mod tests {
             rows in prop::collection::vec(any::<AnyRow>(), 1..40), from in 0usize..40,
         ) {
             let (whole, from) = (batch(&rows), from % rows.len());
-            let part = Batch { spec: whole.spec, rows: whole.rows.slice(from, rows.len() - from) };
+            let part = whole.slice(from..rows.len());
             let read: Vec<AnyRow> = AllColumnTypes::rows(&part)
                 .map(|r| (r.rank, r.at_ns, r.size, r.share, r.was_it, r.host.map(str::to_string)))
                 .collect();

@@ -22,12 +22,13 @@ const TOOLS: [Option<Compat>; 3] = [None, Some(Compat::Hta), Some(Compat::TraceL
 /// A batch has the columns, types and nulls of its declaration.
 pub fn follows_its_declaration(batch: &Batch) {
     let name = batch.spec.name;
-    assert_eq!(*batch.rows.schema(), *batch.spec.schema(), "{name}");
+    let rows = batch.rows();
+    assert_eq!(*rows.schema(), *batch.spec.schema(), "{name}");
     let columns: Vec<&str> = batch.spec.columns.iter().map(|c| c.name).collect();
-    let schema = batch.rows.schema();
+    let schema = rows.schema();
     let produced: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(produced, columns, "{name}");
-    for (column, array) in batch.spec.columns.iter().zip(batch.rows.columns()) {
+    for (column, array) in batch.spec.columns.iter().zip(rows.columns()) {
         assert!(column.nullable || array.null_count() == 0, "{name}.{} has a null", column.name);
     }
 }

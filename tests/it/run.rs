@@ -82,7 +82,8 @@ impl Record {
 
     /// A cell as JSON.
     pub fn cell(&self, column: &str) -> Value {
-        let array = self.0.batch.rows.column_by_name(self.spec(column).name);
+        let rows = self.0.batch.rows();
+        let array = rows.column_by_name(self.spec(column).name);
         array.map_or(Value::Null, |array| json::cell(array, self.0.at))
     }
 
@@ -116,7 +117,8 @@ pub fn rows_of(batch: &Batch) -> Vec<Record> {
 
 impl Row {
     fn object(&self) -> Value {
-        let columns = self.batch.spec.columns.iter().zip(self.batch.rows.columns());
+        let rows = self.batch.rows();
+        let columns = self.batch.spec.columns.iter().zip(rows.columns());
         Value::Object(columns.map(|(c, array)| (c.name.to_string(), json::cell(array, self.at))).collect())
     }
 }

@@ -7,10 +7,19 @@ use arrow_array::{
     UInt64Array,
 };
 use arrow_schema::DataType;
+use std::ops::Range;
 
-/// A column of one of the types that tables can have.
+/// Some rows of a column of one of the types that tables can have.
 #[derive(Debug, Clone, Copy)]
-pub enum Column<'a> {
+pub struct Column<'a> {
+    pub cells: ColumnCells<'a>,
+    first: usize,
+    count: usize,
+}
+
+/// The cells of a column by their type.
+#[derive(Debug, Clone, Copy)]
+pub enum ColumnCells<'a> {
     I64(&'a Int64Array),
     U32(&'a UInt32Array),
     U64(&'a UInt64Array),
@@ -25,61 +34,83 @@ fn cell<T>(array: &impl Array, row: usize, value: impl FnOnce() -> T) -> Option<
     (row < array.len() && array.is_valid(row)).then(value)
 }
 
-impl<'a> Column<'a> {
-    /// `None` if no table has columns of this type.
-    pub fn new(array: &'a ArrayRef) -> Option<Self> {
+impl<'a> ColumnCells<'a> {
+    fn new(array: &'a ArrayRef) -> Option<Self> {
         match array.data_type() {
-            DataType::Int64 => array.as_primitive_opt::<Int64Type>().map(Column::I64),
-            DataType::UInt32 => array.as_primitive_opt::<UInt32Type>().map(Column::U32),
-            DataType::UInt64 => array.as_primitive_opt::<UInt64Type>().map(Column::U64),
-            DataType::Float64 => array.as_primitive_opt::<Float64Type>().map(Column::F64),
-            DataType::Boolean => array.as_boolean_opt().map(Column::Bool),
+            DataType::Int64 => array.as_primitive_opt::<Int64Type>().map(Self::I64),
+            DataType::UInt32 => array.as_primitive_opt::<UInt32Type>().map(Self::U32),
+            DataType::UInt64 => array.as_primitive_opt::<UInt64Type>().map(Self::U64),
+            DataType::Float64 => array.as_primitive_opt::<Float64Type>().map(Self::F64),
+            DataType::Boolean => array.as_boolean_opt().map(Self::Bool),
             _ => {
                 let texts = array.as_dictionary_opt::<Int32Type>()?;
-                Some(Column::Text(texts.keys(), texts.values().as_string_opt::<i32>()?))
+                Some(Self::Text(texts.keys(), texts.values().as_string_opt::<i32>()?))
             }
         }
+    }
+}
+
+impl<'a> Column<'a> {
+    /// All rows of an array; `None` if no table has columns of this type.
+    pub fn new(array: &'a ArrayRef) -> Option<Self> {
+        Self::of(array, 0..array.len())
+    }
+
+    /// Some rows of an array, of which the first has number 0.
+    pub(crate) fn of(array: &'a ArrayRef, rows: Range<usize>) -> Option<Self> {
+        Some(Self { cells: ColumnCells::new(array)?, first: rows.start, count: rows.len() })
+    }
+
+    /// The position of a row in the arrays.
+    fn position(&self, row: usize) -> Option<usize> {
+        (row < self.count).then_some(self.first + row)
     }
 
     /// An integer; a boolean is 0 or 1. `None` for null, overflow, a row that does not exist, or a column of
     /// another type.
     pub fn int(&self, row: usize) -> Option<i64> {
-        match self {
-            Column::I64(a) => cell(a, row, || a.value(row)),
-            Column::U32(a) => cell(a, row, || i64::from(a.value(row))),
-            Column::U64(a) => cell(a, row, || a.value(row)).and_then(|v| i64::try_from(v).ok()),
-            Column::Bool(a) => cell(a, row, || i64::from(a.value(row))),
-            Column::F64(_) | Column::Text(..) => None,
+        let row = self.position(row)?;
+        match self.cells {
+            ColumnCells::I64(a) => cell(a, row, || a.value(row)),
+            ColumnCells::U32(a) => cell(a, row, || i64::from(a.value(row))),
+            ColumnCells::U64(a) => cell(a, row, || a.value(row)).and_then(|v| i64::try_from(v).ok()),
+            ColumnCells::Bool(a) => cell(a, row, || i64::from(a.value(row))),
+            ColumnCells::F64(_) | ColumnCells::Text(..) => None,
         }
     }
 
     /// An unsigned 64-bit integer; `None` for columns of other types.
     pub fn uint(&self, row: usize) -> Option<u64> {
-        match self {
-            Column::U64(a) => cell(a, row, || a.value(row)),
+        let row = self.position(row)?;
+        match self.cells {
+            ColumnCells::U64(a) => cell(a, row, || a.value(row)),
             _ => None,
         }
     }
 
     /// A floating-point number; integers are converted.
     pub fn float(&self, row: usize) -> Option<f64> {
-        match self {
-            Column::F64(a) => cell(a, row, || a.value(row)),
+        match self.cells {
+            ColumnCells::F64(a) => {
+                let row = self.position(row)?;
+                cell(a, row, || a.value(row))
+            }
             _ => self.int(row).map(|v| v as f64),
         }
     }
 
     /// Number of a text among the distinct texts of the column; rows with the same number have the same text.
     pub fn text_number(&self, row: usize) -> Option<i32> {
-        match self {
-            Column::Text(keys, _) => cell(keys, row, || keys.value(row)),
+        let row = self.position(row)?;
+        match self.cells {
+            ColumnCells::Text(keys, _) => cell(keys, row, || keys.value(row)),
             _ => None,
         }
     }
 
     pub fn text(&self, row: usize) -> Option<&'a str> {
-        let Column::Text(keys, texts) = self else { return None };
-        let key = usize::try_from(cell(keys, row, || keys.value(row))?).ok()?;
+        let ColumnCells::Text(_, texts) = self.cells else { return None };
+        let key = usize::try_from(self.text_number(row)?).ok()?;
         cell(texts, key, || texts.value(key))
     }
 }

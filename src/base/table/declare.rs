@@ -132,7 +132,7 @@ macro_rules! table {
                 type Columns<'a> = Columns<'a>;
 
                 fn read(batch: &$crate::table::schema::Batch) -> Columns<'_> {
-                    let mut columns = batch.rows.columns().iter();
+                    let mut columns = batch.columns();
                     Columns { $($col: $crate::table::schema::next_column::<$crate::column!(ty $col $(: $ty, $unit, $cdoc)?)>(&mut columns),)+ }
                 }
 

@@ -8,6 +8,7 @@ use crate::table::typed::{Flags, Maybe, Values, Words};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// One column of a table.
@@ -245,25 +246,50 @@ pub trait Table: Default {
 pub type ColumnsOf<'a, T> = <T as Table>::Columns<'a>;
 
 /// Reads the next column of a table. Columns are in the order of the declaration.
-pub fn next_column<'a, C: ColumnType>(columns: &mut std::slice::Iter<'a, ArrayRef>) -> C::Column<'a> {
-    columns.next().and_then(C::Column::of).expect("batches follow their table's declaration")
+pub fn next_column<'a, C: ColumnType>(columns: &mut BatchColumns<'a>) -> C::Column<'a> {
+    let column = columns.next().and_then(|(array, rows)| C::Column::of(array, rows));
+    column.expect("batches follow their table's declaration")
 }
 
-/// A batch of rows of a declared table.
+/// A batch of rows of a declared table: some rows of columns that it shares with others. Batches of thousands
+/// of ranks are in memory together, and columns cut for each of them would take more than their cells.
 #[derive(Debug, Clone)]
 pub struct Batch {
     pub spec: &'static TableSpec,
-    pub rows: RecordBatch,
+    whole: Arc<RecordBatch>,
+    first: usize,
+    count: usize,
 }
 
 impl Batch {
+    pub fn new(spec: &'static TableSpec, rows: RecordBatch) -> Self {
+        let count = rows.num_rows();
+        Self { spec, whole: Arc::new(rows), first: 0, count }
+    }
+
+    /// Some of its rows, which must exist.
+    pub fn slice(&self, rows: Range<usize>) -> Self {
+        assert!(rows.start <= rows.end && rows.end <= self.count, "rows of a batch");
+        Self { first: self.first + rows.start, count: rows.len(), whole: Arc::clone(&self.whole), ..*self }
+    }
+
+    /// Its rows, with columns of their own.
+    pub fn rows(&self) -> RecordBatch {
+        self.whole.slice(self.first, self.count)
+    }
+
+    /// Its columns, in order, each with the rows that are its own.
+    pub fn columns(&self) -> BatchColumns<'_> {
+        BatchColumns { columns: self.whole.columns().iter(), rows: self.first..self.first + self.count }
+    }
+
     /// Memory of its columns, bytes.
     pub fn held_bytes(&self) -> u64 {
-        self.rows.get_array_memory_size() as u64
+        self.rows().get_array_memory_size() as u64
     }
 
     pub fn len(&self) -> usize {
-        self.rows.num_rows()
+        self.count
     }
 
     pub fn is_empty(&self) -> bool {
@@ -272,7 +298,7 @@ impl Batch {
 
     /// A column by its name, for callers that do not know the table at compile time.
     pub fn column(&self, name: &str) -> Option<Column<'_>> {
-        Column::new(self.rows.column_by_name(name)?)
+        Column::of(self.whole.column_by_name(name)?, self.first..self.first + self.count)
     }
 
     /// An integer cell; `None` for null, or if there is no such integer column.
@@ -296,9 +322,23 @@ impl Batch {
     }
 }
 
+/// The columns of a batch.
+pub struct BatchColumns<'a> {
+    columns: std::slice::Iter<'a, ArrayRef>,
+    rows: Range<usize>,
+}
+
+impl<'a> Iterator for BatchColumns<'a> {
+    type Item = (&'a ArrayRef, Range<usize>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some((self.columns.next()?, self.rows.clone()))
+    }
+}
+
 /// Combines finished columns into a batch with the table's schema.
 pub fn assemble(spec: &'static TableSpec, columns: Vec<ArrayRef>) -> Batch {
     // The columns come from the same declaration as the schema, so a mismatch is a bug, not bad input.
     let rows = RecordBatch::try_new(spec.schema(), columns).expect("columns follow the table's declaration");
-    Batch { spec, rows }
+    Batch::new(spec, rows)
 }

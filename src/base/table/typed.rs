@@ -4,13 +4,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_buffer::NullBuffer;
+use std::ops::Range;
 
 /// A column whose cells are values of one type.
 pub trait Values<'a>: Copy {
     type Value;
-    /// The array as a column of this type; `None` if the array has another type.
-    fn of(array: &'a ArrayRef) -> Option<Self>;
-    /// The cell of a row, which must exist.
+    /// Some rows of an array as a column of this type; `None` if the array has another type or fewer rows.
+    fn of(array: &'a ArrayRef, rows: Range<usize>) -> Option<Self>;
+    /// The cell of a row, which must exist; the first has number 0.
     fn at(self, row: usize) -> Self::Value;
 }
 
@@ -18,8 +19,8 @@ macro_rules! numbers {
     ($($ty:ty, $arrow:ty;)+) => {$(
         impl<'a> Values<'a> for &'a [$ty] {
             type Value = $ty;
-            fn of(array: &'a ArrayRef) -> Option<Self> {
-                array.as_primitive_opt::<$arrow>().map(|a| a.values().as_ref())
+            fn of(array: &'a ArrayRef, rows: Range<usize>) -> Option<Self> {
+                array.as_primitive_opt::<$arrow>()?.values().get(rows)
             }
             fn at(self, row: usize) -> $ty {
                 self[row]
@@ -37,15 +38,19 @@ numbers! {
 
 /// A column of true and false.
 #[derive(Debug, Clone, Copy)]
-pub struct Flags<'a>(&'a BooleanArray);
+pub struct Flags<'a> {
+    all: &'a BooleanArray,
+    first: usize,
+}
 
 impl<'a> Values<'a> for Flags<'a> {
     type Value = bool;
-    fn of(array: &'a ArrayRef) -> Option<Self> {
-        array.as_boolean_opt().map(Self)
+    fn of(array: &'a ArrayRef, rows: Range<usize>) -> Option<Self> {
+        let all = array.as_boolean_opt().filter(|a| rows.end <= a.len())?;
+        Some(Self { all, first: rows.start })
     }
     fn at(self, row: usize) -> bool {
-        self.0.value(row)
+        self.all.value(self.first + row)
     }
 }
 
@@ -70,9 +75,9 @@ impl<'a> Words<'a> {
 
 impl<'a> Values<'a> for Words<'a> {
     type Value = &'a str;
-    fn of(array: &'a ArrayRef) -> Option<Self> {
+    fn of(array: &'a ArrayRef, rows: Range<usize>) -> Option<Self> {
         let texts = array.as_dictionary_opt::<Int32Type>()?;
-        Some(Self { keys: texts.keys().values(), texts: texts.values().as_string_opt()? })
+        Some(Self { keys: texts.keys().values().get(rows)?, texts: texts.values().as_string_opt()? })
     }
     fn at(self, row: usize) -> &'a str {
         self.text_of(self.key(row))
@@ -84,14 +89,16 @@ impl<'a> Values<'a> for Words<'a> {
 pub struct Maybe<'a, V> {
     values: V,
     nulls: Option<&'a NullBuffer>,
+    first: usize,
 }
 
 impl<'a, V: Values<'a>> Values<'a> for Maybe<'a, V> {
     type Value = Option<V::Value>;
-    fn of(array: &'a ArrayRef) -> Option<Self> {
-        Some(Self { values: V::of(array)?, nulls: array.nulls() })
+    fn of(array: &'a ArrayRef, rows: Range<usize>) -> Option<Self> {
+        let first = rows.start;
+        Some(Self { values: V::of(array, rows)?, nulls: array.nulls(), first })
     }
     fn at(self, row: usize) -> Option<V::Value> {
-        self.nulls.is_none_or(|n| n.is_valid(row)).then(|| self.values.at(row))
+        self.nulls.is_none_or(|n| n.is_valid(self.first + row)).then(|| self.values.at(row))
     }
 }

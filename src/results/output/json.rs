@@ -7,7 +7,7 @@ use hta_analysis::api;
 use hta_analysis::inventory::Ranks;
 use hta_analysis::recording::capability::{Capability, Grade};
 use hta_base::health::Counter;
-use hta_base::table::column::Column;
+use hta_base::table::column::{Column, ColumnCells};
 use hta_base::table::schema::{Batch, TableSpec};
 use hta_base::wording::ranks::rank_list;
 use serde::ser::{Serialize, Serializer};
@@ -104,13 +104,13 @@ struct JsonCell<'a> {
 impl Serialize for JsonCell<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let row = self.row;
-        match &self.column {
-            None => to.serialize_unit(),
-            Some(c @ Column::F64(_)) => c.float(row).serialize(to),
-            Some(c @ Column::U64(_)) => c.uint(row).serialize(to),
-            Some(c @ Column::Bool(_)) => c.int(row).map(|v| v != 0).serialize(to),
-            Some(c @ Column::Text(..)) => c.text(row).serialize(to),
-            Some(c) => c.int(row).serialize(to),
+        let Some(c) = &self.column else { return to.serialize_unit() };
+        match c.cells {
+            ColumnCells::F64(_) => c.float(row).serialize(to),
+            ColumnCells::U64(_) => c.uint(row).serialize(to),
+            ColumnCells::Bool(_) => c.int(row).map(|v| v != 0).serialize(to),
+            ColumnCells::Text(..) => c.text(row).serialize(to),
+            _ => c.int(row).serialize(to),
         }
     }
 }
@@ -123,9 +123,10 @@ pub fn cell(array: &ArrayRef, row: usize) -> Value {
 
 /// Rows of a batch as JSON objects.
 pub fn records(batch: &Batch) -> Vec<Value> {
+    let rows = batch.rows();
     let record = |row| -> Value {
         // Columns are in the order of the declaration.
-        let columns = batch.spec.columns.iter().zip(batch.rows.columns());
+        let columns = batch.spec.columns.iter().zip(rows.columns());
         let pairs = columns.map(|(c, array)| (c.name.to_string(), cell(array, row)));
         Value::Object(pairs.collect())
     };
@@ -143,7 +144,8 @@ pub enum CsvStyle {
 /// A table as CSV (RFC 4180), with a header line even if there are no rows.
 pub fn csv(spec: &TableSpec, batches: &[&Batch], style: CsvStyle) -> String {
     let names: Vec<&str> = spec.columns.iter().map(|c| c.name).collect();
-    csv_of(&names, batches.iter().map(|b| &b.rows), style)
+    let rows: Vec<RecordBatch> = batches.iter().map(|b| b.rows()).collect();
+    csv_of(&names, &rows, style)
 }
 
 /// Rows of batches with these columns, as CSV.

@@ -86,7 +86,8 @@ impl<W: io::Write + Send> RowGroups<W> {
 /// # Errors
 /// When the table cannot be written.
 pub fn write_to<W: io::Write + Send>(out: W, spec: &TableSpec, batches: &[Batch]) -> io::Result<()> {
-    groups(out, spec.schema(), batches.iter().map(|b| &b.rows))?.finish_noted(&spec.noted_schema())
+    let rows: Vec<RecordBatch> = batches.iter().map(Batch::rows).collect();
+    groups(out, spec.schema(), &rows)?.finish_noted(&spec.noted_schema())
 }
 
 /// Like [`write_to`], for rows of a table without a declaration.
@@ -225,15 +226,16 @@ mod tests {
             let metadata = Arc::clone(reader.metadata());
             prop_assert_eq!(metadata.num_row_groups(), batches.len());
             for (group, batch) in metadata.row_groups().iter().zip(&batches) {
-                let times = batch.rows.column(1).as_primitive::<Int64Type>();
+                let rows = batch.rows();
+                let times = rows.column(1).as_primitive::<Int64Type>();
                 let Some(Statistics::Int64(found)) = group.column(1).statistics() else { panic!("no bounds") };
                 prop_assert_eq!(found.null_count_opt(), Some(times.null_count() as u64));
                 prop_assert_eq!((found.min_opt().copied(), found.max_opt().copied()), (times.iter().flatten().min(), times.iter().flatten().max()));
             }
             let read = reader.build().unwrap().collect::<std::result::Result<Vec<_>, _>>().unwrap();
-            let (schema, all) = (AllColumnTypes::SPEC.noted_schema(), batch(&lists.concat()));
+            let (schema, rows) = (AllColumnTypes::SPEC.noted_schema(), batch(&lists.concat()).rows());
             let read = concat_batches(&schema, &read).unwrap();
-            prop_assert_eq!(read.columns(), all.rows.columns());
+            prop_assert_eq!(read.columns(), rows.columns());
         }
 
         #[test]
@@ -243,7 +245,7 @@ mod tests {
             let bytes = |batches: &[Batch]| {
                 let mut bytes = Vec::new();
                 let mut file = RowGroups::new(&mut bytes, AllColumnTypes::SPEC.schema()).unwrap();
-                file.write(|i| batches.iter().map(|b| ArrayRef::clone(b.rows.column(i))).collect()).unwrap();
+                file.write(|i| batches.iter().map(|b| ArrayRef::clone(b.rows().column(i))).collect()).unwrap();
                 file.finish().unwrap();
                 bytes
             };

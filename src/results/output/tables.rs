@@ -66,7 +66,7 @@ impl GrowingTable {
         let is_small = self.written_bytes + self.waiting_bytes <= KEPT_BYTES;
         self.kept = self.kept.take().filter(|kept| is_small && kept.len() < KEPT_BATCHES);
         if let Some(kept) = &mut self.kept {
-            kept.push(Batch { spec: self.spec, rows: rows.clone() });
+            kept.push(Batch::new(self.spec, rows.clone()));
         }
         self.waiting.push(rows.clone());
         if self.waiting_bytes >= enough {
@@ -153,7 +153,7 @@ impl FolderTables {
         }
         let table =
             table.ok_or_else(|| io::Error::other(format!("rows of `{}` after its end", batch.spec.name)))?;
-        table.lock().map_err(|_| failed())?.push(&batch.rows, self.groups)
+        table.lock().map_err(|_| failed())?.push(&batch.rows(), self.groups)
     }
 
     /// Adds a table if it does not exist yet. Its file is created with its first rows.

@@ -140,7 +140,7 @@ fn rows(spec: &'static TableSpec, sources: &[TableSource], sink: &dyn RowSink) -
     groups.sort_unstable();
     let write = |rows: RecordBatch| {
         let path = format!("the table `{}`", spec.name);
-        sink.rows(Batch { spec, rows }).map_err(|source| PartialError::Write { path, source })
+        sink.rows(Batch::new(spec, rows)).map_err(|source| PartialError::Write { path, source })
     };
     if groups.is_empty() {
         return write(RecordBatch::new_empty(spec.schema()));

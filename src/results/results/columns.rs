@@ -23,7 +23,7 @@ pub(crate) fn column<'a, C: ColumnType>(
     name: &'static str,
 ) -> Result<C::Column<'a>, &'static str> {
     let array = batch.column_by_name(name).filter(|c| C::NULLABLE || c.null_count() == 0);
-    array.and_then(C::Column::of).ok_or(name)
+    array.and_then(|a| C::Column::of(a, 0..a.len())).ok_or(name)
 }
 
 /// Declares which columns of a table a reader takes, as a row with these cells. The types are those of the

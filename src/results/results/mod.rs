@@ -251,7 +251,7 @@ impl Results {
         mut give: impl FnMut(&RecordBatch) -> Result<(), ResultsError>,
     ) -> Result<bool, ResultsError> {
         match self.memory.get(table) {
-            Some(kept) => kept.iter().try_for_each(|batch| give(&batch.rows)).map(|()| true),
+            Some(kept) => kept.iter().try_for_each(|batch| give(&batch.rows())).map(|()| true),
             None if self.has_files => {
                 Ok(batches(&self.table(table), columns, give)? || self.empty_table(table).is_some())
             }
@@ -326,7 +326,7 @@ impl Results {
             }
             let rows = RecordBatch::try_new(schema, columns)
                 .map_err(|e| ResultsError::damaged(&path, "the columns that `hta explain` declares", e))?;
-            out.push(Batch { spec, rows });
+            out.push(Batch::new(spec, rows));
             Ok(())
         })?;
         Ok((there || self.empty_table(spec.name).is_some()).then_some(out))

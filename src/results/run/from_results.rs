@@ -99,7 +99,7 @@ fn divide(
     }
     let batches = results.batches(spec)?.ok_or_else(|| results.no_table(spec))?;
     let mut rows: BTreeMap<u32, Vec<RecordBatch>> = BTreeMap::new();
-    for Batch { rows: all, .. } in &batches {
+    for all in batches.iter().map(Batch::rows) {
         let Some(ranks) = all.columns().first().and_then(|c| c.as_primitive_opt::<UInt32Type>()) else {
             continue;
         };
@@ -115,7 +115,7 @@ fn divide(
         let own = concat_batches(&spec.schema(), &own);
         let own =
             own.map_err(|e| ResultsError::damaged(path, "the columns that `hta explain` declares", e))?;
-        partial.tables.push(Batch { spec, rows: own });
+        partial.tables.push(Batch::new(spec, own));
     }
     Ok(())
 }

@@ -102,12 +102,12 @@ fn recorded(
     let (mut rows, mut are_dumps) = (Vec::new(), false);
     for some in stored.chunks(INVENTORIES_AT_ONCE) {
         let opened = store.open(some).map_err(RunError::ReadBack)?;
-        let of_ranks = opened.iter().filter_map(|p| p.table(Recordings::SPEC)).map(|batch| &batch.rows);
-        rows.push(together(of_ranks)?);
+        let of_ranks = opened.iter().filter_map(|p| p.table(Recordings::SPEC)).map(Batch::rows);
+        rows.push(together(&of_ranks.collect::<Vec<_>>())?);
         are_dumps |=
             opened.iter().any(|p| p.rows::<Recorders>().any(|r| r.recorder == Recorder::MemoryDump.name()));
     }
-    let recordings = Batch { spec: Recordings::SPEC, rows: together(&rows)? };
+    let recordings = Batch::new(Recordings::SPEC, together(&rows)?);
     if is_judged {
         belong::check(&Recordings::rows(&recordings).map(FileOrigin::from).collect::<Vec<_>>())?;
     }

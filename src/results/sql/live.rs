@@ -113,14 +113,14 @@ impl Live {
             if table.name == EVENTS {
                 rows.extend(std::mem::take(&mut kept.events).into_values());
             } else if table.name == HealthTable::SPEC.name {
-                rows.extend(table.pick(&health.rows));
+                rows.extend(table.pick(&health.rows()));
             } else if let Some(spec) = inventory::TABLES.iter().find(|s| s.name == table.name) {
                 rows.extend(
                     outcome
                         .inventory
                         .iter()
                         .filter_map(|p| p.table(spec))
-                        .filter_map(|b| table.pick(&b.rows)),
+                        .filter_map(|b| table.pick(&b.rows())),
                 );
             }
             let schema = match declared(&table.name) {
@@ -144,7 +144,7 @@ impl Live {
 
     fn keep(&self, batches: &[Batch]) {
         for batch in batches {
-            if let Some(rows) = self.find(batch.spec.name).and_then(|t| t.pick(&batch.rows)) {
+            if let Some(rows) = self.find(batch.spec.name).and_then(|t| t.pick(&batch.rows())) {
                 self.kept().rows.entry(batch.spec.name.to_string()).or_default().push(rows);
             }
         }

@@ -110,9 +110,9 @@ struct HeldRows {
 /// A table whose rows are handed out.
 struct OpenedTable {
     /// Each with the index of its first row.
-    chunks: Vec<(usize, RecordBatch)>,
+    chunks: Vec<(usize, Batch)>,
     /// For all partials without rows, because the columns of an empty batch take as much as those of one row.
-    none: RecordBatch,
+    none: Batch,
 }
 
 /// The rows of a table that belong to a partial.
@@ -155,9 +155,9 @@ impl PartialStore {
     pub(crate) fn put(&self, of: &'static str, partial: Partial) -> io::Result<StoredPartial> {
         let Partial { rank, tables, reason } = partial;
         let counts: Vec<(&'static TableSpec, usize)> = tables.iter().map(|b| (b.spec, b.len())).collect();
-        let tables = tables.into_iter().map(|Batch { spec, rows }| {
-            let ranks = vec![rank; rows.num_rows()];
-            StateTable { of, spec, ranks, rows }
+        let tables = tables.into_iter().map(|batch| {
+            let ranks = vec![rank; batch.len()];
+            StateTable { of, spec: batch.spec, ranks, rows: batch.rows() }
         });
         let first_rows = self.add(tables)?;
         let place = |((spec, row_count), first_row)| StoredRows { spec, first_row, row_count };
@@ -202,14 +202,15 @@ impl PartialStore {
             *all = all.start.min(rows.start)..all.end.max(rows.end);
         }
         let read = |(key, (spec, rows)): (StoredTable, (&'static TableSpec, Range<usize>))| {
-            let none = RecordBatch::new_empty(spec.schema());
-            Ok((key, OpenedTable { chunks: self.chunks(key, &rows)?, none }))
+            let none = Batch::new(spec, RecordBatch::new_empty(spec.schema()));
+            let chunks = self.chunks(key, &rows)?.into_iter();
+            let chunks = chunks.map(|(first_row, rows)| (first_row, Batch::new(spec, rows))).collect();
+            Ok((key, OpenedTable { chunks, none }))
         };
         let opened = wanted.into_iter().map(read).collect::<io::Result<BTreeMap<_, _>>>()?;
         let open = |p: &StoredPartial| {
             let table = |place: &StoredRows| {
-                let rows = opened.get(&p.key(place)).map_or_else(|| Err(place.gone()), |t| place.of(t));
-                rows.map(|rows| Batch { spec: place.spec, rows })
+                opened.get(&p.key(place)).map_or_else(|| Err(place.gone()), |t| place.of(t))
             };
             let tables = p.tables.iter().map(table).collect::<io::Result<_>>()?;
             Ok(Partial { rank: p.rank, tables, reason: p.reason })
@@ -301,15 +302,15 @@ impl StoredRows {
     }
 
     /// The rows of this place. They are all in one of the chunks of the table.
-    fn of(&self, table: &OpenedTable) -> io::Result<RecordBatch> {
+    fn of(&self, table: &OpenedTable) -> io::Result<Batch> {
         if self.row_count == 0 {
             return Ok(table.none.clone());
         }
         let after = table.chunks.partition_point(|(first_row, _)| *first_row <= self.first_row);
         let chunk = after.checked_sub(1).and_then(|i| table.chunks.get(i));
-        let whole = chunk.filter(|(first_row, rows)| self.rows().end - first_row <= rows.num_rows());
+        let whole = chunk.filter(|(first_row, rows)| self.rows().end - first_row <= rows.len());
         let (first_row, rows) = whole.ok_or_else(|| self.gone())?;
-        Ok(rows.slice(self.first_row - first_row, self.row_count))
+        Ok(rows.slice(self.first_row - first_row..self.rows().end - first_row))
     }
 
     fn gone(&self) -> io::Error {
@@ -413,10 +414,10 @@ mod tests {
 
     fn is_equal(a: &Batch, b: &Batch) -> bool {
         let rows =
-            |batch: &Batch| concat_batches(&batch.rows.schema(), [&batch.rows]).map(|b| format!("{b:?}"));
+            |batch: &Batch| concat_batches(&batch.rows().schema(), [&batch.rows()]).map(|b| format!("{b:?}"));
         let texts = |batch: &Batch, i: usize| batch.text("host", i).map(str::to_string);
         let same_texts = (0..a.len()).all(|i| texts(a, i) == texts(b, i));
-        let numbers = |batch: &Batch| batch.rows.columns()[..5].to_vec();
+        let numbers = |batch: &Batch| batch.rows().columns()[..5].to_vec();
         a.len() == b.len() && same_texts && numbers(a) == numbers(b) && rows(a).is_ok()
     }
 

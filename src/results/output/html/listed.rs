@@ -5,7 +5,7 @@ use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{Cell, Grid};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError};
-use hta_base::table::column::Column;
+use hta_base::table::column::{Column, ColumnCells};
 use hta_base::table::schema::TableSpec;
 use std::cmp::Reverse;
 
@@ -43,11 +43,11 @@ enum RawCell {
 
 impl RawCell {
     fn of(column: &Column, row: usize) -> Self {
-        match column {
-            Column::Text(..) => {
+        match column.cells {
+            ColumnCells::Text(..) => {
                 column.text(row).map_or(RawCell::Known(Cell::Nothing), |t| RawCell::Text(t.to_string()))
             }
-            Column::F64(_) => RawCell::Known(column.float(row).into()),
+            ColumnCells::F64(_) => RawCell::Known(column.float(row).into()),
             _ => RawCell::Known(column.int(row).into()),
         }
     }

@@ -205,7 +205,7 @@ impl TakenTables {
         rank: u32,
         count: usize,
     ) -> Result<(StoredRows, Batch), InvalidCell> {
-        let none = Batch { spec, rows: RecordBatch::new_empty(spec.schema()) };
+        let none = Batch::new(spec, RecordBatch::new_empty(spec.schema()));
         if count == 0 {
             return Ok((StoredRows { spec, first_row: 0, row_count: 0 }, none));
         }
@@ -221,7 +221,7 @@ impl TakenTables {
         };
         *at = end;
         let rows = stored.rows.slice(first_row, count);
-        Ok((StoredRows { spec, first_row, row_count: count }, Batch { spec, rows }))
+        Ok((StoredRows { spec, first_row, row_count: count }, Batch::new(spec, rows)))
     }
 
     /// Checks that every row has been taken.
@@ -243,7 +243,7 @@ impl TakenTables {
     /// Takes all rows of a table of the set, of all ranks.
     fn rest(&mut self, spec: &'static TableSpec) -> Result<Batch, InvalidCell> {
         let rows = self.0.remove(&(SET, spec.name)).map(|(s, _)| s.rows);
-        Ok(Batch { spec, rows: rows.unwrap_or_else(|| RecordBatch::new_empty(spec.schema())) })
+        Ok(Batch::new(spec, rows.unwrap_or_else(|| RecordBatch::new_empty(spec.schema()))))
     }
 
     fn of_set(&mut self, spec: &'static TableSpec, rank: u32) -> Result<Batch, InvalidCell> {

@@ -85,7 +85,7 @@ impl StateTables {
         let (of, spec) =
             known.ok_or_else(|| io::Error::other(format!("`{of}` does not declare its table `{name}`")))?;
         if !batch.is_empty() {
-            let rows = RankRows { ranks: vec![rank; batch.len()], rows: batch.rows };
+            let rows = RankRows { ranks: vec![rank; batch.len()], rows: batch.rows() };
             self.0.entry((of, name)).or_insert_with(|| (spec, Vec::new())).1.push(rows);
         }
         Ok(())
