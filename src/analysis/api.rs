@@ -263,6 +263,9 @@ pub struct About {
     pub joins_ranks: bool,
     /// True if the analysis uses the joined job when there is more than one rank.
     pub joins_peers: bool,
+    /// Whether it replays the joined job, and so is reduced after those that do not: the replay takes as much
+    /// memory as the job.
+    pub replays: bool,
 }
 
 impl About {
@@ -284,6 +287,7 @@ impl About {
         reads_dumps: false,
         joins_ranks: false,
         joins_peers: false,
+        replays: false,
     };
 }
 

@@ -99,6 +99,7 @@ impl Analysis for DiagnosisOf {
             takes_groups: true,
             is_long: true,
             joins_ranks: true,
+            replays: true,
             needs: &[Capability::DeviceTime, Capability::Idle],
             ..About::DEFAULT
         }

@@ -80,6 +80,7 @@ impl Analysis for Efficiency {
             tables: &[Efficiencies::SPEC, DelayCosts::SPEC],
             takes_groups: true,
             joins_ranks: true,
+            replays: true,
             needs: &[Capability::DeviceTime, Capability::Ranks],
             ..About::DEFAULT
         }

@@ -5,7 +5,6 @@
 //! gain of the replay is the one gain of a repair, in every answer.
 
 use crate::api::Options;
-use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::job::replay::ReplayedJob;
 use crate::stragglers::straggler::{Judgement, Pattern, Straggler};
@@ -13,11 +12,7 @@ use hta_base::units::{Ns, percent};
 use std::cmp::Reverse;
 
 /// Gives each straggler the gain of its repair, and sets those aside whose repair gives too little.
-pub(crate) fn confirm(job: &Job, options: &Options, judged: &mut Judgement) {
-    let Some(replayed) = ReplayedJob::of(job).filter(|r| r.is_reliable() && !judged.stragglers.is_empty())
-    else {
-        return;
-    };
+pub(crate) fn confirm(options: &Options, judged: &mut Judgement, replayed: &ReplayedJob) {
     let min_pct = options.across.straggler_min_pct;
     let (keys, time) = (judged.length.keys.clone(), judged.length.time);
     let all = std::mem::take(&mut judged.stragglers);

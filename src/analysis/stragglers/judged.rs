@@ -20,11 +20,12 @@ pub struct Judged {
 /// Judges the ranks of a job once; all analyses of a job have the same options.
 pub fn judged(job: &Job, options: &Options) -> Arc<Judged> {
     job.shared(|job| {
+        // Before the chains, because making it takes memory beside them.
+        let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable());
         let chains = JobChains::of(job, options);
         let mut judgement = judge(job, options, &chains);
-        confirm(job, options, &mut judgement);
-        let replayed = ReplayedJob::of(job).filter(|r| r.is_reliable());
         if let Some(replayed) = replayed.as_deref() {
+            confirm(options, &mut judgement, replayed);
             by_work::add(job, options, &mut judgement, replayed);
         }
         let mut why = explain(job, &judgement, &chains);

@@ -39,6 +39,7 @@ impl Analysis for Stragglers {
             tables: tables::ALL,
             takes_groups: true,
             joins_ranks: true,
+            replays: true,
             needs: &[Capability::Ranks],
             ..About::DEFAULT
         }

@@ -66,6 +66,7 @@ impl Analysis for WhatIf {
             settings: &[METHOD],
             takes_steps: false,
             joins_ranks: true,
+            replays: true,
             needs: &[Capability::Ranks],
             ..About::DEFAULT
         }

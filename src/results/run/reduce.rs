@@ -179,14 +179,15 @@ impl Reduction<'_> {
     }
 
     /// Reduces one analysis after the other. Those that do not use the job run first, so that their partials
-    /// are freed before its parts are decoded.
+    /// are freed before its parts are decoded, and those that replay it last.
     fn in_turn(
         &self,
         parts: Vec<StoredPartial>,
         left: Vec<AnalysisPartials>,
     ) -> Result<(Job, Vec<AnalysisAnswer>), RunError> {
         let joins = |(_, (a, _)): &(usize, AnalysisPartials)| a.about().joins_ranks || a.about().joins_peers;
-        let (joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
+        let (mut joining, alone): (Vec<_>, Vec<_>) = left.into_iter().enumerate().partition(joins);
+        joining.sort_by_key(|(_, (a, _))| a.about().replays);
         let nobody = self.nobody();
         Recording::of(vec![self.recordings.clone()], &nobody).give_to(&nobody);
         let mut outputs = Vec::new();
