@@ -171,7 +171,7 @@ struct JobLimits {
 
 impl JobLimits {
     fn new(job: &Job, steps: &[StepAccount]) -> Self {
-        let Some((all, of_steps)) = ReplayedJob::of(job).and_then(|r| r.limits()) else {
+        let Some((all, of_steps)) = ReplayedJob::of(job).and_then(|r| r.limits(job)) else {
             return Self::default();
         };
         let steps_of_replay: BTreeMap<StepKey, ReplayLimits> = of_steps.into_iter().collect();

@@ -54,19 +54,17 @@ pub(super) fn part_nodes(job: &Job, part: u32, nodes: &mut Vec<ReplayNode>) {
                 }
             };
             let member = Member { part, call: i as u32 };
-            let behind = before_on_stream.get(&i).copied();
-            let start = behind.map_or(on(t), |q| on(t.max(calls[q].span.end)));
+            let behind = before_on_stream.get(&i).and_then(|q| node_of.get(q)).copied();
             nodes.push(ReplayNode {
                 member,
                 lane: lane as u32,
                 base,
                 local,
-                behind: behind.and_then(|q| node_of.get(&q).copied()),
+                behind,
                 rest: 0,
                 transfer: 0,
                 needs: EndDependency::Nobody,
                 ready: on(t),
-                start,
                 end: on(c.released),
                 step: None,
                 host: None,

@@ -47,11 +47,10 @@ pub(super) fn host_parts(
         };
         let n = &mut nodes[k];
         let window = Span::new(r.ready - n.local, r.ready);
-        let (mut compute, mut copies, mut idle) = (0, 0, 0);
+        let (mut busy, mut idle) = (0, 0);
         for e in p.lanes[lane].local.entries_in(window) {
             match e.what {
-                TimeUse::Kernel => compute += e.time,
-                TimeUse::Copy => copies += e.time,
+                TimeUse::Kernel | TimeUse::Copy => busy += e.time,
                 TimeUse::KernelWait | TimeUse::OtherWait | TimeUse::UnlinkedWait => {}
                 _ => idle += e.time,
             }
@@ -61,8 +60,7 @@ pub(super) fn host_parts(
             time: c.submit - from,
             submit: on(c.submit),
             lag: r.ready - c.submit,
-            busy: (compute + copies).min(n.local),
-            compute: compute.min(n.local),
+            busy: busy.min(n.local),
             is_bound: idle > BOUND_MIN,
         });
     }

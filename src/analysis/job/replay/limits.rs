@@ -1,8 +1,8 @@
 //! How long the job would take without its network, and without its hosts: the steps of the efficiency by
 //! replay.
 
-use crate::job::Job;
 use crate::job::replay::{Assumed, NodeTimes, Replay};
+use crate::job::{Job, TimeUse};
 use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::window::Scope;
@@ -31,8 +31,15 @@ impl ReplayLimits {
 impl Replay {
     /// The limits of the whole job and those of its steps. `None` if a rank has no device, because there is
     /// no host beside its work.
-    pub(crate) fn limits(&self) -> Option<(ReplayLimits, Vec<ReplayLimits>)> {
-        let compute: Vec<Ns> = self.nodes.iter().map(|n| n.host.map(|h| h.compute)).collect::<Option<_>>()?;
+    pub(crate) fn limits(&self, job: &Job) -> Option<(ReplayLimits, Vec<ReplayLimits>)> {
+        if self.nodes.iter().any(|n| n.host.is_none()) {
+            return None;
+        }
+        let kernels = |i: usize| -> Ns {
+            let of_kernels = self.local_uses(job, i).filter(|e| e.what == TimeUse::Kernel);
+            of_kernels.map(|e| e.time).sum()
+        };
+        let compute: Vec<Ns> = (0..self.nodes.len()).map(|i| kernels(i).min(self.local(i))).collect();
         let measured = |i: usize| self.times_of(i);
         let only_compute =
             |i: usize| NodeTimes { local: compute[i], busy: compute[i], host: 0, lag: 0, saved: 0 };

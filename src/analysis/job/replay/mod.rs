@@ -209,7 +209,7 @@ impl Replay {
             self.nodes[n as usize].needs = needs;
         }
         // Compute the last measured start of each instance once, because every member needs it.
-        let measured = |n: &u32| self.nodes[*n as usize].start;
+        let measured = |n: &u32| self.start_of(*n);
         let last: Vec<Ns> = (0..self.of_instance.len() as u32)
             .map(|id| self.members(id).iter().map(measured).max().unwrap_or(Ns::MIN))
             .collect();
@@ -223,12 +223,18 @@ impl Replay {
         }
     }
 
+    /// When the call of a node started, as measured: not before the previous one on its stream has ended.
+    fn start_of(&self, node: u32) -> Ns {
+        let n = &self.nodes[node as usize];
+        n.behind.map_or(n.ready, |b| n.ready.max(self.nodes[b as usize].end))
+    }
+
     /// The later of a node's own start and what it needs, as measured; `last`: last start by instance.
     fn joined_at(&self, i: usize, last: &[Ns]) -> Ns {
-        let own = self.nodes[i].start;
+        let own = self.start_of(i as u32);
         match self.nodes[i].needs {
             EndDependency::Nobody => own,
-            EndDependency::Start(other) => own.max(self.nodes[other as usize].start),
+            EndDependency::Start(other) => own.max(self.start_of(other)),
             EndDependency::Instances(a, b) => {
                 let all = self.joined[a as usize..b as usize].iter().filter_map(|id| last.get(*id as usize));
                 all.copied().max().unwrap_or(own).max(own)
@@ -272,8 +278,8 @@ impl Replay {
         // The measured times, until they are replayed.
         let measured = |of: fn(&ReplayNode) -> Ns| -> Vec<Ns> { self.nodes.iter().map(of).collect() };
         let mut submit = measured(|n| n.host.map_or(Ns::MIN, |h| h.submit));
-        let (mut ready, mut start) = (measured(|n| n.ready), measured(|n| n.start));
-        let mut end = measured(|n| n.end);
+        let (mut ready, mut end) = (measured(|n| n.ready), measured(|n| n.end));
+        let mut start: Vec<Ns> = (0..self.nodes.len() as u32).map(|i| self.start_of(i)).collect();
         // Cache the last start of each instance, because every member needs it.
         let mut last: Vec<Option<Ns>> = vec![None; self.of_instance.len()];
         for of in &self.order {

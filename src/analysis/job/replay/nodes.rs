@@ -35,8 +35,6 @@ pub(super) struct HostPart {
     pub(super) lag: Ns,
     /// Compute and exposed copies since the base of the device, ns.
     pub(super) busy: Ns,
-    /// Compute alone, ns.
-    pub(super) compute: Ns,
     /// Whether the device waited for launches since its base.
     pub(super) is_bound: bool,
 }
@@ -66,7 +64,6 @@ pub(super) struct ReplayNode {
     pub(super) transfer: Ns,
     pub(super) needs: EndDependency,
     pub(super) ready: Ns,
-    pub(super) start: Ns,
     pub(super) end: Ns,
     /// Index into `Replay::steps`.
     pub(super) step: Option<u32>,

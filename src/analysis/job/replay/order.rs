@@ -14,11 +14,12 @@ impl Replay {
         const SUBMIT: usize = NodeEvent::Submit as usize;
         const READY: usize = NodeEvent::Ready as usize;
         const START: usize = NodeEvent::Start as usize;
-        let measured = |n: &ReplayNode| {
+        let measured = |(i, n): (u32, &ReplayNode)| {
             // Not before its base, which may end slightly later within the tolerance.
-            [n.end, n.host.map_or(n.ready, |h| h.submit), n.ready.max(n.ready - n.local), n.start]
+            let ready = n.ready.max(n.ready - n.local);
+            [n.end, n.host.map_or(n.ready, |h| h.submit), ready, self.start_of(i)]
         };
-        let mut times: Vec<[Ns; 4]> = self.nodes.iter().map(measured).collect();
+        let mut times: Vec<[Ns; 4]> = (0..).zip(&self.nodes).map(measured).collect();
         for _ in 0..PASSES {
             let mut has_moved = false;
             for (i, n) in self.nodes.iter().enumerate() {

@@ -39,8 +39,8 @@ impl ReplayedJob {
     }
 
     /// The job and its steps without network, and without hosts.
-    pub(crate) fn limits(&self) -> Option<(ReplayLimits, Vec<(StepKey, ReplayLimits)>)> {
-        let (all, of_steps) = self.replay.limits()?;
+    pub(crate) fn limits(&self, job: &Job) -> Option<(ReplayLimits, Vec<(StepKey, ReplayLimits)>)> {
+        let (all, of_steps) = self.replay.limits(job)?;
         Some((all, self.replay.steps.iter().copied().zip(of_steps).collect()))
     }
 
