@@ -237,29 +237,43 @@ fn recorder(trace: &RankTrace) -> Batch {
     table.finish()
 }
 
-/// Sets the columns of a rank's clock, which is known only when all ranks are.
-pub fn set_clock(partial: &mut Partial, clock: &Clock) {
+/// Sets the columns of the ranks' clocks, which are known only when all ranks are. `clocks` are those of the
+/// ranks, in the same order.
+pub fn set_clocks(partials: &mut [Partial], clocks: &[(u32, Clock)]) {
+    let mut ranks = Ranks::default();
+    let mut tables: Vec<&mut Batch> = Vec::new();
+    for (partial, (rank, clock)) in partials.iter_mut().zip(clocks) {
+        let is_its_own = partial.rank == *rank;
+        for table in partial.tables.iter_mut().filter(|t| is_its_own && t.spec.name == Ranks::SPEC.name) {
+            Ranks::rows(table).for_each(|row| ranks.push(with_clock(row, clock)));
+            tables.push(table);
+        }
+    }
+    let all = ranks.finish();
+    let mut first = 0;
+    for table in tables {
+        let rows = first..first + table.len();
+        first = rows.end;
+        *table = all.slice(rows);
+    }
+}
+
+fn with_clock<'a>(row: RankRow<'a>, clock: &Clock) -> RankRow<'a> {
     let state = match (clock.is_applied, clock.is_aligned) {
         (true, _) => "applied",
         (false, true) => "reported",
         (false, false) => "unaligned",
     };
-    for table in partial.tables.iter_mut().filter(|t| t.spec.name == Ranks::SPEC.name) {
-        let mut ranks = Ranks::default();
-        for row in Ranks::rows(table) {
-            ranks.push(RankRow {
-                clock_offset_ns: Some(if clock.is_applied { clock.offset } else { 0 }),
-                clock_state: Some(state),
-                clock_found_ns: Some(clock.offset),
-                clock_residual_ns: Some(clock.residual),
-                clock_drift_ns_per_s: Some(clock.drift),
-                clock_is_linear: Some(clock.is_linear),
-                clock_at_ts_ns: Some(clock.at),
-                clock_instances: Some(clock.instances),
-                ..row
-            });
-        }
-        *table = ranks.finish();
+    RankRow {
+        clock_offset_ns: Some(if clock.is_applied { clock.offset } else { 0 }),
+        clock_state: Some(state),
+        clock_found_ns: Some(clock.offset),
+        clock_residual_ns: Some(clock.residual),
+        clock_drift_ns_per_s: Some(clock.drift),
+        clock_is_linear: Some(clock.is_linear),
+        clock_at_ts_ns: Some(clock.at),
+        clock_instances: Some(clock.instances),
+        ..row
     }
 }
 

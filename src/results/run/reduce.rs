@@ -70,11 +70,7 @@ pub fn reduce(
     let recording = Recording::of_job(&job);
     drop(job);
     let mut inventory = reduction.store.take(inventory).map_err(RunError::ReadBack)?;
-    inventory.iter_mut().zip(&clocks).for_each(|(i, (rank, clock))| {
-        if i.rank == *rank {
-            inventory::set_clock(i, clock);
-        }
-    });
+    inventory::set_clocks(&mut inventory, &clocks);
     if let Some(first) = inventory.first_mut() {
         let reasons = reduction.reasons.into_inner().unwrap_or_else(PoisonError::into_inner);
         first.tables.extend([recording.table(), without_rows::table(reasons)]);
