@@ -39,10 +39,11 @@ pub(crate) struct Diagnosis {
 }
 
 pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Diagnosis {
+    // Before the account: to find who is late takes the most memory.
+    let late = late::find(job, options);
     let account = JobAccount::new(job, partials);
     let trust = RecordingTrust::of(Recording::of_job(job));
     let topology = Topology::of(job);
-    let late = late::find(job, options);
     let mut all = owners(job, &account, &late);
     let pauses = pauses(partials);
     let repairs = Repairs::new(job, partials);
