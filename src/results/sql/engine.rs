@@ -5,6 +5,7 @@
 
 use crate::sql::QueryError;
 use crate::sql::answer::QueryAnswer;
+use crate::sql::equal_texts::by_code;
 use crate::sql::nearest::nearest;
 use crate::sql::plan;
 use crate::sql::scalar;
@@ -46,7 +47,7 @@ pub fn run(
     // The engine panics on what it does not support.
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let text = scalar::replaced(&statement.text, |inner| context.execute(inner)?.collect())?;
-        plan::narrowed(context.execute(&text)?)?.collect()
+        by_code(plan::narrowed(context.execute(&text)?)?).collect()
     }));
     let frame = match ran {
         Ok(Ok(frame)) => frame,

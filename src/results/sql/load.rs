@@ -5,6 +5,7 @@
 //! string views: each row points to its text in the shared dictionary.
 
 use crate::sql::QueryError;
+use crate::sql::codes::{is_code, stored_name};
 use crate::sql::into_polars;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
@@ -56,7 +57,10 @@ impl GrowingFrame {
         columns: impl IntoIterator<Item = (&'a str, &'a Kind)>,
     ) -> Result<Self, QueryError> {
         let columns = columns.into_iter().map(|(name, kind)| {
-            let kind = kind_in_memory(kind).ok_or_else(|| odd(place, name, kind))?;
+            let kind = match is_code(name) {
+                true => Kind::UInt32,
+                false => kind_in_memory(kind).ok_or_else(|| odd(place, name, kind))?,
+            };
             Ok(ColumnChunks { name: name.to_string(), kind, arrays: Vec::new() })
         });
         let columns = columns.collect::<Result<_, QueryError>>()?;
@@ -80,15 +84,20 @@ impl GrowingFrame {
     }
 
     /// The columns of rows as Polars takes them, in the table's order. `place` is where the rows are from.
+    /// For a column of codes these are its texts: codes are assigned in the order of the rows.
     ///
     /// # Errors
     /// A column that is missing or has another type.
     pub(crate) fn converted(&self, place: &str, rows: &RecordBatch) -> Result<Vec<ArrayRef>, QueryError> {
         let convert = |column: &ColumnChunks| {
-            let array = rows.column_by_name(&column.name).ok_or_else(|| QueryError::Unreadable {
-                path: place.to_string(),
-                reason: format!("expected a column `{}`, found none", column.name),
-            })?;
+            let array =
+                rows.column_by_name(stored_name(&column.name)).ok_or_else(|| QueryError::Unreadable {
+                    path: place.to_string(),
+                    reason: format!("expected a column `{}`, found none", column.name),
+                })?;
+            if is_code(&column.name) {
+                return Ok(Arc::clone(array));
+            }
             let mut found = for_polars(array);
             if let Some(numbers) = found.as_ref().and_then(|a| a.as_primitive_opt::<UInt64Type>())
                 && column.kind == Kind::Int64
@@ -102,7 +111,7 @@ impl GrowingFrame {
         self.columns.iter().map(convert).collect()
     }
 
-    /// Adds what [`Self::converted`] made.
+    /// Adds what [`Self::converted`] made, with codes in the place of their texts.
     pub(crate) fn add(&mut self, arrays: Vec<ArrayRef>) {
         self.columns.iter_mut().zip(arrays).for_each(|(column, array)| column.arrays.push(array));
     }
@@ -161,13 +170,14 @@ fn signed(numbers: &UInt64Array) -> Int64Array {
 }
 
 /// Size of the values of a column, bytes. A text counts once per row, because a query result may repeat it
-/// for every row.
+/// for every row, and once in all if the rows become codes.
 pub(super) fn size(array: &ArrayRef) -> u64 {
     let width = if is_text(array.data_type()) { TEXT_BYTES } else { NUMBER_BYTES };
     // The low half of a view contains the length of its text.
     let texts =
         array.as_string_view_opt().map_or(0, |t| t.views().iter().map(|v| u64::from(*v as u32)).sum());
-    (array.len() as u64).saturating_mul(width).saturating_add(texts)
+    let words = array.as_any_dictionary_opt().map_or(0, |d| d.values().get_array_memory_size() as u64);
+    (array.len() as u64).saturating_mul(width).saturating_add(texts).saturating_add(words)
 }
 
 pub(super) fn is_text(kind: &Kind) -> bool {

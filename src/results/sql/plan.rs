@@ -55,12 +55,22 @@ fn narrow(plan: &mut DslPlan, limit: Option<usize>) -> PolarsResult<()> {
             }
             Ok(())
         }
+        other => inputs(other).into_iter().try_for_each(|input| narrow(Arc::make_mut(input), None)),
+    }
+}
+
+/// The plans that a plan reads, of those that statements have.
+pub(crate) fn inputs(plan: &mut DslPlan) -> Vec<&mut Arc<DslPlan>> {
+    match plan {
         DslPlan::Filter { input, .. }
         | DslPlan::GroupBy { input, .. }
         | DslPlan::HStack { input, .. }
         | DslPlan::Distinct { input, .. }
-        | DslPlan::Slice { input, .. } => narrow(Arc::make_mut(input), None),
-        _ => Ok(()),
+        | DslPlan::Select { input, .. }
+        | DslPlan::Sort { input, .. }
+        | DslPlan::Slice { input, .. } => vec![input],
+        DslPlan::Join { input_left, input_right, .. } => vec![input_left, input_right],
+        _ => Vec::new(),
     }
 }
 

@@ -15,7 +15,7 @@ use hta_read::files::Location;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use polars::prelude::{LazyFrame, ScanArgsAnonymous};
 use rayon::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The tables that a statement names, with the columns that it may need. Rows are read when it runs.
 ///
@@ -77,7 +77,8 @@ fn table(
     }
     let is_only_counted = !statement.names_one_of(&all);
     let room = Arc::clone(room);
-    let mut table = TableScan { files, columns, is_only_counted, room };
+    let (codes, with_codes) = (Arc::default(), OnceLock::new());
+    let mut table = TableScan { files, columns, is_only_counted, room, codes, with_codes };
     table.narrow()?;
     Ok(table)
 }

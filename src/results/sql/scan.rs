@@ -6,6 +6,7 @@
 
 use crate::results::parquet_file::{contained, no_parquet, opened};
 use crate::sql::QueryError;
+use crate::sql::codes::{TextCodes, code_name, is_code, stored_name};
 use crate::sql::condition::{Condition, Conditions, batch, columns};
 use crate::sql::load::{GrowingFrame, NUMBER_BYTES, TEXT_BYTES, is_text, size};
 use crate::sql::pages::{Unpacked, unpacked};
@@ -22,14 +23,14 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::statistics::Statistics;
 use polars::prelude::{
-    AnonymousScan, AnonymousScanArgs, Column, DataFrame, DataType, IntoLazy, PolarsError, PolarsResult,
-    Schema as PolarsSchema, SchemaRef,
+    AnonymousScan, AnonymousScanArgs, Column, DataFrame, DataType, IntoLazy, LazyFrame, PolarsError,
+    PolarsResult, ScanArgsAnonymous, Schema as PolarsSchema, SchemaRef,
 };
 use rayon::prelude::*;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Rows that are decoded at a time, and become a chunk of a column: those of a row group, as `hta analyze`
 /// writes them.
@@ -38,6 +39,7 @@ const AT_ONCE: usize = 1 << 20;
 const FEW_AT_ONCE: usize = 1 << 15;
 
 /// A table of a results folder.
+#[derive(Clone)]
 pub(crate) struct TableScan {
     pub(crate) files: Vec<TableFile>,
     /// The columns that the statement names, with their types in memory.
@@ -46,9 +48,14 @@ pub(crate) struct TableScan {
     /// column that Polars asks for has no values.
     pub(crate) is_only_counted: bool,
     pub(crate) room: Arc<TableRoom>,
+    pub(crate) codes: Arc<TextCodes>,
+    /// The same table with columns of codes, from when a statement first needs them: one source for all parts
+    /// of the statement, so that Polars recognizes equal parts.
+    pub(crate) with_codes: OnceLock<Option<LazyFrame>>,
 }
 
 /// A file of a table, with what its footer says.
+#[derive(Clone)]
 pub(crate) struct TableFile {
     pub(crate) path: Location,
     pub(crate) known: ArrowReaderMetadata,
@@ -96,7 +103,7 @@ impl TableScan {
         let kinds = columns.iter().filter_map(|name| self.columns.iter().find(|c| c.0 == *name));
         let frame =
             GrowingFrame::new(&place, kinds.map(|(name, kind)| (name.as_str(), kind)))?.keeping_unsigned();
-        let mut wanted = ScanRequest { conditions, frame, columns, rows };
+        let mut wanted = ScanRequest { conditions, frame, columns: columns.clone(), rows };
         let mut groups = Vec::new();
         let mut before = 0;
         for file in &self.files {
@@ -110,8 +117,12 @@ impl TableScan {
         let read = |&(file, group): &(&TableFile, usize)| self.group(file, group, &wanted);
         // All are read before the first error is told, so that it is always the same one.
         let parts: Vec<_> = groups.par_iter().map(read).collect();
-        for part in parts {
-            part?.into_iter().for_each(|arrays| wanted.frame.add(arrays));
+        for arrays in parts.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+            let coded = columns.iter().zip(arrays).map(|(name, array)| match is_code(name) {
+                true => self.codes.codes(&place, &array),
+                false => Ok(array),
+            });
+            wanted.frame.add(coded.collect::<Result<_, _>>()?);
         }
         wanted.frame.finish()
     }
@@ -132,7 +143,7 @@ impl TableScan {
                 None => open.push(condition),
             }
         }
-        let mut needed: BTreeSet<&str> = wanted.columns.iter().map(String::as_str).collect();
+        let mut needed: BTreeSet<&str> = wanted.columns.iter().map(|c| stored_name(c)).collect();
         needed.extend(open.iter().flat_map(|c| c.columns()));
         let at_once = match self.room.left() {
             Some(left) => self.rows_at_once(file, group, &needed, left)?,
@@ -199,6 +210,25 @@ impl TableScan {
         let rows =
             |f: &TableFile| usize::try_from(f.known.metadata().file_metadata().num_rows()).unwrap_or(0);
         self.files.iter().map(rows).fold(0, usize::saturating_add)
+    }
+}
+
+impl TableScan {
+    /// The table with the codes of its columns of texts, if this column has codes: a dictionary in all files.
+    pub(crate) fn with_codes(&self, column: &str) -> Option<LazyFrame> {
+        let is_coded = |(name, kind): &&(String, Kind)| {
+            let field = |file: &TableFile| file.known.schema().field_with_name(name).cloned();
+            let covered = |file| field(file).is_ok_and(|f| TextCodes::cover(f.data_type()));
+            is_text(kind) && self.files.iter().all(covered)
+        };
+        let make = || {
+            let mut table = self.clone();
+            let texts = self.columns.iter().filter(is_coded);
+            table.columns.extend(texts.map(|(name, _)| (code_name(name), Kind::UInt32)));
+            LazyFrame::anonymous_scan(Arc::new(table), ScanArgsAnonymous::default()).ok()
+        };
+        self.columns.iter().filter(is_coded).find(|(name, _)| name == column)?;
+        self.with_codes.get_or_init(make).clone()
     }
 }
 
@@ -310,6 +340,7 @@ fn polars_kind(kind: &Kind) -> DataType {
         Kind::UInt64 => DataType::UInt64,
         Kind::Float64 => DataType::Float64,
         Kind::Boolean => DataType::Boolean,
+        Kind::UInt32 => DataType::UInt32,
         _ => DataType::String,
     }
 }

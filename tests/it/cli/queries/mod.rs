@@ -5,6 +5,7 @@ mod catalog;
 mod command;
 #[cfg(target_os = "linux")]
 mod limits;
+mod texts;
 
 use hta::results::Results;
 use hta::sql::answer::QueryAnswer;
