@@ -160,7 +160,7 @@ fn tables() -> Vec<(&'static str, RecordBatch, usize)> {
 }
 
 #[test]
-fn a_small_results_folder_that_unpacks_without_end_is_refused_within_the_limit() {
+fn a_small_results_folder_that_unpacks_without_end_stays_within_the_limit() {
     if !has_python() {
         return;
     }
@@ -182,11 +182,16 @@ fn a_small_results_folder_that_unpacks_without_end_is_refused_within_the_limit()
         assert!(std::fs::metadata(&table).unwrap().len() < 2_000_000, "{name} is a small file");
         for select in ["SELECT * FROM kernels", "SELECT COUNT(name) AS n FROM kernels"] {
             let (code, said, bytes) = peak(&["query", select, "--memory-limit", "200MB"], dir.path());
-            assert_eq!(code, Some(2), "{name}: {said}");
-            assert!(
-                said.contains("more than 200 MB") && said.contains("hint: raise --memory-limit"),
-                "{name}: {said}"
-            );
+            // Texts of a dictionary are counted by their codes, so that none is unpacked.
+            if name == "repeated" && select.contains("COUNT") {
+                assert_eq!(code, Some(0), "{name}: {said}");
+            } else {
+                assert_eq!(code, Some(2), "{name}: {said}");
+                assert!(
+                    said.contains("more than 200 MB") && said.contains("hint: raise --memory-limit"),
+                    "{name}: {said}"
+                );
+            }
             assert!(bytes < 200_000_000, "{name}: {bytes} bytes");
         }
     }
