@@ -1,8 +1,8 @@
 //! Links the program at a fixed address on Linux.
 //!
-//! A position-independent program of this size has 350,000 addresses that the loader adjusts at each start. That
-//! takes 4 ms, and 6 MB of memory that no other process shares. Libraries, the heap and stacks are placed at
-//! random addresses all the same.
+//! A position-independent program of this size has 350,000 addresses that the loader adjusts at each start.
+//! That takes 4 ms, and 6 MB of memory that no other process shares. Libraries, the heap and stacks are
+//! placed at random addresses all the same.
 
 use std::env::var;
 

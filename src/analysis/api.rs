@@ -239,8 +239,9 @@ pub struct About {
     pub kept_tables: &'static [&'static TableSpec],
     /// Options that only this analysis has.
     pub settings: &'static [Setting],
-    /// Whether mapping takes more time or memory than in most analyses. Such analyses are started first, in the
-    /// order of the list, so that what they hold is freed before the facts that analyses share are all there.
+    /// Whether mapping takes more time or memory than in most analyses. Such analyses are started first, in
+    /// the order of the list, so that what they hold is freed before the facts that analyses share are all
+    /// there.
     pub is_long: bool,
     /// The other tool whose definitions the analysis uses; `None` for hta's own definitions.
     pub definitions: Option<&'static str>,

@@ -31,8 +31,8 @@ struct WindowSums {
     by_kind: [Ns; KINDS],
 }
 
-/// Sums the time of a thread by what it does, whether or not the device idles; pauses by their own length. The
-/// thread is walked once, whatever the number of windows.
+/// Sums the time of a thread by what it does, whether or not the device idles; pauses by their own length.
+/// The thread is walked once, whatever the number of windows.
 pub(crate) struct HostTimes<'a> {
     windows: &'a [Window],
     /// Spans in which the thread works for a window, with its index, in order of start.

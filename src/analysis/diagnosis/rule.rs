@@ -297,7 +297,8 @@ families! {
 }
 
 impl CauseKind {
-    /// The kinds that can own a moment of a host, by what the host does and whether more is known of the call.
+    /// The kinds that can own a moment of a host, by what the host does and whether more is known of the
+    /// call.
     pub(crate) fn owners_of_host() -> HostOwners {
         HostOwners::new(|activity, is_marked| {
             let take = |(kind, rule): (CauseKind, &LostRule)| {

@@ -1,5 +1,5 @@
-//! What ranks were late by, summed over chains: the chains of a job have an entry for each call, so only their
-//! sums are kept.
+//! What ranks were late by, summed over chains: the chains of a job have an entry for each call, so only
+//! their sums are kept.
 
 use crate::job::Job;
 use crate::job::delay::{Chain, StepKey};

@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// Number of rows passed to an encoder at a time, because it makes lists of positions for them.
 const AT_ONCE: usize = 1 << 16;
 
-/// Size of a column from which it is compressed, bytes. The contexts of the library take longer to be made than
-/// a smaller column to be compressed.
+/// Size of a column from which it is compressed, bytes. The contexts of the library take longer to be made
+/// than a smaller column to be compressed.
 const COMPRESSED_FROM: usize = 1024;
 
 /// A Parquet file to which row groups are appended.
@@ -245,7 +245,8 @@ mod tests {
             let bytes = |batches: &[Batch]| {
                 let mut bytes = Vec::new();
                 let mut file = RowGroups::new(&mut bytes, AllColumnTypes::SPEC.schema()).unwrap();
-                file.write(|i| batches.iter().map(|b| ArrayRef::clone(b.rows().column(i))).collect()).unwrap();
+                let column = |i| batches.iter().map(|b| ArrayRef::clone(b.rows().column(i))).collect();
+                file.write(column).unwrap();
                 file.finish().unwrap();
                 bytes
             };

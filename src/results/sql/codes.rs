@@ -1,4 +1,5 @@
-//! Codes of the texts of a table: one number per distinct text, the same in all columns and files of the table.
+//! Codes of the texts of a table: one number per distinct text, the same in all columns and files of the
+//! table.
 //!
 //! Files store text columns as indices into a dictionary per row group. A statement that only compares texts
 //! for equality reads the codes instead, under a name that no statement can contain.

@@ -7,8 +7,8 @@
 //!                                         Scan(code of category, dur_ns)
 //! ```
 //!
-//! Equal texts of a table have equal codes and NULL has none, so groups and counts are the same. Only a key or
-//! an argument that is a column of a table as it is has codes; others stay as they are.
+//! Equal texts of a table have equal codes and NULL has none, so groups and counts are the same. Only a key
+//! or an argument that is a column of a table as it is has codes; others stay as they are.
 
 use crate::sql::codes::{TextCodes, code_name};
 use crate::sql::plan::inputs;

@@ -25,8 +25,8 @@ pub struct CollectiveCall {
     pub shape: Arc<CallShape>,
 }
 
-/// What a call is. Most calls of a rank differ only in time, and those of all ranks are in memory together, so
-/// that calls share it ([`CallShapes`]).
+/// What a call is. Most calls of a rank differ only in time, and those of all ranks are in memory together,
+/// so that calls share it ([`CallShapes`]).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CallShape {
     pub kind: CollectiveKind,
