@@ -19,7 +19,7 @@ SELECT
     category,
     CAST(SUM(count) AS BIGINT) AS count,
     CAST(SUM(sum_ns) AS BIGINT) AS gpu_ns,
-    CAST(FLOOR(SUM(CAST(sum_ns AS DOUBLE) * (100 - roofline_pct) / 100)) AS BIGINT) AS lost_ns,
+    CAST(FLOOR(SUM(CAST(sum_ns AS DOUBLE) * (100 - roofline_pct) / 100) + 0.5) AS BIGINT) AS lost_ns,
     CAST(SUM(CAST(sum_ns AS DOUBLE) * roofline_pct) AS DOUBLE) / SUM(sum_ns) AS attainable_pct,
     MIN(bound) AS bound
 FROM kernels_by_name

@@ -17,7 +17,7 @@ SELECT
     COUNT(*) AS count,
     AVG(waves) AS waves,
     CAST(SUM(dur_ns) AS BIGINT) AS gpu_ns,
-    CAST(FLOOR(SUM(CAST(dur_ns AS DOUBLE) * (CEIL(waves) - waves) / CEIL(waves))) AS BIGINT) AS tail_ns
+    CAST(FLOOR(SUM(CAST(dur_ns AS DOUBLE) * (CEIL(waves) - waves) / CEIL(waves)) + 0.5) AS BIGINT) AS tail_ns
 FROM kernels
 WHERE waves > 0 AND class = 'compute'
 GROUP BY short_name, grid
