@@ -190,8 +190,9 @@ def most(runs, what="peak"):
 
 
 def mean(values):
+    """The geometric mean; none where noise is larger than what was measured."""
     values = list(values)
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+    return math.exp(sum(map(math.log, values)) / len(values)) if values and min(values) > 0 else None
 
 
 class Limits:
@@ -227,9 +228,11 @@ class Table:
         return "\n".join(["", self.title, line(self.columns), *map(line, self.rows)])
 
     def markdown(self):
-        head = "| " + " | ".join(self.columns) + " |"
-        rule = "|---|" + "---:|" * (len(self.columns) - 1)
-        return "\n".join([f"{self.title}:", "", head, rule, *("| " + " | ".join(r) + " |" for r in self.rows), ""])
+        """Columns that were not measured are left out."""
+        used = [i for i in range(len(self.columns)) if i == 0 or any(r[i] for r in self.rows)]
+        head, *rows = ("| " + " | ".join(r[i] for i in used) + " |" for r in [self.columns, *self.rows])
+        rule = "|---|" + "---:|" * (len(used) - 1)
+        return "\n".join([f"{self.title}:", "", head, rule, *rows, ""])
 
 
 def write_markdown(path, tables):
@@ -297,7 +300,7 @@ class Bench:
             base = middle(runs["gzip"])
             ratio = {k: middle(runs[k]) / base for k in LIMITS}
             pages = [page.cpu - without.cpu for page, without in zip(runs["page"], runs["everything"])]
-            ratio["page"] = statistics.median(pages) / middle(runs["load"])
+            ratio["page"] = max(statistics.median(pages), 0) / middle(runs["load"])
             one = least(runs["plain one"], "elapsed")
             two = one / least(runs["plain two"], "elapsed")
             two_apart = apart(commands["plain one"], one, self.args.rounds)
