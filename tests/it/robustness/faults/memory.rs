@@ -185,6 +185,12 @@ fn a_small_results_folder_that_unpacks_without_end_stays_within_the_limit() {
             // Texts of a dictionary are counted by their codes, so that none is unpacked.
             if name == "repeated" && select.contains("COUNT") {
                 assert_eq!(code, Some(0), "{name}: {said}");
+                let query = Command::new(env!("CARGO_BIN_EXE_hta"))
+                    .args(["query", select, "--format", "csv"])
+                    .arg(dir.path())
+                    .output()
+                    .unwrap();
+                assert_eq!(String::from_utf8_lossy(&query.stdout), "n\n20000\n");
             } else {
                 assert_eq!(code, Some(2), "{name}: {said}");
                 assert!(
