@@ -26,8 +26,8 @@ pub struct Fault {
 }
 
 const CREDENTIALS: &str = "credentials are taken from the environment (AWS_ACCESS_KEY_ID ..., \
-                           AZURE_STORAGE_ACCOUNT_KEY ..., GOOGLE_APPLICATION_CREDENTIALS) or the machine's \
-                           role; `hta explain stores` lists them";
+                           AZURE_STORAGE_ACCOUNT_KEY ..., GOOGLE_APPLICATION_CREDENTIALS), for s3:// also \
+                           from a profile of ~/.aws, or the machine's role; `hta explain stores` lists them";
 const CHANGED: &str = "it was written again meanwhile: read it when its writer is done";
 const LATER: &str = "the store was asked several times: try again later";
 const ELSEWHERE: &str =
@@ -94,8 +94,8 @@ impl From<object_store::Error> for Fault {
                 Some(CREDENTIALS),
             ),
             _ if METADATA.iter().any(|address| error.to_string().contains(address)) => {
-                let reason =
-                    "no credentials: none in the environment, and this machine has no role in the cloud";
+                let reason = "no credentials: none in the environment or a profile, and this machine has no \
+                              role in the cloud";
                 Self::new(io::ErrorKind::PermissionDenied, reason, Some(CREDENTIALS))
             }
             _ if has_status(&error, &["401", "403"]) => Self::new(

@@ -5,6 +5,8 @@
 //!
 //! - `scheme`, `secrets`, `address`: URLs, and what must not be seen of them.
 //! - `fault`: why a store failed.
+//! - `aws_file`, `aws_profile`, `aws_process`, `aws_settings`: how S3 is reached, by the environment and
+//!   `~/.aws`.
 //! - `net`, `stores`: connections, credentials, one client for each bucket; what was seen of objects.
 //! - `location`: a path or URL with its stores, and what can be done with it.
 //! - `known`, `object`, `listing`, `lists`: reading and listing, and lists that do not end.
@@ -12,6 +14,10 @@
 //! - `stored`: a file or object that is read at any place, as Parquet needs it.
 
 mod address;
+mod aws_file;
+mod aws_process;
+mod aws_profile;
+mod aws_settings;
 mod fault;
 mod known;
 mod listing;

@@ -5,13 +5,14 @@
 //! waits for them like for a disk. These threads are all that the process shares: they keep nothing of a run.
 
 use super::address::Address;
+use super::aws_profile::AwsEnvironment;
+use super::aws_settings::AwsSettings;
 use super::fault::{Fault, RETRIES};
 use super::known::KnownObjects;
 use super::lists::UnreadableKeys;
 use super::net::Connector;
 use super::scheme::Service;
 use super::secrets::Queries;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
@@ -56,7 +57,19 @@ struct Connections {
     options: StoreOptions,
     queries: Queries,
     open: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
+    /// How S3 is reached, which is looked up with the first bucket.
+    aws: Mutex<Option<Arc<AwsSettings>>>,
     unreadable: UnreadableKeys,
+}
+
+impl Connections {
+    fn aws(&self) -> Result<Arc<AwsSettings>, Fault> {
+        let mut aws = self.aws.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*aws {
+            return Ok(Arc::clone(known));
+        }
+        Ok(Arc::clone(aws.insert(Arc::new(AwsSettings::of(&AwsEnvironment::of_process())?))))
+    }
 }
 
 impl Stores {
@@ -104,7 +117,7 @@ impl Stores {
             return Ok(Arc::clone(store));
         }
         let _guard = runtime()?.enter();
-        // What is wrong before the first request is in the environment.
+        // What is wrong before the first request is in the environment or its files.
         let store = build(address, &self.connections).map_err(|fault| fault.of_credentials())?;
         open.insert(name, Arc::clone(&store));
         Ok(store)
@@ -144,22 +157,8 @@ fn build(address: &Address, connections: &Connections) -> Result<Arc<dyn ObjectS
     let plain = |endpoint: Option<&String>| endpoint.is_some_and(|e| e.starts_with("http://"));
     Ok(match address.service {
         Service::S3 => {
-            let mut builder = AmazonS3Builder::from_env();
-            if let Some(endpoint) = &options.endpoint {
-                builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
-            }
-            let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
-            let endpoint = keys.iter().find_map(|k| builder.get_config_value(k));
-            if plain(endpoint.as_ref()) {
-                builder = builder.with_allow_http(true);
-            }
-            Arc::new(
-                builder
-                    .with_bucket_name(container)
-                    .with_retry(retry())
-                    .with_http_connector(connector)
-                    .build()?,
-            )
+            let builder = connections.aws()?.builder(container, options.endpoint.as_ref());
+            Arc::new(builder.with_retry(retry()).with_http_connector(connector).build()?)
         }
         Service::Google => {
             let mut builder = GoogleCloudStorageBuilder::from_env();

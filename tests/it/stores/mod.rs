@@ -4,6 +4,7 @@
 mod compared;
 mod contents;
 mod lists;
+mod profiles;
 mod reading;
 mod redirects;
 mod secrets;
@@ -34,6 +35,9 @@ fn hta(store: &Store, folder: &Path) -> Command {
         std::env::vars().filter(|(n, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|p| n.starts_with(p)))
     {
         hta.env_remove(name);
+    }
+    for file in ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"] {
+        hta.env(file, folder.join("no_profiles"));
     }
     hta.current_dir(folder).env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", SECRET);
     hta.env("AWS_ENDPOINT_URL", store.endpoint());

@@ -1,7 +1,7 @@
 //! A store for tests: as much of the S3 protocol as reading and writing need, in memory, with faults on demand. A path is
 //! served as a plain file, too, as a server of files would.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -44,6 +44,7 @@ struct Content {
     /// Parts of unfinished uploads by their ids.
     uploads: BTreeMap<String, BTreeMap<u32, Vec<u8>>>,
     log: Vec<String>,
+    signers: BTreeSet<String>,
 }
 
 pub struct Store {
@@ -100,6 +101,12 @@ impl Store {
     pub fn log(&self) -> Vec<String> {
         self.content.lock().expect("not poisoned").log.clone()
     }
+
+    /// By whom requests were signed so far: key, region and session token, as far as they have them. Signatures are not
+    /// checked.
+    pub fn signers(&self) -> BTreeSet<String> {
+        self.content.lock().expect("not poisoned").signers.clone()
+    }
 }
 
 struct Request {
@@ -128,6 +135,7 @@ fn serve(stream: TcpStream, content: &Mutex<Content>, plan: &Mutex<Plan>) {
         let number = {
             let mut content = content.lock().expect("not poisoned");
             content.log.push(format!("{} {target}", request.method));
+            content.signers.insert(signer(&request));
             content.log.len() - 1
         };
         let mishap = {
@@ -138,6 +146,15 @@ fn serve(stream: TcpStream, content: &Mutex<Content>, plan: &Mutex<Plan>) {
             return;
         }
     }
+}
+
+fn signer(request: &Request) -> String {
+    let signed = request.headers.get("authorization").and_then(|a| a.split_once("Credential="));
+    let parts: Vec<&str> = signed.map_or(Vec::new(), |(_, rest)| rest.split('/').collect());
+    let token = request.headers.get("x-amz-security-token").map(String::as_str);
+    // Between key and region is the date.
+    let parts = [parts.first().copied(), parts.get(2).copied(), token];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn read(reader: &mut impl BufRead) -> Option<(String, Request)> {
