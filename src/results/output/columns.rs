@@ -7,48 +7,29 @@ use hta_base::wording::names::{clip, marked};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blanks between columns.
-const GAP: usize = 2;
+/// What stands between columns.
+const GAP: &str = "  ";
 
-/// Formats a view within `width` characters; the widest left-aligned columns are shortened first.
+/// Smallest width of a column of longer texts, characters. Where a table leaves less, it is printed row by row.
+const LEAST_TEXT: usize = 24;
+
+/// Number of words from which a text is a sentence, which is broken into lines and never shortened.
+const SENTENCE: usize = 5;
+
+/// Formats a view within `width` characters, as [`grid`] does.
 pub fn set(view: &View, width: usize) -> String {
     grid(&view.columns, &view.rows, &view.notes, width)
 }
 
-/// Like [`set`], for columns without a declaration.
+/// A table within `width` characters. Headings are never shortened: they take two lines where one is too
+/// wide. Texts get the width that numbers leave: sentences are broken into lines, names are shortened in
+/// their middle. What still does not fit is printed row by row, in full.
 pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], width: usize) -> String {
-    let rows: Vec<Vec<Cow<str>>> =
-        rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
-    let (widths, n) = (widths(columns, &rows, width), columns.len());
-    let mut out = String::new();
-    let alike: Vec<BTreeSet<&str>> = (0..n)
-        .map(|i| if columns[i].1 == Align::Left { alike(&rows, i, widths[i]) } else { BTreeSet::new() })
-        .collect();
-    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut text = String::new();
-        for (i, cell) in cells.enumerate().take(n) {
-            if i > 0 {
-                text.push_str(&" ".repeat(GAP));
-            }
-            let cell = match alike[i].contains(cell) {
-                true => marked(cell, widths[i]),
-                false => clip(cell, widths[i]),
-            };
-            let pad = " ".repeat(widths[i].saturating_sub(len(&cell)));
-            match columns[i].1 {
-                Align::Left => text.push_str(&format!("{cell}{pad}")),
-                Align::Right => text.push_str(&format!("{pad}{cell}")),
-            }
-        }
-        out.push_str(text.trim_end());
-        out.push('\n');
+    let rows: Rows = rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
+    let mut out = match Layout::new(columns, &rows, width) {
+        Some(layout) => layout.table(columns, &rows),
+        None => row_by_row(columns, &rows, width),
     };
-    if !rows.is_empty() {
-        line(&mut columns.iter().map(|c| c.0));
-    }
-    for row in &rows {
-        line(&mut row.iter().map(AsRef::as_ref));
-    }
     for note in notes {
         for part in wrap(note, width.saturating_sub(2)) {
             out.push_str(&format!("  {part}\n"));
@@ -57,42 +38,151 @@ pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], w
     out
 }
 
-/// Whether [`grid`] fits into `width` without shortening anything but texts.
-pub(crate) fn fits(columns: &[(&str, Align)], rows: &[Vec<String>], width: usize) -> bool {
-    let widths = widths(columns, rows, width);
-    let whole = |i: usize, wide: usize| {
-        let cells = rows.iter().filter_map(|r| r.get(i)).filter(|_| columns[i].1 == Align::Right);
-        cells.map(|c| len(c)).chain([len(columns[i].0)]).all(|n| n <= wide)
-    };
-    total(&widths) <= width && widths.iter().enumerate().all(|(i, wide)| whole(i, *wide))
+type Rows<'a> = Vec<Vec<Cow<'a, str>>>;
+
+/// The widths of columns, and the lines of their headings.
+struct Layout<'a> {
+    widths: Vec<usize>,
+    /// Upper and lower line; the upper ones are empty if all headings take one line.
+    heads: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Layout<'a> {
+    /// `None` if the columns cannot be as wide as they must.
+    fn new(columns: &[(&'a str, Align)], rows: &Rows, width: usize) -> Option<Self> {
+        let cells: Vec<usize> =
+            (0..columns.len()).map(|i| widest(rows.iter().filter_map(|r| r.get(i)))).collect();
+        let wide = |heads: &[(&str, &str)]| -> Vec<usize> {
+            cells.iter().zip(heads).map(|(n, head)| (*n).max(len(head.0)).max(len(head.1))).collect()
+        };
+        let one_line: Vec<(&str, &str)> = columns.iter().map(|c| ("", c.0)).collect();
+        let widths = wide(&one_line);
+        if total(&widths) <= width {
+            return Some(Self { widths, heads: one_line });
+        }
+        let heads: Vec<(&str, &str)> = columns.iter().map(|c| halves(c.0)).collect();
+        let mut widths = wide(&heads);
+        let least = |i: usize| LEAST_TEXT.max(len(heads[i].0)).max(len(heads[i].1));
+        while total(&widths) > width {
+            let can_shrink = |i: &usize| columns[*i].1 == Align::Left && widths[*i] > least(*i);
+            let i = (0..columns.len()).filter(can_shrink).max_by_key(|i| widths[*i])?;
+            // No further than the next one in width, so that long texts share what there is.
+            let next = (0..columns.len()).filter(|k| *k != i && can_shrink(k)).map(|k| widths[k]).max();
+            let over = total(&widths) - width;
+            let target =
+                next.map_or(0, |n| n.saturating_sub(1)).max(least(i)).max(widths[i].saturating_sub(over));
+            widths[i] = target.min(widths[i] - 1);
+        }
+        Some(Self { widths, heads })
+    }
+
+    fn table(&self, columns: &[(&str, Align)], rows: &Rows) -> String {
+        let alike: Vec<BTreeSet<&str>> = (0..columns.len())
+            .map(|i| match columns[i].1 {
+                Align::Left => alike(rows, i, self.widths[i]),
+                Align::Right => BTreeSet::new(),
+            })
+            .collect();
+        let mut out = String::new();
+        let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+            let mut text = String::new();
+            for (i, cell) in cells.enumerate().take(columns.len()) {
+                let pad = " ".repeat(self.widths[i].saturating_sub(len(cell)));
+                text.push_str(if i > 0 { GAP } else { "" });
+                match columns[i].1 {
+                    Align::Left => text.push_str(&format!("{cell}{pad}")),
+                    Align::Right => text.push_str(&format!("{pad}{cell}")),
+                }
+            }
+            out.push_str(text.trim_end());
+            out.push('\n');
+        };
+        if !rows.is_empty() {
+            if self.heads.iter().any(|h| !h.0.is_empty()) {
+                line(&mut self.heads.iter().map(|h| h.0));
+            }
+            line(&mut self.heads.iter().map(|h| h.1));
+        }
+        for row in rows {
+            let cells: Vec<Vec<String>> = row
+                .iter()
+                .enumerate()
+                .take(columns.len())
+                .map(|(i, cell)| match (len(cell) > self.widths[i], is_sentence(cell)) {
+                    (false, _) => vec![cell.to_string()],
+                    (true, true) => broken(cell, self.widths[i]),
+                    (true, false) if alike[i].contains(cell.as_ref()) => vec![marked(cell, self.widths[i])],
+                    (true, false) => vec![clip(cell, self.widths[i])],
+                })
+                .collect();
+            for k in 0..cells.iter().map(Vec::len).max().unwrap_or(1) {
+                line(&mut cells.iter().map(|c| c.get(k).map_or("", String::as_str)));
+            }
+        }
+        out
+    }
+}
+
+/// Each row as lines of heading and cell; rows are apart by an empty line.
+fn row_by_row(columns: &[(&str, Align)], rows: &Rows, width: usize) -> String {
+    let head = widest(columns.iter().map(|c| &c.0)).min(width / 2);
+    let room = width.saturating_sub(head + GAP.len());
+    let mut out = String::new();
+    for (n, row) in rows.iter().enumerate() {
+        out.push_str(if n > 0 { "\n" } else { "" });
+        for ((name, _), cell) in columns.iter().zip(row) {
+            let lines = if len(cell) > room { broken(cell, room) } else { vec![cell.to_string()] };
+            for (k, line) in lines.iter().enumerate() {
+                let name = if k == 0 { name } else { "" };
+                let pad = " ".repeat(head.saturating_sub(len(name)));
+                out.push_str(format!("{name}{pad}{GAP}{line}").trim_end());
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// A text in lines of at most `width` characters: between words, and inside words that are longer.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut out = Vec::new();
+    for line in wrapped(text.split_whitespace(), width) {
+        let chars: Vec<char> = line.chars().collect();
+        out.extend(chars.chunks(width.max(1)).map(|part| part.iter().collect::<String>()));
+    }
+    out
+}
+
+/// Whether a text is read word by word; names of kernels with blanks are not.
+fn is_sentence(text: &str) -> bool {
+    let first = text.split(' ').next().unwrap_or_default();
+    text.split(' ').count() >= SENTENCE
+        && first != "void"
+        && first.chars().all(|c| c.is_alphanumeric() || "-.,:'`\"%".contains(c))
+        && !first.contains("::")
+}
+
+/// Divides a heading into two lines that are as short as possible; a single word goes to the second line.
+fn halves(head: &str) -> (&str, &str) {
+    let longer = |at: usize| at.max(head.len() - at - 1);
+    let cut = head.match_indices(' ').map(|(at, _)| at).min_by_key(|at| longer(*at));
+    cut.map_or(("", head), |at| (&head[..at], &head[at + 1..]))
 }
 
 fn len(text: &str) -> usize {
     text.chars().count()
 }
 
-fn total(widths: &[usize]) -> usize {
-    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+fn widest<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> usize {
+    texts.map(|t| len(t.as_ref())).max().unwrap_or(0)
 }
 
-fn widths<T: AsRef<str>>(columns: &[(&str, Align)], rows: &[Vec<T>], width: usize) -> Vec<usize> {
-    let n = columns.len();
-    let widest = |i: usize| {
-        rows.iter().filter_map(|r| r.get(i)).map(|c| len(c.as_ref())).chain([len(columns[i].0)]).max()
-    };
-    let mut widths: Vec<usize> = (0..n).map(|i| widest(i).unwrap_or(0)).collect();
-    while total(&widths) > width {
-        let left = |i: &usize| columns[*i].1 == Align::Left;
-        let widest =
-            (0..n).filter(left).max_by_key(|i| widths[*i]).or_else(|| (0..n).max_by_key(|i| widths[*i]));
-        let Some(i) = widest.filter(|i| widths[*i] > 8) else { break };
-        widths[i] = widths[i].saturating_sub(total(&widths) - width).max(8);
-    }
-    widths
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
 }
 
 /// Texts of a column that would look the same as another text of the column after shortening.
-fn alike<'a>(rows: &'a [Vec<Cow<str>>], column: usize, width: usize) -> BTreeSet<&'a str> {
+fn alike<'a>(rows: &'a Rows, column: usize, width: usize) -> BTreeSet<&'a str> {
     let cells: BTreeSet<&str> = rows.iter().filter_map(|r| r.get(column)).map(AsRef::as_ref).collect();
     let mut by_cut: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for cell in cells.into_iter().filter(|c| len(c) > width) {
@@ -142,6 +232,48 @@ mod tests {
         let rows: Vec<&str> = text.lines().skip(1).collect();
         assert!(rows[0] != rows[1] && rows[0] == rows[2], "{text}");
         assert!(rows.iter().all(|r| r.chars().count() <= 50 && r.contains('#')), "{text}");
+    }
+
+    #[test]
+    fn headings_take_two_lines_before_anything_is_shortened() {
+        assert_eq!(halves("bus bw GB/s"), ("bus bw", "GB/s"));
+        assert_eq!(halves("rank"), ("", "rank"));
+        let columns = [("kernel", Align::Left), ("median duration", Align::Right)];
+        let rows = [vec!["sgemm".to_string(), "12 ms".to_string()]];
+        assert_eq!(grid(&columns, &rows, &[], 24), "kernel  median duration\nsgemm             12 ms\n");
+        assert_eq!(grid(&columns, &rows, &[], 20), "          median\nkernel  duration\nsgemm      12 ms\n");
+    }
+
+    #[test]
+    fn sentences_are_broken_into_lines() {
+        let columns = [("cause", Align::Left), ("gain", Align::Right)];
+        let rows = [vec!["Rank 3 waits for the data loader".to_string(), "5 ms".to_string()]];
+        let text = grid(&columns, &rows, &[], 30);
+        assert_eq!(text, "cause                     gain\nRank 3 waits for the      5 ms\ndata loader\n");
+    }
+
+    #[test]
+    fn what_is_too_wide_stands_row_by_row_in_full() {
+        let columns = [("cause", Align::Left), ("gain", Align::Right), ("what to do", Align::Left)];
+        let row = ["Rank 3 waits for the data loader", "5 ms", "load in the background with workers"];
+        let text = grid(&columns, &[row.map(str::to_string).to_vec()], &[], 40);
+        assert_eq!(
+            text,
+            "cause       Rank 3 waits for the data\n            loader\ngain        5 ms\n\
+             what to do  load in the background with\n            workers\n"
+        );
+    }
+
+    #[test]
+    fn no_heading_is_shortened_at_any_width() {
+        let columns = [("communication kernel", Align::Left), ("exposed share %", Align::Right)];
+        let rows = [vec!["ncclDevKernel_AllReduce_Sum_f32_RING_LL".to_string(), "12.5 %".to_string()]];
+        for width in 20..100 {
+            let text = grid(&columns, &rows, &[], width);
+            for word in ["communication", "kernel", "exposed", "share %", "12.5 %"] {
+                assert!(text.contains(word), "{width}: {text}");
+            }
+        }
     }
 
     #[test]

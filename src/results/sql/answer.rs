@@ -3,7 +3,7 @@
 //! CSV, JSON and Parquet hold the values as they are. In text, the suffix of a column's name decides how its
 //! numbers are shown ([`CellType`]). Points in time (`ts_ns`) remain numbers.
 
-use crate::output::columns::{fits, grid};
+use crate::output::columns::grid;
 use crate::output::json::{CsvStyle, cell, csv_of};
 use crate::output::parquet::write_rows;
 use crate::output::visible;
@@ -97,7 +97,7 @@ impl QueryAnswer {
         Ok(bytes)
     }
 
-    /// Formats the answer for people: as a table if it fits `width`, else row by row. `top` limits the rows.
+    /// Formats the answer for people. `top` limits the rows.
     pub fn text(&self, top: usize, notes: &[String], width: usize) -> String {
         let shown = self.len().min(top);
         let names = self.names();
@@ -122,27 +122,7 @@ impl QueryAnswer {
             }
         }
         below.extend(notes.iter().cloned());
-        if fits(&columns, &rows, width) {
-            return grid(&columns, &rows, &below, width);
-        }
-        // Headings take two lines; the second one is formatted as the first row.
-        let halves: Vec<(&str, &str)> = heads.iter().map(|h| halves(h)).collect();
-        let columns: Vec<(&str, Align)> = halves.iter().zip(&columns).map(|(h, c)| (h.0, c.1)).collect();
-        let second = halves.iter().map(|h| h.1.to_string()).collect();
-        let tall: Vec<Vec<String>> = std::iter::once(second).chain(rows.iter().cloned()).collect();
-        if fits(&columns, &tall, width) {
-            return grid(&columns, &tall, &below, width);
-        }
-        let mut out = String::new();
-        for (i, row) in rows.iter().enumerate() {
-            out.push_str(&format!("row {}\n", i + 1));
-            let pairs: Vec<Vec<String>> =
-                names.iter().zip(row).map(|(name, text)| vec![format!("  {name}"), text.clone()]).collect();
-            // Drop the first line, which holds empty headings.
-            let set = grid(&[("", Align::Left), ("", Align::Left)], &pairs, &[], width);
-            out.push_str(set.split_once('\n').map_or("", |(_, rest)| rest));
-        }
-        out + &grid(&[], &[], &below, width)
+        grid(&columns, &rows, &below, width)
     }
 }
 
@@ -202,13 +182,6 @@ fn ints(column: &Column) -> Result<ArrayRef, PolarsError> {
     Ok(Arc::new(column.i64()?.iter().collect::<Int64Array>()))
 }
 
-/// Divides a heading into two lines that are as short as possible; a single word goes to the second line.
-fn halves(head: &str) -> (&str, &str) {
-    let longer = |at: usize| at.max(head.len() - at - 1);
-    let cut = head.match_indices(' ').map(|(at, _)| at).min_by_key(|at| longer(*at));
-    cut.map_or(("", head), |at| (&head[..at], &head[at + 1..]))
-}
-
 /// Times from here on are since 1970, whatever the column's name, ns.
 const EPOCH: f64 = 1e15;
 
@@ -265,18 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn heads_take_two_lines_before_rows_do() {
-        assert_eq!(halves("bus bw GB/s"), ("bus bw", "GB/s"));
-        assert_eq!(halves("rank"), ("", "rank"));
-        let text = answer().text(9, &[], 48);
-        let first = format!("{}part{}is\nname  ", " ".repeat(30), " ".repeat(9));
-        assert!(text.starts_with(&first), "{text}");
-    }
-
-    #[test]
     fn what_is_too_wide_stands_row_by_row() {
         let text = answer().text(1, &[], 40);
-        assert!(text.starts_with("row 1\n  name        a \"b\"\n  sum_ns      1.50 ms\n"), "{text}");
+        assert!(text.starts_with("name     a \"b\"\nsum      1.50 ms\n"), "{text}");
         assert!(text.contains("1 more row: --top 2") && text.lines().all(|l| l.len() <= 40), "{text}");
     }
 }
