@@ -217,7 +217,7 @@ def fact(name: str) -> dict:
 
 
 def first_look() -> dict:
-    columns = ("step", "dur_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
+    columns = ("step", "dur_ns", "compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns")
     rows = [[r["rank"], *(s[c] for c in columns)] for r in known()["ranks"] for s in r["steps"]]
     loader = fact("idle")
     return {"parts": rows, "most idle": [loader["slow_rank"], loader["slow_step"]], "its loader": loader["annotation"]}

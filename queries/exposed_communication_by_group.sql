@@ -16,9 +16,9 @@ WITH totals AS (
     SELECT
         process_group,
         COUNT(DISTINCT rank) AS rank_count,
-        CAST(SUM(exposed_synchronizing_ns) AS BIGINT) AS waiting_ns,
-        CAST(SUM(exposed_transfer_ns) AS BIGINT) AS transfer_ns,
-        CAST(SUM(exposed_unmatched_ns) AS BIGINT) AS unmatched_ns,
+        CAST(SUM(waiting_ns) AS BIGINT) AS waiting_ns,
+        CAST(SUM(transfer_ns) AS BIGINT) AS transfer_ns,
+        CAST(SUM(unmatched_ns) AS BIGINT) AS unmatched_ns,
         CAST(SUM(dur_ns) AS BIGINT) AS capture_ns
     FROM sync
     WHERE scope = 'capture' AND process_group IS NOT NULL

@@ -19,7 +19,7 @@ WITH means AS (
         CAST(FLOOR(AVG(dur_ns)) AS BIGINT) AS step_ns,
         CAST(FLOOR(AVG(compute_ns)) AS BIGINT) AS compute_ns,
         CAST(FLOOR(AVG(exposed_communication_ns)) AS BIGINT) AS communication_ns,
-        CAST(FLOOR(AVG(exposed_memory_ns)) AS BIGINT) AS memory_ns,
+        CAST(FLOOR(AVG(copies_ns)) AS BIGINT) AS memory_ns,
         CAST(FLOOR(AVG(idle_ns)) AS BIGINT) AS idle_ns
     FROM temporal_breakdown
     WHERE scope = 'step' AND NOT is_partial

@@ -22,7 +22,7 @@ SELECT
     ratio_to_median AS to_median_ratio,
     compute_ns,
     exposed_communication_ns AS communication_ns,
-    exposed_memory_ns AS memory_ns,
+    copies_ns AS memory_ns,
     idle_ns
 FROM steps
 WHERE NOT is_partial

@@ -17,7 +17,7 @@ SELECT
     dur_ns,
     compute_pct,
     exposed_communication_pct AS communication_pct,
-    exposed_memory_pct AS memory_pct,
+    copies_pct AS memory_pct,
     idle_pct
 FROM temporal_breakdown
 WHERE scope = 'capture'

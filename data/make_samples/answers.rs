@@ -134,7 +134,7 @@ fn window(planted: &[Planted], window: Range<i64>) -> Vec<(&'static str, String)
         ("dur_ns", window.end - window.start),
         ("compute_ns", total(|r| r.compute)),
         ("exposed_communication_ns", total(|r| r.communication && !r.compute)),
-        ("exposed_memory_ns", total(|r| r.memory && !r.compute && !r.communication)),
+        ("copies_ns", total(|r| r.memory && !r.compute && !r.communication)),
         ("idle_ns", total(|r| !r.memory && !r.compute && !r.communication)),
         ("communication_ns", communication),
         ("memory_ns", total(|r| r.memory)),

@@ -1,4 +1,4 @@
-//! What a diagnosis says to a reader: two lines, the most important causes, and the totals of the job.
+//! What a diagnosis says to a reader: two sentences, the most important causes, and the totals of the job.
 
 use hta_base::units::Ns;
 use serde::Serialize;
@@ -11,17 +11,23 @@ pub struct ToldCause {
     pub kind: &'static str,
     pub(crate) ranks: Vec<u32>,
     pub sentence: String,
-    /// Gain and share of the step, with how sure they are.
-    pub gain: String,
-    /// Gain as a share of the job's time, percent.
-    pub gain_pct: f64,
-    /// Numbers that support it.
-    pub evidence: Vec<String>,
+    /// The numbers that show it, as a sentence; empty if the first one has them.
+    pub detail: String,
+    /// Line or function of the user's code, with the module; empty if it is not recorded.
+    pub place: String,
+    /// What fixing it saves, and its share of the step; empty if it saves no time.
+    pub saved: String,
+    /// The same as a share of the job's time, percent.
+    pub saved_pct: f64,
+    /// The number that supports it best.
+    pub evidence: String,
     pub action: String,
+    /// The command whose answer shows it.
+    pub command: &'static str,
     /// Why it is not to be trusted fully.
     pub reason: Option<String>,
-    /// A measured, B by interpretation, C only a bound.
-    pub confidence: &'static str,
+    /// sure, likely, at most or withheld.
+    pub certainty: &'static str,
 }
 
 /// Where the time of all devices went, summed over devices and steps, ns; and the factors of the efficiency,
@@ -32,13 +38,13 @@ pub struct JobTotals {
     pub step_count: u32,
     /// Sum over the steps of the longest window of the devices.
     pub time_ns: Ns,
-    pub useful_ns: Ns,
-    pub(crate) synchronizing_ns: Ns,
+    pub compute_ns: Ns,
+    pub(crate) waiting_ns: Ns,
     pub(crate) transfer_ns: Ns,
     pub(crate) unmatched_ns: Ns,
-    pub(crate) exposed_copies_ns: Ns,
+    pub(crate) copies_ns: Ns,
     pub(crate) idle_ns: Ns,
-    pub(crate) deficit_ns: Ns,
+    pub(crate) finished_early_ns: Ns,
     pub(crate) parallel_efficiency: Option<f64>,
     pub(crate) load_balance: Option<f64>,
     pub(crate) communication_efficiency: Option<f64>,
@@ -48,9 +54,10 @@ pub struct JobTotals {
 /// The diagnosis of a job in words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct JobVerdict {
-    /// Each at most 200 characters: the first cause with its gain; the efficiency of the job and what comes
-    /// next.
+    /// What costs most and what fixing it saves; then the numbers that show it, and where it is.
     pub lines: [String; 2],
+    /// The ranks that were read, and what the recording lacks.
+    pub recorded: String,
     /// The most important first.
     pub causes: Vec<ToldCause>,
     /// Number of causes that are only in the table.

@@ -20,6 +20,7 @@ mod mcp;
 mod memory;
 mod merge;
 mod nsys_stats;
+mod open;
 mod output;
 mod overlay;
 mod progress;
@@ -74,6 +75,7 @@ fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     match matches.subcommand() {
         Some(("analyze", m)) => analyze::run(&parsed(m)?, stores),
         Some(("merge", m)) => merge::run(&parsed(m)?, stores),
+        Some(("open", m)) => open::run(&parsed(m)?, stores),
         Some(("report", m)) => report::run(&parsed(m)?, stores),
         Some(("diff", m)) => diff::run(m, stores),
         Some(("overlay", m)) => overlay::run(&parsed(m)?, stores),
@@ -122,7 +124,9 @@ pub fn command() -> Command {
         Command::new("files").about("List the files of results in a folder or store, or print one of them");
     let report = Command::new("report")
         .about("Write report.html again from a results folder, or compare it with another one");
+    let open = Command::new("open").about("Show the page of results in a browser");
     root = root
+        .subcommand(open::OpenArgs::augment_args(open).after_help(open::AFTER_HELP))
         .subcommand(merge::MergeArgs::augment_args(merge).after_help(merge::AFTER_HELP))
         .subcommand(report::ReportArgs::augment_args(report).after_help(report::AFTER_HELP))
         .subcommand(diff::command())

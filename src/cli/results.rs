@@ -99,11 +99,12 @@ impl ResultsArgs {
     /// The text for standard output; after a listing of captures only where the rest is.
     fn text(&self, outcome: &Outcome, is_listing: bool) -> String {
         let extent = if self.full { ReportExtent::Full } else { ReportExtent::Short };
-        let rest = text::where_the_rest_is(outcome, extent, &self.out.display().to_string());
+        let folder = self.out.display().to_string();
+        let rest = text::where_the_rest_is(outcome, extent, &folder, !self.no_html);
         match text::verdict(outcome) {
             _ if is_listing && !self.full => rest,
             Some(told) if self.brief => text::brief(told),
-            _ => text::report(outcome, width(), extent) + &rest,
+            _ => text::report(outcome, width(), extent, &folder) + &rest,
         }
     }
 
@@ -154,7 +155,7 @@ impl ResultsArgs {
         let texts = || {
             folder.write_text(
                 "report.txt",
-                &visible::lines(&text::report(outcome, REPORT_WIDTH, ReportExtent::Full)),
+                &visible::lines(&text::report(outcome, REPORT_WIDTH, ReportExtent::Full, ".")),
             )?;
             folder.summary(outcome)
         };

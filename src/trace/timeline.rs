@@ -99,7 +99,7 @@ impl TimePerSet {
     }
 
     /// |M \ (C u K)|.
-    pub fn exposed_memory(&self) -> Ns {
+    pub fn copies(&self) -> Ns {
         self.exactly(WorkClassSet(WorkClass::Memory.bit() as u8))
     }
 
@@ -253,7 +253,7 @@ mod tests {
         let m = [(10, 14), (18, 20)].map(|(s, e)| (Span::new(s, e), WorkClass::Memory));
         let t = Timeline::new(c.into_iter().chain(k).chain(m));
         let s = t.shares_in(Span::new(0, 27));
-        assert_eq!((s.compute(), s.exposed_communication(), s.exposed_memory()), (12, 7, 4));
+        assert_eq!((s.compute(), s.exposed_communication(), s.copies()), (12, 7, 4));
         assert_eq!(27 - s.busy(), 4);
         assert_eq!(s.overlap(), 4);
     }
@@ -274,7 +274,7 @@ mod tests {
             let got = timeline.shares_in(w);
             prop_assert_eq!(got, want);
             prop_assert_eq!(got.overlap() + got.exposed_communication(), got.communication());
-            prop_assert_eq!(got.compute() + got.exposed_communication() + got.exposed_memory(), got.busy());
+            prop_assert_eq!(got.compute() + got.exposed_communication() + got.copies(), got.busy());
             prop_assert_eq!(timeline.busy().len_in(w), got.busy());
         }
     }

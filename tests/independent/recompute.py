@@ -304,7 +304,7 @@ def breakdown(rank: Rank) -> dict[str, dict[str, int]]:
             "busy_ns": busy,
             "idle_ns": span - busy,
             "exposed_communication_ns": both - computing,
-            "exposed_memory_ns": busy - both,
+            "copies_ns": busy - both,
         }
     return out
 
@@ -387,7 +387,7 @@ def differences(hta: str, path: Path) -> tuple[list[str], int]:
         results = Results(hta, path, Path(folder) / "out")
         own = breakdown(rank)
         columns = ["ts_ns", "dur_ns", "compute_ns", "communication_ns", "memory_ns", "busy_ns", "idle_ns",
-                   "exposed_communication_ns", "exposed_memory_ns"]
+                   "exposed_communication_ns", "copies_ns"]
         number = lambda row, names: {n: int(row[n] or 0) for n in names}
         rows = results.rows(f"SELECT device, {', '.join(columns)} FROM temporal_breakdown "
                             "WHERE scope = 'span' AND basis = 'gpu'")

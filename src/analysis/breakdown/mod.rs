@@ -23,14 +23,14 @@ table! {
         basis: Text, "", "gpu: device activities; cpu: host work of a rank without a GPU";
         compute_ns: i64, "ns", "|C|: compute runs";
         exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
-        exposed_memory_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
+        copies_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
         idle_ns: i64, "ns", "nothing runs";
         communication_ns: i64, "ns", "|K|";
         memory_ns: i64, "ns", "|M|";
         busy_ns: i64, "ns", "|C u K u M|";
         compute_pct: Option<f64>, "%", "of the window";
         exposed_communication_pct: Option<f64>, "%", "of the window";
-        exposed_memory_pct: Option<f64>, "%", "of the window";
+        copies_pct: Option<f64>, "%", "of the window";
         idle_pct: Option<f64>, "%", "of the window";
         communication_pct: Option<f64>, "%", "of the window";
         memory_pct: Option<f64>, "%", "of the window";
@@ -72,14 +72,14 @@ impl Analysis for Breakdown {
                     basis: if work.is_gpu { "gpu" } else { "cpu" },
                     compute_ns: s.compute(),
                     exposed_communication_ns: s.exposed_communication(),
-                    exposed_memory_ns: s.exposed_memory(),
+                    copies_ns: s.copies(),
                     idle_ns: w.idle(),
                     communication_ns: s.communication(),
                     memory_ns: s.memory(),
                     busy_ns: s.busy(),
                     compute_pct: pct(s.compute()),
                     exposed_communication_pct: pct(s.exposed_communication()),
-                    exposed_memory_pct: pct(s.exposed_memory()),
+                    copies_pct: pct(s.copies()),
                     idle_pct: pct(w.idle()),
                     communication_pct: pct(s.communication()),
                     memory_pct: pct(s.memory()),
@@ -113,7 +113,7 @@ impl Analysis for Breakdown {
             let parts = [
                 g.percent(|t| t.compute_ns),
                 g.percent(|t| t.exposed_communication_ns),
-                g.percent(|t| t.exposed_memory_ns),
+                g.percent(|t| t.copies_ns),
                 g.percent(|t| t.idle_ns),
             ];
             let mut row = vec![name, fmt_ns(g.mean(|t| t.dur_ns))];
@@ -190,5 +190,5 @@ fn exposed_communication(groups: &[&SelectedRows<Breakdowns>], several: bool) ->
 }
 
 fn lost(g: &SelectedRows<Breakdowns>) -> i64 {
-    g.mean(|t| t.idle_ns) + g.mean(|t| t.exposed_communication_ns) + g.mean(|t| t.exposed_memory_ns)
+    g.mean(|t| t.idle_ns) + g.mean(|t| t.exposed_communication_ns) + g.mean(|t| t.copies_ns)
 }

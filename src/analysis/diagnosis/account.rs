@@ -22,6 +22,8 @@ pub(crate) struct Lost {
     pub(crate) kind: CauseKind,
     pub(crate) key: String,
     pub(crate) detail: String,
+    /// The function of the user; empty if it is not recorded.
+    pub(crate) place: String,
     pub(crate) time: Ns,
     pub(crate) count: u64,
 }
@@ -29,47 +31,47 @@ pub(crate) struct Lost {
 /// Parts of a step's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum TimePart {
-    Useful,
-    Synchronizing,
+    Compute,
+    Waiting,
     Transfer,
     Unmatched,
     Copies,
     Idle,
-    Deficit,
+    FinishedEarly,
 }
 
 impl TimePart {
     pub(crate) const ALL: [TimePart; 7] = [
-        TimePart::Useful,
-        TimePart::Synchronizing,
+        TimePart::Compute,
+        TimePart::Waiting,
         TimePart::Transfer,
         TimePart::Unmatched,
         TimePart::Copies,
         TimePart::Idle,
-        TimePart::Deficit,
+        TimePart::FinishedEarly,
     ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            TimePart::Useful => "u",
-            TimePart::Synchronizing => "s",
-            TimePart::Transfer => "f",
-            TimePart::Unmatched => "n",
-            TimePart::Copies => "m",
-            TimePart::Idle => "i",
-            TimePart::Deficit => "d",
+            TimePart::Compute => "compute",
+            TimePart::Waiting => "waiting",
+            TimePart::Transfer => "transfer",
+            TimePart::Unmatched => "unmatched",
+            TimePart::Copies => "copies",
+            TimePart::Idle => "idle",
+            TimePart::FinishedEarly => "finished_early",
         }
     }
 
     pub fn of(self, parts: &Parts) -> Ns {
         match self {
-            TimePart::Useful => parts.useful,
-            TimePart::Synchronizing => parts.synchronizing,
+            TimePart::Compute => parts.compute,
+            TimePart::Waiting => parts.waiting,
             TimePart::Transfer => parts.transfer,
             TimePart::Unmatched => parts.unmatched,
             TimePart::Copies => parts.copies,
             TimePart::Idle => parts.idle,
-            TimePart::Deficit => parts.deficit,
+            TimePart::FinishedEarly => parts.finished_early,
         }
     }
 }
@@ -109,7 +111,7 @@ impl RepairTime {
 /// One device in one step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CellOfStep {
-    /// With the deficit.
+    /// With the time after the end of a step that finished early.
     pub(crate) parts: Parts,
     pub(crate) lost: Vec<Lost>,
     /// Host time of the launching thread by what it does; `None` for calls that wait for the device.
@@ -217,7 +219,7 @@ impl JobAccount {
         for StepAccount { key, parts, windows } in steps.iter() {
             let time = parts.values().map(|p| p.window()).max().unwrap_or(0);
             let cell = |p: &Parts| CellOfStep {
-                parts: Parts { deficit: time - p.window(), ..*p },
+                parts: Parts { finished_early: time - p.window(), ..*p },
                 ..CellOfStep::default()
             };
             let cells: BTreeMap<PartDevice, CellOfStep> =
@@ -235,6 +237,7 @@ impl JobAccount {
                 kind: CauseKind::named(r.cause).unwrap_or(CauseKind::NotExplained),
                 key: r.key.to_string(),
                 detail: r.detail.to_string(),
+                place: r.place.to_string(),
                 time: r.time_ns,
                 count: r.count,
             });

@@ -2,7 +2,8 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::RankScope;
@@ -43,22 +44,31 @@ pub(crate) struct Cause {
     /// Steps of a cause that is not in all of them.
     pub(crate) steps: Vec<String>,
     pub(crate) owned: OwnedTime,
-    /// Share of the useful time of all devices that it owns, ns.
-    pub useful: Ns,
+    /// Share of the compute time of all devices that it owns, ns.
+    pub compute: Ns,
     /// What a cause about memory is about, bytes.
     pub(crate) bytes: Option<i64>,
     /// Over all steps, ns.
     pub(crate) gain: Ns,
     pub(crate) basis: GainBasis,
-    pub(crate) confidence: Confidence,
+    pub(crate) certainty: Certainty,
     pub(crate) p_value: Option<f64>,
     pub(crate) trust: Trust,
-    pub(crate) sentence: String,
-    pub(crate) action: String,
+    pub(crate) words: CauseWords,
+    /// Line or function of the user's code, with the module; empty if it is not recorded.
+    pub(crate) place: String,
     pub(crate) evidence: Vec<Evidence>,
 }
 
 impl Cause {
+    /// How sure it is on this recording.
+    pub(crate) fn certainty(&self) -> Certainty {
+        match self.trust {
+            Trust::Withheld(_) => Certainty::Withheld,
+            _ => self.certainty,
+        }
+    }
+
     /// Lost time that it owns, over devices and steps, ns.
     pub(crate) fn owned_sum(&self) -> Ns {
         self.owned.values().sum()
@@ -70,7 +80,7 @@ impl Cause {
 
     /// Weight in the ranking: within one grade, gains decide.
     pub(crate) fn rank_weight(&self) -> f64 {
-        let weight = if self.kind.rule().is_fact { 1.0 } else { self.confidence.weight() };
+        let weight = if self.kind.rule().is_fact { 1.0 } else { self.certainty.weight() };
         self.gain as f64 * weight
     }
 }

@@ -3,7 +3,7 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::exposed_lane::TransferWords;
@@ -35,8 +35,8 @@ impl Context<'_> {
         let n = self.account.steps.len().max(1) as Ns * cause.ranks.len().max(1) as Ns;
         let time = cause.owned_part(part) / n;
         if let Some(known) = known {
-            (cause.sentence, cause.action) = (known.sentence, known.action);
-            cause.confidence = Confidence::Interpreted;
+            cause.words = known.words;
+            cause.certainty = Certainty::Likely;
         } else {
             let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));
             let group = largest.map_or("", |((_, group), _)| group);
@@ -44,7 +44,7 @@ impl Context<'_> {
             let share = fmt_pct(percent(time, self.account.step_time()));
             let time = format!("{}{} ({share})", fmt_ns(time), self.trust.per_step());
             let words = TransferWords { calls: format!("{key}{of_group}"), ranks: &cause.rank_label, time };
-            (cause.sentence, cause.action) = (rule.words)(&words);
+            cause.words = (rule.words)(&words);
         }
         if by_replay.is_some() {
             cause.basis = GainBasis::Replay;
@@ -98,7 +98,7 @@ impl Context<'_> {
         let gain = (rule.gain)(self, sum);
         let mut cause = self.cause(kind, "", ranks, owned, gain);
         let n = self.account.steps.len().max(1) as Ns * self.devices_of(&cause.ranks);
-        (cause.sentence, cause.action) = (rule.words)(sum / n, self.account.step_time(), self.trust);
+        cause.words = (rule.words)(sum / n, self.account.step_time(), self.trust);
         cause.evidence = vec![Evidence {
             table: "sync",
             filter: "process_group IS NULL".to_string(),

@@ -3,6 +3,7 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::Topology;
 use crate::diagnosis::repair::Repairs;
@@ -38,7 +39,7 @@ impl Context<'_> {
     /// Ranks that own at least a small share of the time of the job.
     pub(crate) fn members(&self, owned: &OwnedTime) -> Vec<u32> {
         // Waiting is time of the others, and does not make them members.
-        self.members_by(owned, |part| part != TimePart::Synchronizing)
+        self.members_by(owned, |part| part != TimePart::Waiting)
     }
 
     /// The same by some parts of the time.
@@ -54,7 +55,7 @@ impl Context<'_> {
     /// The one rank that owns nearly all of a cause.
     pub(crate) fn sole_rank(&self, owned: &OwnedTime) -> Option<u32> {
         let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
-        for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| *p != TimePart::Synchronizing) {
+        for ((_, (part, _), _), ns) in owned.iter().filter(|((_, _, p), _)| *p != TimePart::Waiting) {
             *by_part.entry(*part).or_default() += ns;
         }
         let all = by_part.values().sum();
@@ -80,15 +81,15 @@ impl Context<'_> {
             rank_label,
             steps: Vec::new(),
             owned,
-            useful: 0,
+            compute: 0,
             bytes: None,
             gain,
             basis: GainBasis::Bound,
-            confidence: kind.rule().confidence,
+            certainty: kind.rule().certainty,
             p_value: None,
             trust: Trust::Ok,
-            sentence: String::new(),
-            action: String::new(),
+            words: CauseWords::default(),
+            place: String::new(),
             evidence: Vec::new(),
         }
     }

@@ -4,7 +4,7 @@ use crate::api::{Options, Partial, rows};
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::JobAccount;
 use crate::diagnosis::cause::{Cause, GainBasis};
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::Topology;
@@ -81,8 +81,8 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
         if c.kind != CauseKind::InputIncomplete && c.kind.memory().is_none() {
             c.trust = trust.of_cause(c.kind, account.steps.len());
         }
-        if matches!(c.trust, Trust::Downgraded(_)) {
-            c.confidence = Confidence::Bound;
+        if matches!(c.trust, Trust::AtMost(_)) {
+            c.certainty = Certainty::AtMost;
         }
     }
     causes.sort_by_key(|c: &Cause| {
@@ -128,8 +128,8 @@ impl Context<'_> {
         cause.basis = GainBasis::Replay;
         cause.p_value = s.p_value;
         cause.steps = s.steps.clone();
-        cause.sentence = s.sentence.clone();
-        cause.action = s.action.clone();
+        cause.words = s.words.clone();
+        cause.place = s.place.clone();
         cause.evidence = s.evidence.clone();
         cause
     }

@@ -1,5 +1,6 @@
 //! What causes in the communication itself are found by, and the numbers of their sentences.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::job::Job;
 use crate::job::exposed::ExposedPiece;
 use hta_base::units::Ns;
@@ -29,8 +30,7 @@ pub(crate) struct KnownTransfers {
     pub(crate) ranks: Vec<u32>,
     /// The gain by a replay of the job, ns.
     pub(crate) gain: Option<Ns>,
-    pub(crate) sentence: String,
-    pub(crate) action: String,
+    pub(crate) words: CauseWords,
 }
 
 /// The numbers of a cause in the communication itself.

@@ -5,7 +5,7 @@
 //! ```text
 //!   gain of a step = min(T - max over devices of max(D, H), largest owned time of a device)
 //!
-//!   D  useful time and communication and copies that stay
+//!   D  compute time and communication and copies that stay
 //!   H  host time of the launching thread outside calls that wait, less the cause
 //! ```
 
@@ -34,7 +34,7 @@ pub(crate) fn of_host(
     let mut gain = 0;
     for (s, step) in account.steps.iter().enumerate() {
         let stays = |place: PartDevice, c: &CellOfStep| {
-            let device = c.parts.useful + c.parts.transfer + c.parts.unmatched + c.parts.copies
+            let device = c.parts.compute + c.parts.transfer + c.parts.unmatched + c.parts.copies
                 - of(s, place, TimePart::Copies);
             let idle = of(s, place, TimePart::Idle).min(c.host_time());
             let host = c.host_time() - saves(c.host_of(kind), idle);

@@ -2,12 +2,14 @@
 
 use crate::api::Options;
 use crate::diagnosis::CauseKind;
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::evidence::Evidence;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::stragglers::{
-    Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, reasons, when,
+    Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, place, reasons,
+    when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
@@ -27,8 +29,9 @@ pub(crate) struct LateRank {
     /// Over all steps, ns.
     pub(crate) gain: Ns,
     pub(crate) p_value: Option<f64>,
-    pub(crate) sentence: String,
-    pub(crate) action: String,
+    pub(crate) words: CauseWords,
+    /// In the user's code; empty if it is not recorded.
+    pub(crate) place: String,
     pub(crate) evidence: Vec<Evidence>,
 }
 
@@ -132,9 +135,8 @@ fn late_rank(
     let (kind, (detail, action)) = found.unwrap_or((CauseKind::NotExplained, Default::default()));
     sentence.push_str(&detail);
     let is_known = total > 0 && s.pattern != Pattern::Rotating;
-    if let Some(because) = is_known.then(|| because(job, s, &causes, total)).flatten() {
-        sentence = format!("{sentence}: {because}");
-    }
+    let why = is_known.then(|| because(job, s, &causes, total)).flatten();
+    let why = why.map_or(String::new(), |why| capital(&why));
     let key = causes.first().map_or("", |c| c.cause.name()).to_string();
     let steps =
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
@@ -156,12 +158,12 @@ fn late_rank(
         kind,
         host_kinds: host_kinds(main),
         key,
-        action,
+        words: CauseWords::new(sentence, why, action),
+        place: if is_known { place(job, s, &causes) } else { String::new() },
         ranks,
         steps,
         gain: s.gain,
         p_value: s.evidence.p_value(),
-        sentence,
         evidence,
     }
 }

@@ -13,6 +13,7 @@ use crate::diagnosis::host_time::{HostTimes, LostHostTime};
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::diagnosis::serving;
 use crate::facts::gaps::{Classifier, Gap, GapCause};
+use crate::facts::lines::{CodePlace, CodePlaces};
 use hashbrown::HashMap;
 use hta_base::table;
 use hta_base::table::schema::Text;
@@ -35,6 +36,7 @@ table! {
         cause: Text, "", "kind of cause";
         key: Text, "", "what it is about";
         detail: Text, "", "the frame, where recorded";
+        place: Text, "", "the function of the user around most of it, where recorded";
         time_ns: i64, "ns", "owned time";
         count: u64, "", "gaps or copies";
     }
@@ -96,16 +98,18 @@ struct GapPieces<'a> {
     pieces: Vec<LostPiece>,
     /// Index of the first piece of the present gap.
     first: usize,
-    /// The frame around an event.
-    frames: HashMap<u32, StrId>,
+    /// The frame around an event, and the place in the user's code.
+    frames: HashMap<u32, (StrId, CodePlace)>,
+    places: CodePlaces<'a>,
 }
 
 impl GapPieces<'_> {
     /// Adds a piece of the host's part of the present gap.
     fn add(&mut self, span: Span, AssignedHost { kind, key, row }: AssignedHost) {
-        let detail = *self.frames.entry(row).or_insert_with(|| frame_of(self.trace, row));
+        let find = || (frame_of(self.trace, row), self.places.of(row));
+        let (detail, place) = *self.frames.entry(row).or_insert_with(find);
         let row = if kind == CauseKind::HostPython { row } else { u32::MAX };
-        self.pieces.push(LostPiece { span, kind, key, detail, row });
+        self.pieces.push(LostPiece { span, kind, key, detail, place, row });
     }
 
     /// Adds what is left of the present gap behind the host's part.
@@ -129,7 +133,13 @@ fn idle_pieces(
     let host_part = |gap: &Gap| Span::new(gap.span.start, gap.host_until);
     let is_of_thread = |gap: &&Gap| gap.thread == thread || host_part(gap).is_empty();
     let (of_thread, of_others): (Vec<&Gap>, Vec<&Gap>) = gaps.iter().partition(is_of_thread);
-    let mut found = GapPieces { trace: host.trace, pieces: Vec::new(), first: 0, frames: HashMap::default() };
+    let mut found = GapPieces {
+        trace: host.trace,
+        pieces: Vec::new(),
+        first: 0,
+        frames: HashMap::default(),
+        places: CodePlaces::new(host.trace),
+    };
     let mut next = 0;
     let all = || times.spans().chain(of_thread.iter().map(|gap| host_part(gap)));
     if let Some((start, end)) = all().map(|s| s.start).min().zip(all().map(|s| s.end).max()) {
@@ -290,13 +300,14 @@ fn copy_pieces(trace: &RankTrace, work: &DeviceWork, ways: &[(Copy, Option<Cause
     let mut own: Vec<&(Copy, Option<CauseKind>)> = ways.iter().filter(|(c, _)| device(c)).collect();
     own.sort_by_key(|(c, _)| (c.span.start, c.activity));
     let mut out = Vec::new();
+    let mut places = CodePlaces::new(trace);
     let mut at = Ns::MIN;
     for (c, kind) in own {
         let from = c.span.start.max(at);
         let key = trace.activities[c.activity as usize].name;
-        let (kind, detail) =
-            (kind.unwrap_or(CauseKind::NotExplained), c.call.map_or(StrId::EMPTY, |r| frame_of(trace, r)));
-        let piece = |span| LostPiece { span, kind, key, detail, row: u32::MAX };
+        let (kind, call) = (kind.unwrap_or(CauseKind::NotExplained), c.call.unwrap_or(u32::MAX));
+        let (detail, place) = (frame_of(trace, call), places.of(call));
+        let piece = |span| LostPiece { span, kind, key, detail, place, row: u32::MAX };
         if from < c.span.end {
             out.extend(hidden.gaps_in(Span::new(from, c.span.end)).into_iter().map(piece));
         }
@@ -315,28 +326,31 @@ fn push_window(
     around: StrId,
 ) {
     let is_named = |p: &LostPiece| p.kind == CauseKind::HostPython && p.key != StrId::EMPTY;
-    let mut sums: HashMap<(CauseKind, StrId, StrId), (Ns, u64)> = HashMap::new();
+    let mut sums: HashMap<(CauseKind, StrId, StrId), PieceSum> = HashMap::new();
     for span in &w.parts {
         let first = pieces.partition_point(|p| p.span.end <= span.start);
         for p in pieces[first..].iter().take_while(|p| p.span.start < span.end) {
             let detail = if is_named(p) { around } else { p.detail };
             let sum = sums.entry((p.kind, p.key, detail)).or_default();
-            sum.0 += p.span.intersect(*span).len();
-            sum.1 += 1;
+            sum.add(p, p.span.intersect(*span).len());
         }
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_unstable_by_key(|((kind, name, detail), (ns, _))| {
-        (*kind, Reverse(*ns), trace.text(*name), trace.text(*detail))
+    sums.sort_unstable_by_key(|((kind, name, detail), sum)| {
+        (*kind, Reverse(sum.time), trace.text(*name), trace.text(*detail))
     });
     for of_kind in sums.chunk_by(|((a, ..), _), ((b, ..), _)| a == b) {
         let (largest, others) = of_kind.split_at(of_kind.len().min(KEYS));
-        let rest = others.iter().fold((0, 0), |sum, (_, (ns, n))| (sum.0 + ns, sum.1 + n));
+        let rest = others.iter().fold(PieceSum::default(), |sum, (_, of)| PieceSum {
+            time: sum.time + of.time,
+            count: sum.count + of.count,
+            ..sum
+        });
         let rest = largest
             .first()
-            .filter(|_| rest.1 > 0)
+            .filter(|_| rest.count > 0)
             .map(|((kind, ..), _)| ((*kind, StrId::EMPTY, StrId::EMPTY), rest));
-        for ((kind, name, detail), (time_ns, count)) in largest.iter().copied().chain(rest) {
+        for ((kind, name, detail), sum) in largest.iter().copied().chain(rest) {
             table.push(LostTimeRow {
                 rank: trace.rank,
                 device: work.device,
@@ -347,9 +361,30 @@ fn push_window(
                 cause: kind.name(),
                 key: trace.text(name),
                 detail: trace.text(detail),
-                time_ns,
-                count,
+                place: &sum.place.text(trace),
+                time_ns: sum.time,
+                count: sum.count,
             });
+        }
+    }
+}
+
+/// Pieces of lost time with one owner, name and frame.
+#[derive(Debug, Clone, Copy, Default)]
+struct PieceSum {
+    time: Ns,
+    count: u64,
+    /// That of the longest piece, and its length.
+    place: CodePlace,
+    longest: Ns,
+}
+
+impl PieceSum {
+    fn add(&mut self, piece: &LostPiece, time: Ns) {
+        self.time += time;
+        self.count += 1;
+        if time > self.longest {
+            (self.place, self.longest) = (piece.place, time);
         }
     }
 }

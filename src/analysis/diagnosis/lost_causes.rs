@@ -3,7 +3,7 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::{self, OwnedTime};
@@ -31,7 +31,7 @@ impl Context<'_> {
         };
         // What others wait for behind it is no time of its own: only pauses come one after the other on many
         // ranks.
-        let parts = [TimePart::Idle, TimePart::Copies, TimePart::Synchronizing];
+        let parts = [TimePart::Idle, TimePart::Copies, TimePart::Waiting];
         let parts = if rule.of_pauses.is_some() { &parts[..] } else { &parts[..2] };
         let gain =
             by_replay.unwrap_or_else(|| gain::of_host(self.account, kind, &found.owned, rule.saves, parts));
@@ -47,16 +47,17 @@ impl Context<'_> {
         let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
         if by_replay.is_some() {
             cause.basis = GainBasis::Replay;
-        } else if self.job.parts.len() > 1 && self.account.sum(TimePart::Synchronizing) > 0 {
+        } else if self.job.parts.len() > 1 && self.account.sum(TimePart::Waiting) > 0 {
             // Without a replay nobody knows what the others do meanwhile.
-            cause.confidence = Confidence::Bound;
+            cause.certainty = Certainty::AtMost;
         }
         let rank_label = cause.rank_label.clone();
         let words = self.lost_words(&cause, &rank_label, key, found);
         if !(rule.is_told)(&words) {
             return None;
         }
-        (cause.sentence, cause.action) = (rule.words)(&words);
+        cause.words = (rule.words)(&words);
+        cause.place = found.place().to_string();
         self.name_steps(&mut cause);
         cause.evidence = self.evidence_of_lost(kind, rule, &words);
         (rule.finish)(self, &mut cause);
@@ -89,7 +90,7 @@ impl Context<'_> {
             rank_label,
             idle: cause.owned_part(TimePart::Idle) / n,
             copies: cause.owned_part(TimePart::Copies) / n,
-            waits: cause.owned_part(TimePart::Synchronizing) / all_cells,
+            waits: cause.owned_part(TimePart::Waiting) / all_cells,
             idle_all: self.idle_of(&cause.ranks) / n,
             step: self.account.step_time(),
             gain_pct: percent(cause.gain, self.account.time),
@@ -180,7 +181,7 @@ impl Context<'_> {
         cause.steps = steps.iter().filter_map(|s| Some(self.account.steps.get(*s)?.key?.shown())).collect();
         let list = cause.steps.join(", ");
         let noun = if cause.steps.len() == 1 { "step" } else { "steps" };
-        cause.sentence.push_str(&format!(", nearly all in {noun} {list} ({} of {n})", cause.steps.len()));
+        cause.words.what.push_str(&format!(", nearly all in {noun} {list} ({} of {n})", cause.steps.len()));
     }
 
     /// Idle time of some ranks, over steps, ns.

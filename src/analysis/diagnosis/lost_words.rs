@@ -1,13 +1,11 @@
 //! The numbers of a cause of lost time, and the pieces of sentences that such causes share.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::trust::RecordingTrust;
 use crate::facts::vendor::DeviceVendor;
 use hta_base::units::{Ns, fmt_ns};
-use hta_base::wording::names::{clip, frame_parts};
+use hta_base::wording::names::{frame_parts, in_sentence};
 use hta_trace::kernel::short_name;
-
-/// Largest width of a name in a sentence, characters.
-pub(crate) const NAME: usize = 60;
 
 /// Share from which a name is a large part of its cause, percent.
 pub(crate) const LARGE_PART_PCT: f64 = 30.0;
@@ -61,20 +59,30 @@ impl LostWords<'_> {
         if self.trust.vendor == DeviceVendor::Host { "process" } else { "device" }
     }
 
+    /// The devices of its ranks and what they do, for example `The device of rank 3 waits`.
+    pub(crate) fn device_of_ranks(&self, does: &str) -> String {
+        let (device, many) = match self.trust.vendor {
+            DeviceVendor::Host => ("process", "processes"),
+            _ => ("device", "devices"),
+        };
+        let plural = does.strip_suffix('s').unwrap_or(does);
+        match self.who().strip_prefix(" on ") {
+            None => format!("The {device} {does}"),
+            Some(one) if one.starts_with("rank ") => format!("The {device} of {one} {does}"),
+            Some(all) => format!("The {many} of {all} {plural}"),
+        }
+    }
+
     /// The ranks, ` on ...`; empty if there is only one.
     pub(crate) fn who(&self) -> String {
         let is_only = self.rank_label == "rank 0" && self.trust.present == 1;
         if is_only { String::new() } else { format!(" on {}", self.rank_label) }
     }
 
-    /// The idle time of all of it.
+    /// The idle time of all of it, as a sentence.
     pub(crate) fn idle(&self) -> String {
-        format!("{} of {} idle time{}", fmt_ns(self.idle), fmt_ns(self.idle_all), self.trust.per_step())
-    }
-
-    /// The place of the largest name.
-    pub(crate) fn top_place(&self) -> String {
-        self.top.first().map(NamedTime::place).unwrap_or_default()
+        let per = self.trust.per_step();
+        format!("It takes {} of the {} idle time{per}", fmt_ns(self.idle), fmt_ns(self.idle_all))
     }
 
     /// The largest name with its place.
@@ -83,11 +91,15 @@ impl LostWords<'_> {
         top.unwrap_or_else(|| "code that was not recorded".to_string())
     }
 
-    /// The sentence and action of copies of some kind.
-    pub(crate) fn copies(&self, what: &str, action: &str) -> (String, String) {
+    /// The words of copies of some kind.
+    pub(crate) fn copies(&self, what: &str, action: &str) -> CauseWords {
         let time = fmt_ns(self.idle + self.copies);
         let (who, per) = (self.who(), self.trust.per_step());
-        (format!("Copies {what}{who} take {time}{per} in which nothing else runs"), action.to_string())
+        CauseWords::new(
+            format!("Nothing else runs during copies {what}{who}"),
+            format!("They take {time}{per}"),
+            action,
+        )
     }
 
     /// Whether one operator, other than the launch calls themselves, takes much of the time in which the host
@@ -101,8 +113,8 @@ impl LostWords<'_> {
 /// A name as it is shown: kernels without arguments, a frame as function and place.
 pub(crate) fn shown(name: &str) -> String {
     match frame(name) {
-        Some((function, place)) => format!("`{function}` ({})", clip(&place, NAME)),
-        None => format!("`{}`", clip(&short_name(name), NAME)),
+        Some((function, place)) => format!("`{function}` ({place})"),
+        None => format!("`{}`", in_sentence(&short_name(name))),
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::api::{Partial, rows};
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause::Cause;
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::OwnedTime;
@@ -26,8 +27,7 @@ pub(crate) fn causes(context: &Context, partials: &[Partial]) -> Vec<Cause> {
         let more = if more == 0 { String::new() } else { format!(" (and {} more)", plural(more, "rank")) };
         let mut cause = context.cause(kind, worst.site, ranks, OwnedTime::new(), 0);
         cause.bytes = worst.bytes;
-        cause.sentence = format!("{}{more}", worst.words);
-        cause.action = rule.action.to_string();
+        cause.words = CauseWords::new(format!("{}{more}", worst.words), "", rule.action);
         let device = worst.device.map_or("device IS NULL".to_string(), |id| format!("device = {id}"));
         cause.evidence = vec![Evidence {
             table: rule.table,

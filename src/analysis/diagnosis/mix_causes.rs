@@ -1,4 +1,4 @@
-//! Causes in the mix of kernels, which own useful time.
+//! Causes in the mix of kernels, which own compute time.
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{CellOfStep, RepairTime, TimePart};
@@ -18,9 +18,9 @@ pub(crate) fn causes(context: &Context) -> Vec<Cause> {
 
 fn cause(context: &Context, kind: CauseKind, rule: &KernelRule) -> Option<Cause> {
     let account = context.account;
-    let useful = account.sum(TimePart::Useful);
+    let compute = account.sum(TimePart::Compute);
     let all = account.repair(kind);
-    let share_pct = percent(all.time, useful).filter(|pct| *pct >= rule.least_pct)?;
+    let share_pct = percent(all.time, compute).filter(|pct| *pct >= rule.least_pct)?;
     if !(rule.holds)(context, &all) {
         return None;
     }
@@ -34,18 +34,17 @@ fn cause(context: &Context, kind: CauseKind, rule: &KernelRule) -> Option<Cause>
     let parts: BTreeSet<u32> = account.cells().filter(|(_, _, c)| is_in(c)).map(|(_, p, _)| p.0).collect();
     let ranks: Vec<u32> = parts.into_iter().map(|p| context.rank(p)).collect();
     let mut cause = context.cause(kind, "", ranks, OwnedTime::new(), gain::of_devices(account, of_cell));
-    cause.useful = all.time;
+    cause.compute = all.time;
     cause.basis = if is_known { rule.basis } else { GainBasis::Assumed };
     let new_time = match is_known {
         true => NewTime::Known(percent(all.ideal, all.known).unwrap_or(0.0)),
         false => NewTime::Assumed(factor),
     };
-    (cause.sentence, cause.action) =
-        (rule.words)(&MixWords { context, useful, share_pct, count: all.count, new_time });
+    cause.words = (rule.words)(&MixWords { context, compute, share_pct, count: all.count, new_time });
     cause.evidence = vec![Evidence {
         table: "kernels_by_name",
         filter: "class = 'compute'".to_string(),
-        words: format!("{} of {} of compute", fmt_ns(all.time), fmt_ns(useful)),
+        words: format!("{} of {} of compute", fmt_ns(all.time), fmt_ns(compute)),
     }];
     Some(cause)
 }

@@ -15,7 +15,7 @@ pub(crate) enum NewTime {
 pub(crate) struct MixWords<'a> {
     pub(crate) context: &'a Context<'a>,
     /// Compute time of all devices, ns.
-    pub(crate) useful: Ns,
+    pub(crate) compute: Ns,
     /// Of the compute time, percent.
     pub(crate) share_pct: f64,
     pub(crate) count: u64,
@@ -24,7 +24,7 @@ pub(crate) struct MixWords<'a> {
 
 impl MixWords<'_> {
     pub(crate) fn share(&self) -> String {
-        fmt_pct(Some(self.share_pct))
+        format!("{} of the compute", fmt_pct(Some(self.share_pct)))
     }
 
     /// What the kernels take after the repair; if it is known, in the words of the cause.

@@ -6,11 +6,12 @@
 
 mod account;
 mod cause;
+mod cause_words;
 mod causes;
+mod certainty;
 mod communication;
 mod compute;
 pub mod condition;
-mod confidence;
 mod context;
 mod diagnose;
 mod evidence;

@@ -25,6 +25,17 @@ pub(crate) struct CollectedCause {
     pub(crate) owned: OwnedTime,
     /// Names with their owned time: by key and detail.
     pub(crate) names: BTreeMap<(String, String), (Ns, u64)>,
+    /// Owned time by place in the user's code; empty for what has none.
+    pub(crate) places: BTreeMap<String, Ns>,
+}
+
+impl CollectedCause {
+    /// The place in the user's code that has more than half of the time; empty if none has.
+    pub(crate) fn place(&self) -> &str {
+        let all: Ns = self.places.values().sum();
+        let most = self.places.iter().max_by_key(|(_, ns)| **ns);
+        most.filter(|(_, ns)| **ns * 2 > all).map_or("", |(place, _)| place)
+    }
 }
 
 /// The owners of all lost time.
@@ -52,7 +63,7 @@ fn release_small(account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCau
     for (_, found) in all.iter_mut().filter(|((kind, _), _)| *kind != CauseKind::Straggler) {
         let sum = found.owned.values().sum();
         if percent(sum, account.all()).is_some_and(|p| p < OPEN_PCT) {
-            found.owned.retain(|(.., part), _| *part != TimePart::Synchronizing);
+            found.owned.retain(|(.., part), _| *part != TimePart::Waiting);
         }
     }
 }
@@ -61,17 +72,17 @@ fn release_small(account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCau
 fn assign_communication(job: &Job, account: &JobAccount, all: &mut BTreeMap<CauseKey, CollectedCause>) {
     let mut waits: BTreeMap<(usize, PartDevice), Ns> = BTreeMap::new();
     for ((s, place, _), ns) in
-        all.values().flat_map(|c| &c.owned).filter(|((_, _, part), _)| *part == TimePart::Synchronizing)
+        all.values().flat_map(|c| &c.owned).filter(|((_, _, part), _)| *part == TimePart::Waiting)
     {
         *waits.entry((*s, *place)).or_default() += ns;
     }
     for (cell, lost) in transfer::find(job, account) {
         let of_cell = account.steps[cell.0].cells.get(&cell.1);
-        let waiting = of_cell.map_or(0, |c| c.parts.synchronizing);
+        let waiting = of_cell.map_or(0, |c| c.parts.waiting);
         let mut left = (waiting - waits.get(&cell).copied().unwrap_or(0)).max(0);
         for lost in lost {
-            let time = if lost.part == TimePart::Synchronizing { lost.time.min(left) } else { lost.time };
-            if lost.part == TimePart::Synchronizing {
+            let time = if lost.part == TimePart::Waiting { lost.time.min(left) } else { lost.time };
+            if lost.part == TimePart::Waiting {
                 left -= time;
             }
             collect(all, cell, &Lost { time, ..lost });
@@ -99,6 +110,7 @@ fn collect(all: &mut BTreeMap<CauseKey, CollectedCause>, (step, place): (usize, 
     let name = found.names.entry((lost.key.clone(), lost.detail.clone())).or_default();
     name.0 += lost.time;
     name.1 += lost.count;
+    *found.places.entry(lost.place.clone()).or_default() += lost.time;
 }
 
 /// Code outside operators that no frame stands for is a part of launching one by one, if that takes longer.
@@ -191,11 +203,10 @@ fn assign_waits(
         }
         for (place, cell) in &step.cells {
             for (key, ns) in &owners {
-                let share =
-                    (i128::from(cell.parts.synchronizing) * i128::from(*ns) / i128::from(total)) as Ns;
+                let share = (i128::from(cell.parts.waiting) * i128::from(*ns) / i128::from(total)) as Ns;
                 if share > 0 {
                     let found = all.entry(key.clone()).or_default();
-                    *found.owned.entry((s, *place, TimePart::Synchronizing)).or_default() += share;
+                    *found.owned.entry((s, *place, TimePart::Waiting)).or_default() += share;
                 }
             }
         }

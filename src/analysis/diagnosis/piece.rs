@@ -1,6 +1,7 @@
 //! A piece of a device's lost time, and the code it is in.
 
 use crate::diagnosis::CauseKind;
+use crate::facts::lines::CodePlace;
 use hta_base::units::Span;
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
@@ -13,6 +14,7 @@ pub(crate) struct LostPiece {
     pub(crate) kind: CauseKind,
     pub(crate) key: StrId,
     pub(crate) detail: StrId,
+    pub(crate) place: CodePlace,
     /// Event of the host, for code outside operators; `u32::MAX` otherwise.
     pub(crate) row: u32,
 }
@@ -21,7 +23,14 @@ impl LostPiece {
     /// Time that nothing explains.
     pub(crate) fn unexplained(span: Span) -> Self {
         let none = StrId::EMPTY;
-        Self { span, kind: CauseKind::NotExplained, key: none, detail: none, row: u32::MAX }
+        Self {
+            span,
+            kind: CauseKind::NotExplained,
+            key: none,
+            detail: none,
+            place: CodePlace::default(),
+            row: u32::MAX,
+        }
     }
 }
 

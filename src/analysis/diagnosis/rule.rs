@@ -5,8 +5,9 @@ use crate::copies::copy::Copy;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{RepairTime, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::compute::ComputeKernel;
-use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
 use crate::diagnosis::host::{HostOwners, HostSide, TakeMoment};
@@ -29,8 +30,8 @@ use hta_trace::strings::StrId;
 pub(crate) struct CauseRule {
     /// As in the tables.
     pub(crate) name: &'static str,
-    /// Confidence with the best evidence.
-    pub(crate) confidence: Confidence,
+    /// How sure it is with the best evidence.
+    pub(crate) certainty: Certainty,
     /// What it rests on.
     pub(crate) needs: &'static [Capability],
     /// Whether it matters only if it lasts, which one step cannot tell.
@@ -41,6 +42,8 @@ pub(crate) struct CauseRule {
     /// When it holds, and (next field) which time it owns, for the page of `hta explain`.
     pub(crate) evidence: &'static str,
     pub(crate) owns: &'static str,
+    /// The command whose answer shows it.
+    pub(crate) command: &'static str,
     /// A trace of this repository that has it, or the tests that make one; empty if only traces of third
     /// parties do.
     pub(crate) shown_by: &'static str,
@@ -49,24 +52,30 @@ pub(crate) struct CauseRule {
 impl CauseRule {
     pub(crate) const DEFAULT: CauseRule = CauseRule {
         name: "",
-        confidence: Confidence::Measured,
+        certainty: Certainty::Sure,
         needs: &[],
         must_last: false,
         is_fact: false,
         family: CauseFamily::NoOwner,
         evidence: "",
         owns: "",
+        command: "diagnosis",
         shown_by: "",
     };
-    pub(crate) const LATE: CauseRule = CauseRule { needs: &[Capability::Ranks], ..CauseRule::DEFAULT };
+    pub(crate) const LATE: CauseRule =
+        CauseRule { needs: &[Capability::Ranks], command: "stragglers", ..CauseRule::DEFAULT };
     pub(crate) const HOST: CauseRule =
-        CauseRule { needs: &[Capability::Idle, Capability::Host], ..CauseRule::DEFAULT };
+        CauseRule { needs: &[Capability::Idle, Capability::Host], command: "idle", ..CauseRule::DEFAULT };
     pub(crate) const COMMUNICATION: CauseRule =
-        CauseRule { needs: &[Capability::Transfer], ..CauseRule::DEFAULT };
-    pub(crate) const KERNELS: CauseRule =
-        CauseRule { needs: &[Capability::DeviceTime], owns: "part of U", ..CauseRule::DEFAULT };
+        CauseRule { needs: &[Capability::Transfer], command: "collectives", ..CauseRule::DEFAULT };
+    pub(crate) const KERNELS: CauseRule = CauseRule {
+        needs: &[Capability::DeviceTime],
+        owns: "part of the compute",
+        command: "kernels",
+        ..CauseRule::DEFAULT
+    };
     pub(crate) const MEMORY: CauseRule =
-        CauseRule { needs: &[Capability::Memory], owns: "nothing", ..CauseRule::DEFAULT };
+        CauseRule { needs: &[Capability::Memory], owns: "nothing", command: "memory", ..CauseRule::DEFAULT };
 }
 
 pub(crate) enum CauseFamily {
@@ -78,7 +87,7 @@ pub(crate) enum CauseFamily {
     Transfer(TransferRule),
     /// What the others leave of exposed communication.
     Communication(CommunicationRule),
-    /// Useful time in a mix of kernels that could take less.
+    /// Compute time in a mix of kernels that could take less.
     Kernels(KernelRule),
     /// Memory, which owns no time.
     Memory(MemoryRule),
@@ -140,8 +149,7 @@ pub(crate) struct LostRule {
     /// it.
     pub(crate) joins_alike: fn(&str) -> bool,
     pub(crate) is_told: fn(&LostWords) -> bool,
-    /// The sentence, and what to do.
-    pub(crate) words: fn(&LostWords) -> (String, String),
+    pub(crate) words: fn(&LostWords) -> CauseWords,
     /// Whether the largest names are evidence.
     pub(crate) names_parts: fn(&LostWords) -> bool,
     /// Changes what is particular about a cause that is told.
@@ -175,7 +183,7 @@ impl LostRule {
         joins_alike: |_| true,
         // Without a device nothing waits for launches; only code that can be named is a cause.
         is_told: |w| w.trust.vendor != DeviceVendor::Host,
-        words: |_| (String::new(), String::new()),
+        words: |_| CauseWords::default(),
         names_parts: |_| true,
         finish: |_, _| {},
         tint: None,
@@ -195,7 +203,7 @@ impl LostRule {
         },
         finish: |context, cause| {
             if context.is_only_of_first(&cause.owned) {
-                cause.sentence.push_str(" (first iteration after the profiler started)");
+                cause.words.what.push_str(" (first iteration after the profiler started)");
             }
         },
         ..LostRule::HOST
@@ -213,7 +221,7 @@ pub(crate) struct TransferRule {
     pub(crate) known: fn(&Context, &str) -> Option<KnownTransfers>,
     /// The calls of a key in the table `collectives`, as a condition.
     pub(crate) filter: fn(&str) -> String,
-    pub(crate) words: fn(&TransferWords) -> (String, String),
+    pub(crate) words: fn(&TransferWords) -> CauseWords,
 }
 
 impl TransferRule {
@@ -222,7 +230,7 @@ impl TransferRule {
         takes: |_, _| Vec::new(),
         known: |_, _| None,
         filter: |key| format!("kind = '{key}'"),
-        words: |_| (String::new(), String::new()),
+        words: |_| CauseWords::default(),
     };
 }
 
@@ -232,9 +240,9 @@ pub(crate) struct CommunicationRule {
     pub(crate) least_pct: f64,
     /// The gain, from the time that the cause owns, ns.
     pub(crate) gain: fn(&Context, Ns) -> Ns,
-    /// The sentence and what to do, from the time of a step and device, that of a step, and what was
+    /// Made from the time of a step and device, that of a step, and what was
     /// recorded.
-    pub(crate) words: fn(Ns, Ns, &RecordingTrust) -> (String, String),
+    pub(crate) words: fn(Ns, Ns, &RecordingTrust) -> CauseWords,
     /// What is exposed, in the evidence.
     pub(crate) noun: &'static str,
 }
@@ -250,7 +258,7 @@ pub(crate) struct KernelRule {
     pub(crate) assumed_factor: f64,
     /// How the gain is found if the new times are known.
     pub(crate) basis: GainBasis,
-    pub(crate) words: fn(&MixWords) -> (String, String),
+    pub(crate) words: fn(&MixWords) -> CauseWords,
     /// What the kernels take afterwards, for the page of `hta explain`.
     pub(crate) new_time: &'static str,
 }
@@ -290,7 +298,7 @@ families! {
     Transfer TransferRule: transfer, all_transfer;
     /// The rule of a cause of what is left of exposed communication.
     Communication CommunicationRule: communication, all_communication;
-    /// The rule of a cause in the mix of kernels, which owns useful time.
+    /// The rule of a cause in the mix of kernels, which owns compute time.
     Kernels KernelRule: kernels, all_kernels;
     /// The rule of a cause about memory, which owns no time.
     Memory MemoryRule: memory, all_memory;
@@ -313,6 +321,11 @@ impl CauseKind {
             };
             Self::all_lost().filter_map(take).collect()
         })
+    }
+
+    /// Whether it is about ranks that make others wait.
+    pub(crate) fn is_late(self) -> bool {
+        self.late().is_some()
     }
 
     /// As in the tables.

@@ -13,6 +13,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::piece::{LostPiece, frame_of};
 use crate::facts::host_activity::HostNames;
 use crate::facts::iterations::{Iterations, on_device};
+use crate::facts::lines::CodePlaces;
 use hta_base::units::Span;
 use hta_trace::device::DeviceWork;
 use hta_trace::rank_trace::RankTrace;
@@ -27,6 +28,7 @@ pub(crate) fn by_part_of_iteration(
     let iterations = Iterations::of(trace);
     let parts = parts(trace, work, &iterations);
     let names = HostNames::of(trace);
+    let mut places = CodePlaces::new(trace);
     let mut out = Vec::with_capacity(idle.len());
     for piece in idle {
         let mut at = piece.span.start;
@@ -41,8 +43,9 @@ pub(crate) fn by_part_of_iteration(
                 // The range of the iteration itself says nothing.
                 let key = used.row.map(|r| trace.columns.name(r as usize));
                 let key = key.filter(|name| !iterations.names.contains(name)).unwrap_or(StrId::EMPTY);
-                let detail = frame_of(trace, used.row.unwrap_or(u32::MAX));
-                out.push(LostPiece { span: used.span, kind: *kind, key, detail, row: u32::MAX });
+                let row = used.row.unwrap_or(u32::MAX);
+                let (detail, place) = (frame_of(trace, row), places.of(row));
+                out.push(LostPiece { span: used.span, kind: *kind, key, detail, place, row: u32::MAX });
             });
             at = inside.end;
         }

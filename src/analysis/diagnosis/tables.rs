@@ -4,7 +4,6 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::diagnose::Diagnosis;
-use crate::diagnosis::trust::Trust;
 use crate::diagnosis::verdict::finding_id;
 use crate::job::Job;
 use crate::job::delay::StepKey;
@@ -29,25 +28,28 @@ table! {
         recoverable_pct: Option<f64>, "%", "of the job's time";
         basis: Text, "", "replay, bound, roofline or assumed: how the gain was found";
         owned_ns: i64, "ns", "lost time of all devices that it owns";
-        useful_ns: i64, "ns", "useful time of all devices that it owns (causes in the mix of kernels)";
+        compute_ns: i64, "ns", "compute time of all devices that it owns (causes in the mix of kernels)";
         share_pct: Option<f64>, "%", "owned time, of the time of all devices";
         bytes: Option<i64>, "bytes",
             "memory that a cause about memory is about, on its worst rank: the largest failed request, \
              growth of the median step, the peak, or what is unused; null for causes of time";
-        confidence: Text, "", "A measured, B by interpretation, C only a bound";
+        certainty: Text, "",
+            "sure: follows from recorded times; likely: depends on an interpretation; at most: the gain is a \
+             bound; withheld: the recording does not support it";
+        reason: Option<Text>, "", "what of the recording makes it less than sure";
         p_value: Option<f64>, "", "of the test for stragglers";
-        trust: Text, "", "ok, downgraded or withheld";
-        trust_reason: Option<Text>, "", "why it is not ok";
         sentence: Text, "", "the cause in words";
+        detail: Text, "", "the numbers that show it, in words; empty if the sentence has them";
+        place: Text, "", "function of the user's code, with file and line, and the module; empty if not recorded";
         action: Text, "", "what to do";
     }
 }
 
 table! {
-    /// The diagnosis in two lines.
+    /// The diagnosis in two sentences.
     pub struct VerdictTable, VerdictRow = "verdict" by "line" {
-        line: u32, "", "1: the first cause with its gain; 2: efficiency, next causes, trust";
-        text: Text, "", "the line, at most 200 characters";
+        line: u32, "", "1: what costs most, and what fixing it saves; 2: the numbers that show it, and the place";
+        text: Text, "", "the sentence";
     }
 }
 
@@ -64,14 +66,15 @@ table! {
 
 table! {
     /// The time of every device and step by part and owner. Over owners and parts, ns adds up to the step's
-    /// time; over the parts but u, to what is lost.
+    /// time; over the parts but compute, to what is lost.
     pub struct TimeAccount, TimeAccountRow = "time_account" by "rank, device, step, part, cause" {
         rank; device;
         step: Option<u32>, "", "index of the step in time, for steps without a number";
         step_label;
         part: Text, "",
-            "u useful, s synchronizing, f transfer, n unmatched, m exposed copies, i idle, d deficit";
-        cause: Option<Text>, "", "kind of the owner, or not_explained; null: useful time";
+            "compute, waiting, transfer, unmatched, copies, idle, or finished_early: another device needs longer for \
+             the step";
+        cause: Option<Text>, "", "kind of the owner, or not_explained; null: compute time";
         finding_id: Option<Text>, "", "the owner, as in findings; null if it is not a finding";
         time_ns: i64, "ns", "time";
     }
@@ -104,15 +107,16 @@ pub(super) fn finding_tables(found: &Diagnosis) -> (Batch, Batch) {
             recoverable_pct: percent(c.gain, account.time),
             basis: c.basis.name(),
             owned_ns: c.owned_sum(),
-            useful_ns: c.useful,
+            compute_ns: c.compute,
             share_pct: percent(c.owned_sum(), account.all()),
             bytes: c.bytes,
-            confidence: c.confidence.name(),
+            certainty: c.certainty().name(),
             p_value: c.p_value,
-            trust: c.trust.name(),
-            trust_reason: c.trust.reason(),
-            sentence: &c.sentence,
-            action: &c.action,
+            reason: c.trust.reason(),
+            sentence: &c.words.what,
+            detail: &c.words.why,
+            place: &c.place,
+            action: &c.words.action,
         });
         for (position, e) in (1u32..).zip(&c.evidence) {
             evidence.push(FindingEvidenceRow {
@@ -133,7 +137,7 @@ pub(super) fn finding_tables(found: &Diagnosis) -> (Batch, Batch) {
 /// The row of what no cause owns.
 fn not_explained(found: &Diagnosis) -> FindingRow<'static> {
     let account = &found.account;
-    let lost = account.all() - account.sum(TimePart::Useful);
+    let lost = account.all() - account.sum(TimePart::Compute);
     let owned: Ns = found.causes.iter().filter(|c| c.kind.kernels().is_none()).map(Cause::owned_sum).sum();
     FindingRow {
         position: found.causes.len() as u32 + 1,
@@ -148,14 +152,15 @@ fn not_explained(found: &Diagnosis) -> FindingRow<'static> {
         recoverable_pct: None,
         basis: "bound",
         owned_ns: lost - owned,
-        useful_ns: 0,
+        compute_ns: 0,
         share_pct: percent(lost - owned, account.all()),
         bytes: None,
-        confidence: CauseKind::NotExplained.rule().confidence.name(),
+        certainty: CauseKind::NotExplained.rule().certainty.name(),
         p_value: None,
-        trust: Trust::Ok.name(),
-        trust_reason: None,
+        reason: None,
         sentence: "Lost time that no rule assigns to a cause",
+        detail: "",
+        place: "",
         action: "",
     }
 }
@@ -179,7 +184,7 @@ pub(super) fn time_account(found: &Diagnosis, job: &Job) -> Batch {
                     rest -= ns;
                 }
             }
-            if rest != 0 || all == 0 && time_part == TimePart::Useful {
+            if rest != 0 || all == 0 && time_part == TimePart::Compute {
                 rows.push((place, None, rest));
             }
         }
@@ -194,7 +199,7 @@ pub(super) fn time_account(found: &Diagnosis, job: &Job) -> Batch {
             step,
             step_label,
             part: part.name(),
-            cause: (part != TimePart::Useful).then(|| owner.name()),
+            cause: (part != TimePart::Compute).then(|| owner.name()),
             finding_id: cause.and_then(|i| ids.get(i)).map(String::as_str),
             time_ns: ns,
         });

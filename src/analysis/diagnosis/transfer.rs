@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// what the owners of waiting leave.
 pub fn find(job: &Job, account: &JobAccount) -> BTreeMap<(usize, PartDevice), Vec<Lost>> {
     let is_exposed = |part| account.sum(part) > 0;
-    if !is_exposed(TimePart::Transfer) && !is_exposed(TimePart::Synchronizing) {
+    if !is_exposed(TimePart::Transfer) && !is_exposed(TimePart::Waiting) {
         return BTreeMap::new();
     }
     let mut out: BTreeMap<(usize, PartDevice), Vec<Lost>> = BTreeMap::new();
@@ -63,7 +63,15 @@ fn add(job: &Job, part: u32, pieces: &[TransferPiece], window: Span, lost: &mut 
         }
         let group = job.group_of(part, job.call(Member { part, call: p.call }));
         let detail = group.and_then(|g| g.desc.clone().or_else(|| g.name.clone())).unwrap_or_default();
-        lost.push(Lost { part: p.of, kind: p.kind, key: p.key.to_string(), detail, time, count: 1 });
+        lost.push(Lost {
+            part: p.of,
+            kind: p.kind,
+            key: p.key.to_string(),
+            detail,
+            place: String::new(),
+            time,
+            count: 1,
+        });
     }
 }
 

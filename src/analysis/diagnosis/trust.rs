@@ -15,24 +15,16 @@ pub(crate) enum Trust {
     #[default]
     Ok,
     /// Shown after the others as "at most", with the reason.
-    Downgraded(String),
+    AtMost(String),
     /// Only in the table; the verdict says what to record.
     Withheld(String),
 }
 
 impl Trust {
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Trust::Ok => "ok",
-            Trust::Downgraded(_) => "downgraded",
-            Trust::Withheld(_) => "withheld",
-        }
-    }
-
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
             Trust::Ok => None,
-            Trust::Downgraded(why) | Trust::Withheld(why) => Some(why),
+            Trust::AtMost(why) | Trust::Withheld(why) => Some(why),
         }
     }
 }
@@ -107,9 +99,9 @@ impl RecordingTrust {
         let rule = kind.rule();
         match self.recording.worst(rule.needs) {
             Some(l) if l.grade == Grade::Withheld => Trust::Withheld(l.sentence.clone()),
-            Some(l) => Trust::Downgraded(l.sentence.clone()),
+            Some(l) => Trust::AtMost(l.sentence.clone()),
             None if rule.must_last && steps == 1 => {
-                Trust::Downgraded("one step: cannot tell whether it lasts".to_string())
+                Trust::AtMost("one step: cannot tell whether it lasts".to_string())
             }
             None => Trust::Ok,
         }

@@ -1,4 +1,4 @@
-//! The verdict: two lines for a chat, and the causes with evidence and action.
+//! The verdict: two sentences that can be read aloud, and the causes with evidence, place and action.
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
@@ -10,7 +10,7 @@ use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;
 use crate::verdict::{JobTotals, JobVerdict, ToldCause};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::plural;
+use hta_base::wording::counts::{plural, uncapital};
 use hta_base::wording::names::fnv1a;
 use hta_base::wording::ranks::ranks_named;
 use hta_trace::step::mask;
@@ -19,10 +19,6 @@ use hta_trace::step::mask;
 pub(crate) const LISTED_PCT: f64 = 2.0;
 /// Largest number of causes in the verdict.
 const CAUSES: usize = 5;
-/// Largest number of lines of evidence of a cause.
-const EVIDENCE: usize = 4;
-/// Largest width of a line of the verdict, characters.
-const WIDTH: usize = 200;
 /// Share of the time that no cause owns from which the verdict says so, percent.
 const UNEXPLAINED_PCT: f64 = 10.0;
 
@@ -61,7 +57,7 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
         .iter()
         .filter(|c| matches!(c.trust, Trust::Withheld(_)) && c.kind != CauseKind::InputIncomplete);
     let withheld = withheld.count();
-    let lines = [first_line(found, &causes), second_line(found, &listed)].map(|l| shorten(&l, WIDTH));
+    let lines = sentences(found, &causes);
     let mut notes = Vec::new();
     if let Some(share) = unexplained(found).filter(|p| *p > UNEXPLAINED_PCT) {
         notes.push(format!("{} of the time is lost without a cause that a rule knows", fmt_pct(Some(share))));
@@ -83,6 +79,7 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
             if withheld == 1 { "it" } else { "them" }
         ));
     }
+    notes.extend(saves_nothing(found));
     notes.extend(found.unproven.iter().cloned());
     notes.extend(found.trust.setups.iter().cloned());
     let more = (listed.len() - of_memory.len()).saturating_sub(CAUSES);
@@ -90,6 +87,7 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
     let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();
     JobVerdict {
         lines,
+        recorded: recorded(found, &listed),
         causes,
         more,
         notes,
@@ -100,10 +98,27 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
     }
 }
 
+/// Causes that own much time, of which no fix surely saves any.
+fn saves_nothing(found: &Diagnosis) -> Option<String> {
+    let account = &found.account;
+    let is_one = |c: &&Cause| {
+        !matches!(c.trust, Trust::Withheld(_))
+            && c.kind.memory().is_none()
+            && !is_listed(c, account)
+            && percent(c.owned_sum(), account.all()).is_some_and(|p| p >= LISTED_PCT)
+    };
+    let told = |c: &Cause| {
+        let share = fmt_pct(percent(c.owned_sum(), account.all()));
+        format!("{} ({share} of the time)", uncapital(&c.words.what))
+    };
+    let all: Vec<String> = found.causes.iter().filter(is_one).map(told).collect();
+    (!all.is_empty()).then(|| format!("no time is surely saved: {}", all.join("; ")))
+}
+
 /// Share of the time that is lost and that no cause owns, withheld or not, percent.
 fn unexplained(found: &Diagnosis) -> Option<f64> {
     let account = &found.account;
-    let lost = account.all() - account.sum(TimePart::Useful);
+    let lost = account.all() - account.sum(TimePart::Compute);
     let owned: Ns = found.causes.iter().map(Cause::owned_sum).sum();
     percent(lost - owned, account.all())
 }
@@ -151,13 +166,13 @@ fn totals(account: &JobAccount) -> JobTotals {
         device_count: account.devices,
         step_count: account.steps.len() as u32,
         time_ns: account.time,
-        useful_ns: sum(TimePart::Useful),
-        synchronizing_ns: sum(TimePart::Synchronizing),
+        compute_ns: sum(TimePart::Compute),
+        waiting_ns: sum(TimePart::Waiting),
         transfer_ns: sum(TimePart::Transfer),
         unmatched_ns: sum(TimePart::Unmatched),
-        exposed_copies_ns: sum(TimePart::Copies),
+        copies_ns: sum(TimePart::Copies),
         idle_ns: sum(TimePart::Idle),
-        deficit_ns: sum(TimePart::Deficit),
+        finished_early_ns: sum(TimePart::FinishedEarly),
         parallel_efficiency: factors.map(|f| f.parallel),
         load_balance: factors.map(|f| f.load_balance),
         communication_efficiency: factors.map(|f| f.communication),
@@ -190,96 +205,94 @@ fn operators(found: &Diagnosis) -> Vec<(String, f64)> {
 }
 
 fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
+    let first = cause.evidence.first();
     ToldCause {
         finding_id: finding_id(cause),
         kind: cause.kind.name(),
         ranks: cause.ranks.clone(),
-        sentence: cause.sentence.clone(),
-        gain: gain(cause, account),
-        gain_pct: percent(cause.gain, account.time).unwrap_or(0.0),
-        evidence: cause.evidence.iter().take(EVIDENCE).map(|e| format!("{}: {}", e.table, e.words)).collect(),
-        action: cause.action.clone(),
+        sentence: cause.words.what.clone(),
+        detail: cause.words.why.clone(),
+        place: cause.place.clone(),
+        saved: saved(cause, account),
+        saved_pct: percent(cause.gain, account.time).unwrap_or(0.0),
+        evidence: first.map_or(String::new(), |e| e.words.clone()),
+        action: cause.words.action.clone(),
+        command: cause.kind.rule().command,
         reason: cause.trust.reason().map(str::to_string),
-        confidence: cause.confidence.name(),
+        certainty: cause.certainty().name(),
     }
 }
 
-/// For example `5.50 ms of 19.3 ms (28.4 %, sure)`.
-fn gain(cause: &Cause, account: &JobAccount) -> String {
+/// What fixing a cause saves, for example `5.50 ms of 19.3 ms a step (28.4 %)`; empty if it saves no time.
+fn saved(cause: &Cause, account: &JobAccount) -> String {
     if cause.kind == CauseKind::InputIncomplete || cause.kind.memory().is_some() {
         return String::new();
     }
     let steps = account.steps.len().max(1) as Ns;
-    let sure = cause.confidence.word();
-    let per = if account.steps.iter().any(|s| s.key.is_some()) { "a step" } else { "recorded" };
+    let per = if account.steps.iter().any(|s| s.key.is_some()) { " a step" } else { "" };
     format!(
-        "{} of {} {per} ({}, {sure})",
+        "{} of {}{per} ({})",
         fmt_ns(cause.gain / steps),
         fmt_ns(account.step_time()),
         fmt_pct(percent(cause.gain, account.time))
     )
 }
 
-fn first_line(found: &Diagnosis, causes: &[ToldCause]) -> String {
-    if let Some(first) = causes.first() {
-        let gain = if first.gain.is_empty() { String::new() } else { format!(": {}", first.gain) };
-        // The gain is what matters; the sentence gives way.
-        let room = WIDTH.saturating_sub(gain.chars().count());
-        return format!("{}{gain}", shorten(&first.sentence, room));
+/// What costs most and what fixing it saves; then the numbers that show it, and where it is.
+fn sentences(found: &Diagnosis, causes: &[ToldCause]) -> [String; 2] {
+    let Some(first) = causes.first() else {
+        return ["No single fix saves 2 % of the time.".to_string(), format!("{}.", busy(found))];
+    };
+    let saves = match (first.saved.as_str(), first.certainty) {
+        ("", _) => String::new(),
+        (saved, "likely") => format!(" Fixing it likely saves {saved}."),
+        (saved, "at most") => format!(" Fixing it saves at most {saved}."),
+        (saved, _) => format!(" Fixing it saves {saved}."),
+    };
+    let shows = match (first.detail.as_str(), first.place.as_str()) {
+        ("", "") => format!("To do: {}.", first.action),
+        ("", place) => format!("It is in {place}."),
+        (detail, place) => {
+            // Names of functions are told with their file and line.
+            let line = place.split(' ').next().unwrap_or_default();
+            let is_told = place.is_empty() || detail.contains(line) || first.sentence.contains(line);
+            if is_told { format!("{detail}.") } else { format!("{detail}: {place}.") }
+        }
+    };
+    [format!("{}.{saves}", first.sentence), shows]
+}
+
+/// What is to be said of the recording, if not everything is there.
+fn recorded(found: &Diagnosis, listed: &[&Cause]) -> String {
+    let is_whole = found.trust.recording.left_out().is_empty()
+        && found.trust.recording.limits().iter().all(|l| l.rule != "missing_ranks");
+    match (doubt(found, listed), is_whole) {
+        (None, true) => "all that the diagnosis needs".to_string(),
+        (Some(reason), true) => reason,
+        (None, false) => who(found),
+        (Some(reason), false) => format!("{}; {reason}", who(found)),
     }
-    let busy = busy(found);
-    if found.trust.is_serving {
-        return format!("{busy}: no single repair gives 2 %");
-    }
-    format!("No single repair gives 2 %: {busy}")
 }
 
 /// The busy share of the devices, and what most of their compute is.
 fn busy(found: &Diagnosis) -> String {
     let account = &found.account;
-    let busy = account.all() - account.sum(TimePart::Idle) - account.sum(TimePart::Deficit);
+    let busy = account.all() - account.sum(TimePart::Idle) - account.sum(TimePart::FinishedEarly);
     let busy = fmt_pct(percent(busy, account.all()));
-    let mix = account.mix();
-    let largest = mix.iter().max_by_key(|(name, m)| (m.time, std::cmp::Reverse(**name)));
-    let of_mix = largest.map_or(String::new(), |(name, m)| {
-        format!(
-            ", {} {} of compute",
-            name.replace('_', " "),
-            fmt_pct(percent(m.time, account.sum(TimePart::Useful)))
-        )
-    });
-    if found.trust.has_iterations {
-        return format!("GPU busy {busy} in {}{of_mix}", plural(account.steps.len(), "iteration"));
-    }
-    if found.trust.is_serving {
-        return format!("GPU busy {busy}{of_mix}");
-    }
-    let what = if found.trust.vendor == DeviceVendor::Host { "CPU" } else { "devices" };
-    format!("{what} {busy} busy{of_mix}")
-}
-
-fn second_line(found: &Diagnosis, listed: &[&Cause]) -> String {
-    let account = &found.account;
-    let is_known = found.trust.recording.grade(Capability::DeviceTime) != Grade::Withheld;
-    let useful = percent(account.sum(TimePart::Useful), account.all()).filter(|_| is_known);
-    let useful = useful.map_or(String::new(), |p| format!(" useful {}", fmt_pct(Some(p))));
-    let next: Vec<String> = listed
-        .iter()
-        .skip(1)
-        .take(2)
-        .map(|c| match (c.kind.name().replace('_', " "), c.kind.memory().is_some()) {
-            (kind, true) => kind,
-            (kind, false) => format!("{kind} ({})", fmt_pct(percent(c.gain, account.time))),
-        })
-        .collect();
-    let next = if next.is_empty() { String::new() } else { format!("; next: {}", next.join(", ")) };
-    let rest = unexplained(found).filter(|p| *p >= LISTED_PCT && *p <= UNEXPLAINED_PCT);
-    let rest = rest.map_or(String::new(), |p| format!("; {} not explained", fmt_pct(Some(p))));
-    let reason = doubt(found, listed).unwrap_or_else(|| "ok".to_string());
-    if found.trust.is_serving && !listed.is_empty() && is_known {
-        return format!("{}{next}{rest}; trust: {reason}", busy(found));
-    }
-    format!("{}{useful}{next}{rest}; trust: {reason}", who(found))
+    let mix = mix(account);
+    let of_mix = mix
+        .first()
+        .map_or(String::new(), |(name, pct)| format!("; {name} is {} of the compute", fmt_pct(Some(*pct))));
+    let what = match found.trust.vendor {
+        DeviceVendor::Host => "The CPU is".to_string(),
+        _ if account.devices == 1 => "The GPU is".to_string(),
+        _ => format!("The {} devices are", account.devices),
+    };
+    let during = match found.trust.has_iterations {
+        true => format!(" in {}", plural(account.steps.len(), "iteration")),
+        false => String::new(),
+    };
+    format!("{what} busy {busy} of the time{during}{of_mix}")
 }
 
 /// The ranks that the verdict is about, and those that it lacks.
@@ -294,16 +307,6 @@ fn who(found: &Diagnosis) -> String {
     }
 }
 
-/// The first characters of a text, up to the end of a word.
-fn shorten(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_string();
-    }
-    let head: String = text.chars().take(width.saturating_sub(3)).collect();
-    let end = head.rfind(' ').unwrap_or(head.len());
-    format!("{}...", head[..end].trim_end_matches([',', ':', ';', ' ']))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,11 +315,5 @@ mod tests {
     fn numbers_do_not_distinguish_keys() {
         assert_eq!(mask("run in train.py(120): step 0x7f"), "run in train.py(#): step #x#f");
         assert_eq!(mask("triton_poi_fused_add_12"), mask("triton_poi_fused_add_7"));
-    }
-
-    #[test]
-    fn a_line_is_cut_between_words() {
-        assert_eq!(shorten("one two, three", 12), "one two...");
-        assert_eq!(shorten("one two", 7), "one two");
     }
 }

@@ -4,6 +4,7 @@ use crate::api::{Align, Options, View};
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::diagnose::Diagnosis;
 use crate::diagnosis::trust::Trust;
+use crate::diagnosis::verdict::is_listed;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
@@ -11,19 +12,19 @@ use std::collections::BTreeMap;
 
 /// Parts of the account that are columns of the printed table.
 const SHOWN: [(TimePart, &str); 7] = [
-    (TimePart::Useful, "useful"),
-    (TimePart::Synchronizing, "waiting"),
+    (TimePart::Compute, "compute"),
+    (TimePart::Waiting, "waiting"),
     (TimePart::Transfer, "transfer"),
     (TimePart::Unmatched, "unmatched"),
     (TimePart::Copies, "copies"),
     (TimePart::Idle, "idle"),
-    (TimePart::Deficit, "shorter"),
+    (TimePart::FinishedEarly, "finished early"),
 ];
 
-/// Useful time, cells, the device of a rank with several, and the ranks.
+/// Compute time, cells, the device of a rank with several, and the ranks.
 type RankLine = (Ns, Vec<String>, Option<i64>, Vec<u32>);
 
-/// The account by rank, means of a step; ranks whose rows are equal are one row, the least useful first. Each
+/// The account by rank, means of a step; ranks whose rows are equal are one row, those that make others wait first, then those with the least compute. Each
 /// device of a rank with several has a row of its own.
 pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     let account = &found.account;
@@ -48,7 +49,14 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
             None => rows.push((of[0], cells, device, vec![*rank])),
         }
     }
-    rows.sort_by_key(|(useful, _, device, ranks)| (*useful, ranks.clone(), *device));
+    // The ranks that make others wait first.
+    let late: Vec<u32> = found
+        .causes
+        .iter()
+        .find(|c| c.kind.is_late() && is_listed(c, account))
+        .map_or(Vec::new(), |c| c.ranks.clone());
+    let is_other = |ranks: &[u32]| ranks.iter().all(|r| !late.contains(r));
+    rows.sort_by_key(|(compute, _, device, ranks)| (is_other(ranks), *compute, ranks.clone(), *device));
     let hidden = rows.len().saturating_sub(options.top);
     rows.truncate(options.top);
     let of_time = if found.trust.has_steps { "step" } else { "recorded" };
@@ -57,7 +65,7 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     let mut notes = Vec::new();
     if hidden > 0 {
         notes.push(format!(
-            "{hidden} more rows of ranks that are useful for longer (--top {})",
+            "{hidden} more rows of ranks that compute for longer (--top {})",
             options.top + hidden
         ));
     }
@@ -92,11 +100,11 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
         }
     }
     for (part, what) in [
-        (TimePart::Synchronizing, "waiting for other ranks, no cause found"),
-        (TimePart::Transfer, "exposed transfer, no cause found"),
-        (TimePart::Copies, "exposed copies, no cause found"),
+        (TimePart::Waiting, "waiting for other ranks, no cause found"),
+        (TimePart::Transfer, "transfer, no cause found"),
+        (TimePart::Copies, "copies, no cause found"),
         (TimePart::Idle, "idle, no cause found"),
-        (TimePart::Deficit, "step of another rank is longer"),
+        (TimePart::FinishedEarly, "finished early: another rank needs longer"),
     ] {
         let rest = account.sum(part) - owned.get(&part).copied().unwrap_or(0);
         if rest > 0 {
@@ -104,15 +112,15 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
         }
     }
     rows.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    let (useful, title, each) = match (found.trust.vendor, found.trust.has_steps) {
+    let (compute, title, each) = match (found.trust.vendor, found.trust.has_steps) {
         (DeviceVendor::Host, true) => {
-            ("useful: operators run", "Where the time of all CPUs went", "a step and rank")
+            ("compute: operators", "Where the time of all CPUs went", "a step and rank")
         }
-        (DeviceVendor::Host, false) => ("useful: operators run", "Where the time of all CPUs went", "a rank"),
-        (_, true) => ("useful: compute runs", "Where the time of all devices went", "a step and device"),
-        (_, false) => ("useful: compute runs", "Where the time of all devices went", "a device"),
+        (DeviceVendor::Host, false) => ("compute: operators", "Where the time of all CPUs went", "a rank"),
+        (_, true) => ("compute", "Where the time of all devices went", "a step and device"),
+        (_, false) => ("compute", "Where the time of all devices went", "a device"),
     };
-    rows.insert(0, line(useful.to_string(), account.sum(TimePart::Useful)));
+    rows.insert(0, line(compute.to_string(), account.sum(TimePart::Compute)));
     View {
         title: title.to_string(),
         columns: vec![("owner", Align::Left), (each, Align::Right), ("share", Align::Right)],

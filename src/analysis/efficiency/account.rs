@@ -22,9 +22,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// U: compute runs.
-    pub useful: Ns,
+    pub compute: Ns,
     /// S: exposed communication that waits for other ranks.
-    pub(crate) synchronizing: Ns,
+    pub(crate) waiting: Ns,
     /// F: exposed communication that transfers.
     pub(crate) transfer: Ns,
     /// N: exposed communication without a match.
@@ -34,13 +34,13 @@ pub(crate) struct Parts {
     /// I: nothing runs.
     pub(crate) idle: Ns,
     /// D: the device's window is shorter than the step of the job.
-    pub(crate) deficit: Ns,
+    pub(crate) finished_early: Ns,
 }
 
 impl Parts {
     /// U + S + F + N + M: neither idle nor missing.
     fn busy(&self) -> Ns {
-        self.useful + self.synchronizing + self.transfer + self.unmatched + self.copies
+        self.compute + self.waiting + self.transfer + self.unmatched + self.copies
     }
 
     /// U + S + F + N + M + I, the device's window.
@@ -53,13 +53,13 @@ impl Add for Parts {
     type Output = Parts;
     fn add(self, o: Parts) -> Parts {
         Parts {
-            useful: self.useful + o.useful,
-            synchronizing: self.synchronizing + o.synchronizing,
+            compute: self.compute + o.compute,
+            waiting: self.waiting + o.waiting,
             transfer: self.transfer + o.transfer,
             unmatched: self.unmatched + o.unmatched,
             copies: self.copies + o.copies,
             idle: self.idle + o.idle,
-            deficit: self.deficit + o.deficit,
+            finished_early: self.finished_early + o.finished_early,
         }
     }
 }
@@ -80,7 +80,7 @@ pub(crate) type DeviceWindows = BTreeMap<PartDevice, Vec<Span>>;
 pub(crate) struct StepAccount {
     /// `None` if the recorded span is the only step.
     pub(crate) key: Option<StepKey>,
-    /// Parts by device, without the deficit, which depends on the devices that are compared.
+    /// Parts by device, without the time for which they finished early, which depends on the devices that are compared.
     pub(crate) parts: BTreeMap<PartDevice, Parts>,
     /// The window of each device, on its rank's own clock.
     pub(crate) windows: Arc<DeviceWindows>,
@@ -132,15 +132,15 @@ fn all_steps(job: &Job) -> Vec<StepAccount> {
     let mut span = StepAccount::default();
     for r in &rows {
         let w = r.window;
-        let busy = w.compute_only + w.overlapped + w.exposed + w.exposed_memory;
+        let busy = w.compute_only + w.overlapped + w.exposed + w.copies;
         let parts = Parts {
-            useful: w.compute_only + w.overlapped,
-            synchronizing: r.sync,
+            compute: w.compute_only + w.overlapped,
+            waiting: r.sync,
             transfer: r.transfer,
             unmatched: r.unmatched,
-            copies: w.exposed_memory,
+            copies: w.copies,
             idle: w.dur() - busy,
-            deficit: 0,
+            finished_early: 0,
         };
         let place = (r.part, r.lane.device);
         match (w.scope, w.label, w.step) {
@@ -201,8 +201,8 @@ pub(crate) struct Account {
     pub(crate) time: Ns,
     /// Sums over devices and steps; they add up to `devices * time`.
     pub(crate) parts: Parts,
-    /// The largest useful time of a device over all steps, ns.
-    pub(crate) most_useful: Ns,
+    /// The largest compute time of a device over all steps, ns.
+    pub(crate) most_compute: Ns,
     pub(crate) factors: Option<Factors>,
 }
 
@@ -236,7 +236,7 @@ impl Account {
             time += longest;
             for (place, p) in kept() {
                 let sum = by_place.entry(*place).or_default();
-                *sum = *sum + Parts { deficit: longest - p.window(), ..*p };
+                *sum = *sum + Parts { finished_early: longest - p.window(), ..*p };
             }
         }
         let devices = u32::try_from(by_place.len()).ok()?;
@@ -249,37 +249,37 @@ impl Account {
             steps: steps.len() as u32,
             time,
             parts,
-            most_useful: by_place.values().map(|p| p.useful).max().unwrap_or(0),
+            most_compute: by_place.values().map(|p| p.compute).max().unwrap_or(0),
             factors: factors(&by_place, parts, time),
         })
     }
 
     /// The factors by a replay of the job in the same steps.
     pub(crate) fn replay_factors(&self, limits: ReplayLimits) -> Option<ReplayFactors> {
-        let ReplayLimits { replayed, instant_network, instant_hosts } = limits.at_least(self.most_useful);
-        let (n, useful) = (Ns::from(self.devices), self.parts.useful);
+        let ReplayLimits { replayed, instant_network, instant_hosts } = limits.at_least(self.most_compute);
+        let (n, compute) = (Ns::from(self.devices), self.parts.compute);
         Some(ReplayFactors {
-            parallel: ratio(useful, n * replayed)?,
-            load_balance: ratio(useful, n * self.most_useful)?,
-            serialization: ratio(self.most_useful, instant_hosts)?,
+            parallel: ratio(compute, n * replayed)?,
+            load_balance: ratio(compute, n * self.most_compute)?,
+            serialization: ratio(self.most_compute, instant_hosts)?,
             orchestration: ratio(instant_hosts, instant_network)?,
             transfer: ratio(instant_network, replayed)?,
         })
-        .filter(|_| useful > 0)
+        .filter(|_| compute > 0)
     }
 }
 
 fn factors(by_place: &BTreeMap<PartDevice, Parts>, sum: Parts, time: Ns) -> Option<Factors> {
     let n = by_place.len() as Ns;
     let most = |of: fn(&Parts) -> Ns| by_place.values().map(of).max().unwrap_or(0);
-    let (useful, busy) = (most(|p| p.useful), most(Parts::busy));
+    let (compute, busy) = (most(|p| p.compute), most(Parts::busy));
     Some(Factors {
-        parallel: ratio(sum.useful, n * time)?,
-        load_balance: ratio(sum.useful, n * useful)?,
-        communication: ratio(useful, busy)?,
+        parallel: ratio(sum.compute, n * time)?,
+        load_balance: ratio(sum.compute, n * compute)?,
+        communication: ratio(compute, busy)?,
         orchestration: ratio(busy, time)?,
     })
-    .filter(|_| useful > 0)
+    .filter(|_| compute > 0)
 }
 
 #[cfg(test)]
@@ -288,8 +288,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn parts(of: [Ns; 6]) -> Parts {
-        let [useful, synchronizing, transfer, unmatched, copies, idle] = of;
-        Parts { useful, synchronizing, transfer, unmatched, copies, idle, deficit: 0 }
+        let [compute, waiting, transfer, unmatched, copies, idle] = of;
+        Parts { compute, waiting, transfer, unmatched, copies, idle, finished_early: 0 }
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
             ((1, Some(0)), parts([80, 0, 5, 0, 0, 5])),
         ]);
         let account = Account::new(&[StepAccount { parts: of, ..StepAccount::default() }], |_| true).unwrap();
-        assert_eq!((account.devices, account.time, account.parts.deficit), (2, 100, 10));
+        assert_eq!((account.devices, account.time, account.parts.finished_early), (2, 100, 10));
         let f = account.factors.unwrap();
         assert_eq!((f.parallel, f.load_balance), (0.7, 0.875));
         assert_eq!((f.communication, f.orchestration), (80.0 / 90.0, 0.9));
@@ -309,11 +309,11 @@ mod tests {
     proptest! {
         #[test]
         fn factors_by_replay_are_at_most_one_and_multiply_exactly(
-            useful in prop::collection::vec(1i64..1000, 1..5),
+            compute in prop::collection::vec(1i64..1000, 1..5),
             times in prop::array::uniform3(0i64..2000),
         ) {
             let of = |u: i64| parts([u, 0, 0, 0, 0, 1000 - u]);
-            let parts = (0..).zip(&useful).map(|(rank, u)| ((rank, None), of(*u))).collect();
+            let parts = (0..).zip(&compute).map(|(rank, u)| ((rank, None), of(*u))).collect();
             let account = Account::new(&[StepAccount { parts, ..StepAccount::default() }], |_| true).unwrap();
             let [replayed, instant_network, instant_hosts] = times;
             let f = account.replay_factors(ReplayLimits { replayed, instant_network, instant_hosts }).unwrap();
@@ -333,7 +333,7 @@ mod tests {
             let steps: Vec<StepAccount> = steps.into_iter().map(step).collect();
             if let Some(a) = Account::new(&steps, |_| true) {
                 let p = a.parts;
-                prop_assert_eq!(p.window() + p.deficit, Ns::from(a.devices) * a.time);
+                prop_assert_eq!(p.window() + p.finished_early, Ns::from(a.devices) * a.time);
                 if let Some(f) = a.factors {
                     prop_assert!((f.load_balance * f.communication * f.orchestration - f.parallel).abs() < 1e-12);
                     for factor in [f.parallel, f.load_balance, f.communication, f.orchestration] {

@@ -1,4 +1,4 @@
-//! Efficiency: which share of all ranks' time was useful, and which factor costs most.
+//! Efficiency: which share of all ranks' time was compute, and which factor costs most.
 
 pub(crate) mod account;
 pub(crate) mod delay_cost;
@@ -18,8 +18,8 @@ use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeMap;
 
 table! {
-    /// The time of the devices of the job, of a process group or of a step; useful + synchronizing + transfer
-    /// + unmatched + exposed_copies + idle + deficit = device_count * time, and parallel_efficiency =
+    /// The time of the devices of the job, of a process group or of a step; compute + waiting + transfer
+    /// + unmatched + copies + idle + finished_early = device_count * time, and parallel_efficiency =
     /// load_balance * communication_efficiency * orchestration_efficiency.
     pub struct Efficiencies, EfficiencyRow = "efficiency" by "scope, process_group, step" {
         scope: Text, "", "job, group or step";
@@ -29,13 +29,13 @@ table! {
         device_count: u32, "", "devices; a rank without devices counts as one";
         step_count: u32, "", "steps in the sums; the recorded span counts as one";
         time_ns: i64, "ns", "T: sum over the steps of the longest window of the devices";
-        useful_ns: i64, "ns", "U: compute runs; sum over devices and steps, as all of the following";
-        synchronizing_ns: i64, "ns", "S: exposed communication that waits for other ranks";
+        compute_ns: i64, "ns", "U: compute runs; sum over devices and steps, as all of the following";
+        waiting_ns: i64, "ns", "S: exposed communication that waits for other ranks";
         transfer_ns: i64, "ns", "F: exposed communication that transfers";
         unmatched_ns: i64, "ns", "N: exposed communication without a match";
-        exposed_copies_ns: i64, "ns", "M: copies and sets of memory without compute and communication";
+        copies_ns: i64, "ns", "M: copies and sets of memory without compute and communication";
         idle_ns: i64, "ns", "I: nothing runs";
-        deficit_ns: i64, "ns", "D: the step of the job is longer than the device's window";
+        finished_early_ns: i64, "ns", "D: the step of the job is longer than the device's window";
         parallel_efficiency: Option<f64>, "",
             "sum of U / (n T); null without compute, as all of the following";
         load_balance: Option<f64>, "", "sum of U / (n max U)";
@@ -75,7 +75,7 @@ impl Analysis for Efficiency {
     fn about(&self) -> About {
         About {
             stem: "efficiency",
-            title: "the useful share of all ranks' time, and the factors that reduce it",
+            title: "the compute share of all ranks' time, and the factors that reduce it",
             explain: include_str!("page.md"),
             tables: &[Efficiencies::SPEC, DelayCosts::SPEC],
             takes_groups: true,
@@ -97,11 +97,11 @@ impl Analysis for Efficiency {
         let mut table = Efficiencies::default();
         let limits = JobLimits::new(job, &steps);
         let mut view = View {
-            title: "Efficiency: the useful share of all time, and its factors".to_string(),
+            title: "Efficiency: the compute share of all time, and its factors".to_string(),
             columns: vec![
                 ("ranks", Align::Left),
                 ("step", Align::Right),
-                ("useful", Align::Right),
+                ("compute", Align::Right),
                 ("load balance", Align::Right),
                 ("communication", Align::Right),
                 ("orchestration", Align::Right),
@@ -148,7 +148,7 @@ fn by_replay(steps: &[StepAccount], limits: &JobLimits) -> Option<View> {
     Some(View {
         title: "Efficiency by replay: hosts and network apart".to_string(),
         columns: vec![
-            ("useful", Align::Right),
+            ("compute", Align::Right),
             ("load balance", Align::Right),
             ("serialization", Align::Right),
             ("orchestration", Align::Right),
@@ -196,7 +196,7 @@ fn push(
     (a, limits): (&Account, Option<ReplayLimits>),
 ) {
     let (step, step_label) = StepKey::cells(key);
-    let limits = limits.map(|l| l.at_least(a.most_useful));
+    let limits = limits.map(|l| l.at_least(a.most_compute));
     let by_replay = limits.and_then(|l| a.replay_factors(l));
     table.push(EfficiencyRow {
         scope,
@@ -206,13 +206,13 @@ fn push(
         device_count: a.devices,
         step_count: a.steps,
         time_ns: a.time,
-        useful_ns: a.parts.useful,
-        synchronizing_ns: a.parts.synchronizing,
+        compute_ns: a.parts.compute,
+        waiting_ns: a.parts.waiting,
         transfer_ns: a.parts.transfer,
         unmatched_ns: a.parts.unmatched,
-        exposed_copies_ns: a.parts.copies,
+        copies_ns: a.parts.copies,
         idle_ns: a.parts.idle,
-        deficit_ns: a.parts.deficit,
+        finished_early_ns: a.parts.finished_early,
         parallel_efficiency: a.factors.map(|f| f.parallel),
         load_balance: a.factors.map(|f| f.load_balance),
         communication_efficiency: a.factors.map(|f| f.communication),
@@ -231,7 +231,7 @@ fn cells(name: String, a: &Account) -> Vec<String> {
     let percent_of = |factor: Option<f64>| fmt_pct(factor.map(|f| 100.0 * f));
     let factors = [a.factors.map(|f| f.load_balance), a.factors.map(|f| f.communication)];
     let mut row = vec![name, fmt_ns(a.time / i64::from(a.steps.max(1)))];
-    row.push(fmt_pct(percent(a.parts.useful, i64::from(a.devices) * a.time)));
+    row.push(fmt_pct(percent(a.parts.compute, i64::from(a.devices) * a.time)));
     row.extend(factors.into_iter().chain([a.factors.map(|f| f.orchestration)]).map(percent_of));
     row
 }

@@ -183,7 +183,16 @@ fn share_names(mut part: RankSummary, names: &mut Interner) -> RankSummary {
     part.lanes.iter_mut().for_each(|l| l.local.rename(to));
     part.origins = std::mem::take(&mut part.origins)
         .into_iter()
-        .map(|(k, o)| (to(k), crate::job::kernel_origin::KernelOrigin { op: to(o.op), frame: to(o.frame) }))
+        .map(|(k, o)| {
+            (
+                to(k),
+                crate::job::kernel_origin::KernelOrigin {
+                    op: to(o.op),
+                    frame: to(o.frame),
+                    place: to(o.place),
+                },
+            )
+        })
         .collect();
     part
 }

@@ -1,5 +1,6 @@
 //! Where kernels come from: the operator and the line of the program.
 
+use crate::facts::lines::CodePlaces;
 use hashbrown::HashMap;
 use hta_base::units::Ns;
 use hta_trace::activity::Activity;
@@ -15,6 +16,8 @@ use std::collections::BTreeMap;
 pub struct KernelOrigin {
     pub(crate) op: StrId,
     pub(crate) frame: StrId,
+    /// The same in the user's code, with the module.
+    pub(crate) place: StrId,
 }
 
 /// The origin of each kernel by name, taken from its longest run.
@@ -37,10 +40,13 @@ pub(crate) fn origins(trace: &RankTrace, names: &mut Interner) -> BTreeMap<StrId
     }
     let frames = frames_at(trace, queries);
     let mut out = BTreeMap::new();
+    let mut places = CodePlaces::new(trace);
     for (name, a) in longest {
         let op = a.op().map_or(StrId::EMPTY, |o| names.intern(trace.name(o)));
         let frame = frames.get(&a.row).map_or(StrId::EMPTY, |f| names.intern(trace.name(*f)));
-        out.insert(names.intern(trace.text(name)), KernelOrigin { op, frame });
+        let place =
+            frames.get(&a.row).map_or(StrId::EMPTY, |f| names.intern(&places.of(*f).text_from(trace, *f)));
+        out.insert(names.intern(trace.text(name)), KernelOrigin { op, frame, place });
     }
     out
 }

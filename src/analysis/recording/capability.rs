@@ -58,8 +58,8 @@ impl Grade {
     /// As in the tables.
     pub fn name(self) -> &'static str {
         match self {
-            Grade::Ok => "ok",
-            Grade::AtMost => "at_most",
+            Grade::Ok => "sure",
+            Grade::AtMost => "at most",
             Grade::Withheld => "withheld",
         }
     }

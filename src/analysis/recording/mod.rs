@@ -75,12 +75,8 @@ impl Recording {
         &self.limits
     }
 
-    /// The worst grade of what is said about the job: of ranks that are left out nothing is said.
-    pub(crate) fn grade(&self, capability: Capability) -> Grade {
-        self.reason(capability).map_or(Grade::Ok, |l| l.grade)
-    }
-
-    /// The reason for the worst grade; `None` if the capability is carried in full.
+    /// The reason for the worst grade of what is said about the job, in which ranks that are left out do not
+    /// count; `None` if the capability is carried in full.
     pub fn reason(&self, capability: Capability) -> Option<&Limit> {
         self.worst(&[capability])
     }

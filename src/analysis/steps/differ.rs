@@ -240,7 +240,7 @@ impl<'a> Pair<'a, '_> {
                 Some(WorkClass::Communication),
                 diff(TimePerSet::exposed_communication),
             ),
-            ("exposed_memory", Some(WorkClass::Memory), diff(TimePerSet::exposed_memory)),
+            ("copies", Some(WorkClass::Memory), diff(TimePerSet::copies)),
             ("idle", None, longer - diff(TimePerSet::busy)),
         ];
         // Of equal classes, the first is chosen. The list is never empty.
@@ -269,7 +269,7 @@ impl<'a> Pair<'a, '_> {
             diff_ns: longer,
             compute_diff_ns: classes[0].2,
             exposed_communication_diff_ns: classes[1].2,
-            exposed_memory_diff_ns: classes[2].2,
+            copies_diff_ns: classes[2].2,
             idle_diff_ns: classes[3].2,
             host_wait_diff_ns: wait(|s| s.host),
             kernel_wait_diff_ns: wait(|s| s.kernel),

@@ -144,7 +144,7 @@ fn steps(trace: &RankTrace, chosen: &[&Step], judged: &StepJudge) -> Batch {
             is_slow: judged.of(s.index).is_slow(dur),
             compute_ns: shares.map(|x| x.compute()),
             exposed_communication_ns: shares.map(|x| x.exposed_communication()),
-            exposed_memory_ns: shares.map(|x| x.exposed_memory()),
+            copies_ns: shares.map(|x| x.copies()),
             idle_ns: shares.map(|x| dur - x.busy()),
         });
     }

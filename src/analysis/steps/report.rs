@@ -166,8 +166,7 @@ fn slow_view(found: &[SlowStep], options: &Options, comparable: bool, several_de
         let a = s.worst;
         let mut row = vec![a.step_name(), who(&a, several_devices)];
         row.extend(comparable.then(|| format!("{} of {}", s.slow.len(), s.ranks)));
-        let parts =
-            [a.compute_diff_ns, a.exposed_communication_diff_ns, a.exposed_memory_diff_ns, a.idle_diff_ns];
+        let parts = [a.compute_diff_ns, a.exposed_communication_diff_ns, a.copies_diff_ns, a.idle_diff_ns];
         row.push(signed(a.diff_ns));
         row.extend(parts.map(signed));
         view.rows.push(row);

@@ -28,7 +28,7 @@ table! {
         compute_ns: Option<i64>, "ns",
             "as in temporal_breakdown; null where the rank has no device, or several";
         exposed_communication_ns: Option<i64>, "ns", "as in temporal_breakdown";
-        exposed_memory_ns: Option<i64>, "ns", "as in temporal_breakdown";
+        copies_ns: Option<i64>, "ns", "as in temporal_breakdown";
         idle_ns: Option<i64>, "ns", "as in temporal_breakdown";
     }
 }
@@ -85,7 +85,7 @@ table! {
         diff_ns: i64, "ns", "dur - median_dur";
         compute_diff_ns: i64, "ns", "difference of compute";
         exposed_communication_diff_ns: i64, "ns", "difference of exposed communication";
-        exposed_memory_diff_ns: i64, "ns", "difference of exposed memory";
+        copies_diff_ns: i64, "ns", "difference of exposed memory";
         idle_diff_ns: i64, "ns", "difference of idle time";
         host_wait_diff_ns: i64, "ns", "difference of idle time before the host submitted the next activity";
         kernel_wait_diff_ns: i64, "ns", "difference of idle time between launch and start";
@@ -93,7 +93,7 @@ table! {
         activity_count_diff: i64, "",
             "difference of the number of activities of the device, by the step of their launch; CPU-only: of \
              operators and calls";
-        largest: Text, "", "the class that grew most: compute, exposed_communication, exposed_memory or idle";
+        largest: Text, "", "the class that grew most: compute, exposed_communication, copies or idle";
         host_activity: Option<Text>, "", "activity of the host that grew most while the device waited";
         host_name: Option<Text>, "", "its name";
         host_diff_ns: Option<i64>, "ns", "how much it grew";

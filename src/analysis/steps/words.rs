@@ -27,7 +27,7 @@ pub(crate) fn cause(a: &SlowStepRow) -> (String, Certainty) {
     let time = match a.largest {
         "compute" => a.compute_diff_ns,
         "exposed_communication" => a.exposed_communication_diff_ns,
-        "exposed_memory" => a.exposed_memory_diff_ns,
+        "copies" => a.copies_diff_ns,
         _ => a.idle_diff_ns,
     };
     let kernel = || {
@@ -49,7 +49,7 @@ pub(crate) fn cause(a: &SlowStepRow) -> (String, Certainty) {
         "exposed_communication" => {
             with_kernel(format!("{} more communication that nothing covers", fmt_ns(time)))
         }
-        "exposed_memory" => with_kernel(format!("{} more copies and sets", fmt_ns(time))),
+        "copies" => with_kernel(format!("{} more copies and sets", fmt_ns(time))),
         _ => idle_cause(a, time),
     }
 }

@@ -1,12 +1,14 @@
 //! The causes of a straggler, in words.
 
 use crate::facts::host_activity::HostActivity;
+use crate::facts::lines::UserCode;
 use crate::job::cause::DelayCause;
 use crate::job::{Job, TimeUse};
 use crate::stragglers::straggler::Straggler;
 use crate::stragglers::why::CauseSum;
 use hta_base::units::{Ns, fmt_ns, percent};
-use hta_base::wording::names::clip;
+use hta_base::wording::names::{frame_parts, in_sentence};
+use hta_trace::kernel::short_name;
 use std::collections::BTreeMap;
 
 /// The causes worth mentioning: by name if a name explains most, else by kind.
@@ -45,6 +47,26 @@ pub fn because(job: &Job, s: &Straggler, causes: &[CauseSum], total: Ns) -> Opti
     Some(format!("{lead}{}{end}", list.join(", ")))
 }
 
+/// Where in the user's code the largest cause of a straggler is; empty if it is not recorded.
+pub fn place(job: &Job, s: &Straggler, causes: &[CauseSum]) -> String {
+    let Some(first) = causes.first() else { return String::new() };
+    let origin = s.parts.first().and_then(|p| job.parts[*p as usize].origins.get(&first.name));
+    let code = UserCode::default();
+    let user = |id| {
+        let (file, line, function) = frame_parts(job.names.get(id)).filter(|f| code.holds(f.0))?;
+        Some(format!("{file}:{line} {function}"))
+    };
+    match first.cause {
+        DelayCause::SlowKernel | DelayCause::OtherKernels => {
+            origin.map_or(String::new(), |o| job.names.get(o.place).to_string())
+        }
+        DelayCause::Host(_) | DelayCause::MoreHost(_) => {
+            user(first.name).or_else(|| user(first.detail)).unwrap_or_default()
+        }
+        _ => String::new(),
+    }
+}
+
 pub(super) fn on_device(job: &Job, s: &Straggler) -> bool {
     s.parts.first().is_some_and(|p| job.parts[*p as usize].lanes.iter().any(|l| l.is_gpu))
 }
@@ -52,7 +74,7 @@ pub(super) fn on_device(job: &Job, s: &Straggler) -> bool {
 /// A kind of cause, e.g. `in 61 operators (157 ms, most in `aten::empty`)`.
 fn kind_of_cause(job: &Job, s: &Straggler, cause: DelayCause, time: Ns, of: &[&CauseSum]) -> String {
     let time = fmt_ns(time / late_count(s));
-    let top = of.first().map(|r| clip(job.names.get(r.name), NAME)).filter(|n| !n.is_empty());
+    let top = of.first().map(|r| shown(job.names.get(r.name))).filter(|n| !n.is_empty());
     let n = of.iter().filter(|r| !job.names.get(r.name).is_empty()).count();
     let noun = match cause {
         DelayCause::Host(what) | DelayCause::MoreHost(what) => what.name().replace('_', " "),
@@ -81,9 +103,14 @@ fn plural_of(noun: &str) -> String {
 fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
     let late = late_count(s);
     let more = fmt_ns(r.delta() / late);
-    let name = clip(job.names.get(r.name), NAME);
+    let name = shown(job.names.get(r.name));
     let detail = job.names.get(r.detail);
-    let (own, typical) = (fmt_ns(r.own / late), fmt_ns(r.typical / late));
+    // The other ranks may not do it at all.
+    let instead = match r.typical / late {
+        0 => "the others not at all".to_string(),
+        typical => format!("on the others {}", fmt_ns(typical)),
+    };
+    let own = fmt_ns(r.own / late);
     let named = if name.is_empty() { "smaller ones together".to_string() } else { format!("`{name}`") };
     let counts = |n: i64| -> String {
         let each = n as f64 / late as f64;
@@ -95,25 +122,30 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
             format!("all its kernels take {factor:.2} times as long ({more}): a slower device (clocks, heat)")
         }
         DelayCause::SlowKernel => {
-            format!("kernel {named} takes {own} instead of {typical}{}", launched(job, s, r))
+            format!("its kernel {named} takes {own}, {instead}{}", launched(job, s, r))
         }
         DelayCause::OtherKernels if r.own_count > r.typical_count => format!(
-            "it runs {} {named} kernels instead of {} ({more} more){}",
+            "it runs {} {named} kernels, the others {} ({more} more){}",
             counts(r.own_count),
             counts(r.typical_count),
             launched(job, s, r)
         ),
         DelayCause::OtherKernels => format!("other kernels, {named} ({more} more)"),
-        DelayCause::Copies => format!("exposed copies {named} take {own} instead of {typical}"),
+        DelayCause::Copies => format!("its copies {named} take {own}, {instead}"),
         DelayCause::EarlierWait => match r.origin {
             Some(rank) => format!("it was held up for {more} in another group, by rank {rank}"),
             None => format!("it was held up for {more} in another group"),
         },
-        DelayCause::EarlierTransfer => format!("transfers of other groups take {own} instead of {typical}"),
+        DelayCause::EarlierTransfer => format!("transfers of other groups take {own}, {instead}"),
         DelayCause::UnmatchedCommunication => format!("unmatched communication takes {more} more"),
         DelayCause::Host(what) | DelayCause::MoreHost(what) => {
             let idle = if on_device(job, s) { "the device idles while the host is" } else { "it is" };
-            let at = if detail.is_empty() { String::new() } else { format!(" in `{}`", clip(detail, NAME)) };
+            let is_placed = !place(job, s, std::slice::from_ref(r)).is_empty();
+            let at = if detail.is_empty() || is_placed {
+                String::new()
+            } else {
+                format!(" in `{}`", shown(detail))
+            };
             let doing = match what {
                 TimeUse::KernelWait => return format!("its kernels start {more} later after their launches"),
                 TimeUse::OtherWait => return format!("the device idles {more} longer with work submitted"),
@@ -131,11 +163,11 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
                 DelayCause::MoreHost(_) if r.own_count > r.typical_count => {
                     let (own, typical) = (counts(r.own_count), counts(r.typical_count));
                     let times = if own == "1" { "once".to_string() } else { format!("{own} times") };
-                    format!(", {times} instead of {typical}")
+                    format!(", {times}, the others {typical}")
                 }
                 _ => String::new(),
             };
-            format!("{idle} {doing} for {own} instead of {typical}{often}")
+            format!("{idle} {doing} for {own}{often}, {instead}")
         }
     }
 }
@@ -144,16 +176,28 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
 fn launched(job: &Job, s: &Straggler, r: &CauseSum) -> String {
     let origin = s.parts.first().and_then(|p| job.parts[*p as usize].origins.get(&r.name));
     let Some(o) = origin else { return String::new() };
-    match (job.names.get(o.op), job.names.get(o.frame)) {
+    // A place in the user's code is told on its own.
+    let frame = if job.names.get(o.place).is_empty() { job.names.get(o.frame) } else { "" };
+    match (job.names.get(o.op), frame) {
         ("", "") => String::new(),
-        (op, "") => format!(", launched by `{op}`"),
-        ("", frame) => format!(", launched in `{}`", clip(frame, NAME)),
-        (op, frame) => format!(", launched by `{op}` in `{}`", clip(frame, NAME)),
+        (op, "") => format!("; `{op}` launches it"),
+        ("", frame) => format!("; it is launched in {frame}"),
+        (op, frame) => format!("; `{op}` launches it in {frame}"),
     }
 }
 
-/// Largest width of a name in a sentence, characters.
-const NAME: usize = 60;
+/// A name as it is told: kernels without arguments, frames whole.
+fn shown(name: &str) -> String {
+    if let Some(function) =
+        name.strip_prefix("<built-in").and_then(|n| n.trim_end_matches('>').rsplit(' ').next())
+    {
+        return format!("{function}()");
+    }
+    match frame_parts(name) {
+        Some(_) => name.to_string(),
+        None => in_sentence(&short_name(name)).to_string(),
+    }
+}
 
 /// Smallest share of the excess for a cause to be mentioned, percent.
 const WORTH_SAYING: f64 = 20.0;

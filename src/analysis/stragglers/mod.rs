@@ -15,7 +15,7 @@ mod straggler;
 pub mod tables;
 mod why;
 
-pub use because::because;
+pub use because::{because, place};
 pub use judge_round::{DEVIATIONS, SIGMA_OF_MAD};
 pub use judged::{Judged, judged};
 pub use marks::{LateMarks, WhereLate};

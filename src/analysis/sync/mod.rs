@@ -26,8 +26,8 @@ use hta_trace::window::Scope;
 use std::collections::BTreeMap;
 
 table! {
-    /// A window of a rank; compute_only + overlapped_communication + exposed_synchronizing + exposed_transfer
-    /// + exposed_unmatched + other = dur. Rows of one group have only the exposed parts of that group's
+    /// A window of a rank; compute_only + overlapped_communication + exposed_waiting + exposed_transfer
+    /// + unmatched + other = dur. Rows of one group have only the exposed parts of that group's
     /// calls, and add up to more than the row of all groups where groups overlap.
     pub struct Syncs, SyncRow = "sync" by "rank, device, scope, step, process_group" {
         rank; device;
@@ -37,14 +37,14 @@ table! {
         dur_ns;
         compute_only_ns: Option<i64>, "ns", "|C \\ K|; null in the rows of one group";
         overlapped_communication_ns: Option<i64>, "ns", "|C n K|; null in the rows of one group";
-        exposed_synchronizing_ns: i64, "ns",
+        waiting_ns: i64, "ns",
             "exposed communication in which every running call waits for another rank";
-        exposed_transfer_ns: i64, "ns", "exposed communication in which a running call transfers";
-        exposed_unmatched_ns: i64, "ns",
+        transfer_ns: i64, "ns", "exposed communication in which a running call transfers";
+        unmatched_ns: i64, "ns",
             "exposed communication in which no running call transfers and at least one has no match";
         other_ns: Option<i64>, "ns", "neither compute nor communication; null in the rows of one group";
-        overlapped_wait_ns: i64, "ns", "waiting hidden under compute; part of overlapped_communication";
-        exposed_synchronizing_pct: Option<f64>, "%", "of the window";
+        overlapped_waiting_ns: i64, "ns", "waiting hidden under compute; part of overlapped_communication";
+        waiting_pct: Option<f64>, "%", "of the window";
         exposed_transfer_pct: Option<f64>, "%", "of the window";
     }
 }
@@ -131,12 +131,12 @@ impl SyncWindow<'_> {
             dur_ns: dur,
             compute_only_ns: whole(w.compute_only),
             overlapped_communication_ns: whole(w.overlapped),
-            exposed_synchronizing_ns: self.sync,
-            exposed_transfer_ns: self.transfer,
-            exposed_unmatched_ns: self.unmatched,
+            waiting_ns: self.sync,
+            transfer_ns: self.transfer,
+            unmatched_ns: self.unmatched,
             other_ns: whole(dur - w.compute_only - w.overlapped - w.exposed),
-            overlapped_wait_ns: self.overlapped_wait,
-            exposed_synchronizing_pct: percent(self.sync, dur),
+            overlapped_waiting_ns: self.overlapped_wait,
+            waiting_pct: percent(self.sync, dur),
             exposed_transfer_pct: percent(self.transfer, dur),
         });
     }

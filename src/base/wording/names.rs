@@ -36,6 +36,17 @@ pub fn clip(name: &str, width: usize) -> String {
     format!("{head}{CUT}{end}")
 }
 
+/// A name in a sentence, where nothing is cut: a name with arguments of a template or a function loses them
+/// if it is longer than a line leaves room for.
+pub fn in_sentence(name: &str) -> &str {
+    const ROOM: usize = 60;
+    if name.chars().count() <= ROOM || frame_parts(name).is_some() {
+        return name;
+    }
+    let head = name.split(['<', '(']).next().unwrap_or(name).trim_end();
+    if head.is_empty() { name } else { head }
+}
+
 /// Like [`clip`], but a shortened name ends in a mark, for names that would look alike: the first four
 /// hexadecimal digits of the 64-bit FNV-1a hash of the whole name.
 pub fn marked(name: &str, width: usize) -> String {

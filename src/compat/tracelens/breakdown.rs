@@ -90,7 +90,7 @@ fn gpu_timeline(trace: &RankTrace) -> Partial {
         let parts: [(&str, Ns); 8] = [
             ("computation_time", s.compute()),
             ("exposed_comm_time", s.exposed_communication()),
-            ("exposed_memcpy_time", s.exposed_memory()),
+            ("exposed_memcpy_time", s.copies()),
             ("busy_time", s.busy()),
             ("idle_time", total - s.busy()),
             ("total_time", total),

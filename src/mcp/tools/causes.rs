@@ -34,16 +34,15 @@ pub struct CauseItem {
     ranks: String,
     /// Its steps, separated by commas; empty: all
     steps: String,
-    /// Gain over all steps if only this cause is repaired, ns
+    /// Gain over all steps if only this cause is fixed, ns
     recoverable_ns: Option<i64>,
     /// The same, percent of the job's time
     recoverable_pct: Option<f64>,
-    /// A measured, B by interpretation, C only a bound
-    confidence: String,
-    /// ok, downgraded or withheld
-    trust: String,
+    /// sure, likely, at most (the gain is a bound) or withheld
+    certainty: String,
+    /// What of the recording makes it less than sure
     #[serde(skip_serializing_if = "Option::is_none")]
-    trust_reason: Option<String>,
+    reason: Option<String>,
     sentence: String,
 }
 
@@ -54,15 +53,15 @@ pub async fn causes(call: &ToolCall<'_>, of: OfPaged) -> Result<Told<ToldCauses>
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let sql = format!(
-        "SELECT finding_id, kind, rank_label, step_labels, recoverable_ns, recoverable_pct, confidence, \
-         trust, trust_reason, sentence FROM findings WHERE kind <> {} ORDER BY position",
+        "SELECT finding_id, kind, rank_label, step_labels, recoverable_ns, recoverable_pct, certainty, \
+         reason, sentence FROM findings WHERE kind <> {} ORDER BY position",
         literal(CauseKind::NotExplained.name())
     );
     let rows = call.rows(&source, &folder, &sql, MOST_CAUSES).await?;
     let most = page.text_bytes();
     let cause = |i: usize| {
         let cell = |column: &str| clip(rows.text(i, column), most);
-        let reason = rows.get(i, "trust_reason").as_str().map(|r| clip(r, most));
+        let reason = rows.get(i, "reason").as_str().map(|r| clip(r, most));
         let cause = CauseItem {
             finding_id: cell("finding_id"),
             kind: cell("kind"),
@@ -70,18 +69,15 @@ pub async fn causes(call: &ToolCall<'_>, of: OfPaged) -> Result<Told<ToldCauses>
             steps: cell("step_labels"),
             recoverable_ns: rows.get(i, "recoverable_ns").as_i64(),
             recoverable_pct: rows.get(i, "recoverable_pct").as_f64(),
-            confidence: cell("confidence"),
-            trust: cell("trust"),
-            trust_reason: reason,
+            certainty: cell("certainty"),
+            reason,
             sentence: cell("sentence"),
         };
         let gain = cause.recoverable_ns.map(fmt_ns).unwrap_or_default();
         let share = fmt_pct(cause.recoverable_pct);
-        let CauseItem { finding_id, ranks, confidence, trust, sentence, .. } = &cause;
-        let line = format!(
-            "{finding_id}: {sentence} ({ranks}; gain {gain} over all steps, {share}; confidence \
-             {confidence}, trust {trust})"
-        );
+        let CauseItem { finding_id, ranks, certainty, sentence, .. } = &cause;
+        let line =
+            format!("{finding_id}: {sentence} ({ranks}; gain {gain} over all steps, {share}; {certainty})");
         (line, cause)
     };
     let head = match rows.len() {

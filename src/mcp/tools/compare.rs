@@ -65,11 +65,11 @@ pub struct ToldChange {
 /// Totals of `summary.json` that are compared: their names, and whether they are summed over devices.
 const PARTS: [(&str, &str, bool); 7] = [
     ("time_ns", "step", false),
-    ("useful_ns", "useful", true),
-    ("synchronizing_ns", "synchronizing", true),
+    ("compute_ns", "compute", true),
+    ("waiting_ns", "synchronizing", true),
     ("transfer_ns", "transfer", true),
     ("unmatched_ns", "unmatched communication", true),
-    ("exposed_copies_ns", "exposed copies", true),
+    ("copies_ns", "exposed copies", true),
     ("idle_ns", "idle", true),
 ];
 

@@ -30,10 +30,10 @@ pub struct ToldEvidence {
     action: String,
     /// How the gain was found: replay, bound, roofline or assumed
     basis: String,
-    confidence: String,
-    trust: String,
+    /// sure, likely, at most (the gain is a bound) or withheld
+    certainty: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    trust_reason: Option<String>,
+    reason: Option<String>,
     evidence: Vec<ToldNumber>,
 }
 
@@ -53,7 +53,7 @@ pub async fn evidence(call: &ToolCall<'_>, of: EvidenceOf) -> Result<Told<ToldEv
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let id = literal(&of.finding_id);
     let sql = format!(
-        "SELECT sentence, action, basis, confidence, trust, trust_reason FROM findings WHERE finding_id = \
+        "SELECT sentence, action, basis, certainty, reason FROM findings WHERE finding_id = \
          {id} ORDER BY position"
     );
     let found = call.rows(&source, &folder, &sql, 1).await?;
@@ -77,9 +77,8 @@ pub async fn evidence(call: &ToolCall<'_>, of: EvidenceOf) -> Result<Told<ToldEv
         sentence: cell("sentence"),
         action: cell("action"),
         basis: cell("basis"),
-        confidence: cell("confidence"),
-        trust: cell("trust"),
-        trust_reason: found.get(0, "trust_reason").as_str().map(|r| clip(r, page.text_bytes())),
+        certainty: cell("certainty"),
+        reason: found.get(0, "reason").as_str().map(|r| clip(r, page.text_bytes())),
         evidence: Vec::new(),
     };
     let head = format!("{}\ndo: {}", visible::line(&answer.sentence), visible::line(&answer.action));

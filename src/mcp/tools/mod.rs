@@ -72,12 +72,12 @@ pub const TOOLS: &[ToolSpec] = &[
         "Lists the results folders and traces that this server knows, with the id that other tools take as \
          `source`."),
     tool!("verdict", "Diagnosis in two lines", verdict::Of => verdict::ToldVerdict, verdict::verdict,
-        "Start here. What costs most in the job and what its repair gives, how the time of the devices \
+        "Start here. What costs most in the job and what fixing it saves, how the time of the devices \
          divides, and what is wrong with the recording. `cannot_answer` if the recording does not allow a \
          diagnosis. Traces are analysed at their first use, which can take minutes."),
     tool!("causes", "Causes of lost time", causes::OfPaged => causes::ToldCauses, causes::causes,
-        "All causes of lost time and memory trouble, the most important first: id, ranks, gain of a repair, \
-         confidence (A measured, B by interpretation, C only a bound) and trust. Withheld ones must not be \
+        "All causes of lost time and memory trouble, the most important first: id, ranks, what fixing it saves, \
+         and whether that is sure, likely, at most (a bound) or withheld. Withheld ones must not be \
          reported as causes."),
     tool!("evidence", "Evidence and advice of one cause", evidence::EvidenceOf => evidence::ToldEvidence, evidence::evidence,
         "What supports a cause and what to do about it: numbers in words, each with the SQL that selects the \

@@ -34,8 +34,8 @@ pub struct ToldVerdict {
     step_count: Option<u64>,
     /// Time of the job: over all steps, the longest device of each, ns
     time_ns: Option<i64>,
-    /// Share of the devices' time that is useful compute, percent
-    useful_pct: Option<f64>,
+    /// Share of the devices' time that is compute, percent
+    compute_pct: Option<f64>,
     /// Where the devices' time goes, summed over devices and steps, ns
     parts_ns: Vec<ToldPart>,
     /// Losses and warnings of the recording
@@ -84,11 +84,11 @@ const MOST_REASONS: usize = 2;
 
 /// Parts of the devices' time in `summary.json`, with their names.
 const PARTS: [(&str, &str); 6] = [
-    ("useful_ns", "useful"),
-    ("synchronizing_ns", "synchronizing"),
+    ("compute_ns", "compute"),
+    ("waiting_ns", "synchronizing"),
     ("transfer_ns", "transfer"),
     ("unmatched_ns", "unmatched communication"),
-    ("exposed_copies_ns", "exposed copies"),
+    ("copies_ns", "exposed copies"),
     ("idle_ns", "idle"),
 ];
 
@@ -128,7 +128,7 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
         device_count: totals.get("device_count").and_then(Value::as_u64),
         step_count: totals.get("step_count").and_then(Value::as_u64),
         time_ns: totals.get("time_ns").and_then(Value::as_i64),
-        useful_pct: totals.get("parallel_efficiency").and_then(Value::as_f64).map(|v| v * 100.0),
+        compute_pct: totals.get("parallel_efficiency").and_then(Value::as_f64).map(|v| v * 100.0),
         parts_ns: PARTS.iter().filter_map(part).collect(),
         problems: problems
             .map(|h| ToldProblem {
@@ -155,7 +155,7 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
 /// The capabilities in `summary.json` that are not carried in full.
 fn graded(summary: &Value) -> Vec<Graded> {
     let all = summary.get("trust").and_then(|t| t.get("capabilities")).and_then(Value::as_object);
-    let limited = all.into_iter().flatten().filter(|(_, of)| text(of, "grade") != "ok");
+    let limited = all.into_iter().flatten().filter(|(_, of)| text(of, "grade") != "sure");
     let mut out: Vec<Graded> = Vec::new();
     for (capability, of) in limited {
         let (grade, reason) = (clip(text(of, "grade"), 10), clip(text(of, "reason"), 120));
@@ -176,8 +176,8 @@ async fn withheld(
 ) -> Result<Option<String>, Refusal> {
     let kind = literal(CauseKind::InputIncomplete.name());
     let sql = format!(
-        "SELECT trust_reason FROM findings WHERE kind = {kind} AND trust = 'withheld' ORDER BY position"
+        "SELECT reason FROM findings WHERE kind = {kind} AND certainty = 'withheld' ORDER BY position"
     );
     let rows = call.rows(source, folder, &sql, 1).await?;
-    Ok((rows.len() > 0).then(|| clip(rows.text(0, "trust_reason"), 400)))
+    Ok((rows.len() > 0).then(|| clip(rows.text(0, "reason"), 400)))
 }

@@ -96,8 +96,9 @@ pub fn changes<'a>(base: &'a [Batch], test: &'a [Batch]) -> Vec<CauseChange<'a>>
 /// The causes of a side, from its table `findings`.
 fn causes<'a>(tables: &'a [Batch]) -> BTreeMap<&'a str, FindingRow<'a>> {
     let found = tables.iter().filter(|b| b.spec.name == Findings::SPEC.name);
-    let rows =
-        found.flat_map(Findings::rows).filter(|r| r.trust != "withheld" && r.recoverable_pct >= Some(LEAST));
+    let rows = found
+        .flat_map(Findings::rows)
+        .filter(|r| r.certainty != "withheld" && r.recoverable_pct >= Some(LEAST));
     rows.map(|r| (r.finding_id, r)).collect()
 }
 

@@ -33,7 +33,7 @@ pub struct SetDifferences {
 pub fn withheld(tables: &[Batch]) -> Option<String> {
     let found = tables.iter().filter(|b| b.spec.name == Findings::SPEC.name).flat_map(Findings::rows);
     let incomplete = |r: &FindingRow| r.kind == CauseKind::InputIncomplete.name();
-    found.into_iter().find(incomplete).and_then(|r| r.trust_reason.map(str::to_string))
+    found.into_iter().find(incomplete).and_then(|r| r.reason.map(str::to_string))
 }
 
 /// Compares what was recorded. `withheld` are the reasons for which the sets have no diagnosis, base and

@@ -51,7 +51,7 @@ table! {
     /// changes of the parts sum to that of step_time.
     pub(crate) struct Summaries, SummaryRow = "diff_summary" by "metric: step_time, its parts, other totals" {
         metric: Text, "",
-            "step_time; its parts compute, exposed_communication, exposed_memory, idle; totals \
+            "step_time; its parts compute, exposed_communication, copies, idle; totals \
              communication, memory, gpu_busy, and gpu_sum: summed durations of the activities launched in \
              the step";
         is_part: bool, "", "one of the four parts that sum to step_time";
@@ -122,7 +122,7 @@ table! {
         ts_ns; dur_ns;
         compute_ns: i64, "ns", "|C|: compute runs";
         exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
-        exposed_memory_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
+        copies_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
         idle_ns: i64, "ns", "nothing runs";
         communication_ns: i64, "ns", "|K|";
         memory_ns: i64, "ns", "|M|";

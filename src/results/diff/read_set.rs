@@ -51,7 +51,7 @@ columns! {
 columns! {
     Window of Breakdowns {
         rank, device, scope, step, step_label, is_partial, ts_ns, dur_ns, basis: Text, compute_ns: i64,
-        exposed_communication_ns: i64, exposed_memory_ns: i64, communication_ns: i64, memory_ns: i64, busy_ns: i64,
+        exposed_communication_ns: i64, copies_ns: i64, communication_ns: i64, memory_ns: i64, busy_ns: i64,
     }
 }
 
@@ -326,7 +326,7 @@ fn window(w: &Window, is_step: bool) -> WindowOfDevice {
         dur: w.dur_ns,
         compute: w.compute_ns,
         exposed_communication: w.exposed_communication_ns,
-        exposed_memory: w.exposed_memory_ns,
+        copies: w.copies_ns,
         communication: w.communication_ns,
         memory: w.memory_ns,
         busy: w.busy_ns,

@@ -61,7 +61,7 @@ pub(crate) struct WindowOfDevice {
     pub(crate) dur: Ns,
     pub(crate) compute: Ns,
     pub(crate) exposed_communication: Ns,
-    pub(crate) exposed_memory: Ns,
+    pub(crate) copies: Ns,
     pub(crate) communication: Ns,
     pub(crate) memory: Ns,
     pub(crate) busy: Ns,

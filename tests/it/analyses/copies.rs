@@ -70,7 +70,7 @@ fn exposed_is_part_of_the_breakdowns(what: &str, answer: &Answer, copies: &[Reco
                 && (r.int("rank"), r.opt_int("device")) == (b.int("rank"), b.opt_int("device"))
         });
         let exposed: Vec<i64> = own.map(|r| r.int("exposed_ns")).collect();
-        let whole = b.int("exposed_memory_ns");
+        let whole = b.int("copies_ns");
         assert!(
             exposed.iter().all(|e| *e <= whole) && exposed.iter().sum::<i64>() >= whole,
             "{what}: {}",

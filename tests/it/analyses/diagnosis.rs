@@ -46,18 +46,18 @@ pub fn check_sums(answer: &Answer, what: &str) {
     let time: i64 = steps.values().flatten().sum();
     assert_eq!(time, job.int("time_ns"), "{what}");
     for (part, column) in [
-        ("u", "useful_ns"),
-        ("s", "synchronizing_ns"),
-        ("f", "transfer_ns"),
-        ("n", "unmatched_ns"),
-        ("m", "exposed_copies_ns"),
-        ("i", "idle_ns"),
-        ("d", "deficit_ns"),
+        ("compute", "compute_ns"),
+        ("waiting", "waiting_ns"),
+        ("transfer", "transfer_ns"),
+        ("unmatched", "unmatched_ns"),
+        ("copies", "copies_ns"),
+        ("idle", "idle_ns"),
+        ("finished_early", "finished_early_ns"),
     ] {
         assert_eq!(of_part.get(part).copied().unwrap_or(0), job.int(column), "{what}: {part}");
     }
     let findings = answer.rows("findings");
-    let lost = time * job.int("device_count") - job.int("useful_ns");
+    let lost = time * job.int("device_count") - job.int("compute_ns");
     assert_eq!(findings.iter().map(|f| f.int("owned_ns")).sum::<i64>(), lost, "{what}");
     for f in findings.iter().filter(|f| f.text("kind") != "not_explained") {
         let id = f.text("finding_id");
@@ -179,7 +179,7 @@ fn gains_of_kernels_are_what_the_device_could_save() {
     let answer = of(&t);
     let found = |kind: &str| {
         let rows = answer.rows_where("findings", |r| r.text("kind") == kind);
-        rows.first().map(|r| (r.int("recoverable_ns"), r.text("basis").to_string(), r.int("useful_ns")))
+        rows.first().map(|r| (r.int("recoverable_ns"), r.text("basis").to_string(), r.int("compute_ns")))
     };
     assert_eq!(found("kernel_elementwise"), Some((100 * 12_000, "bound".to_string(), 100 * 42_000)));
     assert_eq!(

@@ -3,15 +3,8 @@
 use crate::run::{Answer, Record, answer, device_windows, options};
 use crate::shared::samples;
 
-const PARTS: [&str; 7] = [
-    "useful_ns",
-    "synchronizing_ns",
-    "transfer_ns",
-    "unmatched_ns",
-    "exposed_copies_ns",
-    "idle_ns",
-    "deficit_ns",
-];
+const PARTS: [&str; 7] =
+    ["compute_ns", "waiting_ns", "transfer_ns", "unmatched_ns", "copies_ns", "idle_ns", "finished_early_ns"];
 
 pub fn rows(answer: &Answer, scope: &str) -> Vec<Record> {
     answer.rows_where("efficiency", |r| r.text("scope") == scope)

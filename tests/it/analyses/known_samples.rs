@@ -41,7 +41,7 @@ fn window(known: &Value, keep: impl Fn(&Record) -> bool) -> usize {
         "dur_ns",
         "compute_ns",
         "exposed_communication_ns",
-        "exposed_memory_ns",
+        "copies_ns",
         "idle_ns",
         "communication_ns",
         "memory_ns",

@@ -94,7 +94,7 @@ fn observation(answer: &Answer) -> Option<Observation> {
 
 /// The difference and its parts: compute, exposed communication, exposed memory, idle, us.
 fn parts(row: &Record) -> [i64; 5] {
-    ["diff_ns", "compute_diff_ns", "exposed_communication_diff_ns", "exposed_memory_diff_ns", "idle_diff_ns"]
+    ["diff_ns", "compute_diff_ns", "exposed_communication_diff_ns", "copies_diff_ns", "idle_diff_ns"]
         .map(|c| row.int(c) / 1000)
 }
 
@@ -206,8 +206,7 @@ fn equal_steps_have_a_summary_and_nothing_slow() {
     assert_eq!((counts, s.text("step_rule")), ([5, 5, 0], "profiler_step"));
     assert_eq!((s.float("variation_ratio"), s.float("std_ns")), (Some(0.0), Some(0.0)));
     for r in answer.rows("steps") {
-        let classes =
-            ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"].map(|c| r.int(c));
+        let classes = ["compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns"].map(|c| r.int(c));
         assert_eq!(classes, [us(40), us(15), 0, us(45)]);
         // the all-reduce ends 10 us before the annotation
         assert_eq!((r.int("launched_count"), r.int("gpu_lag_ns")), (2, -us(10)));
@@ -285,7 +284,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
             .filter(|b| (b.int("rank"), b.int("step")) == (s.int("rank"), s.int("step")))
             .collect();
         assert!(own.iter().all(|b| b.int("dur_ns") == s.int("dur_ns")), "{what}: {}", s.0);
-        for c in ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"] {
+        for c in ["compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns"] {
             let want = if let [one] = own[..] { Some(one.int(c)) } else { None };
             assert_eq!(s.opt_int(c), want, "{what}: {c} of {}", s.0);
         }
@@ -342,7 +341,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
         let (here, usual) = (place(r), (r.int("rank"), r.opt_int("device"), r.int("median_step")));
         let diff = |map: &BTreeMap<Place, &Record>, c: &str| map[&here].int(c) - map[&usual].int(c);
         assert!(r.int("diff_ns") > 0 && r.int("diff_ns") == diff(&windows, "dur_ns"), "{what}: {}", r.0);
-        let parts = ["compute", "exposed_communication", "exposed_memory", "idle"];
+        let parts = ["compute", "exposed_communication", "copies", "idle"];
         let of = |c: &str| r.int(&format!("{c}_diff_ns"));
         assert_eq!(parts.iter().map(|c| of(c)).sum::<i64>(), r.int("diff_ns"), "{what}: {}", r.0);
         for c in parts {
@@ -434,7 +433,7 @@ proptest! {
                 prop_assert_eq!(r.int("diff_ns"), slow.dur - usual.dur);
                 prop_assert_eq!(r.int("compute_diff_ns"), cells(&|s| s & 1 != 0));
                 prop_assert_eq!(r.int("exposed_communication_diff_ns"), cells(&|s| s & 3 == 2));
-                prop_assert_eq!(r.int("exposed_memory_diff_ns"), cells(&|s| s == 4));
+                prop_assert_eq!(r.int("copies_diff_ns"), cells(&|s| s == 4));
                 prop_assert_eq!(r.int("idle_diff_ns"), cells(&|s| s == 0));
                 prop_assert_eq!(r.int("host_wait_diff_ns"), slow.host_wait - usual.host_wait);
                 prop_assert_eq!(r.int("kernel_wait_diff_ns"), slow.kernel_wait - usual.kernel_wait);

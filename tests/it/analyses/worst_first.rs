@@ -44,7 +44,7 @@ fn the_other_ranks_of_the_breakdown_are_their_means() {
     let pct = |column: &str| fmt_pct(percent(sum(&rows, column), sum(&rows, "dur_ns")));
     assert_eq!(last[0], "+5");
     assert_eq!(last[1], fmt_ns(sum(&rows, "dur_ns") / rows.len() as i64));
-    let parts = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"];
+    let parts = ["compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns"];
     assert_eq!(last[2..6], parts.map(pct));
     // None of them is worse than a rank that is shown.
     let lost = |rows: &[Record]| parts[1..].iter().map(|c| sum(rows, c)).sum::<i64>() / rows.len() as i64;

@@ -59,8 +59,7 @@ mod on_shared_traces {
             let answer = answer(&[root.trace(w.trace)], &options);
             let wanted = |r: &Record| r.text("scope") == w.scope && r.opt_int("step_label") == w.label;
             let row = one(answer.rows_where("temporal_breakdown", wanted));
-            let parts =
-                ints(&row, ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]);
+            let parts = ints(&row, ["compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns"]);
             assert_eq!((row.int("dur_ns"), parts), (w.dur, w.parts), "{}", w.trace);
         }
     }

@@ -37,8 +37,7 @@ fn device_windows_are_the_steps_of_the_tensorboard_plugin() {
         let label = want[0].as_str().expect("a name");
         assert_eq!(step.int("step_label").to_string(), label);
         let c = costs(want);
-        let times =
-            ["dur_ns", "compute_ns", "exposed_memory_ns", "exposed_communication_ns"].map(|k| step.int(k));
+        let times = ["dur_ns", "compute_ns", "copies_ns", "exposed_communication_ns"].map(|k| step.int(k));
         assert_eq!(times, [c.iter().sum(), c[0], c[1] + c[2], 0], "step {label}");
         assert_eq!(step.int("idle_ns"), c[3..].iter().sum::<i64>(), "step {label}");
     }
@@ -78,7 +77,7 @@ fn known_windows_of_real_steps_are_in_the_table() {
     ] {
         let answer = answer(&[root.trace(trace)], &options);
         let row = one(answer.rows_where("steps", |r| r.int("step_label") == label));
-        let columns = ["dur_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"];
+        let columns = ["dur_ns", "compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns"];
         assert_eq!(columns.map(|c| row.int(c)), times, "{trace}");
     }
 }

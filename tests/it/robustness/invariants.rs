@@ -36,7 +36,7 @@ pub fn check(what: &str, answer: &Answer) -> usize {
     steps_and_outside_are_the_capture(
         what,
         &breakdown,
-        &["dur_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns", "busy_ns"],
+        &["dur_ns", "compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns", "busy_ns"],
     );
     steps_and_outside_are_the_capture(what, &breakdown, &["communication_ns", "memory_ns"]);
     overlap_is_part_of_communication(what, answer, &windows);
@@ -57,12 +57,12 @@ pub fn check(what: &str, answer: &Answer) -> usize {
 
 fn windows_are_shared_out(what: &str, breakdown: &[Record]) {
     for r in breakdown {
-        let own = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns"].map(|c| r.int(c));
+        let own = ["compute_ns", "exposed_communication_ns", "copies_ns"].map(|c| r.int(c));
         assert!(own.iter().all(|p| *p >= 0) && r.int("idle_ns") >= 0, "{what}: {}", r.0);
         assert_eq!(own.iter().sum::<i64>(), r.int("busy_ns"), "{what}: {}", r.0);
         assert_eq!(r.int("busy_ns") + r.int("idle_ns"), r.int("dur_ns"), "{what}: {}", r.0);
         assert!(r.int("exposed_communication_ns") <= r.int("communication_ns"), "{what}: {}", r.0);
-        assert!(r.int("exposed_memory_ns") <= r.int("memory_ns"), "{what}: {}", r.0);
+        assert!(r.int("copies_ns") <= r.int("memory_ns"), "{what}: {}", r.0);
     }
 }
 

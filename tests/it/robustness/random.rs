@@ -67,7 +67,7 @@ fn compare_device(answer: &Answer, device: &Device) {
         let expected = [
             ("compute_ns", cells(w, C, 0)),
             ("exposed_communication_ns", cells(w, K, C)),
-            ("exposed_memory_ns", cells(w, M, C | K)),
+            ("copies_ns", cells(w, M, C | K)),
             ("idle_ns", w.sets[0]),
             ("communication_ns", cells(w, K, 0)),
             ("memory_ns", cells(w, M, 0)),

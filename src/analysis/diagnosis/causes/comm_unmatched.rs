@@ -1,17 +1,17 @@
 //! `comm_unmatched`: exposed communication without a match, because ranks are missing.
 
 use crate::diagnosis::account::TimePart;
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::gain;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, CommunicationRule};
 use crate::diagnosis::trust::RecordingTrust;
 use crate::recording::capability::Capability;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::plural;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "comm_unmatched",
-    confidence: Confidence::Bound,
+    certainty: Certainty::AtMost,
     // It says itself which ranks are missing.
     needs: &[Capability::DeviceTime],
     // What cannot be divided into waiting and transfer for lack of ranks is no estimate.
@@ -32,21 +32,30 @@ pub(super) const RULE: CauseRule = CauseRule {
 /// Rules by which communication is not divided although all ranks are recorded.
 const TIMES: [&str; 2] = ["time_origin", "ends_apart"];
 
-fn words(each: Ns, step: Ns, trust: &RecordingTrust) -> (String, String) {
+fn words(each: Ns, step: Ns, trust: &RecordingTrust) -> CauseWords {
     let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
-    let takes = format!("Exposed communication takes {}{per} ({share}), waiting or transfer", fmt_ns(each));
+    let takes = format!(
+        "Exposed communication takes {}{per} ({share}), and cannot be divided into waiting and transfer",
+        fmt_ns(each)
+    );
     if let Some(limit) = trust.recording.limits().iter().find(|l| TIMES.contains(&l.rule)) {
-        return (format!("{takes}: cannot tell: {}", limit.sentence), limit.next.clone());
+        return CauseWords::new(takes, limit.sentence.clone(), limit.next.clone());
     }
     let is_whole = trust.world == Some(trust.present) && trust.present > 1;
     let present = match trust.world {
-        _ if is_whole => "collectives of which the ranks are not recorded".to_string(),
-        Some(world) => format!("{} of {world} ranks recorded", trust.present),
-        None => format!("{} recorded", plural(trust.present as usize, "rank")),
+        _ if is_whole => "The ranks of its collectives are not recorded".to_string(),
+        Some(world) => format!("Only {} of {world} ranks are there", trust.present),
+        None => format!(
+            "Only {} there",
+            match trust.present {
+                1 => "1 rank is".to_string(),
+                n => format!("{n} ranks are"),
+            }
+        ),
     };
     let action = match is_whole {
         true => "record again with a PyTorch that writes the process group of each collective (2.2 or later)",
         false => "collect the traces of the other ranks and analyse them together",
     };
-    (format!("{takes}: cannot tell with {present}"), action.to_string())
+    CauseWords::new(takes, present, action)
 }

@@ -9,6 +9,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     needs: &[Capability::Idle],
     evidence: "copies from or to pageable memory",
     owns: "M, I in the call",
+    command: "copies",
     shown_by: "tests/data/causes/copy_pageable.json.gz",
     family: CauseFamily::Lost(LostRule {
         of_host: OfHost::InMarkedCall(|host, m| host.in_copy(m, CauseKind::CopyPageable)),

@@ -9,6 +9,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     needs: &[Capability::Idle],
     evidence: "copies below 64 KiB",
     owns: "M, I in the call",
+    command: "copies",
     shown_by: "data/samples/gpu_single",
     family: CauseFamily::Lost(LostRule {
         of_host: OfHost::InMarkedCall(|host, m| host.in_copy(m, CauseKind::CopySmall)),

@@ -1,5 +1,6 @@
 //! `data_loader`: the device idles while the launching thread is in a data loader's `__next__`.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::facts::host_activity::HostActivity;
@@ -11,6 +12,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     needs: &[Capability::Idle],
     evidence: "I while the launching thread is in a DataLoader's __next__",
     owns: "that I",
+    command: "idle",
     shown_by: "tests/data/causes/data_loader.json.gz",
     family: CauseFamily::Lost(LostRule {
         of_host: OfHost::While(HostActivity::DataLoader),
@@ -33,15 +35,12 @@ fn loader(name: &str) -> &str {
     if name.contains("SingleProcess") { SINGLE } else { "worker processes" }
 }
 
-fn words(w: &LostWords) -> (String, String) {
+fn words(w: &LostWords) -> CauseWords {
     let (how, action) = match w.key {
         SINGLE => {
             (" (num_workers = 0)", "load in the background: DataLoader(num_workers > 0), with pin_memory")
         }
         _ => ("", "more or faster workers (num_workers, prefetch_factor), pin_memory, cheaper decoding"),
     };
-    (
-        format!("The {} waits for the data loader{how}{}: {}", w.device(), w.who(), w.idle()),
-        action.to_string(),
-    )
+    CauseWords::new(format!("{} for the data loader{how}", w.device_of_ranks("waits")), w.idle(), action)
 }

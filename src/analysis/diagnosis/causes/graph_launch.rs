@@ -1,5 +1,6 @@
 //! `graph_launch`: the device idles inside calls that launch graphs.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
 use crate::facts::iterations::DeviceIteration;
@@ -30,11 +31,11 @@ fn calls(trace: &RankTrace, of: &DeviceIteration) -> Vec<Span> {
     of.graph_calls.iter().map(&mut rest).collect()
 }
 
-fn words(w: &LostWords) -> (String, String) {
-    (
-        format!("The GPU waits inside the graph launch call{}, {}: {}", w.who(), w.top_name(), w.idle()),
+fn words(w: &LostWords) -> CauseWords {
+    CauseWords::new(
+        format!("{} inside the graph launch call {}", w.device_of_ranks("waits"), w.top_name()),
+        w.idle(),
         "if it is not only the first launch of this graph: upload the graph before, or make fewer and larger \
-         graphs"
-            .to_string(),
+         graphs",
     )
 }

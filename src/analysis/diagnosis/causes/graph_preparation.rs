@@ -1,5 +1,6 @@
 //! `graph_preparation`: the device idles in an iteration before the first call that launches a graph.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
 use crate::facts::iterations::DeviceIteration;
@@ -24,14 +25,10 @@ fn before_graph(trace: &RankTrace, of: &DeviceIteration) -> Vec<Span> {
     first.map(|first| Span::new(of.window.start, first.min(of.window.end))).into_iter().collect()
 }
 
-fn words(w: &LostWords) -> (String, String) {
-    (
-        format!(
-            "The GPU waits for the preparation of an iteration before its graph{}: {}",
-            w.who(),
-            w.idle()
-        ),
-        "prepare inputs while the GPU computes the iteration before, with fewer small operators and copies"
-            .to_string(),
+fn words(w: &LostWords) -> CauseWords {
+    CauseWords::new(
+        format!("{} while an iteration is prepared before its graph", w.device_of_ranks("idles")),
+        w.idle(),
+        "prepare inputs while the GPU computes the iteration before, with fewer small operators and copies",
     )
 }

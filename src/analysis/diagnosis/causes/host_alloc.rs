@@ -1,5 +1,6 @@
 //! `host_alloc`: the device idles while the launching thread allocates or frees memory by the driver.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::facts::host_activity::HostActivity;
@@ -21,17 +22,11 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::HOST
 };
 
-fn words(w: &LostWords) -> (String, String) {
-    (
-        format!(
-            "The {} idles while memory is allocated or freed by {}{}: {}",
-            w.device(),
-            w.top_name(),
-            w.who(),
-            w.idle()
-        ),
+fn words(w: &LostWords) -> CauseWords {
+    CauseWords::new(
+        format!("{} while {} allocates or frees memory", w.device_of_ranks("idles"), w.top_name()),
+        w.idle(),
         "keep memory in the caching allocator: warm it up with the largest batch, avoid empty_cache(), try \
-         expandable_segments"
-            .to_string(),
+         expandable_segments",
     )
 }

@@ -1,5 +1,6 @@
 //! `host_dispatch`: the device idles while the launching thread runs operators and launches kernels.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::lost_words::{LARGE_PART_PCT, LostWords, shown};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule, OfHost};
 use crate::facts::host_activity::HostActivity;
@@ -48,12 +49,12 @@ fn is_told(w: &LostWords) -> bool {
         && (is_large || !w.trust.by_graph && !w.has_large_part())
 }
 
-fn words(w: &LostWords) -> (String, String) {
+fn words(w: &LostWords) -> CauseWords {
     let spread = match w.top.first() {
         Some(t) if t.share >= LARGE_PART_PCT => {
-            format!("largest part {} ({})", shown(t.name), fmt_pct(Some(t.share)))
+            format!("; the largest part is {} ({})", shown(t.name), fmt_pct(Some(t.share)))
         }
-        _ => "spread over many operators".to_string(),
+        _ => ", spread over many operators".to_string(),
     };
     let by_graph = w.trust.by_graph;
     let action = match w.trust.vendor {
@@ -65,8 +66,9 @@ fn words(w: &LostWords) -> (String, String) {
         _ => "larger batches, fewer and larger operators",
     };
     let runs = if by_graph { "launches too slowly" } else { "launches kernels one by one" };
-    (
-        format!("The {} waits while the host {runs}{}, {spread}: {}", w.device(), w.who(), w.idle()),
-        action.to_string(),
+    CauseWords::new(
+        format!("{} while the host {runs}", w.device_of_ranks("waits")),
+        format!("{}{spread}", w.idle()),
+        action,
     )
 }

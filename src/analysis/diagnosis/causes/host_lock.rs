@@ -1,7 +1,8 @@
 //! `host_lock`: a host thread stands still while another thread of the process runs.
 
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::host::HostSide;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::pauses::MOST_PCT;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_lock",
-    confidence: Confidence::Interpreted,
+    certainty: Certainty::Likely,
     must_last: true,
     evidence: "the same while a thread that launches nothing runs: 3 events or more in 80 % of the pauses",
     owns: "I, S behind it",
@@ -76,16 +77,15 @@ fn busiest(host: &HostSide, span: Span) -> Option<(Ns, BTreeMap<StrId, Ns>)> {
     best
 }
 
-fn words(w: &LostWords) -> (String, String) {
-    (
+fn words(w: &LostWords) -> CauseWords {
+    CauseWords::new(
         format!(
-            "The launching thread stands still{} while another thread works in {}: {}",
+            "The launching thread stands still{} while another thread works in {}",
             w.who(),
-            shown(w.key),
-            w.idle()
+            shown(w.key)
         ),
+        w.idle(),
         "look at the code of that thread: it holds the interpreter lock (loaders, loggers, checkpoints); \
-         move it to another process"
-            .to_string(),
+         move it to another process",
     )
 }

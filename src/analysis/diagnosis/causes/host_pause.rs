@@ -1,7 +1,8 @@
 //! `host_pause`: host threads stand still inside events of many names, or in some events of one name.
 
 use crate::diagnosis::CauseKind;
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::host::HostSide;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::pauses::MOST_PCT;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_pause",
-    confidence: Confidence::Interpreted,
+    certainty: Certainty::Likely,
     must_last: true,
     evidence: "events whose self time exceeds the median of their name by 1 ms and 20 times, in 3 names or \
                more, or 80 % of it in one name, together 2 % of the time",
@@ -43,27 +44,19 @@ fn name_of_most(host: &HostSide, total: Ns) -> Option<StrId> {
     (by_name.len() >= PAUSE_NAMES).then_some(StrId::EMPTY)
 }
 
-fn words(w: &LostWords) -> (String, String) {
-    let (who, idle) = (w.who(), w.idle());
+fn words(w: &LostWords) -> CauseWords {
     if !w.key.is_empty() {
-        return (
-            format!(
-                "Single calls of {} stand still{who}, far beyond their usual length: {idle}",
-                shown(w.key)
-            ),
+        return CauseWords::new(
+            format!("Single calls of {} stand still{}", shown(w.key), w.who()),
+            format!("{}, in calls that take far longer than usual", w.idle()),
             "look at what these calls wait for (hta query on host_pauses lists them): tuning for a new \
-             shape, a lock, page faults, another process on the same cores"
-                .to_string(),
+             shape, a lock, page faults, another process on the same cores",
         );
     }
-    (
-        format!(
-            "Host threads stand still{who}, in whatever operator they are in: {idle}; behind it a rank waits \
-             {}",
-            fmt_ns(w.waits)
-        ),
+    CauseWords::new(
+        format!("Host threads stand still{}, in whatever operator they are in", w.who()),
+        format!("{}; behind it a rank waits {}", w.idle(), fmt_ns(w.waits)),
         "find what stops the process: CPU quota (throttling has a period of 100 ms), too few cores, no \
-         pinning, garbage collection (gc.freeze(), or collect on all ranks at once)"
-            .to_string(),
+         pinning, garbage collection (gc.freeze(), or collect on all ranks at once)",
     )
 }

@@ -2,7 +2,8 @@
 //! longer.
 
 use crate::diagnosis::cause::Cause;
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
@@ -41,26 +42,27 @@ const CODE: &[TimeUse] = &[
 fn finish(_: &Context, cause: &mut Cause) {
     if cause.key.is_empty() {
         // What the code is was not recorded.
-        cause.confidence = cause.confidence.max(Confidence::Interpreted);
+        cause.certainty = cause.certainty.max(Certainty::Likely);
     }
 }
 
-fn words(w: &LostWords) -> (String, String) {
-    let (device, who, idle) = (w.device(), w.who(), w.idle());
+fn words(w: &LostWords) -> CauseWords {
+    let (idles, idle) = (w.device_of_ranks("idles"), w.idle());
     match w.key.is_empty() {
-        false => (
-            format!("The {device} idles while the host runs {}{}{who}: {idle}", shown(w.key), w.top_place()),
-            "make this code faster, move it to another process, or do it while the device works".to_string(),
+        false => CauseWords::new(
+            format!("{idles} while the host runs {}", shown(w.key)),
+            idle,
+            "make this code faster, move it to another process, or do it while the device works",
         ),
-        true if w.trust.has_frames => (
-            format!("The {device} idles while the host runs Python code of many functions{who}: {idle}"),
-            "do this work while the device computes, or in another process (hta idle lists the functions)"
-                .to_string(),
+        true if w.trust.has_frames => CauseWords::new(
+            format!("{idles} while the host runs Python code of many functions"),
+            idle,
+            "do this work while the device computes, or in another process (hta idle lists the functions)",
         ),
-        true => (
-            format!("The {device} idles while the host runs code outside operators{who}: {idle}"),
-            "record with with_stack=True to see which lines; do this work while the device computes"
-                .to_string(),
+        true => CauseWords::new(
+            format!("{idles} while the host runs code outside operators"),
+            idle,
+            "record with with_stack=True to see which lines; do this work while the device computes",
         ),
     }
 }

@@ -1,17 +1,17 @@
 //! `host_sync`: the device idles after a call that waited for it, until two launches are queued again.
 
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::host::{HostMoment, HostSide};
-use crate::diagnosis::lost_words::{LostWords, NAME};
+use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
 use crate::facts::host_activity::HostActivity;
 use crate::job::TimeUse;
-use hta_base::wording::names::clip;
 use hta_trace::strings::StrId;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_sync",
-    confidence: Confidence::Interpreted,
+    certainty: Certainty::Likely,
     evidence: "I after a call that waited until the device was done, until two launches have begun again",
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_sync.json.gz",
@@ -40,18 +40,16 @@ fn call(host: &HostSide, m: &HostMoment) -> Option<(StrId, u32)> {
         .then(|| (m.used.row.map_or(StrId::EMPTY, |r| host.caller(r)), m.row))
 }
 
-fn words(w: &LostWords) -> (String, String) {
-    (
+fn words(w: &LostWords) -> CauseWords {
+    CauseWords::new(
         format!(
-            "The host waits for the {} in `{}`{}{} and launches too late afterwards: {}",
+            "The host waits for the {} in {}{}, and launches too late afterwards",
             w.device(),
-            clip(w.key, NAME),
-            w.top_place(),
-            w.who(),
-            w.idle()
+            shown(w.key),
+            w.who()
         ),
+        w.idle(),
         "remove or defer this call: read results later or less often, non_blocking=True and an event for \
-         copies"
-            .to_string(),
+         copies",
     )
 }

@@ -2,11 +2,13 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause::Cause;
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::rule::{CauseFamily, CauseRule};
 use crate::diagnosis::trust::Trust;
 use crate::recording::capability::{Capability, Grade};
+use hta_base::wording::counts::capital;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "input_incomplete",
@@ -24,7 +26,7 @@ fn incomplete(context: &Context) -> Option<Cause> {
     let ranks = context.job.parts.iter().map(|p| p.rank).collect();
     let mut cause = context.cause(CauseKind::InputIncomplete, "", ranks, OwnedTime::new(), 0);
     cause.trust = Trust::Withheld(limit.sentence.clone());
-    cause.sentence = format!("Cannot tell where the time goes: {}", limit.sentence);
-    cause.action = limit.next.clone();
+    cause.words =
+        CauseWords::new("Cannot tell where the time goes", capital(&limit.sentence), limit.next.clone());
     Some(cause)
 }

@@ -1,5 +1,6 @@
 //! `iteration_gap`: the device idles between two iterations of an inference engine.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule};
 use hta_base::units::Span;
@@ -8,6 +9,7 @@ pub(super) const RULE: CauseRule = CauseRule {
     name: "iteration_gap",
     evidence: "I between two iterations of an engine",
     owns: "that I",
+    command: "iterations",
     shown_by: "data/samples/serving",
     family: CauseFamily::Lost(LostRule {
         of_iteration: |_, of, next| {
@@ -20,11 +22,11 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::HOST
 };
 
-fn words(w: &LostWords) -> (String, String) {
-    (
-        format!("The GPU waits between iterations for the host{}, most in {}: {}", w.who(), w.top_name(), w.idle()),
+fn words(w: &LostWords) -> CauseWords {
+    CauseWords::new(
+        format!("{} for the host between iterations", w.device_of_ranks("waits")),
+        format!("{}, most in {}", w.idle(), w.top_name()),
         "do this work while the GPU computes: overlapped (asynchronous) scheduling, less work on results and \
-         on the next batch between iterations"
-            .to_string(),
+         on the next batch between iterations",
     )
 }

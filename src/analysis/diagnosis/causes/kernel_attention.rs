@@ -2,8 +2,9 @@
 
 use crate::diagnosis::account::RepairTime;
 use crate::diagnosis::cause::GainBasis;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::compute::ComputeKernel;
-use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, at_rate, chosen};
 use crate::diagnosis::kernel_mix::mix_category;
@@ -17,7 +18,7 @@ use hta_trace::strings::StrId;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_attention",
-    confidence: Confidence::Bound,
+    certainty: Certainty::AtMost,
     evidence: "softmax and batched matrix products, 10 % of U, and no fused attention",
     shown_by: "tests/data/causes/kernel_attention.json.gz",
     family: CauseFamily::Kernels(KernelRule {
@@ -62,10 +63,10 @@ fn of_product(facts: &KernelFacts, k: &ComputeKernel) -> Option<Ns> {
     at_rate(flops, facts.machine.device(a.device())?.flops_per_s(work.number?, Units::Matrix)?)
 }
 
-fn words(w: &MixWords) -> (String, String) {
-    let (share, after) = (w.share(), w.after("at the peak the products take"));
-    (
-        format!("{share} of GPU time is attention made of softmax and batched matrix products{after}"),
-        "torch.nn.functional.scaled_dot_product_attention".to_string(),
+fn words(w: &MixWords) -> CauseWords {
+    CauseWords::new(
+        "Attention is made of softmax and batched matrix products",
+        format!("It takes {}{}", w.share(), w.after("at the peak the products take")),
+        "torch.nn.functional.scaled_dot_product_attention",
     )
 }

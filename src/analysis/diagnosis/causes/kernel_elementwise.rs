@@ -1,8 +1,9 @@
 //! `kernel_elementwise`: compute in pointwise kernels that are limited by memory.
 
 use crate::diagnosis::cause::GainBasis;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::compute::ComputeKernel;
-use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter};
 use crate::diagnosis::kernel_mix::mix_category;
 use crate::diagnosis::mix_words::MixWords;
@@ -13,7 +14,7 @@ use hta_trace::kernel::category::Category;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_elementwise",
-    confidence: Confidence::Bound,
+    certainty: Certainty::AtMost,
     evidence: "pointwise kernels that no compiler made, 20 % of U and 100 launches or more",
     shown_by: "tests/data/causes/kernel_elementwise.json.gz",
     family: CauseFamily::Kernels(KernelRule {
@@ -60,11 +61,11 @@ fn chained(facts: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
     out
 }
 
-fn words(w: &MixWords) -> (String, String) {
-    let (share, count) = (w.share(), fmt_count(w.count));
+fn words(w: &MixWords) -> CauseWords {
     let after = w.after("with each chain as one kernel they take");
-    (
-        format!("{share} of GPU time is unfused elementwise kernels ({count} of them{after})"),
-        "torch.compile fuses them; for optimizers use the fused or foreach variant".to_string(),
+    CauseWords::new(
+        "Elementwise kernels are not fused",
+        format!("{} of them take {}{after}", fmt_count(w.count), w.share()),
+        "torch.compile fuses them; for optimizers use the fused or foreach variant",
     )
 }

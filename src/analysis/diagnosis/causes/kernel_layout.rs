@@ -1,6 +1,7 @@
 //! `kernel_layout`: kernels that only change the memory layout.
 
 use crate::diagnosis::cause::GainBasis;
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, chosen};
 use crate::diagnosis::kernel_mix::mix_category;
@@ -33,17 +34,18 @@ fn kernels(_: &KernelFacts, kernels: &[ComputeKernel]) -> KernelsAfter {
     chosen(kernels, |k| (mix_category(k.work) == Category::Layout).then_some(Some(0)))
 }
 
-fn words(w: &MixWords) -> (String, String) {
+fn words(w: &MixWords) -> CauseWords {
     let convolutions = w.context.account.mix().get(Category::Convolution.name()).map_or(0, |m| m.time);
-    let action = match percent(convolutions, w.useful).is_some_and(|pct| pct >= CONVOLUTIONS_PCT) {
+    let action = match percent(convolutions, w.compute).is_some_and(|pct| pct >= CONVOLUTIONS_PCT) {
         true => "memory_format=torch.channels_last for model and input; contiguous() once",
         false => {
             "keep one layout from operator to operator: transpose once, contiguous() only where a kernel \
              needs it"
         }
     };
-    (
-        format!("{} of GPU time only changes memory layouts ({} kernels)", w.share(), fmt_count(w.count)),
-        action.to_string(),
+    CauseWords::new(
+        "Kernels only change the layout of tensors in memory",
+        format!("{} of them take {}", fmt_count(w.count), w.share()),
+        action,
     )
 }

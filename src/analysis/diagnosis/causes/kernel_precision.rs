@@ -1,8 +1,9 @@
 //! `kernel_precision`: matrix products and convolutions in fp32 without tensor cores.
 
 use crate::diagnosis::cause::GainBasis;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::compute::ComputeKernel;
-use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, SMALL, at_rate, chosen};
 use crate::diagnosis::mix_words::MixWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, KernelRule};
@@ -15,7 +16,7 @@ use hta_trace::strings::StrId;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_precision",
-    confidence: Confidence::Bound,
+    certainty: Certainty::AtMost,
     evidence: "fp32 matrix products and convolutions of 10 us and longer without tensor cores, 20 % of U",
     shown_by: "tests/data/causes/kernel_precision.json.gz",
     family: CauseFamily::Kernels(KernelRule {
@@ -66,17 +67,16 @@ fn with_tensor_cores(facts: &KernelFacts, k: &ComputeKernel) -> Option<Ns> {
     Some(((k.len as f64 * vector / matrix) as Ns).max(at_rate(bytes, device.bytes_per_s())?))
 }
 
-fn words(w: &MixWords) -> (String, String) {
-    let (share, after) = (w.share(), w.after("with them, at the same share of the peak, it takes"));
+fn words(w: &MixWords) -> CauseWords {
+    let after = w.after("with them, at the same share of the peak, it takes");
     let action = match w.context.trust.has_bf16 {
         true => "bf16 autocast, or at least torch.set_float32_matmul_precision('high') for TF32",
         false => "fp16 autocast with a gradient scaler",
     };
-    (
-        format!(
-            "{share} of GPU time is fp32 matrix products and convolutions that use no tensor cores{after}"
-        ),
-        action.to_string(),
+    CauseWords::new(
+        "Matrix products and convolutions in fp32 use no tensor cores",
+        format!("They take {}{after}", w.share()),
+        action,
     )
 }
 

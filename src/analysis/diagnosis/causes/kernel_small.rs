@@ -2,8 +2,9 @@
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::GainBasis;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::compute::ComputeKernel;
-use crate::diagnosis::confidence::Confidence;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, SMALL, at_rate, chosen};
 use crate::diagnosis::mix_words::MixWords;
@@ -13,7 +14,7 @@ use hta_base::units::{Ns, percent};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_small",
-    confidence: Confidence::Bound,
+    certainty: Certainty::AtMost,
     evidence: "kernels below 10 us, 30 % of U, while the device idles less than 10 %",
     shown_by: "tests/data/causes/kernel_small.json.gz",
     family: CauseFamily::Kernels(KernelRule {
@@ -49,13 +50,13 @@ fn at_peaks(facts: &KernelFacts, k: &ComputeKernel) -> Option<Ns> {
     Some(of_flops?.max(at_rate(amount.bytes?, peaks.bytes_per_s?)?))
 }
 
-fn words(w: &MixWords) -> (String, String) {
-    let (share, after) = (w.share(), w.after("at the peaks of the device their work takes"));
+fn words(w: &MixWords) -> CauseWords {
+    let after = w.after("at the peaks of the device their work takes");
     let action = match w.context.trust.vendor {
         _ if w.context.trust.by_graph => "larger batches, fused kernels",
         DeviceVendor::Amd => "larger batches, fused kernels, torch.compile or HIP graphs",
         DeviceVendor::Nvidia => "larger batches, fused kernels, torch.compile or CUDA graphs",
         _ => "larger batches, fused kernels",
     };
-    (format!("{share} of GPU time is in kernels shorter than 10 us{after}"), action.to_string())
+    CauseWords::new("Many kernels are shorter than 10 us", format!("They take {}{after}", w.share()), action)
 }

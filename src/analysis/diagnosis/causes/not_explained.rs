@@ -1,7 +1,7 @@
 //! `not_explained`: lost time that no rule takes.
 
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::rule::CauseRule;
 
 pub(super) const RULE: CauseRule =
-    CauseRule { name: "not_explained", confidence: Confidence::Bound, ..CauseRule::DEFAULT };
+    CauseRule { name: "not_explained", certainty: Certainty::AtMost, ..CauseRule::DEFAULT };

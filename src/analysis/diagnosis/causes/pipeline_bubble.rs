@@ -2,7 +2,8 @@
 //! ends them, beyond those that a late host explains.
 
 use crate::diagnosis::account::TimePart;
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::exposed_lane::{ExposedLane, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::job::exposed::ExposedKind;
@@ -13,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "pipeline_bubble",
-    confidence: Confidence::Bound,
+    certainty: Certainty::AtMost,
     evidence: "waits for messages in a group whose description says pipeline (pp), or whose ranks only send \
                to the next and back; and in the collective that follows them",
     owns: "S",
     shown_by: "tests/it/job/planted/transfers.rs",
     family: CauseFamily::Transfer(TransferRule {
-        part: TimePart::Synchronizing,
+        part: TimePart::Waiting,
         takes,
         filter: |_| "kind IN ('send', 'recv')".to_string(),
         words,
@@ -105,10 +106,11 @@ fn ends_of_pipelines(lane: &ExposedLane, pipelines: &PipelineGroups) -> BTreeSet
     out
 }
 
-fn words(w: &TransferWords) -> (String, String) {
+fn words(w: &TransferWords) -> CauseWords {
     let (calls, ranks, time) = (&w.calls, w.ranks, &w.time);
-    (
-        format!("Stages of a pipeline wait for each other in {calls} on {ranks}: {time}"),
-        "more micro-batches, interleaved stages, or move a layer from the slowest stage".to_string(),
+    CauseWords::new(
+        format!("Stages of a pipeline wait for each other in {calls} on {ranks}"),
+        format!("A rank waits {time}"),
+        "more micro-batches, interleaved stages, or move a layer from the slowest stage",
     )
 }

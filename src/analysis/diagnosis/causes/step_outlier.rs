@@ -3,6 +3,7 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::JobStep;
 use crate::diagnosis::cause::Cause;
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::OwnedTime;
@@ -73,17 +74,13 @@ fn long_steps(context: &Context, causes: &[Cause], late: &LateRanks) -> Option<C
     let mut cause = context.cause(CauseKind::StepOutlier, "", ranks, OwnedTime::new(), excess);
     cause.steps = long.iter().filter_map(|s| Some(context.account.steps.get(*s)?.key?.shown())).collect();
     let (list, n) = (cause.steps.join(", "), long.len());
-    cause.sentence = format!(
-        "{} {list} ({n} of {}) {} {} longer than the median step of {}",
-        if n == 1 { "Step" } else { "Steps" },
-        context.account.steps.len(),
-        if n == 1 { "takes" } else { "take on average" },
-        fmt_ns(excess / n as Ns),
-        fmt_ns(usual)
+    let (noun, takes) = if n == 1 { ("Step", "It takes") } else { ("Steps", "They take on average") };
+    let is = if n == 1 { "is" } else { "are" };
+    cause.words = CauseWords::new(
+        format!("{noun} {list} ({n} of {}) {is} far longer than the others", context.account.steps.len()),
+        format!("{takes} {} more than the median step of {}", fmt_ns(excess / n as Ns), fmt_ns(usual)),
+        "hta steps compares them with the others: checkpoints, evaluation, garbage collection, allocation",
     );
-    cause.action =
-        "hta steps compares them with the others: checkpoints, evaluation, garbage collection, allocation"
-            .to_string();
     cause.evidence = vec![Evidence {
         table: "steps",
         filter: format!("step_label IN ({list})"),
@@ -91,7 +88,8 @@ fn long_steps(context: &Context, causes: &[Cause], late: &LateRanks) -> Option<C
     }];
     let is_late_then = |s: &&LateRank| s.steps.iter().any(|step| cause.steps.contains(step));
     // The rows of the late rank, with the sentence in place of their number.
-    let told = |s: &LateRank| s.evidence.first().map(|e| Evidence { words: s.sentence.clone(), ..e.clone() });
+    let told =
+        |s: &LateRank| s.evidence.first().map(|e| Evidence { words: s.words.what.clone(), ..e.clone() });
     cause.evidence.extend(late.in_steps.iter().filter(is_late_then).take(2).filter_map(told));
     Some(cause)
 }

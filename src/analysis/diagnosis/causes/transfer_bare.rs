@@ -1,7 +1,8 @@
 //! `transfer_bare`: exposed transfers with no compute to hide them.
 
 use crate::diagnosis::account::TimePart;
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::gain;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, CommunicationRule};
@@ -10,7 +11,7 @@ use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_bare",
-    confidence: Confidence::Bound,
+    certainty: Certainty::AtMost,
     evidence: "other exposed transfer",
     owns: "F",
     shown_by: "data/samples/gpu_ddp8",
@@ -29,11 +30,11 @@ fn gain(context: &Context, owned: Ns) -> Ns {
     context.repairs.of_network().map_or(bound, |all| bound.min(all))
 }
 
-fn words(each: Ns, step: Ns, trust: &RecordingTrust) -> (String, String) {
+fn words(each: Ns, step: Ns, trust: &RecordingTrust) -> CauseWords {
     let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
-    (
-        format!("Exposed transfers take {}{per} ({share}) that no compute hides", fmt_ns(each)),
-        "overlap by splitting work, exchange less (precision, sharding), or compute more per exchange"
-            .to_string(),
+    CauseWords::new(
+        "No compute hides the transfers between ranks",
+        format!("They take {}{per} ({share})", fmt_ns(each)),
+        "overlap by splitting work, exchange less (precision, sharding), or compute more per exchange",
     )
 }

@@ -5,7 +5,8 @@
 //!   ready for b      ^       |-queued-|
 //! ```
 
-use crate::diagnosis::confidence::Confidence;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::Certainty;
 use crate::diagnosis::exposed_lane::{ExposedLane, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::job::exposed::ExposedKind;
@@ -15,7 +16,7 @@ use hta_base::units::Ns;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_queued",
-    confidence: Confidence::Interpreted,
+    certainty: Certainty::Likely,
     evidence: "transfer of a call that was ready, but started within 20 us after another kind or group of \
                call on its stream, which is exposed itself",
     owns: "F, up to the delay",
@@ -61,11 +62,11 @@ fn delays(lane: &ExposedLane) -> HashMap<u32, Ns> {
     delays
 }
 
-fn words(w: &TransferWords) -> (String, String) {
+fn words(w: &TransferWords) -> CauseWords {
     let (calls, ranks, time) = (&w.calls, w.ranks, &w.time);
-    (
-        format!("Exposed {calls} start late on {ranks}, queued behind another exposed collective: {time}"),
-        "give it a stream (process group) of its own, issue what is needed first, or use smaller buckets"
-            .to_string(),
+    CauseWords::new(
+        format!("Exposed {calls} start late on {ranks}, behind another exposed collective on their stream"),
+        format!("They wait {time} there"),
+        "give it a stream (process group) of its own, issue what is needed first, or use smaller buckets",
     )
 }

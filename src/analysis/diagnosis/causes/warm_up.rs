@@ -1,5 +1,6 @@
 //! `warm_up`: the device idles inside launch calls that load a kernel at its first use.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::lost_words::LostWords;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LAUNCHING, LostRule, OfHost};
 
@@ -17,10 +18,10 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::HOST
 };
 
-fn words(w: &LostWords) -> (String, String) {
-    (
-        format!("Kernels are loaded at their first use{}: {} inside {}", w.who(), w.idle(), w.top_name()),
-        "record after a warm-up: run some iterations before the profiler starts, as schedule(warmup=...) does"
-            .to_string(),
+fn words(w: &LostWords) -> CauseWords {
+    CauseWords::new(
+        format!("Kernels are loaded at their first use{}", w.who()),
+        format!("{}, inside {}", w.idle(), w.top_name()),
+        "record after a warm-up: run some iterations before the profiler starts, as schedule(warmup=...) does",
     )
 }

@@ -16,10 +16,12 @@
 //! callers that were open when it started.
 
 mod charge;
+mod code_place;
 mod frame_name;
 mod user_code;
 
 pub use charge::{Charge, Charging};
+pub(crate) use code_place::{CodePlace, CodePlaces};
 pub use frame_name::source_place;
 pub use user_code::UserCode;
 

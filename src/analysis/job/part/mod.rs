@@ -48,7 +48,7 @@ pub struct PartWindow {
     /// Communication without concurrent compute, ns.
     pub(crate) exposed: Ns,
     /// Copies and sets of memory without compute and communication, ns.
-    pub(crate) exposed_memory: Ns,
+    pub(crate) copies: Ns,
 }
 
 impl PartWindow {
@@ -273,7 +273,7 @@ fn lane(trace: &RankTrace, work: &DeviceWork, windows: &[&WindowAccount], model:
             compute_only: s.compute() - s.overlap(),
             overlapped: s.overlap(),
             exposed: s.exposed_communication(),
-            exposed_memory: s.exposed_memory(),
+            copies: s.copies(),
         }
     });
     PartLane {

@@ -213,7 +213,7 @@ fn windows(tables: &[Batch], lanes: usize) -> Result<Vec<(u32, PartWindow)>, Inv
             compute_only: r.compute_only_ns,
             overlapped: r.overlapped_ns,
             exposed: r.exposed_ns,
-            exposed_memory: r.exposed_memory_ns,
+            copies: r.copies_ns,
         };
         out.push((below::<PartWindows>(i, "lane", r.lane, lanes)?, window));
     }
@@ -256,7 +256,11 @@ fn origins(tables: &[Batch], names: usize) -> Result<BTreeMap<StrId, KernelOrigi
         let name = |column, id| below::<Origins>(i, column, id, names).map(StrId);
         Ok((
             name("kernel", r.kernel)?,
-            KernelOrigin { op: name("op", r.op)?, frame: name("frame", r.frame)? },
+            KernelOrigin {
+                op: name("op", r.op)?,
+                frame: name("frame", r.frame)?,
+                place: name("place", r.place)?,
+            },
         ))
     };
     rows::<Origins>(tables)?.map(origin).collect()

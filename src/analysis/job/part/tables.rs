@@ -124,7 +124,7 @@ table! {
         compute_only_ns: i64, "ns", "compute without communication";
         overlapped_ns: i64, "ns", "compute and communication";
         exposed_ns: i64, "ns", "communication without compute";
-        exposed_memory_ns: i64, "ns", "copies and sets without compute and communication";
+        copies_ns: i64, "ns", "copies and sets without compute and communication";
     }
 }
 
@@ -164,6 +164,7 @@ table! {
         kernel: u32, "", "position of its name";
         op: u32, "", "position of its operator's name";
         frame: u32, "", "position of the Python frame";
+        place: u32, "", "position of the place in the user's code";
     }
 }
 

@@ -96,7 +96,7 @@ impl RankSummary {
     fn origin_table(&self) -> Batch {
         let mut table = Origins::default();
         for (kernel, o) in &self.origins {
-            table.push(OriginRow { kernel: kernel.0, op: o.op.0, frame: o.frame.0 });
+            table.push(OriginRow { kernel: kernel.0, op: o.op.0, frame: o.frame.0, place: o.place.0 });
         }
         table.finish()
     }
@@ -174,7 +174,7 @@ fn windows(lanes: &[PartLane]) -> (Batch, Batch) {
                 compute_only_ns: w.compute_only,
                 overlapped_ns: w.overlapped,
                 exposed_ns: w.exposed,
-                exposed_memory_ns: w.exposed_memory,
+                copies_ns: w.copies,
             });
             for s in &w.spans {
                 spans.push(WindowSpanRow { window: position, start_ns: s.start, end_ns: s.end });

@@ -28,13 +28,13 @@ type WindowParts = [i64; 5];
 columns! {
     Window of Breakdowns {
         rank, device, scope, step, step_label, is_partial, ts_ns, dur_ns, basis: Text, compute_ns: i64,
-        exposed_communication_ns: i64, exposed_memory_ns: i64, idle_ns: i64,
+        exposed_communication_ns: i64, copies_ns: i64, idle_ns: i64,
     }
 }
 
 impl Window<'_> {
     fn parts(&self) -> WindowParts {
-        [self.dur_ns, self.compute_ns, self.exposed_communication_ns, self.exposed_memory_ns, self.idle_ns]
+        [self.dur_ns, self.compute_ns, self.exposed_communication_ns, self.copies_ns, self.idle_ns]
     }
 }
 
@@ -159,7 +159,7 @@ const PARTS: [Heading; 5] = [
     ("dur_ns", "length", CellType::Ns, "length of the window"),
     ("compute_ns", "compute", CellType::Ns, "some compute runs"),
     ("exposed_communication_ns", "exposed communication", CellType::Ns, "communication runs and no compute"),
-    ("exposed_memory_ns", "exposed memory", CellType::Ns, "only copies or sets run"),
+    ("copies_ns", "exposed memory", CellType::Ns, "only copies or sets run"),
     ("idle_ns", "idle", CellType::Ns, "nothing runs"),
 ];
 

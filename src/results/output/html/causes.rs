@@ -28,9 +28,8 @@ const CAUSES: &[Heading] = &[
     ("share_pct", "of all devices", CellType::Ratio, "owned time as a share of the time of all devices"),
     ("rank_label", "ranks", CellType::Text, "its ranks"),
     ("step_labels", "steps", CellType::Text, "its steps; none: all"),
-    ("confidence", "confidence", CellType::Text, "A measured, B by interpretation, C only a bound"),
-    ("trust", "trust", CellType::Text, "ok, downgraded or withheld"),
-    ("trust_reason", "why", CellType::Text, "why it is not ok"),
+    ("certainty", "certainty", CellType::Text, "sure, likely, at most (the gain is a bound) or withheld"),
+    ("reason", "why", CellType::Text, "what of the recording makes it less than sure"),
     ("ranks", "rank numbers", CellType::Text, "its ranks, by number"),
     ("kind", "kind", CellType::Text, "`hta explain diagnosis` defines it"),
     ("id", "name", CellType::Text, "stable name: the same in every run that has the cause"),
@@ -46,8 +45,8 @@ columns! {
 columns! {
     Found of Findings {
         finding_id: Text, kind: Text, ranks: Text, rank_label: Text, step_labels: Text, recoverable_ns: i64,
-        recoverable_pct: Option<f64>, owned_ns: i64, share_pct: Option<f64>, confidence: Text, trust: Text,
-        trust_reason: Option<Text>, sentence: Text, action: Text,
+        recoverable_pct: Option<f64>, owned_ns: i64, share_pct: Option<f64>, certainty: Text,
+        reason: Option<Text>, sentence: Text, action: Text,
     }
 }
 
@@ -97,9 +96,8 @@ pub(crate) fn section(
             share(r.share_pct),
             text(r.rank_label, texts),
             text(r.step_labels, texts),
-            texts.cell(r.confidence),
-            texts.cell(r.trust),
-            texts.of(r.trust_reason),
+            texts.cell(r.certainty),
+            texts.of(r.reason),
             text(r.ranks, texts),
             texts.cell(r.kind),
             texts.cell(r.finding_id),

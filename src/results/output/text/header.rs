@@ -1,10 +1,12 @@
 //! The head of the report: what was read, on which devices, and how steps were found.
 
 use crate::output::columns::wrap;
+use crate::output::text::indented;
 use crate::output::visible;
 use crate::run::Outcome;
 use hta_analysis::api;
 use hta_analysis::inventory::{self, RankRow, Ranks, edge_notes};
+use hta_analysis::verdict::JobVerdict;
 use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{counted, plural};
 use hta_base::wording::ranks::{rank_list, ranks_named};
@@ -14,23 +16,54 @@ use hta_trace::step::StepRule;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-pub(super) fn header(out: &mut String, outcome: &Outcome, width: usize) {
+/// Ranks, hosts, devices and steps in one line, then what the recording lacks. All that was found on reading
+/// follows in a full report.
+pub(super) fn header(
+    out: &mut String,
+    outcome: &Outcome,
+    told: Option<&JobVerdict>,
+    width: usize,
+    is_full: bool,
+) {
     let rows: Vec<RankRow> = api::rows::<Ranks>(&outcome.inventory).collect();
     let ranks = outcome.ranks();
     let world = rows.iter().filter_map(|r| r.world_size).max();
     let are_processes = rows.iter().any(|r| r.rank_source == RankSource::Process.name());
-    let count =
-        if are_processes { format!("{} processes", ranks.len()) } else { plural(ranks.len(), "rank") };
-    let mut line = format!("hta {}: {count}", env!("CARGO_PKG_VERSION"));
-    if let Some(world) = world {
-        let _ = write!(line, " of {world}");
+    let mut what = vec![match (are_processes, world) {
+        (true, _) => format!("{} processes", ranks.len()),
+        (_, Some(world)) if world as usize != ranks.len() => format!("{} of {world} ranks", ranks.len()),
+        _ => plural(ranks.len(), "rank"),
+    }];
+    let hosts = rows.iter().filter_map(|r| r.host_name).collect::<BTreeSet<_>>().len();
+    if hosts > 1 {
+        what[0] = format!("{} on {hosts} hosts", what[0]);
     }
-    let _ = write!(
-        line,
-        " ({}), {}, {} of traces",
-        rank_list(&ranks),
+    let devices: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
+    what.extend(devices.into_iter().map(str::to_string));
+    if let Some(totals) = told.map(|t| &t.totals).filter(|t| t.step_count > 0) {
+        let each = fmt_ns(totals.time_ns / i64::from(totals.step_count));
+        let has_steps = rows.iter().all(|r| r.step_count > 0);
+        let noun = if rows.iter().any(|r| is_iteration(r.step_rule)) { "iteration" } else { "step" };
+        what.push(match has_steps {
+            true => format!("{} of {each}", plural(totals.step_count as usize, noun)),
+            false => format!("{each} recorded, without steps"),
+        });
+    }
+    for l in wrap(&what.join(", "), width) {
+        let _ = writeln!(out, "{l}");
+    }
+    if let Some(told) = told {
+        indented(out, "recorded: ", &told.recorded, width);
+    }
+    if !is_full {
+        return;
+    }
+    let line = format!(
+        "hta {}: {}, {} of traces; ranks {}",
+        env!("CARGO_PKG_VERSION"),
         counted(rows.iter().map(|r| r.event_count).sum(), "event"),
-        fmt_bytes(outcome.unpacked_bytes)
+        fmt_bytes(outcome.unpacked_bytes),
+        rank_list(&ranks)
     );
     for l in wrap(&line, width) {
         let _ = writeln!(out, "{l}");
@@ -41,10 +74,6 @@ pub(super) fn header(out: &mut String, outcome: &Outcome, width: usize) {
         if count > 0 {
             notes.push(format!("missing: rank{} {missing}", if count == 1 { "" } else { "s" }));
         }
-    }
-    let devices: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
-    if !devices.is_empty() {
-        notes.push(format!("devices: {}", Vec::from_iter(devices).join(", ")));
     }
     let rules: Vec<&str> = rows.iter().map(|r| r.step_rule).collect::<BTreeSet<_>>().into_iter().collect();
     let steps = rows.iter().map(|r| r.step_count);

@@ -13,7 +13,7 @@ use hta_analysis::api::{self, Observation, Output, View};
 use hta_analysis::inventory::{self, KernelRules, edge_notes};
 use hta_analysis::verdict::JobVerdict;
 use hta_base::units::{Ns, fmt_ns, fmt_pct};
-use hta_base::wording::counts::{counted, plural};
+use hta_base::wording::counts::counted;
 use problems::problems;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -30,16 +30,16 @@ pub enum ReportExtent {
     Full,
 }
 
-/// The report, at most `width` characters wide.
-pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent) -> String {
+/// The report, at most `width` characters wide. `folder` is how commands name the results.
+pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &str) -> String {
     let mut out = String::new();
-    header(&mut out, outcome, width);
     let told = verdict(outcome);
+    let is_full = extent == ReportExtent::Full || told.is_none();
+    header(&mut out, outcome, told, width, is_full);
     if let Some(told) = told {
-        diagnosis(&mut out, told, width);
+        diagnosis(&mut out, told, width, Some(folder));
     }
     // Without a diagnosis (--only, --compat) the sections are the report.
-    let is_full = extent == ReportExtent::Full || told.is_none();
     problems(&mut out, outcome, width, is_full);
     let mut without: Vec<String> = Vec::new();
     for (analysis, output) in &outcome.outputs {
@@ -49,7 +49,9 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent) -> String {
         if output.views.iter().any(|v| !is_content(v)) && !output.views.iter().any(is_content) {
             without.push(analysis.stem().to_string());
         }
-        for (i, view) in output.views.iter().filter(is_shown).enumerate() {
+        // On the first screen the account by rank is enough.
+        let most = if is_full { usize::MAX } else { 1 };
+        for (i, view) in output.views.iter().filter(is_shown).take(most).enumerate() {
             let title =
                 if is_full { format!("{} ({})", view.title, analysis.stem()) } else { view.title.clone() };
             heading(&mut out, &title);
@@ -86,37 +88,47 @@ pub fn verdict(outcome: &Outcome) -> Option<&JobVerdict> {
     of_run.filter(|v| !v.lines[0].is_empty())
 }
 
-/// The two lines of a diagnosis.
+/// The two sentences of a diagnosis.
 pub fn brief(told: &JobVerdict) -> String {
     let [first, second] = &told.lines;
     format!("{}\n{}\n", visible::line(first), visible::line(second))
 }
 
-/// The verdict, then each cause with its evidence and what to do.
-fn diagnosis(out: &mut String, told: &JobVerdict, width: usize) {
-    heading(out, "Verdict");
-    for line in told.lines.iter().flat_map(|line| wrap(line, width)) {
+/// The verdict, then each cause with what fixing it saves, its number and place, and what to do.
+fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&str>) {
+    let _ = writeln!(out);
+    told.lines.iter().flat_map(|line| wrap(line, width)).for_each(|line| {
         let _ = writeln!(out, "{line}");
-    }
+    });
     if !told.causes.is_empty() {
-        heading(out, "Causes, the most important first");
+        heading(out, "Causes, by what fixing each saves");
     }
     for (i, cause) in told.causes.iter().enumerate() {
-        let gain = if cause.gain.is_empty() { String::new() } else { format!(" Repair: {}.", cause.gain) };
-        indented(out, &format!("{}. ", i + 1), &format!("{}.{gain}", cause.sentence), width);
-        for line in &cause.evidence {
-            indented(out, "   - ", line, width);
+        indented(out, &format!("{}. ", i + 1), &cause.sentence, width);
+        let saves = match cause.saved.as_str() {
+            "" => String::new(),
+            saved => format!("{saved}, {}", cause.certainty),
+        };
+        let command = folder.map_or(String::new(), |folder| format!("hta {} {folder}", cause.command));
+        let reason = cause.reason.as_deref().unwrap_or_default();
+        for (what, text) in [
+            ("saves", saves.as_str()),
+            ("because", cause.evidence.as_str()),
+            ("where", cause.place.as_str()),
+            (cause.certainty, reason),
+            ("do", cause.action.as_str()),
+            ("see", command.as_str()),
+        ] {
+            if !text.is_empty() {
+                indented(out, &format!("   {what:<8} "), text, width);
+            }
         }
-        if let Some(reason) = &cause.reason {
-            indented(out, "   trust: ", reason, width);
-        }
-        indented(out, "   do: ", &cause.action, width);
     }
     if told.more > 0 {
         let _ = writeln!(out, "{} more in the table findings", told.more);
     }
-    for note in told.notes.iter().flat_map(|note| wrap(note, width)) {
-        let _ = writeln!(out, "{note}");
+    for note in &told.notes {
+        indented(out, "- ", note, width);
     }
 }
 
@@ -133,16 +145,24 @@ fn mix(out: &mut String, told: &JobVerdict, width: usize) {
     }
 }
 
-/// Where the results are, and what they hold that was not printed.
-pub fn where_the_rest_is(outcome: &Outcome, extent: ReportExtent, folder: &str) -> String {
-    let sections = outcome.outputs.iter().filter(|(_, o)| o.views.iter().any(|v| !v.rows.is_empty())).count();
-    match (extent, verdict(outcome)) {
-        (ReportExtent::Short, Some(_)) => format!(
-            "\nresults: {folder}\nits report.txt has {} of all analyses (or --full); rows are in tables/\n",
-            plural(sections, "section")
-        ),
-        _ => format!("\nresults: {folder}\n"),
+/// Where the results are, and the commands that lead on.
+pub fn where_the_rest_is(outcome: &Outcome, extent: ReportExtent, folder: &str, has_page: bool) -> String {
+    let mut lines = Vec::new();
+    if has_page {
+        lines.push((format!("hta open {folder}"), "the page: timeline, all causes, all tables"));
     }
+    if let (ReportExtent::Short, Some(told)) = (extent, verdict(outcome)) {
+        let first =
+            told.causes.first().map(|c| (format!("hta {} {folder}", c.command), "more on the first cause"));
+        lines.extend(first);
+        lines.push((format!("hta diff {folder} NEW"), "after a fix, with the results of the new run"));
+    }
+    let widest = lines.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
+    let mut out = format!("\nresults in {folder} (all sections: report.txt)\n");
+    for (command, what) in lines {
+        let _ = writeln!(out, "  {command:<widest$}  {what}");
+    }
+    out
 }
 
 /// A wrapped text behind a mark; further lines are indented by the mark's width.
@@ -180,7 +200,7 @@ pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
         indented(&mut out, "", line, width);
     }
     if let Some(told) = verdict(outcome) {
-        diagnosis(&mut out, told, width);
+        diagnosis(&mut out, told, width, None);
     }
     let mut observations: Vec<Observation> =
         outcome.outputs.iter().flat_map(|(_, o)| o.observations.clone()).collect();

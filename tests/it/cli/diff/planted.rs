@@ -17,7 +17,7 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
         ("step_time", [200.0, 210.0, 10.0]),
         ("compute", [140.0, 150.0, 10.0]),
         ("exposed_communication", [15.0, 15.0, 0.0]),
-        ("exposed_memory", [10.0, 10.0, 0.0]),
+        ("copies", [10.0, 10.0, 0.0]),
         ("idle", [35.0, 35.0, 0.0]),
         ("communication", [15.0, 15.0, 0.0]),
         ("memory", [10.0, 10.0, 0.0]),

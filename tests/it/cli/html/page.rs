@@ -50,7 +50,7 @@ fn the_breakdown_in_the_page_is_that_of_the_table_and_its_parts_sum() {
         let all = rows("breakdown", "temporal_breakdown", sample);
         let counted = counted(&all);
         assert!(!counted.is_empty(), "{sample}");
-        let parts = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"];
+        let parts = ["compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns"];
         for column in parts.iter().chain(&["dur_ns"]) {
             assert_eq!(page.sum("breakdown", "lanes", column), sum(&counted, column), "{sample} {column}");
         }

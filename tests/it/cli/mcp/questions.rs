@@ -80,7 +80,7 @@ fn every_window_of_every_rank_is_as_planted() {
     let dir = tempfile::tempdir().unwrap();
     let out = results("gpu_ddp8", dir.path());
     let mut client = Client::start(&[&out]);
-    let columns = ["dur_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"];
+    let columns = ["dur_ns", "compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns"];
     let sql = format!(
         "SELECT rank, {} FROM temporal_breakdown WHERE scope = 'span' ORDER BY rank",
         columns.map(|c| c.to_string()).join(", ")

@@ -177,9 +177,9 @@ proptest! {
             let parts = [
                 "compute_only_ns",
                 "overlapped_communication_ns",
-                "exposed_synchronizing_ns",
-                "exposed_transfer_ns",
-                "exposed_unmatched_ns",
+                "waiting_ns",
+                "transfer_ns",
+                "unmatched_ns",
                 "other_ns",
             ];
             prop_assert_eq!(r.int("dur_ns"), parts.iter().map(|c| r.int(c)).sum::<i64>(), "{}", r.0);

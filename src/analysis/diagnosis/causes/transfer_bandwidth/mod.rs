@@ -3,6 +3,7 @@
 
 mod slow_groups;
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
@@ -55,17 +56,16 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
     Some(KnownTransfers {
         ranks: slow.ranks.clone(),
         gain: context.repairs.of_transfers(&slow.saved),
-        sentence: slow.sentence.clone(),
-        action: slow.action.clone(),
+        words: slow.words.clone(),
     })
 }
 
-fn words(w: &TransferWords) -> (String, String) {
+fn words(w: &TransferWords) -> CauseWords {
     let (calls, ranks, time) = (&w.calls, w.ranks, &w.time);
-    (
-        format!("Exposed {calls} transfer slower on {ranks} than the same calls usually do: {time} longer"),
+    CauseWords::new(
+        format!("Exposed {calls} transfer slower on {ranks} than the same calls usually do"),
+        format!("They take {time} longer"),
         "compare slow and fast calls in the table collectives: protocol, topology, network interface of the \
-         group"
-            .to_string(),
+         group",
     )
 }

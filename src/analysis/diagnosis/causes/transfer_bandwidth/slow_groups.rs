@@ -5,8 +5,10 @@
 //! them alike. They move the same sizes by the same calls, so they should be as fast as each other. Messages
 //! are judged by pair of ranks: a group of all stages of a pipeline has as many links as neighbours.
 
+use crate::diagnosis::cause_words::CauseWords;
 use crate::job::{Job, Member};
 use hta_base::units::Ns;
+use hta_base::wording::counts::capital;
 use hta_base::wording::ranks::{rank_list, ranks_named};
 use hta_trace::collective::{CollectiveKind, Members};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,8 +78,7 @@ pub(crate) struct SlowGroups {
     best: BTreeMap<SizeClass, f64>,
     /// Those that the slow groups have in common; or else all their members.
     pub(crate) ranks: Vec<u32>,
-    pub(crate) sentence: String,
-    pub(crate) action: String,
+    pub(crate) words: CauseWords,
 }
 
 /// A slow link with its rate and that of its family, bytes per ns.
@@ -172,12 +173,13 @@ impl SlowGroups {
         let mut named = BTreeSet::new();
         shown.retain(|s| named.insert(s.link));
         let words: Vec<String> = shown.iter().take(SHOWN).map(|s| of(s)).collect();
-        self.sentence = format!("{who}: {}", words.join(", "));
+        let why = capital(&words.join(", "));
         self.ranks = if common.is_empty() { all.into_iter().collect() } else { common };
-        self.action = format!(
+        let action = format!(
             "look at the links and network interfaces of {}: cable, topology, nccl-tests between these ranks",
             ranks_named(&self.ranks)
         );
+        self.words = CauseWords::new(who, why, action);
     }
 }
 

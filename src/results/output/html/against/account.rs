@@ -27,13 +27,13 @@ columns! {
 
 /// Parts of the time as the table spells them, with their names, and whether less of them is better.
 const PARTS: [(&str, &str, Better); 7] = [
-    ("u", "useful", Better::Neither),
-    ("s", "waiting for other ranks", Better::Less),
-    ("f", "transfer", Better::Less),
-    ("n", "unmatched communication", Better::Less),
-    ("m", "exposed copies", Better::Less),
-    ("i", "idle", Better::Less),
-    ("d", "shorter than the job's step", Better::Less),
+    ("compute", "compute", Better::Neither),
+    ("waiting", "waiting", Better::Less),
+    ("transfer", "transfer", Better::Less),
+    ("unmatched", "unmatched communication", Better::Less),
+    ("copies", "copies", Better::Less),
+    ("idle", "idle", Better::Less),
+    ("finished_early", "finished early", Better::Less),
 ];
 
 /// A run without a number or an index of a step has one window for each device.

@@ -28,7 +28,7 @@ pub(crate) fn parts(tables: &[Batch], texts: &mut Texts) -> Grid {
         let group = if r.is_part { "step time" } else { "" };
         let name = if r.metric == "step_time" && r.scope == "capture" { "capture" } else { r.metric };
         let better = match r.metric {
-            "step_time" | "exposed_communication" | "exposed_memory" | "idle" => Better::Less,
+            "step_time" | "exposed_communication" | "copies" | "idle" => Better::Less,
             _ => Better::Neither,
         };
         grid.push([

@@ -9,7 +9,7 @@ export function colour(name) {
 export const PARTS = [
   ["compute_ns", "compute", "compute"],
   ["exposed_communication_ns", "exposed communication", "communication"],
-  ["exposed_memory_ns", "exposed memory", "memory"],
+  ["copies_ns", "exposed memory", "memory"],
   ["idle_ns", "idle", "idle"],
 ];
 

@@ -63,8 +63,8 @@ export function findingsSection(f) {
     return make("div", { class: "marks" },
       of("rank_label") === null ? null : mark(short(of("rank_label"), 60)),
       of("step_labels") === null ? null : mark(`step ${short(of("step_labels"), 40)}`),
-      mark(`confidence ${of("confidence")}`, { title: grid.byName.get("confidence").doc }),
-      of("trust") === "ok" ? null : mark(of("trust"), { class: "severity-loss", title: of("trust_reason") || "" }),
+      mark(of("certainty"), { title: of("reason") || grid.byName.get("certainty").doc,
+        class: ["sure", "likely"].includes(of("certainty")) ? "" : "severity-loss" }),
       mark(of("kind"), { class: "mono" }), versus(of("id")));
   }
 
@@ -72,7 +72,7 @@ export function findingsSection(f) {
     const mine = evidence.list().filter((row) => row("finding") === i);
     const share = of("recoverable_pct") === null ? "-" : percent(of("recoverable_pct"));
     const cost = make("div", { class: "cost", title: exact("ns", of("recoverable_ns")) },
-      make("b", {}, share), make("span", {}, "gain of its repair"));
+      make("b", {}, share), make("span", {}, "saved if fixed"));
     const attributes = { class: "show-place", "data-cause": i, hidden: "" };
     const shows = makeButton("show me on the timeline", () => showCause(i), attributes);
     whenBuilt.push(() => { shows.hidden = !hasPlace(i); });
@@ -80,7 +80,7 @@ export function findingsSection(f) {
     return make("li", { id: `cause-${i + 1}` },
       make("div", { class: "sentence" }, ...sentence(of("sentence")),
         of("action") === null ? null : action(),
-        of("trust_reason") === null ? null : note(of("trust_reason")),
+        of("reason") === null ? null : note(of("reason")),
         shows, mine.length ? details(() => make("ul", {}, ...mine.map(evidenceOf(of)))) : null),
       cost, marksOf(of));
   }
