@@ -1,7 +1,7 @@
 -- Cost of pageable, synchronous and small copies
 --
 -- Answers: how much time goes to pageable, synchronous and small copies, and to synchronizing calls?
--- Read: `no_kernel_ns` is the part in which no kernel ran: the most that a repair can gain. One copy may break several
+-- Read: `no_kernel_ns` is the part in which no kernel ran: the most that a fix can gain. One copy may break several
 --   rules.
 -- Columns:
 --   rule: pageable_copy, synchronous_copy, synchronous_set, synchronize_call or small_copy

@@ -7,7 +7,7 @@
 --   step_label: number in the step's name
 --   step: index of the step, for steps without a number
 --   rank: rank
---   gain_ns: what repairing this delay alone would gain
+--   gain_ns: what fixing this delay alone would gain
 --   excess_ns: how much longer it worked than the median of the others
 --   last_count: collectives in which it arrived last
 --   collective_count: collectives

@@ -1,15 +1,15 @@
--- What repairs would give
+-- What fixes would give
 --
 -- Answers: how much shorter would a step be if a rank, a step or a cause were like the others?
--- Read: the job is replayed with the repair. Trust the result where `is_reliable` is true; gains of several repairs do
+-- Read: the job is replayed with the fix. Trust the result where `is_reliable` is true; gains of several fixes do
 --   not add up. In row `all` no rank straggles.
 -- Columns:
 --   scope: all, rank, step or cause
---   what: what is repaired
---   step_ns: mean step with the repair
---   gain_ns: how much shorter it is than in the replay without the repair
+--   what: what is fixed
+--   step_ns: mean step with the fix
+--   gain_ns: how much shorter it is than in the replay without the fix
 --   gain_pct: of the mean step
---   is_reliable: the replay without repairs is at most 5 % off
+--   is_reliable: the replay without fixes is at most 5 % off
 -- Tables: what_if
 SELECT
     scope,

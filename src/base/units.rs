@@ -88,9 +88,28 @@ pub fn fmt_bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats a percentage: `12.3 %`, or `-` for `None`.
+/// Formats a percentage: `12.3 %`, `1,104 %`, or `-` for `None`.
 pub fn fmt_pct(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_string(), |v| format!("{v:.1} %"))
+    let Some(v) = value else { return "-".to_string() };
+    if v.abs() >= 1000.0 {
+        return format!("{} %", fmt_number(v));
+    }
+    // No zero has a sign.
+    let v = if v.abs() < 0.05 { 0.0 } else { v };
+    format!("{v:.1} %")
+}
+
+/// Formats a number with three significant digits: `0.25`, `32.7`, `327`, `5,714`, `339 k`, `1.20 M`.
+pub fn fmt_number(v: f64) -> String {
+    let sign = if v < 0.0 { "-" } else { "" };
+    match v.abs() {
+        a if !a.is_finite() => v.to_string(),
+        a if a >= 1e6 => format!("{} M", significant(v / 1e6)),
+        a if a >= 1e5 => format!("{} k", significant(v / 1e3)),
+        a if a >= 1e3 => format!("{sign}{}", fmt_count(a.round() as u64)),
+        a if a < 0.005 => "0.00".to_string(),
+        _ => significant(v),
+    }
 }
 
 /// Formats an integer with commas between thousands.
@@ -135,5 +154,13 @@ mod tests {
     fn ratios_of_nothing_are_absent() {
         assert_eq!(ratio(1, 0), None);
         assert_eq!(percent(1, 4), Some(25.0));
+    }
+
+    #[test]
+    fn numbers_have_three_digits_and_zero_no_sign() {
+        let shown = [0.254, 32.71, 327.4, 5714.3, 339_072.8, 1_200_000.0, -0.001, -5714.3].map(fmt_number);
+        assert_eq!(shown, ["0.25", "32.7", "327", "5,714", "339 k", "1.20 M", "0.00", "-5,714"]);
+        assert_eq!(fmt_pct(Some(1104.2)), "1,104 %");
+        assert_eq!(fmt_pct(Some(-0.02)), "0.0 %");
     }
 }

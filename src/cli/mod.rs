@@ -10,6 +10,7 @@ mod contents;
 mod diff;
 mod exit;
 mod explain;
+mod groups;
 mod inputs;
 mod interrupt;
 mod kept_rows;
@@ -61,6 +62,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if e.use_stderr() { Exit::Nothing.code() } else { Exit::Done.code() };
         }
     };
+    output::choose_color(&matches);
     interrupt::watch();
     let result =
         stores::of(&matches, queries).map_err(anyhow::Error::from).and_then(|stores| run(&matches, &stores));
@@ -153,5 +155,5 @@ pub fn command() -> Command {
                 ),
         )
         .subcommand(completions::command());
-    man::add(stores::with_options(root))
+    groups::arrange(man::add(stores::with_options(output::with_color(root))))
 }

@@ -1,5 +1,6 @@
 //! Writing to standard output (data) and standard error (messages). A closed pipe is not an error.
 
+use clap::{Arg, ArgMatches, Command};
 use hta_results::output::visible;
 use hta_results::run::Refused;
 use std::io::{self, IsTerminal, Write};
@@ -13,6 +14,25 @@ pub fn print(text: &[u8]) -> io::Result<bool> {
         Err(e) => Err(e),
     }
 }
+
+/// Adds the option that says when the output has colours to the whole command line.
+pub fn with_color(root: Command) -> Command {
+    let color = Arg::new(COLOR).long(COLOR).global(true).value_name("WHEN").hide_short_help(true);
+    root.arg(color.value_parser(["auto", "always", "never"]).hide_possible_values(true).help(
+        "When to use colours: always, never, or auto: on a terminal, unless NO_COLOR is set [default: auto]",
+    ))
+}
+
+/// Follows that option.
+pub fn choose_color(matches: &ArgMatches) {
+    match matches.get_one::<String>(COLOR).map(String::as_str) {
+        Some("always") => console::set_colors_enabled(true),
+        Some("never") => console::set_colors_enabled(false),
+        _ => console::set_colors_enabled(io::stdout().is_terminal() && console::colors_enabled()),
+    }
+}
+
+const COLOR: &str = "color";
 
 /// Prints text with control characters escaped. Returns `false` if the reader closed the pipe.
 ///
@@ -28,13 +48,14 @@ pub fn print_text(text: &str) -> io::Result<bool> {
 /// When standard output cannot be written.
 pub fn print_report(text: &str) -> io::Result<bool> {
     let text = visible::lines(text);
-    if io::stdout().is_terminal() && console::colors_enabled() {
+    if console::colors_enabled() {
         return print(styled(&text).as_bytes());
     }
     print(text.as_bytes())
 }
 
-/// A report with its headings (lines above a line of dashes) in bold.
+/// A report with its headings (lines above a line of dashes) in bold, and colours for the numbers of causes
+/// and for how bad problems of the input are.
 fn styled(text: &str) -> String {
     let mut lines = text.lines().peekable();
     let mut out = String::with_capacity(text.len());
@@ -42,7 +63,18 @@ fn styled(text: &str) -> String {
         if lines.peek().is_some_and(|next: &&str| !next.is_empty() && next.bytes().all(|b| b == b'-')) {
             out.push_str(&console::style(line).bold().force_styling(true).to_string());
         } else {
-            out.push_str(line);
+            let (first, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
+            let is_number = first.strip_suffix('.').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+            let style = match first {
+                "loss" | "fatal" | "refused" => Some(console::Style::new().red()),
+                _ if is_number && first.len() > 1 => Some(console::Style::new().cyan()),
+                _ => None,
+            };
+            match style {
+                Some(style) => out.push_str(&style.force_styling(true).apply_to(first).to_string()),
+                None => out.push_str(first),
+            }
+            out.push_str(rest);
         }
         out.push('\n');
     }
@@ -86,7 +118,11 @@ mod tests {
 
     #[test]
     fn headings_are_bold_and_the_rest_is_unchanged() {
-        let text = "one\n\nVerdict\n-------\ntwo - three\n";
-        assert_eq!(styled(text), "one\n\n\u{1b}[1mVerdict\u{1b}[0m\n-------\ntwo - three\n");
+        let text = "one\n\nCauses\n------\n1. two - three\nloss  four\n";
+        assert_eq!(
+            styled(text),
+            "one\n\n\u{1b}[1mCauses\u{1b}[0m\n------\n\u{1b}[36m1.\u{1b}[0m two - three\n\
+             \u{1b}[31mloss\u{1b}[0m  four\n"
+        );
     }
 }

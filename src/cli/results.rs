@@ -100,7 +100,7 @@ impl ResultsArgs {
     fn text(&self, outcome: &Outcome, is_listing: bool) -> String {
         let extent = if self.full { ReportExtent::Full } else { ReportExtent::Short };
         let folder = self.out.display().to_string();
-        let rest = text::where_the_rest_is(outcome, extent, &folder, !self.no_html);
+        let rest = text::where_the_rest_is(outcome, extent, &folder, !self.no_html, width());
         match text::verdict(outcome) {
             _ if is_listing && !self.full => rest,
             Some(told) if self.brief => text::brief(told),

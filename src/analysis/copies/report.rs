@@ -6,7 +6,7 @@ use crate::copies::rules::CopyRule;
 use crate::copies::{CopyRules, MemoryCopies};
 use crate::population::{SelectedRows, groups, reasons, several_devices};
 use hta_base::table::typed::Values;
-use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_pct};
+use hta_base::units::{Ns, fmt_bytes, fmt_count, fmt_ns, fmt_number, fmt_pct};
 use hta_base::wording::counts::capital;
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
@@ -78,9 +78,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
                 .to_string(),
         );
     }
-    let rate = |v: Option<f64>| {
-        v.map_or("-".to_string(), |v| if v < 10.0 { format!("{v:.2}") } else { format!("{v:.0}") })
-    };
+    let rate = |v: Option<f64>| v.map_or("-".to_string(), fmt_number);
     let cells = |((direction, memory), s): ((String, String), DirectionSums)| {
         let bytes = if s.sized > 0 { fmt_bytes(s.bytes) } else { "-".to_string() };
         let mean = (s.sized_dur > 0).then(|| s.bytes as f64 / s.sized_dur as f64);

@@ -46,7 +46,7 @@ impl CauseCondition {
         let of_kind = verdict.gains.iter().filter(|(kind, _)| self.kind.is_none_or(|k| k.name() == *kind));
         let largest = of_kind.map(|(_, pct)| *pct).max_by(f64::total_cmp)?;
         let holds = if self.is_inclusive { largest >= self.limit_pct } else { largest > self.limit_pct };
-        holds.then(|| format!("`{}` holds: the repair gives {}", self.text, fmt_pct(Some(largest))))
+        holds.then(|| format!("`{}` holds: fixing it saves {}", self.text, fmt_pct(Some(largest))))
     }
 }
 

@@ -74,15 +74,6 @@ impl Topology {
         }
     }
 
-    /// The same in few words: `all 16 ranks`, `local ranks 0, 6`, `ranks 0-2, 4`.
-    pub(crate) fn briefly(&self, ranks: &[u32]) -> String {
-        match self.shared_place(ranks) {
-            SharedPlace::All if ranks.len() > 1 => format!("all {} ranks", ranks.len()),
-            SharedPlace::Local(locals) => format!("local {}", ranks_named(&locals)),
-            _ => ranks_named(ranks),
-        }
-    }
-
     fn shared_place(&self, ranks: &[u32]) -> SharedPlace<'_> {
         let n = ranks.len();
         if n == self.places.len() {
@@ -158,11 +149,6 @@ mod tests {
         assert_eq!(
             (column(&[0, 6, 8, 14]), column(&[3, 4, 5])),
             ("local 0, 6 (4)".to_string(), "3-5".to_string())
-        );
-        let brief = |ranks: &[u32]| two.briefly(ranks);
-        assert_eq!(
-            (brief(&[0, 6, 8, 14]), brief(&[3])),
-            ("local ranks 0, 6".to_string(), "rank 3".to_string())
         );
         assert_eq!(nodes(1, 1).in_column(&[0]), "0");
     }

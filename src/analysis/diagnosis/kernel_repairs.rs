@@ -1,4 +1,4 @@
-//! What compute kernels would take after the repair of each cause in their mix. A time is not known if the
+//! What compute kernels would take after the fix of each cause in their mix. A time is not known if the
 //! shapes were not recorded, or the device has no entry in the file of peaks.
 
 use crate::diagnosis::CauseKind;
@@ -20,8 +20,8 @@ table! {
         cause: Text, "", "kind of cause";
         time_ns: i64, "ns", "compute time of the kernels, each instant in one kernel";
         kernel_count: u64, "", "kernels that start in the window";
-        known_ns: i64, "ns", "of kernels whose time after the repair is known";
-        ideal_ns: i64, "ns", "what these would take after the repair";
+        known_ns: i64, "ns", "of kernels whose time after the fix is known";
+        ideal_ns: i64, "ns", "what these would take after the fix";
     }
 }
 

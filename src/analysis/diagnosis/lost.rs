@@ -32,7 +32,7 @@ table! {
     /// Idle time and exposed copies of a device in a window, by the cause that owns it.
     pub(crate) struct LostTime, LostTimeRow = "lost_time" by "rank, device, scope, step, part, cause, key" {
         rank; device; scope; step; step_label;
-        part: Text, "", "i: nothing runs; m: exposed copies";
+        part: Text, "", "i: nothing runs; m: copies";
         cause: Text, "", "kind of cause";
         key: Text, "", "what it is about";
         detail: Text, "", "the frame, where recorded";

@@ -105,16 +105,21 @@ impl Context<'_> {
         let table = if rule.place == LostPlace::Copies { "memory_copy_rules" } else { "idle_host" };
         let per = words.trust.per_step();
         let whole = if words.trust.has_steps { "step" } else { "recording" };
-        let mut out = vec![Evidence {
-            table: "time_account",
-            filter: format!("cause = '{}'", kind.name()),
-            words: format!(
+        let part = |ns: Ns| fmt_pct(percent(ns, words.step));
+        let number = match rule.place {
+            LostPlace::Copies => {
+                let time = words.idle + words.copies;
+                format!("{}{per} ({} of the {whole})", fmt_ns(time), part(time))
+            }
+            _ => format!(
                 "idle {} of {}{per} ({} of the {whole})",
                 fmt_ns(words.idle),
                 fmt_ns(words.idle_all),
-                fmt_pct(percent(words.idle, words.step))
+                part(words.idle)
             ),
-        }];
+        };
+        let filter = format!("cause = '{}'", kind.name());
+        let mut out = vec![Evidence { table: "time_account", filter, words: number }];
         let is_named = (rule.names_parts)(words);
         out.extend(words.top.iter().filter(|_| is_named).map(|n| Evidence {
             table,

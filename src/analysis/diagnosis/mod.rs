@@ -78,7 +78,7 @@ impl Analysis for DiagnosisOf {
     fn about(&self) -> About {
         About {
             stem: "diagnosis",
-            title: "what costs time, what its repair would give, and how sure that is",
+            title: "what costs time, what fixing it saves, and how sure that is",
             explain: page::page(),
             tables: &[
                 Findings::SPEC,

@@ -24,7 +24,7 @@ table! {
         ranks: Text, "", "its ranks, separated by commas";
         rank_label: Text, "", "its ranks in words";
         step_labels: Text, "", "its steps, separated by commas; empty: all";
-        recoverable_ns: i64, "ns", "gain over all steps if only this cause is repaired";
+        recoverable_ns: i64, "ns", "what fixing only this cause saves, over all steps";
         recoverable_pct: Option<f64>, "%", "of the job's time";
         basis: Text, "", "replay, bound, roofline or assumed: how the gain was found";
         owned_ns: i64, "ns", "lost time of all devices that it owns";

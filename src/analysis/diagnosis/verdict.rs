@@ -79,6 +79,9 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
             if withheld == 1 { "it" } else { "them" }
         ));
     }
+    if found.trust.is_serving && !causes.is_empty() && left_out(found).is_none() {
+        notes.insert(0, busy(found));
+    }
     notes.extend(saves_nothing(found));
     notes.extend(found.unproven.iter().cloned());
     notes.extend(found.trust.setups.iter().cloned());

@@ -92,19 +92,18 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
         let ns = c.owned_sum();
         if ns > 0 {
             let withheld = if matches!(c.trust, Trust::Withheld(_)) { " (withheld)" } else { "" };
-            let ranks = found.topology.briefly(&c.ranks);
-            rows.push(line(format!("{} ({ranks}){withheld}", c.kind.name().replace('_', " ")), ns));
+            rows.push(line(format!("{}{withheld}", c.words.what), ns));
         }
         for ((_, _, part), ns) in &c.owned {
             *owned.entry(*part).or_default() += ns;
         }
     }
     for (part, what) in [
-        (TimePart::Waiting, "waiting for other ranks, no cause found"),
-        (TimePart::Transfer, "transfer, no cause found"),
-        (TimePart::Copies, "copies, no cause found"),
-        (TimePart::Idle, "idle, no cause found"),
-        (TimePart::FinishedEarly, "finished early: another rank needs longer"),
+        (TimePart::Waiting, "Waiting for other ranks, no cause found"),
+        (TimePart::Transfer, "Transfer, no cause found"),
+        (TimePart::Copies, "Copies, no cause found"),
+        (TimePart::Idle, "Idle, no cause found"),
+        (TimePart::FinishedEarly, "Finished early: another rank needs longer"),
     ] {
         let rest = account.sum(part) - owned.get(&part).copied().unwrap_or(0);
         if rest > 0 {
@@ -114,16 +113,16 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
     rows.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let (compute, title, each) = match (found.trust.vendor, found.trust.has_steps) {
         (DeviceVendor::Host, true) => {
-            ("compute: operators", "Where the time of all CPUs went", "a step and rank")
+            ("Compute: operators", "Where the time of all CPUs went", "a step and rank")
         }
-        (DeviceVendor::Host, false) => ("compute: operators", "Where the time of all CPUs went", "a rank"),
-        (_, true) => ("compute", "Where the time of all devices went", "a step and device"),
-        (_, false) => ("compute", "Where the time of all devices went", "a device"),
+        (DeviceVendor::Host, false) => ("Compute: operators", "Where the time of all CPUs went", "a rank"),
+        (_, true) => ("Compute", "Where the time of all devices went", "a step and device"),
+        (_, false) => ("Compute", "Where the time of all devices went", "a device"),
     };
     rows.insert(0, line(compute.to_string(), account.sum(TimePart::Compute)));
     View {
         title: title.to_string(),
-        columns: vec![("owner", Align::Left), (each, Align::Right), ("share", Align::Right)],
+        columns: vec![("where it goes", Align::Left), (each, Align::Right), ("share", Align::Right)],
         rows: if account.steps.is_empty() {
             Vec::new()
         } else {

@@ -8,7 +8,7 @@ use crate::graph_ops::tables::{
 };
 use crate::population::reasons;
 use crate::sums::more;
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -272,7 +272,7 @@ fn bandwidth(partials: &[Partial]) -> Option<View> {
             fmt_count(r.count),
             fmt_count(r.bytes),
             fmt_ns(r.busy_ns),
-            r.gb_per_s.map_or("-".to_string(), |r| format!("{r:.0}")),
+            r.gb_per_s.map_or("-".to_string(), fmt_number),
             fmt_pct(r.peak_pct),
             fmt_pct(r.coverage_pct),
         ]

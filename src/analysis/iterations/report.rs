@@ -6,7 +6,7 @@ use crate::iterations::tables::{
 };
 use crate::population::reasons;
 use crate::summary::nearest_rank;
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, percent};
 use hta_base::wording::counts::plural;
 use hta_trace::step::StepRule;
 use std::cmp::Reverse;
@@ -98,7 +98,7 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
             fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
             fmt_ns(sum(|r| r.gap_idle_ns) / with_gap),
             fmt_ns(sum(|r| r.host_exposed_ns) / counted),
-            rate.map_or("-".to_string(), |r| format!("{at_most}{r:.1}")),
+            rate.map_or("-".to_string(), |r| format!("{at_most}{}", fmt_number(*r))),
         ];
         process.into_iter().chain(cells).collect()
     };

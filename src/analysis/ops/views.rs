@@ -10,7 +10,7 @@ use crate::ops::{CallStackRow, CallStacks, OperatorTables, mfu};
 use crate::population::reasons;
 use crate::sums::more;
 use hta_base::table::schema::{Batch, Table};
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct};
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 
@@ -109,7 +109,7 @@ fn operator_view(partials: &[Partial], operators: &Batch, options: &Options) -> 
         }
         match has_rates {
             true => {
-                cells.push(r.tflops_per_s.map_or_else(|| "-".to_string(), |rate| format!("{rate:.2}")));
+                cells.push(r.tflops_per_s.map_or_else(|| "-".to_string(), fmt_number));
                 let mark = if r.roofline_pct.is_some_and(|pct| pct > 100.0) { " !" } else { "" };
                 has_impossible |= !mark.is_empty();
                 cells.push(format!("{}{mark}", fmt_pct(r.roofline_pct)));

@@ -4,7 +4,7 @@ use crate::api::{Align, Certainty, Observation, Options, Output, Partial, View, 
 use crate::population::{SelectedRows, groups, reasons, several_devices};
 use crate::queue::{DeviceQueues, QueueStatRow, QueueStats};
 use crate::worst_first::WorstFirst;
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, percent};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, percent};
 use hta_base::wording::counts::capital;
 use std::cmp::Reverse;
 
@@ -82,7 +82,7 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
             name,
             text(one.and_then(|r| r.stream)),
             fmt_count(of.iter().map(|r| r.launch_count).sum()),
-            mean.map_or("-".to_string(), |v| format!("{v:.1}")),
+            mean.map_or("-".to_string(), fmt_number),
             text(one.and_then(|r| r.p95_length.map(i64::from))),
             text(of.iter().map(|r| i64::from(r.max_length)).max()),
             fmt_pct(percent(sum(|r| r.empty_ns), window)),

@@ -85,7 +85,7 @@ table! {
         diff_ns: i64, "ns", "dur - median_dur";
         compute_diff_ns: i64, "ns", "difference of compute";
         exposed_communication_diff_ns: i64, "ns", "difference of exposed communication";
-        copies_diff_ns: i64, "ns", "difference of exposed memory";
+        copies_diff_ns: i64, "ns", "difference of copies";
         idle_diff_ns: i64, "ns", "difference of idle time";
         host_wait_diff_ns: i64, "ns", "difference of idle time before the host submitted the next activity";
         kernel_wait_diff_ns: i64, "ns", "difference of idle time between launch and start";

@@ -24,7 +24,7 @@ table! {
         dur_ns: i64, "ns", "up to its arrival";
         step: Text, "", "step, as `--steps` takes it";
         excess_ns: i64, "ns", "how much longer it worked than the others";
-        gain_ns: i64, "ns", "what repairing it in this step would give";
+        gain_ns: i64, "ns", "what fixing it in this step would save";
         sentence: Text, "", "the observation";
     }
 }

@@ -48,12 +48,12 @@ fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences
             steps_text(job, &s.steps, true)
         ),
         Pattern::Together => format!(
-            "{who} are late together, {when}: repairing all of them would give {} a step ({share}).",
+            "{who} are late together, {when}: fixing all of them saves {} a step ({share}).",
             fmt_ns(gain)
         ),
         _ => {
             format!(
-                "{who} {verb} the others wait, {when}: repairing it would give {} a step ({share}).",
+                "{who} {verb} the others wait, {when}: fixing it saves {} a step ({share}).",
                 fmt_ns(gain)
             )
         }

@@ -1,4 +1,4 @@
-//! What-if: how much shorter steps would be without stragglers, and which repair helps most.
+//! What-if: how much shorter steps would be without stragglers, and which fix helps most.
 
 use crate::api::{
     About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
@@ -27,19 +27,19 @@ table! {
     pub struct WhatIfs, WhatIfRow = "what_if" by "scope, gain_ns descending" key "scope, what" {
         scope: Text, "",
             "all, rank, ranks (late together), step or cause; with --method published also stage, dp_rank, \
-             op_type, m_s, m_w", "repair of";
-        what: Text, "", "what is repaired; with --method published: what keeps its own durations";
+             op_type, m_s, m_w", "fix of";
+        what: Text, "", "what is fixed; with --method published: what keeps its own durations";
         step_ns: Option<i64>, "ns", "mean step less the gain", "step then";
         gain_ns: Option<i64>, "ns",
-            "by how much the replay is shorter with the repair, mean of a step", "gain per step";
+            "by how much the replay is shorter with the fix, mean of a step", "saves per step";
         gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`", "of the step";
         gain_device_only_ns: Option<i64>, "ns",
             "the same by a replay in which no host is ever late; null with --method published";
-        share_of_slowdown_pct: Option<f64>, "%", "of the gain of repairing all, at most 100";
+        share_of_slowdown_pct: Option<f64>, "%", "of what fixing all saves, at most 100";
         slowdown: Option<f64>, "",
             "S: row `all` and `step`: replayed over ideal; --method published: replayed with its own \
              durations over ideal";
-        replay_error_pct: f64, "%", "deviation of the replay without repairs from the measured steps";
+        replay_error_pct: f64, "%", "deviation of the replay without fixes from the measured steps";
         is_reliable: bool, "", "the replay error is at most 5 %";
     }
 }
@@ -60,7 +60,7 @@ impl Analysis for WhatIf {
     fn about(&self) -> About {
         About {
             stem: "what-if",
-            title: "the step time without stragglers, and which repair helps most",
+            title: "the step time without stragglers, and which fix helps most",
             explain: include_str!("page.md"),
             tables: &[WhatIfs::SPEC],
             settings: &[METHOD],
@@ -120,9 +120,9 @@ impl RepairScale {
 
 fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     let mut view = View {
-        title: "What a repair would give".to_string(),
+        title: "What a fix would save".to_string(),
         columns: vec![
-            ("repair", Align::Left),
+            ("fix", Align::Left),
             ("step", Align::Right),
             ("gain", Align::Right),
             ("of step", Align::Right),
@@ -338,7 +338,7 @@ fn observation(
     }
     let most = repair.map_or(String::new(), |r| {
         let part = fmt_pct(percent((step - r.step).min(step - best), step - best));
-        format!(" The repair that helps most is {} {}: {part} of that.", r.scope, r.what)
+        format!(" The fix that helps most is {} {}: {part} of that.", r.scope, r.what)
     });
     let one = if steps == 1 { "the step" } else { "a step" };
     Some(Observation {

@@ -2,7 +2,7 @@
 //! table declares. Text, answers to queries, and the page take them from here.
 
 use crate::table::schema::ColumnSpec;
-use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct};
+use crate::units::{fmt_bytes, fmt_count, fmt_ns, fmt_number, fmt_pct};
 use std::borrow::Cow;
 
 /// What the cells of a column are, which decides how they are shown.
@@ -93,9 +93,7 @@ impl CellType {
             CellType::Ns | CellType::Bytes => self.int(v.round() as i64),
             CellType::Percent => fmt_pct(Some(v)),
             CellType::Ratio => fmt_pct(Some(100.0 * v)),
-            _ if v.abs() >= 100.0 => format!("{v:.0}"),
-            _ if v.abs() >= 10.0 => format!("{v:.1}"),
-            _ => format!("{v:.2}"),
+            _ => fmt_number(v),
         }
     }
 }

@@ -44,6 +44,10 @@ pub struct CauseItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     sentence: String,
+    /// The numbers that show it
+    detail: String,
+    /// Function of the user's code with file and line, and the module; empty if it is not recorded
+    place: String,
 }
 
 /// Most causes that are read.
@@ -54,7 +58,7 @@ pub async fn causes(call: &ToolCall<'_>, of: OfPaged) -> Result<Told<ToldCauses>
     let (source, folder) = call.results(of.source.as_deref()).await?;
     let sql = format!(
         "SELECT finding_id, kind, rank_label, step_labels, recoverable_ns, recoverable_pct, certainty, \
-         reason, sentence FROM findings WHERE kind <> {} ORDER BY position",
+         reason, sentence, detail, place FROM findings WHERE kind <> {} ORDER BY position",
         literal(CauseKind::NotExplained.name())
     );
     let rows = call.rows(&source, &folder, &sql, MOST_CAUSES).await?;
@@ -72,6 +76,8 @@ pub async fn causes(call: &ToolCall<'_>, of: OfPaged) -> Result<Told<ToldCauses>
             certainty: cell("certainty"),
             reason,
             sentence: cell("sentence"),
+            detail: cell("detail"),
+            place: cell("place"),
         };
         let gain = cause.recoverable_ns.map(fmt_ns).unwrap_or_default();
         let share = fmt_pct(cause.recoverable_pct);

@@ -56,7 +56,7 @@ pub struct ToldChange {
     /// gone, new, changed or same
     state: String,
     finding_id: String,
-    /// Gain of its repair, percent of the job's time; null: not there
+    /// What fixing it saves, percent of the job's time; null: not there
     base_pct: Option<f64>,
     test_pct: Option<f64>,
     sentence: String,
@@ -66,10 +66,10 @@ pub struct ToldChange {
 const PARTS: [(&str, &str, bool); 7] = [
     ("time_ns", "step", false),
     ("compute_ns", "compute", true),
-    ("waiting_ns", "synchronizing", true),
+    ("waiting_ns", "waiting", true),
     ("transfer_ns", "transfer", true),
     ("unmatched_ns", "unmatched communication", true),
-    ("copies_ns", "exposed copies", true),
+    ("copies_ns", "copies", true),
     ("idle_ns", "idle", true),
 ];
 

@@ -22,7 +22,7 @@ pub struct Of {
 
 #[derive(Serialize, JsonSchema)]
 pub struct ToldVerdict {
-    /// The first cause with its gain; then efficiency, next causes and trust
+    /// What costs most and what fixing it saves; then the numbers that show it, and where it is
     lines: Vec<String>,
     /// The most important causes; `causes` has all
     causes: Vec<Brief>,
@@ -41,7 +41,7 @@ pub struct ToldVerdict {
     /// Losses and warnings of the recording
     problems: Vec<ToldProblem>,
     notes: Vec<String>,
-    /// What the recording does not carry in full; all else is ok
+    /// What the recording does not carry in full; all else is sure
     trust: Vec<Graded>,
 }
 
@@ -49,7 +49,7 @@ pub struct ToldVerdict {
 pub struct Graded {
     /// What sentences rest on, separated by commas (`explain` of `trust`)
     capabilities: String,
-    /// at_most (a bound) or withheld (nothing is said)
+    /// at most (a bound) or withheld (nothing is said)
     grade: String,
     reason: String,
 }
@@ -58,7 +58,7 @@ pub struct Graded {
 pub struct Brief {
     finding_id: String,
     kind: String,
-    /// What its repair gives
+    /// What fixing it saves
     gain: String,
 }
 
@@ -85,10 +85,10 @@ const MOST_REASONS: usize = 2;
 /// Parts of the devices' time in `summary.json`, with their names.
 const PARTS: [(&str, &str); 6] = [
     ("compute_ns", "compute"),
-    ("waiting_ns", "synchronizing"),
+    ("waiting_ns", "waiting"),
     ("transfer_ns", "transfer"),
     ("unmatched_ns", "unmatched communication"),
-    ("copies_ns", "exposed copies"),
+    ("copies_ns", "copies"),
     ("idle_ns", "idle"),
 ];
 

@@ -17,7 +17,7 @@ table! {
         finding_id: Text, "", "the cause, as in findings";
         kind: Text, "", "kind of cause";
         base_recoverable_pct: Option<f64>, "%",
-            "gain of its repair, of the time of the base job; null: not there";
+            "what fixing it saves, of the time of the base job; null: not there";
         test_recoverable_pct: Option<f64>, "%", "the same of test";
         rank_label: Text, "", "its ranks in words, of test where it is there";
         sentence: Text, "", "the cause in words, of test where it is there";

@@ -16,7 +16,7 @@ use hta_analysis::api::{Align, Certainty, Observation, View};
 use hta_analysis::iterations::{IterationRow, IterationsTable};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct};
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -473,7 +473,7 @@ impl FigureFormat {
             (None, _) => "-".to_string(),
             (Some(v), FigureFormat::Time) => fmt_ns(v.round() as Ns),
             (Some(v), FigureFormat::Share) => fmt_pct(Some(v)),
-            (Some(v), FigureFormat::Rate) => format!("{v:.1}"),
+            (Some(v), FigureFormat::Rate) => fmt_number(v),
         }
     }
 

@@ -10,8 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What stands between columns.
 const GAP: &str = "  ";
 
-/// Smallest width of a column of longer texts, characters. Where a table leaves less, it is printed row by row.
+/// Smallest width of the widest column of texts and of columns of sentences, if they are longer, and (next)
+/// of other names, characters. Where a table leaves less, it is printed row by row.
 const LEAST_TEXT: usize = 24;
+const LEAST_NAME: usize = 14;
 
 /// Number of words from which a text is a sentence, which is broken into lines and never shortened.
 const SENTENCE: usize = 5;
@@ -62,7 +64,13 @@ impl<'a> Layout<'a> {
         }
         let heads: Vec<(&str, &str)> = columns.iter().map(|c| halves(c.0)).collect();
         let mut widths = wide(&heads);
-        let least = |i: usize| LEAST_TEXT.max(len(heads[i].0)).max(len(heads[i].1));
+        let main = (0..columns.len()).filter(|i| columns[*i].1 == Align::Left).max_by_key(|i| cells[*i]);
+        let has_sentences = |i: usize| rows.iter().filter_map(|r| r.get(i)).any(|c| is_sentence(c));
+        let least = |i: usize| {
+            let is_long = cells[i] > LEAST_TEXT && (Some(i) == main || has_sentences(i));
+            let least = if is_long { LEAST_TEXT } else { LEAST_NAME };
+            least.max(len(heads[i].0)).max(len(heads[i].1))
+        };
         while total(&widths) > width {
             let can_shrink = |i: &usize| columns[*i].1 == Align::Left && widths[*i] > least(*i);
             let i = (0..columns.len()).filter(can_shrink).max_by_key(|i| widths[*i])?;

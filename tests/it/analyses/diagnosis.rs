@@ -25,9 +25,9 @@ pub fn check_sums(answer: &Answer, what: &str) {
     for r in &rows {
         assert!(r.int("time_ns") >= 0, "{what}: {}", r.0);
         assert_eq!(
-            r.text("part") == "u",
+            r.text("part") == "compute",
             r.text("cause").is_empty(),
-            "{what}: only useful time has no owner"
+            "{what}: only compute has no owner"
         );
         *of_cell.entry(cell(r)).or_default() += r.int("time_ns");
         *of_part.entry(r.text("part").to_string()).or_default() += r.int("time_ns");

@@ -142,7 +142,7 @@ fn the_diagnosis_of_the_sample_tells_the_gap_first() {
     // Before the graph: 4.8 % of 2,700 us, in the launch call less; both are below 5 %.
     assert_eq!(found, [("iteration_gap", us(965))]);
     assert!(
-        findings[0].text("sentence").starts_with("The GPU waits between iterations for the host"),
+        findings[0].text("sentence").starts_with("The device waits for the host between iterations"),
         "{}",
         findings[0].0
     );

@@ -22,10 +22,10 @@ fn check_sums(answer: &Answer, what: &str) -> usize {
     let mut account: BTreeMap<Cell, [i64; 4]> = BTreeMap::new();
     for r in answer.rows("time_account") {
         let part = match r.text("part") {
-            "u" => 0,
-            "s" | "f" | "n" => 1,
-            "m" => 2,
-            "i" => 3,
+            "compute" => 0,
+            "waiting" | "transfer" | "unmatched" => 1,
+            "copies" => 2,
+            "idle" => 3,
             _ => continue,
         };
         account.entry(cell(&r)).or_default()[part] += r.int("time_ns");

@@ -6,6 +6,7 @@ pub mod csv;
 pub mod diff;
 pub mod docs;
 pub mod filters;
+pub mod first_screen;
 pub mod goldens;
 pub mod html;
 pub mod mcp;

@@ -2,7 +2,7 @@
 //!
 //! A row has the trace (`shared:` is below the folder of real traces), the kind of the first cause (`null`: none is
 //! listed), and optionally its ranks, kinds that must be listed, texts that the printed diagnosis must and must not
-//! contain, the range of the gain in percent, and the trust in the first cause.
+//! contain, the range of the gain in percent, and how sure the first cause.
 
 use crate::run::{Answer, answer, options};
 use crate::shared;
@@ -23,7 +23,7 @@ struct Expected {
     #[serde(default)]
     never: Vec<String>,
     gain_pct: Option<(f64, f64)>,
-    trust: Option<String>,
+    certainty: Option<String>,
     #[serde(default, rename = "why")]
     _why: String,
 }
@@ -43,8 +43,8 @@ fn verdict(answer: &Answer) -> &JobVerdict {
 fn words(told: &JobVerdict) -> String {
     let mut out: Vec<&str> = told.lines.iter().map(String::as_str).collect();
     for c in &told.causes {
-        out.extend([c.sentence.as_str(), &c.gain, &c.action, c.reason.as_deref().unwrap_or("")]);
-        out.extend(c.evidence.iter().map(String::as_str));
+        out.extend([c.sentence.as_str(), &c.detail, &c.place, &c.saved, &c.evidence, &c.action]);
+        out.extend(c.reason.as_deref());
     }
     out.extend(told.notes.iter().map(String::as_str));
     out.join("\n")
@@ -66,10 +66,10 @@ fn mistakes(e: &Expected, trace: PathBuf) -> Vec<String> {
     if e.ranks.as_ref().is_some_and(|ranks| *ranks != cell("ranks")) {
         wrong.push(format!("ranks are {}", cell("ranks")));
     }
-    if e.trust.as_ref().is_some_and(|trust| *trust != cell("trust")) {
-        wrong.push(format!("trust is {}", cell("trust")));
+    if e.certainty.as_ref().is_some_and(|certainty| *certainty != cell("certainty")) {
+        wrong.push(format!("it is {}", cell("certainty")));
     }
-    let gain = first.map_or(0.0, |c| c.gain_pct);
+    let gain = first.map_or(0.0, |c| c.saved_pct);
     if e.gain_pct.is_some_and(|(least, most)| !(least..=most).contains(&gain)) {
         wrong.push(format!("the gain is {gain:.1} %"));
     }

@@ -66,7 +66,7 @@ impl Said {
         let name = |r: &Record| (r.text("kind").to_string(), r.text("key").to_string());
         let verdict = output.verdict.as_ref()?;
         let mut sure = BTreeMap::new();
-        for cause in verdict.causes.iter().filter(|c| c.confidence == "A" && c.reason.is_none()) {
+        for cause in verdict.causes.iter().filter(|c| c.certainty == "sure" && c.reason.is_none()) {
             let row = findings.iter().find(|r| r.text("finding_id") == cause.finding_id);
             let row = row.unwrap_or_else(|| panic!("`{}` is not in findings", cause.finding_id));
             sure.insert(name(row), cause.sentence.clone());

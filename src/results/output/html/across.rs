@@ -56,7 +56,7 @@ pub(crate) fn stragglers(
             "gain_ns",
             "gain",
             CellType::Ns,
-            "how much later it arrived than the second last: what repairing it alone would gain",
+            "how much later it arrived than the second last: what fixing it alone would save",
         ),
         ("excess_ns", "excess", CellType::Ns, "how much longer than the median of the others it worked"),
         ("imposed_wait_ns", "others wait", CellType::Ns, "waiting of the other members where it came last"),

@@ -159,7 +159,7 @@ const PARTS: [Heading; 5] = [
     ("dur_ns", "length", CellType::Ns, "length of the window"),
     ("compute_ns", "compute", CellType::Ns, "some compute runs"),
     ("exposed_communication_ns", "exposed communication", CellType::Ns, "communication runs and no compute"),
-    ("copies_ns", "exposed memory", CellType::Ns, "only copies or sets run"),
+    ("copies_ns", "copies", CellType::Ns, "only copies or sets run"),
     ("idle_ns", "idle", CellType::Ns, "nothing runs"),
 ];
 

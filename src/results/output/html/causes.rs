@@ -21,9 +21,9 @@ const EVIDENCE: &[Heading] = &[
 /// Columns of the grid `findings`.
 const CAUSES: &[Heading] = &[
     ("sentence", "cause", CellType::Text, "the cause in words"),
-    ("action", "what to do", CellType::Text, "one action that repairs it"),
-    ("recoverable_ns", "gain", CellType::Ns, "gain over all steps if only this cause is repaired"),
-    ("recoverable_pct", "of the time", CellType::Ratio, "the gain as a share of the job's time"),
+    ("action", "what to do", CellType::Text, "one action that fixes it"),
+    ("recoverable_ns", "saves", CellType::Ns, "what fixing only this cause saves, over all steps"),
+    ("recoverable_pct", "of the time", CellType::Ratio, "the same as a share of the job's time"),
     ("owned_ns", "owned", CellType::Ns, "lost time of all devices that it owns"),
     ("share_pct", "of all devices", CellType::Ratio, "owned time as a share of the time of all devices"),
     ("rank_label", "ranks", CellType::Text, "its ranks"),

@@ -312,7 +312,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
     SectionEntry {
         id: "what-if",
         name: "What if",
-        heading: "What repairs would give",
+        heading: "What fixes would save",
         about: "The step replayed with one rank, step or cause at its usual time.",
         topics: &["what-if"],
         grids: &[table(

@@ -55,6 +55,12 @@ pub(super) fn header(
     if let Some(told) = told {
         indented(out, "recorded: ", &told.recorded, width);
     }
+    let notes = inventory::processes_note(&outcome.inventory)
+        .into_iter()
+        .chain(edge_notes::note(&outcome.inventory).map(|note| format!("note: {note}")));
+    for note in notes {
+        indented(out, "", &note, width);
+    }
     if !is_full {
         return;
     }
@@ -101,8 +107,6 @@ pub(super) fn header(
             ))
         ));
     }
-    notes.extend(inventory::processes_note(&outcome.inventory));
-    notes.extend(edge_notes::note(&outcome.inventory).map(|note| format!("note: {note}")));
     for note in notes {
         for (k, l) in wrap(&note, width.saturating_sub(2)).iter().enumerate() {
             let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "  " });

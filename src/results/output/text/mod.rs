@@ -146,7 +146,13 @@ fn mix(out: &mut String, told: &JobVerdict, width: usize) {
 }
 
 /// Where the results are, and the commands that lead on.
-pub fn where_the_rest_is(outcome: &Outcome, extent: ReportExtent, folder: &str, has_page: bool) -> String {
+pub fn where_the_rest_is(
+    outcome: &Outcome,
+    extent: ReportExtent,
+    folder: &str,
+    has_page: bool,
+    width: usize,
+) -> String {
     let mut lines = Vec::new();
     if has_page {
         lines.push((format!("hta open {folder}"), "the page: timeline, all causes, all tables"));
@@ -159,8 +165,12 @@ pub fn where_the_rest_is(outcome: &Outcome, extent: ReportExtent, folder: &str, 
     }
     let widest = lines.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
     let mut out = format!("\nresults in {folder} (all sections: report.txt)\n");
+    let longest = lines.iter().map(|(_, what)| what.chars().count()).max().unwrap_or(0);
     for (command, what) in lines {
-        let _ = writeln!(out, "  {command:<widest$}  {what}");
+        let _ = match widest + longest + 4 <= width {
+            true => writeln!(out, "  {command:<widest$}  {what}"),
+            false => writeln!(out, "  {command}\n      {what}"),
+        };
     }
     out
 }

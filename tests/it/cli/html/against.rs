@@ -222,7 +222,7 @@ fn a_run_against_itself_differs_in_nothing_and_its_own_page_stays() {
     let account = figures(&ddp, "account");
     // By hand from the sums of `efficiency`: 8 devices, 5 steps, 96.6185 ms in all.
     assert_eq!(whole(&account, "a step of a device").0, Some(96_618_500.0 / 5.0));
-    assert_eq!(whole(&account, "useful").0, Some(381_060_000.0 / 40.0));
+    assert_eq!(whole(&account, "compute").0, Some(381_060_000.0 / 40.0));
     let parts: f64 = account
         .iter()
         .filter(|((g, n), _)| g.is_empty() && n != "a step of a device")

@@ -35,15 +35,16 @@ fn the_planted_facts_of_the_sample_with_eight_ranks_are_told() {
     let kernel = late["kernel"].as_str().expect("a name");
 
     let verdict = client.answered("verdict", json!({}));
-    let first = verdict["lines"][0].as_str().expect("a line");
-    assert!(first.starts_with("Rank 3 is late in all 5 steps") && first.contains(kernel), "{first}");
+    let [first, second] = [0, 1].map(|i| verdict["lines"][i].as_str().expect("a sentence"));
+    assert!(first.starts_with("Rank 3 is late in all 5 steps. Fixing it saves"), "{first}");
+    assert!(second.contains(kernel.split('(').next().expect("a name")), "{second}");
     assert_eq!((&verdict["rank_count"], &verdict["step_count"]), (&json!(8), &json!(5)));
     let parts: i64 = list(&verdict["parts_ns"]).iter().filter_map(|p| p["time_ns"].as_i64()).sum();
     // Parts of all devices and steps; every device's steps are as long as its windows.
     assert!(parts > 0 && parts <= 8 * verdict["time_ns"].as_i64().expect("a time"), "{verdict}");
 
     let straggler = cause(&mut client, "gpu_ddp8", "straggler");
-    assert_eq!((&straggler["ranks"], &straggler["confidence"]), (&json!("rank 3"), &json!("A")));
+    assert_eq!((&straggler["ranks"], &straggler["certainty"]), (&json!("rank 3"), &json!("sure")));
     // The repair gives what the rank is later than the second last in each step: a little less than it works longer.
     let gains = list(&late["first_arrival_minus_second_last_ns_by_step"]);
     let sum: i64 = gains.iter().filter_map(Value::as_i64).sum();
@@ -107,8 +108,8 @@ fn the_sleeping_rank_of_the_recording_with_four_ranks_is_told() {
     let mut client = Client::start(&[&out]);
     let straggler = cause(&mut client, "gloo_ddp4", "straggler");
     assert_eq!(straggler["ranks"], format!("rank {}", truth["straggler"]));
-    let sentence = straggler["sentence"].as_str().unwrap();
-    assert!(sentence.contains("sleep") && sentence.contains("all 3 steps"), "{sentence}");
+    let [sentence, detail] = ["sentence", "detail"].map(|c| straggler[c].as_str().unwrap());
+    assert!(detail.contains("sleep()") && sentence.contains("all 3 steps"), "{sentence}: {detail}");
     // It sleeps 60 ms a step; what that costs cannot be more, and is most of it.
     let gain = straggler["recoverable_ns"].as_f64().unwrap() / truth["active"].as_f64().unwrap() / 1e9;
     let sleep = truth["sleep_s"].as_f64().unwrap();

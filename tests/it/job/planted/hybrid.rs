@@ -314,7 +314,7 @@ fn a_planted_cost_is_the_first_sure_cause_with_its_gain() {
                 }
                 count += 1;
                 let found = causes(&Recording::full().answer(&own));
-                let sure = found.iter().find(|c| c.text("confidence") != "C");
+                let sure = found.iter().find(|c| c.text("certainty") != "at most");
                 let is_right =
                     |c: &Record| ranks(c) == who && (c.int("recoverable_ns") - gain).abs() * 10 <= gain;
                 if !sure.is_some_and(is_right) {

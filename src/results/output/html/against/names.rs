@@ -180,7 +180,7 @@ pub(crate) fn causes(table: &Batch, texts: &mut Texts) -> Grid {
             ("sentence", "cause", CellType::Text, "the cause in words"),
             ("rank_label", "ranks", CellType::Text, "its ranks"),
             ("kind", "kind", CellType::Text, "`hta explain diagnosis` defines it"),
-            ("this_ratio", "this run", CellType::Ratio, "gain of its repair, of the time of the job"),
+            ("this_ratio", "this run", CellType::Ratio, "what fixing it saves, of the time of the job"),
             ("base_ratio", "baseline", CellType::Ratio, "the same of the baseline"),
             ("delta_ratio", "difference", CellType::Ratio, "this run - baseline, in points"),
         ],

@@ -30,7 +30,7 @@ const TIMELINE_HEADINGS_2: &[Heading] = &[
     ("start_ns", "start", CellType::Ns, "start of its window, after the start of the step"),
     ("blocks", "blocks", CellType::Count, "blocks"),
     ("waiting_ns", "waiting", CellType::Ns, "exposed communication that waits for other ranks"),
-    ("unmatched_ns", "without a match", CellType::Ns, "exposed communication without a match"),
+    ("unmatched_ns", "unmatched", CellType::Ns, "exposed communication without a match"),
 ];
 
 /// Columns of the grid `timeline`.
@@ -48,7 +48,7 @@ const TIMELINE_HEADINGS_4: &[Heading] = &[
     ("longest_ns", "longest", CellType::Ns, "length of the longest"),
     ("compute_ns", "compute", CellType::Ns, "compute runs"),
     ("communication_ns", "exposed communication", CellType::Ns, "communication runs, and no compute"),
-    ("memory_ns", "exposed memory", CellType::Ns, "only copies and sets run"),
+    ("memory_ns", "copies", CellType::Ns, "only copies and sets run"),
     ("idle_ns", "idle", CellType::Ns, "nothing runs"),
 ];
 
