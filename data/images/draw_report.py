@@ -19,6 +19,7 @@ HARD = "\u00a0"  # browsers join plain spaces
 
 def chosen(report):
     """The lines before the first section and those of the sections wanted, with an empty one between."""
+    report = report.split("\n\nresults in ")[0]
     parts = re.split(r"\n\n(?=[^\n]+\n-+\n)", report.rstrip("\n"))
     kept = [parts[0]] + [p for p in parts[1:] if p.split("\n", 1)[0] in SECTIONS]
     missing = set(SECTIONS) - {p.split("\n", 1)[0] for p in kept}

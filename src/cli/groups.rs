@@ -5,10 +5,10 @@ use hta_base::wording::counts::wrapped;
 use std::fmt::Write;
 
 /// A question and the commands that answer it, each with an example.
-type Group = (&'static str, &'static [(&'static str, &'static str)]);
+type CommandGroup = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// All commands, in the order of `hta --help`.
-const GROUPS: &[Group] = &[
+const GROUPS: &[CommandGroup] = &[
     (
         "Start here",
         &[

@@ -3,7 +3,7 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::RankScope;
@@ -51,7 +51,7 @@ pub(crate) struct Cause {
     /// Over all steps, ns.
     pub(crate) gain: Ns,
     pub(crate) basis: GainBasis,
-    pub(crate) certainty: Certainty,
+    pub(crate) certainty: CauseCertainty,
     pub(crate) p_value: Option<f64>,
     pub(crate) trust: Trust,
     pub(crate) words: CauseWords,
@@ -62,9 +62,9 @@ pub(crate) struct Cause {
 
 impl Cause {
     /// How sure it is on this recording.
-    pub(crate) fn certainty(&self) -> Certainty {
+    pub(crate) fn certainty(&self) -> CauseCertainty {
         match self.trust {
-            Trust::Withheld(_) => Certainty::Withheld,
+            Trust::Withheld(_) => CauseCertainty::Withheld,
             _ => self.certainty,
         }
     }

@@ -2,7 +2,7 @@
 
 /// How sure a cause can be at best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Certainty {
+pub(crate) enum CauseCertainty {
     /// Follows from recorded times alone.
     Sure,
     /// Depends on an interpretation.
@@ -13,22 +13,22 @@ pub(crate) enum Certainty {
     Withheld,
 }
 
-impl Certainty {
+impl CauseCertainty {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Certainty::Sure => "sure",
-            Certainty::Likely => "likely",
-            Certainty::AtMost => "at most",
-            Certainty::Withheld => "withheld",
+            CauseCertainty::Sure => "sure",
+            CauseCertainty::Likely => "likely",
+            CauseCertainty::AtMost => "at most",
+            CauseCertainty::Withheld => "withheld",
         }
     }
 
     /// Weight of a gain in the ranking.
     pub(crate) fn weight(self) -> f64 {
         match self {
-            Certainty::Sure => 1.0,
-            Certainty::Likely => 0.8,
-            Certainty::AtMost | Certainty::Withheld => 0.5,
+            CauseCertainty::Sure => 1.0,
+            CauseCertainty::Likely => 0.8,
+            CauseCertainty::AtMost | CauseCertainty::Withheld => 0.5,
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::exposed_lane::TransferWords;
@@ -36,7 +36,7 @@ impl Context<'_> {
         let time = cause.owned_part(part) / n;
         if let Some(known) = known {
             cause.words = known.words;
-            cause.certainty = Certainty::Likely;
+            cause.certainty = CauseCertainty::Likely;
         } else {
             let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));
             let group = largest.map_or("", |((_, group), _)| group);

@@ -4,7 +4,7 @@ use crate::api::{Options, Partial, rows};
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::JobAccount;
 use crate::diagnosis::cause::{Cause, GainBasis};
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::grouping::Topology;
@@ -82,7 +82,7 @@ pub(crate) fn diagnose(job: &Job, partials: &[Partial], options: &Options) -> Di
             c.trust = trust.of_cause(c.kind, account.steps.len());
         }
         if matches!(c.trust, Trust::AtMost(_)) {
-            c.certainty = Certainty::AtMost;
+            c.certainty = CauseCertainty::AtMost;
         }
     }
     causes.sort_by_key(|c: &Cause| {

@@ -361,12 +361,19 @@ fn push_window(
                 cause: kind.name(),
                 key: trace.text(name),
                 detail: trace.text(detail),
-                place: &sum.place.text(trace),
+                place: &place_of(trace, kind, [around, name]).unwrap_or(sum.place).text(trace),
                 time_ns: sum.time,
                 count: sum.count,
             });
         }
     }
+}
+
+/// The place of named code: the function around nearly all of it, or the one that it is named by.
+fn place_of(trace: &RankTrace, kind: CauseKind, functions: [StrId; 2]) -> Option<CodePlace> {
+    let [_, name] = functions;
+    let is_named = kind == CauseKind::HostPython && name != StrId::EMPTY;
+    functions.into_iter().filter(|_| is_named).find_map(|f| CodePlace::of_function(trace, f))
 }
 
 /// Pieces of lost time with one owner, name and frame.

@@ -3,7 +3,7 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::gain::{self, OwnedTime};
@@ -49,7 +49,7 @@ impl Context<'_> {
             cause.basis = GainBasis::Replay;
         } else if self.job.parts.len() > 1 && self.account.sum(TimePart::Waiting) > 0 {
             // Without a replay nobody knows what the others do meanwhile.
-            cause.certainty = Certainty::AtMost;
+            cause.certainty = CauseCertainty::AtMost;
         }
         let rank_label = cause.rank_label.clone();
         let words = self.lost_words(&cause, &rank_label, key, found);

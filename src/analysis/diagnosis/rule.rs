@@ -6,7 +6,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{RepairTime, TimePart};
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
@@ -31,7 +31,7 @@ pub(crate) struct CauseRule {
     /// As in the tables.
     pub(crate) name: &'static str,
     /// How sure it is with the best evidence.
-    pub(crate) certainty: Certainty,
+    pub(crate) certainty: CauseCertainty,
     /// What it rests on.
     pub(crate) needs: &'static [Capability],
     /// Whether it matters only if it lasts, which one step cannot tell.
@@ -52,7 +52,7 @@ pub(crate) struct CauseRule {
 impl CauseRule {
     pub(crate) const DEFAULT: CauseRule = CauseRule {
         name: "",
-        certainty: Certainty::Sure,
+        certainty: CauseCertainty::Sure,
         needs: &[],
         must_last: false,
         is_fact: false,

@@ -27,8 +27,8 @@ pub fn set(view: &View, width: usize) -> String {
 /// wide. Texts get the width that numbers leave: sentences are broken into lines, names are shortened in
 /// their middle. What still does not fit is printed row by row, in full.
 pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], width: usize) -> String {
-    let rows: Rows = rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
-    let mut out = match Layout::new(columns, &rows, width) {
+    let rows: CellRows = rows.iter().map(|row| row.iter().map(|c| visible::line(c)).collect()).collect();
+    let mut out = match FittedColumns::new(columns, &rows, width) {
         Some(layout) => layout.table(columns, &rows),
         None => row_by_row(columns, &rows, width),
     };
@@ -40,18 +40,18 @@ pub fn grid(columns: &[(&str, Align)], rows: &[Vec<String>], notes: &[String], w
     out
 }
 
-type Rows<'a> = Vec<Vec<Cow<'a, str>>>;
+type CellRows<'a> = Vec<Vec<Cow<'a, str>>>;
 
 /// The widths of columns, and the lines of their headings.
-struct Layout<'a> {
+struct FittedColumns<'a> {
     widths: Vec<usize>,
     /// Upper and lower line; the upper ones are empty if all headings take one line.
     heads: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> FittedColumns<'a> {
     /// `None` if the columns cannot be as wide as they must.
-    fn new(columns: &[(&'a str, Align)], rows: &Rows, width: usize) -> Option<Self> {
+    fn new(columns: &[(&'a str, Align)], rows: &CellRows, width: usize) -> Option<Self> {
         let cells: Vec<usize> =
             (0..columns.len()).map(|i| widest(rows.iter().filter_map(|r| r.get(i)))).collect();
         let wide = |heads: &[(&str, &str)]| -> Vec<usize> {
@@ -84,7 +84,7 @@ impl<'a> Layout<'a> {
         Some(Self { widths, heads })
     }
 
-    fn table(&self, columns: &[(&str, Align)], rows: &Rows) -> String {
+    fn table(&self, columns: &[(&str, Align)], rows: &CellRows) -> String {
         let alike: Vec<BTreeSet<&str>> = (0..columns.len())
             .map(|i| match columns[i].1 {
                 Align::Left => alike(rows, i, self.widths[i]),
@@ -132,7 +132,7 @@ impl<'a> Layout<'a> {
 }
 
 /// Each row as lines of heading and cell; rows are apart by an empty line.
-fn row_by_row(columns: &[(&str, Align)], rows: &Rows, width: usize) -> String {
+fn row_by_row(columns: &[(&str, Align)], rows: &CellRows, width: usize) -> String {
     let head = widest(columns.iter().map(|c| &c.0)).min(width / 2);
     let room = width.saturating_sub(head + GAP.len());
     let mut out = String::new();
@@ -190,7 +190,7 @@ fn total(widths: &[usize]) -> usize {
 }
 
 /// Texts of a column that would look the same as another text of the column after shortening.
-fn alike<'a>(rows: &'a Rows, column: usize, width: usize) -> BTreeSet<&'a str> {
+fn alike<'a>(rows: &'a CellRows, column: usize, width: usize) -> BTreeSet<&'a str> {
     let cells: BTreeSet<&str> = rows.iter().filter_map(|r| r.get(column)).map(AsRef::as_ref).collect();
     let mut by_cut: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for cell in cells.into_iter().filter(|c| len(c) > width) {

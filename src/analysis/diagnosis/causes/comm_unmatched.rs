@@ -2,7 +2,7 @@
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::gain;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, CommunicationRule};
 use crate::diagnosis::trust::RecordingTrust;
@@ -11,7 +11,7 @@ use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "comm_unmatched",
-    certainty: Certainty::AtMost,
+    certainty: CauseCertainty::AtMost,
     // It says itself which ranks are missing.
     needs: &[Capability::DeviceTime],
     // What cannot be divided into waiting and transfer for lack of ranks is no estimate.

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::host::HostSide;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::pauses::MOST_PCT;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_lock",
-    certainty: Certainty::Likely,
+    certainty: CauseCertainty::Likely,
     must_last: true,
     evidence: "the same while a thread that launches nothing runs: 3 events or more in 80 % of the pauses",
     owns: "I, S behind it",

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::host::HostSide;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::pauses::MOST_PCT;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_pause",
-    certainty: Certainty::Likely,
+    certainty: CauseCertainty::Likely,
     must_last: true,
     evidence: "events whose self time exceeds the median of their name by 1 ms and 20 times, in 3 names or \
                more, or 80 % of it in one name, together 2 % of the time",

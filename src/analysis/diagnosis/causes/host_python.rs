@@ -3,7 +3,7 @@
 
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
@@ -42,7 +42,7 @@ const CODE: &[TimeUse] = &[
 fn finish(_: &Context, cause: &mut Cause) {
     if cause.key.is_empty() {
         // What the code is was not recorded.
-        cause.certainty = cause.certainty.max(Certainty::Likely);
+        cause.certainty = cause.certainty.max(CauseCertainty::Likely);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `host_sync`: the device idles after a call that waited for it, until two launches are queued again.
 
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::host::{HostMoment, HostSide};
 use crate::diagnosis::lost_words::{LostWords, shown};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, LostRule, OfHost};
@@ -11,7 +11,7 @@ use hta_trace::strings::StrId;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "host_sync",
-    certainty: Certainty::Likely,
+    certainty: CauseCertainty::Likely,
     evidence: "I after a call that waited until the device was done, until two launches have begun again",
     owns: "I, S behind it",
     shown_by: "tests/data/causes/host_sync.json.gz",

@@ -3,7 +3,7 @@
 use crate::diagnosis::account::RepairTime;
 use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, at_rate, chosen};
@@ -18,7 +18,7 @@ use hta_trace::strings::StrId;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_attention",
-    certainty: Certainty::AtMost,
+    certainty: CauseCertainty::AtMost,
     evidence: "softmax and batched matrix products, 10 % of U, and no fused attention",
     shown_by: "tests/data/causes/kernel_attention.json.gz",
     family: CauseFamily::Kernels(KernelRule {

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter};
 use crate::diagnosis::kernel_mix::mix_category;
@@ -14,7 +14,7 @@ use hta_trace::kernel::category::Category;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_elementwise",
-    certainty: Certainty::AtMost,
+    certainty: CauseCertainty::AtMost,
     evidence: "pointwise kernels that no compiler made, 20 % of U and 100 launches or more",
     shown_by: "tests/data/causes/kernel_elementwise.json.gz",
     family: CauseFamily::Kernels(KernelRule {

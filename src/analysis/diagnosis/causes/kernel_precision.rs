@@ -2,7 +2,7 @@
 
 use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, SMALL, at_rate, chosen};
 use crate::diagnosis::mix_words::MixWords;
@@ -16,7 +16,7 @@ use hta_trace::strings::StrId;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_precision",
-    certainty: Certainty::AtMost,
+    certainty: CauseCertainty::AtMost,
     evidence: "fp32 matrix products and convolutions of 10 us and longer without tensor cores, 20 % of U",
     shown_by: "tests/data/causes/kernel_precision.json.gz",
     family: CauseFamily::Kernels(KernelRule {

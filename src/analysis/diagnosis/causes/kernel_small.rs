@@ -3,7 +3,7 @@
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::GainBasis;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::compute::ComputeKernel;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::kernel_facts::{KernelFacts, KernelsAfter, SMALL, at_rate, chosen};
@@ -14,7 +14,7 @@ use hta_base::units::{Ns, percent};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "kernel_small",
-    certainty: Certainty::AtMost,
+    certainty: CauseCertainty::AtMost,
     evidence: "kernels below 10 us, 30 % of U, while the device idles less than 10 %",
     shown_by: "tests/data/causes/kernel_small.json.gz",
     family: CauseFamily::Kernels(KernelRule {

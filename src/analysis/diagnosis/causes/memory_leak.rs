@@ -1,6 +1,6 @@
 //! `memory_leak`: the level of memory grows from step to step.
 
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, MemoryRule};
 use crate::diagnosis::threat::{MemoryFacts, Threat};
 use crate::memory::findings::leaks;
@@ -8,7 +8,7 @@ use crate::memory::report::size;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "memory_leak",
-    certainty: Certainty::Likely,
+    certainty: CauseCertainty::Likely,
     evidence: "the level grows in each of the last 3 full steps or more, by more than 1 MiB and 0.1 % of the \
                peak",
     shown_by: "tests/it/analyses/memory.rs",

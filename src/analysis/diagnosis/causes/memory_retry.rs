@@ -1,7 +1,7 @@
 //! `memory_retry`: the caching allocator runs out of memory inside steps, gives its cache back and asks
 //! again.
 
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, MemoryRule};
 use crate::diagnosis::threat::{MemoryFacts, Threat, at_site};
 use hta_base::units::fmt_count;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "memory_retry",
-    certainty: Certainty::Likely,
+    certainty: CauseCertainty::Likely,
     evidence: "frees of cached memory and a new request inside one operator of a step",
     shown_by: "tests/it/analyses/diagnosis.rs",
     family: CauseFamily::Memory(MemoryRule {

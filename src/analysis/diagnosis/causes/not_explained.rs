@@ -1,7 +1,7 @@
 //! `not_explained`: lost time that no rule takes.
 
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::rule::CauseRule;
 
 pub(super) const RULE: CauseRule =
-    CauseRule { name: "not_explained", certainty: Certainty::AtMost, ..CauseRule::DEFAULT };
+    CauseRule { name: "not_explained", certainty: CauseCertainty::AtMost, ..CauseRule::DEFAULT };

@@ -3,7 +3,7 @@
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::exposed_lane::{ExposedLane, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::job::exposed::ExposedKind;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "pipeline_bubble",
-    certainty: Certainty::AtMost,
+    certainty: CauseCertainty::AtMost,
     evidence: "waits for messages in a group whose description says pipeline (pp), or whose ranks only send \
                to the next and back; and in the collective that follows them",
     owns: "S",

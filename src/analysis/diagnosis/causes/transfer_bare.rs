@@ -2,7 +2,7 @@
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::gain;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, CommunicationRule};
@@ -11,7 +11,7 @@ use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_bare",
-    certainty: Certainty::AtMost,
+    certainty: CauseCertainty::AtMost,
     evidence: "other exposed transfer",
     owns: "F",
     shown_by: "data/samples/gpu_ddp8",

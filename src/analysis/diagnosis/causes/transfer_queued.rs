@@ -6,7 +6,7 @@
 //! ```
 
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::certainty::Certainty;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::exposed_lane::{ExposedLane, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::job::exposed::ExposedKind;
@@ -16,7 +16,7 @@ use hta_base::units::Ns;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "transfer_queued",
-    certainty: Certainty::Likely,
+    certainty: CauseCertainty::Likely,
     evidence: "transfer of a call that was ready, but started within 20 us after another kind or group of \
                call on its stream, which is exposed itself",
     owns: "F, up to the delay",

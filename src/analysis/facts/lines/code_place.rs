@@ -19,6 +19,11 @@ pub(crate) struct CodePlace {
 }
 
 impl CodePlace {
+    /// The place of a function; `None` unless it is the name of a frame with a file.
+    pub(crate) fn of_function(trace: &RankTrace, name: StrId) -> Option<Self> {
+        FrameName::new(trace.text(name)).map(|_| Self { function: name, module: StrId::EMPTY })
+    }
+
     /// For example `model.py:22 forward, module Linear_0`; empty without a function of the user.
     pub(crate) fn text(self, trace: &RankTrace) -> String {
         let Some(f) = FrameName::new(trace.text(self.function)) else { return String::new() };

@@ -28,28 +28,7 @@ pub(super) fn header(
     let rows: Vec<RankRow> = api::rows::<Ranks>(&outcome.inventory).collect();
     let ranks = outcome.ranks();
     let world = rows.iter().filter_map(|r| r.world_size).max();
-    let are_processes = rows.iter().any(|r| r.rank_source == RankSource::Process.name());
-    let mut what = vec![match (are_processes, world) {
-        (true, _) => format!("{} processes", ranks.len()),
-        (_, Some(world)) if world as usize != ranks.len() => format!("{} of {world} ranks", ranks.len()),
-        _ => plural(ranks.len(), "rank"),
-    }];
-    let hosts = rows.iter().filter_map(|r| r.host_name).collect::<BTreeSet<_>>().len();
-    if hosts > 1 {
-        what[0] = format!("{} on {hosts} hosts", what[0]);
-    }
-    let devices: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
-    what.extend(devices.into_iter().map(str::to_string));
-    if let Some(totals) = told.map(|t| &t.totals).filter(|t| t.step_count > 0) {
-        let each = fmt_ns(totals.time_ns / i64::from(totals.step_count));
-        let has_steps = rows.iter().all(|r| r.step_count > 0);
-        let noun = if rows.iter().any(|r| is_iteration(r.step_rule)) { "iteration" } else { "step" };
-        what.push(match has_steps {
-            true => format!("{} of {each}", plural(totals.step_count as usize, noun)),
-            false => format!("{each} recorded, without steps"),
-        });
-    }
-    for l in wrap(&what.join(", "), width) {
+    for l in wrap(&about(&rows, &ranks, told), width) {
         let _ = writeln!(out, "{l}");
     }
     if let Some(told) = told {
@@ -112,6 +91,33 @@ pub(super) fn header(
             let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "  " });
         }
     }
+}
+
+/// How many ranks there are, on what, and how many steps they take for how long.
+fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>) -> String {
+    let world = rows.iter().filter_map(|r| r.world_size).max();
+    let are_processes = rows.iter().any(|r| r.rank_source == RankSource::Process.name());
+    let mut what = vec![match (are_processes, world) {
+        (true, _) => format!("{} processes", ranks.len()),
+        (_, Some(world)) if world as usize != ranks.len() => format!("{} of {world} ranks", ranks.len()),
+        _ => plural(ranks.len(), "rank"),
+    }];
+    let hosts = rows.iter().filter_map(|r| r.host_name).collect::<BTreeSet<_>>().len();
+    if hosts > 1 {
+        what[0] = format!("{} on {hosts} hosts", what[0]);
+    }
+    let devices: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
+    what.extend(devices.into_iter().map(str::to_string));
+    if let Some(totals) = told.map(|t| &t.totals).filter(|t| t.step_count > 0) {
+        let each = fmt_ns(totals.time_ns / i64::from(totals.step_count));
+        let has_steps = rows.iter().all(|r| r.step_count > 0);
+        let noun = if rows.iter().any(|r| is_iteration(r.step_rule)) { "iteration" } else { "step" };
+        what.push(match has_steps {
+            true => format!("{} of {each}", plural(totals.step_count as usize, noun)),
+            false => format!("{each} recorded, without steps"),
+        });
+    }
+    what.join(", ")
 }
 
 /// What repeats without being steps, on the first rank that has such.
