@@ -2,9 +2,11 @@
 //! code.
 
 use crate::cli::exit::Exit;
+use crate::cli::glossary;
 use crate::cli::output::print;
 use crate::cli::topics::TOPICS;
 use hta_analysis::api::Analysis;
+use hta_analysis::diagnosis::CauseKind;
 use hta_analysis::inventory;
 use hta_analysis::memory::snapshot::tables::{MemoryDiff, OWN_TABLES};
 use hta_analysis::recording::capability::Capability;
@@ -22,6 +24,7 @@ use hta_results::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
 use hta_results::output::schema_page;
 use hta_results::sql::catalog;
 use hta_results::sql::catalog::Query;
+use hta_results::sql::nearest::nearest;
 use hta_trace::args::ARGS;
 use std::fmt::Write;
 
@@ -94,11 +97,41 @@ pub fn page(name: &str) -> Result<String, SetError> {
         documented(&mut out, query);
     }
     if out.is_empty() {
+        out = short_page(name).unwrap_or_default();
+    }
+    if out.is_empty() {
         let known: Vec<&str> = ANALYSES.iter().map(|a| a.stem()).chain(TOPICS.iter().map(|t| t.0)).collect();
-        let reason = format!("expected a query, a table, an analysis or a topic: {}", known.join(", "));
+        let all = names().into_iter().map(|(name, _)| name).chain(short_names());
+        let near = nearest(name, all).map_or(String::new(), |near| format!("did you mean `{near}`? "));
+        let reason = format!(
+            "{near}expected a word of the glossary, a kind of cause, a query, a table, an analysis or a topic: {}",
+            known.join(", ")
+        );
         return Err(SetError::Argument { option: "explain", value: name.to_string(), reason });
     }
     Ok(out.trim_start().to_string())
+}
+
+/// What has a short page: words of the glossary, kinds of causes, counters of damage, and rules of trust.
+fn short_names() -> impl Iterator<Item = &'static str> {
+    let words = glossary::words().map(|(word, _)| word);
+    let kinds = CauseKind::ALL.iter().map(|kind| kind.name());
+    words.chain(kinds).chain(COUNTERS.iter().map(|c| c.name)).chain(RULES.iter().map(|rule| rule.name))
+}
+
+/// The page of such a name.
+fn short_page(name: &str) -> Option<String> {
+    if let Some((word, text)) = glossary::meaning(name) {
+        return Some(format!("{word}: {text}\n"));
+    }
+    if let Some(kind) = CauseKind::named(name) {
+        return Some(kind.page());
+    }
+    if let Some(c) = COUNTERS.iter().find(|c| c.name == name) {
+        return Some(format!("{} ({}, see hta explain health): {}\n", c.name, c.severity.name(), c.doc));
+    }
+    let rule = RULES.iter().find(|rule| rule.name == name)?;
+    Some(format!("{} (a rule of hta explain trust): {}\n", rule.name, rule.text().trim()))
 }
 
 /// Pages and tables of the answers in other definitions that stand for an analysis.

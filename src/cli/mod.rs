@@ -10,6 +10,7 @@ mod contents;
 mod diff;
 mod exit;
 mod explain;
+mod glossary;
 mod groups;
 mod inputs;
 mod interrupt;

@@ -1,5 +1,6 @@
 //! Topics of `hta explain` that are not analyses, tables or queries.
 
+use crate::cli::glossary::GLOSSARY;
 use hta_analysis::memory::snapshot;
 use hta_results::diff;
 
@@ -7,6 +8,7 @@ const DIFF_TITLE: &str = "`hta diff BASE TEST`: before and after, and thresholds
 
 /// Topics: name, title, text.
 pub const TOPICS: &[(&str, &str, &str)] = &[
+    ("glossary", "the words of screens and tables", GLOSSARY),
     ("windows", "spans, captures, steps: the time that a row is for", include_str!("explain/windows.md")),
     (
         "serving",

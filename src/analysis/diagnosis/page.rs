@@ -18,6 +18,27 @@ pub(super) fn page() -> &'static str {
     &PAGE
 }
 
+impl CauseKind {
+    /// What the kind means, as text of lines.
+    pub fn page(self) -> String {
+        let rule = self.rule();
+        let mut out = format!("{}: a kind of cause (hta explain diagnosis)\n", rule.name);
+        let shown = if rule.shown_by.starts_with("data/") { rule.shown_by } else { "" };
+        for (what, text) in [
+            ("holds for", rule.evidence),
+            ("owns", rule.owns),
+            ("at best", rule.certainty.name()),
+            ("see", &format!("hta {}", rule.command)),
+            ("example", shown),
+        ] {
+            for (i, line) in wrap(text, NEW_TIME).iter().enumerate().filter(|(_, line)| !line.is_empty()) {
+                out.push_str(&format!("  {:<10} {line}\n", if i == 0 { what } else { "" }));
+            }
+        }
+        out
+    }
+}
+
 /// A line for each cause that has evidence: its kind, evidence, and what it owns.
 fn causes() -> String {
     let rules = CauseKind::ALL.iter().map(|kind| kind.rule()).filter(|rule| !rule.evidence.is_empty());

@@ -69,11 +69,12 @@ impl Folder {
         self.tables()?.append(batch)
     }
 
-    /// Writes `summary.json`.
+    /// Writes `summary.json` and the list of the tables.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn summary(&self, outcome: &Outcome) -> io::Result<()> {
+        fs::write(self.work.path().join("tables/README.txt"), self.tables()?.index())?;
         let mut out = BufWriter::new(File::create(self.work.path().join("summary.json"))?);
         serde_json::to_writer_pretty(&mut out, &json::summary(outcome, &self.tables()?.empty()))?;
         out.write_all(b"\n")?;

@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Largest number of refused files that the summary lists.
 const MOST_REFUSED: usize = 100;
 
+/// Version of the names of tables and columns.
+const SCHEMA_VERSION: u32 = 2;
+
 /// The summary of a run. Its size does not depend on the number of ranks; details are in the tables.
 pub(crate) fn summary(outcome: &Outcome, empty_tables: &[&str]) -> Value {
     #[derive(Default)]
@@ -66,6 +69,8 @@ pub(crate) fn summary(outcome: &Outcome, empty_tables: &[&str]) -> Value {
         "ranks": rank_list(&ranks),
         "refused": refused.collect::<Vec<_>>(),
         "refused_count": outcome.refused.len(),
+        // docs/renamed-columns.md has the names of earlier versions.
+        "schema_version": SCHEMA_VERSION,
         "trust": trust(outcome),
         "unpacked_bytes": outcome.unpacked_bytes,
         "verdict": outcome.outputs.iter().find_map(|(_, o)| o.verdict.as_ref()),

@@ -30,7 +30,7 @@ pub struct Layout {
 /// The output of `hta analyze` and `hta merge`.
 pub const RESULTS: Layout = Layout {
     files: &["compare.html", "report.html", "report.txt", "summary.json"],
-    folders: &[("events", is_events_file), ("tables", is_table_file)],
+    folders: &[("events", is_events_file), ("tables", is_file_of_tables)],
     proof: "summary.json",
     is_proven: is_summary,
 };
@@ -48,6 +48,11 @@ pub fn is_table_file(name: &str) -> bool {
     let tables =
         inventory::TABLES.iter().chain(of_analyses.flat_map(|a| a.tables())).chain([&CapturesTable::SPEC]);
     tables.into_iter().any(|t| t.name == table)
+}
+
+/// Whether a name is that of a table, or of the list of them.
+fn is_file_of_tables(name: &str) -> bool {
+    name == "README.txt" || is_table_file(name)
 }
 
 /// Whether `hta` wrote this `summary.json`. It may be long, so it is read as a stream.

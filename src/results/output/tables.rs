@@ -8,6 +8,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use arrow_select::concat::concat_batches;
 use hta_base::table::schema::{Batch, TableSpec};
+use hta_base::units::fmt_count;
+use hta_base::wording::counts::wrapped;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -52,12 +54,14 @@ struct GrowingTable {
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
     written_bytes: usize,
+    row_count: u64,
     /// All rows, while they are few.
     kept: Option<Vec<Batch>>,
 }
 
 impl GrowingTable {
     fn push(&mut self, rows: &RecordBatch, groups: RowGrouping) -> io::Result<()> {
+        self.row_count += rows.num_rows() as u64;
         let enough = match groups {
             RowGrouping::ByRank => 0,
             RowGrouping::ByWeight => GROUP_BYTES.max((self.written_bytes * GROUP_NOTES).isqrt()),
@@ -131,6 +135,8 @@ pub(crate) struct FolderTables {
     open: Mutex<BTreeMap<&'static str, Option<Arc<Mutex<GrowingTable>>>>>,
     /// The rows of complete tables that are small; of those without a file there are none.
     kept: Mutex<BTreeMap<&'static str, Vec<Batch>>>,
+    /// By name: what a table that is closed is, and how many rows it has.
+    closed: Mutex<BTreeMap<&'static str, (&'static TableSpec, u64)>>,
     groups: RowGrouping,
 }
 
@@ -139,7 +145,13 @@ impl FolderTables {
     /// When the folder cannot be created.
     pub(crate) fn create(folder: &Path, groups: RowGrouping) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_path_buf(), open: Mutex::default(), kept: Mutex::default(), groups })
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            open: Mutex::default(),
+            kept: Mutex::default(),
+            closed: Mutex::default(),
+            groups,
+        })
     }
 
     /// Appends rows. A batch is never divided between row groups.
@@ -176,6 +188,7 @@ impl FolderTables {
                     waiting: Vec::new(),
                     waiting_bytes: 0,
                     written_bytes: 0,
+                    row_count: 0,
                     kept: Some(Vec::new()),
                 };
                 Ok(slot.insert(Some(Arc::new(Mutex::new(table)))).clone())
@@ -204,7 +217,8 @@ impl FolderTables {
 
     fn close(&self, table: Arc<Mutex<GrowingTable>>) -> io::Result<()> {
         let table = Arc::into_inner(table).and_then(|t| t.into_inner().ok()).ok_or_else(failed)?;
-        let name = table.spec.name;
+        let (spec, name) = (table.spec, table.spec.name);
+        self.closed.lock().map_err(|_| failed())?.insert(name, (spec, table.row_count));
         if let Some(kept) = table.finish()? {
             self.kept.lock().map_err(|_| failed())?.insert(name, kept);
         }
@@ -217,11 +231,39 @@ impl FolderTables {
         kept.iter().filter(|(_, rows)| rows.is_empty()).map(|(name, _)| *name).collect()
     }
 
+    /// A line for each table that has rows, with their number, then the names of those without.
+    pub(crate) fn index(&self) -> String {
+        let Ok(closed) = self.closed.lock() else { return String::new() };
+        let widest = closed.keys().map(|name| name.len()).max().unwrap_or(0);
+        let mut out = String::from(INDEX_HEAD);
+        for (name, (spec, rows)) in closed.iter().filter(|(_, (_, rows))| *rows > 0) {
+            let about = spec.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+            let about = about.split_inclusive(". ").next().unwrap_or_default().trim_end();
+            out.push_str(&format!("{name:<widest$}  {:>10}  {about}\n", fmt_count(*rows)));
+        }
+        let empty: Vec<&str> =
+            closed.iter().filter(|(_, (_, rows))| *rows == 0).map(|(name, _)| *name).collect();
+        if !empty.is_empty() {
+            out.push_str("\nWithout rows, and so without a file (hta ANALYSIS says why):\n");
+            for line in wrapped(empty.iter().map(|name| format!("{name},")), 78) {
+                out.push_str(&format!("  {}\n", line.trim_end_matches(',')));
+            }
+        }
+        out
+    }
+
     /// The rows of the complete tables that are small, by their names.
     pub(crate) fn kept(&self) -> BTreeMap<&'static str, Vec<Batch>> {
         self.kept.lock().map(|kept| kept.clone()).unwrap_or_default()
     }
 }
+
+/// What stands above the list of tables.
+const INDEX_HEAD: &str = "\
+Tables of this run as Parquet, with their rows. hta explain TABLE has the columns,
+hta query 'SELECT * FROM TABLE LIMIT 5' FOLDER shows rows.
+
+";
 
 /// The error if another thread failed while it held a lock.
 pub(super) fn failed() -> io::Error {

@@ -29,6 +29,11 @@ fn topics_are_current() {
 }
 
 #[test]
+fn the_glossary_is_current() {
+    compare("glossary.md", &hta(&["explain", "glossary"]));
+}
+
+#[test]
 fn queries_are_current() {
     compare("queries.md", &queries());
 }
