@@ -30,6 +30,18 @@ pub struct ToldCause {
     pub certainty: &'static str,
 }
 
+/// The parts of the time of all devices, which sum to it: columns of tables and fields of the totals, with
+/// their words.
+pub const TIME_PARTS: [(&str, &str); 7] = [
+    ("compute_ns", "compute"),
+    ("waiting_ns", "waiting"),
+    ("transfer_ns", "transfer"),
+    ("unmatched_ns", "unmatched"),
+    ("copies_ns", "copies"),
+    ("idle_ns", "idle"),
+    ("finished_early_ns", "finished early"),
+];
+
 /// Where the time of all devices went, summed over devices and steps, ns; and the factors of the efficiency,
 /// in (0, 1].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -87,6 +87,10 @@ const GROUPS: &[CommandGroup] = &[
     ),
 ];
 
+/// Hidden other names, by which people look for a command.
+const ALIASES: &[(&str, &[&str])] =
+    &[("diff", &["compare"]), ("ops", &["mfu", "flame"]), ("overlay", &["timeline"])];
+
 /// Width of the help, and of the column of names.
 const WIDTH: usize = 80;
 const NAME: usize = 15;
@@ -105,6 +109,9 @@ pub fn arrange(mut root: Command) -> Command {
             root = root.mut_subcommand(name, |command| with_example(command, example));
         }
         listed.push('\n');
+    }
+    for (name, aliases) in ALIASES {
+        root = root.mut_subcommand(name, |command| command.aliases(*aliases));
     }
     let template = format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{listed}{{options}}{{after-help}}");
     root.help_template(template)

@@ -39,12 +39,14 @@ mod topics;
 mod traces;
 mod watch;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use exit::Exit;
 use hta_read::files::{Stores, without_secrets};
 use hta_results::output::visible;
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Parses the arguments and runs the command.
@@ -60,6 +62,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 Cow::Borrowed(_) => drop(e.print()),
                 Cow::Owned(safe) => output::note(safe.trim_end()),
             }
+            if let Some(path) = path_for_command(&e) {
+                output::note(&format!("hint: hta analyze {path}"));
+            }
             return if e.use_stderr() { Exit::Nothing.code() } else { Exit::Done.code() };
         }
     };
@@ -71,6 +76,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(exit) => exit.code(),
         Err(e) => exit::report(&e).code(),
+    }
+}
+
+/// The path that was given where a command is expected, if there is such a file or folder.
+fn path_for_command(error: &clap::Error) -> Option<String> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(given)) if Path::new(given).exists() => Some(given.clone()),
+        _ => None,
     }
 }
 

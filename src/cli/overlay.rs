@@ -40,7 +40,8 @@ pub struct OverlayArgs {
     #[command(flatten)]
     traces: TraceArgs,
     /// File to write, compressed according to its name (.gz, .zst); `-` is standard output
-    #[arg(short, long, alias = "output", value_name = "FILE", required_unless_present = "open")]
+    /// [default: overlay.json.gz]
+    #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
     /// Open it in the browser at https://ui.perfetto.dev, which loads it from port 9001 of this machine;
     /// without --out the file is temporary
@@ -71,6 +72,9 @@ pub struct OverlayArgs {
     #[arg(long)]
     no_compare: bool,
 }
+
+/// The file that is written if none is named.
+const DEFAULT_OUT: &str = "overlay.json.gz";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
@@ -193,7 +197,7 @@ impl OverlayArgs {
         Ok(counters)
     }
 
-    /// The file to write; without `--out` a private one that is removed in the end.
+    /// The file to write; with `--open` and without `--out` a private one that is removed in the end.
     fn place(&self) -> anyhow::Result<(PathBuf, Option<UnfinishedFile>)> {
         match &self.out {
             Some(path) if self.open && path.as_os_str() == "-" => {
@@ -201,6 +205,7 @@ impl OverlayArgs {
                 Err(SetError::Argument { option: "--out", value: "-".to_string(), reason }.into())
             }
             Some(path) => Ok((path.clone(), None)),
+            None if !self.open => Ok((PathBuf::from(DEFAULT_OUT), None)),
             None => {
                 let folder = std::env::temp_dir();
                 let keep = || format!("cannot keep the overlay in a file in {} (TMPDIR)", folder.display());

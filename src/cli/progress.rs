@@ -1,5 +1,5 @@
-//! Progress on standard error: a bar with ranks done, bytes read and the time that is left on a terminal; with `HTA_PROGRESS=json`
-//! a line of JSON now and then, for programs that run this one; otherwise nothing.
+//! Progress on standard error: a bar with ranks done, bytes read and the time that is left on a terminal;
+//! with `HTA_PROGRESS=json` a line of JSON now and then, for programs that run this one; otherwise nothing.
 
 use hta_base::units::fmt_bytes;
 use hta_base::wording::counts::plural;

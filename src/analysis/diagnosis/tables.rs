@@ -40,7 +40,8 @@ table! {
         p_value: Option<f64>, "", "of the test for stragglers";
         sentence: Text, "", "the cause in words";
         detail: Text, "", "the numbers that show it, in words; empty if the sentence has them";
-        place: Text, "", "function of the user's code, with file and line, and the module; empty if not recorded";
+        place: Text, "",
+            "function of the user's code, with file and line, and the module; empty if not recorded";
         action: Text, "", "what to do";
     }
 }
@@ -48,7 +49,8 @@ table! {
 table! {
     /// The diagnosis in two sentences.
     pub struct VerdictTable, VerdictRow = "verdict" by "line" {
-        line: u32, "", "1: what costs most, and what fixing it saves; 2: the numbers that show it, and the place";
+        line: u32, "",
+            "1: what costs most, and what fixing it saves; 2: the numbers that show it, and the place";
         text: Text, "", "the sentence";
     }
 }

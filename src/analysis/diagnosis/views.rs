@@ -24,8 +24,8 @@ const SHOWN: [(TimePart, &str); 7] = [
 /// Compute time, cells, the device of a rank with several, and the ranks.
 type RankLine = (Ns, Vec<String>, Option<i64>, Vec<u32>);
 
-/// The account by rank, means of a step; ranks whose rows are equal are one row, those that make others wait first, then those with the least compute. Each
-/// device of a rank with several has a row of its own.
+/// The account by rank, means of a step; ranks whose rows are equal are one row, those that make others wait
+/// first, then those with the least compute. Each device of a rank with several has a row of its own.
 pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     let account = &found.account;
     let n = account.steps.len().max(1) as Ns;

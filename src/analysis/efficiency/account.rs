@@ -80,7 +80,8 @@ pub(crate) type DeviceWindows = BTreeMap<PartDevice, Vec<Span>>;
 pub(crate) struct StepAccount {
     /// `None` if the recorded span is the only step.
     pub(crate) key: Option<StepKey>,
-    /// Parts by device, without the time for which they finished early, which depends on the devices that are compared.
+    /// Parts by device, without the time for which they finished early, which depends on the devices that are
+    /// compared.
     pub(crate) parts: BTreeMap<PartDevice, Parts>,
     /// The window of each device, on its rank's own clock.
     pub(crate) windows: Arc<DeviceWindows>,

@@ -6,6 +6,7 @@ use crate::mcp::tools::data::unreadable;
 use crate::mcp::tools::summary;
 use crate::mcp::tools::{CURSOR, ToolCall, max_bytes};
 use hta_analysis::diagnosis::Findings;
+use hta_analysis::verdict::TIME_PARTS;
 use hta_base::table::schema::Batch;
 use hta_base::units::{fmt_ns, fmt_pct};
 use hta_read::files::Location;
@@ -62,16 +63,8 @@ pub struct ToldChange {
     sentence: String,
 }
 
-/// Totals of `summary.json` that are compared: their names, and whether they are summed over devices.
-const PARTS: [(&str, &str, bool); 7] = [
-    ("time_ns", "step", false),
-    ("compute_ns", "compute", true),
-    ("waiting_ns", "waiting", true),
-    ("transfer_ns", "transfer", true),
-    ("unmatched_ns", "unmatched communication", true),
-    ("copies_ns", "copies", true),
-    ("idle_ns", "idle", true),
-];
+/// The length of a step in the totals of `summary.json`, beside the parts of the time of all devices.
+const STEP: (&str, &str) = ("time_ns", "step");
 
 /// What is compared of a run.
 struct ComparedSide {
@@ -101,8 +94,8 @@ impl ComparedSide {
     }
 
     /// A total per step, and per device if it is summed over devices.
-    fn per_step(&self, key: &str, over_devices: bool) -> Option<f64> {
-        let devices = if over_devices { self.total("device_count")? } else { 1.0 };
+    fn per_step(&self, key: &str) -> Option<f64> {
+        let devices = if key == STEP.0 { 1.0 } else { self.total("device_count")? };
         let count = self.total("step_count")? * devices;
         (count > 0.0).then_some(self.total(key)? / count)
     }
@@ -114,13 +107,13 @@ pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>,
     let (test_source, test_folder) = call.results(Some(&of.test)).await?;
     let base = ComparedSide::read(&base_source, &base_folder).await?;
     let test = ComparedSide::read(&test_source, &test_folder).await?;
-    let change = |(key, part, over_devices): &(&str, &str, bool)| {
-        let (base_ns, test_ns) = (base.per_step(key, *over_devices)?, test.per_step(key, *over_devices)?);
+    let change = |(key, part): &(&str, &str)| {
+        let (base_ns, test_ns) = (base.per_step(key)?, test.per_step(key)?);
         let delta_pct = (base_ns > 0.0).then(|| (test_ns - base_ns) * 100.0 / base_ns);
         let is_there = base_ns != 0.0 || test_ns != 0.0;
         is_there.then(|| PartChange { part: part.to_string(), base_ns, test_ns, delta_pct })
     };
-    let per_step: Vec<PartChange> = PARTS.iter().filter_map(change).collect();
+    let per_step: Vec<PartChange> = std::iter::once(&STEP).chain(&TIME_PARTS).filter_map(change).collect();
     if per_step.first().is_none_or(|c| c.part != "step") {
         return Err(Refusal::cannot_answer("a run has no steps with a diagnosis")
             .hint("mark steps (profiler.step()), or compare the traces: hta diff BASE TEST"));

@@ -6,6 +6,7 @@ use crate::mcp::source::AskedSource;
 use crate::mcp::tools::summary::{self, list, text, texts};
 use crate::mcp::tools::{SOURCE, ToolCall};
 use hta_analysis::diagnosis::CauseKind;
+use hta_analysis::verdict::TIME_PARTS;
 use hta_read::files::Location;
 use hta_results::output::visible;
 use rmcp::schemars;
@@ -58,8 +59,10 @@ pub struct Graded {
 pub struct Brief {
     finding_id: String,
     kind: String,
-    /// What fixing it saves
-    gain: String,
+    /// What fixing it saves; empty if it saves no time
+    saved: String,
+    /// sure, likely, at most (a bound) or withheld
+    certainty: String,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -76,21 +79,14 @@ pub struct ToldProblem {
     count: u64,
 }
 
+/// Longest sentence, bytes; those of a verdict are shorter.
+const SENTENCE: usize = 600;
+
 /// Most causes, problems and notes that a verdict names.
 const MOST: usize = 4;
 
 /// Most reasons for which something is not carried in full.
 const MOST_REASONS: usize = 2;
-
-/// Parts of the devices' time in `summary.json`, with their names.
-const PARTS: [(&str, &str); 6] = [
-    ("compute_ns", "compute"),
-    ("waiting_ns", "waiting"),
-    ("transfer_ns", "transfer"),
-    ("unmatched_ns", "unmatched communication"),
-    ("copies_ns", "copies"),
-    ("idle_ns", "idle"),
-];
 
 pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, Refusal> {
     let (source, folder) = call.results(of.source.as_deref()).await?;
@@ -101,7 +97,7 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
                    there",
         )
     })?;
-    let lines: Vec<String> = texts(verdict.get("lines")).iter().map(|l| clip(l, 220)).collect();
+    let lines: Vec<String> = texts(verdict.get("lines")).iter().map(|l| clip(l, SENTENCE)).collect();
     if let Some(reason) = withheld(call, &source, &folder).await? {
         return Err(Refusal::cannot_answer(format!("cannot tell where the time goes: {reason}")).hint(
             "record again as `explain` of `diagnosis` says under Trust; single tables can still be read by \
@@ -112,7 +108,8 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
     let causes = list(verdict.get("causes")).iter().take(MOST).map(|c| Brief {
         finding_id: clip(text(c, "finding_id"), 60),
         kind: clip(text(c, "kind"), 40),
-        gain: clip(text(c, "gain"), 80),
+        saved: clip(text(c, "saved"), 80),
+        certainty: clip(text(c, "certainty"), 20),
     });
     let problems = list(summary.get("health")).iter().filter(|h| text(h, "severity") != "info").take(MOST);
     let part = |(key, part): &(&str, &str)| {
@@ -129,7 +126,7 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
         step_count: totals.get("step_count").and_then(Value::as_u64),
         time_ns: totals.get("time_ns").and_then(Value::as_i64),
         compute_pct: totals.get("parallel_efficiency").and_then(Value::as_f64).map(|v| v * 100.0),
-        parts_ns: PARTS.iter().filter_map(part).collect(),
+        parts_ns: TIME_PARTS.iter().filter_map(part).collect(),
         problems: problems
             .map(|h| ToldProblem {
                 counter: clip(text(h, "counter"), 40),

@@ -8,6 +8,7 @@ use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::TimeAccount;
 use hta_analysis::efficiency::Efficiencies;
+use hta_analysis::verdict::TIME_PARTS;
 use hta_base::table::schema::Text;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,17 +25,6 @@ columns! {
         replayed_orchestration_efficiency: Option<f64>, transfer_efficiency: Option<f64>,
     }
 }
-
-/// Parts of the time as the table spells them, with their names, and whether less of them is better.
-const PARTS: [(&str, &str, Better); 7] = [
-    ("compute", "compute", Better::Neither),
-    ("waiting", "waiting", Better::Less),
-    ("transfer", "transfer", Better::Less),
-    ("unmatched", "unmatched communication", Better::Less),
-    ("copies", "copies", Better::Less),
-    ("idle", "idle", Better::Less),
-    ("finished_early", "finished early", Better::Less),
-];
 
 /// A run without a number or an index of a step has one window for each device.
 type PageStepKey = Option<PageStep>;
@@ -92,7 +82,9 @@ pub(crate) fn account(this: &Results, base: &Results, texts: &mut Texts) -> Resu
     let (this, base) = (PartSums::read(this)?, PartSums::read(base)?);
     let whole = |of: &PartSums| of.figure(|_, _| true);
     push(&mut grid, texts, named("", "a step of a device", Better::Less), whole(&this), whole(&base));
-    for (part, name, better) in PARTS {
+    for (column, name) in TIME_PARTS {
+        let part = column.trim_end_matches("_ns");
+        let better = if part == "compute" { Better::Neither } else { Better::Less };
         let of = |account: &PartSums| account.figure(|p, _| p == part);
         let (a, b) = (of(&this), of(&base));
         if a.value.unwrap_or(0.0) == 0.0 && b.value.unwrap_or(0.0) == 0.0 {
