@@ -202,7 +202,7 @@ fn the_plugin_s_distributed_goldens_are_met_by_the_shortest_method() {
                 golden["steps_to_overlap"][step][&worker],
                 "{set} {worker} {step}"
             );
-            let wait = ["transfer_ns", "waiting_ns"].map(|c| us(&r, c));
+            let wait = ["transfer_ns", "synchronizing_ns"].map(|c| us(&r, c));
             assert_eq!(
                 Value::from(wait.to_vec()),
                 golden["steps_to_wait"][step][&worker],
