@@ -126,7 +126,7 @@ class Place:
 
 def _what_is_lost(result: Result, finished: _program.Finished) -> str:
     """What the health of the input says, and what the program said of files that it could not use."""
-    lost = [h for h in result.summary.get("health", []) if h.get("severity") in ("loss", "fatal")]
+    lost = [h for h in result.summary.get("health", []) if h.get("severity") in ("lost", "fatal")]
     lines = [f"{h['counter']}: {h['count']} in {h['rank_count']} ranks, first in {h['first_file']}" for h in lost]
     lines += finished.lines
     if len(lines) > MOST_LINES:

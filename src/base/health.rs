@@ -23,8 +23,8 @@ impl Severity {
     pub fn name(self) -> &'static str {
         match self {
             Severity::Info => "info",
-            Severity::Repair => "repair",
-            Severity::Loss => "loss",
+            Severity::Repair => "corrected",
+            Severity::Loss => "lost",
             Severity::Fatal => "fatal",
         }
     }

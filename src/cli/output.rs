@@ -66,7 +66,7 @@ fn styled(text: &str) -> String {
             let (first, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
             let is_number = first.strip_suffix('.').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
             let style = match first {
-                "loss" | "fatal" | "refused" => Some(console::Style::new().red()),
+                "lost" | "fatal" | "refused" => Some(console::Style::new().red()),
                 _ if is_number && first.len() > 1 => Some(console::Style::new().cyan()),
                 _ => None,
             };

@@ -50,7 +50,7 @@ pub fn check(input: &Path) -> i32 {
         (code @ (0 | 1), Some(summary)) => {
             let list =
                 |key: &str| summary[key].as_array().cloned().unwrap_or_else(|| panic!("{shown}: no {key}"));
-            let lost = list("health").iter().any(|h| h["severity"] == "loss" || h["severity"] == "fatal");
+            let lost = list("health").iter().any(|h| h["severity"] == "lost" || h["severity"] == "fatal");
             let given = |r: &Value| !r["reason"].as_str().unwrap_or_default().is_empty();
             assert!(list("refused").iter().all(given), "{shown}: refused without a reason");
             let refused = list("refused").iter().any(|r| r["is_loss"] == true);

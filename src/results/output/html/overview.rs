@@ -245,8 +245,8 @@ pub(crate) fn health(results: &Results, texts: &mut Texts) -> Result<Section, Re
         }
         let order = match r.severity {
             "fatal" => 0,
-            "loss" => 1,
-            "repair" => 2,
+            "lost" => 1,
+            "corrected" => 2,
             _ => 3,
         };
         counts.add([r.severity, r.counter], r.rank.unwrap_or(u32::MAX), [r.count as i64]);

@@ -1,4 +1,4 @@
-//! What was dropped, repaired or refused.
+//! What was left out, corrected or refused.
 
 use crate::output::columns::wrap;
 use crate::output::text::heading;
@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What was dropped, repaired or refused, and why; worst first.
+/// What was left out, corrected or refused, and why; worst first.
 pub(super) fn problems(out: &mut String, outcome: &Outcome, width: usize, is_full: bool) {
     let mut lines: Vec<(&str, String)> = outcome.refused.iter().map(refusal).collect();
     let merged = merged(outcome);
@@ -23,12 +23,12 @@ pub(super) fn problems(out: &mut String, outcome: &Outcome, width: usize, is_ful
     }
     heading(out, "About the input");
     for (kind, line) in &lines {
-        for (k, l) in wrap(line, width.saturating_sub(9)).iter().enumerate() {
-            let _ = writeln!(out, "{:<9}{l}", if k == 0 { kind } else { "" });
+        for (k, l) in wrap(line, width.saturating_sub(10)).iter().enumerate() {
+            let _ = writeln!(out, "{:<10}{l}", if k == 0 { kind } else { "" });
         }
     }
     if lines.is_empty() {
-        let _ = writeln!(out, "nothing was dropped or repaired");
+        let _ = writeln!(out, "nothing was left out or corrected");
     }
     if notes > 0 {
         let _ = writeln!(

@@ -6,7 +6,7 @@ import { plural } from "page/format.js";
 export function healthSection(f) {
   const { problems, refused } = f.grids;
   const kindsOf = (...severities) => problems.of("severity").filter((s) => severities.includes(s)).length;
-  const [lost, repaired] = [kindsOf("loss", "fatal"), kindsOf("repair")];
+  const [lost, repaired] = [kindsOf("lost", "fatal"), kindsOf("corrected")];
   const harmless = problems.rows - lost - repaired;
   const told = [
     lost && `${plural(lost, "kind")} of loss.`, repaired && `${plural(repaired, "kind")} of repair.`,
