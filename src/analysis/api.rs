@@ -205,6 +205,11 @@ pub struct Output {
     pub tables: Vec<Batch>,
     pub observations: Vec<Observation>,
     pub views: Vec<View>,
+    /// What users of such jobs look for first, in one line under the head of a report.
+    pub headline: Option<String>,
+    /// Operators with the most GPU time of their own and their shares of all of it, percent; for the end of a
+    /// short report.
+    pub operators: Vec<(String, f64)>,
     /// Replaces views and observations on standard output, unchanged: folded stacks, for example.
     pub raw: Option<String>,
     /// Files to write besides.

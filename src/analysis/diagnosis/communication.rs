@@ -50,7 +50,7 @@ impl Context<'_> {
             cause.basis = GainBasis::Replay;
         }
         let count: u64 = found.names.values().map(|(_, count)| count).sum();
-        let each = self.trust.per_step_and_rank();
+        let each = self.trust.per_step_and("rank");
         cause.evidence = vec![Evidence {
             table: "collectives",
             filter: (rule.filter)(key),
@@ -102,7 +102,7 @@ impl Context<'_> {
         cause.evidence = vec![Evidence {
             table: "sync",
             filter: "process_group IS NULL".to_string(),
-            words: format!("exposed {}: {}{}", rule.noun, fmt_ns(sum / n), self.trust.per_step_and_rank()),
+            words: format!("exposed {}: {}{}", rule.noun, fmt_ns(sum / n), self.trust.per_step_and("rank")),
         }];
         Some(cause)
     }

@@ -104,7 +104,7 @@ impl Context<'_> {
         let scope = if has_steps { "scope = 'step'" } else { "scope = 'span'" };
         let table = if rule.place == LostPlace::Copies { "memory_copy_rules" } else { "idle_host" };
         let per = words.trust.per_step();
-        let whole = if words.trust.has_steps { "step" } else { "recording" };
+        let whole = if words.trust.has_steps { words.trust.step_noun() } else { "recording" };
         let part = |ns: Ns| fmt_pct(percent(ns, words.step));
         let number = match rule.place {
             LostPlace::Copies => {
@@ -184,9 +184,12 @@ impl Context<'_> {
             return;
         }
         cause.steps = steps.iter().filter_map(|s| Some(self.account.steps.get(*s)?.key?.shown())).collect();
-        let list = cause.steps.join(", ");
-        let noun = if cause.steps.len() == 1 { "step" } else { "steps" };
-        cause.words.what.push_str(&format!(", nearly all in {noun} {list} ({} of {n})", cause.steps.len()));
+        // The mark of steps without a number is for `--steps`.
+        let list = cause.steps.join(", ").replace('@', "");
+        let noun = self.trust.step_noun();
+        let plural = if cause.steps.len() == 1 { "" } else { "s" };
+        let of = format!("{} of {n}", cause.steps.len());
+        cause.words.what.push_str(&format!(", nearly all in {noun}{plural} {list} ({of})"));
     }
 
     /// Idle time of some ranks, over steps, ns.

@@ -84,14 +84,24 @@ impl RecordingTrust {
         out
     }
 
-    /// Behind a time that is a mean of steps.
-    pub(crate) fn per_step(&self) -> &'static str {
-        if self.has_steps { " a step" } else { "" }
+    /// What the times are means of: steps, or iterations of an engine.
+    pub(crate) fn step_noun(&self) -> &'static str {
+        if self.has_iterations { "iteration" } else { "step" }
     }
 
-    /// Behind a time that is a mean of steps and ranks.
-    pub(crate) fn per_step_and_rank(&self) -> &'static str {
-        if self.has_steps { " a step and rank" } else { " a rank" }
+    /// Behind a time that is a mean of steps.
+    pub(crate) fn per_step(&self) -> &'static str {
+        match (self.has_steps, self.has_iterations) {
+            (false, _) => "",
+            (true, false) => " a step",
+            (true, true) => " an iteration",
+        }
+    }
+
+    /// Behind a time that is a mean of steps and of `what`, for example ranks.
+    pub(crate) fn per_step_and(&self, what: &str) -> String {
+        let per = self.per_step();
+        if per.is_empty() { format!(" a {what}") } else { format!("{per} and {what}") }
     }
 
     /// The grade of a cause in a job of so many steps.

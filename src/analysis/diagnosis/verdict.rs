@@ -4,7 +4,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, TimePart};
 use crate::diagnosis::cause::Cause;
 use crate::diagnosis::diagnose::Diagnosis;
-use crate::diagnosis::trust::Trust;
+use crate::diagnosis::trust::{RecordingTrust, Trust};
 use crate::facts::vendor::DeviceVendor;
 use crate::recording::capability::{Capability, Grade};
 use crate::recording::limit::Limit;
@@ -51,7 +51,8 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
         listed.iter().copied().partition(|c| c.kind.memory().is_some());
     let shown =
         |c: &&&Cause| c.kind.memory().is_some() || of_time.iter().take(CAUSES).any(|t| std::ptr::eq(*t, **c));
-    let causes: Vec<ToldCause> = listed.iter().filter(shown).map(|c| told(c, account)).collect();
+    let causes: Vec<ToldCause> =
+        listed.iter().filter(shown).map(|c| told(c, account, &found.trust)).collect();
     let withheld = found
         .causes
         .iter()
@@ -79,7 +80,7 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
             if withheld == 1 { "it" } else { "them" }
         ));
     }
-    if found.trust.is_serving && !causes.is_empty() && left_out(found).is_none() {
+    if found.trust.is_serving && !causes.is_empty() && account.all() > 0 && left_out(found).is_none() {
         notes.insert(0, busy(found));
     }
     notes.extend(saves_nothing(found));
@@ -207,7 +208,7 @@ fn operators(found: &Diagnosis) -> Vec<(String, f64)> {
         .collect()
 }
 
-fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
+fn told(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> ToldCause {
     let first = cause.evidence.first();
     ToldCause {
         finding_id: finding_id(cause),
@@ -216,7 +217,7 @@ fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
         sentence: cause.words.what.clone(),
         detail: cause.words.why.clone(),
         place: cause.place.clone(),
-        saved: saved(cause, account),
+        saved: saved(cause, account, trust),
         saved_pct: percent(cause.gain, account.time).unwrap_or(0.0),
         evidence: first.map_or(String::new(), |e| e.words.clone()),
         action: cause.words.action.clone(),
@@ -227,16 +228,16 @@ fn told(cause: &Cause, account: &JobAccount) -> ToldCause {
 }
 
 /// What fixing a cause saves, for example `5.50 ms of 19.3 ms a step (28.4 %)`; empty if it saves no time.
-fn saved(cause: &Cause, account: &JobAccount) -> String {
+fn saved(cause: &Cause, account: &JobAccount, trust: &RecordingTrust) -> String {
     if cause.kind == CauseKind::InputIncomplete || cause.kind.memory().is_some() {
         return String::new();
     }
     let steps = account.steps.len().max(1) as Ns;
-    let per = if account.steps.iter().any(|s| s.key.is_some()) { " a step" } else { "" };
     format!(
-        "{} of {}{per} ({})",
+        "{} of {}{} ({})",
         fmt_ns(cause.gain / steps),
         fmt_ns(account.step_time()),
+        trust.per_step(),
         fmt_pct(percent(cause.gain, account.time))
     )
 }
@@ -267,6 +268,10 @@ fn sentences(found: &Diagnosis, causes: &[ToldCause]) -> [String; 2] {
 
 /// What is to be said of the recording, if not everything is there.
 fn recorded(found: &Diagnosis, listed: &[&Cause]) -> String {
+    // The verdict itself says what is missing.
+    if listed.first().is_some_and(|c| c.kind == CauseKind::InputIncomplete) {
+        return "not enough for a diagnosis".to_string();
+    }
     let is_whole = found.trust.recording.left_out().is_empty()
         && found.trust.recording.limits().iter().all(|l| l.rule != "missing_ranks");
     match (doubt(found, listed), is_whole) {

@@ -59,7 +59,7 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     rows.sort_by_key(|(compute, _, device, ranks)| (is_other(ranks), *compute, ranks.clone(), *device));
     let hidden = rows.len().saturating_sub(options.top);
     rows.truncate(options.top);
-    let of_time = if found.trust.has_steps { "step" } else { "recorded" };
+    let of_time = if found.trust.has_steps { found.trust.step_noun() } else { "recorded" };
     let mut columns = vec![("ranks", Align::Left), (of_time, Align::Right)];
     columns.extend(used.iter().map(|i| (SHOWN[*i].1, Align::Right)));
     let mut notes = Vec::new();
@@ -111,13 +111,17 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
         }
     }
     rows.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    let (compute, title, each) = match (found.trust.vendor, found.trust.has_steps) {
-        (DeviceVendor::Host, true) => {
-            ("Compute: operators", "Where the time of all CPUs went", "a step and rank")
-        }
-        (DeviceVendor::Host, false) => ("Compute: operators", "Where the time of all CPUs went", "a rank"),
-        (_, true) => ("Compute", "Where the time of all devices went", "a step and device"),
-        (_, false) => ("Compute", "Where the time of all devices went", "a device"),
+    let (compute, title) = match found.trust.vendor {
+        DeviceVendor::Host => ("Compute: operators", "Where the time of all CPUs went"),
+        _ => ("Compute", "Where the time of all devices went"),
+    };
+    let each = match (found.trust.vendor, found.trust.has_steps, found.trust.has_iterations) {
+        (DeviceVendor::Host, true, false) => "a step and rank",
+        (DeviceVendor::Host, true, true) => "an iteration and rank",
+        (DeviceVendor::Host, false, _) => "a rank",
+        (_, true, false) => "a step and device",
+        (_, true, true) => "an iteration and device",
+        (_, false, _) => "a device",
     };
     rows.insert(0, line(compute.to_string(), account.sum(TimePart::Compute)));
     View {

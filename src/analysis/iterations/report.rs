@@ -30,7 +30,8 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         return Output { tables, raw: Some(format!("{why}\n{hint}\n")), ..Output::default() };
     }
     let views = vec![phases_view(partials, &all, options), categories_view(partials, options)];
-    Output { tables, observations: observations(partials, &all), views, ..Output::default() }
+    let headline = headline(partials);
+    Output { tables, observations: observations(partials, &all), views, headline, ..Output::default() }
 }
 
 /// Number of the process, phase, mode and batch.
@@ -45,6 +46,63 @@ fn by_kind(partials: &[Partial]) -> Vec<(KindKey<'_>, Vec<IterationPhaseRow<'_>>
     let mut out: Vec<_> = kinds.into_iter().collect();
     out.sort_by_key(|(key, of)| (Reverse(of.iter().map(|r| r.window_ns).sum::<Ns>()), *key));
     out
+}
+
+/// Iterations of one phase and batch over all their ranks, as they are told.
+struct KindRate {
+    period: Ns,
+    /// Median over ranks.
+    tokens_per_s: Option<f64>,
+    /// The period is that of the windows or of the host, so that the rate is an upper bound.
+    is_bound: bool,
+}
+
+impl KindRate {
+    fn of(rows: &[IterationPhaseRow]) -> Self {
+        let mut rates: Vec<f64> = rows.iter().filter_map(|r| r.tokens_per_s).collect();
+        rates.sort_by(f64::total_cmp);
+        Self {
+            period: median(rows, |r| r.period_p50_ns),
+            tokens_per_s: rates.get(rates.len().saturating_sub(1) / 2).copied(),
+            is_bound: rows.iter().all(|r| r.basis != "period"),
+        }
+    }
+}
+
+fn median(rows: &[IterationPhaseRow], of_row: fn(&IterationPhaseRow) -> Ns) -> Ns {
+    let mut values: Vec<Ns> = rows.iter().map(of_row).collect();
+    values.sort_unstable();
+    nearest_rank(&values, 50)
+}
+
+/// Largest number of phases and batches in the line under the head of the report.
+const TOLD_KINDS: usize = 3;
+
+/// Phase, batch, time a token and tokens a second of the iterations that take most of the time.
+fn headline(partials: &[Partial]) -> Option<String> {
+    let kinds = by_kind(partials);
+    let one = |((_, phase, mode, requests), of): &(KindKey, Vec<IterationPhaseRow>)| {
+        let rate = KindRate::of(of);
+        let (low, high) = if rate.is_bound { ("at least ", "at most ") } else { ("", "") };
+        let mut what = phase.or(*mode).unwrap_or("iterations").to_string();
+        if let Some(n) = requests {
+            what.push_str(&format!(", batch {n}"));
+        }
+        let tokens = rate.tokens_per_s.filter(|r| *r > 0.0);
+        // Each request of a batch that decodes gets its next token when the iteration ends.
+        let each = requests.zip(tokens).filter(|_| *phase == Some("decode"));
+        let time = match each {
+            Some((n, rate)) => format!("{} a token", fmt_ns((n as f64 / rate * 1e9).round() as Ns)),
+            None => format!("{} an iteration", fmt_ns(rate.period)),
+        };
+        let rate = tokens.map_or(String::new(), |r| format!(", {high}{} tokens/s", fmt_number(r)));
+        format!("{what}: {low}{time}{rate}")
+    };
+    let mut told: Vec<String> = kinds.iter().take(TOLD_KINDS).map(one).collect();
+    if kinds.len() > TOLD_KINDS {
+        told.push(format!("{} in hta iterations", plural(kinds.len() - TOLD_KINDS, "more kind")));
+    }
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) -> View {
@@ -74,31 +132,24 @@ fn phases_view(partials: &[Partial], all: &[IterationRow], options: &Options) ->
             .to_string(),
     );
     let row = |(key, of): &(KindKey, Vec<IterationPhaseRow>)| {
-        let median = |of_row: fn(&IterationPhaseRow) -> Ns| {
-            let mut values: Vec<Ns> = of.iter().map(of_row).collect();
-            values.sort_unstable();
-            nearest_rank(&values, 50)
-        };
         let sum = |of_row: fn(&IterationPhaseRow) -> Ns| of.iter().map(of_row).sum::<Ns>();
         let counted = of.iter().map(|r| r.counted).sum::<u64>().max(1) as Ns;
         let with_gap = of.iter().map(|r| r.period_count).sum::<u64>().max(1) as Ns;
-        let mut rates: Vec<f64> = of.iter().filter_map(|r| r.tokens_per_s).collect();
-        rates.sort_by(f64::total_cmp);
-        let at_most = if of.iter().all(|r| r.basis != "period") { "<= " } else { "" };
+        let rate = KindRate::of(of);
+        let at_most = if rate.is_bound { "<= " } else { "" };
         let lost: u64 = of.iter().map(|r| r.lost_count).sum();
         let of_these = if lost > 0 { format!(" ({} lost)", fmt_count(lost)) } else { String::new() };
-        let rate = rates.get(rates.len().saturating_sub(1) / 2);
         let process = has_processes.then(|| key.0.map_or("-".to_string(), |n| n.to_string()));
         let cells = vec![
             key.1.or(key.2).unwrap_or("-").to_string(),
             key.3.map_or("-".to_string(), |n| n.to_string()),
             fmt_count(of.iter().map(|r| r.iteration_count).sum()) + &of_these,
-            fmt_ns(median(|r| r.period_p50_ns)),
-            fmt_ns(median(|r| r.window_p50_ns)),
+            fmt_ns(rate.period),
+            fmt_ns(median(of, |r| r.window_p50_ns)),
             fmt_pct(percent(sum(|r| r.window_busy_ns), sum(|r| r.window_ns))),
             fmt_ns(sum(|r| r.gap_idle_ns) / with_gap),
             fmt_ns(sum(|r| r.host_exposed_ns) / counted),
-            rate.map_or("-".to_string(), |r| format!("{at_most}{}", fmt_number(*r))),
+            rate.tokens_per_s.map_or("-".to_string(), |r| format!("{at_most}{}", fmt_number(r))),
         ];
         process.into_iter().chain(cells).collect()
     };

@@ -190,6 +190,7 @@ impl Analysis for Ops {
         Output {
             observations: observations::observations(partials, &all),
             views: views::views(partials, &all, options),
+            operators: views::with_most_gpu_time(&all.operators),
             tables: specs
                 .into_iter()
                 .flat_map(of)

@@ -10,9 +10,12 @@ use crate::ops::{CallStackRow, CallStacks, OperatorTables, mfu};
 use crate::population::reasons;
 use crate::sums::more;
 use hta_base::table::schema::{Batch, Table};
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, percent};
 use hta_base::wording::counts::plural;
+use hta_trace::category::Class;
+use hta_trace::device::is_host_communication;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// A column of `call_stacks`, summed over ranks.
 pub(crate) fn total(partials: &[Partial], column: fn(&CallStackRow) -> i64) -> i64 {
@@ -69,6 +72,32 @@ const KEYS: [OperatorKeyColumn; 8] = [
     ("thread", false, |r| r.thread.map(str::to_string)),
     ("stack", false, |r| r.stack.map(|s| s.split(';').next().unwrap_or_default().to_string())),
 ];
+
+/// Largest number of operators in a line.
+const TOLD: usize = 5;
+/// Smallest share of the GPU time of which the operator is known, percent.
+const KNOWN_PCT: f64 = 50.0;
+/// Smallest share of an operator in a line, percent.
+const TOLD_PCT: f64 = 1.0;
+
+/// Names of the operators with the most GPU time of their own, over all scopes and other keys, with their
+/// shares of all GPU time but that of collectives, percent. None where most of it has no operator.
+pub(crate) fn with_most_gpu_time(operators: &Batch) -> Vec<(String, f64)> {
+    let mut sums: BTreeMap<&str, Ns> = BTreeMap::new();
+    for r in OperatorsOverRanks::rows(operators) {
+        *sums.entry(r.name).or_default() += r.gpu_self_ns;
+    }
+    // Communication is told elsewhere.
+    sums.retain(|name, _| !is_host_communication(Class::HostOp, name));
+    let total: Ns = sums.values().sum();
+    let mut all: Vec<(&str, Ns)> = sums.into_iter().filter(|(name, _)| !name.starts_with('[')).collect();
+    if percent(all.iter().map(|(_, ns)| *ns).sum(), total).is_none_or(|known| known < KNOWN_PCT) {
+        return Vec::new();
+    }
+    all.sort_by_key(|(name, ns)| (Reverse(*ns), *name));
+    let shares = all.into_iter().map(|(name, ns)| (name.to_string(), percent(ns, total).unwrap_or(0.0)));
+    shares.take(TOLD).filter(|(_, share)| *share >= TOLD_PCT).collect()
+}
 
 fn operator_view(partials: &[Partial], operators: &Batch, options: &Options) -> View {
     let scope = if options.model.steps.is_some() { "step" } else { "capture" };

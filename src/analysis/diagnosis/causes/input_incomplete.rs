@@ -8,7 +8,7 @@ use crate::diagnosis::gain::OwnedTime;
 use crate::diagnosis::rule::{CauseFamily, CauseRule};
 use crate::diagnosis::trust::Trust;
 use crate::recording::capability::{Capability, Grade};
-use hta_base::wording::counts::capital;
+use hta_base::wording::counts::uncapital;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "input_incomplete",
@@ -26,7 +26,7 @@ fn incomplete(context: &Context) -> Option<Cause> {
     let ranks = context.job.parts.iter().map(|p| p.rank).collect();
     let mut cause = context.cause(CauseKind::InputIncomplete, "", ranks, OwnedTime::new(), 0);
     cause.trust = Trust::Withheld(limit.sentence.clone());
-    cause.words =
-        CauseWords::new("Cannot tell where the time goes", capital(&limit.sentence), limit.next.clone());
+    let what = format!("Cannot tell where the time goes: {}", uncapital(&limit.sentence));
+    cause.words = CauseWords::new(what, String::new(), limit.next.clone());
     Some(cause)
 }

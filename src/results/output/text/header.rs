@@ -10,7 +10,6 @@ use hta_analysis::verdict::JobVerdict;
 use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{counted, plural};
 use hta_base::wording::ranks::{rank_list, ranks_named};
-use hta_trace::collective::ranks::missing_ranks;
 use hta_trace::meta::RankSource;
 use hta_trace::step::StepRule;
 use std::collections::BTreeSet;
@@ -27,9 +26,15 @@ pub(super) fn header(
 ) {
     let rows: Vec<RankRow> = api::rows::<Ranks>(&outcome.inventory).collect();
     let ranks = outcome.ranks();
-    let world = rows.iter().filter_map(|r| r.world_size).max();
     for l in wrap(&about(&rows, &ranks, told), width) {
         let _ = writeln!(out, "{l}");
+    }
+    let served = outcome.outputs.iter().filter_map(|(_, o)| o.headline.as_deref());
+    served.for_each(|line| indented(out, "", line, width));
+    let (found, is_usual) = steps(&rows);
+    let has_events = rows.iter().any(|r| r.event_count > 0);
+    if has_events && (is_full || !is_usual) {
+        indented(out, "steps: ", &found, width);
     }
     if let Some(told) = told {
         indented(out, "recorded: ", &told.recorded, width);
@@ -44,51 +49,45 @@ pub(super) fn header(
         return;
     }
     let line = format!(
-        "hta {}: {}, {} of traces; ranks {}",
+        "hta {}: {}, {} of traces",
         env!("CARGO_PKG_VERSION"),
         counted(rows.iter().map(|r| r.event_count).sum(), "event"),
         fmt_bytes(outcome.unpacked_bytes),
-        rank_list(&ranks)
     );
-    for l in wrap(&line, width) {
-        let _ = writeln!(out, "{l}");
-    }
-    let mut notes: Vec<String> = Vec::new();
-    if let Some(world) = world {
-        let (missing, count) = missing_ranks(world, &ranks);
-        if count > 0 {
-            notes.push(format!("missing: rank{} {missing}", if count == 1 { "" } else { "s" }));
-        }
-    }
-    let rules: Vec<&str> = rows.iter().map(|r| r.step_rule).collect::<BTreeSet<_>>().into_iter().collect();
-    let steps = rows.iter().map(|r| r.step_count);
-    let (low, high) = (steps.clone().min().unwrap_or(0), steps.max().unwrap_or(0));
-    let count = if low == high { low.to_string() } else { format!("{low} to {high}") };
-    notes.push(match rules.as_slice() {
-        ["capture"] => format!("steps: none found, the whole capture counts as one{}", repeated(&rows)),
-        [one] => format!("steps: {count} per rank, from {}{}", step_rule(one), device_windows(&rows)),
-        _ => {
-            format!(
-                "steps: {count} per rank, found in different ways ({}): compare ranks by capture",
-                rules.join(", ")
-            )
-        }
-    });
+    indented(out, "", &line, width);
     let unlinked = rows.iter().map(|r| r.unlinked_count).sum::<u64>();
     if unlinked > 0 {
-        notes.push(format!(
-            "unlinked: {} of {} GPU activities ({} of GPU time) have no launch record",
+        let sum = |of: fn(&RankRow) -> i64| rows.iter().map(of).sum::<i64>();
+        let line = format!(
+            "{} of {} GPU activities ({} of GPU time) have no launch record",
             fmt_count(unlinked),
             fmt_count(rows.iter().map(|r| r.activity_count).sum()),
-            fmt_pct(percent(
-                rows.iter().map(|r| r.unlinked_ns).sum(),
-                rows.iter().map(|r| r.gpu_sum_ns).sum()
-            ))
-        ));
+            fmt_pct(percent(sum(|r| r.unlinked_ns), sum(|r| r.gpu_sum_ns)))
+        );
+        indented(out, "unlinked: ", &line, width);
     }
-    for note in notes {
-        for (k, l) in wrap(&note, width.saturating_sub(2)).iter().enumerate() {
-            let _ = writeln!(out, "{}{l}", if k == 0 { "" } else { "  " });
+}
+
+/// How steps were found and what their windows are; and whether that is what everybody expects: annotations of
+/// the training loop, with the windows of the host.
+fn steps(rows: &[RankRow]) -> (String, bool) {
+    let rules: Vec<&str> = rows.iter().map(|r| r.step_rule).collect::<BTreeSet<_>>().into_iter().collect();
+    let (low, high) = rows
+        .iter()
+        .map(|r| r.step_count)
+        .fold((u64::MAX, 0), |(low, high), n| (low.min(u64::from(n)), high.max(u64::from(n))));
+    let count = if low == high { low.to_string() } else { format!("{low} to {high}") };
+    let windows = device_windows(rows);
+    match rules.as_slice() {
+        ["capture"] => (format!("none found, the whole capture counts as one{}", repeated(rows)), false),
+        [one] => {
+            let is_usual = [StepRule::ProfilerStep, StepRule::Iteration].iter().any(|r| r.name() == *one);
+            let is_usual = is_usual && windows.is_empty() && low == high;
+            (format!("{count} per rank, from {}{windows}", step_rule(one)), is_usual)
+        }
+        _ => {
+            let rules = rules.join(", ");
+            (format!("{count} per rank, found in different ways ({rules}): compare ranks by capture"), false)
         }
     }
 }
@@ -97,20 +96,26 @@ pub(super) fn header(
 fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>) -> String {
     let world = rows.iter().filter_map(|r| r.world_size).max();
     let are_processes = rows.iter().any(|r| r.rank_source == RankSource::Process.name());
-    let mut what = vec![match (are_processes, world) {
+    let count = match (are_processes, world) {
         (true, _) => format!("{} processes", ranks.len()),
         (_, Some(world)) if world as usize != ranks.len() => format!("{} of {world} ranks", ranks.len()),
+        (_, Some(2)) => "both ranks".to_string(),
+        (_, Some(world)) if world > 2 => format!("all {world} ranks"),
         _ => plural(ranks.len(), "rank"),
-    }];
+    };
+    let mut what = vec![format!("{count} ({})", rank_list(ranks))];
     let hosts = rows.iter().filter_map(|r| r.host_name).collect::<BTreeSet<_>>().len();
     if hosts > 1 {
         what[0] = format!("{} on {hosts} hosts", what[0]);
     }
     let devices: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
     what.extend(devices.into_iter().map(str::to_string));
+    if told.is_some_and(|t| !t.operators.is_empty()) {
+        what.push("CPU".to_string());
+    }
     if let Some(totals) = told.map(|t| &t.totals).filter(|t| t.step_count > 0) {
         let each = fmt_ns(totals.time_ns / i64::from(totals.step_count));
-        let has_steps = rows.iter().all(|r| r.step_count > 0);
+        let has_steps = rows.iter().all(|r| r.step_rule != StepRule::Capture.name());
         let noun = if rows.iter().any(|r| is_iteration(r.step_rule)) { "iteration" } else { "step" };
         what.push(match has_steps {
             true => format!("{} of {each}", plural(totals.step_count as usize, noun)),

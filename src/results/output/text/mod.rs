@@ -2,8 +2,10 @@
 
 mod header;
 mod problems;
+mod said;
 
 pub use problems::loss_lines;
+pub use said::said;
 
 use crate::output::columns::{set, wrap};
 use crate::output::visible;
@@ -20,6 +22,12 @@ use std::fmt::Write;
 
 /// Largest number of observations printed.
 const OBSERVATIONS: usize = 5;
+
+/// Heading of the causes.
+const CAUSES: &str = "Causes, by what fixing each saves";
+
+/// The kind of cause that says that the recording does not suffice for a diagnosis.
+const INCOMPLETE: &str = "input_incomplete";
 
 /// How much of a report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +84,7 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
         );
     }
     match told {
-        Some(told) if !is_full => mix(&mut out, told, width),
+        Some(told) if !is_full => mix(&mut out, outcome, told, width),
         _ => classes(&mut out, outcome, width),
     }
     out
@@ -100,10 +108,13 @@ fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&
     told.lines.iter().flat_map(|line| wrap(line, width)).for_each(|line| {
         let _ = writeln!(out, "{line}");
     });
-    if !told.causes.is_empty() {
-        heading(out, "Causes, by what fixing each saves");
+    // That the recording does not suffice, and what to do, is the verdict itself.
+    let is_told = told.causes.first().is_some_and(|c| c.kind == INCOMPLETE);
+    let causes = &told.causes[usize::from(is_told)..];
+    if !causes.is_empty() {
+        heading(out, CAUSES);
     }
-    for (i, cause) in told.causes.iter().enumerate() {
+    for (i, cause) in causes.iter().enumerate() {
         indented(out, &format!("{}. ", i + 1), &cause.sentence, width);
         let saves = match cause.saved.as_str() {
             "" => String::new(),
@@ -132,14 +143,17 @@ fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&
     }
 }
 
-/// The mix of kernels, or of the operators of a job without devices, in one line.
-fn mix(out: &mut String, told: &JobVerdict, width: usize) {
+/// The compute by category of kernels, and the operators with the most time of their own; a line each.
+fn mix(out: &mut String, outcome: &Outcome, told: &JobVerdict, width: usize) {
     const SHOWN: usize = 6;
-    for (mark, shares) in [("compute: ", &told.mix), ("operators: ", &told.operators)] {
+    let of_devices = outcome.outputs.iter().flat_map(|(_, o)| &o.operators);
+    let operators =
+        if told.operators.is_empty() { of_devices.cloned().collect() } else { told.operators.clone() };
+    let _ = writeln!(out);
+    for (mark, shares) in [("compute:   ", &told.mix), ("operators: ", &operators)] {
         let parts: Vec<String> =
             shares.iter().take(SHOWN).map(|(name, pct)| format!("{name} {}", fmt_pct(Some(*pct)))).collect();
         if !parts.is_empty() {
-            let _ = writeln!(out);
             indented(out, mark, &parts.join(", "), width);
         }
     }
@@ -158,10 +172,14 @@ pub fn where_the_rest_is(
         lines.push((format!("hta open {folder}"), "the page: timeline, all causes, all tables"));
     }
     if let (ReportExtent::Short, Some(told)) = (extent, verdict(outcome)) {
-        let first =
-            told.causes.first().map(|c| (format!("hta {} {folder}", c.command), "more on the first cause"));
-        lines.extend(first);
-        lines.push((format!("hta diff {folder} NEW"), "after a fix, with the results of the new run"));
+        let first = told.causes.first();
+        if first.is_some_and(|c| c.kind == INCOMPLETE) {
+            lines.push(("hta explain trust".to_string(), "what must be recorded for what"));
+        } else {
+            let more = "more on the first cause";
+            lines.extend(first.map(|c| (format!("hta {} {folder}", c.command), more)));
+            lines.push((format!("hta diff {folder} NEW"), "after a fix, with the results of the new run"));
+        }
     }
     let widest = lines.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
     let mut out = format!("\nresults in {folder} (all sections: report.txt)\n");
@@ -198,7 +216,7 @@ fn sentences(out: &mut String, observations: &[Observation], width: usize) {
     }
 }
 
-/// The tables of one analysis, preceded by warnings.
+/// The tables of the analyses of one command, preceded by warnings.
 pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     let mut out = String::new();
     let notes = [inventory::processes_note(&outcome.inventory), edge_notes::note(&outcome.inventory)];
@@ -217,7 +235,10 @@ pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     // Observations without a share of a step (such as a kernel's total) are not losses, so they come last.
     observations.sort_by_key(|o| (o.share_of_step.is_none(), -o.cost_ns_per_step, o.analysis));
     sentences(&mut out, &observations, width);
-    for (_, output) in &outcome.outputs {
+    // Of several analyses, those that found nothing are left out.
+    let is_one = outcome.outputs.len() == 1 || outcome.outputs.iter().all(|(_, o)| o.views.is_empty());
+    let shown = outcome.outputs.iter().filter(|(_, o)| is_one || !o.views.is_empty());
+    for (_, output) in shown.take(if is_one { 1 } else { usize::MAX }) {
         views(&mut out, output, width);
     }
     out.trim_start().to_string()
