@@ -91,6 +91,21 @@ pub struct AcrossOptions {
     pub by_position: bool,
 }
 
+/// An option that changes the results of some analyses only. Given to another one it is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcrossOption {
+    /// `--group`
+    Group,
+    /// `--straggler-min-pct`
+    StragglerMin,
+    /// `--kernel-wait-max-us`
+    KernelWaitMax,
+}
+
+impl AcrossOption {
+    pub(crate) const ALL: [AcrossOption; 3] = [Self::Group, Self::StragglerMin, Self::KernelWaitMax];
+}
+
 /// Smallest gain for which a rank is named, percent of the median step.
 pub const STRAGGLER_MIN_PCT: f64 = 5.0;
 
@@ -257,8 +272,9 @@ pub struct About {
     pub observes_serving: bool,
     /// Whether `--steps` changes the result.
     pub takes_steps: bool,
-    /// Whether `--group` changes the result.
-    pub takes_groups: bool,
+    /// Which options that compare ranks change the result, besides `--clock`, which does so in all that join
+    /// ranks.
+    pub takes: &'static [AcrossOption],
     /// What its sentences rest on. Where the recording does not carry it, they are left out, and the reason
     /// is printed.
     pub needs: &'static [Capability],
@@ -288,7 +304,7 @@ impl About {
         needs_known_events: true,
         observes_serving: true,
         takes_steps: true,
-        takes_groups: false,
+        takes: &[],
         needs: &[],
         reads_dumps: false,
         joins_ranks: false,

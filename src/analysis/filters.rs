@@ -6,10 +6,10 @@
 //! of a job. A run without filters has no such table.
 
 use crate::annotations;
-use crate::api::{Analysis, Options, Partial};
+use crate::api::{AcrossOption, Analysis, KERNEL_WAIT_MAX, Options, Partial, STRAGGLER_MIN_PCT};
 use crate::collectives::GroupSelection;
 use crate::critical_path;
-use crate::job::Job;
+use crate::job::{ClockMode, Job};
 use crate::memory;
 use crate::patterns;
 use crate::settings::Setting;
@@ -271,12 +271,42 @@ pub fn refuse_unused(analyses: &[&'static dyn Analysis], options: &Options) -> R
         let reason = "--op-glob chooses the operators: leave one of them out".to_string();
         return Err(SetError::Argument { option: "--op", value: name.to_string(), reason });
     }
-    if let (Some(name), false) =
-        (options.across.groups.first(), analyses.iter().any(|a| a.about().takes_groups))
-    {
+    let takes = |option: AcrossOption| analyses.iter().any(|a| a.about().takes.contains(&option));
+    if let (Some(name), false) = (options.across.groups.first(), takes(AcrossOption::Group)) {
         return refuse("--group", name.clone(), "process groups");
     }
+    ignored(analyses, options, &takes)?;
     one_window(options)
+}
+
+/// Refuses options without which the answer is the same.
+fn ignored(
+    analyses: &[&'static dyn Analysis],
+    options: &Options,
+    takes: &dyn Fn(AcrossOption) -> bool,
+) -> Result<(), SetError> {
+    let joins = analyses.iter().any(|a| a.about().joins_ranks || a.about().joins_peers);
+    let across = &options.across;
+    let given = [
+        (
+            across.straggler_min_pct != STRAGGLER_MIN_PCT && !takes(AcrossOption::StragglerMin),
+            "--straggler-min-pct",
+            across.straggler_min_pct.to_string(),
+        ),
+        (
+            options.kernel_wait_max != KERNEL_WAIT_MAX && !takes(AcrossOption::KernelWaitMax),
+            "--kernel-wait-max-us",
+            (options.kernel_wait_max / 1000).to_string(),
+        ),
+        (across.clock != ClockMode::default() && !joins, "--clock", across.clock.name().to_string()),
+    ];
+    match given.into_iter().find(|(is_ignored, ..)| *is_ignored) {
+        None => Ok(()),
+        Some((_, option, value)) => {
+            let reason = format!("the answer does not depend on it: leave {option} out");
+            Err(SetError::Argument { option, value, reason })
+        }
+    }
 }
 
 fn settings_text(options: &Options, setting: &Setting) -> Option<String> {

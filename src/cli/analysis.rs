@@ -7,15 +7,15 @@ use crate::cli::exit::Exit;
 use crate::cli::known;
 use crate::cli::output::{note, warn, width};
 use crate::cli::progress::Bar;
+use crate::cli::questions;
 use crate::cli::table::OutputArgs;
 use crate::cli::traces::read_text;
 use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use hta_analysis::api::{Analysis, Options, Output, Wanted};
+use hta_analysis::api::{Analysis, Options, Output, TOP, Wanted};
 use hta_analysis::filters;
 use hta_analysis::memory;
 use hta_analysis::ops::COLUMNS;
-use hta_analysis::registry::find;
 use hta_analysis::settings::{Setting, ValueType};
 use hta_base::table::schema::{Batch, TableSpec};
 use hta_compat as compat;
@@ -28,6 +28,7 @@ use hta_results::output::unfinished::write;
 use hta_results::results::{Results, ResultsError};
 use hta_results::run::{Request, RowSink, from_results, run as run_pipeline};
 use hta_trace::rank_trace::RankTrace;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
@@ -78,25 +79,29 @@ impl RowSink for PrintedRows {
     }
 }
 
-/// The subcommand of an analysis: the common arguments and the options that the analysis declares.
-pub fn command(analysis: &dyn Analysis) -> Command {
-    let mut command = Command::new(analysis.stem()).about(analysis.about().title);
-    if analysis.stem() == COLUMNS.stem {
+/// A command of analyses: the common arguments and the options that the analyses declare.
+pub fn command(name: &'static str, about: &'static str, analyses: &[&'static dyn Analysis]) -> Command {
+    let mut command = Command::new(name).about(about);
+    if name == COLUMNS.stem {
         // Its name before it had FLOPs and rates.
         command = command.alias("stacks");
     }
-    let command = AnalysisArgs::augment_args(command);
-    with_tables(with_settings(command, analysis.about().settings), analysis)
+    let mut command = AnalysisArgs::augment_args(command).mut_arg("traces", |arg| {
+        arg.help("Results of `hta analyze`; or traces: files, folders (one level deep) or patterns; `-` is standard input")
+    });
+    for analysis in analyses {
+        command = with_settings(command, analysis.about().settings);
+    }
+    with_tables(command, analyses)
 }
 
-/// Lets the shell complete `--table` with all tables of the analysis. Whether the chosen options allow the
+/// Lets the shell complete `--table` with all tables of the analyses. Whether the chosen options allow the
 /// table is checked later, with a better error message.
-pub fn with_tables(command: Command, analysis: &dyn Analysis) -> Command {
-    let answers =
-        compat::of(analysis.stem()).flat_map(|a| a.tables()).filter(|t| !analysis.tables().contains(t));
-    let tables = analysis.tables().iter().chain(answers);
-    let names: Vec<_> = tables.map(|t| (t.name, "")).collect();
-    command.mut_arg("table", |arg| known::complete(arg, names))
+pub fn with_tables(command: Command, analyses: &[&'static dyn Analysis]) -> Command {
+    let answers = analyses.iter().flat_map(|a| compat::of(a.stem())).flat_map(|a| a.tables());
+    let own = analyses.iter().flat_map(|a| a.tables());
+    let names: BTreeSet<&'static str> = own.chain(answers).map(|t| t.name).collect();
+    command.mut_arg("table", |arg| known::complete(arg, names.iter().map(|name| (*name, "")).collect()))
 }
 
 /// The argument that chooses a capture.
@@ -150,28 +155,35 @@ pub fn enter(settings: &[Setting], matches: &ArgMatches, options: &mut Options) 
 
 /// Answers from the tables of results: the text that a run on the traces would print, or one table.
 fn on_results(
-    analysis: &'static dyn Analysis,
+    analyses: &[&'static dyn Analysis],
     args: &AnalysisArgs,
     matches: &ArgMatches,
     results: &Results,
     options: &Options,
 ) -> anyhow::Result<Exit> {
-    let of_traces: Vec<&str> =
-        analysis.about().settings.iter().map(Setting::name).chain([OF_CAPTURE]).collect();
+    let settings = analyses.iter().flat_map(|a| a.about().settings);
+    let of_traces: Vec<&str> = settings.map(Setting::name).chain([OF_CAPTURE]).collect();
     refuse_for_results(matches, &of_traces, results.folder())?;
     if let Some(tool) = args.output.columns_of() {
         let (option, place) = (format!("--format {tool}"), results.folder().display().to_string());
         return Err(ResultsError::OnlyForTraces { option, place }.into());
     }
-    let table = args.output.table(analysis.tables())?;
+    let tables: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
+    let table = args.output.table(&tables)?;
     let mut guarded = Inputs::default();
     guarded.add_results(results.folder());
     args.output.allow(&guarded)?;
     let exit = Exit::of_loss(results.has_loss()?);
     if args.output.is_text() {
-        let outcome = from_results(results, analysis, options)?;
-        let raw = outcome.outputs.first().and_then(|(_, output)| output.raw.clone());
-        args.output.write(table, &[], || raw.unwrap_or_else(|| text::one_analysis(&outcome, width())))?;
+        let texts = analyses.iter().filter_map(|a| text_of_results(*a, results, options).transpose());
+        let mut texts = texts.collect::<Result<Vec<String>, _>>()?;
+        if texts.is_empty() {
+            let (name, place) = (analyses[0].stem(), results.folder().display());
+            texts.push(format!(
+                "the run that left {place} found nothing for this (hta {name} TRACES says why)\n"
+            ));
+        }
+        args.output.write(table, &[], || texts.join("\n"))?;
     } else {
         let batches = results.batches(table)?.ok_or_else(|| results.no_table(table))?;
         args.output.write(table, &batches, String::new)?;
@@ -179,33 +191,60 @@ fn on_results(
     Ok(exit)
 }
 
-/// Runs an analysis on the inputs. Of traces and dumps of memory one report follows the other, and the rows
+/// What an analysis says of results: reduced once more from its tables, or what the run has said. `None` if it
+/// found nothing.
+fn text_of_results(
+    analysis: &'static dyn Analysis,
+    results: &Results,
+    options: &Options,
+) -> Result<Option<String>, ResultsError> {
+    match from_results(results, analysis, options) {
+        Ok(outcome) => {
+            let output = outcome.outputs.first().map(|(_, output)| output);
+            let raw = output.and_then(|o| o.raw.clone());
+            let has_text = output.is_some_and(|o| !o.views.is_empty());
+            Ok(raw.or_else(|| has_text.then(|| text::one_analysis(&outcome, width()))))
+        }
+        Err(ResultsError::NoText { .. }) if options.top == TOP => results.said(analysis.stem()),
+        Err(e) => Err(e),
+    }
+}
+
+/// Runs the analyses of a command on the inputs. Of traces and dumps of memory one report follows the other, and the rows
 /// of one table are told apart by the column `source`.
 ///
 /// # Errors
 /// When an option cannot be used, nothing can be read or nothing can be written.
-pub fn run(stem: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
-    let analysis = find(stem).with_context(|| format!("cannot find the analysis `{stem}`"))?;
+pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
+    let mut asked = questions::analyses(name);
+    anyhow::ensure!(!asked.is_empty(), "cannot find the analysis `{name}`");
     let args = &AnalysisArgs::from_arg_matches(matches)?;
     let mut options = args.traces.options(stores)?;
     if let Some(results) = args.traces.paths.results(stores) {
-        return on_results(analysis, args, matches, &results, &options);
+        return on_results(&asked, args, matches, &results, &options);
     }
-    let tool = args.traces.common.compat(&[analysis])?;
-    enter(analysis.about().settings, matches, &mut options)?;
-    let by = tool.or_else(|| compat::of_method(analysis, &options.settings));
+    let tool = args.traces.common.compat(&asked)?;
+    for analysis in &asked {
+        enter(analysis.about().settings, matches, &mut options)?;
+    }
+    // Analyses that the other tool does not have are left out.
+    asked.retain(|a| tool.is_none_or(|tool| compat::find(tool, a.stem()).is_some()));
+    let by = tool.or_else(|| asked.iter().find_map(|a| compat::of_method(*a, &options.settings)));
     if let Some(tool) = args.output.columns_of() {
         let refused =
             |reason: String| SetError::Argument { option: "--format", value: tool.to_string(), reason };
-        if stem != COLUMNS.stem {
+        if name != COLUMNS.stem {
             return Err(refused(format!("only `hta {}` has the columns of other tools", COLUMNS.stem)).into());
         }
         options.settings.set(&COLUMNS, tool).map_err(refused)?;
     }
-    let analyses = compat::chosen(by, &[analysis]);
+    let mut analyses = compat::chosen(by, &asked);
     filters::refuse_unused(&analyses, &options)?;
     let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&declared)?;
+    if !args.output.is_text() {
+        analyses.retain(|a| a.tables().iter().any(|t| t.name == table.name));
+    }
     options.wanted = Wanted::Only(table.name);
     let mut traces = args.traces.traces(stores)?;
     args.capture.choose(&mut traces.inputs, args.traces.common.load(false, false))?;

@@ -60,7 +60,7 @@ pub struct DiffArgs {
 pub fn command() -> Command {
     let command =
         Command::new(DIFF.stem()).about("Compare two runs, before and after, from their traces or results");
-    with_tables(with_settings(DiffArgs::augment_args(command), DIFF.about().settings), DIFF)
+    with_tables(with_settings(DiffArgs::augment_args(command), DIFF.about().settings), &[DIFF])
 }
 
 pub fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {

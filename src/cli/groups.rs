@@ -23,7 +23,6 @@ const GROUPS: &[CommandGroup] = &[
         &[
             ("diagnosis", "hta diagnosis ./traces"),
             ("breakdown", "hta breakdown hta-out"),
-            ("efficiency", "hta efficiency hta-out"),
             ("steps", "hta steps hta-out"),
             ("critical-path", "hta critical-path hta-out"),
             ("what-if", "hta what-if hta-out"),
@@ -31,12 +30,7 @@ const GROUPS: &[CommandGroup] = &[
     ),
     (
         "Who is late, and communication",
-        &[
-            ("stragglers", "hta stragglers hta-out"),
-            ("sync", "hta sync hta-out"),
-            ("overlap", "hta overlap hta-out"),
-            ("collectives", "hta collectives hta-out"),
-        ],
+        &[("stragglers", "hta stragglers hta-out"), ("communication", "hta communication hta-out")],
     ),
     (
         "GPU",
@@ -44,8 +38,6 @@ const GROUPS: &[CommandGroup] = &[
             ("kernels", "hta kernels hta-out --top 20"),
             ("patterns", "hta patterns ./traces"),
             ("graph-ops", "hta graph-ops ./traces"),
-            ("counters", "hta counters hta-out"),
-            ("cupti", "hta cupti ./traces"),
         ],
     ),
     (
@@ -53,7 +45,6 @@ const GROUPS: &[CommandGroup] = &[
         &[
             ("idle", "hta idle hta-out"),
             ("launches", "hta launches hta-out"),
-            ("queue", "hta queue hta-out"),
             ("ops", "hta ops hta-out --by shape"),
             ("lines", "hta lines hta-out"),
             ("annotations", "hta annotations hta-out"),
@@ -69,8 +60,7 @@ const GROUPS: &[CommandGroup] = &[
         "Other formats",
         &[
             ("overlay", "hta overlay ./traces -o all.json.gz"),
-            ("pyprof", "hta pyprof rank_0.json.gz"),
-            ("nsys-stats", "hta nsys-stats rank_0.json.gz --report cuda_gpu_kern_sum"),
+            ("export", "hta export nsys-stats cuda_gpu_kern_sum rank_0.json.gz"),
         ],
     ),
     (

@@ -28,9 +28,11 @@ mod overlay;
 mod progress;
 mod pyprof;
 mod query;
+mod questions;
 mod ranks;
 mod report;
 mod results;
+mod shared_options;
 mod stores;
 mod strict;
 mod table;
@@ -52,7 +54,7 @@ use std::process::ExitCode;
 /// Parses the arguments and runs the command.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (arguments, queries) = without_secrets(arguments);
-    let matches = match command().try_get_matches_from(arguments) {
+    let matches = match shared_options::arrange(command()).try_get_matches_from(arguments) {
         Ok(m) => m,
         Err(e) => {
             // clap reports help and version as errors, too; only the others are bad arguments.
@@ -95,6 +97,8 @@ fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
         Some(("report", m)) => report::run(&parsed(m)?, stores),
         Some(("diff", m)) => diff::run(m, stores),
         Some(("overlay", m)) => overlay::run(&parsed(m)?, stores),
+        Some((EXPORT, m)) => run(m, stores),
+        Some((shared_options::NAME, _)) => print_shared_options(),
         Some(("pyprof", m)) => pyprof::run(&parsed(m)?, stores),
         Some(("nsys-stats", m)) => nsys_stats::run(&parsed(m)?, stores),
         Some(("query", m)) => query::run(m, stores),
@@ -110,9 +114,20 @@ fn run(matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
     }
 }
 
+fn print_shared_options() -> anyhow::Result<Exit> {
+    let mut root = shared_options::arrange(command());
+    if let Some(options) = root.find_subcommand_mut(shared_options::NAME) {
+        output::print_text(&options.render_help().to_string())?;
+    }
+    Ok(Exit::Done)
+}
+
 fn parsed<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, clap::Error> {
     A::from_arg_matches(matches)
 }
+
+/// The command of formats of other tools.
+const EXPORT: &str = "export";
 
 /// The whole command line, with a subcommand for every analysis of the registry.
 pub fn command() -> Command {
@@ -124,14 +139,20 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .after_help("`hta list` names the analyses, `hta explain NAME` says what a number means.")
         .subcommand(analyze::AnalyzeArgs::augment_args(analyze));
-    for a in hta_analysis::registry::ANALYSES {
-        root = root.subcommand(analysis::command(*a));
-    }
+    root = root.subcommands(questions::commands(analysis::command));
     let overlay = Command::new("overlay")
         .about("Write one trace file of chosen ranks for a viewer, with counters and marks added");
     let pyprof = Command::new("pyprof").about("Print every kernel with the columns of NVIDIA's PyProf");
     let nsys_stats = Command::new("nsys-stats")
         .about("Print a report of NVIDIA's `nsys stats`, for traces of any recorder");
+    let pyprof = pyprof::PyProfArgs::augment_args(pyprof).after_help(pyprof::AFTER_HELP);
+    let nsys_stats = nsys_stats::NsysStatsArgs::augment_args(nsys_stats).after_help(nsys_stats::after_help());
+    let export = Command::new(EXPORT)
+        .about("Print kernels with the columns of PyProf, or the reports of `nsys stats`")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(pyprof.clone())
+        .subcommand(nsys_stats.clone());
     let merge =
         Command::new("merge").about("Merge partial results of `hta analyze --partial` into complete results");
     let inputs =
@@ -147,8 +168,10 @@ pub fn command() -> Command {
         .subcommand(report::ReportArgs::augment_args(report).after_help(report::AFTER_HELP))
         .subcommand(diff::command())
         .subcommand(overlay::OverlayArgs::augment_args(overlay).after_help(overlay::AFTER_HELP))
-        .subcommand(pyprof::PyProfArgs::augment_args(pyprof).after_help(pyprof::AFTER_HELP))
-        .subcommand(nsys_stats::NsysStatsArgs::augment_args(nsys_stats).after_help(nsys_stats::after_help()))
+        .subcommand(export)
+        // Their names before there was `export`.
+        .subcommand(pyprof.hide(true))
+        .subcommand(nsys_stats.hide(true))
         .subcommand(query::command())
         .subcommand(inputs::InputsArgs::augment_args(inputs).after_help(inputs::AFTER_HELP))
         .subcommand(contents::FilesArgs::augment_args(files).after_help(contents::AFTER_HELP))

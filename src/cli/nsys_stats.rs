@@ -1,4 +1,4 @@
-//! `hta nsys-stats`: the reports of NVIDIA's `nsys stats`, as text or with its columns as CSV.
+//! `hta export nsys-stats`: the reports of NVIDIA's `nsys stats`, as text or with its columns as CSV.
 
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
@@ -45,8 +45,8 @@ pub fn after_help() -> String {
     let longest = REPORTS.iter().map(|r| r.name.len()).max().unwrap_or(0);
     let lines: Vec<String> = REPORTS.iter().map(|r| format!("  {:<longest$}  {}", r.name, r.about)).collect();
     format!(
-        "Reports:\n{}\n\nExamples:\n  hta nsys-stats cuda_gpu_kern_sum rank_0.json.gz\n  \
-         hta nsys-stats cuda_kern_exec_sum report.sqlite --format csv > exec.csv\n\n\
+        "Reports:\n{}\n\nExamples:\n  hta export nsys-stats cuda_gpu_kern_sum rank_0.json.gz\n  \
+         hta export nsys-stats cuda_kern_exec_sum report.sqlite --format csv > exec.csv\n\n\
          `hta explain nsys-stats` says how they are computed, and where they differ from NVIDIA's.",
         lines.join("\n")
     )

@@ -1,4 +1,4 @@
-//! `hta pyprof`: kernels with PyProf's columns, in its formats.
+//! `hta export pyprof`: kernels with PyProf's columns, in its formats.
 
 use crate::cli::args::TraceArgs;
 use crate::cli::exit::Exit;
@@ -7,6 +7,7 @@ use crate::cli::output::{note, print, warn};
 use crate::cli::progress::Bar;
 use clap::{Args, ValueEnum};
 use hta_analysis::api::{Analysis, Wanted};
+use hta_analysis::filters;
 use hta_base::table::schema::Table;
 use hta_compat::pyprof::columns::{DEFAULT, Widths, chosen, csv_header, csv_line};
 use hta_compat::pyprof::{Labels, PyProf, PyProfTable};
@@ -17,9 +18,9 @@ use hta_results::run::{Request, run as run_pipeline};
 
 pub const AFTER_HELP: &str = "\
 Examples:
-  hta pyprof rank_0.json.gz --csv --cols kernel,mod,op,dir,sil,tc,flops,bytes > net.csv
-  hta pyprof rank_0.json.gz -w 150
-  hta pyprof net.sql --labels pyprof --csv
+  hta export pyprof rank_0.json.gz --csv --cols kernel,mod,op,dir,sil,tc,flops,bytes > net.csv
+  hta export pyprof rank_0.json.gz -w 150
+  hta export pyprof net.sql --labels pyprof --csv
 
 `hta explain pyprof` says what the columns mean, and where they differ from PyProf's.";
 
@@ -71,6 +72,7 @@ pub fn run(args: &PyProfArgs, stores: &Stores) -> anyhow::Result<Exit> {
         Whose::Pyprof => &PyProf(Labels::Pyprof),
     };
     let analyses = [analysis];
+    filters::refuse_unused(&analyses, &options)?;
     let request = Request {
         inputs: &traces.inputs,
         analyses: &analyses,

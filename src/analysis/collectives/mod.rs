@@ -1,7 +1,7 @@
 //! Collectives of the job: every call with its waiting and transfer time, bandwidth, and statistics of
 //! matching.
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use groups::{group_table, group_view, shares};
@@ -38,7 +38,7 @@ impl Analysis for CollectivesOf {
                 ProcessGroups::SPEC,
             ],
             takes_steps: false,
-            takes_groups: true,
+            takes: &[AcrossOption::Group],
             joins_ranks: true,
             needs: &[Capability::Transfer],
             ..About::DEFAULT

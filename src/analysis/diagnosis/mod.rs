@@ -50,7 +50,7 @@ mod views;
 pub use causes::CauseKind;
 pub use tables::{FindingEvidence, FindingRow, Findings, TimeAccount, VerdictTable};
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::diagnosis::compute::compute_kernels;
 use crate::diagnosis::diagnose::diagnose;
 use crate::diagnosis::host::HostSide;
@@ -97,7 +97,7 @@ impl Analysis for DiagnosisOf {
                 MemoryThreats::SPEC,
                 HostOperators::SPEC,
             ],
-            takes_groups: true,
+            takes: &AcrossOption::ALL,
             is_long: true,
             joins_ranks: true,
             replays: true,

@@ -67,7 +67,7 @@ impl CauseRule {
     pub(crate) const HOST: CauseRule =
         CauseRule { needs: &[Capability::Idle, Capability::Host], command: "idle", ..CauseRule::DEFAULT };
     pub(crate) const COMMUNICATION: CauseRule =
-        CauseRule { needs: &[Capability::Transfer], command: "collectives", ..CauseRule::DEFAULT };
+        CauseRule { needs: &[Capability::Transfer], command: "communication", ..CauseRule::DEFAULT };
     pub(crate) const KERNELS: CauseRule = CauseRule {
         needs: &[Capability::DeviceTime],
         owns: "part of the compute",

@@ -3,7 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod delay_cost;
 
-use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::api::{About, AcrossOption, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::collectives::GroupSelection;
 use crate::job::Job;
 use crate::job::delay::StepKey;
@@ -78,7 +78,7 @@ impl Analysis for Efficiency {
             title: "the compute share of all ranks' time, and the factors that reduce it",
             explain: include_str!("page.md"),
             tables: &[Efficiencies::SPEC, DelayCosts::SPEC],
-            takes_groups: true,
+            takes: &[AcrossOption::Group],
             joins_ranks: true,
             replays: true,
             needs: &[Capability::DeviceTime, Capability::Ranks],

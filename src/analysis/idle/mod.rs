@@ -4,7 +4,7 @@
 
 mod report;
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::facts::gaps::{Classifier, Gap, GapCause, IdleSums};
 use crate::facts::host_activity::HostNames;
 use crate::facts::idle_split::{DeviceIdle, Split, use_name};
@@ -89,6 +89,7 @@ impl Analysis for Idle {
             tables: &[Idles::SPEC, IdleHost::SPEC, IdleGaps::SPEC],
             is_long: true,
             needs: &[Capability::Idle, Capability::Host],
+            takes: &[AcrossOption::KernelWaitMax],
             ..About::DEFAULT
         }
     }

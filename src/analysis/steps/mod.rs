@@ -13,7 +13,7 @@ mod report;
 pub mod tables;
 mod words;
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use differ::{StepDifferenceTables, differences};
@@ -41,6 +41,7 @@ impl Analysis for StepTimes {
             ],
             observes_serving: false,
             needs: &[Capability::Steps],
+            takes: &[AcrossOption::KernelWaitMax],
             ..About::DEFAULT
         }
     }

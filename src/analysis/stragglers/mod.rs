@@ -23,7 +23,7 @@ pub use report::{cannot_tell, when};
 pub use straggler::{Judgement, Pattern, Straggler};
 pub use why::{StepDifferences, reasons};
 
-use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
 use crate::job::Job;
 use crate::recording::capability::Capability;
 use hta_trace::rank_trace::RankTrace;
@@ -37,7 +37,7 @@ impl Analysis for Stragglers {
             title: "which rank makes the others wait, since when, and why",
             explain: include_str!("page.md"),
             tables: tables::ALL,
-            takes_groups: true,
+            takes: &AcrossOption::ALL,
             joins_ranks: true,
             replays: true,
             needs: &[Capability::Ranks],

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::api::{
-    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+    About, AcrossOption, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
 };
 use crate::collectives::{GroupSelection, warnings};
 use crate::job::exposed::{CallSpan, ExposedKind, ExposedPiece, divide};
@@ -69,7 +69,7 @@ impl Analysis for Sync {
             explain: include_str!("page.md"),
             tables: &[Syncs::SPEC],
             settings: &[METHOD],
-            takes_groups: true,
+            takes: &[AcrossOption::Group],
             joins_ranks: true,
             needs: &[Capability::Ranks],
             ..About::DEFAULT

@@ -1,7 +1,7 @@
 //! What-if: how much shorter steps would be without stragglers, and which fix helps most.
 
 use crate::api::{
-    About, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
+    About, AcrossOption, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
 };
 use crate::efficiency::account::StepLength;
 use crate::job::Job;
@@ -68,6 +68,7 @@ impl Analysis for WhatIf {
             joins_ranks: true,
             replays: true,
             needs: &[Capability::Ranks],
+            takes: &[AcrossOption::StragglerMin, AcrossOption::KernelWaitMax],
             ..About::DEFAULT
         }
     }

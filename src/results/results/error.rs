@@ -34,10 +34,9 @@ impl ResultsError {
             ResultsError::NoTable { .. } => {
                 Some("analyze the traces again with all analyses, or give them instead")
             }
-            ResultsError::NoText { .. } => Some(
-                "give the traces; or print its tables (--format csv), or what the run said (hta files \
-                 RESULTS report.txt)",
-            ),
+            ResultsError::NoText { .. } => {
+                Some("leave --top out, or give the traces; its tables have all rows (--format csv)")
+            }
             ResultsError::OnlyForTraces { .. } => {
                 Some("leave it out, or give the traces instead of the results")
             }

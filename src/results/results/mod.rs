@@ -15,6 +15,7 @@ pub(crate) mod parquet_file;
 pub(crate) use columns::{Picked, column, columns};
 pub use error::ResultsError;
 
+use crate::output::text::said;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use hta_analysis::inventory::{self, HealthTable};
@@ -131,6 +132,18 @@ impl Results {
 
     pub fn folder(&self) -> &Location {
         &self.folder
+    }
+
+    /// What the report of the run says of an analysis; `None` if it says nothing.
+    ///
+    /// # Errors
+    /// When there is no report.
+    pub fn said(&self, stem: &str) -> Result<Option<String>, ResultsError> {
+        let mut report = String::new();
+        let path = self.folder.join("report.txt");
+        let read = path.open().and_then(|mut file| file.read_to_string(&mut report));
+        read.map_err(|e| ResultsError::io(&path, e))?;
+        Ok(said(&report, stem, &self.folder.display().to_string()))
     }
 
     /// Sorted names of the tables, with their files.
