@@ -118,9 +118,10 @@ impl<'a, T: Windowed> SelectedRows<'a, T> {
         Some((name, value(&worst)))
     }
 
-    /// The rank, with the device if the rank has several devices, for a column of ranks.
-    pub fn short_name(&self, several_devices: bool) -> String {
-        self.who(several_devices).replacen("rank ", "", 1)
+    /// The rank, and its device if ranks have several, for a column of ranks.
+    pub fn in_column(&self, several_devices: bool) -> (u32, String) {
+        let device = self.device.filter(|_| several_devices);
+        (self.rank, device.map_or(String::new(), |d| format!(" device {d}")))
     }
 
     /// A name such as `rank 3`, with the device if the rank has several devices.

@@ -1,53 +1,82 @@
-//! Printed tables for many ranks: one row for each of the worst ranks, and one row for all others.
+//! Printed tables for many ranks: one row for each of the worst ranks, or for several whose rows are equal, and one
+//! row for all others.
 
 use crate::population::{SelectedRows, Summable, Windowed};
 use hta_base::table::schema::ColumnsOf;
 use hta_base::units::percent;
+use hta_base::wording::ranks::ranks_in_column;
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
-/// The items of a printed table.
+/// The items of a printed table: all in their order if they fit, or else the worst first.
 pub(crate) struct WorstFirst<'a, T> {
-    /// Items with their own row: all in their order if they fit, or else the worst first.
-    pub(crate) each: Vec<&'a T>,
-    /// Items that share one row.
-    pub(crate) others: Vec<&'a T>,
+    all: Vec<&'a T>,
+    top: usize,
+}
+
+/// The rows of a printed table.
+pub(crate) struct FoldedRows {
+    pub(crate) rows: Vec<Vec<String>>,
+    /// Number of items that share the last row.
+    others: usize,
 }
 
 impl<'a, T> WorstFirst<'a, T> {
     /// `loss` ranks the items, largest first; equal ones keep their order.
     pub(crate) fn new<K: Ord>(all: &'a [T], top: usize, loss: impl Fn(&T) -> K) -> Self {
-        let mut each: Vec<&T> = all.iter().collect();
-        if each.len() <= top {
-            return Self { each, others: Vec::new() };
+        let mut all: Vec<&T> = all.iter().collect();
+        if all.len() > top {
+            all.sort_by_key(|t| Reverse(loss(t)));
         }
-        each.sort_by_key(|t| Reverse(loss(t)));
-        let others = each.split_off(top);
-        Self { each, others }
+        Self { all, top }
     }
 
-    /// The rows; `cells` makes a row from a name and the items that it represents.
+    /// The rows. Items whose rows are equal share one. `of` gives the rank of an item and what else tells it from
+    /// others, such as a device; `cells` makes a row from a name and the items that it represents.
     pub(crate) fn rows(
         &self,
-        name: impl Fn(&T) -> String,
+        of: impl Fn(&T) -> (u32, String),
         cells: impl Fn(String, &[&'a T]) -> Vec<String>,
-    ) -> Vec<Vec<String>> {
-        let each = self.each.iter().map(|t| (name(t), std::slice::from_ref(t)));
-        let others = (!self.others.is_empty()).then(|| (self.others_name(), self.others.as_slice()));
-        each.chain(others).map(|(name, of)| cells(name, of)).collect()
+    ) -> FoldedRows {
+        let mut folded: Vec<(Vec<u32>, Vec<&'a T>)> = Vec::new();
+        let mut known: HashMap<(String, Vec<String>), usize> = HashMap::new();
+        for item in &self.all {
+            let (rank, what) = of(item);
+            let row = cells(String::new(), std::slice::from_ref(item));
+            let at = *known.entry((what, row)).or_insert(folded.len());
+            if at == folded.len() {
+                folded.push(Default::default());
+            }
+            folded[at].0.push(rank);
+            folded[at].1.push(item);
+        }
+        let others: Vec<&T> =
+            folded.drain(self.top.min(folded.len())..).flat_map(|(_, items)| items).collect();
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for (mut ranks, items) in folded {
+            ranks.sort_unstable();
+            let name = ranks_in_column(&ranks) + &of(items[0]).1;
+            rows.push(cells(name, &items[..1]));
+        }
+        if !others.is_empty() {
+            rows.push(cells(others_name(others.len()), &others));
+        }
+        FoldedRows { rows, others: others.len() }
     }
+}
 
-    /// Name of the row for the others.
-    pub(crate) fn others_name(&self) -> String {
-        format!("+{}", self.others.len())
-    }
+/// Name of the row for items without a row of their own.
+fn others_name(n: usize) -> String {
+    format!("{n} other{}", if n == 1 { "" } else { "s" })
+}
 
+impl FoldedRows {
     /// The note below the table about the row for the others; `None` if there is no such row. `how` says how
     /// the items are combined, `why` in what they are better.
     pub(crate) fn others_note(&self, noun: &str, how: &str, why: &str) -> Option<String> {
-        let s = if self.others.len() == 1 { "" } else { "s" };
-        let note =
-            format!("{}: {how} of the other {noun}{s}, {why}; each is in the table", self.others_name());
-        (!self.others.is_empty()).then_some(note)
+        let s = if self.others == 1 { "" } else { "s" };
+        let name = others_name(self.others);
+        (self.others > 0).then(|| format!("{name}: {how} of the {noun}{s} {why}; each is in the table"))
     }
 }
 
@@ -80,18 +109,33 @@ impl<'a, T: Windowed> MergedGroups<'_, 'a, T> {
 mod tests {
     use super::*;
 
+    fn table(losses: &[i32], top: usize) -> FoldedRows {
+        let all: Vec<(u32, i32)> = losses.iter().enumerate().map(|(i, loss)| (i as u32, *loss)).collect();
+        let shown = WorstFirst::new(&all, top, |(_, loss)| *loss);
+        shown.rows(
+            |(rank, _)| (*rank, String::new()),
+            |name, of| vec![name, of.iter().map(|(_, loss)| loss).sum::<i32>().to_string()],
+        )
+    }
+
     #[test]
     fn the_worst_come_first_and_the_others_are_one() {
-        let losses = [3, 9, 1, 9, 5];
-        let few = WorstFirst::new(&losses, 5, |n| *n);
-        assert_eq!((few.each, few.others.len()), (losses.iter().collect(), 0));
-        let many = WorstFirst::new(&losses, 3, |n| *n);
-        assert_eq!((&many.each, &many.others), (&vec![&9, &9, &5], &vec![&3, &1]));
-        assert_eq!(many.others_name(), "+2");
-        let note = many.others_note("rank", "means", "which lose less");
+        let few = table(&[3, 9, 1, 7, 5], 5);
+        assert_eq!((few.rows[0].join(" "), few.rows.len(), few.others), ("0 3".to_string(), 5, 0));
+        let many = table(&[3, 9, 1, 7, 5], 3);
+        let rows: Vec<String> = many.rows.iter().map(|r| r.join(" ")).collect();
+        assert_eq!(rows, ["1 9", "3 7", "4 5", "2 others 4"]);
+        let note = many.others_note("rank", "means", "that lose less");
         assert_eq!(
             note.as_deref(),
-            Some("+2: means of the other ranks, which lose less; each is in the table")
+            Some("2 others: means of the ranks that lose less; each is in the table")
         );
+    }
+
+    #[test]
+    fn items_with_equal_rows_share_one() {
+        let many = table(&[3, 9, 3, 9, 3, 1, 1], 2);
+        let rows: Vec<String> = many.rows.iter().map(|r| r.join(" ")).collect();
+        assert_eq!(rows, ["1, 3 9", "0, 2, 4 3", "2 others 2"]);
     }
 }

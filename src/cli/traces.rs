@@ -9,7 +9,7 @@ use hta_read::files::{Location, Stores};
 use hta_read::input::Input;
 use hta_results::output::inputs::Inputs;
 use hta_results::output::unfinished::UnfinishedFile;
-use hta_results::results::Results;
+use hta_results::results::{PROOF, Results, ResultsError};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -68,8 +68,19 @@ impl TracePaths {
     }
 
     /// Resolves the paths to files.
+    ///
+    /// # Errors
+    /// When there are none, or only results, which commands on events cannot use.
     pub fn find(&self, stores: &Stores) -> anyhow::Result<Traces> {
-        traces(&self.traces, &self.rank_dir, stores)
+        let found = traces(&self.traces, &self.rank_dir, stores)?;
+        if let Some(results) = self.results(stores) {
+            // Results may lie beside the traces of which they are.
+            let is_own = |input: &Input| input.path == results.folder().join(PROOF);
+            if found.inputs.iter().all(is_own) && found.dumps.is_empty() {
+                return Err(ResultsError::NoTraces { place: results.folder().display().to_string() }.into());
+            }
+        }
+        Ok(found)
     }
 }
 

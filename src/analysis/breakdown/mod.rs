@@ -97,11 +97,11 @@ impl Analysis for Breakdown {
         let mut view = View {
             title: "Where the time went".to_string(),
             columns: vec![
-                ("rank", Align::Left),
+                ("ranks", Align::Left),
                 ("window", Align::Right),
                 ("compute", Align::Right),
-                ("exposed comm", Align::Right),
-                ("exposed memcpy", Align::Right),
+                ("exposed communication", Align::Right),
+                ("copies", Align::Right),
                 ("idle", Align::Right),
                 ("picture", Align::Left),
             ],
@@ -121,16 +121,16 @@ impl Analysis for Breakdown {
             row.push(bar(&std::array::from_fn::<_, 4, _>(|i| (parts[i], ['#', '=', '-', '.'][i]))));
             row
         };
-        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, MergedGroups(g))));
-        view.notes.extend(shown.others_note("rank", "means", "which lose no more"));
+        let shown = shown.rows(|g| g.in_column(several), |name, g| cells(name, MergedGroups(g)));
+        view.notes.extend(shown.others_note("rank", "means", "that lose no more"));
+        view.rows = shown.rows;
         if let Some(g) = groups.first() {
             view.notes.push(if g.is_steps {
                 format!("window: mean over {}, partial ones left out", plural(g.rows.len(), "step"))
             } else {
                 "window: the recorded span of each device (no steps were found)".to_string()
             });
-            view.notes
-                .push("picture: # compute, = exposed communication, - exposed memcpy, . idle".to_string());
+            view.notes.push("picture: # compute, = exposed communication, - copies, . idle".to_string());
             if g.all_partial {
                 view.notes.push("all steps are partial and count nevertheless".to_string());
             }

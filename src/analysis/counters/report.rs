@@ -24,7 +24,6 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         ((window - i128::from(row.kernel_ns)) << 40).checked_div(window).unwrap_or(0)
     };
     let shown = WorstFirst::new(&rows, options.top, unused);
-    notes.extend(shown.others_note("device", "means", "with no lower utilization"));
     if !rows.is_empty() {
         notes.push(
             "utilization: kernels, without copies; SM efficiency and occupancy are estimates from grids"
@@ -34,7 +33,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     }
     let name = |row: &CounterMeanRow| {
         let device = row.device.filter(|_| several).map_or(String::new(), |d| format!(" device {d}"));
-        format!("{}{device}", row.rank)
+        (row.rank, device)
     };
     let cells = |name: String, of: &[&CounterMeanRow]| {
         let window = of.iter().map(|r| r.dur_ns).sum::<i64>();
@@ -57,10 +56,12 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
             fmt_pct(one.and_then(|r| r.occupancy_known_pct)),
         ]
     };
+    let shown = shown.rows(name, cells);
+    notes.extend(shown.others_note("device", "means", "with no lower utilization"));
     let view = View {
         title: "How busy kernels keep each device, first to last step".to_string(),
         columns: vec![
-            ("rank", Align::Left),
+            ("ranks", Align::Left),
             ("window", Align::Right),
             ("utilization", Align::Right),
             ("SM eff.", Align::Right),
@@ -68,7 +69,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
             ("known", Align::Right),
             ("known occ.", Align::Right),
         ],
-        rows: shown.rows(name, cells),
+        rows: shown.rows,
         notes,
     };
     Output {

@@ -192,7 +192,7 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
     let mut view = View {
         title: "What leads the critical path of each rank".to_string(),
         columns: vec![
-            ("rank", Align::Left),
+            ("ranks", Align::Left),
             ("window", Align::Right),
             ("leads", Align::Left),
             ("of window", Align::Right),
@@ -203,8 +203,8 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
     };
     let led: Vec<&RankPath> = paths.iter().filter(|p| !p.rows.is_empty()).collect();
     let shown = WorstFirst::new(&led, options.top, |p| p.head.dur);
-    view.rows = shown.rows(
-        |p| p.head.rank.to_string(),
+    let shown = shown.rows(
+        |p| (p.head.rank, String::new()),
         |name, of| {
             let (n, dur): (i64, Ns) = (of.len().max(1) as i64, of.iter().map(|p| p.head.dur).sum());
             let work: Ns =
@@ -220,6 +220,7 @@ fn ranks(paths: &[RankPath], options: &Options) -> View {
         },
     );
     view.notes.extend(shown.others_note("rank", "means", "with no longer windows"));
+    view.rows = shown.rows;
     view
 }
 

@@ -2,7 +2,7 @@
 //! whole hosts; else by their numbers.
 
 use crate::job::{Job, RankSummary};
-use hta_base::wording::ranks::{rank_list, ranks_named};
+use hta_base::wording::ranks::{rank_list, ranks_in_column, ranks_named};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a cause extends over.
@@ -70,7 +70,7 @@ impl Topology {
         match self.shared_place(ranks) {
             SharedPlace::All if n > 1 => format!("all {n}"),
             SharedPlace::Local(locals) => format!("local {} ({n})", rank_list(&locals)),
-            _ => rank_list(ranks),
+            _ => ranks_in_column(ranks),
         }
     }
 

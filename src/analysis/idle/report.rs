@@ -18,7 +18,7 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
     let mut view = View {
         title: "Why the device idles".to_string(),
         columns: vec![
-            ("rank", Align::Left),
+            ("ranks", Align::Left),
             ("idle", Align::Right),
             ("of window", Align::Right),
             ("host wait", Align::Right),
@@ -30,7 +30,6 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
         notes: reasons(partials),
     };
     let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.idle_ns));
-    view.notes.extend(shown.others_note("rank", "means", "which idle no longer"));
     let cells = |name: String, g: MergedGroups<Idles>| {
         vec![
             name,
@@ -42,7 +41,9 @@ pub fn reduce(partials: &[Partial], options: &Options) -> Output {
             g.mean(|t| t.gap_count).to_string(),
         ]
     };
-    view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, MergedGroups(g))));
+    let shown = shown.rows(|g| g.in_column(several), |name, g| cells(name, MergedGroups(g)));
+    view.notes.extend(shown.others_note("rank", "means", "that idle no longer"));
+    view.rows = shown.rows;
     let causes = causes(partials, &groups);
     let waited: Ns = causes.iter().map(|c| c.time).sum();
     let cause_view = View {

@@ -105,7 +105,7 @@ impl Analysis for Overlap {
         let mut view = View {
             title: "Communication hidden under compute".to_string(),
             columns: vec![
-                ("rank", Align::Left),
+                ("ranks", Align::Left),
                 ("communication", Align::Right),
                 ("overlapped", Align::Right),
                 ("exposed", Align::Right),
@@ -126,7 +126,6 @@ impl Analysis for Overlap {
             );
         }
         let shown = WorstFirst::new(&groups, options.top, |g| g.mean(|t| t.exposed_ns));
-        view.notes.extend(shown.others_note("rank", "means", "with no more exposed"));
         let cells = |name: String, g: MergedGroups<Overlaps>| {
             let share = hta_base::units::percent(g.sum(|t| t.overlap_ns), g.sum(|t| t.communication_ns));
             vec![
@@ -138,7 +137,9 @@ impl Analysis for Overlap {
                 bar(&[(share, '#'), (share.map(|s| 100.0 - s), '=')]),
             ]
         };
-        view.rows.extend(shown.rows(|g| g.short_name(several), |name, g| cells(name, MergedGroups(g))));
+        let shown = shown.rows(|g| g.in_column(several), |name, g| cells(name, MergedGroups(g)));
+        view.notes.extend(shown.others_note("rank", "means", "with no more exposed"));
+        view.rows = shown.rows;
         Output {
             tables: partials.iter().filter_map(|p| p.table(Overlaps::SPEC).cloned()).collect(),
             // No observation here: the breakdown reports exposed communication, with its share of the step.

@@ -43,11 +43,6 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
     let rows: Vec<QueueStatRow> = rows::<QueueStats>(partials).filter(|r| r.scope == scope).collect();
     let mut notes = reasons(partials);
     let shown = WorstFirst::new(&rows, options.top, |r| (r.blocked_call_ns, r.launch_count));
-    notes.extend(shown.others_note(
-        "stream",
-        "sums, longest and mean over time",
-        "which block the host no longer",
-    ));
     if !rows.is_empty() {
         notes.push(
             "length: launches submitted and not started, from the first to the last of the stream; mean and \
@@ -63,7 +58,7 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
             ("step", None, Some(index)) => format!(" step @{index}"),
             _ => String::new(),
         };
-        format!("{}{device}{step}", r.rank)
+        (r.rank, device + &step)
     };
     let cells = |name: String, of: &[&QueueStatRow]| {
         let sum = |ns: fn(&QueueStatRow) -> Ns| of.iter().map(|r| ns(r)).sum::<Ns>();
@@ -90,10 +85,16 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
             fmt_ns(sum(|r| r.blocked_call_ns)),
         ]
     };
+    let shown = shown.rows(name, cells);
+    notes.extend(shown.others_note(
+        "stream",
+        "sums, longest and mean over time",
+        "that block the host no longer",
+    ));
     View {
         title: "Launches that wait on each stream".to_string(),
         columns: vec![
-            ("rank", Align::Left),
+            ("ranks", Align::Left),
             ("stream", Align::Right),
             ("launches", Align::Right),
             ("mean", Align::Right),
@@ -103,7 +104,7 @@ fn view(partials: &[Partial], options: &Options, several: bool, full: u64) -> Vi
             ("full", Align::Right),
             ("blocked", Align::Right),
         ],
-        rows: shown.rows(name, cells),
+        rows: shown.rows,
         notes,
     }
 }

@@ -47,7 +47,7 @@ fn overview(partials: &[Partial], options: &Options) -> View {
     let mut view = View {
         title: "How long steps take".to_string(),
         columns: vec![
-            ("rank", Align::Left),
+            ("ranks", Align::Left),
             ("full steps", Align::Right),
             ("median", Align::Right),
             ("longest", Align::Right),
@@ -66,8 +66,8 @@ fn overview(partials: &[Partial], options: &Options) -> View {
         view.notes.push(format!("rank {ranks}: no step marks, the whole capture counts as one step"));
     }
     let shown = WorstFirst::new(&marked, options.top, |(_, s)| s.slow_ns);
-    view.rows = shown.rows(
-        |(p, _)| p.rank.to_string(),
+    let shown = shown.rows(
+        |(p, _)| (p.rank, String::new()),
         |name, of| {
             let sum =
                 |count: fn(&StepSummaryRow) -> u32| of.iter().map(|(_, s)| u64::from(count(s))).sum::<u64>();
@@ -92,7 +92,8 @@ fn overview(partials: &[Partial], options: &Options) -> View {
     );
     let how = "sums, median of the medians and longest";
     view.notes.extend(shown.others_note("rank", how, "whose slow steps cost no more"));
-    let total = shown.each.iter().map(|(_, s)| s.step_count).max().unwrap_or(0);
+    view.rows = shown.rows;
+    let total = marked.iter().map(|(_, s)| s.step_count).max().unwrap_or(0);
     if !view.rows.is_empty() {
         view.notes.push(
             "over the median: . below 5 %, - 5 %, + 10 %, # 25 %, @ 100 % or more; _ a partial step that is \

@@ -110,7 +110,7 @@ pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options
     let mut view = View {
         title: "Who makes the others wait".to_string(),
         columns: vec![
-            ("rank", Align::Left),
+            ("ranks", Align::Left),
             ("delay/step", Align::Right),
             ("of step", Align::Right),
             ("excess/step", Align::Right),
@@ -125,8 +125,8 @@ pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options
     let shown = WorstFirst::new(&all, options.top, |(_, d)| d.gain);
     let gain =
         |part: u32, step: &StepKey| judged.delays.get(&(part, Some(*step), None)).map_or(0, |x| x.gain);
-    view.rows = shown.rows(
-        |(part, _)| job.parts[*part as usize].rank.to_string(),
+    let shown = shown.rows(
+        |(part, _)| (job.parts[*part as usize].rank, String::new()),
         |name, of| {
             let sum = |of_one: fn(&DelaySums) -> i64| of.iter().map(|(_, d)| of_one(d)).sum::<i64>();
             let most = |step: &StepKey| of.iter().map(|(part, _)| gain(*part, step)).max().unwrap_or(0);
@@ -144,7 +144,8 @@ pub(crate) fn views(job: &Job, judged: &Judgement, partials: &[Partial], options
         },
     );
     let how = "sums (picture: the worst)";
-    view.notes.extend(shown.others_note("rank", how, "which hold up others no longer"));
+    view.notes.extend(shown.others_note("rank", how, "that hold up others no longer"));
+    view.rows = shown.rows;
     if !view.rows.is_empty() {
         view.notes.push(
             "delay: own gain of the median step: . below 1 %, - 5 %, + 10 %, # 25 %, @ more".to_string(),

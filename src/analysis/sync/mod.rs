@@ -321,7 +321,7 @@ fn view(job: &Job, rows: &[&SyncWindow], options: &Options) -> View {
     let mut view = View {
         title: "Exposed communication: waiting for other ranks, and transfer".to_string(),
         columns: vec![
-            ("rank", Align::Left),
+            ("ranks", Align::Left),
             ("window", Align::Right),
             ("waiting", Align::Right),
             ("of window", Align::Right),
@@ -333,8 +333,8 @@ fn view(job: &Job, rows: &[&SyncWindow], options: &Options) -> View {
         notes: Vec::new(),
     };
     let shown = WorstFirst::new(&totals, options.top, |t| t.sync);
-    view.rows = shown.rows(
-        |t| job.parts[t.part as usize].rank.to_string(),
+    let shown = shown.rows(
+        |t| (job.parts[t.part as usize].rank, String::new()),
         |name, of| {
             let t = of.iter().fold(SyncSums::default(), |sum, t| sum.plus(t));
             let n = t.windows.max(1);
@@ -355,7 +355,8 @@ fn view(job: &Job, rows: &[&SyncWindow], options: &Options) -> View {
             ]
         },
     );
-    view.notes.extend(shown.others_note("rank", "means", "which wait no longer"));
+    view.notes.extend(shown.others_note("rank", "means", "that wait no longer"));
+    view.rows = shown.rows;
     view
 }
 

@@ -66,7 +66,12 @@ impl<'a> FittedColumns<'a> {
         let mut widths = wide(&heads);
         let main = (0..columns.len()).filter(|i| columns[*i].1 == Align::Left).max_by_key(|i| cells[*i]);
         let has_sentences = |i: usize| rows.iter().filter_map(|r| r.get(i)).any(|c| is_sentence(c));
+        // A bar or a row of marks means nothing when it is shortened.
+        let is_picture = |i: usize| rows.iter().filter_map(|r| r.get(i)).all(|c| is_picture(c));
         let least = |i: usize| {
+            if is_picture(i) {
+                return cells[i].max(len(heads[i].0)).max(len(heads[i].1));
+            }
             let is_long = cells[i] > LEAST_TEXT && (Some(i) == main || has_sentences(i));
             let least = if is_long { LEAST_TEXT } else { LEAST_NAME };
             least.max(len(heads[i].0)).max(len(heads[i].1))
@@ -168,6 +173,11 @@ fn is_sentence(text: &str) -> bool {
         && first != "void"
         && first.chars().all(|c| c.is_alphanumeric() || "-.,:'`\"%".contains(c))
         && !first.contains("::")
+}
+
+/// Whether a cell is drawn with marks.
+fn is_picture(text: &str) -> bool {
+    !text.chars().any(char::is_alphanumeric)
 }
 
 /// Divides a heading into two lines that are as short as possible; a single word goes to the second line.

@@ -17,6 +17,8 @@ pub enum ResultsError {
     NoTable { path: String, table: &'static str },
     #[error("cannot print `{analysis}` from results: its text needs more than the tables in {place}")]
     NoText { analysis: &'static str, place: String },
+    #[error("cannot use {place} here: expected traces, found the results of a run")]
+    NoTraces { place: String },
     #[error("cannot use {option}: expected traces, found the results in {place}")]
     OnlyForTraces { option: String, place: String },
     #[error("cannot read {path}: {source}")]
@@ -37,6 +39,10 @@ impl ResultsError {
             ResultsError::NoText { .. } => {
                 Some("leave --top out, or give the traces; its tables have all rows (--format csv)")
             }
+            ResultsError::NoTraces { .. } => Some(
+                "this needs every event: give the traces; hta open, query, and the commands of analyses take \
+                 results",
+            ),
             ResultsError::OnlyForTraces { .. } => {
                 Some("leave it out, or give the traces instead of the results")
             }

@@ -36,7 +36,7 @@ use std::sync::OnceLock;
 pub const EVENTS: &str = "events";
 
 /// The file that is written last.
-const PROOF: &str = "summary.json";
+pub const PROOF: &str = "summary.json";
 
 columns! {
     Defect of HealthTable { severity: Text }

@@ -9,7 +9,7 @@ use hta_analysis::inventory::{self, RankRow, Ranks, edge_notes};
 use hta_analysis::verdict::JobVerdict;
 use hta_base::units::{fmt_bytes, fmt_count, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{counted, plural};
-use hta_base::wording::ranks::{rank_list, ranks_named};
+use hta_base::wording::ranks::{rank_list, ranks_in_column};
 use hta_trace::meta::RankSource;
 use hta_trace::step::StepRule;
 use std::collections::BTreeSet;
@@ -136,8 +136,10 @@ fn device_windows(rows: &[RankRow]) -> String {
         rows.iter().filter(|r| r.step_window == "device" && !is_iteration(r.step_rule)).collect();
     let Some(most) = of.iter().filter_map(|r| r.step_lag_ns).max() else { return String::new() };
     let ranks: Vec<u32> = of.iter().map(|r| r.rank).collect();
-    let whose =
-        if ranks.len() == rows.len() { String::new() } else { format!(" of {}", ranks_named(&ranks)) };
+    let whose = match ranks.len() == rows.len() {
+        true => String::new(),
+        false => format!(" of ranks {}", ranks_in_column(&ranks)),
+    };
     let lag = if rows.len() == 1 { fmt_ns(most) } else { format!("up to {}", fmt_ns(most)) };
     match most > 0 {
         true => format!(
