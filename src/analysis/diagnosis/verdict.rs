@@ -13,6 +13,7 @@ use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
 use hta_base::wording::counts::{plural, uncapital};
 use hta_base::wording::names::fnv1a;
 use hta_base::wording::ranks::ranks_named;
+use hta_trace::kernel::category::Category;
 use hta_trace::step::mask;
 
 /// Smallest gain of a cause in the verdict, percent of the time of the job.
@@ -73,7 +74,8 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
         ));
         notes.push(format!("to tell about {} too: {}", ranks_named(&ranks), limit.next));
     }
-    if withheld > 0 {
+    let is_told = listed.first().is_some_and(|c| c.kind == CauseKind::InputIncomplete);
+    if withheld > 0 && !is_told {
         notes.push(format!(
             "{} withheld, because the recording does not support {} (table findings)",
             plural(withheld, "cause"),
@@ -290,6 +292,7 @@ fn busy(found: &Diagnosis) -> String {
     let mix = mix(account);
     let of_mix = mix
         .first()
+        .filter(|(name, _)| name != Category::Unknown.name())
         .map_or(String::new(), |(name, pct)| format!("; {name} is {} of the compute", fmt_pct(Some(*pct))));
     let what = match found.trust.vendor {
         DeviceVendor::Host => "The CPU is".to_string(),

@@ -8,7 +8,8 @@ use crate::diagnosis::verdict::is_listed;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 /// Parts of the account that are columns of the printed table.
 const SHOWN: [(TimePart, &str); 7] = [
@@ -21,8 +22,65 @@ const SHOWN: [(TimePart, &str); 7] = [
     (TimePart::FinishedEarly, "finished early"),
 ];
 
-/// Compute time, cells, the device of a rank with several, and the ranks.
-type RankLine = (Ns, Vec<String>, Option<i64>, Vec<u32>);
+/// A row of the printed table: ranks, and the sums of their parts over steps.
+struct RankLine {
+    ranks: Vec<u32>,
+    /// The device of a rank with several.
+    device: Option<i64>,
+    is_late: bool,
+    sums: [Ns; 7],
+    /// Shares of the rank that the others of the row are like, percent.
+    shares: [Option<f64>; 7],
+}
+
+impl RankLine {
+    fn whole(&self) -> Ns {
+        self.sums.iter().sum()
+    }
+
+    fn share(&self, part: usize) -> Option<f64> {
+        percent(self.sums[part], self.whole())
+    }
+
+    /// Length and shares as they are printed, means of a step and rank.
+    fn cells(&self, steps: Ns, parts: &[usize]) -> Vec<String> {
+        let mut cells = vec![fmt_ns(self.whole() / steps / self.ranks.len().max(1) as Ns)];
+        cells.extend(parts.iter().map(|i| fmt_pct(self.share(*i))));
+        cells
+    }
+
+    /// Whether both lose about the same time to the same parts.
+    fn is_like(&self, other: &Self) -> bool {
+        let near = |i: usize| match (self.shares[i], other.shares[i]) {
+            (Some(a), Some(b)) => (a - b).abs() <= ALIKE_PCT / 2.0,
+            (a, b) => a == b,
+        };
+        self.device.is_none() && other.device.is_none() && self.is_late == other.is_late && (0..7).all(near)
+    }
+
+    fn add(&mut self, other: Self) {
+        self.ranks.extend(other.ranks);
+        self.sums.iter_mut().zip(other.sums).for_each(|(to, ns)| *to += ns);
+    }
+}
+
+/// Largest number of rows of single ranks; of more, those that are alike share a row.
+const ROWS: usize = 12;
+/// Largest difference of the shares of ranks that are alike, points.
+const ALIKE_PCT: f64 = 5.0;
+
+/// Joins lines that are alike, those that stand for the most ranks first, so that single ones do not lead a row.
+fn joined(mut lines: Vec<RankLine>) -> Vec<RankLine> {
+    lines.sort_by_key(|line| std::cmp::Reverse(line.ranks.len()));
+    let mut out: Vec<RankLine> = Vec::new();
+    for line in lines {
+        match out.iter_mut().find(|known| known.is_like(&line)) {
+            Some(known) => known.add(line),
+            None => out.push(line),
+        }
+    }
+    out
+}
 
 /// The account by rank, means of a step; ranks whose rows are equal are one row, those that make others wait
 /// first, then those with the least compute. Each device of a rank with several has a row of its own.
@@ -38,25 +96,39 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     let is_used = |i: usize| sums.values().any(|of| of[i] > 0);
     let used: Vec<usize> = (0..SHOWN.len()).filter(|i| *i == 0 || is_used(*i)).collect();
     let has_several = |rank: u32| sums.range((rank, None)..=(rank, Some(i64::MAX))).nth(1).is_some();
-    let mut rows: Vec<RankLine> = Vec::new();
-    for ((rank, device), of) in &sums {
-        let device = device.filter(|_| has_several(*rank));
-        let whole: Ns = of.iter().sum();
-        let mut cells = vec![fmt_ns(whole / n)];
-        cells.extend(used.iter().map(|i| fmt_pct(percent(of[*i], whole))));
-        match rows.iter_mut().find(|(_, known, of, _)| *known == cells && device.is_none() && of.is_none()) {
-            Some((.., ranks)) => ranks.push(*rank),
-            None => rows.push((of[0], cells, device, vec![*rank])),
-        }
-    }
     // The ranks that make others wait first.
     let late: Vec<u32> = found
         .causes
         .iter()
         .find(|c| c.kind.is_late() && is_listed(c, account))
         .map_or(Vec::new(), |c| c.ranks.clone());
-    let is_other = |ranks: &[u32]| ranks.iter().all(|r| !late.contains(r));
-    rows.sort_by_key(|(compute, _, device, ranks)| (is_other(ranks), *compute, ranks.clone(), *device));
+    let mut rows: Vec<RankLine> = Vec::new();
+    let mut known: HashMap<(Option<i64>, Vec<String>), usize> = HashMap::new();
+    for ((rank, device), of) in &sums {
+        let whole = of.iter().sum();
+        let line = RankLine {
+            ranks: vec![*rank],
+            device: device.filter(|_| has_several(*rank)),
+            is_late: late.contains(rank),
+            sums: *of,
+            shares: std::array::from_fn(|i| percent(of[i], whole)),
+        };
+        // Each device of a rank has a row of its own.
+        match known.entry((line.device.map(|_| i64::from(*rank)), line.cells(n, &used))) {
+            Entry::Occupied(at) if line.device.is_none() => rows[*at.get()].add(line),
+            Entry::Occupied(_) => rows.push(line),
+            Entry::Vacant(at) => {
+                at.insert(rows.len());
+                rows.push(line);
+            }
+        }
+    }
+    let has_more = rows.len() > ROWS;
+    if has_more {
+        rows = joined(rows);
+    }
+    rows.iter_mut().for_each(|r| r.ranks.sort_unstable());
+    rows.sort_by_key(|r| (!r.is_late, r.sums[0] / r.ranks.len() as Ns, r.ranks.clone(), r.device));
     let hidden = rows.len().saturating_sub(options.top);
     rows.truncate(options.top);
     let of_time = if found.trust.has_steps { found.trust.step_noun() } else { "recorded" };
@@ -69,9 +141,14 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
             options.top + hidden
         ));
     }
-    let row = |(_, cells, device, ranks): RankLine| {
-        let device = device.map_or(String::new(), |d| format!(" device {d}"));
-        std::iter::once(found.topology.in_column(&ranks) + &device).chain(cells).collect()
+    if has_more {
+        notes
+            .push(format!("rows of several ranks: means; their shares differ by at most {ALIKE_PCT} points"));
+    }
+    let row = |r: RankLine| {
+        let device = r.device.map_or(String::new(), |d| format!(" device {d}"));
+        let name = found.topology.in_column(&r.ranks) + &device;
+        std::iter::once(name).chain(r.cells(n, &used)).collect()
     };
     View {
         title: "Where the time of each rank went".to_string(),

@@ -34,7 +34,11 @@ pub fn find(recorded: &Recorded) -> Vec<Limit> {
         rule: NAME,
         measured: count.clone(),
         limit: LEAST.to_string(),
-        sentence: format!("too short: {count} GPU activities, {} of GPU time", fmt_ns(most.gpu_sum_ns)),
+        sentence: format!(
+            "too short: {count} GPU {}, {} of GPU time",
+            if most.activity_count == 1 { "activity" } else { "activities" },
+            fmt_ns(most.gpu_sum_ns)
+        ),
         next: "record again for longer: more steps, after a warm-up".to_string(),
     };
     use Capability::{DeviceTime, Host, Idle, Launch, Work};

@@ -16,6 +16,7 @@ use hta_analysis::inventory::{self, KernelRules, edge_notes};
 use hta_analysis::verdict::JobVerdict;
 use hta_base::units::{Ns, fmt_ns, fmt_pct};
 use hta_base::wording::counts::counted;
+use hta_trace::kernel::category::Category;
 use problems::problems;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -149,8 +150,12 @@ fn mix(out: &mut String, outcome: &Outcome, told: &JobVerdict, width: usize) {
     let of_devices = outcome.outputs.iter().flat_map(|(_, o)| &o.operators);
     let operators =
         if told.operators.is_empty() { of_devices.cloned().collect() } else { told.operators.clone() };
-    let _ = writeln!(out);
-    for (mark, shares) in [("compute:   ", &told.mix), ("operators: ", &operators)] {
+    let is_unknown = told.mix.iter().all(|(name, _)| name == Category::Unknown.name());
+    let mix: &[(String, f64)] = if is_unknown { &[] } else { &told.mix };
+    if !mix.is_empty() || !operators.is_empty() {
+        let _ = writeln!(out);
+    }
+    for (mark, shares) in [("compute:   ", mix), ("operators: ", operators.as_slice())] {
         let parts: Vec<String> =
             shares.iter().take(SHOWN).map(|(name, pct)| format!("{name} {}", fmt_pct(Some(*pct)))).collect();
         if !parts.is_empty() {

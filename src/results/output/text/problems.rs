@@ -16,7 +16,7 @@ use std::fmt::Write;
 pub(super) fn problems(out: &mut String, outcome: &Outcome, width: usize, is_full: bool) {
     let mut lines: Vec<(&str, String)> = outcome.refused.iter().map(refusal).collect();
     let merged = merged(outcome);
-    lines.extend(counted_lines(outcome, &merged));
+    lines.extend(counted_lines(outcome, &merged, is_full));
     let notes = merged.keys().filter(|(severity, _)| severity.0 == Severity::Info).count();
     if lines.is_empty() && (notes == 0 || !is_full) {
         return;
@@ -72,7 +72,7 @@ fn merged(outcome: &Outcome) -> CountedProblems {
 }
 
 /// The lines of counters with their kinds: of the ranks, then of the set.
-fn counted_lines(outcome: &Outcome, merged: &CountedProblems) -> Vec<(&'static str, String)> {
+fn counted_lines(outcome: &Outcome, merged: &CountedProblems, is_full: bool) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     for ((severity, counter), (ranks, tally)) in merged.iter().filter(|(k, _)| k.0.0 != Severity::Info) {
         let spec = counter.spec();
@@ -87,7 +87,9 @@ fn counted_lines(outcome: &Outcome, merged: &CountedProblems) -> Vec<(&'static s
         }
         lines.push((severity.0.name(), line));
     }
-    for (counter, tally) in outcome.set_health.iter() {
+    // The number of a single rank tells nothing apart.
+    let is_only = |counter: Counter| counter == Counter::RankByPosition && outcome.ranks().len() == 1;
+    for (counter, tally) in outcome.set_health.iter().filter(|(counter, _)| is_full || !is_only(*counter)) {
         let mut line = format!("{}: {}", counter.spec().name, counter.spec().doc);
         if !tally.example.is_empty() {
             let _ = write!(line, " ({}{})", tally.example, if tally.count > 1 { ", ..." } else { "" });
