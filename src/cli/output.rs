@@ -118,11 +118,11 @@ mod tests {
 
     #[test]
     fn headings_are_bold_and_the_rest_is_unchanged() {
-        let text = "one\n\nCauses\n------\n1. two - three\nloss  four\n";
+        let text = "one\n\nCauses\n------\n1. two - three\nlost  four\n";
         assert_eq!(
             styled(text),
             "one\n\n\u{1b}[1mCauses\u{1b}[0m\n------\n\u{1b}[36m1.\u{1b}[0m two - three\n\
-             \u{1b}[31mloss\u{1b}[0m  four\n"
+             \u{1b}[31mlost\u{1b}[0m  four\n"
         );
     }
 }
