@@ -68,6 +68,8 @@ pub struct JobTotals {
 pub struct JobVerdict {
     /// What costs most and what fixing it saves; then the numbers that show it, and where it is.
     pub lines: [String; 2],
+    /// What users of such jobs look for first: phase, batch, time a token and tokens a second of an engine.
+    pub headline: Option<String>,
     /// The ranks that were read, and what the recording lacks.
     pub recorded: String,
     /// The most important first.
@@ -81,6 +83,14 @@ pub struct JobVerdict {
     pub totals: JobTotals,
     /// Compute by category of kernel, the largest first, percent.
     pub mix: Vec<(String, f64)>,
-    /// Of a job without devices, the operators with the most time of their own, the largest first, percent.
+    /// The operators with the most time of their own, on the devices or, in a job without, on the host; the
+    /// largest first, percent.
     pub operators: Vec<(String, f64)>,
+}
+
+impl JobVerdict {
+    /// Whether the job runs on CPUs alone.
+    pub fn is_of_host(&self) -> bool {
+        self.mix.is_empty() && !self.operators.is_empty()
+    }
 }

@@ -1,5 +1,5 @@
-//! Printed tables for many ranks: one row for each of the worst ranks, or for several whose rows are equal, and one
-//! row for all others.
+//! Printed tables for many ranks: one row for each of the worst ranks, or for several whose rows are equal,
+//! and one row for all others.
 
 use crate::population::{SelectedRows, Summable, Windowed};
 use hta_base::table::schema::ColumnsOf;
@@ -31,8 +31,8 @@ impl<'a, T> WorstFirst<'a, T> {
         Self { all, top }
     }
 
-    /// The rows. Items whose rows are equal share one. `of` gives the rank of an item and what else tells it from
-    /// others, such as a device; `cells` makes a row from a name and the items that it represents.
+    /// The rows. Items whose rows are equal share one. `of` gives the rank of an item and what else tells it
+    /// from others, such as a device; `cells` makes a row from a name and the items that it represents.
     pub(crate) fn rows(
         &self,
         of: impl Fn(&T) -> (u32, String),

@@ -26,7 +26,7 @@ use hta_results::output::inputs::Inputs;
 use hta_results::output::text;
 use hta_results::output::unfinished::write;
 use hta_results::results::{Results, ResultsError};
-use hta_results::run::{Request, RowSink, from_results, run as run_pipeline};
+use hta_results::run::{Outcome, Request, RowSink, from_results, run as run_pipeline};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 use std::io;
@@ -175,15 +175,8 @@ fn on_results(
     args.output.allow(&guarded)?;
     let exit = Exit::of_loss(results.has_loss()?);
     if args.output.is_text() {
-        let texts = analyses.iter().filter_map(|a| text_of_results(*a, results, options).transpose());
-        let mut texts = texts.collect::<Result<Vec<String>, _>>()?;
-        if texts.is_empty() {
-            let (name, place) = (analyses[0].stem(), results.folder().display());
-            texts.push(format!(
-                "the run that left {place} found nothing for this (hta {name} TRACES says why)\n"
-            ));
-        }
-        args.output.write(table, &[], || texts.join("\n"))?;
+        let text = text_of_results(analyses, results, options)?;
+        args.output.write(table, &[], || text)?;
     } else {
         let batches = results.batches(table)?.ok_or_else(|| results.no_table(table))?;
         args.output.write(table, &batches, String::new)?;
@@ -191,41 +184,52 @@ fn on_results(
     Ok(exit)
 }
 
-/// What an analysis says of results: reduced once more from its tables, or what the run has said. `None` if it
-/// found nothing.
+/// What analyses say of results: reduced once more from their tables, or what the run has said.
 fn text_of_results(
-    analysis: &'static dyn Analysis,
+    analyses: &[&'static dyn Analysis],
     results: &Results,
     options: &Options,
-) -> Result<Option<String>, ResultsError> {
-    match from_results(results, analysis, options) {
-        Ok(outcome) => {
-            let output = outcome.outputs.first().map(|(_, output)| output);
-            let raw = output.and_then(|o| o.raw.clone());
-            let has_text = output.is_some_and(|o| !o.views.is_empty());
-            Ok(raw.or_else(|| has_text.then(|| text::one_analysis(&outcome, width()))))
+) -> Result<String, ResultsError> {
+    let mut of_tables: Option<Outcome> = None;
+    let mut texts = Vec::new();
+    for analysis in analyses {
+        match from_results(results, *analysis, options) {
+            Ok(outcome) => match &mut of_tables {
+                Some(all) => all.outputs.extend(outcome.outputs),
+                None => of_tables = Some(outcome),
+            },
+            Err(ResultsError::NoText { .. }) if options.top == TOP => {
+                texts.extend(results.said(analysis.stem())?);
+            }
+            Err(e @ ResultsError::NoText { .. }) if analyses.len() > 1 => note(&format!("hta: {e}")),
+            Err(e) => return Err(e),
         }
-        Err(ResultsError::NoText { .. }) if options.top == TOP => results.said(analysis.stem()),
-        Err(e) => Err(e),
     }
+    if let Some(outcome) = of_tables {
+        let raw = outcome.outputs.first().and_then(|(_, output)| output.raw.clone());
+        let is_first = outcome.outputs.first().map(|(a, _)| a.stem()) == analyses.first().map(|a| a.stem());
+        let at = if is_first { 0 } else { texts.len() };
+        texts.insert(at, raw.unwrap_or_else(|| text::one_analysis(&outcome, width())));
+    }
+    if let (true, Some(first)) = (texts.is_empty(), analyses.first()) {
+        let (name, place) = (first.stem(), results.folder().display());
+        texts
+            .push(format!("the run that left {place} found nothing for this (hta {name} TRACES says why)\n"));
+    }
+    Ok(texts.join("\n"))
 }
 
-/// Runs the analyses of a command on the inputs. Of traces and dumps of memory one report follows the other, and the rows
-/// of one table are told apart by the column `source`.
-///
-/// # Errors
-/// When an option cannot be used, nothing can be read or nothing can be written.
-pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
-    let mut asked = questions::analyses(name);
-    anyhow::ensure!(!asked.is_empty(), "cannot find the analysis `{name}`");
-    let args = &AnalysisArgs::from_arg_matches(matches)?;
-    let mut options = args.traces.options(stores)?;
-    if let Some(results) = args.traces.paths.results(stores) {
-        return on_results(&asked, args, matches, &results, &options);
-    }
+/// The analyses of a command in the definitions that are asked for, with their options in `options`.
+fn chosen(
+    name: &str,
+    mut asked: Vec<&'static dyn Analysis>,
+    args: &AnalysisArgs,
+    matches: &ArgMatches,
+    options: &mut Options,
+) -> Result<Vec<&'static dyn Analysis>, SetError> {
     let tool = args.traces.common.compat(&asked)?;
     for analysis in &asked {
-        enter(analysis.about().settings, matches, &mut options)?;
+        enter(analysis.about().settings, matches, options)?;
     }
     // Analyses that the other tool does not have are left out.
     asked.retain(|a| tool.is_none_or(|tool| compat::find(tool, a.stem()).is_some()));
@@ -234,12 +238,29 @@ pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<
         let refused =
             |reason: String| SetError::Argument { option: "--format", value: tool.to_string(), reason };
         if name != COLUMNS.stem {
-            return Err(refused(format!("only `hta {}` has the columns of other tools", COLUMNS.stem)).into());
+            return Err(refused(format!("only `hta {}` has the columns of other tools", COLUMNS.stem)));
         }
         options.settings.set(&COLUMNS, tool).map_err(refused)?;
     }
-    let mut analyses = compat::chosen(by, &asked);
-    filters::refuse_unused(&analyses, &options)?;
+    let analyses = compat::chosen(by, &asked);
+    filters::refuse_unused(&analyses, options)?;
+    Ok(analyses)
+}
+
+/// Runs the analyses of a command on the inputs. Of traces and dumps of memory one report follows the other,
+/// and the rows of one table are told apart by the column `source`.
+///
+/// # Errors
+/// When an option cannot be used, nothing can be read or nothing can be written.
+pub fn run(name: &str, matches: &ArgMatches, stores: &Stores) -> anyhow::Result<Exit> {
+    let asked = questions::analyses(name);
+    anyhow::ensure!(!asked.is_empty(), "cannot find the analysis `{name}`");
+    let args = &AnalysisArgs::from_arg_matches(matches)?;
+    let mut options = args.traces.options(stores)?;
+    if let Some(results) = args.traces.paths.results(stores) {
+        return on_results(&asked, args, matches, &results, &options);
+    }
+    let mut analyses = chosen(name, asked, args, matches, &mut options)?;
     let declared: Vec<_> = analyses.iter().flat_map(|a| a.tables().iter().copied()).collect();
     let table = args.output.table(&declared)?;
     if !args.output.is_text() {

@@ -33,7 +33,13 @@ const WIDTH: usize = 80;
 
 pub fn run(name: Option<&str>) -> anyhow::Result<Exit> {
     let Some(name) = name else { return crate::cli::list::run(None) };
-    print(page(name)?.as_bytes())?;
+    let text = page(name).or_else(|e| {
+        // Commands without a page of their own have their help.
+        let mut root = crate::cli::command();
+        root.build();
+        root.find_subcommand_mut(name).map(|command| command.render_help().to_string()).ok_or(e)
+    })?;
+    print(text.as_bytes())?;
     Ok(Exit::Done)
 }
 

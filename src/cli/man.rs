@@ -4,6 +4,7 @@
 use crate::cli::exit::{CODES, Exit};
 use crate::cli::known;
 use crate::cli::output::{note, print};
+use crate::cli::questions;
 use anyhow::Context;
 use clap::builder::{Resettable, StyledStr};
 use clap::{Args, Command};
@@ -39,8 +40,7 @@ pub fn add(root: Command) -> Command {
     static NAMES: OnceLock<Vec<(String, String)>> = OnceLock::new();
     let root = root.subcommand(ManArgs::augment_args(command()));
     let about = |c: &Command| c.get_about().map(ToString::to_string).unwrap_or_default();
-    let names =
-        NAMES.get_or_init(|| root.get_subcommands().map(|c| (c.get_name().to_string(), about(c))).collect());
+    let names = NAMES.get_or_init(|| visible(&root).map(|c| (c.get_name().to_string(), about(c))).collect());
     let names = names.iter().map(|(name, about)| (name.as_str(), about.as_str())).collect();
     root.mut_subcommand("man", |man| man.mut_arg("command", |arg| known::complete(arg, names)))
 }
@@ -60,7 +60,7 @@ pub fn run(args: &ManArgs) -> anyhow::Result<Exit> {
 fn all(root: &Command, folder: &Path) -> anyhow::Result<()> {
     let cannot = |path: &Path| format!("cannot write {}", path.display());
     std::fs::create_dir_all(folder).with_context(|| cannot(folder))?;
-    let commands: Vec<&Command> = std::iter::once(root).chain(root.get_subcommands()).collect();
+    let commands: Vec<&Command> = std::iter::once(root).chain(visible(root)).collect();
     for command in &commands {
         let path = folder.join(format!("{}.1", name(command)));
         write(&path, &page(command)?).with_context(|| cannot(&path))?;
@@ -69,10 +69,15 @@ fn all(root: &Command, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The commands without those that are other names of a part of one.
+fn visible(root: &Command) -> impl Iterator<Item = &Command> {
+    root.get_subcommands().filter(|c| !c.is_hide_set())
+}
+
 fn find<'a>(root: &'a Command, wanted: Option<&str>) -> Result<&'a Command, SetError> {
     let Some(wanted) = wanted else { return Ok(root) };
     root.get_subcommands().find(|c| c.get_name() == wanted).ok_or_else(|| {
-        let known: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
+        let known: Vec<&str> = visible(root).map(Command::get_name).collect();
         let reason = format!("expected a command: {}", known.join(", "));
         SetError::Argument { option: "man", value: wanted.to_string(), reason }
     })
@@ -96,8 +101,12 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
         verbatim(&mut rest, &text);
     }
     let stem = command.get_name();
-    if let Ok(text) = crate::cli::explain::page(stem) {
-        rest.control("SH", ["DEFINITIONS"]);
+    let asked: Vec<&str> = questions::analyses(stem).iter().map(|a| a.stem()).collect();
+    let pages = if asked.is_empty() { vec![stem] } else { asked };
+    for (i, text) in pages.into_iter().flat_map(crate::cli::explain::page).enumerate() {
+        if i == 0 {
+            rest.control("SH", ["DEFINITIONS"]);
+        }
         verbatim(&mut rest, &text);
     }
     rest.control("SH", ["EXIT STATUS"]);

@@ -1,4 +1,5 @@
-//! Commands that answer one question from several analyses. The analyses keep their own names as hidden commands.
+//! Commands that answer one question from several analyses. The analyses keep their own names as hidden
+//! commands.
 
 use clap::Command;
 use hta_analysis::api::Analysis;

@@ -1,5 +1,5 @@
-//! Options that all commands on traces share. The help of a command does not repeat them; `hta help options` lists
-//! them once.
+//! Options that all commands on traces share. The help of a command does not repeat them; `hta help options`
+//! lists them once.
 
 use crate::cli::args::{AcrossArgs, CommonArgs};
 use clap::{Arg, Args, Command};

@@ -106,6 +106,12 @@ fn ranks_from_parallel_tuples(names: &[String]) -> Vec<Option<u32>> {
     tuples.iter().map(|t| t.and_then(|t| order.iter().position(|o| *o == t).map(|p| p as u32))).collect()
 }
 
+/// Kineto's own files, of profiles on demand, have the process id behind their name.
+const KINETO: &str = "libkineto";
+
+/// Trailing numbers from this one on are process ids or times, not ranks.
+const PROCESS_IDS: u32 = 100_000;
+
 /// Ranks from a trailing number, if the names differ only in it: `megatron_kineto_3`.
 fn ranks_from_trailing_number(names: &[String]) -> Vec<Option<u32>> {
     let split = |name: &String| -> Option<(String, u32)> {
@@ -113,8 +119,9 @@ fn ranks_from_trailing_number(names: &[String]) -> Vec<Option<u32>> {
         Some((name[..at].to_string(), name[at..].parse().ok()?))
     };
     let parts: Option<Vec<_>> = names.iter().map(split).collect();
+    let is_rank = |p: &(String, u32)| p.1 < PROCESS_IDS && !p.0.starts_with(KINETO);
     match parts {
-        Some(parts) if names.len() > 1 && parts.iter().all(|p| p.0 == parts[0].0) => {
+        Some(parts) if names.len() > 1 && parts.iter().all(|p| p.0 == parts[0].0 && is_rank(p)) => {
             parts.into_iter().map(|p| Some(p.1)).collect()
         }
         _ => vec![None; names.len()],
@@ -148,6 +155,8 @@ mod tests {
             [Some(1), Some(2), Some(0)]
         );
         assert_eq!(ranks(&["megatron_kineto_0.json.gz", "megatron_kineto_7.json.gz"]), [Some(0), Some(7)]);
+        assert_eq!(ranks(&["libkineto_trace_1519.json", "libkineto_trace_1520.json"]), [None, None]);
+        assert_eq!(ranks(&["trace_151419.json", "trace_151420.json"]), [None, None]);
         assert_eq!(ranks(&["host_4242.1623143089861.pt.trace.json"]), [None]);
         assert_eq!(ranks(&["ranked_RANK-.rank_gpu3_Rank.12x7"]), [Some(12)]);
         assert_eq!(ranks(&["rank_-1.DEVICE-5", "\u{e9}rank--3.worker_06"]), [Some(5), Some(6)]);

@@ -161,7 +161,14 @@ fn in_store(url: &Location) -> Result<Vec<Input>, Fault> {
 /// Whether a name ends as those of traces and of memory snapshots do.
 pub fn has_known_ending(name: &str) -> bool {
     let name = name.to_lowercase();
-    ENDINGS.iter().chain(&DUMP_ENDINGS).any(|ending| name.ends_with(ending))
+    is_trace_name(&name) || DUMP_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Whether a name, in lower case, is that of a trace. The rank may stand between the endings:
+/// `trace.json-rank-0.gz`.
+fn is_trace_name(name: &str) -> bool {
+    let is_packed = [".gz", ".zst"].iter().any(|ending| name.ends_with(ending));
+    ENDINGS.iter().any(|ending| name.ends_with(ending)) || is_packed && name.contains(".json")
 }
 
 /// The fault of a store inside an error of reading.
@@ -186,7 +193,10 @@ fn folder(dir: &Location) -> Result<Vec<Input>, SetError> {
         }
         let ends = |endings: &[&str]| endings.iter().any(|e| name.ends_with(e));
         let input = Input::found(dir.beside(path));
-        if ends(&ENDINGS) || ends(&SHARED_ENDINGS) && is_recorders_database(&input) || is_dump_file(&input) {
+        if is_trace_name(&name)
+            || ends(&SHARED_ENDINGS) && is_recorders_database(&input)
+            || is_dump_file(&input)
+        {
             found.push(input);
         }
     }
@@ -284,6 +294,12 @@ mod tests {
         {
             assert!(!is(name), "{name}");
         }
+    }
+
+    #[test]
+    fn the_rank_may_stand_between_the_endings() {
+        assert!(has_known_ending("trace.json-rank-0.gz") && has_known_ending("rank_0.JSON.gz"));
+        assert!(!has_known_ending("notes.txt.gz") && !has_known_ending("trace.json-rank-0"));
     }
 
     #[test]

@@ -93,6 +93,7 @@ pub(crate) fn verdict(found: &Diagnosis) -> JobVerdict {
     let gains = trusted.map(|c| (c.kind.name(), percent(c.gain, account.time).unwrap_or(0.0))).collect();
     JobVerdict {
         lines,
+        headline: None,
         recorded: recorded(found, &listed),
         causes,
         more,

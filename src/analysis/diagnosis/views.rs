@@ -69,7 +69,8 @@ const ROWS: usize = 12;
 /// Largest difference of the shares of ranks that are alike, points.
 const ALIKE_PCT: f64 = 5.0;
 
-/// Joins lines that are alike, those that stand for the most ranks first, so that single ones do not lead a row.
+/// Joins lines that are alike, those that stand for the most ranks first, so that single ones do not lead a
+/// row.
 fn joined(mut lines: Vec<RankLine>) -> Vec<RankLine> {
     lines.sort_by_key(|line| std::cmp::Reverse(line.ranks.len()));
     let mut out: Vec<RankLine> = Vec::new();
@@ -203,7 +204,7 @@ pub(super) fn by_owner(found: &Diagnosis) -> View {
     rows.insert(0, line(compute.to_string(), account.sum(TimePart::Compute)));
     View {
         title: title.to_string(),
-        columns: vec![("where it goes", Align::Left), (each, Align::Right), ("share", Align::Right)],
+        columns: vec![("where it goes", Align::Left), (each, Align::Right), ("of all time", Align::Right)],
         rows: if account.steps.is_empty() {
             Vec::new()
         } else {

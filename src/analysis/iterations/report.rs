@@ -218,7 +218,7 @@ fn categories_view(partials: &[Partial], options: &Options) -> View {
             ("category", Align::Left),
             ("activities", Align::Right),
             ("time", Align::Right),
-            ("share", Align::Right),
+            ("of GPU time", Align::Right),
         ],
         rows: all.iter().take(options.top).map(row).collect(),
         notes: vec![

@@ -117,7 +117,7 @@ pub(crate) fn view(categories: &Batch, scope: &str) -> View {
             ("count", Align::Right),
             ("sum", Align::Right),
             ("mean", Align::Right),
-            ("share", Align::Right),
+            ("of GPU time", Align::Right),
         ],
         rows: rows
             .into_iter()

@@ -81,7 +81,7 @@ pub(crate) fn view(names: &Batch, partials: &[Partial], options: &Options) -> Vi
             .chain(keys.iter().map(|k| (k.1, k.2)))
             .chain(keys.is_empty().then_some(("class", Align::Left)))
             .chain([("count", Align::Right), ("sum", Align::Right), ("mean", Align::Right)])
-            .chain(keys.is_empty().then_some(("share", Align::Right)))
+            .chain(keys.is_empty().then_some(("of GPU time", Align::Right)))
             .collect(),
         rows: rows.iter().take(options.top).map(row).collect(),
         notes: reasons(partials)

@@ -118,7 +118,7 @@ fn operator_view(partials: &[Partial], operators: &Batch, options: &Options) -> 
         notes: reasons(partials).into_iter().chain(named(partials)).collect(),
     };
     if has_gpu {
-        view.columns.extend([("GPU self", Align::Right), ("share", Align::Right)]);
+        view.columns.extend([("GPU self", Align::Right), ("of GPU time", Align::Right)]);
     }
     match has_rates {
         true => view.columns.extend([("TFLOP/s", Align::Right), ("of attainable", Align::Right)]),

@@ -22,8 +22,8 @@ fn runs(ranks: &[u32]) -> Vec<(u32, u32)> {
     runs
 }
 
-/// The same for a column of a table. Ranks at equal distances, such as one on each host, are the first two and the
-/// last one with their number: `5, 13 ... 253 (32)`.
+/// The same for a column of a table. Ranks at equal distances, such as one on each host, are the first two
+/// and the last one with their number: `5, 13 ... 253 (32)`.
 pub fn ranks_in_column(ranks: &[u32]) -> String {
     let runs: Vec<(u32, u32)> = runs(ranks);
     let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return String::new() };

@@ -25,6 +25,8 @@ pub struct Of {
 pub struct ToldVerdict {
     /// What costs most and what fixing it saves; then the numbers that show it, and where it is
     lines: Vec<String>,
+    /// Phase, batch, time a token and tokens a second of an inference engine
+    headline: Option<String>,
     /// The most important causes; `causes` has all
     causes: Vec<Brief>,
     /// Ranks that were read, e.g. 0-7
@@ -118,6 +120,7 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
     };
     let answer = ToldVerdict {
         lines,
+        headline: verdict.get("headline").and_then(Value::as_str).map(|l| clip(l, SENTENCE)),
         causes: causes.collect(),
         ranks: clip(text(&summary, "ranks"), 60),
         rank_count: summary.get("rank_count").and_then(Value::as_u64),
@@ -137,7 +140,8 @@ pub async fn verdict(call: &ToolCall<'_>, of: Of) -> Result<Told<ToldVerdict>, R
         trust: graded(&summary),
         notes: texts(verdict.get("notes")).iter().take(2).map(|n| clip(n, 160)).collect(),
     };
-    let mut text = answer.lines.iter().map(|l| visible::line(l)).collect::<Vec<_>>().join("\n");
+    let head = answer.headline.iter();
+    let mut text = head.chain(&answer.lines).map(|l| visible::line(l)).collect::<Vec<_>>().join("\n");
     let ids: Vec<_> = answer.causes.iter().map(|c| visible::line(&c.finding_id)).collect();
     if !ids.is_empty() {
         text.push_str(&format!("\nfindings: {}", ids.join(", ")));

@@ -11,11 +11,11 @@ mod columns;
 pub(crate) mod constant;
 mod error;
 pub(crate) mod parquet_file;
+pub(crate) mod said;
 
 pub(crate) use columns::{Picked, column, columns};
 pub use error::ResultsError;
 
-use crate::output::text::said;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use hta_analysis::inventory::{self, HealthTable};
@@ -143,7 +143,7 @@ impl Results {
         let path = self.folder.join("report.txt");
         let read = path.open().and_then(|mut file| file.read_to_string(&mut report));
         read.map_err(|e| ResultsError::io(&path, e))?;
-        Ok(said(&report, stem, &self.folder.display().to_string()))
+        Ok(said::said(&report, stem, &self.folder.display().to_string()))
     }
 
     /// Sorted names of the tables, with their files.

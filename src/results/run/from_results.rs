@@ -34,8 +34,12 @@ columns! {
 
 /// Whether the text of an analysis follows from its tables.
 fn has_text(analysis: &dyn Analysis) -> bool {
+    !joins(analysis) && analysis.about().kept_tables.is_empty()
+}
+
+fn joins(analysis: &dyn Analysis) -> bool {
     let about = analysis.about();
-    !about.joins_ranks && !about.joins_peers && about.kept_tables.is_empty()
+    about.joins_ranks || about.joins_peers
 }
 
 /// What a run of this analysis alone would find.
@@ -47,14 +51,21 @@ pub fn from_results(
     analysis: &'static dyn Analysis,
     options: &Options,
 ) -> Result<Outcome, ResultsError> {
-    if !has_text(analysis) {
-        let place = results.folder().display().to_string();
-        return Err(ResultsError::NoText { analysis: analysis.stem(), place });
-    }
     let mut partials: BTreeMap<u32, Partial> = BTreeMap::new();
     results.read::<Rank>(|r| {
         partials.insert(r.rank, Partial { rank: r.rank, ..Partial::default() });
     })?;
+    let mut reasons: BTreeMap<u32, &'static str> = BTreeMap::new();
+    results.read::<Lacking>(|r| {
+        let reason = constant(r.reason).filter(|_| r.analysis == analysis.stem());
+        reasons.extend(reason.map(|reason| (r.rank, reason)));
+    })?;
+    // Where no rank has rows, their reasons are the text.
+    let is_known = has_text(analysis) || !joins(analysis) && reasons.len() == partials.len();
+    if !is_known {
+        let place = results.folder().display().to_string();
+        return Err(ResultsError::NoText { analysis: analysis.stem(), place });
+    }
     let mut inventory = partials.clone();
     for spec in [Ranks::SPEC, Recordings::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC] {
         divide(results, spec, &mut inventory)?;
@@ -62,11 +73,9 @@ pub fn from_results(
     for spec in analysis.tables() {
         divide(results, spec, &mut partials)?;
     }
-    results.read::<Lacking>(|r| {
-        if let Some(partial) = partials.get_mut(&r.rank).filter(|_| r.analysis == analysis.stem()) {
-            partial.reason = constant(r.reason);
-        }
-    })?;
+    for (rank, partial) in &mut partials {
+        partial.reason = reasons.get(rank).copied();
+    }
     let [inventory, partials]: [Vec<Partial>; 2] = [inventory, partials].map(|of| of.into_values().collect());
     let recordings = inventory.iter().filter_map(|p| p.table(Recordings::SPEC)).cloned().collect();
     let nobody = Job::join(std::iter::empty(), options.across.clock);

@@ -76,6 +76,7 @@ pub fn reduce(
         first.tables.extend([recording.table(), without_rows::table(reasons)]);
     }
     leave_out_for_serving(&inventory, &mut outputs);
+    complete_verdict(&mut outputs);
     Ok(Outcome { inventory, outputs, refused, set_health, rank_health, unpacked_bytes, clocks, recording })
 }
 
@@ -232,6 +233,18 @@ impl Reduction<'_> {
         let reduced = self.sink.reduced(analysis, &mut output);
         reduced.map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
         Ok((analysis, output))
+    }
+}
+
+/// Adds to the diagnosis what only other analyses know.
+fn complete_verdict(outputs: &mut [AnalysisAnswer]) {
+    let headline = outputs.iter_mut().find_map(|(_, output)| output.headline.take());
+    let operators = outputs.iter_mut().map(|(_, output)| std::mem::take(&mut output.operators));
+    let operators = operators.max_by_key(Vec::len).unwrap_or_default();
+    let Some(verdict) = outputs.iter_mut().find_map(|(_, output)| output.verdict.as_mut()) else { return };
+    verdict.headline = headline;
+    if verdict.operators.is_empty() && !verdict.mix.is_empty() {
+        verdict.operators = operators;
     }
 }
 

@@ -25,6 +25,11 @@ fn root() -> Clap {
     root
 }
 
+/// The commands that help, completions and manual list; old names are hidden.
+fn commands(root: &Clap) -> impl Iterator<Item = &Clap> {
+    root.get_subcommands().filter(|c| !c.is_hide_set())
+}
+
 fn options(command: &Clap) -> Vec<String> {
     command
         .get_arguments()
@@ -65,7 +70,7 @@ fn every_command_and_option_is_completed_in_every_shell() {
     let root = root();
     for shell in SHELLS {
         let script = answer(&["completions", shell]);
-        for command in root.get_subcommands() {
+        for command in commands(&root) {
             assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
             for option in options(command) {
                 assert!(script.contains(&option), "{shell}: {} --{option}", command.get_name());
@@ -158,7 +163,7 @@ fn every_command_has_a_manual_page_with_its_options() {
     let out = folder.path().join("man1");
     answer(&["man", "--out", out.to_str().unwrap()]);
     let mut expected = BTreeSet::from(["hta.1".to_string()]);
-    for command in root.get_subcommands() {
+    for command in commands(&root) {
         let name = command.get_name();
         let file = format!("hta-{name}.1");
         let page = std::fs::read_to_string(out.join(&file)).unwrap();
@@ -173,7 +178,7 @@ fn every_command_has_a_manual_page_with_its_options() {
     }
     let top = plain(&std::fs::read_to_string(out.join("hta.1")).unwrap());
     assert_eq!(top, plain(&answer(&["man"])));
-    for command in root.get_subcommands() {
+    for command in commands(&root) {
         assert!(top.contains(&format!("hta-{}(1)", command.get_name())));
     }
     let found: BTreeSet<String> =

@@ -45,7 +45,9 @@ fn the_text_from_results_is_that_from_traces() {
     for sample in SAMPLES {
         let (traces, results) = analysed(sample, folder.path());
         for stem in WITH_TEXT {
-            for options in [&[][..], &["--top", "3"]] {
+            // The part on queues follows from the report, which has the rows of the run.
+            let with_top = if stem == "launches" { 1 } else { 2 };
+            for options in [&[][..], &["--top", "3"]].into_iter().take(with_top) {
                 let [of, from] = [&traces, &results].map(|place| hta(&[&[stem, place], options].concat()));
                 assert_eq!(text(&from.stdout), text(&of.stdout), "{sample} {stem}: {}", text(&from.stderr));
                 assert_eq!(from.status.code(), of.status.code(), "{sample} {stem}");
@@ -67,7 +69,7 @@ fn tables_come_from_results_of_every_analysis_and_what_they_lack_is_refused() {
         assert_eq!(text(&from.stdout), text(&of.stdout), "{stem}: {}", text(&from.stderr));
     }
     for (args, word) in [
-        (&["stragglers", &results][..], "cannot print `stragglers` from results"),
+        (&["stragglers", &results, "--top", "3"][..], "cannot print `stragglers` from results"),
         (&["kernels", &results, "--by", "op"], "cannot use --by: expected traces, found the results in"),
         (&["kernels", &results, "--ranks", "0"], "cannot use --ranks: expected traces"),
         (&["kernels", &results, "--table", "nope", "--format", "csv"], "expected one of kernels_by_name"),
@@ -81,4 +83,33 @@ fn tables_come_from_results_of_every_analysis_and_what_they_lack_is_refused() {
         .expect("the table");
     let errors = text(&hta(&["breakdown", &results]).stderr);
     assert!(errors.contains("expected the table `temporal_breakdown`, found none"), "{errors}");
+}
+
+/// Analyses that join ranks say of results what the report of the run says of them.
+#[test]
+fn what_the_first_screen_names_is_answered_from_results() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (_, results) = analysed("gpu_ddp8", folder.path());
+    let report = std::fs::read_to_string(Path::new(&results).join("report.txt")).expect("the report");
+    let commands = report.lines().filter_map(|line| line.trim_start().strip_prefix("see      hta "));
+    let commands: Vec<&str> = commands.filter_map(|line| line.split(' ').next()).collect();
+    assert!(commands.contains(&"stragglers"), "{report}");
+    for stem in commands.into_iter().chain(["diagnosis", "communication", "what-if", "critical-path"]) {
+        let run = hta(&[stem, &results]);
+        let said = text(&run.stdout);
+        assert!(run.status.success(), "{stem}: {}", text(&run.stderr));
+        let titles: Vec<&str> =
+            report.lines().filter_map(|l| l.strip_suffix(&format!(" ({stem})"))).collect();
+        assert!(
+            titles.iter().all(|title| said.contains(title)) && said.lines().count() > 3,
+            "{stem}: {said}"
+        );
+    }
+    let run = hta(&["memory", &results]);
+    assert!(run.status.success() && text(&run.stdout).contains("no memory recorded"), "{:?}", run);
+    for command in [&["overlay", &results][..], &["export", "pyprof", &results], &["analyze", &results]] {
+        let run = hta(command);
+        assert_eq!(run.status.code(), Some(2), "{command:?}");
+        assert!(text(&run.stderr).contains("expected traces, found the results"), "{}", text(&run.stderr));
+    }
 }

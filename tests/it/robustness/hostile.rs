@@ -180,7 +180,10 @@ fn no_text_of_a_trace_acts_on_the_terminal_in_any_other_command() {
     let (out, part, merged, overlay) =
         (at("out \u{1b}[1m"), at("part"), at("merged"), at("overlay \u{9b}1m.json"));
     let report = assert_says_harmless(&["analyze", "--out", &out.display().to_string()], &[&job], &[0, 1]);
-    assert!(report.contains("2 ranks, GPU") && report.contains(r"\u{1b}]52;c;eA==\u{7}"), "{report}");
+    assert!(
+        report.contains("both ranks (0, 1), GPU") && report.contains(r"\u{1b}]52;c;eA==\u{7}"),
+        "{report}"
+    );
     assert_harmless("report.txt", &std::fs::read(out.join("report.txt")).expect("a report"));
     assert_says_harmless(&["analyze", "--partial", "--out", &part.display().to_string()], &[&job], &[0, 1]);
     assert_says_harmless(&["merge", "--out", &merged.display().to_string()], &[&part], &[0, 1]);

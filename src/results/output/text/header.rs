@@ -29,8 +29,8 @@ pub(super) fn header(
     for l in wrap(&about(&rows, &ranks, told), width) {
         let _ = writeln!(out, "{l}");
     }
-    let served = outcome.outputs.iter().filter_map(|(_, o)| o.headline.as_deref());
-    served.for_each(|line| indented(out, "", line, width));
+    let headline = told.and_then(|t| t.headline.as_deref());
+    headline.into_iter().for_each(|line| indented(out, "", line, width));
     let (found, is_usual) = steps(&rows);
     let has_events = rows.iter().any(|r| r.event_count > 0);
     if has_events && (is_full || !is_usual) {
@@ -68,8 +68,8 @@ pub(super) fn header(
     }
 }
 
-/// How steps were found and what their windows are; and whether that is what everybody expects: annotations of
-/// the training loop, with the windows of the host.
+/// How steps were found and what their windows are; and whether that is what everybody expects: annotations
+/// of the training loop, with the windows of the host.
 fn steps(rows: &[RankRow]) -> (String, bool) {
     let rules: Vec<&str> = rows.iter().map(|r| r.step_rule).collect::<BTreeSet<_>>().into_iter().collect();
     let (low, high) = rows
@@ -110,7 +110,7 @@ fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>) -> String {
     }
     let devices: BTreeSet<&str> = rows.iter().filter_map(|r| r.device_name).collect();
     what.extend(devices.into_iter().map(str::to_string));
-    if told.is_some_and(|t| !t.operators.is_empty()) {
+    if told.is_some_and(JobVerdict::is_of_host) {
         what.push("CPU".to_string());
     }
     if let Some(totals) = told.map(|t| &t.totals).filter(|t| t.step_count > 0) {

@@ -2,13 +2,12 @@
 
 mod header;
 mod problems;
-mod said;
 
 pub use problems::loss_lines;
-pub use said::said;
 
 use crate::output::columns::{set, wrap};
 use crate::output::visible;
+use crate::results::said::CAUSES;
 use crate::run::Outcome;
 use header::header;
 use hta_analysis::api::{self, Observation, Output, View};
@@ -23,9 +22,6 @@ use std::fmt::Write;
 
 /// Largest number of observations printed.
 const OBSERVATIONS: usize = 5;
-
-/// Heading of the causes.
-const CAUSES: &str = "Causes, by what fixing each saves";
 
 /// The kind of cause that says that the recording does not suffice for a diagnosis.
 const INCOMPLETE: &str = "input_incomplete";
@@ -85,7 +81,7 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
         );
     }
     match told {
-        Some(told) if !is_full => mix(&mut out, outcome, told, width),
+        Some(told) if !is_full => mix(&mut out, told, width),
         _ => classes(&mut out, outcome, width),
     }
     out
@@ -145,17 +141,14 @@ fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&
 }
 
 /// The compute by category of kernels, and the operators with the most time of their own; a line each.
-fn mix(out: &mut String, outcome: &Outcome, told: &JobVerdict, width: usize) {
+fn mix(out: &mut String, told: &JobVerdict, width: usize) {
     const SHOWN: usize = 6;
-    let of_devices = outcome.outputs.iter().flat_map(|(_, o)| &o.operators);
-    let operators =
-        if told.operators.is_empty() { of_devices.cloned().collect() } else { told.operators.clone() };
     let is_unknown = told.mix.iter().all(|(name, _)| name == Category::Unknown.name());
     let mix: &[(String, f64)] = if is_unknown { &[] } else { &told.mix };
-    if !mix.is_empty() || !operators.is_empty() {
+    if !mix.is_empty() || !told.operators.is_empty() {
         let _ = writeln!(out);
     }
-    for (mark, shares) in [("compute:   ", mix), ("operators: ", operators.as_slice())] {
+    for (mark, shares) in [("compute:   ", mix), ("operators: ", told.operators.as_slice())] {
         let parts: Vec<String> =
             shares.iter().take(SHOWN).map(|(name, pct)| format!("{name} {}", fmt_pct(Some(*pct)))).collect();
         if !parts.is_empty() {

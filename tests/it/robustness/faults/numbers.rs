@@ -24,7 +24,7 @@ fn numbers_out_of_bounds_are_refused_before_work_begins() {
         assert_eq!(run.status.code(), Some(2), "{condition}: {}", errors(&run));
     }
     for good in [["--threads", "512"], ["--straggler-min-pct", "0"], ["--straggler-min-pct", "7.5%"]] {
-        let run = hta(&["breakdown", good[0], good[1]]).arg(&sample).output().unwrap();
+        let run = hta(&["stragglers", good[0], good[1]]).arg(&sample).output().unwrap();
         assert_eq!(run.status.code(), Some(0), "{good:?}: {}", errors(&run));
     }
     let run = hta(&["merge", "--threads", "4000", "part"]).output().unwrap();

@@ -1,6 +1,9 @@
 //! The sections of an analysis in a report that was written, for commands on results whose text needs more than
 //! the tables.
 
+/// Heading of the causes.
+pub(crate) const CAUSES: &str = "Causes, by what fixing each saves";
+
 /// What the report says of an analysis: its sections without its name, and for the diagnosis also the verdict
 /// and the causes. `None` if it says nothing of it. `folder` is how commands name the results.
 pub fn said(report: &str, stem: &str, folder: &str) -> Option<String> {
@@ -10,7 +13,7 @@ pub fn said(report: &str, stem: &str, folder: &str) -> Option<String> {
     if stem == "diagnosis" {
         // The head of the report ends with an empty line.
         let first = lines.iter().position(|line| line.is_empty())? + 1;
-        let causes = |i: &&usize| !lines[**i].starts_with(super::CAUSES);
+        let causes = |i: &&usize| !lines[**i].starts_with(CAUSES);
         let end = headings.iter().find(causes).copied().unwrap_or(lines.len());
         lines.get(first..end)?.iter().for_each(|line| out.push_str(&with_folder(line, folder)));
     }
