@@ -178,7 +178,7 @@ impl Settings {
         self.given.get(&(setting.stem, setting.flag))
     }
 
-    pub(crate) fn is_given(&self, setting: &Setting) -> bool {
+    pub fn is_given(&self, setting: &Setting) -> bool {
         self.get(setting).is_some()
     }
 

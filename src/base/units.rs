@@ -99,6 +99,12 @@ pub fn fmt_pct(value: Option<f64>) -> String {
     format!("{v:.1} %")
 }
 
+/// Formats a change in percent with its sign: `+5.0 %`, `-0.3 %`, or `0.0 %` for what would be written so.
+pub fn fmt_signed_pct(value: f64) -> String {
+    let plus = if value >= 0.05 { "+" } else { "" };
+    format!("{plus}{}", fmt_pct(Some(value)))
+}
+
 /// Formats a number with three significant digits: `0.25`, `32.7`, `327`, `5,714`, `339 k`, `1.20 M`.
 pub fn fmt_number(v: f64) -> String {
     let sign = if v < 0.0 { "-" } else { "" };
@@ -162,5 +168,6 @@ mod tests {
         assert_eq!(shown, ["0.25", "32.7", "327", "5,714", "339 k", "1.20 M", "0.00", "-5,714"]);
         assert_eq!(fmt_pct(Some(1104.2)), "1,104 %");
         assert_eq!(fmt_pct(Some(-0.02)), "0.0 %");
+        assert_eq!([5.04, -0.3, -0.02].map(fmt_signed_pct), ["+5.0 %", "-0.3 %", "0.0 %"]);
     }
 }

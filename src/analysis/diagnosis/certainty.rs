@@ -2,7 +2,7 @@
 
 /// How sure a cause can be at best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum CauseCertainty {
+pub enum CauseCertainty {
     /// Follows from recorded times alone.
     Sure,
     /// Depends on an interpretation.
@@ -14,7 +14,7 @@ pub(crate) enum CauseCertainty {
 }
 
 impl CauseCertainty {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             CauseCertainty::Sure => "sure",
             CauseCertainty::Likely => "likely",

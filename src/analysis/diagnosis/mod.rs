@@ -48,6 +48,7 @@ mod verdict;
 mod views;
 
 pub use causes::CauseKind;
+pub use certainty::CauseCertainty;
 pub use tables::{FindingEvidence, FindingRow, Findings, TimeAccount, VerdictTable};
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};

@@ -233,7 +233,8 @@ fn repeated(steps: &Steps) -> Option<String> {
 
 fn recorder(trace: &RankTrace) -> Batch {
     let mut table = Recorders::default();
-    table.push(recorders::row(trace, recorders::versions(&trace.meta).as_deref()));
+    let (versions, shapes) = (recorders::versions(&trace.meta), recorders::input_shapes(trace));
+    table.push(recorders::row(trace, versions.as_deref(), &shapes));
     table.finish()
 }
 

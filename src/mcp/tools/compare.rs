@@ -5,13 +5,15 @@ use crate::mcp::source::{AskedSource, apart};
 use crate::mcp::tools::data::unreadable;
 use crate::mcp::tools::summary;
 use crate::mcp::tools::{CURSOR, ToolCall, max_bytes};
+use hta_analysis::api::Options;
 use hta_analysis::diagnosis::Findings;
 use hta_analysis::verdict::TIME_PARTS;
 use hta_base::table::schema::Batch;
-use hta_base::units::{fmt_ns, fmt_pct};
+use hta_base::units::{fmt_ns, fmt_pct, fmt_signed_pct};
 use hta_read::files::Location;
 use hta_results::diff::causes::{CauseChange, changes};
 use hta_results::diff::comparable::withheld;
+use hta_results::diff::{ComparedRun, RunPair};
 use hta_results::results::{Results, ResultsError};
 use hta_results::sql::QueryError;
 use rmcp::schemars;
@@ -34,6 +36,10 @@ pub struct Two {
 
 #[derive(Serialize, JsonSchema)]
 pub struct ComparedRuns {
+    /// What changed, as `hta diff` says it: first the step
+    stands_out: Vec<String>,
+    /// How far the runs can be compared: sure, likely, at most or withheld, with the reasons
+    comparable: String,
     /// Per step: `step` is the longest device of a step, the others are means over devices; ns
     per_step: Vec<PartChange>,
     /// Causes that are gone, new or changed first
@@ -101,6 +107,18 @@ impl ComparedSide {
     }
 }
 
+/// What `hta diff` says of two runs: sentences, and how far they can be compared. Nothing where a folder lacks
+/// the tables of kernels or steps.
+fn told_by_diff(base: Location, test: Location) -> Result<(Vec<String>, String), ResultsError> {
+    let options = Options::default();
+    let run = |folder, name| ComparedRun::read(&Results::open(folder)?, name, &options);
+    let pair = RunPair::new(run(base, "base")?, run(test, "test")?);
+    let comparable = pair.basis(&options).ok().and_then(|basis| basis.population.into_iter().next());
+    let output = pair.compare(&[], true, &options).ok().map(|(output, _)| output.observations);
+    let sentences = output.unwrap_or_default().into_iter().map(|o| o.sentence).collect();
+    Ok((sentences, comparable.unwrap_or_default()))
+}
+
 pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
     let (base_source, base_folder) = call.results(Some(&of.base)).await?;
@@ -126,23 +144,28 @@ pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>,
             warnings.push(format!("{what} differ: {} and {}", shown(b), shown(t)));
         }
     }
-    let head: Vec<String> =
-        per_step.iter().map(line).chain(warnings.iter().map(|w| format!("warning: {w}"))).collect();
-    let head = head.join("\n");
-    let content = json_bytes(&per_step) + json_bytes(&warnings);
+    let folders = (base_folder.clone(), test_folder.clone());
+    let found = apart(move || told_by_diff(folders.0, folders.1)).await?;
+    let (stands_out, comparable) =
+        found.map_err(|e| unreadable(&QueryError::from(e), &test_folder, &test_source.id))?;
+    let lines = stands_out.iter().chain(Some(&comparable).filter(|c| !c.is_empty())).cloned();
+    let rest = per_step.iter().map(line).chain(warnings.iter().map(|w| format!("warning: {w}")));
+    let head = lines.chain(rest).collect::<Vec<_>>().join("\n");
+    let content =
+        json_bytes(&per_step) + json_bytes(&warnings) + json_bytes(&stands_out) + json_bytes(&comparable);
     let filled = page.fill(head.len() + content, told(&base, &test, page.text_bytes()));
     let none = if filled.items.is_empty() { "\nno cause on either side gives 1 % of the time" } else { "" };
     let text = format!("{head}{none}\n{}", filled.lines);
     Ok(Told {
         text,
-        answer: ComparedRuns { per_step, causes: filled.items, warnings },
+        answer: ComparedRuns { stands_out, comparable, per_step, causes: filled.items, warnings },
         cursor: filled.cursor,
     })
 }
 
 fn line(change: &PartChange) -> String {
     let (base, test) = (fmt_ns(change.base_ns.round() as i64), fmt_ns(change.test_ns.round() as i64));
-    let delta = change.delta_pct.map_or("new".to_string(), |d| format!("{d:+.1} %"));
+    let delta = change.delta_pct.map_or("new".to_string(), fmt_signed_pct);
     let what =
         if change.part == "step" { "a step".to_string() } else { format!("{} in a step", change.part) };
     format!("{what}: {base} -> {test} ({delta})")

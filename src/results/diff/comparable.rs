@@ -106,14 +106,6 @@ pub(crate) fn differences(p: &Population, withheld: [Option<&str>; 2]) -> SetDif
         out.warnings
             .push(format!("the profiler itself worked {} of the time before, {} after", shown[0], shown[1]));
     }
-    if p.by_step
-        && p.base.step_count() == p.base.ranks.len() as u64
-        && p.test.step_count() == p.test.ranks.len() as u64
-    {
-        out.warnings.push(
-            "one step on each side: the change may be the difference between any two steps".to_string(),
-        );
-    }
     out
 }
 
@@ -122,7 +114,7 @@ fn sides<'a>(p: &Population<'a>) -> [Vec<&'a SetRank>; 2] {
 }
 
 /// The values of both sides.
-fn values(p: &Population, of: impl Fn(&SetRank) -> Option<String>) -> [BTreeSet<String>; 2] {
+pub(crate) fn values(p: &Population, of: impl Fn(&SetRank) -> Option<String>) -> [BTreeSet<String>; 2] {
     sides(p).map(|ranks| ranks.into_iter().filter_map(&of).collect())
 }
 

@@ -16,7 +16,7 @@ use hta_analysis::api::{Align, Certainty, Observation, View};
 use hta_analysis::iterations::{IterationRow, IterationsTable};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Table, Text};
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_number, fmt_pct, fmt_signed_pct};
 use hta_base::wording::counts::plural;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -481,7 +481,7 @@ impl FigureFormat {
         match (change.delta(), change.delta_pct(), self) {
             (None, ..) => "-".to_string(),
             (Some(delta), _, FigureFormat::Share) => format!("{delta:+.1} pts"),
-            (_, Some(pct), _) => format!("{pct:+.1} %"),
+            (_, Some(pct), _) => fmt_signed_pct(pct),
             (Some(delta), None, FigureFormat::Time) => {
                 format!("{}{}", if delta > 0.0 { "+" } else { "" }, fmt_ns(delta.round() as Ns))
             }

@@ -17,9 +17,11 @@
 //! events; the `self` columns exclude them.
 
 pub mod causes;
+mod comparability;
 pub mod comparable;
 pub(crate) mod exact;
 pub mod iterations;
+mod named_sums;
 mod names;
 mod notes;
 mod owners;
@@ -27,15 +29,17 @@ mod pair;
 mod population;
 mod read_set;
 mod report;
+mod sentences;
 pub(crate) mod set;
 mod summary;
 pub mod threshold;
 
+pub use comparability::Comparability;
 pub use owners::KEYS_OF_TRACES;
 pub use pair::RunPair;
 pub use population::PopulationError;
 pub use read_set::ComparedRun;
-pub(crate) use report::DiffBasis;
+pub use report::DiffBasis;
 
 use hta_analysis::api::{About, Analysis, Options, Output, Partial, RowEmitter};
 use hta_analysis::job::Job;
@@ -51,10 +55,10 @@ table! {
     /// changes of the parts sum to that of step_time.
     pub(crate) struct Summaries, SummaryRow = "diff_summary" by "metric: step_time, its parts, other totals" {
         metric: Text, "",
-            "step_time; its parts compute, exposed_communication, copies, idle; totals \
-             communication, memory, gpu_busy, and gpu_sum: summed durations of the activities launched in \
-             the step";
-        is_part: bool, "", "one of the four parts that sum to step_time";
+            "step_time; its parts compute, waiting, transfer, unmatched, copies, idle; totals communication \
+             and all_copies, which compute may hide; not_idle; gpu_time: summed durations of the activities \
+             launched in the step";
+        is_part: bool, "", "one of the parts that sum to step_time";
         scope: Text, "", "step, or capture where a rank has no steps";
         base_rank_count: u32, "", "ranks compared";
         test_rank_count: u32, "", "ranks compared";
@@ -64,7 +68,8 @@ table! {
         test_ns_per_step: f64, "ns", "after";
         delta_ns_per_step: f64, "ns", "test - base";
         delta_pct: Option<f64>, "%", "of base";
-        share_of_change_pct: Option<f64>, "%", "of the change of step_time (step_time and its parts)";
+        share_of_change_pct: Option<f64>, "%", "of the change of step_time (step_time and its parts); \
+             null where it changes by less than 1 %";
         base_std_ns: Option<f64>, "ns", "sample standard deviation over steps, each the mean over its ranks";
         test_std_ns: Option<f64>, "ns", "the same of test";
         std_error_ns: Option<f64>, "ns", "standard error of the change; null below three steps on a side";
@@ -85,7 +90,8 @@ table! {
             "full name (--short-names: short names, as in kernels_by_name); gpu with --by: category, \
              operator or module";
         change: Text, "", "of the count: added, deleted, increased, decreased, unchanged";
-        trend: Text, "", "of the time: slower, faster, same";
+        trend: Text, "",
+            "of the time: slower, faster; same; within_noise; unknown: fewer than three steps on a side";
         base_count_per_step: f64, "", "before";
         test_count_per_step: f64, "", "after";
         delta_count_per_step: f64, "", "test - base";
@@ -98,7 +104,7 @@ table! {
         delta_self_ns_per_step: f64, "ns", "test - base";
         share_of_change_pct: Option<f64>, "%",
             "of the change of all self time on the GPU, or in the host's call tree (operators and runtime \
-             calls; annotations; python; collectives)";
+             calls; annotations; python; collectives); null where it or step_time changes by less than 1 %";
         step_pct: Option<f64>, "%", "delta_ns_per_step as a share of base's step time";
         base_std_ns: Option<f64>, "ns",
             "sample standard deviation of ns over steps, each the mean over its ranks";
@@ -121,12 +127,15 @@ table! {
         basis: Text, "", "gpu: device activities; cpu: host work; none: the rank did neither";
         ts_ns; dur_ns;
         compute_ns: i64, "ns", "|C|: compute runs";
-        exposed_communication_ns: i64, "ns", "|K \\ C|: communication runs and no compute";
+        waiting_ns: i64, "ns", "communication without compute, in which a rank waits for another";
+        transfer_ns: i64, "ns", "communication without compute, in which data moves";
+        unmatched_ns: i64, "ns",
+            "communication without compute, of which a side does not know whether it is waiting or transfer";
         copies_ns: i64, "ns", "|M \\ (C u K)|: only copies or sets run";
         idle_ns: i64, "ns", "nothing runs";
         communication_ns: i64, "ns", "|K|";
-        memory_ns: i64, "ns", "|M|";
-        busy_ns: i64, "ns", "|C u K u M|";
+        all_copies_ns: i64, "ns", "|M|";
+        not_idle_ns: i64, "ns", "|C u K u M|";
     }
 }
 
@@ -168,6 +177,7 @@ impl Analysis for Diff {
                 Summaries::SPEC,
                 DiffNames::SPEC,
                 DiffSteps::SPEC,
+                Comparability::SPEC,
                 causes::DiffCauses::SPEC,
                 iterations::DiffIterations::SPEC,
             ],

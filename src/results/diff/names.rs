@@ -3,7 +3,7 @@
 use crate::diff::exact::{ExactFraction, Noise};
 use crate::diff::population::{ChosenRanks, Population};
 use crate::diff::set::{CellKey, WorkSide};
-use crate::diff::summary::{Metric, MetricPair, NoisyFigure, pair};
+use crate::diff::summary::{Metric, MetricPair, NoisyFigure, is_change, pair};
 use crate::diff::{DiffNameRow, DiffNames};
 use hashbrown::HashMap;
 use hta_base::table::schema::Batch;
@@ -36,18 +36,15 @@ pub(crate) struct NameKey {
 pub(crate) struct NameChange {
     pub(crate) label: NameKey,
     pub(crate) ns: MetricPair,
-    /// Values of base and test, here and in the fields below.
+    /// The same without enclosed events.
+    pub(crate) own: MetricPair,
+    /// Base and test.
     pub(crate) count: [ExactFraction; 2],
-    pub(crate) own: [ExactFraction; 2],
 }
 
 impl NameChange {
     pub(crate) fn count_delta(&self) -> ExactFraction {
         self.count[1].minus(self.count[0])
-    }
-
-    pub(crate) fn own_delta(&self) -> ExactFraction {
-        self.own[1].minus(self.own[0])
     }
 
     /// The kind of change, by count.
@@ -58,15 +55,6 @@ impl NameChange {
             (_, _, Ordering::Greater) => "increased",
             (_, _, Ordering::Less) => "decreased",
             (_, _, Ordering::Equal) => "unchanged",
-        }
-    }
-
-    /// The trend, by time.
-    pub(crate) fn trend(&self) -> &'static str {
-        match self.ns.delta().num.cmp(&0) {
-            Ordering::Greater => "slower",
-            Ordering::Less => "faster",
-            Ordering::Equal => "same",
         }
     }
 
@@ -96,7 +84,8 @@ pub(crate) enum DiffTree {
 pub fn compare(p: &Population, by: DiffKey) -> Vec<NameChange> {
     let mut ids: HashMap<NameKey, usize> = HashMap::new();
     let mut labels: Vec<NameKey> = Vec::new();
-    let sides = [&p.base, &p.test].map(|side| sums(side, by, &mut ids, &mut labels));
+    let two_vendors = p.has_two_vendors();
+    let sides = [&p.base, &p.test].map(|side| sums(side, by, two_vendors, &mut ids, &mut labels));
     let one_sided = p.one_sided();
     let mut rows: Vec<NameChange> = labels
         .into_iter()
@@ -104,17 +93,18 @@ pub fn compare(p: &Population, by: DiffKey) -> Vec<NameChange> {
         .map(|(i, label)| {
             let [base, test] = [0, 1].map(|s| sides[s].get(i).cloned().unwrap_or_default());
             let mean = |side: usize, num: i128| [&p.base, &p.test][side].by_rank.mean(num);
-            let figure = |side: usize, sums: &NameSums| {
+            let figure = |side: usize, of: &TimeSums| {
                 let steps = [&p.base, &p.test][side].samples.len();
-                let mut samples = sums.samples.clone();
+                let mut samples = of.samples.clone();
                 samples.resize(steps, 0.0);
-                NoisyFigure { mean: mean(side, sums.ns), noise: Noise::of(&samples) }
+                NoisyFigure { mean: mean(side, of.total), noise: Noise::of(&samples) }
             };
+            let pair = |base, test| MetricPair { base: figure(0, base), test: figure(1, test) };
             NameChange {
                 label,
-                ns: MetricPair { base: figure(0, &base), test: figure(1, &test) },
+                ns: pair(&base.ns, &test.ns),
+                own: pair(&base.own, &test.own),
                 count: [mean(0, base.count), mean(1, test.count)],
-                own: [mean(0, base.own), mean(1, test.own)],
             }
         })
         // Leave out names that occur only outside steps, and what only one of two recorders sees.
@@ -133,14 +123,34 @@ pub fn compare(p: &Population, by: DiffKey) -> Vec<NameChange> {
 #[derive(Debug, Clone, Default)]
 struct NameSums {
     count: i128,
-    ns: i128,
-    own: i128,
+    ns: TimeSums,
+    own: TimeSums,
+}
+
+/// A weighted sum, and the mean over ranks of each step.
+#[derive(Debug, Clone, Default)]
+struct TimeSums {
+    total: i128,
     samples: Vec<f64>,
+}
+
+impl TimeSums {
+    /// Adds the time of a rank in a step: `place` is the number of the step and of its ranks.
+    fn add(&mut self, weighted: i128, ns: i64, place: Option<&(usize, usize)>) {
+        self.total += weighted;
+        if let Some((at, ranks)) = place {
+            if self.samples.len() <= *at {
+                self.samples.resize(at + 1, 0.0);
+            }
+            self.samples[*at] += ns as f64 / *ranks as f64;
+        }
+    }
 }
 
 fn sums(
     side: &ChosenRanks,
     by: DiffKey,
+    two_vendors: bool,
     ids: &mut HashMap<NameKey, usize>,
     labels: &mut Vec<NameKey>,
 ) -> Vec<NameSums> {
@@ -152,7 +162,7 @@ fn sums(
             .keys
             .iter()
             .map(|key| {
-                let label = label(key, by);
+                let label = label(key, by, two_vendors);
                 *ids.entry(label).or_insert_with_key(|l| {
                     labels.push(l.clone());
                     labels.len() - 1
@@ -166,20 +176,30 @@ fn sums(
             }
             let sum = &mut out[id];
             sum.count += side.by_rank.weigh(i, cell.count);
-            sum.ns += side.by_rank.weigh(i, cell.ns);
-            sum.own += side.by_rank.weigh(i, cell.own);
-            if let Some((place, ranks)) = places.get(&cell.step) {
-                sum.samples.resize(places.len(), 0.0);
-                sum.samples[*place] += cell.ns as f64 / *ranks as f64;
-            }
+            let place = places.get(&cell.step);
+            sum.ns.add(side.by_rank.weigh(i, cell.ns), cell.ns, place);
+            sum.own.add(side.by_rank.weigh(i, cell.own), cell.own, place);
         }
     }
     out
 }
 
-fn label(key: &CellKey, by: DiffKey) -> NameKey {
+/// The name of a method without the address of its object, which differs from run to run.
+fn without_address(name: &str) -> &str {
+    name.split_once(" at 0x").map_or(name, |(front, _)| front)
+}
+
+/// Prefixes of calls into the runtime and the driver; what follows is called alike by all makers of devices.
+const RUNTIMES: [&str; 3] = ["cuda", "hip", "cu"];
+
+fn label(key: &CellKey, by: DiffKey, two_vendors: bool) -> NameKey {
     let short = |k: &CellKey| Arc::from(short_name(&k.name));
     let name = match (by, &key.owner) {
+        _ if two_vendors && &*key.class == "runtime_call" => {
+            let call = RUNTIMES.iter().find_map(|prefix| key.name.strip_prefix(prefix));
+            Arc::from(call.unwrap_or(&key.name))
+        }
+        _ if &*key.class == "python" => Arc::from(without_address(&key.name)),
         (DiffKey::Owner { .. }, Some(owner)) => owner.clone(),
         (DiffKey::ShortName | DiffKey::Owner { short: true }, _) => short(key),
         _ => key.name.clone(),
@@ -187,25 +207,34 @@ fn label(key: &CellKey, by: DiffKey) -> NameKey {
     NameKey { side: key.side, class: key.class.clone(), name }
 }
 
-/// The total change of self time, by tree.
-pub(crate) fn trees(rows: &[NameChange]) -> BTreeMap<DiffTree, ExactFraction> {
-    let mut all: BTreeMap<DiffTree, ExactFraction> = BTreeMap::new();
-    for n in rows {
-        let delta = n.own_delta();
-        let sum = all.entry(n.tree()).or_insert(ExactFraction { num: 0, den: delta.den });
-        sum.num = sum.num.saturating_add(delta.num);
+/// The change of all self time of a tree, and the time before.
+pub(crate) type TreeChange = (ExactFraction, ExactFraction);
+
+/// The trees that change by enough that a share of their change has a meaning: none if the step does not.
+pub(crate) fn trees(p: &Population, rows: &[NameChange]) -> BTreeMap<DiffTree, TreeChange> {
+    if !pair(p, Metric::StepTime).is_changed() {
+        return BTreeMap::new();
     }
+    let mut all: BTreeMap<DiffTree, TreeChange> = BTreeMap::new();
+    for n in rows {
+        let (delta, before) = (n.own.delta(), n.own.base.mean);
+        let none = |of: ExactFraction| ExactFraction { num: 0, den: of.den };
+        let sums = all.entry(n.tree()).or_insert((none(delta), none(before)));
+        sums.0.num = sums.0.num.saturating_add(delta.num);
+        sums.1.num = sums.1.num.saturating_add(before.num);
+    }
+    all.retain(|_, (delta, before)| is_change(*delta, *before));
     all
 }
 
-/// Percentage of a row in the change of its tree.
-pub(crate) fn share(n: &NameChange, trees: &BTreeMap<DiffTree, ExactFraction>) -> Option<f64> {
-    trees.get(&n.tree()).and_then(|whole| n.own_delta().percent_of(*whole))
+/// Percentage of a row in the change of its tree; `None` if the tree hardly changes.
+pub(crate) fn share(n: &NameChange, trees: &BTreeMap<DiffTree, TreeChange>) -> Option<f64> {
+    trees.get(&n.tree()).and_then(|(whole, _)| n.own.delta().percent_of(*whole))
 }
 
 pub(crate) fn table(p: &Population, rows: &[NameChange]) -> Batch {
     let step = pair(p, Metric::StepTime).base.mean;
-    let trees = trees(rows);
+    let trees = trees(p, rows);
     let mut table = DiffNames::default();
     for n in rows {
         table.push(DiffNameRow {
@@ -213,7 +242,7 @@ pub(crate) fn table(p: &Population, rows: &[NameChange]) -> Batch {
             class: &n.label.class,
             name: &n.label.name,
             change: n.change(),
-            trend: n.trend(),
+            trend: n.ns.trend().name(),
             base_count_per_step: n.count[0].value(),
             test_count_per_step: n.count[1].value(),
             delta_count_per_step: n.count_delta().value(),
@@ -221,9 +250,9 @@ pub(crate) fn table(p: &Population, rows: &[NameChange]) -> Batch {
             test_ns_per_step: n.ns.test.mean.value(),
             delta_ns_per_step: n.ns.delta().value(),
             delta_pct: n.ns.delta_pct(),
-            base_self_ns_per_step: n.own[0].value(),
-            test_self_ns_per_step: n.own[1].value(),
-            delta_self_ns_per_step: n.own_delta().value(),
+            base_self_ns_per_step: n.own.base.mean.value(),
+            test_self_ns_per_step: n.own.test.mean.value(),
+            delta_self_ns_per_step: n.own.delta().value(),
             share_of_change_pct: share(n, &trees),
             step_pct: n.ns.delta().percent_of(step),
             base_std_ns: n.ns.base.noise.std,

@@ -1,6 +1,7 @@
 //! Notes of the report: which ranks and steps were compared, and what else differs between the sets.
 
 use crate::diff::BY;
+use crate::diff::comparability::ComparisonGrade;
 use crate::diff::comparable::SetDifferences;
 use crate::diff::population::{ChosenRanks, Population};
 use hta_analysis::api::Options;
@@ -9,7 +10,8 @@ use hta_base::wording::ranks::rank_list;
 use std::collections::BTreeSet;
 
 pub(crate) fn notes(p: &Population, found: &SetDifferences, options: &Options) -> Vec<String> {
-    let mut notes = of_population(p);
+    let mut notes = vec![ComparisonGrade::new(p, found).sentence()];
+    notes.extend(of_population(p));
     notes.extend(found.refusals.iter().chain(&found.warnings).cloned());
     if options.settings.text(&BY) == Some("module")
         && !p.base.ranks.iter().chain(&p.test.ranks).any(|r| r.rank.has_modules)

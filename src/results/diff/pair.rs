@@ -42,7 +42,7 @@ impl RunPair {
     ///
     /// # Errors
     /// When one has none of the selected steps.
-    pub(crate) fn basis(&self, options: &Options) -> Result<DiffBasis, PopulationError> {
+    pub fn basis(&self, options: &Options) -> Result<DiffBasis, PopulationError> {
         compared(&self.base.set, &self.test.set, options)
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct Population<'a> {
     pub(crate) same_ranks: bool,
     /// Whether steps are compared; if not, whole captures.
     pub(crate) by_step: bool,
+    /// Whether communication is divided into waiting and transfer on both sides.
+    pub(crate) is_divided: bool,
 }
 
 pub(crate) struct ChosenRanks<'a> {
@@ -85,18 +87,30 @@ impl<'a> Population<'a> {
         };
         let (base_ranks, test_ranks) = (of(base, &in_base), of(test, &in_test));
         let by_step = base_ranks.iter().chain(&test_ranks).all(|r| has_steps(r));
-        Ok(Self {
-            base: ChosenRanks::new(base, &base_ranks, by_step, narrowed),
-            test: ChosenRanks::new(test, &test_ranks, by_step, narrowed),
-            same_ranks,
-            by_step,
-        })
+        let base = ChosenRanks::new(base, &base_ranks, by_step, narrowed);
+        let test = ChosenRanks::new(test, &test_ranks, by_step, narrowed);
+        let is_divided = base.is_divided() && test.is_divided();
+        Ok(Self { base, test, same_ranks, by_step, is_divided })
     }
 
     /// Whether the sides are of different recorders, which see different parts of a program.
     pub(crate) fn has_two_recorders(&self) -> bool {
         let of = |side: &ChosenRanks| side.ranks.iter().map(|r| r.rank.recorder).collect::<BTreeSet<_>>();
         of(&self.base) != of(&self.test)
+    }
+
+    /// Whether the devices of the sides are of different makers, so that no name of a kernel is on both.
+    pub(crate) fn has_two_vendors(&self) -> bool {
+        let [base, test] = [&self.base, &self.test].map(|side| {
+            let names = side.ranks.iter().map(|r| r.rank.vendor.as_str()).filter(|v| !v.is_empty());
+            names.collect::<BTreeSet<&str>>()
+        });
+        !base.is_empty() && !test.is_empty() && base.is_disjoint(&test)
+    }
+
+    /// Least number of steps whose values tell the noise of a side.
+    pub(crate) fn fewest_steps(&self) -> usize {
+        self.base.samples.len().min(self.test.samples.len())
     }
 
     /// Kinds of host events that only one side has, with its name: of different recorders, they say nothing
@@ -187,6 +201,16 @@ impl<'a> ChosenRanks<'a> {
 
     pub(crate) fn rank_count(&self) -> u32 {
         self.ranks.len() as u32
+    }
+
+    /// Whether it is known which part of its communication is waiting and which transfer, or there is none.
+    fn is_divided(&self) -> bool {
+        let (mut known, mut all) = (0, 0);
+        for (_, w) in self.windows() {
+            known += w.waiting + w.transfer;
+            all += w.exposed;
+        }
+        known > 0 || all == 0
     }
 
     /// Number of compared steps, over all ranks.

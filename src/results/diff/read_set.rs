@@ -3,15 +3,14 @@
 use crate::diff::BY;
 use crate::diff::comparable::withheld;
 use crate::diff::iterations::counted;
+use crate::diff::named_sums::NamedSums;
 use crate::diff::owners::{GpuByOwner, KEYS_OF_TRACES};
-use crate::diff::set::{
-    Basis, CellKey, KeyedStep, Set, SetRank, SetTexts, WindowOfDevice, WorkSide, recorder,
-};
+use crate::diff::set::{Basis, Set, SetRank, WindowOfDevice, WorkSide, recorder};
 use crate::results::{Picked, Results, ResultsError, columns};
 use hashbrown::HashMap;
 use hta_analysis::api::Options;
 use hta_analysis::breakdown::Breakdowns;
-use hta_analysis::diagnosis::Findings;
+use hta_analysis::diagnosis::{Findings, TimeAccount};
 use hta_analysis::inventory::Ranks;
 use hta_analysis::inventory::host_by_name::HostByName;
 use hta_analysis::inventory::recorders::Recorders;
@@ -31,13 +30,13 @@ columns! {
 
 columns! {
     Recorded of Recorders {
-        rank, recorder: Text, versions: Option<Text>, has_frames: bool, has_shapes: Option<bool>, recorded_ns: i64,
-        overhead_ns: i64,
+        rank, recorder: Text, versions: Option<Text>, has_frames: bool, has_shapes: Option<bool>,
+        input_shapes: Option<Text>, recorded_ns: i64, overhead_ns: i64,
     }
 }
 
 columns! {
-    Held of Recordings { rank, recorded_start_ns: i64, step_launched_ns: i64, step_held_ns: i64 }
+    Held of Recordings { rank, vendor: Text, recorded_start_ns: i64, step_launched_ns: i64, step_held_ns: i64 }
 }
 
 columns! {
@@ -53,6 +52,10 @@ columns! {
         rank, device, scope, step, step_label, is_partial, ts_ns, dur_ns, basis: Text, compute_ns: i64,
         exposed_communication_ns: i64, copies_ns: i64, communication_ns: i64, memory_ns: i64, busy_ns: i64,
     }
+}
+
+columns! {
+    Divided of TimeAccount { rank, device, step: Option<u32>, step_label, part: Text, time_ns: i64 }
 }
 
 columns! {
@@ -77,6 +80,15 @@ columns! {
     Limited of TrustTable { rank: Option<u32>, capability: Text, grade: Text }
 }
 
+/// Parts of the account of time that are communication without compute.
+const EXPOSED_PARTS: [&str; 3] = ["waiting", "transfer", "unmatched"];
+
+/// Rank, device, number of the step, and its index where it has no number.
+type WindowKey = (u32, Option<i64>, Option<i64>, Option<u32>);
+
+/// Names of makers that say nothing about the names of kernels.
+const UNKNOWN_VENDORS: [&str; 2] = ["other", "none"];
+
 /// A run as one side of a comparison: its set, its causes, and what cannot be known of it.
 #[derive(Debug)]
 pub struct ComparedRun {
@@ -96,6 +108,7 @@ impl ComparedRun {
         let mut run = SetReader { results, name, ranks: BTreeMap::new(), notes: Vec::new() };
         run.ranks(options)?;
         run.windows()?;
+        run.divide()?;
         let mut sums = NamedSums::default();
         match options.settings.text(&BY) {
             Some(by) if KEYS_OF_TRACES.contains(&by) => run.owned(&mut sums)?,
@@ -189,6 +202,7 @@ impl SetReader<'_> {
                 rank: r.rank,
                 world: r.world_size,
                 device_name: r.device_name.map(str::to_string),
+                step_rule: r.step_rule.to_string(),
                 has_steps,
                 is_on_device: has_steps && is_on_device && !are_iterations,
                 ..SetRank::default()
@@ -201,6 +215,7 @@ impl SetReader<'_> {
                 let Some(rank) = ranks.get_mut(&r.rank) else { return };
                 rank.recorder = recorder(r.recorder);
                 rank.versions = r.versions.map(str::to_string);
+                rank.input_shapes = r.input_shapes.map(str::to_string);
                 (rank.has_frames, rank.has_shapes) = (Some(r.has_frames), r.has_shapes);
                 (rank.recorded, rank.overhead) = (r.recorded_ns, r.overhead_ns);
             },
@@ -209,6 +224,7 @@ impl SetReader<'_> {
             let Some(rank) = ranks.get_mut(&r.rank) else { return };
             let (has_steps, is_on_device) = steps_of.get(&r.rank).copied().unwrap_or_default();
             rank.recorded_start = r.recorded_start_ns;
+            rank.vendor = if UNKNOWN_VENDORS.contains(&r.vendor) { "" } else { r.vendor }.to_string();
             rank.is_missed = has_steps && !is_on_device && misses_work(r.step_held_ns, r.step_launched_ns);
         })?;
         if options.model.steps.is_none() {
@@ -259,6 +275,28 @@ impl SetReader<'_> {
                 ..WindowOfDevice::default()
             });
         })?;
+        Ok(())
+    }
+
+    /// Divides communication that no compute hides by the account of time, which has a number of a step or
+    /// else its index.
+    fn divide(&mut self) -> Result<(), ResultsError> {
+        let mut parts: HashMap<WindowKey, [i64; 3]> = HashMap::new();
+        self.known::<Divided>("waiting and transfer cannot be told apart", |_, d| {
+            let Some(at) = EXPOSED_PARTS.iter().position(|part| *part == d.part) else { return };
+            let key = (d.rank, d.device, d.step_label, d.step.filter(|_| d.step_label.is_none()));
+            parts.entry(key).or_default()[at] += d.time_ns;
+        })?;
+        for (number, rank) in &mut self.ranks {
+            for w in &mut rank.windows {
+                let key = (*number, w.device, w.label, w.step.filter(|_| w.label.is_none()));
+                let Some([waiting, transfer, unmatched]) = parts.get(&key) else { continue };
+                // A window that was cut in another way keeps its communication undivided.
+                if waiting + transfer + unmatched == w.exposed {
+                    (w.waiting, w.transfer) = (*waiting, *transfer);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -325,63 +363,12 @@ fn window(w: &Window, is_step: bool) -> WindowOfDevice {
         ts: w.ts_ns,
         dur: w.dur_ns,
         compute: w.compute_ns,
-        exposed_communication: w.exposed_communication_ns,
+        exposed: w.exposed_communication_ns,
+        waiting: 0,
+        transfer: 0,
         copies: w.copies_ns,
         communication: w.communication_ns,
         memory: w.memory_ns,
         busy: w.busy_ns,
-    }
-}
-
-/// Side, class, name and owner.
-type NamedKey<'a> = (WorkSide, &'a str, &'a str, Option<&'a str>);
-
-/// Sums of ranks by key and step: devices of a rank are one.
-#[derive(Default)]
-struct NamedSums {
-    texts: SetTexts,
-    ranks: BTreeMap<u32, SumsOfRank>,
-}
-
-#[derive(Default)]
-struct SumsOfRank {
-    keys: HashMap<CellKey, u32>,
-    cells: HashMap<(u32, Option<u32>), KeyedStep>,
-}
-
-impl NamedSums {
-    /// Adds a count, a time, and the part of the time without enclosed events.
-    fn add(
-        &mut self,
-        rank: u32,
-        (side, class, name, owner): NamedKey,
-        step: Option<u32>,
-        [count, ns, own]: [i64; 3],
-    ) {
-        let texts = &mut self.texts;
-        let (class, name) = (texts.one(class), texts.one(name));
-        let key = CellKey { side, class, name, owner: owner.map(|owner| texts.one(owner)) };
-        let SumsOfRank { keys, cells } = self.ranks.entry(rank).or_default();
-        let next = keys.len() as u32;
-        let key = *keys.entry(key).or_insert(next);
-        let cell = cells.entry((key, step)).or_insert(KeyedStep { key, step, count: 0, ns: 0, own: 0 });
-        cell.count += count;
-        cell.ns += ns;
-        cell.own += own;
-    }
-
-    /// Gives a rank its sums, sorted by the texts of keys.
-    fn give(&mut self, rank: &mut SetRank) {
-        let Some(SumsOfRank { keys, cells }) = self.ranks.remove(&rank.rank) else { return };
-        let mut order: Vec<(CellKey, u32)> = keys.into_iter().collect();
-        order.sort_unstable();
-        let mut place = vec![0u32; order.len()];
-        for (i, (_, key)) in (0..).zip(&order) {
-            place[*key as usize] = i;
-        }
-        rank.cells =
-            cells.into_values().map(|cell| KeyedStep { key: place[cell.key as usize], ..cell }).collect();
-        rank.cells.sort_unstable_by_key(|cell| (cell.key, cell.step));
-        rank.keys = order.into_iter().map(|(key, _)| key).collect();
     }
 }

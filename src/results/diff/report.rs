@@ -1,30 +1,25 @@
 //! The report of a diff: the step before and after, what the change consists of, and its significance.
 
+use crate::diff::comparability::ComparisonGrade;
 use crate::diff::comparable::{SetDifferences, differences};
 use crate::diff::exact::ExactFraction;
 use crate::diff::iterations::{DiffIterations, IterationChanges};
 use crate::diff::names::{DiffKey, NameChange, NameKey, compare as compare_names, share, trees};
 use crate::diff::notes::{notes, of_population};
 use crate::diff::population::{Population, PopulationError};
+use crate::diff::sentences::observations;
 use crate::diff::set::{Set, WorkSide};
-use crate::diff::summary::{Metric, MetricPair, pair};
-use crate::diff::threshold::{Threshold, ThresholdVerdict, noise};
-use crate::diff::{BY, DiffNames, STEM, Summaries, names, summary};
-use hta_analysis::api::{Align, Certainty, Observation, Options, Output, View};
+use crate::diff::summary::{Metric, MetricPair, Trend, pair};
+use crate::diff::threshold::{Threshold, ThresholdVerdict};
+use crate::diff::{BY, DiffNames, names, summary};
+use hta_analysis::api::{Align, Options, Output, View};
 use hta_analysis::settings::SHORT_NAMES;
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct};
+use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, fmt_signed_pct};
 use hta_base::wording::counts::{counted, plural};
-use hta_base::wording::names::clip;
 use hta_trace::kernel::short_name;
 
 /// Length of the bar of the longer side, characters.
 const BAR: usize = 40;
-
-/// Least change of a name that makes an observation, percent of the step.
-const FINDING_MIN_PCT: f64 = 1.0;
-
-/// Largest number of observations about names.
-const NAMED_FINDINGS: usize = 3;
 
 /// Compares two sets and makes tables, observations, views and the verdicts on thresholds. `forced`: also
 /// sets whose steps are different work.
@@ -46,13 +41,15 @@ pub(crate) fn compare(
     let verdicts: Vec<ThresholdVerdict> = thresholds.iter().map(|t| t.judge(&p)).collect();
     // Recorders write the same name differently.
     let short = options.settings.flag(&SHORT_NAMES) || p.has_two_recorders();
-    let by = match options.settings.text(&BY) {
-        None | Some("name") if short => DiffKey::ShortName,
-        None | Some("name") => DiffKey::Name,
-        Some(_) => DiffKey::Owner { short },
+    let key = key(&p, options);
+    let by = match key {
+        "name" if short => DiffKey::ShortName,
+        "name" => DiffKey::Name,
+        _ => DiffKey::Owner { short },
     };
     let rows = compare_names(&p, by);
-    let mut tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p)];
+    let grade = ComparisonGrade::new(&p, &found);
+    let mut tables = vec![summary::table(&p), names::table(&p, &rows), summary::steps(&p), grade.table()];
     let [before, after] = p.iterations();
     let iterations = IterationChanges::new(&before, &after);
     tables.push(
@@ -68,15 +65,22 @@ pub(crate) fn compare(
         views.insert(1, judged(&verdicts));
     }
     views.extend(iterations.map(|changes| changes.view(options.top)));
-    views.extend(named(&p, &rows, WorkSide::Gpu, options));
-    views.extend(named(&p, &rows, WorkSide::Host, options));
+    views.extend(named(&p, &rows, (WorkSide::Gpu, key), options));
+    views.extend(named(&p, &rows, (WorkSide::Host, "name"), options));
     Ok((Output { tables, observations: seen, views, ..Output::default() }, verdicts))
 }
 
+/// What GPU rows are: kernels of different makers of devices are other kernels, so that only what they do can
+/// be compared.
+fn key<'a>(p: &Population, options: &'a Options) -> &'a str {
+    let is_open = p.has_two_vendors() && !options.settings.is_given(&BY);
+    if is_open { "category" } else { options.settings.text(&BY).unwrap_or("name") }
+}
+
 /// What two sets are compared by.
-pub(crate) struct DiffBasis {
-    /// Ranks and steps, in sentences.
-    pub(crate) population: Vec<String>,
+pub struct DiffBasis {
+    /// How far the sets can be compared, then ranks and steps, in sentences.
+    pub population: Vec<String>,
     pub(crate) differences: SetDifferences,
 }
 
@@ -86,7 +90,10 @@ pub(crate) struct DiffBasis {
 /// When a set has none of the selected steps.
 pub(crate) fn compared(base: &Set, test: &Set, options: &Options) -> Result<DiffBasis, PopulationError> {
     let p = Population::choose(base, test, options.model.steps.is_some())?;
-    Ok(DiffBasis { population: of_population(&p), differences: found(&p, options) })
+    let differences = found(&p, options);
+    let mut population = vec![ComparisonGrade::new(&p, &differences).sentence()];
+    population.extend(of_population(&p));
+    Ok(DiffBasis { population, differences })
 }
 
 fn found(p: &Population, options: &Options) -> SetDifferences {
@@ -96,26 +103,42 @@ fn found(p: &Population, options: &Options) -> SetDifferences {
             "names are compared as with --short-names, because recorders write them differently".to_string(),
         );
     }
+    if p.has_two_vendors() && !options.settings.is_given(&BY) {
+        found.warnings.push(
+            "GPU time is compared by category, because kernels of different makers have different names"
+                .to_string(),
+        );
+    }
     found
 }
 
-fn ns(x: ExactFraction) -> Ns {
+/// What the whole is called.
+pub(crate) fn whole(p: &Population) -> &'static str {
+    if p.by_step { "step" } else { "capture" }
+}
+
+pub(crate) fn ns(x: ExactFraction) -> Ns {
     x.value().round() as Ns
 }
 
-fn signed(x: ExactFraction) -> String {
+pub(crate) fn signed(x: ExactFraction) -> String {
     format!("{}{}", if x.num > 0 { "+" } else { "" }, fmt_ns(ns(x)))
 }
 
-fn signed_pct(x: Option<f64>) -> String {
-    x.map_or_else(|| "-".to_string(), |v| format!("{v:+.1} %"))
+pub(crate) fn signed_pct(x: Option<f64>) -> String {
+    x.map_or_else(|| "-".to_string(), fmt_signed_pct)
+}
+
+/// A name that is short enough for a line; the table has the full name.
+pub(crate) fn short(label: &NameKey) -> String {
+    short_name(&label.name)
 }
 
 /// The first view: what was compared, and the two steps as bars.
 ///
 /// ```text
-///   base  100 ms  ####################======---.........
-///   test  112 ms  ########################=====--............
+///   base  100 ms  ####################~~~===---.........
+///   test  112 ms  ########################~~===--............
 /// ```
 fn head(p: &Population, found: &SetDifferences, options: &Options) -> View {
     let step = pair(p, Metric::StepTime);
@@ -128,7 +151,7 @@ fn head(p: &Population, found: &SetDifferences, options: &Options) -> View {
         columns: vec![
             ("set", Align::Left),
             ("step", Align::Right),
-            ("#compute =comm -mem .idle", Align::Left),
+            ("compute # waiting ~ transfer = unmatched ? copies - idle .", Align::Left),
         ],
         rows: vec![row("base", |pair| pair.base.mean), row("test", |pair| pair.test.mean)],
         notes: notes(p, found, options),
@@ -136,7 +159,7 @@ fn head(p: &Population, found: &SetDifferences, options: &Options) -> View {
 }
 
 fn bar(p: &Population, side: fn(&MetricPair) -> ExactFraction, longest: f64) -> String {
-    let marks = ['#', '=', '-', '.'];
+    let marks = ['#', '~', '=', '?', '-', '.'];
     let (mut out, mut sum) = (String::new(), 0.0);
     for (metric, mark) in Metric::PARTS.into_iter().zip(marks) {
         sum += side(&pair(p, metric)).value();
@@ -167,118 +190,143 @@ fn judged(verdicts: &[ThresholdVerdict]) -> View {
 }
 
 fn parts(p: &Population) -> View {
-    let step = pair(p, Metric::StepTime).delta();
-    let row = |metric: Metric| {
-        let pair = pair(p, metric);
-        vec![
-            metric.name().replace('_', " "),
+    let step = pair(p, Metric::StepTime);
+    let all: Vec<(Metric, MetricPair)> = Metric::ALL.into_iter().map(|m| (m, pair(p, m))).collect();
+    let (has_shares, has_noise) = (step.is_changed(), step.error().is_some());
+    // What neither side has is left out, but not that a part is gone.
+    let is_shown = |(metric, pair): &&(Metric, MetricPair)| {
+        *metric == Metric::StepTime || pair.base.mean.num != 0 || pair.test.mean.num != 0
+    };
+    let shown: Vec<&(Metric, MetricPair)> = all.iter().filter(is_shown).collect();
+    let row = |(metric, pair): &&(Metric, MetricPair)| {
+        let mut row = vec![
+            metric.words(),
             fmt_ns(ns(pair.base.mean)),
             fmt_ns(ns(pair.test.mean)),
             signed(pair.delta()),
             signed_pct(pair.delta_pct()),
-            fmt_pct(if metric.has_share() { pair.delta().percent_of(step) } else { None }),
-            surety(&pair).to_string(),
-        ]
+        ];
+        if has_shares {
+            let share = if metric.has_share() { step.share_of_change(pair.delta()) } else { None };
+            row.push(fmt_pct(share));
+        }
+        if has_noise {
+            row.push(surety(pair).to_string());
+        }
+        row
     };
-    View {
-        title: format!("What the {} consists of", if p.by_step { "step" } else { "capture" }),
-        columns: vec![
-            ("", Align::Left),
-            ("base", Align::Right),
-            ("test", Align::Right),
-            ("change", Align::Right),
-            ("of base", Align::Right),
-            ("share", Align::Right),
-            ("noise", Align::Left),
-        ],
-        rows: Metric::ALL.into_iter().map(row).collect(),
-        notes: vec![
-            "share: of the change of the step time; the first four parts sum to it".to_string(),
-            "noise: beyond, or within three standard errors over steps (- : fewer than three steps on a side)"
-                .to_string(),
-        ],
+    let what = whole(p);
+    let mut columns =
+        vec![("", Align::Left), ("base", Align::Right), ("test", Align::Right), ("change", Align::Right)];
+    columns.push(("of base", Align::Right));
+    let mut notes = vec![format!("the rows from compute to idle sum to the {what} time")];
+    if has_shares {
+        columns.push(("share", Align::Right));
+        notes.push(format!("share: of the change of the {what} time"));
+    } else {
+        notes.push(format!("no shares: a {what} that changes by less than 1 % has no change to divide"));
     }
+    if has_noise {
+        columns.push(("noise", Align::Left));
+        notes.push("noise: beyond, or within three standard errors over steps".to_string());
+    }
+    if shown.iter().any(|(metric, _)| *metric == Metric::Unmatched) {
+        notes.push("unmatched: communication that cannot be divided into waiting and transfer".to_string());
+    }
+    let title = format!("What the {what} consists of");
+    View { title, columns, rows: shown.iter().map(row).collect(), notes }
 }
 
 fn surety(pair: &MetricPair) -> &'static str {
-    match pair.is_significant() {
-        _ if pair.delta().num == 0 => "",
-        Some(true) => "beyond",
-        Some(false) => "within",
-        None => "-",
+    match pair.trend() {
+        Trend::Same => "",
+        Trend::Slower | Trend::Faster => "beyond",
+        Trend::WithinNoise => "within",
+        Trend::Unknown => "-",
     }
 }
 
-/// Marks a change that is within the noise.
-const WITHIN: &str = "~";
-
-/// Marks a GPU row whose change is within the noise. Host rows have no mark, because their noise is known
-/// only for the total time, not for the self time.
-fn mark(n: &NameChange) -> &'static str {
-    if n.ns.delta().num != 0 && n.ns.is_significant() == Some(false) { WITHIN } else { "" }
-}
-
-/// A name that is short enough for a line; the table has the full name.
-fn short(label: &NameKey) -> String {
-    short_name(&label.name)
-}
-
-/// The kind of change in words; appearing and disappearing come before slower and faster.
-fn kind(n: &NameChange) -> &'static str {
-    match n.change() {
-        change @ ("added" | "deleted") => change,
-        _ => n.trend(),
+/// What became of a name by its time without enclosed events; empty where that cannot be told. Appearing and
+/// disappearing come before slower and faster.
+pub(crate) fn kind(n: &NameChange) -> &'static str {
+    match (n.change(), n.own.trend()) {
+        (change @ ("added" | "deleted"), _) => change,
+        (_, trend @ (Trend::Slower | Trend::Faster | Trend::Same)) => trend.name(),
+        (_, Trend::WithinNoise) => WITHIN,
+        (_, Trend::Unknown) => "",
     }
 }
 
-/// The names that changed most on one side. On the host they are compared by self time, because host rows are
-/// nested.
-fn named(p: &Population, rows: &[NameChange], side: WorkSide, options: &Options) -> Option<View> {
-    let trees = trees(rows);
-    let own = |n: &NameChange| n.own_delta();
+/// A change that is within the noise.
+const WITHIN: &str = "noise";
+
+/// How many names changed in which way.
+fn counts(changed: &[&NameChange], all: usize) -> String {
+    let of = counted(all as u64, "name");
+    let count = |what: &str| changed.iter().filter(|n| kind(n) == what).count();
+    let kinds =
+        [("slower", "slower"), ("faster", "faster"), ("added", "added"), ("deleted", "deleted")].into_iter();
+    let more = [(WITHIN, "changed within the noise"), ("", "changed")].into_iter();
+    let told: Vec<String> = kinds
+        .chain(more)
+        .map(|(kind, words)| (count(kind), words))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, words)| format!("{} {words}", fmt_count(n as u64)))
+        .collect();
+    if told.is_empty() { format!("none of {of} differs") } else { format!("of {of}: {}", told.join(", ")) }
+}
+
+/// The names that changed most on one side. They are compared by their time without enclosed events, because
+/// host rows are nested.
+fn named(
+    p: &Population,
+    rows: &[NameChange],
+    (side, key): (WorkSide, &str),
+    options: &Options,
+) -> Option<View> {
+    let trees = trees(p, rows);
     let mut changed: Vec<&NameChange> = rows.iter().filter(|n| n.label.side == side).collect();
     let all = changed.len();
-    changed.retain(|n: &&NameChange| own(n).num != 0 || n.count_delta().num != 0);
+    changed.retain(|n: &&NameChange| n.own.delta().num != 0 || n.count_delta().num != 0);
     if all == 0 {
         return None;
     }
     changed.sort_by(|a, b| {
-        own(b).num.unsigned_abs().cmp(&own(a).num.unsigned_abs()).then_with(|| a.label.cmp(&b.label))
+        let size = |n: &NameChange| n.own.delta().num.unsigned_abs();
+        size(b).cmp(&size(a)).then_with(|| a.label.cmp(&b.label))
     });
-    let shown: Vec<Vec<String>> = changed
-        .iter()
-        .take(options.top)
-        .map(|n| {
-            vec![
-                kind(n).to_string(),
-                if side == WorkSide::Gpu { short(&n.label) } else { n.label.name.to_string() },
-                fmt_ns(ns(n.own[0])),
-                fmt_ns(ns(n.own[1])),
-                signed(own(n)),
-                fmt_pct(share(n, &trees)),
-                if side == WorkSide::Gpu { mark(n).to_string() } else { String::new() },
-            ]
-        })
-        .collect();
-    let count = |what: &str| changed.iter().filter(|n| kind(n) == what).count();
-    let counts: Vec<String> = ["slower", "faster", "added", "deleted"]
-        .iter()
-        .map(|k| (*k, count(k)))
-        .filter(|(_, n)| *n > 0)
-        .map(|(k, n)| format!("{} {k}", fmt_count(n as u64)))
-        .collect();
-    let of = counted(all as u64, "name");
-    let mut notes = vec![if counts.is_empty() {
-        format!("none of {of} differs")
-    } else {
-        format!("of {of}: {}", counts.join(", "))
-    }];
+    let shown: Vec<&NameChange> = changed.iter().take(options.top).copied().collect();
+    let has_shares = shown.iter().any(|n| share(n, &trees).is_some());
+    let row = |n: &&NameChange| {
+        let name = if side == WorkSide::Gpu { short(&n.label) } else { n.label.name.to_string() };
+        let mut row = vec![
+            kind(n).to_string(),
+            name,
+            fmt_ns(ns(n.own.base.mean)),
+            fmt_ns(ns(n.own.test.mean)),
+            signed(n.own.delta()),
+        ];
+        row.extend(has_shares.then(|| fmt_pct(share(n, &trees))));
+        row
+    };
+    let mut notes = vec![counts(&changed, all)];
     if changed.len() > options.top {
-        notes.push(format!(
-            "{} in the table {}",
-            plural(changed.len() - options.top, "more name"),
-            DiffNames::SPEC.name
-        ));
+        let more = plural(changed.len() - options.top, "more name");
+        notes.push(format!("{more} in the table {}", DiffNames::SPEC.name));
+    }
+    let (title, meaning, of) = match side {
+        WorkSide::Gpu => ("GPU time", "kernels that run at the same time count twice", "all GPU time"),
+        WorkSide::Host => ("Host time", "time without what an event encloses", "its call tree"),
+    };
+    if !shown.is_empty() {
+        notes.push(meaning.to_string());
+        notes.push(match has_shares {
+            true => format!("share: of the change of {of}"),
+            false => format!("no shares: the {} or {of} changes by less than 1 %", whole(p)),
+        });
+    }
+    if shown.iter().any(|n| kind(n) == WITHIN) {
+        notes.push(format!("{WITHIN}: the change is within three standard errors over steps"));
     }
     let mut columns = vec![
         ("", Align::Left),
@@ -286,107 +334,8 @@ fn named(p: &Population, rows: &[NameChange], side: WorkSide, options: &Options)
         ("base", Align::Right),
         ("test", Align::Right),
         ("change", Align::Right),
-        ("share", Align::Right),
     ];
-    let title = match side {
-        WorkSide::Gpu => {
-            columns.push(("", Align::Left));
-            notes.push("share: of the change of all GPU time; what runs at once counts twice".to_string());
-            if shown.iter().any(|r| r.last().is_some_and(|m| m == WITHIN)) {
-                notes.push(format!("{WITHIN} within the noise of the steps"));
-            }
-            format!("GPU time by {}, per {}", options.settings.text(&BY).unwrap_or("name"), p.scope())
-        }
-        WorkSide::Host => {
-            notes.push("without what an event encloses; share: of the change of its call tree".to_string());
-            format!("Host time by name, per {}", p.scope())
-        }
-    };
-    Some(View { title, columns, rows: shown, notes })
-}
-
-/// How the step, or the capture, changed as a whole.
-fn of_whole(what: &str, step: &MetricPair) -> String {
-    let delta = step.delta();
-    let (before, now) = (fmt_ns(ns(step.base.mean)), fmt_ns(ns(step.test.mean)));
-    if delta.num == 0 {
-        return format!("The {what} takes as long as before: {now}");
-    }
-    let slower = if delta.num > 0 { "slower" } else { "faster" };
-    let (change, share) = (signed(delta), signed_pct(step.delta_pct()));
-    format!("The {what} is {slower}: {before} -> {now} ({change}, {share}); {}", noise(step))
-}
-
-fn observations(p: &Population, rows: &[NameChange]) -> Vec<Observation> {
-    let step = pair(p, Metric::StepTime);
-    let delta = step.delta();
-    let observation = |cost: ExactFraction, certainty, sentence, table| Observation {
-        analysis: STEM,
-        ranks: Vec::new(),
-        steps: Vec::new(),
-        cost_ns_per_step: ns(cost),
-        share_of_step: step.base.mean.num.ne(&0).then(|| cost.value() / step.base.mean.value()),
-        certainty,
-        sentence,
-        table,
-    };
-    let what = if p.by_step { "step" } else { "capture" };
-    let mut all = vec![observation(
-        delta,
-        if step.is_significant() == Some(true) { Certainty::Measured } else { Certainty::Inferred },
-        of_whole(what, &step),
-        Summaries::SPEC.name,
-    )];
-    // The part with the largest change in the same direction as the total.
-    let largest =
-        Metric::PARTS.into_iter().map(|m| (m, pair(p, m))).max_by_key(|(_, x)| match delta.num >= 0 {
-            true => x.delta().num,
-            false => x.delta().num.saturating_neg(),
-        });
-    if let Some((metric, part)) = largest.filter(|(_, x)| delta.num != 0 && x.delta().num != 0) {
-        let share = part.delta().percent_of(delta);
-        all.push(observation(
-            part.delta(),
-            Certainty::Measured,
-            format!(
-                "{} of the change is {}: {} ({} of it), {} -> {}",
-                if share.is_some_and(|s| s > 50.0) { "Most" } else { "The largest part" },
-                metric.name().replace('_', " "),
-                signed(part.delta()),
-                fmt_pct(share),
-                fmt_ns(ns(part.base.mean)),
-                fmt_ns(ns(part.test.mean))
-            ),
-            Summaries::SPEC.name,
-        ));
-    }
-    let notable = rows
-        .iter()
-        .filter(|n| n.label.side == WorkSide::Gpu && n.ns.is_significant() != Some(false))
-        .filter(|n| n.ns.delta().percent_of(step.base.mean).is_some_and(|s| s.abs() >= FINDING_MIN_PCT));
-    for n in notable.take(NAMED_FINDINGS) {
-        let of_step = n.ns.delta().percent_of(step.base.mean);
-        let times = match n.change() {
-            "increased" | "decreased" => {
-                format!(", {:.1} -> {:.1} calls per {what}", n.count[0].value(), n.count[1].value())
-            }
-            _ => String::new(),
-        };
-        all.push(observation(
-            n.ns.delta(),
-            Certainty::Measured,
-            format!(
-                "`{}` ({}) is {}: {} -> {} per {what}{times}; {} is {} of the {what}",
-                clip(&short(&n.label), 60),
-                n.label.class,
-                kind(n),
-                fmt_ns(ns(n.ns.base.mean)),
-                fmt_ns(ns(n.ns.test.mean)),
-                signed(n.ns.delta()),
-                signed_pct(of_step)
-            ),
-            DiffNames::SPEC.name,
-        ));
-    }
-    all
+    columns.extend(has_shares.then_some(("share", Align::Right)));
+    let title = format!("{title} by {key}, per {}", p.scope());
+    Some(View { title, columns, rows: shown.iter().map(row).collect(), notes })
 }

@@ -25,6 +25,12 @@ pub struct SetRank {
     pub(crate) recorder: Recorder,
     pub(crate) world: Option<u32>,
     pub(crate) device_name: Option<String>,
+    /// Maker of the devices; empty where it is not known or there are none.
+    pub(crate) vendor: String,
+    /// How steps were found.
+    pub(crate) step_rule: String,
+    /// Mark of the shapes of all inputs of operators, where they are recorded.
+    pub(crate) input_shapes: Option<String>,
     pub(crate) has_modules: bool,
     /// Whether Python frames are recorded, where that is known.
     pub(crate) has_frames: Option<bool>,
@@ -60,7 +66,10 @@ pub(crate) struct WindowOfDevice {
     pub(crate) ts: Ns,
     pub(crate) dur: Ns,
     pub(crate) compute: Ns,
-    pub(crate) exposed_communication: Ns,
+    /// Communication that no compute hides, and what is known of its parts.
+    pub(crate) exposed: Ns,
+    pub(crate) waiting: Ns,
+    pub(crate) transfer: Ns,
     pub(crate) copies: Ns,
     pub(crate) communication: Ns,
     pub(crate) memory: Ns,

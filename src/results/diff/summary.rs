@@ -2,53 +2,61 @@
 
 use crate::diff::exact::{ExactFraction, Noise, is_significant, standard_error};
 use crate::diff::population::{ChosenRanks, Population};
-use crate::diff::set::{Set, WindowOfDevice, WorkSide};
+use crate::diff::set::{WindowOfDevice, WorkSide};
 use crate::diff::{DiffStepRow, DiffSteps, Summaries, SummaryRow};
 use hta_base::table::schema::Batch;
 use hta_base::units::Ns;
+use std::cmp::Ordering;
 
 /// A figure of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Metric {
     StepTime,
     Compute,
-    ExposedCommunication,
-    ExposedMemory,
+    Waiting,
+    Transfer,
+    Unmatched,
+    Copies,
     Idle,
     Communication,
-    Memory,
-    GpuBusy,
-    GpuSum,
+    AllCopies,
+    NotIdle,
+    GpuTime,
 }
 
 impl Metric {
     /// All metrics, in the order of the table.
-    pub(crate) const ALL: [Metric; 9] = [
+    pub(crate) const ALL: [Metric; 11] = [
         Metric::StepTime,
         Metric::Compute,
-        Metric::ExposedCommunication,
-        Metric::ExposedMemory,
+        Metric::Waiting,
+        Metric::Transfer,
+        Metric::Unmatched,
+        Metric::Copies,
         Metric::Idle,
         Metric::Communication,
-        Metric::Memory,
-        Metric::GpuBusy,
-        Metric::GpuSum,
+        Metric::AllCopies,
+        Metric::NotIdle,
+        Metric::GpuTime,
     ];
 
-    pub(crate) const PARTS: [Metric; 4] =
-        [Metric::Compute, Metric::ExposedCommunication, Metric::ExposedMemory, Metric::Idle];
+    /// The parts that sum to the step time.
+    pub(crate) const PARTS: [Metric; 6] =
+        [Metric::Compute, Metric::Waiting, Metric::Transfer, Metric::Unmatched, Metric::Copies, Metric::Idle];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Metric::StepTime => "step_time",
             Metric::Compute => "compute",
-            Metric::ExposedCommunication => "exposed_communication",
-            Metric::ExposedMemory => "copies",
+            Metric::Waiting => "waiting",
+            Metric::Transfer => "transfer",
+            Metric::Unmatched => "unmatched",
+            Metric::Copies => "copies",
             Metric::Idle => "idle",
             Metric::Communication => "communication",
-            Metric::Memory => "memory",
-            Metric::GpuBusy => "gpu_busy",
-            Metric::GpuSum => "gpu_sum",
+            Metric::AllCopies => "all_copies",
+            Metric::NotIdle => "not_idle",
+            Metric::GpuTime => "gpu_time",
         }
     }
 
@@ -61,17 +69,25 @@ impl Metric {
         self.is_part() || self == Metric::StepTime
     }
 
-    fn of(self, w: &WindowOfDevice) -> Ns {
+    /// The name in a sentence or as the label of a row.
+    pub(crate) fn words(self) -> String {
+        self.name().replace('_', " ").replace("gpu", "GPU")
+    }
+
+    fn of(self, w: &WindowOfDevice, is_divided: bool) -> Ns {
+        let [waiting, transfer] = if is_divided { [w.waiting, w.transfer] } else { [0; 2] };
         match self {
             Metric::StepTime => w.dur,
             Metric::Compute => w.compute,
-            Metric::ExposedCommunication => w.exposed_communication,
-            Metric::ExposedMemory => w.copies,
+            Metric::Waiting => waiting,
+            Metric::Transfer => transfer,
+            Metric::Unmatched => w.exposed - waiting - transfer,
+            Metric::Copies => w.copies,
             Metric::Idle => w.dur - w.busy,
             Metric::Communication => w.communication,
-            Metric::Memory => w.memory,
-            Metric::GpuBusy => w.busy,
-            Metric::GpuSum => 0,
+            Metric::AllCopies => w.memory,
+            Metric::NotIdle => w.busy,
+            Metric::GpuTime => 0,
         }
     }
 }
@@ -81,6 +97,38 @@ impl Metric {
 pub(crate) struct NoisyFigure {
     pub(crate) mean: ExactFraction,
     pub(crate) noise: Noise,
+}
+
+/// A change below this percentage is none: of what it consists has no meaning.
+pub(crate) const LEAST_CHANGE_PCT: f64 = 1.0;
+
+/// Whether a change is at least [`LEAST_CHANGE_PCT`] of what it changes.
+pub(crate) fn is_change(delta: ExactFraction, base: ExactFraction) -> bool {
+    delta.num != 0 && delta.percent_of(base).is_none_or(|pct| pct.abs() >= LEAST_CHANGE_PCT)
+}
+
+/// Which way a time changed, as far as the steps can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trend {
+    Slower,
+    Faster,
+    Same,
+    /// It differs by no more than the steps of one side.
+    WithinNoise,
+    /// It differs, and a side has too few steps.
+    Unknown,
+}
+
+impl Trend {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Trend::Slower => "slower",
+            Trend::Faster => "faster",
+            Trend::Same => "same",
+            Trend::WithinNoise => "within_noise",
+            Trend::Unknown => "unknown",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -109,21 +157,42 @@ impl MetricPair {
     pub(crate) fn is_significant(&self) -> Option<bool> {
         is_significant(self.delta(), self.error())
     }
+
+    pub(crate) fn trend(&self) -> Trend {
+        match (self.delta().num.cmp(&0), self.is_significant()) {
+            (Ordering::Equal, _) => Trend::Same,
+            (_, Some(false)) => Trend::WithinNoise,
+            (_, None) => Trend::Unknown,
+            (Ordering::Greater, _) => Trend::Slower,
+            (Ordering::Less, _) => Trend::Faster,
+        }
+    }
+
+    /// Whether it changes by so much that it is worth to say what the change consists of.
+    pub(crate) fn is_changed(&self) -> bool {
+        is_change(self.delta(), self.base.mean)
+    }
+
+    /// Percentage of `part` in the change; `None` if there is hardly a change.
+    pub(crate) fn share_of_change(&self, part: ExactFraction) -> Option<f64> {
+        if self.is_changed() { part.percent_of(self.delta()) } else { None }
+    }
 }
 
 pub(crate) fn pair(p: &Population, metric: Metric) -> MetricPair {
-    MetricPair { base: figure(&p.base, metric), test: figure(&p.test, metric) }
+    let side = |side| figure(side, metric, p.is_divided);
+    MetricPair { base: side(&p.base), test: side(&p.test) }
 }
 
-fn figure(side: &ChosenRanks, metric: Metric) -> NoisyFigure {
-    if metric == Metric::GpuSum {
+fn figure(side: &ChosenRanks, metric: Metric, is_divided: bool) -> NoisyFigure {
+    if metric == Metric::GpuTime {
         return sum_of(side, |key| key.side == WorkSide::Gpu, |cell| cell.ns);
     }
     let places = side.places();
     let mut samples = vec![0.0; places.len()];
     let mut num = 0;
     for (rank, w) in side.windows() {
-        let ns = metric.of(w);
+        let ns = metric.of(w, is_divided);
         num += side.by_device.weigh(rank, ns);
         if let Some((place, ranks)) = places.get(&w.step) {
             samples[*place] += ns as f64 / (ranks * side.ranks[rank].devices) as f64;
@@ -157,7 +226,7 @@ pub(crate) fn sum_of(
 
 pub(crate) fn table(p: &Population) -> Batch {
     let mut table = Summaries::default();
-    let step = pair(p, Metric::StepTime).delta();
+    let step = pair(p, Metric::StepTime);
     for metric in Metric::ALL {
         let pair = pair(p, metric);
         table.push(SummaryRow {
@@ -172,7 +241,7 @@ pub(crate) fn table(p: &Population) -> Batch {
             test_ns_per_step: pair.test.mean.value(),
             delta_ns_per_step: pair.delta().value(),
             delta_pct: pair.delta_pct(),
-            share_of_change_pct: if metric.has_share() { pair.delta().percent_of(step) } else { None },
+            share_of_change_pct: if metric.has_share() { step.share_of_change(pair.delta()) } else { None },
             base_std_ns: pair.base.noise.std,
             test_std_ns: pair.test.noise.std,
             std_error_ns: pair.error(),
@@ -186,15 +255,17 @@ pub(crate) fn table(p: &Population) -> Batch {
 pub(crate) fn steps(p: &Population) -> Batch {
     let mut table = DiffSteps::default();
     for (name, side) in [("base", &p.base), ("test", &p.test)] {
-        push_steps(&mut table, name, side.set, side, p.by_step);
+        push_steps(&mut table, name, side, p);
     }
     table.finish()
 }
 
-fn push_steps(table: &mut DiffSteps, name: &str, set: &Set, side: &ChosenRanks, by_step: bool) {
-    for rank in &set.ranks {
+fn push_steps(table: &mut DiffSteps, name: &str, side: &ChosenRanks, p: &Population) {
+    let by_step = p.by_step;
+    for rank in &side.set.ranks {
         let counted = side.ranks.iter().find(|of| of.rank.rank == rank.rank);
         for w in rank.windows.iter().filter(|w| w.step.is_some() == by_step) {
+            let of = |metric: Metric| metric.of(w, p.is_divided);
             table.push(DiffStepRow {
                 set: name,
                 rank: rank.rank,
@@ -207,13 +278,15 @@ fn push_steps(table: &mut DiffSteps, name: &str, set: &Set, side: &ChosenRanks, 
                 basis: w.basis.name(),
                 ts_ns: w.ts,
                 dur_ns: w.dur,
-                compute_ns: w.compute,
-                exposed_communication_ns: w.exposed_communication,
-                copies_ns: w.copies,
-                idle_ns: w.dur - w.busy,
-                communication_ns: w.communication,
-                memory_ns: w.memory,
-                busy_ns: w.busy,
+                compute_ns: of(Metric::Compute),
+                waiting_ns: of(Metric::Waiting),
+                transfer_ns: of(Metric::Transfer),
+                unmatched_ns: of(Metric::Unmatched),
+                copies_ns: of(Metric::Copies),
+                idle_ns: of(Metric::Idle),
+                communication_ns: of(Metric::Communication),
+                all_copies_ns: of(Metric::AllCopies),
+                not_idle_ns: of(Metric::NotIdle),
             });
         }
     }

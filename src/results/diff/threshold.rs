@@ -18,7 +18,7 @@ use crate::diff::exact::{ExactFraction, STANDARD_ERRORS};
 use crate::diff::population::Population;
 use crate::diff::set::{CellKey, WorkSide};
 use crate::diff::summary::{Metric, MetricPair, pair, sum_of};
-use hta_base::units::{Ns, fmt_ns};
+use hta_base::units::{Ns, fmt_ns, fmt_signed_pct};
 use hta_trace::kernel::short_name;
 use std::cmp::Ordering;
 
@@ -131,7 +131,7 @@ impl Threshold {
         let is_count = matches!(self.what, What::Count(_));
         let show =
             |x: ExactFraction| if is_count { count(x.value()) } else { fmt_ns(x.value().round() as Ns) };
-        let pct = pair.delta_pct().map_or_else(String::new, |p| format!("{p:+.1} %, "));
+        let pct = pair.delta_pct().map_or_else(String::new, |p| format!("{}, ", fmt_signed_pct(p)));
         let plus = if delta.num > 0 { "+" } else { "" };
         ThresholdVerdict {
             text: self.text.clone(),

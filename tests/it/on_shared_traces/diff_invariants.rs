@@ -17,7 +17,7 @@ fn the_largest_real_traces_keep_the_invariants() {
     let us = |metric: &str, side: &str| d.metric(metric).float(side).unwrap_or(0.0) * 6.0 / 1000.0;
     let sides = ["base_ns_per_step", "test_ns_per_step"];
     assert_eq!(sides.map(|s| us("step_time", s).round()), [464_945.0, 744_401.0]);
-    assert_eq!(sides.map(|s| us("gpu_sum", s).round()), [501_567.0, 963_762.0]);
+    assert_eq!(sides.map(|s| us("gpu_time", s).round()), [501_567.0, 963_762.0]);
     assert_eq!(d.rows("diff_by_name").len(), 431);
     check(&trace("multirank_nccl_megatron_tp8"), &control, &options());
 }

@@ -8,10 +8,13 @@ use crate::api::{Align, Certainty, Observation, Output, View};
 use crate::memory::report::size;
 use crate::memory::tables::{MemoryContent, MemoryContentRow};
 use hta_base::table::schema::{Batch, Table};
-use hta_base::units::{fmt_count, fmt_pct, percent};
+use hta_base::units::{fmt_count, fmt_signed_pct, percent};
 use hta_trace::memory_moment::MemoryMoment;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+/// A change below this percentage is none.
+const LEAST_CHANGE_PCT: f64 = 1.0;
 
 /// Number of lines in the sentence of a device.
 const NAMED: usize = 2;
@@ -101,7 +104,7 @@ fn lines<'a>(sides: [&'a ComparedDevice; 2]) -> Vec<LineChange<'a>> {
 }
 
 fn signed(bytes: i64) -> String {
-    if bytes < 0 { size(bytes) } else { format!("+{}", size(bytes)) }
+    if bytes > 0 { format!("+{}", size(bytes)) } else { size(bytes) }
 }
 
 /// The comparison of the tables of two sets of snapshots. Devices that only one of them has are named.
@@ -180,17 +183,14 @@ fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineC
         true => "; a history overflowed, so that its peak may lie before",
         false => "",
     };
-    let sentence = format!(
-        "rank {}, {}: {what} was {}{}, is {}{} ({}, {}){named}{overflow}",
-        before.rank,
-        before.name,
-        least(before),
-        size(before.bytes()),
-        least(after),
-        size(after.bytes()),
-        signed(delta),
-        fmt_pct(percent(delta, before.bytes()))
-    );
+    let sizes = [before, after].map(|side| format!("{}{}", least(side), size(side.bytes())));
+    let [was, is] = &sizes;
+    let told = match percent(delta, before.bytes()) {
+        Some(pct) if pct.abs() < LEAST_CHANGE_PCT => format!("is {is}, as before"),
+        Some(pct) => format!("was {was}, is {is} ({}, {})", signed(delta), fmt_signed_pct(pct)),
+        None => format!("was {was}, is {is}"),
+    };
+    let sentence = format!("rank {}, {}: {what} {told}{named}{overflow}", before.rank, before.name);
     Observation {
         analysis: "memory",
         ranks: vec![before.rank],
@@ -256,8 +256,10 @@ mod tests {
         let told: Vec<&str> = out.observations.iter().map(|o| o.sentence.as_str()).collect();
         assert_eq!(
             told,
-            ["rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, 100.2 %); most of it at b.py:2 \
-                 +4.00 kB (4,000 bytes), c.py:3 +10 B (10 bytes)"]
+            [
+                "rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, +100.2 %); most of it at b.py:2 \
+                 +4.00 kB (4,000 bytes), c.py:3 +10 B (10 bytes)"
+            ]
         );
         assert_eq!(out.views[0].rows[0], ["b.py:2", "1.00 kB", "5.00 kB", "+4.00 kB"]);
         assert_eq!(out.views[1].notes, ["only in base: rank 0, device 1, 1 B"]);

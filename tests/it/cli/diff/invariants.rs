@@ -56,7 +56,7 @@ fn near(a: f64, b: f64) -> bool {
 fn sums_hold(d: &Compared) {
     for column in ["base_ns_per_step", "test_ns_per_step", "delta_ns_per_step"] {
         let of = |name: &str| d.metric(name).float(column).unwrap_or(f64::NAN);
-        let parts = ["compute", "exposed_communication", "copies", "idle"].map(of);
+        let parts = ["compute", "waiting", "transfer", "unmatched", "copies", "idle"].map(of);
         assert!(near(parts.iter().sum(), of("step_time")), "{column}: {parts:?}");
         let gpu: Vec<f64> = d
             .rows("diff_by_name")
@@ -66,10 +66,10 @@ fn sums_hold(d: &Compared) {
             .collect();
         // The sum of many rounded figures.
         assert!(
-            near(gpu.iter().sum(), of("gpu_sum")),
+            near(gpu.iter().sum(), of("gpu_time")),
             "{column}: {} {}",
             gpu.iter().sum::<f64>(),
-            of("gpu_sum")
+            of("gpu_time")
         );
     }
     let sizes: Vec<f64> =

@@ -2,7 +2,7 @@
 
 use super::sets::{BASE, Compared, GEMM, Job, TEST, diff, diff_jobs, diff_with, folder, with, write};
 use crate::run::Record;
-use hta_testkit::{TraceBuilder, us};
+use hta_testkit::{TraceBuilder, Vendor, us};
 
 fn us_of(row: &Record, columns: [&str; 3]) -> [f64; 3] {
     columns.map(|c| row.float(c).unwrap_or(f64::NAN) / 1000.0)
@@ -16,13 +16,15 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
     for (metric, expected) in [
         ("step_time", [200.0, 210.0, 10.0]),
         ("compute", [140.0, 150.0, 10.0]),
-        ("exposed_communication", [15.0, 15.0, 0.0]),
+        ("waiting", [0.0, 0.0, 0.0]),
+        ("transfer", [0.0, 0.0, 0.0]),
+        ("unmatched", [15.0, 15.0, 0.0]),
         ("copies", [10.0, 10.0, 0.0]),
         ("idle", [35.0, 35.0, 0.0]),
         ("communication", [15.0, 15.0, 0.0]),
-        ("memory", [10.0, 10.0, 0.0]),
-        ("gpu_busy", [165.0, 175.0, 10.0]),
-        ("gpu_sum", [165.0, 175.0, 10.0]),
+        ("all_copies", [10.0, 10.0, 0.0]),
+        ("not_idle", [165.0, 175.0, 10.0]),
+        ("gpu_time", [165.0, 175.0, 10.0]),
     ] {
         assert_eq!(us_of(&d.metric(metric), NS), expected, "{metric}");
     }
@@ -68,7 +70,9 @@ fn a_slower_an_added_and_a_deleted_kernel_are_found() {
         "{sentences:?}"
     );
     assert!(
-        sentences[2].starts_with("`old_one` (compute) is deleted: 40.0 us -> 0 ns per step"),
+        sentences[2].starts_with(
+            "`old_one` (compute) is deleted: 40.0 us -> 0 ns per step (-40.0 us, 20.0 % of the step)"
+        ),
         "{sentences:?}"
     );
 }
@@ -84,6 +88,24 @@ fn the_number_of_steps_changes_nothing() {
     assert_eq!(d.metric("step_time").int("test_step_count"), 8);
     assert_eq!(d.rows("diff_steps").len(), 11);
     assert_eq!(d.observations[0].sentence, "The step takes as long as before: 200 us");
+}
+
+#[test]
+fn a_step_that_changes_by_less_than_one_percent_has_no_shares() {
+    // One kernel of 40 us is gone, another takes 41 us longer.
+    let d = diff_jobs(BASE, Job { gemm: 141, old_one: 0, ..BASE });
+    assert_eq!(
+        d.observations[0].sentence,
+        "The step takes as long as before, within 1 %: 200 us -> 201 us (+1.00 us, +0.5 %)"
+    );
+    for table in ["diff_summary", "diff_by_name"] {
+        assert!(d.rows(table).iter().all(|r| r.float("share_of_change_pct").is_none()), "{table}");
+    }
+    assert!(d.views.iter().all(|v| v.columns.iter().all(|(name, _)| *name != "share")));
+    assert!(d.notes().contains("no shares: a step that changes by less than 1 %"), "{}", d.notes());
+    // What cancels out is said.
+    let gone = d.name("gpu", "old_one");
+    assert_eq!((gone.text("change"), gone.float("step_pct")), ("deleted", Some(-20.0)));
 }
 
 #[test]
@@ -151,6 +173,8 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     assert_eq!(step.float("base_std_ns").map(f64::round), Some(26_833.0));
     assert_eq!(step.float("std_error_ns").map(f64::round), Some(15_492.0));
     assert_eq!(step.flag("is_significant"), Some(false));
+    let told = &small.observations[0].sentence;
+    assert!(told.starts_with("The step shows no change that can be told from noise: 230 us ->"), "{told}");
     let [step, kernel] = small.verdicts.as_slice() else { panic!("two conditions") };
     assert!(step.is_crossed && kernel.is_crossed);
     assert!(
@@ -164,7 +188,14 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     // Two steps are too few for an estimate.
     let two = diff_jobs(Job { steps: 2, ..BASE }, Job { steps: 2, ..TEST });
     assert_eq!(two.metric("step_time").flag("is_significant"), None);
-    assert!(two.observations[0].sentence.ends_with("too few steps (2 and 2) to tell it from noise"));
+    assert_eq!(
+        two.observations[0].sentence,
+        "The step takes 200 us -> 210 us (+10.0 us, +5.0 %); 2 steps on a side, of which 3 are needed: cannot \
+         tell a change from noise"
+    );
+    assert_eq!(two.name("gpu", GEMM).text("trend"), "unknown");
+    let parts = &two.views[1];
+    assert!(!parts.columns.iter().any(|(name, _)| *name == "noise"), "{:?}", parts.columns);
 }
 
 #[test]
@@ -243,6 +274,56 @@ fn kernels_of_other_libraries_meet_by_category_and_by_shapes() {
 }
 
 #[test]
+fn devices_of_two_makers_are_compared_by_category() {
+    let trace = |vendor: Vendor, kernel: &str| {
+        let mut t = TraceBuilder::new().rank(0).world(1).vendor(vendor);
+        for i in 0..3 {
+            let at = i * 1_000;
+            let mut main = t.thread(1);
+            main.step(i as u64, us(at)..us(at + 500));
+            main.launch(us(at + 2)..us(at + 4)).kernel(kernel, 7, us(at + 10)..us(at + 30));
+        }
+        t
+    };
+    let (a, b) = (folder(), folder());
+    let base = [write(&trace(Vendor::Nvidia, "ampere_sgemm_64x64_nn"), &a, "r.json")];
+    let test = [write(&trace(Vendor::Amd, "Cijk_Ailk_Bljk_SB_MT64x64x16"), &b, "r.json")];
+    let d = diff(&base, &test);
+    let names: Vec<String> = d.rows("diff_by_name").iter().map(|r| r.text("name").to_string()).collect();
+    assert_eq!(names, ["gemm", "LaunchKernel"]);
+    assert!(d.rows("diff_by_name").iter().all(|r| r.text("change") == "unchanged"));
+    assert!(d.notes().contains("compared by category, because kernels of different makers"), "{}", d.notes());
+    // Whoever asks for names gets them.
+    let by_name = diff_with(&base, &test, &with(&[("--by", "name")]), &[]);
+    assert_eq!(by_name.name("gpu", "ampere_sgemm_64x64_nn").text("change"), "deleted");
+}
+
+#[test]
+fn how_far_two_runs_can_be_compared_is_graded_with_the_reasons() {
+    let grade = |base: Job, test: Job| {
+        let (a, b) = (folder(), folder());
+        let d = diff(&[base.write(&a)], &[test.write(&b)]);
+        let rows = d.rows("diff_comparability");
+        let all = rows.iter().find(|r| r.text("aspect") == "all").expect("the grade");
+        let sentence = d.notes().lines().next().unwrap_or_default().to_string();
+        (all.text("certainty").to_string(), sentence)
+    };
+    // The testkit writes no versions of drivers, so that nothing is sure.
+    let (certainty, sentence) = grade(BASE, TEST);
+    assert_eq!(certainty, "likely", "{sentence}");
+    assert_eq!(
+        sentence,
+        "comparable: likely: drivers and runtimes, input shapes not recorded; 3 and 3 steps"
+    );
+    let (certainty, sentence) = grade(BASE, Job { steps: 2, ..TEST });
+    assert_eq!(certainty, "at most");
+    assert!(sentence.ends_with("3 and 2 steps, of which three are needed"), "{sentence}");
+    let (certainty, sentence) = grade(BASE, Job { world: 4, ..TEST });
+    assert_eq!(certainty, "withheld");
+    assert!(sentence.contains("ranks differ"), "{sentence}");
+}
+
+#[test]
 fn gpu_rows_can_be_keyed_by_module() {
     let trace = |gemm: i64| {
         let mut t = TraceBuilder::new().rank(0).world(1);
@@ -287,7 +368,7 @@ fn thresholds_mean_what_the_page_says() {
         ("step_time <= 210us", true),
         ("idle > +0%", false),
         ("idle >= +0%", true),
-        ("gpu_busy < -1%", false),
+        ("not_idle < -1%", false),
         ("kernel:old_one < -99%", true),
         ("kernel:old_one <= -100%", true),
         ("kernel:new_one > +1000000%", true),

@@ -87,8 +87,8 @@ fn parts_and_names_are_those_of_hta_diff_on_the_traces() {
         ("step_time", "step time"),
         ("compute", "compute"),
         ("idle", "idle"),
-        ("gpu_sum", "GPU sum"),
-        ("memory", "memory"),
+        ("gpu_time", "GPU time"),
+        ("all_copies", "all copies"),
     ] {
         let row = jobs.of_traces.metric(metric);
         let of = ["test_ns_per_step", "base_ns_per_step", "delta_ns_per_step"].map(|c| row.float(c));

@@ -70,7 +70,7 @@ impl PartSums {
 }
 
 fn named<'a>(group: &'a str, name: &'a str, better: Better) -> FigureName<'a> {
-    FigureName { group, name, unit: Unit::Ns, better, sample: "step" }
+    FigureName { group, name, unit: Unit::Ns, better }
 }
 
 /// The account of time: what a step of a device consists of, and what owns the lost time.
@@ -149,7 +149,7 @@ pub(crate) fn efficiency(this: &Results, base: &Results, texts: &mut Texts) -> R
             value: job.as_ref().and_then(at),
             noise: Noise::of(&steps.iter().filter_map(at).collect::<Vec<_>>()),
         };
-        let what = FigureName { group, name, unit: Unit::Ratio, better: Better::More, sample: "step" };
+        let what = FigureName { group, name, unit: Unit::Ratio, better: Better::More };
         push(&mut grid, texts, what, figure(&this), figure(&base));
     }
     Ok(grid)

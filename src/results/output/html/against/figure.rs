@@ -73,18 +73,23 @@ impl RunFigure {
     }
 }
 
-/// What can be said of a difference.
-pub(crate) fn surety(delta: Option<f64>, significant: Option<bool>, steps: usize, sample: &str) -> String {
+/// What can be said of a difference; nothing where there are too few steps to tell.
+pub(crate) fn surety(delta: Option<f64>, significant: Option<bool>) -> &'static str {
     match (delta, significant) {
-        (None, _) => String::new(),
-        (Some(0.0), _) => "same".to_string(),
-        (_, Some(true)) => "more than noise".to_string(),
-        (_, Some(false)) => "within noise".to_string(),
-        (_, None) => match steps {
-            0 => String::new(),
-            1 => format!("one {sample}: cannot tell"),
-            _ => format!("fewer than three {sample}s: cannot tell"),
-        },
+        (None, _) => "",
+        (Some(0.0), _) => "same",
+        (_, Some(true)) => "more than noise",
+        (_, Some(false)) => "within noise",
+        (_, None) => "",
+    }
+}
+
+/// That the noise of this many steps, or captures, is not known. It is said of the whole only.
+pub(crate) fn too_few(count: usize, sample: &str) -> String {
+    match count {
+        0 => String::new(),
+        1 => format!("one {sample}: cannot tell"),
+        _ => format!("fewer than three {sample}s: cannot tell"),
     }
 }
 
@@ -96,8 +101,6 @@ pub(crate) struct FigureName<'a> {
     pub(crate) name: &'a str,
     pub(crate) unit: Unit,
     pub(crate) better: Better,
-    /// What one sample of its noise is: step, iteration.
-    pub(crate) sample: &'a str,
 }
 
 pub(crate) const HEADINGS: [Heading; 9] = [
@@ -113,7 +116,7 @@ pub(crate) const HEADINGS: [Heading; 9] = [
         "surety",
         "noise",
         CellType::Text,
-        "whether the difference is more than three standard errors over the steps",
+        "whether the difference is more than three standard errors over the steps; empty: too few to tell",
     ),
 ];
 
@@ -128,7 +131,7 @@ pub(crate) fn push(grid: &mut Grid, texts: &mut Texts, what: FigureName, this: R
     let told = match (this.value, base.value) {
         (None, _) => "not in this run".to_string(),
         (_, None) => "not in the baseline".to_string(),
-        _ => surety(delta, significant, this.noise.steps.min(base.noise.steps), what.sample),
+        _ => surety(delta, significant).to_string(),
     };
     grid.push([
         texts.cell(what.group),

@@ -3,7 +3,7 @@
 use crate::diff::causes::DiffCauses;
 use crate::diff::set::Set;
 use crate::diff::{DiffNames, Summaries, SummaryRow};
-use crate::output::html::against::figure::{Better, HEADINGS, Unit, surety};
+use crate::output::html::against::figure::{Better, HEADINGS, Unit, surety, too_few};
 use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{Cell, CellType, Grid, Heading};
 use crate::output::html::texts::Texts;
@@ -24,12 +24,13 @@ fn of<'a>(tables: &'a [Batch], name: &'a str) -> impl Iterator<Item = &'a Batch>
 pub(crate) fn parts(tables: &[Batch], texts: &mut Texts) -> Grid {
     let mut grid = Grid::new("temporal_breakdown", &HEADINGS);
     for r in of(tables, Summaries::SPEC.name).flat_map(Summaries::rows) {
-        let (least, sample) = least(r);
         let group = if r.is_part { "step time" } else { "" };
         let name = if r.metric == "step_time" && r.scope == "capture" { "capture" } else { r.metric };
-        let better = match r.metric {
-            "step_time" | "exposed_communication" | "copies" | "idle" => Better::Less,
-            _ => Better::Neither,
+        let is_lost = r.is_part && r.metric != "compute";
+        let better = if is_lost || r.metric == "step_time" { Better::Less } else { Better::Neither };
+        let told = match surety(Some(r.delta_ns_per_step), r.is_significant) {
+            "" if r.metric == "step_time" => too_few(least(r), r.scope),
+            told => told.to_string(),
         };
         grid.push([
             texts.cell(group),
@@ -40,16 +41,16 @@ pub(crate) fn parts(tables: &[Batch], texts: &mut Texts) -> Grid {
             r.base_ns_per_step.into(),
             r.delta_ns_per_step.into(),
             r.delta_pct.map(|pct| pct / 100.0).into(),
-            texts.cell(&surety(Some(r.delta_ns_per_step), r.is_significant, least, sample)),
+            texts.cell(&told),
         ]);
     }
     grid
 }
 
-/// Number of steps, or captures, of the run that has fewer, and what they are called.
-fn least(r: SummaryRow<'_>) -> (usize, &str) {
+/// Number of steps, or captures, of the run that has fewer.
+fn least(r: SummaryRow<'_>) -> usize {
     let of = |steps: u64, ranks: u32| steps.div_ceil(u64::from(ranks).max(1)) as usize;
-    (of(r.base_step_count, r.base_rank_count).min(of(r.test_step_count, r.test_rank_count)), r.scope)
+    of(r.base_step_count, r.base_rank_count).min(of(r.test_step_count, r.test_rank_count))
 }
 
 /// The lengths of the steps of both runs in order, each the mean over ranks and devices.
@@ -127,7 +128,7 @@ const SUMS: [Heading; 9] = [
         "surety",
         "noise",
         CellType::Text,
-        "whether the difference is more than three standard errors over the steps",
+        "whether the difference is more than three standard errors over the steps; empty: too few to tell",
     ),
 ];
 
@@ -143,8 +144,6 @@ pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid 
     // The largest change first, as the table is sorted.
     let rows: Vec<_> =
         of(tables, DiffNames::SPEC.name).flat_map(DiffNames::rows).filter(|r| r.side == "gpu").collect();
-    let (least, sample) =
-        of(tables, Summaries::SPEC.name).flat_map(Summaries::rows).next().map_or((0, "step"), least);
     let ratio = |pct: Option<f64>| Cell::from(pct.map(|pct| pct / 100.0));
     for r in rows.iter().take(MOST_NAMES) {
         grid.push([
@@ -159,7 +158,7 @@ pub fn names(tables: &[Batch], source: &'static str, texts: &mut Texts) -> Grid 
             r.test_count_per_step.into(),
             r.base_count_per_step.into(),
             texts.cell(r.change),
-            texts.cell(&surety(Some(r.delta_ns_per_step), r.is_significant, least, sample)),
+            texts.cell(surety(Some(r.delta_ns_per_step), r.is_significant)),
         ]);
     }
     let left = rows.get(MOST_NAMES..).unwrap_or_default();

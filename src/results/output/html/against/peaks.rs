@@ -57,8 +57,7 @@ pub(crate) fn memory(this: &Results, base: &Results, texts: &mut Texts) -> Resul
         let relative = both.iter().flatten().any(|of| of.is_relative);
         let above = if relative { ", above what was held at the start" } else { "" };
         let whole = format!("peak of {device} memory ({source}){above}");
-        let named =
-            |group, name| FigureName { group, name, unit: Unit::Bytes, better: Better::Less, sample: "step" };
+        let named = |group, name| FigureName { group, name, unit: Unit::Bytes, better: Better::Less };
         let pair = |of: &dyn Fn(&PeaksOfType) -> RunFigure| {
             both.map(|side| side.map_or(RunFigure::of_run(None), of))
         };

@@ -105,7 +105,7 @@ pub(crate) fn serving(this: &Results, base: &Results, texts: &mut Texts) -> Resu
         };
         let mut add = |group: &str, name: &str, unit, better, of: &dyn Fn(&OfKind) -> RunFigure| {
             let [a, b] = pair(of);
-            push(&mut grid, texts, FigureName { group, name, unit, better, sample: "iteration" }, a, b);
+            push(&mut grid, texts, FigureName { group, name, unit, better }, a, b);
         };
         add("", &whole, Unit::Ns, Better::Less, &|of| timed(&of.periods, &of.period_of));
         add(&whole, "work on the device", Unit::Ns, Better::Less, &|of| timed(&of.windows, &of.window_of));

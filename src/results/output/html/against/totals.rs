@@ -90,7 +90,7 @@ pub(crate) fn runs(both: [(&Results, &str); 2], texts: &mut Texts) -> Result<(Gr
     let mut grid = Grid::new("ranks", &HEADINGS);
     let [this, base] = found.as_slice() else { return Ok((runs, grid)) };
     let mut add = |name: &str, unit: Unit, of: &dyn Fn(&RunTotals) -> Option<f64>| {
-        let what = FigureName { group: "", name, unit, better: Better::Neither, sample: "" };
+        let what = FigureName { group: "", name, unit, better: Better::Neither };
         push(&mut grid, texts, what, RunFigure::of_run(of(this)), RunFigure::of_run(of(base)));
     };
     add("ranks", Unit::Count, &|t| Some(t.ranks.len() as f64));
