@@ -107,8 +107,8 @@ impl ComparedSide {
     }
 }
 
-/// What `hta diff` says of two runs: sentences, and how far they can be compared. Nothing where a folder lacks
-/// the tables of kernels or steps.
+/// What `hta diff` says of two runs: sentences, and how far they can be compared. Nothing where a folder
+/// lacks the tables of kernels or steps.
 fn told_by_diff(base: Location, test: Location) -> Result<(Vec<String>, String), ResultsError> {
     let options = Options::default();
     let run = |folder, name| ComparedRun::read(&Results::open(folder)?, name, &options);

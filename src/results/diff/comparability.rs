@@ -20,8 +20,8 @@ table! {
     /// What is the same in both sets, and how sure a change between them comes from the program.
     pub struct Comparability, ComparabilityRow = "diff_comparability" by "aspect: all, then each in turn" {
         aspect: Text, "",
-            "all: the grade of the comparison; devices; drivers and runtimes (torch, where it is named); ranks; \
-             kinds of steps; input shapes; ways of recording; steps";
+            "all: the grade of the comparison; devices; drivers and runtimes (torch, where it is named); \
+             ranks; kinds of steps; input shapes; ways of recording; steps";
         base: Option<Text>, "", "value of base; null: not recorded";
         test: Option<Text>, "", "value of test";
         is_same: Option<bool>, "", "null: not known";

@@ -33,6 +33,7 @@ mod sentences;
 pub(crate) mod set;
 mod summary;
 pub mod threshold;
+mod words;
 
 pub use comparability::Comparability;
 pub use owners::KEYS_OF_TRACES;

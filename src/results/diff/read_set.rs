@@ -36,7 +36,9 @@ columns! {
 }
 
 columns! {
-    Held of Recordings { rank, vendor: Text, recorded_start_ns: i64, step_launched_ns: i64, step_held_ns: i64 }
+    Held of Recordings {
+        rank, vendor: Text, recorded_start_ns: i64, step_launched_ns: i64, step_held_ns: i64,
+    }
 }
 
 columns! {

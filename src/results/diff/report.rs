@@ -4,19 +4,19 @@ use crate::diff::comparability::ComparisonGrade;
 use crate::diff::comparable::{SetDifferences, differences};
 use crate::diff::exact::ExactFraction;
 use crate::diff::iterations::{DiffIterations, IterationChanges};
-use crate::diff::names::{DiffKey, NameChange, NameKey, compare as compare_names, share, trees};
+use crate::diff::names::{DiffKey, NameChange, compare as compare_names, share, trees};
 use crate::diff::notes::{notes, of_population};
 use crate::diff::population::{Population, PopulationError};
 use crate::diff::sentences::observations;
 use crate::diff::set::{Set, WorkSide};
 use crate::diff::summary::{Metric, MetricPair, Trend, pair};
 use crate::diff::threshold::{Threshold, ThresholdVerdict};
+use crate::diff::words::{WITHIN, kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{BY, DiffNames, names, summary};
 use hta_analysis::api::{Align, Options, Output, View};
 use hta_analysis::settings::SHORT_NAMES;
-use hta_base::units::{Ns, fmt_count, fmt_ns, fmt_pct, fmt_signed_pct};
+use hta_base::units::{fmt_count, fmt_ns, fmt_pct};
 use hta_base::wording::counts::{counted, plural};
-use hta_trace::kernel::short_name;
 
 /// Length of the bar of the longer side, characters.
 const BAR: usize = 40;
@@ -110,28 +110,6 @@ fn found(p: &Population, options: &Options) -> SetDifferences {
         );
     }
     found
-}
-
-/// What the whole is called.
-pub(crate) fn whole(p: &Population) -> &'static str {
-    if p.by_step { "step" } else { "capture" }
-}
-
-pub(crate) fn ns(x: ExactFraction) -> Ns {
-    x.value().round() as Ns
-}
-
-pub(crate) fn signed(x: ExactFraction) -> String {
-    format!("{}{}", if x.num > 0 { "+" } else { "" }, fmt_ns(ns(x)))
-}
-
-pub(crate) fn signed_pct(x: Option<f64>) -> String {
-    x.map_or_else(|| "-".to_string(), fmt_signed_pct)
-}
-
-/// A name that is short enough for a line; the table has the full name.
-pub(crate) fn short(label: &NameKey) -> String {
-    short_name(&label.name)
 }
 
 /// The first view: what was compared, and the two steps as bars.
@@ -245,20 +223,6 @@ fn surety(pair: &MetricPair) -> &'static str {
         Trend::Unknown => "-",
     }
 }
-
-/// What became of a name by its time without enclosed events; empty where that cannot be told. Appearing and
-/// disappearing come before slower and faster.
-pub(crate) fn kind(n: &NameChange) -> &'static str {
-    match (n.change(), n.own.trend()) {
-        (change @ ("added" | "deleted"), _) => change,
-        (_, trend @ (Trend::Slower | Trend::Faster | Trend::Same)) => trend.name(),
-        (_, Trend::WithinNoise) => WITHIN,
-        (_, Trend::Unknown) => "",
-    }
-}
-
-/// A change that is within the noise.
-const WITHIN: &str = "noise";
 
 /// How many names changed in which way.
 fn counts(changed: &[&NameChange], all: usize) -> String {

@@ -3,10 +3,10 @@
 use crate::diff::exact::{ExactFraction, MIN_STEPS};
 use crate::diff::names::NameChange;
 use crate::diff::population::Population;
-use crate::diff::report::{kind, ns, short, signed, signed_pct, whole};
 use crate::diff::set::WorkSide;
 use crate::diff::summary::{LEAST_CHANGE_PCT, Metric, MetricPair, Trend, pair};
 use crate::diff::threshold::noise;
+use crate::diff::words::{kind, ns, short, signed, signed_pct, whole};
 use crate::diff::{DiffNames, STEM, Summaries};
 use hta_analysis::api::{Certainty, Observation};
 use hta_base::units::{fmt_ns, fmt_pct};

@@ -190,8 +190,8 @@ fn a_change_within_the_noise_is_told_from_one_beyond_it() {
     assert_eq!(two.metric("step_time").flag("is_significant"), None);
     assert_eq!(
         two.observations[0].sentence,
-        "The step takes 200 us -> 210 us (+10.0 us, +5.0 %); 2 steps on a side, of which 3 are needed: cannot \
-         tell a change from noise"
+        "The step takes 200 us -> 210 us (+10.0 us, +5.0 %); 2 steps on a side, of which 3 are needed: \
+         cannot tell a change from noise"
     );
     assert_eq!(two.name("gpu", GEMM).text("trend"), "unknown");
     let parts = &two.views[1];
