@@ -184,7 +184,7 @@ def compare(found: dict, expected: dict) -> None:
 QUESTIONS = {
     "01_first_look": """{
         "parts": breakdown.filter(pl.col("scope") == "step").sort("rank", "step").select(
-            "rank", "step_label", "dur_ns", *PARTS).rows(),
+            "rank", "step_label", "dur_ns", "compute_ns", "exposed_communication_ns", "copies_ns", "idle_ns").rows(),
         "most idle": [int(worst), int(idlest["step_label"])],
         "its loader": host.sort("time_ms", descending=True)["name"][0]}""",
     "02_who_is_the_straggler": """{

@@ -89,15 +89,15 @@ class Result:
     def trust(self) -> Dict[str, Dict[str, str]]:
         """How far the recording carries what is said, by capability.
 
-        Each has a `grade` (`ok`, `at_most` or `withheld`); where that is not `ok` also the `rule`, the `reason` and what to
-        record `next`. The table `trust` has the same by rank.
+        Each has a `grade` (`sure`, `at most` or `withheld`); where that is not `sure` also the `rule`, the `reason` and
+        what to record `next`. The table `trust` has the same by rank.
         """
         trust = self.summary.get("trust", {})
         return dict(trust.get("capabilities", {}))
 
     @property
     def findings(self) -> pl.DataFrame:
-        """What costs time, and what to do about it, the largest gain first."""
+        """What costs time, what fixing it saves and what to do about it, the most important first."""
         return self.tables["findings"]
 
     @property
