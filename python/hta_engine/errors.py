@@ -21,7 +21,7 @@ __all__ = [
 class HtaError(Exception):
     """A command that failed.
 
-    `message` and `hint` are parts of the text; `exit_code` is the program's, if it ran (2: nothing useful).
+    `message` and `hint` are parts of the text; `exit_code` is the program's, if it ran (2: no answer).
     """
 
     def __init__(self, message: str, hint: Optional[str] = None, exit_code: Optional[int] = None) -> None:

@@ -21,7 +21,7 @@ pub const CODES: [(&str, &str); 5] = [
     ("1", "part of it: something in the input could not be used, and the report says what"),
     (
         "2",
-        "nothing useful: a bad argument, no readable trace, results that cannot be written; with `--strict` \
+        "no answer: a bad argument, no readable trace, results that cannot be written; with `--strict` \
          also a loss, or a recording that does not carry what was asked for",
     ),
     (

@@ -2,9 +2,9 @@
 //! code.
 
 use crate::cli::exit::Exit;
-use crate::cli::glossary;
 use crate::cli::output::print;
 use crate::cli::topics::TOPICS;
+use crate::cli::{glossary, values};
 use hta_analysis::api::Analysis;
 use hta_analysis::diagnosis::CauseKind;
 use hta_analysis::inventory;
@@ -118,7 +118,8 @@ pub fn page(name: &str) -> Result<String, SetError> {
     Ok(out.trim_start().to_string())
 }
 
-/// What has a short page: words of the glossary, kinds of causes, counters of damage, and rules of trust.
+/// What has a short page and is proposed where a name is wrong: words of the glossary, kinds of causes, counters
+/// of damage, and rules of trust. Values of tables have one, too.
 fn short_names() -> impl Iterator<Item = &'static str> {
     let words = glossary::words().map(|(word, _)| word);
     let kinds = CauseKind::ALL.iter().map(|kind| kind.name());
@@ -136,8 +137,36 @@ fn short_page(name: &str) -> Option<String> {
     if let Some(c) = COUNTERS.iter().find(|c| c.name == name) {
         return Some(format!("{} ({}, see hta explain health): {}\n", c.name, c.severity.name(), c.doc));
     }
-    let rule = RULES.iter().find(|rule| rule.name == name)?;
-    Some(format!("{} (a rule of hta explain trust): {}\n", rule.name, rule.text().trim()))
+    if let Some(rule) = RULES.iter().find(|rule| rule.name == name) {
+        return Some(format!("{} (a rule of hta explain trust): {}\n", rule.name, rule.text().trim()));
+    }
+    value_page(name)
+}
+
+/// Most columns that are listed as having a value.
+const MOST_COLUMNS: usize = 8;
+
+/// The page of a value of tables: what the pages say of it, and the columns that have it.
+fn value_page(name: &str) -> Option<String> {
+    let pages = ANALYSES.iter().map(|a| (a.stem(), a.about().explain));
+    let pages = pages.chain(TOPICS.iter().map(|(name, _, text)| (*name, *text)));
+    let mut out = String::new();
+    for (stem, text) in pages {
+        for entry in values::entries(text, name) {
+            for line in wrap(&format!("{entry} (hta explain {stem})"), WIDTH) {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+    }
+    let mut meanings = std::collections::BTreeSet::new();
+    let columns = tables().flat_map(|t| t.columns.iter().map(move |c| (t.name, c)));
+    let listed = columns.filter(|(_, c)| c.kind == "text" && values::is_listed(c.doc, name));
+    for (table, column) in listed.filter(|(_, c)| meanings.insert(c.doc)).take(MOST_COLUMNS) {
+        for line in wrap(&format!("{name}, a value of {table}.{}: {}", column.name, column.doc), WIDTH) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    (!out.is_empty()).then_some(out)
 }
 
 /// Pages and tables of the answers in other definitions that stand for an analysis.
@@ -174,6 +203,14 @@ fn tables() -> impl Iterator<Item = &'static TableSpec> {
         .chain(of_analyses)
         .chain(DIFF.tables().iter().copied())
         .chain([MemoryDiff::SPEC])
+        .chain(tables_of_answers())
+}
+
+/// Tables of the answers in other definitions that no analysis has.
+fn tables_of_answers() -> impl Iterator<Item = &'static TableSpec> {
+    let is_own = |name: &str| ANALYSES.iter().any(|a| a.tables().iter().any(|t| t.name == name));
+    let tables = compat::ANSWERS.iter().flat_map(|(_, answer)| answer.tables().iter().copied());
+    tables.filter(move |spec| !is_own(spec.name))
 }
 
 fn settings(out: &mut String, of: &[Setting]) {

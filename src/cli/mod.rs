@@ -39,6 +39,7 @@ mod table;
 mod threads;
 mod topics;
 mod traces;
+mod values;
 mod watch;
 
 use clap::error::{ContextKind, ContextValue};

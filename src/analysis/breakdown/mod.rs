@@ -17,7 +17,8 @@ use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 
 table! {
-    /// What a device was doing in a window; compute + exposed communication + exposed memory + idle = dur.
+    /// What a device was doing in a window; compute + exposed communication + copies + idle = dur. Exposed
+    /// communication is waiting or transfer, which the table `sync` divides.
     pub struct Breakdowns, BreakdownRow = "temporal_breakdown" by "rank, device, scope, step" {
         rank; device; scope; step; step_label; is_partial; ts_ns; dur_ns;
         basis: Text, "", "gpu: device activities; cpu: host work of a rank without a GPU";
@@ -46,7 +47,7 @@ impl Analysis for Breakdown {
     fn about(&self) -> About {
         About {
             stem: "breakdown",
-            title: "compute, exposed communication and memory, idle; per rank and step",
+            title: "compute, waiting or transfer, copies, idle; per rank and step",
             explain: include_str!("page.md"),
             tables: &[Breakdowns::SPEC],
             needs: &[Capability::DeviceTime, Capability::Idle, Capability::Steps],
@@ -100,7 +101,7 @@ impl Analysis for Breakdown {
                 ("ranks", Align::Left),
                 ("window", Align::Right),
                 ("compute", Align::Right),
-                ("exposed communication", Align::Right),
+                ("waiting or transfer", Align::Right),
                 ("copies", Align::Right),
                 ("idle", Align::Right),
                 ("picture", Align::Left),
@@ -130,7 +131,10 @@ impl Analysis for Breakdown {
             } else {
                 "window: the recorded span of each device (no steps were found)".to_string()
             });
-            view.notes.push("picture: # compute, = exposed communication, - copies, . idle".to_string());
+            view.notes.push(
+                "picture: # compute, = waiting or transfer (hta communication divides it), - copies, . idle"
+                    .to_string(),
+            );
             if g.all_partial {
                 view.notes.push("all steps are partial and count nevertheless".to_string());
             }

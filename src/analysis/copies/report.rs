@@ -74,7 +74,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
     }
     if !order.is_empty() {
         notes.push(
-            "exposed: while no kernel runs; blocking: the call returns no earlier than the copy ends"
+            "alone: while no kernel runs; blocking: the call returns no earlier than the copy ends"
                 .to_string(),
         );
     }
@@ -102,7 +102,7 @@ fn view(partials: &[Partial], options: &Options) -> View {
             ("count", Align::Right),
             ("size", Align::Right),
             ("time", Align::Right),
-            ("exposed", Align::Right),
+            ("alone", Align::Right),
             ("GB/s", Align::Right),
             ("max", Align::Right),
             ("blocking", Align::Right),

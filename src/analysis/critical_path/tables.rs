@@ -55,7 +55,7 @@ table! {
         class: Text, "", "class of the time";
         edge: Text, "",
             "kind of edge: gpu and host stand for work; stream, launch, stream_wait, inferred, sync, silent, \
-             poll, handover and anchor only order events";
+             poll, handover, anchor: these only order events";
         inferred: bool, "",
             "the edge (inferred or poll) is a guess: nothing recorded explains the start, or what a silent \
              thread waited for";

@@ -54,7 +54,11 @@ impl Context<'_> {
         cause.evidence = vec![Evidence {
             table: "collectives",
             filter: (rule.filter)(key),
-            words: format!("{}{each} in {} exposed pieces of {key}", fmt_ns(time), fmt_count(count)),
+            words: format!(
+                "{}{each} in {} pieces of {key} that no compute hides",
+                fmt_ns(time),
+                fmt_count(count)
+            ),
         }];
         Some(cause)
     }
@@ -102,7 +106,7 @@ impl Context<'_> {
         cause.evidence = vec![Evidence {
             table: "sync",
             filter: "process_group IS NULL".to_string(),
-            words: format!("exposed {}: {}{}", rule.noun, fmt_ns(sum / n), self.trust.per_step_and("rank")),
+            words: format!("{}: {}{}", rule.noun, fmt_ns(sum / n), self.trust.per_step_and("rank")),
         }];
         Some(cause)
     }

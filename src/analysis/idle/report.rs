@@ -164,12 +164,12 @@ fn observation(g: &SelectedRows<Idles>, partials: &[Partial], several: bool) -> 
             ));
         }
         _ if other * 2 >= idle => {
-            sentence.push_str(": work was submitted but held, or its launch is unknown")
+            sentence.push_str(": work was submitted but could not start, or its launch is unknown")
         }
         _ if kernel * 2 > idle => sentence.push_str(", mostly between a launch and its start"),
         _ => sentence.push_str(&format!(
-            ": {} waiting for the host, {} between a launch and its start, {} with work submitted but held \
-             or its launch unknown",
+            ": {} waiting for the host, {} between a launch and its start, {} with work submitted that \
+             could not start, or its launch unknown",
             fmt_pct(percent(host, idle)),
             fmt_pct(percent(kernel, idle)),
             fmt_pct(percent(other, idle)),

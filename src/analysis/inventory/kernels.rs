@@ -26,7 +26,7 @@ table! {
         device; stream;
         class: Text, "", "compute, communication or memory";
         kind: Option<Text>, "", "kind of collective, or direction of the copy";
-        class_reason: Text, "", "name of the kernel rule that set the class";
+        class_reason: Text, "", "name of the kernel rule that set the class; default: none did";
         category: Text, "", "what it does, as in kernel_categories";
         name: Text, "", "name";
         short_name: Text, "", "what tells it apart, as in kernels_by_name";

@@ -37,7 +37,7 @@ table! {
             "file, name, position, or process (engines of one server, which are no ranks of one job)";
         file: Text, "", "source file";
         host_name: Option<Text>, "", "host";
-        backend: Option<Text>, "", "backend of the process group";
+        backend: Option<Text>, "", "backend of the process group: nccl, gloo, mpi, ...";
         world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file";
         devices: Text, "", "devices that the rank used, by index";
         device_name: Option<Text>, "", "name of the first of them";

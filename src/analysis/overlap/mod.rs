@@ -57,7 +57,7 @@ impl Analysis for Overlap {
     fn about(&self) -> About {
         About {
             stem: "overlap",
-            title: "communication hidden under compute, and what stays exposed",
+            title: "communication hidden under compute, and what of it no compute hides",
             explain: include_str!("page.md"),
             tables: &[Overlaps::SPEC, OverlapKernels::SPEC],
             needs: &[Capability::DeviceTime],

@@ -155,7 +155,7 @@ fn slow_view(found: &[SlowStep], options: &Options, comparable: bool, several_de
     let right = |name| (name, Align::Right);
     let mut columns = vec![("step", Align::Left), ("rank", Align::Left)];
     columns.extend(comparable.then_some(("slow on", Align::Left)));
-    columns.extend(["longer by", "compute", "exposed comm", "exposed memcpy", "idle"].map(right));
+    columns.extend(["longer by", "compute", "waiting or transfer", "copies", "idle"].map(right));
     let mut view = View {
         title: "What slow steps have more of".to_string(),
         columns,

@@ -46,9 +46,7 @@ pub(crate) fn cause(a: &SlowStepRow) -> (String, Certainty) {
     let with_kernel = |text: String| (text + &kernel().unwrap_or_default(), Certainty::Measured);
     match a.largest {
         "compute" => with_kernel(format!("{} more compute", fmt_ns(time))),
-        "exposed_communication" => {
-            with_kernel(format!("{} more communication that nothing covers", fmt_ns(time)))
-        }
+        "exposed_communication" => with_kernel(format!("{} more waiting or transfer", fmt_ns(time))),
         "copies" => with_kernel(format!("{} more copies and sets", fmt_ns(time))),
         _ => idle_cause(a, time),
     }
@@ -72,7 +70,7 @@ fn idle_cause(a: &SlowStepRow, time: Ns) -> (String, Certainty) {
         return (text + &spends, Certainty::Inferred);
     }
     let why = if parts[2] >= parts[1] {
-        ": work was submitted but held, or its launch is unknown"
+        ": work was submitted but could not start, or its launch is unknown"
     } else {
         ", between launches and starts"
     };

@@ -133,8 +133,8 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
         DelayCause::OtherKernels => format!("other kernels, {named} ({more} more)"),
         DelayCause::Copies => format!("its copies {named} take {own}, {instead}"),
         DelayCause::EarlierWait => match r.origin {
-            Some(rank) => format!("it was held up for {more} in another group, by rank {rank}"),
-            None => format!("it was held up for {more} in another group"),
+            Some(rank) => format!("it waited {more} longer in another group, for rank {rank}"),
+            None => format!("it waited {more} longer in another group"),
         },
         DelayCause::EarlierTransfer => format!("transfers of other groups take {own}, {instead}"),
         DelayCause::UnmatchedCommunication => format!("unmatched communication takes {more} more"),

@@ -23,7 +23,7 @@ table! {
         since_step: Option<Text>, "", "first of its steps, if it is late in most steps from there on";
         steps: Text, "", "its steps, with the rank for each where they change";
         gain_sum_ns: i64, "ns",
-            "what its repair gives over all steps, by the replay of `what-if`; without a reliable one the \
+            "what fixing it saves over all steps, by the replay of `what-if`; without a reliable one the \
              sum of its delays";
         gain_per_step_ns: i64, "ns", "the same over all steps";
         gain_pct: Option<f64>, "%", "of the mean step, as in `efficiency`", "of the step";

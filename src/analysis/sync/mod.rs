@@ -65,7 +65,7 @@ impl Analysis for Sync {
     fn about(&self) -> About {
         About {
             stem: "sync",
-            title: "exposed communication, divided into waiting for ranks and transfer",
+            title: "communication that no compute hides: waiting for other ranks, and transfer",
             explain: include_str!("page.md"),
             tables: &[Syncs::SPEC],
             settings: &[METHOD],
@@ -319,7 +319,7 @@ fn totals(rows: &[&SyncWindow]) -> Vec<SyncSums> {
 fn view(job: &Job, rows: &[&SyncWindow], options: &Options) -> View {
     let totals = totals(rows);
     let mut view = View {
-        title: "Exposed communication: waiting for other ranks, and transfer".to_string(),
+        title: "Communication that no compute hides: waiting and transfer".to_string(),
         columns: vec![
             ("ranks", Align::Left),
             ("window", Align::Right),
@@ -374,7 +374,7 @@ fn observation(job: &Job, rows: &[&SyncWindow]) -> Option<Observation> {
     let is_step = rows.iter().any(|r| r.window.scope == Scope::Step);
     let per = if is_step { "a step" } else { "of the recorded span" };
     let sentence = format!(
-        "On average a rank waits {} {per} ({}) for others in collectives, exposed: from {} to {}.",
+        "On average a rank waits {} {per} ({}) for others in collectives that no compute hides: from {} to {}.",
         fmt_ns(sync / windows.max(1)),
         fmt_pct(Some(share)),
         fmt_ns(least),

@@ -49,7 +49,7 @@ const METHOD: Setting = Setting {
     stem: "what-if",
     flag: "--method",
     value: "METHOD",
-    help: "replay: the job again, with repairs; published: as in the OSDI'25 paper, on its own timeline \
+    help: "replay: the job again, with one delay less; published: as in the OSDI'25 paper, on its own timeline \
            format",
     kind: ValueType::Choice(&["replay", "published"]),
 };

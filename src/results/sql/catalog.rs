@@ -87,7 +87,7 @@ pub const QUERIES: &[Query] = queries![
     "unmatched_collectives",
     "late_ranks",
     "late_causes",
-    "repairs",
+    "fixes",
 ];
 
 pub fn find(name: &str) -> Option<&'static Query> {

@@ -19,3 +19,4 @@ pub mod overlay;
 pub mod picture;
 pub mod queries;
 pub mod schema_page;
+pub mod words;

@@ -1,6 +1,6 @@
 //! `hta analyze` on all available inputs: no panic, a bounded run time, and the documented exit code.
 //!
-//! 0: all done. 1: something could not be used, the rest is there. 2: nothing useful, with a reason.
+//! 0: all done. 1: something could not be used, the rest is there. 2: no answer, with a reason.
 
 use crate::run::{answer, options};
 use crate::shared;

@@ -35,7 +35,8 @@ const TIMES: [&str; 2] = ["time_origin", "ends_apart"];
 fn words(each: Ns, step: Ns, trust: &RecordingTrust) -> CauseWords {
     let (share, per) = (fmt_pct(percent(each, step)), trust.per_step());
     let takes = format!(
-        "Exposed communication takes {}{per} ({share}), and cannot be divided into waiting and transfer",
+        "Communication that no compute hides takes {}{per} ({share}), and cannot be divided into waiting and \
+         transfer",
         fmt_ns(each)
     );
     if let Some(limit) = trust.recording.limits().iter().find(|l| TIMES.contains(&l.rule)) {

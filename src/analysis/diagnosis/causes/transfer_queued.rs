@@ -65,9 +65,7 @@ fn delays(lane: &ExposedLane) -> HashMap<u32, Ns> {
 fn words(w: &TransferWords) -> CauseWords {
     let (calls, ranks, time) = (&w.calls, w.ranks, &w.time);
     CauseWords::new(
-        format!(
-            "Exposed calls of {calls} start late on {ranks}, behind another exposed collective on their stream"
-        ),
+        format!("Collectives {calls} start late on {ranks}, behind another collective on their stream"),
         format!("They wait {time} there"),
         "give it a stream (process group) of its own, issue what is needed first, or use smaller buckets",
     )

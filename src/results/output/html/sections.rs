@@ -321,7 +321,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             Listed {
                 columns: &["scope", "what", "step_ns", "gain_ns", "gain_pct"],
                 keep: Keep::Positive("gain_ns"),
-                none: "No repair of a rank, step or cause would make the step shorter. With one rank, or \
+                none: "Fixing no rank, step or cause would make the step shorter. With one rank, or \
                        without matched collectives, there is nothing to replay.",
                 ..Listed::of(WhatIfs::SPEC, 100)
             },

@@ -63,7 +63,7 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
 fn words(w: &TransferWords) -> CauseWords {
     let (calls, ranks, time) = (&w.calls, w.ranks, &w.time);
     CauseWords::new(
-        format!("Exposed {calls} transfer slower on {ranks} than the same calls usually do"),
+        format!("Collectives {calls} transfer slower on {ranks} than the same calls usually do"),
         format!("They take {time} longer"),
         "compare slow and fast calls in the table collectives: protocol, topology, network interface of the \
          group",

@@ -29,8 +29,13 @@ const TIMELINE_HEADINGS_2: &[Heading] = &[
     ("step", "step", CellType::Id, "row of the step"),
     ("start_ns", "start", CellType::Ns, "start of its window, after the start of the step"),
     ("blocks", "blocks", CellType::Count, "blocks"),
-    ("waiting_ns", "waiting", CellType::Ns, "exposed communication that waits for other ranks"),
-    ("unmatched_ns", "unmatched", CellType::Ns, "exposed communication without a match"),
+    (
+        "waiting_ns",
+        "waiting",
+        CellType::Ns,
+        "communication that no compute hides, and that waits for other ranks",
+    ),
+    ("unmatched_ns", "unmatched", CellType::Ns, "communication that no compute hides, without a match"),
 ];
 
 /// Columns of the grid `timeline`.
