@@ -6,7 +6,7 @@ use hta_base::units::{Ns, Span};
 use hta_trace::category::Class;
 use hta_trace::device::DeviceWork;
 use hta_trace::interval::Union;
-use hta_trace::kernel::serving::{COMMUNICATION, serving_category};
+use hta_trace::kernel::serving::{COMMUNICATION, ServingCategory, serving_category};
 use hta_trace::launch::is_graph_launch;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::strings::StrId;
@@ -77,7 +77,7 @@ pub(crate) struct Measured<'a> {
     pub(crate) host_exposed: Ns,
     pub(crate) host_cycle: Ns,
     /// Count and summed duration of what it launched, by category.
-    pub(crate) categories: BTreeMap<&'static str, (u64, Ns)>,
+    pub(crate) categories: BTreeMap<ServingCategory, (u64, Ns)>,
 }
 
 impl Measured<'_> {
@@ -286,17 +286,17 @@ fn last_host_event(trace: &RankTrace, iterations: &Iterations) -> Ns {
 /// Categories of activities, by their names.
 struct NamedCategories<'a> {
     trace: &'a RankTrace,
-    known: BTreeMap<StrId, &'static str>,
+    known: BTreeMap<StrId, ServingCategory>,
 }
 
 impl NamedCategories<'_> {
-    fn of(&mut self, own: &[u32]) -> BTreeMap<&'static str, (u64, Ns)> {
+    fn of(&mut self, own: &[u32]) -> BTreeMap<ServingCategory, (u64, Ns)> {
         let trace = self.trace;
-        let mut out: BTreeMap<&'static str, (u64, Ns)> = BTreeMap::new();
+        let mut out: BTreeMap<ServingCategory, (u64, Ns)> = BTreeMap::new();
         for a in own.iter().filter_map(|&i| trace.activities.get(i as usize)) {
             let category = match a.work {
                 WorkClass::Communication => COMMUNICATION,
-                _ => self.known.entry(a.name).or_insert_with(|| serving_category(trace.text(a.name))),
+                _ => *self.known.entry(a.name).or_insert_with(|| serving_category(trace.text(a.name))),
             };
             let sum = out.entry(category).or_default();
             sum.0 += 1;

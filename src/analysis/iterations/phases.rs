@@ -143,16 +143,16 @@ fn push_categories(
     kind: &IterationKind,
     members: &[&ChosenIteration],
 ) {
-    let mut sums: BTreeMap<&'static str, (u64, Ns)> = BTreeMap::new();
-    for (category, (count, ns)) in members.iter().flat_map(|c| &c.m.categories) {
-        let sum = sums.entry(category).or_default();
+    let mut sums: BTreeMap<(&str, &str), (u64, Ns)> = BTreeMap::new();
+    for ((category, part), (count, ns)) in members.iter().flat_map(|c| &c.m.categories) {
+        let sum = sums.entry((category.name(), part)).or_default();
         sum.0 += count;
         sum.1 += ns;
     }
     let all: Ns = sums.values().map(|s| s.1).sum();
     let mut sorted: Vec<_> = sums.into_iter().collect();
     sorted.sort_by_key(|(category, (_, ns))| (Reverse(*ns), *category));
-    for (category, (activity_count, sum_ns)) in sorted {
+    for ((category, sub_category), (activity_count, sum_ns)) in sorted {
         table.push(IterationCategoryRow {
             rank,
             device,
@@ -160,6 +160,7 @@ fn push_categories(
             mode: kind.mode.as_deref(),
             requests: kind.requests,
             category,
+            sub_category,
             activity_count,
             sum_ns,
             share_pct: percent(sum_ns, all),

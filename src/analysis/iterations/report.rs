@@ -192,25 +192,29 @@ fn how_found(all: &[IterationRow]) -> Vec<String> {
     out
 }
 
-/// Count and summed duration of all activities of iterations, by category, the largest first.
-fn categories(partials: &[Partial]) -> Vec<(&str, u64, Ns)> {
-    let mut sums: BTreeMap<&str, (u64, Ns)> = BTreeMap::new();
+/// Count and summed duration of all activities of iterations, by category and part, the largest first.
+fn categories(partials: &[Partial]) -> Vec<(String, u64, Ns)> {
+    let mut sums: BTreeMap<(&str, &str), (u64, Ns)> = BTreeMap::new();
     for r in rows::<IterationCategories>(partials) {
-        let sum = sums.entry(r.category).or_default();
+        let sum = sums.entry((r.category, r.sub_category)).or_default();
         sum.0 += r.activity_count;
         sum.1 += r.sum_ns;
     }
-    let mut out: Vec<(&str, u64, Ns)> =
-        sums.into_iter().map(|(name, (count, ns))| (name, count, ns)).collect();
-    out.sort_by_key(|(name, _, ns)| (Reverse(*ns), *name));
+    let name = |(category, part): (&str, &str)| match part {
+        "" => category.to_string(),
+        part => format!("{category}, {part}"),
+    };
+    let mut out: Vec<(String, u64, Ns)> =
+        sums.into_iter().map(|(key, (count, ns))| (name(key), count, ns)).collect();
+    out.sort_by(|a, b| (Reverse(a.2), &a.0).cmp(&(Reverse(b.2), &b.0)));
     out
 }
 
 fn categories_view(partials: &[Partial], options: &Options) -> View {
     let all = categories(partials);
     let total: Ns = all.iter().map(|c| c.2).sum();
-    let row = |(name, count, ns): &(&str, u64, Ns)| {
-        vec![(*name).to_string(), fmt_count(*count), fmt_ns(*ns), fmt_pct(percent(*ns, total))]
+    let row = |(name, count, ns): &(String, u64, Ns)| {
+        vec![name.clone(), fmt_count(*count), fmt_ns(*ns), fmt_pct(percent(*ns, total))]
     };
     View {
         title: "What iterations launch".to_string(),

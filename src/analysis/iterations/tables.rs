@@ -145,14 +145,15 @@ table! {
     /// What the activities of iterations of one phase and batch are for, of all iterations; sum_ns adds up to
     /// the gpu_sum_ns of these.
     pub(crate) struct IterationCategories, IterationCategoryRow =
-        "iteration_categories" by "rank, device, phase, mode, requests, sum_ns descending, category" {
+        "iteration_categories" by "rank, device, phase, mode, requests, sum_ns descending, category, sub_category" {
         rank; device;
         phase: Option<Text>, "", "as in iterations";
         mode: Option<Text>, "", "as in iteration_phases";
         requests: Option<u64>, "", "as in iteration_phases";
-        category: Text, "",
-            "communication, moe_gemm, moe_other, kv_cache, attention, norm, rope, activation, quantize, \
-             gemm, sampling, copy_gather, elementwise or other";
+        category: Text, "", "what they do, as in kernel_categories";
+        sub_category: Text, "",
+            "part of it: gemm or routing of moe, kv_cache of gather_scatter, rope or activation of \
+             elementwise, sampling of sort_topk, copy_gather of layout; empty for most";
         activity_count: u64, "", "activities";
         sum_ns: i64, "ns", "their summed duration";
         share_pct: Option<f64>, "%", "of what these iterations launched";

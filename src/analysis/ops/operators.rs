@@ -67,8 +67,8 @@ table! {
         tensor_core_unknown_ns: i64, "ns", "part of gpu_self_busy_ns in kernels whose name does not tell";
         tensor_core_eligible: bool, "", "it, or an operator inside, can use tensor cores";
         family: Option<Text>, "",
-            "model of its work: matmul, convolution, attention, normalization, softmax, elementwise, \
-             reduction, gather, copy or optimizer";
+            "model of its work, named as categories of kernels: gemm, convolution, attention, normalization, \
+             softmax, elementwise, reduction, gather_scatter, layout or optimizer";
         work_count: u64, "", "calls of which the work is known and counts here";
         work_busy_ns: i64, "ns", "length of the union of the GPU work of these calls";
         flops: Option<u64>, "FLOP", "operations of these calls; null where none is known";

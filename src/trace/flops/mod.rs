@@ -52,18 +52,19 @@ impl Family {
         matches!(self, Family::Matmul | Family::Convolution | Family::Attention)
     }
 
-    /// As in the tables.
+    /// As in the tables: what kernels of this work are called, too
+    /// ([`Category`](crate::kernel::category::Category)).
     pub fn name(self) -> &'static str {
         match self {
-            Family::Matmul => "matmul",
+            Family::Matmul => "gemm",
             Family::Convolution => "convolution",
             Family::Attention => "attention",
             Family::Normalization => "normalization",
             Family::Softmax => "softmax",
             Family::Elementwise => "elementwise",
             Family::Reduction => "reduction",
-            Family::Gather => "gather",
-            Family::Copy => "copy",
+            Family::Gather => "gather_scatter",
+            Family::Copy => "layout",
             Family::Optimizer => "optimizer",
         }
     }

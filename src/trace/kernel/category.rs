@@ -120,7 +120,7 @@ impl Reason {
 pub(super) struct RawCategoryRule {
     pub(crate) category: String,
     #[serde(default)]
-    sub: String,
+    pub(crate) sub: String,
     pub(crate) name: String,
     #[serde(default)]
     #[allow(dead_code, reason = "for readers of the file")]
