@@ -9,7 +9,7 @@
 --   step_ns: mean length of its steps
 --   compute_diff_ns: compute minus that of the median rank
 --   communication_diff_ns: exposed communication minus that of the median rank
---   memory_diff_ns: exposed copies and sets minus those of the median rank
+--   memory_diff_ns: copies and sets minus those of the median rank
 --   idle_diff_ns: idle time minus that of the median rank
 --   differs_ns: largest absolute value of the four differences
 -- Tables: temporal_breakdown

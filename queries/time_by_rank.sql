@@ -1,14 +1,14 @@
 -- Where each rank's time went
 --
--- Answers: of the capture, how much is compute, exposed communication, exposed memory and idle, by rank and device?
--- Read: the four shares sum to 100. Exposed means that no compute runs at the same time.
+-- Answers: of the capture, how much is compute, waiting or transfer, copies and idle, by rank and device?
+-- Read: the four shares sum to 100. `hta sync` divides waiting and transfer.
 -- Columns:
 --   rank: rank
 --   device: device index; null on a CPU-only rank
 --   dur_ns: length of the capture
 --   compute_pct: compute runs
---   communication_pct: communication runs and no compute
---   memory_pct: only copies or sets run
+--   waiting_or_transfer_pct: communication runs and no compute
+--   copies_pct: only copies or sets run
 --   idle_pct: nothing runs
 -- Tables: temporal_breakdown
 SELECT
@@ -16,8 +16,8 @@ SELECT
     device,
     dur_ns,
     compute_pct,
-    exposed_communication_pct AS communication_pct,
-    copies_pct AS memory_pct,
+    exposed_communication_pct AS waiting_or_transfer_pct,
+    copies_pct,
     idle_pct
 FROM temporal_breakdown
 WHERE scope = 'capture'

@@ -118,8 +118,8 @@ pub fn page(name: &str) -> Result<String, SetError> {
     Ok(out.trim_start().to_string())
 }
 
-/// What has a short page and is proposed where a name is wrong: words of the glossary, kinds of causes, counters
-/// of damage, and rules of trust. Values of tables have one, too.
+/// What has a short page and is proposed where a name is wrong: words of the glossary, kinds of causes,
+/// counters of damage, and rules of trust. Values of tables have one, too.
 fn short_names() -> impl Iterator<Item = &'static str> {
     let words = glossary::words().map(|(word, _)| word);
     let kinds = CauseKind::ALL.iter().map(|kind| kind.name());

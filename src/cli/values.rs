@@ -4,8 +4,8 @@
 //! has one definition:
 //!
 //! ```text
-//!   page of critical-path     kernel_gap    between the end of a kernel and ...     a line that begins with it
-//!   column idle.scope         span, capture, step or outside; ...                   one of several in a row
+//!   page of critical-path   kernel_gap    between the end of a kernel and ...   a line that begins with it
+//!   column idle.scope       span, capture, step or outside; ...                 one of several in a row
 //! ```
 
 /// The entries of a page that define a word: a line that begins with it, and the lines that continue it.
@@ -28,8 +28,8 @@ fn depth(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Whether a line defines the word: in quotes after the sign of a list, or before a gap of two blanks, alone or
-/// with others that have the same meaning.
+/// Whether a line defines the word: in quotes after the sign of a list, or before a gap of two blanks, alone
+/// or with others that have the same meaning.
 fn begins_with(line: &str, word: &str) -> bool {
     let text = line.trim_start();
     let item = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-').trim_start();
@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn a_line_of_a_list_is_a_definition_with_what_continues_it() {
-        let page = "# page\n\n    gap        between two\n               kernels\n    gap_like   not\n\n- `tail`: the end\n";
+        let page = "# page\n\n    gap        between two\n               kernels\n    gap_like   not\n\n\
+                    - `tail`: the end\n";
         assert_eq!(entries(page, "gap"), ["gap: between two kernels"]);
         assert_eq!(entries(page, "tail"), ["`tail`: the end"]);
         assert!(entries(page, "between").is_empty() && entries(page, "#").is_empty());
@@ -66,7 +67,8 @@ mod tests {
 
     #[test]
     fn words_with_one_meaning_share_a_line_and_drawings_are_none() {
-        let page = "    all_gather, gather    the whole output\n    outside   [---)  [--)\n3. `pattern`: names that fit\n";
+        let page = "    all_gather, gather    the whole output\n    outside   [---)  [--)\n\
+                    3. `pattern`: names that fit\n";
         assert_eq!(entries(page, "gather"), ["all_gather, gather: the whole output"]);
         assert!(entries(page, "outside").is_empty());
         assert_eq!(entries(page, "pattern").len(), 1);

@@ -131,10 +131,7 @@ impl Analysis for Breakdown {
             } else {
                 "window: the recorded span of each device (no steps were found)".to_string()
             });
-            view.notes.push(
-                "picture: # compute, = waiting or transfer (hta communication divides it), - copies, . idle"
-                    .to_string(),
-            );
+            view.notes.push("picture: # compute, = waiting or transfer, - copies, . idle".to_string());
             if g.all_partial {
                 view.notes.push("all steps are partial and count nevertheless".to_string());
             }

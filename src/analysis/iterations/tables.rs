@@ -145,7 +145,8 @@ table! {
     /// What the activities of iterations of one phase and batch are for, of all iterations; sum_ns adds up to
     /// the gpu_sum_ns of these.
     pub(crate) struct IterationCategories, IterationCategoryRow =
-        "iteration_categories" by "rank, device, phase, mode, requests, sum_ns descending, category, sub_category" {
+        "iteration_categories"
+        by "rank, device, phase, mode, requests, sum_ns descending, category, sub_category" {
         rank; device;
         phase: Option<Text>, "", "as in iterations";
         mode: Option<Text>, "", "as in iteration_phases";

@@ -374,7 +374,8 @@ fn observation(job: &Job, rows: &[&SyncWindow]) -> Option<Observation> {
     let is_step = rows.iter().any(|r| r.window.scope == Scope::Step);
     let per = if is_step { "a step" } else { "of the recorded span" };
     let sentence = format!(
-        "On average a rank waits {} {per} ({}) for others in collectives that no compute hides: from {} to {}.",
+        "On average a rank waits {} {per} ({}) for others in collectives that no compute hides: from {} \
+         to {}.",
         fmt_ns(sync / windows.max(1)),
         fmt_pct(Some(share)),
         fmt_ns(least),

@@ -49,8 +49,8 @@ const METHOD: Setting = Setting {
     stem: "what-if",
     flag: "--method",
     value: "METHOD",
-    help: "replay: the job again, with one delay less; published: as in the OSDI'25 paper, on its own timeline \
-           format",
+    help: "replay: the job again, with one delay less; published: as in the OSDI'25 paper, on its own \
+           timeline format",
     kind: ValueType::Choice(&["replay", "published"]),
 };
 

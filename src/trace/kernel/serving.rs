@@ -1,6 +1,6 @@
 //! What a kernel is for in a model that serves requests, from its name: the parts of a transformer layer, its
-//! caches and the choice of tokens. Categories are those of [`Category`], with parts where engines have kernels
-//! of their own. The rules are `[[serving]]` in `data/kernel_categories.toml`.
+//! caches and the choice of tokens. Categories are those of [`Category`], with parts where engines have
+//! kernels of their own. The rules are `[[serving]]` in `data/kernel_categories.toml`.
 
 use crate::kernel::category::{Category, RawCategoryRule, file};
 use crate::kernel::patterns::NamePatterns;

@@ -37,7 +37,7 @@ table! {
         ts_ns: i64, "ns", "start, on the rank's own clock";
         dur_ns: i64, "ns", "length: the sum of the four parts";
         part: Text, "",
-            "part of the longest piece in it: compute, communication (that no compute hides), memory (copies and \
+            "part of the longest piece in it: compute, communication (not hidden), memory (copies and \
              sets) or idle";
         cause: Option<Text>, "",
             "kind of cause that owns the longest piece, if it is idle or a copy; waiting for ranks is in \

@@ -256,10 +256,8 @@ mod tests {
         let told: Vec<&str> = out.observations.iter().map(|o| o.sentence.as_str()).collect();
         assert_eq!(
             told,
-            [
-                "rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, +100.2 %); most of it at b.py:2 \
-                 +4.00 kB (4,000 bytes), c.py:3 +10 B (10 bytes)"
-            ]
+            ["rank 0, device 0: the peak was 4.00 kB, is 8.01 kB (+4.01 kB, +100.2 %); most of it at \
+                 b.py:2 +4.00 kB (4,000 bytes), c.py:3 +10 B (10 bytes)"]
         );
         assert_eq!(out.views[0].rows[0], ["b.py:2", "1.00 kB", "5.00 kB", "+4.00 kB"]);
         assert_eq!(out.views[1].notes, ["only in base: rank 0, device 1, 1 B"]);

@@ -174,7 +174,7 @@ fn shares_add_up_to_the_whole() {
         let sum: f64 = (0..answer.len()).filter_map(|r| answer.value(column, r).as_f64()).sum();
         assert!((sum - 100.0).abs() < 1e-9, "{query}: {sum}");
     }
-    let parts = ["compute_pct", "communication_pct", "memory_pct", "idle_pct"];
+    let parts = ["compute_pct", "waiting_or_transfer_pct", "copies_pct", "idle_pct"];
     let time = named("gloo_ddp4", "time_by_rank");
     for row in 0..time.len() {
         let sum: f64 = parts.iter().filter_map(|p| time.value(p, row).as_f64()).sum();
