@@ -156,7 +156,7 @@ fn a_longer_collective_is_found_as_the_cause_of_a_slow_step() {
     assert_eq!((row.int("work_diff_ns"), row.int("work_count_diff")), (us(50), 0));
     let f = observation(&answer).expect("an observation");
     assert!(
-        f.sentence.contains("50.0 us more communication that nothing covers, the largest part in `nccl"),
+        f.sentence.contains("50.0 us more waiting or transfer, the largest part in `nccl"),
         "{}",
         f.sentence
     );

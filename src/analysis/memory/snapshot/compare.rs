@@ -186,7 +186,9 @@ fn observation(before: &ComparedDevice, after: &ComparedDevice, changes: &[LineC
     let sizes = [before, after].map(|side| format!("{}{}", least(side), size(side.bytes())));
     let [was, is] = &sizes;
     let told = match percent(delta, before.bytes()) {
-        Some(pct) if pct.abs() < LEAST_CHANGE_PCT => format!("is {is}, as before"),
+        Some(pct) if pct.abs() < LEAST_CHANGE_PCT && before.is_bound == after.is_bound => {
+            format!("is {is}, as before")
+        }
         Some(pct) => format!("was {was}, is {is} ({}, {})", signed(delta), fmt_signed_pct(pct)),
         None => format!("was {was}, is {is}"),
     };
@@ -290,9 +292,7 @@ mod tests {
             ([device(0, &[("a.py:1", 1_000)], true)], [device(0, &[("a.py:1", 1_000)], false)]);
         let out = compare_devices(&base, &test, 5);
         assert!(
-            out.observations[0]
-                .sentence
-                .contains("was at least 1.00 kB, is 1.00 kB (+0 B, 0.0 %); a history")
+            out.observations[0].sentence.contains("was at least 1.00 kB, is 1.00 kB (0 B, 0.0 %); a history")
         );
     }
 }
