@@ -59,6 +59,7 @@ impl Aspect {
 pub(crate) struct ComparisonGrade {
     aspects: Vec<Aspect>,
     certainty: CauseCertainty,
+    by_step: bool,
 }
 
 impl ComparisonGrade {
@@ -111,7 +112,7 @@ impl ComparisonGrade {
             (true, true) => Sure,
         };
         let certainty = aspects.iter().map(|a| a.certainty).fold(best, Ord::max);
-        Self { aspects, certainty }
+        Self { aspects, certainty, by_step: p.by_step }
     }
 
     /// The grade and its reasons.
@@ -131,7 +132,9 @@ impl ComparisonGrade {
             reasons.push(format!("same {same}"));
         }
         let steps = self.aspects.iter().find(|a| a.name == STEPS);
-        if let Some(Aspect { values: [Some(base), Some(test)], certainty, .. }) = steps {
+        if !self.by_step {
+            reasons.push("whole captures, which do not tell the noise".to_string());
+        } else if let Some(Aspect { values: [Some(base), Some(test)], certainty, .. }) = steps {
             let few = if *certainty == CauseCertainty::Sure { "" } else { ", of which three are needed" };
             reasons.push(format!("{base} and {test} steps{few}"));
         }

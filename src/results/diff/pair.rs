@@ -1,7 +1,7 @@
 //! Two runs, each read from its results, and what compares them.
 
 use crate::diff::causes;
-use crate::diff::population::PopulationError;
+use crate::diff::population::{Population, PopulationError};
 use crate::diff::read_set::ComparedRun;
 use crate::diff::report::{DiffBasis, compare, compared};
 use crate::diff::set::Set;
@@ -36,6 +36,12 @@ impl RunPair {
     /// The causes of both; `None` where one of them has no diagnosis.
     pub(crate) fn causes(&self) -> Option<(Batch, View)> {
         Some(causes::compare(self.base.findings.as_deref()?, self.test.findings.as_deref()?))
+    }
+
+    /// Whether kernels are compared by what they do, because no name of one is on both sides.
+    pub(crate) fn is_by_category(&self, options: &Options) -> bool {
+        let chosen = Population::choose(&self.base.set, &self.test.set, options.model.steps.is_some());
+        chosen.is_ok_and(|p| p.has_two_vendors())
     }
 
     /// What they are compared by.

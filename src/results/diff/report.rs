@@ -177,8 +177,9 @@ fn parts(p: &Population) -> View {
     };
     let shown: Vec<&(Metric, MetricPair)> = all.iter().filter(is_shown).collect();
     let row = |(metric, pair): &&(Metric, MetricPair)| {
+        let name = if *metric == Metric::StepTime { format!("{} time", whole(p)) } else { metric.words() };
         let mut row = vec![
-            metric.words(),
+            name,
             fmt_ns(ns(pair.base.mean)),
             fmt_ns(ns(pair.test.mean)),
             signed(pair.delta()),

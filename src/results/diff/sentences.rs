@@ -59,7 +59,11 @@ fn of_parts(p: &Population, step: &MetricPair) -> Option<(ExactFraction, String)
         let (_, first) = changed.iter().max_by(|a, b| of_step(&a.1).total_cmp(&of_step(&b.1)))?;
         let told = changed.iter().map(|(m, pair)| format!("{} {}", m.words(), signed(pair.delta())));
         let told = told.collect::<Vec<_>>().join(", ");
-        return Some((first.delta(), format!("What it consists of changed, and cancels out: {told}")));
+        let sentence = match changed.len() {
+            1 => format!("One part of it changed, which the others cancel out: {told}"),
+            _ => format!("Parts of it changed and cancel each other out: {told}"),
+        };
+        return Some((first.delta(), sentence));
     }
     if step.trend() == Trend::WithinNoise {
         return None;

@@ -21,5 +21,6 @@ fn two_devices_are_told_apart() {
     assert!(about[0].starts_with("comparable: at most: devices"), "{about:?}");
     let categories = page.texts("compare", "categories", "name");
     assert!(categories.iter().any(|c| c == "gemm"), "{categories:?}");
+    assert!(!page.has("compare", "kernels"));
     assert_eq!(whole(&figures(&page, "parts"), "step time").3, "one step: cannot tell");
 }

@@ -61,7 +61,7 @@ impl Page {
         self.section(section)["empty"].as_str()
     }
 
-    fn has(&self, section: &str, grid: &str) -> bool {
+    pub fn has(&self, section: &str, grid: &str) -> bool {
         self.section(section)["grids"].get(grid).is_some()
     }
 

@@ -38,6 +38,8 @@ pub struct Against {
     pub output: Option<Output>,
     /// The same by category of kernels.
     categories: Vec<Batch>,
+    /// Whether names of kernels are of no use, so that categories stand for them.
+    is_by_category: bool,
     causes: Option<Batch>,
     population: Vec<String>,
     pub differences: SetDifferences,
@@ -60,6 +62,7 @@ impl Against {
             shown,
             output: None,
             categories: Vec::new(),
+            is_by_category: pair.is_by_category(options),
             causes: None,
             population: Vec::new(),
             differences: SetDifferences::default(),
@@ -119,7 +122,9 @@ impl Against {
             let tables = output.tables.as_slice();
             add("parts", names::parts(tables, texts));
             add("steps", names::steps(self.pair.sets(), texts));
-            add("kernels", names::names(tables, "kernels_by_name", texts));
+            if !self.is_by_category {
+                add("kernels", names::names(tables, "kernels_by_name", texts));
+            }
             add("categories", names::names(&self.categories, "kernel_categories", texts));
         }
         if let Some(table) = &self.causes {
