@@ -31,8 +31,8 @@ pub const TOPICS: &[(&str, &str, &str)] = &[
     ),
     ("matching", "how calls are matched across ranks", include_str!("explain/matching.md")),
     ("diff", DIFF_TITLE, diff::PAGE),
-    ("pyprof", "`hta pyprof`: kernels with the columns of NVIDIA's PyProf", hta_compat::pyprof::PAGE),
-    ("nsys-stats", "`hta nsys-stats`: the reports of NVIDIA's `nsys stats`", hta_compat::nsys::PAGE),
+    ("pyprof", "`hta export pyprof`: kernels with the columns of NVIDIA's PyProf", hta_compat::pyprof::PAGE),
+    ("nsys-stats", "`hta export nsys-stats`: the reports of NVIDIA's `nsys stats`", hta_compat::nsys::PAGE),
     (
         "overlay",
         "one trace file of ranks for a viewer, with counters and marks",

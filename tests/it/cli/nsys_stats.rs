@@ -1,4 +1,4 @@
-//! `hta nsys-stats` on traces that can be checked by eye, its two formats, and what it refuses.
+//! `hta export nsys-stats` on traces that can be checked by eye, its two formats, and what it refuses.
 
 use crate::cli::csv::{CsvRow, read, text as cell};
 use crate::robustness::nsys::{export, id};

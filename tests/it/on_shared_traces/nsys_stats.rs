@@ -1,4 +1,4 @@
-//! `hta nsys-stats` agrees with the summaries that were computed from NVIDIA's definitions, and with known sums.
+//! `hta export nsys-stats` agrees with the summaries that were computed from NVIDIA's definitions, and with known sums.
 
 use crate::cli::csv::{CsvRow, number, read, text as cell};
 use crate::shared::{self, Shared};

@@ -1,4 +1,4 @@
-//! A database of nvprof has the known sums, and `hta pyprof` the rows that PyProf printed for it.
+//! A database of nvprof has the known sums, and `hta export pyprof` the rows that PyProf printed for it.
 
 use crate::cli::csv::{CsvRow, read, text};
 use crate::run::{Answer, answer, options, rank_trace};
@@ -17,7 +17,7 @@ fn database() -> Option<Answer> {
     Some(answer(&[file("profiling_lm.net.sql")?], &options()))
 }
 
-/// What PyProf printed, and what `hta pyprof` prints.
+/// What PyProf printed, and what `hta export pyprof` prints.
 fn both(labels: &str) -> Option<(Vec<CsvRow>, Vec<CsvRow>)> {
     let theirs = read(&file("profiling_lm.lm.csv")?).expect("a reference");
     let columns = "kernel,mod,op,dir,sil,tc,flops,bytes,device,stream,block,grid,trace,params";
