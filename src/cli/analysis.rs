@@ -12,7 +12,7 @@ use crate::cli::table::OutputArgs;
 use crate::cli::traces::read_text;
 use anyhow::Context;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use hta_analysis::api::{Analysis, Options, Output, TOP, Wanted};
+use hta_analysis::api::{About, AcrossOption, Analysis, Options, Output, TOP, Wanted};
 use hta_analysis::filters;
 use hta_analysis::memory;
 use hta_analysis::ops::COLUMNS;
@@ -241,6 +241,18 @@ fn chosen(
             return Err(refused(format!("only `hta {}` has the columns of other tools", COLUMNS.stem)));
         }
         options.settings.set(&COLUMNS, tool).map_err(refused)?;
+    }
+    // Of several analyses, those that a filter says nothing to are left out.
+    let mut keep = |takes: &dyn Fn(&About) -> bool| {
+        if asked.iter().any(|a| takes(&a.about())) {
+            asked.retain(|a| takes(&a.about()));
+        }
+    };
+    if options.model.steps.is_some() {
+        keep(&|about| about.takes_steps);
+    }
+    if !options.across.groups.is_empty() {
+        keep(&|about| about.takes.contains(&AcrossOption::Group));
     }
     let analyses = compat::chosen(by, &asked);
     filters::refuse_unused(&analyses, options)?;

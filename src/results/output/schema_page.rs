@@ -53,7 +53,7 @@ pub fn page() -> String {
             .flat_map(|(_, a)| a.tables())
             .for_each(|spec| table(out, spec));
     };
-    section(&mut out, "By the method of the TensorBoard plugin", "hta sync --method shortest");
+    section(&mut out, "By the method of the TensorBoard plugin", "hta communication --method shortest");
     answers(&mut out, Compat::TensorBoard);
     for tool in Compat::TOOLS {
         section(&mut out, "In the definitions of another tool", &format!("--compat {}", tool.name()));
