@@ -28,7 +28,8 @@ const BEFORE: i64 = 8;
 const COLUMNS: [&str; 7] = ["class", "name", "ts_ns", "dur_ns", "pid", "tid", "thread_name"];
 
 const GPU: [&str; 3] = ["kernel", "memcpy", "memset"];
-const HOST: [&str; 5] = ["operator", "annotation", "runtime_call", "python", "collective"];
+const PYTHON: &str = "python";
+const HOST: [&str; 5] = ["operator", "annotation", "runtime_call", PYTHON, "collective"];
 
 /// A stream or thread: whether it is a stream, device or process, stream or thread.
 type TrackKey = (bool, String, String);
@@ -92,6 +93,7 @@ pub(crate) fn grids(
             continue;
         }
         found.nest();
+        found.skip_outer();
         let names: BTreeMap<u32, &str> = found.names.iter().map(|(name, id)| (*id, name.as_str())).collect();
         for (key, label, chosen, left) in found.chosen() {
             let Some((row, _)) = lanes.place(lane, step, from) else { continue };
@@ -215,7 +217,36 @@ impl SpansInWindow {
         }
     }
 
-    /// The tracks with most spans, streams first, each with its longest spans in order of time and the number
+    /// Leaves out the outermost spans of a thread that hold all the others: the frames that lead to the work,
+    /// from the launcher inwards, say nothing about it.
+    ///
+    /// ```text
+    ///   run.py(5): main      [===================]      left out
+    ///   train.py(9): loop    [===================]      left out
+    ///   ProfilerStep          [=======][=======]        outermost that is shown
+    /// ```
+    fn skip_outer(&mut self) {
+        // Spans are in order of start and the outer ones first, so the outermost of all is the first. A thread
+        // that has nothing but one stack keeps its innermost frame.
+        let is_outer = |spans: &[TrackSpan]| {
+            let outermost = spans.split_first().filter(|(_, inner)| !inner.is_empty());
+            outermost.is_some_and(|(outer, inner)| inner.iter().all(|s| s.depth > outer.depth))
+        };
+        for (_, (track, _)) in self.tracks.iter().filter(|((on_stream, ..), _)| !on_stream) {
+            let spans = &mut self.spans[*track];
+            let outer = (0..spans.len()).take_while(|i| is_outer(&spans[*i..])).count();
+            spans.drain(..outer);
+            spans.iter_mut().for_each(|s| s.depth -= outer);
+        }
+    }
+
+    /// Time in which a track works, ns: streams in what they run, threads in operators and calls. A thread of
+    /// which only Python frames are recorded sleeps.
+    fn work(&self, track: usize) -> i64 {
+        self.spans[track].iter().filter(|s| s.class != PYTHON).map(|s| s.dur).sum()
+    }
+
+    /// The tracks with most spans, streams first and sleeping threads last, each with its longest spans in order of time and the number
     /// of those left out.
     fn chosen(&self) -> Vec<(TrackKey, String, Vec<TrackSpan>, usize)> {
         let mut out = Vec::new();
@@ -242,7 +273,8 @@ impl SpansInWindow {
                 spans.truncate(SPANS);
             }
             spans.sort_unstable();
-            tracks.sort_by_key(|(key, ..)| *key);
+            let sleeps = |track: usize| !on_stream && self.work(track) == 0;
+            tracks.sort_by_key(|(key, track, _)| (sleeps(*track), *key));
             for (key, track, thread) in tracks {
                 let own = spans.iter().filter(|(of, _)| *of == track);
                 let own: Vec<TrackSpan> = own.map(|(_, i)| self.spans[track][*i]).collect();
@@ -283,5 +315,47 @@ mod tests {
             shown.collect::<Vec<_>>(),
             [vec![(0, 0), (10, 1), (20, 2), (60, 1)], vec![(5, 0), (10, 0)]]
         );
+    }
+
+    /// A thread's spans `(class, start, end)`, and what of them is shown: `(start, depth)`.
+    fn shown(spans: &[(&'static str, i64, i64)]) -> Vec<(i64, usize)> {
+        let mut found = SpansInWindow::default();
+        found.tracks.insert((false, String::new(), "1".to_string()), (0, String::new()));
+        let span = |&(class, start, end): &(&'static str, i64, i64)| TrackSpan {
+            start,
+            dur: end - start,
+            depth: 0,
+            name: 0,
+            class,
+        };
+        found.spans = vec![spans.iter().map(span).collect()];
+        found.nest();
+        found.skip_outer();
+        found.spans[0].iter().map(|s| (s.start, s.depth)).collect()
+    }
+
+    #[test]
+    fn frames_that_hold_all_others_are_left_out() {
+        // run       [0......................100)
+        // main       [1.....................100)
+        // step         [10.......50)[50.....100)
+        // operator       [20.30)
+        let of_step = [("annotation", 10, 50), ("operator", 20, 30), ("annotation", 50, 100)];
+        let all = [&[("python", 0, 100), ("python", 1, 100)], &of_step[..]].concat();
+        assert_eq!(shown(&all), [(10, 0), (20, 1), (50, 0)]);
+        // A thread that waits in one call shows that call.
+        assert_eq!(shown(&[("python", 0, 100), ("python", 2, 90)]), [(2, 0)]);
+    }
+
+    #[test]
+    fn threads_that_sleep_come_behind_those_that_work() {
+        let mut found = SpansInWindow::default();
+        let span = |class| TrackSpan { start: 0, dur: 10, depth: 0, name: 0, class };
+        for (track, class) in ["python", "operator"].into_iter().enumerate() {
+            found.tracks.insert((false, String::new(), track.to_string()), (track, String::new()));
+            found.spans.push(vec![span(class)]);
+        }
+        let names: Vec<String> = found.chosen().into_iter().map(|(_, name, ..)| name).collect();
+        assert_eq!(names, ["thread 1", "thread 0"]);
     }
 }
