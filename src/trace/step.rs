@@ -274,7 +274,8 @@ fn is_inside(step: &Step, outer: &[Step]) -> bool {
     before.checked_sub(1).and_then(|i| outer.get(i)).is_some_and(|o| step.host.end <= o.host.end)
 }
 
-fn is_profiler_step(name: &str) -> bool {
+/// Whether the profiler marks a step by this name.
+pub fn is_profiler_step(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("ProfilerStep") else { return false };
     let digits = rest.trim().strip_prefix('#').map(str::trim);
     digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))

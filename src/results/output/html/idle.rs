@@ -7,6 +7,7 @@ use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::idle::{IdleHost, Idles};
 use hta_base::table::schema::Text;
+use hta_trace::step::is_profiler_step;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Columns of the grid `idle_host`.
@@ -28,18 +29,23 @@ const HOST: &[Heading] = &[
 /// Largest number of host activities listed.
 const MOST_ACTIVITIES: usize = 200;
 
+const ANNOTATION: &str = "annotation";
+const UNTRACKED: &str = "untracked";
+/// The name of host time in a step of which nothing else is recorded.
+const IN_STEP: &str = "in a step, nothing else recorded";
+
 /// Kinds of host activity as in `hta explain idle`, with their headings.
 const ACTIVITIES: [(&str, &str); 10] = [
     ("data_loader", "data loader"),
     ("python", "Python"),
     ("operator", "operator"),
-    ("annotation", "annotation"),
+    (ANNOTATION, "annotation"),
     ("launch_call", "launch call"),
     ("sync_call", "sync call"),
     ("allocation_call", "allocation"),
     ("runtime_call", "runtime call"),
     ("communication_operator", "communication operator"),
-    ("untracked", "untracked"),
+    (UNTRACKED, "untracked"),
 ];
 
 columns! {
@@ -82,12 +88,15 @@ pub(crate) fn section(
         if !lanes.counts(&lane, r.scope, r.is_partial) {
             return;
         }
+        // In the mark of a step and nothing finer, nothing is known of what the host does.
+        let is_step = r.activity == ANNOTATION && is_profiler_step(r.name);
+        let (activity, name) = if is_step { (UNTRACKED, IN_STEP) } else { (r.activity, r.name) };
         // Unknown kinds count as untracked, so that the parts still sum to the whole.
-        let at = ACTIVITIES.iter().position(|a| a.0 == r.activity).unwrap_or(ACTIVITIES.len() - 1);
+        let at = ACTIVITIES.iter().position(|a| a.0 == activity).unwrap_or(ACTIVITIES.len() - 1);
         if let Some(sum) = of_host.entry(lane).or_default().get_mut(at) {
             *sum += r.time_ns;
         }
-        names.add([r.activity, r.name], lane.0, [r.time_ns, r.gap_count as i64]);
+        names.add([activity, name], lane.0, [r.time_ns, r.gap_count as i64]);
     })?;
     if causes.values().all(|c| c[0] == 0) {
         return Ok(Section::without("Nothing idled."));
