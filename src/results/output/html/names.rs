@@ -10,13 +10,14 @@ use hta_analysis::ops::call_tree::CallTree;
 use hta_analysis::ops::over_ranks::OperatorsOverRanks;
 use hta_analysis::patterns::tables::RepeatsTable;
 use hta_base::table::schema::Text;
+use hta_trace::kernel::short_name;
 
 /// Largest number of names listed in each table.
 pub(crate) const MOST_NAMES: usize = 400;
 /// Largest number of sequences listed.
 const MOST_SEQUENCES: usize = 80;
 /// Number of names shown of a sequence.
-const SEQUENCE: usize = 12;
+const SEQUENCE: usize = 8;
 
 columns! {
     Pattern of RepeatsTable {
@@ -46,15 +47,15 @@ pub(crate) fn of_ranks<const K: usize, const N: usize>(t: &KeySums<K, N>, _: &mu
     vec![t.ranks.into(), t.most.0.into(), t.most.1.into()]
 }
 
-/// A sequence in one line: its first and last names. A sequence may have a hundred thousand names.
-fn sequence(names: &str, length: u32) -> String {
+/// A sequence in one line: its first and last names, short. A sequence may have a hundred thousand names.
+fn sequence(names: &str) -> String {
+    let shorts = |names: &mut dyn Iterator<Item = &str>| names.map(short_name).collect::<Vec<String>>();
     if names.split('|').nth(SEQUENCE).is_none() {
-        return names.replace('|', " → ");
+        return shorts(&mut names.split('|')).join(" → ");
     }
-    let head: Vec<&str> = names.split('|').take(SEQUENCE - 2).collect();
-    let mut tail: Vec<&str> = names.rsplit('|').take(2).collect();
-    tail.reverse();
-    format!("{} → … ({length} in all) … → {}", head.join(" → "), tail.join(" → "))
+    let head = shorts(&mut names.split('|').take(SEQUENCE - 1));
+    let last = names.rsplit('|').next().unwrap_or_default();
+    format!("{} → … → {}", head.join(" → "), short_name(last))
 }
 
 /// The section on repeated kernel sequences.
@@ -64,7 +65,7 @@ fn sequence(names: &str, length: u32) -> String {
 pub(crate) fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, ResultsError> {
     let mut all: Tally<2, 5> = Tally::default();
     let there = results.read::<Pattern>(|r| {
-        let shown = sequence(r.names, r.length);
+        let shown = sequence(r.names);
         let values = [r.gpu_ns, r.count as i64, r.gap_ns, r.idle_ns, r.extent_ns];
         all.add([&shown, &r.length.to_string()], r.rank, values);
     })?;
@@ -79,7 +80,7 @@ pub(crate) fn patterns(results: &Results, texts: &mut Texts) -> Result<Section, 
                 "names",
                 "sequence",
                 CellType::Text,
-                "names of its kernels, copies and sets; a loop is its body",
+                "short names of its kernels, copies and sets; a loop is its body",
             ),
             ("length", "length", CellType::Text, "activities in one occurrence"),
             (

@@ -102,13 +102,13 @@ export function patternsSection(f) {
   const grid = f.grids.sequences;
   const rows = grid.list().slice(0, 12);
   addChart(f.body, () => nameBars(grid, rows, {
-    name: (row) => `${row("length")} kernels × ${count(row("count"))}: ${row("names")}`,
+    name: (row) => `${plural(Number(row("length")), "kernel")}, ${count(row("count"))} times: ${row("names")}`,
     series: [
       { name: "GPU time", colour: colour("compute"), value: (row) => row("gpu_ns") },
       { name: "other streams run", colour: kinds()[1], value: (row) => row("gap_ns") - row("idle_ns") },
       { name: "device idle", colour: colour("idle"), value: (row) => row("idle_ns") },
     ],
-    hover: ["gpu_ns", "gap_ns", "idle_ns", "ranks"], label: "time over all ranks",
+    hover: ["names", "gpu_ns", "gap_ns", "idle_ns", "ranks"], label: "time over all ranks",
     says: `Bars of the ${rows.length} kernel sequences with most GPU time`,
   }));
   f.table(grid, "sequences");
