@@ -3,7 +3,7 @@
 use crate::api::Options;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause_words::CauseWords;
-use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::evidence::{Evidence, of_ranks};
 use crate::job::Job;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
@@ -140,7 +140,7 @@ fn late_rank(
     let key = causes.first().map_or("", |c| c.cause.name()).to_string();
     let steps =
         if s.steps.len() == steps { Vec::new() } else { s.steps.iter().map(|(k, _)| k.shown()).collect() };
-    let filter = format!("rank IN ({})", ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", "));
+    let filter = of_ranks(&ranks);
     let evidence = vec![
         Evidence {
             table: "straggler_delays",
@@ -149,7 +149,7 @@ fn late_rank(
         },
         Evidence {
             table: "straggler_causes",
-            filter,
+            filter: if key.is_empty() { filter } else { format!("{filter} AND cause = '{key}'") },
             words: format!("largest part: {}", key.replace('_', " ")),
         },
     ];

@@ -1,11 +1,12 @@
 //! Causes of idle time, of waiting behind it, and of exposed copies.
 
+use crate::copies::rules::CopyRule;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
-use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::evidence::{Evidence, of_ranks};
 use crate::diagnosis::gain::{self, OwnedTime};
 use crate::diagnosis::lost_words::{LostWords, NamedTime, shown};
 use crate::diagnosis::owners::CollectedCause;
@@ -59,7 +60,7 @@ impl Context<'_> {
         cause.words = (rule.words)(&words);
         cause.place = found.place().to_string();
         self.name_steps(&mut cause);
-        cause.evidence = self.evidence_of_lost(kind, rule, &words);
+        cause.evidence = self.evidence_of_lost(&cause, rule, &words);
         (rule.finish)(self, &mut cause);
         Some(cause)
     }
@@ -99,10 +100,18 @@ impl Context<'_> {
         }
     }
 
-    fn evidence_of_lost(&self, kind: CauseKind, rule: &LostRule, words: &LostWords) -> Vec<Evidence> {
+    fn evidence_of_lost(&self, cause: &Cause, rule: &LostRule, words: &LostWords) -> Vec<Evidence> {
         let has_steps = self.account.steps.iter().any(|s| s.key.is_some());
-        let scope = if has_steps { "scope = 'step'" } else { "scope = 'span'" };
-        let table = if rule.place == LostPlace::Copies { "memory_copy_rules" } else { "idle_host" };
+        // Between the iterations of an engine lies time that is in no step of the other tables.
+        let scope = match (has_steps, words.trust.is_serving) {
+            (_, true) => "scope = 'capture'",
+            (true, false) => "scope = 'step'",
+            (false, false) => "scope = 'span'",
+        };
+        let only = match cause.ranks.len() < self.job.parts.len() {
+            true => format!(" AND {}", of_ranks(&cause.ranks)),
+            false => String::new(),
+        };
         let per = words.trust.per_step();
         let whole = if words.trust.has_steps { words.trust.step_noun() } else { "recording" };
         let part = |ns: Ns| fmt_pct(percent(ns, words.step));
@@ -118,12 +127,16 @@ impl Context<'_> {
                 part(words.idle)
             ),
         };
-        let filter = format!("cause = '{}'", kind.name());
+        let filter = format!("cause = '{}'{only}", cause.kind.name());
         let mut out = vec![Evidence { table: "time_account", filter, words: number }];
         let is_named = (rule.names_parts)(words);
+        let rows = |n: &NamedTime| match copy_rule(cause.kind) {
+            Some(rule) => ("memory_copy_rules", format!("rule = '{}'", rule.name())),
+            None => ("idle_host", format!("name = '{}'", n.name.replace('\'', "''"))),
+        };
         out.extend(words.top.iter().filter(|_| is_named).map(|n| Evidence {
-            table,
-            filter: scope.to_string(),
+            table: rows(n).0,
+            filter: format!("{scope} AND {}{only}", rows(n).1),
             words: format!("{}{per} in {} ({} times)", fmt_ns(n.per_step), shown(n.name), fmt_count(n.count)),
         }));
         out
@@ -204,5 +217,15 @@ impl Context<'_> {
         // Steps that not all devices have are no steps of the account.
         let places = self.account.steps.first().map_or(0, |s| s.cells.keys().filter(|p| is_of(p.0)).count());
         places.max(1) as Ns
+    }
+}
+
+/// The rule whose copies a cause is about; `None` where it is about the host.
+fn copy_rule(kind: CauseKind) -> Option<CopyRule> {
+    match kind {
+        CauseKind::CopyPageable => Some(CopyRule::Pageable),
+        CauseKind::CopySync => Some(CopyRule::SyncCopy),
+        CauseKind::CopySmall => Some(CopyRule::Small),
+        _ => None,
     }
 }

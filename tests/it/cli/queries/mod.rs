@@ -3,6 +3,7 @@
 mod answers;
 mod catalog;
 mod command;
+mod evidence;
 #[cfg(target_os = "linux")]
 mod limits;
 mod texts;
