@@ -3,6 +3,7 @@
 //! `tests/html/check.py` tests it in a browser.
 
 pub mod against;
+mod figures;
 mod hostile;
 mod many;
 mod page;

@@ -17,14 +17,37 @@ const unitOf = (units, v) => units.findLast(([, size]) => Math.abs(v) >= size) ?
 export const axisUnit = (values, units = TIMES) =>
   unitOf(units, values.reduce((m, v) => Math.max(m, Math.abs(v || 0)), 0));
 
+/**
+ * A number with some digits behind the point, as the text report has it: of two that are equally near, the even one.
+ * `toFixed` takes the larger one.
+ */
+function fixed(v, digits) {
+  const text = v.toFixed(digits);
+  // the text of a number between two has nothing but a five behind those digits
+  const isBetween = Math.abs(Math.abs(v * 10 ** digits) % 1 - 0.5) < 1e-6
+    && /^50*$/.test(v.toFixed(50).split(".")[1].slice(digits));
+  const isOdd = Number(text.at(-1)) % 2 === 1;
+  return isBetween && isOdd ? (v - Math.sign(v) * 10 ** -digits / 2).toFixed(digits) : text;
+}
+
 function significant(v) {
   const a = Math.abs(v);
-  return v.toFixed(a < 10 ? 2 : a < 100 ? 1 : 0);
+  return fixed(v, a < 10 ? 2 : a < 100 ? 1 : 0);
+}
+
+/** A number with three significant digits: `0.25`, `32.7`, `327`, `5,714`, `339 k`, `1.20 M`. */
+export function number(v) {
+  const a = Math.abs(v);
+  if (a >= 1e6) return `${significant(v / 1e6)} M`;
+  if (a >= 1e5) return `${significant(v / 1e3)} k`;
+  if (a >= 1e3) return count(v);
+  return a < 0.005 ? "0.00" : significant(v);
 }
 
 export function ns(v) {
-  const [unit, size] = unitOf(TIMES, v);
-  return `${size === 1 ? Math.round(v) : significant(v / size)} ${unit}`;
+  const whole = Math.round(v) || 0;
+  const [unit, size] = unitOf(TIMES, whole);
+  return `${size === 1 ? whole : significant(whole / size)} ${unit}`;
 }
 
 export function bytes(v) {
@@ -33,7 +56,10 @@ export function bytes(v) {
 }
 
 export const count = (v) => grouped.format(v);
-export const percent = (v) => `${(100 * v).toFixed(1)} %`;
+/** A percentage: `12.3 %`, `1,104 %`; no zero has a sign. */
+const ofHundred = (v) => `${Math.abs(v) >= 1000 ? number(v) : fixed(Math.abs(v) < 0.05 ? 0 : v, 1)} %`;
+/** A share of one, in percent. */
+export const percent = (v) => ofHundred(100 * v);
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 /** A number from `least` to `most`. */
 export const between = (least, v, most) => Math.min(Math.max(v, least), most);
@@ -45,9 +71,9 @@ export function shown(kind, v) {
     case "ns": return ns(v);
     case "bytes": return bytes(v);
     case "ratio": return percent(v);
-    case "percent": return percent(v / 100);
-    case "gb_per_s": return significant(v);
-    case "number": return Math.abs(v) >= 100 ? count(v) : String(Number(v.toPrecision(3)));
+    case "percent": return ofHundred(v);
+    case "gb_per_s":
+    case "number": return number(v);
     case "count": return count(v);
     default: return String(v);
   }
