@@ -14,6 +14,11 @@ macro_rules! capabilities {
                 match self { $(Capability::$id => $name),+ }
             }
 
+            /// The capability with a name, as in the tables.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|c| c.name() == name)
+            }
+
             /// What rests on it.
             pub fn text(self) -> &'static str {
                 match self { $(Capability::$id => concat!($($doc),+)),+ }
@@ -55,6 +60,13 @@ pub enum Grade {
 }
 
 impl Grade {
+    const ALL: [Grade; 3] = [Grade::Ok, Grade::AtMost, Grade::Withheld];
+
+    /// The grade with a name, as in the tables.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|grade| grade.name() == name)
+    }
+
     /// As in the tables.
     pub fn name(self) -> &'static str {
         match self {

@@ -26,18 +26,20 @@ pub struct Recording {
     rows: Vec<Batch>,
     /// In the order of the rules; within a rule the worst first.
     limits: Vec<Limit>,
+    rank_count: usize,
 }
 
 impl Recording {
     /// Judges the recordings of all ranks, given as rows of the table `recordings` in order of rank. `job`
     /// has no parts where ranks are not joined.
     pub fn of(rows: Vec<Batch>, job: &Job) -> Self {
-        let mut out = Self { rows, limits: Vec::new() };
+        let mut out = Self { rows, ..Self::default() };
         let ranks: Vec<RecordingRow> = out.ranks().collect();
+        let rank_count = ranks.len();
         let recorded = Recorded { ranks: &ranks, job };
         let limits = RULES.iter().flat_map(|rule| (rule.find)(&recorded)).collect();
         drop(ranks);
-        out.limits = limits;
+        (out.limits, out.rank_count) = (limits, rank_count);
         let left_out = out.left_out();
         // To the others a rank that is left out is missing.
         let is_lost = |l: &&Limit| {
@@ -46,6 +48,27 @@ impl Recording {
         let missing: Vec<Limit> = out.limits.iter().filter(is_lost).flat_map(to_the_others).collect();
         out.limits.extend(missing);
         out
+    }
+
+    /// The recording of so many ranks from its table `trust`: rank, then capability, grade, rule, sentence and
+    /// next. Limits in words of another version are left out.
+    pub fn of_texts<'a>(
+        limits: impl Iterator<Item = (Option<u32>, [&'a str; 5])>,
+        rank_count: usize,
+    ) -> Self {
+        let limit = |(rank, [capability, grade, rule, sentence, next]): (Option<u32>, [&str; 5])| {
+            Some(Limit {
+                rank,
+                capability: Capability::named(capability)?,
+                grade: Grade::named(grade)?,
+                rule: RULES.iter().map(|r| r.name).find(|name| *name == rule)?,
+                measured: String::new(),
+                limit: String::new(),
+                sentence: sentence.to_string(),
+                next: next.to_string(),
+            })
+        };
+        Self { rows: Vec::new(), limits: limits.filter_map(limit).collect(), rank_count }
     }
 
     /// The recording of a joined job, from [`Recording::give_to`].
@@ -68,7 +91,7 @@ impl Recording {
     pub fn left_out(&self) -> BTreeSet<u32> {
         let is_lost = |l: &&Limit| l.capability == Capability::DeviceTime && l.grade == Grade::Withheld;
         let lost: BTreeSet<u32> = self.limits.iter().filter(is_lost).filter_map(|l| l.rank).collect();
-        if lost.len() == self.ranks().count() { BTreeSet::new() } else { lost }
+        if lost.len() == self.rank_count { BTreeSet::new() } else { lost }
     }
 
     pub fn limits(&self) -> &[Limit] {
@@ -86,6 +109,15 @@ impl Recording {
         let left_out = self.left_out();
         let is_told = |l: &&Limit| l.rank.is_none_or(|rank| !left_out.contains(&rank));
         worst(self.limits.iter().filter(|l| needs.contains(&l.capability)).filter(is_told))
+    }
+
+    /// The grade of what needs these, and the reason. What is counted in a recording that is short is true,
+    /// although it says nothing about the job.
+    pub fn grade(&self, needs: &[Capability]) -> (Grade, Option<&Limit>) {
+        match self.worst(needs) {
+            Some(short) if short.rule == TOO_SHORT => (Grade::AtMost, Some(short)),
+            worst => (worst.map_or(Grade::Ok, |l| l.grade), worst),
+        }
     }
 
     /// The reason for the worst grade of what is said about some ranks; about none: about the job.

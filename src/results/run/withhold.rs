@@ -22,12 +22,9 @@ pub(crate) fn withhold(
     if needs.is_empty() || recording.limits().is_empty() {
         return;
     }
-    let worst = recording.worst(needs);
+    let (grade, worst) = recording.grade(needs);
     let left_out = left_out(&recording, needs);
-    output.trust.grade = match worst {
-        short if is_short(short) => Grade::AtMost,
-        worst => worst.map_or(Grade::Ok, |l| l.grade),
-    };
+    output.trust.grade = grade;
     if output.verdict.is_some() {
         return;
     }

@@ -1,8 +1,8 @@
 //! Sections that compare ranks: stragglers, bandwidth of collectives, and the estimated gain of repairs.
 
 use crate::output::html::axis::{PageAxis, PageStep};
-use crate::output::html::breakdown::{Heat, SIDE};
 use crate::output::html::grid::{CellType, Heading, Section, missing};
+use crate::output::html::heat::{Heat, SIDE};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::collectives::tables::CollectiveSummaries;

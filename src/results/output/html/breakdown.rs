@@ -1,8 +1,10 @@
 //! The sections on the time breakdown by rank and by step, and the lanes that other sections use. A lane is
 //! one device of one rank. Its figures are sums over its full steps, or over its span if it has no full step.
 
+use crate::output::html::account::{ExposedParts, PageAccount};
 use crate::output::html::axis::{PageAxis, PageStep};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
+use crate::output::html::heat::{Heat, SIDE};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::breakdown::Breakdowns;
@@ -19,11 +21,9 @@ pub(crate) const MOST_LANES: usize = 2_048;
 const MOST_STEPS: usize = 400;
 /// Largest number of windows that are listed.
 const MOST_CELLS: usize = 8_192;
-/// Number of places on each side of a heat map.
-pub(crate) const SIDE: usize = 128;
 
-/// Length, compute, exposed communication, exposed memory and idle time, ns.
-type WindowParts = [i64; 5];
+/// Length, compute, exposed communication, of that waiting and transfer, copies and idle time, ns.
+type WindowParts = [i64; 7];
 
 columns! {
     Window of Breakdowns {
@@ -33,8 +33,13 @@ columns! {
 }
 
 impl Window<'_> {
-    fn parts(&self) -> WindowParts {
-        [self.dur_ns, self.compute_ns, self.exposed_communication_ns, self.copies_ns, self.idle_ns]
+    /// The parts, with waiting and transfer where the account has the same communication for this window.
+    fn parts(&self, account: &PageAccount) -> WindowParts {
+        let exposed = self.exposed_communication_ns;
+        let is_same = |of: &ExposedParts| of.waiting + of.transfer + of.unmatched == exposed;
+        let step = PageStep::new(self.step, self.step_label);
+        let of = account.exposed((self.rank, self.device), step).filter(is_same).unwrap_or_default();
+        [self.dur_ns, self.compute_ns, exposed, of.waiting, of.transfer, self.copies_ns, self.idle_ns]
     }
 }
 
@@ -75,6 +80,7 @@ pub(crate) struct PageLanes {
     steps: BTreeMap<PageStep, StepSums>,
     is_cpu: bool,
     is_gpu: bool,
+    pub(crate) account: PageAccount,
 }
 
 impl PageLanes {
@@ -112,7 +118,7 @@ fn add(to: &mut WindowParts, parts: &WindowParts) {
 /// # Errors
 /// When the table is damaged.
 pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError> {
-    let mut all = PageLanes::default();
+    let mut all = PageLanes { account: PageAccount::read(results)?, ..PageLanes::default() };
     let there = results.read::<Window>(|w| {
         let key = (w.rank, w.device);
         let lane = all.lanes.entry(key).or_default();
@@ -121,7 +127,7 @@ pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError
             "cpu" => all.is_cpu = true,
             _ => all.is_gpu = true,
         }
-        let found = w.parts();
+        let found = w.parts(&all.account);
         match w.scope {
             "span" => lane.span = found,
             "capture" => lane.capture = Some((w.ts_ns, w.dur_ns)),
@@ -133,7 +139,7 @@ pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError
                 let step = all.steps.entry(step).or_insert_with(|| StepSums {
                     windows: 0,
                     partial: 0,
-                    parts: [0; 5],
+                    parts: [0; 7],
                     shortest: i64::MAX,
                     longest: (-1, 0),
                 });
@@ -155,10 +161,12 @@ pub(crate) fn lanes(results: &Results) -> Result<Option<PageLanes>, ResultsError
     Ok((there && !all.lanes.is_empty()).then_some(all))
 }
 
-const PARTS: [Heading; 5] = [
+const PARTS: [Heading; 7] = [
     ("dur_ns", "length", CellType::Ns, "length of the window"),
     ("compute_ns", "compute", CellType::Ns, "some compute runs"),
-    ("exposed_communication_ns", "exposed communication", CellType::Ns, "communication runs and no compute"),
+    ("exposed_communication_ns", "communication", CellType::Ns, "communication runs and no compute"),
+    ("waiting_ns", "of that waiting", CellType::Ns, "another rank has not come yet"),
+    ("transfer_ns", "of that transfer", CellType::Ns, "all ranks are there; what is neither is not known"),
     ("copies_ns", "copies", CellType::Ns, "only copies or sets run"),
     ("idle_ns", "idle", CellType::Ns, "nothing runs"),
 ];
@@ -196,7 +204,7 @@ pub(crate) fn section(
         by_lane.push(lane_cells(key, lane).into_iter().chain(lane.sums().map(Cell::Int)));
     }
     let shown: BTreeSet<&LaneKey> = listed.iter().map(|(k, _)| *k).collect();
-    let (mut rest, mut windows) = ([0; 5], 0u32);
+    let (mut rest, mut windows) = ([0; 7], 0u32);
     for (_, lane) in lanes.lanes.iter().filter(|(k, _)| !shown.contains(k)) {
         add(&mut rest, lane.sums());
         windows += lane.windows();
@@ -204,6 +212,9 @@ pub(crate) fn section(
     let sums = [Cell::Nothing, Cell::Nothing, windows.into()].into_iter().chain(rest.map(Cell::Int));
     by_lane.leave_out(lanes.lanes.len() - listed.len(), sums.collect());
     let mut section = Section::default().with("lanes", by_lane);
+    if let Some(account) = lanes.account.grid() {
+        section = section.with("account", account);
+    }
     let without_steps = lanes.lanes.values().filter(|l| l.full == 0).count();
     if lanes.is_cpu {
         let of = if lanes.is_gpu { "Ranks without a device" } else { "CPU-only" };
@@ -270,7 +281,7 @@ fn by_step(lanes: &PageLanes, axis: &PageAxis<PageStep>, texts: &mut Texts) -> G
     for (step, s) in &lanes.steps {
         let Some(place) = axis.place(step).and_then(|p| places.get_mut(p)) else { continue };
         let none =
-            || StepSums { windows: 0, partial: 0, parts: [0; 5], shortest: i64::MAX, longest: (-1, 0) };
+            || StepSums { windows: 0, partial: 0, parts: [0; 7], shortest: i64::MAX, longest: (-1, 0) };
         let at = place.get_or_insert_with(none);
         at.windows += s.windows;
         at.partial += s.partial;
@@ -322,10 +333,10 @@ fn by_window(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<
     let (ranks, steps) =
         (PageAxis::new(&lanes.ranks, SIDE), PageAxis::new(&lanes.steps.keys().copied().collect(), SIDE));
     let mut lengths = Heat::<1>::new(&ranks, &steps);
-    let (mut left, mut left_parts) = (0, [0; 5]);
+    let (mut left, mut left_parts) = (0, [0; 7]);
     results.read::<Window>(|w| {
         let (Some(step), "step") = (PageStep::new(w.step, w.step_label), w.scope) else { return };
-        let (key, found) = ((w.rank, w.device), w.parts());
+        let (key, found) = ((w.rank, w.device), w.parts(&lanes.account));
         if lanes.lanes.get(&key).is_some_and(|l| l.capture == Some((w.ts_ns, w.dur_ns))) {
             return;
         }
@@ -360,77 +371,4 @@ fn by_window(results: &Results, lanes: &PageLanes, texts: &mut Texts) -> Result<
         "length of the step, summed over the ranks and steps of this field",
     )];
     Ok((cells, lengths.grid("temporal_breakdown", LENGTH, &ranks, &steps, texts)))
-}
-
-/// Values by rank and step; the largest counts if several share a place.
-pub(crate) struct Heat<const N: usize> {
-    width: usize,
-    cells: Vec<Option<LaneSums<N>>>,
-}
-
-#[derive(Clone)]
-struct LaneSums<const N: usize> {
-    count: u32,
-    sums: [i64; N],
-    most: (i64, u32),
-}
-
-impl<const N: usize> Heat<N> {
-    pub(crate) fn new(ranks: &PageAxis<u32>, steps: &PageAxis<PageStep>) -> Self {
-        Self { width: steps.len(), cells: vec![None; ranks.len() * steps.len()] }
-    }
-
-    /// Adds the values of a rank in a step. The first value decides which rank is named for a place.
-    pub(crate) fn add(
-        &mut self,
-        ranks: &PageAxis<u32>,
-        steps: &PageAxis<PageStep>,
-        rank: u32,
-        step: &PageStep,
-        values: [i64; N],
-    ) {
-        let (Some(y), Some(x)) = (ranks.place(&rank), steps.place(step)) else { return };
-        let Some(place) = self.cells.get_mut(y * self.width + x) else { return };
-        let place = place.get_or_insert(LaneSums { count: 0, sums: [0; N], most: (i64::MIN, rank) });
-        place.count += 1;
-        place.sums.iter_mut().zip(values).for_each(|(a, b)| *a += b);
-        place.most = place.most.max((values.first().copied().unwrap_or(0), rank));
-    }
-
-    pub(crate) fn grid(
-        self,
-        table: &'static str,
-        values: &[Heading],
-        ranks: &PageAxis<u32>,
-        steps: &PageAxis<PageStep>,
-        texts: &mut Texts,
-    ) -> Grid {
-        let mut headings: Vec<Heading> = vec![
-            ("ranks", "rank", CellType::Text, "rank, or consecutive ranks that share a row of the map"),
-            ("steps", "step", CellType::Text, "step, or consecutive steps that share a column of the map"),
-            ("count", "values", CellType::Count, "ranks and steps that are aggregated here"),
-        ];
-        headings.extend(values);
-        headings.extend([
-            ("most_ns", "largest", CellType::Ns, "the largest of the first value"),
-            ("most_rank", "on rank", CellType::Id, "the rank that has it"),
-        ]);
-        let mut grid = Grid::new(table, &headings);
-        for (i, place) in self.cells.iter().enumerate() {
-            let Some(p) = place else { continue };
-            let (y, x) = (i / self.width, i % self.width);
-            let mut row = vec![texts.cell(&ranks.label(y)), texts.cell(&steps.label(x)), p.count.into()];
-            row.extend(p.sums.map(Cell::Int));
-            row.extend([Cell::from(p.most.0), Cell::from(p.most.1)]);
-            grid.push(row);
-        }
-        if ranks.joined > 1 || steps.joined > 1 {
-            grid.notes.push(format!(
-                "Each field of the map stands for up to {} consecutive ranks and {} consecutive steps, and \
-                 is coloured by the largest value among them.",
-                ranks.joined, steps.joined
-            ));
-        }
-        grid
-    }
 }

@@ -4,7 +4,7 @@ use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
 use crate::output::html::overview::{self, PageRanks};
 use crate::output::html::places;
 use crate::output::html::texts::Texts;
-use crate::output::html::trust;
+use crate::output::html::trust::PageTrust;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::{FindingEvidence, Findings, VerdictTable};
 use hta_base::table::schema::Text;
@@ -22,6 +22,8 @@ const EVIDENCE: &[Heading] = &[
 const CAUSES: &[Heading] = &[
     ("sentence", "cause", CellType::Text, "the cause in words"),
     ("action", "what to do", CellType::Text, "one action that fixes it"),
+    ("detail", "details", CellType::Text, "the numbers that show it, in words"),
+    ("place", "where", CellType::Text, "function of the user's code, with file and line, and the module"),
     ("recoverable_ns", "saves", CellType::Ns, "what fixing only this cause saves, over all steps"),
     ("recoverable_pct", "of the time", CellType::Ratio, "the same as a share of the job's time"),
     ("owned_ns", "owned", CellType::Ns, "lost time of all devices that it owns"),
@@ -46,7 +48,8 @@ columns! {
     Found of Findings {
         finding_id: Text, kind: Text, ranks: Text, rank_label: Text, step_labels: Text, recoverable_ns: i64,
         recoverable_pct: Option<f64>, owned_ns: i64, share_pct: Option<f64>, certainty: Text,
-        reason: Option<Text>, sentence: Text, action: Text,
+        reason: Option<Text>, sentence: Text, action: Text, detail: Text,
+        place: Text,
     }
 }
 
@@ -59,9 +62,10 @@ columns! {
 pub(crate) fn section(
     results: &Results,
     ranks: &PageRanks,
+    trust: &PageTrust,
     texts: &mut Texts,
 ) -> Result<Section, ResultsError> {
-    let mut notes = trust::notes(results)?;
+    let mut notes = trust.notes();
     notes.extend(overview::record_note(results, ranks)?);
     let mut supports: BTreeMap<String, Vec<[String; 3]>> = BTreeMap::new();
     results.read::<Supports>(|r| {
@@ -90,6 +94,8 @@ pub(crate) fn section(
         grid.push([
             texts.whole(r.sentence),
             text(r.action, texts),
+            text(r.detail, texts),
+            text(r.place, texts),
             r.recoverable_ns.into(),
             share(r.recoverable_pct),
             r.owned_ns.into(),

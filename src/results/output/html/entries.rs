@@ -6,7 +6,9 @@ use crate::output::html::listed::Listed;
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::output::html::timeline::Room;
+use crate::output::html::trust::PageTrust;
 use crate::results::{Results, ResultsError};
+use hta_analysis::recording::capability::Capability;
 use serde::Serialize;
 
 /// A section of the page.
@@ -21,6 +23,9 @@ pub(crate) struct SectionEntry {
     pub(crate) about: &'static str,
     /// Topics of `hta explain` with its definitions.
     pub(crate) topics: &'static [&'static str],
+    /// What it rests on beside the needs of the analysis that its first topic is.
+    #[serde(skip)]
+    pub(crate) needs: &'static [Capability],
     /// What is said below it; empty: nothing.
     pub(crate) note: &'static str,
     /// What makes it; `None` if it has nothing but grids that show a table as it is, or comes with the ranks
@@ -39,6 +44,7 @@ pub(crate) struct PageSource<'a> {
     pub(crate) results: &'a Results,
     pub(crate) ranks: &'a PageRanks,
     pub(crate) lanes: Option<PageLanes>,
+    pub(crate) trust: PageTrust,
     pub(crate) room: Room,
 }
 
@@ -67,6 +73,7 @@ impl SectionEntry {
         heading: "",
         about: "",
         topics: &[],
+        needs: &[],
         note: "",
         make: None,
         grids: &[],
@@ -81,7 +88,9 @@ impl SectionEntry {
             Some(make) => make(of, texts)?,
             None => Section::default(),
         };
-        self.completed(section, of.results, texts)
+        let mut section = self.completed(section, of.results, texts)?;
+        section.trust = self.topics.first().and_then(|stem| of.trust.grade(stem, self.needs));
+        Ok(section)
     }
 
     /// Adds the grids that show a table as it is, and names all of them.

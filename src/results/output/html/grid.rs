@@ -4,6 +4,7 @@
 //! Times are integer nanoseconds, which the page formats. Points in time are relative to the first event of
 //! the set.
 
+use crate::output::html::trust::SectionGrade;
 pub(crate) use hta_base::table::format::CellType;
 use hta_base::table::schema::{ColumnSpec, TableSpec};
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
@@ -238,6 +239,8 @@ pub(crate) struct Section {
     pub(crate) notes: Vec<String>,
     /// The reason why the section has no data.
     pub(crate) empty: Option<String>,
+    /// How far the recording carries what it says.
+    pub(crate) trust: Option<SectionGrade>,
 }
 
 impl Section {
@@ -287,10 +290,11 @@ impl Serialize for Section {
                 to.collect_map(self.0.iter().map(|(name, grid)| (name, grid)))
             }
         }
-        let mut map = to.serialize_map(Some(3))?;
+        let mut map = to.serialize_map(None)?;
         map.serialize_entry("grids", &Grids(&self.grids))?;
         map.serialize_entry("notes", &self.notes)?;
         map.serialize_entry("empty", &self.empty)?;
+        map.serialize_entry("trust", &self.trust)?;
         map.end()
     }
 }

@@ -9,6 +9,7 @@
 //! data. The modules stand in the page as texts, and an import map made of them when the page opens gives
 //! each its address.
 
+mod account;
 mod across;
 mod against;
 mod axis;
@@ -19,6 +20,7 @@ mod detailed;
 mod entries;
 mod flame;
 mod grid;
+mod heat;
 mod idle;
 mod iterations;
 mod kernels;

@@ -8,6 +8,7 @@ use crate::output::html::overview::SetSummary;
 use crate::output::html::sections::SECTIONS;
 use crate::output::html::texts::{PageTexts, Texts};
 use crate::output::html::timeline::Room;
+use crate::output::html::trust::PageTrust;
 use crate::output::html::{beside, breakdown, overview};
 use crate::results::{Results, ResultsError};
 use rayon::prelude::*;
@@ -56,6 +57,7 @@ const MODULES: &[(&str, &str)] = modules![
     "sections/recording.js",
     "sections/time.js",
     "settings.js",
+    "menu.js",
     "start.js",
 ];
 
@@ -196,7 +198,11 @@ fn gather(
         Err(ResultsError::Column { .. }) if room == Room::SECOND => None,
         lanes => lanes?,
     };
-    let source = PageSource { results, ranks: &ranks, lanes, room };
+    let trust = match PageTrust::read(results, ranks.set.ranks) {
+        Err(ResultsError::Column { .. }) if room == Room::SECOND => PageTrust::default(),
+        trust => trust?,
+    };
+    let source = PageSource { results, ranks: &ranks, lanes, trust, room };
     let one = |entry: &'static SectionEntry| {
         let mut texts = Texts::default();
         let section = match entry.made(&source, &mut texts) {

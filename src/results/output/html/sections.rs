@@ -12,27 +12,17 @@ use crate::output::html::{
     time, timeline,
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
+use hta_analysis::recording::capability::Capability;
 use hta_analysis::stragglers::tables::{StragglerCauses, StragglerTable};
 use hta_analysis::what_if::WhatIfs;
 
 pub(crate) const SECTIONS: &[SectionEntry] = &[
     SectionEntry {
-        id: "findings",
-        name: "Diagnosis",
-        heading: "Verdict and causes",
-        about: "What costs time, the most important first. Each lost nanosecond belongs to one cause; the \
-            gain is what its repair alone would give. Gains of several causes do not add up.",
-        topics: &["diagnosis"],
-        make: Some(|of, texts| causes::section(of.results, of.ranks, texts)),
-        grids: &[made("findings", "causes", &["id"]), made("places", "cost of ranks by host", &[])],
-        ..SectionEntry::NONE
-    },
-    SectionEntry {
         id: "compare",
         name: "Comparison",
-        heading: "Compared with the baseline",
-        about: "Figures of this run beside those of the baseline. A difference is told from noise where both \
-            have three steps or more.",
+        heading: "Before and after",
+        about: "The baseline is before, this run is after. A difference is told from noise where both have three \
+            steps or more.",
         topics: &["diff"],
         ..SectionEntry::NONE
     },
@@ -40,14 +30,24 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         id: "timeline",
         name: "Timeline",
         heading: "A step on the time axis",
-        about: "What every device did at each moment of a step: compute, exposed communication, exposed \
-            copies, idle with its cause. Arrows lead from a rank that came late to those that waited for \
-            it; numbers are the causes above.",
+        about: "What every device did at each moment of a step. Arrows lead from a rank that came late to those \
+            that waited for it; numbers are the causes below.",
         topics: &["diagnosis"],
         note: "Drag to move, Ctrl and wheel or pinch to zoom, double click to fill. A rank with ▸ unfolds to \
             its streams and threads. Keys: arrows choose, + and - zoom, 0 whole step, Enter unfolds. Time \
             from the start of the step, clocks aligned.",
-        make: Some(|of, texts| timeline::section(of.results, of.ranks, of.room, texts)),
+        make: Some(timeline::section),
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "findings",
+        name: "Causes",
+        heading: "Causes, by what fixing each saves",
+        about: "Each lost nanosecond belongs to one cause. What a cause saves is what fixing it alone would give: \
+            savings of several causes do not add up.",
+        topics: &["diagnosis"],
+        make: Some(|of, texts| causes::section(of.results, of.ranks, &of.trust, texts)),
+        grids: &[made("findings", "causes", &["id"]), made("places", "cost of ranks by host", &[])],
         ..SectionEntry::NONE
     },
     SectionEntry {
@@ -78,11 +78,13 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         id: "breakdown",
         name: "Breakdown",
         heading: "Where the time went",
-        about: "Each moment of a step is one of four: some compute runs; only communication (with or without \
-            copies); only copies or sets; nothing. The four sum to the window.",
+        about: "Each moment of a step is one of these: compute runs; only communication runs, which waits for \
+            another rank or transfers; only copies or sets run (copies); nothing runs (idle). They sum to the \
+            step.",
         topics: &["breakdown"],
         make: Some(|of, texts| of.in_lanes(breakdown::section, texts)),
         grids: &[
+            made("account", "", &["rank", "device"]),
             made("lanes", "", &["rank", "device"]),
             made("steps", "", &["step"]),
             made("cells", "", &["rank", "device", "step"]),
@@ -223,6 +225,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         heading: "GPU utilization over time",
         about: "Share of the time in which some kernel runs; it does not say how full the device is.",
         topics: &["counters"],
+        needs: &[Capability::DeviceTime],
         make: Some(|of, texts| time::utilization(of.results, of.ranks, texts)),
         grids: &[made("stretches", "utilization over time", &[]), made("map", "utilization by rank", &[])],
         ..SectionEntry::NONE
@@ -284,6 +287,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             that of its backward pass is where autograd joins it (with sequence numbers or flows).",
         make: Some(|of, texts| modules::section(of.results, of.ranks, texts)),
         grids: &[made("tree", "", &["rank", "path"])],
+        ..SectionEntry::NONE
     },
     SectionEntry {
         id: "flame",

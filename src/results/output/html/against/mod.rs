@@ -27,6 +27,9 @@ use crate::results::{Results, ResultsError};
 use hta_analysis::api::{Options, Output};
 use hta_base::table::schema::Batch;
 
+/// Number of sentences of `hta diff` that the page opens with.
+const VERDICT: usize = 2;
+
 /// A run and its baseline, compared.
 pub struct Against {
     this: Results,
@@ -111,7 +114,10 @@ impl Against {
         };
         add("runs", runs);
         add("totals", totals);
+        let observations = self.output.iter().flat_map(|output| &output.observations);
+        let verdict: Vec<String> = observations.take(VERDICT).map(|o| format!("{}.", o.sentence)).collect();
         for (name, sentences) in [
+            ("verdict", &verdict),
             ("refusals", &self.differences.refusals),
             ("warnings", &self.differences.warnings),
             ("about", &self.population),

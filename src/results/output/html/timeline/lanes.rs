@@ -2,13 +2,13 @@
 //! gets half of the room; of the others as many are shown as can be told apart. Ranks that causes name get
 //! more room than others.
 
+use crate::output::html::account::PageAccount;
 use crate::output::html::axis::PageStep;
 use crate::output::html::breakdown::LaneKey;
 use crate::output::html::grid::{Cell, CellType, Grid, Heading};
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
-use hta_analysis::diagnosis::TimeAccount;
 use hta_analysis::diagnosis::timeline::{BlockPart, TimelineBlock, TimelineTable, merge};
 use hta_analysis::inventory;
 use hta_base::table::schema::Text;
@@ -75,10 +75,6 @@ columns! {
         rank, device, step: Option<u32>, step_label, ts_ns: i64, part: Text, cause: Option<Text>, name: Option<Text>,
         count: u32, longest_ns: i64, compute_ns: i64, communication_ns: i64, memory_ns: i64, idle_ns: i64,
     }
-}
-
-columns! {
-    Accounted of TimeAccount { rank, device, step: Option<u32>, step_label, part: Text, time_ns: i64 }
 }
 
 columns! {
@@ -257,11 +253,11 @@ impl TimelineLanes {
     pub(crate) fn grids(
         &self,
         results: &Results,
+        account: Option<&PageAccount>,
         texts: &mut Texts,
     ) -> Result<Vec<(&'static str, Grid)>, ResultsError> {
         let mut hosts: BTreeMap<u32, String> = BTreeMap::new();
         results.read::<Where>(|r| drop(hosts.insert(r.rank, r.host_name.unwrap_or_default().to_string())))?;
-        let account = self.account(results)?;
         let blocks = self.blocks(results, texts)?;
         let mut steps = Grid::new("timeline", TIMELINE_HEADINGS);
         for s in &self.steps {
@@ -277,8 +273,9 @@ impl TimelineLanes {
             let host = hosts.get(&lane.0).map_or("", String::as_str);
             let at = self.steps.iter().position(|s| s.key == *step);
             // Steps that not all devices have are not in the account.
+            let exposed = account.and_then(|account| account.exposed(*lane, *step));
             let [waiting, unmatched] =
-                account.get(&(*step, *lane)).map_or([Cell::Nothing; 2], |sums| sums.map(Cell::from));
+                exposed.map_or([Cell::Nothing; 2], |of| [of.waiting.into(), of.unmatched.into()]);
             lanes.push([
                 lane.0.into(),
                 lane.1.into(),
@@ -300,27 +297,6 @@ impl TimelineLanes {
             }
         }
         Ok(vec![("steps", steps), ("lanes", lanes), ("blocks", grid), ("merged", merged)])
-    }
-
-    /// Exposed communication of each lane that waits for other ranks, and that has no match, ns.
-    fn account(
-        &self,
-        results: &Results,
-    ) -> Result<BTreeMap<(ShownStepKey, LaneKey), [i64; 2]>, ResultsError> {
-        let mut out: BTreeMap<(ShownStepKey, LaneKey), [i64; 2]> = BTreeMap::new();
-        results.read::<Accounted>(|r| {
-            let key = (PageStep::new(r.step, r.step_label), (r.rank, r.device));
-            if !self.windows.contains_key(&key) {
-                return;
-            }
-            let [waiting, unmatched] = out.entry(key).or_default();
-            match r.part {
-                "s" => *waiting += r.time_ns,
-                "n" => *unmatched += r.time_ns,
-                _ => {}
-            }
-        })?;
-        Ok(out)
     }
 
     fn blocks(&self, results: &Results, texts: &mut Texts) -> Result<LaneBlocks, ResultsError> {

@@ -5,8 +5,8 @@ mod lanes;
 mod tracks;
 
 use crate::output::html::axis::PageStep;
+use crate::output::html::entries::PageSource;
 use crate::output::html::grid::{CellType, Grid, Section, missing};
-use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::timeline::TimelineWaits;
@@ -47,9 +47,7 @@ impl Room {
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn section(
-    results: &Results,
-    ranks: &PageRanks,
-    room: Room,
+    PageSource { results, ranks, lanes: breakdown, room, .. }: &PageSource,
     texts: &mut Texts,
 ) -> Result<Section, ResultsError> {
     let mut causes: Vec<(Vec<u32>, Vec<String>)> = Vec::new();
@@ -65,7 +63,8 @@ pub(crate) fn section(
         return Ok(Section::without("Nothing ran that could stand on a time axis."));
     }
     let mut section = Section::default();
-    for (name, grid) in lanes.grids(results, texts)? {
+    let account = breakdown.as_ref().map(|lanes| &lanes.account);
+    for (name, grid) in lanes.grids(results, account, texts)? {
         section = section.with(name, grid);
     }
     section = section.with("waits", waits(results, &lanes, texts)?).with("tints", tints(texts));
