@@ -10,8 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Sets whose cause is known (`tests/data/acceptance.json`), and the line of code that a reader has to come to; none where
 # the traces have no stacks.
 SETS = {
-    "data/samples/gpu_ddp8": "linear.py(130)",
-    "data/samples/gloo_ddp4": "gen_ddp.py(42)",
+    "data/samples/gpu_ddp8": "linear.py:130",
+    "data/samples/gloo_ddp4": "gen_ddp.py:42",
     "data/samples/gpu_single": None,
     "tests/data/causes/data_loader.json.gz": None,
     "tests/data/causes/host_python.json.gz": "record_causes.py:176",
@@ -37,7 +37,7 @@ def find_cause(page, trace, line):
     page.open("wide")
     first = page.driver.find_element(By.ID, "cause-1")
     kind = first.find_element(By.CSS_SELECTOR, ".marks .mono").text
-    text = page.driver.find_element(By.ID, "findings").text
+    text = "\n".join(page.driver.find_element(By.ID, of).text for of in ("verdict", "findings"))
     page.fail_unless(kind == answer["first"], f"the first cause is {kind}, planted is {answer['first']}")
     said = [words.replace("`", "") for words in answer.get("says", [])]
     page.fail_unless(all(words in text for words in said), f"the page does not say {said}: {text[:300]!r}")

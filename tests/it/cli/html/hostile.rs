@@ -58,6 +58,6 @@ fn a_name_of_many_thousand_characters_is_cut_and_counted() {
     std::fs::write(&input, t.to_bytes(&Format::default())).expect("a file can be written");
     let page = analyze(shown(&input), &dir.path().join("out"), &[]);
     let name = &page.texts("kernels", "kernels", "name")[0];
-    assert!(name.starts_with("xxx") && name.ends_with("… (20602 characters)") && name.len() < 700, "{name}");
+    assert!(name.starts_with("xxx") && name.ends_with('…') && name.len() < 700, "{name}");
     assert!(page.data["cut_texts"].as_i64().is_some_and(|n| n >= 1));
 }

@@ -2,13 +2,13 @@
 
 import { points, signedBy } from "page/change.js";
 import { addChart, HOVER, nameBars } from "page/chart.js";
-import { derivedGrid } from "page/data.js";
+import { derivedGrid, run } from "page/data.js";
 import { make, note, numberCell, tableOf } from "page/dom.js";
 import { axisUnit, count, exact, ns, nsExactly, percent, plain, short, shown } from "page/format.js";
 import { TOP } from "page/section.js";
 import { sentence } from "page/source.js";
 import { captionOf } from "page/table.js";
-import { colour, PARTS } from "page/theme.js";
+import { colour, partMarker, PARTS } from "page/theme.js";
 
 /** Whether a difference that is more than noise, and can be seen in what is written, is an improvement, in a word. */
 function judged(better, delta, share, surety) {
@@ -27,7 +27,7 @@ function figure(row) {
   const share = ratio === null || delta === 0 || isShare ? null : make("span", {}, ` (${signedBy("ratio", ratio)})`);
   return make("tr", { class: row("group") ? "part" : null },
     make("th", { scope: "row" }, row("name")),
-    value(row("this")), value(row("base")),
+    value(row("base")), value(row("this")),
     make("td", { class: "number-cell change", title: exact(unit, delta) || null },
       make("span", {}, by), share,
       told ? make("span", { class: verdict ? `surety ${verdict}` : "surety" }, told) : null));
@@ -36,7 +36,7 @@ function figure(row) {
 /** Figures of both runs as a table: one line a figure, what it is a part of above it. */
 function figures(where, grid, title) {
   const right = { class: "number-cell" };
-  const heads = [[""], ["this run", right], ["baseline", right], ["difference", right]];
+  const heads = [[""], ["before", right], ["after", right], ["difference", right]];
   const table = tableOf(captionOf(grid, title), heads, grid.list().map(figure));
   where.append(make("div", { class: "figures", tabindex: "0", role: "region", "aria-label": title }, table));
 }
@@ -49,36 +49,40 @@ function bothRuns(where, runs) {
     const ranks = row("rank_list") && `ranks ${short(row("rank_list"), 60)}`;
     const about = [version, ranks, short(row("devices"), 120)].filter((text) => text);
     const folder = make("code", {}, row("folder"));
-    list.append(make("dt", {}, row("run")), make("dd", {}, folder, ...about.map((text) => ` · ${text}`)));
+    const run = row("run") === "baseline" ? "before" : "after";
+    list.append(make("dt", {}, run), make("dd", {}, folder, ...about.map((text) => ` · ${text}`)));
   }
   where.append(list);
 }
 
-/** The step before and after, as one sentence. */
-function headline(parts) {
-  const of = parts.row(0);
-  const [name, delta, ratio, surety] = [of("name"), of("delta"), of("delta_ratio"), of("surety")];
-  if (delta === 0) return `The ${name} is the same: ${ns(of("this"))}.`;
-  const share = ratio === null ? "" : ` (${percent(Math.abs(ratio))})`;
-  const how = `${ns(Math.abs(delta))}${share} ${delta > 0 ? "longer" : "shorter"}`;
-  const told = /noise/.test(surety) ? `this is ${surety.replace("noise", "the noise of the steps")}` : surety;
-  return `The ${name} is ${how} than the baseline's: ${ns(of("base"))} before, ${ns(of("this"))} now; ${told}.`;
-}
+/** The parts of a figure that is told apart by them, in the order of the page. */
+const isPart = (row) => row("name") === "exposed communication" || PARTS.some(([, name]) => name === row("name"));
 
-/** The parts of the step of both runs, as bars of one scale. */
-function partBars(where, parts) {
-  const whole = parts.row(0);
-  const column = (row) => [row("name"), row("name"), "ns", "", [row("this"), row("base")]];
-  const runs = ["run", "run", "text", "", ["this run", "baseline"]];
-  const both = derivedGrid(parts.table, [runs, ...parts.list().map(column)]);
+/**
+ * The step of both runs as two bars of one scale: before, and after. Its parts are those of the verdict, or where a run
+ * has no account of its time those of the breakdown.
+ */
+export function stepBars(where) {
+  const { account, parts } = run.grids("compare");
+  const figures = [account, parts].find((grid) => grid?.has("this") && grid.has("base"));
+  if (!figures) return;
+  const [whole] = figures.list();
+  const kept = figures.list().filter((row) => isPart(row) && !(account === figures && row("group")));
+  const column = (row) => [row("name"), row("name"), "ns", "", [row("base"), row("this")]];
+  const runs = ["run", "run", "text", "", ["before", "after"]];
+  const total = ["whole", whole("name"), "ns", "", [whole("base"), whole("this")]];
+  const both = derivedGrid(figures.table, [runs, total, ...kept.map(column)]);
+  const keyOf = (row) => PARTS.find(([, name]) => name === row("name"))?.[2] ?? "communication";
   addChart(where, () => {
     const bars = nameBars(both, both.list(), {
-      name: (row) => row("run"), hover: parts.of("name"),
-      series: PARTS.map(([, name, key]) => ({ name, colour: colour(key), value: (row) => row(name) })),
+      name: (row) => `${row("run")}, ${ns(row("whole"))}`, hover: ["whole", ...kept.map((row) => row("name"))],
+      series: kept.map((part) => ({
+        name: part("name"), marker: partMarker(keyOf(part)), value: (row) => row(part("name")),
+      })),
       label: whole("name"),
-      says: `Bars of what the step consists of: this run ${ns(whole("this"))}, baseline ${ns(whole("base"))}`,
+      says: `Bars of what a step consists of: before ${ns(whole("base"))}, after ${ns(whole("this"))}`,
     });
-    return { ...bars, height: bars.height + 30 };
+    return { ...bars, height: bars.height + 20 };
   });
 }
 
@@ -175,14 +179,11 @@ export function compareSection(f) {
   list(refusals, "refusal", "The runs are different work, so their figures do not say that one is faster:");
   list(warnings, "warning", "Part of a difference may not come from the program:");
   if (parts) {
-    f.body.append(make("p", { class: "headline" }, headline(parts)));
-    partBars(f.body, parts);
     figures(f.body, parts, `what the ${parts.of("name")[0]} consists of, mean over ranks`);
   }
   const notes = about ? about.of("text") : [];
   if (notes.length) {
-    const told = "As in hta diff, the baseline is base, or before; this run is test, or after.";
-    f.body.append(note(`${notes.join("; ")}. ${told}`));
+    f.body.append(note(`${notes.join("; ")}.`));
   }
   if (steps && steps.rows > 1) {
     f.heading("Steps");

@@ -1,6 +1,6 @@
 // Charts, by Plotly: each is drawn again when the theme or what it shows is changed.
 
-import { describe, walkByKeys } from "page/chart_access.js";
+import { describe, inWordsIfOne, walkByKeys } from "page/chart_access.js";
 import { make } from "page/dom.js";
 import { axisUnit, exact, inLines, plain, short, shown } from "page/format.js";
 import { colour, isNarrow, isOnPaper, kinds } from "page/theme.js";
@@ -37,18 +37,26 @@ function template() {
 }
 
 /**
- * A chart at the end of `where`. `draw` gives `{ data, layout, height, says }`; `says` is what it shows, in words.
- * `clicked` is told which point was clicked.
+ * A chart at the end of `where`. `draw` gives `{ data, layout, height, says, words }`; `says` is what it shows, in
+ * words. One bar or one point is told in a sentence instead: in `words`, or else in those of its label. `clicked` is
+ * told which point was clicked.
  * @param {((point: any) => void) | null} clicked
  */
 export function addChart(where, draw, clicked = null) {
   const role = { role: "application", "aria-roledescription": "chart", "aria-describedby": "chart-keys" };
   const element = make("div", { class: "chart", tabindex: "0", ...role });
   const told = make("div", { class: "unseen", "aria-live": "polite" });
-  where.append(element, told);
+  const single = make("p", { class: "single", hidden: "" });
+  where.append(element, told, single);
   const render = () => {
-    const { data, layout, height, says } = draw();
+    const { data, layout, height, says, words } = draw();
     element.setAttribute("aria-label", describe(says, data));
+    const one = inWordsIfOne(data);
+    [element.hidden, single.hidden] = [one !== null, one === null];
+    if (one !== null) {
+      single.textContent = words ?? one;
+      return;
+    }
     // nothing that leads out of the page: Plotly would offer to upload the chart
     const config = {
       responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", doubleClick: "reset",
@@ -114,7 +122,8 @@ export const marks = (name, k, points, marker = {}) => ({
 
 /**
  * Bars to the right, one for each of some rows of a grid, the first on top. `name`: of a row; `hover`: the columns in
- * its label; each of `series` is `{ name, colour, value }`: `value` of a row, and a colour of all or of each.
+ * its label; each of `series` is `{ name, colour, value }`: `value` of a row, and a colour of all or of each, or a
+ * `marker`.
  */
 export function nameBars(grid, rows, { name, series, hover, label, says, unit = "ns", stacked = true }) {
   const n = rows.length;
@@ -129,7 +138,7 @@ export function nameBars(grid, rows, { name, series, hover, label, says, unit = 
   return {
     data: kept.map((s) => ({
       type: "bar", orientation: "h", name: s.name, y: positions, x: s.values.map((v) => (v === null ? null : v / size)),
-      marker: { color: typeof s.colour === "function" ? rows.map(s.colour) : s.colour },
+      marker: s.marker ?? { color: typeof s.colour === "function" ? rows.map(s.colour) : s.colour },
       hovertext, hovertemplate: HOVER,
     })),
     layout: {

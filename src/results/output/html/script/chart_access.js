@@ -24,6 +24,21 @@ function pointsOf({ type, orientation, x, y, z, text, hovertext }, curve) {
   return values.map((value, i) => ({ curve, at: i, x: x[i], y: y[i], value, label: hovertext[i] })).filter(isKept);
 }
 
+/**
+ * The values of a chart in words if it is no chart: all of them stand at one place, as one bar or one point.
+ * Null for a chart.
+ */
+export function inWordsIfOne(data) {
+  const points = data.flatMap(pointsOf);
+  const placeOf = ({ curve, x, y }) => {
+    const { type, orientation } = data[curve];
+    return type === "bar" ? (orientation === "h" ? y : x) : `${x} ${y}`;
+  };
+  if (points.length === 0 || new Set(points.map(placeOf)).size > 1) return null;
+  const told = points.filter((p) => p.value).map((p) => textOf(p.label).replace(/ = [-\d.,]+ (ns|bytes|%)/g, ""));
+  return told.length ? `${[...new Set(told)].join("; ")}.` : "Nothing.";
+}
+
 /** What a chart shows and its largest values: of one series the first few, of several the largest of each. */
 export function describe(says, data) {
   const all = data.map(pointsOf).filter((points) => points.length);

@@ -93,6 +93,25 @@ export function perWindow(grid) {
   })));
 }
 
+/**
+ * The same rows with the communication that is neither waiting nor transfer in a column of its own: it has no match on
+ * other ranks. Where the results tell nothing apart it is all communication.
+ */
+export function withUnmatched(grid) {
+  const exposed = grid.byName.get("exposed_communication_ns");
+  if (!exposed) return grid;
+  const of = (key) => grid.columns.map((c) => [c.name, c[key]]);
+  const rest = (cells) => {
+    const names = ["exposed_communication_ns", "waiting_ns", "transfer_ns"];
+    const [whole, ...parts] = names.map((name) => new Map(cells).get(name));
+    return whole && whole.map((v, i) => (v === null ? null : parts.reduce((left, part) => left - (part?.[i] || 0), v)));
+  };
+  const title = grid.has("waiting_ns") || grid.has("transfer_ns") ? "unmatched" : "communication";
+  const doc = "communication runs and no compute, and its calls on other ranks are not known";
+  const column = { name: "unmatched_ns", title, kind: "ns", doc, cells: rest(of("cells")), base: rest(of("base")) };
+  return grid.with(grid.columns.flatMap((c) => (c === exposed ? [c, column] : [c])));
+}
+
 /** The mean over lanes of a step, or of the span, by column. */
 export function meanOf(lanes) {
   const each = perWindow(lanes);

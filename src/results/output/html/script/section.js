@@ -110,7 +110,7 @@ export function stackedBars(labels, parts, { xTitle, whole, wholeName = "length"
   return {
     data: parts.map((p) => ({
       type: "bar", name: p.name, x: labels.map((_, i) => i), y: p.values.map((v) => (v || 0) / size),
-      marker: { color: p.colour, line: { width: 0 } },
+      marker: { ...p.marker, line: { width: 0 } },
       // few bars are not made as wide as the page
       width: labels.length > 120 ? 1 : 0.82 * Math.min(1, labels.length / 6),
       hovertext: labels.map((_, i) => hover(p.name, p.values[i] || 0, i)), hovertemplate: HOVER,
@@ -125,6 +125,8 @@ export function stackedBars(labels, parts, { xTitle, whole, wholeName = "length"
     },
     height: 350 + (isNarrow() ? 18 * parts.length - 18 : 0),
     says,
+    words: `${xTitle} ${labels[0]}: ${parts.filter((p) => p.values[0])
+      .map((p) => `${p.name} ${ns(p.values[0])}${share(p.values[0], 0)}`).join(", ")}.`,
   };
 }
 

@@ -2,7 +2,7 @@
 // lines `path/file.py:123`; file and line become a link for the editor that the reader has. A link is only ever
 // `vscode://file/...` or `cursor://file/...`: no name can make another one.
 
-import { make } from "page/dom.js";
+import { make, makeButton } from "page/dom.js";
 
 const FILE = "[^\\s`'\"<>|;,(){}]+\\.(?:py|pyx|pxd|pyi|ipynb)";
 const IN_TEXT = new RegExp(`(${FILE})(?:\\((\\d+)\\)|:(\\d+)\\b)`, "g");
@@ -63,9 +63,6 @@ export function aimAll() {
   document.querySelectorAll("a.source").forEach(aim);
 }
 
-/** A word for a shell, whatever it has in it. */
-const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replace(/'/g, "'\\''")}'`);
-
 /** The folder of the results, in which the page lies. */
 export function resultsFolder() {
   const place = location.pathname.split("/").at(-2) || "";
@@ -74,10 +71,22 @@ export function resultsFolder() {
   return folder || "hta-out";
 }
 
-/** The command that lists rows of a table again, to copy. */
-export function rowsCommand(table, filter) {
-  const statement = `SELECT * FROM ${table}${filter ? ` WHERE ${filter}` : ""}`;
-  const title = "command that repeats it; select to copy";
-  const text = `hta query ${quoted(statement)} ${quoted(resultsFolder())}`;
-  return make("code", { class: "command", tabindex: "0", title }, text);
+/** Copies a text; where the browser does not allow it, selects the element that has it. */
+async function copy(text, element) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return "copied";
+  } catch {
+    getSelection()?.selectAllChildren(element);
+    return "selected";
+  }
+}
+
+/** The query of rows of a table, to copy. */
+export function rowsQuery(table, filter) {
+  const text = `SELECT * FROM ${table}${filter ? ` WHERE ${filter}` : ""}`;
+  const code = make("code", { tabindex: "0" }, text);
+  const title = "SQL, for hta query or DuckDB";
+  const button = makeButton("copy", async () => { button.textContent = await copy(text, code); }, { title });
+  return make("div", { class: "command" }, code, button);
 }

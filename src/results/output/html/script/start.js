@@ -1,12 +1,13 @@
 // Puts the page together when it is opened.
 
-import { compareSection } from "page/against.js";
+import { compareSection, stepBars } from "page/against.js";
 import { change, stepsOf } from "page/change.js";
 import { renderAll, renderInTurn } from "page/chart.js";
-import { baseline, data, meanOf, run } from "page/data.js";
+import { baseline, data, meanOf, run, withUnmatched } from "page/data.js";
 import { byId, make } from "page/dom.js";
 import { flameSection } from "page/flame.js";
 import { bytes, count, exact, ns, percent, plural, short } from "page/format.js";
+import { makeMenu } from "page/menu.js";
 import { frame, whenBuilt } from "page/section.js";
 import { collectivesSection, stragglersSection, whatIfSection } from "page/sections/across.js";
 import { breakdownSection, idleSection } from "page/sections/breakdown.js";
@@ -17,8 +18,8 @@ import { linesSection, modulesSection, opsSection } from "page/sections/operator
 import { healthSection } from "page/sections/recording.js";
 import { criticalPathSection, iterationsSection, utilizationSection } from "page/sections/time.js";
 import { settings } from "page/settings.js";
-import { resultsFolder } from "page/source.js";
-import { PARTS } from "page/theme.js";
+import { resultsFolder, sentence } from "page/source.js";
+import { partStyle, PARTS } from "page/theme.js";
 import { timelineSection } from "page/timeline/section.js";
 
 /** What shows a section with charts, which are of the same grids as its tables. Any other shows its grids as tables. */
@@ -37,7 +38,7 @@ function heading() {
   const devices = s.devices.length ? [", ", bold(short(s.devices.join(", "), 80))] : [];
   const isCapture = s.step_rules.length === 1 && s.step_rules[0] === "capture";
   byId("set").append(
-    bold(plural(s.ranks, "rank")),
+    baseline ? "after: " : "", bold(plural(s.ranks, "rank")),
     s.world_size !== null && s.world_size !== s.ranks ? ` of ${count(s.world_size)}` : "",
     s.ranks ? ` (${short(s.rank_list, 60)})` : "",
     s.hosts > 1 ? ` on ${plural(s.hosts, "host")}` : "",
@@ -50,8 +51,10 @@ function heading() {
   }
   const began = s.began_ms === null ? "" : new Date(s.began_ms).toISOString().replace("T", " ").slice(0, 16);
   const job = [short(resultsFolder(), 60), began && `${began} UTC`].filter((of) => of).join(", ");
-  byId("job").textContent = job;
-  document.title = [job, plural(s.ranks, "rank"), "hta report"].join(" · ");
+  const kind = baseline ? "comparison" : "report";
+  byId("kind").textContent = kind;
+  byId("job").textContent = baseline ? `${short(baseline.name, 30)} and ${short(resultsFolder(), 30)}` : job;
+  document.title = [job, plural(s.ranks, "rank"), `hta ${kind}`].join(" · ");
 }
 
 function foot() {
@@ -60,35 +63,54 @@ function foot() {
   if (data.cut_texts) byId("cut").textContent = `${names} too long for this page and cut; the tables have them whole.`;
 }
 
+/** The verdict in the words of the text report: of the comparison, where there is another run. */
+function verdict() {
+  const told = run.grids("compare").verdict ?? run.grids("findings").verdict;
+  byId("verdict").append(...(told ? told.of("text") : []).map((line) => make("p", {}, ...sentence(line))));
+  if (baseline) stepBars(byId("verdict"));
+}
+
 /** The mean of a step, or of the span, and its parts. */
 function tiles() {
-  const { lanes, steps } = run.grids("breakdown");
+  const lanesOf = (of) => {
+    const { account, lanes } = of?.grids("breakdown") ?? {};
+    return account ?? (lanes && withUnmatched(lanes));
+  };
+  const [lanes, before] = [lanesOf(run), lanesOf(baseline)];
   if (!lanes) return;
-  const [mean, old] = [lanes, baseline?.grids("breakdown").lanes].map((grid) => grid && meanOf(grid));
+  const [mean, old] = [lanes, before].map((grid) => grid && meanOf(grid));
   const whole = mean("dur_ns");
   const was = (column) => {
-    const before = old(column);
-    const text = [`was ${ns(before)}`, change(mean(column), before)].filter((t) => t).join(", ");
-    return make("div", { class: "more", title: exact("ns", before) }, text);
+    const text = [`was ${ns(old(column))}`, change(mean(column), old(column))].filter((t) => t).join(", ");
+    return make("div", { class: "more", title: exact("ns", old(column)) }, text);
   };
   const tile = (label, column, more, key) => make("div", {
-    class: "tile", role: "listitem", style: key && `--key: var(--${key})`, title: exact("ns", mean(column)),
+    class: "tile", role: "listitem", style: key && `--key: ${partStyle(key)}`, title: exact("ns", mean(column)),
   },
   make("div", { class: "label" }, label), make("div", { class: "number" }, ns(mean(column))),
   make("div", { class: "more" }, more), old ? was(column) : null);
   const share = (column) => (whole ? `${percent(mean(column) / whole)} of it` : "");
   const ranks = lanes.rows > 1 ? `mean over ${plural(lanes.rows, "rank")}` : "one rank";
-  byId("tiles").append(tile(`mean length of ${steps ? "a step" : "the span"}`, "dur_ns", ranks, null),
-    ...PARTS.map(([column, name, key]) => tile(name, column, share(column), key)));
+  /** @param {string[]} part */
+  const isUsed = ([column]) => column === "compute_ns" || lanes.has(column) || before?.has(column);
+  const names = PARTS.filter(isUsed).map(([column, name, key]) => tile(name, column, share(column), key));
+  byId("tiles").append(tile(lanes.byName.get("dur_ns").title, "dur_ns", ranks, null), ...names);
 }
 
 /** @returns {NodeListOf<HTMLElement>} */
 const sectionElements = () => document.querySelectorAll("main section");
 
+/** How far the recording carries what a section says; nothing where it cannot lack anything. */
+function trustBadge({ grade, reason }) {
+  const title = reason ?? "the recording has everything that this needs";
+  return make("span", { class: `trust ${grade.replace(" ", "-")}`, title }, grade);
+}
+
 /** The frame of a section: its heading, what it shows, where its definitions are, and a note below. */
 function makeSection({ id, name, heading, about, topics, note }) {
+  const { trust } = run.sections.get(id);
   const commands = topics.flatMap((topic) => [" ", make("code", {}, `hta explain ${topic}`)]);
-  return make("section", { id, "data-title": name }, make("h2", {}, heading),
+  return make("section", { id, "data-title": name }, make("h2", {}, heading, trust ? trustBadge(trust) : null),
     make("p", { class: "what" }, about, ...commands), make("div", { class: "body" }),
     note ? make("p", { class: "note", id: `${id}-keys` }, note) : null);
 }
@@ -96,7 +118,8 @@ function makeSection({ id, name, heading, about, topics, note }) {
 const showTables = (f) => Object.values(f.grids).filter((grid) => grid.rows > 0).forEach(f.openTable);
 
 function build() {
-  const empty = [];
+  /** @type {any[][]} */
+  const [empty, shown] = [[], []];
   const contents = data.contents.filter(({ id }) => run.sections.has(id));
   byId("sections").replaceWith(...contents.map(makeSection));
   for (const element of sectionElements()) {
@@ -109,7 +132,7 @@ function build() {
       element.hidden = true;
       continue;
     }
-    byId("contents").append(make("a", { href: `#${id}` }, title));
+    shown.push([id, title]);
     const f = frame(id);
     if (reason !== null) f.body.append(make("p", { class: "empty" }, reason));
     (CHARTS[id] ?? showTables)(f);
@@ -120,28 +143,16 @@ function build() {
     const summary = `Nothing to show: ${empty.map(({ title }) => title).join(", ")}`;
     byId("without").append(make("details", {}, make("summary", {}, summary), make("ul", {}, ...reasons)));
   }
+  makeMenu(shown);
   whenBuilt.splice(0).forEach((act) => act());
-}
-
-/** Marks the section that is being read. */
-function followReading() {
-  const links = [...document.querySelectorAll("nav a")];
-  const seen = new IntersectionObserver((entries) => {
-    for (const e of entries) {
-      if (!e.isIntersecting) continue;
-      for (const link of links) link.removeAttribute("aria-current");
-      links.find((a) => a.getAttribute("href") === `#${e.target.id}`)?.setAttribute("aria-current", "true");
-    }
-  }, { rootMargin: "-20% 0px -70% 0px" });
-  for (const s of sectionElements()) seen.observe(s);
 }
 
 settings();
 heading();
 foot();
-build();
+verdict();
 tiles();
-followReading();
+build();
 renderInTurn();
 let width = window.innerWidth;
 window.addEventListener("resize", () => {

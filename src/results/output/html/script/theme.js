@@ -5,13 +5,34 @@ export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-/** The parts of time, which sum to a window: column, name, and colour. */
+/** The parts of time, which sum to a step: column, name, and colour. */
 export const PARTS = [
   ["compute_ns", "compute", "compute"],
-  ["exposed_communication_ns", "exposed communication", "communication"],
-  ["copies_ns", "exposed memory", "memory"],
+  ["waiting_ns", "waiting", "waiting"],
+  ["transfer_ns", "transfer", "communication"],
+  ["unmatched_ns", "unmatched", "unmatched"],
+  ["copies_ns", "copies", "memory"],
   ["idle_ns", "idle", "idle"],
+  ["finished_early_ns", "finished early", "kind-1"],
 ];
+
+/** Parts that are communication, with the stripes on its colour. @type {Record<string, [string, string, number]>} */
+const STRIPES = { waiting: ["late", "/", 135], unmatched: ["panel", "\\", 45] };
+
+/** How a part of time looks in a chart: waiting is striped as on the time axis. */
+export function partMarker(key) {
+  const stripes = STRIPES[key];
+  if (!stripes) return { color: colour(key) };
+  const [bgcolor, fgcolor] = [colour("communication"), colour(stripes[0])];
+  return { color: bgcolor, pattern: { shape: stripes[1], bgcolor, fgcolor, size: 6, solidity: 0.35 } };
+}
+
+/** The same as a background in a style. */
+export function partStyle(key) {
+  const stripes = STRIPES[key];
+  if (!stripes) return `var(--${key})`;
+  return `repeating-linear-gradient(${stripes[2]}deg, var(--communication) 0 3px, var(--${stripes[0]}) 3px 5px)`;
+}
 
 /** Colours of further kinds of things, other than those that mean something. */
 export const kinds = () => Array.from({ length: 10 }, (_, i) => colour(`kind-${i}`));

@@ -88,7 +88,7 @@ export function whatIfSection(f) {
   const rows = largestFirst(grid.list(), (row) => row("gain_ns")).slice(0, 15);
   const tint = (row) => kinds()[Math.max(0, ["all", "rank", "step", "cause"].indexOf(row("scope")))];
   addChart(f.body, () => nameBars(grid, rows, {
-    name: (row) => (row("what") === row("scope") ? row("what") : `${row("scope")} ${row("what")}`),
+    name: (row) => (["all", row("what")].includes(row("scope")) ? row("what") : `${row("scope")} ${row("what")}`),
     series: [{ name: "gain", value: (row) => row("gain_ns"), colour: tint }], hover: ["gain_ns", "gain_pct", "step_ns"],
     label: "gain per step", says: `Bars of the ${rows.length} repairs that give most`,
   }));

@@ -1,63 +1,77 @@
 // What the time of a step consists of: parts by rank and step, and idle time by cause.
 
 import { addChart, nameBars } from "page/chart.js";
-import { perWindow } from "page/data.js";
+import { perWindow, withUnmatched } from "page/data.js";
 import { addRankSelect } from "page/dom.js";
 import {
   chooseStep, chosenLanes, hasSeveralDevices, laneControls, laneName, stackedBars, stepFollowers, stepNote, TOP,
 } from "page/section.js";
-import { colour, kinds, PARTS } from "page/theme.js";
+import { colour, kinds, partMarker, PARTS } from "page/theme.js";
 
 const meanTitle = (lanes) => (lanes.rows > 1 ? "By rank: mean of a step" : "A step on average");
-const partsOf = (values) => PARTS.map(([, name, key], k) => ({ name, values: values[k], colour: colour(key) }));
-const WHAT = "compute, exposed communication, exposed memory and idle time";
+
+/** The parts of some rows of a grid, which names what is unmatched; those without any time are left out. */
+function partsOf(grid, values) {
+  const nameOf = ([column, name]) => (column === "unmatched_ns" ? grid.byName.get(column)?.title ?? name : name);
+  const part = (of, k) => ({ name: nameOf(of), values: values[k], marker: partMarker(of[2]) });
+  return PARTS.map(part).filter((p) => p.values.some((v) => v));
+}
 
 export function breakdownSection(f) {
-  const { lanes: sums, steps, cells } = f.grids;
+  const { account, lanes: sums, steps } = f.grids;
+  const cells = f.grids.cells && withUnmatched(f.grids.cells);
   const lanes = perWindow(sums);
-  f.heading(meanTitle(lanes));
+  // a step as the verdict counts it, to the start of the next; else its own window
+  const means = account ? perWindow(account) : withUnmatched(lanes);
+  f.heading(meanTitle(means));
   const orders = [
-    ["without_compute", "least compute first"], ["exposed_communication_ns", "most exposed communication first"],
-    ["idle_ns", "most idle first"], ["dur_ns", "longest first"],
+    ["without_compute", "least compute first"],
+    ...PARTS.slice(1).filter(([column]) => means.has(column)).map(([column, name]) => [column, `most ${name} first`]),
+    ["dur_ns", "longest first"],
   ];
-  const choice = laneControls(f, lanes, orders, () => byRank.render());
+  const choice = laneControls(f, means, orders, () => byRank.render());
   let step = null;
   const rowsOf = (label) => (cells ? cells.list().filter((row) => row("step") === label) : []);
   const ofStep = stepNote(f, (label) => rowsOf(label).length > 0, "mean of all steps");
   const byRank = addChart(f.body, () => {
     const single = rowsOf(step);
-    const rows = single.length ? single : lanes.list();
+    const [grid, rows] = single.length ? [cells, single] : [means, means.list()];
     const { labels, values } = chosenLanes(rows, [...PARTS.map((p) => p[0]), "dur_ns"], choice);
-    const says = `Stacked bars of ${labels.length} ranks: ${WHAT} ${single.length ? `in step ${step}` : "per step"}`;
-    return stackedBars(labels, partsOf(values), { xTitle: "rank", whole: values[4], says });
+    const parts = partsOf(grid, values);
+    const what = parts.map((p) => p.name).join(", ");
+    const says = `Stacked bars of ${labels.length} ranks: ${what} ${single.length ? `in step ${step}` : "per step"}`;
+    return stackedBars(labels, parts, { xTitle: "rank", whole: values[PARTS.length], says });
   });
   stepFollowers.push([byRank, (label) => {
     step = label;
     ofStep(label);
     byRank.render();
   }]);
-  f.table(lanes, "mean of a step by rank");
+  if (account) f.table(means, "mean of a step by rank, as in the verdict");
+  f.table(lanes, "mean window of a step by rank");
   f.table(sums, "sums by rank");
   if (!steps) return;
-  f.heading("By step");
-  const means = perWindow(steps);
+  const ofSteps = withUnmatched(perWindow(steps));
   const nameOf = laneName(hasSeveralDevices(lanes.list()));
-  let rows = means.list();
+  let rows = ofSteps.list();
+  f.table(ofSteps, "mean over ranks by step");
+  f.table(cells, "single steps of ranks");
+  // one step is what the bars by rank show
+  if (rows.length < 2) return;
+  f.heading("By step");
   if (lanes.rows > 1) {
     addRankSelect(f.controls(), [...new Set(cells.list().map(nameOf))], (key) => {
-      rows = key === null ? means.list() : cells.list().filter((row) => nameOf(row) === key);
+      rows = key === null ? ofSteps.list() : cells.list().filter((row) => nameOf(row) === key);
       byStep.render();
     }, "mean of all");
   }
   const byStep = addChart(f.body, () => {
     const labels = rows.map((row) => (row("is_partial") ? `${row("step")} (partial)` : row("step")));
-    const values = PARTS.map(([column]) => rows.map((row) => row(column)));
-    const says = `Stacked bars of ${labels.length} steps: ${WHAT}`;
-    return stackedBars(labels, partsOf(values), { xTitle: "step", whole: rows.map((row) => row("dur_ns")), says });
+    const parts = partsOf(ofSteps, PARTS.map(([column]) => rows.map((row) => row(column))));
+    const says = `Stacked bars of ${labels.length} steps: ${parts.map((p) => p.name).join(", ")}`;
+    return stackedBars(labels, parts, { xTitle: "step", whole: rows.map((row) => row("dur_ns")), says });
   }, (point) => chooseStep(String(rows[point.pointNumber]("step"))));
   f.note("Click a step: the bars by rank and the timeline follow.");
-  f.table(means, "mean over ranks by step");
-  f.table(cells, "single steps of ranks");
 }
 
 export function idleSection(f) {
@@ -74,7 +88,7 @@ export function idleSection(f) {
   const choice = laneControls(f, lanes, orders, () => chart.render());
   const chart = addChart(f.body, () => {
     const { labels, values } = chosenLanes(lanes.list(), [...columns.map((c) => c.name), "idle_ns"], choice);
-    const parts = columns.map((c, k) => ({ name: c.title, values: values[k], colour: tintOf(c.name) }));
+    const parts = columns.map((c, k) => ({ name: c.title, values: values[k], marker: { color: tintOf(c.name) } }));
     const says = `Stacked bars of ${labels.length} ranks: idle time per step by cause`;
     return stackedBars(labels, parts, { xTitle: "rank", whole: values[columns.length], wholeName: "idle", says });
   });

@@ -1,11 +1,11 @@
 // The verdict: causes with what they cost, what to do, and their evidence; what ranks cost by host.
 
 import { addChart, heatMap, rowLabel } from "page/chart.js";
-import { baseline } from "page/data.js";
+import { baseline, run } from "page/data.js";
 import { make, makeButton, note } from "page/dom.js";
-import { exact, listOf, percent, plural, short } from "page/format.js";
+import { exact, listOf, ns, percent, plural, short } from "page/format.js";
 import { tablesShown, whenBuilt } from "page/section.js";
-import { rowsCommand, sentence } from "page/source.js";
+import { rowsQuery, sentence } from "page/source.js";
 import { hasPlace, showCause } from "page/timeline/section.js";
 
 /** Causes that are shown before the reader asks for more. */
@@ -36,14 +36,17 @@ function details(content) {
 
 export function findingsSection(f) {
   const { verdict, findings: grid, evidence, places } = f.grids;
+  const { account } = run.grids("breakdown");
+  const windows = account?.of("windows")[0] || 1;
   const old = baseline?.grids("findings").findings;
   const before = new Map(old?.list().map((row) => [row("id"), row("recoverable_pct")]));
   const was = (id) => (before.get(id) === null ? "was -" : `was ${percent(before.get(id))}`);
   const versus = (id) => baseline && (before.has(id)
     ? make("span", {}, was(id)) : make("span", { class: "severity-loss" }, "new"));
-  const verdictLines = verdict ? verdict.of("text") : [];
-  if (verdictLines.length) {
-    f.body.append(make("div", { class: "verdict" }, ...verdictLines.map((line) => make("p", {}, ...sentence(line)))));
+  // the page opens with it, or with that of the comparison
+  if (baseline && verdict) {
+    const lines = verdict.of("text").map((line) => make("p", {}, ...sentence(line)));
+    f.body.append(make("div", { class: "verdict" }, ...lines));
   }
   const list = make("ol", { class: "findings" });
 
@@ -54,7 +57,7 @@ export function findingsSection(f) {
       const open = tablesShown.get(table)?.open;
       const show = () => open(ranks, short(of("rank_label") || "", 40));
       return make("li", {}, ...sentence(row("words")), " ", make("code", {}, table), open ? " " : null,
-        open ? makeButton("show me", show, { class: "show-me" }) : null, rowsCommand(table, row("filter")));
+        open ? makeButton("show me", show, { class: "show-me" }) : null, rowsQuery(table, row("filter")));
     };
   }
 
@@ -70,16 +73,20 @@ export function findingsSection(f) {
 
   function item(of, i) {
     const mine = evidence.list().filter((row) => row("finding") === i);
-    const share = of("recoverable_pct") === null ? "-" : percent(of("recoverable_pct"));
-    const cost = make("div", { class: "cost", title: exact("ns", of("recoverable_ns")) },
-      make("b", {}, share), make("span", {}, "saved if fixed"));
+    const [saved, share] = [of("recoverable_ns"), of("recoverable_pct")];
+    const per = account?.byName.get("dur_ns")?.title === "a step" ? " a step" : "";
+    const cost = make("div", { class: "cost", title: exact("ns", saved) },
+      make("b", {}, saved ? `saves ${ns(saved / windows)}${per}` : "no time"),
+      make("span", {}, !saved ? "is surely saved" : share === null ? "" : `${percent(share)} of the time`));
     const attributes = { class: "show-place", "data-cause": i, hidden: "" };
     const shows = makeButton("show me on the timeline", () => showCause(i), attributes);
     whenBuilt.push(() => { shows.hidden = !hasPlace(i); });
-    const action = () => make("p", { class: "action" }, make("b", {}, "do: "), ...sentence(of("action")));
+    const line = (what, text, kind = what) =>
+      (text ? make("p", { class: `line ${kind}` }, make("b", {}, what), ...sentence(text)) : null);
     return make("li", { id: `cause-${i + 1}` },
-      make("div", { class: "sentence" }, ...sentence(of("sentence")),
-        of("action") === null ? null : action(),
+      make("div", { class: "sentence" }, make("div", { class: "cause" }, ...sentence(of("sentence"))),
+        line("because", mine.length ? mine[0]("words") : null), line("where", of("place"), "place"),
+        line("do", of("action")),
         of("reason") === null ? null : note(of("reason")),
         shows, mine.length ? details(() => make("ul", {}, ...mine.map(evidenceOf(of)))) : null),
       cost, marksOf(of));

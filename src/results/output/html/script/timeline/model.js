@@ -2,10 +2,15 @@
 
 import { between } from "page/format.js";
 
-export const LANE_PARTS = ["compute", "exposed communication", "exposed copies", "idle"];
+export const LANE_PARTS = ["compute", "transfer", "copies", "idle"];
 export const PART_KEYS = ["compute", "communication", "memory", "idle"];
-/** What is drawn apart of exposed communication: its waiting for other ranks. */
+/** What is drawn apart of communication: its waiting for other ranks. */
 export const WAITING = 4;
+/** The parts in the order of the verdict: number, name and colour. @type {[number, string, string][]} */
+export const DRAWN_PARTS = [
+  [0, "compute", "compute"], [WAITING, "waiting", "waiting"], [1, "transfer", "communication"], [2, "copies", "memory"],
+  [3, "idle", "idle"],
+];
 /** Most levels of nested spans of a track that are shown. */
 const MOST_LEVELS = 14;
 
@@ -46,6 +51,9 @@ export class LaneModel {
       const wait = { start: row("start_ns"), dur: row("dur_ns"), late: row("late_rank"), kind: row("kind") };
       this.lanes[row("lane")].waits.push(wait);
     }
+    /** What communication is called that waits for nobody. */
+    this.exposedName = this.lanes.some((lane) => this.partsOf(lane).transfer > 0) ? "transfer"
+      : this.lanes.some((lane) => lane.waiting !== null) ? "unmatched" : "communication";
     this.lanes.forEach(this.shareWaits);
     this.depths = spans.of("depth");
     this.spanNames = spans.of("name");
@@ -91,6 +99,14 @@ export class LaneModel {
     let sum = 0;
     for (let b = lane.first; b < lane.end; b++) sum += this.time(b, part);
     return sum;
+  }
+
+  /** The time of a lane by part; without an account nobody knows what its communication is. @returns {any} */
+  partsOf(lane) {
+    const [compute, exposed, copies, idle] = PART_KEYS.map((_, p) => this.sum(lane, p));
+    const [waiting, unmatched] = [lane.waiting, lane.waiting === null ? exposed : lane.unmatched];
+    const transfer = waiting === null ? null : exposed - waiting - unmatched;
+    return { compute, waiting, transfer, unmatched, copies, idle };
   }
 
   pieces = (b) => (this.rowOf[b] < 0 ? 1 : this.counts[this.rowOf[b]]);

@@ -1,4 +1,4 @@
-// The section of the time axis: controls, what is chosen with its source line and its command, legend, tables; and the
+// The section of the time axis: controls, what is chosen with its source line and its query, legend, tables. And the
 // way from a cause to its place.
 
 import { charts } from "page/chart.js";
@@ -6,9 +6,10 @@ import { baseline, derivedGrid, run } from "page/data.js";
 import { addSelect, byId, legendKey, make, makeButton } from "page/dom.js";
 import { count, exact, listOf, names, ns, plural, words } from "page/format.js";
 import { chooseStep, stepFollowers } from "page/section.js";
-import { linked, rowsCommand, sentence } from "page/source.js";
+import { linked, rowsQuery, sentence } from "page/source.js";
+import { partStyle } from "page/theme.js";
 import { markCauses } from "page/timeline/cause_places.js";
-import { LANE_PARTS, LaneModel, PART_KEYS } from "page/timeline/model.js";
+import { DRAWN_PARTS, LaneModel } from "page/timeline/model.js";
 import { makeTimeline } from "page/timeline/timeline.js";
 
 /** The causes of the diagnosis as the time axis needs them. */
@@ -17,7 +18,8 @@ const causesOf = (grid) => (grid ? grid.list() : []).map((row) => ({
   ranks: new Set(listOf(row("ranks")).map(Number)),
   steps: listOf(row("step_labels")),
   sentence: row("sentence"),
-  named: (row("sentence") || "").split("`").filter((_, k) => k % 2 === 1),
+  place: row("place"),
+  named: `${row("sentence") || ""} ${row("detail") || ""}`.split("`").filter((_, k) => k % 2 === 1),
 }));
 
 /** Where each cause is shown on the time axis, by its number: the step and the place; set when the axis is made. */
@@ -45,7 +47,7 @@ function addStepSelect(controls, label, model, order, changed) {
   return addSelect(controls, label, all.map((i) => [String(i), text(i)]), (v) => changed(Number(v)));
 }
 
-/** What is chosen: what it is, its cause and evidence, and the command that lists its rows. */
+/** What is chosen: what it is, its cause and evidence, and the query of its rows. */
 function chosenTold(what, causes, evidence) {
   const line = (text) => make("div", {}, text);
   const [head, ...rest] = what.lines.map((l) => (l === what.name ? "" : l));
@@ -53,20 +55,22 @@ function chosenTold(what, causes, evidence) {
   if (what.name) out.push(make("div", { class: "mono" }, ...linked(what.name, true)));
   if (what.cause !== undefined) {
     const number = what.cause + 1;
-    out.push(make("p", {}, make("b", {}, `${number} `), ...sentence(causes[what.cause].sentence || "")));
+    const { sentence: cause, place } = causes[what.cause];
+    const where = place ? ["; where: ", ...sentence(place)] : [];
+    out.push(make("p", {}, make("b", {}, `${number} `), ...sentence(cause || ""), ...where));
     if (what.waiting) {
       const { dur, kind } = what.wait;
       out.push(line(`rank ${what.waiting.rank} waits for it ${exact("ns", dur)} in ${words(kind)}`));
     }
     const rows = evidence.filter((row) => row("finding") === what.cause).slice(0, 2);
-    out.push(...rows.map((row) => rowsCommand(row("evidence_table"), row("filter"))));
+    out.push(...rows.map((row) => rowsQuery(row("evidence_table"), row("filter"))));
     out.push(line(make("a", { href: `#cause-${number}` }, "back to the cause")));
   }
   if (what.lane) {
     const { label } = what.step;
     const isIndex = label.startsWith("@");
     const step = isIndex ? ` AND step = ${label.slice(1)}` : label === "all" ? "" : ` AND step_label = ${label}`;
-    out.push(rowsCommand("timeline", `rank = ${what.lane.rank}${step}`));
+    out.push(rowsQuery("timeline", `rank = ${what.lane.rank}${step}`));
   }
   return out;
 }
@@ -146,38 +150,34 @@ function baselineTimeline(f) {
   charts.push(line);
 }
 
-/** As `hatch` on the canvas. */
-const HATCHED = "repeating-linear-gradient(135deg, var(--communication) 0 3px, var(--late) 3px 5px)";
 const SPAN_KEYS = [[1, "API call"], [2, "operator"], [4, "Python"], [9, "annotation"]];
 
 function legend(model) {
   const used = new Set(model.causes);
+  const has = (p) => model.durs.some((_, b) => model.drawn(b, p) > 0);
+  const hasTracks = model.lanes.some((l) => l.tracks.length);
   const ofKind = (at, text) => legendKey(`var(--kind-${at})`, text);
   const causes = new Map();
   for (const [kind, at] of model.tints) if (used.has(kind)) causes.set(at, [...(causes.get(at) || []), words(kind)]);
   return make("div", { class: "legend", role: "group", "aria-label": "colours" },
-    ...LANE_PARTS.map((text, p) => legendKey(`var(--${PART_KEYS[p]})`, text)),
-    legendKey(HATCHED, "waits for a late rank"),
-    ...[...causes].map(([at, kinds]) => ofKind(at, `at the foot: ${kinds.join(", ")}`)),
-    ...(model.lanes.some((l) => l.tracks.length) ? SPAN_KEYS.map(([at, text]) => ofKind(at, text)) : []));
+    ...DRAWN_PARTS.filter(([p]) => has(p))
+      .map(([p, text, key]) => legendKey(partStyle(key), p === 1 ? model.exposedName : text)),
+    causes.size ? make("span", {}, "stripe, cause of idle time or copies:") : null,
+    ...[...causes].map(([at, kinds]) => ofKind(at, kinds.join(", "))),
+    hasTracks ? make("span", {}, "in threads:") : null,
+    ...(hasTracks ? SPAN_KEYS.map(([at, text]) => ofKind(at, text)) : []));
 }
 
 function sumsOf(model) {
   const rows = model.steps.flatMap((step) => step.lanes.map((lane) => ({ step, lane })));
   const column = (name, title, kind, doc, value) => [name, title, kind, doc, rows.map(value)];
-  const transfer = ({ lane }) => (lane.waiting === null ? null : model.sum(lane, 1) - lane.waiting - lane.unmatched);
-  const part = (key, p) => column(`${key}_ns`, LANE_PARTS[p], "ns", LANE_PARTS[p], ({ lane }) => model.sum(lane, p));
-  const of = "exposed communication";
+  const part = (name) => column(`${name}_ns`, name, "ns", name, ({ lane }) => model.partsOf(lane)[name]);
   return derivedGrid("timeline", [
     column("rank", "rank", "id", "rank", ({ lane }) => lane.rank),
     column("device", "device", "id", "device", ({ lane }) => lane.device),
     column("step", "step", "text", "step", ({ step }) => step.label),
     column("dur_ns", "length", "ns", "length of its window", ({ lane }) => lane.until - lane.start),
-    ...PART_KEYS.map(part),
-    column("waiting_ns", "of that waiting", "ns", `${of} that waits for other ranks`, ({ lane }) => lane.waiting),
-    column("transfer_ns", "transfer", "ns", `${of} that transfers`, transfer),
-    column("unmatched_ns", "without a match", "ns", `${of} of calls that have no match on other ranks`,
-      ({ lane }) => lane.unmatched || null),
+    ...["compute", "waiting", "transfer", "unmatched", "copies", "idle"].map(part),
   ]);
 }
 

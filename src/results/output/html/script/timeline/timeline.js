@@ -11,9 +11,11 @@ import { Painter } from "page/timeline/paint.js";
 
 /** A step in words: its length, the shares of the parts in the time of all lanes, and for whom they wait. */
 function stepTold(model, step) {
-  const sums = LANE_PARTS.map((_, p) => step.lanes.reduce((s, lane) => s + model.sum(lane, p), 0));
-  const whole = sums.reduce((s, v) => s + v, 0);
-  const shares = LANE_PARTS.map((part, p) => `${part} ${percent(whole ? sums[p] / whole : 0)}`).join(", ");
+  const all = step.lanes.map((lane) => model.partsOf(lane));
+  const sums = Object.keys(all[0]).map((part) => ({ part, time: all.reduce((s, of) => s + of[part], 0) }));
+  const whole = sums.reduce((s, { time }) => s + time, 0);
+  const shares = sums.filter(({ time }) => time)
+    .map(({ part, time }) => `${part} ${percent(time / whole)}`).join(", ");
   const late = [...new Set(step.lanes.flatMap((l) => l.waits.map((w) => w.late)))].sort((a, b) => a - b).slice(0, 8);
   const waits = late.length ? `; others wait for ranks ${late.join(", ")}` : "";
   return `step ${step.label}, ${ns(step.length)}: ${plural(step.lanes.length, "lane")}; ${shares}${waits}`;
@@ -31,8 +33,15 @@ function told(model, found) {
   return [`${found.row.host}: ${plural(found.row.lanes.length, "lane")}, shares of their time`];
 }
 
+/** What a block is: communication is a transfer only where it is known for whom it waits. */
+function partTold(model, b, lane) {
+  if (model.parts[b] !== 1) return LANE_PARTS[model.parts[b]];
+  if (model.waiting[b] > 0) return model.waiting[b] < model.time(b, 1) ? "waiting and transfer" : "waiting";
+  return lane.unmatched ? "communication" : model.exposedName;
+}
+
 function blockTold(model, { block: b, lane, wait, waiting }) {
-  const [pieces, part, waits] = [model.pieces(b), LANE_PARTS[model.parts[b]], model.waiting[b]];
+  const [pieces, part, waits] = [model.pieces(b), partTold(model, b, lane), model.waiting[b]];
   const out = [`rank ${lane.rank}: ${pieces > 1 ? `${count(pieces)} pieces` : part}, ${nsExactly(model.durs[b])}`];
   if (pieces > 1) {
     const times = LANE_PARTS.map((name, p) => [name, model.time(b, p)]).filter(([, time]) => time);
