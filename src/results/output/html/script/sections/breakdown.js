@@ -8,7 +8,11 @@ import {
 } from "page/section.js";
 import { colour, kinds, partMarker, PARTS } from "page/theme.js";
 
-const meanTitle = (lanes) => (lanes.rows > 1 ? "By rank: mean of a step" : "A step on average");
+/** What the bars by rank show: means of steps, unless lanes have one window each, which is all that was recorded. */
+function meanTitle(lanes) {
+  const what = lanes.byName.get("dur_ns")?.title === "recorded" ? "all that was recorded" : "mean of a step";
+  return lanes.rows > 1 ? `By rank: ${what}` : what[0].toUpperCase() + what.slice(1);
+}
 
 /** The parts of some rows of a grid, which names what is unmatched; those without any time are left out. */
 function partsOf(grid, values) {
