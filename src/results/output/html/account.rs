@@ -5,8 +5,8 @@
 //! the lanes of the time axis are of it.
 
 use crate::output::html::axis::PageStep;
-use crate::output::html::breakdown::{LANE, LaneKey, MOST_LANES};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading};
+use crate::output::html::lane::{LANE, LaneKey, MOST_LANES};
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::TimeAccount;
 use hta_analysis::verdict::TIME_PARTS;

@@ -5,6 +5,7 @@ use crate::output::html::account::{ExposedParts, PageAccount};
 use crate::output::html::axis::{PageAxis, PageStep};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section};
 use crate::output::html::heat::{Heat, SIDE};
+use crate::output::html::lane::{LANE, LaneKey, MOST_LANES};
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::breakdown::Breakdowns;
@@ -12,11 +13,6 @@ use hta_base::table::schema::Text;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rank and device of a lane; no device on a CPU-only rank.
-pub(crate) type LaneKey = (u32, Option<i64>);
-
-/// Largest number of lanes that are listed; if there are more, those with the smallest share of compute.
-pub(crate) const MOST_LANES: usize = 2_048;
 /// Number of places for steps on an axis.
 const MOST_STEPS: usize = 400;
 /// Largest number of windows that are listed.
@@ -169,18 +165,6 @@ const PARTS: [Heading; 7] = [
     ("transfer_ns", "of that transfer", CellType::Ns, "all ranks are there; what is neither is not known"),
     ("copies_ns", "copies", CellType::Ns, "only copies or sets run"),
     ("idle_ns", "idle", CellType::Ns, "nothing runs"),
-];
-
-/// Headings of the columns that identify a lane.
-pub(crate) const LANE: [Heading; 3] = [
-    ("rank", "rank", CellType::Id, "rank"),
-    ("device", "device", CellType::Id, "device index; none on a CPU-only rank"),
-    (
-        "windows",
-        "windows",
-        CellType::Count,
-        "full steps that the sums are over; 1: the span, where there are no full steps",
-    ),
 ];
 
 /// Cells of the columns that identify a lane.

@@ -1,5 +1,6 @@
 //! What an entry of the list of sections is: a section of the page, with its grids.
 
+use crate::output::html::account::PageAccount;
 use crate::output::html::breakdown::PageLanes;
 use crate::output::html::grid::{Section, missing};
 use crate::output::html::listed::Listed;
@@ -53,6 +54,11 @@ const NO_WINDOWS: &str = "The table `temporal_breakdown` is empty or not among t
                           or a run with --compat or --only.";
 
 impl PageSource<'_> {
+    /// The account of time, where the results have lanes.
+    pub(crate) fn account(&self) -> Option<&PageAccount> {
+        self.lanes.as_ref().map(|lanes| &lanes.account)
+    }
+
     /// A section about lanes.
     pub(crate) fn in_lanes(
         &self,

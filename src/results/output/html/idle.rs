@@ -1,7 +1,8 @@
 //! The section on idle time: by cause, and by what the host did while the device waited for it.
 
-use crate::output::html::breakdown::{LANE, LaneKey, PageLanes, lane_cells};
+use crate::output::html::breakdown::{PageLanes, lane_cells};
 use crate::output::html::grid::{Cell, CellType, Grid, Heading, Section, missing};
+use crate::output::html::lane::{LANE, LaneKey};
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};

@@ -24,6 +24,7 @@ mod heat;
 mod idle;
 mod iterations;
 mod kernels;
+mod lane;
 mod lines;
 mod listed;
 mod memory;

@@ -36,7 +36,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         note: "Drag to move, Ctrl and wheel or pinch to zoom, double click to fill. A rank with ▸ unfolds to \
             its streams and threads. Keys: arrows choose, + and - zoom, 0 whole step, Enter unfolds. Time \
             from the start of the step, clocks aligned.",
-        make: Some(timeline::section),
+        make: Some(|of, texts| timeline::section(of.results, of.ranks, of.account(), of.room, texts)),
         ..SectionEntry::NONE
     },
     SectionEntry {

@@ -1,8 +1,9 @@
 //! Sections over time: utilization of the devices, and the critical path of the steps.
 
 use crate::output::html::axis::{PageAxis, PageStep};
-use crate::output::html::breakdown::{LaneKey, PageLanes};
+use crate::output::html::breakdown::PageLanes;
 use crate::output::html::grid::{CellType, Grid, Heading, Section, missing};
+use crate::output::html::lane::LaneKey;
 use crate::output::html::overview::PageRanks;
 use crate::output::html::tally::Tally;
 use crate::output::html::texts::Texts;

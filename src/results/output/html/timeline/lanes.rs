@@ -4,8 +4,8 @@
 
 use crate::output::html::account::PageAccount;
 use crate::output::html::axis::PageStep;
-use crate::output::html::breakdown::LaneKey;
 use crate::output::html::grid::{Cell, CellType, Grid, Heading};
+use crate::output::html::lane::LaneKey;
 use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};

@@ -4,9 +4,10 @@
 mod lanes;
 mod tracks;
 
+use crate::output::html::account::PageAccount;
 use crate::output::html::axis::PageStep;
-use crate::output::html::entries::PageSource;
 use crate::output::html::grid::{CellType, Grid, Section, missing};
+use crate::output::html::overview::PageRanks;
 use crate::output::html::texts::Texts;
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::diagnosis::timeline::TimelineWaits;
@@ -47,7 +48,10 @@ impl Room {
 /// # Errors
 /// When a table is damaged.
 pub(crate) fn section(
-    PageSource { results, ranks, lanes: breakdown, room, .. }: &PageSource,
+    results: &Results,
+    ranks: &PageRanks,
+    account: Option<&PageAccount>,
+    room: Room,
     texts: &mut Texts,
 ) -> Result<Section, ResultsError> {
     let mut causes: Vec<(Vec<u32>, Vec<String>)> = Vec::new();
@@ -63,7 +67,6 @@ pub(crate) fn section(
         return Ok(Section::without("Nothing ran that could stand on a time axis."));
     }
     let mut section = Section::default();
-    let account = breakdown.as_ref().map(|lanes| &lanes.account);
     for (name, grid) in lanes.grids(results, account, texts)? {
         section = section.with(name, grid);
     }
