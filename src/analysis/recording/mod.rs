@@ -50,8 +50,8 @@ impl Recording {
         out
     }
 
-    /// The recording of so many ranks from its table `trust`: rank, then capability, grade, rule, sentence and
-    /// next. Limits in words of another version are left out.
+    /// The recording of so many ranks from its table `trust`: rank, then capability, grade, rule, sentence
+    /// and next. Limits in words of another version are left out.
     pub fn of_texts<'a>(
         limits: impl Iterator<Item = (Option<u32>, [&'a str; 5])>,
         rank_count: usize,

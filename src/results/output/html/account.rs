@@ -1,8 +1,8 @@
-//! The account of time of every device in every step, by the parts of the verdict: compute, waiting, transfer,
-//! unmatched, copies, idle, finished early. Times in ns.
+//! The account of time of every device in every step, by the parts of the verdict: compute, waiting,
+//! transfer, unmatched, copies, idle, finished early. Times in ns.
 //!
-//! It is read once for the page: the tiles, the bars by rank, the division of communication in the breakdown, and
-//! the lanes of the time axis are of it.
+//! It is read once for the page: the tiles, the bars by rank, the division of communication in the breakdown,
+//! and the lanes of the time axis are of it.
 
 use crate::output::html::axis::PageStep;
 use crate::output::html::grid::{Cell, CellType, Grid, Heading};
@@ -66,7 +66,8 @@ impl PageAccount {
         Ok(all)
     }
 
-    /// How the exposed communication of a device in a step is divided; `None` if the step is not in the account.
+    /// How the exposed communication of a device in a step is divided; `None` if the step is not in the
+    /// account.
     pub(crate) fn exposed(&self, lane: LaneKey, step: Option<PageStep>) -> Option<ExposedParts> {
         let of = self.cells.get(&(lane, step))?;
         Some(ExposedParts { waiting: of[WAITING], transfer: of[TRANSFER], unmatched: of[UNMATCHED] })

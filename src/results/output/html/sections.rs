@@ -21,8 +21,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         id: "compare",
         name: "Comparison",
         heading: "Before and after",
-        about: "The baseline is before, this run is after. A difference is told from noise where both have three \
-            steps or more.",
+        about: "The baseline is before, this run is after. A difference is told from noise where both \
+            have three steps or more.",
         topics: &["diff"],
         ..SectionEntry::NONE
     },
@@ -30,8 +30,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         id: "timeline",
         name: "Timeline",
         heading: "A step on the time axis",
-        about: "What every device did at each moment of a step. Arrows lead from a rank that came late to those \
-            that waited for it; numbers are the causes below.",
+        about: "What every device did at each moment of a step. Arrows lead from a rank that came late \
+            to those that waited for it; numbers are the causes below.",
         topics: &["diagnosis"],
         note: "Drag to move, Ctrl and wheel or pinch to zoom, double click to fill. A rank with ▸ unfolds to \
             its streams and threads. Keys: arrows choose, + and - zoom, 0 whole step, Enter unfolds. Time \
@@ -43,8 +43,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         id: "findings",
         name: "Causes",
         heading: "Causes, by what fixing each saves",
-        about: "Each lost nanosecond belongs to one cause. What a cause saves is what fixing it alone would give: \
-            savings of several causes do not add up.",
+        about: "Each lost nanosecond belongs to one cause. What a cause saves is what fixing it alone \
+            would give: savings of several causes do not add up.",
         topics: &["diagnosis"],
         make: Some(|of, texts| causes::section(of.results, of.ranks, &of.trust, texts)),
         grids: &[made("findings", "causes", &["id"]), made("places", "cost of ranks by host", &[])],
@@ -78,9 +78,9 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         id: "breakdown",
         name: "Breakdown",
         heading: "Where the time went",
-        about: "Each moment of a step is one of these: compute runs; only communication runs, which waits for \
-            another rank or transfers; only copies or sets run (copies); nothing runs (idle). They sum to the \
-            step.",
+        about: "Each moment of a step is one of these: compute runs; only communication runs, which \
+            waits for another rank or transfers; only copies or sets run (copies); nothing runs (idle). They \
+            sum to the step.",
         topics: &["breakdown"],
         make: Some(|of, texts| of.in_lanes(breakdown::section, texts)),
         grids: &[

@@ -1,5 +1,5 @@
-//! How far the recording of a run carries what the page says, from the table `trust`: a grade for each section,
-//! and the reasons.
+//! How far the recording of a run carries what the page says, from the table `trust`: a grade for each
+//! section, and the reasons.
 
 use crate::results::{Results, ResultsError, columns};
 use hta_analysis::recording::Recording;
@@ -51,8 +51,8 @@ impl PageTrust {
         Ok(Self { limits, recording })
     }
 
-    /// The grade of a section that rests on some capabilities and on what the analysis of a name needs; `None`
-    /// where it rests on nothing that a recording may lack.
+    /// The grade of a section that rests on some capabilities and on what the analysis of a name needs;
+    /// `None` where it rests on nothing that a recording may lack.
     pub(crate) fn grade(&self, stem: &str, needs: &[Capability]) -> Option<SectionGrade> {
         let of_analysis = registry::find(stem).map_or(&[][..], |analysis| analysis.about().needs);
         let needs = [needs, of_analysis].concat();

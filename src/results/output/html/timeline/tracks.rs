@@ -226,8 +226,8 @@ impl SpansInWindow {
     ///   ProfilerStep          [=======][=======]        outermost that is shown
     /// ```
     fn skip_outer(&mut self) {
-        // Spans are in order of start and the outer ones first, so the outermost of all is the first. A thread
-        // that has nothing but one stack keeps its innermost frame.
+        // Spans are in order of start and the outer ones first, so the outermost of all is the first. A
+        // thread that has nothing but one stack keeps its innermost frame.
         let is_outer = |spans: &[TrackSpan]| {
             let outermost = spans.split_first().filter(|(_, inner)| !inner.is_empty());
             outermost.is_some_and(|(outer, inner)| inner.iter().all(|s| s.depth > outer.depth))
@@ -246,8 +246,8 @@ impl SpansInWindow {
         self.spans[track].iter().filter(|s| s.class != PYTHON).map(|s| s.dur).sum()
     }
 
-    /// The tracks with most spans, streams first and sleeping threads last, each with its longest spans in order of time and the number
-    /// of those left out.
+    /// The tracks with most spans, streams first and sleeping threads last, each with its longest spans in
+    /// order of time and the number of those left out.
     fn chosen(&self) -> Vec<(TrackKey, String, Vec<TrackSpan>, usize)> {
         let mut out = Vec::new();
         for on_stream in [true, false] {
