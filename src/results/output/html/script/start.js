@@ -65,8 +65,13 @@ function foot() {
 
 /** The verdict in the words of the text report: of the comparison, where there is another run. */
 function verdict() {
-  const told = run.grids("compare").verdict ?? run.grids("findings").verdict;
+  const { verdict: compared, refusals } = run.grids("compare");
+  const told = compared ?? run.grids("findings").verdict;
   byId("verdict").append(...(told ? told.of("text") : []).map((line) => make("p", {}, ...sentence(line))));
+  if (refusals) {
+    const why = `The runs are different work: ${refusals.of("text").join("; ")}.`;
+    byId("verdict").append(make("p", { class: "severity-loss" }, why));
+  }
   if (baseline) stepBars(byId("verdict"));
 }
 
