@@ -1,5 +1,5 @@
-//! The sections of an analysis in a report that was written, for commands on results whose text needs more than
-//! the tables.
+//! The sections of an analysis in a report that was written, for commands on results whose text needs more
+//! than the tables.
 
 /// Heading of the causes.
 pub(crate) const CAUSES: &str = "Causes, by what fixing each saves";

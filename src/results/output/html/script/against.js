@@ -56,7 +56,7 @@ function bothRuns(where, runs) {
 }
 
 /** The parts of a figure that is told apart by them, in the order of the page. */
-const isPart = (row) => row("name") === "exposed communication" || PARTS.some(([, name]) => name === row("name"));
+const isPart = (row) => PARTS.some(([, name]) => name === row("name"));
 
 /**
  * The step of both runs as two bars of one scale: before, and after. Its parts are those of the verdict, or where a run

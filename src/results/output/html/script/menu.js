@@ -1,5 +1,5 @@
-// The menu of sections: what does not fit beside the others is in a list that unfolds. The section that is being read
-// is marked.
+// The menu of sections: what does not fit beside the others is in a list that unfolds. The section that is
+// being read is marked.
 
 import { byId, make } from "page/dom.js";
 

@@ -1,5 +1,5 @@
-// The section of the time axis: controls, what is chosen with its source line and its query, legend, tables. And the
-// way from a cause to its place.
+// The section of the time axis: controls, what is chosen with its source line and its query, legend, tables.
+// And the way from a cause to its place.
 
 import { charts } from "page/chart.js";
 import { baseline, derivedGrid, run } from "page/data.js";
