@@ -87,7 +87,10 @@ pub fn command(name: &'static str, about: &'static str, analyses: &[&'static dyn
         command = command.alias("stacks");
     }
     let mut command = AnalysisArgs::augment_args(command).mut_arg("traces", |arg| {
-        arg.help("Results of `hta analyze`; or traces: files, folders (one level deep) or patterns; `-` is standard input")
+        arg.help(
+            "Results of `hta analyze`; or traces: files, folders (one level deep) or patterns; `-` is standard \
+             input",
+        )
     });
     for analysis in analyses {
         command = with_settings(command, analysis.about().settings);

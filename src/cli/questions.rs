@@ -15,7 +15,7 @@ struct Question {
 const QUESTIONS: [Question; 4] = [
     Question {
         name: "diagnosis",
-        about: "what costs time, what fixing it saves, how sure that is; the compute share of all ranks' time",
+        about: "what costs time, what fixing it saves, how sure that is; the share of compute",
         stems: &["diagnosis", "efficiency"],
     },
     Question {
