@@ -281,8 +281,17 @@ fn recorded(found: &Diagnosis, listed: &[&Cause]) -> String {
         (None, true) => "all that the diagnosis needs".to_string(),
         (Some(reason), true) => reason,
         (None, false) => who(found),
+        // The reason is that ranks are missing, and says which.
+        (Some(reason), false) if is_of_missing(found, &reason) => reason,
         (Some(reason), false) => format!("{}; {reason}", who(found)),
     }
+}
+
+/// Whether a reason names all ranks that the verdict lacks.
+fn is_of_missing(found: &Diagnosis, reason: &str) -> bool {
+    let recording = &found.trust.recording;
+    let mut missing = recording.limits().iter().filter(|l| l.rule == "missing_ranks");
+    recording.left_out().is_empty() && missing.any(|l| l.sentence == reason)
 }
 
 /// The busy share of the devices, and what most of their compute is.
