@@ -121,7 +121,7 @@ impl Context<'_> {
                 format!("{}{per} ({} of the {whole})", fmt_ns(time), part(time))
             }
             _ => format!(
-                "idle {} of {}{per} ({} of the {whole})",
+                "{} of {} idle time{per} ({} of the {whole})",
                 fmt_ns(words.idle),
                 fmt_ns(words.idle_all),
                 part(words.idle)
@@ -174,7 +174,8 @@ impl Context<'_> {
             |least: String, most: String| if least == most { least } else { format!("{least} to {most}") };
         let count = range(fmt_count(counts.clone().min().unwrap_or(0)), fmt_count(counts.max().unwrap_or(0)));
         let sum = range(fmt_ns(sums.clone().min().unwrap_or(0)), fmt_ns(sums.max().unwrap_or(0)));
-        let words = format!("{count} pauses of 1 ms and more a rank, {sum} together");
+        let noun = if count == "1" { "pause" } else { "pauses" };
+        let words = format!("{count} {noun} of 1 ms and more a rank, {sum} together");
         let filter = "excess_ns >= 1000000".to_string();
         cause.evidence.insert(0, Evidence { table: "host_pauses", filter, words });
     }

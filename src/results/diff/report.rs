@@ -231,7 +231,7 @@ fn counts(changed: &[&NameChange], all: usize) -> String {
     let count = |what: &str| changed.iter().filter(|n| kind(n) == what).count();
     let kinds =
         [("slower", "slower"), ("faster", "faster"), ("added", "added"), ("deleted", "deleted")].into_iter();
-    let more = [(WITHIN, "changed within the noise"), ("", "changed")].into_iter();
+    let more = [(WITHIN, "not to tell from noise"), ("", "changed")].into_iter();
     let told: Vec<String> = kinds
         .chain(more)
         .map(|(kind, words)| (count(kind), words))

@@ -60,6 +60,17 @@ impl Metric {
         }
     }
 
+    /// The name in version 1 of the schema, which conditions that people have written still use.
+    pub(crate) fn old_name(self) -> Option<&'static str> {
+        match self {
+            Metric::Copies => Some("exposed_memory"),
+            Metric::AllCopies => Some("memory"),
+            Metric::NotIdle => Some("gpu_busy"),
+            Metric::GpuTime => Some("gpu_sum"),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_part(self) -> bool {
         Self::PARTS.contains(&self)
     }

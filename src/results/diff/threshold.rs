@@ -192,7 +192,8 @@ fn expected(what: &str) -> String {
 
 impl What {
     fn parse(text: &str) -> Result<Self, String> {
-        if let Some(metric) = Metric::ALL.into_iter().find(|m| m.name() == text) {
+        if let Some(metric) = Metric::ALL.into_iter().find(|m| m.name() == text || m.old_name() == Some(text))
+        {
             return Ok(What::Summary(metric));
         }
         let known = || {

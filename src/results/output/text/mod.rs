@@ -118,7 +118,9 @@ fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&
             saved => format!("{saved}, {}", cause.certainty),
         };
         let command = folder.map_or(String::new(), |folder| format!("hta {} {folder}", cause.command));
-        let reason = cause.reason.as_deref().unwrap_or_default();
+        // What holds for all causes stands in the head.
+        let reason =
+            cause.reason.as_deref().filter(|reason| !told.recorded.contains(reason)).unwrap_or_default();
         for (what, text) in [
             ("saves", saves.as_str()),
             ("because", cause.evidence.as_str()),
