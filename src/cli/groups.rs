@@ -100,11 +100,17 @@ pub fn arrange(mut root: Command) -> Command {
         }
         listed.push('\n');
     }
+    root = with_aliases(root);
+    let template = format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{listed}{{options}}{{after-help}}");
+    root.help_template(template)
+}
+
+/// Adds the hidden other names.
+pub fn with_aliases(mut root: Command) -> Command {
     for (name, aliases) in ALIASES {
         root = root.mut_subcommand(name, |command| command.aliases(*aliases));
     }
-    let template = format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{listed}{{options}}{{after-help}}");
-    root.help_template(template)
+    root
 }
 
 fn with_example(command: Command, example: &str) -> Command {

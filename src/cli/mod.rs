@@ -55,7 +55,12 @@ use std::process::ExitCode;
 /// Parses the arguments and runs the command.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (arguments, queries) = without_secrets(arguments);
-    let matches = match shared_options::arrange(command()).try_get_matches_from(arguments) {
+    // Groups, examples and what is hidden matter to the help alone, and take longer than a small trace.
+    let root = match asks_for_help(&arguments) {
+        true => shared_options::arrange(command()),
+        false => groups::with_aliases(plain()),
+    };
+    let matches = match root.try_get_matches_from(arguments) {
         Ok(m) => m,
         Err(e) => {
             // clap reports help and version as errors, too; only the others are bad arguments.
@@ -80,6 +85,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(exit) => exit.code(),
         Err(e) => exit::report(&e).code(),
     }
+}
+
+/// Whether help may be printed. Without arguments it is, too.
+fn asks_for_help(arguments: &[OsString]) -> bool {
+    let words = ["-h", "--help", "help", shared_options::NAME];
+    arguments.len() < 2 || arguments.iter().skip(1).any(|a| words.iter().any(|word| a == word))
 }
 
 /// The path that was given where a command is expected, if there is such a file or folder.
@@ -130,8 +141,13 @@ fn parsed<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, clap::Error> {
 /// The command of formats of other tools.
 const EXPORT: &str = "export";
 
-/// The whole command line, with a subcommand for every analysis of the registry.
+/// The whole command line, with a subcommand for every analysis of the registry, and its help.
 pub fn command() -> Command {
+    groups::arrange(plain())
+}
+
+/// The command line without groups, examples and other names.
+fn plain() -> Command {
     let analyze = Command::new("analyze").about("Run every analysis and write tables, events and a report");
     let mut root = Command::new("hta")
         .version(env!("CARGO_PKG_VERSION"))
@@ -193,5 +209,5 @@ pub fn command() -> Command {
                 ),
         )
         .subcommand(completions::command());
-    groups::arrange(man::add(stores::with_options(output::with_color(root))))
+    man::add(stores::with_options(output::with_color(root)))
 }
