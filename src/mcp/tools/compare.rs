@@ -115,9 +115,14 @@ fn told_by_diff(base: Location, test: Location) -> Result<(Vec<String>, String),
     let pair = RunPair::new(run(base, "base")?, run(test, "test")?);
     let comparable = pair.basis(&options).ok().and_then(|basis| basis.population.into_iter().next());
     let output = pair.compare(&[], true, &options).ok().map(|(output, _)| output.observations);
-    let sentences = output.unwrap_or_default().into_iter().map(|o| o.sentence).collect();
-    Ok((sentences, comparable.unwrap_or_default()))
+    let sentences =
+        output.unwrap_or_default().into_iter().take(SENTENCES).map(|o| clip(&o.sentence, LONGEST));
+    Ok((sentences.collect(), clip(&comparable.unwrap_or_default(), LONGEST)))
 }
+
+/// Most sentences of an answer, and the longest one, bytes.
+const SENTENCES: usize = 2;
+const LONGEST: usize = 200;
 
 pub async fn compare(call: &ToolCall<'_>, of: Two) -> Result<Told<ComparedRuns>, Refusal> {
     let page = Page::new(of.cursor.as_deref(), of.max_bytes)?;
