@@ -19,7 +19,7 @@ pub const BYTES: usize = 2000;
 pub const BYTES_RANGE: std::ops::RangeInclusive<usize> = 500..=100_000;
 
 /// Part of the size for what surrounds text and content, bytes.
-const FRAME: usize = 250;
+const FRAME: usize = 150;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

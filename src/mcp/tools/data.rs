@@ -134,10 +134,10 @@ pub async fn schema(call: &ToolCall<'_>, of: SchemaOf) -> Result<Told<Schema>, R
     let about = clip(meta("description").trim(), page.text_bytes());
     let (table, about, order) = (visible::line(&of.table), visible::line(&about), visible::line(&sorted_by));
     let head = format!("{table}: {about}\n{row_count} rows by {order}");
-    let filled = page.fill(head.len() + sorted_by.len(), items);
+    let around = Schema { table: of.table, row_count, sorted_by, columns: Vec::new() };
+    let filled = page.fill(head.len() + json_bytes(&around), items);
     let text = format!("{head}\n{}", filled.lines);
-    let answer = Schema { table: of.table, row_count, sorted_by, columns: filled.items };
-    Ok(Told { text, answer, cursor: filled.cursor })
+    Ok(Told { text, answer: Schema { columns: filled.items, ..around }, cursor: filled.cursor })
 }
 
 fn kind(of: &arrow_schema::DataType) -> &'static str {
