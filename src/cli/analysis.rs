@@ -26,7 +26,7 @@ use hta_results::output::inputs::Inputs;
 use hta_results::output::text;
 use hta_results::output::unfinished::write;
 use hta_results::results::{Results, ResultsError};
-use hta_results::run::{Outcome, Request, RowSink, from_results, run as run_pipeline};
+use hta_results::run::{Request, RowSink, from_results, run as run_pipeline};
 use hta_trace::rank_trace::RankTrace;
 use std::collections::BTreeSet;
 use std::io;
@@ -193,26 +193,23 @@ fn text_of_results(
     results: &Results,
     options: &Options,
 ) -> Result<String, ResultsError> {
-    let mut of_tables: Option<Outcome> = None;
+    let outcome = from_results(results, analyses, options)?;
+    let follows = |a: &dyn Analysis| outcome.outputs.iter().any(|(known, _)| known.stem() == a.stem());
     let mut texts = Vec::new();
-    for analysis in analyses {
-        match from_results(results, *analysis, options) {
-            Ok(outcome) => match &mut of_tables {
-                Some(all) => all.outputs.extend(outcome.outputs),
-                None => of_tables = Some(outcome),
-            },
-            Err(ResultsError::NoText { .. }) if options.top == TOP => {
-                texts.extend(results.said(analysis.stem())?);
-            }
-            Err(e @ ResultsError::NoText { .. }) if analyses.len() > 1 => note(&format!("hta: {e}")),
-            Err(e) => return Err(e),
+    for analysis in analyses.iter().filter(|a| !follows(**a)) {
+        if options.top == TOP {
+            texts.extend(results.said(analysis.stem())?);
+            continue;
         }
+        let e = results.no_text(analysis.stem());
+        if analyses.len() == 1 {
+            return Err(e);
+        }
+        note(&format!("hta: {e}"));
     }
-    if let Some(outcome) = of_tables {
-        let raw = outcome.outputs.first().and_then(|(_, output)| output.raw.clone());
-        let is_first = outcome.outputs.first().map(|(a, _)| a.stem()) == analyses.first().map(|a| a.stem());
-        let at = if is_first { 0 } else { texts.len() };
-        texts.insert(at, raw.unwrap_or_else(|| text::one_analysis(&outcome, width())));
+    if let Some((_, output)) = outcome.outputs.first() {
+        let at = if analyses.first().is_some_and(|a| follows(*a)) { 0 } else { texts.len() };
+        texts.insert(at, output.raw.clone().unwrap_or_else(|| text::one_analysis(&outcome, width())));
     }
     if let (true, Some(first)) = (texts.is_empty(), analyses.first()) {
         let (name, place) = (first.stem(), results.folder().display());

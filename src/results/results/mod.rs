@@ -134,6 +134,11 @@ impl Results {
         &self.folder
     }
 
+    /// The error of an analysis whose text needs more than tables.
+    pub fn no_text(&self, analysis: &'static str) -> ResultsError {
+        ResultsError::NoText { analysis, place: self.folder.display().to_string() }
+    }
+
     /// What the report of the run says of an analysis; `None` if it says nothing.
     ///
     /// # Errors

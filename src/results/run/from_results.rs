@@ -42,47 +42,50 @@ fn joins(analysis: &dyn Analysis) -> bool {
     about.joins_ranks || about.joins_peers
 }
 
-/// What a run of this analysis alone would find.
+/// What a run of these analyses would find. Those whose text does not follow from tables are left out.
 ///
 /// # Errors
-/// When its text does not follow from tables, or a table is missing or damaged.
+/// When a table is missing or damaged.
 pub fn from_results(
     results: &Results,
-    analysis: &'static dyn Analysis,
+    analyses: &[&'static dyn Analysis],
     options: &Options,
 ) -> Result<Outcome, ResultsError> {
-    let mut partials: BTreeMap<u32, Partial> = BTreeMap::new();
+    let mut ranks: BTreeMap<u32, Partial> = BTreeMap::new();
     results.read::<Rank>(|r| {
-        partials.insert(r.rank, Partial { rank: r.rank, ..Partial::default() });
+        ranks.insert(r.rank, Partial { rank: r.rank, ..Partial::default() });
     })?;
-    let mut reasons: BTreeMap<u32, &'static str> = BTreeMap::new();
+    let mut reasons: BTreeMap<(&'static str, u32), &'static str> = BTreeMap::new();
     results.read::<Lacking>(|r| {
-        let reason = constant(r.reason).filter(|_| r.analysis == analysis.stem());
-        reasons.extend(reason.map(|reason| (r.rank, reason)));
+        let analysis = analyses.iter().find(|a| r.analysis == a.stem());
+        reasons.extend(analysis.zip(constant(r.reason)).map(|(a, reason)| ((a.stem(), r.rank), reason)));
     })?;
-    // Where no rank has rows, their reasons are the text.
-    let is_known = has_text(analysis) || !joins(analysis) && reasons.len() == partials.len();
-    if !is_known {
-        let place = results.folder().display().to_string();
-        return Err(ResultsError::NoText { analysis: analysis.stem(), place });
-    }
-    let mut inventory = partials.clone();
+    let mut inventory = ranks.clone();
     for spec in [Ranks::SPEC, Recordings::SPEC, RecordEdgeTable::SPEC, KernelRules::SPEC] {
         divide(results, spec, &mut inventory)?;
     }
-    for spec in analysis.tables() {
-        divide(results, spec, &mut partials)?;
-    }
-    for (rank, partial) in &mut partials {
-        partial.reason = reasons.get(rank).copied();
-    }
-    let [inventory, partials]: [Vec<Partial>; 2] = [inventory, partials].map(|of| of.into_values().collect());
+    let inventory: Vec<Partial> = inventory.into_values().collect();
     let recordings = inventory.iter().filter_map(|p| p.table(Recordings::SPEC)).cloned().collect();
     let nobody = Job::join(std::iter::empty(), options.across.clock);
     Recording::of(recordings, &nobody).give_to(&nobody);
-    let mut output = analysis.reduce(&partials, &nobody, options);
-    withhold(&mut output, analysis, &partials, &nobody, options);
-    let mut outputs = vec![(analysis, output)];
+    let mut outputs = Vec::new();
+    for analysis in analyses {
+        let reason = |rank: &u32| reasons.get(&(analysis.stem(), *rank)).copied();
+        // Where no rank has rows, their reasons are the text.
+        let is_known = has_text(*analysis) || !joins(*analysis) && ranks.keys().all(|r| reason(r).is_some());
+        if !is_known {
+            continue;
+        }
+        let mut partials = ranks.clone();
+        for spec in analysis.tables() {
+            divide(results, spec, &mut partials)?;
+        }
+        partials.iter_mut().for_each(|(rank, partial)| partial.reason = reason(rank));
+        let partials: Vec<Partial> = partials.into_values().collect();
+        let mut output = analysis.reduce(&partials, &nobody, options);
+        withhold(&mut output, *analysis, &partials, &nobody, options);
+        outputs.push((*analysis, output));
+    }
     leave_out_for_serving(&inventory, &mut outputs);
     Ok(Outcome {
         inventory,
