@@ -7,6 +7,7 @@ use hta_base::units::percent;
 use hta_base::wording::ranks::ranks_in_column;
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 /// The items of a printed table: all in their order if they fit, or else the worst first.
 pub(crate) struct WorstFirst<'a, T> {
@@ -38,22 +39,12 @@ impl<'a, T> WorstFirst<'a, T> {
         of: impl Fn(&T) -> (u32, String),
         cells: impl Fn(String, &[&'a T]) -> Vec<String>,
     ) -> FoldedRows {
-        let mut folded: Vec<(Vec<u32>, Vec<&'a T>)> = Vec::new();
-        let mut known: HashMap<(String, Vec<String>), usize> = HashMap::new();
-        for item in &self.all {
-            let (rank, what) = of(item);
-            let row = cells(String::new(), std::slice::from_ref(item));
-            let at = *known.entry((what, row)).or_insert(folded.len());
-            if at == folded.len() {
-                folded.push(Default::default());
-            }
-            folded[at].0.push(rank);
-            folded[at].1.push(item);
-        }
-        let others: Vec<&T> =
-            folded.drain(self.top.min(folded.len())..).flat_map(|(_, items)| items).collect();
+        let row = |item: &&'a T| cells(String::new(), std::slice::from_ref(item));
+        let mut equal = alike(self.all.iter().copied(), |item| (of(item).1, row(item)));
+        let others: Vec<&T> = equal.drain(self.top.min(equal.len())..).flatten().collect();
         let mut rows: Vec<Vec<String>> = Vec::new();
-        for (mut ranks, items) in folded {
+        for items in equal {
+            let mut ranks: Vec<u32> = items.iter().map(|item| of(item).0).collect();
             ranks.sort_unstable();
             let name = ranks_in_column(&ranks) + &of(items[0]).1;
             rows.push(cells(name, &items[..1]));
@@ -63,6 +54,20 @@ impl<'a, T> WorstFirst<'a, T> {
         }
         FoldedRows { rows, others: others.len() }
     }
+}
+
+/// Items of equal keys together, in the order of the first of each.
+pub(crate) fn alike<T, K: Eq + Hash>(items: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
+    let mut out: Vec<Vec<T>> = Vec::new();
+    let mut known: HashMap<K, usize> = HashMap::new();
+    for item in items {
+        let at = *known.entry(key(&item)).or_insert(out.len());
+        match out.get_mut(at) {
+            Some(equal) => equal.push(item),
+            None => out.push(vec![item]),
+        }
+    }
+    out
 }
 
 /// Name of the row for items without a row of their own.

@@ -7,20 +7,10 @@ use crate::diagnosis::trust::Trust;
 use crate::diagnosis::verdict::is_listed;
 use crate::facts::vendor::DeviceVendor;
 use crate::job::Job;
+use crate::verdict::TIME_PARTS;
+use crate::worst_first::alike;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
-
-/// Parts of the account that are columns of the printed table.
-const SHOWN: [(TimePart, &str); 7] = [
-    (TimePart::Compute, "compute"),
-    (TimePart::Waiting, "waiting"),
-    (TimePart::Transfer, "transfer"),
-    (TimePart::Unmatched, "unmatched"),
-    (TimePart::Copies, "copies"),
-    (TimePart::Idle, "idle"),
-    (TimePart::FinishedEarly, "finished early"),
-];
+use std::collections::BTreeMap;
 
 /// A row of the printed table: ranks, and the sums of their parts over steps.
 struct RankLine {
@@ -91,11 +81,11 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     let mut sums: BTreeMap<(u32, Option<i64>), [Ns; 7]> = BTreeMap::new();
     for (_, (part, device), cell) in account.cells() {
         let sum = sums.entry((job.parts[part as usize].rank, device)).or_default();
-        sum.iter_mut().zip(SHOWN).for_each(|(to, (part, _))| *to += part.of(&cell.parts));
+        sum.iter_mut().zip(TimePart::ALL).for_each(|(to, part)| *to += part.of(&cell.parts));
     }
     // Columns without any time are left out.
     let is_used = |i: usize| sums.values().any(|of| of[i] > 0);
-    let used: Vec<usize> = (0..SHOWN.len()).filter(|i| *i == 0 || is_used(*i)).collect();
+    let used: Vec<usize> = (0..TimePart::ALL.len()).filter(|i| *i == 0 || is_used(*i)).collect();
     let has_several = |rank: u32| sums.range((rank, None)..=(rank, Some(i64::MAX))).nth(1).is_some();
     // The ranks that make others wait first.
     let late: Vec<u32> = found
@@ -103,27 +93,27 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
         .iter()
         .find(|c| c.kind.is_late() && is_listed(c, account))
         .map_or(Vec::new(), |c| c.ranks.clone());
-    let mut rows: Vec<RankLine> = Vec::new();
-    let mut known: HashMap<(Option<i64>, Vec<String>), usize> = HashMap::new();
-    for ((rank, device), of) in &sums {
+    let lines = sums.iter().map(|((rank, device), of)| {
         let whole = of.iter().sum();
-        let line = RankLine {
+        RankLine {
             ranks: vec![*rank],
             device: device.filter(|_| has_several(*rank)),
             is_late: late.contains(rank),
             sums: *of,
             shares: std::array::from_fn(|i| percent(of[i], whole)),
-        };
-        // Each device of a rank has a row of its own.
-        match known.entry((line.device.map(|_| i64::from(*rank)), line.cells(n, &used))) {
-            Entry::Occupied(at) if line.device.is_none() => rows[*at.get()].add(line),
-            Entry::Occupied(_) => rows.push(line),
-            Entry::Vacant(at) => {
-                at.insert(rows.len());
-                rows.push(line);
-            }
         }
-    }
+    });
+    // Each device of a rank has a row of its own.
+    let own = |line: &RankLine| line.device.map(|device| (line.ranks.clone(), device));
+    let mut rows: Vec<RankLine> = alike(lines, |line| (own(line), line.cells(n, &used)))
+        .into_iter()
+        .filter_map(|equal| {
+            equal.into_iter().reduce(|mut all, line| {
+                all.add(line);
+                all
+            })
+        })
+        .collect();
     let has_more = rows.len() > ROWS;
     if has_more {
         rows = joined(rows);
@@ -134,7 +124,7 @@ pub(super) fn by_rank(found: &Diagnosis, job: &Job, options: &Options) -> View {
     rows.truncate(options.top);
     let of_time = if found.trust.has_steps { found.trust.step_noun() } else { "recorded" };
     let mut columns = vec![("ranks", Align::Left), (of_time, Align::Right)];
-    columns.extend(used.iter().map(|i| (SHOWN[*i].1, Align::Right)));
+    columns.extend(used.iter().map(|i| (TIME_PARTS[*i].1, Align::Right)));
     let mut notes = Vec::new();
     if hidden > 0 {
         notes.push(format!(
