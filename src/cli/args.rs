@@ -179,6 +179,11 @@ const DEVICE_PEAKS: &str = "device peaks";
 /// Options of reading traces that results take, too.
 const FOR_RESULTS: [&str; 3] = ["top", "threads", "memory_limit"];
 
+/// Adds the options that choose and read traces, and those that compare ranks, to a command.
+pub fn with_readers(command: Command) -> Command {
+    AcrossArgs::augment_args(CommonArgs::augment_args(command))
+}
+
 /// Refuses options that choose or read traces, because results hold what was analysed. `own` are further
 /// options of the command that only traces take.
 ///
@@ -189,7 +194,7 @@ pub fn refuse_for_results(
     own: &[&str],
     results: &Location,
 ) -> Result<(), ResultsError> {
-    let readers = AcrossArgs::augment_args(CommonArgs::augment_args(Command::new("traces")));
+    let readers = with_readers(Command::new("traces"));
     let of_traces =
         readers.get_arguments().map(|arg| arg.get_id().as_str()).filter(|id| !FOR_RESULTS.contains(id));
     // A command need not have all of them.

@@ -19,7 +19,7 @@ use hta_base::table::schema::TableSpec;
 use hta_compat as compat;
 use hta_read::error::SetError;
 use hta_results::diff::DIFF;
-use hta_results::output::columns::wrap;
+use hta_results::output::columns::{hanging, wrap};
 use hta_results::output::events::{BASE_COLUMNS, EVENTS_DOC, EVENTS_ORDER};
 use hta_results::output::schema_page;
 use hta_results::sql::catalog;
@@ -153,18 +153,14 @@ fn value_page(name: &str) -> Option<String> {
     let mut out = String::new();
     for (stem, text) in pages {
         for entry in values::entries(text, name) {
-            for line in wrap(&format!("{entry} (hta explain {stem})"), WIDTH) {
-                let _ = writeln!(out, "{line}");
-            }
+            hanging(&mut out, "", &format!("{entry} (hta explain {stem})"), WIDTH);
         }
     }
     let mut meanings = std::collections::BTreeSet::new();
     let columns = tables().flat_map(|t| t.columns.iter().map(move |c| (t.name, c)));
     let listed = columns.filter(|(_, c)| c.kind == "text" && values::is_listed(c.doc, name));
     for (table, column) in listed.filter(|(_, c)| meanings.insert(c.doc)).take(MOST_COLUMNS) {
-        for line in wrap(&format!("{name}, a value of {table}.{}: {}", column.name, column.doc), WIDTH) {
-            let _ = writeln!(out, "{line}");
-        }
+        hanging(&mut out, "", &format!("{name}, a value of {table}.{}: {}", column.name, column.doc), WIDTH);
     }
     (!out.is_empty()).then_some(out)
 }

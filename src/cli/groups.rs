@@ -1,7 +1,7 @@
 //! The commands by the question that each answers, with an example each. `hta --help` prints them so.
 
 use clap::Command;
-use hta_base::wording::counts::wrapped;
+use hta_results::output::columns::hanging;
 use std::fmt::Write;
 
 /// A question and the commands that answer it, each with an example.
@@ -92,10 +92,7 @@ pub fn arrange(mut root: Command) -> Command {
         let _ = writeln!(listed, "{heading}:");
         for (name, example) in *commands {
             let Some(about) = root.find_subcommand(name).and_then(Command::get_about) else { continue };
-            let lines = wrapped(about.to_string().split_whitespace(), WIDTH - NAME - 2);
-            for (i, line) in lines.iter().enumerate() {
-                let _ = writeln!(listed, "  {:<NAME$}{line}", if i == 0 { *name } else { "" });
-            }
+            hanging(&mut listed, &format!("  {name:<NAME$}"), &about.to_string(), WIDTH);
             root = root.mut_subcommand(name, |command| with_example(command, example));
         }
         listed.push('\n');

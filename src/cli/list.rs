@@ -6,13 +6,14 @@ use crate::cli::topics::TOPICS;
 use hta_analysis::api::Analysis;
 use hta_analysis::registry::ANALYSES;
 use hta_results::diff::DIFF;
+use hta_results::output::columns::{hanging, wrap};
 use hta_results::sql::catalog::QUERIES;
 use hta_results::sql::live;
 use std::fmt::Write;
 
-/// Width of the column of names, and of the text beside it.
+/// Width of the column of names, and of a line.
 const NAME: usize = 13;
-const WIDTH: usize = 62;
+const WIDTH: usize = 78;
 
 /// Width of the column of query names.
 const LONG_NAME: usize = 30;
@@ -50,16 +51,13 @@ fn analyses(out: &mut String) {
 fn queries(out: &mut String) {
     out.push_str("queries: hta query NAME\n");
     for query in QUERIES {
-        let lines = hta_results::output::columns::wrap(&query.header().title, WIDTH + NAME - LONG_NAME);
-        for (i, line) in lines.into_iter().enumerate() {
-            let _ = writeln!(out, "  {:<LONG_NAME$} {line}", if i == 0 { query.name } else { "" });
-        }
+        hanging(out, &format!("  {:<LONG_NAME$} ", query.name), &query.header().title, WIDTH);
     }
 }
 
 fn all_tables(out: &mut String) {
     out.push_str("tables\n");
-    for line in hta_results::output::columns::wrap(&live::names().join(", "), WIDTH + NAME) {
+    for line in wrap(&live::names().join(", "), WIDTH - 3) {
         let _ = writeln!(out, "  {line}");
     }
 }
@@ -76,9 +74,7 @@ fn topics(out: &mut String) {
 
 /// A name with its wrapped text.
 fn entry(out: &mut String, name: &str, text: &str) {
-    for (i, line) in hta_results::output::columns::wrap(text, WIDTH).into_iter().enumerate() {
-        let _ = writeln!(out, "  {:<NAME$} {line}", if i == 0 { name } else { "" });
-    }
+    hanging(out, &format!("  {name:<NAME$} "), text, WIDTH);
 }
 
 /// The tables of one analysis, printed below its title.

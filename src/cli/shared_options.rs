@@ -1,10 +1,9 @@
 //! Options that all commands on traces share. The help of a command does not repeat them; `hta help options`
 //! lists them once.
 
-use crate::cli::args::{AcrossArgs, CommonArgs};
-use clap::{Arg, Args, Command};
-use hta_base::wording::counts::wrapped;
-use std::fmt::Write;
+use crate::cli::args::with_readers;
+use clap::{Arg, Command};
+use hta_results::output::columns::hanging;
 
 /// The name under which `hta help` lists them.
 pub const NAME: &str = "options";
@@ -20,7 +19,7 @@ const COLUMN: usize = 31;
 
 /// The command line as its help shows it.
 pub fn arrange(mut root: Command) -> Command {
-    let readers = AcrossArgs::augment_args(CommonArgs::augment_args(Command::new(NAME)));
+    let readers = with_readers(Command::new(NAME));
     let shared: Vec<&str> =
         readers.get_arguments().map(|a| a.get_id().as_str()).filter(|id| !SHOWN.contains(id)).collect();
     let names: Vec<String> = root.get_subcommands().map(|c| c.get_name().to_string()).collect();
@@ -35,7 +34,7 @@ pub fn arrange(mut root: Command) -> Command {
         .help_template("{about}\n\n{options}{after-help}");
     let ids = everywhere.iter().map(|a| a.get_id().to_string());
     root = ids.fold(root, |root, id| root.mut_arg(id, |arg| arg.hide(true)));
-    root.subcommand(AcrossArgs::augment_args(CommonArgs::augment_args(list)))
+    root.subcommand(with_readers(list))
 }
 
 /// A command, and those below it, without some options in the help.
@@ -63,9 +62,7 @@ fn for_all(options: &[Arg]) -> String {
         let value = arg.get_value_names().and_then(|v| v.first()).map_or("", |v| v.as_str());
         let option = format!("    --{} <{value}>", arg.get_long().unwrap_or_default());
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        for (i, line) in wrapped(help.split_whitespace(), WIDTH - COLUMN).iter().enumerate() {
-            let _ = writeln!(out, "{:<COLUMN$}{line}", if i == 0 { option.as_str() } else { "" });
-        }
+        hanging(&mut out, &format!("{option:<COLUMN$}"), &help, WIDTH);
     }
     out
 }

@@ -209,6 +209,16 @@ fn alike<'a>(rows: &'a CellRows, column: usize, width: usize) -> BTreeSet<&'a st
     by_cut.into_values().filter(|same| same.len() > 1).flatten().collect()
 }
 
+/// A text behind a mark, in lines of at most `width` characters; further lines are indented by the width of
+/// the mark.
+pub fn hanging(out: &mut String, mark: &str, text: &str, width: usize) {
+    let indent = mark.chars().count();
+    for (i, line) in wrap(text, width.saturating_sub(indent)).iter().enumerate() {
+        let front = if i == 0 { mark } else { "" };
+        out.push_str(&format!("{front:<indent$}{line}\n"));
+    }
+}
+
 /// Breaks text at blanks into lines of at most `width` characters, unless a word is longer.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     wrapped(text.split_whitespace().map(visible::line), width)

@@ -1,7 +1,6 @@
 //! The head of the report: what was read, on which devices, and how steps were found.
 
-use crate::output::columns::wrap;
-use crate::output::text::indented;
+use crate::output::columns::hanging;
 use crate::output::visible;
 use crate::run::Outcome;
 use hta_analysis::api;
@@ -13,7 +12,6 @@ use hta_base::wording::ranks::{rank_list, ranks_in_column};
 use hta_trace::meta::RankSource;
 use hta_trace::step::StepRule;
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 /// Ranks, hosts, devices and steps in one line, then what the recording lacks. All that was found on reading
 /// follows in a full report.
@@ -26,24 +24,22 @@ pub(super) fn header(
 ) {
     let rows: Vec<RankRow> = api::rows::<Ranks>(&outcome.inventory).collect();
     let ranks = outcome.ranks();
-    for l in wrap(&about(&rows, &ranks, told), width) {
-        let _ = writeln!(out, "{l}");
-    }
+    hanging(out, "", &about(&rows, &ranks, told), width);
     let headline = told.and_then(|t| t.headline.as_deref());
-    headline.into_iter().for_each(|line| indented(out, "", line, width));
+    headline.into_iter().for_each(|line| hanging(out, "", line, width));
     let (found, is_usual) = steps(&rows);
     let has_events = rows.iter().any(|r| r.event_count > 0);
     if has_events && (is_full || !is_usual) {
-        indented(out, "steps: ", &found, width);
+        hanging(out, "steps: ", &found, width);
     }
     if let Some(told) = told {
-        indented(out, "recorded: ", &told.recorded, width);
+        hanging(out, "recorded: ", &told.recorded, width);
     }
     let notes = inventory::processes_note(&outcome.inventory)
         .into_iter()
         .chain(edge_notes::note(&outcome.inventory).map(|note| format!("note: {note}")));
     for note in notes {
-        indented(out, "", &note, width);
+        hanging(out, "", &note, width);
     }
     if !is_full {
         return;
@@ -54,7 +50,7 @@ pub(super) fn header(
         counted(rows.iter().map(|r| r.event_count).sum(), "event"),
         fmt_bytes(outcome.unpacked_bytes),
     );
-    indented(out, "", &line, width);
+    hanging(out, "", &line, width);
     let unlinked = rows.iter().map(|r| r.unlinked_count).sum::<u64>();
     if unlinked > 0 {
         let sum = |of: fn(&RankRow) -> i64| rows.iter().map(of).sum::<i64>();
@@ -64,7 +60,7 @@ pub(super) fn header(
             fmt_count(rows.iter().map(|r| r.activity_count).sum()),
             fmt_pct(percent(sum(|r| r.unlinked_ns), sum(|r| r.gpu_sum_ns)))
         );
-        indented(out, "unlinked: ", &line, width);
+        hanging(out, "unlinked: ", &line, width);
     }
 }
 

@@ -5,7 +5,7 @@ mod problems;
 
 pub use problems::loss_lines;
 
-use crate::output::columns::{set, wrap};
+use crate::output::columns::{hanging, set, wrap};
 use crate::output::visible;
 use crate::results::said::CAUSES;
 use crate::run::Outcome;
@@ -63,17 +63,17 @@ pub fn report(outcome: &Outcome, width: usize, extent: ReportExtent, folder: &st
             // What stands out in a section; the causes of it are above.
             let first = is_full && i == 0;
             for line in output.trust.lines.iter().filter(|_| first) {
-                indented(&mut out, "", line, width);
+                hanging(&mut out, "", line, width);
             }
             for o in output.observations.iter().take(OBSERVATIONS).filter(|_| first) {
-                indented(&mut out, "- ", &o.sentence, width);
+                hanging(&mut out, "- ", &o.sentence, width);
             }
             out.push_str(&set(view, width));
         }
     }
     if is_full && !without.is_empty() {
         let _ = writeln!(out);
-        indented(
+        hanging(
             &mut out,
             "without rows: ",
             &format!("{} (hta ANALYSIS says why)", without.join(", ")),
@@ -112,7 +112,7 @@ fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&
         heading(out, CAUSES);
     }
     for (i, cause) in causes.iter().enumerate() {
-        indented(out, &format!("{}. ", i + 1), &cause.sentence, width);
+        hanging(out, &format!("{}. ", i + 1), &cause.sentence, width);
         let saves = match cause.saved.as_str() {
             "" => String::new(),
             saved => format!("{saved}, {}", cause.certainty),
@@ -130,7 +130,7 @@ fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&
             ("see", command.as_str()),
         ] {
             if !text.is_empty() {
-                indented(out, &format!("   {what:<8} "), text, width);
+                hanging(out, &format!("   {what:<8} "), text, width);
             }
         }
     }
@@ -138,7 +138,7 @@ fn diagnosis(out: &mut String, told: &JobVerdict, width: usize, folder: Option<&
         let _ = writeln!(out, "{} more in the table findings", told.more);
     }
     for note in &told.notes {
-        indented(out, "- ", note, width);
+        hanging(out, "- ", note, width);
     }
 }
 
@@ -154,7 +154,7 @@ fn mix(out: &mut String, told: &JobVerdict, width: usize) {
         let parts: Vec<String> =
             shares.iter().take(SHOWN).map(|(name, pct)| format!("{name} {}", fmt_pct(Some(*pct)))).collect();
         if !parts.is_empty() {
-            indented(out, mark, &parts.join(", "), width);
+            hanging(out, mark, &parts.join(", "), width);
         }
     }
 }
@@ -193,18 +193,6 @@ pub fn where_the_rest_is(
     out
 }
 
-/// A wrapped text behind a mark; further lines are indented by the mark's width.
-fn indented(out: &mut String, mark: &str, text: &str, width: usize) {
-    let indent = mark.chars().count();
-    for (i, line) in wrap(text, width.saturating_sub(indent)).iter().enumerate() {
-        let _ = if i == 0 {
-            writeln!(out, "{mark}{line}")
-        } else {
-            writeln!(out, "{}{line}", " ".repeat(indent))
-        };
-    }
-}
-
 /// What stands out, in the order of its cost.
 fn sentences(out: &mut String, observations: &[Observation], width: usize) {
     if observations.is_empty() {
@@ -212,7 +200,7 @@ fn sentences(out: &mut String, observations: &[Observation], width: usize) {
     }
     heading(out, "What stands out");
     for (i, o) in observations.iter().take(OBSERVATIONS).enumerate() {
-        indented(out, &format!("{}. ", i + 1), &o.sentence, width);
+        hanging(out, &format!("{}. ", i + 1), &o.sentence, width);
     }
 }
 
@@ -225,7 +213,7 @@ pub fn one_analysis(outcome: &Outcome, width: usize) -> String {
     }
     let told: BTreeSet<&String> = outcome.outputs.iter().flat_map(|(_, o)| &o.trust.lines).collect();
     for line in told {
-        indented(&mut out, "", line, width);
+        hanging(&mut out, "", line, width);
     }
     if let Some(told) = verdict(outcome) {
         diagnosis(&mut out, told, width, None);

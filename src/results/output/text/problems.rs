@@ -1,6 +1,6 @@
 //! What was left out, corrected or refused.
 
-use crate::output::columns::wrap;
+use crate::output::columns::hanging;
 use crate::output::text::heading;
 use crate::run::{Outcome, Refused};
 use hta_base::health::{Counter, CounterTally, Severity};
@@ -23,9 +23,7 @@ pub(super) fn problems(out: &mut String, outcome: &Outcome, width: usize, is_ful
     }
     heading(out, "About the input");
     for (kind, line) in &lines {
-        for (k, l) in wrap(line, width.saturating_sub(10)).iter().enumerate() {
-            let _ = writeln!(out, "{:<10}{l}", if k == 0 { kind } else { "" });
-        }
+        hanging(out, &format!("{kind:<10}"), line, width);
     }
     if lines.is_empty() {
         let _ = writeln!(out, "nothing was left out or corrected");
