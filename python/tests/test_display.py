@@ -127,6 +127,6 @@ def test_in_a_real_notebook(ddp8: Path, tmp_path: Path) -> None:
     first, report, failed = (cell.outputs for cell in notebook.cells)
     assert any("8 of 8 ranks" in o.data.get("text/plain", "") for o in first if o.output_type == "display_data"), first
     assert any("8 ranks, 8,304 events" in o.data.get("text/html", "") for o in first if o.output_type == "execute_result")
-    assert report[0].data["text/html"].startswith("<iframe srcdoc=") and "8 ranks on 2 hosts" in report[0].data["text/plain"]
+    assert report[0].data["text/html"].startswith("<iframe srcdoc=") and "8 ranks (0-7) on 2 hosts" in report[0].data["text/plain"]
     told = "\n".join(failed[-1].traceback)
     assert told.startswith("HtaError: cannot find `nope`") and "hint: " in told and "_program.py" not in told
