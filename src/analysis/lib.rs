@@ -22,6 +22,7 @@ pub mod kernels;
 pub mod launches;
 pub mod lines;
 pub mod memory;
+pub mod mesh;
 pub mod ops;
 pub mod over_ranks;
 pub mod overlap;

@@ -10,6 +10,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::steps::StepTimes,
     &crate::iterations::IterationsOf,
     &crate::graph_ops::GraphOpsOf,
+    &crate::mesh::MeshOf,
     &crate::stragglers::Stragglers,
     &crate::sync::Sync,
     &crate::overlap::Overlap,

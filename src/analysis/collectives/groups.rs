@@ -64,6 +64,7 @@ pub(crate) fn group_table(job: &Job, shares: &[MatchedShare], shown: &GroupSelec
             members: members.as_deref(),
             member_count: group.expected() as u32,
             present_count: group.uses.len() as u32,
+            dimension: job.mesh.dimension_of(g as u32),
             is_inferred: group.is_inferred,
             matched_by: &methods(s),
             call_count: s.calls,

@@ -106,6 +106,7 @@ table! {
         members: Option<Text>, "", "member ranks; null: not known";
         member_count: u32, "ranks", "members";
         present_count: u32, "ranks", "members with calls in these traces";
+        dimension: Option<Text>, "", "dimension that it is along: `pp`, `dp x cp` (`hta explain mesh`)";
         is_inferred: bool, "", "members were inferred from the calls of the ranks, not recorded";
         matched_by: Text, "", "seq, sequence, inferred, peers";
         call_count: u64, "", "calls (a kernel with several messages counts once a message)";

@@ -1,6 +1,7 @@
 //! Describes a set of ranks by what its members have in common: all ranks, the same place on every node,
 //! whole hosts; else by their numbers.
 
+use crate::job::mesh::Coordinates;
 use crate::job::{Job, RankSummary};
 use hta_base::wording::ranks::{rank_list, ranks_in_column, ranks_named};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,12 +31,14 @@ impl RankScope {
 pub(crate) struct Topology {
     /// By rank: host, and place on that host.
     places: BTreeMap<u32, (String, u32)>,
+    coordinates: Coordinates,
 }
 
 impl Topology {
     pub fn of(job: &Job) -> Self {
         let device = |p: &RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
         Self {
+            coordinates: job.mesh.coordinates.clone(),
             places: places(job.parts.iter().map(|p| (p.rank, p.host.as_deref().unwrap_or(""), device(p)))),
         }
     }
@@ -59,7 +62,7 @@ impl Topology {
             }
             SharedPlace::None => {
                 let count = if n > 2 { format!(" ({n} of {})", self.places.len()) } else { String::new() };
-                (RankScope::Rank, format!("{}{count}", ranks_named(ranks)))
+                (RankScope::Rank, format!("{}{count}", self.coordinates.named(ranks)))
             }
         }
     }
@@ -131,7 +134,7 @@ mod tests {
 
     fn nodes(hosts: u32, size: u32) -> Topology {
         let place = |r: u32| (r, (format!("node{}", r / size), r % size));
-        Topology { places: (0..hosts * size).map(place).collect() }
+        Topology { places: (0..hosts * size).map(place).collect(), ..Topology::default() }
     }
 
     #[test]

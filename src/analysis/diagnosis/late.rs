@@ -13,7 +13,6 @@ use crate::stragglers::{
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
-use hta_base::wording::ranks::ranks_named;
 use std::collections::BTreeMap;
 
 /// One straggler, or several ranks that are late together or in turn.
@@ -117,7 +116,7 @@ fn late_rank(
     let (causes, total) = reasons(s, why);
     let main = main_cause(s, why);
     let late = s.steps.iter().map(|(_, who)| who.len() as i64).sum::<i64>().max(1);
-    let who = capital(&ranks_named(&ranks));
+    let who = capital(&job.mesh.named(&ranks));
     let is = if ranks.len() == 1 { "is" } else { "are" };
     let when = match s.pattern {
         Pattern::Rotating if s.steps.len() < steps => {

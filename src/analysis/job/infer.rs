@@ -80,6 +80,9 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
             let of = |i: &usize| &units[*i];
             let members = (cluster.len() == wanted)
                 .then(|| Members::listed(cluster.iter().map(|i| parts[of(i).id.0 as usize].rank).collect()));
+            if !cluster.iter().all(|i| is_recorded(&parts[of(i).id.0 as usize], size, members.as_ref())) {
+                continue;
+            }
             out.push(Inferred {
                 group: Group {
                     name: name.map(str::to_string),
@@ -95,6 +98,14 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         }
     }
     out
+}
+
+/// Whether a rank may be in a group of the inferred members: one that lists groups of this size is in one of
+/// those. Calls of which not even the size is known may belong to several of them.
+fn is_recorded(part: &RankSummary, size: Option<u32>, members: Option<&Members>) -> bool {
+    let listed = || part.calls.groups.iter().filter_map(|g| g.members.as_ref());
+    let of_size = |size: u32| listed().any(|m| m.len() == size as usize);
+    !part.lists_groups || size.is_some_and(|size| !of_size(size) || listed().any(|m| Some(m) == members))
 }
 
 /// Median deviation of two ranks' ends from a constant offset, ns. `None` if fewer than half of the calls

@@ -6,9 +6,12 @@ use crate::job::exposed::CallSpan;
 use crate::job::groups::Group;
 use crate::job::matching::{Instance, Matched, Member};
 use crate::job::meeting::meeting_points;
+use crate::job::mesh::Mesh;
 use crate::job::messages::messages;
+use crate::job::nameless::name_groups;
 use crate::job::origin;
 use crate::job::part::{RankSummary, SyncPoints};
+use crate::job::peers::name_peers;
 use crate::job::strays::{self, Stray};
 use crate::job::waits::{Arrivals, CallWait, JobWaits, root, split};
 use hta_base::units::{Ns, Span, fmt_ns};
@@ -22,6 +25,8 @@ pub struct Job {
     /// In order of rank.
     pub parts: Vec<RankSummary>,
     pub(crate) matched: Matched,
+    /// The dimensions of the job, and the hosts of its ranks.
+    pub(crate) mesh: Mesh,
     /// One per part.
     pub clocks: Vec<Clock>,
     /// Whether only collectives show that the times of the ranks have one origin.
@@ -44,15 +49,19 @@ impl Job {
         // One by one, so that only one part at a time has its own copy of names.
         let mut parts: Vec<RankSummary> = parts.map(|part| share_names(part, &mut names)).collect();
         let is_origin_proved = origin::prove(&mut parts);
+        name_peers(&mut parts);
+        name_groups(&mut parts);
         let mut matched = collectives(&parts);
         let clocks = align(&parts, &matched, mode);
         messages(&parts, &mut matched, |part, t| clocks[part as usize].aligned(t));
+        let mesh = Mesh::new(&parts, &matched);
         let waits = split(&parts, &matched, &clocks);
         let strays = strays::find(&parts, &matched, &clocks);
         let met = meeting_points(&parts, &matched);
         Self {
             parts,
             matched,
+            mesh,
             clocks,
             is_origin_proved,
             waits,

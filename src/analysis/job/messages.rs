@@ -11,15 +11,19 @@ const SLACK: Ns = 20_000;
 
 /// Matches the n-th message sent to the n-th received, if there are as many of both and none is received
 /// before it is sent. An eager sender does not wait, so a receiver may lag by several messages, and ends are
-/// no evidence. They are evidence if they agree on one shift: then the two ranks recorded different messages.
+/// no evidence. They are evidence if they agree on one shift other than zero: then the two ranks recorded
+/// different messages. On the host a send ends when its thread looks after it, which is no evidence at all.
 fn in_order(
     sent: usize,
     received: usize,
     by_end: &[(u32, u32)],
+    on_host: bool,
     is_possible: impl Fn(usize, usize) -> bool,
 ) -> Option<Vec<(u32, u32)>> {
     let shift = |p: &(u32, u32)| i64::from(p.1) - i64::from(p.0);
-    let is_one_shift = by_end.windows(2).all(|w| shift(&w[0]) == shift(&w[1]));
+    let is_one_shift = !on_host
+        && by_end.first().is_some_and(|first| shift(first) != 0)
+        && by_end.windows(2).all(|w| shift(&w[0]) == shift(&w[1]));
     if sent != received || (is_one_shift && by_end.len() * 2 > sent) || !(0..sent).all(|i| is_possible(i, i))
     {
         return None;
@@ -56,12 +60,14 @@ pub(crate) fn messages(parts: &[RankSummary], matched: &mut Matched, aligned: im
             CallSequence::new(list.iter().map(item).collect())
         };
         let (x, y) = (side(&sent), side(&received));
+        let call = |m: &Member| &parts[m.part as usize].calls.calls[m.call as usize];
         let mut taken = (vec![false; sent.len()], vec![false; received.len()]);
-        let span = |m: &Member| parts[m.part as usize].calls.calls[m.call as usize].span;
+        let span = |m: &Member| call(m).span;
         let by_end = pairs(&x, &y, 0, PartnerKind::Messages);
-        let by_order = in_order(sent.len(), received.len(), &by_end, |i: usize, j: usize| {
+        let on_host = sent.iter().chain(&received).any(|(m, _)| call(m).shape.on_host);
+        let by_order = in_order(sent.len(), received.len(), &by_end, on_host, |i: usize, j: usize| {
             let (s, r) = (&sent[i], &received[j]);
-            s.1 == r.1 && aligned(r.0.part, span(&r.0).end) + SLACK >= aligned(s.0.part, span(&s.0).start)
+            s.1 == r.1 && aligned(r.0.part, span(&r.0).end) + SLACK >= aligned(s.0.part, call(&s.0).arrival())
         });
         for (i, j) in by_order.unwrap_or(by_end) {
             (taken.0[i as usize], taken.1[j as usize]) = (true, true);

@@ -12,7 +12,7 @@ use crate::stragglers::tables::{LevelKey, by_place, ranks_of, since, steps_text}
 use crate::stragglers::why::{StepDifferences, reasons};
 use crate::worst_first::WorstFirst;
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
-use hta_base::wording::counts::plural;
+use hta_base::wording::counts::{capital, plural};
 use hta_base::wording::ranks::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,10 +32,9 @@ pub(crate) fn observations(job: &Job, judged: &Judgement, why: &[StepDifferences
 
 fn sentence(job: &Job, judged: &Judgement, s: &Straggler, why: &[StepDifferences]) -> String {
     let n = judged.steps.len();
-    let ranks = rank_list(&ranks_of(job, &s.parts));
     let gain = judged.length.per_step(s.gain);
     let share = fmt_pct(percent(s.gain, judged.length.time));
-    let who = if s.parts.len() == 1 { format!("Rank {ranks}") } else { format!("Ranks {ranks}") };
+    let who = capital(&job.mesh.named(&ranks_of(job, &s.parts)));
     let verb = if s.parts.len() == 1 { "makes" } else { "make" };
     let when = when(job, judged, s, n);
     let mut text = match s.pattern {

@@ -43,6 +43,8 @@ pub struct CallShape {
     pub root: Option<u32>,
     /// The argument `Rank`: in recent traces the root's position in the group, in others the recording rank.
     pub rank_arg: Option<u32>,
+    /// Of a message of a CPU back end: the position of the other rank in a group that is not recorded.
+    pub peer: Option<u32>,
     pub device: Option<i64>,
     pub stream: Option<i64>,
     /// Whether it is a range on the host, which arrives when it is submitted; a kernel arrives when it
@@ -81,6 +83,7 @@ pub struct Message {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RankCalls {
     pub calls: Vec<CollectiveCall>,
+    /// The groups of the calls, then those that the file's header lists besides.
     pub groups: Vec<LocalGroup>,
     /// Sorted by call.
     pub edges: Vec<Message>,

@@ -1,5 +1,7 @@
 //! Jobs of several ranks: planted causes, partials, one result whatever the threads.
 
 pub mod determinism;
+pub mod mesh;
+pub mod nameless;
 pub mod partial;
 pub mod planted;

@@ -1,7 +1,9 @@
 //! Collects the calls of a rank.
 
 use hashbrown::HashMap;
+use hta_trace::collective::group::HeaderGroups;
 use hta_trace::collective::{CallShapes, CollectiveCall, LocalGroup, Message, RankCalls};
+use hta_trace::meta::Meta;
 
 #[derive(Default)]
 pub(super) struct CallCollector {
@@ -34,6 +36,19 @@ impl CallCollector {
         self.dtypes.push(name.to_string());
         self.dtype_ids.insert(name.to_string(), i);
         i
+    }
+
+    /// Adds the groups of the file's header that no call names.
+    pub(super) fn list(&mut self, meta: &Meta) {
+        let header = HeaderGroups::new(meta);
+        for entry in &meta.groups {
+            let mut group = LocalGroup { name: Some(entry.name.clone()), ..LocalGroup::default() };
+            group.complete(&header);
+            let is_known = |g: &LocalGroup| g.name == group.name && g.members == group.members;
+            if !self.groups.iter().any(is_known) {
+                self.group(group);
+            }
+        }
     }
 
     pub(crate) fn finish(mut self) -> RankCalls {

@@ -64,6 +64,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             dtype,
             root,
             rank_arg,
+            peer: None,
             device: a.device(),
             stream: a.stream(),
             on_host: false,

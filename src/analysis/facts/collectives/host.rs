@@ -13,11 +13,13 @@
 use crate::facts::collectives::evidence::{CallEvidence, kind_in};
 use crate::facts::collectives::found::CallCollector;
 use hta_base::units::Ns;
+use hta_trace::args::Arg;
 use hta_trace::category::Class;
 use hta_trace::collective::CollectiveKind;
 use hta_trace::collective::group::HeaderGroups;
 use hta_trace::collective::{CallShape, CollectiveCall};
 use hta_trace::rank_trace::RankTrace;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Prefixes of the back ends that work on the host.
@@ -31,19 +33,7 @@ struct CollectiveRange {
 
 pub fn find(trace: &RankTrace, found: &mut CallCollector) {
     let c = &trace.columns;
-    // For each name: the kind of a range with that name, and of an operator with that name.
-    let names: Vec<(Option<CollectiveKind>, Option<CollectiveKind>)> = c
-        .strings
-        .iter()
-        .map(|(_, t)| {
-            let range = PREFIXES
-                .iter()
-                .any(|p| t.starts_with(p))
-                .then(|| kind_in(t).unwrap_or(CollectiveKind::Unknown));
-            let op = if t.starts_with("c10d::") { kind_in(t) } else { None };
-            (range, op)
-        })
-        .collect();
+    let names = kinds_by_name(trace);
     if names.iter().all(|(range, _)| range.is_none()) {
         return;
     }
@@ -83,6 +73,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         let submit = op.map_or(c.ts[row as usize], |o| c.ts[o as usize]);
         let bytes = e.bytes(kind);
         let (root, rank_arg) = (e.root(kind), e.rank_arg);
+        let peer = op.filter(|_| kind.is_point_to_point()).and_then(|op| peer(trace, op));
         let group = found.group(e.group);
         let shape = CallShape {
             kind,
@@ -92,6 +83,7 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
             dtype: found.dtype(e.dtype.as_deref().unwrap_or_default()),
             root,
             rank_arg,
+            peer,
             device: None,
             stream: None,
             on_host: true,
@@ -108,6 +100,25 @@ pub fn find(trace: &RankTrace, found: &mut CallCollector) {
         };
         found.calls.push((call, Vec::new()));
     }
+}
+
+/// For each name: the kind of a range with that name, and of an operator with that name.
+fn kinds_by_name(trace: &RankTrace) -> Vec<(Option<CollectiveKind>, Option<CollectiveKind>)> {
+    let kinds = |text: &str| {
+        let is_range = PREFIXES.iter().any(|p| text.starts_with(p));
+        let range = is_range.then(|| kind_in(text).unwrap_or(CollectiveKind::Unknown));
+        (range, if text.starts_with("c10d::") { kind_in(text) } else { None })
+    };
+    trace.columns.strings.iter().map(|(_, text)| kinds(text)).collect()
+}
+
+/// Position of the other rank in the group of a message, which `c10d::send` and `c10d::recv_` record as
+/// `Concrete Inputs`: tensors, group, position, tag. The group itself is not recorded.
+fn peer(trace: &RankTrace, op: u32) -> Option<u32> {
+    let text = trace.text(trace.columns.args.text(Arg::ConcreteInputs, op)?);
+    let inputs: Vec<Value> = serde_json::from_str(text).ok()?;
+    let position = inputs.get(2).filter(|_| inputs.len() == 4)?;
+    position.as_str()?.trim().parse().ok()
 }
 
 /// For each worker thread of a CPU back end, a number that identifies its group within this rank, and the

@@ -30,6 +30,7 @@ pub(crate) fn collectives(trace: &RankTrace) -> Arc<RankCalls> {
         found.dtype("");
         gpu::find(trace, &mut found);
         host::find(trace, &mut found);
+        found.list(&trace.meta);
         found.finish()
     })
 }

@@ -23,7 +23,7 @@ use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::timeline::WorkClass;
 use hta_trace::window::Scope;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartStep {
@@ -79,6 +79,12 @@ pub struct RankSummary {
     /// others.
     pub(crate) is_left_out: bool,
     pub(crate) capture: Span,
+    /// Whether the file lists the groups of its rank, so that a call without a group belongs to one of them.
+    pub(crate) lists_groups: bool,
+    /// Devices that the rank's host can see, if the file lists them.
+    pub(crate) device_count: Option<u32>,
+    /// Lanes of the threads that run the backward pass, ascending.
+    pub(crate) backward_lanes: Vec<u32>,
     pub(crate) step_rule: StepRule,
     pub(crate) steps: Vec<PartStep>,
     pub(crate) calls: RankCalls,
@@ -151,6 +157,9 @@ impl RankSummary {
             has_origin: trace.meta.era != TimeEra::Unknown,
             is_left_out: false,
             capture: trace.capture,
+            lists_groups: trace.meta.groups.iter().any(|g| g.ranks.len() > 1),
+            device_count: u32::try_from(trace.meta.devices.len()).ok().filter(|n| *n > 0),
+            backward_lanes: backward_lanes(trace, &calls),
             step_rule: trace.steps.rule,
             steps: trace.steps.steps.iter().map(step).collect(),
             readiness,
@@ -223,6 +232,24 @@ impl SyncPoints {
         let (e, call) = self.0[self.0.partition_point(|(e, _)| *e <= t + TOLERANCE).checked_sub(1)?];
         Some((e.min(t), call))
     }
+}
+
+/// Lanes of the threads that submit collectives and run nodes of autograd, ascending.
+fn backward_lanes(trace: &RankTrace, calls: &RankCalls) -> Vec<u32> {
+    let c = &trace.columns;
+    let submitting: BTreeSet<u32> = calls.calls.iter().filter_map(|call| call.shape.thread).collect();
+    let is_node = |text: &str| text.starts_with("autograd::engine::evaluate_function");
+    let nodes: Vec<bool> = c.strings.iter().map(|(_, text)| is_node(text)).collect();
+    if submitting.is_empty() || !nodes.contains(&true) {
+        return Vec::new();
+    }
+    let mut lanes: BTreeSet<u32> = BTreeSet::new();
+    for (row, lane) in c.lane.iter().enumerate() {
+        if nodes.get(c.name(row).0 as usize) == Some(&true) && submitting.contains(lane) {
+            lanes.insert(*lane);
+        }
+    }
+    lanes.into_iter().collect()
 }
 
 /// Calls of one lane by start.

@@ -13,6 +13,8 @@ table! {
         has_origin: bool, "", "times are on the Unix axis";
         capture_start_ns: i64, "ns", "start of the capture";
         capture_end_ns: i64, "ns", "end of the capture";
+        lists_groups: bool, "", "the file lists the groups of its rank";
+        device_count: Option<u32>, "", "devices that its host can see";
         step_rule: Text, "", "how steps were found";
     }
 }
@@ -25,6 +27,13 @@ table! {
         start_ns: i64, "ns", "start of its window";
         end_ns: i64, "ns", "end of its window";
         is_partial: bool, "", "cut by the capture";
+    }
+}
+
+table! {
+    /// One row per thread that submits collectives in the backward pass.
+    pub(crate) struct BackwardLanes, BackwardLaneRow = "part_backward" by "thread" {
+        thread: u32, "", "lane of the thread";
     }
 }
 
@@ -73,6 +82,7 @@ table! {
         dtype: u32, "", "position of the element type";
         root: Option<u32>, "", "rank of the root";
         rank_arg: Option<u32>, "", "what stands as `Rank`";
+        peer: Option<u32>, "", "position of the other rank of a message in a group that is not recorded";
         step: Option<u32>, "", "step";
         device; stream;
         on_host: bool, "", "a range on the host";
@@ -179,6 +189,7 @@ table! {
 pub const TABLES: &[&TableSpec] = &[
     Heads::SPEC,
     PartSteps::SPEC,
+    BackwardLanes::SPEC,
     PartGroups::SPEC,
     PartMembers::SPEC,
     Dtypes::SPEC,

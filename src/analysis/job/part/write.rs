@@ -17,6 +17,7 @@ impl RankSummary {
         vec![
             self.head(),
             self.step_table(),
+            backward_lanes(&self.backward_lanes),
             groups,
             members,
             dtypes(&self.calls),
@@ -42,6 +43,8 @@ impl RankSummary {
             has_origin: self.has_origin,
             capture_start_ns: self.capture.start,
             capture_end_ns: self.capture.end,
+            lists_groups: self.lists_groups,
+            device_count: self.device_count,
             step_rule: self.step_rule.name(),
         });
         table.finish()
@@ -78,6 +81,7 @@ impl RankSummary {
                 dtype: u32::from(c.shape.dtype),
                 root: c.shape.root,
                 rank_arg: c.shape.rank_arg,
+                peer: c.shape.peer,
                 step: c.step,
                 device: c.shape.device,
                 stream: c.shape.stream,
@@ -100,6 +104,12 @@ impl RankSummary {
         }
         table.finish()
     }
+}
+
+fn backward_lanes(lanes: &[u32]) -> Batch {
+    let mut table = BackwardLanes::default();
+    lanes.iter().for_each(|thread| table.push(BackwardLaneRow { thread: *thread }));
+    table.finish()
 }
 
 /// All texts except the empty one, which every interner contains.

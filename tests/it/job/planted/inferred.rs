@@ -61,7 +61,8 @@ fn nothing_but_names_joins_no_two_collectives() {
     }
 }
 
-/// Four pairs with identical calls at the same times: any pairing would agree.
+/// Four pairs with identical calls at the same times: any pairing would agree, except with the groups that the
+/// files list.
 #[test]
 fn several_answers_are_left_unmatched() {
     let groups = (0..4).map(|g| Group::new("1", "tp", 2 * g..2 * g + 2));
@@ -77,6 +78,12 @@ fn several_answers_are_left_unmatched() {
     let job = simulate(&Job::new(8, 8, &program).groups(groups));
     let recording = unnumbered(Detail::Positional);
     let answer = recording.answer(&job);
+    check_matches(
+        "listed groups",
+        &Recording { lists_groups: true, ..recording.clone() }.answer(&job),
+        &job,
+        &recording,
+    );
     for (row, call) in rows(&answer, &job, &recording) {
         let is_pair = call.expect("no extra calls").key.group > 0;
         assert_eq!(row.opt_int("collective").is_none(), is_pair, "{}", row.0);

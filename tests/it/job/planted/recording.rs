@@ -1,6 +1,6 @@
 //! What the ranks recorded of a job, with which clocks and how much detail about collectives; written as trace files.
 
-use super::job::Kind;
+use super::job::{Group, Kind};
 use super::simulate::{Call, Key, Row, Simulated};
 use crate::run::{Answer, answer, options};
 use hta::analysis::api::Options;
@@ -38,6 +38,8 @@ pub struct Extra {
 pub struct Recording {
     pub detail: Detail,
     pub has_numbers: bool,
+    /// Whether the file lists the groups of its rank, as recent versions of torch do.
+    pub lists_groups: bool,
     /// Whether steps are marked.
     pub has_steps: bool,
     /// By rank; other ranks have the true time.
@@ -55,6 +57,8 @@ impl Recording {
         Recording {
             detail,
             has_numbers: true,
+            // The versions with positional inputs list no groups.
+            lists_groups: detail != Detail::Positional,
             has_steps: true,
             clocks: Vec::new(),
             absent: Vec::new(),
@@ -143,7 +147,8 @@ impl Recording {
         let host = format!("node-{}", rank / 4);
         let mut trace =
             TraceBuilder::new().rank(rank).world(job.world).host(&host).device("NVIDIA H100", 132);
-        for group in job.groups.iter().skip(1).filter(|g| g.ranks.contains(&rank)) {
+        let is_listed = |g: &&Group| self.lists_groups && g.ranks.contains(&rank);
+        for group in job.groups.iter().skip(1).filter(is_listed) {
             trace = trace.group(group.name, group.description, group.ranks.iter().copied());
         }
         let clock = self.clock(rank);

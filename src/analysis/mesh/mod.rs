@@ -1,0 +1,222 @@
+//! What the job is: the dimensions along which its process groups cut the ranks, and where each rank is.
+
+mod tables;
+
+use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
+use crate::facts::collectives::collectives;
+use crate::job::Job;
+use crate::job::mesh::{FamilyState, Mesh, MeshFamily};
+use crate::mesh::tables::{MeshDimensions, MeshRow, RankPlaceRow, RankPlaces};
+use crate::population::reasons;
+use hta_base::wording::ranks::rank_list;
+use hta_trace::rank_trace::RankTrace;
+use std::collections::BTreeMap;
+
+pub(crate) struct MeshOf;
+
+impl Analysis for MeshOf {
+    fn about(&self) -> About {
+        About {
+            stem: "mesh",
+            title: "what the job is: dimensions of parallelism, and the place of each rank in them",
+            explain: include_str!("page.md"),
+            tables: &[MeshDimensions::SPEC, RankPlaces::SPEC],
+            joins_ranks: true,
+            takes_steps: false,
+            ..About::DEFAULT
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
+        let reason = collectives(trace).groups.is_empty().then_some("no process groups recorded");
+        Partial { rank: trace.rank, tables: Vec::new(), reason }
+    }
+
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        let mesh = &job.mesh;
+        let mut dimensions = MeshDimensions::default();
+        for f in ordered(mesh) {
+            push(mesh, f, &mut dimensions);
+        }
+        let mut places = RankPlaces::default();
+        let is_job = job.parts.len() > 1 || !mesh.families.is_empty();
+        for part in job.parts.iter().filter(|_| is_job) {
+            push_place(
+                mesh,
+                part.rank,
+                part.lanes.iter().find(|l| l.is_gpu).and_then(|l| l.device),
+                &mut places,
+            );
+        }
+        let mut views = vec![dimension_view(mesh)];
+        views.extend(place_view(job, options));
+        if let Some(view) = views.last_mut() {
+            view.notes.extend(notes(mesh));
+            view.notes.extend(reasons(partials));
+        }
+        Output { tables: vec![dimensions.finish(), places.finish()], views, ..Output::default() }
+    }
+}
+
+/// The families in the order of the table.
+fn ordered(mesh: &Mesh) -> Vec<&MeshFamily> {
+    let mut all: Vec<&MeshFamily> = mesh.families.iter().collect();
+    all.sort_by_key(|f| (f.name.is_none(), f.name.clone(), f.description.clone(), f.size, f.groups.clone()));
+    all
+}
+
+fn push(mesh: &Mesh, f: &MeshFamily, table: &mut MeshDimensions) {
+    let atoms = atoms(mesh, f);
+    table.push(MeshRow {
+        dimension: f.name.as_deref(),
+        description: Some(f.description.as_str()).filter(|d| !d.is_empty()),
+        size: f.size,
+        stride: match &f.factors[..] {
+            [one] => Some(one.stride),
+            _ => None,
+        },
+        atoms: Some(atoms.as_str()).filter(|a| !a.is_empty()),
+        used_as: f.usage.dimension,
+        confidence: f.name.as_ref().map(|_| confidence(f)),
+        source: source(f),
+        group_count: f.groups.len() as u32,
+        call_count: f.usage.calls,
+        backward_count: f.usage.backward,
+        largest_bytes: f.usage.largest_bytes,
+    });
+}
+
+fn confidence(f: &MeshFamily) -> &'static str {
+    if f.is_by_use { "B" } else { "A" }
+}
+
+fn source(f: &MeshFamily) -> &'static str {
+    match f.state {
+        FamilyState::Regular if f.is_by_use => "use",
+        FamilyState::Regular if f.description.is_empty() => "shape",
+        FamilyState::Regular => "description",
+        FamilyState::Single => "one rank",
+        FamilyState::Irregular => "irregular",
+        FamilyState::Partial => "partial",
+        FamilyState::Contradicted => "contradicted",
+    }
+}
+
+/// The atoms of a family, outermost first: `2@4 x 2@1`.
+fn atoms(mesh: &Mesh, f: &MeshFamily) -> String {
+    let atom = |i: &usize| mesh.coordinates.atoms.get(*i).map(|a| format!("{}@{}", a.size, a.stride));
+    f.atoms.iter().rev().filter_map(atom).collect::<Vec<_>>().join(" x ")
+}
+
+fn push_place(mesh: &Mesh, rank: u32, device: Option<i64>, table: &mut RankPlaces) {
+    let place = mesh.label(rank);
+    let along =
+        |dimension: &str| mesh.coordinate(rank, dimension).filter(|_| mesh.coordinates.atoms.len() > 1);
+    let host = mesh.hosts.host_of(rank).and_then(|h| mesh.hosts.names.get(h as usize));
+    table.push(RankPlaceRow {
+        rank,
+        place: place.as_deref(),
+        pp: along("pp"),
+        tp: along("tp"),
+        cp: along("cp"),
+        ep: along("ep"),
+        dp: along("dp"),
+        dp_replicate: along("dp_replicate"),
+        dp_shard: along("dp_shard"),
+        host: host.map(String::as_str),
+        host_source: mesh.hosts.source.name(),
+        local_rank: mesh.hosts.local_rank(rank),
+        device,
+    });
+}
+
+fn dimension_view(mesh: &Mesh) -> View {
+    let rows = ordered(mesh).into_iter().filter(|f| f.state != FamilyState::Single).map(|f| {
+        let known_by = match f.state {
+            FamilyState::Regular if f.is_by_use => "the use of its calls, likely".to_string(),
+            FamilyState::Regular if f.description.is_empty() => "the shape of its groups".to_string(),
+            FamilyState::Regular => f.description.clone(),
+            _ => format!("{} ({})", f.description, source(f)).trim_start().to_string(),
+        };
+        let name = f.name.clone().unwrap_or_else(|| "-".to_string());
+        vec![name, f.size.to_string(), atoms(mesh, f), known_by]
+    });
+    View {
+        title: "Dimensions of the job".to_string(),
+        columns: vec![
+            ("dimension", Align::Left),
+            ("size", Align::Right),
+            ("size@stride", Align::Left),
+            ("known by", Align::Left),
+        ],
+        rows: rows.collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// Ranks by host with the coordinates of each; ranks of a host that are in a row are one line.
+fn place_view(job: &Job, options: &Options) -> Option<View> {
+    let mesh = &job.mesh;
+    if mesh.coordinates.atoms.len() < 2 && mesh.hosts.names.len() < 2 {
+        return None;
+    }
+    let mut by_host: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
+    for part in &job.parts {
+        by_host.entry(mesh.hosts.host_of(part.rank)).or_default().push(part.rank);
+    }
+    let rows = by_host.iter().map(|(host, ranks)| {
+        let name = host.and_then(|h| mesh.hosts.names.get(h as usize));
+        let mut row = vec![name.cloned().unwrap_or_else(|| "unknown".to_string()), rank_list(ranks)];
+        row.push(spread(mesh, ranks));
+        row
+    });
+    let shown = options.top.max(1);
+    let left = by_host.len().saturating_sub(shown);
+    let mut notes = Vec::new();
+    if left > 0 {
+        notes.push(format!("{left} more hosts: --top {}, or the table rank_places", by_host.len()));
+    }
+    Some(View {
+        title: "Places of the ranks".to_string(),
+        columns: vec![("host", Align::Left), ("ranks", Align::Left), ("coordinates", Align::Left)],
+        rows: rows.take(shown).collect(),
+        notes,
+    })
+}
+
+/// The coordinates that occur among ranks: `dp 0, pp 0-3`.
+fn spread(mesh: &Mesh, ranks: &[u32]) -> String {
+    let along = mesh.coordinates.atoms.iter().rev().filter_map(|atom| {
+        let mut found: Vec<u32> = ranks.iter().map(|r| atom.coordinate(*r)).collect();
+        found.sort_unstable();
+        found.dedup();
+        Some(format!("{} {}", atom.name()?, rank_list(&found)))
+    });
+    along.collect::<Vec<_>>().join(", ")
+}
+
+fn notes(mesh: &Mesh) -> Vec<String> {
+    let mut notes = Vec::new();
+    let single = mesh.families.iter().filter(|f| f.state == FamilyState::Single && !f.description.is_empty());
+    let single: Vec<&str> = single.map(|f| f.description.as_str()).collect();
+    if !single.is_empty() {
+        notes.push(format!("groups of one rank: {}", single.join(", ")));
+    }
+    if mesh.families.is_empty() {
+        notes.push("no process groups with known members are recorded".to_string());
+    } else if mesh.coordinates.atoms.is_empty() {
+        notes.push("the process groups are no mesh of regular steps: ranks have no coordinates".to_string());
+    }
+    if mesh.hosts.names.is_empty() {
+        notes.push(
+            "hosts are unknown: all ranks name the same host (or none) although their devices repeat"
+                .to_string(),
+        );
+    }
+    if mesh.families.iter().any(|f| f.is_by_use) {
+        notes.push(
+            "a name by use is likely, not sure: the kinds and directions of the calls suggest it".to_string(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,119 @@
+//! The dimensions of a job from the groups that its ranks list.
+
+use crate::run::{Answer, answer, options};
+use hta_testkit::{Collective, TraceBuilder, ms, us};
+use std::path::Path;
+
+/// Groups of one description: ranks of the group of a rank.
+type Family = (&'static str, fn(u32) -> Vec<u32>);
+
+/// The ranks that agree with `rank` outside of `size` ranks at distance `stride`.
+fn along(rank: u32, size: u32, stride: u32) -> Vec<u32> {
+    let base = rank - rank / stride % size * stride;
+    (0..size).map(|i| base + i * stride).collect()
+}
+
+/// Megatron-LM: tp 2, dp 2, pp 4, experts over tp x dp, and the ends of the pipelines.
+const MEGATRON: [Family; 6] = [
+    ("TENSOR_MODEL_PARALLEL_GROUP", |r| along(r, 2, 1)),
+    ("DATA_PARALLEL_GROUP", |r| along(r, 2, 2)),
+    ("PIPELINE_MODEL_PARALLEL_GROUP", |r| along(r, 4, 4)),
+    ("EXPERT_MODEL_PARALLEL_GROUP", |r| along(r, 4, 1)),
+    ("EXPERT_DATA_PARALLEL_GROUP", |r| vec![r]),
+    ("EMBEDDING_GROUP", |r| if matches!(r / 4, 0 | 3) { vec![r % 4, r % 4 + 12] } else { vec![r] }),
+];
+
+/// One step with an all-reduce over all ranks, in files that list the groups; hosts of four ranks.
+fn job(world: u32, ranks: &[u32], families: &[Family]) -> Answer {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let paths = ranks.iter().map(|&rank| {
+        let mut t = TraceBuilder::new().rank(rank).world(world).host(&format!("node{}", rank / 4));
+        for (i, (description, of)) in families.iter().enumerate() {
+            t = t.group(&(i + 1).to_string(), description, of(rank));
+        }
+        t.thread(1).step(0, 0..ms(2));
+        let c = Collective::all_reduce(64, "Float").group("0", "default_pg", 0..world).seq(1);
+        t.thread(1).nccl(&c, us(10)..us(20), 7, us(30)..us(60));
+        let path = folder.path().join(format!("rank_{rank}.json"));
+        std::fs::write(&path, t.to_json()).expect("a temporary file can be written");
+        path
+    });
+    answer(&paths.collect::<Vec<_>>(), &options())
+}
+
+fn dimensions(answer: &Answer) -> Vec<String> {
+    let rows = answer.rows("mesh");
+    let cell = |r: &crate::run::Record, c: &str| {
+        if r.cell(c).is_null() { "-".to_string() } else { r.text(c).to_string() }
+    };
+    rows.iter()
+        .map(|r| {
+            format!("{} {} {} {}", cell(r, "dimension"), r.int("size"), cell(r, "atoms"), r.text("source"))
+        })
+        .collect()
+}
+
+#[test]
+fn groups_of_megatron_are_a_mesh_from_any_of_its_ranks() {
+    let all: Vec<u32> = (0..16).collect();
+    for ranks in [&all[..], &[6], &[0, 13]] {
+        let found = dimensions(&job(16, ranks, &MEGATRON));
+        for expected in [
+            "dp 2 2@2 description",
+            "ep 4 2@2 x 2@1 description",
+            "pp 4 4@4 description",
+            "tp 2 2@1 description",
+        ] {
+            assert!(found.iter().any(|f| f == expected), "{ranks:?}: {expected} in {found:#?}");
+        }
+    }
+    let answer = job(16, &all, &MEGATRON);
+    for row in answer.rows("rank_places") {
+        let rank = row.int("rank");
+        let place = format!("pp {}, dp {}, tp {}", rank / 4, rank / 2 % 2, rank % 2);
+        assert_eq!(row.text("place"), place);
+        assert_eq!((row.int("pp"), row.int("dp"), row.int("tp")), (rank / 4, rank / 2 % 2, rank % 2));
+        assert_eq!((row.text("host"), row.int("local_rank")), (&*format!("node{}", rank / 4), rank % 4));
+    }
+}
+
+#[test]
+fn shards_replicas_and_unnamed_rests_are_told_apart() {
+    const HSDP: [Family; 2] = [("mesh_dp_shard_cp", |r| along(r, 4, 1)), ("mesh_cp", |r| along(r, 2, 1))];
+    let all: Vec<u32> = (0..8).collect();
+    let answer = job(8, &all, &HSDP);
+    // What is left of 8 ranks has no description and no calls of its own, so that it has no name.
+    let places: Vec<String> =
+        answer.rows("rank_places").iter().map(|r| r.text("place").to_string()).collect();
+    assert_eq!(places[..4], ["dp_shard 0, cp 0", "dp_shard 0, cp 1", "dp_shard 1, cp 0", "dp_shard 1, cp 1"]);
+    assert_eq!(places[4..], places[..4]);
+}
+
+#[test]
+fn irregular_groups_are_listed_and_cut_nothing() {
+    const ODD: [Family; 2] = [
+        ("pairs", |r| {
+            if r == 0 || r == 3 {
+                vec![0, 3]
+            } else if r == 1 || r == 2 {
+                vec![1, 2]
+            } else {
+                vec![r]
+            }
+        }),
+        ("mesh_tp", |r| along(r, 2, 1)),
+    ];
+    let found = dimensions(&job(4, &[0, 1, 2, 3], &ODD));
+    assert!(found.contains(&"- 2 - irregular".to_string()), "{found:#?}");
+    assert!(found.contains(&"tp 2 2@1 description".to_string()), "{found:#?}");
+}
+
+/// Two pipelines of two stages, recorded with torch 2.15 and gloo.
+#[test]
+fn a_recorded_device_mesh_has_the_coordinates_of_its_names() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/mesh/gloo_dp2_pp2");
+    let answer = answer(&[folder], &options());
+    let places: Vec<String> =
+        answer.rows("rank_places").iter().map(|r| r.text("place").to_string()).collect();
+    assert_eq!(places, ["dp 0, pp 0", "dp 0, pp 1", "dp 1, pp 0", "dp 1, pp 1"]);
+}
