@@ -4,6 +4,7 @@ mod evidence;
 mod found;
 mod gpu;
 mod host;
+pub(crate) mod shapes;
 
 use found::CallCollector;
 use hta_trace::activity::Activity;
