@@ -11,6 +11,7 @@ pub mod critical_path;
 pub mod cupti;
 pub mod diagnosis;
 pub mod efficiency;
+pub mod experts;
 pub mod facts;
 pub mod filters;
 pub mod graph_ops;

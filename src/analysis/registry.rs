@@ -12,6 +12,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::graph_ops::GraphOpsOf,
     &crate::mesh::MeshOf,
     &crate::stragglers::Stragglers,
+    &crate::experts::Experts,
     &crate::sync::Sync,
     &crate::overlap::Overlap,
     &crate::critical_path::CriticalPath,

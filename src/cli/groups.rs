@@ -30,7 +30,11 @@ const GROUPS: &[CommandGroup] = &[
     ),
     (
         "Who is late, and communication",
-        &[("stragglers", "hta stragglers hta-out"), ("communication", "hta communication hta-out")],
+        &[
+            ("stragglers", "hta stragglers hta-out"),
+            ("experts", "hta experts hta-out"),
+            ("communication", "hta communication hta-out"),
+        ],
     ),
     (
         "GPU",

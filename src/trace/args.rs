@@ -126,8 +126,8 @@ args! {
     InNelems: ["In msg nelems"] "in_nelems" Int Analysis "elements" "input message";
     OutNelems: ["Out msg nelems"] "out_nelems" Int Analysis "elements" "output message";
     Dtype: ["dtype"] "dtype" Text Analysis "" "element type of the message";
-    InSplit: ["In split size"] "in_split" Text Events "" "input split sizes as text";
-    OutSplit: ["Out split size"] "out_split" Text Events "" "output split sizes as text";
+    InSplit: ["In split size"] "in_split" Text Analysis "" "input split sizes as text";
+    OutSplit: ["Out split size"] "out_split" Text Analysis "" "output split sizes as text";
     RankArg: ["Rank"] "comm_rank" Int Analysis "" "rank that recorded the collective; of a broadcast, \
         reduce, scatter or gather the root, as a position in the group";
     SrcRank: ["Src Rank"] "src_rank" Int Analysis "" "sender";

@@ -201,7 +201,7 @@ impl Matcher<'_> {
 pub fn collective_kind(text: &str) -> Option<&'static str> {
     let flat: String =
         text.chars().filter(|c| *c != '_' && *c != '-').map(|c| c.to_ascii_lowercase()).collect();
-    const KINDS: [(&str, &str); 14] = [
+    const KINDS: [(&str, &str); 17] = [
         ("allreduce", "all_reduce"),
         ("crossdevicereduce", "all_reduce"),
         ("allgather", "all_gather"),
@@ -210,12 +210,16 @@ pub fn collective_kind(text: &str) -> Option<&'static str> {
         ("sendrecv", "send_recv"),
         ("broadcast", "broadcast"),
         ("barrier", "barrier"),
+        // Before an exchange of tokens its sizes are agreed on; what a rank counts for that is its own work.
+        ("notify", "barrier"),
+        ("dispatchlayout", "unknown"),
         ("scatter", "scatter"),
         ("gather", "gather"),
         ("reduce", "reduce"),
         ("send", "send"),
         ("recv", "recv"),
         ("dispatch", "all_to_all"),
+        ("combine", "all_to_all"),
     ];
     KINDS.iter().find(|(key, _)| flat.contains(key)).map(|(_, kind)| *kind)
 }

@@ -27,6 +27,9 @@ pub enum Direction {
 }
 
 impl Direction {
+    pub(crate) const ALL: [Direction; 4] =
+        [Direction::Forward, Direction::Backward, Direction::Recompute, Direction::Optimizer];
+
     /// As in the tables.
     pub(crate) fn name(self) -> &'static str {
         match self {

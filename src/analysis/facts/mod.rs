@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod collectives;
 pub(crate) mod counted_work;
 pub mod direction;
+pub(crate) mod experts;
 pub(crate) mod gaps;
 pub mod graphs;
 pub(crate) mod host_activity;

@@ -33,7 +33,7 @@ pub fn around(trace: &RankTrace, rows: &[u32], class: Class) -> Vec<Option<u32>>
 }
 
 /// The innermost of some host events that is open on the thread of each row when it starts.
-fn around_of(trace: &RankTrace, rows: &[u32], is_frame: impl Fn(u32) -> bool) -> Vec<Option<u32>> {
+pub(crate) fn around_of(trace: &RankTrace, rows: &[u32], is_frame: impl Fn(u32) -> bool) -> Vec<Option<u32>> {
     let c = &trace.columns;
     let mut around = vec![None; rows.len()];
     let mut asked: HashMap<u32, Vec<(Ns, u32)>> = HashMap::new();

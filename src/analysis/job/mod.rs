@@ -6,12 +6,14 @@
 //!
 //! [`Job::join`] runs them once; `stragglers`, `sync`, `collectives` and `what-if` read the result.
 
+pub(crate) mod balanced;
 mod by_sequence;
 pub(crate) mod cause;
 mod chain;
 mod clock;
 mod collectives;
 pub(crate) mod delay;
+pub(crate) mod experts;
 pub(crate) mod exposed;
 mod families;
 mod groups;

@@ -16,6 +16,7 @@ pub mod tables;
 mod why;
 
 pub use because::{because, place};
+pub(crate) use chance::{Balances, P_MOST, is_always_ahead};
 pub use judge_round::{DEVIATIONS, SIGMA_OF_MAD};
 pub use judged::{Judged, judged};
 pub use marks::{LateMarks, WhereLate};

@@ -8,6 +8,7 @@ mod write;
 pub use tables::TABLES;
 
 use crate::facts::collectives::collectives;
+use crate::facts::experts::{ExpertLayer, expert_layers};
 use crate::facts::host_activity::HostNames;
 use crate::facts::windows::{WindowAccount, WindowAccounts};
 use crate::job::kernel_origin::{KernelOrigin, origins};
@@ -24,6 +25,7 @@ use hta_trace::strings::{Interner, StrId};
 use hta_trace::timeline::WorkClass;
 use hta_trace::window::Scope;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartStep {
@@ -91,6 +93,8 @@ pub struct RankSummary {
     /// One entry per call.
     pub(crate) readiness: Vec<Readiness>,
     pub(crate) lanes: Vec<PartLane>,
+    /// Its passes through expert layers, in order of dispatch.
+    pub(crate) layers: Arc<Vec<ExpertLayer>>,
     /// The calls of each lane, by start.
     order: Vec<CallsByStart>,
     pub(crate) origins: BTreeMap<StrId, KernelOrigin>,
@@ -163,6 +167,7 @@ impl RankSummary {
             step_rule: trace.steps.rule,
             steps: trace.steps.steps.iter().map(step).collect(),
             readiness,
+            layers: expert_layers(trace),
             calls,
             lanes,
             order,

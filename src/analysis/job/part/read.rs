@@ -1,6 +1,8 @@
 //! Reads a [`RankSummary`] from its tables. Indices are checked, so invalid tables give an error here, and
 //! reducing can rely on valid indices.
 
+use crate::facts::direction::Direction;
+use crate::facts::experts::{ExpertLayer, LayerTokens};
 use crate::job::kernel_origin::KernelOrigin;
 use crate::job::local::{Local, LocalEntry, TimeUse};
 use crate::job::part::tables::*;
@@ -47,6 +49,7 @@ impl RankSummary {
             step_rule: rule.ok_or_else(|| InvalidCell::unknown::<Heads>(0, "step_rule", head.step_rule))?,
             steps: rows::<PartSteps>(tables)?.map(|(_, r)| step(r)).collect(),
             readiness,
+            layers: expert_layers(tables, calls.calls.len())?.into(),
             order: orders(&calls, &lanes),
             calls,
             lanes,
@@ -181,6 +184,36 @@ fn groups(tables: &[Batch]) -> Result<Vec<LocalGroup>, InvalidCell> {
         }
     }
     Ok(groups)
+}
+
+fn expert_layers(tables: &[Batch], calls: usize) -> Result<Vec<ExpertLayer>, InvalidCell> {
+    let mut out: Vec<ExpertLayer> = Vec::new();
+    for (i, r) in rows::<PartLayers>(tables)? {
+        let direction = Direction::ALL.into_iter().find(|d| d.name() == r.direction);
+        out.push(ExpertLayer {
+            dispatch: below::<PartLayers>(i, "dispatch", r.dispatch, calls)?,
+            combine: below::<PartLayers>(i, "combine", r.combine, calls)?,
+            direction: direction
+                .ok_or_else(|| InvalidCell::unknown::<PartLayers>(i, "direction", r.direction))?,
+            ordinal: r.ordinal,
+            name: r.name.into(),
+            expert: r.expert_ns,
+            tokens: LayerTokens {
+                received: r.received_bytes,
+                sent: r.sent_bytes,
+                own: r.own_bytes,
+                of_token: r.token_bytes,
+                ..LayerTokens::default()
+            },
+        });
+    }
+    for (i, r) in rows::<PartTokens>(tables)? {
+        let layer = below::<PartTokens>(i, "layer", r.layer, out.len())?;
+        let tokens = &mut out[layer as usize].tokens;
+        let parts = if r.is_received { &mut tokens.received_parts } else { &mut tokens.sent_parts };
+        parts.push(r.size_bytes);
+    }
+    Ok(out)
 }
 
 fn lanes(tables: &[Batch], names: usize) -> Result<Vec<PartLane>, InvalidCell> {

@@ -107,6 +107,31 @@ table! {
 }
 
 table! {
+    /// One row per pass through an expert layer.
+    pub(crate) struct PartLayers, PartLayerRow = "part_layers" by "dispatch" {
+        dispatch: u32, "", "position of the call that sends tokens to their experts";
+        combine: u32, "", "position of the call that brings results back";
+        direction: Text, "", "part of the step";
+        ordinal: u32, "", "position among the layers of its step and direction";
+        name: Text, "", "name of its module or annotation; empty where none is recorded";
+        expert_ns: i64, "ns", "time of the experts";
+        received_bytes: Option<i64>, "bytes", "received in the dispatch";
+        sent_bytes: Option<i64>, "bytes", "sent in the dispatch";
+        own_bytes: Option<i64>, "bytes", "part of both that stays on the rank";
+        token_bytes: Option<i64>, "bytes", "size of a token";
+    }
+}
+
+table! {
+    /// One row per expert layer and member of its group.
+    pub(crate) struct PartTokens, PartTokenRow = "part_tokens" by "layer" {
+        layer: u32, "", "position of the layer";
+        is_received: bool, "", "received from the member; else sent to it";
+        size_bytes: i64, "bytes", "size";
+    }
+}
+
+table! {
     /// One row per device, or host where collectives run there.
     pub(crate) struct PartLanes, LaneRow = "part_lanes" by "position" {
         device;
@@ -195,6 +220,8 @@ pub const TABLES: &[&TableSpec] = &[
     Dtypes::SPEC,
     PartCallTable::SPEC,
     Edges::SPEC,
+    PartLayers::SPEC,
+    PartTokens::SPEC,
     PartLanes::SPEC,
     Exposed::SPEC,
     PartWindows::SPEC,

@@ -1,5 +1,6 @@
 //! Converts a [`RankSummary`] to tables.
 
+use crate::facts::experts::ExpertLayer;
 use crate::job::part::tables::*;
 use crate::job::part::{PartLane, RankSummary, Readiness};
 use hta_base::table::schema::Batch;
@@ -12,6 +13,7 @@ impl RankSummary {
         let (groups, members) = groups(&self.calls);
         let (windows, spans) = windows(&self.lanes);
         let (cuts, entries) = local(&self.lanes);
+        let (layers, tokens) = expert_layers(&self.layers);
         let mut names = PartNames::default();
         own_texts(&self.names).for_each(|name| names.push(PartNameRow { name }));
         vec![
@@ -23,6 +25,8 @@ impl RankSummary {
             dtypes(&self.calls),
             self.call_table(),
             edges(&self.calls),
+            layers,
+            tokens,
             lanes(&self.lanes),
             exposed(&self.lanes),
             windows,
@@ -152,6 +156,30 @@ fn edges(calls: &RankCalls) -> Batch {
         table.push(EdgeRow { call: e.call, src: e.src, dst: e.dst, size_bytes: e.bytes });
     }
     table.finish()
+}
+
+fn expert_layers(layers: &[ExpertLayer]) -> (Batch, Batch) {
+    let (mut table, mut tokens) = (PartLayers::default(), PartTokens::default());
+    for (i, l) in (0u32..).zip(layers) {
+        table.push(PartLayerRow {
+            dispatch: l.dispatch,
+            combine: l.combine,
+            direction: l.direction.name(),
+            ordinal: l.ordinal,
+            name: &l.name,
+            expert_ns: l.expert,
+            received_bytes: l.tokens.received,
+            sent_bytes: l.tokens.sent,
+            own_bytes: l.tokens.own,
+            token_bytes: l.tokens.of_token,
+        });
+        for (is_received, parts) in [(false, &l.tokens.sent_parts), (true, &l.tokens.received_parts)] {
+            for bytes in parts {
+                tokens.push(PartTokenRow { layer: i, is_received, size_bytes: *bytes });
+            }
+        }
+    }
+    (table.finish(), tokens.finish())
 }
 
 fn lanes(lanes: &[PartLane]) -> Batch {

@@ -66,6 +66,17 @@ impl Replay {
         self.times(|i| ends[i] + tail(i))
     }
 
+    /// Replays the job with other work of devices and transfers: by node the time that the device works less
+    /// (negative: more), and by which the call transfers for less time; `on_devices`: as if no host could be
+    /// late.
+    pub(crate) fn run_changed(&self, of: impl Fn(usize) -> (Ns, Ns), on_devices: bool) -> StepEnds {
+        let times = |i: usize| {
+            let (less, saved) = of(i);
+            NodeTimes { saved, ..self.less(i, less, false) }
+        };
+        self.replay(times, Assumed { without_hosts: on_devices, ..Assumed::default() })
+    }
+
     pub(crate) fn run_without_network(&self) -> StepEnds {
         self.replay(|i| self.times_of(i), Assumed { is_network_instant: true, ..Assumed::default() })
     }

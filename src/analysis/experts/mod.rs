@@ -1,0 +1,49 @@
+//! Expert layers of mixture-of-experts models: how unequal their ranks are, by tokens or by time per token.
+
+mod chances;
+pub(crate) mod imbalance;
+mod report;
+pub mod tables;
+mod words;
+
+use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};
+use crate::collectives::GroupSelection;
+use crate::facts::experts::expert_layers;
+use crate::job::Job;
+use crate::job::experts::JobLayers;
+use crate::recording::capability::Capability;
+use hta_trace::rank_trace::RankTrace;
+
+pub(crate) struct Experts;
+
+impl Analysis for Experts {
+    fn about(&self) -> About {
+        About {
+            stem: "experts",
+            title: "layers of experts: tokens, expert time, hot ranks, waiting in exchanges",
+            explain: include_str!("page.md"),
+            tables: tables::ALL,
+            takes_steps: false,
+            takes: &[AcrossOption::Group],
+            joins_ranks: true,
+            replays: true,
+            needs: &[Capability::Ranks],
+            ..About::DEFAULT
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
+        let reason = expert_layers(trace).is_empty().then_some("no exchanges of experts recorded");
+        Partial { rank: trace.rank, tables: Vec::new(), reason }
+    }
+
+    fn reduce(&self, _: &[Partial], job: &Job, options: &Options) -> Output {
+        let layers = JobLayers::of(job);
+        let shown = GroupSelection::new(job, options);
+        Output {
+            tables: tables::build(job, &layers, &shown),
+            views: report::views(job, &layers, &shown, options),
+            ..Output::default()
+        }
+    }
+}

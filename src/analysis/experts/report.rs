@@ -1,0 +1,147 @@
+//! The layers of experts as a printed table.
+
+use crate::api::{Align, Options, View};
+use crate::collectives::GroupSelection;
+use crate::experts::imbalance::ExpertImbalance;
+use crate::facts::direction::Direction;
+use crate::job::experts::{JobLayer, JobLayers, LayerBalance, of_member};
+use crate::job::{Job, Member};
+use crate::sums::more;
+use hta_base::units::{Ns, fmt_ns, fmt_pct};
+use hta_base::wording::ranks::ranks_in_column;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A layer over all steps.
+#[derive(Default)]
+struct LayerSums {
+    label: String,
+    passes: i64,
+    max: Ns,
+    mean: Ns,
+    excess: Ns,
+    waits: Ns,
+    /// Largest tokens over the mean, weighted by excess, and share of tokens; with the weights.
+    ratio: f64,
+    share: f64,
+    weight: f64,
+    weight_of_share: f64,
+    hot: BTreeSet<u32>,
+    is_unknown: bool,
+}
+
+impl LayerSums {
+    fn add(&mut self, job: &Job, l: &JobLayer, b: &LayerBalance) {
+        self.passes += 1;
+        self.max += b.max;
+        self.mean += b.mean;
+        self.excess += b.excess();
+        let weight = b.excess().max(1) as f64;
+        if let Some(ratio) = b.load_ratio {
+            self.ratio += ratio * weight;
+            self.weight += weight;
+        }
+        if let Some(share) = b.token_share {
+            self.share += share * weight;
+            self.weight_of_share += weight;
+        }
+        self.is_unknown |= b.load_ratio.is_none();
+        self.hot.extend(job.parts.get(b.hot as usize).map(|p| p.rank));
+        let wait = |part: u32, call: u32| job.outcome(Member { part, call }).map_or(0, |o| o.wait);
+        let combine = |m: &crate::job::experts::LayerMember| wait(m.part, of_member(job, *m).combine);
+        self.waits += l.members.iter().map(combine).sum::<Ns>();
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let n = self.passes.max(1);
+        let hot: Vec<u32> = self.hot.iter().copied().collect();
+        let weighted = |sum: f64, weight: f64| (weight > 0.0).then(|| sum / weight);
+        let ratio = weighted(self.ratio, self.weight).map_or("-".to_string(), |r| format!("{r:.2}"));
+        vec![
+            self.label.clone(),
+            ranks_in_column(&hot),
+            fmt_ns(self.max / n),
+            fmt_ns(self.mean / n),
+            fmt_ns(self.excess / n),
+            ratio,
+            fmt_pct(weighted(self.share, self.weight_of_share).map(|s| s * 100.0)),
+            fmt_ns(self.waits / n),
+        ]
+    }
+}
+
+pub(super) fn views(job: &Job, layers: &JobLayers, shown: &GroupSelection, options: &Options) -> Vec<View> {
+    let mut sums: BTreeMap<(u32, Direction, u32), LayerSums> = BTreeMap::new();
+    for l in layers.layers.iter().filter(|l| shown.has(l.group)) {
+        if let Some(balance) = &l.balance {
+            let of = sums.entry((l.group, l.direction, l.ordinal)).or_default();
+            of.label = label(l, shown);
+            of.add(job, l, balance);
+        }
+    }
+    let has_unknown = sums.values().any(|s| s.is_unknown);
+    let mut sums: Vec<LayerSums> = sums.into_values().collect();
+    let hidden = sums.len().saturating_sub(options.top);
+    if hidden > 0 {
+        sums.sort_by_key(|s| Reverse(s.excess));
+        sums.truncate(options.top);
+    }
+    let columns = vec![
+        ("layer", Align::Left),
+        ("hot rank", Align::Left),
+        ("largest", Align::Right),
+        ("mean", Align::Right),
+        ("excess", Align::Right),
+        ("tokens, max/mean", Align::Right),
+        ("by tokens", Align::Right),
+        ("others wait", Align::Right),
+    ];
+    let mut view = View {
+        title: "Expert time by layer, mean of its passes".to_string(),
+        columns,
+        rows: sums.iter().map(LayerSums::cells).collect(),
+        notes: more(hidden, "layers").into_iter().collect(),
+    };
+    view.notes.extend(notes(job, layers, has_unknown));
+    vec![view]
+}
+
+/// The layer as it is called, else by its position; with its group where there are several.
+fn label(l: &JobLayer, shown: &GroupSelection) -> String {
+    let name = if l.name.is_empty() { format!("layer {}", l.ordinal) } else { l.name.to_string() };
+    let direction =
+        if l.direction == Direction::Forward { String::new() } else { format!(", {}", l.direction.name()) };
+    let group =
+        if shown.names().count() > 1 { format!(" of {}", shown.name(l.group)) } else { String::new() };
+    format!("{name}{direction}{group}")
+}
+
+fn notes(job: &Job, layers: &JobLayers, has_unknown: bool) -> Vec<String> {
+    let mut out = Vec::new();
+    let has_passes = job.parts.iter().any(|p| !p.layers.is_empty());
+    if !has_passes {
+        out.push(
+            "no layers of experts found: no exchange of tokens (all_to_all, DeepEP) is recorded".to_string(),
+        );
+    } else if layers.layers.iter().all(|l| l.balance.is_none()) {
+        out.push(
+            "layers of experts are recorded, but not those of all ranks of a group: who waits for whom is not \
+             known"
+                .to_string(),
+        );
+    }
+    if has_unknown {
+        out.push(
+            "sizes of some exchanges are not recorded, so hot experts cannot be told from slow devices: record \
+             shapes, or log the tokens of each expert"
+                .to_string(),
+        );
+    }
+    if layers.layers.iter().any(|l| l.agrees == Some(false)) {
+        out.push("some ranks received other sizes than were sent to them: the match is doubtful".to_string());
+    }
+    if let Some(found) = ExpertImbalance::of(job).as_ref() {
+        out.push(format!("{}. {}.", found.what(), found.why()));
+    }
+    out
+}

@@ -1,0 +1,152 @@
+//! The tables of expert layers.
+
+use crate::collectives::GroupSelection;
+use crate::experts::chances::LayerChances;
+use crate::job::delay::{StepKey, step_of};
+use crate::job::experts::{JobLayer, JobLayers};
+use crate::job::{Job, Member};
+use hta_base::table;
+use hta_base::table::schema::{Batch, TableSpec, Text};
+use hta_base::units::Ns;
+
+table! {
+    /// One pass of a group through an expert layer: how unequal its ranks are. What compares ranks is null if
+    /// a rank of the group is not recorded.
+    pub struct ExpertLayers, ExpertLayerRow = "expert_layers"
+        by "step, step_label, direction, position, process_group" {
+        step; step_label;
+        direction: Text, "", "part of the step: forward, backward, recompute";
+        position: u32, "", "position among the layers of the step and direction, from 0";
+        layer: Option<Text>, "", "module or annotation around it; null where none is recorded";
+        process_group: Text, "", "name and members of the group";
+        member_count: u32, "ranks", "recorded ranks";
+        expected_count: u32, "ranks", "ranks of the group";
+        max_ns: Option<i64>, "ns", "largest expert time of a rank", "largest";
+        mean_ns: Option<i64>, "ns", "mean expert time of the ranks", "mean";
+        excess_ns: Option<i64>, "ns", "largest less mean: what the others wait for", "excess";
+        hot_rank: Option<u32>, "", "rank with the largest expert time", "hot rank";
+        max_over_mean: Option<f64>, "", "largest number of tokens over the mean; null: sizes are not recorded",
+            "tokens, max/mean";
+        per_token_over_mean: Option<f64>, "", "time per token of the hot rank over that of the mean",
+            "time per token/mean";
+        token_share_pct: Option<f64>, "%",
+            "share of the excess that is due to tokens: ln(tokens ratio) over ln(time ratio), 100 from 80 % \
+             on and 0 up to 20 %; null if not known or nobody takes longer", "by tokens";
+        sizes_agree: Option<bool>, "", "each member received what each other sent it; null: not recorded";
+        p_value: Option<f64>, "",
+            "how often chance alone makes one rank as hot in this layer over all steps; null: too few steps";
+    }
+}
+
+table! {
+    /// One pass of a rank through an expert layer.
+    pub struct ExpertRanks, ExpertRankRow = "expert_ranks"
+        by "rank, step, step_label, direction, position" {
+        rank; step; step_label;
+        direction: Text, "", "part of the step: forward, backward, recompute";
+        position: u32, "", "position among the layers of the step and direction, from 0";
+        layer: Option<Text>, "", "module or annotation around it; null where none is recorded";
+        process_group: Option<Text>, "", "name and members of the group, if known";
+        dispatch_event_id: u32, "", "the exchange that sends tokens to their experts";
+        combine_event_id: u32, "", "the exchange that brings results back";
+        tokens_in: Option<i64>, "tokens", "received, own ones included; null: the size of a token is not recorded";
+        tokens_out: Option<i64>, "tokens", "sent, own ones included";
+        received_bytes: Option<i64>, "bytes", "received in the dispatch";
+        sent_bytes: Option<i64>, "bytes", "sent in the dispatch";
+        own_bytes: Option<i64>, "bytes", "of both, what stays on the rank; null: not recorded";
+        expert_ns: i64, "ns", "time of the experts between the exchanges";
+        per_token_ns: Option<f64>, "ns", "expert time over received tokens";
+        dispatch_ns: i64, "ns", "length of the dispatch";
+        combine_ns: i64, "ns", "length of the combine";
+        dispatch_wait_ns: Option<i64>, "ns", "of the dispatch, waiting for other ranks; null: not matched";
+        combine_wait_ns: Option<i64>, "ns", "of the combine, waiting for other ranks; null: not matched";
+        transfer_ns: Option<i64>, "ns", "of both, the rest";
+    }
+}
+
+pub(super) const ALL: &[&TableSpec] = &[ExpertLayers::SPEC, ExpertRanks::SPEC];
+
+pub(super) fn build(job: &Job, layers: &JobLayers, shown: &GroupSelection) -> Vec<Batch> {
+    let chances = LayerChances::of(job, layers);
+    let mut table = ExpertLayers::default();
+    for l in layers.layers.iter().filter(|l| shown.has(l.group)) {
+        push_layer(job, l, shown, chances.of_layer(l), &mut table);
+    }
+    vec![table.finish(), ranks(job, shown)]
+}
+
+fn push_layer(
+    job: &Job,
+    l: &JobLayer,
+    shown: &GroupSelection,
+    p_value: Option<f64>,
+    table: &mut ExpertLayers,
+) {
+    let (step, step_label) = StepKey::cells(l.step);
+    table.push(ExpertLayerRow {
+        step,
+        step_label,
+        direction: l.direction.name(),
+        position: l.ordinal,
+        layer: Some(&*l.name).filter(|n| !n.is_empty()),
+        process_group: shown.name(l.group),
+        member_count: l.members.len() as u32,
+        expected_count: l.expected,
+        max_ns: l.balance.map(|b| b.max),
+        mean_ns: l.balance.map(|b| b.mean),
+        excess_ns: l.balance.map(|b| b.excess()),
+        hot_rank: l.balance.and_then(|b| job.parts.get(b.hot as usize)).map(|p| p.rank),
+        max_over_mean: l.balance.and_then(|b| b.load_ratio),
+        per_token_over_mean: l.balance.and_then(|b| b.per_token_ratio),
+        token_share_pct: l.balance.and_then(|b| b.token_share).map(|share| share * 100.0),
+        sizes_agree: l.agrees,
+        p_value,
+    });
+}
+
+fn ranks(job: &Job, shown: &GroupSelection) -> Batch {
+    let mut table = ExpertRanks::default();
+    for (part, p) in (0u32..).zip(&job.parts) {
+        for l in p.layers.iter() {
+            let (dispatch, combine) = (Member { part, call: l.dispatch }, Member { part, call: l.combine });
+            let (there, back) = (job.call(dispatch), job.call(combine));
+            let group = job.matched.group_of(part, there.shape.group);
+            if !group.map_or(shown.has_groupless(), |g| shown.has(g)) {
+                continue;
+            }
+            let (step, step_label) = StepKey::cells(step_of(job, dispatch));
+            let tokens = |bytes: Option<i64>| {
+                let of_token = l.tokens.of_token.filter(|n| *n > 0)?;
+                bytes.map(|b| b / of_token)
+            };
+            let wait = |m: Member| job.outcome(m).map(|o| o.wait);
+            let transfer = |m: Member| -> Option<Ns> { job.transfer_ns(m) };
+            table.push(ExpertRankRow {
+                rank: p.rank,
+                step,
+                step_label,
+                direction: l.direction.name(),
+                position: l.ordinal,
+                layer: Some(&*l.name).filter(|n| !n.is_empty()),
+                process_group: group.map(|g| shown.name(g)),
+                dispatch_event_id: there.event,
+                combine_event_id: back.event,
+                tokens_in: tokens(l.tokens.received),
+                tokens_out: tokens(l.tokens.sent),
+                received_bytes: l.tokens.received,
+                sent_bytes: l.tokens.sent,
+                own_bytes: l.tokens.own,
+                expert_ns: l.expert,
+                per_token_ns: tokens(l.tokens.received)
+                    .filter(|n| *n > 0)
+                    .map(|n| l.expert as f64 / n as f64),
+                dispatch_ns: there.span.len(),
+                combine_ns: back.span.len(),
+                dispatch_wait_ns: wait(dispatch),
+                combine_wait_ns: wait(combine),
+                transfer_ns: transfer(dispatch).zip(transfer(combine)).map(|(a, b)| a + b),
+            });
+        }
+    }
+    table.finish()
+}

@@ -1,0 +1,159 @@
+//! The expert layers of a rank (mixture of experts): dispatch, expert compute, combine.
+//!
+//! ```text
+//!   dispatch   tokens go to the ranks of their experts     sent, received      sizes of the combine are
+//!   expert     the rank computes what it received                              mirrored: what was received
+//!   combine    results go back                             received, sent      goes back
+//! ```
+//!
+//! A pair of exchanges is a layer if their sizes are mirrored (or their names say dispatch and combine), if
+//! compute lies between them, in one step and direction, and if something says that it is of experts: the
+//! group, a name, a kernel, or uneven sizes. Exchanges of equal sizes without a name are not: sequence
+//! parallelism and embedding tables use them as well.
+
+mod compute;
+mod exchange;
+mod name;
+mod sizes;
+
+use crate::facts::collectives::collectives;
+use crate::facts::direction::Direction;
+use compute::ExpertCompute;
+use exchange::{Exchange, exchanges};
+use hta_base::units::Ns;
+use hta_trace::collective::RankCalls;
+use hta_trace::rank_trace::RankTrace;
+use name::LayerRole;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One pass of a rank through an expert layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ExpertLayer {
+    /// Indices of the calls of its exchanges.
+    pub(crate) dispatch: u32,
+    pub(crate) combine: u32,
+    pub(crate) direction: Direction,
+    /// Position among the layers of the same step and direction.
+    pub(crate) ordinal: u32,
+    /// Name of its module or annotation; empty where none is recorded.
+    pub(crate) name: Arc<str>,
+    /// Time of the experts, ns.
+    pub(crate) expert: Ns,
+    pub(crate) tokens: LayerTokens,
+}
+
+/// What a rank sends and receives in the dispatch of a layer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct LayerTokens {
+    /// All that is received, sent, and (of both) stays on the rank, bytes.
+    pub(crate) received: Option<i64>,
+    pub(crate) sent: Option<i64>,
+    pub(crate) own: Option<i64>,
+    /// Bytes of a token; `None` where only the number of elements is recorded.
+    pub(crate) of_token: Option<i64>,
+    /// Bytes to each member of the group, and from each; empty if not known of all.
+    pub(crate) sent_parts: Vec<i64>,
+    pub(crate) received_parts: Vec<i64>,
+}
+
+/// The expert layers of a rank, in order of dispatch.
+pub(crate) fn expert_layers(trace: &RankTrace) -> Arc<Vec<ExpertLayer>> {
+    trace.shared(|trace| {
+        let all = exchanges(trace);
+        if all.is_empty() {
+            return Vec::new();
+        }
+        layers(&collectives(trace), &all, &ExpertCompute::new(trace))
+    })
+}
+
+/// What may be one layer's exchanges: of one group, step and direction.
+type PairKey = (u32, Option<u32>, Direction);
+
+fn layers(calls: &RankCalls, all: &[Exchange], compute: &ExpertCompute) -> Vec<ExpertLayer> {
+    let mut open: BTreeMap<PairKey, Vec<&Exchange>> = BTreeMap::new();
+    let mut out: Vec<ExpertLayer> = Vec::new();
+    for e in all {
+        let Some(call) = calls.calls.get(e.call as usize) else { continue };
+        let before = open.entry((call.shape.group, call.step, e.direction)).or_default();
+        let found = before.iter().enumerate().find_map(|(i, d)| {
+            let dispatch = calls.calls.get(d.call as usize)?;
+            let (expert, is_named) = compute.between(dispatch, call);
+            let is_of_experts =
+                is_named || e.is_of_experts || d.is_of_experts || is_uneven(&d.sizes.received_parts);
+            // Where kernels of experts have names, a layer has some.
+            let has_work = expert > 0 && (is_named || !compute.has_named(dispatch));
+            (is_mirrored(d, e) && has_work && is_of_experts).then_some((i, expert))
+        });
+        match found {
+            Some((i, expert)) => {
+                let dispatch = before.remove(i);
+                // What came before in the same group has no combine any more.
+                before.drain(..i);
+                out.push(layer(dispatch, e, expert));
+            }
+            None => before.push(e),
+        }
+    }
+    out.sort_by_key(|l| l.dispatch);
+    number(calls, &mut out);
+    out
+}
+
+/// Whether an exchange brings back what another one sent.
+fn is_mirrored(dispatch: &Exchange, combine: &Exchange) -> bool {
+    let (d, c) = (&dispatch.sizes, &combine.sizes);
+    if dispatch.role == Some(LayerRole::Combine) || combine.role == Some(LayerRole::Dispatch) {
+        return false;
+    }
+    let has_parts = |of: &[&Vec<i64>]| of.iter().all(|parts| !parts.is_empty());
+    if has_parts(&[&d.sent_parts, &d.received_parts, &c.sent_parts, &c.received_parts]) {
+        return d.sent_parts == c.received_parts && d.received_parts == c.sent_parts;
+    }
+    match (d.sent.zip(d.received), c.received.zip(c.sent)) {
+        (Some(there), Some(back)) => there == back,
+        _ => dispatch.role.is_some() && combine.role.is_some(),
+    }
+}
+
+/// Whether parts differ by more than the rest of a division.
+fn is_uneven(parts: &[i64]) -> bool {
+    let (least, most) = (parts.iter().min(), parts.iter().max());
+    least.zip(most).is_some_and(|(least, most)| most - least > most / 50)
+}
+
+fn layer(dispatch: &Exchange, combine: &Exchange, expert: Ns) -> ExpertLayer {
+    let s = &dispatch.sizes;
+    let bytes = |n: i64| s.width.and_then(|w| n.checked_mul(w));
+    let all =
+        |parts: &[i64]| parts.iter().map(|n| bytes(*n)).collect::<Option<Vec<i64>>>().unwrap_or_default();
+    let name = if dispatch.name.is_empty() { &combine.name } else { &dispatch.name };
+    ExpertLayer {
+        dispatch: dispatch.call,
+        combine: combine.call,
+        direction: dispatch.direction,
+        ordinal: 0,
+        name: Arc::clone(name),
+        expert,
+        tokens: LayerTokens {
+            received: s.received.and_then(bytes),
+            sent: s.sent.and_then(bytes),
+            own: dispatch.own.and_then(bytes),
+            of_token: s.of_token.and_then(bytes),
+            sent_parts: all(&s.sent_parts),
+            received_parts: all(&s.received_parts),
+        },
+    }
+}
+
+/// Numbers the layers of each step and direction.
+fn number(calls: &RankCalls, layers: &mut [ExpertLayer]) {
+    let mut next: BTreeMap<(Option<u32>, Direction), u32> = BTreeMap::new();
+    for l in layers {
+        let step = calls.calls.get(l.dispatch as usize).and_then(|c| c.step);
+        let number = next.entry((step, l.direction)).or_default();
+        l.ordinal = *number;
+        *number += 1;
+    }
+}
