@@ -28,14 +28,17 @@ impl Context<'_> {
             return None;
         }
         let known = (rule.known)(self, key);
+        // The ranks that are told may be others than those whose time it is.
+        let owners = members.len() as Ns;
         let by_replay = known.as_ref().and_then(|known| known.gain);
         let ranks = known.as_ref().map_or(members, |known| known.ranks.clone());
         let gain = by_replay.unwrap_or_else(|| self.bound_of_transfer(part, &found.owned));
         let mut cause = self.cause(kind, key, ranks, found.owned.clone(), gain);
-        let n = self.account.steps.len().max(1) as Ns * cause.ranks.len().max(1) as Ns;
+        let n = self.account.steps.len().max(1) as Ns * owners;
         let time = cause.owned_part(part) / n;
         if let Some(known) = known {
             cause.words = known.words;
+            cause.p_value = known.p_value;
             cause.certainty = CauseCertainty::Likely;
         } else {
             let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));

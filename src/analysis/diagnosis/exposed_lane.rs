@@ -30,6 +30,7 @@ pub(crate) struct KnownTransfers {
     pub(crate) ranks: Vec<u32>,
     /// The gain by a replay of the job, ns.
     pub(crate) gain: Option<Ns>,
+    pub(crate) p_value: Option<f64>,
     pub(crate) words: CauseWords,
 }
 

@@ -4,16 +4,17 @@ use crate::api::Options;
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::evidence::{Evidence, of_ranks};
+use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
 use crate::job::cause::DelayCause;
 use crate::job::delay::StepKey;
 use crate::stragglers::{
-    Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, place, reasons,
-    when,
+    Judged, Judgement, Pattern, StepDifferences, Straggler, because, cannot_tell, judged, main_cause, place,
+    reasons, when,
 };
 use hta_base::units::{Ns, fmt_ns, percent};
 use hta_base::wording::counts::{capital, plural};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One straggler, or several ranks that are late together or in turn.
 #[derive(Debug, Clone)]
@@ -55,9 +56,16 @@ pub(crate) struct LateRanks {
     places: BTreeMap<(u32, StepKey), usize>,
     /// By part, for jobs without steps.
     parts: BTreeMap<u32, usize>,
+    /// Parts and steps that are late because of tokens: the cause of that owns the waits.
+    by_tokens: BTreeSet<(u32, Option<StepKey>)>,
 }
 
 impl LateRanks {
+    /// Whether a part is late in a step (without a step: in any) because its experts get more tokens.
+    pub(crate) fn is_by_tokens(&self, part: u32, step: Option<StepKey>) -> bool {
+        self.by_tokens.contains(&(part, step))
+    }
+
     /// The straggler that a part is in a step; without a step, in any.
     pub fn of(&self, part: u32, step: Option<StepKey>) -> Option<usize> {
         match step {
@@ -80,7 +88,16 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
     if judged.steps.len() > 1 {
         out.unproven = cannot_tell(job, judged, UNPROVEN_PCT);
     }
+    // Who is late because of tokens is not repaired by becoming as the others: the cause of its own owns that.
+    let has_uneven_experts = ExpertImbalance::of(job).is_some();
+    let is_by_tokens =
+        |s: &Straggler| has_uneven_experts && main_cause(s, why) == Some(DelayCause::MoreTokens);
     for s in judged.stragglers.iter().filter(|s| s.gain > 0) {
+        if is_by_tokens(s) {
+            let late = s.steps.iter().flat_map(|(key, parts)| parts.iter().map(move |part| (*part, *key)));
+            out.by_tokens.extend(late.flat_map(|(part, key)| [(part, Some(key)), (part, None)]));
+            continue;
+        }
         // A rank that is late behind others is told by `stragglers`; what is first to repair stands here.
         let share = percent(s.gain, judged.length.time).unwrap_or(0.0);
         let is_seldom = s.pattern == Pattern::InSteps && share < options.across.straggler_min_pct;
@@ -165,12 +182,6 @@ fn late_rank(
         p_value: s.evidence.p_value(),
         evidence,
     }
-}
-
-/// The cause of most of a straggler's excess.
-fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<DelayCause> {
-    let (causes, total) = reasons(s, why);
-    causes.first().filter(|c| c.delta() * 2 >= total).map(|c| c.cause)
 }
 
 /// Kinds of causes that describe what a late host does.

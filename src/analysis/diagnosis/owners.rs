@@ -192,6 +192,7 @@ fn assign_waits(
         for (part, ns) in charged {
             match late.of(*part, step.key) {
                 Some(i) => *owners.entry((CauseKind::Straggler, i.to_string())).or_default() += ns,
+                None if late.is_by_tokens(*part, step.key) => {}
                 None => {
                     let cells = step.cells.range((*part, None)..=(*part, Some(i64::MAX))).map(|(_, c)| c);
                     let others = step.cells.len().saturating_sub(1) as Ns;

@@ -11,6 +11,7 @@
 
 use crate::facts::host_activity::HostActivity;
 use crate::job::chain::Lateness;
+use crate::job::experts::JobLayers;
 use crate::job::exposed::ExposedKind;
 use crate::job::joined::Job;
 use crate::job::local::{LocalEntry, TimeUse};
@@ -30,6 +31,8 @@ pub(crate) enum DelayCause {
     SlowKernel,
     /// A kernel that is launched more or less often, or only on one of the two ranks.
     OtherKernels,
+    /// More time in experts, because the rank gets more tokens than the others.
+    MoreTokens,
     Copies,
     /// Waiting in a collective of another group.
     EarlierWait,
@@ -44,11 +47,24 @@ pub(crate) enum DelayCause {
 }
 
 impl DelayCause {
+    /// Whether it is time in which the rank worked.
+    fn is_own_work(self) -> bool {
+        matches!(
+            self,
+            DelayCause::SlowDevice
+                | DelayCause::SlowKernel
+                | DelayCause::OtherKernels
+                | DelayCause::Host(_)
+                | DelayCause::MoreHost(_)
+        )
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             DelayCause::SlowDevice => "slow_device",
             DelayCause::SlowKernel => "slow_kernel",
             DelayCause::OtherKernels => "other_kernels",
+            DelayCause::MoreTokens => "more_tokens",
             DelayCause::Copies => "copies",
             DelayCause::EarlierWait => "earlier_wait",
             DelayCause::EarlierTransfer => "earlier_transfer",
@@ -155,6 +171,7 @@ pub(crate) fn differences_of(
         };
         push(&mut out, cause, name, detail, None, b);
     }
+    more_tokens(job, pairs, &mut out);
     communication(job, windows, pairs, &mut out);
     out.retain(|d| d.delta() != 0);
     out.sort_by_key(|d| (std::cmp::Reverse(d.delta()), d.cause, d.name, d.detail));
@@ -219,6 +236,41 @@ fn kernels(
         }
         push(out, cause, name, detail, None, b);
     }
+}
+
+/// Tokens explain nearly all of a difference from this share on, so that it is not divided.
+const NEARLY_ALL: f64 = 0.8;
+
+/// Gives the time that a late rank computes longer because it has more tokens to the largest differences of
+/// its own work.
+fn more_tokens(job: &Job, pairs: &[[(Member, LocalWindow); 2]], out: &mut Vec<Difference>) {
+    let layers = JobLayers::of(job);
+    let of = |(m, w): &(Member, LocalWindow)| layers.by_tokens_in(m.part, w.span);
+    let mut left: Ns = pairs.iter().map(|[late, typical]| of(late) - of(typical)).sum();
+    let (mut own, mut typical) = (0, 0);
+    let mut order: Vec<usize> = (0..out.len()).filter(|i| out[*i].cause.is_own_work()).collect();
+    order.sort_by_key(|i| (std::cmp::Reverse(out[*i].delta()), out[*i].cause, out[*i].name, out[*i].detail));
+    for i in order {
+        let d = &mut out[i];
+        let delta = d.delta();
+        if left <= 0 || delta <= 0 {
+            break;
+        }
+        let taken = if left as f64 >= NEARLY_ALL * delta as f64 { delta } else { left };
+        left -= delta;
+        // All of them are one cause, whichever kernels or ranges show it.
+        own += if taken == delta { d.own } else { d.typical + taken };
+        typical += d.typical;
+        d.own -= taken;
+    }
+    push(
+        out,
+        DelayCause::MoreTokens,
+        StrId::EMPTY,
+        StrId::EMPTY,
+        None,
+        LateAndTypical { time: [own, typical], count: [1, 1] },
+    );
 }
 
 /// The common factor by which the first of all pairs (late, typical) are slower, if there is one.

@@ -80,6 +80,9 @@ fn kind_of_cause(job: &Job, s: &Straggler, cause: DelayCause, time: Ns, of: &[&C
         DelayCause::Host(what) | DelayCause::MoreHost(what) => what.name().replace('_', " "),
         other => other.name().replace('_', " "),
     };
+    if cause == DelayCause::MoreTokens {
+        return format!("in its experts, which get more tokens ({time})");
+    }
     let what = match n {
         0 => noun,
         1 => format!("in one {noun}"),
@@ -131,6 +134,9 @@ fn one_cause(job: &Job, s: &Straggler, r: &CauseSum) -> String {
             launched(job, s, r)
         ),
         DelayCause::OtherKernels => format!("other kernels, {named} ({more} more)"),
+        DelayCause::MoreTokens => {
+            format!("its experts get more tokens: they take {own}, {instead}")
+        }
         DelayCause::Copies => format!("its copies {named} take {own}, {instead}"),
         DelayCause::EarlierWait => match r.origin {
             Some(rank) => format!("it waited {more} longer in another group, for rank {rank}"),

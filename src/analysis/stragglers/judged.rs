@@ -2,19 +2,32 @@
 
 use crate::api::Options;
 use crate::job::Job;
+use crate::job::balanced::BalancedExperts;
+use crate::job::cause::DelayCause;
+use crate::job::experts::JobLayers;
 use crate::job::replay::ReplayedJob;
 use crate::stragglers::by_work;
 use crate::stragglers::confirm::confirm;
 use crate::stragglers::job_chains::JobChains;
 use crate::stragglers::judge::judge;
-use crate::stragglers::straggler::Judgement;
-use crate::stragglers::why::{StepDifferences, explain, of_all_work};
+use crate::stragglers::straggler::{Judgement, Straggler};
+use crate::stragglers::why::{StepDifferences, explain, main_cause, of_all_work};
 use std::sync::Arc;
 
 /// The stragglers of a job, and why they are late.
 pub struct Judged {
     pub(crate) judgement: Judgement,
     pub(crate) why: Vec<StepDifferences>,
+}
+
+/// Who is late because of tokens is repaired by equal numbers of tokens, not by becoming as the others are.
+fn balance_tokens(job: &Job, judgement: &mut Judgement, why: &[StepDifferences], replayed: &ReplayedJob) {
+    let is_by_tokens = |s: &Straggler| main_cause(s, why) == Some(DelayCause::MoreTokens);
+    if judgement.stragglers.iter().any(is_by_tokens) {
+        let balanced = BalancedExperts::of(job, &JobLayers::of(job), true);
+        let gain = replayed.gain(&balanced.run(&replayed.replay, false), &judgement.length.keys);
+        judgement.stragglers.iter_mut().filter(|s| is_by_tokens(s)).for_each(|s| s.gain = gain);
+    }
 }
 
 /// Judges the ranks of a job once; all analyses of a job have the same options.
@@ -31,6 +44,7 @@ pub fn judged(job: &Job, options: &Options) -> Arc<Judged> {
         let mut why = explain(job, &judgement, &chains);
         if let Some(replayed) = replayed.as_deref() {
             of_all_work(job, &judgement, replayed, &mut why);
+            balance_tokens(job, &mut judgement, &why, replayed);
         }
         Judged { judgement, why }
     })

@@ -22,6 +22,7 @@ pub use judged::{Judged, judged};
 pub use marks::{LateMarks, WhereLate};
 pub use report::{cannot_tell, when};
 pub use straggler::{Judgement, Pattern, Straggler};
+pub(crate) use why::main_cause;
 pub use why::{StepDifferences, reasons};
 
 use crate::api::{About, AcrossOption, Analysis, Options, Output, Partial, RowEmitter};

@@ -170,3 +170,9 @@ pub fn reasons(straggler: &Straggler, explained: &[StepDifferences]) -> (Vec<Cau
     all.sort_by_key(|r| (std::cmp::Reverse(r.delta()), r.cause, r.name, r.detail));
     (all, total)
 }
+
+/// The cause of most of a straggler's excess.
+pub(crate) fn main_cause(s: &Straggler, why: &[StepDifferences]) -> Option<DelayCause> {
+    let (causes, total) = reasons(s, why);
+    causes.first().filter(|c| c.delta() * 2 >= total).map(|c| c.cause)
+}

@@ -4,9 +4,12 @@ use crate::api::{
     About, AcrossOption, Align, Analysis, Certainty, Observation, Options, Output, Partial, RowEmitter, View,
 };
 use crate::efficiency::account::StepLength;
+use crate::experts::imbalance::ExpertImbalance;
 use crate::job::Job;
-use crate::job::cause::DelayCause;
+use crate::job::balanced::BalancedExperts;
+use crate::job::cause::{DelayCause, Difference};
 use crate::job::delay::StepKey;
+use crate::job::experts::JobLayers;
 pub use crate::job::replay::RELIABLE_PCT;
 use crate::job::replay::{Replay, ReplayedJob, StepEnds};
 use crate::population::reasons as missing;
@@ -193,7 +196,10 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         fmt_ns(best),
         if error > RELIABLE_PCT { NOT_RELIABLE } else { "" }
     ));
-    let best_repair = shown.iter().find(|r| r.scope != "step").copied();
+    // Nobody becomes as the others are where tokens are the reason: tokens are conserved.
+    let is_by_tokens = |r: &&&JobRepair| r.what.starts_with(DelayCause::MoreTokens.name());
+    let best_repair =
+        shown.iter().find(is_by_tokens).or_else(|| shown.iter().find(|r| r.scope != "step")).copied();
     let observations = observation(job, step, best, error, n, best_repair, &judged).into_iter().collect();
     Output { tables: vec![table.finish()], observations, views: vec![view], ..Output::default() }
 }
@@ -257,6 +263,7 @@ fn repairs(
         out.push(JobRepair { scope: "step", what: key.shown(), step, device_only });
     }
     out.extend(causes(job, replay, &judged.why, options, (mean, device_gain)));
+    out.extend(balanced_experts(job, replay, (mean, device_gain)));
     let scope = |s: &str| ["rank", "ranks", "step", "cause"].iter().position(|x| *x == s);
     out.sort_by(|a, b| (scope(a.scope), a.step, &a.what).cmp(&(scope(b.scope), b.step, &b.what)));
     out
@@ -271,10 +278,14 @@ fn causes(
     (mean, device_gain): (&OfStep, &OfStep),
 ) -> Vec<JobRepair> {
     type Key = (DelayCause, StrId, StrId);
+    // What tokens cost is repaired by balancing them (`balanced_experts`).
+    let are_balanced = ExpertImbalance::of(job).is_some();
     let mut sums: BTreeMap<Key, Ns> = BTreeMap::new();
     let mut at: BTreeMap<Key, HashMap<(u32, u32), Ns>> = BTreeMap::new();
     for e in why {
-        for d in e.differences.iter().filter(|d| d.delta() > 0) {
+        let is_alone =
+            |d: &&Difference| d.delta() > 0 && !(are_balanced && d.cause == DelayCause::MoreTokens);
+        for d in e.differences.iter().filter(is_alone) {
             let cause =
                 if let DelayCause::MoreHost(what) = d.cause { DelayCause::Host(what) } else { d.cause };
             let key = (cause, d.name, d.detail);
@@ -307,6 +318,23 @@ fn causes(
             JobRepair { scope: "cause", what, step, device_only }
         })
         .collect()
+}
+
+/// Experts with equal numbers of tokens, where unequal ones cost time. Tokens are conserved, so nobody becomes
+/// as the others are.
+fn balanced_experts(
+    job: &Job,
+    replay: &Replay,
+    (mean, device_gain): (&OfStep, &OfStep),
+) -> Option<JobRepair> {
+    let balanced =
+        ExpertImbalance::of(job).is_some().then(|| BalancedExperts::of(job, &JobLayers::of(job), true))?;
+    Some(JobRepair {
+        scope: "cause",
+        what: format!("{}: balanced experts", DelayCause::MoreTokens.name()),
+        step: mean(&balanced.run(replay, false)),
+        device_only: device_gain(&balanced.run(replay, true)),
+    })
 }
 
 /// Distributes the time of a cause in a local window over its segments, in proportion to their lengths.

@@ -19,14 +19,15 @@ pub(super) const RULE: CauseRule = CauseRule {
 };
 
 fn words(late: &LateFacts) -> Option<(String, String)> {
-    let is_compute = matches!(late.main, Some(DelayCause::SlowKernel | DelayCause::OtherKernels));
+    use DelayCause::{MoreTokens, OtherKernels, SlowKernel};
+    let is_compute = matches!(late.main, Some(SlowKernel | OtherKernels | MoreTokens));
     if let Some(ratio) = is_compute.then(|| excess_of_tokens(late.job, late.straggler)).flatten() {
         return Some((
             format!(", with {ratio:.2} times the mean data in all_to_all (a hot expert)"),
             "balance the tokens of the experts: load-balancing loss, capacity, placement".to_string(),
         ));
     }
-    let has_more = late.main == Some(DelayCause::OtherKernels);
+    let has_more = matches!(late.main, Some(OtherKernels | MoreTokens));
     let action = "balance the work: sequence lengths, experts, embedding tables, stages";
     has_more.then(|| (String::new(), action.to_string()))
 }

@@ -6,6 +6,7 @@ mod copy_pageable;
 mod copy_small;
 mod copy_sync;
 mod data_loader;
+mod expert_imbalance;
 mod graph_launch;
 mod graph_preparation;
 mod host_alloc;
@@ -73,6 +74,7 @@ causes! {
     HostPython host_python,
     HostDispatch host_dispatch,
     CommUnmatched comm_unmatched,
+    ExpertImbalance expert_imbalance,
     TransferQueued transfer_queued,
     TransferBandwidth transfer_bandwidth,
     TransferBare transfer_bare,

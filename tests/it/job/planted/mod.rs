@@ -7,6 +7,7 @@
 mod bandwidth;
 mod clocks;
 mod delay_cost;
+mod experts;
 mod groups;
 mod hybrid;
 mod inferred;

@@ -56,6 +56,7 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
     Some(KnownTransfers {
         ranks: slow.ranks.clone(),
         gain: context.repairs.of_transfers(&slow.saved),
+        p_value: None,
         words: slow.words.clone(),
     })
 }

@@ -1,0 +1,78 @@
+//! `expert_imbalance`: ranks wait in the combine of expert layers for one that got more tokens.
+
+use crate::diagnosis::account::TimePart;
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare};
+use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
+use crate::experts::imbalance::ExpertImbalance;
+use crate::job::experts::{JobLayers, of_member};
+use crate::job::exposed::ExposedKind;
+use crate::job::{Job, Member};
+use crate::recording::capability::Capability;
+use hashbrown::HashMap;
+use hta_base::units::Ns;
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "expert_imbalance",
+    certainty: CauseCertainty::Likely,
+    needs: &[Capability::Ranks],
+    evidence: "tokens of the rank with the longest expert time against the mean explain its excess \
+               (`hta explain experts`); tokens at least 1.2 times the mean",
+    owns: "S in the combines of these layers",
+    command: "experts",
+    shown_by: "tests/it/job/planted/experts.rs",
+    family: CauseFamily::Transfer(TransferRule {
+        part: TimePart::Waiting,
+        takes,
+        known,
+        filter: |_| "kind = 'all_to_all'".to_string(),
+        words: |_| CauseWords::default(),
+    }),
+    ..CauseRule::DEFAULT
+};
+
+/// What the cause is about.
+const COMBINE: &str = "combine of experts";
+
+/// By call of a combine: the share of its wait that is due to tokens.
+struct UnevenCombines(HashMap<Member, f64>);
+
+impl UnevenCombines {
+    fn of(job: &Job) -> Self {
+        if ExpertImbalance::of(job).is_none() {
+            return Self(HashMap::new());
+        }
+        let layers = JobLayers::of(job);
+        let uneven = layers.layers.iter().filter_map(|l| Some((l, l.balance?.token_share?)));
+        let combine =
+            |m: &crate::job::experts::LayerMember| Member { part: m.part, call: of_member(job, *m).combine };
+        let shares = uneven.flat_map(|(l, share)| l.members.iter().map(move |m| (combine(m), share)));
+        Self(shares.collect())
+    }
+}
+
+fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
+    let uneven = lane.job.shared(UnevenCombines::of);
+    let pieces = lane.exposed.iter().zip(left).enumerate();
+    let waits = pieces.filter(|(_, (p, _))| p.what == ExposedKind::Sync);
+    let share = |call: Option<u32>| uneven.0.get(&Member { part: lane.part, call: call? });
+    waits
+        .filter_map(|(piece, (p, left))| {
+            let time = (*left as f64 * share(p.call)?).round() as Ns;
+            Some(TransferShare { piece, time, key: Some(COMBINE) })
+        })
+        .collect()
+}
+
+fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
+    let found = ExpertImbalance::of(context.job);
+    let found = found.as_ref().as_ref()?;
+    Some(KnownTransfers {
+        ranks: found.ranks.clone(),
+        gain: Some(found.gain).filter(|_| found.is_replayed),
+        p_value: found.p_value,
+        words: CauseWords::new(found.what(), found.why(), found.action()),
+    })
+}
