@@ -201,7 +201,7 @@ impl Matcher<'_> {
 pub fn collective_kind(text: &str) -> Option<&'static str> {
     let flat: String =
         text.chars().filter(|c| *c != '_' && *c != '-').map(|c| c.to_ascii_lowercase()).collect();
-    const KINDS: [(&str, &str); 17] = [
+    const KINDS: [(&str, &str); 18] = [
         ("allreduce", "all_reduce"),
         ("crossdevicereduce", "all_reduce"),
         ("allgather", "all_gather"),
@@ -212,6 +212,7 @@ pub fn collective_kind(text: &str) -> Option<&'static str> {
         ("barrier", "barrier"),
         // Before an exchange of tokens its sizes are agreed on; what a rank counts for that is its own work.
         ("notify", "barrier"),
+        ("combinesync", "barrier"),
         ("dispatchlayout", "unknown"),
         ("scatter", "scatter"),
         ("gather", "gather"),
@@ -311,6 +312,10 @@ mod tests {
         assert_eq!(collective_kind("_allgather_base"), Some("all_gather"));
         assert_eq!(collective_kind("ncclDevKernel_ReduceScatter_Sum_bf16"), Some("reduce_scatter"));
         assert_eq!(collective_kind("ncclDevKernel_Generic_4"), None);
+        assert_eq!(collective_kind("deep_ep::internode::notify_dispatch<false, 8>"), Some("barrier"));
+        assert_eq!(collective_kind("deep_ep::intranode::cached_notify_combine<8>"), Some("barrier"));
+        assert_eq!(collective_kind("deep_ep::intranode::combine<bf16, 8>"), Some("all_to_all"));
+        assert_eq!(collective_kind("mori::moe::EpCombineSync<float>"), Some("barrier"));
         assert_eq!(copy_kind(Class::Memcpy, "Memcpy DtoH (Device -> Pageable)"), "DtoH");
     }
 }

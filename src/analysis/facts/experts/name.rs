@@ -30,7 +30,7 @@ impl LayerRole {
     fn at_end(text: &str) -> Option<Self> {
         let last = text.trim().rsplit("::").next().unwrap_or(text).to_ascii_lowercase();
         let has = |word: &str| last.contains(word);
-        match (has("notify") || has("layout"), has("dispatch"), has("combine")) {
+        match (has("notify") || has("layout") || has("combinesync"), has("dispatch"), has("combine")) {
             (true, ..) => None,
             (_, true, false) => Some(LayerRole::Dispatch),
             (_, false, true) => Some(LayerRole::Combine),

@@ -7,6 +7,7 @@
 mod bandwidth;
 mod clocks;
 mod delay_cost;
+mod expert_kernels;
 mod experts;
 mod groups;
 mod hybrid;
