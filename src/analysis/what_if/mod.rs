@@ -196,12 +196,16 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
         fmt_ns(best),
         if error > RELIABLE_PCT { NOT_RELIABLE } else { "" }
     ));
-    // Nobody becomes as the others are where tokens are the reason: tokens are conserved.
-    let is_by_tokens = |r: &&&JobRepair| r.what.starts_with(DelayCause::MoreTokens.name());
-    let best_repair =
-        shown.iter().find(is_by_tokens).or_else(|| shown.iter().find(|r| r.scope != "step")).copied();
+    let best_repair = best_of(&shown);
     let observations = observation(job, step, best, error, n, best_repair, &judged).into_iter().collect();
     Output { tables: vec![table.finish()], observations, views: vec![view], ..Output::default() }
+}
+
+/// The repair to name, of those in order of gain. Where tokens are the reason it is that of the experts: tokens
+/// are conserved, so nobody becomes as the others are.
+fn best_of<'a>(shown: &[&'a JobRepair]) -> Option<&'a JobRepair> {
+    let is_by_tokens = |r: &&&JobRepair| r.what.starts_with(DelayCause::MoreTokens.name());
+    shown.iter().find(is_by_tokens).or_else(|| shown.iter().find(|r| r.scope != "step")).copied()
 }
 
 /// A number of a step, ns.
