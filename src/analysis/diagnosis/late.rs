@@ -88,7 +88,7 @@ pub fn find(job: &Job, options: &Options) -> LateRanks {
     if judged.steps.len() > 1 {
         out.unproven = cannot_tell(job, judged, UNPROVEN_PCT);
     }
-    // Who is late because of tokens is not repaired by becoming as the others: the cause of its own owns that.
+    // Who is late because of tokens is not repaired by becoming as the others: another cause owns that.
     let has_uneven_experts = ExpertImbalance::of(job).is_some();
     let is_by_tokens =
         |s: &Straggler| has_uneven_experts && main_cause(s, why) == Some(DelayCause::MoreTokens);

@@ -47,8 +47,8 @@ pub(crate) struct ExpertImbalance {
     pub(crate) steps: usize,
     /// What the others wait in combines because of it, mean of a step, ns.
     pub(crate) waits: Ns,
-    /// What balanced experts save over all steps, ns: by the replay, or else what the hot ranks compute longer
-    /// than the mean because of tokens.
+    /// What balanced experts save over all steps, ns: by the replay, or else what the hot ranks compute
+    /// longer than the mean because of tokens.
     pub(crate) gain: Ns,
     pub(crate) is_replayed: bool,
     /// The same by equal expert times alone, with exchanges as they are, mean of a step, ns.

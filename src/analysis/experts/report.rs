@@ -71,13 +71,21 @@ impl LayerSums {
 }
 
 pub(super) fn views(job: &Job, layers: &JobLayers, shown: &GroupSelection, options: &Options) -> Vec<View> {
+    let groups: BTreeSet<u32> = layers.layers.iter().map(|l| l.group).collect();
+    let are_several = groups.len() > 1;
     let mut sums: BTreeMap<(u32, Direction, u32), LayerSums> = BTreeMap::new();
     for l in layers.layers.iter().filter(|l| shown.has(l.group)) {
         if let Some(balance) = &l.balance {
             let of = sums.entry((l.group, l.direction, l.ordinal)).or_default();
-            of.label = label(l, shown);
+            of.label = label(&l.name, l.ordinal, l.direction);
+            if are_several {
+                of.label.push_str(&format!(" of {}", shown.name(l.group)));
+            }
             of.add(job, l, balance);
         }
+    }
+    if sums.is_empty() {
+        return vec![alone(job, notes(job, layers, false), options)];
     }
     let has_unknown = sums.values().any(|s| s.is_unknown);
     let mut sums: Vec<LayerSums> = sums.into_values().collect();
@@ -106,14 +114,42 @@ pub(super) fn views(job: &Job, layers: &JobLayers, shown: &GroupSelection, optio
     vec![view]
 }
 
-/// The layer as it is called, else by its position; with its group where there are several.
-fn label(l: &JobLayer, shown: &GroupSelection) -> String {
-    let name = if l.name.is_empty() { format!("layer {}", l.ordinal) } else { l.name.to_string() };
-    let direction =
-        if l.direction == Direction::Forward { String::new() } else { format!(", {}", l.direction.name()) };
-    let group =
-        if shown.names().count() > 1 { format!(" of {}", shown.name(l.group)) } else { String::new() };
-    format!("{name}{direction}{group}")
+/// The layer as it is called, else by its position; with the part of the step unless it is the forward.
+fn label(name: &str, ordinal: u32, direction: Direction) -> String {
+    let name = if name.is_empty() { format!("layer {ordinal}") } else { name.to_string() };
+    if direction == Direction::Forward { name } else { format!("{name}, {}", direction.name()) }
+}
+
+/// Layers whose ranks cannot be compared: what each took on the recorded ranks.
+fn alone(job: &Job, notes: Vec<String>, options: &Options) -> View {
+    // Passes, expert time, and times of both exchanges.
+    let mut sums: BTreeMap<(Direction, u32), (String, [Ns; 4])> = BTreeMap::new();
+    for p in &job.parts {
+        for l in p.layers.iter() {
+            let length = |call: u32| p.calls.calls.get(call as usize).map_or(0, |c| c.span.len());
+            let (_, sum) = sums
+                .entry((l.direction, l.ordinal))
+                .or_insert_with(|| (label(&l.name, l.ordinal, l.direction), [0; 4]));
+            let own = [1, l.expert, length(l.dispatch), length(l.combine)];
+            sum.iter_mut().zip(own).for_each(|(sum, ns)| *sum += ns);
+        }
+    }
+    let hidden = sums.len().saturating_sub(options.top);
+    let row = |(label, [n, times @ ..]): (String, [Ns; 4])| {
+        let mean = times.into_iter().map(|ns| fmt_ns(ns / n.max(1)));
+        std::iter::once(label).chain(mean).collect()
+    };
+    View {
+        title: "Layers of experts, mean of their passes".to_string(),
+        columns: vec![
+            ("layer", Align::Left),
+            ("experts", Align::Right),
+            ("dispatch", Align::Right),
+            ("combine", Align::Right),
+        ],
+        rows: sums.into_values().take(options.top).map(row).collect(),
+        notes: more(hidden, "layers").into_iter().chain(notes).collect(),
+    }
 }
 
 fn notes(job: &Job, layers: &JobLayers, has_unknown: bool) -> Vec<String> {
@@ -121,19 +157,21 @@ fn notes(job: &Job, layers: &JobLayers, has_unknown: bool) -> Vec<String> {
     let has_passes = job.parts.iter().any(|p| !p.layers.is_empty());
     if !has_passes {
         out.push(
-            "no layers of experts found: no exchange of tokens (all_to_all, DeepEP) is recorded".to_string(),
+            "no layers of experts found: no dispatch and combine of tokens with compute between them is \
+             recorded"
+                .to_string(),
         );
     } else if layers.layers.iter().all(|l| l.balance.is_none()) {
         out.push(
-            "layers of experts are recorded, but not those of all ranks of a group: who waits for whom is not \
-             known"
+            "layers of experts are recorded, but not those of all ranks of a group: who waits for whom is \
+             not known"
                 .to_string(),
         );
     }
     if has_unknown {
         out.push(
-            "sizes of some exchanges are not recorded, so hot experts cannot be told from slow devices: record \
-             shapes, or log the tokens of each expert"
+            "sizes of some exchanges are not recorded, so hot experts cannot be told from slow devices: \
+             record shapes, or log the tokens of each expert"
                 .to_string(),
         );
     }

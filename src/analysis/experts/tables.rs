@@ -25,7 +25,8 @@ table! {
         mean_ns: Option<i64>, "ns", "mean expert time of the ranks", "mean";
         excess_ns: Option<i64>, "ns", "largest less mean: what the others wait for", "excess";
         hot_rank: Option<u32>, "", "rank with the largest expert time", "hot rank";
-        max_over_mean: Option<f64>, "", "largest number of tokens over the mean; null: sizes are not recorded",
+        max_over_mean: Option<f64>, "",
+            "largest number of tokens over the mean; null: sizes are not recorded",
             "tokens, max/mean";
         per_token_over_mean: Option<f64>, "", "time per token of the hot rank over that of the mean",
             "time per token/mean";
@@ -49,7 +50,8 @@ table! {
         process_group: Option<Text>, "", "name and members of the group, if known";
         dispatch_event_id: u32, "", "the exchange that sends tokens to their experts";
         combine_event_id: u32, "", "the exchange that brings results back";
-        tokens_in: Option<i64>, "tokens", "received, own ones included; null: the size of a token is not recorded";
+        tokens_in: Option<i64>, "tokens",
+            "received, own ones included; null: the size of a token is not recorded";
         tokens_out: Option<i64>, "tokens", "sent, own ones included";
         received_bytes: Option<i64>, "bytes", "received in the dispatch";
         sent_bytes: Option<i64>, "bytes", "sent in the dispatch";

@@ -32,7 +32,7 @@ impl ExpertImbalance {
                 self.in_steps()
             ),
             HotPattern::TooFewSteps => format!(
-                "Experts: {who} {gets} {ratio:.2} x the mean tokens {layers}; {} cannot tell whether that lasts",
+                "Experts: {who} {gets} {ratio:.2} x the mean tokens {layers}; {} cannot tell if it lasts",
                 self.in_steps()
             ),
         }
@@ -57,8 +57,8 @@ impl ExpertImbalance {
     pub(crate) fn action(&self) -> &'static str {
         match self.pattern {
             HotPattern::Rotating => {
-                "limit the imbalance of each step (auxiliary loss, expert capacity): a placement that is planned \
-                 every n steps will not follow"
+                "limit the imbalance of each step (auxiliary loss, expert capacity): a placement that is \
+                 planned every n steps will not follow"
             }
             _ => "balance the tokens (auxiliary loss, replicas of hot experts, placement by load as in EPLB)",
         }

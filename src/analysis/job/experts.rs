@@ -69,8 +69,8 @@ pub(crate) struct LayerBalance {
     pub(crate) per_token_ratio: Option<f64>,
     /// Share of tokens in the excess of the hot rank; `None` if not known, or if nobody takes longer.
     pub(crate) token_share: Option<f64>,
-    /// Mean remote size of the members over that of the busiest one: what balanced exchanges would take. `None`
-    /// where it is not known what stays on a rank.
+    /// Mean remote size of the members over that of the busiest one: what balanced exchanges would take.
+    /// `None` where it is not known what stays on a rank.
     pub(crate) port_ratio: Option<f64>,
 }
 

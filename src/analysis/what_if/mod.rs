@@ -201,8 +201,8 @@ fn replayed(partials: &[Partial], job: &Job, options: &Options) -> Output {
     Output { tables: vec![table.finish()], observations, views: vec![view], ..Output::default() }
 }
 
-/// The repair to name, of those in order of gain. Where tokens are the reason it is that of the experts: tokens
-/// are conserved, so nobody becomes as the others are.
+/// The repair to name, of those in order of gain. Where tokens are the reason it is that of the experts:
+/// tokens are conserved, so nobody becomes as the others are.
 fn best_of<'a>(shown: &[&'a JobRepair]) -> Option<&'a JobRepair> {
     let is_by_tokens = |r: &&&JobRepair| r.what.starts_with(DelayCause::MoreTokens.name());
     shown.iter().find(is_by_tokens).or_else(|| shown.iter().find(|r| r.scope != "step")).copied()
@@ -324,8 +324,8 @@ fn causes(
         .collect()
 }
 
-/// Experts with equal numbers of tokens, where unequal ones cost time. Tokens are conserved, so nobody becomes
-/// as the others are.
+/// Experts with equal numbers of tokens, where unequal ones cost time. Tokens are conserved, so nobody
+/// becomes as the others are.
 fn balanced_experts(
     job: &Job,
     replay: &Replay,

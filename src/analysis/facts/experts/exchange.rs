@@ -19,6 +19,8 @@ pub(super) struct Exchange {
     pub(super) direction: Direction,
     /// What its name says that it is.
     pub(super) role: Option<LayerRole>,
+    /// Whether its kernel may be one of two: low-latency kernels send and receive apart.
+    pub(super) is_phase: bool,
     /// Name of its layer; empty where none is recorded.
     pub(super) name: Arc<str>,
     /// Whether a name, or its group's description, says that it is of experts.
@@ -54,9 +56,11 @@ pub(super) fn exchanges(trace: &RankTrace) -> Vec<Exchange> {
             let (name, of_name) = names.of(i);
             let words = [group.and_then(|g| g.desc.as_deref()), group.and_then(|g| g.name.as_deref())];
             let is_named = words.into_iter().flatten().any(is_expert_group);
+            let of_operator = || rows.get(1).map_or(Direction::Forward, |op| directions.at(*op));
             Exchange {
                 call,
-                direction: rows.get(1).map_or(Direction::Forward, |op| directions.at(*op)),
+                direction: names.direction(i).unwrap_or_else(of_operator),
+                is_phase: of_kernel.is_some() && is_low_latency(trace.name(c.event)),
                 role: of_kernel.or(of_name),
                 is_of_experts: of_kernel.is_some() || is_named || names.says_experts(i),
                 name,
@@ -65,6 +69,11 @@ pub(super) fn exchanges(trace: &RankTrace) -> Vec<Exchange> {
             }
         })
         .collect()
+}
+
+/// Whether a kernel is one of the low-latency exchanges of DeepEP: `internode_ll::dispatch`.
+fn is_low_latency(kernel: &str) -> bool {
+    kernel.contains("_ll::")
 }
 
 /// Whether a group's name or description says that it is one of experts: `EXPERT_MODEL_PARALLEL_GROUP`, `ep`,

@@ -93,7 +93,14 @@ fn layers(calls: &RankCalls, all: &[Exchange], compute: &ExpertCompute) -> Vec<E
                 before.drain(..i);
                 out.push(layer(dispatch, e, expert));
             }
-            None => before.push(e),
+            None => {
+                // The second phase of a dispatch takes the place of the first.
+                let is_second = |d: &&Exchange| {
+                    d.is_phase && e.is_phase && d.role == e.role && e.role == Some(LayerRole::Dispatch)
+                };
+                before.pop_if(|d| is_second(d));
+                before.push(e);
+            }
         }
     }
     out.sort_by_key(|l| l.dispatch);

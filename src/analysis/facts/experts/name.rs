@@ -7,6 +7,7 @@
 //!                 dispatch(F)                    no name, dispatch
 //! ```
 
+use crate::facts::direction::Direction;
 use crate::facts::modules::{RowModules, around_of};
 use hta_trace::category::Class;
 use hta_trace::rank_trace::RankTrace;
@@ -75,6 +76,16 @@ impl<'a> LayerNames<'a> {
         let (layer, role) = annotation.map_or(("", None), parts_of);
         let module = self.modules.get(exchange).cloned().flatten();
         (module.unwrap_or_else(|| Arc::from(layer)), role)
+    }
+
+    /// The part of the step that an annotation names: `dispatch(F)`, `combine(B)`.
+    pub(super) fn direction(&self, exchange: usize) -> Option<Direction> {
+        let name = self.annotation(exchange)?;
+        let has = |mark: &str| name.ends_with(mark);
+        [("(F)", Direction::Forward), ("(B)", Direction::Backward)]
+            .into_iter()
+            .find(|(mark, _)| has(mark))
+            .map(|(_, d)| d)
     }
 
     /// Whether a name around an exchange says that it is of experts.
