@@ -51,6 +51,7 @@ const MODULES: &[(&str, &str)] = modules![
     "timeline/timeline.js",
     "timeline/section.js",
     "sections/causes.js",
+    "sections/experts.js",
     "sections/kernels.js",
     "sections/memory.js",
     "sections/operators.js",

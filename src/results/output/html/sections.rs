@@ -12,6 +12,7 @@ use crate::output::html::{
     time, timeline,
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
+use hta_analysis::experts::tables::{ExpertLayers, ExpertRanks};
 use hta_analysis::recording::capability::Capability;
 use hta_analysis::stragglers::tables::{StragglerCauses, StragglerTable};
 use hta_analysis::what_if::WhatIfs;
@@ -130,6 +131,64 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                 },
             ),
             made("delays", "delay by rank and step", &["ranks", "steps"]),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "experts",
+        name: "Experts",
+        heading: "Layers of experts",
+        about: "Expert time of the ranks between the two exchanges of a layer, and the tokens that they get: \
+            more tokens at an equal time per token are an imbalance, more time at equal tokens a slow rank.",
+        topics: &["experts"],
+        grids: &[
+            table(
+                "layers",
+                "layers by step",
+                Listed {
+                    columns: &[
+                        "layer",
+                        "position",
+                        "direction",
+                        "step",
+                        "process_group",
+                        "max_ns",
+                        "mean_ns",
+                        "excess_ns",
+                        "hot_rank",
+                        "max_over_mean",
+                        "per_token_over_mean",
+                        "token_share_pct",
+                    ],
+                    by: "excess_ns",
+                    sums: &["excess_ns"],
+                    ..Listed::of(ExpertLayers::SPEC, 500)
+                },
+            ),
+            table(
+                "ranks",
+                "passes of ranks",
+                Listed {
+                    columns: &[
+                        "rank",
+                        "layer",
+                        "position",
+                        "direction",
+                        "step",
+                        "tokens_in",
+                        "received_bytes",
+                        "expert_ns",
+                        "per_token_ns",
+                        "dispatch_wait_ns",
+                        "combine_wait_ns",
+                        "transfer_ns",
+                    ],
+                    by: "expert_ns",
+                    sums: &["expert_ns"],
+                    none: "No layers of experts: no exchange of tokens (all_to_all, DeepEP) is recorded.",
+                    ..Listed::of(ExpertRanks::SPEC, 3_000)
+                },
+            ),
         ],
         ..SectionEntry::NONE
     },
