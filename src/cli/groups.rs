@@ -23,6 +23,7 @@ const GROUPS: &[CommandGroup] = &[
         &[
             ("diagnosis", "hta diagnosis ./traces"),
             ("breakdown", "hta breakdown hta-out"),
+            ("mesh", "hta mesh ./traces"),
             ("steps", "hta steps hta-out"),
             ("critical-path", "hta critical-path hta-out"),
             ("what-if", "hta what-if hta-out"),
