@@ -28,6 +28,7 @@ pub mod ops;
 pub mod over_ranks;
 pub mod overlap;
 pub mod patterns;
+pub mod pipeline;
 pub mod population;
 pub mod queue;
 pub mod recording;

@@ -14,6 +14,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::stragglers::Stragglers,
     &crate::experts::Experts,
     &crate::sync::Sync,
+    &crate::pipeline::PipelineOf,
     &crate::overlap::Overlap,
     &crate::critical_path::CriticalPath,
     &crate::idle::Idle,

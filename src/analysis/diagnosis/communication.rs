@@ -3,7 +3,6 @@
 use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause::{Cause, GainBasis};
-use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::exposed_lane::TransferWords;
@@ -39,7 +38,7 @@ impl Context<'_> {
         if let Some(known) = known {
             cause.words = known.words;
             cause.p_value = known.p_value;
-            cause.certainty = CauseCertainty::Likely;
+            cause.certainty = known.certainty;
         } else {
             let largest = found.names.iter().max_by_key(|(name, (ns, _))| (*ns, Reverse((*name).clone())));
             let group = largest.map_or("", |((_, group), _)| group);

@@ -1,6 +1,7 @@
 //! What causes in the communication itself are found by, and the numbers of their sentences.
 
 use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::job::Job;
 use crate::job::exposed::ExposedPiece;
 use hta_base::units::Ns;
@@ -31,6 +32,7 @@ pub(crate) struct KnownTransfers {
     /// The gain by a replay of the job, ns.
     pub(crate) gain: Option<Ns>,
     pub(crate) p_value: Option<f64>,
+    pub(crate) certainty: CauseCertainty,
     pub(crate) words: CauseWords,
 }
 

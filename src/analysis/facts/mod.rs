@@ -2,6 +2,7 @@
 
 pub mod by_owner;
 pub(crate) mod calls;
+pub(crate) mod chunks;
 pub(crate) mod collectives;
 pub(crate) mod counted_work;
 pub mod direction;

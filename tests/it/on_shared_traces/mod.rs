@@ -37,6 +37,7 @@ mod ops_known;
 mod overlay;
 mod page;
 mod patterns;
+mod pipeline;
 mod pyprof;
 mod queue;
 mod record_edges;

@@ -73,6 +73,7 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
         ranks: found.ranks.clone(),
         gain: Some(found.gain).filter(|_| found.is_replayed),
         p_value: found.p_value,
+        certainty: CauseCertainty::Likely,
         words: CauseWords::new(found.what(), found.why(), found.action()),
     })
 }

@@ -1,27 +1,34 @@
 //! `pipeline_bubble`: exposed waits of one pipeline stage for another, in messages and in the collective that
-//! ends them, beyond those that a late host explains.
+//! ends them, beyond those that a late host explains. Where the chunks of the stages are known, it says why the
+//! pipeline waits, and gains what equal stages save; the price of the schedule itself is a bound.
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
-use crate::diagnosis::exposed_lane::{ExposedLane, TransferShare, TransferWords};
+use crate::diagnosis::context::Context;
+use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::job::exposed::ExposedKind;
-use crate::job::{Group, Job, Member};
+use crate::job::{Group, Job, Member, RankSummary};
+use crate::pipeline::bubble_words::told;
+use crate::pipeline::measured::Pipelines;
 use hta_base::units::Ns;
-use hta_trace::collective::CollectiveCall;
+use hta_trace::collective::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "pipeline_bubble",
     certainty: CauseCertainty::AtMost,
-    evidence: "waits for messages in a group whose description says pipeline (pp), or whose ranks only send \
-               to the next and back; and in the collective that follows them",
+    evidence: "waits for messages between ranks that hand on the results of chunks to each other (`hta pipeline`), \
+               in a group whose description says pipeline (pp), or whose ranks only send to the next and back; \
+               and in the collective that follows them",
     owns: "S",
+    command: "pipeline",
     shown_by: "tests/it/job/planted/transfers.rs",
     family: CauseFamily::Transfer(TransferRule {
         part: TimePart::Waiting,
         takes,
+        known,
         filter: |_| "kind IN ('send', 'recv')".to_string(),
         words,
         ..TransferRule::DEFAULT
@@ -32,28 +39,56 @@ pub(super) const RULE: CauseRule = CauseRule {
 /// What stages of a pipeline call. Waiting between them is one cause, whichever call it shows in.
 const MESSAGES: &str = "send and recv";
 
-/// By group of a job: whether its ranks are stages of a pipeline.
-struct PipelineGroups(Vec<bool>);
+/// Who exchanges messages as stages of a pipeline.
+struct StageMessages {
+    /// By group of a job: whether its ranks are stages.
+    groups: Vec<bool>,
+    /// By part: calls that are messages between ranks of a known pipeline.
+    calls: Vec<BTreeSet<u32>>,
+}
 
-impl PipelineGroups {
+impl StageMessages {
     fn of(job: &Job) -> Self {
-        Self(job.matched.groups.iter().map(|g| is_named_pipeline(g) || is_chain(job, g)).collect())
+        let groups = job.matched.groups.iter().map(|g| is_named_pipeline(g) || is_chain(job, g)).collect();
+        let mut pipeline_of: BTreeMap<u32, usize> = BTreeMap::new();
+        for (i, run) in Pipelines::of(job).0.iter().enumerate() {
+            run.chain.ranks.iter().for_each(|r| {
+                pipeline_of.insert(r.rank, i);
+            });
+        }
+        let is_inside = |m: &&Message| {
+            let of = pipeline_of.get(&m.src);
+            of.is_some() && of == pipeline_of.get(&m.dst)
+        };
+        let of_part = |p: &RankSummary| p.calls.edges.iter().filter(is_inside).map(|m| m.call).collect();
+        Self { groups, calls: job.parts.iter().map(of_part).collect() }
     }
 
     /// Whether a call is a message between the stages of a pipeline.
-    fn has_message(&self, job: &Job, part: u32, call: &CollectiveCall) -> bool {
-        let group = || job.matched.group_of(part, call.shape.group);
-        call.shape.kind.is_point_to_point() && group().is_some_and(|g| self.0.get(g as usize) == Some(&true))
+    fn has(&self, job: &Job, m: Member) -> bool {
+        let shape = &job.call(m).shape;
+        let group = || job.matched.group_of(m.part, shape.group);
+        let is_known = || self.calls.get(m.part as usize).is_some_and(|calls| calls.contains(&m.call));
+        let is_named = || group().is_some_and(|g| self.groups.get(g as usize) == Some(&true));
+        shape.kind.is_point_to_point() && (is_known() || is_named())
     }
 }
 
-fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
-    let pipelines = lane.job.shared(PipelineGroups::of);
-    let ends = ends_of_pipelines(lane, &pipelines);
-    let is_message = |i: u32| {
-        let call = lane.job.call(Member { part: lane.part, call: i });
-        pipelines.has_message(lane.job, lane.part, call) || ends.contains(&i)
+/// What is known of the pipelines of the job.
+fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
+    let told = told(context.job, &Pipelines::of(context.job))?;
+    let certainty = match told.gain {
+        Some(_) if !told.is_open => CauseCertainty::Likely,
+        _ => CauseCertainty::AtMost,
     };
+    let words = CauseWords::new(told.what, told.why, told.action);
+    Some(KnownTransfers { ranks: told.ranks, gain: told.gain, p_value: None, certainty, words })
+}
+
+fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
+    let stages = lane.job.shared(StageMessages::of);
+    let ends = ends_of_pipelines(lane, &stages);
+    let is_message = |i: u32| stages.has(lane.job, Member { part: lane.part, call: i }) || ends.contains(&i);
     let waits = lane.exposed.iter().zip(left).enumerate().filter(|(_, (p, _))| p.what == ExposedKind::Sync);
     let of_stages = waits.filter(|(_, (p, _))| p.call.is_some_and(is_message));
     of_stages.map(|(piece, (_, left))| TransferShare { piece, time: *left, key: Some(MESSAGES) }).collect()
@@ -87,14 +122,14 @@ fn is_chain(job: &Job, g: &Group) -> bool {
 
 /// Calls of a lane of several stages of a pipeline, which come right after its messages: who is ready early
 /// waits in them for the stages that are not.
-fn ends_of_pipelines(lane: &ExposedLane, pipelines: &PipelineGroups) -> BTreeSet<u32> {
+fn ends_of_pipelines(lane: &ExposedLane, messages: &StageMessages) -> BTreeSet<u32> {
     let (job, part) = (lane.job, lane.part);
     let mut out = BTreeSet::new();
     let mut stages: Option<&Group> = None;
     for &i in lane.calls {
         let call = job.call(Member { part, call: i });
         let Some(group) = job.group_of(part, call) else { continue };
-        if pipelines.has_message(job, part, call) {
+        if messages.has(job, Member { part, call: i }) {
             stages = Some(group);
         } else if let Some(pipeline) = stages.take() {
             let is_stage = |part: u32| pipeline.uses.iter().any(|(p, _)| *p == part);

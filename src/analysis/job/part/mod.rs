@@ -1,12 +1,14 @@
 //! The summary of one rank for the joined job. Its size depends on the rank's collectives and steps, not on
 //! its events.
 
+mod chunks;
 mod read;
 mod tables;
 mod write;
 
 pub use tables::TABLES;
 
+use crate::facts::chunks::{PipelineChunk, chunks};
 use crate::facts::collectives::collectives;
 use crate::facts::experts::{ExpertLayer, expert_layers};
 use crate::facts::host_activity::HostNames;
@@ -98,6 +100,8 @@ pub struct RankSummary {
     /// The calls of each lane, by start.
     order: Vec<CallsByStart>,
     pub(crate) origins: BTreeMap<StrId, KernelOrigin>,
+    /// What it computes in a pipeline, by submission.
+    pub(crate) chunks: Vec<PipelineChunk>,
     /// Names in `lanes` and `origins`.
     pub(crate) names: Interner,
 }
@@ -153,6 +157,7 @@ impl RankSummary {
             window: s.window,
             is_partial: s.is_partial,
         };
+        let chunks = if is_compared { chunks(trace).to_vec() } else { Vec::new() };
         let order = orders(&calls, &lanes);
         Self {
             rank: trace.rank,
@@ -172,6 +177,7 @@ impl RankSummary {
             lanes,
             order,
             origins,
+            chunks,
             names,
         }
     }
@@ -186,6 +192,7 @@ impl RankSummary {
         self.readiness = alone(&self.calls);
         self.order = orders(&self.calls, &self.lanes);
         self.origins = BTreeMap::new();
+        self.chunks = Vec::new();
         self.names = Interner::default();
         self
     }

@@ -5,6 +5,7 @@ use crate::facts::direction::Direction;
 use crate::facts::experts::{ExpertLayer, LayerTokens};
 use crate::job::kernel_origin::KernelOrigin;
 use crate::job::local::{Local, LocalEntry, TimeUse};
+use crate::job::part::chunks::{PartChunks, chunks_of};
 use crate::job::part::tables::*;
 use crate::job::part::{PartLane, PartStep, PartWindow, RankSummary, Readiness, orders};
 use crate::job::ready::HostWait;
@@ -54,6 +55,7 @@ impl RankSummary {
             calls,
             lanes,
             origins: origins(tables, names.len())?,
+            chunks: chunks_of(rows::<PartChunks>(tables)?)?,
             names,
         })
     }

@@ -1,6 +1,7 @@
 //! The tables that store a [`RankSummary`](crate::job::part::RankSummary). Positions (of groups, calls,
 //! lanes, windows, names) count from 0 within the rank.
 
+use crate::job::part::chunks::PartChunks;
 use hta_base::table;
 use hta_base::table::schema::{TableSpec, Text};
 
@@ -229,5 +230,6 @@ pub const TABLES: &[&TableSpec] = &[
     Cuts::SPEC,
     Entries::SPEC,
     Origins::SPEC,
+    PartChunks::SPEC,
     PartNames::SPEC,
 ];

@@ -1,6 +1,7 @@
 //! Converts a [`RankSummary`] to tables.
 
 use crate::facts::experts::ExpertLayer;
+use crate::job::part::chunks::chunk_table;
 use crate::job::part::tables::*;
 use crate::job::part::{PartLane, RankSummary, Readiness};
 use hta_base::table::schema::Batch;
@@ -34,6 +35,7 @@ impl RankSummary {
             cuts,
             entries,
             self.origin_table(),
+            chunk_table(&self.chunks),
             names.finish(),
         ]
     }

@@ -55,6 +55,7 @@ const MODULES: &[(&str, &str)] = modules![
     "sections/kernels.js",
     "sections/memory.js",
     "sections/operators.js",
+    "sections/pipeline.js",
     "sections/recording.js",
     "sections/time.js",
     "settings.js",

@@ -13,6 +13,7 @@ use crate::output::html::{
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
 use hta_analysis::experts::tables::{ExpertLayers, ExpertRanks};
+use hta_analysis::pipeline::tables::{PipelineChunks, PipelineRanks, PipelineTable, PipelineWhatIf};
 use hta_analysis::recording::capability::Capability;
 use hta_analysis::stragglers::tables::{StragglerCauses, StragglerTable};
 use hta_analysis::what_if::WhatIfs;
@@ -131,6 +132,107 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                 },
             ),
             made("delays", "delay by rank and step", &["ranks", "steps"]),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "pipeline",
+        name: "Pipeline",
+        heading: "Bubble of the pipelines",
+        about: "Stages of a pipeline wait for each other: for the order of their chunks (schedule), for longer \
+            stages (imbalance), for single chunks (jitter), for messages (transfer), and for the rest (lag). The \
+            reasons sum to the bubble.",
+        topics: &["pipeline"],
+        grids: &[
+            table(
+                "pipelines",
+                "bubble by pipeline and step",
+                Listed {
+                    columns: &[
+                        "pipeline",
+                        "step",
+                        "ranks",
+                        "schedule_name",
+                        "micro_batches",
+                        "t_ns",
+                        "bubble_pct",
+                        "bubble_ns",
+                        "schedule_ns",
+                        "imbalance_ns",
+                        "jitter_ns",
+                        "transfer_ns",
+                        "lag_ns",
+                        "ideal_pct",
+                        "note",
+                    ],
+                    by: "bubble_ns",
+                    none: "No ranks hand on results to each other as stages of a pipeline.",
+                    ..Listed::of(PipelineTable::SPEC, 100)
+                },
+            ),
+            table(
+                "ranks",
+                "bubble by rank: before the first backward chunk, after the last forward chunk, between",
+                Listed {
+                    columns: &[
+                        "pipeline",
+                        "step",
+                        "position",
+                        "rank",
+                        "busy_ns",
+                        "fill_ns",
+                        "steady_ns",
+                        "drain_ns",
+                        "bubble_pct",
+                    ],
+                    ..Listed::of(PipelineRanks::SPEC, 256)
+                },
+            ),
+            table(
+                "changes",
+                "what a change would give",
+                Listed {
+                    columns: &[
+                        "pipeline",
+                        "change",
+                        "value",
+                        "gain_ns",
+                        "step_ns",
+                        "per_micro_batch_ns",
+                        "needs",
+                        "replay_error_pct",
+                    ],
+                    by: "gain_ns",
+                    ..Listed::of(PipelineWhatIf::SPEC, 100)
+                },
+            ),
+            table(
+                "chunks",
+                "chunks of the first pipelines",
+                Listed {
+                    columns: &[
+                        "pipeline",
+                        "step",
+                        "rank",
+                        "stage",
+                        "kind",
+                        "micro_batch",
+                        "with_stage",
+                        "with_micro_batch",
+                        "start_ns",
+                        "end_ns",
+                        "busy_ns",
+                        "inner_wait_ns",
+                        "inner_idle_ns",
+                        "wait_input_ns",
+                        "transfer_ns",
+                        "lag_ns",
+                        "ideal_start_ns",
+                        "ideal_end_ns",
+                    ],
+                    ..Listed::of(PipelineChunks::SPEC, 4_000)
+                },
+            ),
         ],
         ..SectionEntry::NONE
     },

@@ -5,6 +5,7 @@
 //! Local work differs between ranks and steps by a fixed generator, so nothing is regular.
 
 mod bandwidth;
+mod bubble;
 mod clocks;
 mod delay_cost;
 mod expert_kernels;

@@ -4,6 +4,7 @@
 mod slow_groups;
 
 use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare, TransferWords};
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
@@ -57,6 +58,7 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
         ranks: slow.ranks.clone(),
         gain: context.repairs.of_transfers(&slow.saved),
         p_value: None,
+        certainty: CauseCertainty::Likely,
         words: slow.words.clone(),
     })
 }

@@ -16,6 +16,7 @@ import { kernelsSection, patternsSection } from "page/sections/kernels.js";
 import { memorySection } from "page/sections/memory.js";
 import { linesSection, modulesSection, opsSection } from "page/sections/operators.js";
 import { expertsSection } from "page/sections/experts.js";
+import { pipelineSection } from "page/sections/pipeline.js";
 import { healthSection } from "page/sections/recording.js";
 import { criticalPathSection, iterationsSection, utilizationSection } from "page/sections/time.js";
 import { settings } from "page/settings.js";
@@ -27,7 +28,8 @@ import { timelineSection } from "page/timeline/section.js";
 const CHARTS = {
   findings: findingsSection, compare: compareSection, timeline: timelineSection, health: healthSection,
   iterations: iterationsSection, breakdown: breakdownSection, stragglers: stragglersSection,
-  experts: expertsSection, collectives: collectivesSection, idle: idleSection, kernels: kernelsSection, patterns: patternsSection,
+  experts: expertsSection, pipeline: pipelineSection, collectives: collectivesSection, idle: idleSection,
+  kernels: kernelsSection, patterns: patternsSection,
   utilization: utilizationSection, "critical-path": criticalPathSection, memory: memorySection, ops: opsSection,
   modules: modulesSection, flame: flameSection, lines: linesSection, "what-if": whatIfSection,
 };

@@ -1,0 +1,216 @@
+//! Chunks of a pipeline that no annotation names: runs of computing of one direction between messages.
+//!
+//! ```text
+//!   submitted   recv  f f f  send recv  f f f  b b b  send          f: forward, b: backward (autograd)
+//!   runs              [ F ]             [ F ]  [ B ]
+//! ```
+//!
+//! A run of a stage takes its input from a message right before it or gives its result to one right behind
+//! it; other runs (of an optimizer, for example) are no chunks. Where autograd is not recorded, messages show
+//! the direction: what follows a receive from the next stage is backward. A last stage has no message between
+//! forward and backward of a micro-batch, nor a first stage behind its last backward: there a run ends where
+//! the usual number of kernels of such a run is reached.
+
+use crate::facts::chunks::chunk::ChunkKind;
+use crate::facts::chunks::work::{ComputeItem, ComputePass};
+use hta_base::units::{Ns, Span};
+use std::ops::Range;
+
+/// A call that sends or receives messages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct MessageCall {
+    pub(super) submit: Ns,
+    pub(super) sends: bool,
+    pub(super) receives: bool,
+    /// Ranks that it sends to, and receives from, as far as they are recorded.
+    pub(super) to: Vec<u32>,
+    pub(super) from: Vec<u32>,
+}
+
+/// Computing of one direction between messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ComputeRun {
+    pub(super) items: Range<usize>,
+    pub(super) kind: Option<ChunkKind>,
+    pub(super) step: Option<u32>,
+    /// Number of messages submitted before it.
+    messages: usize,
+}
+
+/// A run that takes less than this share of the usual run is no chunk of its own: one in so many.
+const TINY: Ns = 100;
+
+/// The chunks of a rank. `step_at` gives the step of a moment; `is_shown`: whether autograd shows the
+/// direction.
+pub(super) fn chunk_runs(
+    items: &[ComputeItem],
+    messages: &[MessageCall],
+    step_at: impl Fn(Ns) -> Option<u32>,
+    is_shown: bool,
+) -> Vec<ComputeRun> {
+    let all = join_tiny(items, runs(items, messages, step_at));
+    if is_shown {
+        let is_chunk = |i: &usize| {
+            let (before, behind) = around(&all, messages, *i);
+            before.iter().any(|m| m.receives) || behind.iter().any(|m| m.sends)
+        };
+        return (0..all.len()).filter(is_chunk).filter_map(|i| all.get(i).cloned()).collect();
+    }
+    by_messages(&all, messages)
+}
+
+/// The maximal runs of one direction, without a message inside.
+fn runs(
+    items: &[ComputeItem],
+    messages: &[MessageCall],
+    step_at: impl Fn(Ns) -> Option<u32>,
+) -> Vec<ComputeRun> {
+    let mut out: Vec<ComputeRun> = Vec::new();
+    let (mut sent, mut is_open) = (0, false);
+    for (i, item) in items.iter().enumerate() {
+        while messages.get(sent).is_some_and(|m| m.submit <= item.submit) {
+            sent += 1;
+        }
+        let kind = match item.pass {
+            ComputePass::Outside => {
+                is_open = false;
+                continue;
+            }
+            ComputePass::Of(kind) => Some(kind),
+            ComputePass::Unknown => None,
+        };
+        let step = step_at(item.submit);
+        let continues = |run: &&mut ComputeRun| {
+            let is_other = run.kind.zip(kind).is_some_and(|(a, b)| a != b);
+            run.messages == sent && run.step == step && !is_other
+        };
+        match out.last_mut().filter(|_| is_open).filter(continues) {
+            Some(run) => {
+                run.items.end = i + 1;
+                run.kind = run.kind.or(kind);
+            }
+            None => out.push(ComputeRun { items: i..i + 1, kind, step, messages: sent }),
+        }
+        is_open = true;
+    }
+    out
+}
+
+/// From the first start to the last end of a run's work.
+fn extent(items: &[ComputeItem], run: &ComputeRun) -> Span {
+    let of_run = items.get(run.items.clone()).unwrap_or_default();
+    let start = of_run.iter().map(|i| i.start).min().unwrap_or(0);
+    Span::new(start, of_run.iter().map(|i| i.end).max().unwrap_or(start))
+}
+
+/// Joins runs that are much shorter than usual to the run before, if there is no message between; else they
+/// are dropped: buffers of messages, for example.
+fn join_tiny(items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> {
+    let mut lengths: Vec<Ns> = all.iter().map(|r| extent(items, r).len()).collect();
+    lengths.sort_unstable();
+    let usual = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
+    let mut out: Vec<ComputeRun> = Vec::new();
+    for run in all {
+        let is_tiny = extent(items, &run).len() * TINY < usual;
+        let before = out.last_mut().filter(|before| {
+            before.messages == run.messages && before.step == run.step && before.items.end == run.items.start
+        });
+        match before {
+            Some(before) if is_tiny || before.kind == run.kind => before.items.end = run.items.end,
+            _ if is_tiny => {}
+            _ => out.push(run),
+        }
+    }
+    out
+}
+
+/// The messages between a run and the runs before and behind it.
+fn around<'a>(
+    all: &[ComputeRun],
+    messages: &'a [MessageCall],
+    i: usize,
+) -> (&'a [MessageCall], &'a [MessageCall]) {
+    let Some(own) = all.get(i) else { return (&[], &[]) };
+    let before = i.checked_sub(1).and_then(|b| all.get(b)).map_or(0, |r| r.messages);
+    let behind = all.get(i + 1).map_or(messages.len(), |r| r.messages);
+    (
+        messages.get(before..own.messages).unwrap_or_default(),
+        messages.get(own.messages..behind).unwrap_or_default(),
+    )
+}
+
+/// The ranks of the stages before and behind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct StageNeighbours {
+    before: Option<u32>,
+    behind: Option<u32>,
+}
+
+impl StageNeighbours {
+    /// A rank's first message of a step comes from the stage before it; only a first stage has none, and
+    /// sends. `None` if it has more than two peers, or several messages in one call first.
+    fn of(messages: &[MessageCall]) -> Option<Self> {
+        let first = messages.first()?;
+        let mut peers: Vec<u32> = messages.iter().flat_map(|m| m.to.iter().chain(&m.from).copied()).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        let other = |known: u32| peers.iter().copied().find(|p| *p != known);
+        match (&first.from[..], &first.to[..]) {
+            _ if peers.len() > 2 => None,
+            ([from], []) => Some(Self { before: Some(*from), behind: other(*from) }),
+            ([], [to]) if peers.len() == 1 => Some(Self { before: None, behind: Some(*to) }),
+            _ => None,
+        }
+    }
+
+    /// Whether messages around a run show that it has forward work, and backward work.
+    fn shows(&self, before: &[MessageCall], behind: &[MessageCall]) -> (bool, bool) {
+        let with = |peers: &[u32], who: Option<u32>| who.is_some_and(|who| peers.contains(&who));
+        let from = |who| before.iter().any(|m| with(&m.from, who));
+        let to = |who| behind.iter().any(|m| with(&m.to, who));
+        (from(self.before) || to(self.behind), from(self.behind) || to(self.before))
+    }
+}
+
+/// Chunks by the messages around the runs alone.
+fn by_messages(all: &[ComputeRun], messages: &[MessageCall]) -> Vec<ComputeRun> {
+    let Some(neighbours) = StageNeighbours::of(messages) else { return Vec::new() };
+    let shown: Vec<(bool, bool)> = (0..all.len())
+        .map(|i| {
+            let (before, behind) = around(all, messages, i);
+            neighbours.shows(before, behind)
+        })
+        .collect();
+    let usual = |wanted: (bool, bool)| {
+        let of = all.iter().zip(&shown).filter(|(_, shown)| **shown == wanted);
+        let mut counts: Vec<usize> = of.map(|(r, _)| r.items.len()).collect();
+        counts.sort_unstable();
+        counts.get(counts.len() / 2).copied()
+    };
+    let (forward, backward) = (usual((true, false)), usual((false, true)));
+    let mut out = Vec::new();
+    for (run, shown) in all.iter().zip(&shown) {
+        let mut push = |items: Range<usize>, kind| {
+            if !items.is_empty() {
+                out.push(ComputeRun { items, kind: Some(kind), ..run.clone() });
+            }
+        };
+        let Range { start, end } = run.items;
+        let until = |from: usize, count: Option<usize>| count.map_or(end, |n| end.min(from + n));
+        match (*shown, forward) {
+            ((true, false), _) => push(start..end, ChunkKind::Forward),
+            ((false, true), _) => push(start..until(start, backward), ChunkKind::Backward),
+            ((true, true), Some(n)) => {
+                let middle = end.min(start + n);
+                push(start..middle, ChunkKind::Forward);
+                push(middle..until(middle, backward), ChunkKind::Backward);
+            }
+            // Forward and backward cannot be told apart.
+            _ => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! The bubble of a pipeline in words, for its own report and for the diagnosis.
+
+use crate::job::Job;
+use crate::pipeline::bubble::ReasonParts;
+use crate::pipeline::measured::{PipelineRun, PipelineStep, Pipelines};
+use crate::pipeline::stages::{LongestStage, StageVerdict, longest_stages};
+use crate::pipeline::what_if::{MORE_CHUNKS, MOVE_WORK, PipelineChange, changes};
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+
+/// The step of a pipeline whose bubble is in the middle.
+pub(crate) fn typical(run: &PipelineRun) -> Option<&PipelineStep> {
+    let mut steps: Vec<&PipelineStep> = run.steps.iter().collect();
+    steps.sort_by_key(|s| (s.reasons.is_err(), s.whole.len() - s.busy_mean()));
+    let known = steps.iter().filter(|s| s.reasons.is_ok()).count();
+    let count = if known > 0 { known } else { steps.len() };
+    steps.get(count.saturating_sub(1) / 2).copied()
+}
+
+/// The schedule with its size: `1F1B, 4 stages x 8 micro-batches`.
+pub(crate) fn shape_words(s: &PipelineStep) -> String {
+    let shape = s.placed.shape;
+    let name = match s.placed.schedule {
+        Some(schedule) => schedule.name(),
+        None if s.placed.has_stages => "own schedule",
+        None => "unknown schedule",
+    };
+    match (s.placed.has_stages, shape.v) {
+        (false, _) => format!("{name}, {} ranks, {} forward chunks a rank", shape.p, shape.m),
+        (true, 1) => format!("{name}, {} stages x {} micro-batches", shape.p, shape.m),
+        (true, v) => {
+            format!("{name}, {} stages on {} ranks x {} micro-batches", shape.p * v, shape.p, shape.m)
+        }
+    }
+}
+
+/// What is said of the longest stage.
+pub(crate) fn stage_words(stage: &LongestStage) -> String {
+    match stage.verdict {
+        StageVerdict::TooMuchWork => format!("stage {} too heavy", stage.stage),
+        StageVerdict::SlowRank => format!("stage {} slow on rank {}", stage.stage, stage.rank),
+        StageVerdict::CannotTell => format!("stage {} too heavy or its device slow", stage.stage),
+    }
+}
+
+/// The parts of the bubble that are at least a tenth of a percent, as shares of T.
+pub(crate) fn parts_words(s: &PipelineStep, stage: Option<&LongestStage>) -> Option<String> {
+    let parts = s.reasons.as_ref().ok()?;
+    let imbalance = stage.map_or("imbalance".to_string(), stage_words);
+    let all = [
+        ("schedule".to_string(), parts.schedule),
+        (imbalance, parts.imbalance),
+        ("jitter".to_string(), parts.jitter),
+        ("transfer".to_string(), parts.transfer.unwrap_or(0)),
+        ("lag".to_string(), parts.lag),
+    ];
+    let shown = all.into_iter().filter_map(|(name, ns)| {
+        let pct = percent(ns, s.whole.len()).filter(|p| p.abs() >= 0.1)?;
+        Some(format!("{name} {pct:.1}"))
+    });
+    Some(shown.collect::<Vec<_>>().join(", "))
+}
+
+/// How many times as large as jitter a gain must be.
+const JITTER_TIMES: Ns = 3;
+
+/// What the diagnosis says of the pipelines of a job: of the one with the largest bubble, and of them all.
+#[derive(Debug, Clone)]
+pub(crate) struct ToldBubble {
+    /// Recorded ranks of all pipelines.
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) what: String,
+    pub(crate) why: String,
+    pub(crate) action: String,
+    /// What equal stages save over all steps, ns; `None` if the stages are as equal as single chunks, or the
+    /// longest is that of a slow rank.
+    pub(crate) gain: Option<Ns>,
+    /// Whether the gain takes for work what may be a slow device.
+    pub(crate) is_open: bool,
+}
+
+/// `None` without pipelines.
+pub(crate) fn told(job: &Job, pipelines: &Pipelines) -> Option<ToldBubble> {
+    let stages = longest_stages(job, pipelines);
+    let all = pipelines.0.iter().zip(stages).filter_map(|(run, stage)| Some((run, typical(run)?, stage)));
+    let (run, s, stage) = all.max_by_key(|(_, s, _)| s.whole.len() - s.busy_mean())?;
+    let mut ranks: Vec<u32> = pipelines
+        .0
+        .iter()
+        .flat_map(|r| &r.chain.ranks)
+        .filter(|r| r.part.is_some())
+        .map(|r| r.rank)
+        .collect();
+    ranks.sort_unstable();
+    let parts = parts_words(s, stage.as_ref()).map_or(String::new(), |parts| format!(" ({parts})"));
+    let mut what = format!("Pipeline {}: bubble {}{parts}", shape_words(s), fmt_pct(s.bubble_pct()));
+    let gain = gain_of_equal_stages(run, stage.as_ref());
+    let ideal = s.reasons.as_ref().ok().and_then(|r| percent(r.schedule, r.ideal_time));
+    if gain.is_some() {
+        what.push_str(&format!("; equal stages: {}", fmt_pct(ideal)));
+    }
+    let why = match &s.reasons {
+        Err(why) => why.words(),
+        Ok(_) => format!(
+            "Each rank idles {} of {}{}",
+            fmt_ns(s.whole.len() - s.busy_mean()),
+            fmt_ns(s.whole.len()),
+            if pipelines.0.len() > 1 {
+                format!(", in the worst of {} pipelines", pipelines.0.len())
+            } else {
+                String::new()
+            }
+        ),
+    };
+    let is_open = stage.is_some_and(|s| s.verdict == StageVerdict::CannotTell);
+    Some(ToldBubble { ranks, what, why, action: action(run, s, stage.as_ref(), gain), gain, is_open })
+}
+
+/// The gain of equal stages over all steps of a pipeline.
+fn gain_of_equal_stages(run: &PipelineRun, stage: Option<&LongestStage>) -> Option<Ns> {
+    stage.filter(|s| s.verdict != StageVerdict::SlowRank)?;
+    let all: Vec<ReasonParts> = run.steps.iter().filter_map(|s| s.reasons.as_ref().ok().copied()).collect();
+    let sum = |of: fn(&ReasonParts) -> Ns| all.iter().map(of).sum::<Ns>();
+    let (gain, jitter) = (sum(|r| r.imbalance), sum(|r| r.jitter.abs()));
+    (gain > 0 && gain >= JITTER_TIMES * jitter).then_some(gain)
+}
+
+fn action(run: &PipelineRun, s: &PipelineStep, stage: Option<&LongestStage>, gain: Option<Ns>) -> String {
+    let changes = changes(run);
+    let find = |name: &str| changes.iter().find(|c| c.change == name);
+    let after = |c: &PipelineChange| c.step.map_or(String::new(), fmt_ns);
+    let mut out = Vec::new();
+    if let (Some(stage), Some(c), Some(_)) = (stage, find(MOVE_WORK), gain)
+        && let Some(saved) = c.gain.filter(|ns| *ns > 0)
+    {
+        let share = fmt_pct(percent(saved, s.whole.len()));
+        out.push(format!(
+            "move 1/10 of stage {} to another stage: {} -> {} ({share})",
+            stage.stage,
+            fmt_ns(s.whole.len()),
+            after(c)
+        ));
+    }
+    if let Some(c) = find(MORE_CHUNKS).filter(|c| c.gain.is_some_and(|ns| ns > 0)) {
+        out.push(format!("two chunks a rank: about {}, more memory", after(c)));
+    }
+    if out.is_empty() {
+        out.push(
+            "more micro-batches, interleaved stages, or move a layer from the slowest stage".to_string(),
+        );
+    }
+    if let Some(stage) = stage.filter(|s| s.verdict == StageVerdict::CannotTell && gain.is_some()) {
+        out.push(format!("if its layers are those of the others, check the device of rank {}", stage.rank));
+    }
+    out.join("; ")
+}

@@ -1,0 +1,66 @@
+//! Pipelines of stages: the chunks of each rank, the schedule, and the bubble, divided exactly.
+//!
+//! ```text
+//!   chain     which ranks are a pipeline  ->  placed    stage and micro-batch of each chunk
+//!   measured  the bubble by position and by reason      what_if   replays of changes
+//! ```
+
+mod bubble;
+pub(crate) mod bubble_words;
+pub(crate) mod chain;
+mod dual_pipe;
+pub(crate) mod measured;
+mod order;
+mod placed;
+mod replay;
+mod report;
+pub(crate) mod stages;
+pub mod tables;
+mod transfers;
+mod what_if;
+mod zero_bubble;
+
+use crate::api::{About, Analysis, Options, Output, Partial, RowEmitter};
+use crate::job::Job;
+use crate::population::reasons;
+use crate::recording::capability::Capability;
+use hta_trace::rank_trace::RankTrace;
+use measured::Pipelines;
+
+pub(crate) struct PipelineOf;
+
+impl Analysis for PipelineOf {
+    fn about(&self) -> About {
+        About {
+            stem: "pipeline",
+            title: "pipeline stages: schedule, bubble and its reasons, and what a change would give",
+            explain: include_str!("page.md"),
+            tables: tables::ALL,
+            joins_ranks: true,
+            takes_steps: false,
+            needs: &[Capability::Ranks],
+            ..About::DEFAULT
+        }
+    }
+
+    fn map(&self, trace: &RankTrace, _: &Options, _: &mut RowEmitter) -> Partial {
+        Partial::joined_later(trace)
+    }
+
+    fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
+        let pipelines = Pipelines::of(job);
+        let mut views = Vec::new();
+        if !pipelines.0.is_empty() {
+            views = report::views(job, &pipelines, options);
+        }
+        if let Some(view) = views.first_mut() {
+            view.notes.extend(reasons(partials));
+        }
+        Output {
+            tables: tables::build(job, &pipelines),
+            observations: report::observation(job, &pipelines).into_iter().collect(),
+            views,
+            ..Output::default()
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Pipelines whose schedule, stages and lengths are planted: what their bubble is made of.
+//!
+//! ```text
+//!   stage 0   |F0|F1|F2|......................|B0    |B1    |B2    |      GPipe: all forward, then all backward
+//!   stage 1      |F0|F1|F2|...........|B0    |B1    |B2    |
+//!   stage 2         |F0|F1|F2|B0    |B1    |B2    |
+//! ```
+
+use super::job::{Action, Group, Job, all_reduce, kernel};
+use super::recording::Recording;
+use super::simulate::{Simulated, simulate};
+use crate::run::{Answer, Record};
+use hta_testkit::us;
+
+const STAGES: u32 = 4;
+const BATCHES: u64 = 6;
+const TRANSFER: i64 = 35;
+
+/// A step of GPipe; `heavy` makes the chunks of stage 2 longer by so many percent.
+fn gpipe(rank: u32, heavy: i64) -> Vec<Action> {
+    let long = |ns: i64| if rank == 2 { ns + ns * heavy / 100 } else { ns };
+    let (elements, transfer) = (200_000, us(TRANSFER));
+    let send = |to| Action::Send { group: 1, to, elements, transfer, is_eager: false };
+    let receive = |from| Action::Receive { group: 1, from, elements, transfer };
+    let mut actions = Vec::new();
+    for _ in 0..BATCHES {
+        actions.extend((rank > 0).then(|| receive(rank - 1)));
+        actions.push(kernel("forward", long(us(1000))));
+        actions.extend((rank + 1 < STAGES).then(|| send(rank + 1)));
+    }
+    for _ in 0..BATCHES {
+        actions.extend((rank + 1 < STAGES).then(|| receive(rank + 1)));
+        actions.push(kernel("backward", long(us(2000))));
+        actions.extend((rank > 0).then(|| send(rank - 1)));
+    }
+    actions.push(all_reduce(0, 100, us(15)));
+    actions
+}
+
+fn job(description: &'static str, heavy: i64) -> Simulated {
+    let program = move |rank: u32, _: u64| gpipe(rank, heavy);
+    simulate(&Job::new(STAGES, 3, &program).groups([Group::new("7", description, 0..STAGES)]))
+}
+
+fn steps(answer: &Answer) -> Vec<Record> {
+    answer.rows_where("pipelines", |_| true)
+}
+
+fn check_sums(answer: &Answer) {
+    for step in steps(answer) {
+        let reasons = ["schedule_ns", "imbalance_ns", "jitter_ns", "transfer_ns", "lag_ns"];
+        let sum: i64 = reasons.iter().map(|part| step.opt_int(part).unwrap_or(0)).sum();
+        assert_eq!(step.int("busy_mean_ns") + step.int("bubble_ns"), step.int("t_ns"));
+        if step.opt_int("schedule_ns").is_some() {
+            assert_eq!(sum, step.int("bubble_ns"), "reasons sum to the bubble");
+        }
+        let of_step = |r: &Record| r.cell("step_label") == step.cell("step_label");
+        for rank in answer.rows_where("pipeline_ranks", of_step) {
+            let parts: i64 =
+                ["busy_ns", "fill_ns", "steady_ns", "drain_ns"].iter().map(|p| rank.int(p)).sum();
+            assert_eq!(parts, step.int("t_ns"), "positions sum to the time");
+        }
+    }
+}
+
+/// The groups that the calls name do not matter, only who hands on to whom.
+#[test]
+fn a_pipeline_is_found_whatever_its_group_is_called() {
+    for description in ["pp", "undefined"] {
+        let answer = Recording::full().answer(&job(description, 0));
+        let steps = steps(&answer);
+        assert_eq!(steps.len(), 3, "{description}");
+        for step in steps {
+            let shape = ["rank_count", "stages_per_rank", "micro_batches"].map(|c| step.int(c));
+            assert_eq!((step.text("schedule_name"), shape), ("GPipe", [4, 1, 6]), "{description}");
+            assert_eq!((step.int("violation_count"), step.int("busy_mean_ns")), (0, us(18_000)));
+            // (p-1)/(m+p-1) of its own time: 9,000 of 27,000 us.
+            assert_eq!((step.int("schedule_ns"), step.int("imbalance_ns")), (us(9_000), 0), "{description}");
+            assert_eq!(step.float("ideal_pct"), Some(100.0 / 3.0));
+        }
+        check_sums(&answer);
+        answer.batches().for_each(crate::registry::follows_its_declaration);
+        assert_eq!(answer.rows_where("pipeline_chunks", |_| true).len(), 3 * 4 * 12);
+    }
+}
+
+/// Stage 2 takes 1.3 times as long: forward and backward of the other stages wait for it.
+#[test]
+fn a_heavy_stage_is_imbalance() {
+    let answer = Recording::full().answer(&job("pp", 30));
+    check_sums(&answer);
+    for step in steps(&answer) {
+        // Means: F 1,075 and B 2,150 us, so 9 x 3,225 with the order alone; stage 2 adds 300 and 600 us a
+        // micro-batch, of which the mean has a quarter.
+        assert_eq!(step.int("schedule_ns"), us(9 * 3_225 - 6 * 3_225));
+        assert_eq!(step.int("imbalance_ns"), us(3_900 * 6 + 3 * 3_000 - 9 * 3_225));
+    }
+    let equal = answer.rows_where("pipeline_what_if", |r| r.text("change") == "equal stages");
+    assert_eq!(equal[0].int("replay_ns"), us(9 * 3_225));
+    let found = answer.rows_where("findings", |r| r.text("kind") == "pipeline_bubble");
+    assert!(found[0].text("sentence").contains("GPipe, 4 stages x 6 micro-batches"), "{found:?}");
+    assert!(found[0].text("sentence").contains("stage 2 too heavy"), "{found:?}");
+    assert_eq!(found[0].int("recoverable_ns"), 3 * us(3_900 * 6 + 3 * 3_000 - 9 * 3_225));
+}
+
+/// What a rank that is not recorded did is not known, so that nobody is blamed.
+#[test]
+fn without_a_rank_there_are_no_reasons() {
+    let answer = Recording::full().absent(2).answer(&job("pp", 30));
+    check_sums(&answer);
+    let steps = steps(&answer);
+    assert_eq!(steps.len(), 3);
+    for step in steps {
+        assert_eq!((step.text("missing_ranks"), step.opt_int("schedule_ns")), ("2", None));
+        assert!(step.text("note").contains("rank 2 is not recorded"), "{step:?}");
+        assert_eq!(step.int("rank_count"), 4);
+    }
+    assert_eq!(answer.rows_where("pipeline_ranks", |r| r.int("rank") == 2).len(), 0);
+    assert_eq!(answer.rows_where("pipeline_ranks", |r| r.int("rank") == 3).len(), 3);
+}
+
+/// Ranks of a ring hand on in one direction, in forward and in backward.
+#[test]
+fn a_ring_is_no_pipeline() {
+    let program = |rank: u32, _: u64| -> Vec<Action> {
+        let (elements, transfer) = (200_000, us(TRANSFER));
+        let next = Action::Send { group: 1, to: (rank + 1) % 4, elements, transfer, is_eager: true };
+        let before = Action::Receive { group: 1, from: (rank + 3) % 4, elements, transfer };
+        let rounds = (0..8).flat_map(|_| [kernel("attention", us(500)), next.clone(), before.clone()]);
+        rounds.chain([all_reduce(0, 100, us(15))]).collect()
+    };
+    let job = Job::new(STAGES, 3, &program).groups([Group::new("7", "cp", 0..STAGES)]);
+    assert_eq!(steps(&Recording::full().answer(&simulate(&job))).len(), 0);
+}

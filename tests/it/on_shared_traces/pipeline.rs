@@ -1,0 +1,87 @@
+//! Pipelines against their known answers: planted ones by their truth, and recordings of torch by what an
+//! independent script found.
+
+use crate::run::{Answer, Record, answer, options};
+use crate::shared;
+use serde_json::Value;
+
+/// The answer to a set, and its truth.
+fn set(name: &str) -> Option<(Answer, Value)> {
+    let root = shared::folder()?.traces().join("parallelism");
+    let truth = root.join(format!("{name}.truth.json"));
+    truth.exists().then(|| (answer(&[root.join(name)], &options()), shared::json(&truth)))
+}
+
+fn steps(answer: &Answer) -> Vec<Record> {
+    answer.rows_where("pipelines", |_| true)
+}
+
+/// Compares a part with the truth in microseconds or milliseconds.
+fn near(found: Option<i64>, truth: &Value, unit: f64, within: f64, what: &str) {
+    let (found, truth) = (found.unwrap_or(0) as f64, truth.as_f64().unwrap_or(0.0) * unit);
+    assert!((found - truth).abs() <= within, "{what}: {found}, expected {truth}");
+}
+
+#[test]
+fn planted_pipelines_have_the_known_parts() {
+    for (name, m) in [("pp4_1f1b_plain", 8), ("pp4_1f1b_fat2", 8)] {
+        let Some((answer, truth)) = set(name) else { return };
+        let steps = steps(&answer);
+        let known = truth["steps_pipelines"].as_array().expect("steps");
+        assert_eq!(steps.len(), known.len(), "{name}");
+        for (step, known) in steps.iter().zip(known) {
+            let known = &known[0];
+            let shape = ["rank_count", "stages_per_rank", "micro_batches", "violation_count"];
+            assert_eq!((step.text("schedule_name"), shape.map(|c| step.int(c))), ("1F1B", [4, 1, m, 0]));
+            let parts = [
+                ("t_ns", "T"),
+                ("busy_mean_ns", "busy_mean"),
+                ("schedule_ns", "schedule"),
+                ("imbalance_ns", "imbalance"),
+                ("jitter_ns", "jitter"),
+                ("transfer_ns", "transfer"),
+                ("lag_ns", "lag"),
+            ];
+            for (column, key) in parts {
+                near(step.opt_int(column), &known[key], 1e3, 1e3, &format!("{name} {key}"));
+            }
+            for (position, row) in known["rows"].as_array().expect("rows").iter().enumerate() {
+                let of = |r: &Record| {
+                    r.int("position") == position as i64 && r.cell("step_label") == step.cell("step_label")
+                };
+                let rank = crate::run::one(answer.rows_where("pipeline_ranks", of));
+                for part in ["busy", "fill", "steady", "drain"] {
+                    near(
+                        Some(rank.int(&format!("{part}_ns"))),
+                        &row[part],
+                        1e3,
+                        1e3,
+                        &format!("{name} {part}"),
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_change_gives_is_the_known_answer() {
+    let Some((answer, _)) = set("pp4_1f1b_fat2") else { return };
+    let replay = |change: &str| {
+        answer.rows_where("pipeline_what_if", |r| r.text("change") == change)[0].int("replay_ns")
+    };
+    assert_eq!(replay("equal stages"), 35_475_000);
+    assert_eq!(replay("move work of the longest stage"), 37_500_000);
+    assert_eq!(replay("stages per rank"), 34_400_000);
+}
+
+#[test]
+fn a_missing_rank_leaves_positions_alone() {
+    let Some((answer, _)) = set("pp8_missing_rank") else { return };
+    for step in steps(&answer) {
+        assert_eq!((step.text("missing_ranks"), step.opt_int("imbalance_ns")), ("3", None));
+        assert_eq!((step.int("t_ns"), step.int("rank_count")), (28_225_000, 8));
+    }
+    let findings = answer.rows_where("findings", |r| r.text("kind") == "straggler");
+    assert!(findings.is_empty(), "{findings:?}");
+}
