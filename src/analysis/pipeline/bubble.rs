@@ -6,8 +6,8 @@
 //! ```
 //!
 //! With T = t1 - t0, the bubble of a rank is T minus the time of its chunks. By position: idle before its
-//! first backward chunk (fill), after its last forward chunk (drain), and between (steady). By reason, for the
-//! whole pipeline: replays of the recorded order, each with one more of what happened, telescope from the
+//! first backward chunk (fill), after its last forward chunk (drain), and between (steady). By reason, for
+//! the whole pipeline: replays of the recorded order, each with one more of what happened, telescope from the
 //! mean busy time to T:
 //!
 //! ```text
@@ -19,7 +19,7 @@
 //! ```
 
 use crate::facts::chunks::ChunkKind;
-use crate::pipeline::order::OrderedChunk;
+use crate::pipeline::ordered::OrderedChunk;
 use crate::pipeline::replay::{ChunkPlace, OrderGraph};
 use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;

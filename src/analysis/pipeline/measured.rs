@@ -33,7 +33,7 @@ impl NoReasons {
             NoReasons::MissingRanks(ranks) => {
                 let (who, are) = (ranks_named(ranks), if ranks.len() == 1 { "is" } else { "are" });
                 format!(
-                    "{who} {are} not recorded, so that the bubble cannot be divided by reason: record all ranks"
+                    "{who} {are} not recorded, so the bubble cannot be divided by reason: record all ranks"
                 )
             }
             NoReasons::StagesUnknown => {

@@ -11,6 +11,7 @@ pub(crate) mod chain;
 mod dual_pipe;
 pub(crate) mod measured;
 mod order;
+mod ordered;
 mod placed;
 mod replay;
 mod report;

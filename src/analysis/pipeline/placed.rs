@@ -1,15 +1,16 @@
 //! Gives every chunk of a pipeline its stage and micro-batch, and names the schedule.
 //!
-//! Where annotations name them, they are taken. Else a rank with one stage has its micro-batches in order, and
-//! ranks with several stages have the generated order whose sequence of forward and backward is the recorded
-//! one on all ranks, and in which no chunk starts before its inputs end.
+//! Where annotations name them, they are taken. Else a rank with one stage has its micro-batches in order,
+//! and ranks with several stages have the generated order whose sequence of forward and backward is the
+//! recorded one on all ranks, and in which no chunk starts before its inputs end.
 
 use crate::facts::chunks::{ChunkKind, ChunkName, PipelineChunk};
 use crate::job::Job;
 use crate::job::delay::StepKey;
 use crate::pipeline::bubble::{TimedChunk, order_violations};
 use crate::pipeline::chain::{ChainRank, StageChain};
-use crate::pipeline::order::{ChunkKey, KnownSchedule, OrderedChunk, PipelineShape};
+use crate::pipeline::order::KnownSchedule;
+use crate::pipeline::ordered::{ChunkKey, OrderedChunk, PipelineShape};
 use crate::pipeline::replay::OrderGraph;
 use hta_base::units::{Ns, Span};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::facts::chunks::ChunkKind;
-use crate::pipeline::order::{ChunkKey, OrderedChunk};
+use crate::pipeline::ordered::{ChunkKey, OrderedChunk};
 use hta_base::units::Ns;
 use std::collections::BTreeMap;
 

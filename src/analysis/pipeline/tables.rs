@@ -9,8 +9,9 @@ use hta_base::units::percent;
 use hta_base::wording::ranks::rank_list;
 
 table! {
-    /// One row per pipeline and step. T is the time from the first start to the last end of a chunk; the bubble
-    /// is T minus the mean busy time of a rank. schedule + imbalance + jitter + transfer + lag = bubble.
+    /// One row per pipeline and step. T is the time from the first start to the last end of a chunk; the
+    /// bubble is T minus the mean busy time of a rank. schedule + imbalance + jitter + transfer + lag =
+    /// bubble.
     pub struct PipelineTable, PipelineRow = "pipelines" by "pipeline, step, step_label" {
         pipeline: u32, "", "number of the pipeline, by its first rank";
         step: Option<u32>, "", "index of the step, where steps have no number";

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   sender     |chunk......|  [send....]
-//!   receiver      [recv, waits ........]        from the end of the chunk, once the call is submitted: all of it
+//!   receiver      [recv, waits ........]        from the end of the chunk, once the call is submitted
 //!   late one   |other chunk...|  [recv.]        data may be under way before: at most what it usually takes
 //! ```
 //!
@@ -15,8 +15,8 @@ use crate::pipeline::replay::{ChunkPlace, OrderGraph};
 use hta_base::units::{Ns, Span};
 use std::collections::BTreeMap;
 
-/// Transfers by the chunk that gives and the chunk that takes, ns. On the host that is mostly time of threads,
-/// and not told apart from the lag.
+/// Transfers by the chunk that gives and the chunk that takes, ns. On the host that is mostly time of
+/// threads, and not told apart from the lag.
 pub(crate) struct Transfers {
     of: BTreeMap<(ChunkPlace, ChunkPlace), Ns>,
     pub(crate) is_known: bool,

@@ -1,10 +1,11 @@
-//! What a pipeline would take with other stages, micro-batches or chunks: replays of generated orders with the
-//! median length of its chunks by stage and kind.
+//! What a pipeline would take with other stages, micro-batches or chunks: replays of generated orders with
+//! the median length of its chunks by stage and kind.
 
 use crate::facts::chunks::ChunkKind;
 use crate::job::median;
 use crate::pipeline::measured::PipelineRun;
-use crate::pipeline::order::{ChunkKey, KnownSchedule, OrderedChunk, PipelineShape};
+use crate::pipeline::order::KnownSchedule;
+use crate::pipeline::ordered::{ChunkKey, OrderedChunk, PipelineShape};
 use crate::pipeline::replay::OrderGraph;
 use hta_base::units::{Ns, percent};
 use std::collections::BTreeMap;

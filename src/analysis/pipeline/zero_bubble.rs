@@ -2,7 +2,7 @@
 //! fill waiting with the latter.
 
 use crate::facts::chunks::ChunkKind;
-use crate::pipeline::order::{InterleavedPlaces, OrderedChunk, PipelineShape};
+use crate::pipeline::ordered::{InterleavedPlaces, OrderedChunk, PipelineShape};
 
 /// One forward, one backward of inputs, and behind as many of these as the rank is deep a backward of weights
 /// each.

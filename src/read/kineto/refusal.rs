@@ -44,9 +44,19 @@ pub(super) fn foreign_magic(head: &[u8]) -> Option<KinetoRefusal> {
         _ if head.get(257..262) == Some(b"ustar") => {
             ("a tar archive", "unpack it and give the traces inside")
         }
+        [b'{', ..] if is_primus_dump(head) => {
+            ("a Primus pipeline dump: chunk times only", "record torch.profiler traces")
+        }
         _ => return damaged_magic(head),
     };
     Some(KinetoRefusal::OtherFormat { what, hint })
+}
+
+/// Whether a file begins with the chunks of a pipeline by iteration: `{"1": {"total": ..., "fwd_start": [`.
+fn is_primus_dump(head: &[u8]) -> bool {
+    let begin = head.get(..HEAD.min(head.len())).unwrap_or_default();
+    let has = |key: &[u8]| begin.windows(key.len()).any(|w| w == key);
+    has(b"\"total\"") && has(b"\"fwd_start\"")
 }
 
 /// Recognizes traces that were written or copied wrongly, by their first bytes.
@@ -73,3 +83,19 @@ pub(super) const SECOND_TRACE: &[u8] = b"\"schemaVersion\"";
 
 /// Number of bytes that are checked to recognize other kinds of files.
 pub(super) const HEAD: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dump_of_chunk_times_is_named() {
+        let dump = br#"{"1": {"total": 7556.98, "memory": 84.3, "fwd_start": [0.04, 2746.57]"#;
+        let what = |head: &[u8]| match foreign_magic(head) {
+            Some(KinetoRefusal::OtherFormat { what, .. }) => what,
+            _ => "",
+        };
+        assert!(what(dump).starts_with("a Primus pipeline dump"));
+        assert_eq!(what(br#"{"schemaVersion": 1, "total": 3, "traceEvents": ["#), "");
+    }
+}

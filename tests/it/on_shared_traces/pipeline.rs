@@ -85,3 +85,41 @@ fn a_missing_rank_leaves_positions_alone() {
     let findings = answer.rows_where("findings", |r| r.text("kind") == "straggler");
     assert!(findings.is_empty(), "{findings:?}");
 }
+
+/// The schedule, size and parts of recordings of torch; what messages take on the host is part of the lag.
+#[test]
+fn recorded_pipelines_have_the_known_parts() {
+    let sets = [
+        ("gloo_1f1b_p4_m8", "1F1B", [4, 1, 8]),
+        ("gloo_1f1b_p4_m8_slow2", "1F1B", [4, 1, 8]),
+        ("gloo_1f1b_p3_m7", "1F1B", [3, 1, 7]),
+        ("gloo_gpipe_p4_m8", "GPipe", [4, 1, 8]),
+        ("gloo_interleaved_p4_v2_m8", "interleaved 1F1B", [4, 2, 8]),
+        ("gloo_interleaved_zb_p4_v2_m8", "interleaved zero bubble", [4, 2, 8]),
+        ("gloo_zbv_p4_m8", "ZBV", [4, 2, 8]),
+    ];
+    for (name, schedule, shape) in sets {
+        let Some((answer, truth)) = set(name) else { return };
+        let steps = steps(&answer);
+        let known = truth["parts_by_reference_script"].as_array().expect("steps");
+        assert_eq!(steps.len(), known.len(), "{name}");
+        for (step, known) in steps.iter().zip(known) {
+            let found = ["rank_count", "stages_per_rank", "micro_batches"].map(|c| step.int(c));
+            assert_eq!((step.text("schedule_name"), found), (schedule, shape), "{name}");
+            assert_eq!((step.int("violation_count"), step.opt_int("transfer_ns")), (0, None), "{name}");
+            // A thousandth of the time.
+            let within = step.int("t_ns") as f64 / 1e3;
+            let parts = [
+                ("t_ns", "T"),
+                ("busy_mean_ns", "busy_mean"),
+                ("schedule_ns", "schedule"),
+                ("imbalance_ns", "imbalance"),
+                ("jitter_ns", "jitter"),
+                ("lag_ns", "lag"),
+            ];
+            for (column, key) in parts {
+                near(step.opt_int(column), &known[key], 1e6, within, &format!("{name} {key}"));
+            }
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! `pipeline_bubble`: exposed waits of one pipeline stage for another, in messages and in the collective that
-//! ends them, beyond those that a late host explains. Where the chunks of the stages are known, it says why the
-//! pipeline waits, and gains what equal stages save; the price of the schedule itself is a bound.
+//! ends them, beyond those that a late host explains. Where the chunks of the stages are known, it says why
+//! the pipeline waits, and gains what equal stages save; the price of the schedule itself is a bound.
 
 use crate::diagnosis::account::TimePart;
 use crate::diagnosis::cause_words::CauseWords;
@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const RULE: CauseRule = CauseRule {
     name: "pipeline_bubble",
     certainty: CauseCertainty::AtMost,
-    evidence: "waits for messages between ranks that hand on the results of chunks to each other (`hta pipeline`), \
-               in a group whose description says pipeline (pp), or whose ranks only send to the next and back; \
-               and in the collective that follows them",
+    evidence: "waits for messages between ranks that hand on the results of chunks to each other \
+               (`hta pipeline`), in a group whose description says pipeline (pp), or whose ranks only send \
+               to the next and back; and in the collective that follows them",
     owns: "S",
     command: "pipeline",
     shown_by: "tests/it/job/planted/transfers.rs",

@@ -28,7 +28,13 @@ pub(crate) fn chunks(trace: &RankTrace) -> Arc<Vec<PipelineChunk>> {
         }
         let names = named_ranges(trace);
         let (items, is_shown) = compute_items(trace);
-        if names.is_empty() { unnamed(trace, &calls, &items, is_shown) } else { inside(trace, &items, names) }
+        // A range without a stage may begin with waiting for a message, and the buffer for it.
+        if names.iter().all(|n| n.name.stage.is_some()) && !names.is_empty() {
+            return inside(trace, &items, names);
+        }
+        let mut out = unnamed(trace, &calls, &items, is_shown);
+        out.iter_mut().for_each(|chunk| name_batch(chunk, &names));
+        out
     })
 }
 
@@ -64,6 +70,16 @@ fn inside(trace: &RankTrace, items: &[ComputeItem], names: Vec<NamedRange>) -> V
         out.extend(chunk(trace, of_range, (range.name, range.with), true));
     }
     out
+}
+
+/// Gives a chunk the micro-batch of the range in which it is submitted.
+fn name_batch(chunk: &mut PipelineChunk, names: &[NamedRange]) {
+    let around = names.partition_point(|n| n.span.start <= chunk.submit).checked_sub(1);
+    let range = around.and_then(|i| names.get(i)).filter(|n| n.span.holds(chunk.submit));
+    if let Some(range) = range.filter(|n| n.name.kind == chunk.name.kind) {
+        chunk.name.batch = range.name.batch;
+        chunk.is_named = true;
+    }
 }
 
 /// A chunk of work; `None` without any.

@@ -1,7 +1,7 @@
 //! The names that frameworks give to chunks of a pipeline.
 //!
 //! ```text
-//!   PP:2F5                        torch's runtime schedules: stage 2, forward of micro-batch 5 (F, B, I or W)
+//!   PP:2F5                        torch's runtime schedules: stage 2, forward of batch 5 (F, B, I or W)
 //!   PP:(0F7;7B3)OVERLAP_F_B       two chunks at once
 //!   Forward 5, Backward 5         torch's GPipe schedule: no stage
 //! ```

@@ -37,8 +37,8 @@ pub(super) struct ComputeRun {
     messages: usize,
 }
 
-/// A run that takes less than this share of the usual run is no chunk of its own: one in so many.
-const TINY: Ns = 100;
+/// A run that takes less than this share of the usual run is no chunk: one in so many.
+const TINY: Ns = 20;
 
 /// The chunks of a rank. `step_at` gives the step of a moment; `is_shown`: whether autograd shows the
 /// direction.
@@ -48,7 +48,7 @@ pub(super) fn chunk_runs(
     step_at: impl Fn(Ns) -> Option<u32>,
     is_shown: bool,
 ) -> Vec<ComputeRun> {
-    let all = join_tiny(items, runs(items, messages, step_at));
+    let all = without_tiny(items, runs(items, messages, step_at));
     if is_shown {
         let is_chunk = |i: &usize| {
             let (before, behind) = around(&all, messages, *i);
@@ -103,22 +103,31 @@ fn extent(items: &[ComputeItem], run: &ComputeRun) -> Span {
     Span::new(start, of_run.iter().map(|i| i.end).max().unwrap_or(start))
 }
 
-/// Joins runs that are much shorter than usual to the run before, if there is no message between; else they
-/// are dropped: buffers of messages, for example.
-fn join_tiny(items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> {
+/// Drops runs that are much shorter than usual: buffers of messages, for example, or what a framework does
+/// behind a chunk. A run of one direction goes on across them, if there is no message between.
+fn without_tiny(items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> {
     let mut lengths: Vec<Ns> = all.iter().map(|r| extent(items, r).len()).collect();
     lengths.sort_unstable();
     let usual = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
     let mut out: Vec<ComputeRun> = Vec::new();
+    // How far the work behind the last run is known to be tiny.
+    let mut reach = 0;
     for run in all {
         let is_tiny = extent(items, &run).len() * TINY < usual;
         let before = out.last_mut().filter(|before| {
-            before.messages == run.messages && before.step == run.step && before.items.end == run.items.start
+            before.messages == run.messages && before.step == run.step && reach == run.items.start
         });
         match before {
-            Some(before) if is_tiny || before.kind == run.kind => before.items.end = run.items.end,
+            Some(_) if is_tiny => reach = run.items.end,
+            Some(before) if before.kind == run.kind => {
+                before.items.end = run.items.end;
+                reach = run.items.end;
+            }
             _ if is_tiny => {}
-            _ => out.push(run),
+            _ => {
+                reach = run.items.end;
+                out.push(run);
+            }
         }
     }
     out

@@ -1,7 +1,8 @@
 //! The parts of the bubble on small pipelines, by eye.
 
 use super::*;
-use crate::pipeline::order::{KnownSchedule, PipelineShape};
+use crate::pipeline::order::KnownSchedule;
+use crate::pipeline::ordered::PipelineShape;
 use proptest::prelude::*;
 
 /// Runs a pipeline of 1F1B: the chunks at the times that a replay gives.

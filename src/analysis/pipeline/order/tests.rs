@@ -1,6 +1,7 @@
 //! Orders against those that torch and Megatron plan.
 
 use super::*;
+use crate::pipeline::ordered::ChunkKey;
 use std::collections::BTreeSet;
 
 fn shown(schedule: KnownSchedule, (p, v, m): (u32, u32, u32), position: u32) -> String {

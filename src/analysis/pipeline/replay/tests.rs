@@ -1,7 +1,8 @@
 //! Replays of the known orders against their formulas.
 
 use super::*;
-use crate::pipeline::order::{KnownSchedule, PipelineShape};
+use crate::pipeline::order::KnownSchedule;
+use crate::pipeline::ordered::PipelineShape;
 
 fn orders(schedule: KnownSchedule, (p, v, m): (u32, u32, u32)) -> Vec<Vec<OrderedChunk>> {
     let shape = PipelineShape { p, v, m };

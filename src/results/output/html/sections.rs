@@ -139,9 +139,9 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
         id: "pipeline",
         name: "Pipeline",
         heading: "Bubble of the pipelines",
-        about: "Stages of a pipeline wait for each other: for the order of their chunks (schedule), for longer \
-            stages (imbalance), for single chunks (jitter), for messages (transfer), and for the rest (lag). The \
-            reasons sum to the bubble.",
+        about: "Stages of a pipeline wait for each other: for the order of their chunks (schedule), for \
+            longer stages (imbalance), for single chunks (jitter), for messages (transfer), and for the rest \
+            (lag). The reasons sum to the bubble.",
         topics: &["pipeline"],
         grids: &[
             table(

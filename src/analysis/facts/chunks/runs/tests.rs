@@ -63,8 +63,9 @@ fn work_of_an_optimizer_is_no_chunk() {
 }
 
 #[test]
-fn a_tiny_run_is_joined_or_dropped() {
+fn a_tiny_run_is_dropped_and_the_run_around_it_goes_on() {
     assert_eq!(found("t < f f > t < b b t b >", true), "F2 B4");
+    assert_eq!(found("< f f b b t > t < f f b b t >", true), "F2 B2 F2 B2");
 }
 
 #[test]
