@@ -131,15 +131,24 @@ fn push_place(mesh: &Mesh, rank: u32, device: Option<i64>, table: &mut RankPlace
 }
 
 fn dimension_view(mesh: &Mesh) -> View {
-    let rows = ordered(mesh).into_iter().filter(|f| f.state != FamilyState::Single).map(|f| {
+    let shown: Vec<&MeshFamily> =
+        ordered(mesh).into_iter().filter(|f| f.state != FamilyState::Single).collect();
+    // Families with the same groups, made for two back ends or two purposes, are one line.
+    let twins = shown.chunk_by(|a, b| a.name == b.name && a.groups == b.groups);
+    let rows = twins.filter_map(|twins| {
+        let f = twins.first()?;
         let known_by = match f.state {
             FamilyState::Regular if f.is_by_use => "the use of its calls, likely".to_string(),
             FamilyState::Regular if f.description.is_empty() => "the shape of its groups".to_string(),
             FamilyState::Regular => f.description.clone(),
             _ => format!("{} ({})", f.description, source(f)).trim_start().to_string(),
         };
+        let others = match twins.len() - 1 {
+            0 => String::new(),
+            n => format!(" and {n} with the same members"),
+        };
         let name = f.name.clone().unwrap_or_else(|| "-".to_string());
-        vec![name, f.size.to_string(), atoms(mesh, f), known_by]
+        Some(vec![name, f.size.to_string(), atoms(mesh, f), format!("{known_by}{others}")])
     });
     View {
         title: "Dimensions of the job".to_string(),
