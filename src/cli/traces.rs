@@ -3,10 +3,11 @@
 
 use anyhow::Context;
 use clap::Args;
-use hta_read::discover::{discover_all, without_found_dumps};
+use hta_read::discover::{discover_roles, without_found_dumps};
 use hta_read::error::SetError;
 use hta_read::files::{Location, Stores};
 use hta_read::input::Input;
+use hta_read::roles::RolePattern;
 use hta_results::output::inputs::Inputs;
 use hta_results::output::unfinished::UnfinishedFile;
 use hta_results::results::{PROOF, Results, ResultsError};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 // One set of traces. Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]
 pub struct TracePaths {
-    /// Traces: files, folders (one level deep) or patterns; `-` is standard input
+    /// Traces: files, folders (one level deep, two where the first holds no trace) or patterns; `-` is standard input
     #[arg(value_name = "TRACE", required_unless_present = "rank_dir")]
     pub traces: Vec<PathBuf>,
     #[command(flatten)]
@@ -30,6 +31,10 @@ pub struct RankDirArg {
     /// A folder with one trace per rank
     #[arg(long, value_name = "DIR")]
     rank_dir: Option<PathBuf>,
+    /// Files of this pattern are of this role (actor, rollout ...) of a job of several programs, whose ranks are
+    /// compared within a role only; may be given several times, with one name for each program of a role
+    #[arg(long, value_name = "NAME=GLOB", value_parser = RolePattern::parse)]
+    role: Vec<RolePattern>,
 }
 
 impl RankDirArg {
@@ -86,6 +91,7 @@ impl TracePaths {
 
 /// Resolves paths and a folder of ranks to files.
 pub fn traces(paths: &[PathBuf], rank_dir: &RankDirArg, stores: &Stores) -> anyhow::Result<Traces> {
+    let roles = &rank_dir.role;
     let rank_dir = rank_dir.rank_dir.as_deref();
     let (mut found, mut spool) = (Vec::new(), None);
     for path in paths.iter().map(PathBuf::as_path).chain(rank_dir) {
@@ -104,7 +110,7 @@ pub fn traces(paths: &[PathBuf], rank_dir: &RankDirArg, stores: &Stores) -> anyh
         inputs.push(Input::named(file.path()).shown_as("<stdin>"));
     }
     if !found.is_empty() {
-        inputs.extend(discover_all(&found)?);
+        inputs.extend(discover_roles(&found, roles)?);
     }
     let dumps = without_found_dumps(&mut inputs);
     let mut guarded = Inputs::of_traces(&inputs);

@@ -84,7 +84,7 @@ impl DrawnSources {
                 if own.is_some() && claims.ranks[t.input] != own {
                     // The rank was found behind the events: assign ranks to the whole set again.
                     claims.ranks[t.input] = own;
-                    settled &= own == Some(t.rank);
+                    settled &= own == Some(t.own_rank());
                 }
             }
             let refused = |claims: &RankClaims| -> Vec<Refused> {

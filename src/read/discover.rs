@@ -6,6 +6,7 @@ use crate::files::{Fault, Location};
 use crate::input::{Input, PartKey, ProcessPart, base_name};
 use crate::kineto::merged::rows;
 use crate::load::{is_dump_file, parts, peek};
+use crate::roles::{RolePattern, role_of, set_roles};
 use crate::sqlite::is_recorders_database;
 use hta_trace::meta::RankSource;
 use std::collections::BTreeSet;
@@ -22,8 +23,9 @@ const DUMP_ENDINGS: [&str; 6] = [".pickle", ".pickle.gz", ".pickle.zst", ".pkl",
 /// made them.
 const SHARED_ENDINGS: [&str; 3] = [".sql", ".nvprof", ".nvvp"];
 
-/// The files of paths, folders (one level deep) and patterns, in natural order and without duplicates. Dumps
-/// of memory that were only found in a folder are left out where there are traces.
+/// The files of paths, folders and patterns, in natural order and without duplicates. Folders are read one
+/// level deep, and two levels where the first holds no trace. Dumps of memory that were only found in a folder
+/// are left out where there are traces.
 ///
 /// # Errors
 /// When a path does not exist, a pattern matches nothing or cannot be read, or there are no files.
@@ -48,9 +50,23 @@ pub fn without_found_dumps(inputs: &mut Vec<Input>) -> Vec<Input> {
 /// # Errors
 /// As [`discover`].
 pub fn discover_all<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<Input>, SetError> {
+    discover_roles(arguments, &[])
+}
+
+/// Like [`discover_all`], with the roles that `--role` tells.
+///
+/// # Errors
+/// As [`discover`]; when a pattern fits no file, or a file has no role although patterns are given.
+pub fn discover_roles<P: Clone + Into<Location>>(
+    arguments: &[P],
+    roles: &[RolePattern],
+) -> Result<Vec<Input>, SetError> {
     // An object of a store is one stream: what it holds is told when it is read.
     let split = |i: Input| if i.path.is_remote() && is_json(&i.path) { vec![i] } else { parts(i) };
-    Ok(leave_out_copies(files(arguments)?.into_iter().flat_map(split).collect()))
+    let found = files_told(arguments, !roles.is_empty())?;
+    let mut inputs = leave_out_copies(found.into_iter().flat_map(split).collect());
+    set_roles(&mut inputs, roles)?;
+    Ok(inputs)
 }
 
 /// The files of paths, before any is opened.
@@ -58,6 +74,11 @@ pub fn discover_all<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<In
 /// # Errors
 /// As [`discover`].
 pub fn files<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<Input>, SetError> {
+    files_told(arguments, false)
+}
+
+/// Like [`files`]; with roles, folders in a folder are those of one job.
+fn files_told<P: Clone + Into<Location>>(arguments: &[P], has_roles: bool) -> Result<Vec<Input>, SetError> {
     let mut inputs: Vec<Input> = Vec::new();
     let mut looked_in = Vec::new();
     for argument in arguments {
@@ -71,7 +92,7 @@ pub fn files<P: Clone + Into<Location>>(arguments: &[P]) -> Result<Vec<Input>, S
             }
             inputs.extend(found);
         } else if argument.is_dir() {
-            inputs.extend(folder(&argument)?);
+            inputs.extend(one_or_two_levels(&argument, has_roles)?);
             looked_in.push(shown);
         } else if std::fs::symlink_metadata(&argument).is_ok() {
             inputs.push(Input::named(argument));
@@ -181,6 +202,49 @@ fn is_json(path: &Path) -> bool {
     [".json", ".gz", ".zst", ".tmp"].iter().any(|e| name.ends_with(e))
 }
 
+/// The files of a folder; where none is a trace, the traces in its folders as well: a job of several programs
+/// has a folder for each.
+fn one_or_two_levels(dir: &Location, has_roles: bool) -> Result<Vec<Input>, SetError> {
+    let mut found = folder(dir)?;
+    if found.iter().any(|input| input.has_trace_name() || input.is_dump() || peek(input).is_ok()) {
+        return Ok(found);
+    }
+    let missing = |e: std::io::Error| SetError::Missing { what: format!("`{}` ({e})", dir.display()) };
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(missing)? {
+        let path = entry.map_err(missing)?.path();
+        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if path.is_dir() && !is_hidden {
+            folders.push(dir.beside(path));
+        }
+    }
+    folders.sort_by_cached_key(|folder| natural_key(&folder.display().to_string()));
+    // What cannot be read there, or is no trace, was not asked for.
+    let traces_in = |inner: &Location| -> Vec<Input> {
+        folder(inner).unwrap_or_default().into_iter().filter(|input| peek(input).is_ok()).collect()
+    };
+    let of_folders: Vec<Vec<Input>> = folders.iter().map(traces_in).filter(|of| !of.is_empty()).collect();
+    if !has_roles && !are_of_one_job(&of_folders) {
+        let shown = of_folders.iter().flat_map(|of| of.first()).map(|input| input.shown.clone()).collect();
+        return Err(SetError::SeveralFolders { folder: dir.display().to_string(), traces: shown });
+    }
+    found.extend(of_folders.into_iter().flatten());
+    Ok(found)
+}
+
+/// Whether the traces of several folders are those of one job: each file is of a role, or tells a rank of its
+/// own.
+fn are_of_one_job(folders: &[Vec<Input>]) -> bool {
+    let inputs: Vec<Input> = folders.iter().flatten().cloned().collect();
+    if folders.len() < 2 || inputs.iter().all(|input| role_of(input).is_some()) {
+        return true;
+    }
+    let claims: Vec<Option<u32>> = inputs.iter().map(|i| peek(i).ok().and_then(|head| head.rank)).collect();
+    let ranks = assign_ranks(&inputs, &claims);
+    let distinct: BTreeSet<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
+    distinct.len() == ranks.len() && ranks.iter().all(|(_, source)| *source != RankSource::Position)
+}
+
 fn folder(dir: &Location) -> Result<Vec<Input>, SetError> {
     let missing = |e: std::io::Error| SetError::Missing { what: format!("`{}` ({e})", dir.display()) };
     let mut found = Vec::new();
@@ -231,7 +295,7 @@ pub fn natural_key(text: &str) -> Vec<(String, u64)> {
 }
 
 /// A rank, and where it comes from.
-pub(crate) type Assigned = (u32, RankSource);
+pub type Assigned = (u32, RankSource);
 
 /// Assigns a rank to each file: from the file, else from its name, else by position.
 ///

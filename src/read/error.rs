@@ -179,6 +179,13 @@ pub enum SetError {
     Pattern { pattern: String, reason: String },
     #[error("cannot find a trace: {what} holds no *.json, *.json.gz, *.json.zst, *.tmp or *.sqlite file")]
     NoFiles { what: String },
+    /// Traces of several folders in one, which nothing joins: the first of each.
+    #[error(
+        "cannot tell which traces in {folder} are of one job: expected folders of roles or of other ranks, \
+         found {} folders with traces:{}",
+        traces.len(), listed(traces)
+    )]
+    SeveralFolders { folder: String, traces: Vec<String> },
     #[error("cannot tell the ranks apart: {first} and {second} both claim rank {rank}")]
     DuplicateRank { rank: u32, first: String, second: String },
     /// Captures that one process wrote one after the other, in order of time.
@@ -227,7 +234,10 @@ impl SetError {
             }
             SetError::DuplicateRank { .. } => Some(
                 "give the files of one job, one file a rank; engines of one server can be seen beside each \
-                 other: hta iterations",
+                 other: hta iterations; of a job of several programs name the roles: --role NAME=GLOB",
+            ),
+            SetError::SeveralFolders { .. } => Some(
+                "give one of these folders; of a job of several programs name the roles: --role NAME=GLOB",
             ),
             SetError::Captures { .. } => Some(
                 "take one of them with `--capture last` or `--capture N`, or analyse each by itself with \
@@ -248,7 +258,9 @@ impl SetError {
             SetError::NoCapture { .. } => {
                 Some("record the engine while it captures its graphs; `hta explain serving` says how")
             }
-            SetError::NoFiles { .. } => Some("folders are read one level deep"),
+            SetError::NoFiles { .. } => {
+                Some("folders are read one level deep, and two levels where the first holds no trace")
+            }
             _ => None,
         }
     }

@@ -22,6 +22,17 @@ pub struct Input {
     pub process: Option<ProcessPart>,
     /// What was seen of the file when it was found, so that it is not opened again to learn it.
     pub seen: Option<SeenFile>,
+    /// The role of its process, if `--role` tells it.
+    pub role: Option<ToldRole>,
+}
+
+/// What is told of the role of a file's process before the file is read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ToldRole {
+    /// Name of the role: actor, rollout ...
+    pub name: String,
+    /// Which of several programs of this role, if that is told.
+    pub replica: Option<u32>,
 }
 
 /// What the head of a file says.
@@ -29,6 +40,8 @@ pub struct Input {
 pub struct FileHead {
     /// The rank, if the head contains it.
     pub rank: Option<u32>,
+    /// World size, likewise.
+    pub world: Option<u32>,
     pub recorder: Recorder,
 }
 
@@ -91,7 +104,8 @@ impl Input {
     /// A file that the user named.
     pub fn named(path: impl Into<Location>) -> Self {
         let path = path.into();
-        Self { shown: path.display().to_string(), path, named: true, process: None, seen: None }
+        let shown = path.display().to_string();
+        Self { shown, path, named: true, process: None, seen: None, role: None }
     }
 
     /// A file that was found in a folder.

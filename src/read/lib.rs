@@ -17,6 +17,7 @@ pub mod options;
 pub mod read_ahead;
 pub mod reading;
 mod reports;
+pub mod roles;
 pub mod room;
 pub mod snapshot;
 pub mod source;

@@ -120,6 +120,34 @@ pub struct ProcessGroup {
     pub ranks: Vec<u32>,
 }
 
+/// The place of a rank in a job of several programs, such as a trainer and its rollout engines. Each program
+/// numbers its ranks from 0; in the job those of one program follow those of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessRole {
+    /// actor, rollout ...
+    pub name: String,
+    /// Which of several programs of this role.
+    pub replica: Option<u32>,
+    /// The rank inside its program, as the file tells it.
+    pub rank: u32,
+    /// The number in the job of the program's rank 0.
+    pub first: u32,
+    /// Ranks of the program.
+    pub size: u32,
+}
+
+impl ProcessRole {
+    /// The number in the job of a rank of the program; `None` if it has no such rank.
+    pub fn in_job(&self, rank: u32) -> Option<u32> {
+        if rank < self.size { self.first.checked_add(rank) } else { None }
+    }
+
+    /// Whether a rank of the job is one of the program.
+    pub fn holds(&self, job_rank: u32) -> bool {
+        job_rank.checked_sub(self.first).is_some_and(|rank| rank < self.size)
+    }
+}
+
 /// Everything in a file except its events.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Meta {
@@ -140,6 +168,35 @@ pub struct Meta {
     /// All other top-level keys, as JSON text.
     pub other: BTreeMap<String, String>,
     pub era: TimeEra,
+    /// Of a job of several programs: which one wrote the file.
+    pub role: Option<ProcessRole>,
+}
+
+impl Meta {
+    /// The number in the job of a rank that the file names; `None` if its program has no such rank.
+    pub fn in_job(&self, rank: u32) -> Option<u32> {
+        self.role.as_ref().map_or(Some(rank), |role| role.in_job(rank))
+    }
+
+    /// Sets the place in a job of `world` ranks, and gives the members of groups their numbers there. A group
+    /// with a member that the program does not have joins it with others: its list counts otherwise, and is
+    /// left out.
+    pub fn place(&mut self, role: ProcessRole, world: u32) {
+        for group in &mut self.groups {
+            let members: Option<Vec<u32>> = group.ranks.iter().map(|rank| role.in_job(*rank)).collect();
+            group.ranks = members.unwrap_or_default();
+        }
+        self.world_size = Some(world);
+        self.role = Some(role);
+    }
+
+    /// The numbers in the job of the ranks of the program; `None` if its size is unknown.
+    pub(crate) fn program(&self) -> Option<(u32, u32)> {
+        match &self.role {
+            Some(role) => Some((role.first, role.size)),
+            None => Some((0, self.world_size?)),
+        }
+    }
 }
 
 /// Where a rank's number comes from.

@@ -217,6 +217,11 @@ impl RankTrace {
         }
     }
 
+    /// The rank inside its program, as its process groups count: of a job of one program the rank itself.
+    pub fn group_rank(&self) -> u32 {
+        self.meta.role.as_ref().map_or(self.rank, |role| role.rank)
+    }
+
     /// Whether there are no device activities.
     pub fn is_cpu_only(&self) -> bool {
         !self.devices.iter().any(|d| d.is_gpu)

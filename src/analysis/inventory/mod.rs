@@ -35,10 +35,14 @@ table! {
         rank;
         rank_source: Text, "",
             "file, name, position, or process (engines of one server, which are no ranks of one job)";
+        role: Option<Text>, "",
+            "role of its program in a job of several: actor, rollout ...; null: a job of one program";
+        replica: Option<u32>, "", "which of several programs of this role; null: there is one";
+        role_rank: Option<u32>, "", "rank inside its program, as the file tells it";
         file: Text, "", "source file";
         host_name: Option<Text>, "", "host";
         backend: Option<Text>, "", "backend of the process group: nccl, gloo, mpi, ...";
-        world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file";
+        world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file; of a job of several programs, of all";
         devices: Text, "", "devices that the rank used, by index";
         device_name: Option<Text>, "", "name of the first of them";
         time_era: Text, "", "how the file writes times";
@@ -186,6 +190,9 @@ fn rank(trace: &RankTrace) -> Batch {
     table.push(RankRow {
         rank: trace.rank,
         rank_source: trace.rank_source.name(),
+        role: m.role.as_ref().map(|role| role.name.as_str()),
+        replica: m.role.as_ref().and_then(|role| role.replica),
+        role_rank: m.role.as_ref().map(|_| trace.group_rank()),
         file: &trace.file,
         host_name: m.host_name.as_deref(),
         backend: m.backend.as_deref(),

@@ -74,7 +74,8 @@ pub(crate) struct Resolved {
     pub(crate) unknown: Vec<(u32, u32)>,
 }
 
-type NamedGroups<'a> = BTreeMap<(Option<&'a str>, Option<u32>, &'a [u32]), Vec<(u32, u32)>>;
+/// By program, name, size and truncated list.
+type NamedGroups<'a> = BTreeMap<(u32, Option<&'a str>, Option<u32>, &'a [u32]), Vec<(u32, u32)>>;
 
 /// Matches the local groups of all parts. `used[part]`: local groups with calls, in order of first use.
 pub(crate) fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
@@ -88,7 +89,8 @@ pub(crate) fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
             match &l.members {
                 Some(m) if m.contains(parts[part].rank) => by_members.entry(m).or_default().push(id),
                 _ if l.name.is_some() => {
-                    by_name.entry((l.name.as_deref(), l.size, &l.head)).or_default().push(id);
+                    let key = (parts[part].program(), l.name.as_deref(), l.size, &l.head[..]);
+                    by_name.entry(key).or_default().push(id);
                 }
                 _ => unknown.push(id),
             }
@@ -98,7 +100,7 @@ pub(crate) fn resolve(parts: &[RankSummary], used: &[Vec<u32>]) -> Resolved {
     for uses in by_members.into_values() {
         groups.extend(split(uses, parts));
     }
-    for ((_, size, head), uses) in by_name {
+    for ((_, _, size, head), uses) in by_name {
         let claims = uses.len();
         if size.is_some_and(|s| claims > s as usize) && head.is_empty() {
             unknown.extend(uses);

@@ -36,7 +36,8 @@ const SAMPLE: usize = 64;
 pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferred> {
     let mut tokens = KeyNumbers::default();
     // Units with different recorded properties cannot be in one group.
-    let mut classes: BTreeMap<(Option<u32>, Option<&str>), Vec<PartCalls>> = BTreeMap::new();
+    type Class<'a> = (u32, Option<u32>, Option<&'a str>);
+    let mut classes: BTreeMap<Class, Vec<PartCalls>> = BTreeMap::new();
     for &(part, g) in unknown {
         let p = &parts[part as usize];
         let local = &p.calls.groups[g as usize];
@@ -60,12 +61,14 @@ pub(crate) fn infer(parts: &[RankSummary], unknown: &[(u32, u32)]) -> Vec<Inferr
         };
         let starts = calls.iter().map(start).collect();
         let unit = PartCalls { id: (part, g), calls, sequence, starts };
-        classes.entry((local.size, local.name.as_deref())).or_default().push(unit);
+        classes.entry((p.program(), local.size, local.name.as_deref())).or_default().push(unit);
     }
     let mut out = Vec::new();
-    for ((size, name), units) in classes {
+    for ((program, size, name), units) in classes {
         let distinct: std::collections::BTreeSet<u32> = units.iter().map(|u| u.id.0).collect();
-        let job = parts.iter().filter_map(|p| p.world).max().map_or(parts.len(), |w| w as usize);
+        let of_program = || parts.iter().filter(|p| p.program() == program);
+        let known = of_program().filter_map(RankSummary::program_size).max();
+        let job = known.map_or_else(|| of_program().count(), |w| w as usize);
         // If the size is unknown, only a group of all ranks is unambiguous.
         let wanted = size.map_or(job, |s| s as usize);
         if wanted < 2 {

@@ -28,6 +28,8 @@ pub struct FileOrigin<'a> {
     pub(crate) file: &'a str,
     /// Whether the rank stands in the file.
     pub(crate) tells_rank: bool,
+    /// Whether the job is of several programs, so that several files may tell one rank.
+    pub(crate) has_role: bool,
     pub(crate) host: Option<&'a str>,
     pub(crate) pids: &'a str,
     pub(crate) devices: &'a str,
@@ -43,6 +45,7 @@ impl<'a> From<RecordingRow<'a>> for FileOrigin<'a> {
             rank: r.rank,
             file: r.file,
             tells_rank: r.rank_source == RankSource::File.name(),
+            has_role: r.role.is_some(),
             host: r.host_name,
             pids: r.pids,
             devices: r.devices,
@@ -59,8 +62,8 @@ pub fn captures(files: &[FileOrigin]) -> Vec<Vec<usize>> {
     type Key<'a> = (Option<&'a str>, &'a str, &'a str);
     let mut processes: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     for (at, r) in files.iter().enumerate() {
-        if !r.tells_rank && r.has_origin && !r.pids.is_empty() && (!r.devices.is_empty() || has_time(r.file))
-        {
+        let is_open = r.has_role || !r.tells_rank && (!r.devices.is_empty() || has_time(r.file));
+        if is_open && r.has_origin && !r.pids.is_empty() {
             processes.entry((r.host, r.pids, r.devices)).or_default().push(at);
         }
     }
@@ -172,6 +175,7 @@ mod tests {
         rank: 0,
         file: "f",
         tells_rank: false,
+        has_role: false,
         host: None,
         pids: "7",
         devices: "0",
@@ -189,6 +193,9 @@ mod tests {
         assert_eq!(captures(&[from(20), PLAIN]), [[1, 0]]);
         assert!(captures(&[PLAIN, from(5)]).is_empty());
         assert!(captures(&[PLAIN, FileOrigin { tells_rank: true, ..from(20) }]).is_empty());
+        let of_role = |start| FileOrigin { tells_rank: true, has_role: true, ..from(start) };
+        assert_eq!(captures(&[of_role(0), of_role(20)]), [[0, 1]], "one process is no two engines");
+        assert!(captures(&[of_role(0), of_role(5)]).is_empty(), "they ran at once");
         assert!(captures(&[PLAIN, FileOrigin { devices: "1", ..from(20) }]).is_empty());
         assert!(captures(&[PLAIN, FileOrigin { pids: "8", ..from(20) }]).is_empty());
         let of_cpu = |start, file| FileOrigin { devices: "", file, ..from(start) };

@@ -79,6 +79,7 @@ table! {
         excerpt: bool, "", "a tool cut the file out of a longer one";
         file: Text, "", "its file";
         rank_source: Text, "", "source of the rank: file, name, position or process";
+        role: Option<Text>, "", "role of its program in a job of several; null: a job of one program";
         host_name: Option<Text>, "", "host";
         pids: Text, "", "processes of the host that called the runtime or ran operators";
         devices: Text, "", "devices with work";
@@ -292,6 +293,7 @@ pub fn of_rank(trace: &RankTrace) -> Batch {
         excerpt: trace.edges.is_excerpt,
         file: &trace.file,
         rank_source: trace.rank_source.name(),
+        role: trace.meta.role.as_ref().map(|role| role.name.as_str()),
         host_name: trace.meta.host_name.as_deref(),
         pids: &pids(trace),
         devices: &devices.join(","),

@@ -49,13 +49,13 @@ impl TraceFormat for Kineto {
 
     fn peek(&self, input: &Input, start: &FileStart) -> Result<FileHead, ReadError> {
         let file = || input.shown.clone();
-        let rank = match input.process.as_ref().map(|part| &part.key) {
+        let (rank, world) = match input.process.as_ref().map(|part| &part.key) {
             Some(PartKey::CopyOfRanks) => return Err(ReadError::MergedCopy { file: file() }),
             Some(PartKey::Mixed(what)) => return Err(ReadError::Merged { file: file(), what: what.clone() }),
-            Some(PartKey::Rank(rank, _)) => Some(*rank),
+            Some(PartKey::Rank(rank, _)) => (Some(*rank), None),
             Some(PartKey::Process(_) | PartKey::Idle(_)) | None => peek::peek(input, start)?,
         };
-        Ok(FileHead { rank, recorder: Recorder::Kineto })
+        Ok(FileHead { rank, world, recorder: Recorder::Kineto })
     }
 
     fn parts(&self, input: Input, start: &FileStart) -> Vec<Input> {

@@ -1,4 +1,5 @@
-//! What the head of a file says: whether it is a trace, and its rank if that precedes the events.
+//! What the head of a file says: whether it is a trace, and its rank and world size if these precede the
+//! events.
 
 use super::document::Document;
 use super::load::refused;
@@ -8,12 +9,12 @@ use crate::format::FileStart;
 use crate::input::Input;
 use crate::options::LoadOptions;
 
-/// `distributedInfo.rank`, if it is in the head of the file.
+/// Rank and world size of `distributedInfo`, if they are in the head of the file.
 ///
 /// # Errors
 /// When the file is empty, damaged from its beginning, or clearly has another format. Other problems are
 /// reported when it is loaded.
-pub(super) fn peek(input: &Input, start: &FileStart) -> Result<Option<u32>, ReadError> {
+pub(super) fn peek(input: &Input, start: &FileStart) -> Result<(Option<u32>, Option<u32>), ReadError> {
     if let Some(reason) = start.damage.clone() {
         return Err(ReadError::Damaged { file: input.shown.clone(), reason });
     }
@@ -26,8 +27,8 @@ pub(super) fn peek(input: &Input, start: &FileStart) -> Result<Option<u32>, Read
         document.feed(&start.bytes, false).map(|_| ())
     };
     match seen {
-        Ok(()) => Ok(document.meta.rank),
-        Err(KinetoRefusal::NoEvents) => Ok(None),
+        Ok(()) => Ok((document.meta.rank, document.meta.world_size)),
+        Err(KinetoRefusal::NoEvents) => Ok((None, None)),
         Err(other) => Err(refused(input, other)),
     }
 }

@@ -38,7 +38,7 @@ impl TraceFormat for MemoryDumps {
     }
 
     fn peek(&self, _: &Input, _: &FileStart) -> Result<FileHead, ReadError> {
-        Ok(FileHead { rank: None, recorder: Recorder::MemoryDump })
+        Ok(FileHead { rank: None, world: None, recorder: Recorder::MemoryDump })
     }
 
     fn load(&self, input: &Input, how: &Reading) -> Result<Unsettled, ReadError> {

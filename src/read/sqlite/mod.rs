@@ -52,7 +52,7 @@ impl TraceFormat for Sqlite {
                 (None, Recorder::Nvprof)
             }
         };
-        Ok(FileHead { rank, recorder })
+        Ok(FileHead { rank, world: None, recorder })
     }
 
     fn parts(&self, input: Input, _: &FileStart) -> Vec<Input> {

@@ -53,12 +53,8 @@ pub fn merge(partials: &mut [PartialFolder], store: PartialStore) -> Result<Merg
     let mut given: Vec<Given> = Vec::new();
     for (of, p) in partials.iter_mut().enumerate() {
         let sources: BTreeMap<u32, RankSource> = p.state.ranks.iter().map(|d| (d.rank, d.source)).collect();
-        for mut seen in std::mem::take(&mut p.state.files) {
+        for seen in std::mem::take(&mut p.state.files) {
             let source = if let Fate::Mapped(rank) = seen.fate { sources.get(&rank).copied() } else { None };
-            // The rank in the file may have come after the events, so that reading the head did not find it.
-            if let (Fate::Mapped(rank), Some(RankSource::File)) = (&seen.fate, source) {
-                seen.claim = Some(*rank);
-            }
             given.push(Given { seen, of, source });
         }
         ranks.append(&mut p.state.ranks);
@@ -69,6 +65,7 @@ pub fn merge(partials: &mut [PartialFolder], store: PartialStore) -> Result<Merg
     let head = |g: &Given| if let Fate::RefusedAtHead(e) = &g.seen.fate { Some(e.clone()) } else { None };
     let claims = RankClaims {
         ranks: given.iter().map(|g| g.seen.claim).collect(),
+        worlds: given.iter().map(|g| g.seen.world).collect(),
         refused: given.iter().map(head).collect(),
         // Partials do not say it; each part was checked when it was made.
         recorders: vec![None; given.len()],

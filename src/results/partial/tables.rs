@@ -12,6 +12,9 @@ table! {
         name: Text, "", "name without folders";
         is_named: bool, "", "true: named on the command line; false: found in a folder";
         claim: Option<u32>, "", "rank that is recorded in the file";
+        world_size: Option<u32>, "ranks", "world size that is recorded in the file";
+        role: Option<Text>, "", "role of its process, where --role told it";
+        replica: Option<u32>, "", "which of several programs of this role, likewise";
         state: Text, "",
             "mapped, refused_at_head (by its first bytes), refused (when read) or left_out (by --ranks)";
         rank: Option<u32>, "", "rank; null if the file was not mapped";

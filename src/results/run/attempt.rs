@@ -1,6 +1,6 @@
 //! One attempt to map all ranks of a set: admitted by memory, in parallel, their rows in order of rank.
 
-use crate::run::claims::{RankClaims, Task, duplicate, stored_size};
+use crate::run::claims::{FileClaim, RankClaims, Task, duplicate, stored_size};
 use crate::run::error::{Refused, RunError};
 use crate::run::flight::Admission;
 use crate::run::order::InOrder;
@@ -19,7 +19,7 @@ use hta_trace::meta::RankSource;
 /// How an attempt to map all ranks ended.
 pub(super) enum Attempt {
     Finished(Vec<RankResults>, Vec<Refused>, PartialStore),
-    Claimed(usize, u32),
+    Claimed(usize, FileClaim),
 }
 
 /// Maps the ranks of the tasks.
@@ -79,8 +79,9 @@ pub(super) fn attempt(
 fn other_rank(request: &Request, options: LoadOptions, pair: &[Task]) -> Option<Attempt> {
     pair.iter().filter(|task| task.source != RankSource::File).find_map(|task| {
         let full = load(&request.inputs[task.input], options, Spread::Inline, &ByteCount::default());
-        let rank = full.ok()?.meta.rank.filter(|rank| *rank != task.rank)?;
-        Some(Attempt::Claimed(task.input, rank))
+        let meta = full.ok()?.meta;
+        let claim = FileClaim { rank: meta.rank, world: meta.world_size };
+        claim.contradicts(task).then_some(Attempt::Claimed(task.input, claim))
     })
 }
 
@@ -101,7 +102,7 @@ fn sorted<'a>(
     for (task, result) in results {
         match result {
             Ok(d) => done.push(d),
-            Err(Failure::Claims(rank)) => return Ok(Attempt::Claimed(task.input, rank)),
+            Err(Failure::Claims(claim)) => return Ok(Attempt::Claimed(task.input, claim)),
             Err(Failure::Read(error)) => {
                 refused.push(Refused { input: request.inputs[task.input].clone(), error })
             }

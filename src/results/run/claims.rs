@@ -1,12 +1,13 @@
 //! Which file holds which rank, as far as the heads of the files and their names say.
 
 use crate::run::error::RunError;
+use crate::run::programs::{PlacedFile, ProgramPlace, places};
 use hta_base::wording::ranks::ranks_named;
 use hta_read::discover::assign_ranks;
 use hta_read::error::{ReadError, SetError};
 use hta_read::input::{Input, PartKey};
 use hta_read::load::peek;
-use hta_trace::meta::{RankSource, Recorder};
+use hta_trace::meta::{LARGEST_GROUP, RankSource, Recorder};
 use hta_trace::recorders::{MEMORY_DUMP, OtherRecorder};
 use rayon::prelude::*;
 
@@ -16,12 +17,39 @@ pub struct Task {
     pub input: usize,
     pub rank: u32,
     pub source: RankSource,
+    /// Its place among the programs of the job; `None` in a job of one.
+    pub place: Option<ProgramPlace>,
+}
+
+/// Rank and world size that a file says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileClaim {
+    pub rank: Option<u32>,
+    pub world: Option<u32>,
+}
+
+impl FileClaim {
+    /// Whether a file was given another rank than it says, or a program of fewer ranks.
+    pub fn contradicts(self, task: &Task) -> bool {
+        let is_larger =
+            |world: u32| world <= LARGEST_GROUP && task.place.is_some_and(|place| world > place.size);
+        self.rank.is_some_and(|rank| rank != task.own_rank()) || self.world.is_some_and(is_larger)
+    }
+}
+
+impl Task {
+    /// The rank that the file or its name says: that inside its program.
+    pub fn own_rank(&self) -> u32 {
+        self.place.map_or(self.rank, |place| place.rank)
+    }
 }
 
 /// What is known of the files before they are read completely.
 pub struct RankClaims {
     /// `distributedInfo.rank` of each file, if it precedes the events or has been found since.
     pub ranks: Vec<Option<u32>>,
+    /// World size of each file, likewise.
+    pub worlds: Vec<Option<u32>>,
     /// Files that are not traces.
     pub refused: Vec<Option<ReadError>>,
     /// The recorder of each file, where it is known.
@@ -33,21 +61,24 @@ impl RankClaims {
     pub fn peek(inputs: &[Input]) -> Self {
         let peeked: Vec<_> = inputs.par_iter().map(peek).collect();
         let (mut ranks, mut refused, mut recorders) = (Vec::new(), Vec::new(), Vec::new());
+        let mut worlds = Vec::new();
         for p in peeked {
             match p {
                 Ok(head) => {
                     ranks.push(head.rank);
+                    worlds.push(head.world);
                     refused.push(None);
                     recorders.push(Some(head.recorder));
                 }
                 Err(e) => {
                     ranks.push(None);
+                    worlds.push(None);
                     refused.push(Some(e));
                     recorders.push(None);
                 }
             }
         }
-        Self { ranks, refused, recorders }
+        Self { ranks, worlds, refused, recorders }
     }
 
     /// Refuses dumps of memory if they are not to be analysed, or are beside traces, whose ranks they would
@@ -65,6 +96,17 @@ impl RankClaims {
                 *recorder = None;
             }
         }
+    }
+
+    /// Takes over what a file says of itself behind its events.
+    pub(crate) fn learn(&mut self, input: usize, claim: FileClaim) {
+        let set = |slot: Option<&mut Option<u32>>, said: Option<u32>| {
+            if let (Some(slot), Some(said)) = (slot, said) {
+                *slot = Some(said);
+            }
+        };
+        set(self.ranks.get_mut(input), claim.rank);
+        set(self.worlds.get_mut(input), claim.world);
     }
 
     /// Takes processes that launch nothing as well: what counts calls needs no ranks.
@@ -85,11 +127,16 @@ impl RankClaims {
         let usable: Vec<usize> = (0..all.len()).filter(|&i| self.refused[i].is_none()).collect();
         let inputs: Vec<Input> = usable.iter().map(|&i| all[i].clone()).collect();
         let claims: Vec<Option<u32>> = usable.iter().map(|&i| self.ranks[i]).collect();
-        let assigned = assign_ranks(&inputs, &claims);
+        let worlds: Vec<Option<u32>> =
+            usable.iter().map(|&i| self.worlds.get(i).copied().flatten()).collect();
+        let placed = places(&inputs, &claims, &worlds).unwrap_or_else(|| {
+            let of_one = assign_ranks(&inputs, &claims).into_iter();
+            of_one.map(|(rank, source)| PlacedFile { rank, source, place: None }).collect()
+        });
         let mut tasks: Vec<Task> = usable
             .iter()
-            .zip(assigned)
-            .map(|(&input, (rank, source))| Task { input, rank, source })
+            .zip(placed)
+            .map(|(&input, PlacedFile { rank, source, place })| Task { input, rank, source, place })
             .collect();
         tasks.sort_by_key(|j| (j.rank, j.input));
         for pair in tasks.windows(2) {
@@ -114,7 +161,7 @@ impl RankClaims {
         let usable = (0..all.len()).filter(|&i| self.refused[i].is_none());
         let mut tasks: Vec<Task> = (0..)
             .zip(usable)
-            .map(|(rank, input)| Task { input, rank, source: RankSource::Process })
+            .map(|(rank, input)| Task { input, rank, source: RankSource::Process, place: None })
             .collect();
         choose(&mut tasks, numbers)?;
         Ok(tasks)
@@ -150,7 +197,7 @@ fn choose(tasks: &mut Vec<Task>, ranks: &[(u32, u32)]) -> Result<(), RunError> {
 /// The error for two files of one rank.
 pub fn duplicate(inputs: &[Input], a: &Task, b: &Task) -> RunError {
     let shown = |j: &Task| inputs[j.input].shown.clone();
-    SetError::DuplicateRank { rank: a.rank, first: shown(a), second: shown(b) }.into()
+    SetError::DuplicateRank { rank: a.own_rank(), first: shown(a), second: shown(b) }.into()
 }
 
 /// Size of a file or an object, or of its part for one process, bytes; 0 if it is not known.

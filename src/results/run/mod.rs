@@ -16,6 +16,7 @@ mod from_results;
 mod order;
 mod outcome;
 mod processes;
+mod programs;
 mod rank;
 mod reduce;
 mod share;
@@ -218,9 +219,9 @@ pub fn map(
                     store,
                 });
             }
-            // A file gave its rank after the events: assign all ranks again with what is known now.
-            Attempt::Claimed(input, rank) => {
-                claims.ranks[input] = Some(rank);
+            // A file gave its rank, or the size of its program, after the events: assign all ranks again with what is known now.
+            Attempt::Claimed(input, claim) => {
+                claims.learn(input, claim);
                 sink.void().map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;
             }
         }

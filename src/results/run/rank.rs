@@ -1,5 +1,7 @@
 //! Processing of one rank: reads its trace, maps it with every analysis, and drops it.
 
+use crate::run::claims::FileClaim;
+use crate::run::programs::ProgramPlace;
 use crate::run::{Extent, RankResults, Request, RowSink, Task};
 use crate::store::{INVENTORY, PartialStore, StoredPartial};
 use hta_analysis::api::{Analysis, Partial};
@@ -10,11 +12,12 @@ use hta_base::table::schema::Batch;
 use hta_read::error::ReadError;
 use hta_read::load::load_within;
 use hta_read::reading::Spread;
+use hta_read::roles::role_of;
 use hta_read::room::MemoryGate;
 use hta_read::source::ByteCount;
 use hta_trace::content::{is_front_end, nothing_recorded, unknown_content};
 use hta_trace::merged::merged;
-use hta_trace::meta::RankSource;
+use hta_trace::meta::{ProcessRole, RankSource};
 use hta_trace::other_recorder::other_recorder;
 use hta_trace::rank_trace::RankTrace;
 use rayon::prelude::*;
@@ -25,8 +28,8 @@ pub(super) enum Failure {
     Read(ReadError),
     /// What could not be written.
     Write(&'static str, io::Error),
-    /// The file's own rank, found behind its events, is another one.
-    Claims(u32),
+    /// The file's own rank, found behind its events, is another one, or its program is larger.
+    Claims(FileClaim),
     /// Neither the file nor its name gives the rank, and a position means nothing in a part of a job.
     NoRank,
 }
@@ -110,11 +113,15 @@ fn read(request: &Request, task: &Task, how: &RankContext) -> Result<(RankTrace,
         // What it is in its own job says nothing about this set.
         (meta.rank, meta.world_size) = (None, None);
     }
-    let source = match meta.rank {
-        Some(rank) if rank != task.rank => return Err(Failure::Claims(rank)),
-        Some(_) => RankSource::File,
-        None => task.source,
-    };
+    let claim = FileClaim { rank: meta.rank, world: meta.world_size };
+    if claim.contradicts(task) {
+        return Err(Failure::Claims(claim));
+    }
+    let source = if claim.rank.is_some() { RankSource::File } else { task.source };
+    if let (Some(place), Some(told)) = (task.place, role_of(input)) {
+        let ProgramPlace { rank, replica, first, size, world } = place;
+        meta.place(ProcessRole { name: told.name, replica, rank, first, size }, world);
+    }
     Ok((loaded.into_trace(task.rank, source, input.shown.clone(), &request.options.model), source))
 }
 

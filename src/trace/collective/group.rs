@@ -133,9 +133,18 @@ impl LocalGroup {
                 self.list(entry.ranks.clone(), entry.size.is_some_and(|s| s as usize > entry.ranks.len()));
             }
         }
-        if self.members.is_none() && self.size.is_some() && self.size == meta.world_size {
-            // As many members as the job has ranks: all ranks.
-            self.members = meta.world_size.and_then(|w| Members::regular(0, 1, w));
+        if let Some((first, world)) = meta.program()
+            && self.members.is_none()
+            && self.size == Some(world)
+        {
+            // As many members as the program has ranks: all ranks.
+            self.members = Members::regular(first, 1, world);
+        }
+        if let (Some(role), Some(members)) = (&meta.role, &self.members)
+            && members.iter().any(|rank| !role.holds(rank))
+        {
+            // It joins the program with others, and counts its members otherwise.
+            (self.members, self.head) = (None, Vec::new());
         }
         if let Some(members) = &self.members {
             self.size = u32::try_from(members.len()).ok();

@@ -39,8 +39,9 @@ impl CallEvidence {
         self.seq = self.seq.or(args.uint(Arg::Seq, row)).or(positional.as_ref().and_then(|p| p.seq));
         self.in_elements = self.in_elements.or(args.int(Arg::InNelems, row));
         self.out_elements = self.out_elements.or(args.int(Arg::OutNelems, row));
-        self.src = self.src.or(rank(Arg::SrcRank));
-        self.dst = self.dst.or(rank(Arg::DstRank));
+        let in_job = |rank| trace.meta.in_job(rank);
+        self.src = self.src.or(rank(Arg::SrcRank).and_then(in_job));
+        self.dst = self.dst.or(rank(Arg::DstRank).and_then(in_job));
         self.rank_arg = self.rank_arg.or(rank(Arg::RankArg));
         if self.dtype.is_none() {
             self.dtype = text(Arg::Dtype).map(|d| dtype_name(d).to_string());
@@ -59,12 +60,13 @@ impl CallEvidence {
         }
         if g.members.is_none()
             && let Some((ranks, is_cut)) = text(Arg::GroupRanks).and_then(parse_ranks)
+            && let Some(ranks) = ranks.into_iter().map(in_job).collect()
         {
             g.list(ranks, is_cut);
         }
         if g.members.is_none()
             && let (Some(start), Some(stride), Some(size)) =
-                (rank(Arg::GlobalRankStart), rank(Arg::GlobalRankStride), g.size)
+                (rank(Arg::GlobalRankStart).and_then(in_job), rank(Arg::GlobalRankStride), g.size)
             && let Some(members) = Members::regular(start, stride, size)
             && g.head.iter().enumerate().all(|(i, r)| members.get(i) == Some(*r))
         {

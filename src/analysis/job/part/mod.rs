@@ -20,7 +20,7 @@ use crate::job::ready::{Readiness, TOLERANCE, alone, readiness};
 use hta_base::units::{Ns, Span};
 use hta_trace::collective::{CollectiveCall, RankCalls};
 use hta_trace::device::DeviceWork;
-use hta_trace::meta::TimeEra;
+use hta_trace::meta::{ProcessRole, TimeEra};
 use hta_trace::rank_trace::{ModelOptions, RankTrace};
 use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
@@ -77,6 +77,8 @@ pub struct RankSummary {
     pub rank: u32,
     pub(crate) host: Option<String>,
     pub(crate) world: Option<u32>,
+    /// Its place in a job of several programs.
+    pub(crate) role: Option<ProcessRole>,
     /// Whether times are on the Unix axis, so that ranks can be compared.
     pub(crate) has_origin: bool,
     /// Whether nothing, or only a part, of its device is recorded, so that it counts as missing to the
@@ -163,6 +165,7 @@ impl RankSummary {
             rank: trace.rank,
             host: trace.meta.host_name.clone(),
             world: trace.meta.world_size,
+            role: trace.meta.role.clone(),
             has_origin: trace.meta.era != TimeEra::Unknown,
             is_left_out: false,
             capture: trace.capture,
@@ -195,6 +198,17 @@ impl RankSummary {
         self.chunks = Vec::new();
         self.names = Interner::default();
         self
+    }
+
+    /// What tells the programs of a job apart: the number of the program's rank 0. Groups with one name in two
+    /// programs are two groups.
+    pub(crate) fn program(&self) -> u32 {
+        self.role.as_ref().map_or(0, |role| role.first)
+    }
+
+    /// Ranks of its program, if known.
+    pub(crate) fn program_size(&self) -> Option<u32> {
+        self.role.as_ref().map(|role| role.size).or(self.world)
     }
 
     /// The summary of a rank that is left out of what is told about the job.

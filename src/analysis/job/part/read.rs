@@ -16,6 +16,7 @@ use hta_trace::collective::{
     CallShape, CallShapes, CollectiveCall, CollectiveKind, LocalGroup, Members as LocalMembers, Message,
     RankCalls,
 };
+use hta_trace::meta::ProcessRole;
 use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::window::Scope;
@@ -41,6 +42,7 @@ impl RankSummary {
             rank: head.rank,
             host: head.host.map(str::to_string),
             world: head.world_size,
+            role: role(head),
             has_origin: head.has_origin,
             is_left_out: false,
             capture: Span::new(head.capture_start_ns, head.capture_end_ns),
@@ -59,6 +61,17 @@ impl RankSummary {
             names,
         })
     }
+}
+
+/// The place of a rank in a job of several programs.
+fn role(head: HeadRow) -> Option<ProcessRole> {
+    Some(ProcessRole {
+        name: head.role?.to_string(),
+        replica: head.replica,
+        rank: head.role_rank?,
+        first: head.role_first?,
+        size: head.role_size?,
+    })
 }
 
 /// The rows of a table, with their indices.

@@ -11,6 +11,11 @@ table! {
         rank;
         host: Option<Text>, "", "host";
         world_size: Option<u32>, "ranks", "world size";
+        role: Option<Text>, "", "role of its program, in a job of several";
+        replica: Option<u32>, "", "which of several programs of this role";
+        role_rank: Option<u32>, "", "rank inside its program";
+        role_first: Option<u32>, "", "number in the job of the program's rank 0";
+        role_size: Option<u32>, "ranks", "ranks of the program";
         has_origin: bool, "", "times are on the Unix axis";
         capture_start_ns: i64, "ns", "start of the capture";
         capture_end_ns: i64, "ns", "end of the capture";

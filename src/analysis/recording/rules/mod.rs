@@ -137,6 +137,7 @@ mod testing {
             excerpt: false,
             file: "f",
             rank_source: "file",
+            role: None,
             host_name: None,
             pids: "7",
             devices: "0",

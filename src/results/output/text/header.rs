@@ -99,7 +99,7 @@ fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>) -> String {
         (_, Some(world)) if world > 2 => format!("all {world} ranks"),
         _ => plural(ranks.len(), "rank"),
     };
-    let mut what = vec![format!("{count} ({})", rank_list(ranks))];
+    let mut what = vec![format!("{count} ({})", programs(rows).unwrap_or_else(|| rank_list(ranks)))];
     let hosts = rows.iter().filter_map(|r| r.host_name).collect::<BTreeSet<_>>().len();
     if hosts > 1 {
         what[0] = format!("{} on {hosts} hosts", what[0]);
@@ -119,6 +119,20 @@ fn about(rows: &[RankRow], ranks: &[u32], told: Option<&JobVerdict>) -> String {
         });
     }
     what.join(", ")
+}
+
+/// The roles of a job of several programs with their ranks: `actor 0-3, rollout 4, 5`.
+fn programs(rows: &[RankRow]) -> Option<String> {
+    let mut by_role: Vec<(&str, Vec<u32>)> = Vec::new();
+    for row in rows {
+        let role = row.role?;
+        match by_role.iter_mut().find(|(name, _)| *name == role) {
+            Some((_, ranks)) => ranks.push(row.rank),
+            None => by_role.push((role, vec![row.rank])),
+        }
+    }
+    let shown = by_role.iter().map(|(role, ranks)| format!("{role} {}", rank_list(ranks)));
+    Some(shown.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
 }
 
 /// What repeats without being steps, on the first rank that has such.

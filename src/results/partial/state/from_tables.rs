@@ -13,7 +13,7 @@ use hta_base::table::checked::InvalidCell;
 use hta_base::table::schema::{Batch, Table, TableSpec};
 use hta_base::units::MemoryLimit;
 use hta_read::error::ReadError;
-use hta_read::input::Input;
+use hta_read::input::{Input, ToldRole};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
@@ -65,6 +65,7 @@ pub enum Fate {
 pub struct Seen {
     pub(crate) input: Input,
     pub(crate) claim: Option<u32>,
+    pub(crate) world: Option<u32>,
     pub(crate) fate: Fate,
 }
 
@@ -179,8 +180,9 @@ fn seen(list: &Batch, ranks: &[RankResults]) -> Result<Vec<Seen>, InvalidCell> {
             "left_out" => Fate::LeftOut,
             other => return Err(invalid("state", "what became of the file", format!("`{other}`"))),
         };
-        let input = Input { named: row.is_named, ..Input::named(row.name).shown_as(row.file) };
-        out.push(Seen { input, claim: row.claim, fate });
+        let role = row.role.map(|name| ToldRole { name: name.to_string(), replica: row.replica });
+        let input = Input { named: row.is_named, role, ..Input::named(row.name).shown_as(row.file) };
+        out.push(Seen { input, claim: row.claim, world: row.world_size, fate });
     }
     if mapped.len() != ranks.len() {
         return Err(InvalidCell::new::<Files>(

@@ -5,12 +5,13 @@ use crate::partial::tables::{
     ContentRow, FileRow, Files, PartialContents, PartialRankRow, PartialRanks, PartialRow, Partials, Tallies,
     TallyRow,
 };
-use crate::run::{MappedSet, RankResults};
+use crate::run::{MappedSet, RankResults, Task};
 use crate::store::{PartialStore, RankRows, StoredPartial};
 use hta_analysis::registry::ANALYSES;
 use hta_base::health::Health;
 use hta_base::table::schema::{Batch, TableSpec};
 use hta_read::error::ReadError;
+use hta_trace::meta::RankSource;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -133,7 +134,12 @@ fn files(set: &MappedSet) -> Batch {
         let is_mapped = set.ranks.binary_search_by_key(&t.rank, |d| d.rank).is_ok();
         at_read.insert(t.input, if is_mapped { None } else { late.next().map(|r| &r.error) });
     }
-    let task_of: BTreeMap<usize, u32> = set.tasks.iter().map(|t| (t.input, t.rank)).collect();
+    let task_of: BTreeMap<usize, &Task> = set.tasks.iter().map(|t| (t.input, t)).collect();
+    // The rank in the file may have come after the events, so that reading the head did not find it.
+    let in_file = |task: &&Task| {
+        let found = set.ranks.binary_search_by_key(&task.rank, |d| d.rank);
+        found.ok().and_then(|at| set.ranks.get(at)).is_some_and(|d| d.source == RankSource::File)
+    };
     for (i, input) in set.inputs.iter().enumerate() {
         let head = set.claims.refused.get(i).and_then(Option::as_ref);
         let (state, error) = match (head, at_read.get(&i)) {
@@ -149,9 +155,15 @@ fn files(set: &MappedSet) -> Batch {
             file: &input.shown,
             name: &name,
             is_named: input.named,
-            claim: set.claims.ranks.get(i).copied().flatten(),
+            claim: match task_of.get(&i).copied().filter(in_file) {
+                Some(task) => Some(task.own_rank()),
+                None => set.claims.ranks.get(i).copied().flatten(),
+            },
+            world_size: set.claims.worlds.get(i).copied().flatten(),
+            role: input.role.as_ref().map(|role| role.name.as_str()),
+            replica: input.role.as_ref().and_then(|role| role.replica),
             state,
-            rank: if state == "mapped" { task_of.get(&i).copied() } else { None },
+            rank: if state == "mapped" { task_of.get(&i).map(|t| t.rank) } else { None },
             error: kind,
             error_text: text.as_deref(),
             error_hint: hint,
