@@ -15,6 +15,7 @@ use crate::graph_replay::GraphReplays;
 use crate::inferred_steps::or_repeats;
 use crate::launch::{LaunchLinks, is_graph_launch};
 use crate::launch_times::LaunchTimes;
+use crate::loop_steps::or_loop;
 use crate::memory;
 use crate::meta::{Device, Meta, RankSource};
 use crate::overrun::{self, Overruns};
@@ -158,7 +159,7 @@ impl RankTrace {
             },
             || {
                 let found = find(&columns, &classes, options.step_pattern.as_ref(), &mut of_hosts);
-                (host_rows(&columns, &classes), found)
+                (host_rows(&columns, &classes), or_loop(found, &columns, &classes))
             },
         );
         health.merge(&of_hosts);

@@ -30,6 +30,8 @@ pub enum StepRule {
     Pattern,
     /// Iterations of an inference engine, by the grammar of their names; one is enough.
     Iteration,
+    /// Turns of a loop of several roles, by the annotations of its phases.
+    Loop,
     /// Consecutive annotations on one thread whose names differ only in digits.
     Annotation,
     /// Iterations without an engine's name: annotations whose names differ only in digits, inside another
@@ -42,10 +44,11 @@ pub enum StepRule {
 }
 
 impl StepRule {
-    pub const ALL: [StepRule; 7] = [
+    pub const ALL: [StepRule; 8] = [
         StepRule::ProfilerStep,
         StepRule::Pattern,
         StepRule::Iteration,
+        StepRule::Loop,
         StepRule::Annotation,
         StepRule::Capture,
         StepRule::InnerAnnotation,
@@ -62,6 +65,7 @@ impl StepRule {
             StepRule::ProfilerStep => "profiler_step",
             StepRule::Pattern => "pattern",
             StepRule::Iteration => "iteration",
+            StepRule::Loop => "loop",
             StepRule::Annotation => "annotation",
             StepRule::InnerAnnotation => "inner_annotation",
             StepRule::Repeat => "repeat",

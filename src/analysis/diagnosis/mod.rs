@@ -37,6 +37,7 @@ mod page;
 mod pauses;
 mod piece;
 mod repair;
+mod role_tables;
 mod rule;
 mod serving;
 mod tables;
@@ -62,6 +63,7 @@ use crate::diagnosis::kernel_mix::KernelMix;
 use crate::diagnosis::kernel_repairs::KernelRepairs;
 use crate::diagnosis::lost::{LostTime, ways};
 use crate::diagnosis::pauses::HostPauses;
+use crate::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
 use crate::diagnosis::threat::MemoryThreats;
 use crate::diagnosis::timeline::{OwnedIdle, TimelineTable, TimelineWaits, waits};
 use crate::job::Job;
@@ -89,6 +91,8 @@ impl Analysis for DiagnosisOf {
                 TimelineTable::SPEC,
                 TimelineWaits::SPEC,
                 HostPauses::SPEC,
+                RolePhaseTable::SPEC,
+                RoleLoops::SPEC,
             ],
             kept_tables: &[
                 LostTime::SPEC,
@@ -156,7 +160,9 @@ impl Analysis for DiagnosisOf {
         let (lines, account) = (tables::lines(&told), tables::time_account(&found, job));
         let mut tables = vec![findings, evidence, lines, account, waits(job, &found.account)];
         tables.extend(partials.iter().filter_map(|p| p.table(HostPauses::SPEC)).cloned());
-        let views = vec![views::by_rank(&found, job, options), views::by_owner(&found)];
+        tables.extend(role_tables::role_tables(job));
+        let mut views = vec![views::by_rank(&found, job, options), views::by_owner(&found)];
+        views.extend(role_tables::view(job));
         Output { tables, views, verdict: Some(told), ..Output::default() }
     }
 }

@@ -23,6 +23,7 @@ pub mod modules;
 pub mod operator_work;
 pub(crate) mod optimizer_steps;
 pub(crate) mod queue_lengths;
+pub(crate) mod role_phases;
 pub mod serving_mode;
 pub(crate) mod shared_streams;
 pub mod step_scopes;

@@ -5,3 +5,4 @@ pub mod mesh;
 pub mod nameless;
 pub mod partial;
 pub mod planted;
+pub mod roles;

@@ -12,6 +12,7 @@ use crate::facts::chunks::{PipelineChunk, chunks};
 use crate::facts::collectives::collectives;
 use crate::facts::experts::{ExpertLayer, expert_layers};
 use crate::facts::host_activity::HostNames;
+use crate::facts::role_phases::{RolePhase, RolePhases};
 use crate::facts::windows::{WindowAccount, WindowAccounts};
 use crate::job::kernel_origin::{KernelOrigin, origins};
 use crate::job::local;
@@ -93,6 +94,8 @@ pub struct RankSummary {
     pub(crate) backward_lanes: Vec<u32>,
     pub(crate) step_rule: StepRule,
     pub(crate) steps: Vec<PartStep>,
+    /// Its phases in a loop of several roles, in order of time.
+    pub(crate) phases: Vec<RolePhase>,
     pub(crate) calls: RankCalls,
     /// One entry per call.
     pub(crate) readiness: Vec<Readiness>,
@@ -174,6 +177,7 @@ impl RankSummary {
             backward_lanes: backward_lanes(trace, &calls),
             step_rule: trace.steps.rule,
             steps: trace.steps.steps.iter().map(step).collect(),
+            phases: RolePhases::of(trace).all.clone(),
             readiness,
             layers: expert_layers(trace),
             calls,

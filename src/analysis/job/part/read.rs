@@ -3,6 +3,7 @@
 
 use crate::facts::direction::Direction;
 use crate::facts::experts::{ExpertLayer, LayerTokens};
+use crate::facts::role_phases::RolePhase;
 use crate::job::kernel_origin::KernelOrigin;
 use crate::job::local::{Local, LocalEntry, TimeUse};
 use crate::job::part::chunks::{PartChunks, chunks_of};
@@ -17,6 +18,7 @@ use hta_trace::collective::{
     RankCalls,
 };
 use hta_trace::meta::ProcessRole;
+use hta_trace::role_phase::LoopPhase;
 use hta_trace::step::StepRule;
 use hta_trace::strings::{Interner, StrId};
 use hta_trace::window::Scope;
@@ -51,6 +53,7 @@ impl RankSummary {
             backward_lanes: rows::<BackwardLanes>(tables)?.map(|(_, r)| r.thread).collect(),
             step_rule: rule.ok_or_else(|| InvalidCell::unknown::<Heads>(0, "step_rule", head.step_rule))?,
             steps: rows::<PartSteps>(tables)?.map(|(_, r)| step(r)).collect(),
+            phases: rows::<PartPhaseTable>(tables)?.map(phase).collect::<Result<_, _>>()?,
             readiness,
             layers: expert_layers(tables, calls.calls.len())?.into(),
             order: orders(&calls, &lanes),
@@ -71,6 +74,15 @@ fn role(head: HeadRow) -> Option<ProcessRole> {
         rank: head.role_rank?,
         first: head.role_first?,
         size: head.role_size?,
+    })
+}
+
+fn phase((row, r): (usize, PartPhaseRow)) -> Result<RolePhase, InvalidCell> {
+    let phase = LoopPhase::named(r.phase);
+    Ok(RolePhase {
+        phase: phase.ok_or_else(|| InvalidCell::unknown::<PartPhaseTable>(row, "phase", r.phase))?,
+        span: Span::new(r.start_ns, r.end_ns),
+        busy: r.busy_ns,
     })
 }
 

@@ -44,6 +44,16 @@ table! {
 }
 
 table! {
+    /// One row per phase in a loop of several roles.
+    pub(crate) struct PartPhaseTable, PartPhaseRow = "part_phases" by "start_ns" {
+        phase: Text, "", "kind";
+        start_ns: i64, "ns", "start";
+        end_ns: i64, "ns", "end";
+        busy_ns: i64, "ns", "part of it in which a device worked";
+    }
+}
+
+table! {
     /// One row per process group as the rank names it.
     pub(crate) struct PartGroups, GroupRow = "part_groups" by "position" {
         name: Option<Text>, "", "name";
@@ -221,6 +231,7 @@ pub const TABLES: &[&TableSpec] = &[
     Heads::SPEC,
     PartSteps::SPEC,
     BackwardLanes::SPEC,
+    PartPhaseTable::SPEC,
     PartGroups::SPEC,
     PartMembers::SPEC,
     Dtypes::SPEC,

@@ -21,6 +21,7 @@ impl RankSummary {
             self.head(),
             self.step_table(),
             backward_lanes(&self.backward_lanes),
+            self.phase_table(),
             groups,
             members,
             dtypes(&self.calls),
@@ -70,6 +71,19 @@ impl RankSummary {
                 start_ns: s.window.start,
                 end_ns: s.window.end,
                 is_partial: s.is_partial,
+            });
+        }
+        table.finish()
+    }
+
+    fn phase_table(&self) -> Batch {
+        let mut table = PartPhaseTable::default();
+        for p in &self.phases {
+            table.push(PartPhaseRow {
+                phase: p.phase.name(),
+                start_ns: p.span.start,
+                end_ns: p.span.end,
+                busy_ns: p.busy,
             });
         }
         table.finish()

@@ -1,0 +1,188 @@
+//! What the roles of a job do in each period of its loop, as tables and for people.
+
+use crate::api::{Align, View};
+use crate::job::Job;
+use crate::job::loops::{JobLoops, LoopPeriod};
+use hta_base::table;
+use hta_base::table::schema::{Batch, Text};
+use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
+use hta_trace::role_phase::LoopPhase;
+use std::collections::BTreeMap;
+
+table! {
+    /// What each rank does in a period of a loop of several roles (reinforcement learning): phases and idle time,
+    /// which sum to the period.
+    pub struct RolePhaseTable, RolePhaseRow = "role_phases" by "rank, period, phase, waits_for" {
+        rank;
+        role: Option<Text>, "", "role of its program; null: the job is one program";
+        replica: Option<u32>, "", "which of several programs of this role";
+        role_rank: Option<u32>, "", "rank inside its program";
+        period: u32, "", "period of the loop, from 0";
+        phase: Text, "", "rollout, reward, scoring, train, weight_sync, or idle: in no phase";
+        waits_for: Option<Text>, "", "of idle time: the phase that another rank is in; null: none";
+        time_ns: i64, "ns", "time; over the rows of a rank and period it sums to the period";
+        busy_ns: i64, "ns", "part of it in which a device worked; of idle time 0";
+        period_ns: i64, "ns", "length of the period";
+    }
+}
+
+table! {
+    /// One row per period of a loop of several roles, and role; times summed over its ranks.
+    pub struct RoleLoops, RoleLoopRow = "role_loops" by "period, role" {
+        period: u32, "", "period of the loop, from 0";
+        role: Text, "", "role of the programs; of a job of one program `all`";
+        start_ns: i64, "ns", "start of the period on the common axis";
+        period_ns: i64, "ns", "its length";
+        rank_count: u32, "", "ranks of the role with phases";
+        phase_ns: i64, "ns", "time in phases";
+        idle_ns: i64, "ns", "time in none; both sum to the period times the ranks";
+        idle_pct: Option<f64>, "%", "idle time, of the period";
+        waits_rollout_ns: i64, "ns", "part of the idle time in which another rank generates";
+        waits_train_ns: i64, "ns", "part in which another rank trains";
+        tail_ns: Option<i64>, "ns",
+            "end of the rollout in which one engine of several works, or fewer than a quarter; null: no rollout \
+             in the role, or one engine";
+        tail_pct: Option<f64>, "%", "the tail, of the period";
+        engine_count: Option<u32>, "", "engines of the rollout: ranks that share collectives meanwhile are one";
+    }
+}
+
+/// The tables of the loops of a job; without rows if it has none.
+pub(super) fn role_tables(job: &Job) -> [Batch; 2] {
+    let loops = JobLoops::of(job);
+    let (mut phases, mut sums) = (RolePhaseTable::default(), RoleLoops::default());
+    let mut rows: Vec<(u32, u32, usize)> = Vec::new();
+    for (number, period) in (0u32..).zip(&loops.periods) {
+        rows.extend(period.ranks.iter().enumerate().map(|(at, of)| (of.part, number, at)));
+        push_sums(&mut sums, job, number, period);
+    }
+    rows.sort_unstable();
+    for (part, number, at) in rows {
+        if let Some(period) = loops.periods.get(number as usize) {
+            push_rank(&mut phases, job, part, (number, period, at));
+        }
+    }
+    [phases.finish(), sums.finish()]
+}
+
+fn push_rank(
+    table: &mut RolePhaseTable,
+    job: &Job,
+    part: u32,
+    (number, period, at): (u32, &LoopPeriod, usize),
+) {
+    let (Some(p), Some(of)) = (job.parts.get(part as usize), period.ranks.get(at)) else { return };
+    let row = |phase: &'static str, waits_for, time_ns, busy_ns| RolePhaseRow {
+        rank: p.rank,
+        role: p.role.as_ref().map(|role| role.name.as_str()),
+        replica: p.role.as_ref().and_then(|role| role.replica),
+        role_rank: p.role.as_ref().map(|role| role.rank),
+        period: number,
+        phase,
+        waits_for,
+        time_ns,
+        busy_ns,
+        period_ns: period.span.len(),
+    };
+    // Idle time comes before the phases, as in the order of the table.
+    let mut idle: Vec<(Option<&str>, Ns)> =
+        of.idle.iter().map(|(phase, ns)| (phase.map(LoopPhase::name), *ns)).collect();
+    idle.sort_unstable();
+    let mut all: Vec<RolePhaseRow> = idle.into_iter().map(|(waits, ns)| row("idle", waits, ns, 0)).collect();
+    all.extend(of.phases.iter().map(|(phase, (time, busy))| row(phase.name(), None, *time, *busy)));
+    all.sort_by_key(|row| row.phase);
+    all.into_iter().for_each(|row| table.push(row));
+}
+
+/// Sums of the ranks of a role in a period.
+#[derive(Default)]
+struct RoleSums {
+    ranks: u32,
+    phases: Ns,
+    idle: Ns,
+    rollout: Ns,
+    train: Ns,
+    generates: bool,
+}
+
+/// The name of a rank's role.
+fn role_name(job: &Job, part: u32) -> &str {
+    job.parts.get(part as usize).and_then(|p| p.role.as_ref()).map_or("all", |role| role.name.as_str())
+}
+
+fn sums<'j>(job: &'j Job, period: &LoopPeriod) -> BTreeMap<&'j str, RoleSums> {
+    let mut by_role: BTreeMap<&str, RoleSums> = BTreeMap::new();
+    for of in &period.ranks {
+        let sum = by_role.entry(role_name(job, of.part)).or_default();
+        sum.ranks += 1;
+        sum.phases += of.phases.values().map(|(time, _)| time).sum::<Ns>();
+        sum.idle += of.idle_ns();
+        let waits = |phase| of.idle.get(&Some(phase)).copied().unwrap_or(0);
+        sum.rollout += waits(LoopPhase::Rollout);
+        sum.train += waits(LoopPhase::Train);
+        sum.generates |= of.phases.contains_key(&LoopPhase::Rollout);
+    }
+    by_role
+}
+
+fn push_sums(table: &mut RoleLoops, job: &Job, number: u32, period: &LoopPeriod) {
+    let length = period.span.len();
+    for (role, sum) in sums(job, period) {
+        let tail = period.tail.filter(|_| sum.generates);
+        table.push(RoleLoopRow {
+            period: number,
+            role,
+            start_ns: period.span.start,
+            period_ns: length,
+            rank_count: sum.ranks,
+            phase_ns: sum.phases,
+            idle_ns: sum.idle,
+            idle_pct: percent(sum.idle, length * Ns::from(sum.ranks)),
+            waits_rollout_ns: sum.rollout,
+            waits_train_ns: sum.train,
+            tail_ns: tail.map(|tail| tail.span.len()),
+            tail_pct: tail.and_then(|tail| percent(tail.span.len(), length)),
+            engine_count: tail.map(|tail| tail.engines),
+        });
+    }
+}
+
+/// The roles over all periods; `None` if the job has no loop.
+pub(super) fn view(job: &Job) -> Option<View> {
+    let loops = JobLoops::of(job);
+    let time: Ns = loops.periods.iter().map(|period| period.span.len()).sum();
+    let mut by_role: BTreeMap<&str, RoleSums> = BTreeMap::new();
+    for (role, own) in loops.periods.iter().flat_map(|period| sums(job, period)) {
+        let sum = by_role.entry(role).or_default();
+        (sum.ranks, sum.generates) = (sum.ranks.max(own.ranks), sum.generates || own.generates);
+        (sum.phases, sum.idle) = (sum.phases + own.phases, sum.idle + own.idle);
+        (sum.rollout, sum.train) = (sum.rollout + own.rollout, sum.train + own.train);
+    }
+    let tail: Ns = loops.periods.iter().filter_map(|period| period.tail).map(|tail| tail.span.len()).sum();
+    let rows = by_role.into_iter().map(|(role, sum)| {
+        let whole = sum.phases + sum.idle;
+        let share = |ns: Ns| fmt_pct(percent(ns, whole));
+        let tail = if sum.generates { fmt_pct(percent(tail, time)) } else { "-".to_string() };
+        let cells = [share(sum.phases), share(sum.idle), share(sum.rollout), share(sum.train), tail];
+        [role.to_string(), sum.ranks.to_string()].into_iter().chain(cells).collect()
+    });
+    let columns = vec![
+        ("role", Align::Left),
+        ("ranks", Align::Right),
+        ("in phases", Align::Right),
+        ("idle", Align::Right),
+        ("while others generate", Align::Right),
+        ("while others train", Align::Right),
+        ("rollout tail", Align::Right),
+    ];
+    let count = loops.periods.len() as Ns;
+    let title = match loops.withheld {
+        Some(_) => "Roles".to_string(),
+        None if count == 0 => return None,
+        None => format!("Roles in {count} periods of the loop, {} each", fmt_ns(time / count)),
+    };
+    let notes = loops.withheld.map(|why| {
+        format!("phases of roles are not compared: {why}; record all processes on one host, or with times since 1970")
+    });
+    Some(View { title, columns, rows: rows.collect(), notes: notes.into_iter().collect() })
+}

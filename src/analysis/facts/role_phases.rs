@@ -1,0 +1,85 @@
+//! The phases of a rank in a loop that generates, scores and trains: when its devices worked for each.
+//!
+//! ```text
+//!   host      [update_actor ...)
+//!   device       [===)[==)..[====)              the phase lasts from the first start to the last end of what its
+//!   phase        [---------------)              range launched; without devices, as long as the range
+//! ```
+//!
+//! A range that launches nothing is no phase of a rank with devices: its process only waits for others.
+
+use hta_base::units::{Ns, Span};
+use hta_trace::interval::Union;
+use hta_trace::rank_trace::RankTrace;
+use hta_trace::role_phase::{LoopPhase, PhaseRange, phase_ranges};
+use hta_trace::strings::StrId;
+use std::sync::Arc;
+
+/// A phase of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RolePhase {
+    pub(crate) phase: LoopPhase,
+    pub(crate) span: Span,
+    /// Part of it in which a device worked, ns.
+    pub(crate) busy: Ns,
+}
+
+/// The phases of a rank in order of time; disjoint.
+pub(crate) struct RolePhases {
+    pub(crate) all: Vec<RolePhase>,
+    /// Name of the annotation of the first training phase, else of the first phase.
+    pub(crate) named: Option<StrId>,
+}
+
+impl RolePhases {
+    pub(crate) fn of(trace: &RankTrace) -> Arc<Self> {
+        trace.shared(Self::new)
+    }
+
+    fn new(trace: &RankTrace) -> Self {
+        let ranges = phase_ranges(&trace.columns, &trace.classes);
+        if ranges.is_empty() {
+            return Self { all: Vec::new(), named: None };
+        }
+        let spans = match trace.is_cpu_only() {
+            true => ranges.iter().map(|r| Some(r.host)).collect(),
+            false => on_devices(trace, &ranges),
+        };
+        let busy = Union::new(trace.devices.iter().flat_map(|w| w.timeline.busy().spans().to_vec()));
+        let mut until = Ns::MIN;
+        let mut all = Vec::new();
+        for (range, span) in ranges.iter().zip(spans) {
+            let Some(span) = span.map(|s| Span::new(s.start.max(until), s.end.max(until))) else { continue };
+            if !span.is_empty() {
+                all.push(RolePhase { phase: range.phase, span, busy: busy.len_in(span) });
+                until = span.end;
+            }
+        }
+        let training = ranges.iter().find(|r| r.phase == LoopPhase::Train);
+        Self { all, named: training.or(ranges.first()).map(|r| r.name) }
+    }
+
+    /// Whether the rank does phases of one side of the loop only, so that it waits for other processes.
+    pub(crate) fn is_one_sided(&self) -> bool {
+        let has = |phase: LoopPhase| self.all.iter().any(|p| p.phase == phase);
+        !self.all.is_empty() && !(has(LoopPhase::Rollout) && has(LoopPhase::Train))
+    }
+}
+
+/// By range: from the first start to the last end of what was launched in it.
+fn on_devices(trace: &RankTrace, ranges: &[PhaseRange]) -> Vec<Option<Span>> {
+    let mut out: Vec<Option<Span>> = vec![None; ranges.len()];
+    for activity in &trace.activities {
+        let Some(at) = activity.launch().and_then(|row| trace.columns.ts.get(row as usize)) else { continue };
+        let before = ranges.partition_point(|r| r.host.start <= *at);
+        let Some(own) = before.checked_sub(1).filter(|i| ranges.get(*i).is_some_and(|r| r.host.holds(*at)))
+        else {
+            continue;
+        };
+        if let Some(slot) = out.get_mut(own) {
+            let known = slot.unwrap_or(activity.span);
+            *slot = Some(Span::new(known.start.min(activity.span.start), known.end.max(activity.span.end)));
+        }
+    }
+    out
+}
