@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 // One set of traces. Not a doc comment: clap would use it as the description of every command.
 #[derive(Debug, Args)]
 pub struct TracePaths {
-    /// Traces: files, folders (one level deep, two where the first holds no trace) or patterns; `-` is standard input
+    /// Traces: files, folders (one level deep, two where the first holds no trace) or patterns; `-` is
+    /// standard input
     #[arg(value_name = "TRACE", required_unless_present = "rank_dir")]
     pub traces: Vec<PathBuf>,
     #[command(flatten)]
@@ -31,8 +32,8 @@ pub struct RankDirArg {
     /// A folder with one trace per rank
     #[arg(long, value_name = "DIR")]
     rank_dir: Option<PathBuf>,
-    /// Files of this pattern are of this role (actor, rollout ...) of a job of several programs, whose ranks are
-    /// compared within a role only; may be given several times, with one name for each program of a role
+    /// Files of this pattern are of this role (actor, rollout ...) of a job of several programs, whose ranks
+    /// are compared within a role only; may be given several times, with one name for each program of a role
     #[arg(long, value_name = "NAME=GLOB", value_parser = RolePattern::parse)]
     role: Vec<RolePattern>,
 }

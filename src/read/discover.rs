@@ -24,8 +24,8 @@ const DUMP_ENDINGS: [&str; 6] = [".pickle", ".pickle.gz", ".pickle.zst", ".pkl",
 const SHARED_ENDINGS: [&str; 3] = [".sql", ".nvprof", ".nvvp"];
 
 /// The files of paths, folders and patterns, in natural order and without duplicates. Folders are read one
-/// level deep, and two levels where the first holds no trace. Dumps of memory that were only found in a folder
-/// are left out where there are traces.
+/// level deep, and two levels where the first holds no trace. Dumps of memory that were only found in a
+/// folder are left out where there are traces.
 ///
 /// # Errors
 /// When a path does not exist, a pattern matches nothing or cannot be read, or there are no files.

@@ -1,5 +1,5 @@
-//! Steps of a rank in a loop that generates, scores and trains: its turns. A step goes from the end of one turn to
-//! the end of the next, so that the wait for other processes before a phase is part of it.
+//! Steps of a rank in a loop that generates, scores and trains: its turns. A step goes from the end of one
+//! turn to the end of the next, so that the wait for other processes before a phase is part of it.
 //!
 //! ```text
 //!   phases         [score][train]          [score][train]
@@ -19,8 +19,8 @@ const FEWEST: usize = 2;
 /// Share of the time of a loop that marked steps may leave out and still be its steps, percent.
 const LEFT_OUT_PCT: i128 = 10;
 
-/// The steps that were found, or the turns of a loop, if the rank has such and what was found is none of its steps:
-/// annotations of single phases, or marked steps that leave out the time between the turns.
+/// The steps that were found, or the turns of a loop, if the rank has such and what was found is none of its
+/// steps: annotations of single phases, or marked steps that leave out the time between the turns.
 pub(crate) fn or_loop(found: Steps, c: &Columns, classes: &[Class]) -> Steps {
     let is_open = match found.rule {
         StepRule::Annotation | StepRule::Capture => true,
@@ -71,8 +71,8 @@ fn leave_out_waits(marked: &[Step]) -> bool {
     i128::from(whole - held) * 100 > i128::from(whole) * LEFT_OUT_PCT
 }
 
-/// When each step begins: when the one before has ended. Nobody knows since when the first one has waited if the
-/// recording began later, and what came before the loop is none of it: it waits no longer than another.
+/// When each step begins: when the one before has ended. Nobody knows since when the first one has waited if
+/// the recording began later, and what came before the loop is none of it: it waits no longer than another.
 fn starts(turns: &[Span], recorded: Ns) -> Vec<Ns> {
     let gaps = || turns.windows(2).filter_map(|pair| Some(pair.get(1)?.start - pair.first()?.end));
     let longest = gaps().max().unwrap_or(0).max(0);

@@ -142,6 +142,17 @@ impl ProcessRole {
         if rank < self.size { self.first.checked_add(rank) } else { None }
     }
 
+    /// How the process is named in words, as what goes before a number, and the number: `actor` and its rank;
+    /// of several programs `rollout` and the number of one that has one rank, else `rollout 1 rank` and the
+    /// rank.
+    pub fn label(&self) -> (String, u32) {
+        match self.replica {
+            None => (self.name.clone(), self.rank),
+            Some(replica) if self.size == 1 => (self.name.clone(), replica),
+            Some(replica) => (format!("{} {replica} rank", self.name), self.rank),
+        }
+    }
+
     /// Whether a rank of the job is one of the program.
     pub fn holds(&self, job_rank: u32) -> bool {
         job_rank.checked_sub(self.first).is_some_and(|rank| rank < self.size)

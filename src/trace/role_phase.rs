@@ -1,5 +1,5 @@
-//! Phases of a loop that generates, scores and trains, as libraries of reinforcement learning name them: verl,
-//! OpenRLHF and others mark each by an annotation.
+//! Phases of a loop that generates, scores and trains, as libraries of reinforcement learning name them:
+//! verl, OpenRLHF and others mark each by an annotation.
 //!
 //! ```text
 //!   rollout engine   [generate_sequences ..........]                               [update_weights]
@@ -79,8 +79,8 @@ pub struct PhaseRange {
     pub name: StrId,
 }
 
-/// The annotated phases of a rank in order of time; disjoint. Of ranges inside each other the outer one counts,
-/// on whatever threads they are.
+/// The annotated phases of a rank in order of time; disjoint. Of ranges inside each other the outer one
+/// counts, on whatever threads they are.
 pub fn phase_ranges(c: &Columns, classes: &[Class]) -> Vec<PhaseRange> {
     let mut known: BTreeMap<StrId, Option<LoopPhase>> = BTreeMap::new();
     let mut phase_of = |row: usize| {
@@ -105,8 +105,8 @@ pub fn phase_ranges(c: &Columns, classes: &[Class]) -> Vec<PhaseRange> {
     out
 }
 
-/// The turns of a loop, as ranges of positions: a turn begins with the phase with which the first began, after
-/// another phase. Phases of one kind only are a turn each.
+/// The turns of a loop, as ranges of positions: a turn begins with the phase with which the first began,
+/// after another phase. Phases of one kind only are a turn each.
 pub fn turns(phases: &[LoopPhase]) -> Vec<std::ops::Range<usize>> {
     let Some(first) = phases.first() else { return Vec::new() };
     let is_single = phases.iter().all(|phase| phase == first);

@@ -11,6 +11,7 @@ use hta::diff::DIFF;
 use hta::registry::{ANALYSES, find};
 use hta::table::schema::{Batch, TableSpec};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 fn declared(tool: Option<Compat>) -> Vec<&'static TableSpec> {
     let own = chosen(tool, ANALYSES).into_iter().flat_map(|a| a.tables().iter().copied());
@@ -38,9 +39,11 @@ fn produced_tables_are_the_declared_ones_on_every_sample() {
     let mut filled: BTreeSet<&str> = BTreeSet::new();
     // Comparing ranks needs several of them.
     let sets = ["gpu_ddp8", "gloo_ddp4"].map(|s| shared::samples().join(s));
+    // Phases of roles need a job of several programs.
+    let roles = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/roles/loop");
     let folder = tempfile::tempdir().expect("a folder");
     let dump = write(folder.path(), "rank_0.pickle", 5_000);
-    for file in traces_below(&shared::samples()).into_iter().chain(sets).chain([dump.clone()]) {
+    for file in traces_below(&shared::samples()).into_iter().chain(sets).chain([roles, dump.clone()]) {
         if file.ends_with("ground_truth.json") || file.ends_with("KNOWN_ANSWERS.json") {
             continue;
         }

@@ -32,6 +32,8 @@ pub(crate) struct Topology {
     /// By rank: host, and place on that host.
     places: BTreeMap<u32, (String, u32)>,
     coordinates: Coordinates,
+    /// By rank of a job of several programs: how it is named, as word and number.
+    roles: BTreeMap<u32, (String, u32)>,
 }
 
 impl Topology {
@@ -40,6 +42,7 @@ impl Topology {
         Self {
             coordinates: job.mesh.coordinates.clone(),
             places: places(job.parts.iter().map(|p| (p.rank, p.host.as_deref().unwrap_or(""), device(p)))),
+            roles: job.parts.iter().filter_map(|p| Some((p.rank, p.role.as_ref()?.label()))).collect(),
         }
     }
 
@@ -60,6 +63,7 @@ impl Topology {
                 let noun = if locals.len() == 1 { "local rank" } else { "local ranks" };
                 (RankScope::LocalRank, format!("{noun} {} of every node ({n} ranks)", rank_list(&locals)))
             }
+            SharedPlace::None if !self.roles.is_empty() => (RankScope::Rank, self.in_roles(ranks)),
             SharedPlace::None => {
                 let count = if n > 2 { format!(" ({n} of {})", self.places.len()) } else { String::new() };
                 (RankScope::Rank, format!("{}{count}", self.coordinates.named(ranks)))
@@ -72,15 +76,34 @@ impl Topology {
         let n = ranks.len();
         match self.shared_place(ranks) {
             SharedPlace::All if n > 1 => format!("all {n}"),
+            SharedPlace::None if !self.roles.is_empty() => self.in_roles(ranks),
             SharedPlace::Local(locals) => format!("local {} ({n})", rank_list(&locals)),
             _ => ranks_in_column(ranks),
         }
+    }
+
+    /// Ranks of a job of several programs: `actor 0-3, rollout 1`.
+    fn in_roles(&self, ranks: &[u32]) -> String {
+        let mut by_word: Vec<(&str, Vec<u32>)> = Vec::new();
+        for (word, number) in ranks.iter().filter_map(|rank| self.roles.get(rank)) {
+            match by_word.last_mut() {
+                Some((last, numbers)) if last == word => numbers.push(*number),
+                _ => by_word.push((word, vec![*number])),
+            }
+        }
+        let shown: Vec<String> =
+            by_word.iter().map(|(word, numbers)| format!("{word} {}", rank_list(numbers))).collect();
+        shown.join(", ")
     }
 
     fn shared_place(&self, ranks: &[u32]) -> SharedPlace<'_> {
         let n = ranks.len();
         if n == self.places.len() {
             return SharedPlace::All;
+        }
+        // Ranks of several programs may share a device, and a host has several of each kind.
+        if !self.roles.is_empty() {
+            return SharedPlace::None;
         }
         let members: BTreeSet<u32> = ranks.iter().copied().collect();
         let inside = |keep: &dyn Fn(&(String, u32)) -> bool| -> BTreeSet<u32> {
@@ -135,6 +158,17 @@ mod tests {
     fn nodes(hosts: u32, size: u32) -> Topology {
         let place = |r: u32| (r, (format!("node{}", r / size), r % size));
         Topology { places: (0..hosts * size).map(place).collect(), ..Topology::default() }
+    }
+
+    #[test]
+    fn ranks_of_several_programs_are_named_by_their_roles() {
+        let mut job = nodes(1, 5);
+        let word = |r: u32| if r < 3 { ("actor".to_string(), r) } else { ("rollout".to_string(), r - 3) };
+        job.roles = (0..5).map(|r| (r, word(r))).collect();
+        assert_eq!(job.describe(&[0, 1, 2]).1, "actor 0-2");
+        assert_eq!(job.describe(&[1, 4]).1, "actor 1, rollout 1");
+        assert_eq!(job.in_column(&[3, 4]), "rollout 0, 1");
+        assert_eq!(job.describe(&[0, 1, 2, 3, 4]).1, "all 5 ranks");
     }
 
     #[test]

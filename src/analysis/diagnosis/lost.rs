@@ -11,6 +11,7 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::host::{AssignedHost, HostSide};
 use crate::diagnosis::host_time::{HostTimes, LostHostTime};
 use crate::diagnosis::piece::{LostPiece, frame_of};
+use crate::diagnosis::role_gaps;
 use crate::diagnosis::serving;
 use crate::facts::gaps::{Classifier, Gap, GapCause};
 use crate::facts::lines::{CodePlace, CodePlaces};
@@ -82,6 +83,7 @@ pub(crate) fn push(
     if trace.steps.are_iterations() {
         idle = serving::by_part_of_iteration(trace, work, idle);
     }
+    idle = role_gaps::by_role(trace, idle);
     let around = name_code(trace, &mut idle);
     let copies = copy_pieces(trace, work, ways);
     for w in windows {

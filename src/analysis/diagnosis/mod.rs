@@ -37,6 +37,7 @@ mod page;
 mod pauses;
 mod piece;
 mod repair;
+mod role_gaps;
 mod role_tables;
 mod rule;
 mod serving;

@@ -10,8 +10,8 @@ use hta_trace::role_phase::LoopPhase;
 use std::collections::BTreeMap;
 
 table! {
-    /// What each rank does in a period of a loop of several roles (reinforcement learning): phases and idle time,
-    /// which sum to the period.
+    /// What each rank does in a period of a loop of several roles (reinforcement learning): phases and idle
+    /// time, which sum to the period.
     pub struct RolePhaseTable, RolePhaseRow = "role_phases" by "rank, period, phase, waits_for" {
         rank;
         role: Option<Text>, "", "role of its program; null: the job is one program";
@@ -40,10 +40,11 @@ table! {
         waits_rollout_ns: i64, "ns", "part of the idle time in which another rank generates";
         waits_train_ns: i64, "ns", "part in which another rank trains";
         tail_ns: Option<i64>, "ns",
-            "end of the rollout in which one engine of several works, or fewer than a quarter; null: no rollout \
-             in the role, or one engine";
+            "end of the rollout in which one engine of several works, or fewer than a quarter; null: no \
+             rollout in the role, or one engine";
         tail_pct: Option<f64>, "%", "the tail, of the period";
-        engine_count: Option<u32>, "", "engines of the rollout: ranks that share collectives meanwhile are one";
+        engine_count: Option<u32>, "",
+            "engines of the rollout: ranks that share collectives meanwhile are one";
     }
 }
 
@@ -120,7 +121,7 @@ fn sums<'j>(job: &'j Job, period: &LoopPeriod) -> BTreeMap<&'j str, RoleSums> {
         let waits = |phase| of.idle.get(&Some(phase)).copied().unwrap_or(0);
         sum.rollout += waits(LoopPhase::Rollout);
         sum.train += waits(LoopPhase::Train);
-        sum.generates |= of.phases.contains_key(&LoopPhase::Rollout);
+        sum.generates |= of.does(LoopPhase::Rollout);
     }
     by_role
 }
@@ -182,7 +183,10 @@ pub(super) fn view(job: &Job) -> Option<View> {
         None => format!("Roles in {count} periods of the loop, {} each", fmt_ns(time / count)),
     };
     let notes = loops.withheld.map(|why| {
-        format!("phases of roles are not compared: {why}; record all processes on one host, or with times since 1970")
+        format!(
+            "phases of roles are not compared: {why}; record all processes on one host, or with times since \
+             1970"
+        )
     });
     Some(View { title, columns, rows: rows.collect(), notes: notes.into_iter().collect() })
 }

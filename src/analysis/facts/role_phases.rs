@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   host      [update_actor ...)
-//!   device       [===)[==)..[====)              the phase lasts from the first start to the last end of what its
+//!   device       [===)[==)..[====)              the phase lasts from the first start to the last end of what
+//! its
 //!   phase        [---------------)              range launched; without devices, as long as the range
 //! ```
 //!
@@ -12,7 +13,6 @@ use hta_base::units::{Ns, Span};
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::role_phase::{LoopPhase, PhaseRange, phase_ranges};
-use hta_trace::strings::StrId;
 use std::sync::Arc;
 
 /// A phase of a rank.
@@ -27,8 +27,6 @@ pub(crate) struct RolePhase {
 /// The phases of a rank in order of time; disjoint.
 pub(crate) struct RolePhases {
     pub(crate) all: Vec<RolePhase>,
-    /// Name of the annotation of the first training phase, else of the first phase.
-    pub(crate) named: Option<StrId>,
 }
 
 impl RolePhases {
@@ -39,7 +37,7 @@ impl RolePhases {
     fn new(trace: &RankTrace) -> Self {
         let ranges = phase_ranges(&trace.columns, &trace.classes);
         if ranges.is_empty() {
-            return Self { all: Vec::new(), named: None };
+            return Self { all: Vec::new() };
         }
         let spans = match trace.is_cpu_only() {
             true => ranges.iter().map(|r| Some(r.host)).collect(),
@@ -55,8 +53,7 @@ impl RolePhases {
                 until = span.end;
             }
         }
-        let training = ranges.iter().find(|r| r.phase == LoopPhase::Train);
-        Self { all, named: training.or(ranges.first()).map(|r| r.name) }
+        Self { all }
     }
 
     /// Whether the rank does phases of one side of the loop only, so that it waits for other processes.

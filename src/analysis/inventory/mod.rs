@@ -42,7 +42,8 @@ table! {
         file: Text, "", "source file";
         host_name: Option<Text>, "", "host";
         backend: Option<Text>, "", "backend of the process group: nccl, gloo, mpi, ...";
-        world_size: Option<u32>, "ranks", "ranks of the job, as recorded in the file; of a job of several programs, of all";
+        world_size: Option<u32>, "ranks",
+            "ranks of the job, as recorded in the file; of a job of several programs, of all";
         devices: Text, "", "devices that the rank used, by index";
         device_name: Option<Text>, "", "name of the first of them";
         time_era: Text, "", "how the file writes times";

@@ -7,6 +7,7 @@ use crate::job::matching::{MatchMethod, Matched, Member, Use, call};
 use crate::job::part::RankSummary;
 use hashbrown::HashMap;
 use hta_trace::collective::CollectiveKind;
+use std::collections::BTreeMap;
 
 /// Matches all calls except messages between two ranks.
 pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
@@ -52,8 +53,18 @@ pub(crate) fn collectives(parts: &[RankSummary]) -> Matched {
         let g = matched.add_group(found.group);
         group(&mut matched, parts, g, &uses, MatchMethod::Inferred);
     }
-    let recorded: Vec<u32> = parts.iter().filter(|p| !p.is_left_out).map(|p| p.rank).collect();
-    matched.groups.iter_mut().for_each(|g| g.misses_rank = g.misses(&recorded));
+    // A group that joins a program with others counts its members otherwise, and only those of one are its
+    // uses.
+    let mut recorded: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for p in parts.iter().filter(|p| !p.is_left_out) {
+        recorded.entry(p.program()).or_default().push(p.rank);
+    }
+    for g in &mut matched.groups {
+        let program =
+            g.uses.first().and_then(|(part, _)| parts.get(*part as usize)).map(RankSummary::program);
+        let of_program = program.and_then(|program| recorded.get(&program)).map_or(&[][..], Vec::as_slice);
+        g.misses_rank = g.misses(of_program);
+    }
     matched
 }
 

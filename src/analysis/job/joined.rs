@@ -16,6 +16,7 @@ use crate::job::strays::{self, Stray};
 use crate::job::waits::{Arrivals, CallWait, JobWaits, root, split};
 use hta_base::units::{Ns, Span, fmt_ns};
 use hta_trace::collective::CollectiveCall;
+use hta_trace::meta::ProcessRole;
 use hta_trace::shared::SharedFacts;
 use hta_trace::strings::Interner;
 use std::any::Any;
@@ -126,14 +127,23 @@ impl Job {
         self.strays.binary_search_by_key(&instance, |s| s.instance).is_ok()
     }
 
+    /// How the rank of a part is named in words: `rank 3`, or in a job of several programs `actor 3`.
+    pub(crate) fn label(&self, part: u32) -> String {
+        let Some(p) = self.parts.get(part as usize) else { return String::new() };
+        match p.role.as_ref().map(ProcessRole::label) {
+            Some((word, number)) => format!("{word} {number}"),
+            None => format!("rank {}", p.rank),
+        }
+    }
+
     /// Which member of a collective ends apart from the others, and by how much.
     pub(crate) fn stray_in_words(&self, stray: &Stray) -> String {
         let call = self.call(stray.member);
         let number = call.seq.map_or_else(String::new, |seq| format!(" number {seq}"));
         let side = if stray.apart < 0 { "before" } else { "after" };
-        let rank = self.parts[stray.member.part as usize].rank;
+        let rank = self.label(stray.member.part);
         format!(
-            "{}{number} of rank {rank} ends {} {side} the others",
+            "{}{number} of {rank} ends {} {side} the others",
             call.shape.kind.name(),
             fmt_ns(stray.apart.abs())
         )

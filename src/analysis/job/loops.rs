@@ -2,15 +2,17 @@
 //! periods, what each rank does in them, and for whom it waits otherwise.
 //!
 //! ```text
-//!   engine 0   [rollout ]            [sync]|[rollout ...        a period goes from one start of the first phase to
-//!   engine 1   [rollout .....tail]   [sync]|[rollout ...        the next; the last one ends with its last phase
+//!   engine 0   [rollout ]            [sync]|[rollout ...        a period goes from one start of the first
+//! phase to
+//!   engine 1   [rollout .....tail]   [sync]|[rollout ...        the next; the last one ends with its last
+//! phase
 //!   actor                  [train]   [sync]|
 //!   waits for   rollout ........     nobody
 //! ```
 //!
-//! A new period begins with the kind of phase that came first, once a training phase has ended since. Phases of
-//! different programs are compared on one clock only: times since 1970 of one host. A rank's phases are disjoint,
-//! so that its period is the sum of them and of its idle time.
+//! A new period begins with the kind of phase that came first, once a training phase has ended since. Phases
+//! of different programs are compared on one clock only: times since 1970 of one host. A rank's phases are
+//! disjoint, so that its period is the sum of them and of its idle time.
 
 use crate::facts::role_phases::RolePhase;
 use crate::job::joined::Job;
@@ -54,9 +56,9 @@ impl PeriodOfRank {
         self.idle.values().sum()
     }
 
-    /// Whether the rank trains in the period.
-    pub(crate) fn trains(&self) -> bool {
-        self.phases.contains_key(&LoopPhase::Train)
+    /// Whether the rank has a phase of this kind in the period.
+    pub(crate) fn does(&self, phase: LoopPhase) -> bool {
+        self.phases.contains_key(&phase)
     }
 }
 
@@ -102,8 +104,8 @@ fn not_on_one_axis(job: &Job) -> Option<&'static str> {
     (programs.len() > 1 && !is_one_host).then_some("its programs are not recorded on one host")
 }
 
-/// The iterations of inference engines without annotations: a phase of rollout is a sequence of iterations in which
-/// no training phase begins.
+/// The iterations of inference engines without annotations: a phase of rollout is a sequence of iterations in
+/// which no training phase begins.
 fn of_engines(job: &Job, all: &PartPhases) -> PartPhases {
     let mut cuts: Vec<Ns> = all
         .iter()

@@ -25,7 +25,8 @@ pub(crate) struct Tail {
     pub(crate) working: u32,
 }
 
-/// The tail of a rollout, from the phases of each part in a period; `None` if there is one engine, or no rollout.
+/// The tail of a rollout, from the phases of each part in a period; `None` if there is one engine, or no
+/// rollout.
 pub(crate) fn tail(job: &Job, phases: &[(u32, Vec<RolePhase>)]) -> Option<Tail> {
     let rollouts: Vec<(u32, Vec<Span>)> = phases
         .iter()

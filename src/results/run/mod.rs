@@ -219,7 +219,8 @@ pub fn map(
                     store,
                 });
             }
-            // A file gave its rank, or the size of its program, after the events: assign all ranks again with what is known now.
+            // A file gave its rank, or the size of its program, after the events: assign all ranks again with
+            // what is known now.
             Attempt::Claimed(input, claim) => {
                 claims.learn(input, claim);
                 sink.void().map_err(|source| RunError::Write { what: "the tables".to_string(), source })?;

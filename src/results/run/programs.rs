@@ -6,8 +6,8 @@
 //!   job            0 1 2 3                             4                       5
 //! ```
 //!
-//! The gap of a rank that is not recorded stays: numbers follow from the sizes of the programs. Ranks of several
-//! roles that are numbered as one program already keep their numbers.
+//! The gap of a rank that is not recorded stays: numbers follow from the sizes of the programs. Ranks of
+//! several roles that are numbered as one program already keep their numbers.
 
 use hta_read::discover::{Assigned, assign_ranks};
 use hta_read::input::{Input, ToldRole};
@@ -55,8 +55,8 @@ impl Program {
     }
 }
 
-/// The files with their ranks, in their order, if they are of several programs: each has a role, and there are
-/// several roles or numbered programs.
+/// The files with their ranks, in their order, if they are of several programs: each has a role, and there
+/// are several roles or numbered programs.
 pub(super) fn places(
     inputs: &[Input],
     claims: &[Option<u32>],
@@ -78,8 +78,8 @@ pub(super) fn places(
     Some(numbered(&programs, &worlds))
 }
 
-/// The programs of the files of one role. Files that claim one rank are of several programs: those of one folder
-/// each, or where every program has one rank, each file. Otherwise the clash stays, and is told.
+/// The programs of the files of one role. Files that claim one rank are of several programs: those of one
+/// folder each, or where every program has one rank, each file. Otherwise the clash stays, and is told.
 fn divided(role: &ToldRole, files: &[usize], inputs: &[Input], claims: &[Option<u32>]) -> Vec<Program> {
     let program = |replica: Option<u32>, files: &[usize]| {
         let of: Vec<Input> = files.iter().filter_map(|at| inputs.get(*at).cloned()).collect();

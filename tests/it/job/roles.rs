@@ -1,5 +1,5 @@
-//! Jobs of several programs: a trainer and its rollout engines, each with ranks from 0. `tests/data/roles/make.py`
-//! writes one with its truth.
+//! Jobs of several programs: a trainer and its rollout engines, each with ranks from 0.
+//! `tests/data/roles/make.py` writes one with its truth.
 
 use crate::run::{Answer, Record, answer, options};
 use hta::read::discover::discover;
@@ -130,4 +130,21 @@ fn idle_time_of_a_role_and_the_tail_of_a_rollout_are_as_planted() {
 fn the_turns_of_the_loop_are_the_steps_of_each_rank() {
     let ranks = job().rows("ranks");
     assert!(ranks.iter().all(|r| r.text("step_rule") == "loop" && r.int("step_count") == 3), "{ranks:?}");
+}
+
+#[test]
+fn the_wait_of_a_role_for_another_is_the_cause_of_its_idle_time() {
+    let findings = job().rows("findings");
+    let first = findings.first().expect("a cause");
+    assert_eq!((first.text("kind"), first.text("certainty")), ("role_wait", "at most"));
+    let said = [first.text("sentence"), first.text("detail")].join(". ");
+    assert!(said.starts_with("Training devices idle 63.") && said.contains("waiting for rollout"), "{said}");
+    assert!(said.contains("tail of the rollout, in which 1 of 2 engines works"), "{said}");
+    // In each period the second engine has the shortest idle time: training, and the pauses between phases.
+    let shortest: i64 = 3 * (100 + 2_000 + 100 + 4_000 + 100) * 1000 + 2 * 100 * 1000;
+    assert_eq!(first.int("recoverable_ns"), shortest);
+    let alone = answer(&[data().join("loop/actor")], &options()).rows("findings");
+    let first = alone.first().expect("a cause");
+    assert_eq!(first.text("kind"), "role_wait");
+    assert!(first.text("sentence").contains("roles that are not recorded"), "{first:?}");
 }

@@ -30,6 +30,7 @@ mod memory_retry;
 mod memory_unused;
 mod not_explained;
 mod pipeline_bubble;
+mod role_wait;
 mod step_outlier;
 mod straggler;
 mod transfer_bandwidth;
@@ -59,6 +60,7 @@ macro_rules! causes {
 causes! {
     Straggler straggler,
     Imbalance imbalance,
+    RoleWait role_wait,
     DataLoader data_loader,
     HostAlloc host_alloc,
     WarmUp warm_up,

@@ -204,8 +204,8 @@ impl RankSummary {
         self
     }
 
-    /// What tells the programs of a job apart: the number of the program's rank 0. Groups with one name in two
-    /// programs are two groups.
+    /// What tells the programs of a job apart: the number of the program's rank 0. Groups with one name in
+    /// two programs are two groups.
     pub(crate) fn program(&self) -> u32 {
         self.role.as_ref().map_or(0, |role| role.first)
     }

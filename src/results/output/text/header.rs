@@ -168,6 +168,7 @@ fn step_rule(name: &str) -> &'static str {
         "profiler_step" => "`ProfilerStep#n` annotations",
         "pattern" => "--step-pattern",
         "iteration" => "the names of an engine's iterations",
+        "loop" => "the turns of a loop of several roles",
         "annotation" => "annotations that repeat",
         "inner_annotation" => "annotations that repeat inside another one",
         "repeat" => "kernels that repeat, because no range names a step",
