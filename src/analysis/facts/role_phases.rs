@@ -13,6 +13,7 @@ use hta_base::units::{Ns, Span};
 use hta_trace::interval::Union;
 use hta_trace::rank_trace::RankTrace;
 use hta_trace::role_phase::{LoopPhase, PhaseRange, phase_ranges};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A phase of a rank.
@@ -56,10 +57,11 @@ impl RolePhases {
         Self { all }
     }
 
-    /// Whether the rank does phases of one side of the loop only, so that it waits for other processes.
+    /// Whether the rank does several kinds of phases, but of one side of the loop only, so that it waits for
+    /// other processes. One kind alone may be any program.
     pub(crate) fn is_one_sided(&self) -> bool {
-        let has = |phase: LoopPhase| self.all.iter().any(|p| p.phase == phase);
-        !self.all.is_empty() && !(has(LoopPhase::Rollout) && has(LoopPhase::Train))
+        let kinds: BTreeSet<LoopPhase> = self.all.iter().map(|p| p.phase).collect();
+        kinds.len() > 1 && !(kinds.contains(&LoopPhase::Rollout) && kinds.contains(&LoopPhase::Train))
     }
 }
 

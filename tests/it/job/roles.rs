@@ -2,8 +2,12 @@
 //! `tests/data/roles/make.py` writes one with its truth.
 
 use crate::run::{Answer, Record, answer, options};
-use hta::read::discover::discover;
+use flate2::read::GzDecoder;
+use hta::read::discover::{discover, discover_roles};
+use hta::read::roles::RolePattern;
+use hta::run::RankClaims;
 use serde_json::Value;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 fn data() -> PathBuf {
@@ -56,6 +60,51 @@ fn folders_without_the_name_of_a_role_are_no_programs() {
     let refused = discover(&[folder.path().to_path_buf()]).expect_err("two runs");
     assert!(refused.to_string().contains("cannot tell which traces in"), "{refused}");
     assert!(refused.hint().is_some_and(|hint| hint.contains("--role NAME=GLOB")));
+}
+
+#[test]
+fn roles_that_are_told_make_programs_of_folders() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    copied(folder.path(), &[("actor", "run_a"), ("rollout", "run_b")]);
+    let told = |texts: &[&str]| -> Vec<RolePattern> {
+        texts.iter().map(|text| RolePattern::parse(text).expect("a role")).collect()
+    };
+    let find = |texts: &[&str]| discover_roles(&[folder.path().to_path_buf()], &told(texts));
+    let inputs = find(&["learn=run_a", "gen=run_b/*"]).expect("each file has a role");
+    let tasks = RankClaims::peek(&inputs).tasks(&inputs, &[]).expect("no two files of one rank");
+    // Programs are in order of the names of their roles.
+    let numbers: Vec<(u32, u32)> = tasks.iter().map(|task| (task.rank, task.own_rank())).collect();
+    assert_eq!(numbers, [(0, 0), (1, 1), (2, 0), (3, 1), (4, 2), (5, 3)]);
+    let refused = find(&["gen=run_b"]).expect_err("files of no role");
+    assert!(refused.to_string().contains("is of no role"), "{refused}");
+}
+
+/// Changes the trace of a file.
+fn change(path: &Path, how: impl Fn(&mut Value)) {
+    let mut text = String::new();
+    let file = std::fs::File::open(path).expect("the file is there");
+    GzDecoder::new(file).read_to_string(&mut text).expect("text");
+    let mut trace = serde_json::from_str(&text).expect("JSON");
+    how(&mut trace);
+    std::fs::remove_file(path).expect("removed");
+    std::fs::write(path.with_extension(""), trace.to_string()).expect("written");
+}
+
+#[test]
+fn phases_of_programs_on_two_hosts_are_not_compared() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    copied(folder.path(), &[("actor", "actor"), ("rollout", "rollout")]);
+    for rank in 0..2 {
+        let path = folder.path().join(format!("rollout/rank_{rank}.json.gz"));
+        change(&path, |trace| trace["host_name"] = Value::from("node1"));
+    }
+    let found = answer(&[folder.path().to_path_buf()], &options());
+    assert!(found.rows("role_phases").is_empty() && found.rows("role_loops").is_empty());
+    let causes = found.rows("findings");
+    let wait = causes.iter().find(|row| row.text("kind") == "role_wait").expect("the cause");
+    assert!(wait.text("detail").contains("not recorded on one host"), "{wait:?}");
+    let notes = found.notes("diagnosis");
+    assert!(notes.iter().any(|note| note.starts_with("phases of roles are not compared")), "{notes:?}");
 }
 
 /// The truth of the job.
@@ -146,5 +195,6 @@ fn the_wait_of_a_role_for_another_is_the_cause_of_its_idle_time() {
     let alone = answer(&[data().join("loop/actor")], &options()).rows("findings");
     let first = alone.first().expect("a cause");
     assert_eq!(first.text("kind"), "role_wait");
-    assert!(first.text("sentence").contains("roles that are not recorded"), "{first:?}");
+    assert!(first.text("sentence").ends_with("for other roles"), "{first:?}");
+    assert!(first.text("detail").contains("the phases of no other role are recorded"), "{first:?}");
 }

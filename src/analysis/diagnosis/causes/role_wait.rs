@@ -34,16 +34,13 @@ pub(super) const RULE: CauseRule = CauseRule {
     ..CauseRule::DEFAULT
 };
 
-/// The words of one role alone.
+/// The words as long as it is not known for which role the ranks wait.
 fn words(w: &LostWords) -> CauseWords {
     CauseWords::new(
-        format!(
-            "{} between the phases of a loop, for roles that are not recorded",
-            w.device_of_ranks("waits")
-        ),
+        format!("{} between the phases of a loop, for other roles", w.device_of_ranks("waits")),
         w.idle(),
-        "record the processes of the other roles (rollout engines, reward models) at the same time, and give \
-         all files together",
+        "record the processes of all roles (trainer, rollout engines, reward models) on one host at the same \
+         time, and give their files together",
     )
 }
 
@@ -51,12 +48,12 @@ fn words(w: &LostWords) -> CauseWords {
 fn finish(context: &Context, cause: &mut Cause) {
     let loops = JobLoops::of(context.job);
     cause.certainty = CauseCertainty::AtMost;
-    if let Some(why) = loops.withheld {
-        cause.words.why.push_str(&format!("; for which role is not known: {why}"));
-        return;
-    }
     let sums = LoopSums::of(&loops.periods);
-    let Some(words) = sums.words() else { return };
+    let Some(words) = sums.words() else {
+        let why = loops.withheld.unwrap_or("the phases of no other role are recorded");
+        cause.words.why.push_str(&format!("; for which is not known: {why}"));
+        return;
+    };
     (cause.gain, cause.basis, cause.words) = (sums.overlapped, GainBasis::Bound, words);
     let filter = "phase = 'idle'".to_string();
     let numbers = format!(
