@@ -1,8 +1,8 @@
 //! What the roles of a job do in each period of its loop, as tables and for people.
 
 use crate::api::{Align, View};
-use crate::job::Job;
 use crate::job::loops::{JobLoops, LoopPeriod};
+use crate::job::{Job, RankSummary};
 use hta_base::table;
 use hta_base::table::schema::{Batch, Text};
 use hta_base::units::{Ns, fmt_ns, fmt_pct, percent};
@@ -75,7 +75,7 @@ fn push_rank(
     let (Some(p), Some(of)) = (job.parts.get(part as usize), period.ranks.get(at)) else { return };
     let row = |phase: &'static str, waits_for, time_ns, busy_ns| RolePhaseRow {
         rank: p.rank,
-        role: p.role.as_ref().map(|role| role.name.as_str()),
+        role: p.role_name(),
         replica: p.role.as_ref().and_then(|role| role.replica),
         role_rank: p.role.as_ref().map(|role| role.rank),
         period: number,
@@ -108,7 +108,7 @@ struct RoleSums {
 
 /// The name of a rank's role.
 fn role_name(job: &Job, part: u32) -> &str {
-    job.parts.get(part as usize).and_then(|p| p.role.as_ref()).map_or("all", |role| role.name.as_str())
+    job.parts.get(part as usize).and_then(RankSummary::role_name).unwrap_or("all")
 }
 
 fn sums<'j>(job: &'j Job, period: &LoopPeriod) -> BTreeMap<&'j str, RoleSums> {

@@ -38,9 +38,9 @@ struct StepMessages {
     calls: Vec<(u32, u32)>,
 }
 
-/// Identifies the replicas of one stage in one step: size of the group, position in it, step, and the
-/// sequence of messages.
-type Stage = (usize, usize, Option<StepKey>, MessageSequence);
+/// Identifies the replicas of one stage in one step: role of the program, size of the group, position in it,
+/// step, and the sequence of messages.
+type Stage<'j> = (Option<&'j str>, usize, usize, Option<StepKey>, MessageSequence);
 
 /// A chain for each place of each rank that has replicas; the parts in `without` are ignored.
 pub(crate) fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u32>) -> Vec<Chain> {
@@ -49,10 +49,10 @@ pub(crate) fn replica_chains(job: &Job, windows: &Windows, without: &BTreeSet<u3
     let mut stages: BTreeMap<Stage, Vec<&StepMessages>> = BTreeMap::new();
     for m in &all {
         let members = job.matched.groups.get(m.group as usize).and_then(|g| g.members.as_ref());
-        let rank = job.parts[m.part as usize].rank;
+        let (rank, role) = (job.parts[m.part as usize].rank, job.parts[m.part as usize].role_name());
         let Some(position) = members.and_then(|list| list.iter().position(|r| r == rank)) else { continue };
         let size = members.map_or(0, |list| list.len());
-        stages.entry((size, position, m.step, m.sequence.clone())).or_default().push(m);
+        stages.entry((role, size, position, m.step, m.sequence.clone())).or_default().push(m);
     }
     let mut out = Vec::new();
     for ((.., step, _), replicas) in stages.into_iter().filter(|(_, replicas)| replicas.len() > 1) {

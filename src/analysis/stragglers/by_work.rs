@@ -17,7 +17,7 @@
 use crate::api::Options;
 use crate::job::delay::StepKey;
 use crate::job::replay::ReplayedJob;
-use crate::job::{Job, median};
+use crate::job::{Job, RankSummary, median};
 use crate::stragglers::chance::{Balances, P_MOST, is_always_ahead};
 use crate::stragglers::straggler::{Judgement, NoChance, Pattern, Straggler};
 use hta_base::units::{Ns, percent};
@@ -101,13 +101,16 @@ fn balances(job: &Job, replayed: &ReplayedJob, steps: &[StepKey]) -> BTreeMap<u3
         ));
         *sum += replay.local(i);
     }
-    let mut alike: BTreeMap<(usize, Calls), Vec<(u32, Ns)>> = BTreeMap::new();
+    // Peers are of one role.
+    type PeerKey<'j> = (usize, Option<&'j str>, Calls);
+    let mut alike: BTreeMap<PeerKey, Vec<(u32, Ns)>> = BTreeMap::new();
     for ((s, part), (mut calls, sum)) in work {
         calls.sort_unstable();
-        alike.entry((s, calls)).or_default().push((part, sum));
+        let role = job.parts.get(part as usize).and_then(RankSummary::role_name);
+        alike.entry((s, role, calls)).or_default().push((part, sum));
     }
     let mut out: BTreeMap<u32, Vec<Ns>> = BTreeMap::new();
-    for ((s, _), peers) in alike.iter().filter(|(_, peers)| peers.len() >= PEERS) {
+    for ((s, ..), peers) in alike.iter().filter(|(_, peers)| peers.len() >= PEERS) {
         let usual = median(&mut peers.iter().map(|(_, sum)| *sum).collect::<Vec<_>>()).unwrap_or(0);
         for (part, sum) in peers {
             let of_part = out.entry(*part).or_insert_with(|| vec![0; steps.len()]);

@@ -64,7 +64,7 @@ mod tests {
     use hta_trace::meta::RankSource;
 
     fn shares(sizes: &[u64], count: usize) -> Vec<Vec<usize>> {
-        let task = |input| Task { input, rank: input as u32, source: RankSource::Name };
+        let task = |input| Task { input, rank: input as u32, source: RankSource::Name, place: None };
         let tasks: Vec<Task> = (0..sizes.len()).map(task).collect();
         let of = |index| RunShare { index, count }.inputs(&tasks, |t| sizes[t.input]).into_iter().collect();
         (0..count).map(of).collect()

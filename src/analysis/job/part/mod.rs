@@ -210,6 +210,11 @@ impl RankSummary {
         self.role.as_ref().map_or(0, |role| role.first)
     }
 
+    /// The role of its program in a job of several. Ranks are compared within a role only.
+    pub(crate) fn role_name(&self) -> Option<&str> {
+        self.role.as_ref().map(|role| role.name.as_str())
+    }
+
     /// Ranks of its program, if known.
     pub(crate) fn program_size(&self) -> Option<u32> {
         self.role.as_ref().map(|role| role.size).or(self.world)
