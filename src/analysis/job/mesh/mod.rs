@@ -131,7 +131,8 @@ impl Mesh {
     pub(crate) fn new(parts: &[RankSummary], matched: &Matched) -> Self {
         let world = world(parts);
         let hosts = Hosts::new(parts);
-        let known = families(parts);
+        // Programs of several roles have meshes of their own.
+        let known = if parts.iter().any(|p| p.role.is_some()) { Vec::new() } else { families(parts) };
         let usages = usages(parts, &known, &hosts);
         let mut families: Vec<MeshFamily> =
             known.iter().zip(usages).map(|(f, usage)| family(parts, f, usage, world)).collect();
