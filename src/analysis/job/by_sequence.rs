@@ -67,6 +67,7 @@ fn unmatched_calls(parts: &[RankSummary], uses: &[Use], labelled: bool) -> Vec<(
             item: TokenAtEnd { token, end: c.span.end },
             plain,
             ends_together: c.shape.kind.is_synchronous(),
+            is_exchange: c.shape.kind == CollectiveKind::AllToAll,
         }
     };
     uses.iter().map(|u| (u.part, u.calls.iter().map(|&i| item(u, i)).collect())).collect()
@@ -121,6 +122,7 @@ impl<'a> BaseSequence<'a> {
         matches.retain(is_near);
         matches.extend(unmarked(self.calls, list, &matches, shift).into_iter().filter(is_near));
         between(self.calls, list, &mut matches);
+        exchanges(self.calls, list, &mut matches);
         matches
     }
 }
@@ -133,6 +135,7 @@ struct UnmatchedCall {
     /// Token without the step's number.
     plain: u32,
     ends_together: bool,
+    is_exchange: bool,
 }
 
 /// Pairs of the remaining calls for which one side has no step mark: a step that one rank recorded only in
@@ -189,6 +192,27 @@ fn between(x: &[UnmatchedCall], y: &[UnmatchedCall], matches: &mut Vec<(u32, u32
     let sure_y: BTreeSet<u32> = segments.values().flat_map(|[_, b]| b.iter().copied()).collect();
     matches.retain(|(i, j)| !sure.contains(i) && !sure_y.contains(j));
     matches.extend(segments.into_values().flat_map(|[a, b]| a.into_iter().zip(b)));
+}
+
+/// Matches all-to-alls of marked steps by their order, where both ranks have the same number of them in a
+/// step and the ends of most of them say the same. With unequal sizes a member ends when it has received its
+/// own parts, so that some ends are far apart.
+fn exchanges(x: &[UnmatchedCall], y: &[UnmatchedCall], matches: &mut Vec<(u32, u32)>) {
+    let mut of_step: BTreeMap<u32, [Vec<u32>; 2]> = BTreeMap::new();
+    for (side, list) in [x, y].into_iter().enumerate() {
+        let is_marked = |t: &UnmatchedCall| t.is_exchange && t.item.token != t.plain;
+        for (i, t) in (0u32..).zip(list).filter(|(_, t)| is_marked(t)) {
+            of_step.entry(t.item.token).or_default()[side].push(i);
+        }
+    }
+    let by_ends: BTreeMap<u32, u32> = matches.iter().copied().collect();
+    for [a, b] in of_step.into_values().filter(|[a, b]| a.len() == b.len()) {
+        let found: Vec<(u32, u32)> = a.iter().filter_map(|i| Some((*i, *by_ends.get(i)?))).collect();
+        let pairs: Vec<(u32, u32)> = a.into_iter().zip(b).collect();
+        if found.len() * 2 > pairs.len() && found.iter().all(|pair| pairs.contains(pair)) {
+            matches.extend(pairs.into_iter().filter(|pair| !found.contains(pair)));
+        }
+    }
 }
 
 /// Whether steps have numbers, and neighbouring ranks recorded common ones.
