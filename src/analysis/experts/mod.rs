@@ -1,6 +1,7 @@
 //! Expert layers of mixture-of-experts models: how unequal their ranks are, by tokens or by time per token.
 
 mod chances;
+mod correlation;
 pub(crate) mod imbalance;
 mod report;
 pub mod tables;

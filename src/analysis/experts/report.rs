@@ -2,6 +2,7 @@
 
 use crate::api::{Align, Options, View};
 use crate::collectives::GroupSelection;
+use crate::experts::correlation::TokenCorrelation;
 use crate::experts::imbalance::ExpertImbalance;
 use crate::facts::direction::Direction;
 use crate::job::experts::{JobLayer, JobLayers, LayerBalance, of_member};
@@ -177,6 +178,20 @@ fn notes(job: &Job, layers: &JobLayers, has_unknown: bool) -> Vec<String> {
     }
     if layers.layers.iter().any(|l| l.agrees == Some(false)) {
         out.push("some ranks received other sizes than were sent to them: the match is doubtful".to_string());
+    }
+    let excess: Ns = layers.layers.iter().filter_map(|l| l.balance).map(|b| b.excess()).sum();
+    let steps: BTreeSet<_> = layers.layers.iter().map(|l| l.step).collect();
+    if excess > 0 {
+        out.push(format!(
+            "excess of all layers together: {} a step, an upper bound of what equal expert times save",
+            fmt_ns(excess / steps.len().max(1) as Ns)
+        ));
+    }
+    if let Some(c) = TokenCorrelation::of(layers) {
+        out.push(format!(
+            "longest expert time against the largest number of tokens/mean: r = {:.2} over {} passes",
+            c.r, c.passes
+        ));
     }
     if let Some(found) = ExpertImbalance::of(job).as_ref() {
         out.push(format!("{}. {}.", found.what(), found.why()));

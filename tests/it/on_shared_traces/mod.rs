@@ -16,6 +16,7 @@ mod diagnosis;
 mod diff;
 mod diff_invariants;
 mod efficiency;
+mod experts;
 mod flight_recorder;
 mod folders;
 mod graph_ops;
