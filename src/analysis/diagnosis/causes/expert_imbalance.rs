@@ -16,7 +16,7 @@ use hta_base::units::Ns;
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "expert_imbalance",
-    certainty: CauseCertainty::Likely,
+    certainty: CauseCertainty::AtMost,
     needs: &[Capability::Ranks],
     evidence: "tokens of the rank with the longest expert time against the mean explain its excess \
                (`hta explain experts`); tokens at least 1.2 times the mean",
@@ -73,7 +73,7 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
         ranks: found.ranks.clone(),
         gain: Some(found.gain).filter(|_| found.is_replayed),
         p_value: found.p_value,
-        certainty: CauseCertainty::Likely,
+        certainty: CauseCertainty::AtMost,
         words: CauseWords::new(found.what(), found.why(), found.action()),
     })
 }
