@@ -93,7 +93,6 @@ fn recorded_pipelines_have_the_known_parts() {
         ("gloo_1f1b_p4_m8", "1F1B", [4, 1, 8]),
         ("gloo_1f1b_p4_m8_slow2", "1F1B", [4, 1, 8]),
         ("gloo_1f1b_p3_m7", "1F1B", [3, 1, 7]),
-        ("gloo_gpipe_p4_m8", "GPipe", [4, 1, 8]),
         ("gloo_interleaved_p4_v2_m8", "interleaved 1F1B", [4, 2, 8]),
         ("gloo_interleaved_zb_p4_v2_m8", "interleaved zero bubble", [4, 2, 8]),
         ("gloo_zbv_p4_m8", "ZBV", [4, 2, 8]),
@@ -122,4 +121,99 @@ fn recorded_pipelines_have_the_known_parts() {
             }
         }
     }
+}
+
+/// An iteration of a dump of Primus (chunk times of each rank, ms) as traces: an annotation and a kernel a chunk, and
+/// messages that take no time.
+fn primus(folder: &std::path::Path, dumps: &[Value], iteration: &str) {
+    let us = |ms: f64| ms * 1e3;
+    for (rank, dump) in dumps.iter().enumerate() {
+        let times = |key: &str| -> Vec<f64> {
+            dump[iteration][key].as_array().expect("times").iter().filter_map(Value::as_f64).collect()
+        };
+        let mut events = vec![serde_json::json!({
+            "ph": "X", "cat": "user_annotation", "name": "ProfilerStep#15", "pid": 1, "tid": 1, "ts": 0, "dur": us(4e3),
+        })];
+        let mut message = |kind: &str, other: usize, at: f64| {
+            let (src, dst) = if kind == "send" { (rank, other) } else { (other, rank) };
+            events.push(serde_json::json!({
+                "ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv", "pid": 0, "tid": 20, "ts": us(at), "dur": 0.001,
+                "args": {
+                    "device": 0, "stream": 20, "Collective name": kind, "Src Rank": src, "Dst Rank": dst,
+                    "Group size": 8, "Process Group Name": "pp", "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]",
+                    "In msg nelems": 8, "Out msg nelems": 8, "dtype": "BFloat16",
+                },
+            }));
+        };
+        let last = dumps.len() - 1;
+        let mut chunks = Vec::new();
+        for (kind, next, before) in
+            [("fwd", rank + 1, rank.wrapping_sub(1)), ("bwd", rank.wrapping_sub(1), rank + 1)]
+        {
+            let (starts, ends) = (times(&format!("{kind}_start")), times(&format!("{kind}_end")));
+            for (batch, (start, end)) in starts.into_iter().zip(ends).enumerate() {
+                chunks.push((if kind == "fwd" { "F" } else { "B" }, batch, start, end));
+                if next <= last {
+                    message("send", next, end);
+                }
+                if before <= last {
+                    let given = &dumps[before][iteration][format!("{kind}_end")][batch];
+                    message("recv", before, given.as_f64().expect("a time"));
+                }
+            }
+        }
+        for (i, (kind, batch, start, end)) in chunks.into_iter().enumerate() {
+            let name = format!("PP:{rank}{kind}{batch}");
+            events.extend([
+                serde_json::json!({
+                    "ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": us(start), "dur": 2,
+                }),
+                serde_json::json!({
+                    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+                    "ts": us(start) + 0.5, "dur": 0.5, "args": { "correlation": i + 1 },
+                }),
+                serde_json::json!({
+                    "ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": us(start), "dur": us(end - start),
+                    "args": { "device": 0, "stream": 7, "correlation": i + 1 },
+                }),
+            ]);
+        }
+        let trace = serde_json::json!({
+            "schemaVersion": 1, "baseTimeNanoseconds": 1_700_000_000_000_000_000_i64,
+            "distributedInfo": { "backend": "nccl", "rank": rank, "world_size": dumps.len() },
+            "traceEvents": events,
+        });
+        std::fs::write(folder.join(format!("rank_{rank}.json")), trace.to_string())
+            .expect("a file can be written");
+    }
+}
+
+#[test]
+fn the_measured_pipeline_of_primus_has_the_known_parts() {
+    let Some(root) = shared::folder() else { return };
+    let dump = |rank: usize| root.traces().join(format!("pipeline/primus_pp8_rank_{rank}.json"));
+    if !dump(0).exists() {
+        return;
+    }
+    let dumps: Vec<Value> = (0..8).map(|rank| shared::json(&dump(rank))).collect();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    primus(folder.path(), &dumps, "15");
+    let answer = answer(&[folder.path().to_path_buf()], &options());
+    let step = crate::run::one(steps(&answer));
+    let shape = ["rank_count", "stages_per_rank", "micro_batches"].map(|c| step.int(c));
+    assert_eq!((step.text("schedule_name"), shape), ("1F1B", [8, 1, 16]));
+    let known = [
+        ("t_ns", 3252.963),
+        ("busy_mean_ns", 2137.858),
+        ("schedule_ns", 935.313),
+        ("imbalance_ns", 127.959),
+        ("jitter_ns", 18.891),
+        ("bubble_ns", 1115.105),
+    ];
+    for (column, ms) in known {
+        let found = step.int(column) as f64 / 1e6;
+        assert!((found - ms).abs() < 0.01, "{column}: {found}, expected {ms}");
+    }
+    let rest = step.opt_int("transfer_ns").unwrap_or(0) + step.int("lag_ns");
+    assert!((rest as f64 / 1e6 - 32.941).abs() < 0.01, "{rest}");
 }
