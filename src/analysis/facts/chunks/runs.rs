@@ -40,6 +40,10 @@ pub(super) struct ComputeRun {
 /// A run that takes less than this share of the usual run is no chunk: one in so many.
 const TINY: Ns = 20;
 
+/// A run that takes less than this share of another of its direction between the same messages is no chunk:
+/// one in so many.
+const SHORT: Ns = 4;
+
 /// The chunks of a rank. `step_at` gives the step of a moment; `is_shown`: whether autograd shows the
 /// direction.
 pub(super) fn chunk_runs(
@@ -48,7 +52,7 @@ pub(super) fn chunk_runs(
     step_at: impl Fn(Ns) -> Option<u32>,
     is_shown: bool,
 ) -> Vec<ComputeRun> {
-    let all = without_tiny(items, runs(items, messages, step_at));
+    let all = without_rests(items, without_tiny(items, runs(items, messages, step_at)));
     if is_shown {
         let is_chunk = |i: &usize| {
             let (before, behind) = around(&all, messages, *i);
@@ -131,6 +135,19 @@ fn without_tiny(items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> 
         }
     }
     out
+}
+
+/// Drops runs that are much shorter than another of their direction between the same messages: what a
+/// framework does behind a chunk, on a host that is slow for a moment.
+fn without_rests(items: &[ComputeItem], all: Vec<ComputeRun>) -> Vec<ComputeRun> {
+    let is_rest = |run: &ComputeRun| {
+        let length = extent(items, run).len();
+        let first = all.partition_point(|other| other.messages < run.messages);
+        let near = all[first..].iter().take_while(|other| other.messages == run.messages);
+        let mut alike = near.filter(|other| other.kind == run.kind && other.step == run.step);
+        alike.any(|other| length * SHORT < extent(items, other).len())
+    };
+    all.iter().filter(|run| !is_rest(run)).cloned().collect()
 }
 
 /// The messages between a run and the runs before and behind it.
