@@ -33,6 +33,7 @@ const GROUPS: &[CommandGroup] = &[
         "Who is late, and communication",
         &[
             ("stragglers", "hta stragglers hta-out"),
+            ("pipeline", "hta pipeline hta-out"),
             ("experts", "hta experts hta-out"),
             ("communication", "hta communication hta-out"),
         ],
