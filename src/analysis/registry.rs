@@ -30,6 +30,7 @@ pub const ANALYSES: &[&dyn Analysis] = &[
     &crate::counters::CountersOf,
     &crate::cupti::Cupti,
     &crate::collectives::CollectivesOf,
+    &crate::fabric::FabricOf,
     &crate::what_if::WhatIf,
 ];
 

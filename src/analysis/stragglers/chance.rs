@@ -9,6 +9,7 @@
 //! With `n` ranks and `S` steps no p-value can be below `n^(1-S)`, so enough steps are required that this is
 //! at most 2 %.
 
+use crate::random::below;
 use hta_base::units::Ns;
 
 /// Largest p-value that counts as evidence.
@@ -91,16 +92,6 @@ impl Balances<'_> {
             found.note(&sums);
         }
     }
-}
-
-/// A random number below `n` (splitmix64).
-fn below(state: &mut u64, n: usize) -> usize {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
-    ((u128::from(z) * n as u128) >> 64) as usize
 }
 
 /// Counts how often the largest sum of sets of one size reaches each observed sum.

@@ -46,7 +46,7 @@ impl Replay {
         let replayed = self.replay(measured, Assumed::default());
         let network = self.replay(measured, Assumed { is_network_instant: true, ..Assumed::default() });
         let nothing = Assumed { is_network_instant: true, without_hosts: true, starts_together: true };
-        let ends = self.ends(only_compute, nothing);
+        let ends = self.ends(only_compute, nothing, |_, _| {});
         let hosts = self.times(|i| ends[i]);
         let limits = |(replayed, (instant_network, instant_hosts))| ReplayLimits {
             replayed,

@@ -264,7 +264,7 @@ impl Replay {
     }
 
     fn replay(&self, times: impl Fn(usize) -> NodeTimes, assumed: Assumed) -> StepEnds {
-        let ends = self.ends(times, assumed);
+        let ends = self.ends(times, assumed, |_, _| {});
         self.times(|i| ends[i] + self.tail(i))
     }
 
@@ -273,8 +273,14 @@ impl Replay {
         self.tails.get(&node).copied().unwrap_or(0)
     }
 
-    /// Ends of all nodes in a replay, ns on the common axis.
-    fn ends(&self, times: impl Fn(usize) -> NodeTimes, assumed: Assumed) -> Vec<Ns> {
+    /// Ends of all nodes in a replay, ns on the common axis. `note` is told how long each node waits for
+    /// others.
+    fn ends(
+        &self,
+        times: impl Fn(usize) -> NodeTimes,
+        assumed: Assumed,
+        mut note: impl FnMut(usize, Ns),
+    ) -> Vec<Ns> {
         // The measured times, until they are replayed.
         let measured = |of: fn(&ReplayNode) -> Ns| -> Vec<Ns> { self.nodes.iter().map(of).collect() };
         let mut submit = measured(|n| n.host.map_or(Ns::MIN, |h| h.submit));
@@ -332,6 +338,7 @@ impl Replay {
                     };
                     let saved =
                         if assumed.is_network_instant { n.transfer } else { times(i).saved.min(n.rest) };
+                    note(i, joined - own);
                     end[i] = joined + n.rest - saved;
                 }
             }

@@ -61,7 +61,7 @@ impl Removed {
 impl Replay {
     /// Replays the job without what is removed.
     pub(crate) fn run_without(&self, removed: &Removed) -> StepEnds {
-        let ends = self.ends(|i| self.without(i, removed), Assumed::default());
+        let ends = self.ends(|i| self.without(i, removed), Assumed::default(), |_, _| {});
         let tail = |i: usize| (self.tail(i) - removed.tails.get(&i).copied().unwrap_or(0)).max(0);
         self.times(|i| ends[i] + tail(i))
     }
@@ -75,6 +75,14 @@ impl Replay {
             NodeTimes { saved, ..self.less(i, less, false) }
         };
         self.replay(times, Assumed { without_hosts: on_devices, ..Assumed::default() })
+    }
+
+    /// By node: how much less it waits for others without what is removed, ns.
+    pub(crate) fn waits_less(&self, removed: &Removed) -> Vec<Ns> {
+        let mut waits = vec![0; self.len()];
+        self.ends(|i| self.times_of(i), Assumed::default(), |i, wait| waits[i] += wait);
+        self.ends(|i| self.without(i, removed), Assumed::default(), |i, wait| waits[i] -= wait);
+        waits
     }
 
     pub(crate) fn run_without_network(&self) -> StepEnds {

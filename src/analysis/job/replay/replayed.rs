@@ -4,6 +4,7 @@ use crate::job::delay::StepKey;
 use crate::job::replay::{Removed, Replay, ReplayLimits, StepEnds};
 use crate::job::{Job, Member};
 use hta_base::units::{Ns, percent};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A replay that is farther from what was measured is not to be believed, percent.
@@ -73,11 +74,25 @@ impl ReplayedJob {
 
     /// The gain if some calls take less time to transfer, each by `saved`, ns.
     pub(crate) fn gain_of_transfers(&self, saved: impl Fn(Member) -> Ns, counted: &[StepKey]) -> Ns {
+        self.gain_without(&self.transfers(saved), counted)
+    }
+
+    /// By part and call: how much less it waits for others if some calls take less time to transfer, ns.
+    pub(crate) fn waits_of_transfers(&self, saved: impl Fn(Member) -> Ns) -> BTreeMap<(u32, u32), Ns> {
+        let waits = self.replay.waits_less(&self.transfers(saved)).into_iter().enumerate();
+        let of_call = |(i, ns)| {
+            let m = self.replay.member(i);
+            ((m.part, m.call), ns)
+        };
+        waits.filter(|(_, ns)| *ns > 0).map(of_call).collect()
+    }
+
+    fn transfers(&self, saved: impl Fn(Member) -> Ns) -> Removed {
         let mut removed = Removed::default();
         for i in 0..self.replay.len() {
             removed.transfer(i, saved(self.replay.member(i)));
         }
-        self.gain_without(&removed, counted)
+        removed
     }
 
     /// The gain if no transfer took time, ns.

@@ -1,0 +1,79 @@
+//! Where the ranks of a job run: host, and local rank, which is the rail of its NIC.
+
+use crate::fabric::places::Seat;
+use crate::job::{Job, RankSummary};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The seats of all ranks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FabricHosts {
+    seats: BTreeMap<u32, Seat>,
+    ranks: BTreeMap<Seat, u32>,
+    /// Names of the hosts, by index.
+    names: Vec<String>,
+    /// Whether hosts are known. If not, each rank counts as a host of its own: only ports of ranks, and links
+    /// between ranks, can be told.
+    pub(crate) is_known: bool,
+}
+
+impl FabricHosts {
+    pub(crate) fn of(job: &Job) -> Self {
+        let device = |p: &RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
+        let names: Option<Vec<&str>> = job.parts.iter().map(|p| p.host.as_deref()).collect();
+        let devices: BTreeSet<Option<i64>> = job.parts.iter().map(device).collect();
+        // Containers may all have one name, although two ranks cannot have the same device of one host.
+        let is_one_host = |names: &Vec<&str>| names.iter().all(|n| Some(n) == names.first());
+        let is_repeated = devices.len() > 1 && devices.len() < job.parts.len();
+        match names.filter(|names| !(is_one_host(names) && is_repeated)) {
+            Some(names) => Self::new(job.parts.iter().map(|p| p.rank).zip(names)),
+            None => {
+                let seat = |(host, p): (u32, &RankSummary)| (p.rank, Seat { host, rail: 0 });
+                Self::at((0..).zip(&job.parts).map(seat).collect(), Vec::new(), false)
+            }
+        }
+    }
+
+    /// Ranks in ascending order, each with the name of its host.
+    pub(crate) fn new<'a>(ranks: impl Iterator<Item = (u32, &'a str)>) -> Self {
+        let mut hosts: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+        let (mut names, mut seats) = (Vec::new(), BTreeMap::new());
+        for (rank, name) in ranks {
+            let (host, next) = hosts.entry(name).or_insert_with(|| {
+                names.push(name.to_string());
+                (names.len() as u32 - 1, 0)
+            });
+            seats.insert(rank, Seat { host: *host, rail: *next });
+            *next += 1;
+        }
+        Self::at(seats, names, true)
+    }
+
+    fn at(seats: BTreeMap<u32, Seat>, names: Vec<String>, is_known: bool) -> Self {
+        Self { ranks: seats.iter().map(|(rank, seat)| (*seat, *rank)).collect(), seats, names, is_known }
+    }
+
+    pub(crate) fn seat(&self, rank: u32) -> Option<Seat> {
+        self.seats.get(&rank).copied()
+    }
+
+    /// The rank at a seat.
+    pub(crate) fn rank_at(&self, seat: Seat) -> Option<u32> {
+        self.ranks.get(&seat).copied()
+    }
+
+    /// Ranks at some seats, ascending.
+    pub(crate) fn ranks_where(&self, is_meant: impl Fn(&Seat) -> bool) -> Vec<u32> {
+        self.seats.iter().filter(|(_, seat)| is_meant(seat)).map(|(rank, _)| *rank).collect()
+    }
+
+    /// The name of a host; its index where it is not known.
+    pub(crate) fn name(&self, host: u32) -> String {
+        self.names.get(host as usize).cloned().unwrap_or_else(|| host.to_string())
+    }
+
+    /// Whether ranks run on several hosts; `None` if hosts are not known.
+    pub(crate) fn spans(&self, ranks: &[u32]) -> Option<bool> {
+        let hosts: BTreeSet<u32> = ranks.iter().filter_map(|r| Some(self.seat(*r)?.host)).collect();
+        self.is_known.then_some(hosts.len() > 1)
+    }
+}

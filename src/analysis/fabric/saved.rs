@@ -1,0 +1,93 @@
+//! What the transfers of slow places would save at the level of their classes, by call; and how much less the
+//! others would then wait.
+
+use crate::fabric::found::Fabric;
+use crate::fabric::transfers::{BYTES_MIN, TransferContext};
+use crate::fabric::verdict::{PlaceVerdict, SlowPlaces};
+use crate::fabric::wires::TransferLink;
+use crate::job::delay::step_of;
+use crate::job::replay::ReplayedJob;
+use crate::job::{Job, Member};
+use hta_base::units::Ns;
+use std::collections::BTreeMap;
+
+/// The transfers of one slow place.
+#[derive(Debug, Clone)]
+pub(crate) struct PlaceTransfers {
+    /// What is slow, with the numbers.
+    pub(crate) slow: SlowPlaces,
+    pub(crate) key: String,
+    /// By part and call: how much less its transfer takes, ns.
+    pub(crate) saved: BTreeMap<(u32, u32), Ns>,
+    /// By part and call: how much less it then waits for others, by replay, ns.
+    pub(crate) waits: BTreeMap<(u32, u32), Ns>,
+}
+
+/// The transfers of all slow places of a job.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SlowTransfers {
+    pub(crate) places: Vec<PlaceTransfers>,
+    /// By group: the place that makes it slow.
+    links: BTreeMap<TransferLink, usize>,
+}
+
+impl SlowTransfers {
+    pub(crate) fn of(job: &Job) -> Self {
+        let fabric = job.shared(Fabric::of);
+        let slow = fabric.slow.iter().filter(|s| s.verdict != PlaceVerdict::Late);
+        let mut out = Self::default();
+        for slow in slow {
+            let links = slow.groups.iter().filter_map(|g| Some(fabric.groups.get(*g as usize)?.link));
+            out.links.extend(links.map(|link| (link, out.places.len())));
+            let (saved, waits) = Default::default();
+            out.places.push(PlaceTransfers { key: fabric.key(slow), slow: slow.clone(), saved, waits });
+        }
+        if out.places.is_empty() {
+            return out;
+        }
+        out.find_saved(job, &fabric);
+        if let Some(replayed) = ReplayedJob::of(job).filter(|r| r.is_reliable()) {
+            for place in &mut out.places {
+                place.waits = replayed.waits_of_transfers(|m| saved_at(&place.saved, m));
+            }
+        }
+        out
+    }
+
+    /// Whether a place is told that makes a group slow.
+    pub(crate) fn has(&self, link: TransferLink) -> bool {
+        self.links.contains_key(&link)
+    }
+
+    fn find_saved(&mut self, job: &Job, fabric: &Fabric) {
+        let context = TransferContext::new(job, &fabric.hosts);
+        for instance in job.instances() {
+            let Some(bytes) = instance.bytes.filter(|b| *b >= BYTES_MIN) else { continue };
+            let Some((link, class)) = context.class(instance, bytes) else { continue };
+            let place = self.links.get(&link).and_then(|i| self.places.get_mut(*i));
+            let (Some(place), Some(compared)) = (place, fabric.compared.get(&class)) else { continue };
+            for m in job.members(instance) {
+                let at = step_of(job, *m).and_then(|s| fabric.transfers.steps.binary_search(&s).ok());
+                let level = at.and_then(|at| *compared.level.get(at)?);
+                let (Some(level), Some(transfer)) = (level, job.transfer_ns(*m)) else { continue };
+                let saved = transfer - (bytes as f64 * level.exp()) as Ns;
+                if saved > 0 {
+                    place.saved.insert((m.part, m.call), saved);
+                }
+            }
+        }
+    }
+}
+
+/// What is saved of the transfer of a call, ns.
+fn saved_at(saved: &BTreeMap<(u32, u32), Ns>, m: Member) -> Ns {
+    saved.get(&(m.part, m.call)).copied().unwrap_or(0)
+}
+
+impl PlaceTransfers {
+    /// The share of the transfer of a call that it would not take.
+    pub(crate) fn share(&self, job: &Job, m: Member) -> Option<f64> {
+        let saved = *self.saved.get(&(m.part, m.call))?;
+        job.transfer_ns(m).filter(|ns| *ns > 0).map(|ns| saved as f64 / ns as f64)
+    }
+}

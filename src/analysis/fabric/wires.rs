@@ -1,0 +1,51 @@
+//! What transfers among the same ranks: the calls of a group; of messages, those between a pair of ranks,
+//! because a group of all stages of a pipeline has as many ways as neighbours.
+
+use crate::job::{Instance, Job};
+
+/// A group, or of messages a pair of its ranks, ascending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TransferLink {
+    pub(crate) group: u32,
+    pub(crate) pair: Option<[u32; 2]>,
+}
+
+impl TransferLink {
+    pub(crate) fn of(job: &Job, instance: &Instance) -> Self {
+        let pair = || match job.members(instance) {
+            [a, b] => {
+                let [a, b] = [a, b].map(|m| job.parts[m.part as usize].rank);
+                Some([a.min(b), a.max(b)])
+            }
+            _ => None,
+        };
+        Self { group: instance.group, pair: instance.kind.is_point_to_point().then(pair).flatten() }
+    }
+
+    /// The recorded ranks, ascending.
+    pub(crate) fn ranks(self, job: &Job) -> Vec<u32> {
+        if let Some(pair) = self.pair {
+            return pair.to_vec();
+        }
+        let Some(group) = job.matched.groups.get(self.group as usize) else { return Vec::new() };
+        let mut ranks: Vec<u32> =
+            group.uses.iter().filter_map(|(part, _)| Some(job.parts.get(*part as usize)?.rank)).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    }
+
+    /// The ranks, if all of them are recorded.
+    pub(crate) fn all_ranks(self, job: &Job) -> Option<Vec<u32>> {
+        let group = job.matched.groups.get(self.group as usize)?;
+        let ranks = self.ranks(job);
+        let is_whole = self.pair.is_some() || ranks.len() >= group.expected();
+        (ranks.len() >= 2 && is_whole).then_some(ranks)
+    }
+
+    /// What groups of one purpose have in common: the letters of their description.
+    pub(crate) fn purpose(self, job: &Job) -> Option<String> {
+        let group = job.matched.groups.get(self.group as usize)?;
+        Some(group.desc.as_deref().unwrap_or_default().chars().filter(|c| c.is_alphabetic()).collect())
+    }
+}
