@@ -18,14 +18,12 @@ pub(crate) struct FabricHosts {
 
 impl FabricHosts {
     pub(crate) fn of(job: &Job) -> Self {
-        let device = |p: &RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
-        let names: Option<Vec<&str>> = job.parts.iter().map(|p| p.host.as_deref()).collect();
-        let devices: BTreeSet<Option<i64>> = job.parts.iter().map(device).collect();
-        // Containers may all have one name, although two ranks cannot have the same device of one host.
-        let is_one_host = |names: &Vec<&str>| names.iter().all(|n| Some(n) == names.first());
-        let is_repeated = devices.len() > 1 && devices.len() < job.parts.len();
-        match names.filter(|names| !(is_one_host(names) && is_repeated)) {
-            Some(names) => Self::new(job.parts.iter().map(|p| p.rank).zip(names)),
+        let hosts = &job.mesh.hosts;
+        let known = |p: &RankSummary| {
+            Some((p.rank, Seat { host: hosts.host_of(p.rank)?, rail: hosts.local_rank(p.rank)? }))
+        };
+        match job.parts.iter().map(known).collect::<Option<BTreeMap<u32, Seat>>>() {
+            Some(seats) => Self::at(seats, hosts.names.clone(), true),
             None => {
                 let seat = |(host, p): (u32, &RankSummary)| (p.rank, Seat { host, rail: 0 });
                 Self::at((0..).zip(&job.parts).map(seat).collect(), Vec::new(), false)
