@@ -35,6 +35,7 @@ const GROUPS: &[CommandGroup] = &[
             ("stragglers", "hta stragglers hta-out"),
             ("pipeline", "hta pipeline hta-out"),
             ("experts", "hta experts hta-out"),
+            ("fabric", "hta fabric hta-out"),
             ("communication", "hta communication hta-out"),
         ],
     ),

@@ -5,6 +5,7 @@ use crate::diagnosis::certainty::CauseCertainty;
 use crate::job::Job;
 use crate::job::exposed::ExposedPiece;
 use hta_base::units::Ns;
+use std::borrow::Cow;
 
 /// The exposed communication of a device of a rank.
 pub(crate) struct ExposedLane<'a> {
@@ -22,7 +23,7 @@ pub(crate) struct TransferShare {
     pub(crate) piece: usize,
     pub(crate) time: Ns,
     /// What the cause is about; `None`: the kind of the call.
-    pub(crate) key: Option<&'static str>,
+    pub(crate) key: Option<Cow<'static, str>>,
 }
 
 /// What is known of transfers beyond the time that they take.
@@ -31,9 +32,13 @@ pub(crate) struct KnownTransfers {
     pub(crate) ranks: Vec<u32>,
     /// The gain by a replay of the job, ns.
     pub(crate) gain: Option<Ns>,
-    pub(crate) p_value: Option<f64>,
+    /// The gain at most where the replay has none, because it keeps the idle time of ranks that may wait for
+    /// these transfers in a way that is not recorded, ns.
+    pub(crate) at_most: Option<Ns>,
     pub(crate) certainty: CauseCertainty,
     pub(crate) words: CauseWords,
+    /// Of a test for chance.
+    pub(crate) p_value: Option<f64>,
 }
 
 /// The numbers of a cause in the communication itself.

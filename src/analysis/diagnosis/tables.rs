@@ -37,7 +37,7 @@ table! {
             "sure: follows from recorded times; likely: depends on an interpretation; at most: the gain is a \
              bound; withheld: the recording does not support it";
         reason: Option<Text>, "", "what of the recording makes it less than sure";
-        p_value: Option<f64>, "", "of the test for stragglers";
+        p_value: Option<f64>, "", "of the test for stragglers, and for slow places of the fabric";
         sentence: Text, "", "the cause in words";
         detail: Text, "", "the numbers that show it, in words; empty if the sentence has them";
         place: Text, "",

@@ -9,9 +9,10 @@ use crate::diagnosis::CauseKind;
 use crate::diagnosis::account::{JobAccount, Lost, TimePart};
 use crate::diagnosis::exposed_lane::ExposedLane;
 use crate::efficiency::account::PartDevice;
-use crate::job::exposed::divide;
+use crate::job::exposed::{ExposedKind, divide};
 use crate::job::{Job, Member};
 use hta_base::units::{Ns, Span};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What is lost in exposed communication of each cell, by step and place. Waits between stages are at most
@@ -47,7 +48,7 @@ struct TransferPiece {
     span: Span,
     kind: CauseKind,
     of: TimePart,
-    key: &'static str,
+    key: Cow<'static, str>,
     call: u32,
 }
 
@@ -56,7 +57,7 @@ fn add(job: &Job, part: u32, pieces: &[TransferPiece], window: Span, lost: &mut 
     let first = pieces.partition_point(|p| p.span.end <= window.start);
     for p in pieces[first..].iter().take_while(|p| p.span.start < window.end) {
         let time = p.span.intersect(window).len();
-        if let Some(known) = lost.iter_mut().find(|l| l.kind == p.kind && l.key == p.key) {
+        if let Some(known) = lost.iter_mut().find(|l| (l.kind, l.part) == (p.kind, p.of) && l.key == p.key) {
             known.time += time;
             known.count += 1;
             continue;
@@ -87,13 +88,12 @@ fn cut(lane: &ExposedLane) -> Vec<TransferPiece> {
             let Some(call) = p.call else { continue };
             let start = p.span.end - *left;
             *left -= share.time;
-            let key = share
-                .key
-                .unwrap_or_else(|| lane.job.call(Member { part: lane.part, call }).shape.kind.name());
+            let kind_name = || lane.job.call(Member { part: lane.part, call }).shape.kind.name().into();
+            let key = share.key.unwrap_or_else(kind_name);
             out.push(TransferPiece {
                 span: Span::new(start, start + share.time),
                 kind,
-                of: rule.part,
+                of: if p.what == ExposedKind::Sync { TimePart::Waiting } else { rule.part },
                 key,
                 call,
             });

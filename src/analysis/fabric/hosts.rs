@@ -31,21 +31,6 @@ impl FabricHosts {
         }
     }
 
-    /// Ranks in ascending order, each with the name of its host.
-    pub(crate) fn new<'a>(ranks: impl Iterator<Item = (u32, &'a str)>) -> Self {
-        let mut hosts: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
-        let (mut names, mut seats) = (Vec::new(), BTreeMap::new());
-        for (rank, name) in ranks {
-            let (host, next) = hosts.entry(name).or_insert_with(|| {
-                names.push(name.to_string());
-                (names.len() as u32 - 1, 0)
-            });
-            seats.insert(rank, Seat { host: *host, rail: *next });
-            *next += 1;
-        }
-        Self::at(seats, names, true)
-    }
-
     fn at(seats: BTreeMap<u32, Seat>, names: Vec<String>, is_known: bool) -> Self {
         Self { ranks: seats.iter().map(|(rank, seat)| (*seat, *rank)).collect(), seats, names, is_known }
     }

@@ -85,6 +85,14 @@ fn saved_at(saved: &BTreeMap<(u32, u32), Ns>, m: Member) -> Ns {
 }
 
 impl PlaceTransfers {
+    /// What the slow transfers of one rank would save together, of the rank for which that is most, ns: no
+    /// step gets shorter by more.
+    pub(crate) fn most_of_a_rank(&self) -> Ns {
+        let mut by_part: BTreeMap<u32, Ns> = BTreeMap::new();
+        self.saved.iter().for_each(|((part, _), ns)| *by_part.entry(*part).or_default() += ns);
+        by_part.into_values().max().unwrap_or(0)
+    }
+
     /// The share of the transfer of a call that it would not take.
     pub(crate) fn share(&self, job: &Job, m: Member) -> Option<f64> {
         let saved = *self.saved.get(&(m.part, m.call))?;

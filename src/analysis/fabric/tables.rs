@@ -44,7 +44,7 @@ table! {
     /// calls of 1 MiB and more, beside groups like it.
     pub struct FabricGroups, FabricGroupRow = "fabric_groups"
         by "purpose, member_count, across_hosts, kind, size_least_bytes, process_group, ranks, step, step_label" {
-        purpose: Text, "", "what the group is for: the letters of its description";
+        purpose: Text, "", "what the group is for: its dimension, or else its description";
         member_count: u32, "ranks", "members";
         across_hosts: Option<bool>, "", "it spans hosts; null: hosts are not known";
         kind: Text, "", "kind of collective; send_recv: messages";

@@ -43,9 +43,10 @@ impl TransferLink {
         (ranks.len() >= 2 && is_whole).then_some(ranks)
     }
 
-    /// What groups of one purpose have in common: the letters of their description.
+    /// What groups of one purpose have in common: the dimension that they are along, or else their description.
     pub(crate) fn purpose(self, job: &Job) -> Option<String> {
         let group = job.matched.groups.get(self.group as usize)?;
-        Some(group.desc.as_deref().unwrap_or_default().chars().filter(|c| c.is_alphabetic()).collect())
+        let dimension = job.mesh.dimension_of(self.group);
+        Some(dimension.or(group.desc.as_deref()).unwrap_or_default().to_string())
     }
 }

@@ -17,6 +17,7 @@ mod diff;
 mod diff_invariants;
 mod efficiency;
 mod experts;
+mod fabric;
 mod flight_recorder;
 mod folders;
 mod graph_ops;

@@ -61,7 +61,7 @@ fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
     waits
         .filter_map(|(piece, (p, left))| {
             let time = (*left as f64 * share(p.call)?).round() as Ns;
-            Some(TransferShare { piece, time, key: Some(COMBINE) })
+            Some(TransferShare { piece, time, key: Some(COMBINE.into()) })
         })
         .collect()
 }
@@ -73,6 +73,7 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
         ranks: found.ranks.clone(),
         gain: Some(found.gain).filter(|_| found.is_replayed),
         p_value: found.p_value,
+        at_most: None,
         certainty: CauseCertainty::AtMost,
         words: CauseWords::new(found.what(), found.why(), found.action()),
     })

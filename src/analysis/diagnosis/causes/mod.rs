@@ -23,6 +23,7 @@ mod kernel_elementwise;
 mod kernel_layout;
 mod kernel_precision;
 mod kernel_small;
+mod link_slow;
 mod memory_failed;
 mod memory_full;
 mod memory_leak;
@@ -77,6 +78,7 @@ causes! {
     HostDispatch host_dispatch,
     CommUnmatched comm_unmatched,
     ExpertImbalance expert_imbalance,
+    LinkSlow link_slow,
     TransferQueued transfer_queued,
     TransferBandwidth transfer_bandwidth,
     TransferBare transfer_bare,

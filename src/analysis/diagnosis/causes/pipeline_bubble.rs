@@ -82,7 +82,14 @@ fn known(context: &Context, _: &str) -> Option<KnownTransfers> {
         _ => CauseCertainty::AtMost,
     };
     let words = CauseWords::new(told.what, told.why, told.action);
-    Some(KnownTransfers { ranks: told.ranks, gain: told.gain, p_value: None, certainty, words })
+    Some(KnownTransfers {
+        ranks: told.ranks,
+        gain: told.gain,
+        at_most: None,
+        p_value: None,
+        certainty,
+        words,
+    })
 }
 
 fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
@@ -91,7 +98,9 @@ fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
     let is_message = |i: u32| stages.has(lane.job, Member { part: lane.part, call: i }) || ends.contains(&i);
     let waits = lane.exposed.iter().zip(left).enumerate().filter(|(_, (p, _))| p.what == ExposedKind::Sync);
     let of_stages = waits.filter(|(_, (p, _))| p.call.is_some_and(is_message));
-    of_stages.map(|(piece, (_, left))| TransferShare { piece, time: *left, key: Some(MESSAGES) }).collect()
+    of_stages
+        .map(|(piece, (_, left))| TransferShare { piece, time: *left, key: Some(MESSAGES.into()) })
+        .collect()
 }
 
 fn is_named_pipeline(g: &Group) -> bool {

@@ -10,6 +10,7 @@ mod clocks;
 mod delay_cost;
 mod expert_kernels;
 mod experts;
+mod fabric;
 mod groups;
 mod hybrid;
 mod inferred;

@@ -47,7 +47,7 @@ fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
             None => (slow.excess_share(lane.job, member), None),
         };
         let (share, key) = *shares.entry(call).or_insert_with(share);
-        out.push(TransferShare { piece, time: (*left as f64 * share) as Ns, key });
+        out.push(TransferShare { piece, time: (*left as f64 * share) as Ns, key: key.map(Into::into) });
     }
     out
 }
@@ -60,6 +60,7 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
         p_value: None,
         certainty: CauseCertainty::Likely,
         words: slow.words.clone(),
+        at_most: None,
     })
 }
 

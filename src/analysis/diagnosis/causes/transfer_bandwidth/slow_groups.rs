@@ -2,10 +2,10 @@
 //! network of a rank.
 //!
 //! A family is the groups with the same description, number and distance of members, inside hosts or across
-//! them alike. They move the same sizes by the same calls, so they should be as fast as each other. Messages
-//! are judged by pair of ranks: a group of all stages of a pipeline has as many links as neighbours.
+//! them alike. They move the same sizes by the same calls, so they should be as fast as each other.
 
 use crate::diagnosis::cause_words::CauseWords;
+use crate::fabric::{SlowTransfers, TransferLink};
 use crate::job::{Job, Member};
 use hta_base::units::Ns;
 use hta_base::wording::counts::capital;
@@ -23,13 +23,6 @@ const SHOWN: usize = 2;
 
 /// Smallest message whose bandwidth is judged, bytes.
 const BYTES_MIN: i64 = 1 << 20;
-/// What transfers among the same ranks: a group, or of messages a pair of its ranks, ascending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct TransferLink {
-    group: u32,
-    pair: Option<[u32; 2]>,
-}
-
 /// Link, kind of collective and power of two of the size.
 type SizeClass = (TransferLink, &'static str, u32);
 /// Rates of calls, bytes per ns.
@@ -43,15 +36,7 @@ fn rate(job: &Job, m: Member) -> Option<(SizeClass, f64)> {
     let bytes = call.shape.bytes.filter(|b| *b >= BYTES_MIN)?;
     let transfer = job.transfer_ns(m)?;
     let instance = job.instances().get(outcome.instance as usize)?;
-    let pair = || match job.members(instance) {
-        [a, b] => {
-            let [a, b] = [a, b].map(|m| job.parts[m.part as usize].rank);
-            Some([a.min(b), a.max(b)])
-        }
-        _ => None,
-    };
-    let link =
-        TransferLink { group: instance.group, pair: instance.kind.is_point_to_point().then(pair).flatten() };
+    let link = TransferLink::of(job, instance);
     (transfer > 0).then(|| ((link, call.shape.kind.name(), bytes.ilog2()), bytes as f64 / transfer as f64))
 }
 
@@ -93,8 +78,9 @@ type TransferFamily = (String, usize, Option<u32>, bool, &'static str, u32);
 
 impl SlowGroups {
     pub fn of(job: &Job) -> Self {
-        let mut calls = rates(job);
-        calls.retain(|_, of_class| of_class.len() >= CALLS);
+        let (mut calls, told) = (rates(job), job.shared(SlowTransfers::of));
+        // The place of these is known.
+        calls.retain(|(link, ..), of_class| of_class.len() >= CALLS && !told.has(*link));
         let mut families: BTreeMap<TransferFamily, Links> = BTreeMap::new();
         for ((link, kind, size), of_link) in &calls {
             let Some((text, members, distance, across)) = family(job, *link) else { continue };
@@ -143,7 +129,7 @@ impl SlowGroups {
 
     fn name(&mut self, job: &Job, slow: &[Slow]) {
         let group = |s: &Slow| job.matched.groups.get(s.link.group as usize);
-        let members = |s: &Slow| ranks_of(job, s.link);
+        let members = |s: &Slow| s.link.ranks(job);
         let links: BTreeSet<TransferLink> = slow.iter().map(|s| s.link).collect();
         let Some(first) = slow.first() else { return };
         let mut common = members(first);
@@ -195,27 +181,10 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The recorded ranks of a link, ascending.
-fn ranks_of(job: &Job, link: TransferLink) -> Vec<u32> {
-    if let Some(pair) = link.pair {
-        return pair.to_vec();
-    }
-    let Some(group) = job.matched.groups.get(link.group as usize) else { return Vec::new() };
-    let mut ranks: Vec<u32> =
-        group.uses.iter().filter_map(|(part, _)| Some(job.parts.get(*part as usize)?.rank)).collect();
-    ranks.sort_unstable();
-    ranks.dedup();
-    ranks
-}
-
 /// What links of a family have in common; `None` for a group whose members are not all recorded.
 fn family(job: &Job, link: TransferLink) -> Option<(String, usize, Option<u32>, bool)> {
     let g = job.matched.groups.get(link.group as usize)?;
-    let text: String = g.desc.clone().unwrap_or_default().chars().filter(|c| c.is_alphabetic()).collect();
-    let ranks = ranks_of(job, link);
-    if ranks.len() < 2 || (link.pair.is_none() && ranks.len() < g.expected()) {
-        return None;
-    }
+    let (text, ranks) = (link.purpose(job)?, link.all_ranks(job)?);
     let size = ranks.len();
     let is_member =
         |part: &u32| job.parts.get(*part as usize).is_some_and(|p| ranks.binary_search(&p.rank).is_ok());

@@ -1,0 +1,87 @@
+//! `link_slow`: exposed transfers of groups that pass a slow place of the fabric, beyond the level of groups
+//! that do the same, and the waiting behind them.
+
+use crate::diagnosis::cause_words::CauseWords;
+use crate::diagnosis::certainty::CauseCertainty;
+use crate::diagnosis::context::Context;
+use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare};
+use crate::diagnosis::owners::OPEN_PCT;
+use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
+use crate::fabric::{Fabric, SlowTransfers};
+use crate::job::Member;
+use crate::job::exposed::ExposedKind;
+use hashbrown::HashMap;
+use hta_base::units::{Ns, fmt_ns, percent};
+
+pub(super) const RULE: CauseRule = CauseRule {
+    name: "link_slow",
+    certainty: CauseCertainty::Likely,
+    evidence: "transfer of 1 MiB and more in groups that pass a place of the fabric which `hta fabric` tells, \
+               alone or in a set: at least 1.2 times slower than groups that do the same, p at most 2 %, in \
+               10 steps or more",
+    owns: "F beyond the level of the class; S that a replay at this level has less",
+    command: "fabric",
+    shown_by: "tests/it/job/planted/fabric.rs",
+    family: CauseFamily::Transfer(TransferRule {
+        takes,
+        known,
+        filter: |_| String::new(),
+        ..TransferRule::DEFAULT
+    }),
+    ..CauseRule::COMMUNICATION
+};
+
+fn takes(lane: &ExposedLane, left: &[Ns]) -> Vec<TransferShare> {
+    let slow = lane.job.shared(SlowTransfers::of);
+    let mut out = Vec::new();
+    for place in &slow.places {
+        // What is left of the waiting of each call.
+        let mut waits: HashMap<u32, Ns> = HashMap::new();
+        for (piece, (p, left)) in lane.exposed.iter().zip(left).enumerate() {
+            let Some(call) = p.call else { continue };
+            let member = Member { part: lane.part, call };
+            let time = match p.what {
+                ExposedKind::Transfer => {
+                    let share = place.share(lane.job, member).unwrap_or(0.0);
+                    (*left as f64 * share) as Ns
+                }
+                ExposedKind::Sync => {
+                    let all = || place.waits.get(&(lane.part, call)).copied().unwrap_or(0);
+                    let rest = waits.entry(call).or_insert_with(all);
+                    let time = (*rest).min(*left);
+                    *rest -= time;
+                    time
+                }
+                ExposedKind::Unmatched => 0,
+            };
+            if time > 0 {
+                out.push(TransferShare { piece, time, key: Some(place.key.clone().into()) });
+            }
+        }
+    }
+    out
+}
+
+fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
+    let fabric = context.job.shared(Fabric::of);
+    let slow = context.job.shared(SlowTransfers::of);
+    let place = slow.places.iter().find(|p| p.key == key)?;
+    let per_step = context.trust.per_step();
+    let gain = context.repairs.of_transfers(&place.saved);
+    let is_small = gain.is_some_and(|ns| percent(ns, context.account.time).is_some_and(|p| p < OPEN_PCT));
+    Some(KnownTransfers {
+        ranks: fabric.ranks_at(&place.slow),
+        gain,
+        certainty: CauseCertainty::Likely,
+        at_most: is_small.then(|| place.most_of_a_rank()),
+        words: CauseWords::new(
+            fabric.sentence(&place.slow),
+            format!(
+                "The slowest of its groups transfers {}{per_step} longer than groups that do the same",
+                fmt_ns(fabric.excess_per_step(&place.slow))
+            ),
+            fabric.action(&place.slow),
+        ),
+        p_value: Some(place.slow.p_value),
+    })
+}
