@@ -18,7 +18,7 @@ pub(crate) struct ComparedGroup {
     /// Ascending.
     pub(crate) ranks: Vec<u32>,
     pub(crate) traffic: Traffic,
-    /// How many times slower than groups like it: mean over its classes and steps; `None` without such groups.
+    /// How many times slower than groups like it: mean over its classes and steps; `None` without any.
     pub(crate) factor: Option<f64>,
 }
 

@@ -8,8 +8,8 @@
 //!            rail 0  rail 1  rail 2  rail 3     the switch of all NICs with this local rank
 //! ```
 //!
-//! A ring passes the hosts of a group one after the other, the members of a host in order of rank. Whether the
-//! channels of a library enter a host by one NIC or by those of all members is not recorded, so both are
+//! A ring passes the hosts of a group one after the other, the members of a host in order of rank. Whether
+//! the channels of a library enter a host by one NIC or by those of all members is not recorded, so both are
 //! modelled. A tree counts as a ring, because its slowest place decides, too.
 
 use std::collections::{BTreeMap, BTreeSet};

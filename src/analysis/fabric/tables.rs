@@ -17,16 +17,17 @@ table! {
     /// them slow.
     pub struct FabricPlaces, FabricPlaceRow = "fabric_places" by "kind, host, rail, to_host, to_rail" {
         kind: Text, "",
-            "nic; link: between two NICs, or two GPUs of a host; gpu port: of a GPU to the switch of its host; nvl: that switch; host: all \
-             NICs of a host; rail: the switch of all NICs with one local rank";
-        host: Option<Text>, "", "host, of a link the one of its first end; null: a rail, or hosts are not known";
+            "nic; link: between two NICs, or two GPUs of a host; gpu port: of a GPU to the switch of its \
+             host; nvl: that switch; host: all NICs of a host; rail: the switch of all NICs with one local \
+             rank";
+        host: Option<Text>, "", "host, of a link that of its first end; null: a rail, or hosts are not known";
         rail: Option<u32>, "", "rail (local rank), of a link the one of its first end";
         rank: Option<u32>, "", "the rank that has it; of a link the rank at its first end";
         to_host: Option<Text>, "", "host of the second end of a link";
         to_rail: Option<u32>, "", "rail of the second end of a link";
         to_rank: Option<u32>, "", "rank at the second end of a link";
         visible: Text, "",
-            "alone: no other place has the same groups; in set: others have; invisible: no group is evidence of it";
+            "alone: no other place has the same groups; in set: others have; invisible: no group shows it";
         set_id: Option<u32>, "", "number of the set of places with the same groups";
         set_size: u32, "places", "places that cannot be told from it before anything is slow; 0: invisible";
         groups: u32, "groups", "groups that are evidence of it";
@@ -34,8 +35,8 @@ table! {
         gain: Option<f64>, "", "what it explains: groups x (ln factor)^2, without those explained already";
         p_value: Option<f64>, "", "of the slow groups, by chance in any place; null: not slow";
         verdict: Option<Text>, "",
-            "named: this place is slow; in set: it, or another one of its set; late: groups are slow, in too few \
-             steps to tell a place; null: not slow";
+            "named: this place is slow; in set: it, or another one of its set; late: groups are slow, in too \
+             few steps to tell a place; null: not slow";
     }
 }
 
@@ -43,7 +44,7 @@ table! {
     /// One row per group (of messages, per pair of ranks), kind, size and step: the middle transfer of its
     /// calls of 1 MiB and more, beside groups like it.
     pub struct FabricGroups, FabricGroupRow = "fabric_groups"
-        by "purpose, member_count, across_hosts, kind, size_least_bytes, process_group, ranks, step, step_label" {
+        by "purpose, member_count, across_hosts, kind, size_least_bytes, process_group, ranks, step" {
         purpose: Text, "", "what the group is for: its dimension, or else its description";
         member_count: u32, "ranks", "members";
         across_hosts: Option<bool>, "", "it spans hosts; null: hosts are not known";

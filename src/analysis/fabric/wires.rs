@@ -43,7 +43,7 @@ impl TransferLink {
         (ranks.len() >= 2 && is_whole).then_some(ranks)
     }
 
-    /// What groups of one purpose have in common: the dimension that they are along, or else their description.
+    /// What groups of one purpose have in common: the dimension that they are along, or their description.
     pub(crate) fn purpose(self, job: &Job) -> Option<String> {
         let group = job.matched.groups.get(self.group as usize)?;
         let dimension = job.mesh.dimension_of(self.group);

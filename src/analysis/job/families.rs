@@ -34,13 +34,17 @@ pub(crate) fn factors(members: &Members) -> Option<GroupFactors> {
     let mut known = 1usize;
     while known < ranks.len() {
         let stride = ranks.get(known)? - first;
-        let is_repeated = |times: usize| {
-            (0..known).all(|i| {
-                let shift = u32::try_from(times).ok().and_then(|t| stride.checked_mul(t));
-                ranks.get(times * known + i).copied() == shift.and_then(|s| ranks[i].checked_add(s))
-            })
+        // Whether the first ranks stand there again, so many strides further.
+        let is_repeated = |times: &usize| {
+            let there = ranks.get(times * known..(times + 1) * known).unwrap_or_default();
+            let distance = u64::from(stride) * *times as u64;
+            there.len() == known
+                && there.iter().zip(ranks).all(|(b, a)| u64::from(*b) == u64::from(*a) + distance)
         };
-        let size = (1..).take_while(|t| is_repeated(*t)).count() + 1;
+        let size = (1..ranks.len()).take_while(is_repeated).count() + 1;
+        if size < 2 {
+            return None;
+        }
         found.push(Factor { size: u32::try_from(size).ok()?, stride });
         known *= size;
     }

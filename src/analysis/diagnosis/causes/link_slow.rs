@@ -5,19 +5,18 @@ use crate::diagnosis::cause_words::CauseWords;
 use crate::diagnosis::certainty::CauseCertainty;
 use crate::diagnosis::context::Context;
 use crate::diagnosis::exposed_lane::{ExposedLane, KnownTransfers, TransferShare};
-use crate::diagnosis::owners::OPEN_PCT;
 use crate::diagnosis::rule::{CauseFamily, CauseRule, TransferRule};
 use crate::fabric::{Fabric, SlowTransfers};
 use crate::job::Member;
 use crate::job::exposed::ExposedKind;
 use hashbrown::HashMap;
-use hta_base::units::{Ns, fmt_ns, percent};
+use hta_base::units::{Ns, fmt_ns};
 
 pub(super) const RULE: CauseRule = CauseRule {
     name: "link_slow",
     certainty: CauseCertainty::Likely,
-    evidence: "transfer of 1 MiB and more in groups that pass a place of the fabric which `hta fabric` tells, \
-               alone or in a set: at least 1.2 times slower than groups that do the same, p at most 2 %, in \
+    evidence: "transfer of 1 MiB and more in groups that pass a place which `hta fabric` tells, alone or in \
+               a set: at least 1.2 times slower than groups that do the same, p at most 2 %, in \
                10 steps or more",
     owns: "F beyond the level of the class; S that a replay at this level has less",
     command: "fabric",
@@ -68,12 +67,14 @@ fn known(context: &Context, key: &str) -> Option<KnownTransfers> {
     let place = slow.places.iter().find(|p| p.key == key)?;
     let per_step = context.trust.per_step();
     let gain = context.repairs.of_transfers(&place.saved);
-    let is_small = gain.is_some_and(|ns| percent(ns, context.account.time).is_some_and(|p| p < OPEN_PCT));
+    // The replay keeps idle time that may be waiting for these transfers in a way that is not recorded.
+    let most = place.most_of_a_rank();
+    let is_kept = gain.is_some_and(|gain| gain < most / 2);
     Some(KnownTransfers {
         ranks: fabric.ranks_at(&place.slow),
         gain,
         certainty: CauseCertainty::Likely,
-        at_most: is_small.then(|| place.most_of_a_rank()),
+        at_most: is_kept.then_some(most),
         words: CauseWords::new(
             fabric.sentence(&place.slow),
             format!(
