@@ -112,7 +112,9 @@ fn gathered(
 ) -> (Vec<ComparedGroup>, FabricEvidence) {
     type Alike<'a> = (&'a str, u32, Option<bool>, Traffic);
     let mut families: BTreeMap<Alike, u32> = BTreeMap::new();
-    let mut sums: BTreeMap<(TransferLink, u32), (Traffic, Vec<(f64, u32)>)> = BTreeMap::new();
+    // By step: the sum of z over classes, and their number.
+    type OfSteps = (Traffic, Vec<(f64, u32)>);
+    let mut sums: BTreeMap<(TransferLink, u32), OfSteps> = BTreeMap::new();
     for (class, groups) in &transfers.classes {
         let Some(of_class) = compared.get(class) else { continue };
         let next = families.len() as u32;

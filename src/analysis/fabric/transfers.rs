@@ -100,7 +100,8 @@ impl FabricTransfers {
         }
         let of_steps = found.values().flat_map(BTreeMap::values).flat_map(|(_, steps)| steps.keys());
         let steps: Vec<StepKey> = of_steps.copied().collect::<BTreeSet<_>>().into_iter().collect();
-        let of_link = |(link, (kind, mut calls)): (TransferLink, (_, BTreeMap<StepKey, Vec<(Ns, i64)>>))| {
+        type OfSteps = BTreeMap<StepKey, Vec<(Ns, i64)>>;
+        let of_link = |(link, (kind, mut calls)): (TransferLink, (CollectiveKind, OfSteps))| {
             let steps = steps.iter().map(|step| middle(calls.remove(step)?)).collect();
             GroupTransfers { link, kind, steps }
         };

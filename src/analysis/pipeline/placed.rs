@@ -100,7 +100,7 @@ fn place(
     Some(PlacedPipeline { step, ranks, shape, schedule, has_stages })
 }
 
-fn chunk_of<'a>(job: &'a Job, at: ChainRank, index: usize) -> Option<&'a PipelineChunk> {
+fn chunk_of(job: &Job, at: ChainRank, index: usize) -> Option<&PipelineChunk> {
     job.parts.get(at.part? as usize)?.chunks.get(index)
 }
 

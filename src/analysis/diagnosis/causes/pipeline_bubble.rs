@@ -31,7 +31,6 @@ pub(super) const RULE: CauseRule = CauseRule {
         known,
         filter: |_| "kind IN ('send', 'recv')".to_string(),
         words,
-        ..TransferRule::DEFAULT
     }),
     ..CauseRule::COMMUNICATION
 };
