@@ -40,8 +40,9 @@ fn an_analysis_refuses_filters_that_select_nothing_on_one_rank_and_on_several() 
                 ["patterns", "graph-ops", "collectives", "experts", "fabric", "mesh", "pipeline", "what-if"];
             let narrows = !of_all.contains(&analysis);
             refused(&[analysis, traces, "--steps", "100"], if narrows { STEPS } else { OF_ALL });
-            let knows_groups = ["diagnosis", "efficiency", "stragglers", "experts", "sync", "collectives"]
-                .contains(&analysis);
+            let with_groups =
+                ["diagnosis", "efficiency", "stragglers", "experts", "fabric", "sync", "collectives"];
+            let knows_groups = with_groups.contains(&analysis);
             refused(
                 &[analysis, traces, "--group", "7"],
                 if knows_groups { GROUPS } else { "leave --group out" },
