@@ -84,11 +84,7 @@ impl StepLoads {
 
 /// Loads by group, over all layers.
 pub(super) fn by_group(job: &Job, layers: &JobLayers) -> BTreeMap<u32, StepLoads> {
-    let mut out: BTreeMap<u32, StepLoads> = BTreeMap::new();
-    for l in layers.layers.iter().filter(|l| l.balance.is_some()) {
-        out.entry(l.group).or_default().add(job, l);
-    }
-    out
+    loads_by(job, layers, |l| l.group)
 }
 
 /// A layer over all steps: its group, direction and position.
@@ -96,9 +92,18 @@ pub(super) type LayerKey = (u32, Direction, u32);
 
 /// Loads by layer.
 pub(super) fn by_layer(job: &Job, layers: &JobLayers) -> BTreeMap<LayerKey, StepLoads> {
-    let mut out: BTreeMap<LayerKey, StepLoads> = BTreeMap::new();
+    loads_by(job, layers, key_of)
+}
+
+fn key_of(l: &JobLayer) -> LayerKey {
+    (l.group, l.direction, l.ordinal)
+}
+
+/// Loads of the layers that ranks can be compared in, by a key of theirs.
+fn loads_by<K: Ord>(job: &Job, layers: &JobLayers, key: impl Fn(&JobLayer) -> K) -> BTreeMap<K, StepLoads> {
+    let mut out: BTreeMap<K, StepLoads> = BTreeMap::new();
     for l in layers.layers.iter().filter(|l| l.balance.is_some()) {
-        out.entry((l.group, l.direction, l.ordinal)).or_default().add(job, l);
+        out.entry(key(l)).or_default().add(job, l);
     }
     out
 }
@@ -113,6 +118,6 @@ impl LayerChances {
     }
 
     pub(super) fn of_layer(&self, l: &JobLayer) -> Option<f64> {
-        self.0.get(&(l.group, l.direction, l.ordinal)).copied()
+        self.0.get(&key_of(l)).copied()
     }
 }
