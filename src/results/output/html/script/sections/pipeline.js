@@ -11,8 +11,8 @@ const KINDS = [
   ["W", "backward, weights", "chunk-weight"],
 ];
 const TOLD = [
-  "stage", "micro_batch", "with_stage", "with_micro_batch", "busy_ns", "inner_wait_ns", "inner_idle_ns", "wait_input_ns",
-  "transfer_ns", "lag_ns",
+  "stage", "micro_batch", "with_stage", "with_micro_batch", "busy_ns", "inner_wait_ns", "inner_idle_ns",
+  "wait_input_ns", "transfer_ns", "lag_ns",
 ];
 
 /** The rows of each pipeline in each step; a last one that the page does not have in full is left out. */
@@ -56,7 +56,8 @@ function drawn(grid, rows, title) {
   };
   const bars = (name, of, style, spans, more = {}) => ({
     type: "bar", orientation: "h", name, y: spans.map((s) => s.y), base: spans.map((s) => (s.from - start) / size),
-    x: spans.map((s) => (s.to - s.from) / size), width: 0.84, marker: { line: { width: 0.5, color: colour("panel") }, ...style },
+    x: spans.map((s) => (s.to - s.from) / size), width: 0.84,
+    marker: { line: { width: 0.5, color: colour("panel") }, ...style },
     text: spans.map((s) => s.text), textposition: "inside", insidetextanchor: "middle", textangle: 0,
     hovertext: of.map(hover), hovertemplate: HOVER, ...more,
   });
@@ -71,7 +72,8 @@ function drawn(grid, rows, title) {
     }));
     const style = { color: colour(tint) };
     const shown = bars(name, of, style, real, { legendgroup: kind });
-    return ideal.length ? [shown, bars(name, ideal, style, replayed, { legendgroup: kind, showlegend: false })] : [shown];
+    if (ideal.length === 0) return [shown];
+    return [shown, bars(name, ideal, style, replayed, { legendgroup: kind, showlegend: false })];
   });
   const waiting = rows.filter((row) => row("wait_input_ns") > 0);
   const waits = waiting.map((row) => {
