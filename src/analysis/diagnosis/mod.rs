@@ -38,7 +38,7 @@ mod pauses;
 mod piece;
 mod repair;
 mod role_gaps;
-mod role_tables;
+pub mod role_tables;
 mod rule;
 mod serving;
 mod tables;

@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 
 table! {
     /// What each rank does in a period of a loop of several roles (reinforcement learning): phases and idle
-    /// time, which sum to the period.
-    pub struct RolePhaseTable, RolePhaseRow = "role_phases" by "rank, period, phase, waits_for" {
+    /// time in order, which sum to the period.
+    pub struct RolePhaseTable, RolePhaseRow = "role_phases" by "rank, period, start_ns" {
         rank;
         role: Option<Text>, "", "role of its program; null: the job is one program";
         replica: Option<u32>, "", "which of several programs of this role";
         role_rank: Option<u32>, "", "rank inside its program";
         period: u32, "", "period of the loop, from 0";
+        start_ns: i64, "ns", "start on the common axis";
         phase: Text, "", "rollout, reward, scoring, train, weight_sync, or idle: in no phase";
         waits_for: Option<Text>, "", "of idle time: the phase that another rank is in; null: none";
         time_ns: i64, "ns", "time; over the rows of a rank and period it sums to the period";
@@ -73,26 +74,25 @@ fn push_rank(
     (number, period, at): (u32, &LoopPeriod, usize),
 ) {
     let (Some(p), Some(of)) = (job.parts.get(part as usize), period.ranks.get(at)) else { return };
-    let row = |phase: &'static str, waits_for, time_ns, busy_ns| RolePhaseRow {
-        rank: p.rank,
-        role: p.role_name(),
-        replica: p.role.as_ref().and_then(|role| role.replica),
-        role_rank: p.role.as_ref().map(|role| role.rank),
-        period: number,
-        phase,
-        waits_for,
-        time_ns,
-        busy_ns,
-        period_ns: period.span.len(),
-    };
-    // Idle time comes before the phases, as in the order of the table.
-    let mut idle: Vec<(Option<&str>, Ns)> =
-        of.idle.iter().map(|(phase, ns)| (phase.map(LoopPhase::name), *ns)).collect();
-    idle.sort_unstable();
-    let mut all: Vec<RolePhaseRow> = idle.into_iter().map(|(waits, ns)| row("idle", waits, ns, 0)).collect();
-    all.extend(of.phases.iter().map(|(phase, (time, busy))| row(phase.name(), None, *time, *busy)));
-    all.sort_by_key(|row| row.phase);
-    all.into_iter().for_each(|row| table.push(row));
+    for s in &of.stretches {
+        let (phase, waits_for, busy_ns) = match s.does {
+            Ok((phase, busy)) => (phase.name(), None, busy),
+            Err(waits_for) => ("idle", waits_for.map(LoopPhase::name), 0),
+        };
+        table.push(RolePhaseRow {
+            rank: p.rank,
+            role: p.role_name(),
+            replica: p.role.as_ref().and_then(|role| role.replica),
+            role_rank: p.role.as_ref().map(|role| role.rank),
+            period: number,
+            start_ns: s.span.start,
+            phase,
+            waits_for,
+            time_ns: s.span.len(),
+            busy_ns,
+            period_ns: period.span.len(),
+        });
+    }
 }
 
 /// Sums of the ranks of a role in a period.

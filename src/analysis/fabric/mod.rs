@@ -10,7 +10,7 @@ mod rule;
 mod saved;
 #[cfg(test)]
 mod simulated_tests;
-mod tables;
+pub mod tables;
 mod transfers;
 mod verdict;
 mod view;

@@ -45,10 +45,20 @@ pub(crate) struct LoopPeriod {
 #[derive(Debug, Clone)]
 pub(crate) struct PeriodOfRank {
     pub(crate) part: u32,
+    /// All of the period, in order of time.
+    pub(crate) stretches: Vec<RoleStretch>,
     /// By kind: time and (second) the part in which a device worked, ns.
     pub(crate) phases: BTreeMap<LoopPhase, (Ns, Ns)>,
     /// Idle time by what others do meanwhile; `None`: no phase of another runs.
     pub(crate) idle: BTreeMap<Option<LoopPhase>, Ns>,
+}
+
+/// A phase of a rank, or idle time between its phases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RoleStretch {
+    pub(crate) span: Span,
+    /// Its own phase, with the part in which a device worked; or what another does meanwhile.
+    pub(crate) does: Result<(LoopPhase, Ns), Option<LoopPhase>>,
 }
 
 impl PeriodOfRank {
@@ -214,26 +224,38 @@ fn active_phases(all: &PartPhases) -> ActivePhases {
 
 /// What a rank does in a period, of which these are its phases.
 fn of_rank(part: u32, of: &[RolePhase], active: &ActivePhases, period: Span) -> PeriodOfRank {
-    let mut phases: BTreeMap<LoopPhase, (Ns, Ns)> = BTreeMap::new();
-    for p in of {
-        let sum = phases.entry(p.phase).or_default();
-        (sum.0, sum.1) = (sum.0 + p.span.len(), sum.1 + p.busy);
-    }
-    let mut idle: BTreeMap<Option<LoopPhase>, Ns> = BTreeMap::new();
+    let mut stretches: Vec<RoleStretch> =
+        of.iter().map(|p| RoleStretch { span: p.span, does: Ok((p.phase, p.busy)) }).collect();
     // What runs while the rank is in no phase is the phase of another.
     for gap in Union::new(of.iter().map(|p| p.span)).gaps_in(period) {
         let first = active.partition_point(|(span, _)| span.end <= gap.start);
-        let mut waited = 0;
+        let mut idle = |start, end, waits_for| {
+            if start < end {
+                stretches.push(RoleStretch { span: Span::new(start, end), does: Err(waits_for) });
+            }
+            end
+        };
+        let mut at = gap.start;
         for (span, phase) in active.iter().skip(first).take_while(|(span, _)| span.start < gap.end) {
-            let part = span.intersect(gap).len();
-            *idle.entry(Some(*phase)).or_default() += part;
-            waited += part;
+            let part = span.intersect(gap);
+            at = idle(at, part.start, None);
+            at = idle(at, part.end, Some(*phase));
         }
-        if gap.len() > waited {
-            *idle.entry(None).or_default() += gap.len() - waited;
+        idle(at, gap.end, None);
+    }
+    stretches.sort_by_key(|s| s.span.start);
+    let mut phases: BTreeMap<LoopPhase, (Ns, Ns)> = BTreeMap::new();
+    let mut idle: BTreeMap<Option<LoopPhase>, Ns> = BTreeMap::new();
+    for s in &stretches {
+        match s.does {
+            Ok((phase, busy)) => {
+                let sum = phases.entry(phase).or_default();
+                (sum.0, sum.1) = (sum.0 + s.span.len(), sum.1 + busy);
+            }
+            Err(waits_for) => *idle.entry(waits_for).or_default() += s.span.len(),
         }
     }
-    PeriodOfRank { part, phases, idle }
+    PeriodOfRank { part, stretches, phases, idle }
 }
 
 #[cfg(test)]

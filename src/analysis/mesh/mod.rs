@@ -1,6 +1,6 @@
 //! What the job is: the dimensions along which its process groups cut the ranks, and where each rank is.
 
-mod tables;
+pub mod tables;
 
 use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::facts::collectives::collectives;

@@ -12,7 +12,10 @@ use crate::output::html::{
     time, timeline,
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
+use hta_analysis::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
 use hta_analysis::experts::tables::{ExpertLayers, ExpertRanks};
+use hta_analysis::fabric::tables::FabricPlaces;
+use hta_analysis::mesh::tables::{MeshDimensions, RankPlaces};
 use hta_analysis::pipeline::tables::{PipelineChunks, PipelineRanks, PipelineTable, PipelineWhatIf};
 use hta_analysis::recording::capability::Capability;
 use hta_analysis::stragglers::tables::{StragglerCauses, StragglerTable};
@@ -132,6 +135,46 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                 },
             ),
             made("delays", "delay by rank and step", &["ranks", "steps"]),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "mesh",
+        name: "Mesh",
+        heading: "What the job is",
+        about: "Dimensions along which the process groups cut the ranks, and where each rank is: hosts down, \
+            ranks of a host across.",
+        topics: &["mesh"],
+        grids: &[
+            table(
+                "dimensions",
+                "dimensions",
+                Listed {
+                    columns: &[
+                        "dimension",
+                        "description",
+                        "size",
+                        "stride",
+                        "atoms",
+                        "used_as",
+                        "confidence",
+                        "source",
+                        "group_count",
+                        "call_count",
+                        "largest_bytes",
+                    ],
+                    none: "No process groups of several ranks are recorded.",
+                    ..Listed::of(MeshDimensions::SPEC, 100)
+                },
+            ),
+            table(
+                "places",
+                "places of ranks",
+                Listed {
+                    columns: &["rank", "place", "host", "host_source", "local_rank", "device"],
+                    ..Listed::of(RankPlaces::SPEC, 4_096)
+                },
+            ),
         ],
         ..SectionEntry::NONE
     },
@@ -289,6 +332,84 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                     sums: &["expert_ns"],
                     none: "No layers of experts: no exchange of tokens (all_to_all, DeepEP) is recorded.",
                     ..Listed::of(ExpertRanks::SPEC, 3_000)
+                },
+            ),
+        ],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "fabric",
+        name: "Network",
+        heading: "Places of the network",
+        about: "Hosts, rails, network cards (NICs) and switches that make the transfers of their groups \
+            slower than those of groups like them. Grey: the groups of the job cannot tell it, or not alone.",
+        topics: &["fabric"],
+        grids: &[table(
+            "places",
+            "places that groups can show",
+            Listed {
+                columns: &[
+                    "kind", "host", "rail", "rank", "to_host", "to_rail", "to_rank", "visible", "set_id",
+                    "set_size", "groups", "factor", "p_value", "verdict",
+                ],
+                keep: Keep::Positive("set_size"),
+                by: "groups",
+                none: "No place of the network can be told: it takes three groups that do the same, over \
+                       different places.",
+                ..Listed::of(FabricPlaces::SPEC, 4_000)
+            },
+        )],
+        ..SectionEntry::NONE
+    },
+    SectionEntry {
+        id: "roles",
+        name: "Roles",
+        heading: "Roles of the loop",
+        about: "What the processes of a loop of several roles do in each of its periods: their phases, and \
+            idle time while others generate or train.",
+        topics: &["ranks"],
+        grids: &[
+            table(
+                "loops",
+                "periods by role",
+                Listed {
+                    columns: &[
+                        "period",
+                        "role",
+                        "period_ns",
+                        "rank_count",
+                        "phase_ns",
+                        "idle_ns",
+                        "idle_pct",
+                        "waits_rollout_ns",
+                        "waits_train_ns",
+                        "tail_ns",
+                        "tail_pct",
+                        "engine_count",
+                    ],
+                    none: "No phases of several roles (rollout, training) are recorded on one clock.",
+                    ..Listed::of(RoleLoops::SPEC, 500)
+                },
+            ),
+            table(
+                "phases",
+                "phases of ranks",
+                Listed {
+                    columns: &[
+                        "rank",
+                        "role",
+                        "replica",
+                        "role_rank",
+                        "period",
+                        "start_ns",
+                        "phase",
+                        "waits_for",
+                        "time_ns",
+                        "busy_ns",
+                        "period_ns",
+                    ],
+                    sums: &["time_ns", "busy_ns"],
+                    ..Listed::of(RolePhaseTable::SPEC, 6_000)
                 },
             ),
         ],

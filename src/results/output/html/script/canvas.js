@@ -3,6 +3,7 @@
 
 import { make } from "page/dom.js";
 import { short } from "page/format.js";
+import { inkOn } from "page/theme.js";
 
 /** A canvas that keys reach. `role`: what it is for a screen reader. */
 export const makeCanvas = (kind, role, attributes = {}) => make("canvas", {
@@ -20,18 +21,6 @@ export function sizeCanvas(canvas, width, height) {
 /** How the next texts are written; their places are the middles of their lines. */
 export function setFont(ctx, font, align = "left") {
   Object.assign(ctx, { font: `${font} system-ui, sans-serif`, textAlign: align, textBaseline: "middle" });
-}
-
-// black or white, whichever is read better on a colour: one of them has a contrast of 4.5 with any
-const inks = new Map();
-function inkOn(tint) {
-  if (!inks.has(tint)) {
-    const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    const [red, green, blue] = [1, 3, 5].map((i) => linear(parseInt(tint.slice(i, i + 2), 16) / 255));
-    const light = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-    inks.set(tint, (light + 0.05) ** 2 > 1.05 * 0.05 ? "#000000" : "#ffffff");
-  }
-  return inks.get(tint);
 }
 
 /** Gathers rectangles and texts; `flush` draws them, rectangles first: a canvas is slow to change colours. */

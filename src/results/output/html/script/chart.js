@@ -3,7 +3,7 @@
 import { describe, inWordsIfOne, walkByKeys } from "page/chart_access.js";
 import { make } from "page/dom.js";
 import { axisUnit, exact, inLines, plain, short, shown } from "page/format.js";
-import { colour, isNarrow, isOnPaper, kinds } from "page/theme.js";
+import { colour, inkOn, isNarrow, isOnPaper, kinds } from "page/theme.js";
 
 /** All that is drawn: charts, timelines and flame graphs. @type {{ render: () => void }[]} */
 export const charts = [];
@@ -153,13 +153,29 @@ export function nameBars(grid, rows, { name, series, hover, label, says, unit = 
   };
 }
 
+/** Bars of a colour, each in row `y` and from one time to another: `{ y, from, to, text, hover }`. */
+export const spanBars = (name, tint, spans, { pattern, ...more } = /** @type {any} */ ({})) => ({
+  type: "bar", orientation: "h", name, y: spans.map((s) => s.y), base: spans.map((s) => s.from),
+  x: spans.map((s) => s.to - s.from), width: 0.84,
+  marker: { color: tint, pattern, line: { width: 0.5, color: colour("panel") } },
+  text: spans.map((s) => s.text), textposition: "inside", insidetextanchor: "middle", textangle: 0,
+  insidetextfont: { color: inkOn(tint) }, hovertext: spans.map((s) => s.hover), hovertemplate: HOVER, ...more,
+});
+
+/** How rows of such bars are laid out, by their names: time to the right, the first on top. */
+export const spanLayout = (labels, xTitle, whole) => ({
+  barmode: "overlay", showlegend: true, uniformtext: { mode: "hide", minsize: 8 },
+  xaxis: { title: { text: xTitle }, range: [0, whole] },
+  yaxis: { autorange: "reversed", tickvals: labels.map((t) => t[0]), ticktext: labels.map((t) => plain(t[1])) },
+});
+
 /**
  * A map of values by row and column. `cells`: row, column, value, and label of each; `columnText`: what a column is
- * called; `key`: colour of the largest value.
+ * called; `key`: colour of the largest value, or `tints`: one for each whole number from 0.
  * @param {any} map
  */
 export function heatMap({
-  rows, columns, columnText = String, cells, key, title, unit, low = 0, xTitle, yTitle, says,
+  rows, columns, columnText = String, cells, key, tints, title, unit, low = 0, xTitle, yTitle, says,
 }) {
   const [yOf, xOf] = [rows, columns].map((list) => new Map(list.map((of, i) => [of, i])));
   const [values, text] = [null, ""].map((none) => rows.map(() => columns.map(() => none)));
@@ -173,16 +189,22 @@ export function heatMap({
   const axis = { showgrid: false, zeroline: false, ticks: "" };
   const across = { ...axis, tickangle: 0 };
   const isHigh = rows.length > 60;
+  const scale = tints ? {
+    colorscale: tints.flatMap((tint, i) => [[i / tints.length, tint], [(i + 1) / tints.length, tint]]),
+    zmin: -0.5, zmax: tints.length - 0.5,
+  } : {
+    colorscale: [[0, colour("low")], [1, colour(key)]],
+    zmin: low / size, zmax: Math.max(most, low + (unit === "ns" ? 1 : 1e-9)) / size,
+  };
   return {
     data: [{
       type: "heatmap", x: columns.map((_, i) => i), y: rows.map((_, i) => i),
       z: values.map((row) => row.map((v) => (v === null || v === undefined ? null : v / size))),
       text, hovertemplate: "%{text}<extra></extra>", hoverongaps: false,
-      colorscale: [[0, colour("low")], [1, colour(key)]],
-      zmin: low / size, zmax: Math.max(most, low + (unit === "ns" ? 1 : 1e-9)) / size,
-      xgap: columns.length <= 60 ? 1 : 0, ygap: rows.length <= 40 ? 1 : 0,
+      ...scale, xgap: columns.length <= 60 ? 1 : 0, ygap: rows.length <= 40 ? 1 : 0,
       colorbar: {
-        title: { text: isNarrow() ? name : `${title}, ${name}`, side: "right", font: { size: 12 } },
+        title: { text: isNarrow() ? name : name ? `${title}, ${name}` : title, side: "right", font: { size: 12 } },
+        ...(tints && { tickvals: tints.map((_, i) => i) }),
         thickness: 12, outlinewidth: 0, tickfont: { size: 11 }, x: 1.01,
       },
     }],
@@ -190,10 +212,16 @@ export function heatMap({
       xaxis: { ...ticksOf(columns.map(columnText), isNarrow() ? 8 : 24), title: { text: xTitle }, ...across },
       yaxis: { ...ticksOf(rows, isHigh ? 16 : 32), title: { text: yTitle }, autorange: "reversed", ...axis },
     },
-    height: Math.min(640, 130 + rows.length * (isHigh ? 4 : 20)),
+    // room for the names of the tints, too
+    height: Math.min(640, 130 + Math.max(rows.length * (isHigh ? 4 : 20), tints ? tints.length * 14 - 40 : 0)),
     says,
   };
 }
+
+/** A line around fields of a map, from a column and row to others. */
+export const outline = (x0, y0, x1 = x0, y1 = y0) => ({
+  type: "rect", x0: x0 - 0.5, x1: x1 + 0.5, y0: y0 - 0.5, y1: y1 + 0.5, line: { color: colour("ink"), width: 2 },
+});
 
 /** Lines over time of columns of a grid, `[name, column, style, more]`; each keeps a value until the next. */
 export const timeLines = (grid, lines, size, scale) => lines.map(([name, column, line, more = {}]) => ({

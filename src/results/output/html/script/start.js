@@ -16,8 +16,11 @@ import { kernelsSection, patternsSection } from "page/sections/kernels.js";
 import { memorySection } from "page/sections/memory.js";
 import { linesSection, modulesSection, opsSection } from "page/sections/operators.js";
 import { expertsSection } from "page/sections/experts.js";
+import { fabricSection } from "page/sections/fabric.js";
+import { meshSection } from "page/sections/mesh.js";
 import { pipelineSection } from "page/sections/pipeline.js";
 import { healthSection } from "page/sections/recording.js";
+import { rolesSection } from "page/sections/roles.js";
 import { criticalPathSection, iterationsSection, utilizationSection } from "page/sections/time.js";
 import { settings } from "page/settings.js";
 import { resultsFolder, sentence } from "page/source.js";
@@ -28,7 +31,8 @@ import { timelineSection } from "page/timeline/section.js";
 const CHARTS = {
   findings: findingsSection, compare: compareSection, timeline: timelineSection, health: healthSection,
   iterations: iterationsSection, breakdown: breakdownSection, stragglers: stragglersSection,
-  experts: expertsSection, pipeline: pipelineSection, collectives: collectivesSection, idle: idleSection,
+  mesh: meshSection, pipeline: pipelineSection, experts: expertsSection, fabric: fabricSection, roles: rolesSection,
+  collectives: collectivesSection, idle: idleSection,
   kernels: kernelsSection, patterns: patternsSection,
   utilization: utilizationSection, "critical-path": criticalPathSection, memory: memorySection, ops: opsSection,
   modules: modulesSection, flame: flameSection, lines: linesSection, "what-if": whatIfSection,

@@ -5,6 +5,18 @@ export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+const inks = new Map();
+/** Black or white, whichever is read better on a colour: one of them has a contrast of 4.5 with any. */
+export function inkOn(tint) {
+  if (!inks.has(tint)) {
+    const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    const [red, green, blue] = [1, 3, 5].map((i) => linear(parseInt(tint.slice(i, i + 2), 16) / 255));
+    const light = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    inks.set(tint, (light + 0.05) ** 2 > 1.05 * 0.05 ? "#000000" : "#ffffff");
+  }
+  return inks.get(tint);
+}
+
 /** The parts of time, which sum to a step: column, name, and colour. */
 export const PARTS = [
   ["compute_ns", "compute", "compute"],

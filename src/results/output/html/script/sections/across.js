@@ -1,11 +1,11 @@
 // Ranks against each other: who makes others wait, collectives, and what repairs give.
 
-import { addChart, heatMap, marks, nameBars, rowLabel } from "page/chart.js";
+import { addChart, heatMap, marks, nameBars, outline, rowLabel } from "page/chart.js";
 import { run } from "page/data.js";
 import { addSelect } from "page/dom.js";
 import { exact, names, ns, plain, plural, short } from "page/format.js";
 import { chooseStep, largestFirst, stepFollowers } from "page/section.js";
-import { colour, kinds } from "page/theme.js";
+import { kinds } from "page/theme.js";
 
 export function stragglersSection(f) {
   const { delays, verdicts, causes } = f.grids;
@@ -38,9 +38,7 @@ export function stragglersSection(f) {
     const all = { rows, columns, cells, key: "late", title, unit: "ns", low, xTitle: "step", yTitle: "rank", says };
     const { layout, ...chart } = heatMap(all);
     const at = columns.indexOf(shownStep);
-    const line = { color: colour("ink"), width: 2 };
-    const around = { type: "rect", x0: at - 0.5, x1: at + 0.5, y0: -0.5, y1: rows.length - 0.5, line };
-    return { ...chart, layout: { ...layout, shapes: at < 0 ? [] : [around] } };
+    return { ...chart, layout: { ...layout, shapes: at < 0 ? [] : [outline(at, 0, at, rows.length - 1)] } };
   }, (point) => chooseStep(axis(chosen[2], "steps")[point.x]));
   stepFollowers.push([map, (label) => { shownStep = label; map.render(); }]);
   if (lengths && !delays) lengths.notes.forEach(f.note);
