@@ -8,6 +8,7 @@ use crate::results::{Results, ResultsError};
 use hta_base::table::column::{Column, ColumnCells};
 use hta_base::table::schema::TableSpec;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// Which rows of a table are shown.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +16,12 @@ pub(crate) enum Keep {
     All,
     /// Those with a number above 0 in the column.
     Positive(&'static str),
+    /// Those whose numbers in these columns are among those that a function gives.
+    Among(&'static [&'static str], fn(&Results) -> Result<RowKeys, ResultsError>),
 }
+
+/// Numbers of rows in some columns.
+pub(crate) type RowKeys = BTreeSet<Vec<Option<i64>>>;
 
 /// Columns and rows of a table as they are shown.
 #[derive(Debug, Clone, Copy)]
@@ -102,15 +108,30 @@ impl Listed {
     /// When the table is damaged.
     pub(crate) fn grid(&self, results: &Results, texts: &mut Texts) -> Result<Option<Grid>, ResultsError> {
         let mut names = self.columns.to_vec();
-        names.extend(self.kept_by().into_iter().chain(self.label()).filter(|n| !self.columns.contains(n)));
+        let kept_by = self.kept_by();
+        names.extend(kept_by.iter().copied().chain(self.label()).filter(|n| !self.columns.contains(n)));
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(*name));
         let at = |name: &str| names.iter().position(|n| *n == name);
-        let (by, kept) = (at(self.by), self.kept_by().and_then(at));
+        let kept: Vec<usize> = kept_by.iter().filter_map(|name| at(name)).collect();
+        let among = match self.keep {
+            Keep::Among(_, keys) => Some(keys(results)?),
+            Keep::All | Keep::Positive(_) => None,
+        };
+        let by = at(self.by);
         let step = self.label().and_then(at).zip(at("step"));
         let width = self.columns.len();
         let mut all = ListedRows { rows: Vec::new(), left: 0, rest: vec![0; width] };
         let there = results.read_columns(self.table, &names, |columns, row| {
-            let is_kept = |of: &Column| of.float(row).is_some_and(|v| v > 0.0);
-            if kept.is_some_and(|at| !columns.get(at).is_some_and(is_kept)) {
+            let is_kept = match &among {
+                Some(keys) => keys.contains(
+                    &kept.iter().map(|at| columns.get(*at).and_then(|c| c.int(row))).collect::<Vec<_>>(),
+                ),
+                None => {
+                    kept.iter().all(|at| columns.get(*at).and_then(|c| c.float(row)).is_some_and(|v| v > 0.0))
+                }
+            };
+            if !is_kept {
                 return;
             }
             let mut cells: Vec<RawCell> = columns.iter().take(width).map(|c| RawCell::of(c, row)).collect();
@@ -135,11 +156,12 @@ impl Listed {
         Ok(there.then(|| self.filled(all, texts)))
     }
 
-    /// The column that decides which rows are shown.
-    fn kept_by(&self) -> Option<&'static str> {
+    /// The columns that decide which rows are shown.
+    fn kept_by(&self) -> Vec<&'static str> {
         match self.keep {
-            Keep::All => None,
-            Keep::Positive(column) => Some(column),
+            Keep::All => Vec::new(),
+            Keep::Positive(column) => vec![column],
+            Keep::Among(columns, _) => columns.to_vec(),
         }
     }
 

@@ -32,6 +32,7 @@ mod modules;
 mod names;
 mod overview;
 mod page;
+mod pipelines;
 mod places;
 mod sections;
 mod tally;

@@ -9,7 +9,7 @@ use crate::output::html::entries::{SectionEntry, made, table};
 use crate::output::html::listed::{Keep, Listed};
 use crate::output::html::{
     across, breakdown, causes, flame, idle, iterations, kernels, lines, memory, modules, names, overview,
-    time, timeline,
+    pipelines, time, timeline,
 };
 use hta_analysis::collectives::tables::{CollectiveSummaries, ProcessGroups};
 use hta_analysis::diagnosis::role_tables::{RoleLoops, RolePhaseTable};
@@ -228,7 +228,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "drain_ns",
                         "bubble_pct",
                     ],
-                    ..Listed::of(PipelineRanks::SPEC, 256)
+                    keep: Keep::Among(pipelines::KEY, pipelines::drawn),
+                    ..Listed::of(PipelineRanks::SPEC, 1_000)
                 },
             ),
             table(
@@ -251,7 +252,7 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
             ),
             table(
                 "chunks",
-                "chunks of the first pipelines",
+                "chunks of the pipelines that are drawn",
                 Listed {
                     columns: &[
                         "pipeline",
@@ -273,7 +274,8 @@ pub(crate) const SECTIONS: &[SectionEntry] = &[
                         "ideal_start_ns",
                         "ideal_end_ns",
                     ],
-                    ..Listed::of(PipelineChunks::SPEC, 4_000)
+                    keep: Keep::Among(pipelines::KEY, pipelines::drawn),
+                    ..Listed::of(PipelineChunks::SPEC, 16_000)
                 },
             ),
         ],

@@ -66,7 +66,10 @@ function charts(f, ranks) {
       layout: {
         showlegend: true, xaxis: { type: "category" },
         yaxis: { title: { text: "expert time, ms" }, rangemode: "tozero" },
-        yaxis2: { title: { text: title }, overlaying: "y", side: "right", rangemode: "tozero", showgrid: false },
+        yaxis2: {
+          title: { text: title }, overlaying: "y", side: "right", rangemode: "tozero", showgrid: false,
+          tickmode: "auto", tickformat: "~s", ticksuffix: kind === "bytes" ? "B" : "",
+        },
       },
       says: `Bars of ${plural(labels.length, "layer")}: expert time of the shortest to the longest rank; ${title}`,
     };
