@@ -28,6 +28,15 @@ const groundOf = (element) => {
   }
   return stack.reverse().reduce((below, tint) => over(tint, below), [255, 255, 255]);
 };
+// a text in a bar of a chart stands on the bar
+const groundInChart = (text) => {
+  const panel = groundOf(text.closest("svg").parentElement);
+  const bar = text.closest(".bartext-inside") && text.closest(".point").querySelector("path");
+  if (!bar) return panel;
+  const { fill, fillOpacity, opacity } = getComputedStyle(bar);
+  const tint = rgba(fill);
+  return over([...tint.slice(0, 3), tint[3] * fillOpacity * opacity], panel);
+};
 const add = (ink, ground, style, text) => {
   let alpha = ink[3];
   const shown = over([...ink.slice(0, 3), alpha], ground).map(Math.round);
@@ -41,7 +50,7 @@ for (let node = walker.nextNode(); node; node = walker.nextNode()) {
   const box = e.getBoundingClientRect();
   if (box.width === 0 || !e.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
   const style = getComputedStyle(e);
-  add(rgba(e.closest("svg") ? style.fill : style.color), groundOf(e.closest("svg") ? e.closest("svg").parentElement : e), style, node.textContent.trim());
+  add(rgba(e.closest("svg") ? style.fill : style.color), e.closest("svg") ? groundInChart(e) : groundOf(e), style, node.textContent.trim());
 }
 for (const e of document.querySelectorAll("thead button")) if (e.checkVisibility()) { const style = getComputedStyle(e, "::after"); add(rgba(style.color), groundOf(e), style, "sort mark"); }
 for (const e of document.querySelectorAll("input")) if (e.checkVisibility()) { const style = getComputedStyle(e, "::placeholder"); add(rgba(style.color), groundOf(e), style, "placeholder"); }
