@@ -171,11 +171,11 @@ export const spanLayout = (labels, xTitle, whole) => ({
 
 /**
  * A map of values by row and column. `cells`: row, column, value, and label of each; `columnText`: what a column is
- * called; `key`: colour of the largest value, or `tints`: one for each whole number from 0.
+ * called; `key`: colour of the largest value, and of `high` if that is more; or `tints`: one for each whole number.
  * @param {any} map
  */
 export function heatMap({
-  rows, columns, columnText = String, cells, key, tints, title, unit, low = 0, xTitle, yTitle, says,
+  rows, columns, columnText = String, cells, key, tints, title, unit, low = 0, high = 0, xTitle, yTitle, says,
 }) {
   const [yOf, xOf] = [rows, columns].map((list) => new Map(list.map((of, i) => [of, i])));
   const [values, text] = [null, ""].map((none) => rows.map(() => columns.map(() => none)));
@@ -194,7 +194,7 @@ export function heatMap({
     zmin: -0.5, zmax: tints.length - 0.5,
   } : {
     colorscale: [[0, colour("low")], [1, colour(key)]],
-    zmin: low / size, zmax: Math.max(most, low + (unit === "ns" ? 1 : 1e-9)) / size,
+    zmin: low / size, zmax: Math.max(most, high, low + (unit === "ns" ? 1 : 1e-9)) / size,
   };
   return {
     data: [{

@@ -6,6 +6,8 @@ import { colour } from "page/theme.js";
 
 /** Rows and columns of the map beside hosts and rails: what is of all hosts, and of a whole host. */
 const [SWITCH, HOST, INSIDE] = ["switch of the rail", "all of the host", "inside the host"];
+/** A factor that is shown in full colour: chance alone must not look like a slow place. */
+const CLEAR = 1.5;
 const TOLD = ["kind", "visible", "set_size", "groups", "factor", "p_value", "verdict"];
 
 /** Where a place stands in the map; a link stands between two. */
@@ -37,7 +39,8 @@ function map(grid, placed, rows, columns) {
     return [...cellOf(row), isKnown(row) ? row("factor") : null, label];
   });
   const { data: [known], layout, ...drawn } = heatMap({
-    rows, columns, cells, key: "late", title: "times slower", unit: "", low: 1, xTitle: "rail", yTitle: "host",
+    rows, columns, cells, key: "late", title: "times slower", unit: "", low: 1, high: CLEAR,
+    xTitle: "rail", yTitle: "host",
     says: `Map of ${rows.length - 1} hosts by ${columns.length - 2} rails: how many times slower`,
   });
   const isPlace = (row, column) => row !== SWITCH || ![HOST, INSIDE].includes(column);

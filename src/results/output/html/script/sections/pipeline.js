@@ -56,8 +56,8 @@ export function pipelineSection(f) {
     const chart = addChart(f.body, () => drawn(chunks, chosen));
     const all = pipelines.rows + pipelines.rest;
     if (steps.length < all) {
-      f.note(`${steps.length} of ${plural(all, "pipeline and step", "pipelines and steps")} are drawn: those with the `
-        + "largest bubbles, and the one in the middle of all, which is the last of the choice.");
+      const drawnOf = `${steps.length} of ${plural(all, "pipeline and step", "pipelines and steps")}`;
+      f.note(`${drawnOf} are drawn: those with the largest bubbles, and the one in the middle of all.`);
     }
   }
   const told = pipelines.list().filter((row) => row("schedule_ns") !== null).slice(0, WORST);
