@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 const MADE: &str = "cargo run --release --example make_samples";
+const SIMULATED: &str = "a simulation whose times are known exactly, unchanged";
 const RECORDED: &str = "own recording, torch 2.15.0 on CPU, unchanged";
 
 /// Path, description, and how it was made.
@@ -40,6 +41,17 @@ fn entries() -> Vec<(String, String, &'static str)> {
         let what =
             format!("rank {rank} of 8 on {host}, NCCL on GPUs, data-parallel training, 5 steps; synthetic");
         entries.push((format!("gpu_ddp8/rank_{rank}.json.gz"), what, MADE));
+    }
+    for rank in 0..4 {
+        let pipeline = format!(
+            "rank {rank} of 4, a pipeline of four stages (1F1B, 8 micro-batches), 3 steps; synthetic"
+        );
+        entries.push((format!("gpu_pp4/rank_{rank}.json.gz"), pipeline, SIMULATED));
+    }
+    for rank in 0..4 {
+        let experts =
+            format!("rank {rank} of 4, expert parallelism, 3 layers of experts, 10 steps; synthetic");
+        entries.push((format!("gpu_ep4/rank_{rank}.json.gz"), experts, SIMULATED));
     }
     let single = "one GPU, 8 steps: short kernels launched one by one, a graph, pageable and small copies, a slow step; synthetic";
     entries.push(("gpu_single/rank_0.json.gz".to_owned(), single.to_owned(), MADE));

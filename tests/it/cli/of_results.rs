@@ -4,8 +4,17 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-const SAMPLES: [&str; 7] =
-    ["cpu_single", "gloo_ddp4", "gpu_counters", "gpu_ddp8", "gpu_single", "serving", "serving_capture"];
+const SAMPLES: [&str; 9] = [
+    "cpu_single",
+    "gloo_ddp4",
+    "gpu_counters",
+    "gpu_ddp8",
+    "gpu_ep4",
+    "gpu_pp4",
+    "gpu_single",
+    "serving",
+    "serving_capture",
+];
 
 /// Commands whose text follows from tables. That of `launches` does not: its part on queues is what the report says.
 const WITH_TEXT: [&str; 11] = [
