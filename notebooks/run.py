@@ -25,10 +25,10 @@ from nbclient.exceptions import CellExecutionError
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 KNOWN = ROOT / "data" / "samples" / "KNOWN_ANSWERS.json"
-SAMPLES = ("gpu_ddp8", "gpu_single", "gloo_ddp4", "gpu_counters", "cpu_single")
+SAMPLES = ("gpu_ddp8", "gpu_pp4", "gpu_ep4", "gpu_single", "gloo_ddp4", "gpu_counters", "cpu_single")
 HOME = {"01_first_look": "gpu_ddp8", "02_who_is_the_straggler": "gpu_ddp8",
         "03_overlap_and_bandwidth": "gpu_ddp8", "04_kernels_and_patterns": "gpu_single",
-        "05_what_the_work_was": "gpu_ddp8", "06_memory": "gpu_single"}
+        "05_what_the_work_was": "gpu_ddp8", "06_memory": "gpu_single", "07_what_the_job_is": "gpu_pp4"}
 SECONDS = 300  # a cell that takes longer hangs
 FIGURE = "application/vnd.plotly.v1+json"
 
@@ -205,6 +205,10 @@ QUESTIONS = {
         "peak": int(top["peak_bytes"]),
         "held": [list(r) for r in held.select("key", "bytes").rows()],
         "net": [int(n) for n in by_step["net_bytes"]]}""",
+    "07_what_the_job_is": """{
+        "bubble": [int(told[f"{reason}_ns"][0]) for reason in REASONS],
+        "hot": sorted(set(layers["hot_rank"])),
+        "excess": [int(e) for e in layers.sort("step_label", "step", "position")["excess_ns"][:3]]}""",
 }
 
 
@@ -258,9 +262,14 @@ def memory() -> dict:
     return {"peak": before + cells + state, "held": held, "net": [state] + 7 * [0]}
 
 
+def job() -> dict:
+    # data/README.md: order, a stage of 1.3 times the length, messages, launches; the tokens of rank 2
+    return {"bubble": [9_675_000, 3_825_000, 0, 325_000, 30_000], "hot": [2], "excess": [476_400, 475_200, 474_000]}
+
+
 EXPECTED = {"01_first_look": first_look, "02_who_is_the_straggler": straggler,
             "03_overlap_and_bandwidth": overlap, "04_kernels_and_patterns": kernels,
-            "05_what_the_work_was": work_done, "06_memory": memory}
+            "05_what_the_work_was": work_done, "06_memory": memory, "07_what_the_job_is": job}
 
 if __name__ == "__main__":
     sys.exit(main())
