@@ -149,8 +149,13 @@ impl ProcessRole {
         match self.replica {
             None => (self.name.clone(), self.rank),
             Some(replica) if self.size == 1 => (self.name.clone(), replica),
-            Some(replica) => (format!("{} {replica} rank", self.name), self.rank),
+            Some(_) => (format!("{} rank", self.program()), self.rank),
         }
+    }
+
+    /// How its program is named: `actor`, and of several `rollout 1`.
+    pub fn program(&self) -> String {
+        self.replica.map_or_else(|| self.name.clone(), |replica| format!("{} {replica}", self.name))
     }
 
     /// Whether a rank of the job is one of the program.

@@ -1,7 +1,7 @@
 //! Describes a set of ranks by what its members have in common: all ranks, the same place on every node,
 //! whole hosts; else by their numbers.
 
-use crate::job::mesh::Coordinates;
+use crate::job::mesh::Mesh;
 use crate::job::{Job, RankSummary};
 use hta_base::wording::ranks::{rank_list, ranks_in_column, ranks_named};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ impl RankScope {
 pub(crate) struct Topology {
     /// By rank: host, and place on that host.
     places: BTreeMap<u32, (String, u32)>,
-    coordinates: Coordinates,
+    mesh: Mesh,
     /// By rank of a job of several programs: how it is named, as word and number.
     roles: BTreeMap<u32, (String, u32)>,
 }
@@ -40,7 +40,7 @@ impl Topology {
     pub fn of(job: &Job) -> Self {
         let device = |p: &RankSummary| p.lanes.iter().find_map(|l| l.device.filter(|_| l.is_gpu));
         Self {
-            coordinates: job.mesh.coordinates.clone(),
+            mesh: job.mesh.clone(),
             places: places(job.parts.iter().map(|p| (p.rank, p.host.as_deref().unwrap_or(""), device(p)))),
             roles: job.parts.iter().filter_map(|p| Some((p.rank, p.role.as_ref()?.label()))).collect(),
         }
@@ -66,7 +66,7 @@ impl Topology {
             SharedPlace::None if !self.roles.is_empty() => (RankScope::Rank, self.in_roles(ranks)),
             SharedPlace::None => {
                 let count = if n > 2 { format!(" ({n} of {})", self.places.len()) } else { String::new() };
-                (RankScope::Rank, format!("{}{count}", self.coordinates.named(ranks)))
+                (RankScope::Rank, format!("{}{count}", self.mesh.named(ranks)))
             }
         }
     }

@@ -4,8 +4,8 @@ pub mod tables;
 
 use crate::api::{About, Align, Analysis, Options, Output, Partial, RowEmitter, View};
 use crate::facts::collectives::collectives;
-use crate::job::Job;
-use crate::job::mesh::{FamilyState, Mesh, MeshFamily};
+use crate::job::mesh::{FamilyState, Mesh, MeshFamily, ProgramMesh};
+use crate::job::{Job, RankSummary};
 use crate::mesh::tables::{MeshDimensions, MeshRow, RankPlaceRow, RankPlaces};
 use crate::population::reasons;
 use hta_base::wording::ranks::rank_list;
@@ -35,19 +35,12 @@ impl Analysis for MeshOf {
     fn reduce(&self, partials: &[Partial], job: &Job, options: &Options) -> Output {
         let mesh = &job.mesh;
         let mut dimensions = MeshDimensions::default();
-        for f in ordered(mesh) {
-            push(mesh, f, &mut dimensions);
+        for program in &mesh.programs {
+            ordered(program).into_iter().for_each(|f| push(program, f, &mut dimensions));
         }
         let mut places = RankPlaces::default();
-        let is_job = job.parts.len() > 1 || !mesh.families.is_empty();
-        for part in job.parts.iter().filter(|_| is_job) {
-            push_place(
-                mesh,
-                part.rank,
-                part.lanes.iter().find(|l| l.is_gpu).and_then(|l| l.device),
-                &mut places,
-            );
-        }
+        let is_job = job.parts.len() > 1 || mesh.programs.iter().any(|p| !p.families.is_empty());
+        job.parts.iter().filter(|_| is_job).for_each(|part| push_place(mesh, part, &mut places));
         let mut views = vec![dimension_view(mesh)];
         views.extend(place_view(job, options));
         if let Some(view) = views.last_mut() {
@@ -59,15 +52,17 @@ impl Analysis for MeshOf {
 }
 
 /// The families in the order of the table.
-fn ordered(mesh: &Mesh) -> Vec<&MeshFamily> {
-    let mut all: Vec<&MeshFamily> = mesh.families.iter().collect();
+fn ordered(program: &ProgramMesh) -> Vec<&MeshFamily> {
+    let mut all: Vec<&MeshFamily> = program.families.iter().collect();
     all.sort_by_key(|f| (f.name.is_none(), f.name.clone(), f.description.clone(), f.size, f.groups.clone()));
     all
 }
 
-fn push(mesh: &Mesh, f: &MeshFamily, table: &mut MeshDimensions) {
-    let atoms = atoms(mesh, f);
+fn push(program: &ProgramMesh, f: &MeshFamily, table: &mut MeshDimensions) {
+    let atoms = atoms(program, f);
     table.push(MeshRow {
+        role: program.role.as_deref(),
+        replica: program.replica,
         dimension: f.name.as_deref(),
         description: Some(f.description.as_str()).filter(|d| !d.is_empty()),
         size: f.size,
@@ -103,18 +98,22 @@ fn source(f: &MeshFamily) -> &'static str {
 }
 
 /// The atoms of a family, outermost first: `2@4 x 2@1`.
-fn atoms(mesh: &Mesh, f: &MeshFamily) -> String {
-    let atom = |i: &usize| mesh.coordinates.atoms.get(*i).map(|a| format!("{}@{}", a.size, a.stride));
+fn atoms(program: &ProgramMesh, f: &MeshFamily) -> String {
+    let atom = |i: &usize| program.coordinates.atoms.get(*i).map(|a| format!("{}@{}", a.size, a.stride));
     f.atoms.iter().rev().filter_map(atom).collect::<Vec<_>>().join(" x ")
 }
 
-fn push_place(mesh: &Mesh, rank: u32, device: Option<i64>, table: &mut RankPlaces) {
-    let place = mesh.label(rank);
-    let along =
-        |dimension: &str| mesh.coordinate(rank, dimension).filter(|_| mesh.coordinates.atoms.len() > 1);
+fn push_place(mesh: &Mesh, part: &RankSummary, table: &mut RankPlaces) {
+    let rank = part.rank;
+    let program = mesh.program(rank);
+    let coordinates = program.map(|p| &p.coordinates);
+    let place = coordinates.and_then(|c| c.label_of(&[rank]));
+    let along = |dimension: &str| coordinates.filter(|c| c.atoms.len() > 1)?.along(rank, dimension);
     let host = mesh.hosts.host_of(rank).and_then(|h| mesh.hosts.names.get(h as usize));
     table.push(RankPlaceRow {
         rank,
+        role: part.role_name(),
+        replica: program.and_then(|p| p.replica),
         place: place.as_deref(),
         pp: along("pp"),
         tp: along("tp"),
@@ -126,13 +125,53 @@ fn push_place(mesh: &Mesh, rank: u32, device: Option<i64>, table: &mut RankPlace
         host: host.map(String::as_str),
         host_source: mesh.hosts.source.name(),
         local_rank: mesh.hosts.local_rank(rank),
-        device,
+        device: part.gpu_device(),
     });
 }
 
+/// A line for each dimension. Programs of one role have equal lines as a rule, which are shown once.
 fn dimension_view(mesh: &Mesh) -> View {
+    let mut lines: Vec<(Vec<String>, Vec<&ProgramMesh>)> = Vec::new();
+    for program in &mesh.programs {
+        for cells in dimension_lines(program) {
+            let is_same = |(line, of): &&mut (Vec<String>, Vec<&ProgramMesh>)| {
+                *line == cells && of.iter().all(|p| p.role == program.role)
+            };
+            match lines.iter_mut().find(is_same) {
+                Some((_, programs)) => programs.push(program),
+                None => lines.push((cells, vec![program])),
+            }
+        }
+    }
+    let mut columns = vec![
+        ("dimension", Align::Left),
+        ("size", Align::Right),
+        ("size@stride", Align::Left),
+        ("known by", Align::Left),
+    ];
+    let are_several = mesh.programs.len() > 1;
+    if are_several {
+        columns.insert(0, ("program", Align::Left));
+    }
+    let rows = lines.into_iter().map(|(mut cells, programs)| {
+        if are_several {
+            cells.insert(0, program_names(&programs));
+        }
+        cells
+    });
+    View { title: "Dimensions of the job".to_string(), columns, rows: rows.collect(), notes: Vec::new() }
+}
+
+/// Programs of one role: `actor`, `rollout 0-3`.
+fn program_names(programs: &[&ProgramMesh]) -> String {
+    let role = programs.first().and_then(|p| p.role.clone()).unwrap_or_default();
+    let replicas: Vec<u32> = programs.iter().filter_map(|p| p.replica).collect();
+    format!("{role} {}", rank_list(&replicas)).trim_end().to_string()
+}
+
+fn dimension_lines(program: &ProgramMesh) -> Vec<Vec<String>> {
     let shown: Vec<&MeshFamily> =
-        ordered(mesh).into_iter().filter(|f| f.state != FamilyState::Single).collect();
+        ordered(program).into_iter().filter(|f| f.state != FamilyState::Single).collect();
     // Families with the same groups, made for two back ends or two purposes, are one line.
     let twins = shown.chunk_by(|a, b| a.name == b.name && a.groups == b.groups);
     let rows = twins.filter_map(|twins| {
@@ -148,25 +187,15 @@ fn dimension_view(mesh: &Mesh) -> View {
             n => format!(" and {n} with the same members"),
         };
         let name = f.name.clone().unwrap_or_else(|| "-".to_string());
-        Some(vec![name, f.size.to_string(), atoms(mesh, f), format!("{known_by}{others}")])
+        Some(vec![name, f.size.to_string(), atoms(program, f), format!("{known_by}{others}")])
     });
-    View {
-        title: "Dimensions of the job".to_string(),
-        columns: vec![
-            ("dimension", Align::Left),
-            ("size", Align::Right),
-            ("size@stride", Align::Left),
-            ("known by", Align::Left),
-        ],
-        rows: rows.collect(),
-        notes: Vec::new(),
-    }
+    rows.collect()
 }
 
 /// Ranks by host with the coordinates of each; ranks of a host that are in a row are one line.
 fn place_view(job: &Job, options: &Options) -> Option<View> {
     let mesh = &job.mesh;
-    if mesh.coordinates.atoms.len() < 2 && mesh.hosts.names.len() < 2 {
+    if mesh.programs.iter().all(|p| p.coordinates.atoms.len() < 2) && mesh.hosts.names.len() < 2 {
         return None;
     }
     let mut by_host: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
@@ -193,27 +222,38 @@ fn place_view(job: &Job, options: &Options) -> Option<View> {
     })
 }
 
-/// The coordinates that occur among ranks: `dp 0, pp 0-3`.
+/// The coordinates that occur among ranks, by program: `dp 0, pp 0-3`.
 fn spread(mesh: &Mesh, ranks: &[u32]) -> String {
-    let along = mesh.coordinates.atoms.iter().rev().filter_map(|atom| {
-        let mut found: Vec<u32> = ranks.iter().map(|r| atom.coordinate(*r)).collect();
-        found.sort_unstable();
-        found.dedup();
-        Some(format!("{} {}", atom.name()?, rank_list(&found)))
+    let of_programs = mesh.programs.iter().filter_map(|program| {
+        let coordinates = &program.coordinates;
+        let along = coordinates.atoms.iter().rev().filter_map(|atom| {
+            let mut found: Vec<u32> = ranks.iter().filter_map(|r| coordinates.along_atom(*r, atom)).collect();
+            found.sort_unstable();
+            found.dedup();
+            (!found.is_empty()).then_some(format!("{} {}", atom.name()?, rank_list(&found)))
+        });
+        let along = along.collect::<Vec<_>>().join(", ");
+        let name = program_names(&[program]);
+        (!along.is_empty()).then(|| if name.is_empty() { along } else { format!("{name}: {along}") })
     });
-    along.collect::<Vec<_>>().join(", ")
+    of_programs.collect::<Vec<_>>().join("; ")
 }
 
 fn notes(mesh: &Mesh) -> Vec<String> {
+    let families = || mesh.programs.iter().flat_map(|p| &p.families);
     let mut notes = Vec::new();
-    let single = mesh.families.iter().filter(|f| f.state == FamilyState::Single && !f.description.is_empty());
-    let single: Vec<&str> = single.map(|f| f.description.as_str()).collect();
+    let single = families().filter(|f| f.state == FamilyState::Single && !f.description.is_empty());
+    let mut single: Vec<&str> = single.map(|f| f.description.as_str()).collect();
     if !single.is_empty() {
+        if mesh.programs.len() > 1 {
+            single.sort_unstable();
+            single.dedup();
+        }
         notes.push(format!("groups of one rank: {}", single.join(", ")));
     }
-    if mesh.families.is_empty() {
+    if families().next().is_none() {
         notes.push("no process groups with known members are recorded".to_string());
-    } else if mesh.coordinates.atoms.is_empty() {
+    } else if mesh.programs.iter().all(|p| p.coordinates.atoms.is_empty()) {
         notes.push("the process groups are no mesh of regular steps: ranks have no coordinates".to_string());
     }
     if mesh.hosts.names.is_empty() {
@@ -222,7 +262,7 @@ fn notes(mesh: &Mesh) -> Vec<String> {
                 .to_string(),
         );
     }
-    if mesh.families.iter().any(|f| f.is_by_use) {
+    if families().any(|f| f.is_by_use) {
         notes.push(
             "a name by use is likely, not sure: the kinds and directions of the calls suggest it".to_string(),
         );

@@ -5,7 +5,9 @@ use hta_base::table::schema::Text;
 
 table! {
     /// One row per dimension: the process groups of one description, or of one shape without a description.
-    pub struct MeshDimensions, MeshRow = "mesh" by "dimension, description" {
+    pub struct MeshDimensions, MeshRow = "mesh" by "role, replica, dimension, description" {
+        role: Option<Text>, "", "the role of the program, in a job of several";
+        replica: Option<u32>, "", "which of several programs of this role it is";
         dimension: Option<Text>, "", "its name: `pp`, `dp x cp`; null where nothing tells";
         description: Option<Text>, "", "what torch calls its groups; null without a description";
         size: u32, "ranks", "members of a group";
@@ -27,6 +29,8 @@ table! {
     /// One row per rank: where it is in the mesh, and on which host.
     pub struct RankPlaces, RankPlaceRow = "rank_places" by "rank" {
         rank;
+        role: Option<Text>, "", "the role of its program, in a job of several";
+        replica: Option<u32>, "", "which of several programs of this role it is";
         place: Option<Text>, "", "coordinates along all named dimensions, outermost first: `dp 2, pp 1`";
         pp: Option<u32>, "", "stage: coordinate along the pipeline";
         tp: Option<u32>, "", "coordinate in tensor parallelism";

@@ -2,7 +2,7 @@
 
 use crate::run::{Answer, answer, options};
 use hta_testkit::{Collective, TraceBuilder, ms, us};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Groups of one description: ranks of the group of a rank.
 type Family = (&'static str, fn(u32) -> Vec<u32>);
@@ -23,22 +23,34 @@ const MEGATRON: [Family; 6] = [
     ("EMBEDDING_GROUP", |r| if matches!(r / 4, 0 | 3) { vec![r % 4, r % 4 + 12] } else { vec![r] }),
 ];
 
-/// One step with an all-reduce over all ranks, in files that list the groups; hosts of four ranks.
+/// Writes one step with an all-reduce over all ranks, in a file that lists the groups; hosts of four ranks.
+fn write(path: &Path, world: u32, rank: u32, families: &[Family]) -> PathBuf {
+    let mut t = TraceBuilder::new().rank(rank).world(world).host(&format!("node{}", rank / 4));
+    for (i, (description, of)) in families.iter().enumerate() {
+        t = t.group(&(i + 1).to_string(), description, of(rank));
+    }
+    t.thread(1).step(0, 0..ms(2));
+    let c = Collective::all_reduce(64, "Float").group("0", "default_pg", 0..world).seq(1);
+    t.thread(1).nccl(&c, us(10)..us(20), 7, us(30)..us(60));
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder can be made");
+    std::fs::write(path, t.to_json()).expect("a temporary file can be written");
+    path.to_path_buf()
+}
+
 fn job(world: u32, ranks: &[u32], families: &[Family]) -> Answer {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let paths = ranks.iter().map(|&rank| {
-        let mut t = TraceBuilder::new().rank(rank).world(world).host(&format!("node{}", rank / 4));
-        for (i, (description, of)) in families.iter().enumerate() {
-            t = t.group(&(i + 1).to_string(), description, of(rank));
-        }
-        t.thread(1).step(0, 0..ms(2));
-        let c = Collective::all_reduce(64, "Float").group("0", "default_pg", 0..world).seq(1);
-        t.thread(1).nccl(&c, us(10)..us(20), 7, us(30)..us(60));
-        let path = folder.path().join(format!("rank_{rank}.json"));
-        std::fs::write(&path, t.to_json()).expect("a temporary file can be written");
-        path
-    });
+    let path = |rank: u32| folder.path().join(format!("rank_{rank}.json"));
+    let paths = ranks.iter().map(|&rank| write(&path(rank), world, rank, families));
     answer(&paths.collect::<Vec<_>>(), &options())
+}
+
+/// The coordinates of all ranks.
+fn places(answer: &Answer) -> Vec<String> {
+    let text = |r: &crate::run::Record| match r.cell("place").is_null() {
+        true => "-".to_string(),
+        false => r.text("place").to_string(),
+    };
+    answer.rows("rank_places").iter().map(text).collect()
 }
 
 fn dimensions(answer: &Answer) -> Vec<String> {
@@ -83,8 +95,7 @@ fn shards_replicas_and_unnamed_rests_are_told_apart() {
     let all: Vec<u32> = (0..8).collect();
     let answer = job(8, &all, &HSDP);
     // What is left of 8 ranks has no description and no calls of its own, so that it has no name.
-    let places: Vec<String> =
-        answer.rows("rank_places").iter().map(|r| r.text("place").to_string()).collect();
+    let places = places(&answer);
     assert_eq!(places[..4], ["dp_shard 0, cp 0", "dp_shard 0, cp 1", "dp_shard 1, cp 0", "dp_shard 1, cp 1"]);
     assert_eq!(places[4..], places[..4]);
 }
@@ -113,7 +124,26 @@ fn irregular_groups_are_listed_and_cut_nothing() {
 fn a_recorded_device_mesh_has_the_coordinates_of_its_names() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/mesh/gloo_dp2_pp2");
     let answer = answer(&[folder], &options());
-    let places: Vec<String> =
-        answer.rows("rank_places").iter().map(|r| r.text("place").to_string()).collect();
-    assert_eq!(places, ["dp 0, pp 0", "dp 0, pp 1", "dp 1, pp 0", "dp 1, pp 1"]);
+    assert_eq!(places(&answer), ["dp 0, pp 0", "dp 0, pp 1", "dp 1, pp 0", "dp 1, pp 1"]);
+}
+
+#[test]
+fn each_program_of_a_job_has_a_mesh_of_its_own() {
+    const ACTOR: [Family; 2] = [("mesh_dp", |r| along(r, 2, 2)), ("mesh_tp", |r| along(r, 2, 1))];
+    const ENGINE: [Family; 2] = [("mesh_pp", |r| along(r, 2, 2)), ("mesh_tp", |r| along(r, 2, 1))];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (program, families) in [("actor", ACTOR), ("rollout_0", ENGINE), ("rollout_1", ENGINE)] {
+        for rank in 0..4 {
+            let name = format!("{program}/rank{rank}.json");
+            write(&folder.path().join(name), 4, rank, &families);
+        }
+    }
+    let answer = answer(&[folder.path()], &options());
+    let mesh = answer.rows("mesh");
+    let of_role = |role: &str| mesh.iter().filter(|r| r.text("role") == role).count();
+    assert_eq!((of_role("actor"), of_role("rollout")), (3, 6), "with the default group");
+    let places = places(&answer);
+    assert_eq!(places[..4], ["dp 0, tp 0", "dp 0, tp 1", "dp 1, tp 0", "dp 1, tp 1"]);
+    assert_eq!(places[4..8], ["pp 0, tp 0", "pp 0, tp 1", "pp 1, tp 0", "pp 1, tp 1"]);
+    assert_eq!(places[8..], places[4..8]);
 }

@@ -89,19 +89,16 @@ impl Hosts {
     }
 }
 
-fn device(part: &RankSummary) -> Option<i64> {
-    part.lanes.iter().find(|l| l.is_gpu)?.device
-}
-
 /// Whether two ranks use a device of one number.
 fn repeats_devices(parts: &[RankSummary]) -> bool {
     let mut seen = BTreeSet::new();
-    parts.iter().filter_map(device).any(|d| !seen.insert(d))
+    parts.iter().filter_map(RankSummary::gpu_device).any(|d| !seen.insert(d))
 }
 
 /// How many devices, and so ranks, a host has: every rank uses the device `rank mod n`.
 fn devices_of_host(parts: &[RankSummary]) -> Option<u32> {
     let size = parts.first()?.device_count.filter(|n| *n > 1)?;
-    let fits = |p: &RankSummary| p.device_count == Some(size) && device(p) == Some(i64::from(p.rank % size));
+    let fits =
+        |p: &RankSummary| p.device_count == Some(size) && p.gpu_device() == Some(i64::from(p.rank % size));
     parts.iter().all(fits).then_some(size)
 }

@@ -8,19 +8,24 @@
 //! ```
 //!
 //! Groups whose members are no such product, or that leave out ranks, are listed and used for nothing. A
-//! dimension without a description has the name that its calls suggest, which is never sure.
+//! dimension without a description has the name that its calls suggest, which is never sure. In a job of
+//! several programs each has a mesh of its own.
 
+mod coordinates;
 mod cuts;
 mod hosts;
 mod names;
+mod naming;
 mod usage;
 
+pub use coordinates::Coordinates;
 pub use hosts::Hosts;
 
 use crate::job::families::{Factor, FamilyKey, GroupFactors, GroupFamily, factors, families};
+use crate::job::groups::Group;
 use crate::job::matching::Matched;
-use crate::job::mesh::cuts::{CutBy, atoms, atoms_of};
 use crate::job::mesh::names::{GroupName, group_name};
+use crate::job::mesh::naming::named_atoms;
 use crate::job::mesh::usage::{Usage, usages};
 use crate::job::part::RankSummary;
 use hta_base::wording::ranks::ranks_named;
@@ -62,121 +67,107 @@ pub struct MeshFamily {
     pub(crate) groups: Vec<Members>,
 }
 
-/// One dimension of the finest division.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Atom {
-    /// All names that it has, the one that is shown first; none if nothing tells.
-    pub(crate) names: Vec<String>,
-    pub(crate) size: u32,
-    pub(crate) stride: u32,
-}
-
-impl Atom {
-    /// The coordinate of a rank.
-    pub(crate) fn coordinate(&self, rank: u32) -> u32 {
-        rank.checked_div(self.stride).and_then(|r| r.checked_rem(self.size)).unwrap_or(0)
-    }
-
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.names.first().map(String::as_str)
-    }
-}
-
-/// The finest division of the ranks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Coordinates {
-    /// Ranks of the job.
-    world: u32,
-    /// Smallest stride first; empty if the groups are no mesh.
-    pub(crate) atoms: Vec<Atom>,
-}
-
-impl Coordinates {
-    /// The named coordinates that all of these ranks share, outermost first, if they are all ranks that have
-    /// them: `dp 2, pp 1` of one rank, `dp 1` of a tensor-parallel group. `None` for a job of one dimension,
-    /// where a coordinate is the rank.
-    pub(crate) fn label_of(&self, ranks: &[u32]) -> Option<String> {
-        let (first, others) = ranks.split_first()?;
-        if self.atoms.len() < 2 {
-            return None;
-        }
-        let is_shared = |a: &&Atom| others.iter().all(|r| a.coordinate(*r) == a.coordinate(*first));
-        let shared: Vec<&Atom> = self.atoms.iter().filter(is_shared).collect();
-        let count: u32 = shared.iter().map(|a| a.size).product();
-        let is_whole = self.world.checked_div(count).is_some_and(|n| n as usize == ranks.len());
-        let named =
-            shared.iter().rev().filter_map(|a| Some(format!("{} {}", a.name()?, a.coordinate(*first))));
-        let text = named.collect::<Vec<_>>().join(", ");
-        (is_whole && !text.is_empty()).then_some(text)
-    }
-
-    /// Ranks in words, with what they share: `rank 9 (dp 2, pp 1)`, `ranks 4-7 (dp 1)`.
-    pub(crate) fn named(&self, ranks: &[u32]) -> String {
-        let label = self.label_of(ranks).map_or(String::new(), |label| format!(" ({label})"));
-        format!("{}{label}", ranks_named(ranks))
-    }
+/// The dimensions of one program of the job.
+#[derive(Debug, Clone, Default)]
+pub struct ProgramMesh {
+    /// Its role in a job of several programs, and which of several of this role it is.
+    pub(crate) role: Option<String>,
+    pub(crate) replica: Option<u32>,
+    pub(crate) coordinates: Coordinates,
+    pub(crate) families: Vec<MeshFamily>,
 }
 
 /// The dimensions of a job, and where its ranks are in them.
 #[derive(Debug, Clone, Default)]
 pub struct Mesh {
-    pub(crate) coordinates: Coordinates,
-    pub(crate) families: Vec<MeshFamily>,
+    /// In order of rank; one in a job of one program.
+    pub(crate) programs: Vec<ProgramMesh>,
     pub(crate) hosts: Hosts,
-    /// By group of the job, its family.
-    of_group: Vec<Option<usize>>,
+    /// By group of the job, its program and family.
+    of_group: Vec<Option<(usize, usize)>>,
 }
 
 impl Mesh {
     pub(crate) fn new(parts: &[RankSummary], matched: &Matched) -> Self {
-        let world = world(parts);
         let hosts = Hosts::new(parts);
-        // Programs of several roles have meshes of their own.
-        let known = if parts.iter().any(|p| p.role.is_some()) { Vec::new() } else { families(parts) };
-        let usages = usages(parts, &known, &hosts);
-        let mut families: Vec<MeshFamily> =
-            known.iter().zip(usages).map(|(f, usage)| family(parts, f, usage, world)).collect();
-        let atoms = named_atoms(world, &mut families);
-        let of_group = matched.groups.iter().map(|g| {
-            let members = g.members.as_ref()?;
-            let fits = |f: &&MeshFamily| f.groups.binary_search(members).is_ok();
-            let described = |f: &MeshFamily| g.desc.as_deref() == Some(&f.description);
-            let positions = || families.iter().enumerate().filter(|(_, f)| fits(f));
-            positions().find(|(_, f)| described(f)).or_else(|| positions().next()).map(|(i, _)| i)
-        });
-        let of_group = of_group.collect();
-        Self { coordinates: Coordinates { world, atoms }, families, hosts, of_group }
+        let programs: Vec<ProgramMesh> = parts
+            .chunk_by(|a, b| a.program() == b.program())
+            .map(|parts| ProgramMesh::new(parts, &hosts))
+            .collect();
+        let of_group = matched.groups.iter().map(|group| family_of(&programs, group)).collect();
+        Self { programs, hosts, of_group }
     }
 
-    /// The position of a rank along a dimension, counted from 0.
-    pub(crate) fn coordinate(&self, rank: u32, dimension: &str) -> Option<u32> {
-        let atom = self.coordinates.atoms.iter().find(|a| a.names.iter().any(|n| n == dimension))?;
-        Some(atom.coordinate(rank))
+    /// The program of a rank.
+    pub(crate) fn program(&self, rank: u32) -> Option<&ProgramMesh> {
+        self.programs.iter().find(|p| p.coordinates.holds(rank))
     }
 
     /// The dimensions of a group of the job in words: `pp`, `dp x cp`.
     pub(crate) fn dimension_of(&self, group: u32) -> Option<&str> {
-        self.families.get((*self.of_group.get(group as usize)?)?)?.name.as_deref()
-    }
-
-    /// [`Coordinates::label_of`] one rank.
-    pub(crate) fn label(&self, rank: u32) -> Option<String> {
-        self.coordinates.label_of(&[rank])
+        let (program, family) = (*self.of_group.get(group as usize)?)?;
+        self.programs.get(program)?.families.get(family)?.name.as_deref()
     }
 
     /// [`Coordinates::named`].
     pub(crate) fn named(&self, ranks: &[u32]) -> String {
-        self.coordinates.named(ranks)
+        let program = ranks.first().and_then(|rank| self.program(*rank));
+        program.map_or_else(|| ranks_named(ranks), |p| p.coordinates.named(ranks))
     }
 }
 
-/// Ranks of the job: as the files say, and no fewer than are named anywhere.
-fn world(parts: &[RankSummary]) -> u32 {
-    let said = parts.iter().filter_map(|p| p.world).max();
-    said.or_else(|| parts.iter().map(|p| p.rank.saturating_add(1)).max()).unwrap_or(0)
+/// The program and family of a group of the job: the one with its members, and if possible its description.
+fn family_of(programs: &[ProgramMesh], group: &Group) -> Option<(usize, usize)> {
+    let members = group.members.as_ref()?;
+    let program = programs.iter().position(|p| members.get(0).is_some_and(|r| p.coordinates.holds(r)))?;
+    let families = &programs.get(program)?.families;
+    let fits = |f: &&MeshFamily| f.groups.binary_search(members).is_ok();
+    let described = |f: &MeshFamily| group.desc.as_deref() == Some(&f.description);
+    let positions = || families.iter().enumerate().filter(|(_, f)| fits(f));
+    let family = positions().find(|(_, f)| described(f)).or_else(|| positions().next());
+    family.map(|(i, _)| (program, i))
 }
 
-fn family(parts: &[RankSummary], family: &GroupFamily, usage: Usage, world: u32) -> MeshFamily {
+impl ProgramMesh {
+    fn new(parts: &[RankSummary], hosts: &Hosts) -> Self {
+        let (first, size) = extent(parts);
+        let known = families(parts);
+        let usages = usages(parts, &known, hosts);
+        let whole = ProgramRanks { first, size, all_recorded: parts.len() as u64 == u64::from(size) };
+        let mut families: Vec<MeshFamily> =
+            known.iter().zip(usages).map(|(f, usage)| family(f, usage, whole)).collect();
+        let atoms = named_atoms(size, &mut families);
+        let role = parts.first().and_then(|p| p.role.as_ref());
+        // Processes of several roles that are numbered as one program have one mesh.
+        let role = role.filter(|r| parts.iter().all(|p| p.role_name() == Some(&r.name)));
+        Self {
+            role: role.map(|r| r.name.clone()),
+            replica: role.and_then(|r| r.replica),
+            coordinates: Coordinates { first, size, atoms },
+            families,
+        }
+    }
+}
+
+/// Number in the job of the first rank of a program, and its ranks: as the files say, and else no fewer than
+/// are seen.
+fn extent(parts: &[RankSummary]) -> (u32, u32) {
+    let first = parts.first().map_or(0, RankSummary::program);
+    let said = parts.iter().filter_map(RankSummary::program_size).max();
+    let seen = || parts.iter().map(|p| p.rank.saturating_add(1).saturating_sub(first)).max();
+    (first, said.or_else(seen).unwrap_or(0))
+}
+
+/// The ranks of a program, and whether all of them are recorded.
+#[derive(Debug, Clone, Copy)]
+struct ProgramRanks {
+    first: u32,
+    size: u32,
+    all_recorded: bool,
+}
+
+fn family(family: &GroupFamily, usage: Usage, program: ProgramRanks) -> MeshFamily {
+    let ProgramRanks { first: origin, size: world, all_recorded } = program;
     let description = match &family.key {
         FamilyKey::Described(text) => text.clone(),
         FamilyKey::Shaped(_) | FamilyKey::Irregular(_) => String::new(),
@@ -186,14 +177,13 @@ fn family(parts: &[RankSummary], family: &GroupFamily, usage: Usage, world: u32)
     let mut shapes = chains.iter().map(factors);
     let first = shapes.next().flatten();
     let is_aligned = |m: &Members| {
-        let start = m.get(0).unwrap_or(0);
+        let start = m.get(0).unwrap_or(0).saturating_sub(origin);
         let at_origin = |f: &Factor| start.checked_div(f.stride).is_some_and(|s| s.is_multiple_of(f.size));
         first.iter().flatten().all(at_origin)
     };
     let ranks: u64 = chains.iter().map(|m| m.len() as u64).sum();
     let is_regular = first.is_some() && shapes.all(|s| s == first) && chains.iter().all(is_aligned);
     let size = chains.first().map_or(0, |m| m.len() as u32);
-    let all_recorded = parts.len() as u64 == u64::from(world);
     let state = match () {
         () if group_name(&description) == GroupName::Ends || all_recorded && ranks < u64::from(world) => {
             FamilyState::Partial
@@ -232,81 +222,4 @@ fn chains(groups: &[Members]) -> Vec<Members> {
         joined.into_iter().map(|j| Members::listed(j.into_iter().collect())).collect();
     chains.sort_unstable();
     chains
-}
-
-/// Order in which one of several names of a dimension is shown.
-const PREFERRED: [&str; 7] = ["pp", "tp", "dp", "dp_replicate", "dp_shard", "cp", "ep"];
-
-/// Divides the ranks by the regular families, and names what it can; the families get their atoms and names.
-fn named_atoms(world: u32, families: &mut [MeshFamily]) -> Vec<Atom> {
-    let regular: Vec<usize> =
-        (0..families.len()).filter(|i| families[*i].state == FamilyState::Regular).collect();
-    if regular.is_empty() {
-        return Vec::new();
-    }
-    let cut = |i: &usize| CutBy { factors: families[*i].factors.clone(), calls: families[*i].usage.calls };
-    let found = atoms(world, &regular.iter().map(cut).collect::<Vec<_>>());
-    for dropped in &found.dropped {
-        families[regular[*dropped]].state = FamilyState::Contradicted;
-    }
-    let mut named: Vec<Atom> =
-        found.atoms.iter().map(|a| Atom { names: Vec::new(), size: a.size, stride: a.stride }).collect();
-    let is_kept = |f: &&mut MeshFamily| f.state == FamilyState::Regular;
-    for f in families.iter_mut().filter(is_kept) {
-        f.atoms = atoms_of(&f.factors, &found.atoms);
-        if let (GroupName::Dimension(name), [atom]) = (group_name(&f.description), &f.atoms[..]) {
-            add(&mut named[*atom], name);
-        }
-    }
-    name_rests(families, &mut named);
-    name_by_use(families, &mut named);
-    for f in families.iter_mut().filter(is_kept) {
-        f.name = match group_name(&f.description) {
-            GroupName::Dimension(name) => Some(name.to_string()),
-            GroupName::Ends => None,
-            GroupName::Product(_) | GroupName::Default | GroupName::Nameless => product_of(&f.atoms, &named),
-        };
-    }
-    named
-}
-
-fn add(atom: &mut Atom, name: &str) {
-    if !atom.names.iter().any(|n| n == name) {
-        atom.names.push(name.to_string());
-    }
-    let place = |n: &String| PREFERRED.iter().position(|p| p == n).unwrap_or(PREFERRED.len());
-    atom.names.sort_by_key(place);
-}
-
-/// Names the one atom of a product that has no name yet: `dp_shard x cp` without `cp` is `dp_shard`.
-fn name_rests(families: &[MeshFamily], atoms: &mut [Atom]) {
-    for f in families.iter().filter(|f| f.state == FamilyState::Regular) {
-        let GroupName::Product(names) = group_name(&f.description) else { continue };
-        let is_named = |name: &str| atoms.iter().any(|a| a.names.iter().any(|n| n == name));
-        let unnamed: Vec<usize> = f.atoms.iter().copied().filter(|i| atoms[*i].names.is_empty()).collect();
-        let left: Vec<&str> = names.iter().copied().filter(|n| !is_named(n)).collect();
-        if let ([atom], [name, ..]) = (&unnamed[..], &left[..]) {
-            add(&mut atoms[*atom], name);
-        }
-    }
-}
-
-/// Names atoms after the calls of groups without a description.
-fn name_by_use(families: &mut [MeshFamily], atoms: &mut [Atom]) {
-    for f in families.iter_mut().filter(|f| f.state == FamilyState::Regular) {
-        let says_nothing = matches!(group_name(&f.description), GroupName::Nameless | GroupName::Default);
-        let [atom] = f.atoms[..] else { continue };
-        let is_named = |name: &str| atoms.iter().any(|a| a.names.iter().any(|n| n == name));
-        if let (true, true, Some(name)) = (says_nothing, atoms[atom].names.is_empty(), f.usage.dimension)
-            && !is_named(name)
-        {
-            add(&mut atoms[atom], name);
-            f.is_by_use = true;
-        }
-    }
-}
-
-fn product_of(of_family: &[usize], atoms: &[Atom]) -> Option<String> {
-    let names: Option<Vec<&str>> = of_family.iter().rev().map(|i| atoms.get(*i)?.name()).collect();
-    names.filter(|n| !n.is_empty()).map(|n| n.join(" x "))
 }

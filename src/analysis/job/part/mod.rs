@@ -215,6 +215,11 @@ impl RankSummary {
         self.role.as_ref().map(|role| role.name.as_str())
     }
 
+    /// The number of the GPU that it uses; of several the first.
+    pub(crate) fn gpu_device(&self) -> Option<i64> {
+        self.lanes.iter().find(|l| l.is_gpu)?.device
+    }
+
     /// Ranks of its program, if known.
     pub(crate) fn program_size(&self) -> Option<u32> {
         self.role.as_ref().map(|role| role.size).or(self.world)

@@ -1,0 +1,80 @@
+//! The finest division of the ranks of a program into dimensions, and where each rank is in it.
+
+use hta_base::wording::ranks::ranks_named;
+
+/// One dimension of the finest division.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Atom {
+    /// All names that it has, the one that is shown first; none if nothing tells.
+    pub(crate) names: Vec<String>,
+    pub(crate) size: u32,
+    pub(crate) stride: u32,
+}
+
+impl Atom {
+    /// The coordinate of a rank, which is counted from the first of its program.
+    fn coordinate(&self, own_rank: u32) -> u32 {
+        own_rank.checked_div(self.stride).and_then(|r| r.checked_rem(self.size)).unwrap_or(0)
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.names.first().map(String::as_str)
+    }
+}
+
+/// The finest division of the ranks of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Coordinates {
+    /// The number in the job of the program's rank 0.
+    pub(crate) first: u32,
+    /// Ranks of the program.
+    pub(crate) size: u32,
+    /// Smallest stride first; empty if the groups are no mesh.
+    pub(crate) atoms: Vec<Atom>,
+}
+
+impl Coordinates {
+    /// The rank inside of the program; `None` if it is of another one.
+    fn own_rank(&self, rank: u32) -> Option<u32> {
+        rank.checked_sub(self.first).filter(|own| *own < self.size)
+    }
+
+    pub(crate) fn holds(&self, rank: u32) -> bool {
+        self.own_rank(rank).is_some()
+    }
+
+    /// The position of a rank along a dimension, counted from 0.
+    pub fn along(&self, rank: u32, dimension: &str) -> Option<u32> {
+        let atom = self.atoms.iter().find(|a| a.names.iter().any(|n| n == dimension))?;
+        self.along_atom(rank, atom)
+    }
+
+    pub(crate) fn along_atom(&self, rank: u32, atom: &Atom) -> Option<u32> {
+        Some(atom.coordinate(self.own_rank(rank)?))
+    }
+
+    /// The named coordinates that all of these ranks share, outermost first, if they are all ranks that have
+    /// them: `dp 2, pp 1` of one rank, `dp 1` of a tensor-parallel group. `None` for a program of one
+    /// dimension, where a coordinate is the rank.
+    pub(crate) fn label_of(&self, ranks: &[u32]) -> Option<String> {
+        let own: Vec<u32> = ranks.iter().map(|rank| self.own_rank(*rank)).collect::<Option<_>>()?;
+        let (first, others) = own.split_first()?;
+        if self.atoms.len() < 2 {
+            return None;
+        }
+        let is_shared = |a: &&Atom| others.iter().all(|r| a.coordinate(*r) == a.coordinate(*first));
+        let shared: Vec<&Atom> = self.atoms.iter().filter(is_shared).collect();
+        let count: u32 = shared.iter().map(|a| a.size).product();
+        let is_whole = self.size.checked_div(count).is_some_and(|n| n as usize == ranks.len());
+        let named =
+            shared.iter().rev().filter_map(|a| Some(format!("{} {}", a.name()?, a.coordinate(*first))));
+        let text = named.collect::<Vec<_>>().join(", ");
+        (is_whole && !text.is_empty()).then_some(text)
+    }
+
+    /// Ranks in words, with what they share: `rank 9 (dp 2, pp 1)`, `ranks 4-7 (dp 1)`.
+    pub(crate) fn named(&self, ranks: &[u32]) -> String {
+        let label = self.label_of(ranks).map_or(String::new(), |label| format!(" ({label})"));
+        format!("{}{label}", ranks_named(ranks))
+    }
+}
